@@ -1,0 +1,66 @@
+// Package digest makes the digests that bind a record to its inputs.
+package digest
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Bytes returns "sha256:" and the lower-case hex SHA-256 of b.
+func Bytes(b []byte) string {
+	sum := sha256.Sum256(b)
+	return Format(sum[:])
+}
+
+// Format renders a SHA-256 sum.
+func Format(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
+
+// JSON returns the digest of v in canonical form (RFC 8785).
+func JSON(v any) (string, error) {
+	b, err := Canonical(v)
+	if err != nil {
+		return "", err
+	}
+	return Bytes(b), nil
+}
+
+// Canonical returns v as canonical JSON (RFC 8785).
+func Canonical(v any) ([]byte, error) {
+	b, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("encoding for a digest: %w", err)
+	}
+	out := jsontext.Value(b)
+	if err := out.Canonicalize(); err != nil {
+		return nil, fmt.Errorf("canonicalising for a digest: %w", err)
+	}
+	return out, nil
+}
+
+// A Salt keys the digests of values that must not be guessable. It is 32
+// bytes of crypto/rand.
+type Salt [32]byte
+
+// Keyed returns the HMAC-SHA-256 of field NUL taskID NUL data under the salt:
+// a plain digest of a short hidden value would let anybody guess it.
+func (s Salt) Keyed(field, taskID string, data []byte) string {
+	m := hmac.New(sha256.New, s[:])
+	m.Write([]byte(field))
+	m.Write([]byte{0})
+	m.Write([]byte(taskID))
+	m.Write([]byte{0})
+	m.Write(data)
+	return "hmac-sha256:" + hex.EncodeToString(m.Sum(nil))
+}
+
+// Derive returns a secret for one use of the salt.
+func (s Salt) Derive(label string) [32]byte {
+	m := hmac.New(sha256.New, s[:])
+	m.Write([]byte(label))
+	return [32]byte(m.Sum(nil))
+}

@@ -1,0 +1,199 @@
+// Package family holds the contract between a benchmark family and the rest:
+// its row schema, its lanes, what an agent hands in, and the verifier that
+// scores it. Each family is one package below this one and one line in the
+// registry that the command builds; nothing else switches on a family's name.
+package family
+
+import (
+	"context"
+	"sort"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+)
+
+// Family describes one benchmark family.
+type Family struct {
+	Name string
+	// InputSchema and EvalSchema are JSON Schemas (draft 2020-12) of a
+	// row's input and eval objects; nil accepts anything, as for families
+	// that have no validator.
+	InputSchema, EvalSchema []byte
+	// Check applies the rules that a schema cannot say; nil is none.
+	Check func(Row) []Problem
+	// Lanes maps eval keys to lanes; a key that is missing here is hidden.
+	Lanes map[string]task.Lane
+	// Extraction is how a candidate is taken by default.
+	Extraction task.Extraction
+	// Instruction tells an agent what to hand in.
+	Instruction string
+	// NeedsImage is set when verification runs in the row's image.
+	NeedsImage bool
+	// VerifySeconds is the default time limit of a verification.
+	VerifySeconds int
+	// Reference returns the row's own solution for the oracle agent and for
+	// validation; nil or false where there is none.
+	Reference func(task.EvaluatorView) (Candidate, bool)
+	// Starter returns what the row gives the agent to begin with, which must
+	// not pass; nil or false where there is none.
+	Starter func(task.AgentView) (Candidate, bool)
+	// NewVerifier makes the family's verifier; nil means that tasks stay
+	// pending with reason no_verifier.
+	NewVerifier func(Resources) Verifier
+}
+
+// Row is the part of a row that a family checks.
+type Row struct {
+	ID          string
+	Input, Eval map[string]jsontext.Value
+}
+
+// Problem is a rule that a row breaks. Path leads to the value inside the
+// row: {"eval", "answer"}.
+type Problem struct {
+	Path    []string
+	Message string
+	Fix     string
+}
+
+// Registry holds the families by name.
+type Registry map[string]Family
+
+// NewRegistry makes a registry of fs.
+func NewRegistry(fs ...Family) Registry {
+	r := make(Registry, len(fs))
+	for _, f := range fs {
+		r[f.Name] = f
+	}
+	return r
+}
+
+// Names lists the families in alphabetical order.
+func (r Registry) Names() []string {
+	out := make([]string, 0, len(r))
+	for n := range r {
+		out = append(out, n)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// Candidate is a captured value. The bytes are the stored ones.
+type Candidate struct {
+	Kind task.CandidateKind
+	Data []byte // text, code or patch
+}
+
+// Containment says where candidate code could run during verification.
+type Containment string
+
+// The containment profiles; no total mixes them silently.
+const (
+	Passive Containment = "passive" // no candidate code was executed
+	Split   Containment = "split"   // candidate code ran away from the tests
+	Shared  Containment = "shared"  // candidate code and tests shared a sandbox
+)
+
+// Outcome is the class of a finished attempt.
+type Outcome string
+
+// The outcome classes of a record.
+const (
+	Passed          Outcome = "passed"
+	Failed          Outcome = "failed"
+	NoCandidate     Outcome = "no_candidate"
+	AgentTimeout    Outcome = "agent_timeout"
+	Limit           Outcome = "limit"
+	VerifierTimeout Outcome = "verifier_timeout"
+	Tampering       Outcome = "tampering"
+	Pending         Outcome = "pending"
+	Infrastructure  Outcome = "infrastructure"
+)
+
+// Reason is the machine-readable cause of an outcome that is not a pass.
+type Reason string
+
+// The reasons.
+const (
+	WrongAnswer         Reason = "wrong_answer"
+	AmbiguousAnswer     Reason = "ambiguous_answer"
+	TestsFailed         Reason = "tests_failed"
+	EmptyCandidate      Reason = "empty_candidate"
+	CandidateMissing    Reason = "candidate_missing"
+	CandidateTooLarge   Reason = "candidate_too_large"
+	CandidateNotRegular Reason = "candidate_not_regular"
+	InvalidUTF8         Reason = "invalid_utf8"
+	WorkerExited        Reason = "worker_exited"
+	ProtocolViolation   Reason = "protocol_violation"
+	ProducerTimeout     Reason = "producer_timeout"
+	VerifyTimeout       Reason = "verifier_timeout"
+	OutputLimit         Reason = "output_limit"
+	DiskLimit           Reason = "disk_limit"
+	OutOfMemory         Reason = "oom"
+	PidsLimit           Reason = "pids_limit"
+	NoVerifier          Reason = "no_verifier"
+	NoJudge             Reason = "no_judge"
+	InfrastructureError Reason = "infrastructure_error"
+)
+
+// Verdict is what a verifier decided. The zero value is a failure.
+type Verdict struct {
+	Outcome Outcome // Passed, Failed, Limit, VerifierTimeout, Tampering or Pending
+	Reason  Reason  // "" when passed
+	// Message is one line in the framework's own words. No byte of the
+	// candidate and no hidden value stands in it.
+	Message     string
+	Phase       string // for the record's failure_phase and metadata
+	Containment Containment
+	Labels      []string // for the record, e.g. "heuristic"
+	// Metadata becomes verifier_metadata; "verifier" is set by the caller.
+	Metadata map[string]any
+	// Restricted holds raw output by file name; it is never published.
+	Restricted map[string][]byte
+}
+
+// Score is 1 for a pass and 0 for everything else.
+func (v Verdict) Score() float64 {
+	if v.Outcome == Passed {
+		return 1
+	}
+	return 0
+}
+
+// Resources is what a verifier may use.
+type Resources struct {
+	Engine sandbox.Engine
+	RunID  string
+	// Seed derives a secret per use from the run's salt.
+	Seed func(label string) [32]byte
+}
+
+// Case is one attempt to verify.
+type Case struct {
+	Attempt   int
+	Sandbox   task.SandboxView
+	Evaluator task.EvaluatorView
+	Image     sandbox.Image  // the row's, resolved; zero when NeedsImage is false
+	Limits    sandbox.Limits // Timeout is the limit of the verification
+}
+
+// Verifier scores the candidates of one family. It is safe for concurrent
+// use and owns what it keeps warm between cases.
+type Verifier interface {
+	// Open begins a verification before its candidate exists, so that
+	// sandboxes can be made while the agent works. It returns at once.
+	Open(ctx context.Context, c Case) Session
+	// Close releases what is kept warm. No session is open any more.
+	Close(ctx context.Context) error
+}
+
+// Session is one verification.
+type Session interface {
+	// Verify scores the candidate; it may be called once. An error means
+	// that the engine or this process failed and the attempt can be retried.
+	Verify(ctx context.Context, c Candidate) (Verdict, error)
+	// Close releases the session's sandboxes. It is idempotent.
+	Close(ctx context.Context) error
+}

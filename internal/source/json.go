@@ -1,0 +1,141 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ParseJSON reads exactly one JSON value that begins at line of file.
+// Errors are [*Problem].
+func ParseJSON(file string, line int, data []byte) (*Node, error) {
+	p := &jsonParser{file: file, line: line, data: data,
+		dec: jsontext.NewDecoder(bytes.NewReader(data))}
+	n, err := p.value(0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, Problemf(p.pos(p.dec.InputOffset()), "there is data after the JSON value")
+	}
+	return n, nil
+}
+
+type jsonParser struct {
+	file string
+	line int
+	data []byte
+	dec  *jsontext.Decoder
+	// Positions are asked for in rising order; the last one is kept so that
+	// a long line is walked once.
+	off, curLine, curCol int
+}
+
+func (p *jsonParser) pos(off int64) Pos {
+	o := min(int(off), len(p.data))
+	if o < p.off || p.curLine == 0 {
+		p.off, p.curLine, p.curCol = 0, p.line, 1
+	}
+	for p.off < o {
+		r, size := utf8.DecodeRune(p.data[p.off:])
+		p.off += size
+		p.curCol++
+		if r == '\n' {
+			p.curLine++
+			p.curCol = 1
+		}
+	}
+	return Pos{File: p.file, Line: p.curLine, Col: p.curCol}
+}
+
+// here is the place where the next token starts.
+func (p *jsonParser) here() Pos {
+	o := int(p.dec.InputOffset())
+	for o < len(p.data) && bytes.IndexByte([]byte(" \t\r\n,:"), p.data[o]) >= 0 {
+		o++
+	}
+	return p.pos(int64(o))
+}
+
+func (p *jsonParser) fail(err error) error {
+	off := p.dec.InputOffset()
+	var syn *jsontext.SyntacticError
+	if errors.As(err, &syn) {
+		off = syn.ByteOffset
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return Problemf(p.pos(off), "invalid JSON: duplicate key at %s", syn.JSONPointer)
+		}
+		err = syn.Err
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return Problemf(p.pos(off), "invalid JSON: the value is cut off")
+	}
+	return Problemf(p.pos(off), "invalid JSON: %v", err)
+}
+
+func (p *jsonParser) value(depth int) (*Node, error) {
+	n := &Node{Pos: p.here()}
+	if depth > MaxDepth {
+		return nil, Problemf(n.Pos, "nesting is deeper than %d", MaxDepth)
+	}
+	tok, err := p.dec.ReadToken()
+	if err != nil {
+		return nil, p.fail(err)
+	}
+	switch tok.Kind() {
+	case 'n':
+	case 't', 'f':
+		n.Kind, n.Text = Bool, tok.String()
+	case '"':
+		n.Kind, n.Text = String, tok.String()
+	case '0':
+		n.Kind, n.Text = Number, tok.String()
+		if f, err := strconv.ParseFloat(n.Text, 64); err != nil || math.IsInf(f, 0) {
+			return nil, Problemf(n.Pos, "the number is too large")
+		}
+	case '[':
+		n.Kind = List
+		for p.dec.PeekKind() != ']' {
+			item, err := p.value(depth + 1)
+			if err != nil {
+				return nil, err
+			}
+			n.Items = append(n.Items, item)
+		}
+		if _, err := p.dec.ReadToken(); err != nil {
+			return nil, p.fail(err)
+		}
+	case '{':
+		n.Kind = Map
+		for p.dec.PeekKind() != '}' {
+			at := p.here()
+			name, err := p.dec.ReadToken()
+			if err != nil {
+				return nil, p.fail(err)
+			}
+			field := Field{Name: name.String(), Pos: at}
+			if field.Value, err = p.value(depth + 1); err != nil {
+				return nil, err
+			}
+			n.Fields = append(n.Fields, field)
+		}
+		if _, err := p.dec.ReadToken(); err != nil {
+			return nil, p.fail(err)
+		}
+	}
+	return n, nil
+}
+
+func appendString(b []byte, s string) []byte {
+	// Strings in a Node are valid UTF-8, so quoting cannot fail.
+	out, err := jsontext.AppendQuote(b, s)
+	if err != nil {
+		panic("source: string is not valid UTF-8")
+	}
+	return out
+}

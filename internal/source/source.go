@@ -1,0 +1,235 @@
+// Package source reads the YAML and JSON that users write, strictly, and
+// says where a problem is.
+//
+// Both formats become one tree of [Node] values that know their place, so a
+// rule is written once and its error always names file, line and column.
+// Duplicate keys, invalid UTF-8, trailing data, a second document, numbers
+// that are not finite and nesting beyond [MaxDepth] are errors.
+package source
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// MaxDepth is the deepest nesting of lists and maps that is read.
+const MaxDepth = 64
+
+// Pos is a place in a file. Line and Col count from 1; a zero Line means the
+// file as a whole. Col counts characters, not bytes.
+type Pos struct {
+	File string
+	Line int
+	Col  int
+}
+
+// String formats p as file:line:column.
+func (p Pos) String() string {
+	switch {
+	case p.Line == 0:
+		return p.File
+	case p.Col == 0:
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
+}
+
+// A Problem is one thing wrong with a file that a user wrote.
+type Problem struct {
+	Pos     Pos
+	Message string // what is wrong
+	Fix     string // what to do about it; may be empty
+}
+
+// Error formats the problem as one line: place, message, fix.
+func (p *Problem) Error() string {
+	s := p.Pos.String() + ": " + p.Message
+	if p.Fix != "" {
+		s += " (" + p.Fix + ")"
+	}
+	return s
+}
+
+// Problemf makes a Problem at pos without a fix.
+func Problemf(pos Pos, format string, args ...any) *Problem {
+	return &Problem{Pos: pos, Message: fmt.Sprintf(format, args...)}
+}
+
+// Problems collects problems; its Err is nil when there are none.
+type Problems []*Problem
+
+// Add appends a problem at pos.
+func (ps *Problems) Add(pos Pos, fix, format string, args ...any) {
+	*ps = append(*ps, &Problem{Pos: pos, Message: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+// Err returns all problems joined, one a line, or nil.
+func (ps Problems) Err() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	errs := make([]error, len(ps))
+	for i, p := range ps {
+		errs[i] = p
+	}
+	return errors.Join(errs...)
+}
+
+// Kind is the type of a node's value.
+type Kind uint8
+
+// The kinds of a [Node]. The zero Kind is Null.
+const (
+	Null Kind = iota
+	Bool
+	Number
+	String
+	List
+	Map
+)
+
+// String names k as an error message would: "an object", "a list".
+func (k Kind) String() string {
+	return [...]string{"null", "a boolean", "a number", "a string", "a list", "an object"}[k]
+}
+
+// Node is one value with its place.
+type Node struct {
+	Pos    Pos
+	Kind   Kind
+	Text   string  // the string, the number's literal in JSON syntax, or true/false
+	Items  []*Node // of a List
+	Fields []Field // of a Map, in file order
+}
+
+// Field is one member of a Map.
+type Field struct {
+	Name  string
+	Pos   Pos // of the name
+	Value *Node
+}
+
+// Get returns the value of field name, or nil. It is safe on a nil node.
+func (n *Node) Get(name string) *Node {
+	if n == nil {
+		return nil
+	}
+	for i := range n.Fields {
+		if n.Fields[i].Name == name {
+			return n.Fields[i].Value
+		}
+	}
+	return nil
+}
+
+// At returns the node that the JSON pointer tokens lead to, or the deepest
+// one on the way that exists.
+func (n *Node) At(tokens []string) *Node {
+	for _, t := range tokens {
+		next := n.Get(t)
+		if next == nil && n.Kind == List {
+			var i int
+			if _, err := fmt.Sscanf(t, "%d", &i); err == nil && i >= 0 && i < len(n.Items) {
+				next = n.Items[i]
+			}
+		}
+		if next == nil {
+			return n
+		}
+		n = next
+	}
+	return n
+}
+
+// Any returns the value as map[string]any, []any, string, [json.Number],
+// bool or nil.
+func (n *Node) Any() any {
+	if n == nil {
+		return nil
+	}
+	switch n.Kind {
+	case Bool:
+		return n.Text == "true"
+	case Number:
+		return json.Number(n.Text)
+	case String:
+		return n.Text
+	case List:
+		out := make([]any, len(n.Items))
+		for i, it := range n.Items {
+			out[i] = it.Any()
+		}
+		return out
+	case Map:
+		out := make(map[string]any, len(n.Fields))
+		for _, f := range n.Fields {
+			out[f.Name] = f.Value.Any()
+		}
+		return out
+	}
+	return nil
+}
+
+// JSON returns the value as compact JSON, members in file order and numbers
+// as they were written.
+func (n *Node) JSON() []byte {
+	return n.appendJSON(nil)
+}
+
+func (n *Node) appendJSON(b []byte) []byte {
+	switch {
+	case n == nil || n.Kind == Null:
+		return append(b, "null"...)
+	case n.Kind == Bool || n.Kind == Number:
+		return append(b, n.Text...)
+	case n.Kind == String:
+		return appendString(b, n.Text)
+	case n.Kind == List:
+		b = append(b, '[')
+		for i, it := range n.Items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = it.appendJSON(b)
+		}
+		return append(b, ']')
+	}
+	b = append(b, '{')
+	for i, f := range n.Fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, f.Name)
+		b = append(b, ':')
+		b = f.Value.appendJSON(b)
+	}
+	return append(b, '}')
+}
+
+// Check reports the fields of map n that are not in known: as errors, or as
+// warnings where open is set. A name that differs from a known one only by
+// case is always an error.
+func (n *Node) Check(section string, open bool, known ...string) (errs, warnings Problems) {
+	for _, f := range n.Fields {
+		exact, folded := false, ""
+		for _, k := range known {
+			if k == f.Name {
+				exact = true
+			} else if strings.EqualFold(k, f.Name) {
+				folded = k
+			}
+		}
+		switch {
+		case exact:
+		case folded != "":
+			errs.Add(f.Pos, "write "+folded, "%s has field %q in the wrong case", section, f.Name)
+		case open:
+			warnings.Add(f.Pos, "", "%s has unknown field %q, which is ignored", section, f.Name)
+		default:
+			errs.Add(f.Pos, "known: "+strings.Join(known, ", "), "%s contains unsupported field %q", section, f.Name)
+		}
+	}
+	return errs, warnings
+}

@@ -1,0 +1,378 @@
+// Package task holds a compiled benchmark task and the views of it that the
+// components of a run may see.
+//
+// A task's values lie in three lanes. Code on the agent's side takes an
+// [AgentView], which cannot reach the other lanes; only the parent process
+// ever holds a whole [Task], and a Task refuses to be marshalled or logged.
+package task
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Lane says who may see a value.
+type Lane uint8
+
+// The lanes, most closed first: a value that nobody classified is hidden.
+const (
+	Hidden           Lane = iota // evaluator only
+	EvaluationInputs             // test sandbox
+	Public                       // everybody, the agent included
+)
+
+// String returns the lane's name in packs and records.
+func (l Lane) String() string {
+	switch l {
+	case Public:
+		return "public"
+	case EvaluationInputs:
+		return "evaluation_inputs"
+	}
+	return "hidden"
+}
+
+// A Resource is one named value of a task.
+type Resource struct {
+	Name  string
+	Lane  Lane
+	Value jsontext.Value // JSON as the row wrote it
+}
+
+// Kind is "text" for a string and "json" for everything else.
+func (r Resource) Kind() string {
+	if r.Value.Kind() == '"' {
+		return "text"
+	}
+	return "json"
+}
+
+// Text returns the value of a string resource.
+func (r Resource) Text() (string, bool) {
+	if r.Value.Kind() != '"' {
+		return "", false
+	}
+	var s string
+	if err := json.Unmarshal(r.Value, &s); err != nil {
+		return "", false
+	}
+	return s, true
+}
+
+// An Asset is a public file or directory that is laid into the workspace.
+type Asset struct {
+	Path     string // slash-separated, relative to the pack's public asset root
+	Mount    string // slash-separated, relative to the workspace
+	ReadOnly bool
+}
+
+// CandidateKind is the type of value that a family's agent produces.
+type CandidateKind string
+
+// The candidate kinds.
+const (
+	Text      CandidateKind = "text"
+	Code      CandidateKind = "code"
+	Patch     CandidateKind = "patch"
+	Workspace CandidateKind = "workspace"
+)
+
+// ExtractionMode says where a candidate is taken from.
+type ExtractionMode string
+
+// The extraction modes.
+const (
+	FromStdout    ExtractionMode = "stdout"
+	FromFile      ExtractionMode = "file"
+	FromGitDiff   ExtractionMode = "git_diff"
+	FromWorkspace ExtractionMode = "workspace"
+)
+
+// Extraction says how a candidate is taken from what an agent left behind.
+type Extraction struct {
+	Mode ExtractionMode
+	Kind CandidateKind
+	// Path of the file in FromFile mode, relative to the workspace.
+	Path string
+	// OrStdout takes standard output when the file is missing, or is a
+	// public asset that the agent did not change.
+	OrStdout bool
+	// Unfence strips a Markdown code fence from standard output when the
+	// whole output is one fenced block. Files are never changed.
+	Unfence bool
+}
+
+// Environment is the part of a row's environment that the runner acts on.
+type Environment struct {
+	Image              string // reference as written; resolved once per run
+	Workdir            string
+	User               string        // "" is the image's user
+	Timeout            time.Duration // 0 when the row names none
+	MaterializeWorkdir bool
+}
+
+// Pack names the pack that a task belongs to.
+type Pack struct {
+	ID      string
+	Version int64
+}
+
+// Config is what [New] makes a task of.
+type Config struct {
+	ID          string
+	Family      string
+	Pack        Pack
+	Index       int // 0-based position among the pack's rows
+	Line        int // line in tasks.jsonl
+	Resources   []Resource
+	Assets      []Asset
+	Environment Environment
+	Extraction  Extraction
+	// Instruction tells an agent, in the family's words, what to hand in.
+	Instruction string
+	// Row is the row's line, without its newline, for digests.
+	Row []byte
+}
+
+// Task is one compiled row. It is immutable.
+type Task struct{ c Config }
+
+// New checks the rules that hold for every family and returns the task.
+func New(c Config) (Task, error) {
+	if c.ID == "" || c.Family == "" || c.Pack.ID == "" {
+		return Task{}, errors.New("a task needs an id, a family and a pack id")
+	}
+	seen := make(map[string]bool, len(c.Resources))
+	for _, r := range c.Resources {
+		if seen[r.Name] {
+			return Task{}, fmt.Errorf("duplicate compiled resource name: %s", r.Name)
+		}
+		seen[r.Name] = true
+	}
+	return Task{c}, nil
+}
+
+// ID returns the row's id.
+func (t Task) ID() string { return t.c.ID }
+
+// Family returns the family's name.
+func (t Task) Family() string { return t.c.Family }
+
+// Pack returns the pack's id and version.
+func (t Task) Pack() Pack { return t.c.Pack }
+
+// Index returns the 0-based position among the pack's rows.
+func (t Task) Index() int { return t.c.Index }
+
+// Line returns the row's line number.
+func (t Task) Line() int { return t.c.Line }
+
+// Row returns the bytes of the row's line. They hold every lane.
+func (t Task) Row() []byte { return t.c.Row }
+
+// Environment returns the row's environment.
+func (t Task) Environment() Environment { return t.c.Environment }
+
+// Extraction returns the family's default way to take the candidate.
+func (t Task) Extraction() Extraction { return t.c.Extraction }
+
+// MarshalJSON refuses: a whole task holds hidden values.
+func (t Task) MarshalJSON() ([]byte, error) {
+	return nil, errors.New("task: a whole task may not be marshalled; marshal a view")
+}
+
+// LogValue logs the id alone.
+func (t Task) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("id", t.c.ID), slog.String("family", t.c.Family))
+}
+
+// String returns the id alone, so that printing a task leaks nothing.
+func (t Task) String() string { return "task " + t.c.ID }
+
+// GoString is String: %#v must not print the lanes either.
+func (t Task) GoString() string { return t.String() }
+
+// Agent returns what the agent may see: the public lane.
+func (t Task) Agent() AgentView {
+	return AgentView{t.view(Public), t.c.Environment, t.c.Assets, t.c.Extraction, t.c.Instruction}
+}
+
+// TestSandbox returns what a test sandbox may see: public values and
+// evaluation inputs.
+func (t Task) TestSandbox() SandboxView {
+	return SandboxView{t.view(Public, EvaluationInputs), t.c.Environment}
+}
+
+// Evaluator returns what the evaluator in the parent may see: public and
+// hidden values, but not evaluation inputs.
+func (t Task) Evaluator() EvaluatorView {
+	return EvaluatorView{t.view(Public, Hidden)}
+}
+
+// Result returns what may be published: every name, public values only.
+func (t Task) Result() ResultView {
+	return ResultView{t.view(Public, EvaluationInputs, Hidden)}
+}
+
+func (t Task) view(lanes ...Lane) view {
+	v := view{id: t.c.ID, family: t.c.Family}
+	for _, r := range t.c.Resources {
+		for _, l := range lanes {
+			if r.Lane == l {
+				v.resources = append(v.resources, r)
+			}
+		}
+	}
+	return v
+}
+
+// view is what all views share: the resources of some lanes, in row order.
+type view struct {
+	id, family string
+	resources  []Resource
+}
+
+// ID returns the task's id.
+func (v view) ID() string { return v.id }
+
+// Family returns the task's family.
+func (v view) Family() string { return v.family }
+
+// get returns a resource of the view.
+func (v view) get(name string) (Resource, bool) {
+	for _, r := range v.resources {
+		if r.Name == name {
+			return r, true
+		}
+	}
+	return Resource{}, false
+}
+
+func (v view) payload() []Resource { return append([]Resource(nil), v.resources...) }
+
+// AgentView is the public lane and what a harness needs to run on it.
+type AgentView struct {
+	view
+	env         Environment
+	assets      []Asset
+	extraction  Extraction
+	instruction string
+}
+
+// Get returns a public resource.
+func (v AgentView) Get(name string) (Resource, bool) { return v.get(name) }
+
+// Payload returns the public resources in row order.
+func (v AgentView) Payload() []Resource { return v.payload() }
+
+// Environment returns the row's environment.
+func (v AgentView) Environment() Environment { return v.env }
+
+// Assets returns the public assets.
+func (v AgentView) Assets() []Asset { return v.assets }
+
+// Extraction returns the family's default way to take the candidate.
+func (v AgentView) Extraction() Extraction { return v.extraction }
+
+// Instruction tells an agent what to hand in.
+func (v AgentView) Instruction() string { return v.instruction }
+
+// SandboxView is the public and evaluation lanes.
+type SandboxView struct {
+	view
+	env Environment
+}
+
+// Get returns a public resource or an evaluation input.
+func (v SandboxView) Get(name string) (Resource, bool) { return v.get(name) }
+
+// Payload returns the view's resources in row order.
+func (v SandboxView) Payload() []Resource { return v.payload() }
+
+// Environment returns the row's environment.
+func (v SandboxView) Environment() Environment { return v.env }
+
+// EvaluatorView is the public and hidden lanes.
+type EvaluatorView struct{ view }
+
+// Get returns a public or hidden resource.
+func (v EvaluatorView) Get(name string) (Resource, bool) { return v.get(name) }
+
+// Payload returns the view's resources in row order.
+func (v EvaluatorView) Payload() []Resource { return v.payload() }
+
+// Redacted stands for a value that may not be published.
+const Redacted = "<redacted>"
+
+// ResultView is what may be published of a task.
+type ResultView struct{ view }
+
+// Payload returns all resources in row order; the value of one that is not
+// public is the string [Redacted].
+func (v ResultView) Payload() []Resource {
+	out := v.payload()
+	for i := range out {
+		if out[i].Lane != Public {
+			out[i].Value = jsontext.Value(`"` + Redacted + `"`)
+		}
+	}
+	return out
+}
+
+// Summary is one entry of a record's resource_summary.
+type Summary struct {
+	Kind       string         `json:"kind"`
+	Name       string         `json:"name"`
+	Redacted   bool           `json:"redacted,omitzero"`
+	Value      jsontext.Value `json:"value,omitzero"`
+	Visibility string         `json:"visibility"`
+}
+
+// Summary lists the resources in row order; only public ones have a value.
+func (v ResultView) Summary() []Summary {
+	out := make([]Summary, 0, len(v.resources))
+	for _, r := range v.resources {
+		s := Summary{Name: r.Name, Visibility: r.Lane.String(), Kind: r.Kind()}
+		if r.Lane == Public {
+			s.Value = r.Value
+		} else {
+			s.Redacted = true
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// IsHidden reports whether JSON value v equals a non-empty hidden value of
+// the task, or a member of one that is a list or object.
+func (v ResultView) IsHidden(value jsontext.Value) bool {
+	want := canonical(value)
+	if len(want) == 0 {
+		return false
+	}
+	for _, r := range v.resources {
+		if r.Lane == Hidden && bytes.Equal(canonical(r.Value), want) {
+			return true
+		}
+	}
+	return false
+}
+
+// canonical returns the RFC 8785 form, or nil for values too empty to hide.
+func canonical(v jsontext.Value) []byte {
+	c := v.Clone()
+	if err := c.Canonicalize(); err != nil {
+		return nil
+	}
+	switch string(c) {
+	case "null", `""`, "[]", "{}":
+		return nil
+	}
+	return c
+}
