@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// maxNumber is the longest number literal in bytes. Together with the range
+// of a float64 it bounds the exponent as well, so that code which computes
+// with exact numbers needs no more than a moment for any of them.
+const maxNumber = 400
 
 // ParseJSON reads exactly one JSON value that begins at line of file.
 // Errors are [*Problem].
@@ -20,10 +25,13 @@ func ParseJSON(file string, line int, data []byte) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, Problemf(p.pos(p.dec.InputOffset()), "there is data after the JSON value")
+	end := p.here()
+	switch _, err := p.dec.ReadToken(); {
+	case errors.Is(err, io.EOF):
+		return n, nil
+	default:
+		return nil, Problemf(end, "there is data after the JSON value")
 	}
-	return n, nil
 }
 
 type jsonParser struct {
@@ -56,7 +64,7 @@ func (p *jsonParser) pos(off int64) Pos {
 // here is the place where the next token starts.
 func (p *jsonParser) here() Pos {
 	o := int(p.dec.InputOffset())
-	for o < len(p.data) && bytes.IndexByte([]byte(" \t\r\n,:"), p.data[o]) >= 0 {
+	for o < len(p.data) && strings.IndexByte(" \t\r\n,:", p.data[o]) >= 0 {
 		o++
 	}
 	return p.pos(int64(o))
@@ -68,7 +76,7 @@ func (p *jsonParser) fail(err error) error {
 	if errors.As(err, &syn) {
 		off = syn.ByteOffset
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return Problemf(p.pos(off), "invalid JSON: duplicate key at %s", syn.JSONPointer)
+			return Problemf(p.pos(off), "invalid JSON: duplicate key %q", syn.JSONPointer.LastToken())
 		}
 		err = syn.Err
 	}
@@ -88,47 +96,78 @@ func (p *jsonParser) value(depth int) (*Node, error) {
 		return nil, p.fail(err)
 	}
 	switch tok.Kind() {
-	case 'n':
 	case 't', 'f':
 		n.Kind, n.Text = Bool, tok.String()
 	case '"':
 		n.Kind, n.Text = String, tok.String()
 	case '0':
 		n.Kind, n.Text = Number, tok.String()
-		if f, err := strconv.ParseFloat(n.Text, 64); err != nil || math.IsInf(f, 0) {
-			return nil, Problemf(n.Pos, "the number is too large")
+		if fault := numberFault(n.Text); fault != "" {
+			return nil, Problemf(n.Pos, "the number %s", fault)
 		}
 	case '[':
 		n.Kind = List
-		for p.dec.PeekKind() != ']' {
-			item, err := p.value(depth + 1)
-			if err != nil {
-				return nil, err
-			}
-			n.Items = append(n.Items, item)
-		}
-		if _, err := p.dec.ReadToken(); err != nil {
-			return nil, p.fail(err)
-		}
+		err = p.items(n, depth)
 	case '{':
 		n.Kind = Map
-		for p.dec.PeekKind() != '}' {
-			at := p.here()
-			name, err := p.dec.ReadToken()
-			if err != nil {
-				return nil, p.fail(err)
-			}
-			field := Field{Name: name.String(), Pos: at}
-			if field.Value, err = p.value(depth + 1); err != nil {
-				return nil, err
-			}
-			n.Fields = append(n.Fields, field)
-		}
-		if _, err := p.dec.ReadToken(); err != nil {
-			return nil, p.fail(err)
-		}
+		err = p.fields(n, depth)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return n, nil
+}
+
+// items reads the members of list n and its closing bracket.
+func (p *jsonParser) items(n *Node, depth int) error {
+	for p.dec.PeekKind() != ']' {
+		item, err := p.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		n.Items = append(n.Items, item)
+	}
+	return p.closing()
+}
+
+// fields reads the members of map n and its closing brace. The decoder
+// refuses duplicate names.
+func (p *jsonParser) fields(n *Node, depth int) error {
+	for p.dec.PeekKind() != '}' {
+		at := p.here()
+		name, err := p.dec.ReadToken()
+		if err != nil {
+			return p.fail(err)
+		}
+		field := Field{Name: name.String(), Pos: at}
+		if field.Value, err = p.value(depth + 1); err != nil {
+			return err
+		}
+		n.Fields = append(n.Fields, field)
+	}
+	return p.closing()
+}
+
+func (p *jsonParser) closing() error {
+	if _, err := p.dec.ReadToken(); err != nil {
+		return p.fail(err)
+	}
+	return nil
+}
+
+// numberFault says what makes a number literal unusable, or "".
+func numberFault(lit string) string {
+	f, err := strconv.ParseFloat(lit, 64)
+	mantissa, _, _ := strings.Cut(strings.ToLower(lit), "e")
+	switch {
+	case len(lit) > maxNumber:
+		return "has more than " + strconv.Itoa(maxNumber) + " characters"
+	case err != nil:
+		return "is too large"
+	case f == 0 && strings.ContainsAny(mantissa, "123456789"):
+		return "is too close to zero"
+	}
+	return ""
 }
 
 func appendString(b []byte, s string) []byte {

@@ -11,7 +11,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // MaxDepth is the deepest nesting of lists and maps that is read.
@@ -43,14 +45,36 @@ type Problem struct {
 	Fix     string // what to do about it; may be empty
 }
 
-// Error formats the problem as one line: place, message, fix.
+// Error formats the problem as one line: place, message, fix. It quotes file
+// names and keys that a stranger chose, so whatever could steer a terminal or
+// start a new line is escaped.
 func (p *Problem) Error() string {
 	s := p.Pos.String() + ": " + p.Message
 	if p.Fix != "" {
 		s += " (" + p.Fix + ")"
 	}
-	return s
+	return printable(s)
 }
+
+// printable escapes the runes of s that have no glyph of their own: control
+// characters, line separators, bidirectional overrides.
+func printable(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if !unprintable(r) {
+			b.WriteRune(r)
+			continue
+		}
+		q := strconv.QuoteRuneToASCII(r)
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // Problemf makes a Problem at pos without a fix.
 func Problemf(pos Pos, format string, args ...any) *Problem {
@@ -125,13 +149,15 @@ func (n *Node) Get(name string) *Node {
 }
 
 // At returns the node that the JSON pointer tokens lead to, or the deepest
-// one on the way that exists.
+// one on the way that exists. It is safe on a nil node.
 func (n *Node) At(tokens []string) *Node {
 	for _, t := range tokens {
+		if n == nil {
+			return nil
+		}
 		next := n.Get(t)
 		if next == nil && n.Kind == List {
-			var i int
-			if _, err := fmt.Sscanf(t, "%d", &i); err == nil && i >= 0 && i < len(n.Items) {
+			if i, err := strconv.Atoi(t); err == nil && i >= 0 && i < len(n.Items) {
 				next = n.Items[i]
 			}
 		}

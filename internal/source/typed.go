@@ -30,13 +30,17 @@ func (n *Node) Boolean(what string) (bool, *Problem) {
 	return n.Text == "true", nil
 }
 
-// Int reads an integer within [lo, hi].
+// Int reads an integer within [lo, hi]. A number with a fraction or an
+// exponent is not an integer, whatever its value.
 func (n *Node) Int(what string, lo, hi int64) (int64, *Problem) {
-	i, err := strconv.ParseInt(n.Text, 10, 64)
-	if n.Kind != Number || err != nil {
+	if n.Kind != Number {
 		return 0, n.errType(what, "an integer")
 	}
-	if i < lo || i > hi {
+	if strings.ContainsAny(n.Text, ".eE") {
+		return 0, Problemf(n.Pos, "%s must be an integer, not %s", what, n.Text)
+	}
+	i, err := strconv.ParseInt(n.Text, 10, 64)
+	if err != nil || i < lo || i > hi {
 		return 0, Problemf(n.Pos, "%s must be from %d to %d", what, lo, hi)
 	}
 	return i, nil

@@ -14,7 +14,8 @@ import (
 const maxYAMLNodes = 20_000
 
 // ParseYAML reads exactly one YAML document. Errors are [*Problem], joined
-// where the parser finds several.
+// where the parser finds several. Aliases are resolved, merge keys ("<<") and
+// keys that are not strings are refused.
 func ParseYAML(file string, data []byte) (*Node, error) {
 	if !utf8.Valid(data) {
 		return nil, Problemf(Pos{File: file}, "the file is not valid UTF-8")
@@ -24,13 +25,10 @@ func ParseYAML(file string, data []byte) (*Node, error) {
 		return nil, yamlError(file, err)
 	}
 	root := &doc
-	if root.Kind == yaml.DocumentNode {
-		if len(root.Content) != 1 {
-			return nil, Problemf(Pos{File: file}, "the file is empty")
-		}
+	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {
 		root = root.Content[0]
 	}
-	if root.Kind == 0 {
+	if root.Kind == 0 || root.Kind == yaml.DocumentNode {
 		return nil, Problemf(Pos{File: file}, "the file is empty")
 	}
 	y := &yamlReader{file: file}
@@ -38,15 +36,23 @@ func ParseYAML(file string, data []byte) (*Node, error) {
 }
 
 func yamlError(file string, err error) error {
-	var le *yaml.LoadErrors
-	if errors.As(err, &le) && len(le.Errors) > 0 {
+	var many *yaml.LoadErrors
+	var one *yaml.LoadError
+	switch {
+	case errors.As(err, &many) && len(many.Errors) > 0:
 		var ps Problems
-		for _, e := range le.Errors {
-			ps.Add(Pos{File: file, Line: e.Mark.Line, Col: e.Mark.Column}, "", "invalid YAML: %s", e.Message)
+		for _, e := range many.Errors {
+			ps = append(ps, yamlProblem(file, e))
 		}
 		return ps.Err()
+	case errors.As(err, &one):
+		return yamlProblem(file, one)
 	}
 	return Problemf(Pos{File: file}, "invalid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+}
+
+func yamlProblem(file string, e *yaml.LoadError) *Problem {
+	return Problemf(Pos{File: file, Line: e.Mark.Line, Col: e.Mark.Column}, "invalid YAML: %s", e.Message)
 }
 
 type yamlReader struct {
@@ -54,8 +60,12 @@ type yamlReader struct {
 	nodes int
 }
 
+func (y *yamlReader) pos(in *yaml.Node) Pos {
+	return Pos{File: y.file, Line: in.Line, Col: in.Column}
+}
+
 func (y *yamlReader) node(in *yaml.Node, depth int) (*Node, error) {
-	n := &Node{Pos: Pos{File: y.file, Line: in.Line, Col: in.Column}}
+	n := &Node{Pos: y.pos(in)}
 	y.nodes++
 	switch {
 	case y.nodes > maxYAMLNodes:
@@ -63,43 +73,61 @@ func (y *yamlReader) node(in *yaml.Node, depth int) (*Node, error) {
 	case depth > MaxDepth:
 		return nil, Problemf(n.Pos, "nesting is deeper than %d", MaxDepth)
 	}
+	var err error
 	switch in.Kind {
 	case yaml.AliasNode:
 		return y.node(in.Alias, depth+1)
 	case yaml.ScalarNode:
-		return n, y.scalar(n, in)
+		err = y.scalar(n, in)
 	case yaml.SequenceNode:
 		n.Kind = List
-		for _, c := range in.Content {
-			item, err := y.node(c, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			n.Items = append(n.Items, item)
-		}
+		err = y.items(n, in, depth)
 	case yaml.MappingNode:
 		n.Kind = Map
-		for i := 0; i+1 < len(in.Content); i += 2 {
-			k := in.Content[i]
-			at := Pos{File: y.file, Line: k.Line, Col: k.Column}
-			if k.Kind != yaml.ScalarNode || k.Value == "<<" && k.Tag == "!!merge" {
-				return nil, Problemf(at, "keys must be plain strings")
-			}
-			if n.Get(k.Value) != nil {
-				return nil, Problemf(at, "duplicate key %q", k.Value)
-			}
-			v, err := y.node(in.Content[i+1], depth+1)
-			if err != nil {
-				return nil, err
-			}
-			n.Fields = append(n.Fields, Field{Name: k.Value, Pos: at, Value: v})
-		}
+		err = y.fields(n, in, depth)
 	default:
-		return nil, Problemf(n.Pos, "unsupported YAML value")
+		err = Problemf(n.Pos, "unsupported YAML value")
+	}
+	if err != nil {
+		return nil, err
 	}
 	return n, nil
 }
 
+func (y *yamlReader) items(n *Node, in *yaml.Node, depth int) error {
+	for _, c := range in.Content {
+		item, err := y.node(c, depth+1)
+		if err != nil {
+			return err
+		}
+		n.Items = append(n.Items, item)
+	}
+	return nil
+}
+
+func (y *yamlReader) fields(n *Node, in *yaml.Node, depth int) error {
+	seen := make(map[string]bool, len(in.Content)/2)
+	for i := 0; i+1 < len(in.Content); i += 2 {
+		k := in.Content[i]
+		at := y.pos(k)
+		switch {
+		case k.Kind != yaml.ScalarNode || k.ShortTag() != "!!str" || !utf8.ValidString(k.Value):
+			return Problemf(at, "keys must be plain strings")
+		case seen[k.Value]:
+			return Problemf(at, "duplicate key %q", k.Value)
+		}
+		seen[k.Value] = true
+		v, err := y.node(in.Content[i+1], depth+1)
+		if err != nil {
+			return err
+		}
+		n.Fields = append(n.Fields, Field{Name: k.Value, Pos: at, Value: v})
+	}
+	return nil
+}
+
+// scalar fills n with the value of a scalar. Only the types of JSON exist;
+// a date is the string that was written.
 func (y *yamlReader) scalar(n *Node, in *yaml.Node) error {
 	switch in.ShortTag() {
 	case "!!null":
@@ -116,18 +144,26 @@ func (y *yamlReader) scalar(n *Node, in *yaml.Node) error {
 		}
 		n.Kind, n.Text = Number, strconv.FormatInt(i, 10)
 	case "!!float":
-		var f float64
-		if err := in.Decode(&f); err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-			return Problemf(n.Pos, "the number %q is not finite", in.Value)
-		}
-		n.Kind, n.Text = Number, strconv.FormatFloat(f, 'g', -1, 64)
-		if !strings.ContainsAny(n.Text, ".e") {
-			n.Text += ".0" // a float stays one: version 1.0 is not the integer 1
-		}
+		return y.float(n, in)
 	case "!!str", "!!timestamp":
+		if !utf8.ValidString(in.Value) {
+			return Problemf(n.Pos, "the string is not valid UTF-8")
+		}
 		n.Kind, n.Text = String, in.Value
 	default:
 		return Problemf(n.Pos, "unsupported YAML tag %s", in.ShortTag())
+	}
+	return nil
+}
+
+func (y *yamlReader) float(n *Node, in *yaml.Node) error {
+	var f float64
+	if err := in.Decode(&f); err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+		return Problemf(n.Pos, "the number %q is not finite", in.Value)
+	}
+	n.Kind, n.Text = Number, strconv.FormatFloat(f, 'g', -1, 64)
+	if !strings.ContainsAny(n.Text, ".e") {
+		n.Text += ".0" // a float stays one: version 1.0 is not the integer 1
 	}
 	return nil
 }

@@ -1,0 +1,89 @@
+package capture
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"securebench/internal/digest"
+)
+
+// Store keeps candidates by the digest of their bytes. Equal candidates are
+// stored once. It is safe for concurrent use.
+type Store struct{ root *os.Root }
+
+// OpenStore opens the store in dir, which must exist.
+func OpenStore(dir string) (*Store, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the candidate store: %w", err)
+	}
+	return &Store{root}, nil
+}
+
+// Close releases the store.
+func (s *Store) Close() error { return s.root.Close() }
+
+// Put stores the candidate's bytes and flushes them to disk. A file that is
+// already there under that name must hold exactly these bytes.
+func (s *Store) Put(c Candidate) error {
+	name, err := fileName(c.Digest)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Get(c.Digest); err == nil {
+		return nil
+	} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	// A name of its own: two workers may store equal candidates at once.
+	tmp := "." + name + "." + rand.Text()
+	if err := s.write(tmp, c.Data); err != nil {
+		return fmt.Errorf("storing candidate %s: %w", c.Digest, errors.Join(err, s.root.Remove(tmp)))
+	}
+	if err := s.root.Rename(tmp, name); err != nil {
+		return fmt.Errorf("storing candidate %s: %w", c.Digest, errors.Join(err, s.root.Remove(tmp)))
+	}
+	return nil
+}
+
+func (s *Store) write(name string, data []byte) error {
+	f, err := s.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// ErrDamaged is returned by [Store.Get] when the stored bytes do not have the
+// digest that their name says.
+var ErrDamaged = errors.New("stored candidate is damaged")
+
+// Get returns the bytes of a stored candidate after checking their digest.
+func (s *Store) Get(sum string) ([]byte, error) {
+	name, err := fileName(sum)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.root.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading candidate %s: %w", sum, err)
+	}
+	if digest.Bytes(data) != sum {
+		return nil, fmt.Errorf("reading candidate %s: %w", sum, ErrDamaged)
+	}
+	return data, nil
+}
+
+// fileName is the hex part of a digest.
+func fileName(sum string) (string, error) {
+	hex, ok := strings.CutPrefix(sum, "sha256:")
+	if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("%q is not a SHA-256 digest", sum)
+	}
+	return hex, nil
+}

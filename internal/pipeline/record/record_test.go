@@ -1,0 +1,186 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	stdjson "encoding/json"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/digest"
+	"securebench/internal/task"
+)
+
+func text(s string) *string { return &s }
+
+func sampleLine() *Line {
+	return &Line{
+		RunID: "run", TaskID: "t/1", BenchmarkID: "pack", TaskType: "multiple_choice",
+		Status: "passed", Candidate: Candidate{Text: text("B")}, ProducerStdout: "B",
+		ProducerMetadata: map[string]any{"harness": "command", "exit_code": 0},
+		Summary: []task.Summary{
+			{Name: "question", Kind: "text", Visibility: "public", Value: jsontext.Value(`"é?"`)},
+			{Name: "answer", Kind: "text", Visibility: "hidden", Redacted: true},
+		},
+		Verified: true, Passed: true, VerifierMetadata: map[string]any{"verifier": "multiple_choice"},
+		Attempt: 1, Agent: "command", Outcome: "passed", Containment: "passive",
+		Timings: map[string]int64{"producer": 12},
+	}
+}
+
+// TestReferenceFields compares with a record as the reference writes it: all
+// of its fields are there with the same values and the same order.
+func TestReferenceFields(t *testing.T) {
+	b, err := sampleLine().marshal(0, Genesis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := stdjson.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"benchmark_id": "pack", "candidate_patch": nil, "candidate_text": "B", "candidate_workspace": nil,
+		"hidden_values": "<redacted>", "passed": true, "producer_stderr": "", "producer_stdout": "B",
+		"run_id": "run", "score": 1.0, "task_id": "t/1", "task_type": "multiple_choice",
+		"verification_status": "passed", "verifier_stderr": "", "verifier_stdout": "",
+		"resource_summary": []any{
+			map[string]any{"kind": "text", "name": "question", "value": "é?", "visibility": "public"},
+			map[string]any{"kind": "text", "name": "answer", "redacted": true, "visibility": "hidden"},
+		},
+	}
+	for name, v := range want {
+		if diff := cmp.Diff(v, got[name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if !bytes.Contains(b, []byte(`"score": 1.0, `)) || !bytes.HasPrefix(b, []byte(`{"agent": "command", "attempt": 1, `)) {
+		t.Errorf("not in the reference's form: %s", b)
+	}
+}
+
+func TestLineIsOneLineOfASCII(t *testing.T) {
+	hostile := "a\n{\"task_id\":\"x\"}\r\u2028\u2029\x00\x1b[2J\u202e\U0001F600é\x7f"
+	l := sampleLine()
+	l.Candidate.Text, l.ProducerStdout, l.TaskID = text(hostile), hostile, hostile
+	b, err := l.marshal(1, Genesis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range b {
+		if c < 0x20 || c > 0x7e {
+			t.Fatalf("byte %#x stands in the line", c)
+		}
+	}
+	var got struct {
+		CandidateText string `json:"candidate_text"`
+		TaskID        string `json:"task_id"`
+	}
+	if err := stdjson.Unmarshal(b, &got); err != nil || got.CandidateText != hostile || got.TaskID != hostile {
+		t.Fatalf("round trip = %+v, %v", got, err)
+	}
+}
+
+func TestChain(t *testing.T) {
+	d, err := Create(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := d.Append(sampleLine()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(d.LinesPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	prev, seq := Genesis, int64(0)
+	for sc := bufio.NewScanner(f); sc.Scan(); seq++ {
+		var l struct {
+			Seq  int64  `json:"seq"`
+			Prev string `json:"prev"`
+		}
+		if err := stdjson.Unmarshal(sc.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Seq != seq || l.Prev != prev {
+			t.Errorf("line %d says seq %d, prev %s; want prev %s", seq, l.Seq, l.Prev, prev)
+		}
+		prev = digest.Bytes(sc.Bytes())
+	}
+	if seq != 5 {
+		t.Errorf("%d lines, want 5", seq)
+	}
+}
+
+func TestCreateKeepsAFormerRun(t *testing.T) {
+	dir := t.TempDir()
+	d, err := Create(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Append(sampleLine()); err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	before, _ := os.ReadFile(d.LinesPath())
+	if _, err := Create(dir, false); !errors.Is(err, ErrExists) {
+		t.Fatalf("a second run in the directory: %v, want ErrExists", err)
+	}
+	d2, err := Create(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d2.Close()
+	kept, err := filepath.Glob(filepath.Join(dir, HistoryName, "*", LinesName))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("history holds %v, %v", kept, err)
+	}
+	if after, _ := os.ReadFile(kept[0]); !bytes.Equal(before, after) {
+		t.Error("the former records were changed")
+	}
+	if d2.SaltDigest() == d.SaltDigest() {
+		t.Error("the new run has the old salt")
+	}
+}
+
+func TestSaltIsPrivate(t *testing.T) {
+	d, err := Create(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for name, want := range map[string]os.FileMode{saltName: 0o600, RestrictedName: 0o700 | os.ModeDir} {
+		info, err := os.Stat(filepath.Join(d.Path(), name))
+		if err != nil || info.Mode() != want {
+			t.Errorf("%s: mode %v, %v; want %v", name, info.Mode(), err, want)
+		}
+	}
+}
+
+func TestRestrictedDigestIsKeyed(t *testing.T) {
+	d, err := Create(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	raw, err := d.Restrict("t/1", "t_1/1/verifier-stderr", []byte("gold"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw.Bytes != 4 || strings.Contains(raw.Digest, digest.Bytes([]byte("gold"))[7:]) {
+		t.Errorf("%+v: anybody could guess a short hidden value from a plain digest", raw)
+	}
+}
