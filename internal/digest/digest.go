@@ -3,6 +3,7 @@ package digest
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -63,4 +64,13 @@ func (s Salt) Derive(label string) [32]byte {
 	m := hmac.New(sha256.New, s[:])
 	m.Write([]byte(label))
 	return [32]byte(m.Sum(nil))
+}
+
+// NewSalt draws a salt from crypto/rand.
+func NewSalt() (Salt, error) {
+	var s Salt
+	if _, err := rand.Read(s[:]); err != nil {
+		return s, fmt.Errorf("drawing a salt: %w", err)
+	}
+	return s, nil
 }

@@ -25,6 +25,9 @@ type Family struct {
 	Check func(Row) []Problem
 	// Lanes maps eval keys to lanes; a key that is missing here is hidden.
 	Lanes map[string]task.Lane
+	// EvalFiles lead to strings inside eval that name files below the pack's
+	// evaluation root, such as {"checker", "path"}.
+	EvalFiles [][]string
 	// Extraction is how a candidate is taken by default.
 	Extraction task.Extraction
 	// Instruction tells an agent what to hand in.
@@ -48,6 +51,7 @@ type Family struct {
 type Row struct {
 	ID          string
 	Input, Eval map[string]jsontext.Value
+	Environment map[string]jsontext.Value // with the manifest's defaults
 }
 
 // Problem is a rule that a row breaks. Path leads to the value inside the

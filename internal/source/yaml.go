@@ -1,7 +1,9 @@
 package source
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -20,19 +22,37 @@ func ParseYAML(file string, data []byte) (*Node, error) {
 	if !utf8.Valid(data) {
 		return nil, Problemf(Pos{File: file}, "the file is not valid UTF-8")
 	}
-	var doc yaml.Node
-	if err := yaml.Load(data, &doc); err != nil {
-		return nil, yamlError(file, err)
-	}
-	root := &doc
-	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {
-		root = root.Content[0]
-	}
-	if root.Kind == 0 || root.Kind == yaml.DocumentNode {
-		return nil, Problemf(Pos{File: file}, "the file is empty")
+	root, err := document(file, data)
+	if err != nil {
+		return nil, err
 	}
 	y := &yamlReader{file: file}
 	return y.node(root, 0)
+}
+
+// document parses the only document of data and returns its value.
+func document(file string, data []byte) (*yaml.Node, error) {
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	if err != nil {
+		return nil, yamlError(file, err)
+	}
+	var first, second yaml.Node
+	switch err := loader.Load(&first); {
+	case errors.Is(err, io.EOF):
+		return nil, Problemf(Pos{File: file}, "the file is empty")
+	case err != nil:
+		return nil, yamlError(file, err)
+	}
+	switch err := loader.Load(&second); {
+	case err == nil:
+		return nil, Problemf(Pos{File: file, Line: second.Line, Col: second.Column}, "the file has a second document")
+	case !errors.Is(err, io.EOF):
+		return nil, yamlError(file, err)
+	}
+	if first.Kind != yaml.DocumentNode || len(first.Content) != 1 {
+		return nil, Problemf(Pos{File: file}, "the file holds no value")
+	}
+	return first.Content[0], nil
 }
 
 func yamlError(file string, err error) error {
@@ -157,6 +177,9 @@ func (y *yamlReader) scalar(n *Node, in *yaml.Node) error {
 }
 
 func (y *yamlReader) float(n *Node, in *yaml.Node) error {
+	if !strings.ContainsAny(strings.ToLower(in.Value), ".en") {
+		return Problemf(n.Pos, "the integer %q is too large", in.Value)
+	}
 	var f float64
 	if err := in.Decode(&f); err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
 		return Problemf(n.Pos, "the number %q is not finite", in.Value)

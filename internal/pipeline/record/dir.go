@@ -1,7 +1,6 @@
 package record
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -73,10 +72,11 @@ func (d *Dir) begin(force bool) error {
 			return fmt.Errorf("making the output directory: %w", err)
 		}
 	}
-	if _, err := rand.Read(d.salt[:]); err != nil {
-		return fmt.Errorf("drawing the run's salt: %w", err)
+	var err error
+	if d.salt, err = digest.NewSalt(); err != nil {
+		return err
 	}
-	if err := d.writeFile(saltName, d.salt[:], 0o600); err != nil {
+	if err = d.writeFile(saltName, d.salt[:], 0o600); err != nil {
 		return fmt.Errorf("writing the run's salt: %w", err)
 	}
 	f, err := d.root.OpenFile(LinesName, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)

@@ -88,6 +88,14 @@ type RawFile struct {
 	Path   string `json:"path"`
 }
 
+// Score is 1 for a pass and 0 for everything else.
+func (l *Line) Score() float64 {
+	if l.Passed {
+		return 1
+	}
+	return 0
+}
+
 // marshal renders the line with its place in the chain, in the reference's
 // form: keys sorted, ASCII only, ", " and ": " between. There is no newline.
 func (l *Line) marshal(seq int64, prev string) ([]byte, error) {
@@ -105,11 +113,7 @@ func (l *Line) marshal(seq int64, prev string) ([]byte, error) {
 		m["failure_reason"], m["failure_phase"], m["failure_message"] = l.FailureReason, l.FailurePhase, l.FailureMessage
 	}
 	if l.Status != "pending" {
-		score := "0.0"
-		if l.Passed {
-			score = "1.0"
-		}
-		m["passed"], m["score"] = l.Passed, json.Number(score)
+		m["passed"], m["score"] = l.Passed, json.Number(fmt.Sprintf("%.1f", l.Score()))
 	}
 	if l.Verified {
 		m["verifier_stdout"], m["verifier_stderr"] = l.VerifierStdout, l.VerifierStderr

@@ -1,0 +1,96 @@
+# Everything that is done to this repository, by name. "make help" lists it.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN     := bin/securebench
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LINT    := bin/golangci-lint
+
+# The binary names its revision where git can tell it: a checkout of another
+# user's, or an unpacked archive, builds all the same.
+BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
+
+# The race detector needs a C compiler and slows what drives an engine, so it
+# runs over the packages that need none.
+RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(docker|codecompletion)$$')
+
+# How long each fuzz target runs in "make fuzz".
+FUZZTIME ?= 10s
+
+# DATA is the folder that holds the public data sets; docs/quickstart.md says
+# how it is laid out.
+DATA ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/securebench
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN) ./cmd/securebench
+
+.PHONY: engine
+engine: ## make sure that a Docker engine answers (installs one as root)
+	@scripts/engine.sh
+
+.PHONY: image
+image: engine ## make sure that the image securebench-python:3 is there
+	@scripts/image.sh
+
+.PHONY: demo
+demo: image build ## run the demo pack in real sandboxes and print a table
+	@scripts/demo.sh $(BIN)
+
+.PHONY: test
+test: image fmt-check vet build race packs ## check everything: what CI runs
+	go test -timeout 8m ./...
+
+.PHONY: fmt-check
+fmt-check:
+	@bad=$$(gofmt -l cmd internal); if [ -n "$$bad" ]; then printf 'not gofmt-clean:\n%s\n' "$$bad" >&2; exit 1; fi
+
+.PHONY: vet
+vet:
+	go vet ./...
+
+.PHONY: race
+race: ## run the tests of the pure packages under the race detector
+	@if command -v $${CC:-gcc} >/dev/null; then \
+		CGO_ENABLED=1 go test -race -timeout 8m $(RACE_PACKAGES); \
+	else \
+		echo 'no C compiler: the race detector is left out' >&2; \
+	fi
+
+.PHONY: packs
+packs: build ## check the packs of this repository
+	@for pack in packs/*/; do $(BIN) pack check "$$pack"; done
+
+.PHONY: lint
+lint: $(LINT) ## lint the Go code and the scripts
+	$(LINT) run
+	@if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR scripts/*.sh .ci/run; else echo 'no shellcheck: the scripts are left out' >&2; fi
+
+$(LINT): tools/go.sum
+	cd tools && go build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (default 10s)
+	@scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: image ## run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: data
+data: build ## make DATA=DIR data: import the data sets of DIR into data/
+	@scripts/data.sh $(BIN) '$(DATA)'
+
+.PHONY: accept
+accept: image data ## make DATA=DIR accept: score whole data sets, compare with known figures
+	@scripts/accept.sh $(BIN) '$(DATA)'
+
+.PHONY: clean
+clean: ## remove what was built, imported and run
+	rm -rf bin data runs

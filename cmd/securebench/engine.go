@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+
+	"securebench/internal/config"
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker"
+	"securebench/internal/source"
+)
+
+// openEngine connects to the sandbox engine and removes what dead runs left
+// on it.
+func openEngine(ctx context.Context, cfg config.Sandbox, warn func(string, ...any)) (*docker.Engine, error) {
+	if cfg.Engine == config.EngineNative {
+		return nil, coded(exitConfig, errors.New("sandbox.engine native is not there yet: write docker or auto"))
+	}
+	helper, err := helperBinary()
+	if err != nil {
+		return nil, err
+	}
+	e, err := docker.New(ctx, docker.Config{Helper: helper, Runtime: cfg.Runtime})
+	if err != nil {
+		return nil, coded(exitEngine, err)
+	}
+	n, err := e.Reap(ctx)
+	if err != nil {
+		warn("clean-up after former runs: %v", err)
+	}
+	if n > 0 {
+		warn("removed %d containers and volumes that dead runs had left", n)
+	}
+	return e, nil
+}
+
+// helperBinary is the static binary that holds workspaces: this one, unless
+// SECUREBENCH_HELPER names another build of it.
+func helperBinary() (string, error) {
+	if path := os.Getenv("SECUREBENCH_HELPER"); path != "" {
+		return path, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding the securebench binary: %w", err)
+	}
+	return self, nil
+}
+
+// resolveImages looks every image up once; the run then uses these very ones.
+// Missing images are reported together, with what brings them.
+func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source.Pos) (map[string]sandbox.Image, error) {
+	names := make([]string, 0, len(refs))
+	for ref := range refs {
+		names = append(names, ref)
+	}
+	sort.Strings(names)
+	out := make(map[string]sandbox.Image, len(names))
+	var missing []string
+	for _, ref := range names {
+		img, err := e.Image(ctx, ref)
+		switch {
+		case errors.Is(err, sandbox.ErrImageMissing):
+			missing = append(missing, fmt.Sprintf("image %s is not on the engine (first needed at %s): %s", ref, refs[ref], obtain(ref)))
+		case err != nil:
+			return nil, coded(exitEngine, fmt.Errorf("looking for image %s: %w", ref, err))
+		default:
+			out[ref] = img
+		}
+	}
+	if len(missing) > 0 {
+		return nil, coded(exitEngine, errors.New(strings.Join(missing, "\n")))
+	}
+	return out, nil
+}
+
+// obtain is the command that brings an image: the project's own is made, any
+// other is pulled.
+func obtain(ref string) string {
+	if strings.HasPrefix(ref, "securebench-") {
+		return "make it with: make image"
+	}
+	return "get it with: docker pull " + ref
+}
+
+// newVerifiers makes the verifiers of the families that have one.
+func newVerifiers(reg family.Registry, r family.Resources) map[string]family.Verifier {
+	out := map[string]family.Verifier{}
+	for name, f := range reg {
+		if f.NewVerifier != nil {
+			out[name] = f.NewVerifier(r)
+		}
+	}
+	return out
+}
+
+// closeVerifiers releases what verifiers kept warm.
+func closeVerifiers(ctx context.Context, vs map[string]family.Verifier) error {
+	var errs []error
+	for name, v := range vs {
+		if err := v.Close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("closing the %s verifier: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/progress"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker"
+	"securebench/internal/workspace"
+)
+
+// checkHarness refuses what cannot run, before anything is read or made.
+func (r *runner) checkHarness() error {
+	name, _, _ := strings.Cut(r.flags.agent, ":")
+	switch name {
+	case pipeline.OracleName, pipeline.NullName:
+		if name != r.flags.agent {
+			return coded(exitUsage, fmt.Errorf("--agent %s takes no file", name))
+		}
+		return nil
+	case pipeline.ReplayName:
+		if r.flags.agent == name || r.flags.agent == name+":" {
+			return coded(exitUsage, errors.New("--agent replay needs a file: --agent replay:FILE"))
+		}
+		return nil
+	case "":
+	default:
+		return coded(exitUsage, fmt.Errorf("--agent is %q, want oracle, null or replay:FILE", r.flags.agent))
+	}
+	if r.harn == nil {
+		return coded(exitUsage, errors.New("a pack alone has no agent: give --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
+	}
+	return coded(exitConfig, r.harn.Ready())
+}
+
+// givenAgent returns the agent of --agent, or nil for the harness.
+func (r *runner) givenAgent() (pipeline.Agent, error) {
+	limit := r.tester.Limits.Candidate
+	name, file, _ := strings.Cut(r.flags.agent, ":")
+	switch name {
+	case pipeline.OracleName:
+		return pipeline.Oracle{Limit: limit}, nil
+	case pipeline.NullName:
+		return pipeline.Null{}, nil
+	case pipeline.ReplayName:
+		a, err := pipeline.OpenReplay(file, limit)
+		return a, coded(exitConfig, err)
+	}
+	return nil, nil
+}
+
+// run loads the pack, makes the output directory and drives the pipeline.
+func (r *runner) run(ctx context.Context) (err error) {
+	r.openProgress()
+	defer func() { err = errors.Join(err, r.report.Close()) }()
+	r.secrets()
+	given, err := r.givenAgent()
+	if err != nil {
+		return err
+	}
+	in, err := loadPack(ctx, r.loc, r.flags.limit, func(f family.Family) bool { return given == nil || f.NeedsImage })
+	if err != nil {
+		return err
+	}
+	for _, w := range in.Warnings {
+		r.warn("%v", w)
+	}
+	if err := in.checkImages("the agent or the verifier runs in it"); err != nil {
+		return err
+	}
+	x := &execution{runner: r, in: in, agent: given}
+	return x.run(ctx)
+}
+
+// say prints one line for the operator.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "securebench: "+format+"\n", args...)
+}
+
+// execution is a run with everything loaded.
+type execution struct {
+	*runner
+	in        *inputs
+	agent     pipeline.Agent
+	engine    sandbox.Engine // nil where nothing needs one
+	docker    *docker.Engine
+	images    map[string]sandbox.Image
+	dir       *record.Dir
+	store     *capture.Store
+	assets    *os.Root
+	verifiers map[string]family.Verifier
+	names     workspace.Namer
+	binding   pipeline.Binding
+	trace     *progress.Trace
+	traceFile io.Closer
+}
+
+func (x *execution) run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, x.close()) }()
+	if err := x.openEngine(ctx); err != nil {
+		return err
+	}
+	if err := x.openOutput(); err != nil {
+		return err
+	}
+	x.verifiers = newVerifiers(x.in.families, family.Resources{
+		Engine: x.engine, RunID: x.tester.RunID, Seed: x.dir.Salt().Derive,
+	})
+	if x.agent == nil {
+		if x.agent, err = x.harnessAgent(); err != nil {
+			return err
+		}
+	}
+	if err := x.writeManifest(ctx); err != nil {
+		return err
+	}
+	return x.drive(ctx)
+}
+
+func (x *execution) openEngine(ctx context.Context) (err error) {
+	if len(x.in.images) == 0 {
+		return nil
+	}
+	if x.docker, err = openEngine(ctx, x.tester.Sandbox, x.warn); err != nil {
+		return err
+	}
+	x.engine = x.docker
+	x.images, err = resolveImages(ctx, x.engine, x.in.images)
+	return err
+}
+
+func (x *execution) openOutput() (err error) {
+	x.dir, err = record.Create(x.tester.OutputDir, x.flags.force)
+	if errors.Is(err, record.ErrExists) {
+		return coded(exitRefused, fmt.Errorf("%s holds a run already: give --force to move it to history/, or another --output-dir", x.tester.OutputDir))
+	}
+	if err != nil {
+		return coded(exitRefused, err)
+	}
+	x.store, err = capture.OpenStore(x.dir.StorePath())
+	return err
+}
+
+// harnessAgent runs the configured harness in sandboxes.
+func (x *execution) harnessAgent() (pipeline.Agent, error) {
+	assets, err := os.OpenRoot(x.in.PublicRoot())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, coded(exitPack, fmt.Errorf("opening the pack's public assets: %w", err))
+	}
+	x.assets = assets
+	l := x.tester.Limits
+	audited := sandbox.WithPolicy(x.engine, x.policy())
+	return &pipeline.HarnessAgent{
+		Producer: &produce.Producer{
+			Engine: audited, Harness: x.harn, Assets: assets, Env: os.LookupEnv,
+			Limits: sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output, Timeout: l.Produce},
+		},
+		Audit: func(taskID string, attempt int) (allowed, denied int) {
+			a := audited.Take(taskID, attempt)
+			return a.Allowed, a.Denied
+		},
+		RunID: x.tester.RunID, Redact: x.redact.Bytes, Limit: l.Candidate,
+	}, nil
+}
+
+// drive runs the pipeline and reports its end.
+func (x *execution) drive(ctx context.Context) error {
+	total := x.in.count() * x.tester.Attempts
+	observe, err := x.observe()
+	if err != nil {
+		return err
+	}
+	x.report.Event(progress.RunStart(x.tester.RunID, x.dir.Path(), total))
+	l := x.tester.Limits
+	sum, err := pipeline.Run(ctx, pipeline.Config{
+		RunID: x.tester.RunID, Families: x.in.families, Tasks: x.in.tasks(ctx), Total: total,
+		Agent: x.agent, Verifiers: x.verifiers, Images: x.images,
+		Dir: x.dir, Store: x.store, Digests: x.binding, TaskDir: x.names.Name,
+		Verify:        sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output},
+		VerifyTimeout: l.Verify,
+		Workers:       x.tester.MaxWorkers, Attempts: x.tester.Attempts, Retries: x.tester.Retries,
+		Progress: x.report, Observe: observe, Probe: x.probe(),
+	})
+	x.report.Event(progress.RunDone(progress.Summary{
+		RunID: sum.RunID, Status: sum.Status(), Total: sum.Total, Verified: sum.Verified, Passed: sum.Passed,
+		Failed: sum.Failed, Pending: sum.Pending, Infrastructure: sum.Infrastructure,
+		Output: x.dir.LinesPath(), Failures: sum.Failures,
+	}))
+	return x.conclude(sum, err)
+}
+
+// conclude prints the summary line and chooses the exit code.
+func (x *execution) conclude(sum pipeline.Summary, err error) error {
+	if err == nil || sum.Total > 0 {
+		fmt.Fprintf(x.app.stdout, "securebench: run_id=%s total=%d verification=%s verified=%d passed=%d output=%s\n",
+			sum.RunID, sum.Total, sum.Status(), sum.Verified, sum.Passed, x.dir.LinesPath())
+	}
+	switch {
+	case errors.Is(err, pipeline.ErrInterrupted):
+		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d; the records stay in %s", sum.Total, x.in.count()*x.tester.Attempts, x.dir.LinesPath()))
+	case errors.Is(err, pipeline.ErrEngineDead):
+		return coded(exitEngine, fmt.Errorf("%w; the records stay in %s", err, x.dir.LinesPath()))
+	case err != nil:
+		return err
+	case x.failOn(sum):
+		return coded(exitFailOn, fmt.Errorf("--fail-on %s: %d failed, %d pending", x.flags.failOn, sum.Failed, sum.Pending+sum.Infrastructure))
+	case sum.Infrastructure > 0:
+		return coded(exitInfra, fmt.Errorf("%d attempts ended in infrastructure errors", sum.Infrastructure))
+	}
+	return nil
+}
+
+func (x *execution) failOn(s pipeline.Summary) bool {
+	failed, pending := s.Failed > 0, s.Pending+s.Infrastructure > 0
+	switch x.flags.failOn {
+	case "failed":
+		return failed
+	case "pending":
+		return pending
+	case "any":
+		return failed || pending
+	}
+	return false
+}
+
+// policy is the operator's command policy for agents.
+func (r *runner) policy() sandbox.Policy {
+	return sandbox.Policy{Allow: r.tester.Sandbox.Allow, Deny: r.tester.Sandbox.Deny}
+}
+
+// probe asks the engine for an image that the run uses.
+func (x *execution) probe() func(context.Context) error {
+	if x.engine == nil {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		for ref := range x.images {
+			_, err := x.engine.Image(ctx, ref)
+			return err
+		}
+		return nil
+	}
+}
+
+// close releases everything that was opened, in reverse order.
+func (x *execution) close() error {
+	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	defer stop()
+	errs := []error{closeVerifiers(ctx, x.verifiers)}
+	if x.trace != nil {
+		errs = append(errs, x.trace.Err(), x.traceFile.Close())
+	}
+	if x.assets != nil {
+		errs = append(errs, x.assets.Close())
+	}
+	if x.store != nil {
+		errs = append(errs, x.store.Close())
+	}
+	if x.dir != nil {
+		errs = append(errs, x.dir.Close())
+	}
+	if x.docker != nil {
+		errs = append(errs, x.docker.Close())
+	}
+	return errors.Join(errs...)
+}

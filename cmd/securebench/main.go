@@ -1,0 +1,92 @@
+// Command securebench runs benchmark packs of AI agents so that a score can
+// be believed. Run "securebench --help" for its subcommands.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// app is what the subcommands share.
+type app struct {
+	stdout, stderr io.Writer
+	// ran is set once a subcommand's own code runs: errors before that are
+	// wrong usage.
+	ran bool
+}
+
+func execute(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := interruptible(stderr)
+	defer stop()
+	a := &app{stdout: stdout, stderr: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	if !a.ran {
+		err = coded(exitUsage, err)
+	}
+	if msg := err.Error(); msg != "" {
+		for _, line := range strings.Split(msg, "\n") {
+			fmt.Fprintf(stderr, "securebench: error: %s\n", line)
+		}
+	}
+	return exitCode(err)
+}
+
+// interruptible returns a context that the first Ctrl-C cancels. The second
+// one ends the process at once.
+func interruptible(stderr io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-signals:
+				if n > 0 {
+					os.Exit(exitInterrupted)
+				}
+				fmt.Fprintln(stderr, "securebench: stopping; press Ctrl-C again to stop at once")
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(done); cancel() }
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "securebench",
+		Short: "Run benchmark packs of AI agents so that a score can be believed",
+		Long: `securebench runs benchmark packs of AI agents so that a score can be believed.
+
+The agent works in a sandbox that holds the public part of a task and nothing
+else. When it is dead, its result is captured, stored by digest, and scored in
+fresh sandboxes that it never touched.
+` + exitCodesHelp,
+		SilenceUsage: true, SilenceErrors: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+		PersistentPreRun:  func(*cobra.Command, []string) { a.ran = true },
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.AddCommand(a.runCommand(), a.validateCommand(), a.packCommand(), a.versionCommand(), a.holderCommand())
+	return root
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+
+	"securebench/internal/harness"
+	"securebench/internal/progress"
+	"securebench/internal/redact"
+)
+
+// openProgress makes the renderer that --progress asks for.
+func (r *runner) openProgress() {
+	mode := progress.Mode(r.flags.progress)
+	if r.flags.quiet {
+		mode = progress.None
+	}
+	opts := progress.Options{ShowCommandOutput: r.flags.showCommands, ShowAgentOutput: r.flags.showAgent}
+	if f, ok := r.app.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		opts.TTY = true
+		opts.Color = os.Getenv("NO_COLOR") == ""
+		opts.Width = func() int {
+			w, _, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 0
+			}
+			return w
+		}
+	}
+	r.report = progress.New(mode, r.app.stderr, opts)
+}
+
+// secrets registers the values that may not stand in anything that the run
+// writes: those of forwarded variables whose names look secret.
+func (r *runner) secrets() {
+	if r.harn == nil || r.flags.agent != "" {
+		return
+	}
+	for _, w := range harness.Warnings(r.harn) {
+		r.warn("%s", w)
+	}
+	for _, name := range r.tester.Harness.Env {
+		value, ok := os.LookupEnv(name)
+		if !ok || !harness.LooksSecret(name) {
+			continue
+		}
+		if err := r.redact.Add(name, []byte(value)); err != nil {
+			r.warn("%v", err)
+		}
+	}
+}
+
+// warn tells the operator something that stops nothing.
+func (r *runner) warn(format string, args ...any) {
+	r.report.Event(progress.Warning(fmt.Sprintf(format, args...)))
+}
+
+// observe mirrors agents' output to progress and agent-trace.log where
+// --show-agent-output asks for it.
+func (x *execution) observe() (func(taskID, stream string) io.WriteCloser, error) {
+	if !x.flags.showAgent {
+		return nil, nil
+	}
+	file, err := x.dir.Trace()
+	if err != nil {
+		return nil, err
+	}
+	x.traceFile, x.trace = file, progress.NewTrace(file, 0)
+	return func(taskID, stream string) io.WriteCloser {
+		shown := progress.NewLines(maxShownLine, func(line string) {
+			x.report.Event(progress.AgentOutput(taskID, stream, line))
+		})
+		traced := x.trace.Writer(taskID, stream)
+		clean := x.redact.Writer(io.MultiWriter(shown, traced))
+		return &observer{clean, []io.Closer{clean, shown, traced}}
+	}, nil
+}
+
+// maxShownLine is where a line without end is broken.
+const maxShownLine = 4096
+
+// observer closes a chain of writers from its head to its tail.
+type observer struct {
+	*redact.Writer
+	chain []io.Closer
+}
+
+// Close flushes what the chain still holds.
+func (o *observer) Close() error {
+	var errs []error
+	for _, c := range o.chain {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

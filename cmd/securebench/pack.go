@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"securebench/internal/family"
+	"securebench/internal/importer"
+	"securebench/internal/redact"
+	"securebench/internal/task"
+)
+
+func (a *app) packCommand() *cobra.Command {
+	c := &cobra.Command{Use: "pack", Short: "Check, show and import packs"}
+	c.AddCommand(a.packCheckCommand(), a.packShowCommand(), a.packImportCommand())
+	return c
+}
+
+func (a *app) packCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "check PACK", Short: "Check a pack without running anything", Args: cobra.ExactArgs(1),
+		Long: `Check a pack without running anything: the manifest, every row against its
+family's schema and rules, ids, assets. Every error names file, line and
+column. Warnings are printed and do not change the exit code.`,
+		Example: "  securebench pack check packs/demo",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.packCheck(c.Context(), args[0])
+		},
+	}
+}
+
+func (a *app) packCheck(ctx context.Context, arg string) error {
+	loc, _, err := locate(arg)
+	if err != nil {
+		return err
+	}
+	in, err := loadPack(ctx, loc, -1, func(family.Family) bool { return false })
+	if err != nil {
+		return err
+	}
+	for _, w := range in.Warnings {
+		a.say("warning: %v", w)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s version %d: %d rows are good, %d warnings\n",
+		redact.Escape(in.Manifest.ID), in.Manifest.Version, in.Count, len(in.Warnings))
+	return err
+}
+
+func (a *app) packShowCommand() *cobra.Command {
+	var as string
+	c := &cobra.Command{
+		Use: "show PACK TASK", Short: "Show what a component sees of a task", Args: cobra.ExactArgs(2),
+		Long: `Show what a component sees of a task, as one JSON object:
+
+  agent         the public lane, as the agent gets it
+  test_sandbox  the public lane and the evaluation inputs
+  evaluator     the public lane and the hidden values
+  result        what is published: every name, other lanes redacted`,
+		Example: "  securebench pack show packs/demo HumanEval/0 --as agent",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.packShow(c.Context(), args[0], args[1], as)
+		},
+	}
+	c.Flags().StringVar(&as, "as", "agent", "agent, test_sandbox, evaluator or result")
+	return c
+}
+
+func (a *app) packShow(ctx context.Context, arg, id, as string) error {
+	view, err := viewer(as)
+	if err != nil {
+		return coded(exitUsage, err)
+	}
+	loc, _, err := locate(arg)
+	if err != nil {
+		return err
+	}
+	in, err := loadPack(ctx, loc, -1, func(family.Family) bool { return false })
+	if err != nil {
+		return err
+	}
+	row, err := in.Find(ctx, id)
+	if err != nil {
+		return coded(exitPack, err)
+	}
+	t, err := in.Compiler.Task(row)
+	if err != nil {
+		return coded(exitPack, err)
+	}
+	return a.printResources(view(t))
+}
+
+func viewer(as string) (func(task.Task) []task.Resource, error) {
+	switch as {
+	case "agent":
+		return func(t task.Task) []task.Resource { return t.Agent().Payload() }, nil
+	case "test_sandbox":
+		return func(t task.Task) []task.Resource { return t.TestSandbox().Payload() }, nil
+	case "evaluator":
+		return func(t task.Task) []task.Resource { return t.Evaluator().Payload() }, nil
+	case "result":
+		return func(t task.Task) []task.Resource { return t.Result().Payload() }, nil
+	}
+	return nil, fmt.Errorf("--as is %q, want agent, test_sandbox, evaluator or result", as)
+}
+
+// printResources prints name → value in row order. Control characters cannot
+// reach the terminal: JSON strings escape them, and the rest is escaped here.
+func (a *app) printResources(rs []task.Resource) error {
+	var b strings.Builder
+	enc := jsontext.NewEncoder(&b, jsontext.WithIndent("  "), jsontext.EscapeForJS(true))
+	err := enc.WriteToken(jsontext.BeginObject)
+	for _, r := range rs {
+		err = errors.Join(err, enc.WriteToken(jsontext.String(r.Name)), enc.WriteValue(r.Value))
+	}
+	if err = errors.Join(err, enc.WriteToken(jsontext.EndObject)); err != nil {
+		return fmt.Errorf("printing the task: %w", err)
+	}
+	_, err = fmt.Fprintln(a.stdout, redact.EscapeText(strings.TrimRight(b.String(), "\n")))
+	return err
+}
+
+func (a *app) packImportCommand() *cobra.Command {
+	var o importer.Options
+	var out string
+	c := &cobra.Command{
+		Use: "import FORMAT FILE", Short: "Turn a public data set into a pack", Args: cobra.ExactArgs(2),
+		Long: "Turn a public data set into a pack. FORMAT is one of\n\n  " + strings.Join(importer.Formats(), "\n  ") + `
+
+FILE is the data set's own JSON lines file. The folder gets a manifest, the
+rows, and ATTRIBUTION.md with licence and source.`,
+		Example: "  securebench pack import humaneval HumanEval.jsonl -o packs/humaneval",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.packImport(c.Context(), args[0], args[1], out, o)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVarP(&out, "output", "o", "", "folder to write (required)")
+	fl.StringVar(&o.ID, "id", "", "the pack's id (default: the format's name)")
+	fl.StringVar(&o.Image, "image", importer.DefaultImage, "the rows' image")
+	fl.StringVar(&o.Seed, "seed", importer.DefaultSeed, "seed of the order of choices, recorded in each row")
+	fl.IntVar(&o.Limit, "limit", 0, "import only the first N rows (0 is all)")
+	fl.BoolVar(&o.Force, "force", false, "replace files that exist")
+	if err := c.MarkFlagRequired("output"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return c
+}
+
+func (a *app) packImport(ctx context.Context, format, file, out string, o importer.Options) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return coded(exitPack, fmt.Errorf("opening the data set: %w", err))
+	}
+	defer f.Close()
+	o.Name = file
+	sum, err := importer.Import(ctx, format, f, out, o)
+	if errors.Is(err, importer.ErrExists) {
+		return coded(exitRefused, err)
+	}
+	if err != nil {
+		return coded(exitPack, err)
+	}
+	_, err = fmt.Fprintf(a.stdout, "imported %d rows of %s into %s: %s\n", sum.Rows, sum.Format, sum.Dir, strings.Join(sum.Files, ", "))
+	return err
+}

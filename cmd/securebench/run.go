@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"securebench/internal/config"
+	"securebench/internal/progress"
+)
+
+// runFlags are the flags of run; they win over the tester YAML.
+type runFlags struct {
+	config, envFile, agent, outputDir string
+	failOn, progress                  string
+	limit, workers, attempts, retries int
+	resume                            string
+	force, quiet                      bool
+	showCommands, showAgent           bool
+}
+
+const runHelp = `Run an agent over a benchmark pack and score what it hands in.
+
+PACK is a folder with manifest.yaml and tasks.jsonl, a manifest, or a tester
+YAML. A tester YAML says which harness runs the agent; without one, --agent
+names an agent that needs none:
+
+  oracle       the rows' own reference solutions (must score 100%)
+  null         nothing (must score 0)
+  replay:FILE  candidates from a JSONL file of {"task_id", "text"|"patch"}
+
+Records go to OUTPUT/candidates.jsonl, one line per task and attempt; OUTPUT
+is run.output_dir of the tester YAML, or runs/ID without one. The last line on
+standard output is the summary; everything else is on standard error.`
+
+const runExamples = `  # A pack's reference solutions: every task must pass.
+  securebench run packs/demo --agent oracle
+
+  # The agent that a tester YAML describes, four tasks at a time.
+  securebench run --config tester.yaml --workers 4
+
+  # Score answers that a model gave elsewhere.
+  securebench run packs/gsm8k-sample --agent replay:answers.jsonl -o runs/replay`
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use: "run [PACK]", Short: "Run an agent over a pack and score it",
+		Long: runHelp, Example: runExamples, Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			r, err := a.newRunner(c, f, args)
+			if err != nil {
+				return err
+			}
+			return r.run(c.Context())
+		},
+	}
+	fl := c.Flags()
+	fl.StringVarP(&f.config, "config", "c", "", "tester YAML")
+	fl.StringVar(&f.agent, "agent", "", "oracle, null or replay:FILE instead of the harness")
+	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are set already win")
+	fl.IntVar(&f.limit, "limit", -1, "run only the first N rows")
+	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output directory, relative to the current one")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run at the same time (default min(cores, 4))")
+	fl.IntVar(&f.attempts, "attempts", 0, "independent attempts at every task (default 1)")
+	fl.IntVar(&f.retries, "retries", -1, "retries of an attempt after an infrastructure error (default 2)")
+	fl.StringVar(&f.resume, "resume", "", "continue an interrupted run")
+	fl.Lookup("resume").NoOptDefVal = "strict"
+	fl.BoolVar(&f.force, "force", false, "move a run that is in the output directory to history/")
+	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or any of both: failed, pending, any")
+	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
+	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
+	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output and write agent-trace.log")
+	return c
+}
+
+// check refuses flag values that no run can have.
+func (f *runFlags) check(c *cobra.Command) error {
+	changed := c.Flags().Changed
+	switch {
+	case changed("resume"):
+		return coded(exitRefused, errors.New("--resume is not there yet: remove --resume, and give --force to move the former run to history/"))
+	case changed("limit") && f.limit < 0:
+		return coded(exitUsage, errors.New("--limit must be 0 or more"))
+	case changed("workers") && f.workers < 1, changed("attempts") && f.attempts < 1:
+		return coded(exitUsage, errors.New("--workers and --attempts must be 1 or more"))
+	case changed("retries") && f.retries < 0:
+		return coded(exitUsage, errors.New("--retries must be 0 or more"))
+	}
+	switch f.failOn {
+	case "", "failed", "pending", "any":
+	default:
+		return coded(exitUsage, fmt.Errorf("--fail-on is %q, want failed, pending or any", f.failOn))
+	}
+	if _, err := progress.ParseMode(f.progress); err != nil {
+		return coded(exitUsage, fmt.Errorf("--progress: %w", err))
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"securebench": main})
+}
+
+// TestScripts runs the command line as a user would. The condition [docker]
+// holds where an engine answers; where SECUREBENCH_TEST_DOCKER is "require",
+// it holds always, so that a missing engine fails instead of skipping.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("SECUREBENCH_TEST_IMAGE", testImage())
+			env.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "docker" {
+				return false, nil
+			}
+			return os.Getenv("SECUREBENCH_TEST_DOCKER") == "require" || engineAnswers(), nil
+		},
+	})
+}
+
+func testImage() string {
+	if img := os.Getenv("SECUREBENCH_TEST_IMAGE"); img != "" {
+		return img
+	}
+	return "securebench-python:3"
+}
+
+func engineAnswers() bool {
+	return exec.Command("docker", "info").Run() == nil
+}

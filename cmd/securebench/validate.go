@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"securebench/internal/config"
+	"securebench/internal/digest"
+	"securebench/internal/family"
+	"securebench/internal/pipeline"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+)
+
+type validateFlags struct {
+	json    bool
+	limit   int
+	workers int
+}
+
+const validateHelp = `Show that a pack scores right work as right and nothing as nothing.
+
+For every task the row's own reference solution must pass, and the empty, the
+garbage and the starter candidate must fail, through the verifiers and
+sandboxes of a real run. A task without a reference solution is a problem:
+nobody has shown that it can be solved. Families without a verifier are
+skipped and counted.
+
+The exit code is 14 when a check came out wrong.`
+
+func (a *app) validateCommand() *cobra.Command {
+	var f validateFlags
+	c := &cobra.Command{
+		Use: "validate PACK", Short: "Check that references pass and empty candidates fail",
+		Long: validateHelp, Args: cobra.ExactArgs(1),
+		Example: "  securebench validate packs/demo\n  securebench validate packs/humaneval-sample --json --limit 5",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.validate(c.Context(), args[0], f)
+		},
+	}
+	fl := c.Flags()
+	fl.BoolVar(&f.json, "json", false, "print one JSON object per task instead of a table")
+	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked at the same time (default min(cores, 4))")
+	return c
+}
+
+func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err error) {
+	loc, tester, err := locate(arg)
+	if err != nil {
+		return err
+	}
+	if tester == nil {
+		tester = config.Default()
+	}
+	if f.workers > 0 {
+		tester.MaxWorkers = f.workers
+	}
+	in, err := loadPack(ctx, loc, f.limit, func(fam family.Family) bool { return fam.NeedsImage })
+	if err != nil {
+		return err
+	}
+	if err := in.checkImages("the verifier runs in it"); err != nil {
+		return err
+	}
+	var engine sandbox.Engine
+	var images map[string]sandbox.Image
+	if len(in.images) > 0 {
+		e, err := openEngine(ctx, tester.Sandbox, a.say)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, e.Close()) }()
+		engine = e
+		if images, err = resolveImages(ctx, e, in.images); err != nil {
+			return err
+		}
+	}
+	return a.validateWith(ctx, in, tester, engine, images, f.json)
+}
+
+func (a *app) validateWith(ctx context.Context, in *inputs, tester *config.Tester, engine sandbox.Engine, images map[string]sandbox.Image, asJSON bool) (err error) {
+	salt, err := digest.NewSalt()
+	if err != nil {
+		return err
+	}
+	verifiers := newVerifiers(in.families, family.Resources{Engine: engine, RunID: "validate", Seed: salt.Derive})
+	defer func() {
+		end, stop := context.WithTimeout(context.Background(), 30*time.Second)
+		defer stop()
+		err = errors.Join(err, closeVerifiers(end, verifiers))
+	}()
+	l := tester.Limits
+	out := &validationReport{w: a.stdout, json: asJSON}
+	err = pipeline.Validate(ctx, pipeline.ValidateConfig{
+		Families: in.families, Tasks: in.tasks(ctx), Verifiers: verifiers, Images: images,
+		Verify:        sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output},
+		VerifyTimeout: l.Verify, Workers: tester.MaxWorkers, Retries: tester.Retries, Done: out.add,
+	})
+	if errors.Is(err, pipeline.ErrInterrupted) {
+		return coded(exitInterrupted, err)
+	}
+	if err != nil {
+		return coded(exitEngine, err)
+	}
+	return out.finish()
+}
+
+// validationReport renders validations: JSON lines as they come, or one table
+// in row order at the end.
+type validationReport struct {
+	w    io.Writer
+	json bool
+	all  []pipeline.Validation
+	err  error
+}
+
+func (r *validationReport) add(v pipeline.Validation) {
+	r.all = append(r.all, v)
+	if !r.json {
+		return
+	}
+	b, err := json.Marshal(struct {
+		pipeline.Validation
+		OK     bool  `json:"ok"`
+		TookMS int64 `json:"took_ms"`
+	}{v, v.OK(), v.Took.Milliseconds()})
+	if err == nil {
+		_, err = fmt.Fprintf(r.w, "%s\n", b)
+	}
+	r.err = errors.Join(r.err, err)
+}
+
+func (r *validationReport) finish() error {
+	sort.Slice(r.all, func(i, j int) bool { return r.all[i].Line < r.all[j].Line })
+	bad, skipped := 0, 0
+	for _, v := range r.all {
+		switch {
+		case v.Skipped != "":
+			skipped++
+		case !v.OK():
+			bad++
+		}
+	}
+	if !r.json {
+		r.err = errors.Join(r.err, r.table(bad, skipped))
+	}
+	if r.err != nil {
+		return fmt.Errorf("printing the validation: %w", r.err)
+	}
+	if bad > 0 {
+		return coded(exitProblems, fmt.Errorf("%d of %d tasks have problems", bad, len(r.all)))
+	}
+	return nil
+}
+
+func (r *validationReport) table(bad, skipped int) error {
+	w := tabwriter.NewWriter(r.w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TASK\tFAMILY\tREFERENCE\tEMPTY\tGARBAGE\tSTARTER\tRESULT")
+	for _, v := range r.all {
+		cells := map[string]string{}
+		for _, c := range v.Checks {
+			cells[c.Candidate] = cell(c)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", redact.Escape(v.TaskID), redact.Escape(v.Family),
+			orDash(cells[pipeline.CheckReference]), orDash(cells[pipeline.CheckEmpty]),
+			orDash(cells[pipeline.CheckGarbage]), orDash(cells[pipeline.CheckStarter]), result(v))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(r.w, "\n%d tasks: %d valid, %d with problems, %d skipped\n",
+		len(r.all), len(r.all)-bad-skipped, bad, skipped)
+	return err
+}
+
+func cell(c pipeline.Check) string {
+	got := "fails"
+	if c.Outcome == family.Passed {
+		got = "passes"
+	}
+	if !c.OK {
+		got = strings.ToUpper(got)
+		if c.Reason != "" {
+			got += " (" + string(c.Reason) + ")"
+		}
+	}
+	return got
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func result(v pipeline.Validation) string {
+	switch {
+	case v.Skipped != "":
+		return "skipped: " + v.Skipped
+	case v.OK():
+		return "ok"
+	}
+	return "PROBLEM"
+}

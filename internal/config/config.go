@@ -1,0 +1,96 @@
+// Package config reads what the operator writes: the tester YAML, schema
+// version 0.2, and the env file.
+//
+// The tester YAML is closed at every level: an unknown key, a wrong type or a
+// value out of range is an error with file, line and column, and all errors
+// are reported at once. Only harness.config stays a raw tree here, because
+// each harness closes its own.
+package config
+
+import (
+	"runtime"
+	"time"
+
+	"securebench/internal/source"
+)
+
+// The engines that sandbox.engine may name.
+const (
+	EngineAuto   = "auto" // the best one that works here
+	EngineDocker = "docker"
+	EngineNative = "native"
+)
+
+// Tester is a run's configuration with every default filled in.
+type Tester struct {
+	Path      string // the file it was read from; "" without one
+	RunID     string
+	OutputDir string // as the next two: joined to the file's directory
+	Manifest  string
+	Tasks     string
+
+	Harness      Harness
+	Verification Verification
+
+	MaxWorkers int // tasks that run at the same time
+	Attempts   int // independent samples of each task
+	Retries    int // re-runs of an attempt after an infrastructure error
+	Limits     Limits
+	Sandbox    Sandbox
+}
+
+// Harness says how candidates are produced.
+type Harness struct {
+	Type   string
+	Env    []string     // names of variables that are forwarded
+	Config *source.Node // an object, never nil after [LoadTester]
+	Pos    source.Pos   // of the harness section
+}
+
+// Verification is the operator's policy for verifiers.
+type Verification struct {
+	DisallowDangerous bool
+	Deny              []string // names of dangerous commands
+}
+
+// Limits bound every sandbox of the run. Sizes are in bytes.
+type Limits struct {
+	Memory    int64
+	Disk      int64 // of a workspace
+	Output    int64 // stdout and stderr of one command together
+	Candidate int64
+	CPUs      float64 // cores
+	Pids      int64
+	// Produce and Verify are the operator's own time limits; 0 leaves it to
+	// the row, the harness and the family.
+	Produce, Verify time.Duration
+}
+
+// Sandbox chooses the engine and lists commands for its audit.
+type Sandbox struct {
+	Engine  string // one of the Engine constants
+	Runtime string // runtime class of the engine; "" is its default
+	// Allow and Deny are executable names for the command audit, which is
+	// no security boundary. An empty Allow allows everything.
+	Allow, Deny []string
+}
+
+// Default returns the configuration of a run that has no tester YAML. What
+// cannot have a default (id, directories, pack, harness) is empty.
+func Default() *Tester {
+	return &Tester{
+		Verification: Verification{DisallowDangerous: true},
+		MaxWorkers:   min(runtime.GOMAXPROCS(0), 4),
+		Attempts:     1,
+		Retries:      2,
+		Limits: Limits{
+			Memory:    1 << 30,
+			Disk:      256 << 20,
+			Output:    8 << 20,
+			Candidate: 1 << 20,
+			CPUs:      1,
+			Pids:      256,
+		},
+		Sandbox: Sandbox{Engine: EngineAuto},
+	}
+}

@@ -1,0 +1,328 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"securebench/internal/source"
+)
+
+// maxFile bounds the tester YAML and the env file.
+const maxFile = 1 << 20
+
+// A Check adds problems that only the harness's own package can see.
+type Check func(Harness) source.Problems
+
+// LoadTester reads a tester YAML. Relative paths in it are joined to its
+// directory. A file that cannot be read gives a wrapped [os.PathError];
+// everything wrong in it comes as joined [source.Problem] values in file
+// order. The checks run when the harness section could be read, and their
+// problems are reported with the others.
+func LoadTester(path string, checks ...Check) (*Tester, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the tester configuration: %w", err)
+	}
+	root, err := source.ParseYAML(path, data)
+	if err != nil {
+		return nil, err
+	}
+	if root.Kind != source.Map {
+		return nil, source.Problemf(root.Pos, "the tester config root must be an object, not %s", root.Kind)
+	}
+	r := &reader{dir: filepath.Dir(path)}
+	t := r.tester(root)
+	t.Path = path
+	if r.harnessOK {
+		for _, check := range checks {
+			r.ps = append(r.ps, check(t.Harness)...)
+		}
+	}
+	slices.SortStableFunc(r.ps, func(a, b *source.Problem) int {
+		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Col, b.Pos.Col))
+	})
+	if err := r.ps.Err(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// readFile reads at most maxFile bytes; a longer file is an error.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return data, nil
+}
+
+// reader collects problems while it walks the file.
+type reader struct {
+	dir       string
+	ps        source.Problems
+	harnessOK bool
+}
+
+func (r *reader) tester(root *source.Node) *Tester {
+	t := Default()
+	r.closed(root, "root", "schema_version", "run", "benchmark", "harness", "verification", "limits", "sandbox")
+	r.version(root)
+	r.run(root, t)
+	if s := r.section(root, "benchmark", true, "manifest", "tasks"); s != nil {
+		required(r, s, "benchmark.manifest", &t.Manifest, r.path)
+		required(r, s, "benchmark.tasks", &t.Tasks, r.path)
+	}
+	r.harness(root, &t.Harness)
+	r.verification(root, &t.Verification)
+	r.limits(root, &t.Limits)
+	r.sandbox(root, &t.Sandbox)
+	return t
+}
+
+func (r *reader) version(root *source.Node) {
+	const fix = `write schema_version: "0.2"`
+	n := root.Get("schema_version")
+	switch {
+	case n == nil:
+		r.ps.Add(root.Pos, fix, "root.schema_version is required")
+	case n.Kind != source.String:
+		// An unquoted 0.2 is a number, and 0.10 would be 0.1.
+		r.ps.Add(n.Pos, fix, "root.schema_version must be a non-empty string, not %s", n.Kind)
+	case n.Text != "0.2":
+		r.ps.Add(n.Pos, fix, "unsupported tester schema_version %q", n.Text)
+	}
+}
+
+func (r *reader) run(root *source.Node, t *Tester) {
+	s := r.section(root, "run", true, "id", "output_dir", "max_workers", "attempts", "retries")
+	if s == nil {
+		return
+	}
+	required(r, s, "run.id", &t.RunID, runID)
+	required(r, s, "run.output_dir", &t.OutputDir, r.path)
+	optional(r, s, "run.max_workers", &t.MaxWorkers, integer(1, 1024))
+	optional(r, s, "run.attempts", &t.Attempts, integer(1, 10_000))
+	optional(r, s, "run.retries", &t.Retries, integer(0, 100))
+}
+
+func (r *reader) harness(root *source.Node, h *Harness) {
+	s := r.section(root, "harness", true, "type", "env", "config")
+	if s == nil {
+		return
+	}
+	before := len(r.ps)
+	h.Pos = s.Pos
+	h.Config = &source.Node{Pos: s.Pos, Kind: source.Map}
+	required(r, s, "harness.type", &h.Type, oneOf("claude_code", "codex", "command"))
+	optional(r, s, "harness.env", &h.Env, envNames)
+	optional(r, s, "harness.config", &h.Config, object)
+	r.harnessOK = len(r.ps) == before
+}
+
+func (r *reader) verification(root *source.Node, v *Verification) {
+	s := r.section(root, "verification", false, "disallow_dangerous_commands", "deny_commands")
+	optional(r, s, "verification.disallow_dangerous_commands", &v.DisallowDangerous, (*source.Node).Boolean)
+	optional(r, s, "verification.deny_commands", &v.Deny, listOf(oneOf("chroot")))
+}
+
+func (r *reader) limits(root *source.Node, l *Limits) {
+	s := r.section(root, "limits", false,
+		"memory", "cpus", "pids", "disk", "output", "candidate", "produce_seconds", "verify_seconds")
+	// Engines refuse to start anything in less than about 6 MiB.
+	optional(r, s, "limits.memory", &l.Memory, size(8<<20))
+	optional(r, s, "limits.disk", &l.Disk, size(1))
+	optional(r, s, "limits.output", &l.Output, size(1))
+	optional(r, s, "limits.candidate", &l.Candidate, size(1))
+	optional(r, s, "limits.cpus", &l.CPUs, cores)
+	optional(r, s, "limits.pids", &l.Pids, func(n *source.Node, what string) (int64, *source.Problem) {
+		return n.Int(what, 1, 1<<22) // the kernel's own maximum
+	})
+	optional(r, s, "limits.produce_seconds", &l.Produce, Seconds)
+	optional(r, s, "limits.verify_seconds", &l.Verify, Seconds)
+}
+
+func (r *reader) sandbox(root *source.Node, b *Sandbox) {
+	s := r.section(root, "sandbox", false, "engine", "runtime", "commands")
+	optional(r, s, "sandbox.engine", &b.Engine, oneOf(EngineAuto, EngineDocker, EngineNative))
+	optional(r, s, "sandbox.runtime", &b.Runtime, runtimeName)
+	c := s.Get("commands")
+	if absent(c) {
+		return
+	}
+	if c.Kind != source.Map {
+		r.ps.Add(c.Pos, "", "sandbox.commands must be an object, not %s", c.Kind)
+		return
+	}
+	r.closed(c, "sandbox.commands", "allow", "deny")
+	optional(r, c, "sandbox.commands.allow", &b.Allow, (*source.Node).Strings)
+	optional(r, c, "sandbox.commands.deny", &b.Deny, (*source.Node).Strings)
+}
+
+// section returns the closed object called name, or nil.
+func (r *reader) section(root *source.Node, name string, need bool, known ...string) *source.Node {
+	n := root.Get(name)
+	switch {
+	case absent(n) && need:
+		r.ps.Add(root.Pos, "", "root.%s is required", name)
+		return nil
+	case absent(n):
+		return nil
+	case n.Kind != source.Map:
+		r.ps.Add(n.Pos, "", "root.%s must be an object, not %s", name, n.Kind)
+		return nil
+	}
+	r.closed(n, name, known...)
+	return n
+}
+
+func (r *reader) closed(n *source.Node, section string, known ...string) {
+	errs, _ := n.Check(section, false, known...)
+	r.ps = append(r.ps, errs...)
+}
+
+// path reads a path and joins it to the file's directory.
+func (r *reader) path(n *source.Node, what string) (string, *source.Problem) {
+	s, p := n.Str(what)
+	switch {
+	case p != nil:
+		return "", p
+	case strings.ContainsRune(s, 0):
+		return "", source.Problemf(n.Pos, "%s contains a NUL character", what)
+	case filepath.IsAbs(s):
+		return filepath.Clean(s), nil
+	}
+	return filepath.Join(r.dir, s), nil
+}
+
+// absent reports whether a key is missing or has no value: a section whose
+// lines are all commented out is null in YAML.
+func absent(n *source.Node) bool { return n == nil || n.Kind == source.Null }
+
+type readFunc[T any] func(n *source.Node, what string) (T, *source.Problem)
+
+// optional reads the last part of key from section s into dst when it is set.
+func optional[T any](r *reader, s *source.Node, key string, dst *T, read readFunc[T]) {
+	n := s.Get(key[strings.LastIndexByte(key, '.')+1:])
+	if absent(n) {
+		return
+	}
+	v, p := read(n, key)
+	if p != nil {
+		r.ps = append(r.ps, p)
+		return
+	}
+	*dst = v
+}
+
+// required is optional for a key that must be there.
+func required[T any](r *reader, s *source.Node, key string, dst *T, read readFunc[T]) {
+	if absent(s.Get(key[strings.LastIndexByte(key, '.')+1:])) {
+		r.ps.Add(s.Pos, "", "%s is required", key)
+		return
+	}
+	optional(r, s, key, dst, read)
+}
+
+func runID(n *source.Node, what string) (string, *source.Problem) {
+	s, p := n.Str(what)
+	switch {
+	case p != nil:
+		return "", p
+	case len(s) > 256:
+		return "", source.Problemf(n.Pos, "%s is longer than 256 bytes", what)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "", source.Problemf(n.Pos, "%s contains a control character", what)
+	}
+	return s, nil
+}
+
+func integer(lo, hi int64) readFunc[int] {
+	return func(n *source.Node, what string) (int, *source.Problem) {
+		i, p := n.Int(what, lo, hi)
+		return int(i), p
+	}
+}
+
+func object(n *source.Node, what string) (*source.Node, *source.Problem) {
+	if n.Kind != source.Map {
+		return nil, source.Problemf(n.Pos, "%s must be an object, not %s", what, n.Kind)
+	}
+	return n, nil
+}
+
+func oneOf(names ...string) readFunc[string] {
+	return func(n *source.Node, what string) (string, *source.Problem) {
+		s := strings.TrimSpace(n.Text)
+		if n.Kind != source.String || !slices.Contains(names, s) {
+			return "", source.Problemf(n.Pos, "%s must be one of: %s", what, strings.Join(names, ", "))
+		}
+		return s, nil
+	}
+}
+
+// listOf reads a list and drops repeated items, as the reference does.
+func listOf(read readFunc[string]) readFunc[[]string] {
+	return func(n *source.Node, what string) ([]string, *source.Problem) {
+		if n.Kind != source.List {
+			return nil, source.Problemf(n.Pos, "%s must be a list, not %s", what, n.Kind)
+		}
+		var out []string
+		for i, it := range n.Items {
+			s, p := read(it, fmt.Sprintf("%s[%d]", what, i))
+			if p != nil {
+				return nil, p
+			}
+			if !slices.Contains(out, s) {
+				out = append(out, s)
+			}
+		}
+		return out, nil
+	}
+}
+
+func envNames(n *source.Node, what string) ([]string, *source.Problem) {
+	return listOf(func(n *source.Node, what string) (string, *source.Problem) {
+		s, p := n.Str(what)
+		switch {
+		case p != nil:
+			return "", p
+		case strings.Contains(s, "="):
+			// The text may hold a value, so it is not repeated.
+			return "", &source.Problem{Pos: n.Pos, Message: what + ` contains "="`,
+				Fix: "list the name alone; its value comes from the environment"}
+		case strings.ContainsFunc(s, unicode.IsControl):
+			return "", source.Problemf(n.Pos, "%s contains a control character", what)
+		}
+		return s, nil
+	})(n, what)
+}
+
+func cores(n *source.Node, what string) (float64, *source.Problem) {
+	f, p := n.Positive(what)
+	if p == nil && (f < 0.01 || f > 4096) {
+		return 0, source.Problemf(n.Pos, "%s must be from 0.01 to 4096", what)
+	}
+	return f, p
+}
+
+func runtimeName(n *source.Node, what string) (string, *source.Problem) {
+	s, p := n.Str(what)
+	if p == nil && !runtimePattern.MatchString(s) {
+		return "", source.Problemf(n.Pos, "%s must be the name of a runtime, such as runc or runsc", what)
+	}
+	return s, p
+}

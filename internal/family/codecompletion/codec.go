@@ -1,0 +1,489 @@
+package codecompletion
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Caps on one value that crosses. Real rows stay below a hundredth of them.
+const (
+	maxDepth         = 64
+	maxNodes         = 200_000
+	maxValue         = 8 << 20 // bytes
+	maxRangeDigits   = 67      // the hex digits, their length and the tag
+	maxDecimalDigits = 10_000
+)
+
+// errMalformed says that bytes are not the encoding of a value.
+var errMalformed = errors.New("malformed value")
+
+// kind is the type of a value: the tag that its encoding begins with.
+type kind byte
+
+// The kinds. A set's members are in the order of their encodings; a range has
+// three integers, a fraction two; a deque begins with its bound or none.
+const (
+	kindNone      kind = 'N'
+	kindTrue      kind = 'T'
+	kindFalse     kind = 'F'
+	kindInt       kind = 'I' // lower-case hex
+	kindFloat     kind = 'D' // 8 bytes, big-endian, one NaN
+	kindComplex   kind = 'C' // two floats
+	kindString    kind = 'S' // UTF-8, lone surrogates allowed
+	kindBytes     kind = 'B'
+	kindByteArray kind = 'A'
+	kindList      kind = 'L'
+	kindTuple     kind = 'U'
+	kindSet       kind = 'E'
+	kindFrozenSet kind = 'Z'
+	kindDict      kind = 'M'
+	kindRange     kind = 'R'
+	kindDeque     kind = 'Q'
+	kindDecimal   kind = 'P' // as Python's str writes it
+	kindFraction  kind = 'K'
+	kindKeys      kind = 'k'
+	kindValues    kind = 'v'
+	kindItems     kind = 'm'
+	kindIterator  kind = 'J'
+	kindHandle    kind = 'H' // the number of an object that stays in the worker
+)
+
+// value is one decoded value: an atom, or a container of items. The items of
+// a dict and of dict items alternate between keys and values.
+type value struct {
+	kind  kind
+	atom  []byte
+	items []value
+}
+
+func stringValue(s string) value      { return value{kind: kindString, atom: []byte(s)} }
+func bytesValue(b []byte) value       { return value{kind: kindBytes, atom: b} }
+func tupleValue(items ...value) value { return value{kind: kindTuple, items: items} }
+
+func intValue(n int64) value {
+	return value{kind: kindInt, atom: strconv.AppendInt(nil, n, 16)}
+}
+
+func boolValue(b bool) value {
+	if b {
+		return value{kind: kindTrue}
+	}
+	return value{kind: kindFalse}
+}
+
+// appendTo appends the value's only encoding to b.
+func (v value) appendTo(b []byte) []byte {
+	b = append(b, byte(v.kind))
+	switch v.kind {
+	case kindNone, kindTrue, kindFalse:
+		return b
+	case kindFloat, kindComplex:
+		return append(b, v.atom...)
+	case kindInt, kindString, kindBytes, kindByteArray, kindDecimal, kindHandle:
+		b = strconv.AppendInt(b, int64(len(v.atom)), 10)
+		b = append(b, ':')
+		return append(b, v.atom...)
+	case kindRange, kindFraction:
+	default:
+		b = strconv.AppendInt(b, int64(v.count()), 10)
+		b = append(b, ':')
+	}
+	for _, it := range v.items {
+		b = it.appendTo(b)
+	}
+	return b
+}
+
+// count is the number that stands in front of a container's items.
+func (v value) count() int {
+	switch v.kind {
+	case kindDict, kindItems:
+		return len(v.items) / 2
+	case kindDeque:
+		return len(v.items) - 1
+	}
+	return len(v.items)
+}
+
+// hashable reports whether the value can be a key in the oracle.
+func (v value) hashable() bool {
+	switch v.kind {
+	case kindTuple, kindFrozenSet:
+		return !slices.ContainsFunc(v.items, func(it value) bool { return !it.hashable() })
+	case kindList, kindByteArray, kindSet, kindDict, kindDeque, kindKeys, kindValues,
+		kindItems, kindIterator, kindHandle:
+		return false
+	}
+	return true
+}
+
+// decodeValue decodes exactly one value. A handle is malformed unless the
+// row's tests call for handles.
+func decodeValue(data []byte, handles bool) (value, error) {
+	d := decoder{data: data, handles: handles}
+	v := d.value(1)
+	return v, d.end()
+}
+
+// decoder reads values off a frame. After a failure it returns zero values;
+// its error is asked for once, at the end.
+type decoder struct {
+	data    []byte
+	pos     int
+	nodes   int
+	handles bool
+	err     error
+}
+
+func (d *decoder) fail(what string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%s at byte %d: %w", what, d.pos, errMalformed)
+	}
+}
+
+// end checks that nothing is left over.
+func (d *decoder) end() error {
+	if d.err == nil && d.pos != len(d.data) {
+		d.fail("data after the value")
+	}
+	return d.err
+}
+
+func (d *decoder) take(n int) []byte {
+	if d.err == nil && (n < 0 || n > len(d.data)-d.pos) {
+		d.fail("the value is cut off")
+	}
+	if d.err != nil {
+		return nil
+	}
+	part := d.data[d.pos : d.pos+n : d.pos+n]
+	d.pos += n
+	return part
+}
+
+// tag takes one byte; it is 0 after a failure, which is no tag.
+func (d *decoder) tag() kind {
+	if b := d.take(1); len(b) == 1 {
+		return kind(b[0])
+	}
+	return 0
+}
+
+// number reads a decimal of at most eight digits and its colon.
+func (d *decoder) number() int {
+	rest := d.data[min(d.pos, len(d.data)):]
+	n := bytes.IndexByte(rest[:min(len(rest), 9)], ':')
+	if n < 1 || n > 1 && rest[0] == '0' {
+		d.fail("a length is expected")
+		return 0
+	}
+	out := 0
+	for _, c := range d.take(n) {
+		if c < '0' || c > '9' {
+			d.fail("a length is expected")
+			return 0
+		}
+		out = out*10 + int(c-'0')
+	}
+	d.take(1)
+	return out
+}
+
+// tuple enters a tuple and returns how many members follow.
+func (d *decoder) tuple() int {
+	if d.tag() != kindTuple {
+		d.fail("a tuple is expected")
+	}
+	return d.number()
+}
+
+// str reads a string.
+func (d *decoder) str() string {
+	v := d.value(1)
+	if v.kind != kindString {
+		d.fail("a string is expected")
+	}
+	return string(v.atom)
+}
+
+// bool reads a boolean.
+func (d *decoder) bool() bool {
+	v := d.value(1)
+	if v.kind != kindTrue && v.kind != kindFalse {
+		d.fail("a boolean is expected")
+	}
+	return v.kind == kindTrue
+}
+
+// value reads one value at the given depth; the outermost is 1.
+func (d *decoder) value(depth int) value {
+	d.spend(1)
+	if depth > maxDepth {
+		d.fail("nesting is too deep")
+	}
+	v := value{kind: d.tag()}
+	if d.err != nil {
+		return value{}
+	}
+	d.content(&v, depth)
+	if d.err != nil {
+		return value{}
+	}
+	return v
+}
+
+func (d *decoder) content(v *value, depth int) {
+	switch v.kind {
+	case kindNone, kindTrue, kindFalse:
+	case kindFloat, kindComplex:
+		d.floats(v)
+	case kindInt, kindString, kindBytes, kindByteArray, kindDecimal, kindHandle:
+		v.atom = d.take(d.number())
+		d.checkAtom(*v)
+	case kindList, kindTuple, kindValues, kindIterator:
+		d.items(v, d.number(), depth)
+	case kindSet, kindFrozenSet:
+		d.set(v, depth)
+	case kindKeys:
+		d.keyed(v, 1, depth)
+	case kindDict, kindItems:
+		d.keyed(v, 2, depth)
+	case kindRange:
+		d.span(v)
+	case kindFraction:
+		v.items = []value{d.bareInt(), d.bareInt()}
+		if n := v.items[1].atom; d.err == nil && (n[0] == '-' || n[0] == '0') {
+			d.fail("a denominator is positive")
+		}
+	case kindDeque:
+		d.deque(v, depth)
+	default:
+		d.fail("unknown tag")
+	}
+}
+
+func (d *decoder) spend(nodes int) {
+	d.nodes += nodes
+	if d.nodes > maxNodes {
+		d.fail("too many values")
+	}
+}
+
+// room refuses a count that cannot be in the rest of the data.
+func (d *decoder) room(n int) bool {
+	if n > len(d.data)-d.pos {
+		d.fail("the value is cut off")
+	}
+	return d.err == nil
+}
+
+func (d *decoder) items(v *value, n, depth int) {
+	if !d.room(n) {
+		return
+	}
+	v.items = slices.Grow(v.items, min(n, 64)) // no more: counts nest
+	for range n {
+		v.items = append(v.items, d.value(depth+1))
+		if d.err != nil {
+			return
+		}
+	}
+}
+
+func (d *decoder) set(v *value, depth int) {
+	n := d.number()
+	if !d.room(n) {
+		return
+	}
+	var last []byte
+	for range n {
+		start := d.pos
+		it := d.value(depth + 1)
+		raw := d.data[start:d.pos]
+		if d.err == nil && (!it.hashable() || bytes.Compare(raw, last) <= 0) {
+			d.fail("members of a set are hashable, distinct and in order")
+		}
+		if d.err != nil {
+			return
+		}
+		v.items, last = append(v.items, it), raw
+	}
+}
+
+// keyed reads entries of size items, of which the first is a key.
+func (d *decoder) keyed(v *value, size, depth int) {
+	n := d.number()
+	if !d.room(n * size) {
+		return
+	}
+	seen := make(map[string]bool, min(n, 64))
+	for range n {
+		start := d.pos
+		key := d.value(depth + 1)
+		raw := string(d.data[start:d.pos])
+		if d.err == nil && (!key.hashable() || seen[raw]) {
+			d.fail("keys are hashable and distinct")
+		}
+		seen[raw] = true
+		v.items = append(v.items, key)
+		if size == 2 {
+			v.items = append(v.items, d.value(depth+1))
+		}
+		if d.err != nil {
+			return
+		}
+	}
+}
+
+func (d *decoder) bareInt() value {
+	v := value{kind: d.tag()}
+	if v.kind != kindInt {
+		d.fail("an integer is expected")
+		return value{}
+	}
+	v.atom = d.take(d.number())
+	d.checkAtom(v)
+	return v
+}
+
+// span reads a range, which counts as many values as it stands for.
+func (d *decoder) span(v *value) {
+	var n [3]big.Int
+	for i := range n {
+		start := d.pos
+		it := d.bareInt()
+		if d.err == nil && d.pos-start > maxRangeDigits {
+			d.fail("a bound of a range is too large")
+		}
+		if d.err != nil {
+			return
+		}
+		n[i].SetString(string(it.atom), 16)
+		v.items = append(v.items, it)
+	}
+	if n[2].Sign() == 0 {
+		d.fail("the step of a range is zero")
+		return
+	}
+	var length big.Int
+	length.Sub(&n[1], &n[0])
+	if length.Sign()*n[2].Sign() <= 0 {
+		return
+	}
+	length.Add(&length, &n[2]).Sub(&length, big.NewInt(int64(n[2].Sign())))
+	length.Quo(&length, &n[2])
+	if !length.IsInt64() || length.Int64() > maxNodes {
+		d.fail("too many values")
+		return
+	}
+	d.spend(int(length.Int64()))
+}
+
+func (d *decoder) deque(v *value, depth int) {
+	n := d.number()
+	if !d.room(n + 1) {
+		return
+	}
+	if d.data[d.pos] == byte(kindNone) {
+		d.take(1)
+		v.items = append(v.items, value{kind: kindNone})
+	} else {
+		bound := d.bareInt()
+		limit, err := strconv.ParseInt(string(bound.atom), 16, 64)
+		if err != nil || limit < int64(n) {
+			d.fail("a deque holds more than its bound")
+		}
+		v.items = append(v.items, bound)
+	}
+	d.items(v, n, depth)
+}
+
+// canonicalNaN is the only NaN that crosses.
+const canonicalNaN = 0x7ff8000000000000
+
+func (d *decoder) floats(v *value) {
+	n := 8
+	if v.kind == kindComplex {
+		n = 16
+	}
+	v.atom = d.take(n)
+	for i := 0; i+8 <= len(v.atom); i += 8 {
+		var bits uint64
+		for _, c := range v.atom[i : i+8] {
+			bits = bits<<8 | uint64(c)
+		}
+		if math.IsNaN(math.Float64frombits(bits)) && bits != canonicalNaN {
+			d.fail("a NaN with a payload")
+		}
+	}
+}
+
+func (d *decoder) checkAtom(v value) {
+	ok := true
+	switch v.kind {
+	case kindInt:
+		ok = isHex(bytes.TrimPrefix(v.atom, []byte("-"))) && string(v.atom) != "-0"
+	case kindHandle:
+		ok = d.handles && isHex(v.atom) && len(v.atom) <= 8
+	case kindString:
+		ok = isText(v.atom)
+	case kindDecimal:
+		ok = isDecimal(v.atom)
+	}
+	if d.err == nil && !ok {
+		d.fail("not in canonical form")
+	}
+}
+
+// isHex reports whether b is a natural number in lower-case hex.
+func isHex(b []byte) bool {
+	if len(b) == 0 || b[0] == '0' && len(b) > 1 {
+		return false
+	}
+	for _, c := range b {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// isText reports whether b is UTF-8 in which surrogates may stand alone.
+func isText(b []byte) bool {
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n <= 1 {
+			if len(b) < 3 || b[0] != 0xED || b[1] < 0xA0 || b[1] > 0xBF || b[2] < 0x80 || b[2] > 0xBF {
+				return false
+			}
+			n = 3
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+// isDecimal reports whether b is a number as str(decimal.Decimal) writes it.
+func isDecimal(b []byte) bool {
+	b = bytes.TrimPrefix(b, []byte("-"))
+	if string(b) == "NaN" || string(b) == "Infinity" {
+		return true
+	}
+	digits, exponent, hasExponent := bytes.Cut(b, []byte("E"))
+	if hasExponent && (len(exponent) < 2 || len(exponent) > 5 ||
+		exponent[0] != '+' && exponent[0] != '-' || !isDigits(exponent[1:])) {
+		return false
+	}
+	whole, part, hasPart := bytes.Cut(digits, []byte("."))
+	return len(digits) <= maxDecimalDigits && isDigits(whole) && (!hasPart || isDigits(part))
+}
+
+func isDigits(b []byte) bool {
+	return len(b) > 0 && !bytes.ContainsFunc(b, func(r rune) bool { return r < '0' || r > '9' })
+}

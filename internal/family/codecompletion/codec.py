@@ -1,0 +1,434 @@
+# The values that cross between the oracle and the worker, and the frames that
+# carry them. This text is put in front of worker.py and of oracle.py.
+#
+# One value has one encoding: a tag, then a length and bytes, or a count and
+# members. It is not JSON because the json module is missing from Debian's
+# minimal Python, and because what has one form can be compared byte for byte.
+
+import builtins
+import collections
+import os
+import struct
+import sys
+
+# Candidate code may patch the builtins later; the names used here stay ours.
+globals().update({k: v for k, v in vars(builtins).items() if k[0] != "_"})
+_read, _write = os.read, os.write
+
+MAX_DEPTH = 64
+MAX_NODES = 200_000
+MAX_BYTES = 8 << 20
+MAX_FRAME = MAX_BYTES + (64 << 10)
+ENVELOPE = 64  # nodes of a frame around its value
+MAX_RANGE_DIGITS = 64
+MAX_DECIMAL_DIGITS = 10_000
+
+_mro = type.__dict__["__mro__"].__get__
+_keys, _values, _items = type({}.keys()), type({}.values()), type({}.items())
+
+
+class TooLarge(Exception):
+    """The value is over a cap."""
+
+
+class Unsupported(Exception):
+    """The value is of a type that does not cross."""
+
+
+class Malformed(Exception):
+    """The bytes are not the encoding of a value."""
+
+
+def refuse(value):
+    raise Unsupported
+
+
+def atom(tag, data):
+    return b"%c%d:%b" % (tag, len(data), data)
+
+
+def message(*parts):
+    """Joins encoded values to an encoded tuple."""
+    return b"U%d:" % len(parts) + b"".join(parts)
+
+
+class Encoder:
+    """Encodes a value once. foreign encodes what is of no known type."""
+
+    def __init__(self, foreign=refuse, nodes=MAX_NODES, size=MAX_BYTES):
+        self.foreign, self.nodes, self.size = foreign, nodes, size
+
+    def spend(self, nodes, size):
+        self.nodes -= nodes
+        self.size -= size
+        if self.nodes < 0 or self.size < 0:
+            raise TooLarge
+
+    def value(self, x, depth=1):
+        if depth > MAX_DEPTH:
+            raise TooLarge
+        self.spend(1, 3)
+        kind = type(x)
+        method = EXACT.get(kind) or inherited(kind)
+        if method is None:
+            return self.foreign(x)
+        return method(self, x, depth)
+
+    def atom(self, tag, data):
+        self.spend(0, len(data))
+        return atom(tag, data)
+
+    def none(self, x, depth):
+        return b"N"
+
+    def bool(self, x, depth):
+        return b"T" if x else b"F"
+
+    def int(self, x, depth):
+        x = int.__pos__(x)
+        self.spend(0, x.bit_length() // 4)  # before hex makes the text
+        return atom(73, b"%x" % x)
+
+    def float(self, x, depth):
+        return b"D" + double(float.__pos__(x))
+
+    def complex(self, x, depth):
+        x = complex.__pos__(x)
+        return b"C" + double(x.real) + double(x.imag)
+
+    def str(self, x, depth):
+        self.spend(0, str.__len__(x))
+        return self.atom(83, str.encode(x, "utf-8", "surrogatepass"))
+
+    def bytes(self, x, depth):
+        self.spend(0, bytes.__len__(x))
+        return atom(66, bytes.__getitem__(x, slice(None)))
+
+    def bytearray(self, x, depth):
+        self.spend(0, bytearray.__len__(x))
+        return atom(65, bytes(bytearray.__getitem__(x, slice(None))))
+
+    def members(self, tag, it, depth):
+        parts = [self.value(m, depth + 1) for m in it]
+        return b"%c%d:%b" % (tag, len(parts), b"".join(parts))
+
+    def list(self, x, depth):
+        return self.members(76, list.__iter__(x), depth)
+
+    def tuple(self, x, depth):
+        return self.members(85, tuple.__iter__(x), depth)
+
+    def unordered(self, tag, it, depth):
+        parts = unique(sorted([self.value(m, depth + 1) for m in it]))
+        return b"%c%d:%b" % (tag, len(parts), b"".join(parts))
+
+    def set(self, x, depth):
+        return self.unordered(69, set.__iter__(x), depth)
+
+    def frozenset(self, x, depth):
+        return self.unordered(90, frozenset.__iter__(x), depth)
+
+    def pairs(self, tag, it, depth):
+        names, values = [], []
+        for k, v in it:
+            names.append(self.value(k, depth + 1))
+            values.append(self.value(v, depth + 1))
+        parts = map(b"".join, zip(unique(names), values))
+        return b"%c%d:%b" % (tag, len(names), b"".join(parts))
+
+    def dict(self, x, depth):
+        return self.pairs(77, dict.items(x), depth)
+
+    def ordered_dict(self, x, depth):
+        return self.pairs(77, collections.OrderedDict.items(x), depth)
+
+    def keys(self, x, depth):
+        parts = unique([self.value(m, depth + 1) for m in x])
+        return b"k%d:%b" % (len(parts), b"".join(parts))
+
+    def values(self, x, depth):
+        return self.members(118, x, depth)
+
+    def items(self, x, depth):
+        return self.pairs(109, x, depth)
+
+    def range(self, x, depth):
+        try:
+            self.spend(len(x), 0)
+        except OverflowError:
+            raise TooLarge from None
+        parts = [self.int(n, depth) for n in (x.start, x.stop, x.step)]
+        if max(map(len, parts)) > MAX_RANGE_DIGITS:
+            raise TooLarge
+        return b"R" + b"".join(parts)
+
+    def deque(self, x, depth):
+        limit = collections.deque.maxlen.__get__(x)
+        parts = [b"N" if limit is None else self.int(limit, depth)]
+        parts += [self.value(m, depth + 1) for m in collections.deque.__iter__(x)]
+        return b"Q%d:%b" % (len(parts) - 1, b"".join(parts))
+
+    def decimal(self, x, depth):
+        text = type(x).__str__(x).encode()
+        if not decimal_text(text):
+            raise Unsupported
+        return self.atom(80, text)
+
+    def fraction(self, x, depth):
+        return b"K" + self.int(x.numerator, depth) + self.int(x.denominator, depth)
+
+    def iterator(self, x, depth):
+        return self.members(74, x, depth)
+
+
+EXACT = {
+    type(None): Encoder.none, bool: Encoder.bool, int: Encoder.int,
+    float: Encoder.float, complex: Encoder.complex, str: Encoder.str,
+    bytes: Encoder.bytes, bytearray: Encoder.bytearray, list: Encoder.list,
+    tuple: Encoder.tuple, set: Encoder.set, frozenset: Encoder.frozenset,
+    collections.OrderedDict: Encoder.ordered_dict, dict: Encoder.dict,
+    range: Encoder.range, collections.deque: Encoder.deque, _keys: Encoder.keys,
+    _values: Encoder.values, _items: Encoder.items,
+}
+
+
+def inherited(kind):
+    """The method for a subclass of a known type, a number or an iterator."""
+    bases = _mro(kind)
+    for base in bases:
+        if base in EXACT:
+            return EXACT[base]
+    for name, cls, method in (("decimal", "Decimal", Encoder.decimal),
+                              ("fractions", "Fraction", Encoder.fraction)):
+        module = sys.modules.get(name)  # who holds one has imported it
+        if module is not None and vars(module).get(cls) in bases:
+            return method
+    if any("__next__" in vars(base) for base in bases):
+        return Encoder.iterator
+    return None
+
+
+def unique(parts):
+    """Refuses members that only their type or identity keeps apart."""
+    if len(set(parts)) != len(parts):
+        raise Unsupported
+    return parts
+
+
+def double(x):
+    return struct.pack(">d", x) if x == x else b"\x7f\xf8" + bytes(6)
+
+
+def decimal_text(text):
+    """Whether text is a number that str(Decimal) writes, within bounds."""
+    body = text[1:] if text[:1] == b"-" else text
+    if body in (b"NaN", b"Infinity"):
+        return True
+    digits, e, exponent = body.partition(b"E")
+    whole, dot, part = digits.partition(b".")
+    return (whole.isdigit() and part.isdigit() == bool(dot)
+            and len(digits) <= MAX_DECIMAL_DIGITS
+            and (not e or exponent[:1] in (b"+", b"-")
+                 and exponent[1:].isdigit() and len(exponent) <= 5))
+
+
+class Decoder:
+    """Decodes strictly; only exact builtins and standard types come out."""
+
+    def __init__(self, data, handle=None):
+        self.data, self.pos, self.nodes, self.handle = data, 0, 0, handle
+
+    def take(self, n):
+        end = self.pos + n
+        if end > len(self.data):
+            raise Malformed
+        part = self.data[self.pos:end]
+        self.pos = end
+        return part
+
+    def count(self):
+        end = self.data.index(b":", self.pos, self.pos + 9)
+        text = self.take(end - self.pos)
+        self.pos += 1
+        if not text.isdigit() or text[:1] == b"0" and len(text) > 1:
+            raise Malformed
+        return int(text)
+
+    def open(self, n):
+        """Enters a tuple of n members."""
+        if self.take(1) != b"U" or self.count() != n:
+            raise Malformed
+
+    def end(self):
+        if self.pos != len(self.data):
+            raise Malformed
+
+    def value(self, depth=1):
+        self.nodes += 1
+        if depth > MAX_DEPTH or self.nodes > MAX_NODES + ENVELOPE:
+            raise Malformed
+        return READ[self.take(1)](self, depth)
+
+    def only(self, kind, depth=1):
+        x = self.value(depth)
+        if type(x) is not kind:
+            raise Malformed
+        return x
+
+    def members(self, depth):
+        return [self.value(depth + 1) for _ in range(self.count())]
+
+    def int(self, depth):
+        text = self.take(self.count())
+        n = int(text, 16)
+        if b"%x" % n != text:
+            raise Malformed
+        return n
+
+    def bare_int(self):
+        if self.take(1) != b"I":
+            raise Malformed
+        return self.int(0)
+
+    def double(self, depth):
+        raw = self.take(8)
+        x = struct.unpack(">d", raw)[0]
+        if double(x) != raw:
+            raise Malformed
+        return x
+
+    def complex(self, depth):
+        return complex(self.double(0), self.double(0))
+
+    def bytes(self, depth):
+        return self.take(self.count())
+
+    def str(self, depth):
+        return self.bytes(0).decode("utf-8", "surrogatepass")
+
+    def unordered(self, depth):
+        out, last = [], b""
+        for _ in range(self.count()):
+            start = self.pos
+            out.append(self.value(depth + 1))
+            raw = self.data[start:self.pos]
+            if raw <= last:
+                raise Malformed
+            last = raw
+        return distinct(set(out), len(out))
+
+    def pairs(self, depth):
+        out = {}
+        n = self.count()
+        for _ in range(n):
+            key = self.value(depth + 1)
+            out[key] = self.value(depth + 1)
+        return distinct(out, n)
+
+    def keys(self, depth):
+        names = self.members(depth)
+        return distinct(dict.fromkeys(names), len(names)).keys()
+
+    def range(self, depth):
+        start, stop, step = self.bare_int(), self.bare_int(), self.bare_int()
+        out = range(start, stop, step)
+        self.nodes += len(out)
+        if self.nodes > MAX_NODES + ENVELOPE:
+            raise Malformed
+        return out
+
+    def deque(self, depth):
+        n = self.count()
+        limit = None if self.data[self.pos:self.pos + 1] == b"N" else self.bare_int()
+        if limit is None:
+            self.pos += 1
+        elif limit < n:
+            raise Malformed
+        return collections.deque((self.value(depth + 1) for _ in range(n)), limit)
+
+    def decimal(self, depth):
+        text = self.bytes(0)
+        if not decimal_text(text):
+            raise Malformed
+        import decimal
+        out = decimal.Decimal(text.decode())
+        if str(out).encode() != text:
+            raise Malformed
+        return out
+
+    def fraction(self, depth):
+        numerator, denominator = self.bare_int(), self.bare_int()
+        import fractions
+        out = fractions.Fraction(numerator, denominator)
+        if (out.numerator, out.denominator) != (numerator, denominator):
+            raise Malformed
+        return out
+
+    def opaque(self, depth):
+        if self.handle is None:
+            raise Malformed
+        return self.handle(self.int(0))
+
+
+def distinct(found, n):
+    if len(found) != n:
+        raise Malformed
+    return found
+
+
+READ = {
+    b"N": lambda d, _: None, b"T": lambda d, _: True, b"F": lambda d, _: False,
+    b"I": Decoder.int, b"D": Decoder.double, b"C": Decoder.complex,
+    b"S": Decoder.str, b"B": Decoder.bytes,
+    b"A": lambda d, _: bytearray(d.bytes(0)), b"L": Decoder.members,
+    b"U": lambda d, depth: tuple(d.members(depth)), b"E": Decoder.unordered,
+    b"Z": lambda d, depth: frozenset(d.unordered(depth)), b"M": Decoder.pairs,
+    b"R": Decoder.range, b"Q": Decoder.deque, b"P": Decoder.decimal,
+    b"K": Decoder.fraction, b"k": Decoder.keys,
+    b"v": lambda d, depth: dict(enumerate(d.members(depth))).values(),
+    b"m": lambda d, depth: d.pairs(depth).items(),
+    b"J": lambda d, depth: iter(d.members(depth)), b"H": Decoder.opaque,
+}
+
+
+def text(s):
+    """Encodes a string of our own."""
+    return atom(83, s.encode("utf-8", "surrogatepass"))
+
+
+class Channel:
+    """Frames over two file descriptors: four bytes of length, then the bytes."""
+
+    def __init__(self, source, sink):
+        self.source, self.sink = source, sink
+
+    def exactly(self, n):
+        parts = []
+        while n:
+            part = _read(self.source, min(n, 1 << 20))
+            if not part:
+                os._exit(0)  # the other side has gone; there is nobody to tell
+            parts.append(part)
+            n -= len(part)
+        return b"".join(parts)
+
+    def receive(self):
+        size = int.from_bytes(self.exactly(4), "big")
+        if size > MAX_FRAME:
+            raise Malformed
+        return self.exactly(size)
+
+    def send(self, data):
+        data = len(data).to_bytes(4, "big") + data
+        while data:
+            data = data[_write(self.sink, data):]
+
+
+def private_channel():
+    """Moves the channel off the standard descriptors, which prints reach."""
+    channel = Channel(os.dup(0), os.dup(1))
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    os.close(null)
+    return channel

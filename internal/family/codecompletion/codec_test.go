@@ -1,0 +1,362 @@
+package codecompletion
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// pythonValues pairs Python expressions with their only encoding.
+func pythonValues() []struct{ expression, encoding string } {
+	return []struct{ expression, encoding string }{
+		{"None", "N"},
+		{"True", "T"},
+		{"False", "F"},
+		{"0", "I1:0"},
+		{"-255", "I3:-ff"},
+		{"1.5", "D\x3f\xf8\x00\x00\x00\x00\x00\x00"},
+		{"-0.0", "D\x80\x00\x00\x00\x00\x00\x00\x00"},
+		{"float('nan')", "D\x7f\xf8\x00\x00\x00\x00\x00\x00"},
+		{"float('-inf')", "D\xff\xf0\x00\x00\x00\x00\x00\x00"},
+		{"complex(0, 1.5)", "C\x00\x00\x00\x00\x00\x00\x00\x00\x3f\xf8\x00\x00\x00\x00\x00\x00"},
+		{"'é'", "S2:é"},
+		{"'\\ud83d\\ude00'", "S6:\xed\xa0\xbd\xed\xb8\x80"},
+		{"b'\\x00\\xff'", "B2:\x00\xff"},
+		{"bytearray(b'a')", "A1:a"},
+		{"[1, [], '']", "L3:I1:1L0:S0:"},
+		{"(1,)", "U1:I1:1"},
+		{"{3, 1, 2}", "E3:I1:1I1:2I1:3"},
+		{"frozenset({'b', 'a'})", "Z2:S1:aS1:b"},
+		{"{'b': 1, 'a': (2,)}", "M2:S1:bI1:1S1:aU1:I1:2"},
+		{"range(10, 0, -3)", "RI1:aI1:0I2:-3"},
+		{"collections.deque([1], 5)", "Q1:I1:5I1:1"},
+		{"collections.deque([1, 2])", "Q2:NI1:1I1:2"},
+		{"{'a': 1}.keys()", "k1:S1:a"},
+		{"{'a': 1}.values()", "v1:I1:1"},
+		{"{'a': 1}.items()", "m1:S1:aI1:1"},
+		{"decimal.Decimal('1.50')", "P4:1.50"},
+		{"decimal.Decimal('-1E+10')", "P6:-1E+10"},
+		{"fractions.Fraction(-6, 4)", "KI2:-3I1:2"},
+		{"10**40", "I34:1d6329f1c35ca4bfabb9f5610000000000"},
+	}
+}
+
+// pythonDowngrades encodes to what decodes to another, plainer value.
+func pythonDowngrades() []struct{ expression, encoding string } {
+	return []struct{ expression, encoding string }{
+		{"collections.Counter('aab')", "M2:S1:aI1:2S1:bI1:1"},
+		{"collections.OrderedDict(a=1)", "M1:S1:aI1:1"},
+		{"collections.namedtuple('P', 'x y')(1, 2)", "U2:I1:1I1:2"},
+		{"enum.IntEnum('E', 'A').A", "I1:1"},
+		{"type('S', (str,), {'__eq__': lambda a, b: True, '__hash__': str.__hash__})('x')", "S1:x"},
+		{"(i for i in range(2))", "J2:I1:0I1:1"},
+		{"map(str, [1])", "J1:S1:1"},
+		{"iter({}.keys())", "J0:"},
+	}
+}
+
+func TestCodecSpeaksPython(t *testing.T) {
+	python := newLocalEngine(t).python
+	var script strings.Builder
+	script.WriteString(codecSource + "\nimport decimal, enum, fractions\n")
+	for _, v := range append(pythonValues(), pythonDowngrades()...) {
+		fmt.Fprintf(&script, "x = Encoder().value(%s); print(x.hex())\n", v.expression)
+	}
+	for _, v := range pythonValues() { // and back
+		fmt.Fprintf(&script, "d = Decoder(Encoder().value(%s)); y = d.value(); d.end(); print(Encoder().value(y).hex())\n", v.expression)
+	}
+	out, err := exec.Command(python, "-I", "-c", script.String()).CombinedOutput()
+	if err != nil {
+		t.Fatalf("running Python: %v\n%s", err, out)
+	}
+	lines := strings.Fields(string(out))
+	all := append(append(pythonValues(), pythonDowngrades()...), pythonValues()...)
+	for i, want := range all {
+		got, err := hex.DecodeString(lines[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.encoding, string(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", want.expression, diff)
+		}
+		v, err := decodeValue(got, false)
+		if err != nil {
+			t.Errorf("%s: decoding: %v", want.expression, err)
+		}
+		if again := v.appendTo(nil); !bytes.Equal(again, got) {
+			t.Errorf("%s: encodes again to %q", want.expression, again)
+		}
+	}
+}
+
+// malformed is what the decoders do not take.
+func malformed() map[string]string {
+	return map[string]string{
+		"nothing":              "",
+		"unknown tag":          "X",
+		"trailing data":        "NN",
+		"cut off":              "S5:abc",
+		"huge length":          "S99999999:a",
+		"nine digits":          "S000000001:a",
+		"leading zero":         "S01:a",
+		"no length":            "S:a",
+		"signed length":        "S+1:a",
+		"upper-case hex":       "I1:A",
+		"hex with underscore":  "I3:1_0",
+		"hex with prefix":      "I3:0x1",
+		"empty int":            "I0:",
+		"minus zero":           "I2:-0",
+		"int with zero ahead":  "I2:01",
+		"NaN with payload":     "D\x7f\xf8\x00\x00\x00\x00\x00\x01",
+		"short float":          "D\x00",
+		"invalid UTF-8":        "S1:\xff",
+		"overlong UTF-8":       "S2:\xc0\x80",
+		"half a surrogate":     "S2:\xed\xa0",
+		"set out of order":     "E2:I1:2I1:1",
+		"set with a repeat":    "E2:I1:1I1:1",
+		"set with a list":      "E1:L0:",
+		"set with 1 and True":  "E2:I1:1T",
+		"set with 0 and False": "E2:FI1:0",
+		"frozenset of sets":    "Z1:E0:",
+		"dict with a repeat":   "M2:I1:1NI1:1N",
+		"dict with 1 and 1.0":  "M2:I1:1ND\x3f\xf0\x00\x00\x00\x00\x00\x00N",
+		"dict with list key":   "M1:L0:N",
+		"dict with deep key":   "M1:U1:U1:L0:N",
+		"keys with a repeat":   "k2:NN",
+		"items with list key":  "m1:L0:N",
+		"range with step 0":    "RI1:0I1:1I1:0",
+		"range too long":       "RI1:0I5:fffffI1:1",
+		"range of huge bounds": "RI1:0I67:" + strings.Repeat("f", 67) + "I1:1",
+		"range of floats":      "RD\x00\x00\x00\x00\x00\x00\x00\x00I1:1I1:1",
+		"range of true":        "RI1:0TI1:1",
+		"deque over its bound": "Q2:I1:1NN",
+		"deque bound below 0":  "Q0:I2:-1",
+		"decimal long exp":     "P8:1E+99999",
+		"decimal underscore":   "P3:1_0",
+		"decimal signed NaN":   "P4:sNaN",
+		"decimal spaces":       "P2: 1",
+		"decimal no digits":    "P3:E+1",
+		"decimal open point":   "P2:1.",
+		"fraction over 0":      "KI1:1I1:0",
+		"fraction below 0":     "KI1:1I2:-1",
+		"handle":               "H1:0",
+		"too deep":             strings.Repeat("L1:", 64) + "N",
+		"very deep":            strings.Repeat("L1:", 1_000_000) + "N",
+		"too many":             "L200100:" + strings.Repeat("N", 200_100),
+		"counts that nest":     strings.Repeat("L9999999:", 60) + "N",
+	}
+}
+
+// pythonAlone is what only the oracle can see: equality of unequal types, and
+// lowest terms.
+func pythonAlone() map[string]bool {
+	return map[string]bool{"set with 1 and True": true, "set with 0 and False": true, "dict with 1 and 1.0": true}
+}
+
+func TestDecodersRefuse(t *testing.T) {
+	cases := malformed()
+	for name, in := range cases {
+		if _, err := decodeValue([]byte(in), false); !pythonAlone()[name] && !errors.Is(err, errMalformed) {
+			t.Errorf("%s: error %v, want a malformed value", name, err)
+		}
+	}
+	var script strings.Builder
+	script.WriteString(codecSource + `
+names = {}
+def check(name, data):
+    d = Decoder(data)
+    try:
+        d.value()
+        d.end()
+    except Exception:
+        return
+    print(name)
+`)
+	for name, in := range cases {
+		if len(in) < 300_000 && name != "decimal signed NaN" {
+			fmt.Fprintf(&script, "check(%q, bytes.fromhex(%q))\n", name, hex.EncodeToString([]byte(in)))
+		}
+	}
+	fmt.Fprintf(&script, "check('2/4', b'KI1:2I1:4')\n")
+	cmd := exec.Command(newLocalEngine(t).python, "-I", "-")
+	cmd.Stdin = strings.NewReader(script.String())
+	out, err := cmd.CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Errorf("Python's decoder takes: %s (error %v)", out, err)
+	}
+}
+
+func TestHandlesOnlyWhereTheRowHasThem(t *testing.T) {
+	v, err := decodeValue([]byte("H1:a"), true)
+	if err != nil || v.kind != kindHandle {
+		t.Errorf("got %v, %v; want a handle", v, err)
+	}
+	for _, in := range []string{"H2:-1", "H9:123456789", "E1:H1:1", "M1:H1:1N"} {
+		if _, err := decodeValue([]byte(in), true); err == nil {
+			t.Errorf("%q is taken", in)
+		}
+	}
+}
+
+// FuzzDecodeValue: whatever decodes has one encoding, its own, within the caps.
+func FuzzDecodeValue(f *testing.F) {
+	for _, v := range append(pythonValues(), pythonDowngrades()...) {
+		f.Add([]byte(v.encoding))
+	}
+	for _, in := range malformed() {
+		if len(in) < 1000 {
+			f.Add([]byte(in))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := decodeValue(data, true)
+		if err != nil {
+			if !errors.Is(err, errMalformed) {
+				t.Fatalf("error %v is not a malformed value", err)
+			}
+			return
+		}
+		if got := v.appendTo(nil); !bytes.Equal(got, data) {
+			t.Fatalf("%q encodes again to %q", data, got)
+		}
+		if nodes, depth := measure(v); nodes > maxNodes || depth > maxDepth {
+			t.Fatalf("%d values, depth %d", nodes, depth)
+		}
+	})
+}
+
+// measure counts the nodes of a value and how deep they lie.
+func measure(v value) (nodes, depth int) {
+	nodes = 1
+	if v.kind == kindRange || v.kind == kindFraction {
+		return nodes, 1
+	}
+	for _, it := range v.items {
+		n, d := measure(it)
+		nodes, depth = nodes+n, max(depth, d)
+	}
+	if v.kind == kindDeque {
+		nodes-- // its bound
+	}
+	return nodes, depth + 1
+}
+
+// TestValueRoundTrip: every value that can be built decodes to itself.
+func TestValueRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawValue(t, 4)
+		got, err := decodeValue(v.appendTo(nil), false)
+		if err != nil {
+			t.Fatalf("%q: %v", v.appendTo(nil), err)
+		}
+		if diff := cmp.Diff(v, got, cmp.AllowUnexported(value{}), cmp.Transformer("bytes", func(b []byte) string { return string(b) })); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func drawValue(t *rapid.T, depth int) value {
+	atoms := []kind{kindNone, kindTrue, kindFalse, kindInt, kindFloat, kindString, kindBytes}
+	kinds := atoms
+	if depth > 0 {
+		kinds = append(kinds, kindList, kindTuple, kindIterator, kindDict, kindValues)
+	}
+	v := value{kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
+	switch v.kind {
+	case kindInt:
+		v = intValue(rapid.Int64().Draw(t, "int"))
+	case kindFloat:
+		bits := math.Float64bits(rapid.Float64().Draw(t, "float"))
+		v.atom = binaryBits(bits)
+	case kindString:
+		v = stringValue(rapid.String().Draw(t, "string"))
+	case kindBytes:
+		v.atom = rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
+	case kindList, kindTuple, kindIterator, kindValues:
+		for range rapid.IntRange(0, 4).Draw(t, "members") {
+			v.items = append(v.items, drawValue(t, depth-1))
+		}
+	case kindDict:
+		for i := range rapid.IntRange(0, 4).Draw(t, "entries") {
+			v.items = append(v.items, intValue(int64(i)), drawValue(t, depth-1))
+		}
+	}
+	return v
+}
+
+func binaryBits(bits uint64) []byte {
+	var out [8]byte
+	for i := range out {
+		out[i] = byte(bits >> (56 - 8*i))
+	}
+	return out[:]
+}
+
+func TestFrames(t *testing.T) {
+	tests := map[string]struct {
+		stream string
+		want   []string
+		err    error
+	}{
+		"none":             {"", nil, io.EOF},
+		"two":              {"\x00\x00\x00\x01a\x00\x00\x00\x00", []string{"a", ""}, io.EOF},
+		"cut in the size":  {"\x00\x00", nil, errMalformed},
+		"cut in the bytes": {"\x00\x00\x00\x05abc", nil, errMalformed},
+		"4 GiB":            {"\xff\xff\xff\xffabc", nil, errMalformed},
+		"just too large":   {"\x00\x81\x00\x01abc", nil, errMalformed},
+		"text":             {"{\"passed\": true}\n", nil, errMalformed},
+	}
+	for name, tc := range tests {
+		r := strings.NewReader(tc.stream)
+		var got []string
+		var err error
+		for {
+			var b []byte
+			if b, err = readFrame(r); err != nil {
+				break
+			}
+			got = append(got, string(b))
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" || !errors.Is(err, tc.err) {
+			t.Errorf("%s: error %v, want %v (-want +got):\n%s", name, err, tc.err, diff)
+		}
+	}
+}
+
+// FuzzReadFrame: the frames that are read make up the stream that was written.
+func FuzzReadFrame(f *testing.F) {
+	f.Add(appendFrame(appendFrame(nil, []byte("abc")), nil))
+	f.Add([]byte("\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := bytes.NewReader(data)
+		var again []byte
+		for {
+			b, err := readFrame(r)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				if !errors.Is(err, errMalformed) {
+					t.Fatalf("error %v is not a malformed value", err)
+				}
+				return
+			}
+			if len(b) > maxFrame {
+				t.Fatalf("a frame of %d bytes", len(b))
+			}
+			again = appendFrame(again, b)
+		}
+		if !bytes.Equal(again, data) {
+			t.Fatalf("%q was read as %q", data, again)
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package codecompletion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+)
+
+// errDeadline is the cause of a context whose row has run out of time.
+var errDeadline = errors.New("the row's time is over")
+
+// failure is a row that has not passed, in the framework's own words.
+type failure struct {
+	reason  family.Reason
+	message string
+}
+
+// Error returns the message.
+func (f *failure) Error() string { return f.message }
+
+// fault is a failure of the oracle while a candidate's value was in play. It
+// counts against the candidate only when it happens again.
+type fault struct{ failure }
+
+func violation(what string) *failure {
+	return &failure{family.ProtocolViolation, "the worker broke the protocol: " + what}
+}
+
+func timeout(d time.Duration) *failure {
+	return &failure{family.VerifyTimeout, fmt.Sprintf("the candidate ran longer than the row's %v", d)}
+}
+
+// outcomeOf is the class of a reason.
+func outcomeOf(r family.Reason) family.Outcome {
+	switch r {
+	case "":
+		return family.Passed
+	case family.VerifyTimeout:
+		return family.VerifierTimeout
+	case family.OutOfMemory, family.PidsLimit, family.DiskLimit, family.OutputLimit:
+		return family.Limit
+	case family.NoVerifier:
+		return family.Pending
+	}
+	return family.Failed
+}
+
+// limitOf is the limit that ended a box, or nil for another end.
+func limitOf(o sandbox.Outcome, who string) *failure {
+	switch o.End {
+	case sandbox.OutOfMemory:
+		return &failure{family.OutOfMemory, who + " ran out of memory"}
+	case sandbox.PidsLimit:
+		return &failure{family.PidsLimit, who + " reached its limit of processes"}
+	case sandbox.DiskLimit:
+		return &failure{family.DiskLimit, who + " reached its limit of disk space"}
+	case sandbox.OutputLimit:
+		return &failure{family.OutputLimit, who + " wrote more than its limit of output"}
+	case sandbox.TimedOut:
+		return &failure{family.VerifyTimeout, who + " ran out of time"}
+	}
+	return nil
+}
+
+// died says why the worker went away. A death is the candidate's failure,
+// unless the engine reports that it was its own.
+func died(ctx context.Context, l *link) error {
+	o, ended, err := l.end(context.WithoutCancel(ctx), settle)
+	if err != nil {
+		return fmt.Errorf("running the worker: %w", err)
+	}
+	if f := limitOf(o, "the candidate"); ended && f != nil {
+		return f
+	}
+	return &failure{family.WorkerExited, "the candidate's process ended before it had answered"}
+}

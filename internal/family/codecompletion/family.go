@@ -1,0 +1,132 @@
+// Package codecompletion is the family in which the agent writes a module of
+// code that the row's tests call.
+package codecompletion
+
+import (
+	_ "embed" // the schemas
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/family"
+	"securebench/internal/task"
+)
+
+//go:embed schema/input.json
+var inputSchema []byte
+
+//go:embed schema/eval.json
+var evalSchema []byte
+
+// Family describes code_completion.
+func Family() family.Family {
+	return family.Family{
+		Name:        "code_completion",
+		InputSchema: inputSchema,
+		EvalSchema:  evalSchema,
+		Check:       check,
+		Lanes: map[string]task.Lane{
+			"tests":              task.EvaluationInputs,
+			"reference_solution": task.Hidden,
+			"canonical_solution": task.Hidden,
+		},
+		Extraction: task.Extraction{
+			Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true, Unfence: true,
+		},
+		Instruction: "Write one complete module that solves the task to candidate.py in the workspace. " +
+			"It must contain everything that it needs, the prompt's own code included.",
+		NeedsImage:    true,
+		VerifySeconds: 30,
+		Reference:     reference,
+		Starter:       starter,
+		NewVerifier:   NewVerifier,
+	}
+}
+
+// testSpec is the part of eval.tests that the schema cannot check.
+type testSpec struct {
+	Source    string         `json:"source"`
+	Compare   string         `json:"compare"`
+	Tolerance jsontext.Value `json:"tolerance"`
+	Cases     []testCase     `json:"cases"`
+}
+
+// testCase is the part of a case that the schema cannot check.
+type testCase struct {
+	Files  map[string]jsontext.Value `json:"files"`
+	Expect struct {
+		Files map[string]jsontext.Value `json:"files"`
+	} `json:"expect"`
+}
+
+// check applies the rules that tie language, source and cases together.
+func check(row family.Row) (out []family.Problem) {
+	var spec testSpec
+	if err := json.Unmarshal(row.Eval["tests"], &spec); err != nil {
+		return []family.Problem{{Path: []string{"eval", "tests"}, Message: "cannot be read"}}
+	}
+	language := "python"
+	if v := row.Input["language"]; v != nil && json.Unmarshal(v, &language) == nil && spec.Source == "inline" && language != "python" {
+		out = append(out, family.Problem{Path: []string{"input", "language"}, Message: "must be python for inline tests",
+			Fix: `tests of other languages have the source "cases"`})
+	}
+	if spec.Tolerance != nil && spec.Compare != "numeric" {
+		out = append(out, family.Problem{Path: []string{"eval", "tests", "tolerance"},
+			Message: `needs the comparison "numeric"`})
+	}
+	for i, c := range spec.Cases {
+		at := []string{"eval", "tests", "cases", strconv.Itoa(i)}
+		out = append(out, checkFiles(c.Files, slices.Concat(at, []string{"files"}))...)
+		out = append(out, checkFiles(c.Expect.Files, slices.Concat(at, []string{"expect", "files"}))...)
+	}
+	return out
+}
+
+// checkFiles checks that the names of files are paths inside a case's folder.
+func checkFiles(files map[string]jsontext.Value, at []string) (out []family.Problem) {
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if !isLocal(name) {
+			out = append(out, family.Problem{Path: slices.Concat(at, []string{name}),
+				Message: "must have a relative path as its name", Fix: `no "..", no backslash, in its shortest form`})
+		}
+	}
+	return out
+}
+
+func isLocal(name string) bool {
+	return name != "" && name != "." && path.Clean(name) == name && !path.IsAbs(name) &&
+		name != ".." && !strings.HasPrefix(name, "../") && !strings.ContainsAny(name, "\\\x00")
+}
+
+// reference hands in the row's own solution. A canonical solution that only
+// continues the prompt is handed in as it stands: whether it is a module by
+// itself is for a Python parser to decide, which the verifier has.
+func reference(v task.EvaluatorView) (family.Candidate, bool) {
+	for _, name := range []string{"reference_solution", "canonical_solution"} {
+		if c, ok := code(v.Get(name)); ok {
+			return c, true
+		}
+	}
+	return family.Candidate{}, false
+}
+
+// starter hands in the code that the row gives the agent to begin with.
+func starter(v task.AgentView) (family.Candidate, bool) { return code(v.Get("starter_code")) }
+
+// code makes a candidate of a text resource that is not blank.
+func code(r task.Resource, ok bool) (family.Candidate, bool) {
+	text, isText := r.Text()
+	if !ok || !isText || strings.TrimSpace(text) == "" {
+		return family.Candidate{}, false
+	}
+	return family.Candidate{Kind: task.Code, Data: []byte(text)}, true
+}

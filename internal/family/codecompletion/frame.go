@@ -1,0 +1,42 @@
+package codecompletion
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// maxFrame bounds a frame: a value and the envelope around it, in bytes.
+const maxFrame = maxValue + 64<<10
+
+// errFrame says that a stream does not carry frames of the protocol.
+var errFrame = fmt.Errorf("not a frame: %w", errMalformed)
+
+// readFrame reads one frame: four bytes of length, big-endian, and the bytes.
+// The length is checked before anything is read, and memory grows only with
+// what has arrived. io.EOF means that the stream ended between frames.
+func readFrame(r io.Reader) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		if err == io.ErrUnexpectedEOF {
+			return nil, errFrame
+		}
+		return nil, err
+	}
+	n := int64(binary.BigEndian.Uint32(head[:]))
+	if n > maxFrame {
+		return nil, errFrame
+	}
+	var body bytes.Buffer
+	if _, err := io.CopyN(&body, r, n); err != nil {
+		return nil, errFrame
+	}
+	return body.Bytes(), nil
+}
+
+// appendFrame appends the frame that carries payload to b.
+func appendFrame(b, payload []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
+	return append(b, payload...)
+}

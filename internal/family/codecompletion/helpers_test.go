@@ -1,0 +1,135 @@
+package codecompletion
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+)
+
+// spec is a row as the tests of this package write it.
+type spec struct {
+	id, prompt, tests, reference string
+	entry                        any // string, []string or nil
+	mutates                      bool
+	source, language             string
+	limits                       sandbox.Limits
+}
+
+func mustJSON(tb testing.TB, v any) jsontext.Value {
+	tb.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+// makeCase compiles a row into the views that a verifier gets.
+func makeCase(tb testing.TB, s spec) family.Case {
+	tb.Helper()
+	tests := map[string]any{"source": "inline", "code": s.tests}
+	if s.source != "" {
+		tests["source"] = s.source
+	}
+	if s.entry != nil {
+		tests["entry_point"] = s.entry
+	}
+	if s.mutates {
+		tests["mutates"] = true
+	}
+	if s.id == "" {
+		s.id = "task"
+	}
+	resources := []task.Resource{
+		{Name: "prompt", Lane: task.Public, Value: mustJSON(tb, s.prompt)},
+		{Name: "tests", Lane: task.EvaluationInputs, Value: mustJSON(tb, tests)},
+	}
+	if s.language != "" {
+		resources = append(resources, task.Resource{Name: "language", Lane: task.Public, Value: mustJSON(tb, s.language)})
+	}
+	if s.reference != "" {
+		resources = append(resources, task.Resource{Name: "canonical_solution", Value: mustJSON(tb, s.reference)})
+	}
+	compiled, err := task.New(task.Config{ID: s.id, Family: "code_completion",
+		Pack: task.Pack{ID: "pack", Version: 1}, Resources: resources})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return family.Case{
+		Attempt: 1, Sandbox: compiled.TestSandbox(), Evaluator: compiled.Evaluator(),
+		Image: sandbox.Image{Ref: "local", ID: "local"}, Limits: s.limits,
+	}
+}
+
+func resources(e sandbox.Engine) family.Resources {
+	return family.Resources{Engine: e, RunID: "test", Seed: func(label string) [32]byte {
+		var out [32]byte
+		copy(out[:], label)
+		return out
+	}}
+}
+
+func newTestVerifier(tb testing.TB, e sandbox.Engine) *Verifier {
+	tb.Helper()
+	v := NewVerifier(resources(e)).(*Verifier)
+	tb.Cleanup(func() {
+		if err := v.Close(context.Background()); err != nil {
+			tb.Errorf("closing the verifier: %v", err)
+		}
+	})
+	return v
+}
+
+// verify runs one case to its verdict.
+func verify(tb testing.TB, v family.Verifier, c family.Case, candidate string) family.Verdict {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	s := v.Open(ctx, c)
+	got, err := s.Verify(ctx, family.Candidate{Kind: task.Code, Data: []byte(candidate)})
+	if closeErr := s.Close(ctx); closeErr != nil {
+		tb.Errorf("closing the session: %v", closeErr)
+	}
+	if err != nil {
+		tb.Fatalf("verifying: %v", err)
+	}
+	return got
+}
+
+// describe renders a verdict for an error message.
+func describe(v family.Verdict) string {
+	return fmt.Sprintf("%s/%s %q %v\n%s", v.Outcome, v.Reason, v.Message, v.Metadata, v.Restricted["oracle-traceback.txt"])
+}
+
+// dataRows reads a data set's rows, or skips the test.
+func dataRows(tb testing.TB, set string) []map[string]any {
+	tb.Helper()
+	dir := os.Getenv("SECUREBENCH_DATA")
+	if dir == "" {
+		tb.Skip("SECUREBENCH_DATA names no folder with data sets")
+	}
+	data, err := os.ReadFile(filepath.Join(dir, set, "public", "rows.jsonl"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var out []map[string]any
+	for line := range bytes.Lines(data) {
+		var row map[string]any
+		if err := json.Unmarshal(line, &row); err != nil {
+			tb.Fatal(err)
+		}
+		out = append(out, row)
+	}
+	return out
+}

@@ -1,0 +1,225 @@
+package codecompletion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"securebench/internal/sandbox"
+)
+
+// settle is how long the end of a box is waited for after its stream ended.
+const settle = 2 * time.Second
+
+var (
+	// errGone says that the other side of a link has ended.
+	errGone = errors.New("the process has ended")
+	// errEarly says that a frame was there before its request.
+	errEarly = errors.New("a frame came before its request")
+	// errOutput says that a box wrote more than its limit.
+	errOutput = errors.New("output over the limit")
+)
+
+// link is a running box that speaks frames over its standard streams. One
+// goroutine at a time may talk over it.
+type link struct {
+	box    sandbox.Box
+	cancel context.CancelCauseFunc
+	out    chan []byte // requests on their way to the box
+	frames chan []byte // frames from the box; closed at the end of its stream
+	stderr *beginning
+	wait   sync.WaitGroup
+
+	ended   chan struct{} // closed when the box has ended
+	outcome sandbox.Outcome
+	runErr  error // of the engine; valid after ended
+	readErr error // why frames was closed; valid after that
+}
+
+// startLink opens a box and runs its command. Standard error is kept up to a
+// cap; a box that writes more than limit bytes there is ended.
+// The box lives until close or until ctx ends.
+func startLink(ctx context.Context, engine sandbox.Engine, spec sandbox.Spec, limit int64) (*link, error) {
+	box, err := engine.Open(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("opening the %s sandbox: %w", spec.Labels.Role, err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	l := &link{
+		box: box, cancel: cancel,
+		out: make(chan []byte), frames: make(chan []byte),
+		ended: make(chan struct{}),
+	}
+	l.stderr = &beginning{limit: limit, over: func() { cancel(errOutput) }}
+	stdin, feed := io.Pipe()
+	stdout, drain := io.Pipe()
+	l.wait.Go(func() {
+		l.outcome, l.runErr = box.Run(ctx, sandbox.Streams{Stdin: stdin, Stdout: drain, Stderr: l.stderr})
+		close(l.ended)
+		drain.Close()
+		stdin.CloseWithError(errGone)
+	})
+	l.wait.Go(func() { l.write(feed) })
+	l.wait.Go(func() { l.read(stdout) })
+	return l, nil
+}
+
+// write passes requests on until the box has ended. A box that does not read
+// holds up this goroutine alone; its end closes the pipe.
+func (l *link) write(feed *io.PipeWriter) {
+	defer feed.Close()
+	for {
+		select {
+		case b, open := <-l.out:
+			if !open {
+				return
+			}
+			if _, err := feed.Write(b); err != nil {
+				return
+			}
+		case <-l.ended:
+			return
+		}
+	}
+}
+
+// read hands frames over one at a time, so that a box that floods waits.
+func (l *link) read(stdout *io.PipeReader) {
+	defer close(l.frames)
+	for {
+		payload, err := readFrame(stdout)
+		if err != nil {
+			l.readErr = err
+			stdout.CloseWithError(err)
+			return
+		}
+		select {
+		case l.frames <- payload:
+		case <-l.ended:
+			l.readErr = errGone
+			stdout.CloseWithError(errGone)
+			return
+		}
+	}
+}
+
+// send passes one frame to the box. It fails with errEarly when a frame lies
+// there already: nobody has asked for one.
+func (l *link) send(ctx context.Context, payload []byte) error {
+	select {
+	case _, open := <-l.frames:
+		if open {
+			return errEarly
+		}
+		return l.endOfFrames()
+	default:
+	}
+	select {
+	case l.out <- appendFrame(make([]byte, 0, len(payload)+4), payload):
+		return nil
+	case <-l.ended:
+		return errGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// receive waits for the next frame.
+func (l *link) receive(ctx context.Context) ([]byte, error) {
+	select {
+	case payload, open := <-l.frames:
+		if open {
+			return payload, nil
+		}
+		return nil, l.endOfFrames()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// endOfFrames tells an end of the stream from a broken one.
+func (l *link) endOfFrames() error {
+	if errors.Is(l.readErr, errMalformed) {
+		return l.readErr
+	}
+	return errGone
+}
+
+// alive reports whether the box still runs.
+func (l *link) alive() bool {
+	select {
+	case <-l.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// end waits a moment for the box to end by itself and tells how it did. It
+// is not ok while the box still runs. An error is the engine's.
+func (l *link) end(ctx context.Context, patience time.Duration) (o sandbox.Outcome, ok bool, err error) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-l.ended:
+	case <-timer.C:
+		return o, false, nil
+	case <-ctx.Done():
+		return o, false, nil
+	}
+	if errors.Is(l.runErr, errOutput) {
+		return sandbox.Outcome{End: sandbox.OutputLimit}, true, nil
+	}
+	return l.outcome, true, l.runErr
+}
+
+// hangUp closes the box's standard input, on which it ends if it is still
+// listening. Nothing can be sent afterwards.
+func (l *link) hangUp() { close(l.out) }
+
+// close kills and removes the box and waits for everything that served it.
+func (l *link) close(ctx context.Context) error {
+	l.cancel(errGone)
+	err := l.box.Close(ctx)
+	l.wait.Wait()
+	if err != nil {
+		return fmt.Errorf("closing a sandbox: %w", err)
+	}
+	return nil
+}
+
+// keptSize is how much of a box's standard error is kept, in bytes.
+const keptSize = 64 << 10
+
+// beginning keeps the first bytes of a stream and calls over once when the stream is
+// longer than limit.
+type beginning struct {
+	limit int64
+	over  func()
+
+	mu   sync.Mutex
+	kept []byte
+	seen int64
+}
+
+// Write takes everything; what is over the cap is counted and dropped.
+func (t *beginning) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p[:min(len(p), keptSize-len(t.kept))]...)
+	if t.seen <= t.limit && t.seen+int64(len(p)) > t.limit {
+		t.over()
+	}
+	t.seen += int64(len(p))
+	return len(p), nil
+}
+
+// bytes returns what was kept.
+func (t *beginning) bytes() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]byte(nil), t.kept...)
+}

@@ -1,0 +1,156 @@
+package codecompletion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"securebench/internal/sandbox"
+)
+
+// localEngine runs a box's command as a plain process. Started by root, the
+// process gets a process namespace of its own and the user nobody, so that
+// signals and /proc end where a sandbox's would; otherwise isolated is false
+// and tests that need that are skipped.
+type localEngine struct {
+	python   string
+	isolated bool
+
+	mu     sync.Mutex
+	opened map[string]int // boxes by role
+}
+
+func newLocalEngine(tb testing.TB) *localEngine {
+	tb.Helper()
+	e := &localEngine{isolated: os.Geteuid() == 0, opened: make(map[string]int)}
+	for _, name := range []string{"python3", "/usr/bin/python3"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		cmd := exec.Command(path, "-I", "-c", "pass")
+		cmd.Dir, cmd.SysProcAttr = "/tmp", e.attributes()
+		if cmd.Run() == nil {
+			e.python = path
+			return e
+		}
+	}
+	tb.Skip("no python3 that the local engine can run")
+	return nil
+}
+
+func (e *localEngine) attributes() *syscall.SysProcAttr {
+	if !e.isolated {
+		return &syscall.SysProcAttr{Setpgid: true}
+	}
+	return &syscall.SysProcAttr{
+		Setpgid:    true,
+		Cloneflags: syscall.CLONE_NEWPID,
+		Credential: &syscall.Credential{Uid: 65534, Gid: 65534},
+	}
+}
+
+// count tells how many boxes of a role were opened.
+func (e *localEngine) count(role string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.opened[role]
+}
+
+func (e *localEngine) Image(context.Context, string) (sandbox.Image, error) {
+	return sandbox.Image{Ref: "local", ID: "local"}, nil
+}
+
+func (e *localEngine) Workspace(context.Context, sandbox.WorkspaceSpec) (sandbox.Workspace, error) {
+	return nil, errors.New("the local engine has no workspaces")
+}
+
+func (e *localEngine) Open(_ context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.opened[spec.Labels.Role]++
+	return &localBox{engine: e, spec: spec, closed: make(chan struct{})}, nil
+}
+
+type localBox struct {
+	engine *localEngine
+	spec   sandbox.Spec
+	once   sync.Once
+	closed chan struct{}
+}
+
+var errBoxClosed = errors.New("the box is closed")
+
+func (b *localBox) Close(context.Context) error {
+	b.once.Do(func() { close(b.closed) })
+	return nil
+}
+
+// Run wraps the command in a shell that bounds memory, as a sandbox would.
+func (b *localBox) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
+	kib := b.spec.Limits.WithDefaults().Memory >> 10
+	argv := append([]string{"-c", fmt.Sprintf(`ulimit -v %d -c 0; exec "$@"`, kib), "sh", b.engine.python}, b.spec.Command[1:]...)
+	cmd := exec.Command("/bin/sh", argv...)
+	cmd.Dir, cmd.Env = "/tmp", append([]string{"PATH=/usr/bin:/bin"}, b.spec.Env...)
+	cmd.SysProcAttr = b.engine.attributes()
+	cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
+	cmd.WaitDelay = 300 * time.Millisecond // for those who inherited the pipes
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return sandbox.Outcome{}, fmt.Errorf("opening standard input: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return sandbox.Outcome{}, fmt.Errorf("starting the command: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(stdin, s.Stdin) // ends when the reader is closed
+		stdin.Close()
+	}()
+	killed := make(chan error, 1)
+	go func() {
+		var cause error
+		select {
+		case <-ctx.Done():
+			cause = context.Cause(ctx)
+		case <-b.closed:
+			cause = errBoxClosed
+		case <-ended:
+		}
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		killed <- cause
+	}()
+	_ = cmd.Wait() // how it ended is in the state
+	close(ended)
+	if cause := <-killed; cause != nil {
+		return sandbox.Outcome{}, cause
+	}
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	code := status.ExitStatus()
+	if status.Signaled() {
+		code = 128 + int(status.Signal())
+	}
+	return sandbox.Outcome{End: sandbox.Exited, ExitCode: code}, nil
+}
+
+func TestLocalEngineIsABox(t *testing.T) {
+	e := newLocalEngine(t)
+	box, err := e.Open(t.Context(), sandbox.Spec{Command: []string{"python3", "-c", "import os; os._exit(7)"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	defer w.Close()
+	got, err := box.Run(t.Context(), sandbox.Streams{Stdin: r})
+	if err != nil || got.ExitCode != 7 {
+		t.Errorf("exit code "+strconv.Itoa(got.ExitCode)+", error %v; want 7", err)
+	}
+}

@@ -1,0 +1,236 @@
+package codecompletion
+
+import (
+	"context"
+	_ "embed" // the oracle's program
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+)
+
+//go:embed oracle.py
+var oracleSource string
+
+// grace is how long an oracle may take to end a row that is decided.
+const grace = time.Second
+
+// envelope is the number of values in a frame beside the one it carries.
+const envelope = 64
+
+// oracle is a warm box that runs the pack's own code, a child per row.
+type oracle struct {
+	*link
+	key     poolKey
+	stale   bool // a row may still be in it: it serves no other
+	memory  int64
+	seconds int64 // of processor time
+}
+
+// startOracle starts a box that serves row after row until it is closed.
+func startOracle(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*oracle, error) {
+	limits := c.Limits.WithDefaults()
+	spec := pythonSpec(c, run, "oracle", oracleSource)
+	l, err := startLink(context.WithoutCancel(ctx), engine, spec, math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	o := &oracle{link: l, key: keyOf(c)}
+	o.memory = limits.Memory / 8 * 7 // so that Python sees the limit first
+	o.seconds = int64(math.Ceil(rowLimit(c).Seconds()*max(1, limits.CPUs))) + 5
+	return o, nil
+}
+
+// begin makes a child that serves op. The server reads only the first frame;
+// its children inherit its memory, and no row shall be in there.
+func (o *oracle) begin(ctx context.Context, op string, args ...value) error {
+	o.stale = true
+	if err := o.send(ctx, nil); err != nil {
+		return o.trouble(ctx, err)
+	}
+	frame := tupleValue(stringValue(op), intValue(o.memory), intValue(o.seconds), tupleValue(args...))
+	if err := o.send(ctx, frame.appendTo(nil)); err != nil {
+		return o.trouble(ctx, err)
+	}
+	return nil
+}
+
+// next reads a frame and its first member.
+func (o *oracle) next(ctx context.Context) (op string, parts int, d *decoder, err error) {
+	payload, err := o.receive(ctx)
+	if err != nil {
+		return "", 0, nil, o.trouble(ctx, err)
+	}
+	d = &decoder{data: payload, nodes: -envelope}
+	parts = d.tuple() - 1
+	op = d.str()
+	return op, parts, d, d.err
+}
+
+// trouble turns what went wrong on the link into a fault of the oracle.
+func (o *oracle) trouble(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, errDeadline):
+		return &fault{failure{family.VerifyTimeout, "the tests ran longer than the row's time"}}
+	case errors.Is(err, errGone):
+		return o.death(ctx)
+	}
+	return err
+}
+
+// death says how the oracle's box ended.
+func (o *oracle) death(ctx context.Context) error {
+	outcome, ended, err := o.end(context.WithoutCancel(ctx), settle)
+	if err != nil {
+		return fmt.Errorf("running the oracle: %w", err)
+	}
+	if limit := limitOf(outcome, "the oracle"); ended && limit != nil {
+		return &fault{*limit}
+	}
+	return &fault{failure{family.TestsFailed, "the oracle ended in the middle of the row"}}
+}
+
+// finish reads the server's last word on a row: the child's exit status.
+func (o *oracle) finish(d *decoder) (int64, error) {
+	status := d.value(1)
+	n, err := strconv.ParseInt(string(status.atom), 16, 32)
+	if endErr := d.end(); endErr != nil || status.kind != kindInt || err != nil {
+		return 0, fmt.Errorf("reading the oracle's exit status: %w", errMalformed)
+	}
+	o.stale = false
+	return n, nil
+}
+
+// request is what the tests ask of the candidate.
+type request struct {
+	op      string // call, get or set
+	on      value  // a handle, or none for the module
+	name    string
+	operand value // the arguments of a call, the value of a set
+	mutates bool  // the arguments come back with the result
+}
+
+// readRequest checks a request. Names of the module are those of the plan;
+// names of an object are public.
+func readRequest(op string, parts int, d *decoder, p plan) (request, error) {
+	d.handles = p.handles
+	r := request{op: op, on: d.value(1), name: d.str()}
+	want := map[string]int{"call": 4, "get": 2, "set": 3}[op]
+	if want != parts {
+		d.fail("a request of no known form")
+	}
+	if op != "get" {
+		r.operand = d.value(1)
+	}
+	if op == "call" {
+		r.mutates = d.bool()
+		if !isArguments(r.operand) {
+			d.fail("a call without arguments")
+		}
+	}
+	switch {
+	case r.on.kind == kindHandle && r.name != "" && r.name[0] != '_':
+	case r.on.kind == kindNone && op != "set" && p.has(r.name):
+	default:
+		d.fail("a name that is not the row's")
+	}
+	return r, d.end()
+}
+
+// isArguments reports whether v is a tuple and a dict with string keys.
+func isArguments(v value) bool {
+	if v.kind != kindTuple || len(v.items) != 2 || v.items[0].kind != kindTuple || v.items[1].kind != kindDict {
+		return false
+	}
+	for i := 0; i < len(v.items[1].items); i += 2 {
+		if v.items[1].items[i].kind != kindString {
+			return false
+		}
+	}
+	return true
+}
+
+// ending is how the tests of a row ended, in the oracle's words.
+type ending struct {
+	verdict string // "" when there was none
+	detail  string // a traceback, restricted
+}
+
+// run runs the tests and answers their requests with serve. An error of
+// serve ends the row; the oracle is told and stays usable.
+func (o *oracle) run(ctx context.Context, p plan, args []value, serve func(request) ([]byte, error)) (ending, error) {
+	if err := o.begin(ctx, "run", args...); err != nil {
+		return ending{}, err
+	}
+	var end ending
+	for {
+		op, parts, d, err := o.next(ctx)
+		if err != nil {
+			return ending{}, err
+		}
+		switch op {
+		case "verdict":
+			end = ending{d.str(), d.str()}
+			if err := d.end(); err != nil {
+				return ending{}, err
+			}
+		case "done":
+			status, err := o.finish(d)
+			if err != nil {
+				return ending{}, err
+			}
+			return end, end.check(status)
+		default:
+			r, err := readRequest(op, parts, d, p)
+			if err != nil {
+				return ending{}, fmt.Errorf("reading the oracle's request: %w", err)
+			}
+			answer, err := serve(r)
+			if err != nil {
+				o.abandon(ctx)
+				return ending{}, err
+			}
+			if err := o.send(ctx, answer); err != nil {
+				return ending{}, o.trouble(ctx, err)
+			}
+		}
+	}
+}
+
+// check tells a child that died from one that spoke or just left.
+func (e ending) check(status int64) error {
+	switch {
+	case e.verdict == "memory", e.verdict == "" && status == -9:
+		return &fault{failure{family.OutOfMemory, "the tests ran out of memory over the candidate's value"}}
+	case e.verdict == "" && status < 0:
+		return &fault{failure{family.TestsFailed, "the tests' process died"}}
+	}
+	return nil
+}
+
+// abandon tells the oracle that the row is over and waits a moment for the
+// child to end, so that the oracle can serve the next row.
+func (o *oracle) abandon(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if o.send(ctx, tupleValue(stringValue("failed")).appendTo(nil)) != nil {
+		return
+	}
+	for {
+		op, _, d, err := o.next(ctx)
+		if err != nil {
+			return
+		}
+		if op == "done" {
+			_, _ = o.finish(d) // an error leaves the oracle stale
+			return
+		}
+		if op != "verdict" && o.send(ctx, tupleValue(stringValue("failed")).appendTo(nil)) != nil {
+			return
+		}
+	}
+}

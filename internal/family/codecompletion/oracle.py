@@ -1,0 +1,499 @@
+# The oracle runs the pack's own code: prompts and tests, never a candidate's.
+#
+# A small server forks a child per request. The child reads the request itself,
+# so that the server's memory, which later children inherit, holds no row.
+
+import _symtable
+import ast
+import copy
+import gc
+import math
+import random
+import re
+import signal
+import string
+import threading
+import traceback
+import types
+import typing
+
+try:
+    import resource
+except ImportError:  # Debian's minimal Python; the sandbox's limit holds alone
+    resource = None
+
+MAX_DETAIL = 16 << 10
+
+
+# Analysis: which names of the tests are the candidate's. Nothing is executed.
+
+
+def parsed(source):
+    """The module's syntax tree, or None."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def statements(body):
+    """The statements that run at module level, nested blocks included."""
+    for node in body:
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers"):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                yield from statements(getattr(node, field, ()))
+
+
+def targets(node):
+    if isinstance(node, ast.Assign):
+        return node.targets
+    if isinstance(node, (ast.AnnAssign, ast.AugAssign)) and node.value is not None:
+        return [node.target]
+    return []
+
+
+def definitions(tree):
+    """Name -> function, class or value, as the module defines them."""
+    found = {}
+    for node in statements(tree.body if tree else []):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found[node.name] = "function"
+        elif isinstance(node, ast.ClassDef):
+            found[node.name] = "class"
+        for target in targets(node):
+            for name in ast.walk(target):
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+                    found[name.id] = "function" if isinstance(node.value, ast.Lambda) else "value"
+    return found
+
+
+def free_names(source):
+    """The names that the module takes from outside, builtins included."""
+    top = _symtable.symtable(source, "tests", "exec")
+    bound = _symtable.DEF_LOCAL | _symtable.DEF_IMPORT
+    used, defined, todo = set(), set(), [top]
+    while todo:
+        table = todo.pop()
+        todo += table.children
+        for name, flags in table.symbols.items():
+            scope = flags >> _symtable.SCOPE_OFF & _symtable.SCOPE_MASK
+            outside = scope in (_symtable.GLOBAL_IMPLICIT, _symtable.GLOBAL_EXPLICIT)
+            if flags & bound and (table is top or outside):
+                defined.add(name)
+            elif flags & _symtable.USE and (table is top or outside):
+                used.add(name)
+    return used - defined
+
+
+def is_stub(node):
+    """Whether a definition leaves its body to the candidate."""
+    if isinstance(node, ast.ClassDef):
+        return all(trivial(s) or isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))
+                   and is_stub(s) for s in node.body)
+    return all(map(trivial, node.body))
+
+
+def trivial(node):
+    if isinstance(node, ast.Raise):
+        raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return isinstance(node.value.value, (str, type(...)))
+    return isinstance(node, (ast.Import, ast.ImportFrom, ast.Pass))
+
+
+def prompt_functions(tree):
+    """Name -> whether it is a stub, for what the prompt defines."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {node.name: is_stub(node) for node in statements(tree.body if tree else [])
+            if isinstance(node, kinds)}
+
+
+def choose(free, prompt, reference, entry):
+    """The names that are proxied, by the rule for row data."""
+    if entry:
+        return set(entry)
+    functions = prompt_functions(prompt)
+    if reference is not None:
+        names = free & definitions(reference).keys()
+        return {n for n in names if functions.get(n, True)} or names
+    stubs = {n for n, stub in functions.items() if stub} & free
+    ours = definitions(prompt).keys() | imported(prompt) | set(dir(builtins))
+    return stubs or free - ours - {"__file__"} or free & functions.keys()
+
+
+def imported(tree):
+    return {(a.asname or a.name).partition(".")[0]
+            for node in statements(tree.body if tree else [])
+            if isinstance(node, (ast.Import, ast.ImportFrom)) for a in node.names}
+
+
+def called(tree):
+    """The names that the tests call."""
+    return {node.func.id for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+
+
+def aliases(tree, names):
+    """Names of the tests that stand for a proxied one, as in check(candidate)."""
+    functions = {n.name: n.args.args for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    found = set(names)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            for given, taken in zip(node.args, functions.get(node.func.id, ())):
+                if isinstance(given, ast.Name) and given.id in names:
+                    found.add(taken.arg)
+    return found
+
+
+def wants_handles(tree, names, kinds):
+    """Whether the tests use objects of the candidate's own types."""
+    if "class" in [kinds.get(n) for n in names]:
+        return True
+    callees = aliases(tree, names)
+    plain = {attr for kind in EXACT for attr in dir(kind)}
+
+    def result(node):
+        return (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+                and node.func.id in callees)
+
+    held = {t.id for node in ast.walk(tree) if isinstance(node, ast.Assign)
+            and result(node.value) for t in node.targets if isinstance(t, ast.Name)}
+    return any(isinstance(node, ast.Attribute) and node.attr not in plain
+               and (result(node.value) or isinstance(node.value, ast.Name) and node.value.id in held)
+               for node in ast.walk(tree))
+
+
+def analyse(request):
+    """Answers (names, kinds, handles, prompt runs, reference state)."""
+    prompt_text, tests, reference_text, entry = request
+    tree, prompt = parsed(tests), parsed(prompt_text)
+    if tree is None:
+        return message(text("broken"))
+    reference, state = None, "none"
+    if reference_text is not None:
+        reference, state = parsed(reference_text), "whole"
+        if reference is None:
+            reference = parsed(prompt_text + reference_text)
+            state = "continues" if reference is not None else "none"
+    names = choose(free_names(tests), prompt, reference, entry)
+    kinds = {**definitions(prompt), **definitions(reference)}
+    calls = called(tree)
+    rows = [(n, "function" if n in calls and kinds.get(n) == "value" else
+             kinds.get(n, "function")) for n in sorted(names)]
+    handles = wants_handles(tree, names, dict(rows))
+    return message(text("plan"), Encoder().value(rows), Encoder().value(handles),
+                   Encoder().value(prompt is not None), text(state))
+
+
+# Running the tests.
+
+
+class ProtocolFailure(BaseException):
+    """The row cannot pass any more. No except clause of a test swallows it:
+    it is no Exception, and the channel stays failed."""
+
+
+class CandidateError(Exception):
+    """An exception of the candidate that is on no list."""
+
+
+RAISABLE = {e.__name__: e for e in (
+    TypeError, ValueError, KeyError, IndexError, ZeroDivisionError,
+    AttributeError, OverflowError, ArithmeticError, LookupError,
+    RuntimeError, RecursionError, NotImplementedError)}
+
+
+class Row:
+    """The tests' side of one row: sends requests, remembers a failure."""
+
+    def __init__(self, channel, handles, mutates):
+        self.channel, self.handles, self.mutates = channel, handles, mutates
+        self.failed, self.known = None, {}
+        self.lock, self.owner = threading.Lock(), os.getpid()
+
+    def fail(self, why):
+        self.failed = self.failed or why
+        raise ProtocolFailure(self.failed)
+
+    def handle(self, number):
+        if not self.handles:
+            raise Malformed
+        if number not in self.known:
+            self.known[number] = Handle(self, number)
+        return self.known[number]
+
+    def foreign(self, x):
+        if type(x) is not Handle:
+            raise Unsupported
+        return atom(72, b"%x" % object.__getattribute__(x, "_number"))
+
+    def encode(self, x):
+        try:
+            return Encoder(self.foreign).value(x)
+        except (TooLarge, Unsupported):
+            self.fail("argument")  # no TypeError: a test may expect one
+
+    def request(self, operation, on, name, *rest):
+        """Asks the worker, and gives back the kind of answer and its decoder."""
+        target = b"N" if on is None else self.foreign(on)
+        with self.lock:
+            if self.failed or os.getpid() != self.owner:
+                self.fail("sticky")
+            try:
+                self.channel.send(message(text(operation), target, text(name), *rest))
+                reply = Decoder(self.channel.receive(), self.handle)
+                return self.understood(reply)
+            except MemoryError:
+                self.fail("memory")
+            except Exception:
+                self.fail("malformed")
+
+    def understood(self, reply):
+        reply.take(1), reply.count()
+        kind = reply.only(str)
+        if kind == "raise":
+            cls = RAISABLE.get(reply.only(str), CandidateError)
+            out = cls(*reply.only(tuple))
+        elif kind == "value":
+            out = reply.value()
+        elif kind == "changed":
+            out = reply.value(), reply.only(list)
+        elif kind == "callable":
+            out = None
+        else:
+            raise Malformed
+        reply.end()
+        return kind, out
+
+    def value(self, answer, callable_value=None):
+        kind, out = answer
+        if kind == "raise":
+            raise out from None
+        return callable_value if kind == "callable" else out
+
+    def call(self, on, name, args, kwargs, bound=()):
+        given = self.encode((args, kwargs))
+        answer = self.request("call", on, name, given, b"T" if bound else b"F")
+        if answer[0] != "changed":
+            return self.value(answer)
+        result, changed = answer[1]
+        for old, new in zip(args, changed):
+            if any(old is b for b in bound) and type(new) is type(old):
+                write_back(old, new)
+        return result
+
+
+def write_back(old, new):
+    """Gives an argument the content that the candidate left it with."""
+    if isinstance(old, (list, bytearray)):
+        old[:] = new
+    elif isinstance(old, (dict, set)):
+        old.clear()
+        old.update(new)
+    else:
+        old.clear()
+        old.extend(new)
+
+
+def bound_names(args, frame):
+    """The arguments that the calling test holds under a plain name."""
+    held = [*frame.f_locals.values(), *frame.f_globals.values()]
+    return tuple(a for a in args if any(a is h for h in held)
+                 and isinstance(a, (list, dict, set, bytearray, collections.deque)))
+
+
+class Handle:
+    """An object that lives in the worker. It is equal to itself alone, by
+    identity here: nothing of the candidate takes part in a comparison."""
+
+    __slots__ = ("_row", "_number")
+    __hash__ = None
+
+    def __init__(self, row, number):
+        object.__setattr__(self, "_row", row)
+        object.__setattr__(self, "_number", number)
+
+    def __eq__(self, other):
+        return self is other
+
+    def __ne__(self, other):
+        return self is not other
+
+    def __bool__(self):
+        raise TypeError("an object of the candidate has no truth value here")
+
+    def __getattr__(self, name):
+        row = object.__getattribute__(self, "_row")
+        return row.value(row.request("get", self, public(name)), Method(row, self, name))
+
+    def __setattr__(self, name, value):
+        row = object.__getattribute__(self, "_row")
+        row.value(row.request("set", self, public(name), row.encode(value)))
+
+    def __delattr__(self, name):
+        raise AttributeError(name)
+
+
+class Method:
+    """A public method of an object that lives in the worker."""
+
+    __slots__ = ("_row", "_on", "_name")
+    __hash__ = None
+
+    def __init__(self, row, on, name):
+        self._row, self._on, self._name = row, on, name
+
+    def __call__(self, *args, **kwargs):
+        return self._row.call(self._on, self._name, args, kwargs)
+
+
+class Constructor:
+    """A class of the candidate: it makes objects and has public attributes."""
+
+    __slots__ = ("_row", "_name")
+
+    def __init__(self, row, name):
+        self._row, self._name = row, name
+
+    def __call__(self, *args, **kwargs):
+        return self._row.call(None, self._name, args, kwargs)
+
+    def __getattr__(self, attribute):
+        found = self._row.value(self._row.request("get", None, self._name))
+        return getattr(found, public(attribute))
+
+
+def public(name):
+    if name[:1] == "_":
+        raise AttributeError(name)
+    return name
+
+
+def function_proxy(row, name):
+    def proxy(*args, **kwargs):
+        bound = bound_names(args, sys._getframe(1)) if row.mutates else ()
+        return row.call(None, name, args, kwargs, bound)
+
+    proxy.__name__ = proxy.__qualname__ = name
+    return proxy
+
+
+def namespace(row, prompt, names):
+    """What the tests see: the prompt's own names, then the candidate's."""
+    module = types.ModuleType("__securebench_tests__")
+    space = vars(module)
+    space["__builtins__"] = builtins
+    sys.modules[module.__name__] = module  # dataclasses of the tests look here
+    if prompt is not None:
+        try:
+            exec(compile(prompt, "prompt.py", "exec", dont_inherit=True), space)
+        except Exception:
+            pass  # prose that happens to parse
+    for name, kind in names:
+        make = Constructor if kind == "class" else function_proxy
+        space[name] = make(row, name)
+    for name, kind in names:
+        if kind == "value":
+            answer = row.request("get", None, name)
+            if answer[0] == "value":
+                space[name] = answer[1]
+            else:
+                del space[name]
+    return space
+
+
+def run(row, prompt, tests, names):
+    """Runs the tests to their end and says what became of them."""
+    detail = ""
+    try:
+        space = namespace(row, prompt, names)
+        exec(compile(tests, "tests.py", "exec", dont_inherit=True, optimize=0), space)
+        verdict = "pass"
+    except MemoryError:
+        verdict = "memory"
+    except BaseException:
+        verdict = "fail"
+        detail = explain()
+    return row.failed or verdict, detail
+
+
+def explain():
+    """The traceback, for the restricted lane only."""
+    try:
+        return traceback.format_exc(limit=-8)[-MAX_DETAIL:]
+    except Exception:
+        return "the traceback cannot be shown"
+
+
+def limit(memory, seconds):
+    if resource is None:
+        return
+    for what, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, seconds),
+                        (resource.RLIMIT_CORE, 0)):
+        hard = resource.getrlimit(what)[1]
+        if hard != resource.RLIM_INFINITY:
+            value = min(value, hard)
+        resource.setrlimit(what, (value, value))
+
+
+# The server.
+
+
+def child(channel):
+    os.dup2(0, 2)  # what tests print goes nowhere
+    os.dup2(0, 1)
+    request = Decoder(channel.receive())
+    request.take(1), request.count()
+    operation = request.only(str)
+    memory, seconds = request.only(int), request.only(int)
+    limit(memory, seconds)
+    arguments = request.value()
+    request.end()
+    del request
+    if operation == "analyse":
+        channel.send(analyse(arguments))
+        return
+    prompt, tests, names, handles, mutates, seed = arguments
+    random.seed(seed)
+    row = Row(channel, handles, mutates)
+    verdict, detail = run(row, prompt, tests, names)
+    channel.send(message(text("verdict"), text(verdict), text(detail)))
+
+
+def clear(pid):
+    """Ends whatever the child has left behind."""
+    try:
+        if os.getpid() == 1:
+            os.kill(-1, signal.SIGKILL)  # everybody else in the sandbox
+        else:
+            os.killpg(pid, signal.SIGKILL)
+    except OSError:
+        pass
+    try:
+        while os.waitpid(-1, 0 if os.getpid() == 1 else os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def serve(channel):
+    gc.freeze()
+    while True:
+        channel.receive()  # empty: it asks for a child, which reads the rest
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setsid()
+                child(channel)
+                os._exit(0)
+            except BaseException:
+                os._exit(70)
+        status = os.waitpid(pid, 0)[1]
+        clear(pid)
+        code = os.waitstatus_to_exitcode(status)
+        channel.send(message(text("done"), Encoder().value(code)))
+
+
+serve(private_channel())

@@ -1,0 +1,191 @@
+package codecompletion
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+
+	"securebench/internal/family"
+)
+
+// maxSource is the largest candidate that a frame can carry, in bytes.
+const maxSource = maxValue
+
+// session is the verification of one attempt.
+type session struct {
+	verifier *Verifier
+	c        family.Case
+	row      row
+	refused  error  // why the row has no verifier
+	bench    *bench // nil when refused and after Close
+}
+
+// tally is what a try has seen, for the verdict.
+type tally struct {
+	trips      int
+	phase      string
+	restricted map[string][]byte
+}
+
+// Verify runs the row's tests against the candidate.
+//
+// The time limit of the row starts here. Where the oracle itself dies or
+// overruns, the row is tried once more with fresh sandboxes and a fresh limit.
+func (s *session) Verify(ctx context.Context, candidate family.Candidate) (family.Verdict, error) {
+	if f := s.refuse(candidate); f != nil {
+		return s.verdict(f, tally{}), nil
+	}
+	for again := true; ; again = false {
+		t := tally{phase: "import", restricted: make(map[string][]byte)}
+		err := s.try(ctx, candidate.Data, &t)
+		var oracleFault *fault
+		if errors.As(err, &oracleFault) {
+			s.bench.oracle.stale = true // it is replaced
+			if again {
+				if err := s.renew(ctx); err != nil {
+					return family.Verdict{}, err
+				}
+				continue
+			}
+			return s.verdict(&oracleFault.failure, t), nil
+		}
+		var f *failure
+		if err == nil || errors.As(err, &f) {
+			return s.verdict(f, t), nil
+		}
+		return family.Verdict{}, err
+	}
+}
+
+// refuse decides what needs no sandbox.
+func (s *session) refuse(c family.Candidate) *failure {
+	var f *failure
+	switch {
+	case errors.As(s.refused, &f):
+		return f
+	case len(bytes.TrimSpace(c.Data)) == 0:
+		return &failure{family.EmptyCandidate, "the candidate is blank"}
+	case len(c.Data) > maxSource:
+		return &failure{family.CandidateTooLarge, "the candidate is over 8 MiB"}
+	}
+	return nil
+}
+
+// try has one go at the row. nil is a pass, a *failure or a *fault is the
+// row's end, any other error is ours.
+func (s *session) try(ctx context.Context, source []byte, t *tally) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, rowLimit(s.c), errDeadline)
+	defer cancel()
+	if err := s.bench.wait(ctx); err != nil {
+		if errors.Is(err, errBroken) {
+			return &failure{family.TestsFailed, "the row's tests do not parse"}
+		}
+		return err
+	}
+	w, o, p := s.bench.worker, s.bench.oracle, s.bench.plan
+	w.handles = p.handles
+	if p.continues && string(source) == *s.row.reference {
+		source = s.row.completed(p)
+	}
+	err := w.load(ctx, source)
+	if err == nil {
+		t.phase = "tests"
+		err = s.test(ctx, w, o, p, t)
+	}
+	var f *failure
+	if errors.As(err, &f) {
+		if f, excuseErr := w.excuse(ctx, f); excuseErr != nil {
+			err = excuseErr
+		} else {
+			err = f
+		}
+	}
+	if noise := w.stderr.bytes(); len(noise) > 0 {
+		t.restricted["worker-output.txt"] = noise
+	}
+	return err
+}
+
+// test runs the tests. A pass is the oracle's explicit word after the last
+// statement, at least one round trip, and no failure on the way: a failure
+// here is final whatever the oracle says later.
+func (s *session) test(ctx context.Context, w *worker, o *oracle, p plan, t *tally) error {
+	end, err := o.run(ctx, p, s.runArguments(p), func(r request) ([]byte, error) {
+		answer, err := w.do(ctx, r)
+		if err == nil {
+			t.trips++
+		}
+		return answer, err
+	})
+	if end.detail != "" {
+		t.restricted["oracle-traceback.txt"] = []byte(end.detail)
+	}
+	if err != nil {
+		return err
+	}
+	return judge(end.verdict, t.trips)
+}
+
+// judge maps the oracle's last word to a failure, or to nil for a pass.
+func judge(verdict string, trips int) error {
+	switch {
+	case verdict == "pass" && trips > 0:
+		return nil
+	case verdict == "pass":
+		return &failure{family.TestsFailed, "the tests ended without asking the candidate anything"}
+	case verdict == "argument":
+		return &failure{family.TestsFailed, "the tests pass an argument that is no plain data"}
+	case verdict == "malformed":
+		return violation("a value that the oracle refuses")
+	case verdict == "fail":
+		return &failure{family.TestsFailed, "the tests failed"}
+	}
+	return &failure{family.TestsFailed, "the tests ended without a verdict"}
+}
+
+// runArguments is what the oracle's child gets: nothing of the reference.
+func (s *session) runArguments(p plan) []value {
+	prompt := value{kind: kindNone}
+	if p.promptRuns {
+		prompt = stringValue(s.row.prompt)
+	}
+	label := "oracle-seed\x00" + s.c.Sandbox.ID() + "\x00" + strconv.Itoa(s.c.Attempt)
+	seed := s.verifier.resources.Seed(label)
+	return []value{prompt, stringValue(s.row.tests), p.values(), boolValue(p.handles),
+		boolValue(s.row.mutates), bytesValue(seed[:])}
+}
+
+// renew replaces both sandboxes by fresh ones.
+func (s *session) renew(ctx context.Context) error {
+	old := s.bench
+	s.bench = s.verifier.prepare(context.WithoutCancel(ctx), s.c, s.row, s.verifier.fresh)
+	return old.close(ctx, s.verifier)
+}
+
+// verdict puts a try into the record's words; a nil failure is a pass.
+func (s *session) verdict(f *failure, t tally) family.Verdict {
+	v := family.Verdict{
+		Outcome:     family.Passed,
+		Containment: family.Split,
+		Metadata:    map[string]any{"language": "python", "image": s.c.Image.Ref, "round_trips": t.trips},
+		Restricted:  t.restricted,
+	}
+	if f != nil {
+		v.Outcome, v.Reason, v.Message, v.Phase = outcomeOf(f.reason), f.reason, f.message, t.phase
+	}
+	if s.row.mutates {
+		v.Labels = []string{"mutates"}
+	}
+	return v
+}
+
+// Close removes the worker and hands the oracle to the next session.
+func (s *session) Close(ctx context.Context) error {
+	if s.bench == nil {
+		return nil
+	}
+	b := s.bench
+	s.bench = nil
+	return b.close(ctx, s.verifier)
+}

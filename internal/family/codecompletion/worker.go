@@ -1,0 +1,220 @@
+package codecompletion
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed" // the worker's program
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+)
+
+//go:embed codec.py
+var codecSource string
+
+//go:embed worker.py
+var workerSource string
+
+// boxLifetime bounds a box that nobody closes; rows have deadlines of their own.
+const boxLifetime = 24 * time.Hour
+
+// streamLimit bounds what a box writes in all, replies included. Each frame
+// and standard error have caps of their own.
+const streamLimit = 1 << 30
+
+// pythonSpec describes a box that runs one of the embedded programs.
+func pythonSpec(c family.Case, run, role, source string) sandbox.Spec {
+	limits := c.Limits.WithDefaults()
+	limits.Output, limits.Timeout = streamLimit, boxLifetime
+	user := sandbox.Nobody
+	return sandbox.Spec{
+		Labels:  sandbox.Labels{Run: run, Role: role},
+		Image:   c.Image,
+		Command: []string{"python3", "-I", "-B", "-c", codecSource + source},
+		Env:     []string{"HOME=/tmp", "LANG=C.UTF-8"},
+		User:    &user,
+		Workdir: "/tmp",
+		Stdin:   true,
+		Limits:  limits,
+	}
+}
+
+// worker is the box that holds the candidate.
+type worker struct {
+	*link
+	handles bool          // the row's tests use the candidate's objects
+	limit   time.Duration // of the row, for messages
+}
+
+// startWorker starts a box that waits for a candidate.
+func startWorker(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*worker, error) {
+	spec := pythonSpec(c, run, "worker", workerSource)
+	spec.Labels.Task, spec.Labels.Attempt = c.Sandbox.ID(), c.Attempt
+	l, err := startLink(ctx, engine, spec, c.Limits.WithDefaults().Output)
+	if err != nil {
+		return nil, err
+	}
+	return &worker{link: l, limit: rowLimit(c)}, nil
+}
+
+// reply is a worker's answer whose envelope has been checked.
+type reply struct {
+	kind  string
+	parts int // that d still holds
+	d     *decoder
+}
+
+// ask sends one request and reads the reply that echoes its nonce.
+func (w *worker) ask(ctx context.Context, op string, operands ...value) (reply, error) {
+	nonce := make([]byte, 16)
+	rand.Read(nonce) // never fails
+	parts := append([]value{bytesValue(nonce), stringValue(op)}, operands...)
+	if err := w.send(ctx, tupleValue(parts...).appendTo(nil)); err != nil {
+		return reply{}, w.trouble(ctx, err)
+	}
+	payload, err := w.receive(ctx)
+	if err != nil {
+		return reply{}, w.trouble(ctx, err)
+	}
+	d := &decoder{data: payload, nodes: -envelope, handles: w.handles}
+	n := d.tuple()
+	echo := d.value(1)
+	if d.err != nil || echo.kind != kindBytes || !bytes.Equal(echo.atom, nonce) {
+		return reply{}, violation("an answer without its question")
+	}
+	return reply{kind: d.str(), parts: n - 2, d: d}, nil
+}
+
+// trouble turns what went wrong on the link into what it means for the row.
+func (w *worker) trouble(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, errEarly):
+		return violation("a frame before its request")
+	case errors.Is(err, errMalformed):
+		return violation("bytes that are no frame")
+	case errors.Is(err, errGone):
+		return died(ctx, w.link)
+	case errors.Is(err, errDeadline):
+		return timeout(w.limit)
+	}
+	return err
+}
+
+// load hands the candidate over. A *failure says that it cannot be imported.
+func (w *worker) load(ctx context.Context, source []byte) error {
+	r, err := w.ask(ctx, "load", bytesValue(source), boolValue(w.handles))
+	if err != nil {
+		return err
+	}
+	if r.kind != "raise" {
+		_, err := r.forOracle(request{op: "set"})
+		return err
+	}
+	name := r.d.str()
+	if name == "SyntaxError" && !utf8.Valid(source) {
+		return &failure{family.InvalidUTF8, "the candidate is not valid UTF-8"}
+	}
+	return &failure{family.TestsFailed, "the candidate cannot be imported"}
+}
+
+// do sends a request of the oracle's and returns the frame that answers it.
+func (w *worker) do(ctx context.Context, r request) ([]byte, error) {
+	operands := []value{r.on, stringValue(r.name)}
+	if r.op != "get" {
+		operands = append(operands, r.operand)
+	}
+	if r.op == "call" {
+		operands = append(operands, boolValue(r.mutates))
+	}
+	answer, err := w.ask(ctx, r.op, operands...)
+	if err != nil {
+		return nil, err
+	}
+	v, err := answer.forOracle(r)
+	if err != nil {
+		return nil, err
+	}
+	return v.appendTo(nil), nil
+}
+
+// forOracle checks the rest of a reply and builds from it, anew, the frame for
+// the oracle. A *failure ends the row.
+func (r reply) forOracle(req request) (value, error) {
+	out := []value{stringValue(r.kind)}
+	switch {
+	case r.kind == "value" && req.mutates && r.parts == 2:
+		out = []value{stringValue("changed"), r.d.value(1), r.d.value(1)}
+		if out[2].kind != kindList {
+			return value{}, violation("changed arguments that are no list")
+		}
+	case r.kind == "value" && !req.mutates && r.parts == 1:
+		out = append(out, r.d.value(1))
+	case r.kind == "raise" && r.parts == 2:
+		name := r.d.str()
+		r.d.handles = false
+		args := r.d.value(1)
+		if args.kind != kindTuple {
+			return value{}, violation("an exception without arguments")
+		}
+		out = append(out, stringValue(nearestName(name)), args)
+	case r.kind == "callable" && r.parts == 0 && req.op == "get" && req.on.kind == kindHandle:
+	case r.parts == 0:
+		return value{}, refusal(r)
+	default:
+		return value{}, violation("an answer of no known form")
+	}
+	if err := r.d.end(); err != nil {
+		return value{}, violation("a value that is malformed")
+	}
+	return tupleValue(out...), nil
+}
+
+// refusal is what the answers without a value mean.
+func refusal(r reply) error {
+	if r.d.end() == nil {
+		switch r.kind {
+		case "large":
+			return &failure{family.OutputLimit, "the candidate returned a value over the caps on depth, number or size"}
+		case "unsupported":
+			return &failure{family.TestsFailed, "the candidate returned a value that is no plain data"}
+		case "escape":
+			return &failure{family.WorkerExited, "the candidate tried to end its process"}
+		}
+	}
+	return violation("an answer of no known form")
+}
+
+// nearestName returns the exception that the oracle raises. StopIteration,
+// AssertionError and exits are not on the list: tests could take them for
+// something of their own.
+func nearestName(name string) string {
+	switch name {
+	case "TypeError", "ValueError", "KeyError", "IndexError", "ZeroDivisionError",
+		"AttributeError", "OverflowError", "ArithmeticError", "LookupError",
+		"RuntimeError", "RecursionError", "NotImplementedError":
+		return name
+	}
+	return "Exception"
+}
+
+// excuse looks for a limit that explains a failure: a candidate that may not
+// fork any more raises an error, but the reason is the limit.
+func (w *worker) excuse(ctx context.Context, f *failure) (*failure, error) {
+	if f.reason != family.TestsFailed {
+		return f, nil
+	}
+	w.hangUp()
+	o, ended, err := w.end(ctx, settle/8)
+	if err != nil {
+		return nil, fmt.Errorf("running the worker: %w", err)
+	}
+	if limit := limitOf(o, "the candidate"); ended && limit != nil {
+		return limit, nil
+	}
+	return f, nil
+}

@@ -1,0 +1,112 @@
+# The worker holds the candidate and nothing else: no test, no expected value.
+# It loads the candidate once and then does what single requests ask for.
+#
+# Candidate code can change everything in this process. That is why nothing
+# here is a defence: the parent checks each reply and the oracle checks it again.
+
+import types
+
+RAISABLE = (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError,
+            AttributeError, OverflowError, ArithmeticError, LookupError,
+            RuntimeError, RecursionError, NotImplementedError)
+MUTABLE = (list, dict, set, bytearray, collections.deque)
+
+
+class Worker:
+    def __init__(self, channel):
+        self.channel = channel
+        self.module = types.ModuleType("candidate")
+        self.objects, self.numbers = [], {}
+        self.handles = False
+
+    def load(self, source, handles):
+        self.handles = handles
+        sys.modules["candidate"] = self.module
+        code = compile(source, "candidate.py", "exec", dont_inherit=True)
+        exec(code, vars(self.module))
+        return (text("value"), b"N")
+
+    def known(self, number):
+        return self.objects[number]
+
+    def foreign(self, x):
+        """Gives an object of the candidate's own type a handle."""
+        if not self.handles:
+            raise Unsupported
+        number = self.numbers.get(id(x))
+        if number is None:
+            number = self.numbers[id(x)] = len(self.objects)
+            self.objects.append(x)  # keeps the object, and so its id, alive
+        return atom(72, b"%x" % number)
+
+    def target(self, on, name):
+        """What a request names: an attribute, or a name of the module."""
+        if on is not None:
+            return getattr(on, name)
+        names = vars(self.module)
+        if name not in names:
+            raise NameError
+        return names[name]
+
+    def call(self, on, name, given, mutates):
+        args, kwargs = given
+        result = self.target(on, name)(*args, **kwargs)
+        encoder = Encoder(self.foreign)
+        reply = (text("value"), encoder.value(result))
+        if mutates:
+            reply += (encoder.value([a if type(a) in MUTABLE else None for a in args]),)
+        return reply
+
+    def get(self, on, name):
+        found = self.target(on, name)
+        if on is not None and callable(found):
+            return (text("callable"),)
+        return (text("value"), Encoder(self.foreign).value(found))
+
+    def set(self, on, name, value):
+        setattr(on, name, value)
+        return (text("value"), b"N")
+
+    def answer(self, operation, arguments):
+        try:
+            return operation(*arguments)
+        except TooLarge:
+            return (text("large"),)
+        except Unsupported:
+            return (text("unsupported"),)
+        except Exception as e:
+            return (text("raise"), text(nearest(type(e))), details(e))
+        except BaseException:
+            return (text("escape"),)
+
+    def serve(self):
+        operations = {"load": (self.load, 2), "call": (self.call, 4),
+                      "get": (self.get, 2), "set": (self.set, 3)}
+        while True:
+            request = Decoder(self.channel.receive(), self.known)
+            request.take(1), request.count()
+            nonce = request.only(bytes)
+            operation, n = operations[request.only(str)]
+            arguments = [request.value() for _ in range(n)]
+            reply = self.answer(operation, arguments)
+            self.channel.send(message(atom(66, nonce), *reply))
+
+
+def nearest(kind):
+    """The name under which an exception crosses."""
+    for base in _mro(kind):
+        if base in RAISABLE:
+            return base.__name__
+    return "SyntaxError" if SyntaxError in _mro(kind) else "Exception"
+
+
+def details(e):
+    """The exception's arguments where they are small plain data."""
+    try:
+        args = BaseException.args.__get__(e)
+        return Encoder(nodes=64, size=4096).value(tuple(args))
+    except BaseException:
+        return b"U0:"
+
+
+Worker(private_channel()).serve()

@@ -1,0 +1,33 @@
+// Package deferred declares the families that packs may hold and nothing here
+// can score yet. Their rows are accepted as they are, their values lie in
+// their lanes, their tasks stay pending.
+package deferred
+
+import (
+	"securebench/internal/family"
+	"securebench/internal/task"
+)
+
+// Families describes tool_call, browser_task, desktop_task, artifact_task,
+// multimodal_qa and preference_pair.
+func Families() []family.Family {
+	return []family.Family{
+		declare("tool_call", map[string]task.Lane{
+			"initial_state":        task.EvaluationInputs,
+			"expected_calls":       task.Hidden,
+			"expected_final_state": task.Hidden,
+		}),
+		declare("browser_task", map[string]task.Lane{
+			"credentials":   task.EvaluationInputs,
+			"success_check": task.Hidden,
+		}),
+		declare("desktop_task", map[string]task.Lane{"success_check": task.Hidden}),
+		declare("artifact_task", map[string]task.Lane{"reference_artifact": task.Hidden, "rubric": task.Hidden}),
+		declare("multimodal_qa", map[string]task.Lane{"answer": task.Hidden, "rubric": task.Hidden}),
+		declare("preference_pair", map[string]task.Lane{"preference": task.Hidden, "rubric": task.Hidden}),
+	}
+}
+
+func declare(name string, lanes map[string]task.Lane) family.Family {
+	return family.Family{Name: name, Lanes: lanes, VerifySeconds: 300}
+}

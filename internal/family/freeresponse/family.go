@@ -1,0 +1,88 @@
+package freeresponse
+
+import (
+	_ "embed" // the schemas
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/family"
+	"securebench/internal/family/textmatch"
+	"securebench/internal/task"
+)
+
+//go:embed schema/input.json
+var inputSchema []byte
+
+//go:embed schema/eval.json
+var evalSchema []byte
+
+// Family describes free_response.
+func Family() family.Family {
+	return family.Family{
+		Name:        "free_response",
+		InputSchema: inputSchema,
+		EvalSchema:  evalSchema,
+		Check:       check,
+		Lanes: map[string]task.Lane{
+			"reference_answer": task.Hidden,
+			"rubric":           task.Hidden,
+		},
+		Extraction:    task.Extraction{Mode: task.FromStdout, Kind: task.Text},
+		Instruction:   "Answer the prompt in your own words. Output only the answer.",
+		VerifySeconds: 300,
+		Reference:     reference,
+		NewVerifier:   NewVerifier,
+	}
+}
+
+// answers are the texts of an object rubric.
+type answers struct {
+	Accepted []string `json:"accepted_answers"`
+	Rejected []string `json:"rejected_answers"`
+}
+
+// rubricAnswers reads an object rubric; a string rubric has none.
+func rubricAnswers(rubric jsontext.Value) (a answers, ok bool) {
+	return a, rubric.Kind() == '{' && json.Unmarshal(rubric, &a) == nil
+}
+
+// check refuses answers that say nothing once they are normalised: an accepted
+// one would be met by an empty candidate, a rejected one by every candidate.
+func check(row family.Row) (out []family.Problem) {
+	add := func(text string, path ...string) {
+		if textmatch.Normalize(text) == "" {
+			out = append(out, family.Problem{Path: path, Message: "is empty once it is normalised",
+				Fix: "spaces, quotes and . , ; : at the ends don't count"})
+		}
+	}
+	a, _ := rubricAnswers(row.Eval["rubric"])
+	for i, text := range a.Accepted {
+		add(text, "eval", "rubric", "accepted_answers", strconv.Itoa(i))
+	}
+	for i, text := range a.Rejected {
+		add(text, "eval", "rubric", "rejected_answers", strconv.Itoa(i))
+	}
+	var text string
+	if v := row.Eval["reference_answer"]; v != nil && json.Unmarshal(v, &text) == nil {
+		add(text, "eval", "reference_answer")
+	}
+	return out
+}
+
+// reference answers with the reference answer, or else with the first accepted
+// answer of an object rubric.
+func reference(v task.EvaluatorView) (family.Candidate, bool) {
+	if r, ok := v.Get("reference_answer"); ok {
+		if text, ok := r.Text(); ok {
+			return family.Candidate{Kind: task.Text, Data: []byte(text)}, true
+		}
+	}
+	rubric, _ := v.Get("rubric")
+	a, ok := rubricAnswers(rubric.Value)
+	if !ok || len(a.Accepted) == 0 {
+		return family.Candidate{}, false
+	}
+	return family.Candidate{Kind: task.Text, Data: []byte(a.Accepted[0])}, true
+}

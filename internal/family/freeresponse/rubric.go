@@ -1,0 +1,110 @@
+package freeresponse
+
+import (
+	"errors"
+	"math/big"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/family/textmatch"
+)
+
+// containsAny is the only type of rubric.
+const containsAny = "contains_any"
+
+// Faults of a row.
+var (
+	errRubric    = errors.New("the rubric must be a string or an object")
+	errType      = errors.New("rubric.type must be contains_any")
+	errAccepted  = errors.New("rubric.accepted_answers must be a list of strings that is not empty, each of which says something")
+	errRejected  = errors.New("rubric.rejected_answers must be a list of strings that is not empty, each of which says something")
+	errThreshold = errors.New("rubric.min_token_f1 must be a number from 0 to 1")
+)
+
+// An answer is one accepted or rejected answer.
+type answer struct {
+	text   string // normalised
+	words  int
+	counts map[string]int // its tokens
+	tokens int
+}
+
+// A rubric is a contains_any rubric as it is scored.
+type rubric struct {
+	accepted, rejected []answer
+	threshold          *big.Rat
+	declared           bool           // the row names a threshold
+	vocabulary         map[string]int // most occurrences in any answer
+	affirmed           map[string]int // the same of accepted ones alone
+}
+
+// newRubric reads a rubric object. Keys without meaning are ignored, as in the
+// reference.
+func newRubric(v jsontext.Value) (*rubric, error) {
+	if v.Kind() != '{' {
+		return nil, errRubric
+	}
+	fields := map[string]jsontext.Value{}
+	if err := json.Unmarshal(v, &fields); err != nil {
+		return nil, errRubric
+	}
+	if t := fields["type"]; t != nil && string(t) != `"`+containsAny+`"` {
+		return nil, errType
+	}
+	r := &rubric{threshold: big.NewRat(1, 1), vocabulary: map[string]int{}, affirmed: map[string]int{}}
+	var ok bool
+	if r.accepted, ok = readAnswers(fields["accepted_answers"]); !ok {
+		return nil, errAccepted
+	}
+	if f := fields["rejected_answers"]; f != nil && f.Kind() != 'n' {
+		if r.rejected, ok = readAnswers(f); !ok {
+			return nil, errRejected
+		}
+	}
+	if f := fields["min_token_f1"]; f != nil {
+		n, ok := textmatch.ParseNumber(string(f))
+		if f.Kind() != '0' || !ok || n.Rat().Sign() < 0 || n.Rat().Cmp(r.threshold) > 0 {
+			return nil, errThreshold
+		}
+		r.threshold, r.declared = n.Rat(), true
+	}
+	r.learn()
+	return r, nil
+}
+
+func readAnswers(v jsontext.Value) ([]answer, bool) {
+	var texts []string
+	if v.Kind() != '[' || json.Unmarshal(v, &texts) != nil || len(texts) == 0 {
+		return nil, false
+	}
+	var out []answer
+	for _, t := range texts {
+		low := lower(t)
+		a := answer{text: textmatch.Tidy(low), words: textmatch.CountWords(t, -1), counts: map[string]int{}}
+		for token := range tokens(low) {
+			a.counts[token]++
+			a.tokens++
+		}
+		if a.text == "" {
+			return nil, false
+		}
+		out = append(out, a)
+	}
+	return out, true
+}
+
+// learn collects the words of the answers.
+func (r *rubric) learn() {
+	for _, a := range r.accepted {
+		for t, n := range a.counts {
+			r.affirmed[t] = max(r.affirmed[t], n)
+			r.vocabulary[t] = max(r.vocabulary[t], n)
+		}
+	}
+	for _, a := range r.rejected {
+		for t, n := range a.counts {
+			r.vocabulary[t] = max(r.vocabulary[t], n)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package freeresponse
+
+import (
+	"math/big"
+
+	"securebench/internal/family/textmatch"
+)
+
+// maxExtraWords is how many words a candidate may have more than an accepted
+// answer that it holds as a span.
+const maxExtraWords = 12
+
+// f1 is the token F1 of two texts as a fraction: twice the tokens that they
+// share over the tokens that they have together.
+type f1 struct{ shared, total int }
+
+// more reports whether f is greater than g.
+func (f f1) more(g f1) bool {
+	return f.shared*max(g.total, 1) > g.shared*max(f.total, 1)
+}
+
+func (f f1) reaches(threshold *big.Rat) bool {
+	return big.NewRat(2*int64(f.shared), int64(max(f.total, 1))).Cmp(threshold) >= 0
+}
+
+func (f f1) float() float64 { return 2 * float64(f.shared) / float64(max(f.total, 1)) }
+
+// A score says what a candidate matches; indexes are -1 for nothing.
+type score struct {
+	blank                  bool
+	accepted, rejected     int
+	acceptedF1, rejectedF1 f1 // the best of each kind
+}
+
+// score compares a candidate with every answer.
+func (r *rubric) score(candidate string) score {
+	low := lower(candidate)
+	text := textmatch.Tidy(low)
+	words := textmatch.CountWords(candidate, -1)
+	counts, total := r.count(low)
+
+	s := score{blank: text == "", accepted: -1}
+	for i, a := range r.accepted {
+		if words <= a.words+maxExtraWords && textmatch.HasPhrase(text, a.text) {
+			s.accepted = i
+			break
+		}
+	}
+	all := func(answer) int { return total }
+	best, top := bestOf(r.accepted, counts, all)
+	s.acceptedF1 = top
+	if s.accepted < 0 && s.acceptedF1.reaches(r.threshold) {
+		s.accepted = best
+	}
+	_, s.rejectedF1 = bestOf(r.rejected, counts, all)
+	s.rejected = r.rejectedBy(text, counts)
+	return s
+}
+
+// count returns how often each word of the rubric occurs among the tokens of
+// a text, and how many tokens there are.
+func (r *rubric) count(low string) (counts map[string]int, total int) {
+	counts = map[string]int{}
+	for t := range tokens(low) {
+		total++
+		if r.vocabulary[t] > 0 {
+			counts[t]++
+		}
+	}
+	return counts, total
+}
+
+// bestOf returns the first answer with the greatest F1, or -1 where all are 0.
+// size says how many tokens of the candidate count against an answer.
+func bestOf(answers []answer, counts map[string]int, size func(answer) int) (int, f1) {
+	best, top := -1, f1{}
+	for i, a := range answers {
+		f := f1{total: size(a) + a.tokens}
+		for t, n := range a.counts {
+			f.shared += min(n, counts[t])
+		}
+		if f.more(top) {
+			best, top = i, f
+		}
+	}
+	return best, top
+}
+
+// rejectedBy returns the rejected answer that the candidate matches, or -1.
+// Both sides of the comparison leave out what would dilute the rejected one:
+// words that are in no answer, words of other rejected answers, repetitions.
+func (r *rubric) rejectedBy(text string, counts map[string]int) int {
+	for i, a := range r.rejected {
+		if textmatch.HasPhrase(text, a.text) {
+			return i
+		}
+	}
+	known := 0
+	for t, n := range counts {
+		known += min(n, r.vocabulary[t])
+	}
+	_, affirmed := bestOf(r.accepted, counts, func(answer) int { return known })
+	i, denied := bestOf(r.rejected, counts, func(a answer) int {
+		n := 0
+		for t, c := range counts {
+			n += min(c, max(a.counts[t], r.affirmed[t]))
+		}
+		return n
+	})
+	if affirmed.more(denied) || !denied.reaches(r.threshold) {
+		return -1
+	}
+	return i
+}

@@ -1,0 +1,118 @@
+// Package freeresponse is the free_response family: a prompt, and a rubric
+// that scores what is written about it.
+//
+// # What counts as an answer
+//
+// A rubric that is an object of type contains_any lists accepted answers and,
+// optionally, rejected ones. An accepted answer matches where it stands in the
+// candidate as a span with no word character next to it and the candidate has
+// at most 12 words more than it, or where the token F1 of the two reaches
+// min_token_f1 (1 by default). A rejected answer matches as a span of a
+// candidate of any length, or by a token F1 that reaches the threshold and that
+// of the best accepted answer. The candidate passes if an accepted answer
+// matches and no rejected one does.
+//
+// Tokens are runs of a-z and 0-9 in lower case, "u.s." read as "united states",
+// less a fixed list of stop words. Negators are tokens: no, not, never,
+// neither, nor, and n't and cannot, which are read as not.
+//
+// The score of a rejected answer, and what it is compared with, are taken over
+// the words that the rubric knows, each counted no more often than there. So
+// words that no accepted answer has cannot dilute it, and appending them never
+// turns a failure into a pass.
+//
+// Overlap of words is not meaning, so every verdict is labelled [Heuristic]. A
+// rubric that is a string needs a judge: the task stays pending with reason
+// no_judge.
+package freeresponse
+
+import (
+	"fmt"
+
+	"securebench/internal/family"
+	"securebench/internal/family/textmatch"
+	"securebench/internal/task"
+)
+
+// Heuristic labels the verdicts of this family: they rest on shared words.
+const Heuristic = "heuristic"
+
+// NewVerifier returns the family's verifier. It needs no sandbox.
+func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+
+func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
+	value, _ := v.Get("rubric")
+	if value.Value.Kind() == '"' {
+		return noJudge{}, nil
+	}
+	r, err := newRubric(value.Value)
+	if err != nil {
+		return nil, fmt.Errorf("reading the rubric of task %s: %w", v.ID(), err)
+	}
+	return r, nil
+}
+
+// noJudge leaves a string rubric pending.
+type noJudge struct{}
+
+// Match leaves the candidate to a judge.
+func (noJudge) Match(candidate string) family.Verdict {
+	return family.Verdict{
+		Outcome: family.Pending, Reason: family.NoJudge,
+		Message:     "a rubric in words needs a judge",
+		Containment: family.Passive,
+		Metadata:    map[string]any{"candidate_answer": textmatch.Excerpt(candidate)},
+	}
+}
+
+// Match scores a candidate.
+func (r *rubric) Match(candidate string) family.Verdict {
+	s := r.score(candidate)
+	v := s.verdict()
+	v.Labels = []string{Heuristic}
+	v.Metadata = r.metadata(candidate, s)
+	return v
+}
+
+func (s score) verdict() family.Verdict {
+	switch {
+	case s.blank:
+		return textmatch.Fail(family.EmptyCandidate, "the candidate is blank", nil)
+	case s.rejected >= 0 && s.accepted >= 0:
+		return textmatch.Fail(family.AmbiguousAnswer, "the candidate matches an accepted and a rejected answer", nil)
+	case s.rejected >= 0:
+		return textmatch.Fail(family.WrongAnswer, "the candidate matches a rejected answer", nil)
+	case s.accepted < 0:
+		return textmatch.Fail(family.WrongAnswer, "the candidate matches no accepted answer", nil)
+	}
+	return textmatch.Pass(nil)
+}
+
+// metadata has the reference's keys. The threshold is a hidden value where the
+// row gives one.
+func (r *rubric) metadata(candidate string, s score) map[string]any {
+	m := map[string]any{
+		"rubric_type":           containsAny,
+		"candidate_answer":      textmatch.Excerpt(candidate),
+		"expected_answer":       task.Redacted,
+		"accepted_answer_count": len(r.accepted),
+		"rejected_answer_count": len(r.rejected),
+		"matched_answer_index":  index(s.accepted),
+		"rejected_answer_index": index(s.rejected),
+		"accepted_token_f1":     s.acceptedF1.float(),
+		"rejected_token_f1":     s.rejectedF1.float(),
+		"min_token_f1":          1.0,
+	}
+	if r.declared {
+		m["min_token_f1"] = task.Redacted
+	}
+	return m
+}
+
+// index is i for metadata, or nil for a negative one.
+func index(i int) any {
+	if i < 0 {
+		return nil
+	}
+	return i
+}

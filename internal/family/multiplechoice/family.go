@@ -1,0 +1,121 @@
+package multiplechoice
+
+import (
+	_ "embed" // the schemas
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/family"
+	"securebench/internal/family/textmatch"
+	"securebench/internal/task"
+)
+
+//go:embed schema/input.json
+var inputSchema []byte
+
+//go:embed schema/eval.json
+var evalSchema []byte
+
+// Family describes multiple_choice.
+func Family() family.Family {
+	return family.Family{
+		Name:        "multiple_choice",
+		InputSchema: inputSchema,
+		EvalSchema:  evalSchema,
+		Check:       check,
+		Lanes:       map[string]task.Lane{"answer": task.Hidden},
+		Extraction:  task.Extraction{Mode: task.FromStdout, Kind: task.Text},
+		Instruction: "Choose exactly one of the choices. They are labelled A, B, C and so on in their order. " +
+			"End with one line that holds only the label of your choice.",
+		VerifySeconds: 300,
+		Reference:     reference,
+		NewVerifier:   NewVerifier,
+	}
+}
+
+// goldLabel is the form in which a gold answer names a label, as the
+// reference reads it: one letter, with a few fixed words and marks around it.
+// The words are lower case only.
+var goldLabel = regexp.MustCompile(
+	`^\s*(?:(?:final answer|answer|choice|option)\s*)?(?:is\s*)?(?:[:-]\s*)?[(\[]?([A-Za-z])[)\].:]?\s*$`)
+
+// goldChoices returns the positions of the choices that a row's answer names,
+// in rising order: by position for a whole number, by label for a string that
+// is one, by text otherwise; a list names those of its members. Normalised
+// texts are compared, and several choices may share one.
+func goldChoices(choices []string, answer jsontext.Value) []int {
+	var out []int
+	switch answer.Kind() {
+	case '[':
+		var list []jsontext.Value
+		if json.Unmarshal(answer, &list) == nil {
+			for _, v := range list {
+				out = append(out, goldChoices(choices, v)...)
+			}
+		}
+	case '0':
+		if i, err := strconv.ParseFloat(string(answer), 64); err == nil && i >= 0 && i < float64(len(choices)) && i == float64(int(i)) {
+			out = append(out, int(i))
+		}
+	case '"':
+		var s string
+		if json.Unmarshal(answer, &s) == nil {
+			out = namedChoices(choices, s)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// namedChoices returns the positions that a string names: a label in range
+// comes before a text.
+func namedChoices(choices []string, s string) (out []int) {
+	if m := goldLabel.FindStringSubmatch(s); m != nil {
+		if i := int(strings.ToUpper(m[1])[0] - 'A'); i < len(choices) {
+			return []int{i}
+		}
+	}
+	want := textmatch.Normalize(s)
+	for i, c := range choices {
+		if want != "" && textmatch.Normalize(c) == want {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// check refuses an answer that no candidate could give.
+func check(row family.Row) []family.Problem {
+	choices, ok := texts(row.Input["choices"])
+	if !ok || len(goldChoices(choices, row.Eval["answer"])) > 0 {
+		return nil
+	}
+	return []family.Problem{{
+		Path:    []string{"eval", "answer"},
+		Message: "must name at least one of the choices",
+		Fix:     "write a label such as A, a choice's text, or a choice's position counted from 0",
+	}}
+}
+
+// reference answers with the label of the first choice that is right.
+func reference(v task.EvaluatorView) (family.Candidate, bool) {
+	list, _ := v.Get("choices")
+	answer, _ := v.Get("answer")
+	choices, _ := texts(list.Value)
+	right := goldChoices(choices, answer.Value)
+	if len(right) == 0 {
+		return family.Candidate{}, false
+	}
+	return family.Candidate{Kind: task.Text, Data: []byte{'A' + byte(right[0])}}, true
+}
+
+func texts(v jsontext.Value) ([]string, bool) {
+	var out []string
+	err := json.Unmarshal(v, &out)
+	return out, err == nil
+}

@@ -1,0 +1,29 @@
+package multiplechoice
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/family/textmatch/vectortest"
+)
+
+func TestVectors(t *testing.T) {
+	vectortest.Run(t, "multiple_choice", func(t *testing.T, v vectortest.Vector) string {
+		var choices []string
+		if err := json.Unmarshal(v.Choices, &choices); err != nil {
+			t.Fatal(err)
+		}
+		k, err := newKey(choices, v.Answer)
+		switch {
+		case errors.Is(err, errTooManyChoices):
+			return "too_many_choices"
+		case errors.Is(err, errNoValidAnswer):
+			return "no_valid_answer"
+		case err != nil:
+			t.Fatal(err)
+		}
+		return string(k.Match(v.Candidate).Outcome)
+	})
+}

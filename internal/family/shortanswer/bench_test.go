@@ -1,0 +1,30 @@
+package shortanswer
+
+import (
+	"strings"
+	"testing"
+)
+
+// BenchmarkMatch scores candidates of 1 MiB that are meant to be slow.
+func BenchmarkMatch(b *testing.B) {
+	rows := map[string]*key{
+		"text":   newTestKey(b, `["Denver Broncos", "aaaa", "5 km"]`, "", "", "Who won? "+strings.Repeat("a ", 500)),
+		"number": newTestKey(b, `[3, "1e400"]`, "0.1", "", ""),
+		"span":   newTestKey(b, `["aa b"]`, "", `{"type": "span", "max_extra_words": 1000}`, ""),
+		"set":    newTestKey(b, `["a", "b", 3]`, "", `{"type": "set"}`, ""),
+	}
+	for name, unit := range map[string]string{
+		"digits": "1", "groups": ",111", "numbers": "1 ", "points": ".", "letters": "a", "words": "aa ",
+		"markers": "answer ", "signs": "-$", "lines": "a\n", "blank": " ", "marks": "e\u0301",
+		"capitals": "İ", "commas": ",", "ands": " and ", "quotes": "a'", "breaks": "\u2028",
+	} {
+		candidate := strings.Repeat(unit, 1<<20/len(unit))
+		for row, k := range rows {
+			b.Run(name+"/"+row, func(b *testing.B) {
+				for b.Loop() {
+					k.Match(candidate)
+				}
+			})
+		}
+	}
+}

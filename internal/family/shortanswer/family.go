@@ -1,0 +1,97 @@
+package shortanswer
+
+import (
+	_ "embed" // the schemas
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/family"
+	"securebench/internal/family/textmatch"
+	"securebench/internal/task"
+)
+
+//go:embed schema/input.json
+var inputSchema []byte
+
+//go:embed schema/eval.json
+var evalSchema []byte
+
+// Family describes short_answer.
+func Family() family.Family {
+	return family.Family{
+		Name:        "short_answer",
+		InputSchema: inputSchema,
+		EvalSchema:  evalSchema,
+		Check:       check,
+		Lanes: map[string]task.Lane{
+			"accepted_answers": task.Hidden,
+			"tolerance":        task.Hidden,
+			"match":            task.Hidden,
+		},
+		Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text},
+		Instruction: "Answer the question briefly. End with one line of the form \"Answer: …\" " +
+			"that holds the answer and nothing else.",
+		VerifySeconds: 300,
+		Reference:     reference,
+		NewVerifier:   NewVerifier,
+	}
+}
+
+// matchRule is the part of eval.match that decides which gold answers can
+// ever be given.
+type matchRule struct {
+	Type string `json:"type"`
+}
+
+// check refuses gold answers that say nothing once they are normalised, which
+// an empty candidate would meet, and those that are no number where the row
+// asks for numbers, which no candidate could meet.
+func check(row family.Row) (out []family.Problem) {
+	var match matchRule
+	if m := row.Eval["match"]; m != nil {
+		// The schema has checked the object; its other members are the verifier's.
+		if err := json.Unmarshal(m, &match); err != nil {
+			return []family.Problem{{Path: []string{"eval", "match"}, Message: "cannot be read"}}
+		}
+	}
+	for i, gold := range golds(row.Eval["accepted_answers"]) {
+		path := []string{"eval", "accepted_answers", strconv.Itoa(i)}
+		switch _, number := textmatch.ParseNumber(gold); {
+		case textmatch.Normalize(gold) == "":
+			out = append(out, family.Problem{Path: path, Message: "is empty once it is normalised",
+				Fix: "spaces, quotes and . , ; : at the ends don't count"})
+		case match.Type == "number" && !number:
+			out = append(out, family.Problem{Path: path, Message: "must be a number, as eval.match says"})
+		}
+	}
+	return out
+}
+
+// golds returns the accepted answers as texts; a number is its literal.
+func golds(list jsontext.Value) []string {
+	var values []jsontext.Value
+	if json.Unmarshal(list, &values) != nil {
+		return nil
+	}
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+		if v.Kind() == '"' {
+			// A string that the row's parser has read can be read again.
+			_ = json.Unmarshal(v, &out[i])
+		}
+	}
+	return out
+}
+
+// reference answers with the first accepted answer.
+func reference(v task.EvaluatorView) (family.Candidate, bool) {
+	list, _ := v.Get("accepted_answers")
+	answers := golds(list.Value)
+	if len(answers) == 0 {
+		return family.Candidate{}, false
+	}
+	return family.Candidate{Kind: task.Text, Data: []byte(answers[0])}, true
+}

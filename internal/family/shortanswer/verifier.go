@@ -1,0 +1,108 @@
+// Package shortanswer is the short_answer family: a question and the answers
+// that are accepted, each a string or a number.
+//
+// # What counts as an answer
+//
+// Only the last line that is not blank is looked at. Its focus is what follows
+// its leftmost marker: "final answer" or "answer" as whole words in any case,
+// or "A:" or "####" at its start. An "is", a ":" and a "-" with a space behind
+// it belong to the marker. A marker that nothing follows is none.
+//
+// An accepted answer that is a number (see [textmatch.ParseNumber]) is matched
+// as a number: the focus must hold exactly one, with nothing beside it that
+// could change it (see [textmatch.FindNumber]), and it must equal the accepted
+// one as a decimal, or lie within the row's tolerance of it. The tolerance is
+// absolute and its bound is within; there is no hidden relative one. A currency
+// sign may be left out or added but not exchanged; a percent sign is allowed
+// only where the accepted answer has one.
+//
+// Any other accepted answer is matched as text, in the normal form of package
+// textmatch: it equals the focus or the whole line; or it stands in a focus of
+// at most 12 words, with a space, a quote or one of . , ; : ! ? ( ) [ ] * on
+// both sides, and every other word is a frame word (see [textmatch.IsFrame]) or
+// a word of the question. Where the accepted answer itself occurs in the
+// question only frame words may stand beside it. Words that negate or offer a
+// second answer (see [textmatch.IsBarred]) never may.
+//
+// # Declared matching
+//
+// The optional hidden value eval.match replaces these rules:
+//
+//	{"type": "number"|"text"|"span"|"set", "marker": "...",
+//	 "ignore_case": true, "max_extra_words": 8}
+//
+// With number, every accepted answer must be a number and the number rule
+// holds. With text, all accepted answers are text, numbers as the row wrote
+// them, and one must equal the focus or the whole line. With span, one must
+// stand in the focus, bounded as above, beside at most max_extra_words other
+// words (8 by default), none of which negates or says "or". With set, the focus
+// is a list and the accepted answers are its elements: each exactly once, in
+// any order, and nothing else. A list is separated by ";", or else by "," and
+// "and"; a comma between digits separates unless it makes a thousands group.
+// Elements that are numbers are compared as numbers, with the row's tolerance.
+//
+// A marker takes the place of the usual ones: the last line must contain it,
+// and the focus is what follows its leftmost place. ignore_case is true by
+// default and covers the marker; max_extra_words belongs to span alone.
+package shortanswer
+
+import (
+	"fmt"
+
+	"securebench/internal/family"
+	"securebench/internal/family/textmatch"
+	"securebench/internal/task"
+)
+
+// NewVerifier returns the family's verifier. It needs no sandbox.
+func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+
+func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
+	accepted, ok := v.Get("accepted_answers")
+	if !ok {
+		return nil, fmt.Errorf("scoring task %s: %w", v.ID(), errNoAnswers)
+	}
+	tolerance, _ := v.Get("tolerance")
+	match, _ := v.Get("match")
+	k, err := newKey(accepted.Value, tolerance.Value, match.Value)
+	if err != nil {
+		return nil, fmt.Errorf("scoring task %s: %w", v.ID(), err)
+	}
+	question, _ := v.Get("question")
+	text, _ := question.Text()
+	k.ask(text)
+	return k, nil
+}
+
+// Match scores a candidate.
+func (k *key) Match(candidate string) family.Verdict {
+	metadata := map[string]any{
+		"candidate_answer":      textmatch.Excerpt(candidate),
+		"expected_answer":       task.Redacted,
+		"accepted_answer_count": len(k.accepted),
+		"matched_answer_index":  nil,
+		"match_strategy":        nil,
+		"tolerance":             nil,
+	}
+	if k.tolerance != nil {
+		metadata["tolerance"] = task.Redacted
+	}
+	line := textmatch.LastLine(candidate)
+	if line == "" {
+		return textmatch.Fail(family.EmptyCandidate, "the candidate is blank", metadata)
+	}
+	focus, ok := k.focus(line)
+	if !ok {
+		return textmatch.Fail(family.WrongAnswer, "the last line does not hold the row's marker", metadata)
+	}
+	index, strategy := k.match(line, focus)
+	if strategy == "" {
+		reason, message := k.explain(focus)
+		return textmatch.Fail(reason, message, metadata)
+	}
+	metadata["match_strategy"] = strategy
+	if index >= 0 {
+		metadata["matched_answer_index"] = index
+	}
+	return textmatch.Pass(metadata)
+}

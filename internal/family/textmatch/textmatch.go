@@ -1,0 +1,188 @@
+// Package textmatch holds the rules about text that the multiple_choice,
+// short_answer and free_response verifiers share: one normal form, words,
+// numbers and the session around a scorer.
+//
+// The normal form of a text is Unicode NFC. Nothing else is folded: zero-width
+// and bidirectional characters stay, a letter of another alphabet or width is
+// another letter, and compatibility characters keep their identity. On top of
+// that [Normalize] does what the reference does: Python's str.strip and
+// str.lower, one space for every run of white space, and quotes and closing
+// punctuation off both ends.
+//
+// Candidates are only ever data: no byte of one reaches a pattern, a format or
+// a template. Every function here takes time linear in its input.
+package textmatch
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// MaxExcerpt is the most bytes of a candidate that metadata may hold.
+const MaxExcerpt = 1024
+
+// edges is what [Normalize] takes off both ends of a text.
+const edges = " \t\r\n\"'`.,;:"
+
+// NFC returns s in the normal form that every comparison uses.
+func NFC(s string) string { return norm.NFC.String(s) }
+
+// Normalize returns the form in which answers are compared: [Lower], then
+// [Tidy]. It is idempotent. The result is empty for text that says nothing.
+func Normalize(s string) string { return Tidy(Lower(s)) }
+
+// Tidy collapses white space and takes spaces, quotes, backticks and . , ; :
+// off both ends.
+func Tidy(s string) string { return strings.Trim(Collapse(s), edges) }
+
+// Lower returns s in NFC and lower case as Python's str.lower has it: İ becomes
+// i and a combining dot, ß stays. The two forms of a small sigma, which Python
+// chooses by place, are one letter here.
+func Lower(s string) string {
+	if isASCII(s) {
+		return strings.ToLower(s)
+	}
+	s = NFC(s)
+	var b strings.Builder
+	b.Grow(len(s) + len(s)/2)
+	marks := false
+	for _, r := range s {
+		switch r {
+		case 'İ':
+			b.WriteString("i\u0307")
+		case 'Σ', 'ς':
+			b.WriteRune('σ')
+		default:
+			marks = marks || unicode.Is(unicode.M, r)
+			b.WriteRune(unicode.ToLower(r))
+		}
+	}
+	if !marks {
+		return b.String()
+	}
+	// A mark that no capital takes may compose with the small letter.
+	return NFC(b.String())
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// IsSpace reports what Python's str.isspace reports: Unicode white space and
+// the four ASCII separators.
+func IsSpace(r rune) bool {
+	return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f
+}
+
+// IsWordRune reports whether r is part of a word: a letter, a combining mark,
+// a number of any script, or an underscore.
+func IsWordRune(r rune) bool { return r == '_' || isLetterOrNumber(r) }
+
+func isLetterOrNumber(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.N)
+}
+
+// Strip takes white space off both ends.
+func Strip(s string) string { return strings.TrimFunc(s, IsSpace) }
+
+// Collapse strips s and turns every run of white space into one space.
+func Collapse(s string) string {
+	s = Strip(s)
+	if isCollapsed(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	space := false
+	for _, r := range s {
+		if IsSpace(r) {
+			space = true
+			continue
+		}
+		if space {
+			b.WriteByte(' ')
+			space = false
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// isCollapsed reports whether the only white space in s is single spaces.
+func isCollapsed(s string) bool {
+	last := rune(0)
+	for _, r := range s {
+		if IsSpace(r) && (r != ' ' || last == ' ') {
+			return false
+		}
+		last = r
+	}
+	return true
+}
+
+// isLineBreak reports what ends a line for Python's str.splitlines.
+func isLineBreak(r rune) bool {
+	switch r {
+	case '\n', '\r', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
+		return true
+	}
+	return false
+}
+
+// Lines returns the lines of s that say something, collapsed and in NFC. Blank
+// lines and the fences of a Markdown code block (three or more backticks) are
+// left out. Anything that Unicode calls a line break ends a line.
+func Lines(s string) []string {
+	var out []string
+	for line := range strings.FieldsFuncSeq(s, isLineBreak) {
+		if line = Collapse(NFC(line)); !isBlank(line) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// LastLine returns the last of the [Lines] of s, or "".
+func LastLine(s string) string {
+	for s != "" {
+		i := strings.LastIndexFunc(s, isLineBreak)
+		line := s
+		if i < 0 {
+			s = ""
+		} else {
+			_, size := utf8.DecodeRuneInString(s[i:])
+			s, line = s[:i], s[i+size:]
+		}
+		if line = Collapse(NFC(line)); !isBlank(line) {
+			return line
+		}
+	}
+	return ""
+}
+
+func isBlank(line string) bool {
+	return line == "" || len(line) >= 3 && strings.Trim(line, "`") == ""
+}
+
+// Excerpt returns s stripped, cut to at most [MaxExcerpt] bytes between two
+// characters; an ellipsis says that something was cut off.
+func Excerpt(s string) string {
+	s = Strip(s)
+	if len(s) <= MaxExcerpt {
+		return s
+	}
+	const mark = "…"
+	n := MaxExcerpt - len(mark)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + mark
+}

@@ -1,0 +1,190 @@
+package textmatch
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// isBound reports what may stand next to an answer inside a line: a space, a
+// quote, or one of . , ; : ! ? ( ) [ ] *.
+func isBound(r rune) bool {
+	switch r {
+	case '.', ',', ';', ':', '!', '?', '(', ')', '[', ']', '"', '*', '`', '“', '”', '‘':
+		return true
+	}
+	return isApostrophe(r) || IsSpace(r)
+}
+
+func isApostrophe(r rune) bool { return r == '\'' || r == '’' }
+
+// Words returns the words of s in lower case: what lies between spaces,
+// brackets, quotes and punctuation. An apostrophe inside a word belongs to it
+// and is written ' whichever way it was typed. At most limit words are
+// returned; a limit below 0 is none.
+func Words(s string, limit int) []string {
+	var out []string
+	for s != "" && len(out) != limit {
+		word, rest := cutWord(s)
+		if word != "" {
+			out = append(out, Lower(strings.ReplaceAll(word, "’", "'")))
+		}
+		s = rest
+	}
+	return out
+}
+
+// cutWord returns the first word of s, or "" where s begins with a bound, and
+// what follows.
+func cutWord(s string) (word, rest string) {
+	for i, r := range s {
+		if !isBound(r) || i > 0 && isApostrophe(r) && startsWord(s[i+utf8.RuneLen(r):]) {
+			continue
+		}
+		return s[:i], s[i+utf8.RuneLen(r):]
+	}
+	return s, ""
+}
+
+func startsWord(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return s != "" && isLetterOrNumber(r)
+}
+
+// CountWords counts the runs of letters, marks and numbers of s, up to limit.
+func CountWords(s string, limit int) int {
+	n, inside := 0, false
+	for _, r := range s {
+		now := isLetterOrNumber(r)
+		if now && !inside {
+			if n++; n == limit {
+				break
+			}
+		}
+		inside = now
+	}
+	return n
+}
+
+// IsNegator reports whether a word of [Words] turns a statement round: not,
+// never, neither, nor, except, cannot, or a word that ends in n't.
+func IsNegator(word string) bool {
+	switch word {
+	case "not", "never", "neither", "nor", "except", "cannot":
+		return true
+	}
+	return strings.HasSuffix(word, "n't")
+}
+
+// HasNegator reports whether a word of s is a negator.
+func HasNegator(s string) bool {
+	for s != "" {
+		word, rest := cutWord(s)
+		if len(word) <= 16 && IsNegator(Lower(strings.ReplaceAll(word, "’", "'"))) {
+			return true
+		}
+		s = rest
+	}
+	return false
+}
+
+// IsFrame reports whether a word of [Words] may stand beside an answer without
+// changing it. The list is fixed.
+func IsFrame(word string) bool {
+	switch word {
+	case "a", "an", "the",
+		"it", "it's", "its", "this", "that", "that's", "these", "those",
+		"he", "she", "they", "we", "i", "i'm", "my", "our", "there",
+		"is", "was", "are", "were", "be", "been", "would", "must", "should",
+		"think", "believe", "guess", "say", "know",
+		"so", "thus", "hence", "therefore", "then", "here",
+		"answer", "final", "correct", "right", "response", "result", "solution",
+		"called", "named", "known", "as", "by", "in", "at", "on", "=":
+		return true
+	}
+	return false
+}
+
+// IsBarred reports whether a word of [Words] may never stand beside an answer:
+// negators, and words that offer a second answer or take one back.
+func IsBarred(word string) bool {
+	switch word {
+	case "and", "or", "but", "no", "none", "without", "either", "versus", "vs",
+		"false", "wrong", "incorrect", "untrue", "&", "/", "|":
+		return true
+	}
+	return IsNegator(word)
+}
+
+// FindSpan returns the text before and after the leftmost place where span
+// stands in s with a bound, or an end of s, on both sides.
+func FindSpan(s, span string) (before, after string, ok bool) {
+	return find(s, span, isBound)
+}
+
+// HasPhrase reports whether phrase stands in s with no word character next to
+// it.
+func HasPhrase(s, phrase string) bool {
+	_, _, ok := find(s, phrase, func(r rune) bool { return !IsWordRune(r) })
+	return ok
+}
+
+// find looks for span in s between two characters that bound accepts.
+func find(s, span string, bound func(rune) bool) (before, after string, ok bool) {
+	if span == "" {
+		return "", "", false
+	}
+	_, first := utf8.DecodeRuneInString(span)
+	for at := 0; at <= len(s)-len(span); at += first {
+		i := strings.Index(s[at:], span)
+		if i < 0 {
+			break
+		}
+		at += i
+		before, after = s[:at], s[at+len(span):]
+		l, _ := utf8.DecodeLastRuneInString(before)
+		r, _ := utf8.DecodeRuneInString(after)
+		if (before == "" || bound(l)) && (after == "" || bound(r)) {
+			return before, after, true
+		}
+	}
+	return "", "", false
+}
+
+// CutFold returns what follows word where s begins with it in any case and the
+// word ends there. The word is lower-case ASCII.
+func CutFold(s, word string) (rest string, ok bool) {
+	if len(s) < len(word) {
+		return s, false
+	}
+	for i := range len(word) {
+		c := s[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != word[i] {
+			return s, false
+		}
+	}
+	if rest = s[len(word):]; startsWord(rest) {
+		return s, false
+	}
+	return rest, true
+}
+
+// FindWord returns the text before and after the leftmost of words that stands
+// whole in s, in any case. Where two begin at one place the earlier in words
+// wins. The words are lower-case ASCII.
+func FindWord(s string, words ...string) (before, after string, found string) {
+	inside := false
+	for i, r := range s {
+		if !inside && r < utf8.RuneSelf {
+			for _, w := range words {
+				if rest, ok := CutFold(s[i:], w); ok {
+					return s[:i], rest, w
+				}
+			}
+		}
+		inside = isLetterOrNumber(r)
+	}
+	return s, "", ""
+}

@@ -1,0 +1,54 @@
+package harness
+
+import (
+	"regexp"
+	"strings"
+
+	"securebench/internal/task"
+	"securebench/internal/workspace"
+)
+
+// modelPattern is what a model or version may consist of (spec 6.5): it
+// becomes part of a command.
+var modelPattern = regexp.MustCompile(`^[A-Za-z0-9._+-]+$`)
+
+// agent is the valid configuration of an agent CLI. Running one needs the
+// gateway that keeps the provider's key away from it, so it can be checked
+// but not planned.
+type agent struct{ name string }
+
+// agent checks a configuration.
+func (p *parser) agent(name string, needsModel bool) *agent {
+	p.closed("model", "version", "task_file", "timeout_seconds", "allowed_domains")
+	if n, what := p.get("model"); n == nil && needsModel {
+		p.ps.Add(p.cfg.Pos, "", "%s is required", what)
+	}
+	p.token("model")
+	p.token("version")
+	p.path("task_file", workspace.DefaultTaskFile)
+	p.timeout()
+	p.domains()
+	return &agent{name: name}
+}
+
+// token checks a model or version.
+func (p *parser) token(key string) {
+	n, what := p.get(key)
+	if n == nil {
+		return
+	}
+	s, problem := n.Str(what)
+	p.add(problem)
+	if problem == nil && !modelPattern.MatchString(strings.TrimSpace(s)) {
+		p.ps.Add(n.Pos, "", "%s may have only letters, digits and . _ + -", what)
+	}
+}
+
+// Name returns the harness's type.
+func (a *agent) Name() string { return a.name }
+
+// Ready always returns a [*NotYetError].
+func (a *agent) Ready() error { return &NotYetError{Harness: a.name} }
+
+// Plan always returns a [*NotYetError].
+func (a *agent) Plan(task.AgentView) (Plan, error) { return Plan{}, a.Ready() }

@@ -1,0 +1,153 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"securebench/internal/source"
+	"securebench/internal/task"
+	"securebench/internal/workspace"
+)
+
+// command runs an operator's own command (spec 6.4).
+type command struct {
+	argv         []string
+	env          []string
+	taskFile     string
+	artifactPath string
+	timeout      time.Duration
+	domains      []string
+}
+
+func (p *parser) command(env []string) *command {
+	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains")
+	c := &command{
+		argv:         p.argv(),
+		env:          slices.Clone(env),
+		taskFile:     p.path("task_file", workspace.DefaultTaskFile),
+		artifactPath: p.path("artifact_path", ""),
+		timeout:      p.timeout(),
+		domains:      p.domains(),
+	}
+	if overlap(c.taskFile, c.artifactPath) {
+		n, what := p.get("artifact_path")
+		p.ps.Add(n.Pos, "", "%s collides with harness.config.task_file", what)
+	}
+	return c
+}
+
+// argv reads the command: a string goes to a login shell, a list runs as it
+// is.
+func (p *parser) argv() []string {
+	n, what := p.get("command")
+	if n == nil {
+		p.ps.Add(p.cfg.Pos, "", "%s is required", what)
+		return nil
+	}
+	argv := []string{"sh", "-lc", n.Text}
+	var problem *source.Problem
+	switch {
+	case n.Kind == source.List && len(n.Items) > 0:
+		argv, problem = n.Strings(what)
+	case n.Kind == source.String && strings.TrimSpace(n.Text) != "":
+	default:
+		problem = source.Problemf(n.Pos, "%s must be a non-empty string or a non-empty list of strings", what)
+	}
+	if problem == nil && slices.ContainsFunc(argv, func(s string) bool { return strings.ContainsRune(s, 0) }) {
+		problem = source.Problemf(n.Pos, "%s contains a NUL character", what)
+	}
+	p.add(problem)
+	return argv
+}
+
+// overlap reports whether two clean paths are equal or one lies inside the
+// other; an empty path overlaps nothing.
+func overlap(a, b string) bool {
+	return a != "" && b != "" && (a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/"))
+}
+
+// Name returns "command".
+func (c *command) Name() string { return "command" }
+
+// Ready refuses allowed domains: without a gateway they would be a promise
+// that nothing keeps.
+func (c *command) Ready() error {
+	if len(c.domains) > 0 {
+		return &NotYetError{Harness: c.Name(), What: "allowed_domains"}
+	}
+	return nil
+}
+
+// Plan plans one task.
+func (c *command) Plan(v task.AgentView) (Plan, error) {
+	if err := c.Ready(); err != nil {
+		return Plan{}, err
+	}
+	env := v.Environment()
+	target, err := mountTarget(v)
+	if err != nil {
+		return Plan{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
+	}
+	extract, err := c.extraction(v.Extraction())
+	if err != nil {
+		return Plan{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
+	}
+	var artifact any
+	if c.artifactPath != "" {
+		artifact = c.artifactPath
+	}
+	return Plan{
+		Argv:         slices.Clone(c.argv),
+		EnvNames:     slices.Clone(c.env),
+		Workdir:      target,
+		Target:       target,
+		Timeout:      shorter(env.Timeout, c.timeout),
+		TaskFile:     c.taskFile,
+		ArtifactPath: c.artifactPath,
+		Extract:      extract,
+		Metadata: map[string]any{
+			"harness":         c.Name(),
+			"task_file":       c.taskFile,
+			"artifact_path":   artifact,
+			"allowed_domains": []string{},
+		},
+	}, nil
+}
+
+// extraction adapts a family's default: a command prints its candidate unless
+// it is told to leave a file, or the family takes the whole workspace, or the
+// family itself falls back to what is printed.
+func (c *command) extraction(def task.Extraction) (task.Extraction, error) {
+	switch {
+	case c.artifactPath != "" && def.Kind == task.Workspace:
+		return def, errors.New("harness.config.artifact_path names a file, but this task's candidate is the whole workspace")
+	case c.artifactPath != "":
+		return task.Extraction{Mode: task.FromFile, Kind: def.Kind, Path: c.artifactPath}, nil
+	case def.Kind == task.Workspace, def.Mode == task.FromStdout, def.OrStdout:
+		return def, nil
+	}
+	return task.Extraction{Mode: task.FromStdout, Kind: def.Kind, Unfence: def.Unfence}, nil
+}
+
+// mountTarget returns where the workspace goes: the row's own directory where
+// the candidate is the workspace (spec 6.5), else the default.
+func mountTarget(v task.AgentView) (string, error) {
+	dir := v.Environment().Workdir
+	if dir == "" || v.Extraction().Kind != task.Workspace {
+		return DefaultTarget, nil
+	}
+	if strings.Contains(dir, `\`) || slices.Contains(strings.Split(dir, "/"), "..") {
+		return "", fmt.Errorf(`environment.workdir %q must not contain ".." or a backslash`, dir)
+	}
+	clean := path.Clean(dir)
+	for _, root := range []string{DefaultTarget, "/app", "/securebench-workspace", "/testbed"} {
+		if clean == root || strings.HasPrefix(clean, root+"/") {
+			return clean, nil
+		}
+	}
+	return "", fmt.Errorf("environment.workdir %q must be under /workspace, /app, /securebench-workspace or /testbed", dir)
+}

@@ -1,0 +1,232 @@
+// Package importer turns public data sets into benchmark packs.
+//
+// Every format is read strictly and as a stream: a line that is not what its
+// data set publishes stops the import with file, line and column, and leaves
+// nothing behind. No code of a data set is run.
+package importer
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/digest"
+)
+
+// The formats of [Import].
+const (
+	HumanEval  = "humaneval"
+	MBPP       = "mbpp"
+	GSM8K      = "gsm8k"
+	TruthfulQA = "truthfulqa"
+	// GSM8KAnswers makes no pack: it turns the model solutions that GSM8K
+	// publishes into one file per model for the replay agent.
+	GSM8KAnswers = "gsm8k-answers"
+)
+
+// Formats lists the formats that [Import] reads, packs first.
+func Formats() []string {
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, GSM8KAnswers}
+}
+
+// The defaults of [Options].
+const (
+	DefaultImage = "securebench-python:3"
+	DefaultSeed  = "1"
+)
+
+// ErrExists says that the output is already there and Force was not set.
+var ErrExists = errors.New("output exists")
+
+// Options are the choices of an import. The zero value is usable.
+type Options struct {
+	Name  string // of the input in error messages; "input" if empty
+	ID    string // of the pack; the format's name if empty
+	Image string // of the pack's environment; DefaultImage if empty
+	// Seed orders the choices of multiple-choice rows; DefaultSeed if empty.
+	// It is written into each row's metadata.
+	Seed  string
+	Limit int  // import the first rows only; 0 is all
+	Force bool // replace files that exist
+}
+
+// withDefaults fills in what the caller left empty.
+func (o Options) withDefaults(format string) Options {
+	set := func(s *string, def string) {
+		if *s == "" {
+			*s = def
+		}
+	}
+	set(&o.Name, "input")
+	set(&o.ID, format)
+	set(&o.Image, DefaultImage)
+	set(&o.Seed, DefaultSeed)
+	return o
+}
+
+// Summary says what an import wrote.
+type Summary struct {
+	Format string
+	Dir    string
+	Files  []string // names inside Dir, in the order of writing
+	Rows   int      // rows read, each of which was imported
+	Source string   // digest of the whole input, "sha256:…"
+}
+
+// Import reads a data set in one of [Formats] from in and writes it to
+// outDir, which is made if it is not there. Nothing is written unless every
+// row is good. The error is a source.Problem for input that is wrong and
+// wraps [ErrExists] when a file would be replaced without leave.
+func Import(ctx context.Context, format string, in io.Reader, outDir string, o Options) (Summary, error) {
+	o = o.withDefaults(format)
+	if o.Limit < 0 {
+		return Summary{}, fmt.Errorf("importing %s: the limit is below 0", format)
+	}
+	if format == GSM8KAnswers {
+		return importAnswers(ctx, in, outDir, o)
+	}
+	for _, ds := range datasets() {
+		if ds.format == format {
+			return importPack(ctx, ds, in, outDir, o)
+		}
+	}
+	return Summary{}, fmt.Errorf("unknown format %q: known are %s", format, strings.Join(Formats(), ", "))
+}
+
+// dataset is one source of packs.
+type dataset struct {
+	format  string
+	family  string
+	convert func(*object, converter) row
+	about   string // licence and source facts, Markdown
+	changes string // what the conversion changes, Markdown
+	licence string
+}
+
+// datasets lists the sources of packs.
+func datasets() []dataset {
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA()}
+}
+
+// converter is what a conversion may use beside the row itself.
+type converter struct {
+	index int // 0-based, among the rows of the input
+	seed  string
+}
+
+// row is one line of tasks.jsonl.
+type row struct {
+	ID       string         `json:"id"`
+	Input    any            `json:"input"`
+	Eval     any            `json:"eval"`
+	Metadata map[string]any `json:"metadata"`
+}
+
+func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o Options) (Summary, error) {
+	out, err := newOutput(outDir, o.Force, "tasks.jsonl", "manifest.yaml", "ATTRIBUTION.md", "LICENSE")
+	if err != nil {
+		return Summary{}, err
+	}
+	defer out.discard()
+	sum := Summary{Format: ds.format, Dir: outDir, Files: out.names}
+	seen := make(map[string]int)
+	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
+		r := ds.convert(obj, converter{sum.Rows, o.Seed})
+		if err := obj.err(seen, r.ID); err != nil {
+			return err
+		}
+		sum.Rows++
+		return out.line("tasks.jsonl", r)
+	})
+	if err != nil {
+		return Summary{}, err
+	}
+	for name, text := range map[string]string{
+		"manifest.yaml":  manifest(ds, o),
+		"ATTRIBUTION.md": attribution(ds, o, sum),
+		"LICENSE":        ds.licence,
+	} {
+		if err := out.write(name, []byte(text)); err != nil {
+			return Summary{}, err
+		}
+	}
+	return sum, out.commit()
+}
+
+// manifest renders manifest.yaml. JSON strings are YAML strings.
+func manifest(ds dataset, o Options) string {
+	return fmt.Sprintf(`# Imported from the %s data set; ATTRIBUTION.md says how.
+id: %s
+version: 1
+
+defaults:
+  family: %s
+  environment:
+    image: %s
+`, ds.format, quote(o.ID), ds.family, quote(o.Image))
+}
+
+// attribution renders ATTRIBUTION.md.
+func attribution(ds dataset, o Options, sum Summary) string {
+	limited := ""
+	if o.Limit > 0 {
+		limited = " (the first of the input)"
+	}
+	return fmt.Sprintf("%s\n## This copy\n\n- Rows: %d%s\n- Input: `%s`\n\n## What was changed\n\n%s",
+		ds.about, sum.Rows, limited, sum.Source, ds.changes)
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// quote renders s as a JSON string.
+func quote(s string) string {
+	// The only error is for bytes that are not UTF-8, which are replaced.
+	b, _ := jsontext.AppendQuote(nil, s)
+	return string(b)
+}
+
+// encode renders one JSONL line, newline included.
+func encode(v any) ([]byte, error) {
+	b, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("encoding a row: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// eachRow calls f with every row of in, up to the limit, and returns the
+// digest of the whole input. An input without rows is an error.
+func eachRow(ctx context.Context, in io.Reader, o Options, f func(*object) error) (string, error) {
+	hash := sha256.New()
+	tee := io.TeeReader(in, hash)
+	lines := newLines(tee, o.Name)
+	for n := 0; o.Limit == 0 || n < o.Limit; n++ {
+		if err := ctx.Err(); err != nil {
+			return "", fmt.Errorf("importing %s: %w", o.Name, err)
+		}
+		obj, err := lines.next()
+		if errors.Is(err, io.EOF) && n > 0 {
+			break
+		}
+		if errors.Is(err, io.EOF) {
+			return "", fmt.Errorf("%s: there are no rows", o.Name)
+		}
+		if err != nil {
+			return "", err
+		}
+		if err := f(obj); err != nil {
+			return "", err
+		}
+	}
+	if _, err := io.Copy(io.Discard, tee); err != nil {
+		return "", fmt.Errorf("reading %s: %w", o.Name, err)
+	}
+	return digest.Format(hash.Sum(nil)), nil
+}

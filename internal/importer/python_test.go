@@ -1,0 +1,81 @@
+package importer_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"securebench/internal/importer"
+)
+
+func TestHeaders(t *testing.T) {
+	tests := []struct {
+		name, code, tests string
+		want              []string
+	}{
+		{"function", "def f(a, b):\n    return a", "assert f(1, 2)", []string{"def f(a, b)"}},
+		{"space before the colon", "def f (a) :  \n  pass", "f(1)", []string{"def f (a)"}},
+		{"helper is not named", "def g():\n  pass\ndef f():\n  return g()", "assert f()", []string{"def f()"}},
+		{
+			"annotations and defaults", "def f(a: int = {1: 2}[1], b=':') -> dict[str, int]:\n  pass", "f()",
+			[]string{"def f(a: int = {1: 2}[1], b=':') -> dict[str, int]"},
+		},
+		{"over two lines", "def f(a,\n      b):\n  pass", "f(1,2)", []string{"def f(a, b)"}},
+		{"inner functions don't count", "def f():\n  def g():\n    pass\n", "g(f())", []string{"def f()"}},
+		{
+			"class", "class N:\n\tdef __init__(self, data):\n\t\tself.data = data\ndef f(n): pass", "f(N(1))",
+			[]string{"class N: def __init__(self, data)", "def f(n)"},
+		},
+		{"class without constructor", "class N(object):\n  x = 1\nclass M:\n  def __init__(self): pass", "N()", []string{"class N(object)"}},
+		{"assignment", "f = lambda x: x\n", "f(1)", []string{"f"}},
+		{"comparison is no assignment", "f == 1\n", "f(1)", []string{}},
+		{"async", "async def f(): pass", "f()", []string{"async def f()"}},
+		{"last definition counts", "def f(a): pass\ndef f(a, b): pass", "f()", []string{"def f(a, b)"}},
+		{"names in strings and comments", "def f(): pass\ndef g(): pass", `assert g() == "f" # f` + "\n'''\nf '''", []string{"def g()"}},
+		{"code in a docstring", "def g():\n  '''\ndef f(): pass\n'''\n", "f(g())", []string{"def g()"}},
+		{"prefixed strings", "def f(): pass\ndef rb(): pass", `rb(), r"f", Rb'f'`, []string{"def rb()"}},
+		{"escapes in strings", "def f(): pass\ndef g(): pass", `g('\'f')`, []string{"def g()"}},
+		{"open string ends with its line", "def f(): pass", "'f\nf()", []string{"def f()"}},
+		{"name is cut off", "def", "def", []string{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, importer.HeadersOf(tt.code, tt.tests)); diff != "" {
+				t.Errorf("headers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzHeaders(f *testing.F) {
+	f.Add("def f(a, b):\n  return 1", "assert f(1, 2) == 1")
+	f.Add("class C:\n  def __init__(self, x='\\''):\n    pass", "C()")
+	f.Fuzz(func(t *testing.T, code, tests string) {
+		for _, h := range importer.HeadersOf(code, tests) {
+			if h == "" || strings.ContainsAny(h, "\n") {
+				t.Errorf("header %q of %q", h, code)
+			}
+		}
+	})
+}
+
+func TestShuffleForgetsTheOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		choices := rapid.SliceOfNDistinct(rapid.String(), 2, 13, rapid.ID).Draw(t, "choices")
+		other := rapid.Permutation(choices).Draw(t, "other")
+		first := slices.Clone(choices)
+		importer.Shuffle(first, "s", "id")
+		importer.Shuffle(other, "s", "id")
+		if diff := cmp.Diff(first, other); diff != "" {
+			t.Errorf("two orders of the same choices (-first +second):\n%s", diff)
+		}
+		slices.Sort(first)
+		slices.Sort(choices)
+		if diff := cmp.Diff(choices, first); diff != "" {
+			t.Errorf("the shuffle changed the choices (-want +got):\n%s", diff)
+		}
+	})
+}

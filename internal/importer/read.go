@@ -1,0 +1,165 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"securebench/internal/source"
+)
+
+// maxLine bounds one line of a data set. The longest public row has 6 KB.
+const maxLine = 8 << 20
+
+// lines reads a JSONL stream.
+type lines struct {
+	name string
+	sc   *bufio.Scanner
+	n    int
+}
+
+func newLines(r io.Reader, name string) *lines {
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, maxLine)
+	return &lines{name: name, sc: sc}
+}
+
+// next returns the next row, or io.EOF. Blank lines are skipped but counted.
+func (l *lines) next() (*object, error) {
+	for l.sc.Scan() {
+		l.n++
+		text := bytes.TrimSpace(l.sc.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		node, err := source.ParseJSON(l.name, l.n, text)
+		if err != nil {
+			return nil, err
+		}
+		if node.Kind != source.Map {
+			return nil, source.Problemf(node.Pos, "a row must be an object, not %s", node.Kind)
+		}
+		return &object{node: node}, nil
+	}
+	err := l.sc.Err()
+	switch {
+	case err == nil:
+		return nil, io.EOF
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, source.Problemf(source.Pos{File: l.name, Line: l.n + 1},
+			"the line is longer than %d bytes", maxLine)
+	}
+	return nil, fmt.Errorf("reading %s: %w", l.name, err)
+}
+
+// object reads the fields of one row and collects what is wrong with them, so
+// that a conversion can be written without a check after every field.
+type object struct {
+	node     *source.Node
+	problems source.Problems
+}
+
+// err returns the row's problems, a repeated id among them, or nil.
+func (o *object) err(seen map[string]int, id string) error {
+	if len(o.problems) > 0 {
+		return o.problems.Err()
+	}
+	if line, again := seen[id]; again {
+		o.fail(o.node, "the id %q stands already on line %d", id, line)
+		return o.problems.Err()
+	}
+	seen[id] = o.node.Pos.Line
+	return nil
+}
+
+func (o *object) fail(at *source.Node, format string, args ...any) {
+	o.problems.Add(at.Pos, "", format, args...)
+}
+
+// add keeps a problem that a typed reader found.
+func (o *object) add(p *source.Problem) {
+	if p != nil {
+		o.problems = append(o.problems, p)
+	}
+}
+
+// only refuses fields that the data set does not have: an unknown field means
+// another data set, or another edition of this one.
+func (o *object) only(known ...string) {
+	for _, f := range o.node.Fields {
+		if !slices.Contains(known, f.Name) {
+			o.problems.Add(f.Pos, "", "unknown field %q", f.Name)
+		}
+	}
+}
+
+// get returns a field that must be there, or nil after noting the problem.
+func (o *object) get(name string) *source.Node {
+	n := o.node.Get(name)
+	if n == nil {
+		o.fail(o.node, "the field %q is missing", name)
+	}
+	return n
+}
+
+// text reads a string that is not blank.
+func (o *object) text(name string) string {
+	n := o.get(name)
+	if n == nil {
+		return ""
+	}
+	s, p := n.Str(name)
+	o.add(p)
+	return s
+}
+
+// anyText reads a string that may be blank.
+func (o *object) anyText(name string) string {
+	n := o.get(name)
+	if n == nil {
+		return ""
+	}
+	if n.Kind != source.String {
+		o.fail(n, "%s must be a string, not %s", name, n.Kind)
+	}
+	return n.Text
+}
+
+// texts reads a list of strings that are not blank; it must not be empty.
+func (o *object) texts(name string) []string {
+	n := o.get(name)
+	if n == nil {
+		return nil
+	}
+	list, p := n.Strings(name)
+	o.add(p)
+	if p == nil && len(list) == 0 {
+		o.fail(n, "%s must not be empty", name)
+	}
+	return list
+}
+
+// maxRow bounds row numbers far above every data set.
+const maxRow = 1 << 31
+
+// number reads a row number.
+func (o *object) number(name string) int64 {
+	n := o.get(name)
+	if n == nil {
+		return 0
+	}
+	i, p := n.Int(name, 0, maxRow)
+	o.add(p)
+	return i
+}
+
+// numberOr reads a row number that may be missing.
+func (o *object) numberOr(name string, def int) int64 {
+	if o.node.Get(name) == nil {
+		return int64(def)
+	}
+	return o.number(name)
+}

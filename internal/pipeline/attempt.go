@@ -1,0 +1,225 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/progress"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+)
+
+// The phases of an attempt, as failure_phase and timings name them.
+const (
+	phasePrepare = "prepare"
+	phaseProduce = "producer"
+	phaseCapture = "candidate_extraction"
+	phaseVerify  = "verifier"
+)
+
+// attempt is one try at one task on its way to a record.
+type attempt struct {
+	r       *run
+	task    task.Task
+	family  family.Family
+	number  int
+	dir     string
+	image   sandbox.Image
+	retries []record.Retry
+	begun   time.Time
+
+	phase      string
+	session    family.Session
+	production Production
+	prepareErr error
+	timings    map[string]int64
+}
+
+func (r *run) newAttempt(j job) *attempt {
+	a := &attempt{r: r, task: j.task, number: j.number, dir: j.dir, family: r.Families[j.task.Family()],
+		image: r.Images[j.task.Environment().Image]}
+	a.reset()
+	return a
+}
+
+func (a *attempt) reset() {
+	a.phase, a.prepareErr, a.begun = phasePrepare, nil, time.Now()
+	a.timings = map[string]int64{}
+}
+
+// verifier returns the family's verifier, or nil when tasks stay pending.
+func (a *attempt) verifier() family.Verifier { return a.r.Verifiers[a.task.Family()] }
+
+// prepare makes what the attempt needs before its turn comes. Its error is
+// kept for run, which owns the retries.
+func (a *attempt) prepare(ctx context.Context) {
+	v := a.verifier()
+	if v == nil {
+		return // pending: the agent is not run
+	}
+	start := time.Now()
+	a.session = v.Open(ctx, verifyCase(a.task, a.family, a.number, a.image, a.r.Verify, a.r.VerifyTimeout))
+	a.production, a.prepareErr = a.r.Agent.Prepare(ctx, Attempt{
+		Task: a.task, Family: a.family, Number: a.number, Dir: a.dir, Image: a.image, Observe: a.observe(),
+	})
+	a.took(phasePrepare, start)
+}
+
+// observe returns what gets the agent's output while it runs.
+func (a *attempt) observe() func(string) io.WriteCloser {
+	if a.r.Observe == nil {
+		return nil
+	}
+	return func(stream string) io.WriteCloser { return a.r.Observe(a.task.ID(), stream) }
+}
+
+// verifyCase is what a verifier gets of an attempt. The family's own time
+// limit holds unless the run sets one.
+func verifyCase(t task.Task, fam family.Family, n int, img sandbox.Image, limits sandbox.Limits, timeout time.Duration) family.Case {
+	limits.Timeout = timeout
+	if timeout <= 0 {
+		limits.Timeout = time.Duration(fam.VerifySeconds) * time.Second
+	}
+	return family.Case{Attempt: n, Sandbox: t.TestSandbox(), Evaluator: t.Evaluator(), Image: img, Limits: limits}
+}
+
+// take hands the sandboxes over for release.
+func (a *attempt) take() (family.Session, Production) {
+	s, p := a.session, a.production
+	a.session, a.production = nil, nil
+	return s, p
+}
+
+func (a *attempt) took(phase string, start time.Time) {
+	a.timings[phase] += time.Since(start).Milliseconds()
+}
+
+// run takes a prepared attempt to its line. An error is ours.
+func (a *attempt) run(ctx context.Context) (*record.Line, error) {
+	if a.verifier() == nil {
+		return a.pending(), nil
+	}
+	if a.prepareErr != nil {
+		return nil, a.prepareErr
+	}
+	out, err := a.produce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	line := a.line(out)
+	if err := a.restrict(line, "agent", map[string][]byte{"stdout": out.Stdout, "stderr": out.Stderr}); err != nil {
+		return nil, err
+	}
+	switch {
+	case out.Limit != nil:
+		a.limited(line, out)
+	case out.Rejection != nil:
+		a.rejected(line, out)
+	case out.Candidate != nil:
+		err = a.verify(ctx, line, out)
+	default:
+		err = errNoProduction
+	}
+	line.Timings["total"] = time.Since(a.begun).Milliseconds()
+	return line, err
+}
+
+func (a *attempt) produce(ctx context.Context) (Produced, error) {
+	a.phase = phaseProduce
+	a.r.Progress.Event(progress.ProducerStart(a.task.ID()))
+	start := time.Now()
+	out, err := a.production.Run(ctx)
+	if err != nil {
+		return out, err
+	}
+	a.timings[phaseProduce] = (time.Since(start) - out.Capture).Milliseconds()
+	a.timings[phaseCapture] = out.Capture.Milliseconds()
+	a.tell(out)
+	return out, nil
+}
+
+// tell reports what came of a production.
+func (a *attempt) tell(out Produced) {
+	id := a.task.ID()
+	if out.Argv != nil {
+		a.r.Progress.Event(progress.SandboxResult(id, "agent", out.ExitCode, out.Argv, string(out.Stdout), string(out.Stderr)))
+	}
+	switch {
+	case out.Limit != nil:
+		a.r.Progress.Event(progress.ProducerDone(id, "none", "failed", limitReason(out.Limit.End)))
+	case out.Rejection != nil:
+		a.r.Progress.Event(progress.ProducerDone(id, "none", "failed", out.Rejection.Reason))
+	case out.Candidate != nil:
+		a.r.Progress.Event(progress.ProducerDone(id, string(out.Candidate.Kind), "", ""))
+	}
+}
+
+// verify stores the candidate and scores exactly the stored bytes.
+func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) error {
+	a.phase = phaseVerify
+	if err := a.r.Store.Put(*out.Candidate); err != nil {
+		return err
+	}
+	data, err := a.r.Store.Get(out.Candidate.Digest)
+	if err != nil {
+		return err
+	}
+	a.r.Progress.Event(progress.VerifierStart(a.task.ID()))
+	start := time.Now()
+	v, err := a.session.Verify(ctx, family.Candidate{Kind: out.Candidate.Kind, Data: data})
+	if err != nil {
+		return fmt.Errorf("verifying: %w", err)
+	}
+	a.took(phaseVerify, start)
+	a.candidate(line, out)
+	a.judge(line, v)
+	if err := a.restrict(line, "verifier", v.Restricted); err != nil {
+		return err
+	}
+	a.r.Progress.Event(progress.VerifierDone(a.task.ID(), line.Status, v.Score(), v.Phase))
+	return nil
+}
+
+// restrict stores raw output and notes it in the line.
+func (a *attempt) restrict(line *record.Line, side string, files map[string][]byte) error {
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if len(files[name]) == 0 {
+			continue
+		}
+		path := fmt.Sprintf("%s/%d/%s-%s", a.dir, a.number, side, name)
+		raw, err := a.r.Dir.Restrict(a.task.ID(), path, files[name])
+		if err != nil {
+			return err
+		}
+		line.Restricted = append(line.Restricted, raw)
+	}
+	return nil
+}
+
+func firstLine(err error) string {
+	s, _, _ := strings.Cut(err.Error(), "\n")
+	return s
+}
+
+// infrastructure is the line of an attempt that we could not bring to an end:
+// pending, counted, shown, and run again by a later resume.
+func (a *attempt) infrastructure(err error) *record.Line {
+	line := a.line(Produced{Metadata: map[string]any{}})
+	line.Status = string(family.Pending)
+	line.Outcome = string(family.Infrastructure)
+	line.FailureReason = string(family.InfrastructureError)
+	line.FailurePhase = a.phase
+	line.FailureMessage = firstLine(err)
+	return line
+}

@@ -1,0 +1,158 @@
+package capture
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"securebench/internal/digest"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+)
+
+// fakeSpace serves one archive, whatever is asked for.
+type fakeSpace struct {
+	headers []tar.Header
+	data    string
+	err     error
+}
+
+func (f fakeSpace) Put(context.Context, io.Reader) error         { return nil }
+func (f fakeSpace) Usage(context.Context) (sandbox.Usage, error) { return sandbox.Usage{}, nil }
+func (f fakeSpace) Close(context.Context) error                  { return nil }
+func (f fakeSpace) Get(_ context.Context, _ string, limit int64, w io.Writer) error {
+	if f.err != nil {
+		return f.err
+	}
+	tw := tar.NewWriter(w)
+	for _, h := range f.headers {
+		if h.Typeflag == tar.TypeReg {
+			h.Size = int64(len(f.data))
+		}
+		if err := tw.WriteHeader(&h); err != nil {
+			return err
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := io.WriteString(tw, f.data); err != nil {
+				return err
+			}
+		}
+	}
+	return tw.Close()
+}
+
+func file(data string) fakeSpace {
+	return fakeSpace{headers: []tar.Header{{Name: "candidate.py", Typeflag: tar.TypeReg, Mode: 0o644}}, data: data}
+}
+
+func special(flag byte) fakeSpace {
+	return fakeSpace{headers: []tar.Header{{Name: "candidate.py", Typeflag: flag, Linkname: "/etc/passwd"}}}
+}
+
+var code = task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true, Unfence: true}
+
+func TestCapture(t *testing.T) {
+	strict := code
+	strict.OrStdout = false
+	starter := func(string) string { return digest.Bytes([]byte("starter\n")) }
+	tests := []struct {
+		name       string
+		extraction task.Extraction
+		space      fakeSpace
+		public     func(string) string
+		stdout     string
+		want, from string
+		reason     string
+	}{
+		{name: "text is stdout as it is", extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text}, stdout: " B\n", want: " B\n", from: "stdout"},
+		{name: "a new file", extraction: code, space: file("x = 1\n"), stdout: "noise", want: "x = 1\n", from: "file"},
+		{name: "a changed file", extraction: code, space: file("x = 2\n"), public: starter, want: "x = 2\n", from: "file"},
+		{name: "an unchanged file", extraction: code, space: file("starter\n"), public: starter, stdout: "x = 3\n", want: "x = 3\n", from: "stdout"},
+		{name: "no file", extraction: code, stdout: "x = 4\n", want: "x = 4\n", from: "stdout"},
+		{name: "fences of a file stay", extraction: code, space: file("```\nx\n```\n"), want: "```\nx\n```\n", from: "file"},
+		{name: "fences of stdout go", extraction: code, stdout: "```python\nx = 5\n```\n", want: "x = 5\n", from: "stdout"},
+		{name: "no file and no stdout allowed", extraction: strict, stdout: "x", reason: Missing},
+		{name: "a link is not followed", extraction: code, space: special(tar.TypeSymlink), stdout: "x = 6\n", reason: NotRegular},
+		{name: "a pipe", extraction: code, space: special(tar.TypeFifo), reason: NotRegular},
+		{name: "a device", extraction: code, space: special(tar.TypeChar), reason: NotRegular},
+		{name: "a directory", extraction: code, space: special(tar.TypeDir), reason: NotRegular},
+		{name: "an oversized file", extraction: code, space: file(strings.Repeat("x", 2000)), reason: TooLarge},
+		{name: "a tree that does not fit", extraction: code, space: fakeSpace{err: sandbox.ErrTooLarge}, reason: TooLarge},
+		{name: "oversized stdout", extraction: code, stdout: strings.Repeat("x", 2000), reason: TooLarge},
+		{name: "bytes that are no text", extraction: code, space: file("x = '\xff'"), reason: InvalidUTF8},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Capture(t.Context(), Source{Extraction: tt.extraction, Stdout: []byte(tt.stdout),
+				Workspace: tt.space, Public: tt.public, Limit: 1000})
+			var r *Rejection
+			if errors.As(err, &r) != (tt.reason != "") || r != nil && r.Reason != tt.reason {
+				t.Fatalf("error %v, want reason %q", err, tt.reason)
+			}
+			if tt.reason != "" {
+				return
+			}
+			if err != nil || string(got.Data) != tt.want || got.From != tt.from || got.Digest != digest.Bytes([]byte(tt.want)) {
+				t.Errorf("got %q from %s, %v; want %q from %s", got.Data, got.From, err, tt.want, tt.from)
+			}
+		})
+	}
+}
+
+func TestEngineFaultIsNoRejection(t *testing.T) {
+	broken := errors.New("the connection broke")
+	_, err := Capture(t.Context(), Source{Extraction: code, Workspace: fakeSpace{err: broken}})
+	var r *Rejection
+	if !errors.Is(err, broken) || errors.As(err, &r) {
+		t.Fatalf("got %v, want our own fault", err)
+	}
+}
+
+func TestSecretsAreTakenOutBeforeTheDigest(t *testing.T) {
+	redact := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("sk-secret"), []byte("[redacted:KEY]")) }
+	got, err := Capture(t.Context(), Source{Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text},
+		Stdout: []byte("the key is sk-secret"), Redact: redact})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "the key is [redacted:KEY]"; string(got.Data) != want || got.Digest != digest.Bytes([]byte(want)) {
+		t.Errorf("got %q with %s", got.Data, got.Digest)
+	}
+}
+
+func TestUnfence(t *testing.T) {
+	tests := map[string]string{
+		"```python\nx = 1\n```":             "x = 1\n",
+		"\n  ```\nx\n```\n\n":               "x\n",
+		"~~~py\nx\n~~~":                     "x\n",
+		"````\n```\nx\n```\n````":           "```\nx\n```\n",
+		"```\n```":                          "",
+		"Here:\n```\nx\n```":                "Here:\n```\nx\n```",
+		"```\nx\n```\nand\n```\ny\n```":     "```\nx\n```\nand\n```\ny\n```",
+		"```\nx":                            "```\nx",
+		"``\nx\n``":                         "``\nx\n``",
+		"```x```":                           "```x```",
+		"```python {.numbered}\nx = 1\n```": "```python {.numbered}\nx = 1\n```",
+	}
+	for in, want := range tests {
+		if got := string(unfence([]byte(in))); got != want {
+			t.Errorf("unfence(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// FuzzUnfence: the result is the input or a piece of it, never new text.
+func FuzzUnfence(f *testing.F) {
+	f.Add("```python\nx = 1\n```")
+	f.Add("```\n```\n```")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := unfence([]byte(s))
+		if !strings.Contains(s, string(got)) {
+			t.Errorf("unfence(%q) = %q", s, got)
+		}
+	})
+}

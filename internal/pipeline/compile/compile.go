@@ -1,0 +1,222 @@
+// Package compile turns the rows of a pack into tasks: it applies the rules
+// of the row's family and puts every value into its lane.
+//
+// Every rule that a row breaks is reported with file, line and column. A value
+// that nobody classified is hidden.
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// Compiler compiles the rows of one pack. It is immutable and safe for
+// concurrent use.
+type Compiler struct {
+	pack     task.Pack
+	families family.Registry
+	schemas  map[string]rowSchemas
+}
+
+// New makes a compiler for the rows of m. It panics when a family's schema is
+// no JSON Schema: schemas are part of the program.
+func New(m pack.Manifest, reg family.Registry) *Compiler {
+	c := &Compiler{pack: task.Pack{ID: m.ID, Version: m.Version}, families: reg,
+		schemas: make(map[string]rowSchemas, len(reg))}
+	for name, f := range reg {
+		c.schemas[name] = rowSchemas{
+			input: mustSchema(name+"/input", f.InputSchema),
+			eval:  mustSchema(name+"/eval", f.EvalSchema),
+		}
+	}
+	return c
+}
+
+// Family returns the family of that name, if there is one.
+func (c *Compiler) Family(name string) (family.Family, bool) {
+	f, ok := c.families[name]
+	return f, ok
+}
+
+// Check applies every rule to a row. A row without errors can be compiled.
+// Messages never quote a hidden value.
+func (c *Compiler) Check(row pack.Row) (errs, warnings source.Problems) {
+	k := &checker{row: row, context: fmt.Sprintf("task '%s' (%s)", row.ID, row.Family)}
+	f, known := c.Family(row.Family)
+	if !known {
+		k.unknownFamily(c.families)
+	}
+	schemas := c.schemas[row.Family]
+	k.schema(schemas.input, row.Input, "input")
+	k.schema(schemas.eval, row.Eval, "eval")
+	k.names()
+	k.environment(f)
+	k.evalFiles(f)
+	if len(k.errs) == 0 && f.Check != nil {
+		k.family(f)
+	}
+	k.leaks(f)
+	slices.SortStableFunc(k.errs, byPlace)
+	slices.SortStableFunc(k.warnings, byPlace)
+	return k.errs, k.warnings
+}
+
+// byPlace orders problems as the file has them; violations of a schema come
+// in no order.
+func byPlace(a, b *source.Problem) int {
+	return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line),
+		cmp.Compare(a.Pos.Col, b.Pos.Col), cmp.Compare(a.Message, b.Message))
+}
+
+// checker collects what is wrong with one row.
+type checker struct {
+	row            pack.Row
+	context        string // the start of a message: task and family
+	errs, warnings source.Problems
+}
+
+func (k *checker) unknownFamily(reg family.Registry) {
+	fix := "known: " + strings.Join(reg.Names(), ", ")
+	if near := nearest(k.row.Family, reg.Names()); near != "" {
+		fix = fmt.Sprintf("did you mean %q?", near)
+	}
+	k.warnings.Add(k.row.Pos, fix, "family %q is not known; its tasks stay pending and all of eval is hidden", k.row.Family)
+}
+
+// names checks the names of the row's values, which become file names in
+// sandboxes and must be unique over input, assets and eval.
+func (k *checker) names() {
+	seen := map[string]bool{"assets": len(k.row.Assets) > 0}
+	for _, section := range []*source.Node{k.row.Input, k.row.Eval} {
+		for _, f := range section.Fields {
+			if seen[f.Name] {
+				k.errs.Add(f.Pos, "rename one of them", "%s has a duplicate compiled resource name: %s", k.context, f.Name)
+			}
+			seen[f.Name] = true
+			if fault := nameFault(f.Name); fault != "" {
+				k.errs.Add(f.Pos, "names become file names: write letters, digits, _ and -", "%s has a field %q whose name %s", k.context, f.Name, fault)
+			}
+		}
+	}
+}
+
+// maxFieldName is the longest name of a value in bytes.
+const maxFieldName = 128
+
+// nameFault says what keeps a value's name from being a file name, or "".
+func nameFault(name string) string {
+	switch {
+	case name == "":
+		return "is empty"
+	case len(name) > maxFieldName:
+		return fmt.Sprintf("is longer than %d bytes", maxFieldName)
+	case strings.ContainsAny(name, `/\`) || strings.Contains(name, ".."):
+		return "is not a plain file name"
+	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "contains an invisible character"
+	}
+	return ""
+}
+
+// family applies the family's own rules. They may take for granted what the
+// schemas say.
+func (k *checker) family(f family.Family) {
+	for _, p := range f.Check(family.Row{ID: k.row.ID, Input: values(k.row.Input),
+		Eval: values(k.row.Eval), Environment: values(k.row.Environment)}) {
+		n := k.at(p.Path)
+		k.errs.Add(n.Pos, p.Fix, "%s%s %s", k.context, k.path(p.Path), p.Message)
+	}
+}
+
+// at returns the node of the row that a problem's path leads to.
+func (k *checker) at(path []string) *source.Node {
+	if len(path) > 0 {
+		switch path[0] {
+		case "input":
+			return k.row.Input.At(path[1:])
+		case "eval":
+			return k.row.Eval.At(path[1:])
+		case "environment":
+			return k.row.Environment.At(path[1:])
+		}
+	}
+	return &source.Node{Pos: k.row.Pos}
+}
+
+// plainName is a field's name that reads well after a dot.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// path formats a path into the row: .eval.choices[2].
+func (k *checker) path(path []string) string {
+	var b strings.Builder
+	for i, token := range path {
+		switch {
+		case i > 0 && k.at(path[:i]).Kind == source.List:
+			b.WriteString("[" + token + "]")
+		case plainName.MatchString(token):
+			b.WriteString("." + token)
+		default:
+			fmt.Fprintf(&b, "[%q]", token)
+		}
+	}
+	return b.String()
+}
+
+func values(n *source.Node) map[string]jsontext.Value {
+	out := make(map[string]jsontext.Value, len(n.Fields))
+	for _, f := range n.Fields {
+		out[f.Name] = f.Value.JSON()
+	}
+	return out
+}
+
+// Task compiles a row. Its error joins what [Compiler.Check] reports.
+func (c *Compiler) Task(row pack.Row) (task.Task, error) {
+	errs, _ := c.Check(row)
+	if err := errs.Err(); err != nil {
+		return task.Task{}, err
+	}
+	f := c.families[row.Family] // an unknown family is the empty one: all of eval is hidden
+	env, _ := environment(row.Environment, f)
+	t, err := task.New(task.Config{
+		ID: row.ID, Family: row.Family, Pack: c.pack, Index: row.Index, Line: row.Line,
+		Resources: resources(row, f), Assets: row.Assets, Environment: env,
+		Extraction: f.Extraction, Instruction: f.Instruction, Row: row.Raw,
+	})
+	if err != nil {
+		return task.Task{}, source.Problemf(row.Pos, "task '%s' (%s): %v", row.ID, row.Family, err)
+	}
+	return t, nil
+}
+
+// resources lists the row's values in row order: input, assets, eval.
+func resources(row pack.Row, f family.Family) []task.Resource {
+	out := public(row)
+	for _, e := range row.Eval.Fields {
+		out = append(out, task.Resource{Name: e.Name, Lane: f.Lanes[e.Name], Value: e.Value.JSON()})
+	}
+	return out
+}
+
+// public lists the row's public values in row order.
+func public(row pack.Row) []task.Resource {
+	var out []task.Resource
+	for _, f := range row.Input.Fields {
+		out = append(out, task.Resource{Name: f.Name, Lane: task.Public, Value: f.Value.JSON()})
+	}
+	if row.AssetList != nil {
+		out = append(out, task.Resource{Name: "assets", Lane: task.Public, Value: row.AssetList.JSON()})
+	}
+	return out
+}

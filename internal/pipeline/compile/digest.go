@@ -1,0 +1,37 @@
+package compile
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"hash"
+
+	"securebench/internal/digest"
+	"securebench/internal/pipeline/pack"
+)
+
+// PublicDigest accumulates the digest of a pack's public lane: everything of
+// the rows that an agent may see, and nothing else, so that the plain digest
+// can be published. The zero value is not usable.
+type PublicDigest struct{ sum hash.Hash }
+
+// NewPublicDigest begins a digest.
+func NewPublicDigest() *PublicDigest {
+	return &PublicDigest{sha256.New()}
+}
+
+// Add adds a row; rows are added in file order. The bytes are compact JSON
+// with numbers as they were written, one value a line: the id, the family,
+// then name and value of each public resource in row order.
+func (d *PublicDigest) Add(row pack.Row) {
+	fmt.Fprintf(d.sum, "%s\n%s\n", quote(row.ID), quote(row.Family))
+	for _, r := range public(row) {
+		fmt.Fprintf(d.sum, "%s:%s\n", quote(r.Name), r.Value)
+	}
+	fmt.Fprintln(d.sum)
+}
+
+// Sum returns the digest of the rows so far and of the public assets, whose
+// tree has the digest assets.
+func (d *PublicDigest) Sum(assets string) string {
+	return digest.Bytes(fmt.Appendf(nil, "securebench public lane\nrows %x\nassets %s\n", d.sum.Sum(nil), assets))
+}

@@ -1,0 +1,181 @@
+package compile
+
+import (
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"securebench/internal/family"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// The bounds of a row's timeout in seconds. Outside of them a time.Duration
+// is zero, which would mean no timeout, or overflows.
+const (
+	minSeconds = 0.001
+	maxSeconds = 365 * 24 * 3600
+)
+
+// userPattern is a user as an engine takes it: a name or number, with an
+// optional group.
+var userPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
+
+// environment checks the row's environment, which is open: keys without a
+// meaning are ignored, with a warning unless the format documents them.
+func (k *checker) environment(f family.Family) {
+	errs, warnings := k.row.Environment.Check("environment", true, "image", "workdir", "user", "timeout_seconds",
+		"materialize_workdir_from_image", "packages", "env", "setup", "network", "resources")
+	_, problems := environment(k.row.Environment, f)
+	k.errs = append(append(k.errs, errs...), problems...)
+	k.warnings = append(k.warnings, warnings...)
+}
+
+// environment reads the keys that the runner acts on.
+func environment(n *source.Node, f family.Family) (task.Environment, source.Problems) {
+	e := &environmentReader{n: n, workspace: f.Extraction.Mode == task.FromWorkspace}
+	e.image()
+	e.workdir()
+	e.user()
+	e.timeout()
+	e.materialize()
+	return e.env, e.errs
+}
+
+type environmentReader struct {
+	n    *source.Node
+	env  task.Environment
+	errs source.Problems
+	// workspace is set when the family's candidate is the workspace itself:
+	// only then is workdir its mount point and can be filled from the image.
+	workspace bool
+}
+
+// get returns the value of a key unless it is missing or null.
+func (e *environmentReader) get(key string) (*source.Node, bool) {
+	n := e.n.Get(key)
+	return n, n != nil && n.Kind != source.Null
+}
+
+func (e *environmentReader) fail(p *source.Problem) bool {
+	if p != nil {
+		e.errs = append(e.errs, p)
+	}
+	return p != nil
+}
+
+func (e *environmentReader) image() {
+	n, ok := e.get("image")
+	if !ok {
+		return
+	}
+	s, err := n.Str("environment.image")
+	if e.fail(err) {
+		return
+	}
+	s = strings.TrimSpace(s)
+	if strings.HasPrefix(s, "-") || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		e.errs.Add(n.Pos, "write name:tag or name@sha256:digest", "environment.image %q is no image reference", s)
+		return
+	}
+	e.env.Image = s
+}
+
+func (e *environmentReader) workdir() {
+	n, ok := e.get("workdir")
+	if !ok {
+		return
+	}
+	s, err := n.Str("environment.workdir")
+	if e.fail(err) {
+		return
+	}
+	if fault := workdirFault(s); fault != "" {
+		e.errs.Add(n.Pos, "write an absolute path in the image", "environment.workdir %q %s", s, fault)
+		return
+	}
+	e.env.Workdir = path.Clean(s)
+	if e.workspace && !mountable(e.env.Workdir) {
+		e.errs.Add(n.Pos, "choose a folder below /workspace, /app, /securebench-workspace or /testbed",
+			"environment.workdir %q is no place for a workspace", s)
+	}
+}
+
+// workdirFault says what makes s no absolute path, or "".
+func workdirFault(s string) string {
+	switch {
+	case !strings.HasPrefix(s, "/"):
+		return "is not absolute"
+	case strings.Contains(s, `\`):
+		return "contains a backslash"
+	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "contains a control character"
+	}
+	for part := range strings.SplitSeq(s, "/") {
+		if part == ".." {
+			return `contains ".."`
+		}
+	}
+	return ""
+}
+
+// mountable reports whether a workspace may be mounted at dir, as the
+// format's sandbox rules list it.
+func mountable(dir string) bool {
+	for _, root := range []string{"/workspace", "/app", "/securebench-workspace", "/testbed"} {
+		if dir == root || strings.HasPrefix(dir, root+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *environmentReader) user() {
+	n, ok := e.get("user")
+	if !ok {
+		return
+	}
+	_, err := strconv.ParseUint(n.Text, 10, 32)
+	numeric := n.Kind == source.Number && err == nil
+	if !numeric && (n.Kind != source.String || !userPattern.MatchString(n.Text)) {
+		e.errs.Add(n.Pos, `write a name, "1000" or "1000:1000"`, "environment.user must be a user of the image")
+		return
+	}
+	e.env.User = n.Text
+}
+
+func (e *environmentReader) timeout() {
+	n, ok := e.get("timeout_seconds")
+	if !ok {
+		return
+	}
+	s, err := n.Positive("environment.timeout_seconds")
+	if e.fail(err) {
+		return
+	}
+	if s < minSeconds || s > maxSeconds {
+		e.fail(source.Problemf(n.Pos, "environment.timeout_seconds must be from %g to %d", minSeconds, maxSeconds))
+		return
+	}
+	e.env.Timeout = time.Duration(s * float64(time.Second))
+}
+
+func (e *environmentReader) materialize() {
+	const what = "environment.materialize_workdir_from_image"
+	n, ok := e.get("materialize_workdir_from_image")
+	if !ok {
+		return
+	}
+	on, err := n.Boolean(what)
+	if e.fail(err) {
+		return
+	}
+	if on && !e.workspace {
+		e.errs.Add(n.Pos, "remove it", "%s is only for families whose candidate is the workspace", what)
+		return
+	}
+	e.env.MaterializeWorkdir = on
+}

@@ -1,0 +1,89 @@
+package compile
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	"securebench/internal/family"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// minLeak is the length in bytes from which a hidden text that also occurs in
+// a public one is worth a warning; shorter ones do so by chance.
+const minLeak = 16
+
+// maxLeaks is the number of hidden texts of a row that are looked for: the
+// cost is their number times the size of the public lane.
+const maxLeaks = 256
+
+// leaks warns about hidden texts that also stand in the public lane, where the
+// agent would read them. Choices are left out: the answer is one of them.
+func (k *checker) leaks(f family.Family) {
+	looked := 0
+	for _, e := range k.row.Eval.Fields {
+		if f.Lanes[e.Name] != task.Hidden {
+			continue
+		}
+		for hidden := range texts(e.Value) {
+			want := strings.TrimSpace(hidden.Text)
+			if len(want) < minLeak {
+				continue
+			}
+			if looked++; looked > maxLeaks {
+				return
+			}
+			if where := k.publicPlace(want); where != "" {
+				k.warnings.Add(hidden.Pos, "remove it from the public side, or ignore this if it gives nothing away",
+					"%s.eval.%s holds a text that also stands in %s", k.context, e.Name, where)
+			}
+		}
+	}
+}
+
+// publicPlace names the first public value that contains s, or "". Ids and
+// asset names count: they show in folder names.
+func (k *checker) publicPlace(s string) string {
+	for _, f := range k.row.Input.Fields {
+		if f.Name == "choices" {
+			continue
+		}
+		for n := range texts(f.Value) {
+			if strings.Contains(n.Text, s) {
+				return "input." + f.Name
+			}
+		}
+	}
+	for i, a := range k.row.Assets {
+		if strings.Contains(a.Path, s) || strings.Contains(a.Mount, s) {
+			return fmt.Sprintf("assets[%d]", i)
+		}
+	}
+	if strings.Contains(k.row.ID, s) {
+		return "the id"
+	}
+	return ""
+}
+
+// texts yields every string value inside n.
+func texts(n *source.Node) iter.Seq[*source.Node] {
+	return func(yield func(*source.Node) bool) { eachText(n, yield) }
+}
+
+func eachText(n *source.Node, yield func(*source.Node) bool) bool {
+	if n.Kind == source.String {
+		return yield(n)
+	}
+	for _, it := range n.Items {
+		if !eachText(it, yield) {
+			return false
+		}
+	}
+	for _, f := range n.Fields {
+		if !eachText(f.Value, yield) {
+			return false
+		}
+	}
+	return true
+}

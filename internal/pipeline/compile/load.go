@@ -1,0 +1,43 @@
+package compile
+
+import (
+	"context"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/source"
+)
+
+// Loaded is a pack of which every row compiles.
+type Loaded struct {
+	*pack.Pack
+	Compiler *Compiler
+	Public   string // the plain digest of the public lane
+}
+
+// Load loads the pack at loc and checks each row. each is called for every
+// row without errors, in file order; nil is nobody.
+func Load(ctx context.Context, loc pack.Location, reg family.Registry, each func(pack.Row)) (*Loaded, error) {
+	m, sum, _, err := pack.ReadManifest(loc)
+	if err != nil {
+		return nil, err
+	}
+	c, public := New(m, reg), NewPublicDigest()
+	p, err := pack.Load(ctx, loc, func(row pack.Row) (errs, warnings source.Problems) {
+		if errs, warnings = c.Check(row); len(errs) > 0 {
+			return errs, warnings
+		}
+		public.Add(row)
+		if each != nil {
+			each(row)
+		}
+		return nil, warnings
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p.Digests.Manifest != sum {
+		return nil, &pack.ChangedError{Pos: source.Pos{File: loc.Manifest}, What: "the manifest changed"}
+	}
+	return &Loaded{Pack: p, Compiler: c, Public: public.Sum(p.Digests.PublicAssets)}, nil
+}

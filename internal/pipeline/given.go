@@ -1,0 +1,207 @@
+package pipeline
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"unicode/utf8"
+
+	"securebench/internal/pipeline/capture"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// The agents that need no agent: their candidate enters at capture and goes
+// through the same verification and records as any other.
+const (
+	OracleName = "oracle"
+	NullName   = "null"
+	ReplayName = "replay"
+)
+
+// given is a production whose candidate is there from the start.
+type given struct{ out Produced }
+
+func (g given) Run(context.Context) (Produced, error) { return g.out, nil }
+func (g given) Close(context.Context) error           { return nil }
+
+// give makes a production of a candidate's bytes under the run's bounds.
+func give(agent string, kind task.CandidateKind, data []byte, limit int64) given {
+	out := Produced{Metadata: map[string]any{
+		"harness": agent, "candidate_kind": string(kind), "candidate_extraction": "given",
+	}}
+	if limit <= 0 {
+		limit = capture.DefaultLimit
+	}
+	switch {
+	case int64(len(data)) > limit:
+		out.Rejection = &capture.Rejection{Reason: capture.TooLarge,
+			Message: fmt.Sprintf("the candidate has %d bytes, the limit is %d", len(data), limit)}
+	case !utf8.Valid(data):
+		out.Rejection = &capture.Rejection{Reason: capture.InvalidUTF8, Message: "the candidate is not valid UTF-8"}
+	default:
+		c := capture.New(kind, "given", data)
+		out.Candidate = &c
+	}
+	return given{out}
+}
+
+func giveNothing(agent, why string) given {
+	return given{Produced{
+		Metadata:  map[string]any{"harness": agent},
+		Rejection: &capture.Rejection{Reason: capture.Missing, Message: why},
+	}}
+}
+
+// Oracle hands in the row's own reference solution.
+type Oracle struct{ Limit int64 }
+
+// Name returns "oracle".
+func (Oracle) Name() string { return OracleName }
+
+// Sandboxed is false.
+func (Oracle) Sandboxed() bool { return false }
+
+// Prepare takes the reference from the row.
+func (o Oracle) Prepare(_ context.Context, a Attempt) (Production, error) {
+	if a.Family.Reference != nil {
+		if c, ok := a.Family.Reference(a.Task.Evaluator()); ok {
+			return give(OracleName, c.Kind, c.Data, o.Limit), nil
+		}
+	}
+	return giveNothing(OracleName, "the row has no reference solution"), nil
+}
+
+// Null hands in nothing: an empty candidate.
+type Null struct{}
+
+// Name returns "null".
+func (Null) Name() string { return NullName }
+
+// Sandboxed is false.
+func (Null) Sandboxed() bool { return false }
+
+// Prepare gives the empty candidate.
+func (Null) Prepare(_ context.Context, a Attempt) (Production, error) {
+	return give(NullName, a.Task.Extraction().Kind, nil, 0), nil
+}
+
+// Replay hands in candidates that a file holds: one JSON object a line with
+// task_id, optionally attempt, and one of text and patch.
+type Replay struct {
+	limit int64
+	lines map[replayKey]replayLine
+}
+
+type replayKey struct {
+	task    string
+	attempt int // 0 serves every attempt
+}
+
+type replayLine struct {
+	kind task.CandidateKind
+	data []byte
+}
+
+// OpenReplay reads a replay file. Errors name file, line and column.
+func OpenReplay(path string, limit int64) (*Replay, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the replay file: %w", err)
+	}
+	defer f.Close()
+	r := &Replay{limit: limit, lines: map[replayKey]replayLine{}}
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, 64<<20)
+	for line := 1; sc.Scan(); line++ {
+		if len(sc.Bytes()) == 0 {
+			continue
+		}
+		if err := r.add(path, line, sc.Bytes()); err != nil {
+			return nil, err
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("reading the replay file: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Replay) add(path string, line int, data []byte) error {
+	n, err := source.ParseJSON(path, line, data)
+	if err != nil {
+		return err
+	}
+	if n.Kind != source.Map {
+		return source.Problemf(n.Pos, "a replay line must be an object")
+	}
+	errs, _ := n.Check("the replay line", false, "task_id", "attempt", "text", "patch", "tree")
+	if err := errs.Err(); err != nil {
+		return err
+	}
+	key, val, err := replayEntry(n)
+	if err != nil {
+		return err
+	}
+	if _, dup := r.lines[key]; dup {
+		return source.Problemf(n.Pos, "task %q has this attempt twice", key.task)
+	}
+	r.lines[key] = val
+	return nil
+}
+
+func replayEntry(n *source.Node) (key replayKey, val replayLine, err error) {
+	id := n.Get("task_id")
+	if id == nil || id.Kind != source.String || id.Text == "" {
+		return key, val, source.Problemf(n.Pos, "task_id must be a non-empty string")
+	}
+	key.task = id.Text
+	if a := n.Get("attempt"); a != nil {
+		i, p := a.Int("attempt", 1, 1<<20)
+		if p != nil {
+			return key, val, p
+		}
+		key.attempt = int(i)
+	}
+	if t := n.Get("tree"); t != nil {
+		return key, val, source.Problemf(t.Pos, "a tree cannot be replayed yet: no family with a verifier takes one")
+	}
+	text, patch := n.Get("text"), n.Get("patch")
+	val.kind = task.Text
+	if text == nil {
+		text, val.kind = patch, task.Patch
+	} else if patch != nil {
+		return key, val, source.Problemf(patch.Pos, "give one of text and patch, not both")
+	}
+	if text == nil || text.Kind != source.String {
+		return key, val, source.Problemf(n.Pos, "text or patch must be a string")
+	}
+	val.data = []byte(text.Text)
+	return key, val, nil
+}
+
+// Name returns "replay".
+func (*Replay) Name() string { return ReplayName }
+
+// Sandboxed is false.
+func (*Replay) Sandboxed() bool { return false }
+
+// Prepare finds the attempt's line, or the task's line for every attempt.
+func (r *Replay) Prepare(_ context.Context, a Attempt) (Production, error) {
+	val, ok := r.lines[replayKey{a.Task.ID(), a.Number}]
+	if !ok {
+		val, ok = r.lines[replayKey{a.Task.ID(), 0}]
+	}
+	if !ok {
+		return giveNothing(ReplayName, "the replay file has no line for this attempt"), nil
+	}
+	kind := a.Task.Extraction().Kind
+	if (kind == task.Patch) != (val.kind == task.Patch) {
+		return giveNothing(ReplayName, fmt.Sprintf("the replay file holds a %s, the family takes a %s", val.kind, kind)), nil
+	}
+	return give(ReplayName, kind, val.data, r.limit), nil
+}
+
+var errNoProduction = errors.New("production without a candidate, a rejection or a limit")

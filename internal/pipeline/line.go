@@ -1,0 +1,119 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+)
+
+// line begins the attempt's record with what is known before a verdict.
+func (a *attempt) line(out Produced) *record.Line {
+	stdout, _ := redact.EscapedExcerpt(out.Stdout, record.ExcerptLimit)
+	stderr, _ := redact.EscapedExcerpt(out.Stderr, record.ExcerptLimit)
+	return &record.Line{
+		RunID: a.r.RunID, TaskID: a.task.ID(), BenchmarkID: a.task.Pack().ID, TaskType: a.task.Family(),
+		ProducerStdout: stdout, ProducerStderr: stderr, ProducerMetadata: out.Metadata,
+		Summary: a.task.Result().Summary(),
+		Index:   a.task.Index(), Attempt: a.number, Retries: a.retries, Agent: a.r.Agent.Name(),
+		Containment: string(family.Passive), Labels: slices.Clone(a.r.Labels),
+		Digests: a.r.Digests.Digests(a.task, a.image), Timings: a.timings, Usage: out.Usage,
+	}
+}
+
+// candidate publishes the candidate: whole when it is short, else an excerpt
+// that names its digest.
+func (a *attempt) candidate(line *record.Line, out Produced) {
+	c := out.Candidate
+	line.Digests.Candidate = c.Digest
+	text := string(c.Data)
+	if len(c.Data) > record.InlineLimit {
+		text, _ = redact.Excerpt(c.Data, record.ExcerptLimit)
+	}
+	if c.Kind == task.Patch {
+		line.Candidate.Patch = &text
+	} else {
+		line.Candidate.Text = &text
+	}
+}
+
+// judge writes the verdict into the line.
+func (a *attempt) judge(line *record.Line, v family.Verdict) {
+	line.Outcome = string(v.Outcome)
+	line.Containment = string(v.Containment)
+	line.Labels = append(line.Labels, v.Labels...)
+	slices.Sort(line.Labels)
+	line.Labels = slices.Compact(line.Labels)
+	line.Verified = v.Outcome != family.Pending
+	switch v.Outcome {
+	case family.Passed:
+		line.Status, line.Passed = "passed", true
+	case family.Pending:
+		line.Status = "pending"
+	default:
+		line.Status = "failed"
+	}
+	if v.Reason == family.EmptyCandidate {
+		line.Outcome = string(family.NoCandidate)
+	}
+	if v.Outcome != family.Passed {
+		line.FailureReason, line.FailurePhase, line.FailureMessage = string(v.Reason), phaseVerify, v.Message
+	}
+	line.VerifierMetadata = map[string]any{}
+	for k, val := range v.Metadata {
+		line.VerifierMetadata[k] = val
+	}
+	line.VerifierMetadata["verifier"] = a.task.Family()
+	line.VerifierStderr = v.Message
+}
+
+// limited is the line of an agent that ran into a limit of its sandbox.
+// Partial work is never scored.
+func (a *attempt) limited(line *record.Line, out Produced) {
+	o := out.Limit
+	line.Status, line.Outcome = "failed", string(family.Limit)
+	line.FailurePhase = phaseProduce
+	line.ProducerMetadata["exit_code"] = o.ExitCode
+	line.FailureReason = limitReason(o.End)
+	if o.End != sandbox.TimedOut {
+		line.FailureMessage = "the agent's sandbox ran into its limit: " + string(o.End)
+		return
+	}
+	line.Outcome = string(family.AgentTimeout)
+	line.FailureMessage = fmt.Sprintf("candidate production timed out after %s seconds", seconds(out.Timeout))
+	line.ProducerMetadata["timed_out"] = true
+	line.ProducerMetadata["timeout_seconds"] = out.Timeout.Seconds()
+	line.ProducerMetadata["command"] = out.Argv
+	line.ProducerMetadata["phase"] = phaseProduce
+}
+
+// limitReason names a limit as records do.
+func limitReason(end sandbox.End) string {
+	if end == sandbox.TimedOut {
+		return string(family.ProducerTimeout)
+	}
+	return string(end)
+}
+
+// seconds renders a duration as the reference does, with C's %g.
+func seconds(d time.Duration) string { return fmt.Sprintf("%.6g", d.Seconds()) }
+
+// rejected is the line of an agent that left no acceptable candidate.
+func (a *attempt) rejected(line *record.Line, out Produced) {
+	line.Status, line.Outcome = "failed", string(family.NoCandidate)
+	line.FailureReason, line.FailurePhase, line.FailureMessage = out.Rejection.Reason, phaseCapture, out.Rejection.Message
+}
+
+// pending is the line of a family that has no verifier; its agent is not run.
+func (a *attempt) pending() *record.Line {
+	line := a.line(Produced{Metadata: map[string]any{}})
+	line.Status, line.Outcome = "pending", string(family.Pending)
+	line.FailureReason, line.FailurePhase = string(family.NoVerifier), phaseVerify
+	line.FailureMessage = fmt.Sprintf("family %s has no verifier", a.task.Family())
+	return line
+}

@@ -1,0 +1,202 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"securebench/internal/digest"
+	"securebench/internal/source"
+)
+
+const (
+	// maxProblems is the number of errors after which loading stops.
+	maxProblems = 20
+	// MaxWarnings is the number of different warnings that are kept.
+	MaxWarnings = 100
+)
+
+// Load reads the whole pack once. It calls check for each row that is good by
+// itself, in file order. When anything is wrong the error joins up to 20
+// problems, each a [*source.Problem] with its place.
+func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings source.Problems)) (*Pack, error) {
+	m, sum, warnings, err := ReadManifest(loc)
+	if err != nil {
+		return nil, err
+	}
+	trees, err := openTrees(ctx, loc, &m)
+	if err != nil {
+		return nil, err
+	}
+	defer trees.close()
+	l := &loader{check: check, trees: trees, ids: newIDIndex(), seen: make(map[string]bool),
+		pack: &Pack{Location: loc, Manifest: m}}
+	l.warn(warnings)
+	if err := l.rows(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.finish(ctx); err != nil {
+		return nil, err
+	}
+	d := &l.pack.Digests
+	d.Manifest, d.PublicAssets, d.EvalAssets = sum, trees.public.digest, trees.eval.digest
+	d.Pack = packDigest(*d)
+	return l.pack, nil
+}
+
+// packDigest binds the four parts of a pack.
+func packDigest(d Digests) string {
+	return digest.Bytes(fmt.Appendf(nil, "securebench pack\nmanifest %s\ntasks %s\npublic %s\neval %s\n",
+		d.Manifest, d.Tasks, d.PublicAssets, d.EvalAssets))
+}
+
+// loader is the state of one Load.
+type loader struct {
+	check func(Row) (errs, warnings source.Problems)
+	pack  *Pack
+	trees *trees
+	ids   *idIndex
+
+	errs    source.Problems
+	seen    map[string]bool // errors and warnings that were said; bounded
+	dropped int             // warnings beyond MaxWarnings
+}
+
+func (l *loader) rows(ctx context.Context) error {
+	lines, err := openLines(l.pack.Tasks)
+	if err != nil {
+		return err
+	}
+	defer lines.close()
+	for index := 0; ; index++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		raw, more, err := lines.next()
+		if err != nil {
+			return errors.Join(l.errs.Err(), err)
+		}
+		if !more {
+			l.pack.Count, l.pack.Digests.Tasks = index, lines.digest()
+			return nil
+		}
+		l.row(lines.pos(), index, raw)
+		if len(l.errs) >= maxProblems {
+			return l.tooMany()
+		}
+	}
+}
+
+func (l *loader) tooMany() error {
+	l.errs.Add(source.Pos{File: l.pack.Tasks}, "", "reading stopped after %d problems", maxProblems)
+	return l.errs.Err()
+}
+
+func (l *loader) row(at source.Pos, index int, raw []byte) {
+	row, errs, warnings := parseRow(&l.pack.Manifest, at, index, raw)
+	l.warn(warnings)
+	l.fail(errs)
+	l.pack.hashes.add(hashRow(raw))
+	if row.ID != "" {
+		l.ids.add(row.ID)
+	}
+	if len(errs) > 0 {
+		return
+	}
+	row.trees = l.trees
+	l.fail(row.checkAssets(&l.pack.Manifest))
+	if l.check != nil {
+		errs, warnings := l.check(row)
+		l.warn(warnings)
+		l.fail(errs)
+	}
+}
+
+// finish looks for what only the whole pack can show.
+func (l *loader) finish(ctx context.Context) error {
+	m := &l.pack.Manifest
+	l.fail(l.trees.public.unreported(l.pack.Location, m.publicPos))
+	l.fail(l.trees.eval.unreported(l.pack.Location, m.evalPos))
+	if suspects := l.ids.repeated(maxProblems); len(suspects) > 0 {
+		if err := l.duplicates(ctx, suspects); err != nil {
+			return err
+		}
+	}
+	if l.pack.Count == 0 {
+		l.warn(source.Problems{source.Problemf(source.Pos{File: l.pack.Tasks}, "the pack has no rows")})
+	}
+	if l.dropped > 0 {
+		l.pack.Warnings.Add(source.Pos{File: l.pack.Tasks}, "", "%d more warnings are not shown", l.dropped)
+	}
+	return l.errs.Err()
+}
+
+// duplicates reads the rows again to say where ids with a suspect hash
+// repeat. Holding all ids in the first place would cost more than reading
+// twice in the one case that is an error anyway.
+func (l *loader) duplicates(ctx context.Context, suspects map[uint64]bool) error {
+	lines, err := openLines(l.pack.Tasks)
+	if err != nil {
+		return err
+	}
+	defer lines.close()
+	first := make(map[string]int, len(suspects))
+	for index := 0; len(l.errs) < maxProblems; index++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		raw, more, err := lines.next()
+		if err != nil || !more {
+			return err
+		}
+		root, err := source.ParseJSON(l.pack.Tasks, lines.line, raw)
+		if err != nil {
+			continue // reported in the first reading
+		}
+		id := root.Get("id")
+		if id == nil || id.Kind != source.String || !suspects[l.ids.hash(id.Text)] {
+			continue
+		}
+		if line, ok := first[id.Text]; ok {
+			l.errs.Add(id.Pos, "every task needs an id of its own", "duplicate task id %q, first on line %d", id.Text, line)
+			continue
+		}
+		first[id.Text] = lines.line
+	}
+	return nil
+}
+
+// fail adds errors once each: a bad default in the manifest is found again by
+// every row.
+func (l *loader) fail(errs source.Problems) {
+	for _, e := range errs {
+		if s := e.Error(); len(l.errs) < maxProblems && !l.seen[s] {
+			l.seen[s] = true
+			l.errs = append(l.errs, e)
+		}
+	}
+}
+
+// warn adds warnings, the same text once whatever the row.
+func (l *loader) warn(warnings source.Problems) {
+	for _, w := range warnings {
+		switch {
+		case l.seen[w.Message]:
+		case len(l.pack.Warnings) >= MaxWarnings:
+			l.dropped++
+		default:
+			l.seen[w.Message] = true
+			l.pack.Warnings = append(l.pack.Warnings, w)
+		}
+	}
+}
+
+// asProblems turns an error of the parsers into problems; at is the place of
+// an error that has none.
+func asProblems(at source.Pos, err error) source.Problems {
+	var p *source.Problem
+	if errors.As(err, &p) {
+		return source.Problems{p}
+	}
+	return source.Problems{source.Problemf(at, "%v", err)}
+}

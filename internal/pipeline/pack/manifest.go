@@ -1,0 +1,232 @@
+package pack
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strings"
+	"unicode"
+
+	"securebench/internal/digest"
+	"securebench/internal/source"
+)
+
+// maxName is the longest id in bytes. Ids become parts of file names, labels
+// and records, in an encoding that can triple them.
+const maxName = 512
+
+// Manifest is the pack's manifest.yaml. Unknown keys are ignored with a
+// warning.
+type Manifest struct {
+	ID      string
+	Version int64
+	Family  string // defaults.family; "" when there is none
+	// Environment is defaults.environment, an object; rows are merged over it.
+	Environment *source.Node
+	PublicRoot  string // slash-separated, relative to the manifest's folder
+	EvalRoot    string // likewise
+	ReadOnly    bool   // the default of an asset
+
+	publicPos, evalPos source.Pos
+}
+
+// ReadManifest reads and checks a pack's manifest. Warnings come also with an
+// error; the digest is of the file's bytes.
+func ReadManifest(loc Location) (m Manifest, sum string, warnings source.Problems, err error) {
+	b, err := readRegular(loc.Manifest, maxManifest)
+	if err != nil {
+		return Manifest{}, "", nil, err
+	}
+	root, err := source.ParseYAML(loc.Manifest, b)
+	if err != nil {
+		return Manifest{}, "", nil, err
+	}
+	p := &manifestReader{}
+	p.read(root)
+	if err := p.errs.Err(); err != nil {
+		return Manifest{}, "", p.warnings, err
+	}
+	return p.m, digest.Bytes(b), p.warnings, nil
+}
+
+type manifestReader struct {
+	m              Manifest
+	errs, warnings source.Problems
+}
+
+func (p *manifestReader) read(root *source.Node) {
+	if root.Kind != source.Map {
+		p.fail(source.Problemf(root.Pos, "the manifest must be an object, not %s", root.Kind))
+		return
+	}
+	p.fields(root, "the manifest", "id", "version", "defaults", "asset_roots", "asset_defaults")
+	if id, ok := p.require(root, "id"); ok {
+		var err *source.Problem
+		p.m.ID, err = name(id, "manifest.id")
+		p.fail(err)
+	}
+	if version, ok := p.require(root, "version"); ok {
+		var err *source.Problem
+		p.m.Version, err = version.Int("manifest.version", math.MinInt64, math.MaxInt64)
+		p.fail(err)
+	}
+	p.defaults(root)
+	p.roots(root)
+}
+
+func (p *manifestReader) defaults(root *source.Node) {
+	defaults := p.object(root, "manifest.defaults", "defaults")
+	p.fields(defaults, "manifest.defaults", "family", "environment")
+	if n := given(defaults, "family"); n != nil {
+		var err *source.Problem
+		p.m.Family, err = name(n, "manifest.defaults.family")
+		p.fail(err)
+	}
+	p.m.Environment = p.object(defaults, "manifest.defaults.environment", "environment")
+	assets := p.object(root, "manifest.asset_defaults", "asset_defaults")
+	p.fields(assets, "manifest.asset_defaults", "read_only")
+	p.m.ReadOnly = true
+	if n := given(assets, "read_only"); n != nil {
+		var err *source.Problem
+		p.m.ReadOnly, err = n.Boolean("manifest.asset_defaults.read_only")
+		p.fail(err)
+	}
+}
+
+func (p *manifestReader) roots(root *source.Node) {
+	roots := p.object(root, "manifest.asset_roots", "asset_roots")
+	p.fields(roots, "manifest.asset_roots", "public", "eval")
+	p.m.PublicRoot, p.m.publicPos = p.root(roots, "public", "assets")
+	p.m.EvalRoot, p.m.evalPos = p.root(roots, "eval", "hidden")
+}
+
+// root reads one asset root, cleaned.
+func (p *manifestReader) root(roots *source.Node, key, def string) (string, source.Pos) {
+	n := given(roots, key)
+	if n == nil {
+		return def, source.Pos{File: roots.Pos.File}
+	}
+	dir, err := relativePath(n, "manifest.asset_roots."+key)
+	p.fail(err)
+	return dir, n.Pos
+}
+
+// require returns the value of a key that must be there.
+func (p *manifestReader) require(root *source.Node, key string) (*source.Node, bool) {
+	n := root.Get(key)
+	if n == nil {
+		p.fail(source.Problemf(root.Pos, "manifest.%s is required", key))
+	}
+	return n, n != nil
+}
+
+// object returns an object that may be missing or null: then it is empty.
+func (p *manifestReader) object(parent *source.Node, what, key string) *source.Node {
+	n, err := object(parent, what, key)
+	p.fail(err)
+	return n
+}
+
+func (p *manifestReader) fields(n *source.Node, section string, known ...string) {
+	errs, warnings := n.Check(section, true, known...)
+	p.errs = append(p.errs, errs...)
+	p.warnings = append(p.warnings, warnings...)
+}
+
+func (p *manifestReader) fail(err *source.Problem) {
+	if err != nil {
+		p.errs = append(p.errs, err)
+	}
+}
+
+// given returns the value of a key unless it is missing or null.
+func given(parent *source.Node, key string) *source.Node {
+	if n := parent.Get(key); n != nil && n.Kind != source.Null {
+		return n
+	}
+	return nil
+}
+
+// object returns the object at key of parent; one that is missing or null is
+// an empty object at parent's place. It returns an object also with an error.
+func object(parent *source.Node, what, key string) (*source.Node, *source.Problem) {
+	n := given(parent, key)
+	switch {
+	case n == nil:
+		return &source.Node{Pos: parent.Pos, Kind: source.Map}, nil
+	case n.Kind != source.Map:
+		return &source.Node{Pos: n.Pos, Kind: source.Map}, source.Problemf(n.Pos, "%s must be an object, not %s", what, n.Kind)
+	}
+	return n, nil
+}
+
+// name reads an id: a short string without a character that could end a line,
+// a field or an argument, or make it display as another one.
+func name(n *source.Node, what string) (string, *source.Problem) {
+	s, err := n.Str(what)
+	if err != nil {
+		return "", err
+	}
+	if len(s) > maxName {
+		return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s has %d bytes", what, len(s)),
+			Fix: fmt.Sprintf("at most %d: it becomes part of file names and records", maxName)}
+	}
+	for _, r := range s {
+		if kind := unsafeRune(r); kind != "" {
+			return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s contains %s (%U)", what, kind, r),
+				Fix: "remove it: ids stand in records, logs and on terminals, where it could forge or hide text"}
+		}
+	}
+	return s, nil
+}
+
+// unsafeRune names the class of a rune that may not stand in an id, or "".
+func unsafeRune(r rune) string {
+	switch {
+	case r == 0:
+		return "a NUL character"
+	case r == '\n' || r == '\r' || unicode.In(r, unicode.Zl, unicode.Zp):
+		return "a line break"
+	case unicode.Is(unicode.Cc, r):
+		return "a control character"
+	case unicode.Is(unicode.Bidi_Control, r):
+		return "a bidirectional control character"
+	}
+	return ""
+}
+
+// relativePath reads a path below some folder: relative, slash-separated, in
+// one piece. It returns the path cleaned.
+func relativePath(n *source.Node, what string) (string, *source.Problem) {
+	s, err := n.Str(what)
+	if err != nil {
+		return "", err
+	}
+	const fix = "write a relative path with forward slashes"
+	switch bad := pathFault(s); bad {
+	case "":
+		return path.Clean(s), nil
+	default:
+		return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q %s", what, s, bad), Fix: fix}
+	}
+}
+
+// pathFault says what makes s no relative path, or "".
+func pathFault(s string) string {
+	switch {
+	case strings.Contains(s, `\`):
+		return "contains a backslash"
+	case strings.HasPrefix(s, "/"):
+		return "is absolute"
+	case strings.ContainsFunc(s, func(r rune) bool { return unsafeRune(r) != "" }):
+		return "contains a control character"
+	case path.Clean(s) == ".":
+		return "names the folder itself"
+	}
+	for part := range strings.SplitSeq(s, "/") {
+		if part == ".." {
+			return `contains ".."`
+		}
+	}
+	return ""
+}

@@ -1,0 +1,61 @@
+package pack
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"securebench/internal/source"
+)
+
+// EvaluationMount is the folder below the workspace in which evaluation
+// inputs appear in a test sandbox. No public asset may be mounted there.
+const EvaluationMount = "securebench/evaluation_inputs"
+
+// deniedMounts are workspace paths that only the framework or a grader fills;
+// an asset there would be taken for one of their files.
+func deniedMounts() []string {
+	return []string{
+		"ground_truth", "scorer", "eval", "task/hidden.json", "task/evaluation_inputs.json",
+		"input/hidden.json", "output/score.json", EvaluationMount, "securebench/evaluator",
+	}
+}
+
+// mountPath reads where an asset is laid into the workspace.
+func mountPath(n *source.Node, what string) (string, *source.Problem) {
+	mount, err := relativePath(n, what)
+	if err != nil {
+		return "", err
+	}
+	for _, denied := range deniedMounts() {
+		if below(mount, denied) || mount == path.Dir(EvaluationMount) {
+			return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q lies over the reserved path %s", what, mount, denied),
+				Fix: "choose another mount"}
+		}
+	}
+	return mount, nil
+}
+
+// below reports whether p is dir or lies below it. Both are clean.
+func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+// collisions reports assets of row whose mounts overlap each other or the
+// file that holds a public value.
+func collisions(row Row) (errs source.Problems) {
+	for i, a := range row.Assets {
+		at := row.AssetList.Items[i].Pos
+		for _, f := range row.Input.Fields {
+			value := path.Join("securebench/public", f.Name+".json")
+			if below(a.Mount, value) || below(value, a.Mount) {
+				errs.Add(at, "choose another mount", "assets[%d] is mounted over %s, which holds input.%s", i, value, f.Name)
+			}
+		}
+		for j, b := range row.Assets[:i] {
+			if below(a.Mount, b.Mount) || below(b.Mount, a.Mount) {
+				errs.Add(at, "give each asset a place of its own",
+					"assets[%d] is mounted at %s, over assets[%d] at %s", i, a.Mount, j, b.Mount)
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,170 @@
+// Package pack loads benchmark packs: a manifest, rows in JSON lines, and two
+// trees of files.
+//
+// Rows are streamed, never held. [Load] reads all of them once, checks them
+// and keeps a hash of each; [Pack.Rows] reads them again for the run and
+// compares. So a pack of any size needs at most 32 bytes of memory a row, and
+// a row that changes under a run is noticed before it is used.
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"securebench/internal/source"
+)
+
+// The file names of a pack that is given as a folder.
+const (
+	manifestName = "manifest.yaml"
+	tasksName    = "tasks.jsonl"
+)
+
+// ErrNoTask is returned by [Pack.Find] for an id that no row has.
+var ErrNoTask = errors.New("the pack has no such task")
+
+// Location says where the two files of a pack are. The folder of the manifest
+// is the folder of the asset roots.
+type Location struct{ Manifest, Tasks string }
+
+// Locate turns a PACK argument into a location: a folder that holds
+// manifest.yaml and tasks.jsonl, or a manifest with tasks.jsonl beside it.
+// Whether the files can be read is for [Load] to find out.
+func Locate(arg string) (Location, error) {
+	info, err := os.Stat(arg)
+	if err != nil {
+		return Location{}, fmt.Errorf("looking for pack %s: %w", arg, withoutPath(err))
+	}
+	loc := Location{Manifest: arg, Tasks: filepath.Join(filepath.Dir(arg), tasksName)}
+	if info.IsDir() {
+		loc = Location{Manifest: filepath.Join(arg, manifestName), Tasks: filepath.Join(arg, tasksName)}
+	}
+	for _, file := range []string{loc.Manifest, loc.Tasks} {
+		if _, err := os.Lstat(file); err != nil {
+			return Location{}, fmt.Errorf("pack %s needs %s: %w", arg, file, withoutPath(err))
+		}
+	}
+	return loc, nil
+}
+
+// withoutPath drops the path from err where the message names it already.
+func withoutPath(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// Digests are plain SHA-256 digests, "sha256:" and hex. Manifest and
+// PublicAssets may be published. The others cover hidden values, which a
+// plain digest would let anybody guess: publish them keyed.
+type Digests struct {
+	Manifest     string // of the file's bytes
+	Tasks        string // of the file's bytes
+	PublicAssets string // of the tree below the public asset root
+	EvalAssets   string // of the tree below the evaluation asset root
+	Pack         string // of the four above
+}
+
+// Pack is a pack whose rows were all read and found good. It is immutable and
+// safe for concurrent use.
+type Pack struct {
+	Location
+	Manifest Manifest
+	Count    int // rows
+	// Warnings are what the author should look at; there are at most
+	// [MaxWarnings] of them, and one more that counts the rest.
+	Warnings source.Problems
+	Digests  Digests
+
+	hashes rowHashes
+}
+
+// PublicRoot returns the folder of the public assets. It may not exist.
+func (p *Pack) PublicRoot() string { return p.root(p.Manifest.PublicRoot) }
+
+// EvalRoot returns the folder of the evaluation files. It may not exist.
+func (p *Pack) EvalRoot() string { return p.root(p.Manifest.EvalRoot) }
+
+// root joins a root that parseRoot has checked to the manifest's folder.
+func (p *Pack) root(dir string) string {
+	return filepath.Join(filepath.Dir(p.Location.Manifest), filepath.FromSlash(dir))
+}
+
+// ChangedError says that the pack's files are not those that were loaded.
+type ChangedError struct {
+	Pos  source.Pos
+	What string // "row 7 changed", "the file has more rows"
+}
+
+// Error names the place and what changed there.
+func (e *ChangedError) Error() string {
+	return e.Pos.String() + ": " + e.What + " since the pack was loaded"
+}
+
+// Rows streams the rows in file order. A row that is not the one that [Load]
+// saw, a missing row and an extra row end the stream with a [*ChangedError].
+func (p *Pack) Rows(ctx context.Context) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		lines, err := openLines(p.Tasks)
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		defer lines.close()
+		for index := 0; ; index++ {
+			row, more, err := p.next(ctx, lines, index)
+			if err != nil {
+				yield(Row{}, err)
+				return
+			}
+			if !more || !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+// next reads row index and compares it with what was loaded.
+func (p *Pack) next(ctx context.Context, lines *lineReader, index int) (row Row, more bool, err error) {
+	if ctx.Err() != nil {
+		return Row{}, false, context.Cause(ctx)
+	}
+	raw, more, err := lines.next()
+	switch {
+	case err != nil:
+		return Row{}, false, err
+	case !more && index < p.Count:
+		return Row{}, false, &ChangedError{lines.pos(), fmt.Sprintf("row %d is missing", index+1)}
+	case !more:
+		return Row{}, false, nil
+	case index >= p.Count:
+		return Row{}, false, &ChangedError{lines.pos(), "the file has gained rows"}
+	case p.hashes.at(index) != hashRow(raw):
+		return Row{}, false, &ChangedError{lines.pos(), fmt.Sprintf("row %d changed", index+1)}
+	}
+	row, errs, _ := parseRow(&p.Manifest, lines.pos(), index, raw)
+	if err := errs.Err(); err != nil {
+		return Row{}, false, err
+	}
+	return row, true, nil
+}
+
+// Find returns the row with the given id, or [ErrNoTask].
+func (p *Pack) Find(ctx context.Context, id string) (Row, error) {
+	for row, err := range p.Rows(ctx) {
+		if err != nil {
+			return Row{}, err
+		}
+		if row.ID == id {
+			return row, nil
+		}
+	}
+	return Row{}, fmt.Errorf("looking for task %q in %s: %w", id, p.Tasks, ErrNoTask)
+}

@@ -1,0 +1,164 @@
+package pack
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// Row is one row of a pack, checked for what holds in every family.
+type Row struct {
+	Index  int // 0-based position among the rows
+	Line   int // in the file, from 1
+	ID     string
+	Family string // the row's own, or the manifest's default
+	// Input, Eval, Environment and Metadata are objects, never nil.
+	// Environment has the manifest's defaults under the row's own keys.
+	Input, Eval, Environment, Metadata *source.Node
+	Assets                             []task.Asset
+	AssetList                          *source.Node // as the row wrote it; nil when there are no assets
+	Raw                                []byte       // the line without its ending
+	Pos                                source.Pos
+
+	trees *trees // nil outside of Load
+}
+
+// parseRow reads one line; it keeps a copy of raw. The row is usable only
+// when there are no errs.
+func parseRow(m *Manifest, at source.Pos, index int, raw []byte) (row Row, errs, warnings source.Problems) {
+	p := &rowReader{m: m, row: Row{Index: index, Line: at.Line, Raw: bytes.Clone(raw), Pos: at}}
+	root, err := source.ParseJSON(at.File, at.Line, p.row.Raw)
+	if err != nil {
+		return p.row, asProblems(at, err), nil
+	}
+	p.read(root)
+	return p.row, p.errs, p.warnings
+}
+
+type rowReader struct {
+	m              *Manifest
+	row            Row
+	errs, warnings source.Problems
+}
+
+func (p *rowReader) read(root *source.Node) {
+	if root.Kind != source.Map {
+		p.fail(source.Problemf(root.Pos, "a row must be an object, not %s", root.Kind))
+		return
+	}
+	p.row.Pos = root.Pos
+	p.fields(root, "the row", "id", "family", "input", "eval", "assets", "environment", "metadata")
+	p.names(root)
+	p.row.Input = p.object(root, "input")
+	p.row.Eval = p.object(root, "eval")
+	p.row.Metadata = p.object(root, "metadata")
+	p.row.Environment = merge(p.m.Environment, p.object(root, "environment"))
+	p.assets(root)
+}
+
+func (p *rowReader) names(root *source.Node) {
+	var err *source.Problem
+	if id := root.Get("id"); id != nil {
+		p.row.ID, err = name(id, "id")
+		p.fail(err)
+	} else {
+		p.fail(source.Problemf(root.Pos, "the row has no id"))
+	}
+	p.row.Family = p.m.Family
+	if n := given(root, "family"); n != nil {
+		p.row.Family, err = name(n, "family")
+		p.fail(err)
+	} else if p.m.Family == "" {
+		p.errs.Add(root.Pos, "or set defaults.family in the manifest", "family is required")
+	}
+}
+
+// merge lays the fields of over on top of those of base, one level deep, as
+// the format demands. Fields keep the place where they were written.
+func merge(base, over *source.Node) *source.Node {
+	out := &source.Node{Pos: over.Pos, Kind: source.Map}
+	for _, f := range base.Fields {
+		if over.Get(f.Name) == nil {
+			out.Fields = append(out.Fields, f)
+		}
+	}
+	out.Fields = append(out.Fields, over.Fields...)
+	return out
+}
+
+func (p *rowReader) assets(root *source.Node) {
+	list := given(root, "assets")
+	if list == nil {
+		return
+	}
+	if list.Kind != source.List {
+		p.fail(source.Problemf(list.Pos, "assets must be a list, not %s", list.Kind))
+		return
+	}
+	if len(list.Items) == 0 {
+		return
+	}
+	p.row.AssetList = list
+	for i, n := range list.Items {
+		if a, ok := p.asset(n, fmt.Sprintf("assets[%d]", i)); ok {
+			p.row.Assets = append(p.row.Assets, a)
+		}
+	}
+	if len(p.errs) == 0 {
+		p.errs = append(p.errs, collisions(p.row)...)
+	}
+}
+
+// asset reads one entry. The keys type and mode are hints of the format that
+// nothing acts on.
+func (p *rowReader) asset(n *source.Node, what string) (task.Asset, bool) {
+	before := len(p.errs)
+	if n.Kind != source.Map {
+		p.fail(source.Problemf(n.Pos, "%s must be an object, not %s", what, n.Kind))
+		return task.Asset{}, false
+	}
+	p.fields(n, what, "path", "mount", "read_only", "type", "mode")
+	a := task.Asset{ReadOnly: p.m.ReadOnly}
+	file := n.Get("path")
+	if file == nil {
+		p.fail(source.Problemf(n.Pos, "%s.path is required", what))
+		return task.Asset{}, false
+	}
+	var err *source.Problem
+	a.Path, err = relativePath(file, what+".path")
+	p.fail(err)
+	mount := file
+	if m := given(n, "mount"); m != nil {
+		mount = m
+	}
+	a.Mount, err = mountPath(mount, what+".mount")
+	p.fail(err)
+	if ro := given(n, "read_only"); ro != nil {
+		a.ReadOnly, err = ro.Boolean(what + ".read_only")
+		p.fail(err)
+	}
+	return a, len(p.errs) == before
+}
+
+func (p *rowReader) object(root *source.Node, key string) *source.Node {
+	n, err := object(root, key, key)
+	p.fail(err)
+	return n
+}
+
+func (p *rowReader) fields(n *source.Node, section string, known ...string) {
+	errs, warnings := n.Check(section, true, known...)
+	p.errs = append(p.errs, errs...)
+	p.warnings = append(p.warnings, warnings...)
+}
+
+// fail adds err unless it is nil or there already: an asset without a mount
+// has its path checked twice.
+func (p *rowReader) fail(err *source.Problem) {
+	if err != nil && !slices.ContainsFunc(p.errs, func(q *source.Problem) bool { return q.Pos == err.Pos }) {
+		p.errs = append(p.errs, err)
+	}
+}

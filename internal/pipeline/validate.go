@@ -1,0 +1,200 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+)
+
+// garbage is a candidate that no task accepts: a word without meaning, which
+// is no number, no label and an unknown name in any program.
+const garbage = "qwzxvbnk"
+
+// The candidates that validation tries.
+const (
+	CheckReference = "reference"
+	CheckEmpty     = "empty"
+	CheckGarbage   = "garbage"
+	CheckStarter   = "starter"
+)
+
+// Check is the outcome of one candidate in a validation.
+type Check struct {
+	Candidate string         `json:"candidate"` // reference, empty, garbage or starter
+	Want      string         `json:"want"`      // "pass" or "fail"
+	Outcome   family.Outcome `json:"outcome"`
+	Reason    family.Reason  `json:"reason,omitzero"`
+	Message   string         `json:"message,omitzero"`
+	OK        bool           `json:"ok"`
+}
+
+// Validation is what was found out about one task.
+type Validation struct {
+	TaskID string  `json:"task_id"`
+	Family string  `json:"family"`
+	Line   int     `json:"line"`
+	Checks []Check `json:"checks"`
+	// Skipped says why nothing was checked, e.g. no verifier.
+	Skipped string        `json:"skipped,omitzero"`
+	Took    time.Duration `json:"-"`
+}
+
+// OK reports whether every check came out as wanted. A task without a
+// reference solution is not OK: nobody has shown that it can be solved.
+func (v Validation) OK() bool {
+	for _, c := range v.Checks {
+		if !c.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidateConfig is what [Validate] needs.
+type ValidateConfig struct {
+	Families      family.Registry
+	Tasks         iter.Seq2[task.Task, error]
+	Verifiers     map[string]family.Verifier
+	Images        map[string]sandbox.Image
+	Verify        sandbox.Limits
+	VerifyTimeout time.Duration
+	Workers       int
+	Retries       int
+	// Done is told of every task as soon as it is known, one at a time.
+	Done func(Validation)
+}
+
+// Validate shows for every task that its reference solution passes and that
+// the empty, the garbage and the starter candidate fail, through the same
+// verifiers as a run.
+func Validate(ctx context.Context, cfg ValidateConfig) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	jobs := make(chan task.Task)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range cfg.Workers {
+		wg.Go(func() {
+			for t := range jobs {
+				v, err := cfg.validate(ctx, t)
+				if err != nil {
+					cancel(fmt.Errorf("validating %s: %w", t.ID(), err))
+					return
+				}
+				mu.Lock()
+				cfg.Done(v)
+				mu.Unlock()
+			}
+		})
+	}
+	cfg.feed(ctx, jobs, cancel)
+	close(jobs)
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return interruption(err)
+	}
+	return nil
+}
+
+func (cfg ValidateConfig) feed(ctx context.Context, jobs chan<- task.Task, cancel context.CancelCauseFunc) {
+	for t, err := range cfg.Tasks {
+		if err != nil {
+			cancel(fmt.Errorf("reading the pack: %w", err))
+			return
+		}
+		select {
+		case jobs <- t:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (cfg ValidateConfig) validate(ctx context.Context, t task.Task) (Validation, error) {
+	v := Validation{TaskID: t.ID(), Family: t.Family(), Line: t.Line()}
+	verifier := cfg.Verifiers[t.Family()]
+	if verifier == nil {
+		v.Skipped = string(family.NoVerifier)
+		return v, nil
+	}
+	start := time.Now()
+	fam := cfg.Families[t.Family()]
+	for _, p := range probes(t, fam) {
+		c, err := cfg.check(ctx, verifier, t, fam, p)
+		if err != nil {
+			return v, err
+		}
+		if c.Outcome == family.Pending {
+			v.Skipped, v.Checks = string(c.Reason), nil
+			break
+		}
+		v.Checks = append(v.Checks, c)
+	}
+	v.Took = time.Since(start)
+	return v, nil
+}
+
+// probe is one candidate to try and what must come of it.
+type probe struct {
+	name string
+	pass bool
+	cand *family.Candidate // nil where the row has none
+}
+
+func probes(t task.Task, fam family.Family) []probe {
+	kind := t.Extraction().Kind
+	reference := probe{name: CheckReference, pass: true}
+	if fam.Reference != nil {
+		if c, ok := fam.Reference(t.Evaluator()); ok {
+			reference.cand = &c
+		}
+	}
+	out := []probe{reference,
+		{name: CheckEmpty, cand: &family.Candidate{Kind: kind}},
+		{name: CheckGarbage, cand: &family.Candidate{Kind: kind, Data: []byte(garbage)}}}
+	if fam.Starter != nil {
+		if c, ok := fam.Starter(t.Agent()); ok {
+			out = append(out, probe{name: CheckStarter, cand: &c})
+		}
+	}
+	return out
+}
+
+// check scores one candidate, again after an error that is ours.
+func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, t task.Task, fam family.Family, p probe) (Check, error) {
+	c := Check{Candidate: p.name, Want: "fail"}
+	if p.pass {
+		c.Want = "pass"
+	}
+	if p.cand == nil {
+		c.Outcome, c.Reason, c.Message = family.NoCandidate, family.CandidateMissing, "the row has no reference solution"
+		return c, nil
+	}
+	verdict, err := cfg.verdict(ctx, v, t, fam, *p.cand)
+	for try := 1; err != nil && try <= cfg.Retries && ctx.Err() == nil; try++ {
+		verdict, err = cfg.verdict(ctx, v, t, fam, *p.cand)
+	}
+	if err != nil {
+		return c, err
+	}
+	c.Outcome, c.Reason, c.Message = verdict.Outcome, verdict.Reason, verdict.Message
+	c.OK = (verdict.Outcome == family.Passed) == p.pass
+	return c, nil
+}
+
+func (cfg ValidateConfig) verdict(ctx context.Context, v family.Verifier, t task.Task, fam family.Family, cand family.Candidate) (verdict family.Verdict, err error) {
+	s := v.Open(ctx, verifyCase(t, fam, 1, cfg.Images[t.Environment().Image], cfg.Verify, cfg.VerifyTimeout))
+	defer func() {
+		end, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+		defer stop()
+		err = errors.Join(err, s.Close(end))
+	}()
+	return s.Verify(ctx, cand)
+}

@@ -1,0 +1,120 @@
+package progress
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+
+	"securebench/internal/redact"
+)
+
+// DefaultTraceLimit is how many bytes of agent-trace.log a task may fill.
+const DefaultTraceLimit = 1 << 20
+
+// maxTraceLine is where a line without end is broken.
+const maxTraceLine = 16 << 10
+
+// Trace writes agent-trace.log: "task_id | text" lines with what agents
+// printed, escaped. It is safe for concurrent use.
+type Trace struct {
+	mu    sync.Mutex
+	w     io.Writer
+	limit int64
+	used  map[string]int64 // bytes by task
+	err   error
+}
+
+// NewTrace returns a trace on w that takes at most limit bytes of each task;
+// 0 is [DefaultTraceLimit]. What is left out is said once a task.
+func NewTrace(w io.Writer, limit int64) *Trace {
+	if limit <= 0 {
+		limit = DefaultTraceLimit
+	}
+	return &Trace{w: w, limit: limit, used: map[string]int64{}}
+}
+
+// Writer returns a writer for one stream of a task's agent, "stdout" or
+// "stderr". Its Close writes the last line. Its writes never fail, because a
+// full disk under the trace is no fault of the agent: see [Trace.Err].
+func (t *Trace) Writer(taskID, stream string) io.WriteCloser {
+	prefix := name(taskID) + " | "
+	if stream == "stderr" {
+		prefix += "stderr: "
+	}
+	return NewLines(maxTraceLine, func(text string) {
+		t.line(taskID, prefix+redact.Escape(text)+"\n", prefix)
+	})
+}
+
+// Err returns the first error of writing; nothing is written after it.
+func (t *Trace) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+func (t *Trace) line(taskID, text, prefix string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	used := t.used[taskID]
+	if used > t.limit || t.err != nil {
+		return
+	}
+	if t.used[taskID] += int64(len(text)); t.used[taskID] > t.limit {
+		t.used[taskID] = t.limit + 1
+		text = fmt.Sprintf("%s[cut: the trace of a task has at most %d bytes]\n", prefix, t.limit)
+	}
+	_, t.err = io.WriteString(t.w, text)
+}
+
+// Lines splits a stream into lines. It is not safe for concurrent use.
+type Lines struct {
+	max  int
+	emit func(string)
+	buf  []byte
+}
+
+// NewLines returns a writer that calls emit with each line, without its end.
+// A line that reaches limit bytes is broken there, so memory stays bounded.
+func NewLines(limit int, emit func(line string)) *Lines {
+	return &Lines{max: max(limit, 1), emit: emit}
+}
+
+// Write never fails.
+func (l *Lines) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		end := bytes.IndexByte(p, '\n')
+		whole := end >= 0
+		if !whole {
+			end = len(p)
+		}
+		if room := l.max - len(l.buf); end > room {
+			l.buf = append(l.buf, p[:room]...)
+			p = p[room:]
+			l.flush()
+			continue
+		}
+		l.buf = append(l.buf, p[:end]...)
+		p = p[end:]
+		if whole {
+			p = p[1:]
+			l.flush()
+		}
+	}
+	return n, nil
+}
+
+// Close emits a last line that has no end.
+func (l *Lines) Close() error {
+	if len(l.buf) > 0 {
+		l.flush()
+	}
+	return nil
+}
+
+func (l *Lines) flush() {
+	l.emit(string(bytes.TrimSuffix(l.buf, []byte("\r"))))
+	l.buf = l.buf[:0]
+}

@@ -1,0 +1,137 @@
+// Package redact keeps secrets and control characters out of what is shown
+// and stored.
+//
+// A [Registry] replaces registered secrets, in the encodings in which they
+// usually leak, by [redacted:NAME]. It catches what somebody printed by
+// accident or encoded once; it cannot catch a secret that somebody encrypts,
+// splits or spells out, so nothing may rely on it alone. [Escape] makes text
+// from outside safe for terminals and logs, and [Excerpt] bounds it. Redact
+// first, then escape: escaping changes the bytes that the registry looks for.
+package redact
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// The lengths in bytes that a secret may have. Shorter ones occur by chance.
+const (
+	MinSecret = 8
+	MaxSecret = 64 << 10
+)
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+
+// Registry holds secrets. The zero value is empty and ready; all methods are
+// safe for concurrent use.
+type Registry struct {
+	mu       sync.Mutex
+	marks    []string       // replacements
+	secrets  []string       // what each of them replaces
+	patterns map[string]int // encoded secret to its index in marks
+	auto     *automaton     // of the patterns; nil when it must be built
+}
+
+// String names the type: a registry must not be printed.
+func (r *Registry) String() string { return "redact.Registry" }
+
+// GoString is String, for %#v.
+func (r *Registry) GoString() string { return r.String() }
+
+// Add registers a secret under the name that stands in its place. Errors never
+// hold the value. A value is refused when it is too short or too long, or when
+// it and a replacement could form a secret together.
+func (r *Registry) Add(name string, value []byte) error {
+	switch {
+	case !namePattern.MatchString(name):
+		return errors.New("the name of a secret may have only letters, digits and _ . -")
+	case len(value) < MinSecret:
+		return fmt.Errorf("the value of %s has fewer than %d bytes, too few to redact", name, MinSecret)
+	case len(value) > MaxSecret:
+		return fmt.Errorf("the value of %s has more than %d bytes, too many to redact", name, MaxSecret)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	mark := "[redacted:" + name + "]"
+	if r.clashes(mark, string(value)) {
+		return fmt.Errorf("the value of %s overlaps the text that replaces secrets, so it cannot be redacted", name)
+	}
+	if r.patterns == nil {
+		r.patterns = map[string]int{}
+	}
+	for _, f := range encodings(value) {
+		if _, known := r.patterns[f]; !known {
+			r.patterns[f] = len(r.marks)
+		}
+	}
+	r.marks = append(r.marks, mark)
+	r.secrets = append(r.secrets, string(value))
+	r.auto = nil
+	return nil
+}
+
+// clashes reports whether a mark and a secret, of which one at least is new,
+// could overlap in the output. Only plain secrets count: an encoded one that
+// a mark happens to complete gives nothing away.
+func (r *Registry) clashes(mark, secret string) bool {
+	if overlap(mark, secret) {
+		return true
+	}
+	for i, m := range r.marks {
+		if overlap(m, secret) || overlap(mark, r.secrets[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// overlap reports whether a text that holds mark could hold pattern with a
+// byte of that mark in it.
+func overlap(mark, pattern string) bool {
+	if strings.Contains(mark, pattern) || strings.Contains(pattern, mark) {
+		return true
+	}
+	for n := 1; n < min(len(mark), len(pattern)); n++ {
+		if mark[:n] == pattern[len(pattern)-n:] || mark[len(mark)-n:] == pattern[:n] {
+			return true
+		}
+	}
+	return false
+}
+
+// automaton returns the matcher of all secrets, nil when there are none.
+func (r *Registry) automaton() *automaton {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.auto == nil && len(r.patterns) > 0 {
+		r.auto = newAutomaton(r.patterns, r.marks)
+	}
+	return r.auto
+}
+
+// Bytes returns b with every registered secret replaced. It may return b
+// itself.
+func (r *Registry) Bytes(b []byte) []byte {
+	if r.automaton() == nil {
+		return b
+	}
+	var out bytes.Buffer
+	w := r.Writer(&out)
+	// Writing to a buffer cannot fail.
+	_, _ = w.Write(b)
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// Writer returns a writer that redacts what passes through it to w, also
+// across the edges of writes. It knows the secrets that are registered now.
+// It holds back bytes that may begin a secret, so Close must be called; that
+// does not close w.
+func (r *Registry) Writer(w io.Writer) *Writer {
+	return &Writer{w: w, auto: r.automaton()}
+}

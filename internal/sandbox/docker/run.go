@@ -1,0 +1,316 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"securebench/internal/sandbox"
+)
+
+const (
+	// firstSample and sampleEvery pace the look at the process count, so
+	// that a short command costs none and a long one little.
+	firstSample   = 500 * time.Millisecond
+	sampleEvery   = 2 * time.Second
+	sampleTimeout = time.Second
+	// endTimeout bounds the wait for the engine to report the end of a
+	// container that was killed, and for the rest of its output.
+	endTimeout = 15 * time.Second
+)
+
+// The exit codes of commands that were killed: for their time, as in the
+// reference, and for anything else.
+const (
+	exitTimedOut = 124
+	exitKilled   = 128 + 9
+)
+
+// run is the state of one Run. Its goroutines are the output pump, which ends
+// with the attached stream; the waiter, which ends with its context; and the
+// feeder of standard input, which ends with the caller's reader.
+type run struct {
+	box    *box
+	output *pump
+	exit   chan exit
+	failed chan error // of the caller's reader
+	began  time.Time
+	pids   bool // the limit on processes was seen reached
+}
+
+// exit is how the engine says that a container ended.
+type exit struct {
+	code int
+	err  error
+}
+
+// Run starts the command and waits for its end.
+//
+// A writer of s is called from one goroutine at a time and must not block for
+// ever; its error kills the box and is returned. The reader of s is read as
+// the command can take it; a Read that is blocked when the command ends is
+// left to the caller, who ends it by closing what it reads from.
+func (b *box) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
+	if b.ran.Swap(true) {
+		return sandbox.Outcome{}, errors.New("running a sandbox: it ran before")
+	}
+	if s.Stdin != nil && !b.stdin {
+		return sandbox.Outcome{}, errors.New("running a sandbox: it has no standard input")
+	}
+	out, err := b.run(ctx, s)
+	if err != nil {
+		if b.closed.Load() {
+			err = os.ErrClosed
+		}
+		return sandbox.Outcome{}, fmt.Errorf("running a sandbox: %w", err)
+	}
+	return out, nil
+}
+
+func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
+	if ctx.Err() != nil {
+		return sandbox.Outcome{}, context.Cause(ctx)
+	}
+	conn, err := b.engine.attach(ctx, b.name, b.stdin)
+	if err != nil {
+		return sandbox.Outcome{}, err
+	}
+	wctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := &run{box: b, output: newPump(conn.Reader, s, b.limits.Output),
+		exit: make(chan exit, 1), failed: make(chan error, 1)}
+	waited := r.wait(wctx)
+	defer func() { conn.Close(); cancel(); <-waited }()
+	if err := b.engine.start(ctx, b.name); err != nil {
+		if out, ok := startFailure(err, b.command, s.Stderr); ok {
+			return out, nil
+		}
+		// It may run all the same.
+		return sandbox.Outcome{}, errors.Join(err, b.engine.removeContainer(ctx, b.name))
+	}
+	r.began = time.Now()
+	go r.output.copy()
+	defer func() { conn.Close(); r.output.leave() }()
+	r.feed(&conn, s.Stdin)
+	return r.supervise(ctx)
+}
+
+// attach connects to the streams of a container that has not started.
+func (e *Engine) attach(ctx context.Context, name string, stdin bool) (client.HijackedResponse, error) {
+	res, err := e.api.ContainerAttach(ctx, name, client.ContainerAttachOptions{
+		Stream: true, Stdin: stdin, Stdout: true, Stderr: true})
+	if err != nil {
+		return client.HijackedResponse{}, fmt.Errorf("attaching to a container: %w", err)
+	}
+	return res.HijackedResponse, nil
+}
+
+func (e *Engine) start(ctx context.Context, name string) error {
+	cctx, cancel := cancelAfter(ctx)
+	defer cancel()
+	if _, err := e.api.ContainerStart(cctx, name, client.ContainerStartOptions{}); err != nil {
+		return fmt.Errorf("starting a container: %w", err)
+	}
+	return nil
+}
+
+// wait registers for the container's end. It returns when the engine has
+// taken note, so that no end is missed, and a channel that is closed when its
+// goroutine has ended.
+func (r *run) wait(ctx context.Context) <-chan struct{} {
+	res := r.box.engine.api.ContainerWait(ctx, r.box.name,
+		client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case w := <-res.Result:
+			x := exit{code: int(w.StatusCode)}
+			if w.Error != nil && w.Error.Message != "" {
+				x.err = fmt.Errorf("waiting for a container: the engine says %q", w.Error.Message)
+			}
+			r.exit <- x
+		case err := <-res.Error:
+			r.exit <- exit{err: fmt.Errorf("waiting for a container: %w", err)}
+		}
+	}()
+	return done
+}
+
+// feed copies the caller's reader to the command's standard input and closes
+// it at the end.
+func (r *run) feed(conn *client.HijackedResponse, stdin io.Reader) {
+	if !r.box.stdin {
+		return
+	}
+	if stdin == nil {
+		_ = conn.CloseWrite() // the command has ended if this fails
+		return
+	}
+	src := &source{r: stdin}
+	go func() {
+		// An error of the writing end means that the command reads no more.
+		_, _ = io.Copy(conn.Conn, src)
+		_ = conn.CloseWrite()
+		if src.err != nil {
+			r.failed <- fmt.Errorf("reading the standard input: %w", src.err)
+		}
+	}()
+}
+
+// source remembers an error of its reader.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// supervise waits until the command ends or has to be ended.
+func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
+	deadline := time.NewTimer(r.box.limits.Timeout)
+	defer deadline.Stop()
+	sample := time.NewTimer(firstSample)
+	defer sample.Stop()
+	for {
+		select {
+		case x := <-r.exit:
+			return r.ended(ctx, x)
+		case <-deadline.C:
+			r.sample(ctx)
+			end := sandbox.TimedOut
+			if r.pids {
+				end = sandbox.PidsLimit
+			}
+			return r.stop(ctx, end, exitTimedOut)
+		case <-r.output.overflow:
+			return r.stop(ctx, sandbox.OutputLimit, exitKilled)
+		case err := <-r.output.failed:
+			return sandbox.Outcome{}, errors.Join(err, r.kill(ctx))
+		case err := <-r.failed:
+			return sandbox.Outcome{}, errors.Join(err, r.kill(ctx))
+		case <-ctx.Done():
+			return sandbox.Outcome{}, errors.Join(context.Cause(ctx), r.kill(ctx))
+		case <-sample.C:
+			r.sample(ctx)
+			sample.Reset(min(sampleEvery, 2*time.Since(r.began)))
+		}
+	}
+}
+
+// stop kills the container and says what for.
+func (r *run) stop(ctx context.Context, end sandbox.End, code int) (sandbox.Outcome, error) {
+	took := time.Since(r.began)
+	if err := r.kill(ctx); err != nil {
+		return sandbox.Outcome{}, err
+	}
+	return r.outcome(end, code, took)
+}
+
+// kill kills the container and waits until it has ended. A container that
+// cannot be killed is removed.
+func (r *run) kill(ctx context.Context) error {
+	cctx, cancel := cleanup(ctx)
+	defer cancel()
+	_, err := r.box.engine.api.ContainerKill(cctx, r.box.name, client.ContainerKillOptions{Signal: "KILL"})
+	// It may have ended by itself, or be gone.
+	if err != nil && !cerrdefs.IsConflict(err) && !cerrdefs.IsNotFound(err) {
+		return errors.Join(fmt.Errorf("killing a container: %w", err), r.remove(ctx))
+	}
+	t := time.NewTimer(endTimeout)
+	defer t.Stop()
+	select {
+	case x := <-r.exit:
+		if x.err != nil {
+			return errors.Join(x.err, r.remove(ctx))
+		}
+		return nil
+	case <-t.C:
+		return errors.Join(errors.New("the engine does not report the end of a killed container"), r.remove(ctx))
+	}
+}
+
+// remove ends a container whose state is not known. Closing the box again
+// later finds nothing to do.
+func (r *run) remove(ctx context.Context) error {
+	return r.box.engine.removeContainer(ctx, r.box.name)
+}
+
+// ended turns the end of the container into an outcome.
+func (r *run) ended(ctx context.Context, x exit) (sandbox.Outcome, error) {
+	took := time.Since(r.began)
+	if x.err == nil && r.box.closed.Load() {
+		x.err = os.ErrClosed
+	}
+	if x.err != nil {
+		return sandbox.Outcome{}, errors.Join(x.err, r.remove(ctx))
+	}
+	out, err := r.outcome(sandbox.Exited, x.code, took)
+	if err != nil || out.End != sandbox.Exited || x.code == 0 {
+		return out, err
+	}
+	out.End, err = r.cause(ctx)
+	return out, err
+}
+
+// outcome waits for the rest of the output and sums up.
+func (r *run) outcome(end sandbox.End, code int, took time.Duration) (sandbox.Outcome, error) {
+	t := time.NewTimer(endTimeout)
+	defer t.Stop()
+	select {
+	case <-r.output.done:
+	case <-t.C:
+		return sandbox.Outcome{}, errors.New("the output of an ended container does not end")
+	}
+	select {
+	case err := <-r.output.failed:
+		return sandbox.Outcome{}, err
+	case <-r.output.overflow:
+		if end == sandbox.Exited { // it ended before it could be killed
+			end, code = sandbox.OutputLimit, exitKilled
+		}
+	default:
+	}
+	return sandbox.Outcome{End: end, ExitCode: code, Duration: took,
+		StdoutBytes: r.output.stdoutBytes, StderrBytes: r.output.stderrBytes}, nil
+}
+
+// cause says why a command ended that did not end well: by a limit of the
+// box, or by itself.
+func (r *run) cause(ctx context.Context) (sandbox.End, error) {
+	res, err := r.box.engine.api.ContainerInspect(ctx, r.box.name, client.ContainerInspectOptions{})
+	if r.box.closed.Load() {
+		return "", os.ErrClosed
+	}
+	if err != nil {
+		return "", fmt.Errorf("inspecting an ended container: %w", err)
+	}
+	switch {
+	case res.Container.State != nil && res.Container.State.OOMKilled:
+		return sandbox.OutOfMemory, nil
+	case r.pids:
+		return sandbox.PidsLimit, nil
+	case r.box.workspace == nil:
+		return sandbox.Exited, nil
+	}
+	u, err := r.box.workspace.Usage(ctx)
+	if err != nil {
+		return "", err
+	}
+	if u.Full() {
+		return sandbox.DiskLimit, nil
+	}
+	return sandbox.Exited, nil
+}

@@ -1,0 +1,116 @@
+// Package dockertest gives tests a Docker engine and an image, or a reason
+// why there is none.
+//
+// A test that needs one is skipped with the reason, unless the environment
+// has SECUREBENCH_TEST_DOCKER=require: then it fails.
+package dockertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker"
+)
+
+// The environment variables that tests obey.
+const (
+	envRequire = "SECUREBENCH_TEST_DOCKER"
+	envImage   = "SECUREBENCH_TEST_IMAGE"
+)
+
+// Docker connects to the engine for one test and closes the connection at its
+// end. The test closes its boxes and workspaces.
+func Docker(t testing.TB) *docker.Engine {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	e, err := docker.New(ctx, docker.Config{Helper: Helper(t)})
+	if err != nil {
+		missing(t, fmt.Errorf("no Docker engine: %w", err))
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// Image returns an image with python3 and sh: the one that
+// SECUREBENCH_TEST_IMAGE names, or else one of the usual names.
+func Image(t testing.TB, e sandbox.Engine) sandbox.Image {
+	t.Helper()
+	refs := []string{"securebench-python:3", "securebench-python:bookworm"}
+	if ref := os.Getenv(envImage); ref != "" {
+		refs = []string{ref}
+	}
+	for _, ref := range refs {
+		img, err := e.Image(t.Context(), ref)
+		if err == nil {
+			return img
+		}
+		if !errors.Is(err, sandbox.ErrImageMissing) {
+			t.Fatalf("looking up the test image: %v", err)
+		}
+	}
+	missing(t, fmt.Errorf("none of the images %s is on the engine", strings.Join(refs, ", ")))
+	return sandbox.Image{}
+}
+
+func missing(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv(envRequire) == "require" {
+		t.Fatal(err)
+	}
+	t.Skipf("%v (set %s=require to make this a failure)", err, envRequire)
+}
+
+// Helper returns the path of the workspace helper for tests, which is built
+// at the first call in a process.
+func Helper(t testing.TB) string {
+	t.Helper()
+	path, err := helper()
+	if err != nil {
+		t.Fatalf("building the workspace helper: %v", err)
+	}
+	return path
+}
+
+// helper is a variable because building is paid once per process.
+var helper = sync.OnceValues(buildHelper)
+
+// buildHelper builds into the user's cache, where one file stays. Builds are
+// reproducible, so the engine keeps one helper image, too.
+func buildHelper() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "securebench-test")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	tmp, err := os.MkdirTemp(dir, "build-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w",
+		"-o", filepath.Join(tmp, "helper"), "securebench/internal/sandbox/dockertest/helper")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	path := filepath.Join(dir, "helper-"+runtime.GOARCH)
+	return path, os.Rename(filepath.Join(tmp, "helper"), path)
+}

@@ -1,0 +1,205 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"securebench/internal/sandbox"
+)
+
+// Client talks to a [Serve] at the other end of a stream. It is safe for
+// concurrent use; requests queue up. The holder is trusted code in a
+// container that mounts an untrusted tree, so everything it sends is bounded
+// and checked all the same.
+type Client struct {
+	turn   chan struct{} // holds one token while nobody uses the stream
+	stream io.ReadWriteCloser
+	in     *frameReader
+	out    *frameWriter
+	broken error // why the stream cannot be used any more
+}
+
+// NewClient makes a client. Closing the stream must end blocked reads and
+// writes; the client closes it when a context ends in the middle of a
+// request, since the stream is out of step then.
+func NewClient(stream io.ReadWriteCloser) *Client {
+	c := &Client{turn: make(chan struct{}, 1), stream: stream,
+		in: newFrameReader(stream), out: newFrameWriter(stream)}
+	c.turn <- struct{}{}
+	return c
+}
+
+// Put lays the directories and regular files of an archive into the tree.
+// What is in the way of an entry is removed. Entries of any other type, names
+// that climb and names deeper than [MaxDepth] are errors. The error of a full
+// tree wraps [syscall.ENOSPC]. After an error some entries may be there.
+func (c *Client) Put(ctx context.Context, archive io.Reader) error {
+	return c.do(ctx, "writing to the workspace", func() error {
+		if err := c.send(kindRequest, request{Op: opPut}); err != nil {
+			return err
+		}
+		src := &source{r: archive}
+		_, err := io.Copy(dataWriter{c.out}, src)
+		if err != nil && src.err == nil {
+			return err
+		}
+		if err := c.send(kindEnd, resultOf(src.err)); err != nil {
+			return err
+		}
+		_, err = c.answer(0, io.Discard)
+		if src.err != nil {
+			// The caller's own reader failed; the server's word about
+			// the torn archive adds nothing.
+			return inStep(err, fmt.Errorf("reading the archive: %w", src.err))
+		}
+		return err
+	})
+}
+
+// source remembers whether copying failed at its reading end.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// Get writes the tree at path as an archive of at most limit bytes to w; see
+// the package documentation for its form and
+// [securebench/internal/sandbox.Workspace] for the contract.
+func (c *Client) Get(ctx context.Context, path string, limit int64, w io.Writer) error {
+	return c.do(ctx, "reading the workspace", func() error {
+		if err := c.send(kindRequest, request{Op: opGet, Path: path, Limit: limit}); err != nil {
+			return err
+		}
+		sink := &sink{w: w}
+		_, err := c.answer(limit, sink)
+		if sink.err != nil {
+			return inStep(err, fmt.Errorf("writing the archive: %w", sink.err))
+		}
+		return err
+	})
+}
+
+// sink goes on without its writer after an error, so that the stream is read
+// to the end of the answer.
+type sink struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	if s.err == nil {
+		_, s.err = s.w.Write(p)
+	}
+	return len(p), nil
+}
+
+// Usage tells how full the tree's file system is.
+func (c *Client) Usage(ctx context.Context) (sandbox.Usage, error) {
+	var u usage
+	err := c.do(ctx, "measuring the workspace", func() error {
+		if err := c.send(kindRequest, request{Op: opUsage}); err != nil {
+			return err
+		}
+		r, err := c.answer(0, io.Discard)
+		if err != nil {
+			return err
+		}
+		if r.Usage == nil {
+			return fmt.Errorf("an answer without usage: %w", errProtocol)
+		}
+		u = *r.Usage
+		return nil
+	})
+	return sandbox.Usage{Bytes: u.Bytes, BytesLimit: u.BytesLimit,
+		Inodes: u.Inodes, InodesLimit: u.InodesLimit}, err
+}
+
+// Close closes the stream. Requests that run end with an error.
+func (c *Client) Close() error { return c.stream.Close() }
+
+// do runs one request in its turn.
+func (c *Client) do(ctx context.Context, what string, request func() error) error {
+	select {
+	case <-c.turn:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { c.turn <- struct{}{} }()
+	if c.broken != nil {
+		return fmt.Errorf("%s: %w", what, c.broken)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.stream.Close() })
+	err := request()
+	if !stop() {
+		c.broken = fmt.Errorf("the holder's stream is closed: %w", context.Cause(ctx))
+		return context.Cause(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	if !keepsStep(err) {
+		c.broken = fmt.Errorf("the holder's stream broke: %w", err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// localError is an error of the caller's own reader or writer.
+type localError struct{ error }
+
+func (e localError) Unwrap() error { return e.error }
+
+// inStep returns the caller's own error, or that of the stream if it is lost.
+func inStep(err, local error) error {
+	if err != nil && !keepsStep(err) {
+		return err
+	}
+	return localError{local}
+}
+
+// keepsStep reports whether the next request finds the stream in order.
+func keepsStep(err error) bool {
+	var local localError
+	var remote *remoteError
+	return errors.Is(err, sandbox.ErrTooLarge) || errors.As(err, &remote) || errors.As(err, &local)
+}
+
+func (c *Client) send(k kind, v any) error {
+	b, err := encode(v)
+	if err != nil {
+		return err
+	}
+	if err := c.out.write(k, b); err != nil {
+		return err
+	}
+	return c.out.flush()
+}
+
+// answer reads an answer with at most limit bytes of data. More than that is
+// a broken server.
+func (c *Client) answer(limit int64, w io.Writer) (result, error) {
+	var r result
+	data := &dataReader{f: c.in}
+	n, err := io.Copy(w, io.LimitReader(data, limit))
+	if err != nil {
+		return r, err
+	}
+	if extra, err := io.CopyN(io.Discard, data, 1); extra > 0 {
+		return r, fmt.Errorf("more than %d bytes of data: %w", n, errProtocol)
+	} else if !errors.Is(err, io.EOF) {
+		return r, err
+	}
+	if err := decode(data.end, &r); err != nil {
+		return r, err
+	}
+	return r, r.err()
+}

@@ -1,0 +1,281 @@
+package holder
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"securebench/internal/sandbox"
+)
+
+// tarBlock is the size of a header, the least that an entry takes.
+const tarBlock = 512
+
+// get writes the part of the tree at path as an archive of at most limit
+// bytes.
+func get(root *os.Root, path string, limit int64, w io.Writer) error {
+	if !fs.ValidPath(path) || strings.ContainsRune(path, 0) {
+		return fmt.Errorf("%q is no path inside the tree", path)
+	}
+	lw := &limitWriter{w: w, left: limit}
+	a := &archiver{tw: tar.NewWriter(lw), limit: lw}
+	if err := a.walk(root, path); err != nil {
+		return err
+	}
+	return a.tw.Close()
+}
+
+// limitWriter fails with ErrTooLarge before it writes more than it may.
+type limitWriter struct {
+	w    io.Writer
+	left int64
+}
+
+func (l *limitWriter) Write(p []byte) (int, error) {
+	if int64(len(p)) > l.left {
+		return 0, sandbox.ErrTooLarge
+	}
+	l.left -= int64(len(p))
+	return l.w.Write(p)
+}
+
+type archiver struct {
+	tw    *tar.Writer
+	limit *limitWriter
+}
+
+// walk goes down to path and archives what is there.
+func (a *archiver) walk(root *os.Root, path string) error {
+	if path == "." {
+		return a.directory(root, ".", ".", 0)
+	}
+	parts := strings.Split(path, "/")
+	if len(parts) > MaxDepth {
+		return nil // no such path can have been archived
+	}
+	dir := root
+	for _, name := range parts[:len(parts)-1] {
+		sub, err := openDir(dir, name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("opening %q: %w", path, err)
+		}
+		defer sub.Close()
+		dir = sub
+	}
+	return a.entry(dir, parts[len(parts)-1], path, len(parts))
+}
+
+// entry archives name of dir, which is called full in the archive.
+func (a *archiver) entry(dir *os.Root, name, full string, depth int) error {
+	info, err := dir.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		return a.header(&tar.Header{Name: full, Typeflag: tar.TypeFifo,
+			PAXRecords: map[string]string{RecordType: Unreadable}})
+	case err != nil:
+		return fmt.Errorf("looking at %q: %w", full, err)
+	case info.IsDir():
+		return a.directory(dir, name, full, depth)
+	case info.Mode().IsRegular():
+		return a.file(dir, name, full, info)
+	}
+	return a.special(dir, name, full, info)
+}
+
+// directory archives a directory and what is below it. The root of the tree,
+// which is ".", has no entry of its own unless it cannot be read.
+func (a *archiver) directory(dir *os.Root, name, full string, depth int) error {
+	if depth > MaxDepth {
+		return sandbox.ErrTooLarge
+	}
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return fmt.Errorf("looking at %q: %w", full, err)
+	}
+	sub, err := openDir(dir, name)
+	if errors.Is(err, fs.ErrPermission) {
+		return a.unreadable(full, info)
+	}
+	if err != nil {
+		return fmt.Errorf("opening %q: %w", full, err)
+	}
+	defer sub.Close()
+	names, err := a.names(sub)
+	if errors.Is(err, fs.ErrPermission) {
+		return a.unreadable(full, info)
+	}
+	if err != nil {
+		return fmt.Errorf("listing %q: %w", full, err)
+	}
+	prefix := ""
+	if full != "." {
+		prefix = full + "/"
+		h := newHeader(prefix, info)
+		h.Typeflag = tar.TypeDir
+		if err := a.header(h); err != nil {
+			return err
+		}
+	}
+	for _, n := range names {
+		if err := a.entry(sub, n, prefix+n, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names lists a directory in order. It gives up when even the headers of the
+// names would not fit, so that a million files cost no memory.
+func (a *archiver) names(dir *os.Root) ([]string, error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var names []string
+	for {
+		more, err := f.Readdirnames(1024)
+		names = append(names, more...)
+		if errors.Is(err, io.EOF) {
+			slices.Sort(names)
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if int64(len(names))*tarBlock > a.limit.left {
+			return nil, sandbox.ErrTooLarge
+		}
+	}
+}
+
+// file archives a regular file.
+func (a *archiver) file(dir *os.Root, name, full string, seen fs.FileInfo) error {
+	// O_NONBLOCK: a FIFO that was put there a moment ago must not block.
+	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return a.unreadable(full, seen)
+	}
+	if err != nil {
+		return fmt.Errorf("opening %q: %w", full, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("looking at %q: %w", full, err)
+	}
+	if !info.Mode().IsRegular() || !os.SameFile(seen, info) {
+		return fmt.Errorf("reading %q: %w", full, errChanged)
+	}
+	h := newHeader(full, info)
+	h.Typeflag, h.Size = tar.TypeReg, info.Size()
+	if h.Size > a.limit.left-tarBlock {
+		return sandbox.ErrTooLarge // before a byte of it is read
+	}
+	if err := a.header(h); err != nil {
+		return err
+	}
+	n, err := io.CopyN(a.tw, f, h.Size)
+	if errors.Is(err, io.EOF) && n < h.Size {
+		err = errChanged
+	}
+	if err != nil {
+		return fmt.Errorf("reading %q: %w", full, err)
+	}
+	return nil
+}
+
+// special archives the header of what is neither file nor directory.
+func (a *archiver) special(dir *os.Root, name, full string, info fs.FileInfo) error {
+	h := newHeader(full, info)
+	switch mode := info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		target, err := dir.Readlink(name)
+		if err != nil {
+			return fmt.Errorf("reading the link %q: %w", full, err)
+		}
+		h.Typeflag, h.Linkname = tar.TypeSymlink, target
+	case mode&fs.ModeSocket != 0:
+		h.Typeflag = tar.TypeFifo
+		record(h, RecordType, Socket)
+	case mode&fs.ModeCharDevice != 0:
+		h.Typeflag = tar.TypeChar
+		setDevice(h, info)
+	case mode&fs.ModeDevice != 0:
+		h.Typeflag = tar.TypeBlock
+		setDevice(h, info)
+	default:
+		h.Typeflag = tar.TypeFifo
+	}
+	return a.header(h)
+}
+
+func (a *archiver) unreadable(full string, info fs.FileInfo) error {
+	h := newHeader(full, info)
+	h.Typeflag = tar.TypeFifo
+	record(h, RecordType, Unreadable)
+	return a.header(h)
+}
+
+func (a *archiver) header(h *tar.Header) error {
+	if err := a.tw.WriteHeader(h); err != nil {
+		return fmt.Errorf("archiving %q: %w", h.Name, err)
+	}
+	return nil
+}
+
+// newHeader fills what all entries have. It is made by hand since
+// tar.FileInfoHeader looks users up by name.
+func newHeader(name string, info fs.FileInfo) *tar.Header {
+	h := &tar.Header{Name: name, Mode: modeBits(info.Mode()), ModTime: info.ModTime()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		h.Uid, h.Gid = int(st.Uid), int(st.Gid)
+		if st.Nlink > 1 && !info.IsDir() {
+			record(h, RecordLinks, strconv.FormatUint(uint64(st.Nlink), 10))
+		}
+	}
+	return h
+}
+
+func setDevice(h *tar.Header, info fs.FileInfo) {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		h.Devmajor = int64(unix.Major(uint64(st.Rdev)))
+		h.Devminor = int64(unix.Minor(uint64(st.Rdev)))
+	}
+}
+
+func record(h *tar.Header, name, value string) {
+	if h.PAXRecords == nil {
+		h.PAXRecords = make(map[string]string)
+	}
+	h.PAXRecords[name] = value
+}
+
+// modeBits returns a mode as the kernel and tar number it.
+func modeBits(m fs.FileMode) int64 {
+	bits := int64(m.Perm())
+	if m&fs.ModeSetuid != 0 {
+		bits |= unix.S_ISUID
+	}
+	if m&fs.ModeSetgid != 0 {
+		bits |= unix.S_ISGID
+	}
+	if m&fs.ModeSticky != 0 {
+		bits |= unix.S_ISVTX
+	}
+	return bits
+}

@@ -1,0 +1,101 @@
+package holder
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/sandbox"
+)
+
+// The operations of a request.
+const (
+	opPut   = "put"
+	opGet   = "get"
+	opUsage = "usage"
+)
+
+// request asks for one operation.
+type request struct {
+	Op    string `json:"op"`
+	Path  string `json:"path,omitzero"`
+	Limit int64  `json:"limit,omitzero"`
+}
+
+// The codes of a result, for what a caller tells apart.
+const (
+	codeOK       = ""
+	codeError    = "error"
+	codeNoSpace  = "no_space"
+	codeTooLarge = "too_large"
+)
+
+// result ends an answer, and the data of a put.
+type result struct {
+	Code    string `json:"code,omitzero"`
+	Message string `json:"message,omitzero"`
+	Usage   *usage `json:"usage,omitzero"`
+}
+
+type usage struct {
+	Bytes       int64 `json:"bytes"`
+	BytesLimit  int64 `json:"bytes_limit"`
+	Inodes      int64 `json:"inodes"`
+	InodesLimit int64 `json:"inodes_limit"`
+}
+
+// resultOf says how an operation ended.
+func resultOf(err error) result {
+	switch {
+	case err == nil:
+		return result{}
+	case errors.Is(err, sandbox.ErrTooLarge):
+		return result{Code: codeTooLarge}
+	case errors.Is(err, syscall.ENOSPC):
+		return result{Code: codeNoSpace, Message: clip(err.Error())}
+	}
+	return result{Code: codeError, Message: clip(err.Error())}
+}
+
+// err is the inverse of resultOf.
+func (r result) err() error {
+	switch r.Code {
+	case codeOK:
+		return nil
+	case codeTooLarge:
+		return sandbox.ErrTooLarge
+	case codeNoSpace:
+		return &remoteError{r.Message, syscall.ENOSPC}
+	}
+	return &remoteError{r.Message, nil}
+}
+
+// remoteError is what the server said; the stream is still in step.
+type remoteError struct {
+	message string
+	cause   error
+}
+
+func (e *remoteError) Error() string { return e.message }
+func (e *remoteError) Unwrap() error { return e.cause }
+
+// clip keeps a message well below the size of a frame.
+func clip(s string) string { return s[:min(len(s), 4096)] }
+
+func encode(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a message: %w", err)
+	}
+	return b, nil
+}
+
+// decode reads a message strictly: one value, no unknown and no repeated names.
+func decode(b []byte, v any) error {
+	if err := json.Unmarshal(b, v, json.RejectUnknownMembers(true)); err != nil {
+		return fmt.Errorf("decoding a message: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package holder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Serve answers requests about the tree below root until in ends. It returns
+// nil when in ends between two requests, and otherwise what went wrong with
+// the streams; what goes wrong with the tree is answered, not returned.
+func Serve(root string, in io.Reader, out io.Writer) error {
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return fmt.Errorf("opening the tree: %w", err)
+	}
+	defer r.Close()
+	// Opened now: the tree's owner may take the permission away later.
+	dir, err := r.Open(".")
+	if err != nil {
+		return fmt.Errorf("opening the tree: %w", err)
+	}
+	defer dir.Close()
+	s := &server{root: r, dir: dir, in: newFrameReader(in), out: newFrameWriter(out)}
+	for {
+		if err := s.one(); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("serving the tree: %w", err)
+		}
+	}
+}
+
+type server struct {
+	root *os.Root
+	dir  *os.File
+	in   *frameReader
+	out  *frameWriter
+}
+
+// one answers one request. Its error is io.EOF after the last one.
+func (s *server) one() error {
+	k, payload, err := s.in.next()
+	if err != nil {
+		return err
+	}
+	if k != kindRequest {
+		return fmt.Errorf("kind %q where a request must be: %w", k, errProtocol)
+	}
+	var req request
+	if err := decode(payload, &req); err != nil {
+		return err
+	}
+	switch req.Op {
+	case opPut:
+		return s.servePut()
+	case opGet:
+		return s.end(resultOf(get(s.root, req.Path, req.Limit, dataWriter{s.out})))
+	case opUsage:
+		return s.serveUsage()
+	}
+	return fmt.Errorf("operation %q: %w", req.Op, errProtocol)
+}
+
+func (s *server) servePut() error {
+	data := &dataReader{f: s.in}
+	failed := put(s.root, data)
+	if err := data.drain(); err != nil {
+		return err
+	}
+	var sent result
+	if err := decode(data.end, &sent); err != nil {
+		return err
+	}
+	if failed == nil && sent.Code != codeOK {
+		failed = errors.New("the archive was cut off")
+	}
+	return s.end(resultOf(failed))
+}
+
+func (s *server) serveUsage() error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(s.dir.Fd()), &st); err != nil {
+		return s.end(resultOf(fmt.Errorf("measuring the tree: %w", err)))
+	}
+	size := int64(st.Bsize)
+	return s.end(result{Usage: &usage{
+		Bytes:       int64(st.Blocks-st.Bfree) * size,
+		BytesLimit:  int64(st.Blocks) * size,
+		Inodes:      int64(st.Files - st.Ffree),
+		InodesLimit: int64(st.Files),
+	}})
+}
+
+func (s *server) end(r result) error {
+	b, err := encode(r)
+	if err != nil {
+		return err
+	}
+	if err := s.out.write(kindEnd, b); err != nil {
+		return err
+	}
+	return s.out.flush()
+}
+
+// openDir opens directory name of dir, without following a link even when the
+// name is exchanged between the look and the opening. The error of a name
+// that is no directory is fs.ErrNotExist: for a walk it is not there.
+func openDir(dir *os.Root, name string) (*os.Root, error) {
+	seen, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !seen.IsDir() {
+		return nil, fmt.Errorf("%q is no directory: %w", name, fs.ErrNotExist)
+	}
+	sub, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	got, err := sub.Stat(".")
+	if err == nil && !os.SameFile(seen, got) {
+		err = fmt.Errorf("opening %q: %w", name, errChanged)
+	}
+	if err != nil {
+		return nil, errors.Join(err, sub.Close())
+	}
+	return sub, nil
+}

@@ -1,0 +1,140 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Policy says which executables may be the command of a sandbox.
+//
+// It is an audit aid and no boundary: it looks at the first word of the
+// command and nothing else, exactly as written. /bin/rm is not rm, and sh -c
+// hides everything. What confines a command is its sandbox.
+type Policy struct {
+	// Allow lists the only names that may run; empty allows all.
+	Allow []string
+	// Deny lists names that may not run; it wins over Allow, and "*" is
+	// every name.
+	Deny []string
+}
+
+// The reasons of a [Decision].
+const (
+	ReasonAllowed    = "allowed"
+	ReasonDenied     = "denied by the deny list"
+	ReasonNotAllowed = "not on the allow list"
+)
+
+// Decision is what a policy said to one command.
+type Decision struct {
+	Command []string `json:"command"`
+	Name    string   `json:"command_name"`
+	Allowed bool     `json:"allowed"`
+	Reason  string   `json:"reason"`
+}
+
+// Decide applies the policy to a command.
+func (p Policy) Decide(command []string) Decision {
+	d := Decision{Command: slices.Clone(command), Reason: ReasonAllowed}
+	if len(command) > 0 {
+		d.Name = command[0]
+	}
+	switch {
+	case slices.Contains(p.Deny, d.Name), slices.Contains(p.Deny, "*"):
+		d.Reason = ReasonDenied
+	case len(p.Allow) > 0 && !slices.Contains(p.Allow, d.Name):
+		d.Reason = ReasonNotAllowed
+	default:
+		d.Allowed = true
+	}
+	return d
+}
+
+// PolicyError is returned by [PolicyEngine.Open] for a command that the
+// policy blocks. Nothing was made for it.
+type PolicyError struct{ Decision Decision }
+
+// Error names the command and the reason.
+func (e *PolicyError) Error() string {
+	return fmt.Sprintf("command %q is blocked by the command policy: %s", e.Decision.Name, e.Decision.Reason)
+}
+
+// maxDecisions is how many decisions an audit keeps in full.
+const maxDecisions = 64
+
+// Audit is what a policy saw of one attempt.
+type Audit struct {
+	Allowed int `json:"allowed"`
+	Denied  int `json:"denied"`
+	// Decisions are the first 64; the counts cover all.
+	Decisions []Decision `json:"decisions"`
+}
+
+// PolicyEngine is an [Engine] that applies a policy to each command before
+// its sandbox is made, and keeps account of all of them.
+type PolicyEngine struct {
+	Engine
+	policy Policy
+
+	mu     sync.Mutex
+	audits map[attempt]*Audit
+}
+
+// attempt is what an audit is kept for.
+type attempt struct {
+	task   string
+	number int
+}
+
+// WithPolicy puts a policy in front of an engine. The zero policy blocks
+// nothing and counts all the same.
+func WithPolicy(e Engine, p Policy) *PolicyEngine {
+	p.Allow, p.Deny = slices.Clone(p.Allow), slices.Clone(p.Deny)
+	return &PolicyEngine{Engine: e, policy: p, audits: make(map[attempt]*Audit)}
+}
+
+// Open makes a sandbox unless the policy blocks its command; the error is a
+// [*PolicyError] then.
+func (e *PolicyEngine) Open(ctx context.Context, spec Spec) (Box, error) {
+	d := e.policy.Decide(spec.Command)
+	e.note(attempt{spec.Labels.Task, spec.Labels.Attempt}, d)
+	if !d.Allowed {
+		return nil, &PolicyError{d}
+	}
+	return e.Engine.Open(ctx, spec)
+}
+
+func (e *PolicyEngine) note(at attempt, d Decision) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := e.audits[at]
+	if a == nil {
+		a = &Audit{}
+		e.audits[at] = a
+	}
+	if d.Allowed {
+		a.Allowed++
+	} else {
+		a.Denied++
+	}
+	if len(a.Decisions) < maxDecisions {
+		a.Decisions = append(a.Decisions, d)
+	}
+}
+
+// Take returns the audit of an attempt and forgets it. Task and attempt are
+// those of the sandboxes' labels; sandboxes that serve several tasks have the
+// task "".
+func (e *PolicyEngine) Take(task string, number int) Audit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := attempt{task, number}
+	a := e.audits[at]
+	if a == nil {
+		return Audit{}
+	}
+	delete(e.audits, at)
+	return *a
+}

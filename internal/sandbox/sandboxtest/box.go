@@ -1,0 +1,217 @@
+package sandboxtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"securebench/internal/sandbox"
+)
+
+// Why a program is told to end, besides the caller's own reasons.
+var (
+	errTimeout  = errors.New("the time is over")
+	errOverflow = errors.New("the output is too long")
+)
+
+// patience is how long a program may go on after it was told to end.
+const patience = 5 * time.Second
+
+// The exit codes of programs that were killed.
+const (
+	exitTimedOut = 124
+	exitKilled   = 128 + 9
+)
+
+type box struct {
+	engine    *Engine
+	spec      sandbox.Spec
+	limits    sandbox.Limits
+	workspace *workspace
+	ran       atomic.Bool
+	once      sync.Once
+	closed    chan struct{}
+}
+
+// Close tells a running program to end and forgets the box.
+func (b *box) Close(context.Context) error {
+	b.once.Do(func() {
+		close(b.closed)
+		b.engine.count(-1)
+	})
+	return nil
+}
+
+// Run runs the program.
+func (b *box) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
+	if b.ran.Swap(true) {
+		return sandbox.Outcome{}, errors.New("running a sandbox: it ran before")
+	}
+	if s.Stdin != nil && !b.spec.Stdin {
+		return sandbox.Outcome{}, errors.New("running a sandbox: it has no standard input")
+	}
+	out, err := b.run(ctx, s)
+	if err != nil {
+		return sandbox.Outcome{}, fmt.Errorf("running a sandbox: %w", err)
+	}
+	return out, nil
+}
+
+func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
+	select {
+	case <-b.closed:
+		return sandbox.Outcome{}, os.ErrClosed
+	default:
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ctx, stop := context.WithTimeoutCause(ctx, b.limits.Timeout, errTimeout)
+	defer stop()
+	go func() { // ends with ctx
+		select {
+		case <-b.closed:
+			cancel(os.ErrClosed)
+		case <-ctx.Done():
+		}
+	}()
+	c := &capture{left: b.limits.Output, cancel: cancel, ended: func() error { return context.Cause(ctx) }}
+	p := &Process{Args: b.spec.Command, Env: b.spec.Env, Spec: b.spec, end: sandbox.Exited,
+		Stdout: &stream{c, s.Stdout, 0}, Stderr: &stream{c, s.Stderr, 0}}
+	if b.workspace != nil {
+		p.Dir = b.workspace.dir
+	}
+	stdin := newFeed(ctx, s.Stdin)
+	p.Stdin = stdin
+	began := time.Now()
+	code, err := b.execute(ctx, p)
+	stdin.close()
+	if err != nil {
+		return sandbox.Outcome{}, err
+	}
+	return b.outcome(ctx, p, code, time.Since(began))
+}
+
+// execute calls the program and waits for it, but not for ever.
+func (b *box) execute(ctx context.Context, p *Process) (int, error) {
+	program := b.engine.cfg.Programs[p.Args[0]]
+	if program == nil {
+		_, _ = fmt.Fprintf(p.Stderr, "sandbox: command %q: not found\n", p.Args[0])
+		return 127, nil
+	}
+	done := make(chan int, 1)
+	go func() { done <- program(ctx, p) }()
+	select {
+	case code := <-done:
+		return code, nil
+	case <-ctx.Done():
+	}
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case code := <-done:
+		return code, nil
+	case <-t.C:
+		return 0, fmt.Errorf("program %q does not end with its context", p.Args[0])
+	}
+}
+
+// outcome sums up; what ended ctx comes before what the program returned.
+func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Duration) (sandbox.Outcome, error) {
+	stdout, stderr := p.Stdout.(*stream), p.Stderr.(*stream)
+	stdout.mu.Lock()
+	defer stdout.mu.Unlock()
+	out := sandbox.Outcome{End: sandbox.Exited, ExitCode: code, Duration: took,
+		StdoutBytes: stdout.n, StderrBytes: stderr.n}
+	switch cause := context.Cause(ctx); {
+	case stdout.err != nil:
+		return sandbox.Outcome{}, stdout.err
+	case cause == nil:
+		out.End = p.ending()
+	case errors.Is(cause, errTimeout):
+		out.End, out.ExitCode = sandbox.TimedOut, exitTimedOut
+	case errors.Is(cause, errOverflow):
+		out.End, out.ExitCode = sandbox.OutputLimit, exitKilled
+	default:
+		return sandbox.Outcome{}, cause
+	}
+	if out.End != sandbox.Exited || code == 0 || b.workspace == nil {
+		return out, nil
+	}
+	u, err := b.workspace.Usage(ctx)
+	if err != nil {
+		return sandbox.Outcome{}, err
+	}
+	if u.Full() {
+		out.End = sandbox.DiskLimit
+	}
+	return out, nil
+}
+
+// capture is what the two output streams of a process share.
+type capture struct {
+	mu     sync.Mutex
+	left   int64
+	err    error        // of the caller's writer
+	ended  func() error // why the process has to end, or nil
+	cancel context.CancelCauseFunc
+}
+
+type stream struct {
+	*capture
+	w io.Writer
+	n int64
+}
+
+// Write passes bytes on up to the limit of the box, which then ends.
+func (s *stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ended(); err != nil {
+		return 0, err
+	}
+	m := min(int64(len(p)), s.left)
+	s.left -= m
+	if s.w != nil && m > 0 {
+		if _, err := s.w.Write(p[:m]); err != nil {
+			s.err = fmt.Errorf("writing the output: %w", err)
+			s.cancel(s.err)
+			return 0, s.err
+		}
+	}
+	s.n += m
+	if m < int64(len(p)) {
+		s.cancel(errOverflow)
+		return int(m), errOverflow
+	}
+	return len(p), nil
+}
+
+// feed is a standard input whose reads end with a context.
+type feed struct {
+	r *io.PipeReader
+}
+
+// newFeed copies r for the process. A Read of r that is blocked at the end is
+// left to the caller.
+func newFeed(ctx context.Context, r io.Reader) *feed {
+	pr, pw := io.Pipe()
+	if r == nil {
+		_ = pw.Close()
+		return &feed{pr}
+	}
+	context.AfterFunc(ctx, func() { _ = pr.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		_, err := io.Copy(pw, r)
+		_ = pw.CloseWithError(err)
+	}()
+	return &feed{pr}
+}
+
+func (f *feed) Read(p []byte) (int, error) { return f.r.Read(p) }
+
+func (f *feed) close() { _ = f.r.Close() }

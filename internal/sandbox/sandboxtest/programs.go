@@ -1,0 +1,135 @@
+package sandboxtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// The shell scripts that the suite runs outside its isolation part, and that
+// [Programs] does for an engine in memory.
+const (
+	scriptOK          = "exit 0"
+	scriptExit3       = "exit 3"
+	scriptBoth        = "echo out; echo err >&2"
+	scriptEnvironment = `echo "$(pwd) $GREETING"`
+	scriptForever     = "trap '' TERM INT; echo ready; while :; do sleep 1; done"
+	scriptFlood       = "yes 0123456789"
+	scriptTree        = "echo hello > a.txt; mkdir -p d/e; echo deep > d/e/f; ln -s /etc/passwd link; " +
+		"ln a.txt hard; mkfifo fifo; echo s > secret; chmod 000 secret; ln -s d dlink"
+	scriptSparse = "truncate -s 1T sparse"
+	scriptFill   = "head -c 100000000 /dev/zero > big"
+	scriptRead   = "cat a.txt"
+	scriptList   = "ls -A"
+)
+
+// Programs are the commands that [Suite] needs from an [Engine].
+func Programs() map[string]Program {
+	return map[string]Program{"sh": shell, "cat": cat}
+}
+
+func cat(_ context.Context, p *Process) int {
+	if _, err := io.Copy(p.Stdout, p.Stdin); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// shell does what one of the scripts says.
+func shell(ctx context.Context, p *Process) int {
+	var err error
+	switch p.Args[2] {
+	case scriptOK:
+	case scriptExit3:
+		return 3
+	case scriptBoth:
+		_, _ = io.WriteString(p.Stdout, "out\n")
+		_, err = io.WriteString(p.Stderr, "err\n")
+	case scriptEnvironment:
+		_, err = fmt.Fprintf(p.Stdout, "%s %s\n", p.Spec.Workdir, variable(p.Env, "GREETING"))
+	case scriptForever:
+		_, err = io.WriteString(p.Stdout, "ready\n")
+		<-ctx.Done()
+	case scriptFlood:
+		for err == nil {
+			_, err = io.WriteString(p.Stdout, "0123456789\n")
+		}
+	case scriptTree:
+		err = makeTree(p.Dir)
+	case scriptSparse:
+		err = makeSparse(filepath.Join(p.Dir, "sparse"))
+	case scriptFill:
+		err = os.WriteFile(filepath.Join(p.Dir, "big"), bytes.Repeat([]byte{0}, int(p.Spec.Limits.Disk)), 0o644)
+		if err == nil {
+			err = syscall.ENOSPC
+		}
+	case scriptRead:
+		var b []byte
+		if b, err = os.ReadFile(filepath.Join(p.Dir, "a.txt")); err == nil {
+			_, err = p.Stdout.Write(b)
+		}
+	case scriptList:
+		err = list(p)
+	default:
+		err = fmt.Errorf("no such script: %q", p.Args[2])
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(p.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func variable(env []string, name string) string {
+	for _, v := range env {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func list(p *Process) error {
+	entries, err := os.ReadDir(p.Dir)
+	for _, e := range entries {
+		_, _ = fmt.Fprintln(p.Stdout, e.Name())
+	}
+	return err
+}
+
+// makeTree is scriptTree.
+func makeTree(dir string) error {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, step := range []func() error{
+		func() error { return os.WriteFile(at("a.txt"), []byte("hello\n"), 0o644) },
+		func() error { return os.MkdirAll(at("d/e"), 0o755) },
+		func() error { return os.WriteFile(at("d/e/f"), []byte("deep\n"), 0o644) },
+		func() error { return os.Symlink("/etc/passwd", at("link")) },
+		func() error { return os.Symlink("d", at("dlink")) },
+		func() error { return os.Link(at("a.txt"), at("hard")) },
+		func() error { return syscall.Mkfifo(at("fifo"), 0o644) },
+		func() error { return os.WriteFile(at("secret"), []byte("s\n"), 0o000) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func makeSparse(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(1 << 40); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}

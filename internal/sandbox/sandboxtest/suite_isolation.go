@@ -1,0 +1,5 @@
+package sandboxtest
+
+import "testing"
+
+func (s *suite) isolation(t *testing.T) {}

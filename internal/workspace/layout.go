@@ -1,0 +1,318 @@
+// Package workspace lays what a component of a run may see into a workspace:
+// which files, where, with which content, as one tar stream.
+//
+// A layout is decided and checked before anything is read; only then are
+// assets read, through the root of their folder and never through a link. Two
+// runs of the same pack give the same bytes: order, times and modes are fixed.
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// DefaultTaskFile is where an agent finds its task.
+const DefaultTaskFile = "task.json"
+
+// The default bounds of a layout.
+const (
+	DefaultMaxBytes = 256 << 20
+	DefaultMaxFiles = 65536
+)
+
+// Options say what a layout is made from.
+type Options struct {
+	// TaskFile is where the agent's task goes; "" is [DefaultTaskFile].
+	TaskFile string
+	// ArtifactPath is where the harness expects the candidate; nothing may
+	// be laid there. "" is nowhere.
+	ArtifactPath string
+	// Assets and Evals are the pack's public and evaluation asset roots.
+	// Without them a layout can be checked but not written if it needs them.
+	Assets, Evals *os.Root
+	// PublicAssets are laid into a test sandbox beside the evaluation
+	// inputs. They are listed by the caller because an agent may have been
+	// asked to change them.
+	PublicAssets []task.Asset
+	// MaxBytes and MaxFiles bound what is written; 0 is the default.
+	MaxBytes int64
+	MaxFiles int
+}
+
+// An Entry is one file of a layout, or a directory that an asset turns out
+// to be.
+type Entry struct {
+	Path string
+	// Mode is 0644, or 0444 for what is read-only. Executables and
+	// directories get the x bits when they are written.
+	Mode  fs.FileMode
+	Data  []byte // the content, unless it comes from an asset
+	Asset string // path below the asset root, "" for inline content
+
+	root  *os.Root
+	check func(string) (string, error)
+}
+
+// Plan is a checked layout.
+type Plan struct {
+	Entries []Entry
+
+	maxBytes int64
+	maxFiles int
+
+	mu      sync.Mutex
+	digests map[string]string
+}
+
+// Layout lays out what the agent sees: the task file, one file for each public
+// value, the public assets. It does no I/O. Its errors are the pack's or the
+// configuration's.
+func Layout(v task.AgentView, opts Options) (*Plan, error) {
+	b := newBuilder(opts)
+	b.assets(v.Assets())
+	taskFile := opts.TaskFile
+	if taskFile == "" {
+		taskFile = DefaultTaskFile
+	}
+	values := map[string]*source.Node{}
+	for _, r := range v.Payload() {
+		n := b.value(r)
+		values[r.Name] = n
+		if r.Name != "assets" {
+			b.resource(r.Name, n, PublicRoot, 0o644)
+		}
+	}
+	b.unique()
+	if p, ok := b.free("harness.config.task_file", taskFile); ok && b.err() == nil {
+		b.entries = append(b.entries, Entry{Path: p, Mode: 0o644, Data: encodeObject(values)})
+	}
+	if opts.ArtifactPath != "" {
+		b.claimed[path.Clean(taskFile)] = true
+		b.free("harness.config.artifact_path", opts.ArtifactPath)
+	}
+	return b.plan()
+}
+
+// LayoutSandbox lays out what a test sandbox sees: public values, evaluation
+// inputs and the files that these name. Evaluation inputs are read-only.
+func LayoutSandbox(v task.SandboxView, opts Options) (*Plan, error) {
+	b := newBuilder(opts)
+	b.assets(opts.PublicAssets)
+	for _, r := range v.Payload() {
+		switch {
+		case r.Lane != task.Public:
+			b.nonPublic(r, EvaluationRoot)
+		case r.Name != "assets":
+			b.resource(r.Name, b.value(r), PublicRoot, 0o644)
+		}
+	}
+	b.unique()
+	return b.plan()
+}
+
+// LayoutEvaluator lays out what an evaluator sees: public and hidden values
+// and the files that these name, everything read-only and below its own root.
+func LayoutEvaluator(v task.EvaluatorView, opts Options) (*Plan, error) {
+	b := newBuilder(opts)
+	for _, r := range v.Payload() {
+		switch {
+		case r.Lane != task.Public:
+			b.nonPublic(r, EvaluatorRoot)
+		case r.Name != "assets":
+			b.resource(r.Name, b.value(r), EvaluatorRoot, 0o444)
+		}
+	}
+	b.unique()
+	return b.plan()
+}
+
+// builder collects entries and everything that is wrong with them.
+type builder struct {
+	opts    Options
+	entries []Entry
+	claimed map[string]bool
+	errs    []error
+}
+
+func newBuilder(opts Options) *builder {
+	if opts.MaxBytes <= 0 {
+		opts.MaxBytes = DefaultMaxBytes
+	}
+	if opts.MaxFiles <= 0 {
+		opts.MaxFiles = DefaultMaxFiles
+	}
+	return &builder{opts: opts, claimed: map[string]bool{}}
+}
+
+func (b *builder) err() error { return errors.Join(b.errs...) }
+
+func (b *builder) errorf(format string, args ...any) {
+	b.errs = append(b.errs, fmt.Errorf(format, args...))
+}
+
+func (b *builder) plan() (*Plan, error) {
+	if err := b.err(); err != nil {
+		return nil, err
+	}
+	return &Plan{Entries: b.entries, maxBytes: b.opts.MaxBytes, maxFiles: b.opts.MaxFiles}, nil
+}
+
+// assets adds public assets at their mounts.
+func (b *builder) assets(assets []task.Asset) {
+	for i, a := range assets {
+		src, err := CleanSource(a.Path)
+		if err != nil {
+			b.errorf("assets[%d].path %q: %w", i, a.Path, err)
+			continue
+		}
+		dst, err := CleanPath(a.Mount)
+		if err != nil {
+			b.errorf("assets[%d].mount %q: %w", i, a.Mount, err)
+			continue
+		}
+		b.entries = append(b.entries, Entry{Path: dst, Mode: mode(a.ReadOnly), Asset: src,
+			root: b.opts.Assets, check: CleanPath})
+	}
+}
+
+func mode(readOnly bool) fs.FileMode {
+	if readOnly {
+		return 0o444
+	}
+	return 0o644
+}
+
+// resource adds the file of one value below root.
+func (b *builder) resource(name string, n *source.Node, root string, m fs.FileMode) {
+	if name == "" || strings.ContainsAny(name, `/\`) || strings.Contains(name, "..") {
+		b.errorf("resource name %q cannot name a file", name)
+		return
+	}
+	p, err := inside(root)(root + "/" + name + ".json")
+	if err != nil {
+		b.errorf("resource name %q: %w", name, err)
+		return
+	}
+	if n != nil {
+		b.entries = append(b.entries, Entry{Path: p, Mode: m, Data: encodeValue(n)})
+	}
+}
+
+// value parses a resource's JSON; it reports once and returns nil if it
+// cannot.
+func (b *builder) value(r task.Resource) *source.Node {
+	n, err := source.ParseJSON("resource "+r.Name, 1, r.Value)
+	if err != nil {
+		b.errs = append(b.errs, err)
+		return nil
+	}
+	return n
+}
+
+// nonPublic adds a value below root, or the file that it refers to.
+func (b *builder) nonPublic(r task.Resource, root string) {
+	n := b.value(r)
+	if n == nil {
+		return
+	}
+	if !isFileRef(n) {
+		b.resource(r.Name, n, root, 0o444)
+		return
+	}
+	e, err := fileRef(n, r.Name, root)
+	if err != nil {
+		b.errs = append(b.errs, err)
+		return
+	}
+	e.root = b.opts.Evals
+	b.entries = append(b.entries, e)
+}
+
+// isFileRef tells a file reference from a plain value (spec 9.3): an object
+// with a path and nothing that a reference does not have.
+func isFileRef(n *source.Node) bool {
+	if n.Kind != source.Map || n.Get("path") == nil {
+		return false
+	}
+	for _, f := range n.Fields {
+		switch f.Name {
+		case "path", "mount", "read_only":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func fileRef(n *source.Node, name, root string) (Entry, error) {
+	p, problem := n.Get("path").Str(name + ".path")
+	if problem != nil {
+		return Entry{}, problem
+	}
+	src, err := CleanSource(p)
+	if err != nil {
+		return Entry{}, fmt.Errorf("%s.path %q: %w", name, p, err)
+	}
+	mount, readOnly := root+"/"+src, true
+	if m := n.Get("mount"); m != nil {
+		if mount, problem = m.Str(name + ".mount"); problem != nil {
+			return Entry{}, problem
+		}
+	}
+	if ro := n.Get("read_only"); ro != nil {
+		if readOnly, problem = ro.Boolean(name + ".read_only"); problem != nil {
+			return Entry{}, problem
+		}
+	}
+	dst, err := inside(root)(mount)
+	if err != nil {
+		return Entry{}, fmt.Errorf("%s.mount %q: %w", name, mount, err)
+	}
+	return Entry{Path: dst, Mode: mode(readOnly), Asset: src, check: inside(root)}, nil
+}
+
+// unique claims the entries' paths: no two may be equal, and none may lie
+// inside another.
+func (b *builder) unique() {
+	for _, e := range b.entries {
+		if b.claimed[e.Path] {
+			b.errorf("duplicate materialized path: %s", e.Path)
+		}
+		b.claimed[e.Path] = true
+	}
+	for _, e := range b.entries {
+		for dir := range parents(e.Path) {
+			if b.claimed[dir] {
+				b.errorf("duplicate materialized path: %s lies inside %s", e.Path, dir)
+			}
+		}
+	}
+}
+
+// free checks a path that the harness names against everything laid out.
+func (b *builder) free(what, p string) (string, bool) {
+	c, err := CleanPath(p)
+	if err != nil {
+		b.errorf("%s %q: %w", what, p, err)
+		return "", false
+	}
+	clash := b.claimed[c]
+	for dir := range parents(c) {
+		clash = clash || b.claimed[dir]
+	}
+	for q := range b.claimed {
+		clash = clash || under(q, c)
+	}
+	if clash {
+		b.errorf("%s collides with public materialized path: %s", what, c)
+	}
+	return c, !clash
+}

@@ -1,0 +1,89 @@
+package workspace
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// maxName bounds a directory name: file systems stop at 255 bytes, and the
+// callers append to it.
+const maxName = 200
+
+var unsafeRun = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+
+// DirName returns the directory name that the reference gives a task: the id
+// itself where it is plain, else a plain form of it and eight hex digits of
+// its SHA-256. It may be very long, begin with a dash or equal another task's
+// name; [Namer] deals with that.
+func DirName(taskID string) string {
+	plain := stem(taskID)
+	switch plain {
+	case "":
+		return "task-" + idHash(taskID)[:8]
+	case taskID:
+		return taskID
+	}
+	return plain + "-" + idHash(taskID)[:8]
+}
+
+func stem(taskID string) string {
+	return strings.Trim(unsafeRun.ReplaceAllString(taskID, "_"), "._")
+}
+
+func idHash(taskID string) string {
+	sum := sha256.Sum256([]byte(taskID))
+	return hex.EncodeToString(sum[:])
+}
+
+// Namer gives the tasks of one run names that differ, also on file systems
+// that ignore case. A task keeps the name of [DirName] wherever that is safe.
+// Names depend on the order of the calls: name the tasks once in pack order.
+// The zero value is ready and safe for concurrent use.
+type Namer struct {
+	mu    sync.Mutex
+	byID  map[string]string
+	taken map[string]bool // folded
+}
+
+// Name returns the directory name of a task, the same one for the same id.
+func (n *Namer) Name(taskID string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if name, ok := n.byID[taskID]; ok {
+		return name
+	}
+	if n.byID == nil {
+		n.byID, n.taken = map[string]string{}, map[string]bool{}
+	}
+	name := DirName(taskID)
+	if !safeName(name) || n.taken[strings.ToLower(name)] {
+		name = n.other(taskID)
+	}
+	n.byID[taskID] = name
+	n.taken[strings.ToLower(name)] = true
+	return name
+}
+
+// other finds a free name of a task that cannot have the reference's.
+func (n *Namer) other(taskID string) string {
+	short := strings.TrimLeft(stem(taskID), "-._")
+	if short == "" {
+		short = "task"
+	}
+	base := short[:min(len(short), 80)] + "-" + idHash(taskID)[:32]
+	name := base
+	// Somebody who knows the scheme can write ids that occupy its names.
+	for i := 2; n.taken[strings.ToLower(name)]; i++ {
+		name = base + "-" + strconv.Itoa(i)
+	}
+	return name
+}
+
+// safeName reports whether a name fits and cannot be taken for an option.
+func safeName(name string) bool {
+	return len(name) <= maxName && name[0] != '-'
+}

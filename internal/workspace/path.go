@@ -1,0 +1,114 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The roots of what the framework itself lays into a workspace.
+const (
+	PublicRoot     = "securebench/public"
+	EvaluationRoot = "securebench/evaluation_inputs"
+	EvaluatorRoot  = "securebench/evaluator"
+)
+
+// maxPath bounds a path in bytes; each of its parts is bounded by the 255
+// bytes of the common file systems.
+const maxPath = 1024
+
+// CleanPath returns the normal form of a path that a pack or a harness names
+// inside the workspace. It refuses what [CleanSource] refuses, the mandatory
+// denied paths and the roots of non-public material.
+func CleanPath(p string) (string, error) {
+	c, err := cleanAllowed(p)
+	switch {
+	case err != nil:
+		return "", err
+	case under(c, EvaluationRoot), under(c, EvaluatorRoot):
+		return "", errors.New("path is reserved for non-public materialization")
+	}
+	return c, nil
+}
+
+// CleanSource returns the normal form of a path below an asset root: not
+// empty, relative, slash-separated, without "..", backslash or control
+// characters, and not the root itself.
+func CleanSource(p string) (string, error) {
+	switch {
+	case p == "":
+		return "", errors.New("path must be a non-empty string")
+	case !utf8.ValidString(p) || strings.ContainsFunc(p, unicode.IsControl):
+		return "", errors.New("path contains a control character or invalid UTF-8")
+	case strings.Contains(p, `\`):
+		return "", errors.New("path must use / and no backslash")
+	case strings.HasPrefix(p, "/"):
+		return "", errors.New("path must be relative")
+	case len(p) > maxPath:
+		return "", fmt.Errorf("path is longer than %d bytes", maxPath)
+	}
+	parts := strings.Split(p, "/")
+	switch {
+	case slices.Contains(parts, ".."):
+		return "", errors.New(`path must not contain ".."`)
+	case slices.ContainsFunc(parts, func(s string) bool { return len(s) > 255 }):
+		return "", errors.New("a part of the path is longer than 255 bytes")
+	}
+	c := path.Clean(p)
+	if c == "." {
+		return "", errors.New("path must not be the root itself")
+	}
+	return c, nil
+}
+
+// cleanAllowed is CleanSource and the mandatory denied paths (spec 9.5).
+func cleanAllowed(p string) (string, error) {
+	c, err := CleanSource(p)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range []string{
+		"ground_truth", "scorer", "eval", "task/hidden.json",
+		"task/evaluation_inputs.json", "input/hidden.json", "output/score.json",
+	} {
+		if under(c, d) {
+			return "", fmt.Errorf("path is denied: /%s", d)
+		}
+	}
+	return c, nil
+}
+
+// inside returns a check for paths of the framework's own below root.
+func inside(root string) func(string) (string, error) {
+	return func(p string) (string, error) {
+		c, err := cleanAllowed(p)
+		switch {
+		case err != nil:
+			return "", err
+		case c == root || !under(c, root):
+			return "", fmt.Errorf("path is outside the allowed root %s", root)
+		}
+		return c, nil
+	}
+}
+
+// under reports whether clean path p is root or lies below it.
+func under(p, root string) bool {
+	rest, ok := strings.CutPrefix(p, root)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// parents yields the directories above a clean path, nearest first.
+func parents(p string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for p = path.Dir(p); p != "."; p = path.Dir(p) {
+			if !yield(p) {
+				return
+			}
+		}
+	}
+}

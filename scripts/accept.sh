@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Scores whole data sets with agents whose score is known, and fails unless
+# every figure is met. "make accept" imports the data first.
+#
+#   accept.sh BINARY DIR
+#
+# Known figures: the oracle solves every row and the null agent none; the
+# recorded model solutions of GSM8K score what the data set itself says.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/say.sh"
+. "$here/summary.sh"
+binary=$1
+dir=$2
+out=runs/accept
+wrong=0
+runs=0
+total=0
+passed=0
+
+# check NAME EXPECTED PACK AGENT scores one run; EXPECTED "all" is every task.
+check() {
+	local name=$1 want=$2 pack=$3 agent=$4
+	score "$binary" "$pack" --agent "$agent" --output-dir "$out/$name"
+	[ "$want" != all ] || want=$total
+	printf '%-26s %5d of %5d passed, expected %5d\n' "$name" "$passed" "$total" "$want"
+	expect "$name" "$passed" "$want"
+	expect "the number of rows of $name" "$total" "$(wc -l <"$pack/tasks.jsonl")"
+	runs=$((runs + 1))
+}
+
+# correct MODEL counts the solutions that the data set calls right.
+correct() {
+	grep -Eo "\"$1\": *\{\"is_correct\": *true" "$solutions" | wc -l
+}
+
+for name in humaneval mbpp gsm8k truthfulqa; do
+	if [ -d "data/$name" ]; then
+		check "$name-oracle" all "data/$name" oracle
+		check "$name-null" 0 "data/$name" null
+	fi
+done
+solutions=$dir/gsm8k/public/model_solutions.jsonl
+[ -f "$solutions" ] || solutions=$dir/gsm8k-answers.jsonl
+for answers in data/gsm8k/answers/*.jsonl; do
+	[ -f "$answers" ] || continue
+	model=$(basename "$answers" .jsonl)
+	check "gsm8k-$model" "$(correct "$model")" data/gsm8k "replay:$answers"
+done
+[ "$runs" -gt 0 ] || die "there is no data: make data DATA=DIR"
+[ "$wrong" = 0 ] || die "$wrong figures are wrong"
+say "All $runs runs score what they must."
