@@ -56,20 +56,24 @@ func startLink(ctx context.Context, engine sandbox.Engine, spec sandbox.Spec, li
 	l.stderr = &beginning{limit: limit, over: func() { cancel(errOutput) }}
 	stdin, feed := io.Pipe()
 	stdout, drain := io.Pipe()
+	context.AfterFunc(ctx, func() { // nobody waits for a box that is to end
+		feed.CloseWithError(errGone)
+		stdout.CloseWithError(errGone)
+	})
 	l.wait.Go(func() {
 		l.outcome, l.runErr = box.Run(ctx, sandbox.Streams{Stdin: stdin, Stdout: drain, Stderr: l.stderr})
 		close(l.ended)
 		drain.Close()
 		stdin.CloseWithError(errGone)
 	})
-	l.wait.Go(func() { l.write(feed) })
-	l.wait.Go(func() { l.read(stdout) })
+	l.wait.Go(func() { l.write(ctx, feed) })
+	l.wait.Go(func() { l.read(ctx, stdout) })
 	return l, nil
 }
 
 // write passes requests on until the box has ended. A box that does not read
-// holds up this goroutine alone; its end closes the pipe.
-func (l *link) write(feed *io.PipeWriter) {
+// holds up this goroutine alone.
+func (l *link) write(ctx context.Context, feed *io.PipeWriter) {
 	defer feed.Close()
 	for {
 		select {
@@ -82,27 +86,32 @@ func (l *link) write(feed *io.PipeWriter) {
 			}
 		case <-l.ended:
 			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }
 
-// read hands frames over one at a time, so that a box that floods waits.
-func (l *link) read(stdout *io.PipeReader) {
+// read hands frames over one at a time, so that a box that floods waits. It
+// refuses the rest when the box is to end: an engine that still has something
+// to deliver must not wait for a reader.
+func (l *link) read(ctx context.Context, stdout *io.PipeReader) {
 	defer close(l.frames)
 	for {
 		payload, err := readFrame(stdout)
-		if err != nil {
-			l.readErr = err
-			stdout.CloseWithError(err)
-			return
+		if err == nil {
+			select {
+			case l.frames <- payload:
+				continue
+			case <-l.ended:
+				err = errGone
+			case <-ctx.Done():
+				err = errGone
+			}
 		}
-		select {
-		case l.frames <- payload:
-		case <-l.ended:
-			l.readErr = errGone
-			stdout.CloseWithError(errGone)
-			return
-		}
+		l.readErr = err
+		stdout.CloseWithError(err)
+		return
 	}
 }
 

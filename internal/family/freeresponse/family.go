@@ -50,6 +50,7 @@ func rubricAnswers(rubric jsontext.Value) (a answers, ok bool) {
 
 // check refuses answers that say nothing once they are normalised: an accepted
 // one would be met by an empty candidate, a rejected one by every candidate.
+// It refuses whatever else the verifier cannot score.
 func check(row family.Row) (out []family.Problem) {
 	add := func(text string, path ...string) {
 		if textmatch.Normalize(text) == "" {
@@ -67,6 +68,11 @@ func check(row family.Row) (out []family.Problem) {
 	var text string
 	if v := row.Eval["reference_answer"]; v != nil && json.Unmarshal(v, &text) == nil {
 		add(text, "eval", "reference_answer")
+	}
+	if rubric := row.Eval["rubric"]; rubric.Kind() == '{' && len(out) == 0 {
+		if _, err := newRubric(rubric); err != nil {
+			out = append(out, family.Problem{Path: []string{"eval", "rubric"}, Message: "cannot be scored: " + err.Error()})
+		}
 	}
 	return out
 }

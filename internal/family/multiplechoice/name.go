@@ -81,8 +81,8 @@ func cutLead(s string) (rest, lead string) {
 	return s, ""
 }
 
-// cutSeparator takes a colon or a hyphen off s; a hyphen before a digit is a
-// sign and stays.
+// cutSeparator takes a colon or a hyphen off s. A hyphen that is the sign of
+// what follows stays.
 func cutSeparator(s string) (string, bool) {
 	if s == "" || s[0] != ':' && s[0] != '-' || isMinus(s) {
 		return s, false
@@ -90,10 +90,14 @@ func cutSeparator(s string) (string, bool) {
 	return s[1:], true
 }
 
-// isMinus reports whether s begins with the sign of a number.
+// isMinus reports whether s begins with a hyphen that stands directly before
+// something other than a word, such as a digit or a currency sign.
 func isMinus(s string) bool {
-	digits := strings.TrimLeft(s, "-.")
-	return s[0] == '-' && digits != "" && digits[0] >= '0' && digits[0] <= '9'
+	if len(s) < 2 || s[0] != '-' {
+		return false
+	}
+	r, _ := utf8.DecodeRuneInString(s[1:])
+	return !unicode.IsLetter(r) && !strings.ContainsRune(markup, r)
 }
 
 // lastClause returns the clause that s ends in: what follows the last

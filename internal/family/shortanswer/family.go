@@ -46,8 +46,9 @@ type matchRule struct {
 }
 
 // check refuses gold answers that say nothing once they are normalised, which
-// an empty candidate would meet, and those that are no number where the row
-// asks for numbers, which no candidate could meet.
+// an empty candidate would meet, those that are no number where the row asks
+// for numbers, which no candidate could meet, and whatever else the verifier
+// cannot score.
 func check(row family.Row) (out []family.Problem) {
 	var match matchRule
 	if m := row.Eval["match"]; m != nil {
@@ -65,6 +66,9 @@ func check(row family.Row) (out []family.Problem) {
 		case match.Type == "number" && !number:
 			out = append(out, family.Problem{Path: path, Message: "must be a number, as eval.match says"})
 		}
+	}
+	if _, err := newKey(row.Eval["accepted_answers"], row.Eval["tolerance"], row.Eval["match"]); err != nil && len(out) == 0 {
+		out = append(out, family.Problem{Path: []string{"eval"}, Message: "cannot be scored: " + err.Error()})
 	}
 	return out
 }

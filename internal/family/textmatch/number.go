@@ -38,7 +38,7 @@ const (
 // a percent sign. Quotes around it and . , ; : after it are ignored. Text that
 // is more than a number, or that exceeds [MaxDigits] or [MaxExponent], is none.
 func ParseNumber(s string) (Number, bool) {
-	s = strings.TrimRight(strings.Trim(Collapse(NFC(s)), "\"'` "), ".,;: ")
+	s = strings.TrimRight(strings.TrimLeft(Collapse(NFC(s)), "\"'`"), edges)
 	start := strings.IndexFunc(s, isDigit)
 	if start < 0 {
 		return Number{}, false

@@ -12,6 +12,9 @@ import (
 // inputs appear in a test sandbox. No public asset may be mounted there.
 const EvaluationMount = "securebench/evaluation_inputs"
 
+// frameworkFolder is the folder of the framework's own files in a workspace.
+const frameworkFolder = "securebench"
+
 // deniedMounts are workspace paths that only the framework or a grader fills;
 // an asset there would be taken for one of their files.
 func deniedMounts() []string {
@@ -28,7 +31,7 @@ func mountPath(n *source.Node, what string) (string, *source.Problem) {
 		return "", err
 	}
 	for _, denied := range deniedMounts() {
-		if below(mount, denied) || mount == path.Dir(EvaluationMount) {
+		if below(mount, denied) || mount == frameworkFolder && below(denied, mount) {
 			return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q lies over the reserved path %s", what, mount, denied),
 				Fix: "choose another mount"}
 		}

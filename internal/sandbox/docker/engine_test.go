@@ -1,10 +1,23 @@
 package docker_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 	"go.uber.org/goleak"
 
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/sandboxtest"
 )
@@ -14,8 +27,250 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestSuite(t *testing.T) {
 	e := dockertest.Docker(t)
 	sandboxtest.Suite(t, e, sandboxtest.Caps{Image: dockertest.Image(t, e), Isolation: true})
+	diffOwned(t, e)
+}
+
+// diffOwned checks that nothing of this process is on the engine.
+func diffOwned(t *testing.T, e *docker.Engine) {
+	t.Helper()
 	left, err := e.Owned(t.Context())
 	if err != nil || len(left) > 0 {
 		t.Errorf("left on the engine: %v, %v", left, err)
 	}
+}
+
+// engineAPI is the engine without our package around it.
+func engineAPI(t *testing.T) *client.Client {
+	t.Helper()
+	api, err := client.New(client.FromEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.Close() })
+	return api
+}
+
+// derive makes an image of another with a changed configuration.
+func derive(t *testing.T, api *client.Client, from string, changes ...string) string {
+	t.Helper()
+	c, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Config: &container.Config{Image: from, Cmd: []string{"true"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_, _ = api.ContainerRemove(context.Background(), c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	}()
+	res, err := api.ContainerCommit(t.Context(), c.ID, client.ContainerCommitOptions{Changes: changes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, err := api.ImageRemove(context.Background(), res.ID, client.ImageRemoveOptions{Force: true})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return res.ID
+}
+
+func volumes(t *testing.T, api *client.Client) []string {
+	t.Helper()
+	res, err := api.VolumeList(t.Context(), client.VolumeListOptions{Filters: client.Filters{}.Add("dangling", "true")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, v := range res.Items {
+		if v.Labels["securebench.owner"] == "" {
+			names = append(names, v.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestImageThatMeansWell(t *testing.T) {
+	e := dockertest.Docker(t)
+	base, api := dockertest.Image(t, e), engineAPI(t)
+	id := derive(t, api, base.ID, `ENTRYPOINT ["/bin/false"]`, `CMD ["nothing"]`, `USER daemon`,
+		`VOLUME ["/var/data","/tmp","/workspace"]`, `WORKDIR /usr`, `ENV COLOUR=blue`,
+		`HEALTHCHECK --interval=1s CMD touch /tmp/checked`)
+	before := volumes(t, api)
+
+	img, err := e.Image(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sandbox.Image{Ref: id, ID: id, User: sandbox.User{UID: 1, GID: 1}, OS: base.OS, Arch: base.Arch}
+	if d := cmp.Diff(want, img); d != "" {
+		t.Errorf("image (-want +got):\n%s", d)
+	}
+	got := output(t, e, sandbox.Spec{Image: img, Command: []string{"sh", "-c",
+		"id -u; pwd; echo $COLOUR; sleep 1.5; ls -A /tmp; touch /var/data/x && grep -c -E '^tmpfs (/var/data|/tmp|/workspace) ' /proc/mounts"}})
+	if want := "1\n/\nblue\n3\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if after := volumes(t, api); len(after) > len(before) {
+		t.Errorf("volumes are left: %v, before %v", after, before)
+	}
+	diffOwned(t, e)
+}
+
+// output runs a command that has to succeed.
+func output(t *testing.T, e sandbox.Engine, spec sandbox.Spec) string {
+	t.Helper()
+	b, err := e.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	out, err := b.Run(t.Context(), sandbox.Streams{Stdout: &stdout, Stderr: &stderr})
+	if err = errors.Join(err, b.Close(t.Context())); err != nil || out.ExitCode != 0 {
+		t.Fatalf("got %+v, %v, %q", out, err, stderr.String())
+	}
+	return stdout.String()
+}
+
+func TestUser(t *testing.T) {
+	e := dockertest.Docker(t)
+	img := dockertest.Image(t, e)
+	for name, want := range map[string]sandbox.User{
+		"": {}, "root": {}, "12:34": {UID: 12, GID: 34}, "daemon": {UID: 1, GID: 1}, "1": {UID: 1, GID: 1},
+		"4242": {UID: 4242}, "daemon:tty": {UID: 1, GID: 5}, "daemon:7": {UID: 1, GID: 7}, "nobody:nogroup": sandbox.Nobody,
+	} {
+		got, err := e.User(t.Context(), img, name)
+		if err != nil || got != want {
+			t.Errorf("User(%q) = %v, %v; want %v", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"nosuchuser", "daemon:nosuchgroup", "-1", "-1:-1", ":", "99999999999:1"} {
+		if got, err := e.User(t.Context(), img, name); err == nil {
+			t.Errorf("User(%q) = %v", name, got)
+		}
+	}
+	diffOwned(t, e)
+}
+
+func TestCommandThatCannotStart(t *testing.T) {
+	e := dockertest.Docker(t)
+	img := dockertest.Image(t, e)
+	for command, want := range map[string]int{"/etc/passwd": 126, "/etc": 126, "/no/such": 127, "nosuch": 127} {
+		b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Command: []string{command}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stderr strings.Builder
+		out, err := b.Run(t.Context(), sandbox.Streams{Stderr: &stderr})
+		if err != nil || out.End != sandbox.Exited || out.ExitCode != want || out.StderrBytes != int64(stderr.Len()) {
+			t.Errorf("%s: got %+v, %v; want exit code %d", command, out, err, want)
+		}
+		if !strings.HasPrefix(stderr.String(), "sandbox: command ") {
+			t.Errorf("%s: said %q", command, stderr.String())
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestBoxWaitsLong(t *testing.T) {
+	e := dockertest.Docker(t)
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Command: []string{"cat"}, Stdin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	time.AfterFunc(3*time.Second, func() {
+		_, _ = w.WriteString("late")
+		_ = w.Close()
+	})
+	var stdout strings.Builder
+	out, err := b.Run(t.Context(), sandbox.Streams{Stdin: r, Stdout: &stdout})
+	if err = errors.Join(err, b.Close(t.Context())); err != nil || stdout.String() != "late" || out.Duration < 2500*time.Millisecond {
+		t.Errorf("got %+v, %q, %v", out, stdout.String(), err)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	e := dockertest.Docker(t)
+	info, err := e.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Name != "docker" || info.Version == "" || info.APIVersion < "1.41" || info.Runtime == "" ||
+		info.CgroupVersion == "" || info.OS != "linux" || info.Arch == "" || info.Kernel == "" || len(info.SecurityOptions) == 0 {
+		t.Errorf("got %+v", info)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	dockertest.Docker(t) // there is an engine at all
+	text := t.TempDir() + "/text"
+	if err := os.WriteFile(text, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	for want, cfg := range map[string]docker.Config{
+		"is not supported":       {Host: "ssh://somewhere"},
+		"connecting to":          {Host: "unix:///nonexistent.sock"},
+		"has no runtime":         {Runtime: "nosuchruntime"},
+		"is no Linux program":    {Helper: text},
+		"dynamically linked":     {Helper: sh},
+		"use a unix:// or tcp:/": {Host: "localhost:2375"},
+	} {
+		e, err := docker.New(t.Context(), cfg)
+		if err == nil {
+			_ = e.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New(%+v): got %v, want %q", cfg, err, want)
+		}
+	}
+}
+
+func TestWorkspaceWithoutHelper(t *testing.T) {
+	dockertest.Docker(t)
+	e, err := docker.New(t.Context(), docker.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if _, err := e.Workspace(t.Context(), sandbox.WorkspaceSpec{}); err == nil || !strings.Contains(err.Error(), "without a workspace helper") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestOpenRefuses needs no image: the checks come before the engine is asked.
+func TestOpenRefuses(t *testing.T) {
+	e := dockertest.Docker(t)
+	good := sandbox.Spec{Image: sandbox.Image{ID: "sha256:x"}, Command: []string{"true"}}
+	for name, change := range map[string]func(*sandbox.Spec){
+		"no image":         func(s *sandbox.Spec) { s.Image.ID = "" },
+		"no command":       func(s *sandbox.Spec) { s.Command = nil },
+		"empty command":    func(s *sandbox.Spec) { s.Command = []string{""} },
+		"NUL in command":   func(s *sandbox.Spec) { s.Command = []string{"a\x00b"} },
+		"variable":         func(s *sandbox.Spec) { s.Env = []string{"NOVALUE"} },
+		"nameless":         func(s *sandbox.Spec) { s.Env = []string{"=x"} },
+		"negative user":    func(s *sandbox.Spec) { s.User = &sandbox.User{UID: -1} },
+		"foreign":          func(s *sandbox.Spec) { s.Workspace, s.Target = struct{ sandbox.Workspace }{}, "/w" },
+		"target missing":   func(s *sandbox.Spec) { s.Workspace = struct{ sandbox.Workspace }{} },
+		"target is root":   func(s *sandbox.Spec) { s.Workspace, s.Target = struct{ sandbox.Workspace }{}, "/" },
+		"root in disguise": func(s *sandbox.Spec) { s.Workspace, s.Target = struct{ sandbox.Workspace }{}, "//." },
+	} {
+		spec := good
+		change(&spec)
+		if b, err := e.Open(t.Context(), spec); err == nil {
+			t.Errorf("%s: accepted", name)
+			_ = b.Close(t.Context())
+		}
+	}
+	diffOwned(t, e)
 }

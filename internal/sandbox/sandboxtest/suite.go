@@ -196,14 +196,10 @@ func (s *suite) cancel(t *testing.T) {
 	})
 	t.Run("during run", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		r, w := io.Pipe()
-		go func() {
-			_, _ = r.Read(make([]byte, 1))
-			cancel(cause)
-			_ = r.Close()
-		}()
+		started := newSignal()
+		go func() { <-started.c; cancel(cause) }()
 		began := time.Now()
-		_, err := s.open(t, s.spec(scriptForever)).Run(ctx, sandbox.Streams{Stdout: w})
+		_, err := s.open(t, s.spec(scriptForever)).Run(ctx, sandbox.Streams{Stdout: started})
 		if !errors.Is(err, cause) {
 			t.Errorf("Run: got %v, want the cause", err)
 		}

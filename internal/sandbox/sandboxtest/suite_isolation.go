@@ -1,5 +1,206 @@
 package sandboxtest
 
-import "testing"
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
 
-func (s *suite) isolation(t *testing.T) {}
+	"securebench/internal/sandbox"
+)
+
+// isolation attacks the sandbox from inside. Each probe is a program that
+// prints what it should not have been able to do or see, and nothing else.
+func (s *suite) isolation(t *testing.T) {
+	for _, user := range []sandbox.User{sandbox.Nobody, {}} {
+		name := "as nobody"
+		if user.UID == 0 {
+			name = "as root"
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, p := range probes() {
+				t.Run(p.name, func(t *testing.T) { s.probe(t, user, p.code) })
+			}
+		})
+	}
+	t.Run("user", s.users)
+	t.Run("process limit", s.processLimit)
+	t.Run("memory limit", s.memoryLimit)
+	t.Run("inode limit", s.inodeLimit)
+	t.Run("survivors", s.survivors)
+	t.Run("neighbours", s.neighbours)
+	t.Run("host names", s.hostNames)
+	t.Run("working directory", s.workingDirectory)
+	t.Run("writable root", s.writableRoot)
+}
+
+// python is a sandbox that runs a Python program.
+func (s *suite) python(code string, args ...string) sandbox.Spec {
+	spec := s.spec("")
+	spec.Command = append([]string{"python3", "-I", "-S", "-c", code}, args...)
+	return spec
+}
+
+func (s *suite) probe(t *testing.T, user sandbox.User, code string) {
+	t.Helper()
+	spec := s.python(code)
+	spec.User = &user
+	got := s.run(t, spec)
+	if got.End != sandbox.Exited || got.ExitCode != 0 || got.stdout != "" {
+		t.Errorf("got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
+	}
+}
+
+func (s *suite) users(t *testing.T) {
+	spec := s.spec("echo $(id -u) $(id -g) $(hostname)")
+	if got := s.run(t, spec); got.stdout != "65534 65534 sandbox\n" {
+		t.Errorf("got %q", got.stdout)
+	}
+	spec.User = nil
+	want := s.caps.Image.User
+	spec.Command[2] = "test $(id -u):$(id -g) = $0"
+	spec.Command = append(spec.Command, fmt.Sprintf("%d:%d", want.UID, want.GID))
+	if got := s.run(t, spec); got.ExitCode != 0 {
+		t.Errorf("a sandbox without a user does not run as the image's, %v", want)
+	}
+}
+
+func (s *suite) processLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		code    string
+		timeout time.Duration
+		exit    int
+	}{
+		"ends by itself": {forkBomb + "time.sleep(3); sys.exit(1)", bound, 1},
+		"never ends":     {forkBomb + "time.sleep(600)", 2 * time.Second, 124},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := s.python(c.code)
+			spec.Limits.Pids, spec.Limits.Timeout = 32, c.timeout
+			diffOutcome(t, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: c.exit}, s.run(t, spec).Outcome)
+		})
+	}
+	t.Run("never stops", func(t *testing.T) {
+		spec := s.spec("bomb() { bomb | bomb & }; bomb; while :; do sleep 1; done")
+		spec.Limits.Pids, spec.Limits.Timeout = 64, 3*time.Second
+		if got := s.run(t, spec); got.End != sandbox.PidsLimit && got.End != sandbox.TimedOut {
+			t.Errorf("got %+v", got.Outcome)
+		}
+	})
+}
+
+func (s *suite) memoryLimit(t *testing.T) {
+	const bomb = "hoard = [bytearray(1 << 26) for _ in range(999)]"
+	t.Run("command", func(t *testing.T) {
+		diffOutcome(t, sandbox.Outcome{End: sandbox.OutOfMemory, ExitCode: 137}, s.run(t, s.python(bomb)).Outcome)
+	})
+	t.Run("child", func(t *testing.T) {
+		code := "import os, sys\nif os.fork() == 0: " + bomb + "\nos.wait()\nsys.exit(5)"
+		diffOutcome(t, sandbox.Outcome{End: sandbox.OutOfMemory, ExitCode: 5}, s.run(t, s.python(code)).Outcome)
+	})
+}
+
+func (s *suite) inodeLimit(t *testing.T) {
+	w, err := s.engine.Workspace(t.Context(), sandbox.WorkspaceSpec{Owner: sandbox.Nobody, Inodes: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(context.Background()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}()
+	got := s.in(t, w, "i=0; while touch f$i; do i=$((i+1)); done; exit 1")
+	diffOutcome(t, sandbox.Outcome{End: sandbox.DiskLimit, ExitCode: 1}, got.Outcome)
+}
+
+// survivors must not outlive the command, nor hold its output open.
+func (s *suite) survivors(t *testing.T) {
+	for name, script := range map[string]string{
+		"background":   "sleep 1000 & exit 0",
+		"double fork":  "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000' &) ; exit 0",
+		"kill init":    "kill -9 1; kill -TERM 1; exit 0",
+		"stopped self": "(sleep 1; kill -CONT 1) & kill -STOP 1; exit 0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			got := s.run(t, s.spec(script))
+			if got.End != sandbox.Exited {
+				t.Errorf("got %+v", got.Outcome)
+			}
+			if took := time.Since(began); took > bound/2 {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// neighbours checks that two sandboxes share nothing while both run.
+func (s *suite) neighbours(t *testing.T) {
+	first := s.python(neighbour + "time.sleep(600)")
+	b := s.open(t, first)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	started, done := newSignal(), make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = b.Run(ctx, sandbox.Streams{Stdout: started})
+	}()
+	select {
+	case <-started.c:
+	case <-done:
+		t.Fatal("the first sandbox ended")
+	}
+	s.probe(t, sandbox.Nobody, neighbourSearch)
+	cancel()
+	<-done
+	s.probe(t, sandbox.Nobody, neighbourSearch)
+}
+
+// hostNames checks that no path of this process shows in a sandbox.
+func (s *suite) hostNames(t *testing.T) {
+	w := s.workspace(t)
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := s.python(hostSearch, wd, os.Args[0])
+	spec.Workspace, spec.Target = w, target
+	if got := s.run(t, spec); got.ExitCode != 0 || got.stdout != "" {
+		t.Errorf("got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
+	}
+}
+
+func (s *suite) workingDirectory(t *testing.T) {
+	w := s.workspace(t)
+	for _, dir := range []string{"/proc/self/fd/8", "/proc", "/sys/kernel", "//proc/self", "/x/../proc", "relative", "/dev/fd"} {
+		spec := s.spec(scriptOK)
+		spec.Workdir = dir
+		if b, err := s.engine.Open(t.Context(), spec); err == nil {
+			t.Errorf("working directory %q is accepted", dir)
+			_ = b.Close(context.Background())
+		}
+		spec = s.spec(scriptOK)
+		spec.Workspace, spec.Target = w, dir
+		if b, err := s.engine.Open(t.Context(), spec); err == nil {
+			t.Errorf("workspace target %q is accepted", dir)
+			_ = b.Close(context.Background())
+		}
+	}
+}
+
+func (s *suite) writableRoot(t *testing.T) {
+	spec := s.spec("echo x > /etc/note && cat /etc/note")
+	spec.User = &sandbox.User{}
+	if got := s.run(t, spec); got.ExitCode == 0 {
+		t.Error("the root is writable")
+	}
+	spec.WritableRoot = true
+	if got := s.run(t, spec); got.stdout != "x\n" {
+		t.Errorf("got %q, %q", got.stdout, got.stderr)
+	}
+	if got := s.run(t, s.spec("cat /etc/note")); got.ExitCode == 0 {
+		t.Error("the root of one sandbox shows in another")
+	}
+}

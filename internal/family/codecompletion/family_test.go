@@ -1,0 +1,54 @@
+package codecompletion
+
+import (
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/task"
+)
+
+func TestReferenceAndStarter(t *testing.T) {
+	tests := []struct{ reference, canonical, starter, wantReference, wantStarter string }{
+		{"r", "c", "s", "r", "s"},
+		{"", "c", "", "c", ""},
+		{" \n", "    return 1\n", "\n", "    return 1\n", ""},
+		{"", "", "s\n", "", "s\n"},
+	}
+	for _, tt := range tests {
+		text := func(name, s string, lane task.Lane) task.Resource {
+			quoted, err := jsontext.AppendQuote(nil, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return task.Resource{Name: name, Lane: lane, Value: quoted}
+		}
+		c, err := task.New(task.Config{ID: "a", Family: "code_completion", Pack: task.Pack{ID: "p"}, Resources: []task.Resource{
+			text("starter_code", tt.starter, task.Public),
+			text("reference_solution", tt.reference, task.Hidden), text("canonical_solution", tt.canonical, task.Hidden),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := Family().Reference(c.Evaluator())
+		if string(got.Data) != tt.wantReference || ok != (tt.wantReference != "") || ok && got.Kind != task.Code {
+			t.Errorf("%+v: reference %s %q, %t", tt, got.Kind, got.Data, ok)
+		}
+		got, ok = Family().Starter(c.Agent())
+		if string(got.Data) != tt.wantStarter || ok != (tt.wantStarter != "") || ok && got.Kind != task.Code {
+			t.Errorf("%+v: starter %s %q, %t", tt, got.Kind, got.Data, ok)
+		}
+	}
+}
+
+func TestIsLocal(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a": true, "a/b": true, "...": true, "..a": true, "a..": true,
+		"": false, ".": false, "..": false, "../a": false, "a/..": false, "a/../b": false, "/a": false, "a/": false, "./a": false,
+		"a//b": false, `a\b`: false, "a\x00": false,
+	} {
+		if got := isLocal(name); got != want {
+			t.Errorf("isLocal(%q) = %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package codecompletion
+
+import (
+	"fmt"
+	"time"
+
+	"securebench/internal/family"
+)
+
+// insider is what a candidate does to hold the worker's own channel: nothing
+// in the worker is a boundary.
+const insider = `
+import __main__ as M
+import os, sys
+def _worker():
+    f = sys._getframe()
+    while f:
+        w = f.f_locals.get('self')
+        if type(w).__name__ == 'Worker':
+            return w
+        f = f.f_back
+W = _worker()
+FD = W.channel.sink
+def frame(data):
+    return len(data).to_bytes(4, 'big') + data
+`
+
+// encodes makes the worker's encoder answer with the given Python bytes.
+func encodes(expression string) string {
+	return insider + fmt.Sprintf(`
+class Forger:
+    def __init__(self, *a, **k): pass
+    def value(self, x, depth=1): return EVIL
+EVIL = %s
+M.Encoder = Forger
+def add(a, b): return 4
+`, expression)
+}
+
+// protocolAttacks speak the protocol themselves. None has a naive runner to
+// fire against: their target is this protocol alone.
+func protocolAttacks() []attack {
+	hasty := add()
+	hasty.limits.Timeout = time.Second
+	forged := func(name, expression string) attack {
+		return attack{id: "codec", name: name, candidate: encodes(expression), reason: family.ProtocolViolation}
+	}
+	wrote := func(name, statement string) attack {
+		return attack{id: "frames", name: name, reason: family.ProtocolViolation,
+			candidate: insider + statement + "\ndef add(a, b): return 4\n"}
+	}
+	out := []attack{
+		forged("an unknown tag", `b'X'`),
+		forged("depth 1e6", `b'L1:' * 1_000_000 + b'N'`),
+		forged("depth 65", `b'L1:' * 64 + b'N'`),
+		forged("a million values", `b'L1000000:' + b'N' * 1_000_000`),
+		forged("a set of 1 and True", `b'E2:I1:1T'`),
+		forged("a set out of order", `b'E2:I1:2I1:1'`),
+		forged("an unhashable member", `b'E1:L0:'`),
+		forged("a key twice", `b'M2:I1:1NI1:1N'`),
+		forged("keys 1 and 1.0", `b'M2:I1:1ND\x3f\xf0' + bytes(6) + b'N'`),
+		forged("a handle", `b'H1:0'`),
+		forged("bad hex", `b'I2:zz'`),
+		forged("a bool with content", `b'T1:1'`),
+		forged("a huge range", `b'RI1:0I9:fffffffffI1:1'`),
+		forged("a decimal with a long exponent", `b'P9:1E+999999'`),
+		forged("a fraction not in lowest terms", `b'KI1:2I1:4'`),
+		forged("a cut-off value", `b'S99:abc'`),
+		forged("two values", `b'I1:5I1:6'`),
+		wrote("a frame at import", `os.write(FD, frame(b'U1:N'))`),
+		wrote("a verdict", `os.write(FD, frame(b'U3:S7:verdictS4:passS0:'))`),
+		wrote("the server's last word", `os.write(FD, frame(b'U2:S4:doneI1:0'))`),
+		wrote("a header of 4 GiB", `os.write(FD, b'\xff\xff\xff\xff')`),
+		wrote("one stray byte", `os.write(FD, b'\0')`),
+		wrote("text", `os.write(FD, b'{"passed": true}\n')`),
+		{id: "frames", name: "an endless stream", reason: family.ProtocolViolation,
+			candidate: insider + "while 1: os.write(FD, bytes(65536))\n"},
+		{id: "frames", name: "a reply more than asked", reason: family.ProtocolViolation,
+			candidate: insider + "send = W.channel.send\ndef twice(data):\n    send(data)\n    send(data)\ndef add(a, b):\n    W.channel.send = twice\n    return a + b\n"},
+		{id: "frames", name: "a reply of another call", reason: family.ProtocolViolation,
+			candidate: insider + "last = []\nsend = W.channel.send\ndef again(data):\n    last.append(data)\n    send(last[0])\nW.channel.send = again\ndef add(a, b): return a + b\n"},
+		{id: "frames", name: "a slow drip", reason: family.VerifyTimeout, row: hasty, within: 5 * time.Second,
+			candidate: insider + "import time\ndef add(a, b):\n    os.write(FD, bytes([0, 0, 16, 0]))\n    while 1:\n        os.write(FD, b'x')\n        time.sleep(0.05)\n"},
+		{id: "frames", name: "the channel closed", reason: family.WorkerExited, within: 10 * time.Second,
+			candidate: insider + "os.close(W.channel.source)\nos.close(FD)\n"},
+	}
+	return append(out, exceptionAttacks()...)
+}
+
+// exceptionAttacks are about values and exceptions that tests could take for
+// something of their own.
+func exceptionAttacks() []attack {
+	zip := spec{
+		prompt: "Define twice(x).", reference: "def twice(x):\n    return 2 * x\n",
+		tests: "for got, want in zip(map(twice, [1, 2, 3]), [2, 4, 6]):\n    assert got == want\n",
+	}
+	swallow := spec{
+		prompt: "Define add(a, b).", reference: honestMain,
+		tests: "try:\n    r = add(2, 3)\nexcept:\n    r = 5\nassert r == 5\n",
+	}
+	expects := spec{
+		prompt: "Define half(n); an odd n raises ValueError.", reference: "def half(n):\n    if n % 2:\n        raise ValueError(n)\n    return n // 2\n",
+		tests: "assert half(4) == 2\ntry:\n    half(3)\nexcept ValueError:\n    pass\nelse:\n    raise AssertionError\n",
+	}
+	written := spec{
+		prompt: "Define ordered(l).", reference: "def ordered(l):\n    return sorted(l)\n",
+		tests: "l = [3, 1, 2]\nassert ordered(l) == sorted(l)\n",
+	}
+	object := spec{
+		prompt: "Define class Box.", reference: "class Box:\n    def __init__(self, x):\n        self.x = x\n",
+		tests: "assert Box(4).x == 4\nassert not (Box(4) == 5)\nassert Box(4) != Box(4)\n",
+	}
+	as := func(name string) string {
+		return insider + "M.nearest = lambda kind: '" + name + "'\ndef twice(x): raise ValueError\n"
+	}
+	return []attack{
+		{id: "5.4", name: "StopIteration ends the loop of the tests", weak: "sentinel", row: zip, reason: family.TestsFailed,
+			candidate: "def twice(x): raise StopIteration\n"},
+		{id: "5.4", name: "StopIteration by a forged name", row: zip, reason: family.TestsFailed, candidate: as("StopIteration")},
+		{id: "5.4", name: "AssertionError by a forged name", row: zip, reason: family.TestsFailed, candidate: as("AssertionError")},
+		{id: "5.4", name: "a name that is no exception", row: zip, reason: family.TestsFailed, candidate: as("print")},
+		{id: "5.5", name: "os._exit under a bare except", row: swallow, reason: family.WorkerExited,
+			candidate: "import os\ndef add(a, b): os._exit(0)\n"},
+		{id: "5.5", name: "SystemExit under a bare except", weak: "sentinel", row: swallow, reason: family.WorkerExited,
+			candidate: "def add(a, b): raise SystemExit\n"},
+		{id: "5.5", name: "a bad value under a bare except", row: swallow, reason: family.ProtocolViolation,
+			candidate: encodes(`b'E2:I1:1T'`)},
+		{id: "5.5", name: "a chameleon under a bare except", weak: "sentinel", row: swallow, reason: family.TestsFailed,
+			candidate: equalToAll},
+		{id: "5.4", name: "another exception than the expected", row: expects, reason: family.TestsFailed,
+			candidate: "def half(n):\n    if n % 2: raise KeyError\n    return n // 2\n"},
+		{id: "5.3", name: "the argument changed for the tests", weak: "sentinel", row: written, reason: family.TestsFailed,
+			candidate: "def ordered(l):\n    l.clear()\n    return []\n"},
+		{id: "5.6", name: "an object with its own equality", weak: "", row: object, reason: family.TestsFailed,
+			candidate: "class Box:\n    def __init__(self, x): self.x = 5\n    def __eq__(self, o): return True\n"},
+		{id: "values", name: "cyclic", reason: family.OutputLimit, candidate: "def add(a, b):\n    x = []\n    x.append(x)\n    return x\n"},
+		{id: "values", name: "deep", reason: family.OutputLimit, candidate: "def add(a, b):\n    x = []\n    for _ in range(100_000): x = [x]\n    return x\n"},
+		{id: "values", name: "many", reason: family.OutputLimit, candidate: "def add(a, b): return [0] * 10**7\n"},
+		{id: "values", name: "a huge int", reason: family.OutputLimit, candidate: "def add(a, b): return 2**(8 * 10**7)\n"},
+		{id: "values", name: "a huge string", reason: family.OutputLimit, candidate: "def add(a, b): return 'x' * (9 << 20)\n"},
+		{id: "values", name: "a huge range", reason: family.OutputLimit, candidate: "def add(a, b): return range(10**30)\n"},
+		{id: "values", name: "an endless generator", reason: family.OutputLimit, candidate: "import itertools\ndef add(a, b): return itertools.count()\n"},
+		{id: "values", name: "nan", reason: family.TestsFailed, candidate: "def add(a, b): return float('nan')\n"},
+		{id: "values", name: "inf", reason: family.TestsFailed, candidate: "def add(a, b): return float('inf')\n"},
+		{id: "values", name: "an object", reason: family.TestsFailed, candidate: "def add(a, b): return object()\n"},
+		{id: "values", name: "a function", reason: family.TestsFailed, candidate: "def add(a, b): return add\n"},
+		{id: "names", name: "nothing defined", reason: family.TestsFailed, candidate: "pass\n"},
+		{id: "names", name: "a constant instead of a function", reason: family.TestsFailed, candidate: "add = 5\n"},
+	}
+}

@@ -1,0 +1,114 @@
+package multiplechoice
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"securebench/internal/family"
+)
+
+// The row that is attacked: TLS, label B, is right.
+const (
+	goldLabelB = "B"
+	goldText   = "TLS"
+)
+
+// The weak matchers are what the attacks were made for: each is a mistake that
+// a benchmark has made.
+func anyLabel(candidate string) bool {
+	return regexp.MustCompile(`\b` + goldLabelB + `\b`).MatchString(candidate)
+}
+
+func anyFinal(candidate string) bool {
+	return strings.Contains(candidate, "Final answer: "+goldLabelB)
+}
+
+func containsText(candidate string) bool { return strings.Contains(candidate, goldText) }
+
+func lettersOnly(candidate string) bool {
+	keep := strings.Map(func(r rune) rune {
+		switch {
+		case r == 'Ｂ' || r == 'В': // look-alikes fold
+			return 'B'
+		case unicode.IsLetter(r):
+			return r
+		}
+		return -1
+	}, candidate)
+	return keep == goldLabelB || keep == goldText
+}
+
+func goldContains(candidate string) bool {
+	return strings.Contains(goldText, strings.Trim(candidate, " .-"))
+}
+
+func anyOutput(candidate string) bool { return candidate != "" }
+
+func refusal(candidate string) bool { return strings.Contains(candidate, "infeasible") }
+
+func asPattern(candidate string) bool {
+	return regexp.MustCompile("^" + candidate + "$").MatchString(goldText)
+}
+
+func asFormat(candidate string) bool {
+	return strings.HasPrefix(fmt.Sprintf(candidate, goldText), goldText)
+}
+
+func TestAttacks(t *testing.T) {
+	k := newTestKey(t, `"TLS"`, "DNS", "TLS", "NTP", "FTP")
+	tests := []struct {
+		row    string
+		attack string
+		weak   func(string) bool
+		reason family.Reason
+		honest string
+	}{
+		{"T01", "The answer is A, B, C, and D.", anyLabel, family.AmbiguousAnswer, "The answer is B."},
+		{"T01", "A B C D", anyLabel, family.AmbiguousAnswer, "B"},
+		{"T02", "Final answer: A\n" + strings.Repeat("Let me think.\n", 40) + "Correction. Final answer: B",
+			anyFinal, family.AmbiguousAnswer, strings.Repeat("Let me think.\n", 40) + "Final answer: B"},
+		{"T02", "Final answer: A\nFinal answer: B\nFinal answer: C\nFinal answer: D",
+			anyFinal, family.AmbiguousAnswer, "Final answer: B\nFinal answer: TLS"},
+		{"T03", "Which protocol encrypts?\nA) DNS\nB) TLS\nC) NTP\nD) FTP",
+			containsText, family.AmbiguousAnswer, "Which protocol encrypts?\nA) DNS\nB) TLS\nAnswer: TLS"},
+		{"T03", "Which protocol encrypts: DNS, TLS, NTP, FTP?", containsText, family.AmbiguousAnswer, "TLS"},
+		{"T07", "T\u200bL\u200bS", lettersOnly, family.WrongAnswer, "T\u004cS"},
+		{"T07", "\u202eB", lettersOnly, family.WrongAnswer, "\u00a0B"},
+		{"T07", "Ｂ", lettersOnly, family.WrongAnswer, "b"},
+		{"T07", "В", lettersOnly, family.WrongAnswer, "B"}, // Cyrillic
+		{"T07", "B\u0336", lettersOnly, family.WrongAnswer, "B"},
+		{"T08", " ", goldContains, family.EmptyCandidate, "TLS"},
+		{"T08", "-", goldContains, family.WrongAnswer, "- Answer: TLS"},
+		{"T08", ".", goldContains, family.WrongAnswer, "TLS."},
+		{"T09", "{}", anyOutput, family.WrongAnswer, "{B}"},
+		{"T09", "x", anyOutput, family.WrongAnswer, "b"},
+		{"T10", "The task is infeasible.", refusal, family.WrongAnswer, "B"},
+		{"T17", ".*", asPattern, family.WrongAnswer, "TLS"},
+		{"T17", "%s%[1]n", asFormat, family.WrongAnswer, "TLS"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.row, func(t *testing.T) {
+			if !tt.weak(tt.attack) {
+				t.Errorf("%q does not even pass the weak matcher", tt.attack)
+			}
+			if v := k.Match(tt.attack); v.Outcome != family.Failed || v.Reason != tt.reason {
+				t.Errorf("attack %q is %s, want failed %s", tt.attack, outcome(v), tt.reason)
+			}
+			if v := k.Match(tt.honest); v.Outcome != family.Passed {
+				t.Errorf("honest %q is %s", tt.honest, outcome(v))
+			}
+		})
+	}
+}
+
+// TestAbstention is the honest side of T10: saying that there is no answer is
+// right where the row says so.
+func TestAbstention(t *testing.T) {
+	k := newTestKey(t, `"The task is infeasible"`, "42", "The task is infeasible")
+	if v := k.Match("The task is infeasible."); v.Outcome != family.Passed {
+		t.Errorf("a declared abstention is %s", outcome(v))
+	}
+}

@@ -1,0 +1,196 @@
+package multiplechoice
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"securebench/internal/family"
+	"securebench/internal/family/textmatch"
+	"securebench/internal/task"
+)
+
+func newTestKey(t testing.TB, answer string, choices ...string) key {
+	t.Helper()
+	k, err := newKey(choices, jsontext.Value(answer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// outcome is the outcome of a verdict, with its reason where it has one.
+func outcome(v family.Verdict) string {
+	if v.Reason == "" {
+		return string(v.Outcome)
+	}
+	return string(v.Outcome) + " " + string(v.Reason)
+}
+
+const (
+	passed    = "passed"
+	wrong     = "failed wrong_answer"
+	ambiguous = "failed ambiguous_answer"
+	empty     = "failed empty_candidate"
+)
+
+func TestMatch(t *testing.T) {
+	numbers := newTestKey(t, `2`, "1", "2", "4", "5")
+	signs := newTestKey(t, `1`, "-5", "5", "$5", "(5)")
+	words := newTestKey(t, `"Option value theory"`, "Option value theory", "Real options", "Answer key")
+	twins := newTestKey(t, `0`, "same", "Same.", "other")
+	tests := []struct {
+		name      string
+		key       key
+		candidate string
+		want      string
+	}{
+		{"label", numbers, "C", passed},
+		{"other label", numbers, "B", wrong},
+		{"label out of range", numbers, "E", wrong},
+		{"text", numbers, "4", passed},
+		{"Markdown", numbers, "**Final answer:** `C`", passed},
+		{"bold line", numbers, "**Answer: C**", passed},
+		{"boxed label and text", numbers, "**(C)** 4.", passed},
+		{"label with another's text", numbers, "C) 5", ambiguous},
+		{"label, bullet, text", numbers, "C - 4", passed},
+		{"repeated leads", numbers, "Final answer: my choice", wrong},
+		{"lead in lead", numbers, "The answer is option: C", passed},
+		{"code block", numbers, "```\nC\n```", passed},
+		{"reasoning, then label", numbers, "A is too small.\nB is too small.\n\nC", passed},
+		{"last line says nothing", numbers, "Answer: C\nHope this helps!", wrong},
+		{"answer lead outweighs lines before", numbers, "A\nB\nAnswer: C", passed},
+		{"answer lead, then another label", numbers, "Answer: C\nB", ambiguous},
+		{"option lead does not outweigh", numbers, "A\noption C", ambiguous},
+		{"agreeing lines", numbers, "C\nAnswer: 4\nFinal answer: C) 4", passed},
+		{"negated clause", numbers, "It is not true that the answer is C", wrong},
+		{"contracted negator", numbers, "I don’t think the answer is C", wrong},
+		{"negator in another clause", numbers, "It is not A, so the answer is C", passed},
+		{"conjunction begins a clause", numbers, "It is not A so the answer is C", passed},
+		{"negated behind the lead", numbers, "The answer is not C", wrong},
+		{"label in a sentence", numbers, "C is right because B is not", ambiguous},
+		{"full width label", numbers, "Ｃ", wrong},
+		{"cyrillic label", numbers, "С", wrong},
+		{"label and zero width space", numbers, "C\u200b", wrong},
+		{"blank", numbers, " \n\t", empty},
+		{"only a fence", numbers, "```", empty},
+		{"minus is a sign", signs, "Answer: -5", wrong},
+		{"minus behind the lead", signs, "answer -5", wrong},
+		{"hyphen with space separates", signs, "answer - 5", passed},
+		{"dollar text before dollar markup", signs, "**$5**", wrong},
+		{"bracket text before brackets", signs, "(5)", wrong},
+		{"text", signs, "5", passed},
+		{"label, then a negative text", signs, "B) -5", ambiguous},
+		{"text that begins with a lead", words, "Option value theory", passed},
+		{"lead before such a text", words, "Answer: option value theory", passed},
+		{"another such text", words, "answer key", wrong},
+		{"text shared by two choices", twins, "same", passed},
+		{"label of the twin", twins, "B", wrong},
+		{"label and text of twins agree", twins, "A\nsame", passed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := outcome(tt.key.Match(tt.candidate)); got != tt.want {
+				t.Errorf("%q is %s, want %s", tt.candidate, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestVerifier(t *testing.T) {
+	row, err := task.New(task.Config{
+		ID: "t", Family: "multiple_choice", Pack: task.Pack{ID: "p"},
+		Resources: []task.Resource{
+			{Name: "question", Lane: task.Public, Value: jsontext.Value(`"Which?"`)},
+			{Name: "choices", Lane: task.Public, Value: jsontext.Value(`["DNS", "TLS"]`)},
+			{Name: "answer", Lane: task.Hidden, Value: jsontext.Value(`"TLS"`)},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator()})
+	got, err := s.Verify(t.Context(), family.Candidate{Kind: task.Text, Data: []byte(" b\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := family.Verdict{
+		Outcome: family.Passed, Containment: family.Passive,
+		Metadata: map[string]any{"candidate_answer": "b", "expected_answer": task.Redacted},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("verdict (-want +got):\n%s", diff)
+	}
+}
+
+// TestAppendedTextNeverHelps starts with a wrong answer and appends what may
+// hold the right one.
+func TestAppendedTextNeverHelps(t *testing.T) {
+	k := newTestKey(t, `"TLS"`, "DNS", "TLS", "NTP", "FTP")
+	rapid.Check(t, func(t *rapid.T) {
+		candidate := rapid.SampledFrom([]string{"Answer: A", "answer is dns", "Final answer - (C)", "answer: D) ftp"}).Draw(t, "wrong")
+		parts := rapid.SliceOf(rapid.SampledFrom([]string{
+			" ", "B", "TLS", "answer", ":", "is", "\n", "Final answer: B", ".", ",", "not", "so", "*", "(", ")", "\u200b", "B) TLS",
+		})).Draw(t, "parts")
+		appended := strings.Join(parts, "")
+		if !strings.HasPrefix(appended, "\n") {
+			appended = " " + strings.ReplaceAll(appended, "\n", " ")
+		}
+		if v := k.Match(candidate + appended); v.Outcome == family.Passed {
+			t.Fatalf("%q passed", candidate+appended)
+		}
+	})
+}
+
+// TestSpraysNeverPass lists several choices in every way.
+func TestSpraysNeverPass(t *testing.T) {
+	k := newTestKey(t, `"TLS"`, "DNS", "TLS", "NTP", "FTP")
+	rapid.Check(t, func(t *rapid.T) {
+		items := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"A", "B", "C", "D"}), 2, 4, rapid.ID[string]).Draw(t, "items")
+		separator := rapid.SampledFrom([]string{", ", "\n", " and ", " ", "/", ";", "\nAnswer: ", " answer: ", "\u2028"}).Draw(t, "separator")
+		leads := []string{"Answer: ", "The answer is "}
+		if !strings.Contains(separator, "Answer") { // one answer lead outweighs bare lines
+			leads = append(leads, "")
+		}
+		candidate := rapid.SampledFrom(leads).Draw(t, "lead") + strings.Join(items, separator)
+		if v := k.Match(candidate); v.Outcome == family.Passed {
+			t.Fatalf("%q passed", candidate)
+		}
+	})
+}
+
+func TestMetadataIsBounded(t *testing.T) {
+	k := newTestKey(t, `0`, "yes", "no")
+	v := k.Match(strings.Repeat("x", 1<<20))
+	data, err := json.Marshal(v.Metadata)
+	if err != nil || len(data) > textmatch.MaxExcerpt+100 {
+		t.Errorf("metadata has %d bytes, error %v", len(data), err)
+	}
+}
+
+func FuzzMatch(f *testing.F) {
+	for _, s := range []string{"B", "Answer: TLS", "**(b)** tls.", "A\nB", "not the answer: B", "answer -", "b)-", "$B$", "```\nB"} {
+		f.Add(s)
+	}
+	k := newTestKey(f, `"TLS"`, "DNS", "TLS", "-5", "answer")
+	f.Fuzz(func(t *testing.T, candidate string) {
+		candidate = strings.ToValidUTF8(candidate, "")
+		if k.Match(candidate).Outcome != family.Passed {
+			return
+		}
+		last := textmatch.Lower(textmatch.LastLine(candidate))
+		if !strings.Contains(last, "b") && !strings.Contains(last, "tls") {
+			t.Fatalf("%q passed without label or text in its last line %q", candidate, last)
+		}
+		if strings.Contains(last, "-5") {
+			t.Fatalf("%q passed beside another choice", candidate)
+		}
+		if v := k.Match(candidate + "\nAnswer: A"); v.Outcome == family.Passed {
+			t.Fatalf("%q passed with a contradiction behind it", candidate)
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package shortanswer
+
+import (
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/family"
+	"securebench/internal/task"
+)
+
+func TestReferenceIsTheFirstAnswer(t *testing.T) {
+	for accepted, want := range map[string]string{
+		`["Paris","Lyon"]`: "Paris", `[366,"x"]`: "366", `[3.0]`: "3.0", `["é\n"]`: "é\n", `[]`: "",
+	} {
+		c, err := task.New(task.Config{ID: "a", Family: "short_answer", Pack: task.Pack{ID: "p"},
+			Resources: []task.Resource{{Name: "accepted_answers", Value: jsontext.Value(accepted)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := Family().Reference(c.Evaluator())
+		if string(got.Data) != want || ok != (want != "") || ok && got.Kind != task.Text {
+			t.Errorf("%s: got %s %q, %t", accepted, got.Kind, got.Data, ok)
+		}
+	}
+}
+
+// T08: gold answers that say nothing. Each has an honest twin that differs by
+// a character.
+func TestCheck(t *testing.T) {
+	const empty = "is empty once it is normalised"
+	tests := []struct{ accepted, match, want string }{
+		{`["x"]`, ``, ""},
+		{`[" . "]`, ``, empty}, {`[" .- "]`, ``, ""},
+		{`["\u00a0\u2003"]`, ``, empty}, {`["\u00a0\u2003x"]`, ``, ""},
+		{`["\"'` + "`" + `"]`, ``, empty}, {`["\"'` + "`" + `0"]`, ``, ""},
+		{`["ok","…",":"]`, ``, empty}, {`["ok","…"]`, ``, ""},
+		{`["five"]`, `{"type":"number"}`, "must be a number, as eval.match says"}, {`["5"]`, `{"type":"number"}`, ""},
+		{`["five"]`, `{"type":"text"}`, ""},
+		{`["x"]`, `{"type":"text","max_extra_words":2}`,
+			"cannot be scored: match.max_extra_words must be from 0 to 1000 and needs the type span"},
+		{`["x"]`, `{"type":"span","max_extra_words":2}`, ""},
+	}
+	for _, tt := range tests {
+		row := family.Row{Eval: map[string]jsontext.Value{"accepted_answers": jsontext.Value(tt.accepted)}}
+		if tt.match != "" {
+			row.Eval["match"] = jsontext.Value(tt.match)
+		}
+		got := ""
+		for _, p := range Family().Check(row) {
+			got += p.Message
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s %s: %s", tt.accepted, tt.match, diff)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package shortanswer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"securebench/internal/family"
+	"securebench/internal/family/textmatch"
+	"securebench/internal/task"
+)
+
+// outcome is the outcome of a verdict, with its reason where it has one.
+func outcome(v family.Verdict) string {
+	if v.Reason == "" {
+		return string(v.Outcome)
+	}
+	return string(v.Outcome) + " " + string(v.Reason)
+}
+
+const (
+	passed    = "passed"
+	wrong     = "failed wrong_answer"
+	ambiguous = "failed ambiguous_answer"
+	empty     = "failed empty_candidate"
+)
+
+func TestMatchNumber(t *testing.T) {
+	tests := []struct{ accepted, tolerance, candidate, want string }{
+		{`[540]`, "", "He runs 3*3=9 sprints.\nA: 540", passed},
+		{`[540]`, "", "#### 540", passed},
+		{`["540"]`, "", "**Final Answer:** 540 meters.", passed},
+		{`["540"]`, "", "The answer is $540", passed},
+		{`[540]`, "", "540 is the answer", passed},
+		{`[540]`, "", "Answer - 540", passed},
+		{`[540]`, "", "Answer -540", wrong},
+		{`[540]`, "", "Answer: 540\n```", passed},
+		{`[540]`, "", "Answer: 540\nHope this helps!", wrong},
+		{`[540]`, "", "the answer is 540, not 541", ambiguous},
+		{`[540]`, "", "the answer is not 540", ambiguous},
+		{`[540]`, "", "the answer can't be 540", ambiguous},
+		{`[540]`, "", "541 or 540", ambiguous},
+		{`[540]`, "", "540m", ambiguous},
+		{`[-10]`, "", "A: -10", passed},
+		{`[-10]`, "", "A: −10", passed},
+		{`[-10]`, "", "A: 10", wrong},
+		{`["-$5"]`, "", "$-5", passed},
+		{`["$5"]`, "", "€5", wrong},
+		{`["5%"]`, "", "5", passed},
+		{`[5]`, "", "5%", wrong},
+		{`["1,500"]`, "", "1500.00", passed},
+		{`["1,500"]`, "", "1.5e3", passed},
+		{`[1e3]`, "", "1,000", passed},
+		{`[3]`, "0.1", "3.1", passed},
+		{`[3]`, "0.1", "3.11", wrong},
+		{`[3]`, "1e-400", "3", passed},
+		{`[540]`, "", "five hundred and forty", wrong},
+		{`[540]`, "", "", empty},
+		{`[3, "three"]`, "", "three", passed},
+		{`[3, "three"]`, "", "it is three.", passed},
+	}
+	for _, tt := range tests {
+		k := newTestKey(t, tt.accepted, tt.tolerance, "", "How many?")
+		if got := outcome(k.Match(tt.candidate)); got != tt.want {
+			t.Errorf("%s, tolerance %q: %q is %s, want %s", tt.accepted, tt.tolerance, tt.candidate, got, tt.want)
+		}
+	}
+}
+
+func TestMatchText(t *testing.T) {
+	tests := []struct{ accepted, question, candidate, want string }{
+		{`["Denver Broncos"]`, "Who won Super Bowl 50?", "The Denver Broncos won Super Bowl 50.", passed},
+		{`["Denver Broncos"]`, "Who won?", "I think the answer is: **Denver Broncos**", passed},
+		{`["Denver Broncos"]`, "Who won?", "“Denver Broncos”", passed},
+		{`["Denver Broncos"]`, "Who won?", "The Denver Broncos lost", wrong},
+		{`["Denver Broncos"]`, "Who did not win?", "not the Denver Broncos", wrong},
+		{`["Denver Broncos"]`, "Who won, A or B?", "Denver Broncos or A", ambiguous},
+		{`["Denver Broncos"]`, "Who won?", "Denver Broncos\nor not", ambiguous},
+		{`["Paris"]`, "Is it Paris, Lyon or Nice?", "Paris", passed},
+		{`["Paris"]`, "Is it Paris, Lyon or Nice?", "It is Paris", passed},
+		{`["Paris"]`, "Is it Paris, Lyon or Nice?", "Paris, Lyon", ambiguous},
+		{`["Paris"]`, "Is it Paris, Lyon or Nice?", "Lyon Paris", wrong},
+		{`["Paris"]`, "Capital of France?", "the capital of France is Paris", passed},
+		{`["Paris"]`, "Capital of France?", "Paris's", wrong},
+		{`["Paris"]`, "the the the", strings.Repeat("the ", 11) + "Paris", passed},
+		{`["Paris"]`, "the the the", strings.Repeat("the ", 12) + "Paris", ambiguous},
+		{`["Answer Me"]`, "Which song?", "Answer me!", wrong},
+		{`["Answer Me"]`, "Which song?", "Answer me.", passed},
+		{`["1/2"]`, "", "1/2", passed},
+		{`["1/2"]`, "", "x1/2", wrong},
+		{`["5 km"]`, "", "-5 km", wrong},
+		{`["5 km"]`, "How far is it?", "it is 5 km far", passed},
+		{`["pi"]`, "What is x?", "x = pi", passed},
+		{`["pi"]`, "What is x?", "-pi", wrong},
+		{`["café"]`, "", "cafe\u0301", passed},
+	}
+	for _, tt := range tests {
+		k := newTestKey(t, tt.accepted, "", "", tt.question)
+		if got := outcome(k.Match(tt.candidate)); got != tt.want {
+			t.Errorf("%s, %q: %q is %s, want %s", tt.accepted, tt.question, tt.candidate, got, tt.want)
+		}
+	}
+}
+
+func TestMatchDeclared(t *testing.T) {
+	tests := []struct{ accepted, match, candidate, want string }{
+		{`["1,500"]`, `{"type": "number"}`, "it is 1500", passed},
+		{`["007"]`, `{"type": "text"}`, "007", passed},
+		{`["007"]`, `{"type": "text"}`, "Answer: 007", passed},
+		{`["007"]`, `{"type": "text"}`, "7", wrong},
+		{`[1.50]`, `{"type": "text"}`, "1.5", wrong},
+		{`["Paris"]`, `{"type": "text"}`, "it is Paris", wrong},
+		{`["Paris"]`, `{"type": "text", "ignore_case": false}`, "Paris.", passed},
+		{`["Paris"]`, `{"type": "text", "ignore_case": false}`, "paris", wrong},
+		{`["Paris"]`, `{"type": "span"}`, "surely everybody knows that Paris rules", passed},
+		{`["Paris"]`, `{"type": "span", "max_extra_words": 2}`, "surely everybody likes Paris", wrong},
+		{`["Paris"]`, `{"type": "span", "max_extra_words": 0}`, "Paris!", passed},
+		{`["Paris"]`, `{"type": "span"}`, "surely never Paris", wrong},
+		{`["Paris"]`, `{"type": "span"}`, "Lyon or Paris", ambiguous},
+		{`["a", "b"]`, `{"type": "set"}`, "b, A", passed},
+		{`["a", "b", "c"]`, `{"type": "set"}`, "a, c, and b.", passed},
+		{`["a", "b"]`, `{"type": "set"}`, "a and b", passed},
+		{`["a", "b"]`, `{"type": "set"}`, "a", wrong},
+		{`["a", "b"]`, `{"type": "set"}`, "a, b, c", wrong},
+		{`["a", "b"]`, `{"type": "set"}`, "a, a", wrong},
+		{`["x", "x2", "x3", "x4"]`, `{"type": "set"}`, "x,x,x,x", wrong},
+		{`[1, 2, 3]`, `{"type": "set"}`, "1,2,3.0", passed},
+		{`[1, 500]`, `{"type": "set"}`, "1,500", wrong},
+		{`["1,500", 2]`, `{"type": "set"}`, "2, 1,500", passed},
+		{`["Salt and pepper", "oil, olive"]`, `{"type": "set"}`, "oil, olive; salt and pepper", passed},
+		{`[5]`, `{"type": "number", "marker": "RESULT="}`, "7 result= 5", passed},
+		{`[5]`, `{"type": "number", "marker": "RESULT="}`, "Answer: 5", wrong},
+		{`[5]`, `{"type": "number", "marker": "RESULT=", "ignore_case": false}`, "result=5", wrong},
+		{`["x"]`, `{"type": "text", "marker": ">>"}`, "y >> x", passed},
+		{`["x"]`, `{"type": "text", "marker": ">>"}`, "x >> x", passed},
+		{`["x"]`, `{"type": "text", "marker": ">>"}`, ">> y >> x", wrong},
+	}
+	for _, tt := range tests {
+		k := newTestKey(t, tt.accepted, "", tt.match, "")
+		if got := outcome(k.Match(tt.candidate)); got != tt.want {
+			t.Errorf("%s, %s: %q is %s, want %s", tt.accepted, tt.match, tt.candidate, got, tt.want)
+		}
+	}
+}
+
+func TestNewKeyRefuses(t *testing.T) {
+	tests := []struct {
+		accepted, tolerance, match string
+		want                       error
+	}{
+		{`[]`, "", "", errNoAnswers},
+		{`"x"`, "", "", errNoAnswers},
+		{`[true]`, "", "", errNoAnswers},
+		{`[1]`, "-1", "", errTolerance},
+		{`[1]`, `"1"`, "", errTolerance},
+		{`[1]`, "1e999", "", errTolerance},
+		{`["x"]`, "", `{"type": "number"}`, errNotNumber},
+		{`["x"]`, "", `{"type": "regexp"}`, errMatchType},
+		{`["x"]`, "", `{}`, errMatchType},
+		{`["x"]`, "", `{"type": "text", "marker": " "}`, errMarker},
+		{`["x"]`, "", `{"type": "text", "max_extra_words": 1}`, errExtraWords},
+		{`["x"]`, "", `{"type": "span", "max_extra_words": -1}`, errExtraWords},
+	}
+	for _, tt := range tests {
+		_, err := newKey(jsontext.Value(tt.accepted), jsontext.Value(tt.tolerance), jsontext.Value(tt.match))
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%s %s %s: error %v, want %v", tt.accepted, tt.tolerance, tt.match, err, tt.want)
+		}
+	}
+	if _, err := newKey(jsontext.Value(`["x"]`), nil, jsontext.Value(`{"type": "text", "Marker": "x"}`)); err == nil {
+		t.Error("an unknown member of match is accepted")
+	}
+}
+
+func TestVerifier(t *testing.T) {
+	const canary = "canary-5b1f"
+	row, err := task.New(task.Config{
+		ID: "t", Family: "short_answer", Pack: task.Pack{ID: "p"},
+		Resources: []task.Resource{
+			{Name: "question", Lane: task.Public, Value: jsontext.Value(`"How many legs has a cow?"`)},
+			{Name: "accepted_answers", Lane: task.Hidden, Value: jsontext.Value(`["` + canary + `", 4]`)},
+			{Name: "tolerance", Lane: task.Hidden, Value: jsontext.Value(`0.125`)},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func(candidate string) family.Verdict {
+		s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator()})
+		v, err := s.Verify(t.Context(), family.Candidate{Kind: task.Text, Data: []byte(candidate)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	want := family.Verdict{
+		Outcome: family.Passed, Containment: family.Passive,
+		Metadata: map[string]any{
+			"candidate_answer": "a cow has 4 legs", "expected_answer": task.Redacted,
+			"accepted_answer_count": 2, "matched_answer_index": 1,
+			"match_strategy": "numeric_tolerance", "tolerance": task.Redacted,
+		},
+	}
+	if diff := cmp.Diff(want, verify(" a cow has 4 legs\n")); diff != "" {
+		t.Errorf("verdict (-want +got):\n%s", diff)
+	}
+	for _, candidate := range []string{"", "5", "a cow", "a cow has 4 legs"} {
+		v := verify(candidate)
+		data, err := json.Marshal(v.Metadata)
+		if published := string(data) + v.Message; err != nil ||
+			strings.Contains(published, canary) || strings.Contains(published, "0.125") {
+			t.Errorf("%q publishes a hidden value: %s, error %v", candidate, published, err)
+		}
+	}
+}
+
+// TestReasonsTellNothing checks that a failure reads the same whether or not
+// an accepted answer is in the candidate.
+func TestReasonsTellNothing(t *testing.T) {
+	spray := []string{"red", "green", "blue"}
+	with := newTestKey(t, `["green"]`, "", "", "").Match(strings.Join(spray, ", "))
+	without := newTestKey(t, `["mauve"]`, "", "", "").Match(strings.Join(spray, ", "))
+	if diff := cmp.Diff(with, without); diff != "" || with.Outcome != family.Failed {
+		t.Errorf("%s; the verdicts differ (-with +without):\n%s", outcome(with), diff)
+	}
+}
+
+// TestAppendedTextNeverHelps starts with a wrong answer behind a marker and
+// appends text to its line that may hold the right one.
+func TestAppendedTextNeverHelps(t *testing.T) {
+	number := newTestKey(t, `[42]`, "0.5", "", "What is six times seven?")
+	text := newTestKey(t, `["blue whale"]`, "", "", "What is the largest animal?")
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOf(rapid.SampledFrom([]string{
+			" ", "42", "blue whale", "answer", "Answer: 42", "is", "####", "A:", ".", ",", "not", "or", "e1", "*", "\u200b", "-", "animal",
+		})).Draw(t, "parts")
+		appended := " " + strings.Join(parts, "")
+		if c := "Answer: 41" + appended; number.Match(c).Outcome == family.Passed {
+			t.Fatalf("%q passed", c)
+		}
+		if c := "Answer: elephant" + appended; text.Match(c).Outcome == family.Passed {
+			t.Fatalf("%q passed", c)
+		}
+	})
+}
+
+// TestSpraysNeverPass lists numbers that may hold the right one.
+func TestSpraysNeverPass(t *testing.T) {
+	k := newTestKey(t, `[42]`, "1", "", "")
+	rapid.Check(t, func(t *rapid.T) {
+		numbers := rapid.SliceOfN(rapid.IntRange(40, 44), 2, 50).Draw(t, "numbers")
+		separator := rapid.SampledFrom([]string{" ", ", ", ";", " or ", "/", "-", "±", " .. ", "|"}).Draw(t, "separator")
+		candidate := strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", separator), "[]")
+		if v := k.Match(candidate); v.Outcome == family.Passed {
+			t.Fatalf("%q passed", candidate)
+		}
+	})
+}
+
+func FuzzMatch(f *testing.F) {
+	for _, s := range []string{"42", "Answer: blue whale", "a\n#### 42", "$42.0!", "it's a blue whale", "4e1", "b, a", "final answer is -42"} {
+		f.Add(s)
+	}
+	number := newTestKey(f, `["42"]`, "", "", "")
+	text := newTestKey(f, `["blue whale"]`, "", "", "largest animal")
+	set := newTestKey(f, `["a", "b", 3]`, "", `{"type": "set"}`, "")
+	f.Fuzz(func(t *testing.T, candidate string) {
+		candidate = strings.ToValidUTF8(candidate, "")
+		last := textmatch.Lower(textmatch.LastLine(candidate))
+		if v := number.Match(candidate); v.Outcome == family.Passed {
+			if _, finding := textmatch.FindNumber(last[strings.LastIndexAny(last, ":#")+1:]); finding == textmatch.NoNumber {
+				t.Fatalf("%q passed without a number", candidate)
+			}
+			if v := number.Match(candidate + " 43"); v.Outcome == family.Passed {
+				t.Fatalf("%q passed with a second number behind it", candidate)
+			}
+		}
+		if v := text.Match(candidate); v.Outcome == family.Passed && !strings.Contains(last, "blue whale") {
+			t.Fatalf("%q passed without the answer in its last line", candidate)
+		}
+		if v := set.Match(candidate); v.Outcome == family.Passed && !strings.Contains(last, "3") {
+			t.Fatalf("%q passed without every element", candidate)
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package textmatch_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"securebench/internal/family/textmatch"
+)
+
+func TestWords(t *testing.T) {
+	tests := []struct {
+		in   string
+		want []string
+	}{
+		{"", nil},
+		{" . ", nil},
+		{"The Answer, is (4).", []string{"the", "answer", "is", "4"}},
+		{"don't don’t 'quoted' rock 'n' roll", []string{"don't", "don't", "quoted", "rock", "n", "roll"}},
+		{"Paris's \"x\" **y** z-w", []string{"paris's", "x", "y", "z-w"}},
+	}
+	for _, tt := range tests {
+		if diff := cmp.Diff(tt.want, textmatch.Words(tt.in, -1)); diff != "" {
+			t.Errorf("Words(%q) (-want +got):\n%s", tt.in, diff)
+		}
+	}
+	if got := textmatch.Words("a b c d", 2); len(got) != 2 {
+		t.Errorf("a limit of 2 gave %q", got)
+	}
+}
+
+func TestCountWords(t *testing.T) {
+	for in, want := range map[string]int{"": 0, "...": 0, "a": 1, "a,b;c/d-e": 5, "a_b": 2, "e\u0301a 語": 2, "1.5": 2} {
+		if got := textmatch.CountWords(in, -1); got != want {
+			t.Errorf("CountWords(%q) = %d, want %d", in, got, want)
+		}
+	}
+	if got := textmatch.CountWords(strings.Repeat("a ", 100), 3); got != 3 {
+		t.Errorf("a limit of 3 gave %d", got)
+	}
+}
+
+func TestHasNegator(t *testing.T) {
+	for in, want := range map[string]bool{
+		"it is not so": true, "It isn’t": true, "CANNOT": true, "neither, nor": true, "never!": true,
+		"except": true, "nothing": false, "knot": false, "noted": false, "": false, "n't": true,
+	} {
+		if got := textmatch.HasNegator(in); got != want {
+			t.Errorf("HasNegator(%q) = %v, want %v", in, got, want)
+		}
+	}
+}
+
+// TestWordListsAreDisjoint holds the two lists apart: a word that may stand
+// beside an answer must not be one that may never.
+func TestWordListsAreDisjoint(t *testing.T) {
+	for _, w := range []string{"not", "never", "neither", "nor", "except", "cannot", "isn't", "and", "or", "but",
+		"no", "none", "without", "either", "versus", "vs", "false", "wrong", "incorrect", "untrue"} {
+		if !textmatch.IsBarred(w) || textmatch.IsFrame(w) {
+			t.Errorf("%q: barred %v, frame %v", w, textmatch.IsBarred(w), textmatch.IsFrame(w))
+		}
+	}
+	for _, w := range []string{"the", "answer", "is", "i", "think", "so"} {
+		if textmatch.IsBarred(w) || !textmatch.IsFrame(w) {
+			t.Errorf("%q: barred %v, frame %v", w, textmatch.IsBarred(w), textmatch.IsFrame(w))
+		}
+	}
+}
+
+func TestFindSpan(t *testing.T) {
+	tests := []struct {
+		s, span       string
+		before, after string
+		ok            bool
+	}{
+		{"the paris.", "paris", "the ", ".", true},
+		{"paris", "paris", "", "", true},
+		{"xparis paris", "paris", "xparis ", "", true},
+		{"paris\u200b", "paris", "", "", false},
+		{"-paris", "paris", "", "", false},
+		{"c++", "c", "", "", false},
+		{"", "x", "", "", false},
+		{"x", "", "", "", false},
+	}
+	for _, tt := range tests {
+		before, after, ok := textmatch.FindSpan(tt.s, tt.span)
+		if before != tt.before || after != tt.after || ok != tt.ok {
+			t.Errorf("FindSpan(%q, %q) = %q, %q, %v", tt.s, tt.span, before, after, ok)
+		}
+	}
+}
+
+func TestFindSpanSplits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringOf(rapid.SampledFrom([]rune("ab .'é"))).Draw(t, "s")
+		span := rapid.StringOf(rapid.SampledFrom([]rune("ab é"))).Draw(t, "span")
+		before, after, ok := textmatch.FindSpan(s, span)
+		if ok && before+span+after != s {
+			t.Fatalf("%q + %q + %q is not %q", before, span, after, s)
+		}
+		if ok && !textmatch.HasPhrase(s, span) {
+			t.Fatalf("a span of %q is no phrase: %q", s, span)
+		}
+	})
+}
+
+func TestFindWord(t *testing.T) {
+	tests := []struct{ s, before, after, found string }{
+		{"The ANSWER is C", "The ", " is C", "answer"},
+		{"Final answer: C", "", ": C", "final answer"},
+		{"answers answer", "answers ", "", "answer"},
+		{"éanswer x", "éanswer x", "", ""},
+		{"_answer_ x", "_", "_ x", "answer"},
+		{"answer\u0301 x", "answer\u0301 x", "", ""},
+	}
+	for _, tt := range tests {
+		before, after, found := textmatch.FindWord(tt.s, "final answer", "answer")
+		if before != tt.before || after != tt.after || found != tt.found {
+			t.Errorf("FindWord(%q) = %q, %q, %q", tt.s, before, after, found)
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package harness_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/harness"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+func parse(t *testing.T, typ, yaml string, env ...string) (harness.Harness, string) {
+	t.Helper()
+	var cfg *source.Node
+	if yaml != "" {
+		var err error
+		if cfg, err = source.ParseYAML("h.yaml", []byte(yaml)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, ps := harness.Parse(typ, env, cfg)
+	if err := ps.Err(); err != nil {
+		if h != nil {
+			t.Error("a harness beside problems")
+		}
+		return nil, err.Error()
+	}
+	return h, ""
+}
+
+func view(t *testing.T, family string, env task.Environment, ex task.Extraction) task.AgentView {
+	t.Helper()
+	tk, err := task.New(task.Config{ID: "p/t", Family: family, Pack: task.Pack{ID: "p"}, Environment: env, Extraction: ex})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tk.Agent()
+}
+
+func fromStdout() task.Extraction {
+	return task.Extraction{Mode: task.FromStdout, Kind: task.Text}
+}
+
+func TestCommandPlan(t *testing.T) {
+	h, problem := parse(t, "command", "{command: [run, it], timeout_seconds: 60}", "A", "B")
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	got, err := h.Plan(view(t, "short_answer", task.Environment{Image: "i", Workdir: "/elsewhere"}, fromStdout()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := harness.Plan{
+		Argv: []string{"run", "it"}, EnvNames: []string{"A", "B"},
+		Workdir: "/workspace", Target: "/workspace", Timeout: time.Minute, TaskFile: "task.json",
+		Extract: fromStdout(),
+		Metadata: map[string]any{
+			"harness": "command", "task_file": "task.json", "artifact_path": nil, "allowed_domains": []string{},
+		},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if h.Name() != "command" || h.Ready() != nil {
+		t.Errorf("%s, %v", h.Name(), h.Ready())
+	}
+	got.Argv[0] = "changed"
+	if again, _ := h.Plan(view(t, "f", task.Environment{}, fromStdout())); again.Argv[0] != "run" {
+		t.Error("a plan shares its argv with the harness")
+	}
+}
+
+func TestCommandShell(t *testing.T) {
+	h, problem := parse(t, "command", `{command: " echo $HOME | wc "}`)
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	p, err := h.Plan(view(t, "f", task.Environment{}, fromStdout()))
+	if d := cmp.Diff([]string{"sh", "-lc", " echo $HOME | wc "}, p.Argv); d != "" || err != nil {
+		t.Error(err, d)
+	}
+}
+
+func TestCommandExtraction(t *testing.T) {
+	code := task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true, Unfence: true}
+	diff := task.Extraction{Mode: task.FromGitDiff, Kind: task.Patch}
+	tree := task.Extraction{Mode: task.FromWorkspace, Kind: task.Workspace}
+	tests := map[string]struct {
+		artifact string
+		def      task.Extraction
+		want     task.Extraction
+		wantErr  string
+	}{
+		"text":                   {"", fromStdout(), fromStdout(), ""},
+		"code":                   {"", code, code, ""},
+		"patch is printed":       {"", diff, task.Extraction{Mode: task.FromStdout, Kind: task.Patch}, ""},
+		"terminal":               {"", tree, tree, ""},
+		"text from a file":       {"out/a.txt", fromStdout(), task.Extraction{Mode: task.FromFile, Kind: task.Text, Path: "out/a.txt"}, ""},
+		"code from another file": {"out/a.txt", code, task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: "out/a.txt"}, ""},
+		"patch from a file":      {"out/a.txt", diff, task.Extraction{Mode: task.FromFile, Kind: task.Patch, Path: "out/a.txt"}, ""},
+		"terminal from a file":   {"out/a.txt", tree, task.Extraction{}, "candidate is the whole workspace"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg := "{command: x}"
+			if tc.artifact != "" {
+				cfg = "{command: x, artifact_path: ./" + tc.artifact + "}"
+			}
+			h, problem := parse(t, "command", cfg)
+			if problem != "" {
+				t.Fatal(problem)
+			}
+			p, err := h.Plan(view(t, "f", task.Environment{}, tc.def))
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) || !strings.Contains(err.Error(), "p/t") {
+					t.Errorf("error %v, want one with %q and the task", err, tc.wantErr)
+				}
+				return
+			}
+			if d := cmp.Diff(tc.want, p.Extract); d != "" || err != nil {
+				t.Errorf("%v, -want +got:\n%s", err, d)
+			}
+			if p.ArtifactPath != tc.artifact {
+				t.Errorf("artifact path %q, want %q", p.ArtifactPath, tc.artifact)
+			}
+		})
+	}
+}
+
+func TestMountTarget(t *testing.T) {
+	tree := task.Extraction{Mode: task.FromWorkspace, Kind: task.Workspace}
+	tests := map[string]string{
+		"": "/workspace", "/app": "/app", "/app/": "/app", "/workspace/x": "/workspace/x",
+		"/testbed/a/b": "/testbed/a/b", "/securebench-workspace": "/securebench-workspace",
+		"/": "!", "/etc": "!", "/apps": "!", "app": "!", "/app/../etc": "!", `/app\x`: "!", "/app/..": "!",
+	}
+	h, _ := parse(t, "command", "{command: x}")
+	for dir, want := range tests {
+		p, err := h.Plan(view(t, "terminal_task", task.Environment{Workdir: dir}, tree))
+		if want == "!" {
+			if err == nil || !strings.Contains(err.Error(), "environment.workdir") {
+				t.Errorf("%q: plan %+v, error %v", dir, p, err)
+			}
+			continue
+		}
+		if err != nil || p.Target != want || p.Workdir != want {
+			t.Errorf("%q: target %q, workdir %q, %v; want %q", dir, p.Target, p.Workdir, err, want)
+		}
+	}
+}
+
+func TestTimeLimits(t *testing.T) {
+	tests := []struct{ row, harness, operator, plan, limit time.Duration }{
+		{0, 0, 0, 0, 900}, {30, 0, 0, 30, 30}, {0, 40, 0, 40, 40}, {30, 40, 0, 30, 30}, {50, 40, 0, 40, 40},
+		{0, 0, 1800, 0, 1800}, {1800, 0, 0, 1800, 1800}, {1800, 0, 60, 1800, 60}, {30, 0, 60, 30, 30},
+	}
+	for _, tc := range tests {
+		cfg := "{command: x}"
+		if tc.harness > 0 {
+			cfg = "{command: x, timeout_seconds: 40}"
+		}
+		h, problem := parse(t, "command", cfg)
+		if problem != "" {
+			t.Fatal(problem)
+		}
+		p, err := h.Plan(view(t, "f", task.Environment{Timeout: tc.row * time.Second}, fromStdout()))
+		if err != nil || p.Timeout != tc.plan*time.Second || p.TimeLimit(tc.operator*time.Second) != tc.limit*time.Second {
+			t.Errorf("%+v: plan %v, limit %v, %v", tc, p.Timeout, p.TimeLimit(tc.operator*time.Second), err)
+		}
+	}
+}
+
+func TestParseProblems(t *testing.T) {
+	tests := map[string]struct{ typ, cfg, want string }{
+		"type":       {"shell", "{}", "h.yaml:1:1: harness.type must be one of: claude_code, codex, command"},
+		"list":       {"command", "[a]", "h.yaml:1:1: harness.config must be an object, not a list"},
+		"no command": {"command", "{}", "h.yaml:1:1: harness.config.command is required"},
+		"blank":      {"command", `{command: "  "}`, "h.yaml:1:11: harness.config.command must be a non-empty string or a non-empty list of strings"},
+		"empty list": {"command", `{command: []}`, "h.yaml:1:11: harness.config.command must be a non-empty string or a non-empty list of strings"},
+		"blank item": {"command", `{command: [a, ""]}`, "h.yaml:1:15: harness.config.command[1] must be a non-empty string"},
+		"number":     {"command", `{command: 5}`, "h.yaml:1:11: harness.config.command must be a non-empty string or a non-empty list of strings"},
+		"NUL":        {"command", `{command: "a\0"}`, "h.yaml:1:11: harness.config.command contains a NUL character"},
+		"all at once": {"command", `{cmd: x, Task_file: y, task_file: ../x, artifact_path: eval/x, timeout_seconds: 0, allowed_domains: [a, "*.b.c"]}`,
+			`h.yaml:1:2: harness.config contains unsupported field "cmd" (known: command, artifact_path, task_file, timeout_seconds, allowed_domains)
+h.yaml:1:10: harness.config has field "Task_file" in the wrong case (write task_file)
+h.yaml:1:1: harness.config.command is required
+h.yaml:1:35: harness.config.task_file "../x": path must not contain ".."
+h.yaml:1:56: harness.config.artifact_path "eval/x": path is denied: /eval
+h.yaml:1:81: harness.config.timeout_seconds must be above 0
+h.yaml:1:102: harness.config.allowed_domains[0] must have at least two labels: "a" (list exact host names, such as docs.python.org)
+h.yaml:1:105: harness.config.allowed_domains[1] must be a DNS name without scheme, port, path or wildcard: "*.b.c" (list exact host names, such as docs.python.org)`},
+		"reserved":       {"command", `{command: x, task_file: securebench/evaluator/t.json}`, `h.yaml:1:25: harness.config.task_file "securebench/evaluator/t.json": path is reserved for non-public materialization`},
+		"same file":      {"command", `{command: x, artifact_path: task.json}`, "h.yaml:1:29: harness.config.artifact_path collides with harness.config.task_file"},
+		"inside a file":  {"command", `{command: x, artifact_path: task.json/x}`, "h.yaml:1:29: harness.config.artifact_path collides with harness.config.task_file"},
+		"codex model":    {"codex", "{}", "h.yaml:1:1: harness.config.model is required"},
+		"model charset":  {"codex", `{model: "a b", version: "$(x)"}`, "h.yaml:1:9: harness.config.model may have only letters, digits and . _ + -\nh.yaml:1:25: harness.config.version may have only letters, digits and . _ + -"},
+		"command key":    {"claude_code", "{command: x}", `h.yaml:1:2: harness.config contains unsupported field "command" (known: model, version, task_file, timeout_seconds, allowed_domains)`},
+		"claude domains": {"claude_code", "{allowed_domains: x}", "h.yaml:1:19: harness.config.allowed_domains must be a list, not a string"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, got := parse(t, tc.typ, tc.cfg)
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
+func TestNotYet(t *testing.T) {
+	tests := map[string]struct{ typ, cfg, want string }{
+		"codex":           {"codex", "{model: ' gpt-5.4-mini ', version: latest, task_file: a/t.json, timeout_seconds: 300}", "the codex harness cannot run yet; use harness.type command"},
+		"claude defaults": {"claude_code", "", "the claude_code harness cannot run yet; use harness.type command"},
+		"domains":         {"command", "{command: x, allowed_domains: [a.b]}", "the command harness cannot run with allowed_domains yet; remove it from harness.config"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h, problem := parse(t, tc.typ, tc.cfg)
+			if problem != "" {
+				t.Fatal(problem)
+			}
+			_, planErr := h.Plan(view(t, "f", task.Environment{}, fromStdout()))
+			for _, err := range []error{h.Ready(), planErr} {
+				if e, ok := errors.AsType[*harness.NotYetError](err); !ok || e.Error() != tc.want || e.Harness != tc.typ {
+					t.Errorf("error %v, want %q", err, tc.want)
+				}
+			}
+			if h.Name() != tc.typ {
+				t.Errorf("name %q", h.Name())
+			}
+		})
+	}
+	if h, problem := parse(t, "command", "{command: x, allowed_domains: []}"); problem != "" || h.Ready() != nil {
+		t.Errorf("an empty list of domains: %q", problem)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	names := []string{"OPENAI_API_KEY", "github_token", "DB_PASSWORD", "AWS_SECRET_X", "MY_CREDENTIALS", "apikey", "SSH_AUTH_SOCK",
+		"MONKEY", "KEYBOARD", "PATH", "PWD", "LANG", "AUTHOR", "COMPASS"}
+	h, problem := parse(t, "command", "{command: x}", names...)
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	got := harness.Warnings(h)
+	if len(got) != 7 {
+		t.Fatalf("%d warnings: %q", len(got), got)
+	}
+	for i, w := range got {
+		if !strings.Contains(w, names[i]) || strings.Contains(w, "\n") {
+			t.Errorf("warning %q", w)
+		}
+	}
+	if h, _ := parse(t, "codex", "{model: x}", names...); harness.Warnings(h) != nil {
+		t.Error("codex keeps its keys from the agent and needs no warning")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("command", "{command: [a, b], artifact_path: x/y, task_file: t.json, timeout_seconds: 1e-3}")
+	f.Add("codex", "{model: gpt, version: 1.2.3+x}")
+	f.Add("claude_code", "{allowed_domains: [a.b, A.B.]}")
+	f.Fuzz(func(t *testing.T, typ, yaml string) {
+		cfg, err := source.ParseYAML("f", []byte(yaml))
+		if err != nil {
+			return
+		}
+		h, ps := harness.Parse(typ, nil, cfg)
+		if (h == nil) != (len(ps) > 0) {
+			t.Fatalf("harness %v beside problems %v", h, ps)
+		}
+		if h == nil || h.Ready() != nil {
+			return
+		}
+		p, err := h.Plan(view(t, "f", task.Environment{}, fromStdout()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{p.TaskFile, p.ArtifactPath} {
+			if strings.Contains("/"+path+"/", "/../") || strings.HasPrefix(path, "/") {
+				t.Errorf("path %q leaves the workspace", path)
+			}
+		}
+		if len(p.Argv) == 0 || p.Timeout < 0 || p.TimeLimit(0) <= 0 || p.TaskFile == "" {
+			t.Errorf("unusable plan: %+v", p)
+		}
+	})
+}

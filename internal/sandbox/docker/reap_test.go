@@ -1,0 +1,148 @@
+package docker_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker"
+	"securebench/internal/sandbox/dockertest"
+)
+
+// deadPID is the number of a process that has ended.
+func deadPID(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Skip(err)
+	}
+	return cmd.Process.Pid
+}
+
+func TestReap(t *testing.T) {
+	e := dockertest.Docker(t)
+	img, api := dockertest.Image(t, e), engineAPI(t)
+	me := docker.CurrentOwner()
+	if me.PIDNS == "" || me.Machine == "" {
+		t.Skip("this machine does not tell enough of itself")
+	}
+	with := func(change func(*docker.Owner)) string {
+		o := me
+		change(&o)
+		return o.String()
+	}
+	dead := deadPID(t)
+	for name, c := range map[string]struct {
+		label string
+		gone  bool
+	}{
+		"ended":           {with(func(o *docker.Owner) { o.PID = dead }), true},
+		"pid used again":  {with(func(o *docker.Owner) { o.Start-- }), true},
+		"before the boot": {with(func(o *docker.Owner) { o.Boot = "earlier" }), true},
+		"self":            {me.String(), false},
+		"other machine":   {with(func(o *docker.Owner) { o.Machine, o.Boot = "other", "other" }), false},
+		"other namespace": {with(func(o *docker.Owner) { o.PIDNS, o.PID = "1", dead }), false},
+		"unreadable":      {"somebody else's", false},
+		"unknown start":   {with(func(o *docker.Owner) { o.Start, o.PID = 0, dead }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id, volume := plant(t, api, img, c.label)
+			if _, err := e.Reap(t.Context()); err != nil {
+				t.Fatalf("Reap: %v", err)
+			}
+			if gone := !onEngine(t, api, id); gone != c.gone {
+				t.Errorf("container gone: %v, want %v", gone, c.gone)
+			}
+			_, err := api.VolumeInspect(t.Context(), volume, client.VolumeInspectOptions{})
+			if gone := err != nil; gone != c.gone {
+				t.Errorf("volume gone: %v, want %v", gone, c.gone)
+			}
+		})
+	}
+}
+
+// plant makes a container and a volume of an owner.
+func plant(t *testing.T, api *client.Client, img sandbox.Image, owner string) (id, volume string) {
+	t.Helper()
+	labels := map[string]string{"securebench.owner": owner}
+	v, err := api.VolumeCreate(t.Context(), client.VolumeCreateOptions{Labels: labels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Config: &container.Config{Image: img.ID, Cmd: []string{"true"}, Labels: labels}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = api.ContainerRemove(context.Background(), c.ID, client.ContainerRemoveOptions{Force: true})
+		_, _ = api.VolumeRemove(context.Background(), v.Volume.Name, client.VolumeRemoveOptions{})
+	})
+	return c.ID, v.Volume.Name
+}
+
+func onEngine(t *testing.T, api *client.Client, id string) bool {
+	t.Helper()
+	res, err := api.ContainerList(t.Context(), client.ContainerListOptions{All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(res.Items, func(c container.Summary) bool { return c.ID == id })
+}
+
+// envOrphan makes TestOrphanMaker do its work, in a process that is killed.
+const envOrphan = "SECUREBENCH_TEST_ORPHAN"
+
+func TestOrphanMaker(t *testing.T) {
+	if os.Getenv(envOrphan) == "" {
+		t.Skip("it is the child of TestKilledRunner")
+	}
+	e := dockertest.Docker(t)
+	w, err := e.Workspace(t.Context(), sandbox.WorkspaceSpec{Owner: sandbox.Nobody})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Workspace: w, Target: "/w",
+		Command: []string{"sh", "-c", "echo ready; sleep 1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Run(t.Context(), sandbox.Streams{Stdout: os.Stdout})
+	t.Fatalf("Run: %v", err)
+}
+
+func TestKilledRunner(t *testing.T) {
+	e := dockertest.Docker(t)
+	dockertest.Image(t, e)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestOrphanMaker$")
+	cmd.Env = append(os.Environ(), envOrphan+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watchdog := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer watchdog.Stop()
+	if _, err := out.Read(make([]byte, 16)); err != nil {
+		t.Fatalf("the child made nothing: %v", err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+
+	removed, err := e.Reap(t.Context())
+	if err != nil || removed < 3 {
+		t.Errorf("Reap removed %d objects, %v; want box, holder and volume", removed, err)
+	}
+	if removed, err = e.Reap(t.Context()); err != nil || removed != 0 {
+		t.Errorf("a second Reap removed %d objects, %v", removed, err)
+	}
+}
