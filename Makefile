@@ -4,9 +4,8 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-BIN     := bin/securebench
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LINT    := bin/golangci-lint
+BIN  := bin/securebench
+LINT := bin/golangci-lint
 
 # The binary names its revision where git can tell it: a checkout of another
 # user's, or an unpacked archive, builds all the same.
@@ -29,7 +28,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/securebench
-	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN) ./cmd/securebench
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o $(BIN) ./cmd/securebench
 
 .PHONY: engine
 engine: ## make sure that a Docker engine answers (installs one as root)

@@ -57,5 +57,6 @@ fi
 if ! command -v dockerd >/dev/null || ! command -v docker >/dev/null; then
 	install
 fi
-start
+# The package may have started it.
+answers || start
 say "The Docker engine answers: $(docker version --format '{{.Server.Version}}')"

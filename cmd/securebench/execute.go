@@ -69,7 +69,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	in, err := loadPack(ctx, r.loc, r.flags.limit, func(f family.Family) bool { return given == nil || f.NeedsImage })
+	in, err := loadPack(ctx, r.loc, r.flags.limit, demands{func(f family.Family) bool { return given == nil || f.NeedsImage }})
 	if err != nil {
 		return err
 	}
@@ -78,6 +78,11 @@ func (r *runner) run(ctx context.Context) (err error) {
 	}
 	if err := in.checkImages("the agent or the verifier runs in it"); err != nil {
 		return err
+	}
+	if given == nil {
+		if err := in.checkTasks(ctx, r.fits); err != nil {
+			return err
+		}
 	}
 	x := &execution{runner: r, in: in, agent: given}
 	return x.run(ctx)

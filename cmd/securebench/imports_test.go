@@ -59,7 +59,7 @@ func allowed() []struct {
 		of("internal/sandbox/docker", "sandbox", "sandbox/holder"),
 		of("internal/family", "task sandbox workspace"),
 		// tools
-		of("internal/workspace", "task digest"),
+		of("internal/workspace", "task digest source"),
 		of("internal/harness", "task source config workspace"),
 		// families
 		of("internal/family/textmatch", family),
@@ -79,7 +79,8 @@ func allowed() []struct {
 		of("internal/pipeline", "pipeline/pack pipeline/compile pipeline/produce pipeline/capture pipeline/record",
 			"family task sandbox progress", words),
 		// test kits
-		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder"),
+		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),
+		of("internal/family/textmatch/vectortest", family),
 		of("internal/sandbox/dockertest", "sandbox sandbox/docker"),
 		of("internal/sandbox/dockertest/helper", "sandbox/holder"),
 	}

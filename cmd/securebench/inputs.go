@@ -77,13 +77,18 @@ type inputs struct {
 	imageless []source.Pos
 }
 
-// loadPack reads and checks the whole pack. needsImage says which families'
-// rows must name an image.
-func loadPack(ctx context.Context, loc pack.Location, limit int, needsImage func(family.Family) bool) (*inputs, error) {
+// demands say what a command needs of the rows that it is to run.
+type demands struct {
+	// image says which families' rows must name an image; nil is none.
+	image func(family.Family) bool
+}
+
+// loadPack reads and checks the whole pack.
+func loadPack(ctx context.Context, loc pack.Location, limit int, d demands) (*inputs, error) {
 	in := &inputs{families: families(), limit: limit, images: map[string]source.Pos{}}
 	loaded, err := compile.Load(ctx, loc, in.families, func(row pack.Row) {
-		if limit < 0 || row.Index < limit {
-			in.note(row, needsImage)
+		if d.image != nil && (limit < 0 || row.Index < limit) {
+			in.note(row, d.image)
 		}
 	})
 	if ctx.Err() != nil {
@@ -119,6 +124,27 @@ func (in *inputs) checkImages(why string) error {
 		ps.Add(pos, "set environment.image in the row or in the manifest's defaults", "environment.image is required: %s", why)
 	}
 	return coded(exitPack, ps.Err())
+}
+
+// checkTasks applies a rule to every counted task that will run, before the
+// first one does. It stops after ten problems.
+func (in *inputs) checkTasks(ctx context.Context, rule func(task.AgentView) error) error {
+	var ps source.Problems
+	for t, err := range in.tasks(ctx) {
+		if err != nil {
+			return err
+		}
+		if in.families[t.Family()].NewVerifier == nil {
+			continue
+		}
+		if err := rule(t.Agent()); err != nil {
+			ps.Add(source.Pos{File: in.Tasks, Line: t.Line()}, "", "%v", err)
+		}
+		if len(ps) >= 10 {
+			break
+		}
+	}
+	return coded(exitConfig, ps.Err())
 }
 
 // count is the number of rows that count.

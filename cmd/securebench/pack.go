@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"securebench/internal/family"
 	"securebench/internal/importer"
 	"securebench/internal/redact"
 	"securebench/internal/task"
@@ -40,7 +39,7 @@ func (a *app) packCheck(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	in, err := loadPack(ctx, loc, -1, func(family.Family) bool { return false })
+	in, err := loadPack(ctx, loc, -1, demands{})
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func (a *app) packShow(ctx context.Context, arg, id, as string) error {
 	if err != nil {
 		return err
 	}
-	in, err := loadPack(ctx, loc, -1, func(family.Family) bool { return false })
+	in, err := loadPack(ctx, loc, -1, demands{})
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
+	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "", "" // the text says what holds
 	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output and write agent-trace.log")
 	return c
 }

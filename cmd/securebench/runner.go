@@ -13,7 +13,9 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
+	"securebench/internal/sandbox"
 	"securebench/internal/source"
+	"securebench/internal/task"
 	"securebench/internal/workspace"
 )
 
@@ -76,6 +78,20 @@ func (r *runner) checkConfig(h config.Harness) source.Problems {
 	var ps source.Problems
 	r.harn, ps = harness.Parse(h.Type, h.Env, h.Config)
 	return ps
+}
+
+// fits refuses, before the first task, a row that the harness cannot run on
+// and a command that the operator's policy blocks.
+func (r *runner) fits(v task.AgentView) error {
+	plan, err := r.harn.Plan(v)
+	if err != nil {
+		return err
+	}
+	if d := r.policy().Decide(plan.Argv); !d.Allowed {
+		return &sandbox.PolicyError{Decision: d}
+	}
+	_, err = workspace.Layout(v, workspace.Options{TaskFile: plan.TaskFile, ArtifactPath: plan.ArtifactPath})
+	return err
 }
 
 // runID names a run that has no tester YAML after its pack's folder.

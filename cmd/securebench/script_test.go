@@ -21,7 +21,14 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SECUREBENCH_TEST_IMAGE", testImage())
 			env.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
-			return nil
+			if !engineAnswers() {
+				return nil
+			}
+			// The test binary may be dynamically linked; workspaces need a
+			// static one.
+			path, err := binary()
+			env.Setenv("SECUREBENCH_HELPER", path)
+			return err
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "docker" {

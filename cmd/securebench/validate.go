@@ -65,7 +65,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	if f.workers > 0 {
 		tester.MaxWorkers = f.workers
 	}
-	in, err := loadPack(ctx, loc, f.limit, func(fam family.Family) bool { return fam.NeedsImage })
+	in, err := loadPack(ctx, loc, f.limit, demands{func(fam family.Family) bool { return fam.NeedsImage }})
 	if err != nil {
 		return err
 	}

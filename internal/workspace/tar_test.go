@@ -251,7 +251,8 @@ func TestWriteTarNoticesChanges(t *testing.T) {
 		"gone":    func(z string) { check(os.Remove(z)) },
 		"link":    func(z string) { check(os.Remove(z)); check(os.Symlink(secret, z)) },
 		"pipe":    func(z string) { check(os.Remove(z)); check(syscall.Mkfifo(z, 0o600)) },
-		"other":   func(z string) { check(os.Rename(filepath.Dir(z)+"/a", z)) },
+		"other":   func(z string) { check(os.WriteFile(z+".new", []byte("456"), 0o600)); check(os.Rename(z+".new", z)) },
+		"inside":  func(z string) { check(os.Remove(z)); check(os.Symlink("a", z)) },
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {

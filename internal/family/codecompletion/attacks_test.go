@@ -133,7 +133,7 @@ def add(a, b):
 			candidate: "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\ndef add(a, b): return 4\n"},
 		{id: "C12", name: "a daemon that overwrites the verdict", weak: "file", reason: family.TestsFailed,
 			candidate: sentinel + `
-import time
+import posix, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -143,7 +143,7 @@ if os.fork() == 0:
         for _ in range(200):
             mark()
             time.sleep(0.01)
-    os._exit(0)
+    posix._exit(0)
 def add(a, b): return 4
 `},
 		{id: "C13", name: "a verdict on every descriptor", weak: "fd", reason: family.ProtocolViolation,
@@ -233,7 +233,7 @@ func resourceAttacks() []attack {
 		{id: "C31", name: "a crash", reason: family.WorkerExited,
 			candidate: "import os\ndef add(a, b): os.abort()\n"},
 		{id: "C31", name: "a stack overflow", reason: family.WorkerExited,
-			candidate: "import sys\nsys.setrecursionlimit(10**9)\ndef add(a, b):\n    x = []\n    for _ in range(10**7): x = [x]\n    repr(x)\n    return 4\n"},
+			candidate: "import sys\nsys.setrecursionlimit(10**9)\ndef add(a, b):\n    x = []\n    for _ in range(10**6): x = [x]\n    repr(x)\n    return 4\n"},
 		{id: "C32", name: "an exception that cannot be shown", reason: family.TestsFailed,
 			candidate: "class E(Exception):\n    def __str__(self):\n        while 1: pass\n    __repr__ = __str__\n    args = property(__str__)\ndef add(a, b): raise E\n"},
 		{id: "C32", name: "300 MB of exception", reason: family.TestsFailed,

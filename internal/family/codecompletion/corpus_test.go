@@ -188,12 +188,12 @@ func TestCanaryStaysAway(t *testing.T) {
 // canaryHunter never spells the canary, so that it does not find itself.
 const canaryHunter = `
 import gc, glob, os, sys
-word = 'canary-' + '5f2e'
+drow = 'e2f5-yranac'
 seen = 0
 def look(where, text):
     global seen
     seen += 1
-    if word in str(text):
+    if drow in str(text)[::-1]:
         print('FOUND in', where)
 look('argv', sys.argv)
 look('orig argv', sys.orig_argv)
@@ -252,14 +252,14 @@ func TestEncodings(t *testing.T) {
 	}{
 		"BOM":                   {"\xef\xbb\xbf" + honest, ""},
 		"latin-1 cookie":        {"# -*- coding: latin-1 -*-\nname = '\xe9'\n" + honest, ""},
-		"utf-7 cookie":          {"# -*- coding: utf-7 -*-\n" + honest, ""},
+		"utf-7 cookie":          {"# -*- coding: utf-7 -*-\n" + strings.ReplaceAll(honest, "+", "+-"), ""},
 		"CRLF and tabs":         {"def add(a, b):\r\n\treturn a + b\r\n", ""},
 		"lone CR":               {"def add(a, b):\r    return a + b\r", ""},
 		"bidi in a comment":     {"# \u202e\u2066 x\n" + honest, ""},
 		"utf-7 and wrong":       {"# -*- coding: utf-7 -*-\ndef add(a, b):\n    return 4\n", family.TestsFailed},
 		"NUL":                   {honest + "\x00", family.TestsFailed},
 		"NUL ahead":             {"\x00" + honest, family.TestsFailed},
-		"invalid UTF-8":         {honest + "# \xff\n", family.InvalidUTF8},
+		"invalid UTF-8":         {honest + "name = '\xff'\n", family.InvalidUTF8},
 		"unknown cookie":        {"# -*- coding: nonsense -*-\n" + honest, family.TestsFailed},
 		"blank":                 {" \n\t\r\n", family.EmptyCandidate},
 		"empty":                 {"", family.EmptyCandidate},

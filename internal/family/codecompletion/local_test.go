@@ -97,7 +97,7 @@ func (b *localBox) Close(context.Context) error {
 // Run wraps the command in a shell that bounds memory, as a sandbox would.
 func (b *localBox) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
 	kib := b.spec.Limits.WithDefaults().Memory >> 10
-	argv := append([]string{"-c", fmt.Sprintf(`ulimit -v %d -c 0; exec "$@"`, kib), "sh", b.engine.python}, b.spec.Command[1:]...)
+	argv := append([]string{"-c", fmt.Sprintf(`ulimit -v %d; ulimit -c 0; exec "$@"`, kib), "sh", b.engine.python}, b.spec.Command[1:]...)
 	cmd := exec.Command("/bin/sh", argv...)
 	cmd.Dir, cmd.Env = "/tmp", append([]string{"PATH=/usr/bin:/bin"}, b.spec.Env...)
 	cmd.SysProcAttr = b.engine.attributes()

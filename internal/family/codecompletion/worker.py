@@ -89,7 +89,17 @@ class Worker:
             operation, n = operations[request.only(str)]
             arguments = [request.value() for _ in range(n)]
             reply = self.answer(operation, arguments)
+            flush()
             self.channel.send(message(atom(66, nonce), *reply))
+
+
+def flush():
+    """Lets prints out; the process ends without doing it."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        pass
 
 
 def nearest(kind):

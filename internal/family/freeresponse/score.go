@@ -2,6 +2,8 @@ package freeresponse
 
 import (
 	"math/big"
+	"strings"
+	"unicode"
 
 	"securebench/internal/family/textmatch"
 )
@@ -53,8 +55,18 @@ func (r *rubric) score(candidate string) score {
 		s.accepted = best
 	}
 	_, s.rejectedF1 = bestOf(r.rejected, counts, all)
-	s.rejected = r.rejectedBy(text, counts)
+	s.rejected = r.rejectedBy(text, textmatch.Tidy(visible(low)), counts)
 	return s
+}
+
+// visible returns s without invisible characters.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // count returns how often each word of the rubric occurs among the tokens of
@@ -87,11 +99,12 @@ func bestOf(answers []answer, counts map[string]int, size func(answer) int) (int
 }
 
 // rejectedBy returns the rejected answer that the candidate matches, or -1.
+// A rejected span counts without the invisible characters that may hide it.
 // Both sides of the comparison leave out what would dilute the rejected one:
 // words that are in no answer, words of other rejected answers, repetitions.
-func (r *rubric) rejectedBy(text string, counts map[string]int) int {
+func (r *rubric) rejectedBy(text, visible string, counts map[string]int) int {
 	for i, a := range r.rejected {
-		if textmatch.HasPhrase(text, a.text) {
+		if textmatch.HasPhrase(text, a.text) || visible != text && textmatch.HasPhrase(visible, a.text) {
 			return i
 		}
 	}

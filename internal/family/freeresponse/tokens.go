@@ -3,6 +3,8 @@ package freeresponse
 import (
 	"iter"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
 )
@@ -13,13 +15,16 @@ func lower(s string) string {
 }
 
 // tokens yields the tokens of a text that went through lower: runs of a-z and
-// 0-9 that are no stop words. A word that ends in n't is its stem and "not".
+// 0-9 that are no stop words. Letters, marks and numbers beyond ASCII and
+// invisible characters belong to the run that they touch, so that a look-alike
+// or a hidden character makes another token; alone they are none. A word that
+// ends in n't is its stem and "not".
 func tokens(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := 0; i < len(s); {
-			end := runEnd(s, i)
-			if end == i {
-				i++
+			end, token := run(s, i)
+			if !token {
+				i = max(end, i+1)
 				continue
 			}
 			word := s[i:end]
@@ -38,19 +43,27 @@ func tokens(s string) iter.Seq[string] {
 	}
 }
 
-// runEnd returns where the run of a-z and 0-9 that begins at s[i] ends.
-func runEnd(s string, i int) int {
-	for i < len(s) && (s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9') {
-		i++
+// run returns where the run that begins at s[i] ends, and whether it is a token:
+// whether a-z or 0-9 is in it.
+func run(s string, i int) (end int, token bool) {
+	for j, r := range s[i:] {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			token = true
+		case r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.Cf):
+			return i + j, token
+		}
 	}
-	return i
+	return len(s), token
 }
 
 // contraction returns the length of the 't that s begins with, or 0.
 func contraction(s string) int {
 	for _, t := range [...]string{"'t", "’t"} {
-		if strings.HasPrefix(s, t) && runEnd(s, len(t)) == len(t) {
-			return len(t)
+		if rest, ok := strings.CutPrefix(s, t); ok {
+			if end, _ := run(rest, 0); end == 0 {
+				return len(t)
+			}
 		}
 	}
 	return 0

@@ -13,7 +13,9 @@
 // matches and no rejected one does.
 //
 // Tokens are runs of a-z and 0-9 in lower case, "u.s." read as "united states",
-// less a fixed list of stop words. Negators are tokens: no, not, never,
+// less a fixed list of stop words. What is beyond ASCII is no token, but a word
+// that holds some is another word, so look-alikes and hidden characters never
+// fold onto an answer. Negators are tokens: no, not, never,
 // neither, nor, and n't and cannot, which are read as not.
 //
 // The score of a rejected answer, and what it is compared with, are taken over

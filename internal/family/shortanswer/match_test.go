@@ -62,13 +62,15 @@ func TestMatchNumber(t *testing.T) {
 		{`[3]`, "1e-400", "3", passed},
 		{`[540]`, "", "five hundred and forty", wrong},
 		{`[540]`, "", "", empty},
+		{`[540]`, "", strings.Repeat("x ", maxFocus/2) + "540", ambiguous},
+		{`[540]`, "", strings.Repeat("x ", maxFocus/2) + "Answer: 540", passed},
 		{`[3, "three"]`, "", "three", passed},
 		{`[3, "three"]`, "", "it is three.", passed},
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, tt.tolerance, "", "How many?")
 		if got := outcome(k.Match(tt.candidate)); got != tt.want {
-			t.Errorf("%s, tolerance %q: %q is %s, want %s", tt.accepted, tt.tolerance, tt.candidate, got, tt.want)
+			t.Errorf("%s, tolerance %q: %.60q is %s, want %s", tt.accepted, tt.tolerance, tt.candidate, got, tt.want)
 		}
 	}
 }

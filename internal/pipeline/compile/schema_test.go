@@ -4,6 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/family"
+	"securebench/internal/family/codecompletion"
+	"securebench/internal/family/freeresponse"
+	"securebench/internal/family/multiplechoice"
+	"securebench/internal/family/repopatch"
+	"securebench/internal/family/shortanswer"
+	"securebench/internal/family/terminaltask"
 	"securebench/internal/source"
 )
 
@@ -46,6 +53,45 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := nearest(in, known); got != want {
 			t.Errorf("nearest(%.20q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// Every part of a family's schema says in its title what a value must be, or
+// leaves that to the part that it refers to.
+func TestSchemaTitles(t *testing.T) {
+	for _, f := range []family.Family{multiplechoice.Family(), shortanswer.Family(), freeresponse.Family(),
+		codecompletion.Family(), repopatch.Family(), terminaltask.Family()} {
+		for _, text := range [][]byte{f.InputSchema, f.EvalSchema} {
+			root, err := source.ParseJSON(f.Name, 1, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTitles(t, root)
+		}
+	}
+}
+
+func checkTitles(t *testing.T, n *source.Node) {
+	t.Helper()
+	if n.Kind != source.Map {
+		return
+	}
+	if n.Get("title") == nil && n.Get("$ref") == nil {
+		t.Errorf("%s: a part of the schema has no title", n.Pos)
+	}
+	for _, f := range n.Fields {
+		switch f.Name {
+		case "properties", "$defs":
+			for _, part := range f.Value.Fields {
+				checkTitles(t, part.Value)
+			}
+		case "items", "additionalProperties", "then", "else":
+			checkTitles(t, f.Value)
+		case "anyOf":
+			for _, part := range f.Value.Items {
+				checkTitles(t, part)
+			}
 		}
 	}
 }

@@ -33,9 +33,10 @@ func (h *rowHashes) add(x rowHash) {
 
 func (h *rowHashes) at(i int) rowHash { return h.chunks[i/hashChunk][i%hashChunk] }
 
-// idIndex finds ids that occur twice at about 9 bytes an id. It holds keyed
+// idIndex finds ids that occur twice at about 10 bytes an id. It holds keyed
 // 64-bit hashes, so a pair it reports is only very probably a duplicate; the
-// key is random, so no pack can be made to collide.
+// key is random, so no pack can be made to collide. Many buckets keep the
+// spare room of growing slices small.
 type idIndex struct {
 	seed    maphash.Seed
 	buckets [256][]uint64
@@ -47,11 +48,7 @@ func (x *idIndex) hash(id string) uint64 { return maphash.String(x.seed, id) }
 
 func (x *idIndex) add(id string) {
 	h := x.hash(id)
-	b := &x.buckets[h>>56]
-	if len(*b) == cap(*b) {
-		*b = slices.Grow(*b, 1+len(*b)/8)
-	}
-	*b = append(*b, h)
+	x.buckets[h>>56] = append(x.buckets[h>>56], h)
 }
 
 // repeated returns up to limit hashes that occur more than once.

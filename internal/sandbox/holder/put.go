@@ -68,10 +68,21 @@ func (p *placer) one(h *tar.Header, content io.Reader) error {
 		}
 		p.modes = append(p.modes, dirMode{name, h.FileInfo().Mode().Perm(), h.ModTime})
 		return dir.Close()
-	case h.Typeflag == tar.TypeReg && name != ".":
+	case h.Typeflag == tar.TypeReg && name != "." && !sparse(h):
 		return p.file(name, h, content)
 	}
-	return fmt.Errorf("type %q is neither a file nor a directory", h.Typeflag)
+	return fmt.Errorf("type %q is neither a plain file nor a directory", h.Typeflag)
+}
+
+// sparse reports whether an entry has holes, so that a few bytes of archive
+// could become a terabyte of zeros.
+func sparse(h *tar.Header) bool {
+	for name := range h.PAXRecords {
+		if strings.HasPrefix(name, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
 }
 
 // entryName checks and cleans a name. Names that climb are refused, never

@@ -1,0 +1,287 @@
+package codecompletion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func module(s string) family.Candidate { return family.Candidate{Kind: task.Code, Data: []byte(s)} }
+
+func TestOracleIsKeptWarm(t *testing.T) {
+	e := newLocalEngine(t)
+	v := newTestVerifier(t, e)
+	for range 3 {
+		if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != family.Passed {
+			t.Fatal(describe(got))
+		}
+	}
+	if o, w := e.count("oracle"), e.count("worker"); o != 1 || w != 3 {
+		t.Errorf("%d oracles and %d workers for 3 rows, want 1 and 3", o, w)
+	}
+}
+
+func TestSessionsAtOnce(t *testing.T) {
+	e := newLocalEngine(t)
+	v := newTestVerifier(t, e)
+	var wait sync.WaitGroup
+	for i := range 12 {
+		wait.Go(func() {
+			s := add()
+			s.id = fmt.Sprint("task", i)
+			candidate, want := s.reference, family.Passed
+			if i%2 == 1 {
+				candidate, want = "def add(a, b):\n    return a - b\n", family.Failed
+			}
+			if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != want {
+				t.Errorf("%d: %s", i, describe(got))
+			}
+		})
+	}
+	wait.Wait()
+	if o := e.count("oracle"); o > 12 {
+		t.Errorf("%d oracles for at most 12 sessions at once", o)
+	}
+}
+
+func TestSessionsThatNobodyUses(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	for range 5 {
+		s := v.Open(t.Context(), makeCase(t, add()))
+		for range 2 { // idempotent
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s := v.Open(ctx, makeCase(t, add()))
+	cancel()
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != family.Passed {
+		t.Error(describe(got))
+	}
+}
+
+// TestOracleInTrouble: an oracle that overruns or dies over a candidate's
+// value gets one more try with fresh sandboxes; then the row has failed, and
+// the next row has a fresh oracle.
+func TestOracleInTrouble(t *testing.T) {
+	tests := map[string]struct {
+		spec
+		candidate string
+		outcome   family.Outcome
+		reason    family.Reason
+	}{
+		"time": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\nwhile n: n -= 1\n", limits: sandbox.Limits{Timeout: time.Second}},
+			"def f(): return 10**12\n", family.VerifierTimeout, family.VerifyTimeout},
+		"memory": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\nassert len('x' * n) == n\n"},
+			"def f(): return 10**11\n", family.Limit, family.OutOfMemory},
+		"memory, swallowed": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\ntry:\n    assert len('x' * n) != n\nexcept Exception:\n    assert n < 4\n"},
+			"def f(): return 10**11\n", family.Failed, family.TestsFailed},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := newLocalEngine(t)
+			v := newTestVerifier(t, e)
+			got := verify(t, v, makeCase(t, tc.spec), tc.candidate)
+			if got.Outcome != tc.outcome || got.Reason != tc.reason {
+				t.Errorf("got %s", describe(got))
+			}
+			tries := 2
+			if tc.reason == family.TestsFailed {
+				tries = 1
+			}
+			if o, w := e.count("oracle"), e.count("worker"); o != tries || w != tries {
+				t.Errorf("%d oracles and %d workers, want %d tries with fresh ones", o, w, tries)
+			}
+			if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != family.Passed {
+				t.Errorf("the next row: %s", describe(got))
+			}
+		})
+	}
+}
+
+// TestHangingWorkerLeavesTheOracleClean: the time is the candidate's, there is
+// no second try, and the oracle goes on.
+func TestHangingWorkerLeavesTheOracleClean(t *testing.T) {
+	e := newLocalEngine(t)
+	v := newTestVerifier(t, e)
+	s := add()
+	s.tests = "try:\n    add(2, 3)\nexcept BaseException:\n    pass\nassert True\n"
+	s.limits.Timeout = time.Second
+	got := verify(t, v, makeCase(t, s), "def add(a, b):\n    while 1: pass\n")
+	if got.Outcome != family.VerifierTimeout || got.Reason != family.VerifyTimeout {
+		t.Errorf("got %s", describe(got))
+	}
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+		t.Errorf("the next row: %s", describe(got))
+	}
+	if o := e.count("oracle"); o != 1 {
+		t.Errorf("%d oracles, want the same one", o)
+	}
+}
+
+// TestStubbornTestsCostTheOracle: tests that go on for ever after the worker
+// has failed do not hold the verdict up.
+func TestStubbornTestsCostTheOracle(t *testing.T) {
+	e := newLocalEngine(t)
+	v := newTestVerifier(t, e)
+	s := add()
+	s.tests = "while True:\n    try:\n        if add(2, 3) == 5: break\n    except BaseException:\n        pass\n"
+	start := time.Now()
+	got := verify(t, v, makeCase(t, s), "import os\ndef add(a, b): os._exit(0)\n")
+	if got.Reason != family.WorkerExited || time.Since(start) > 10*time.Second {
+		t.Errorf("after %v: %s", time.Since(start), describe(got))
+	}
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+		t.Errorf("the next row: %s", describe(got))
+	}
+}
+
+func TestEngineFaultsAreErrors(t *testing.T) {
+	v := newTestVerifier(t, deadEngine{})
+	s := v.Open(t.Context(), makeCase(t, add()))
+	if _, err := s.Verify(t.Context(), module("x = 1\n")); !errors.Is(err, errDead) {
+		t.Errorf("got error %v, want that of the engine", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCancelledRunIsNoVerdict(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	cause := errors.New("the operator has stopped the run")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := v.Open(ctx, makeCase(t, add()))
+	time.AfterFunc(500*time.Millisecond, func() { cancel(cause) })
+	_, err := s.Verify(ctx, module("while 1: pass\n"))
+	if !errors.Is(err, cause) {
+		t.Errorf("got error %v, want the cause", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSeed: the tests' random numbers come from the run's secret, the task
+// and the attempt, and from nothing else.
+func TestSeed(t *testing.T) {
+	e := newLocalEngine(t)
+	var labels []string
+	r := resources(e)
+	seed := r.Seed
+	r.Seed = func(label string) [32]byte {
+		labels = append(labels, label)
+		return seed(label)
+	}
+	v := NewVerifier(r)
+	defer v.Close(t.Context())
+	s := spec{id: "t/1", prompt: "p", reference: "def f(x): pass\n", tests: "import random\nf(random.random())\n"}
+	draw := func(attempt int) string {
+		c := makeCase(t, s)
+		c.Attempt = attempt
+		return string(verify(t, v, c, "def f(x): print(x)\n").Restricted["worker-output.txt"])
+	}
+	one, again, two := draw(1), draw(1), draw(2)
+	if one == "" || one != again || one == two {
+		t.Errorf("drew %q, %q and for another attempt %q", one, again, two)
+	}
+	if labels[0] != "oracle-seed\x00t/1\x001" {
+		t.Errorf("the label is %q", labels[0])
+	}
+}
+
+// TestVerdictTellsNothing: no byte of the tests, the reference or the
+// candidate is in what may be published; the traceback is restricted.
+func TestVerdictTellsNothing(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	s := add()
+	s.tests = "assert add(2, 3) == 'canary-77', 'canary-77'\n"
+	got := verify(t, v, makeCase(t, s), "def add(a, b):\n    print('canary-88')\n    return 'canary-88'\n")
+	published := fmt.Sprint(got.Message, got.Metadata, got.Labels, got.Phase, got.Reason)
+	if strings.Contains(published, "canary") {
+		t.Errorf("published: %s", published)
+	}
+	if !strings.Contains(string(got.Restricted["oracle-traceback.txt"]), "canary-77") ||
+		!strings.Contains(string(got.Restricted["worker-output.txt"]), "canary-88") {
+		t.Errorf("restricted: %q", got.Restricted)
+	}
+}
+
+// TestReferenceStaysOutOfTheTests: the process that runs the tests has never
+// seen the reference, not even in memory that it inherited.
+func TestReferenceStaysOutOfTheTests(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	s := spec{prompt: "p", reference: "def f(): return 'reference-marker'\n", tests: `
+import re
+held = ''.join(['control', '-marker'])
+found = set()
+with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb', 0) as mem:
+    for line in maps:
+        span, mode = line.split()[:2]
+        start, end = (int(x, 16) for x in span.split('-'))
+        if mode[:2] == 'rw':
+            try:
+                mem.seek(start)
+                found.update(re.findall(rb'(contro[l]|referenc[e])-marker', mem.read(end - start)))
+            except (OSError, OverflowError):
+                pass
+print(f())
+assert found == {b'control'}, found
+`}
+	candidate := "def f(): return 1\n"
+	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Passed {
+		t.Errorf("what the tests find in their memory: %s", describe(got))
+	}
+	s.tests = strings.Replace(s.tests, "held =", "other = ''.join(['reference', '-marker'])\nheld =", 1)
+	if got := verify(t, v, makeCase(t, s), candidate); got.Score() != 0 {
+		t.Error("the search finds nothing")
+	}
+}
+
+// brokenEngine ends every box at once, as a dying engine would.
+type brokenEngine struct {
+	*localEngine
+	runs atomic.Int64
+}
+
+type brokenBox struct{ sandbox.Box }
+
+func (b brokenBox) Run(context.Context, sandbox.Streams) (sandbox.Outcome, error) {
+	return sandbox.Outcome{}, errDead
+}
+
+func (e *brokenEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	e.runs.Add(1)
+	box, err := e.localEngine.Open(ctx, spec)
+	return brokenBox{box}, err
+}
+
+func TestEngineThatDiesIsNoVerdict(t *testing.T) {
+	v := newTestVerifier(t, &brokenEngine{localEngine: newLocalEngine(t)})
+	s := v.Open(t.Context(), makeCase(t, add()))
+	got, err := s.Verify(t.Context(), module(add().reference))
+	if !errors.Is(err, errDead) {
+		t.Errorf("got %s, error %v; want the engine's error", describe(got), err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

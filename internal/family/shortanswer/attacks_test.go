@@ -1,0 +1,197 @@
+package shortanswer
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"text/template"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/family"
+)
+
+// A weak matcher is what an attack was made for: each is a mistake that a
+// benchmark has made.
+type weak func(candidate, gold string) bool
+
+func contains(candidate, gold string) bool {
+	return strings.Contains(strings.ToLower(candidate), strings.ToLower(gold))
+}
+
+func goldContains(candidate, gold string) bool {
+	return strings.Contains(gold, strings.Trim(candidate, " .-"))
+}
+
+// stripEverything keeps ASCII letters and digits and folds look-alikes.
+func stripEverything(candidate, gold string) bool {
+	strip := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			switch {
+			case r == 'а':
+				return 'a'
+			case r == 'Р':
+				return 'p'
+			case r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, s)
+	}
+	return strip(candidate) == strip(gold)
+}
+
+// displayed shows what follows a right-to-left override backwards.
+func displayed(candidate, gold string) bool {
+	before, after, _ := strings.Cut(candidate, "\u202e")
+	back := []rune(after)
+	for i, j := 0, len(back)-1; i < j; i, j = i+1, j-1 {
+		back[i], back[j] = back[j], back[i]
+	}
+	return before+string(back) == gold
+}
+
+// closeFloat is the comparison that NaN passes: it asks for the opposite.
+func closeFloat(candidate, gold string) bool {
+	got, _ := strconv.ParseFloat(strings.TrimSpace(candidate), 64)
+	want, _ := strconv.ParseFloat(gold, 64)
+	return !(math.Abs(got-want) > 1)
+}
+
+// anyFloatWithin accepts if any number in the candidate is near, with errors of
+// parsing counted as matches.
+func anyFloatWithin(candidate, gold string) bool {
+	want, _ := strconv.ParseFloat(gold, 64)
+	for _, f := range regexp.MustCompile(`[0-9.]+(e[0-9]+)?`).FindAllString(candidate, -1) {
+		got, err := strconv.ParseFloat(f, 64)
+		if err != nil || math.Abs(got-want) <= 1 {
+			return true
+		}
+	}
+	return false
+}
+
+func firstDigits(candidate, gold string) bool {
+	digits := func(s string) string { return regexp.MustCompile(`[^0-9]`).ReplaceAllString(s, "") }
+	return digits(candidate) == digits(gold)
+}
+
+func anyOutput(candidate, _ string) bool { return candidate != "" }
+
+func refusal(candidate, _ string) bool {
+	return regexp.MustCompile(`(?i)infeasible|fail|cannot`).MatchString(candidate)
+}
+
+func anyElement(candidate, gold string) bool {
+	for item := range strings.SplitSeq(candidate, ",") {
+		if !strings.Contains(gold, strings.TrimSpace(item)) {
+			return false
+		}
+	}
+	return true
+}
+
+func asPattern(candidate, gold string) bool {
+	return regexp.MustCompile("^" + candidate + "$").MatchString(gold)
+}
+
+func asFormat(candidate, gold string) bool {
+	return strings.HasPrefix(fmt.Sprintf(candidate, gold), gold)
+}
+
+func asTemplate(candidate, gold string) bool {
+	var b strings.Builder
+	row := map[string]string{"Expected": gold}
+	return template.Must(template.New("").Parse(candidate)).Execute(&b, row) == nil && b.String() == gold
+}
+
+func TestAttacks(t *testing.T) {
+	spray := "alpha beta gamma delta " + strings.Repeat("epsilon, ", 300)
+	tests := []struct {
+		row       string
+		gold      string
+		tolerance string
+		attack    string
+		weak      weak
+		honest    string
+	}{
+		{"T04", "gamma", "", spray, contains, "gamma"},
+		{"T04", "gamma", "", "alpha, beta, gamma, delta", contains, "It is gamma."},
+		{"T05", "Dr. Martin Luther King Jr.", "", "D.R M.A.R.T.I.N L.U.T.H.E.R K.I.N.G J.R", stripEverything, "Dr. Martin Luther King Jr"},
+		{"T05", "C++", "", "C", stripEverything, "c++"},
+		{"T05", "-5", "", "5", stripEverything, "−5"},
+		{"T05", "-5", "", "- 5", stripEverything, "-5.0"},
+		{"T06", "42", "1", "NaN", closeFloat, "42"},
+		{"T06", "42", "1", "nan", closeFloat, "41"},
+		{"T06", "42", "1", "1e999, 42", anyFloatWithin, "42.5"},
+		{"T06", "42", "1", "1e999", anyFloatWithin, "4.2e1"},
+		{"T06", "42", "1", "3..5", anyFloatWithin, "42."},
+		{"T06", "42", "1", "42±1e9", anyFloatWithin, "42 meters"},
+		{"T06", "42", "1", "41 or 42 or 43", anyFloatWithin, "about 42"},
+		{"T07", "paris", "", "p\u200bar\u200dis", stripEverything, "Paris"},
+		{"T07", "paris", "", "Рaris", stripEverything, "PARIS"}, // Cyrillic
+		{"T07", "paris", "", "pаris", stripEverything, "paris."},
+		{"T07", "paris", "", "p\u0336aris", stripEverything, "“paris”"},
+		{"T07", "paris", "", "paris\u200b", stripEverything, "\u00a0paris"},
+		{"T07", "42", "", "\u202e24", displayed, "42"},
+		{"T07", "paris", "", "\u202esirap", displayed, "paris"},
+		{"T08", "gamma", "", " ", goldContains, "gamma"},
+		{"T08", "gamma", "", "-", goldContains, "gamma"},
+		{"T08", "gamma", "", ".", goldContains, "gamma."},
+		{"T08", "N/A or gamma", "", "N/A", goldContains, "N/A or gamma"},
+		{"T09", "gamma", "", "{}", anyOutput, "gamma"},
+		{"T09", "42", "", "x", anyOutput, "x = 42"},
+		{"T10", "gamma", "", "The task is infeasible", refusal, "gamma"},
+		{"T10", "42", "", "FAIL", refusal, "42"},
+		{"T11", "1,500", "", "1;500", firstDigits, "1500"},
+		{"T11", "1,500", "", "[1,500]", firstDigits, "1,500"},
+		{"T11", "1,500", "", "1,5,00", firstDigits, "1500.0"},
+		{"T11", "x, y, z, w", "", "x,x,x,x", anyElement, "x, y, z, w"},
+		{"T17", "gamma", "", ".*", asPattern, "gamma"},
+		{"T17", "gamma", "", "%s%[1]n", asFormat, "gamma"},
+		{"T17", "gamma", "", "{{.Expected}}", asTemplate, "gamma"},
+		{"T17", "gamma", "", "${jndi:gamma}", contains, "gamma"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.row+"/"+tt.attack[:min(len(tt.attack), 20)], func(t *testing.T) {
+			accepted, err := json.Marshal([]string{tt.gold})
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := newTestKey(t, string(accepted), tt.tolerance, "", "What is it?")
+			if !tt.weak(tt.attack, tt.gold) {
+				t.Errorf("%q does not even pass the weak matcher", tt.attack)
+			}
+			if v := k.Match(tt.attack); v.Outcome != family.Failed {
+				t.Errorf("attack %.60q is %s", tt.attack, outcome(v))
+			}
+			if v := k.Match(tt.honest); v.Outcome != family.Passed {
+				t.Errorf("honest %q is %s", tt.honest, outcome(v))
+			}
+		})
+	}
+}
+
+// TestAbstention is the honest side of T10: saying that there is no answer is
+// right where the row says so.
+func TestAbstention(t *testing.T) {
+	k := newTestKey(t, `["infeasible"]`, "", "", "What is the last digit of pi?")
+	if v := k.Match("The answer is: infeasible."); v.Outcome != family.Passed {
+		t.Errorf("a declared abstention is %s", outcome(v))
+	}
+}
+
+// TestEmptyGolds is the other half of T08: whatever a row accepts, text that
+// normalises to nothing never passes.
+func TestEmptyGolds(t *testing.T) {
+	k := newTestKey(t, `["", "...", " ", "\"\""]`, "", "", "")
+	for _, candidate := range []string{"", " ", ".", "...", "\"\"", "-", "N/A", "Answer:", "{}"} {
+		if v := k.Match(candidate); v.Outcome != family.Failed {
+			t.Errorf("%q is %s", candidate, outcome(v))
+		}
+	}
+}

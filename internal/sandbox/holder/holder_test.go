@@ -1,0 +1,415 @@
+package holder
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"securebench/internal/sandbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start serves a directory and returns a client for it.
+func start(t testing.TB, root string) *Client {
+	t.Helper()
+	near, far := net.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(root, far, far) }()
+	c := NewClient(near)
+	t.Cleanup(func() {
+		_ = c.Close()
+		<-done
+	})
+	return c
+}
+
+// names lists an archive.
+func names(t testing.TB, r io.Reader) []string {
+	t.Helper()
+	var out []string
+	for tr := tar.NewReader(r); ; {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprintf("%c %s %s%s", h.Typeflag, h.Name, h.Linkname, h.PAXRecords[RecordType]))
+	}
+}
+
+func list(t testing.TB, c *Client, path string) []string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Get(t.Context(), path, 1<<20, &b); err != nil {
+		t.Fatalf("Get(%q): %v", path, err)
+	}
+	return names(t, &b)
+}
+
+func write(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSpecialFiles(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "sub/file"), "x")
+	if err := syscall.Mkfifo(filepath.Join(root, "fifo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(root, "sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.Symlink("/etc", filepath.Join(root, "outside")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("sub", filepath.Join(root, "inside")); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, root)
+	want := []string{"6 fifo ", "2 inside sub", "2 outside /etc", "6 sock socket", "5 sub/ ", "0 sub/file "}
+	if d := cmp.Diff(want, list(t, c, ".")); d != "" {
+		t.Errorf("tree (-want +got):\n%s", d)
+	}
+	for _, path := range []string{"inside/file", "outside/passwd", "sub/file/x", "nothing"} {
+		if got := list(t, c, path); got != nil {
+			t.Errorf("Get(%q) = %q", path, got)
+		}
+	}
+	if d := cmp.Diff([]string{"2 outside /etc"}, list(t, c, "outside")); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestPutThroughLinks(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(outside, "victim"), "untouched")
+	for link, target := range map[string]string{"dir": outside, "file": filepath.Join(outside, "victim"), "dangling": "nowhere"} {
+		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := start(t, root)
+	archive := tarOf(t, map[string]string{"dir/victim": "new", "file": "new", "dangling/x": "new"})
+	if err := c.Put(t.Context(), bytes.NewReader(archive)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(outside, "victim")); err != nil || string(b) != "untouched" {
+		t.Errorf("outside the tree: %q, %v", b, err)
+	}
+	if fi, err := os.Lstat(filepath.Join(root, "file")); err != nil || !fi.Mode().IsRegular() {
+		t.Errorf("the link was not replaced: %v, %v", fi, err)
+	}
+}
+
+func tarOf(t testing.TB, files map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for name, content := range files {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestRoundTrip puts what get gave into an empty tree and gets it again.
+func TestRoundTrip(t *testing.T) {
+	word := rapid.StringMatching(`[a-z\n \xff]{1,3}`)
+	rapid.Check(t, func(rt *rapid.T) {
+		files := make(map[string]string)
+		for range rapid.IntRange(0, 8).Draw(rt, "files") {
+			// Directories and files have different names, so that none
+			// is in the way of another.
+			path := "f" + word.Draw(rt, "name")
+			for range rapid.IntRange(0, 3).Draw(rt, "depth") {
+				path = "d" + word.Draw(rt, "dir") + "/" + path
+			}
+			files[path] = strings.Repeat("x", rapid.IntRange(0, 200_000).Draw(rt, "size"))
+		}
+		var first, second bytes.Buffer
+		one, two := start(t, t.TempDir()), start(t, t.TempDir())
+		if err := one.Put(t.Context(), bytes.NewReader(tarOf(t, files))); err != nil {
+			rt.Fatal(err)
+		}
+		if err := one.Get(t.Context(), ".", 8<<20, &first); err != nil {
+			rt.Fatal(err)
+		}
+		if err := two.Put(t.Context(), bytes.NewReader(first.Bytes())); err != nil {
+			rt.Fatal(err)
+		}
+		if err := two.Get(t.Context(), ".", 8<<20, &second); err != nil {
+			rt.Fatal(err)
+		}
+		if !bytes.Equal(first.Bytes(), second.Bytes()) {
+			rt.Fatalf("%q became %q", names(t, &first), names(t, &second))
+		}
+		got := 0
+		for _, n := range names(t, bytes.NewReader(first.Bytes())) {
+			if n[0] == '0' {
+				got++
+			}
+		}
+		if got != len(files) {
+			rt.Fatalf("%d files became %d", len(files), got)
+		}
+	})
+}
+
+func TestTooDeep(t *testing.T) {
+	root := t.TempDir()
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range MaxDepth + 1 {
+		if err := dir.Mkdir("d", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		sub, err := dir.OpenRoot("d")
+		_ = dir.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir = sub
+	}
+	_ = dir.Close()
+	c := start(t, root)
+	if err := c.Get(t.Context(), ".", 1<<20, io.Discard); !errors.Is(err, sandbox.ErrTooLarge) {
+		t.Errorf("Get: got %v, want ErrTooLarge", err)
+	}
+}
+
+func TestManyFiles(t *testing.T) {
+	root := t.TempDir()
+	for i := range 3000 {
+		write(t, filepath.Join(root, fmt.Sprint(i)), "")
+	}
+	c := start(t, root)
+	var b bytes.Buffer
+	if err := c.Get(t.Context(), ".", 1<<20, &b); !errors.Is(err, sandbox.ErrTooLarge) || b.Len() > 0 {
+		t.Errorf("Get: got %v after %d bytes, want ErrTooLarge before the first", err, b.Len())
+	}
+	if got := list(t, c, "17"); len(got) != 1 {
+		t.Errorf("afterwards got %q", got)
+	}
+}
+
+func TestLimitIsExact(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "f"), strings.Repeat("x", 1000))
+	c := start(t, root)
+	const size = 512 + 1024 + 1024 // header, content, end
+	for limit, fits := range map[int64]bool{size: true, size - 1: false, 512: false, 0: false, -1: false} {
+		var b bytes.Buffer
+		err := c.Get(t.Context(), ".", limit, &b)
+		if fits != (err == nil) || !fits && !errors.Is(err, sandbox.ErrTooLarge) || int64(b.Len()) > max(limit, 0) {
+			t.Errorf("limit %d: got %v and %d bytes", limit, err, b.Len())
+		}
+	}
+}
+
+// TestCancel ends a request that the server never answers.
+func TestCancel(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	c := NewClient(near)
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
+	if _, err := c.Usage(ctx); !errors.Is(err, cause) {
+		t.Errorf("Usage: got %v, want the cause", err)
+	}
+	// The stream is out of step: nothing may be read from it any more.
+	if _, err := c.Usage(t.Context()); !errors.Is(err, cause) {
+		t.Errorf("Usage afterwards: got %v", err)
+	}
+}
+
+func TestConcurrentRequests(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "f"), strings.Repeat("x", 300_000))
+	c := start(t, root)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, err := c.Usage(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := c.Get(t.Context(), ".", 1<<20, io.Discard); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// script is a stream that answers from a script and takes everything.
+type script struct{ io.Reader }
+
+func (script) Write(p []byte) (int, error) { return len(p), nil }
+func (script) Close() error                { return nil }
+
+func frames(t testing.TB, f ...any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := newFrameWriter(&b)
+	for i := 0; i < len(f); i += 2 {
+		if err := w.write(f[i].(kind), []byte(f[i+1].(string))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestClientRefuses(t *testing.T) {
+	for name, in := range map[string][]byte{
+		"nothing":        nil,
+		"cut header":     {'E', 0, 0},
+		"cut payload":    {'E', 0, 0, 0, 9, '{'},
+		"long frame":     {'D', 0xff, 0xff, 0xff, 0xff},
+		"unknown kind":   {'X', 0, 0, 0, 0},
+		"no JSON":        frames(t, kindEnd, "ok"),
+		"unknown member": frames(t, kindEnd, `{"verdict":"passed"}`),
+		"repeated":       frames(t, kindEnd, `{"code":"","code":"x"}`),
+		"two values":     frames(t, kindEnd, `{}{}`),
+		"a request":      frames(t, kindRequest, `{"op":"get"}`),
+		"too much":       frames(t, kindData, strings.Repeat("x", 65), kindEnd, `{}`),
+		"no end":         frames(t, kindData, "x"),
+		"unknown code":   frames(t, kindEnd, `{"code":"fine"}`),
+	} {
+		var b bytes.Buffer
+		if err := NewClient(script{bytes.NewReader(in)}).Get(t.Context(), ".", 64, &b); err == nil || b.Len() > 64 {
+			t.Errorf("%s: got %v and %d bytes", name, err, b.Len())
+		}
+	}
+}
+
+func FuzzClient(f *testing.F) {
+	f.Add(frames(f, kindData, "archive", kindEnd, `{}`))
+	f.Add(frames(f, kindEnd, `{"code":"too_large"}`))
+	f.Add(frames(f, kindEnd, `{"usage":{"bytes":1,"bytes_limit":2,"inodes":3,"inodes_limit":4}}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var b bytes.Buffer
+		c := NewClient(script{bytes.NewReader(in)})
+		if err := c.Get(t.Context(), ".", 100, &b); b.Len() > 100 || err == nil && !bytes.Contains(in, []byte{byte(kindEnd)}) {
+			t.Errorf("got %d bytes and %v", b.Len(), err)
+		}
+	})
+}
+
+// FuzzServe checks that no request leaves the tree and that every complete
+// one gets an answer.
+func FuzzServe(f *testing.F) {
+	archive := string(tarOf(f, map[string]string{"a/b": "x"}))
+	f.Add(frames(f, kindRequest, `{"op":"put"}`, kindData, archive, kindEnd, `{}`))
+	f.Add(frames(f, kindRequest, `{"op":"get","path":"../x","limit":100}`, kindRequest, `{"op":"usage"}`))
+	f.Add(frames(f, kindRequest, `{"op":"get","path":".","limit":9999}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		around := t.TempDir()
+		root := filepath.Join(around, "root")
+		if err := os.Mkdir(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		err := Serve(root, bytes.NewReader(in), &out)
+		entries, readErr := os.ReadDir(around)
+		if readErr != nil || len(entries) != 1 {
+			t.Fatalf("beside the tree: %v, %v", entries, readErr)
+		}
+		if err == nil && len(in) > 0 && out.Len() == 0 {
+			t.Error("a request got no answer")
+		}
+		open(t, root)
+	})
+}
+
+// open makes a tree removable.
+func open(t testing.TB, root string) {
+	t.Helper()
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			return os.Chmod(path, 0o755)
+		}
+		return nil
+	})
+}
+
+func FuzzPut(f *testing.F) {
+	f.Add(tarOf(f, map[string]string{"a/b": "x", "a/c": "y", "../d": "z"}))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		around := t.TempDir()
+		dir := filepath.Join(around, "root")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		_ = put(root, bytes.NewReader(in))
+		entries, err := os.ReadDir(around)
+		if err != nil || len(entries) != 1 {
+			t.Fatalf("beside the tree: %v, %v", entries, err)
+		}
+		open(t, dir)
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && !d.Type().IsRegular() {
+				t.Errorf("%s is %v", path, d.Type())
+			}
+			return nil
+		})
+	})
+}
+
+func TestEntryName(t *testing.T) {
+	for in, want := range map[string]string{"a": "a", "a/b/": "a/b", "./a": "a", "a//b": "a/b", ".": ".", "./": ".", "a/./b": "a/b", "..a": "..a"} {
+		if got, err := entryName(in); err != nil || got != want {
+			t.Errorf("entryName(%q) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "/", "/a", "..", "a/..", "../a", "a/../../b", "a\x00b", strings.Repeat("a/", MaxDepth) + "b"} {
+		if got, err := entryName(in); err == nil {
+			t.Errorf("entryName(%q) = %q", in, got)
+		}
+	}
+}
