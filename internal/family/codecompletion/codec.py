@@ -407,7 +407,7 @@ class Channel:
         while n:
             part = _read(self.source, min(n, 1 << 20))
             if not part:
-                os._exit(0)  # the other side has gone; there is nobody to tell
+                os._exit(1)  # the other side has gone; there is nobody to tell
             parts.append(part)
             n -= len(part)
         return b"".join(parts)

@@ -209,7 +209,7 @@ func (w *worker) excuse(ctx context.Context, f *failure) (*failure, error) {
 		return f, nil
 	}
 	w.hangUp()
-	o, ended, err := w.end(ctx, settle/8)
+	o, ended, err := w.end(ctx, settle/2)
 	if err != nil {
 		return nil, fmt.Errorf("running the worker: %w", err)
 	}

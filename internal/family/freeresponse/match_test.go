@@ -215,6 +215,22 @@ func TestAppendedTextNeverHelps(t *testing.T) {
 	})
 }
 
+// TestRejectedIsNotDiluted appends to a candidate that is rejected by its F1
+// and holds an accepted span.
+func TestRejectedIsNotDiluted(t *testing.T) {
+	r := newTestRubric(t, `{"accepted_answers": ["red green"], "min_token_f1": 0.5,
+		"rejected_answers": ["black grey brown dark pale", "never ever one two three four five six"]}`)
+	const candidate = "red green brown grey black dark"
+	for _, appended := range []string{"", " zz zz zz zz zz zz zz zz", " never never never never never never never never", " brown brown brown brown brown brown brown brown"} {
+		if got := outcome(r.Match(candidate + appended)); got != ambiguous {
+			t.Errorf("%q is %s, want %s", candidate+appended, got, ambiguous)
+		}
+	}
+	if got := outcome(r.Match("red green")); got != passed {
+		t.Errorf("the accepted answer alone is %s", got)
+	}
+}
+
 // TestRejectedSpanNeverPasses puts a rejected answer among anything.
 func TestRejectedSpanNeverPasses(t *testing.T) {
 	r := newTestRubric(t, melt)

@@ -34,9 +34,9 @@ type answer struct {
 type rubric struct {
 	accepted, rejected []answer
 	threshold          *big.Rat
-	declared           bool           // the row names a threshold
-	vocabulary         map[string]int // most occurrences in any answer
-	affirmed           map[string]int // the same of accepted ones alone
+	declared           bool            // the row names a threshold
+	vocabulary         map[string]bool // the words of all answers
+	affirmed           map[string]int  // most occurrences in one accepted answer
 }
 
 // newRubric reads a rubric object. Keys without meaning are ignored, as in the
@@ -52,7 +52,7 @@ func newRubric(v jsontext.Value) (*rubric, error) {
 	if t := fields["type"]; t != nil && string(t) != `"`+containsAny+`"` {
 		return nil, errType
 	}
-	r := &rubric{threshold: big.NewRat(1, 1), vocabulary: map[string]int{}, affirmed: map[string]int{}}
+	r := &rubric{threshold: big.NewRat(1, 1), vocabulary: map[string]bool{}, affirmed: map[string]int{}}
 	var ok bool
 	if r.accepted, ok = readAnswers(fields["accepted_answers"]); !ok {
 		return nil, errAccepted
@@ -99,12 +99,12 @@ func (r *rubric) learn() {
 	for _, a := range r.accepted {
 		for t, n := range a.counts {
 			r.affirmed[t] = max(r.affirmed[t], n)
-			r.vocabulary[t] = max(r.vocabulary[t], n)
+			r.vocabulary[t] = true
 		}
 	}
 	for _, a := range r.rejected {
-		for t, n := range a.counts {
-			r.vocabulary[t] = max(r.vocabulary[t], n)
+		for t := range a.counts {
+			r.vocabulary[t] = true
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (r *rubric) count(low string) (counts map[string]int, total int) {
 	counts = map[string]int{}
 	for t := range tokens(low) {
 		total++
-		if r.vocabulary[t] > 0 {
+		if r.vocabulary[t] {
 			counts[t]++
 		}
 	}
@@ -100,8 +100,9 @@ func bestOf(answers []answer, counts map[string]int, size func(answer) int) (int
 
 // rejectedBy returns the rejected answer that the candidate matches, or -1.
 // A rejected span counts without the invisible characters that may hide it.
-// Both sides of the comparison leave out what would dilute the rejected one:
-// words that are in no answer, words of other rejected answers, repetitions.
+// By F1, what could dilute it is left out on both sides of the comparison: words
+// that are in no answer, and against a rejected answer also the words of other
+// rejected ones and repetitions.
 func (r *rubric) rejectedBy(text, visible string, counts map[string]int) int {
 	for i, a := range r.rejected {
 		if textmatch.HasPhrase(text, a.text) || visible != text && textmatch.HasPhrase(visible, a.text) {
@@ -109,8 +110,8 @@ func (r *rubric) rejectedBy(text, visible string, counts map[string]int) int {
 		}
 	}
 	known := 0
-	for t, n := range counts {
-		known += min(n, r.vocabulary[t])
+	for _, n := range counts {
+		known += n
 	}
 	_, affirmed := bestOf(r.accepted, counts, func(answer) int { return known })
 	i, denied := bestOf(r.rejected, counts, func(a answer) int {

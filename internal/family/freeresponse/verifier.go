@@ -18,10 +18,10 @@
 // fold onto an answer. Negators are tokens: no, not, never,
 // neither, nor, and n't and cannot, which are read as not.
 //
-// The score of a rejected answer, and what it is compared with, are taken over
-// the words that the rubric knows, each counted no more often than there. So
-// words that no accepted answer has cannot dilute it, and appending them never
-// turns a failure into a pass.
+// The score of a rejected answer leaves out the words that neither it nor an
+// accepted answer has, and repetitions; what it is compared with leaves out the
+// words that the rubric does not know. So words that no accepted answer has
+// cannot dilute it, and appending them never turns a failure into a pass.
 //
 // Overlap of words is not meaning, so every verdict is labelled [Heuristic]. A
 // rubric that is a string needs a judge: the task stays pending with reason

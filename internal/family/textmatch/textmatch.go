@@ -76,22 +76,22 @@ func isASCII(s string) bool {
 	return true
 }
 
-// IsSpace reports what Python's str.isspace reports: Unicode white space and
+// isSpace reports what Python's str.isspace reports: Unicode white space and
 // the four ASCII separators.
-func IsSpace(r rune) bool {
+func isSpace(r rune) bool {
 	return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f
 }
 
-// IsWordRune reports whether r is part of a word: a letter, a combining mark,
+// isWordRune reports whether r is part of a word: a letter, a combining mark,
 // a number of any script, or an underscore.
-func IsWordRune(r rune) bool { return r == '_' || isLetterOrNumber(r) }
+func isWordRune(r rune) bool { return r == '_' || isLetterOrNumber(r) }
 
 func isLetterOrNumber(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.N)
 }
 
 // Strip takes white space off both ends.
-func Strip(s string) string { return strings.TrimFunc(s, IsSpace) }
+func Strip(s string) string { return strings.TrimFunc(s, isSpace) }
 
 // Collapse strips s and turns every run of white space into one space.
 func Collapse(s string) string {
@@ -103,7 +103,7 @@ func Collapse(s string) string {
 	b.Grow(len(s))
 	space := false
 	for _, r := range s {
-		if IsSpace(r) {
+		if isSpace(r) {
 			space = true
 			continue
 		}
@@ -120,7 +120,7 @@ func Collapse(s string) string {
 func isCollapsed(s string) bool {
 	last := rune(0)
 	for _, r := range s {
-		if IsSpace(r) && (r != ' ' || last == ' ') {
+		if isSpace(r) && (r != ' ' || last == ' ') {
 			return false
 		}
 		last = r

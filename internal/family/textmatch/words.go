@@ -12,7 +12,7 @@ func isBound(r rune) bool {
 	case '.', ',', ';', ':', '!', '?', '(', ')', '[', ']', '"', '*', '`', '“', '”', '‘':
 		return true
 	}
-	return isApostrophe(r) || IsSpace(r)
+	return isApostrophe(r) || isSpace(r)
 }
 
 func isApostrophe(r rune) bool { return r == '\'' || r == '’' }
@@ -124,7 +124,7 @@ func FindSpan(s, span string) (before, after string, ok bool) {
 // HasPhrase reports whether phrase stands in s with no word character next to
 // it.
 func HasPhrase(s, phrase string) bool {
-	_, _, ok := find(s, phrase, func(r rune) bool { return !IsWordRune(r) })
+	_, _, ok := find(s, phrase, func(r rune) bool { return !isWordRune(r) })
 	return ok
 }
 
