@@ -26,6 +26,17 @@ func (f *failure) Error() string { return f.message }
 // counts against the candidate only when it happens again.
 type fault struct{ failure }
 
+// ours turns the failure of a row into an error of this process: nothing of a
+// candidate was in play.
+func ours(err error) error {
+	var f *failure
+	var o *fault
+	if errors.As(err, &f) || errors.As(err, &o) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
 func violation(what string) *failure {
 	return &failure{family.ProtocolViolation, "the worker broke the protocol: " + what}
 }

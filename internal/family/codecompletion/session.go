@@ -30,7 +30,8 @@ type tally struct {
 
 // Verify runs the row's tests against the candidate.
 //
-// The time limit of the row starts here. Where the oracle itself dies or
+// The time limit of the row starts when the sandboxes are ready, so that a
+// slow engine costs no candidate its time. Where the oracle itself dies or
 // overruns, the row is tried once more with fresh sandboxes and a fresh limit.
 func (s *session) Verify(ctx context.Context, candidate family.Candidate) (family.Verdict, error) {
 	if f := s.refuse(candidate); f != nil {
@@ -75,14 +76,14 @@ func (s *session) refuse(c family.Candidate) *failure {
 // try has one go at the row. nil is a pass, a *failure or a *fault is the
 // row's end, any other error is ours.
 func (s *session) try(ctx context.Context, source []byte, t *tally) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, rowLimit(s.c), errDeadline)
-	defer cancel()
 	if err := s.bench.wait(ctx); err != nil {
 		if errors.Is(err, errBroken) {
 			return &failure{family.TestsFailed, "the row's tests do not parse"}
 		}
-		return err
+		return ours(err)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, rowLimit(s.c), errDeadline)
+	defer cancel()
 	w, o, p := s.bench.worker, s.bench.oracle, s.bench.plan
 	w.handles = p.handles
 	if p.continues && string(source) == *s.row.reference {

@@ -285,3 +285,19 @@ func TestEngineThatDiesIsNoVerdict(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestImageWithoutPython: no candidate is blamed for an image that cannot run
+// the worker or the oracle.
+func TestImageWithoutPython(t *testing.T) {
+	e := newLocalEngine(t)
+	e.python = "/nonexistent/python3"
+	v := newTestVerifier(t, e)
+	s := v.Open(t.Context(), makeCase(t, add()))
+	got, err := s.Verify(t.Context(), module(add().reference))
+	if err == nil {
+		t.Errorf("got a verdict: %s", describe(got))
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
@@ -193,8 +194,16 @@ func (v *Verifier) prepare(ctx context.Context, c family.Case, r row, source fun
 	return b
 }
 
+// startLimit bounds the wait for sandboxes. Beyond it the engine is at fault.
+const startLimit = 2 * time.Minute
+
+// errSlow is the cause of a wait that took too long.
+var errSlow = errors.New("the engine takes too long")
+
 // wait blocks until the bench is ready.
 func (b *bench) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
+	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		b.ready.Wait()

@@ -51,7 +51,8 @@ type worker struct {
 	limit   time.Duration // of the row, for messages
 }
 
-// startWorker starts a box that waits for a candidate.
+// startWorker starts a box that waits for a candidate. It has shown that it
+// works before a candidate is in it: what happens later is the candidate's.
 func startWorker(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*worker, error) {
 	spec := pythonSpec(c, run, "worker", workerSource)
 	spec.Labels.Task, spec.Labels.Attempt = c.Sandbox.ID(), c.Attempt
@@ -59,7 +60,12 @@ func startWorker(ctx context.Context, engine sandbox.Engine, run string, c famil
 	if err != nil {
 		return nil, err
 	}
-	return &worker{link: l, limit: rowLimit(c)}, nil
+	w := &worker{link: l, limit: rowLimit(c)}
+	if _, err := w.ask(ctx, "greet"); err != nil {
+		err = ours(fmt.Errorf("greeting the worker (%.200q): %w", l.stderr.bytes(), err))
+		return nil, errors.Join(err, l.close(context.WithoutCancel(ctx)))
+	}
+	return w, nil
 }
 
 // reply is a worker's answer whose envelope has been checked.

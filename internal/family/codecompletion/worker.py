@@ -19,6 +19,9 @@ class Worker:
         self.objects, self.numbers = [], {}
         self.handles = False
 
+    def greet(self):
+        return (text("value"), b"N")
+
     def load(self, source, handles):
         self.handles = handles
         sys.modules["candidate"] = self.module
@@ -80,8 +83,8 @@ class Worker:
             return (text("escape"),)
 
     def serve(self):
-        operations = {"load": (self.load, 2), "call": (self.call, 4),
-                      "get": (self.get, 2), "set": (self.set, 3)}
+        operations = {"greet": (self.greet, 0), "load": (self.load, 2),
+                      "call": (self.call, 4), "get": (self.get, 2), "set": (self.set, 3)}
         while True:
             request = Decoder(self.channel.receive(), self.known)
             request.take(1), request.count()

@@ -203,7 +203,7 @@ func (e *Engine) hardened(l sandbox.Limits) *container.HostConfig {
 		IpcMode:        container.IPCModePrivate,
 		CgroupnsMode:   container.CgroupnsModePrivate,
 		CapDrop:        []string{"ALL"},
-		SecurityOpt:    []string{"no-new-privileges:true"},
+		SecurityOpt:    []string{"no-new-privileges:true", "seccomp=" + e.seccomp},
 		ReadonlyRootfs: true,
 		ShmSize:        shmSize,
 		LogConfig:      container.LogConfig{Type: "none"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -33,6 +34,34 @@ func (r *run) sample(ctx context.Context) {
 	if stats.Pids.Current >= uint64(r.box.limits.Pids) {
 		r.pids = true
 	}
+}
+
+// cause says why a command ended that did not end well: by a limit of the
+// box, or by itself.
+func (r *run) cause(ctx context.Context) (sandbox.End, error) {
+	res, err := r.box.engine.api.ContainerInspect(ctx, r.box.name, client.ContainerInspectOptions{})
+	if r.box.closed.Load() {
+		return "", os.ErrClosed
+	}
+	if err != nil {
+		return "", fmt.Errorf("inspecting an ended container: %w", err)
+	}
+	switch {
+	case res.Container.State != nil && res.Container.State.OOMKilled:
+		return sandbox.OutOfMemory, nil
+	case r.pids:
+		return sandbox.PidsLimit, nil
+	case r.box.workspace == nil:
+		return sandbox.Exited, nil
+	}
+	u, err := r.box.workspace.Usage(ctx)
+	if err != nil {
+		return "", err
+	}
+	if u.Full() {
+		return sandbox.DiskLimit, nil
+	}
+	return sandbox.Exited, nil
 }
 
 // startFailure tells a command that cannot be executed, which is the doing of

@@ -26,9 +26,13 @@
 // # Outcomes
 //
 // Out of memory is what the engine says of the container, children included.
+// It listens from shortly after the start on: a process that the kernel kills
+// before, on a busy machine within the first half second, is not always heard
+// of, and the command then ends as if it had failed by itself.
+//
 // The limit on processes is seen by sampling: a command that hits it and ends
-// within half a second ends as any failed command. A full disk is seen for
-// the workspace, not for /tmp.
+// within half a second ends as any failed command, too. A full disk is seen
+// for the workspace, not for /tmp.
 //
 // # Clean-up
 //
@@ -96,6 +100,7 @@ type Engine struct {
 	log     *slog.Logger
 	info    Info
 	cpus    float64 // cores of the engine
+	seccomp string  // the profile of every box
 
 	mu     sync.Mutex
 	images map[string]imageFacts // by id
@@ -117,6 +122,7 @@ type Info struct {
 	Arch            string   `json:"arch"` // as Go names it
 	Kernel          string   `json:"kernel"`
 	SecurityOptions []string `json:"security_options"`
+	Seccomp         string   `json:"seccomp"` // digest of the boxes' profile
 }
 
 // New connects to an engine and checks that it can do what is needed. The
@@ -175,6 +181,9 @@ func (e *Engine) connect(ctx context.Context) error {
 			return fmt.Errorf("the engine has no runtime %q", e.runtime)
 		}
 		e.info.Runtime = e.runtime
+	}
+	if e.seccomp, e.info.Seccomp, err = seccompProfile(); err != nil {
+		return err
 	}
 	if e.helper == "" {
 		return nil

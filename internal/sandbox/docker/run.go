@@ -286,31 +286,3 @@ func (r *run) outcome(end sandbox.End, code int, took time.Duration) (sandbox.Ou
 	return sandbox.Outcome{End: end, ExitCode: code, Duration: took,
 		StdoutBytes: r.output.stdoutBytes, StderrBytes: r.output.stderrBytes}, nil
 }
-
-// cause says why a command ended that did not end well: by a limit of the
-// box, or by itself.
-func (r *run) cause(ctx context.Context) (sandbox.End, error) {
-	res, err := r.box.engine.api.ContainerInspect(ctx, r.box.name, client.ContainerInspectOptions{})
-	if r.box.closed.Load() {
-		return "", os.ErrClosed
-	}
-	if err != nil {
-		return "", fmt.Errorf("inspecting an ended container: %w", err)
-	}
-	switch {
-	case res.Container.State != nil && res.Container.State.OOMKilled:
-		return sandbox.OutOfMemory, nil
-	case r.pids:
-		return sandbox.PidsLimit, nil
-	case r.box.workspace == nil:
-		return sandbox.Exited, nil
-	}
-	u, err := r.box.workspace.Usage(ctx)
-	if err != nil {
-		return "", err
-	}
-	if u.Full() {
-		return sandbox.DiskLimit, nil
-	}
-	return sandbox.Exited, nil
-}

@@ -90,15 +90,20 @@ func (s *suite) processLimit(t *testing.T) {
 	})
 }
 
+// memoryLimit gives engines a moment to listen before memory runs out.
 func (s *suite) memoryLimit(t *testing.T) {
-	const bomb = "hoard = [bytearray(1 << 26) for _ in range(999)]"
-	t.Run("command", func(t *testing.T) {
-		diffOutcome(t, sandbox.Outcome{End: sandbox.OutOfMemory, ExitCode: 137}, s.run(t, s.python(bomb)).Outcome)
-	})
-	t.Run("child", func(t *testing.T) {
-		code := "import os, sys\nif os.fork() == 0: " + bomb + "\nos.wait()\nsys.exit(5)"
-		diffOutcome(t, sandbox.Outcome{End: sandbox.OutOfMemory, ExitCode: 5}, s.run(t, s.python(code)).Outcome)
-	})
+	const start, bomb = "import os, sys, time\ntime.sleep(1)\n", "hoard = [bytearray(1 << 26) for _ in range(999)]\n"
+	for name, c := range map[string]struct {
+		code string
+		exit int
+	}{
+		"command": {start + bomb, 137},
+		"child":   {start + "if os.fork() == 0: " + bomb + "os.wait()\nsys.exit(5)", 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			diffOutcome(t, sandbox.Outcome{End: sandbox.OutOfMemory, ExitCode: c.exit}, s.run(t, s.python(c.code)).Outcome)
+		})
+	}
 }
 
 func (s *suite) inodeLimit(t *testing.T) {
