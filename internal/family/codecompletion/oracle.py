@@ -492,7 +492,7 @@ def serve(channel):
                 os._exit(70)
         status = os.waitpid(pid, 0)[1]
         clear(pid)
-        code = os.waitstatus_to_exitcode(status)
+        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         channel.send(message(text("done"), Encoder().value(code)))
 
 

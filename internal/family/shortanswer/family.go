@@ -3,6 +3,7 @@ package shortanswer
 import (
 	_ "embed" // the schemas
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,21 +40,15 @@ func Family() family.Family {
 	}
 }
 
-// matchRule is the part of eval.match that decides which gold answers can
-// ever be given.
-type matchRule struct {
-	Type string `json:"type"`
-}
-
 // check refuses gold answers that say nothing once they are normalised, which
 // an empty candidate would meet, those that are no number where the row asks
 // for numbers, which no candidate could meet, and whatever else the verifier
 // cannot score.
 func check(row family.Row) (out []family.Problem) {
-	var match matchRule
+	var rules match
 	if m := row.Eval["match"]; m != nil {
 		// The schema has checked the object; its other members are the verifier's.
-		if err := json.Unmarshal(m, &match); err != nil {
+		if err := json.Unmarshal(m, &rules); err != nil {
 			return []family.Problem{{Path: []string{"eval", "match"}, Message: "cannot be read"}}
 		}
 	}
@@ -63,7 +58,7 @@ func check(row family.Row) (out []family.Problem) {
 		case textmatch.Normalize(gold) == "":
 			out = append(out, family.Problem{Path: path, Message: "is empty once it is normalised",
 				Fix: "spaces, quotes and . , ; : at the ends don't count"})
-		case match.Type == "number" && !number:
+		case rules.Type == byNumber && !number:
 			out = append(out, family.Problem{Path: path, Message: "must be a number, as eval.match says"})
 		}
 	}
@@ -90,12 +85,26 @@ func golds(list jsontext.Value) []string {
 	return out
 }
 
-// reference answers with the first accepted answer.
+// reference answers with the first accepted answer, or with all of them where
+// the row wants the whole set, after the marker that the row asks for.
 func reference(v task.EvaluatorView) (family.Candidate, bool) {
 	list, _ := v.Get("accepted_answers")
 	answers := golds(list.Value)
 	if len(answers) == 0 {
 		return family.Candidate{}, false
 	}
-	return family.Candidate{Kind: task.Text, Data: []byte(answers[0])}, true
+	text := answers[0]
+	var m match
+	if r, ok := v.Get("match"); ok {
+		if json.Unmarshal(r.Value, &m) != nil {
+			return family.Candidate{}, false
+		}
+	}
+	if m.Type == bySet {
+		text = strings.Join(answers, "; ")
+	}
+	if m.Marker != nil {
+		text = *m.Marker + " " + text
+	}
+	return family.Candidate{Kind: task.Text, Data: []byte(text)}, true
 }

@@ -105,8 +105,8 @@ type Engine struct {
 	mu     sync.Mutex
 	images map[string]imageFacts // by id
 
-	helperOnce sync.Mutex
-	helperID   string // of the helper's image, once it is there
+	helperMu sync.Mutex
+	helperID string // of the helper's image, once it is there
 }
 
 var _ sandbox.Engine = (*Engine)(nil)

@@ -57,8 +57,8 @@ func elfArch(m elf.Machine) string {
 // helperImage returns the id of the image that holds the helper alone. It is
 // imported when the engine does not hold it yet.
 func (e *Engine) helperImage(ctx context.Context) (string, error) {
-	e.helperOnce.Lock()
-	defer e.helperOnce.Unlock()
+	e.helperMu.Lock()
+	defer e.helperMu.Unlock()
 	if e.helperID != "" {
 		return e.helperID, nil
 	}

@@ -166,7 +166,7 @@ func (e *Engine) Reap(ctx context.Context) (removed int, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// Owned lists the names of the containers and volumes on the engine that
+// Owned lists the containers, by id, and volumes, by name, on the engine that
 // belong to this engine's owner. After a run it is empty.
 func (e *Engine) Owned(ctx context.Context) ([]string, error) {
 	containers, volumes, err := e.owned(ctx)
