@@ -74,7 +74,7 @@ func allowed() []struct {
 		of("internal/pipeline/pack", "source digest task"),
 		of("internal/pipeline/compile", "pipeline/pack task family source digest workspace"),
 		of("internal/pipeline/produce", "harness workspace sandbox task"),
-		of("internal/pipeline/capture", "workspace sandbox task digest"),
+		of("internal/pipeline/capture", "sandbox sandbox/holder task digest"),
 		of("internal/pipeline/record", "task digest redact"),
 		of("internal/pipeline", "pipeline/pack pipeline/compile pipeline/produce pipeline/capture pipeline/record",
 			"family task sandbox progress", words),

@@ -1,5 +1,5 @@
 # The values that cross between the oracle and the worker, and the frames that
-# carry them. This text is put in front of worker.py and of oracle.py.
+# carry them. This text stands in front of worker.py and of oracle.py.
 #
 # One value has one encoding: a tag, then a length and bytes, or a count and
 # members. It is not JSON because the json module is missing from Debian's
@@ -254,10 +254,11 @@ class Decoder:
             raise Malformed
         return int(text)
 
-    def open(self, n):
-        """Enters a tuple of n members."""
-        if self.take(1) != b"U" or self.count() != n:
+    def open(self):
+        """Enters a tuple and tells how many members it has."""
+        if self.take(1) != b"U":
             raise Malformed
+        return self.count()
 
     def end(self):
         if self.pos != len(self.data):

@@ -7,6 +7,24 @@ import (
 	"io"
 )
 
+// The protocol. A box gets and gives frames over its standard streams; each
+// carries one tuple in the value syntax of codec.go.
+//
+// To the worker: (nonce, "greet"), (nonce, "load", source, handles),
+// (nonce, "call", on, name, (args, kwargs), mutates), (nonce, "get", on, name)
+// and (nonce, "set", on, name, value); on is a handle, or none for the
+// candidate's module. It answers with the nonce and "value" v, with the
+// changed arguments behind where they were asked for, "raise" name args,
+// "callable", or "large", "unsupported" or "escape", which end the row.
+//
+// To the oracle: an empty frame, which makes a child, and to the child
+// (operation, memory, seconds, arguments). A child that runs tests sends the
+// worker's requests without nonce and gets ("value", v), ("changed", v, args),
+// ("raise", name, args), ("callable",) or ("failed",). It ends with
+// ("verdict", word, detail); one that analyses ends with ("plan", names,
+// handles, prompt runs, reference) or ("broken",). The server's last word on
+// each child is ("done", exit status).
+
 // maxFrame bounds a frame: a value and the envelope around it, in bytes.
 const maxFrame = maxValue + 64<<10
 

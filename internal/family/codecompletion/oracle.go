@@ -13,6 +13,9 @@ import (
 	"securebench/internal/sandbox"
 )
 
+//go:embed analysis.py
+var analysisSource string
+
 //go:embed oracle.py
 var oracleSource string
 
@@ -34,7 +37,7 @@ type oracle struct {
 // startOracle starts a box that serves row after row until it is closed.
 func startOracle(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*oracle, error) {
 	limits := c.Limits.WithDefaults()
-	spec := pythonSpec(c, run, "oracle", oracleSource)
+	spec := pythonSpec(c, run, "oracle", analysisSource+oracleSource)
 	l, err := startLink(context.WithoutCancel(ctx), engine, spec, math.MaxInt64)
 	if err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ type reply struct {
 // ask sends one request and reads the reply that echoes its nonce.
 func (w *worker) ask(ctx context.Context, op string, operands ...value) (reply, error) {
 	nonce := make([]byte, 16)
-	rand.Read(nonce) // never fails
+	_, _ = rand.Read(nonce) // never fails
 	parts := append([]value{bytesValue(nonce), stringValue(op)}, operands...)
 	if err := w.send(ctx, tupleValue(parts...).appendTo(nil)); err != nil {
 		return reply{}, w.trouble(ctx, err)

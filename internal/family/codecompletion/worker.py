@@ -87,7 +87,7 @@ class Worker:
                       "call": (self.call, 4), "get": (self.get, 2), "set": (self.set, 3)}
         while True:
             request = Decoder(self.channel.receive(), self.known)
-            request.take(1), request.count()
+            request.open()
             nonce = request.only(bytes)
             operation, n = operations[request.only(str)]
             arguments = [request.value() for _ in range(n)]

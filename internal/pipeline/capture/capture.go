@@ -15,6 +15,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/holder"
 	"securebench/internal/task"
 )
 
@@ -159,6 +160,8 @@ func onlyFile(archive io.Reader, path string, limit int64) ([]byte, error) {
 	switch {
 	case h.Typeflag != tar.TypeReg:
 		return nil, reject(NotRegular, "%s is %s, not a regular file", path, typeName(h.Typeflag))
+	case h.PAXRecords[holder.RecordLinks] != "":
+		return nil, reject(NotRegular, "%s has other names: hard links are not taken", path)
 	case h.Size > limit:
 		return nil, reject(TooLarge, "the candidate has %d bytes, the limit is %d", h.Size, limit)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/holder"
 	"securebench/internal/task"
 )
 
@@ -53,6 +54,12 @@ func special(flag byte) fakeSpace {
 	return fakeSpace{headers: []tar.Header{{Name: "candidate.py", Typeflag: flag, Linkname: "/etc/passwd"}}}
 }
 
+func linked() fakeSpace {
+	f := file("x = 1\n")
+	f.headers[0].PAXRecords = map[string]string{holder.RecordLinks: "2"}
+	return f
+}
+
 var code = task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true, Unfence: true}
 
 func TestCapture(t *testing.T) {
@@ -80,6 +87,7 @@ func TestCapture(t *testing.T) {
 		{name: "a pipe", extraction: code, space: special(tar.TypeFifo), reason: NotRegular},
 		{name: "a device", extraction: code, space: special(tar.TypeChar), reason: NotRegular},
 		{name: "a directory", extraction: code, space: special(tar.TypeDir), reason: NotRegular},
+		{name: "a hard link", extraction: code, space: linked(), stdout: "x = 7\n", reason: NotRegular},
 		{name: "an oversized file", extraction: code, space: file(strings.Repeat("x", 2000)), reason: TooLarge},
 		{name: "a tree that does not fit", extraction: code, space: fakeSpace{err: sandbox.ErrTooLarge}, reason: TooLarge},
 		{name: "oversized stdout", extraction: code, stdout: strings.Repeat("x", 2000), reason: TooLarge},

@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"securebench/internal/harness"
@@ -79,7 +77,7 @@ func (p *Producer) Prepare(ctx context.Context, req Request) (*Session, error) {
 }
 
 func (s *Session) open(ctx context.Context, p *Producer) error {
-	spec, err := p.spec(s.plan, s.req)
+	spec, err := p.spec(ctx, s.plan, s.req)
 	if err != nil {
 		return err
 	}
@@ -131,7 +129,7 @@ func unlessClosed(err error) error {
 	return err
 }
 
-func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
+func (p *Producer) spec(ctx context.Context, plan harness.Plan, req Request) (sandbox.Spec, error) {
 	spec := sandbox.Spec{
 		Labels: req.Labels, Image: req.Image, Command: plan.Argv,
 		Workdir: plan.Workdir, Target: plan.Target, Limits: p.Limits.WithDefaults(),
@@ -143,30 +141,16 @@ func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 			spec.Env = append(spec.Env, name+"="+v)
 		}
 	}
-	user, err := parseUser(req.View.Environment().User)
-	spec.User = user
-	return spec, err
-}
-
-// parseUser reads UID or UID:GID; "" is the image's own user. Names are
-// refused by the compiler: only an image could say what they mean.
-func parseUser(s string) (*sandbox.User, error) {
-	if s == "" {
-		return nil, nil
+	name := req.View.Environment().User
+	if name == "" {
+		return spec, nil
 	}
-	uid, gid, both := strings.Cut(s, ":")
-	if !both {
-		gid = uid
-	}
-	u, err := strconv.ParseUint(uid, 10, 31)
+	user, err := p.Engine.User(ctx, req.Image, name)
 	if err != nil {
-		return nil, fmt.Errorf("environment.user %q: %w", s, err)
+		return spec, fmt.Errorf("environment.user: %w", err)
 	}
-	g, err := strconv.ParseUint(gid, 10, 31)
-	if err != nil {
-		return nil, fmt.Errorf("environment.user %q: %w", s, err)
-	}
-	return &sandbox.User{UID: int(u), GID: int(g)}, nil
+	spec.User = &user
+	return spec, nil
 }
 
 // Run starts the agent and returns when every process of it is dead: that is
