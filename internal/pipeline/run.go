@@ -105,8 +105,10 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	jobs := make(chan job)
 	var feed, prep, work sync.WaitGroup
 	feed.Go(func() { defer close(jobs); r.feed(ctx, jobs) })
-	for range cfg.Workers {
-		prep.Go(func() { r.prepareAll(ctx, jobs) })
+	for i := range cfg.Workers {
+		if i%2 == 0 {
+			prep.Go(func() { r.prepareAll(ctx, jobs) })
+		}
 		work.Go(func() { r.workAll(ctx) })
 	}
 	feed.Wait()

@@ -56,7 +56,9 @@ func startLink(ctx context.Context, engine sandbox.Engine, spec sandbox.Spec, li
 	l.stderr = &beginning{limit: limit, over: func() { cancel(errOutput) }}
 	stdin, feed := io.Pipe()
 	stdout, drain := io.Pipe()
-	context.AfterFunc(ctx, func() { // nobody waits for a box that is to end
+	// When the box is to end, an engine that still has something to deliver
+	// must not wait for a reader here.
+	context.AfterFunc(ctx, func() {
 		feed.CloseWithError(errGone)
 		stdout.CloseWithError(errGone)
 	})
@@ -66,14 +68,14 @@ func startLink(ctx context.Context, engine sandbox.Engine, spec sandbox.Spec, li
 		drain.Close()
 		stdin.CloseWithError(errGone)
 	})
-	l.wait.Go(func() { l.write(ctx, feed) })
-	l.wait.Go(func() { l.read(ctx, stdout) })
+	l.wait.Go(func() { l.write(feed) })
+	l.wait.Go(func() { l.read(stdout) })
 	return l, nil
 }
 
 // write passes requests on until the box has ended. A box that does not read
 // holds up this goroutine alone.
-func (l *link) write(ctx context.Context, feed *io.PipeWriter) {
+func (l *link) write(feed *io.PipeWriter) {
 	defer feed.Close()
 	for {
 		select {
@@ -86,16 +88,12 @@ func (l *link) write(ctx context.Context, feed *io.PipeWriter) {
 			}
 		case <-l.ended:
 			return
-		case <-ctx.Done():
-			return
 		}
 	}
 }
 
-// read hands frames over one at a time, so that a box that floods waits. It
-// refuses the rest when the box is to end: an engine that still has something
-// to deliver must not wait for a reader.
-func (l *link) read(ctx context.Context, stdout *io.PipeReader) {
+// read hands frames over one at a time, so that a box that floods waits.
+func (l *link) read(stdout *io.PipeReader) {
 	defer close(l.frames)
 	for {
 		payload, err := readFrame(stdout)
@@ -104,8 +102,6 @@ func (l *link) read(ctx context.Context, stdout *io.PipeReader) {
 			case l.frames <- payload:
 				continue
 			case <-l.ended:
-				err = errGone
-			case <-ctx.Done():
 				err = errGone
 			}
 		}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// sleepers writes a pack whose first task is quick and whose others sleep.
+func sleepers(t *testing.T, image, runID string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	var rows strings.Builder
+	for i, script := range []string{"echo 4", "sleep 600", "sleep 600", "sleep 600"} {
+		fmt.Fprintf(&rows, `{"id": "t%d", "input": {"question": "2+2?", "context": %q}, "eval": {"accepted_answers": ["4"]}}`+"\n", i, script)
+	}
+	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
+	write(t, filepath.Join(dir, "manifest.yaml"), "id: sleepers\nversion: 1\ndefaults:\n  family: short_answer\n  environment:\n    image: "+image+"\n")
+	write(t, filepath.Join(dir, "tester.yaml"), `schema_version: "0.2"
+run: {id: `+runID+`, output_dir: out, max_workers: 2}
+benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
+harness:
+  type: command
+  config:
+    command: ["sh", "-c", "eval \"$(python3 -c 'import json; print(json.load(open(\"task.json\"))[\"context\"])')\""]
+`)
+	return dir
+}
+
+// left counts what a run has on the engine.
+func left(t *testing.T, runID string) int {
+	t.Helper()
+	out := dockerOutput(t, "ps", "-aq", "--filter", "label=securebench.run="+runID) + "\n" +
+		dockerOutput(t, "volume", "ls", "-q", "--filter", "label=securebench.run="+runID)
+	return len(strings.Fields(out))
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("waited in vain for %s", what)
+}
+
+// recorded reports whether the first task has its record and the others run.
+func recorded(t *testing.T, dir string) bool {
+	data, err := os.ReadFile(filepath.Join(dir, "out", "candidates.jsonl"))
+	return err == nil && bytes.Count(data, []byte("\n")) == 1
+}
+
+func TestCtrlC(t *testing.T) {
+	image := needDocker(t)
+	dir := sleepers(t, image, "ctrl-c-test")
+	cmd := command(t, nil, "run", filepath.Join(dir, "tester.yaml"), "--progress", "plain")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the first record and the next agents", func() bool { return recorded(t, dir) && left(t, "ctrl-c-test") >= 4 })
+	start := time.Now()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit code is looked at below
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %v to stop", took)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit %d, want %d\n%s", code, exitInterrupted, stderr.String())
+	}
+	if !strings.Contains(stderr.String(), "interrupted after 1 of 4; the records stay in ") {
+		t.Errorf("it does not say that the records stay:\n%s", stderr.String())
+	}
+	if !recorded(t, dir) {
+		t.Error("the records are not what they were")
+	}
+	if n := left(t, "ctrl-c-test"); n != 0 {
+		t.Errorf("%d containers and volumes are left", n)
+	}
+}
+
+// TestKilledRunnerIsCleanedUpAfter: what a killed runner left is removed by
+// the next one, and what a living one uses is not.
+func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
+	image := needDocker(t)
+	dead, alive := sleepers(t, image, "killed-test"), sleepers(t, image, "alive-test")
+	start := func(dir string) *os.Process {
+		cmd := command(t, nil, "run", filepath.Join(dir, "tester.yaml"), "-q")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Signal(os.Interrupt); _ = cmd.Wait() })
+		waitFor(t, "agents", func() bool { return recorded(t, dir) })
+		return cmd.Process
+	}
+	killed := start(dead)
+	if err := killed.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := killed.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if left(t, "killed-test") == 0 {
+		t.Fatal("the killed runner left nothing: the test shows nothing")
+	}
+	start(alive)
+	waitFor(t, "the dead run's remains to go", func() bool { return left(t, "killed-test") == 0 })
+	busy := func() string {
+		return dockerOutput(t, "ps", "-q", "--filter", "label=securebench.run=alive-test", "--filter", "label=securebench.task=t1")
+	}
+	waitFor(t, "the living run's second task", func() bool { return len(strings.Fields(busy())) == 2 })
+	before := busy()
+	res := securebench(t, nil, "run", filepath.Join(dead, "tester.yaml"), "-o", filepath.Join(t.TempDir(), "third"), "--limit", "1", "-q")
+	if res.code != 0 {
+		t.Errorf("exit %d: %s", res.code, res.stderr)
+	}
+	if after := busy(); after != before {
+		t.Errorf("a living run's containers were %q and are %q after another run's clean-up", before, after)
+	}
+}
