@@ -25,7 +25,7 @@ func openEngine(ctx context.Context, cfg config.Sandbox, warn func(string, ...an
 	if err != nil {
 		return nil, err
 	}
-	e, err := docker.New(ctx, docker.Config{Helper: helper, Runtime: cfg.Runtime})
+	e, err := docker.New(ctx, docker.Config{Helper: helper, Runtime: cfg.Runtime, Getenv: os.Getenv})
 	if err != nil {
 		return nil, coded(exitEngine, err)
 	}

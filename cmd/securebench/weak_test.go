@@ -23,7 +23,7 @@ func TestWeakSetUps(t *testing.T) {
 	write(t, filepath.Join(dir, "candidates.jsonl"), "{}\n")
 	for _, a := range corpus() {
 		t.Run(a.id, func(t *testing.T) {
-			fired := false
+			var fired bool
 			if a.weakly != nil {
 				fired = a.weakly(t, image, a.script)
 			} else {

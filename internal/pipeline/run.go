@@ -85,10 +85,10 @@ type Summary struct {
 // Status is complete when every record is verified, pending when none is,
 // and partial otherwise, as in the reference.
 func (s Summary) Status() string {
-	switch {
-	case s.Verified == s.Total:
+	switch s.Verified {
+	case s.Total:
 		return "complete"
-	case s.Verified == 0:
+	case 0:
 		return "pending"
 	}
 	return "partial"

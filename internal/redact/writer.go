@@ -12,7 +12,6 @@ type Writer struct {
 	auto  *automaton
 	state int32
 	buf   []byte // bytes that are not written yet
-	done  int    // the first of them, those before are written
 	// spans are the parts of buf that matched, merged where they overlap, in
 	// order.
 	spans []span

@@ -101,7 +101,7 @@ type Image struct {
 type User struct{ UID, GID int }
 
 // Nobody runs the framework's own workers and oracles.
-var Nobody = User{65534, 65534}
+var Nobody = User{65534, 65534} //nolint:gochecknoglobals // a struct cannot be a constant
 
 // Labels name what an engine object belongs to. The engine adds the owner.
 type Labels struct {

@@ -215,7 +215,7 @@ func node(depth int) *rapid.Generator[*source.Node] {
 			}
 		case source.Map:
 			for _, name := range rapid.SliceOfNDistinct(rapid.String(), 0, 3, rapid.ID).Draw(t, "names") {
-				n.Fields = append(n.Fields, source.Field{Name: name, Value: node(depth - 1).Draw(t, "value")})
+				n.Fields = append(n.Fields, source.Field{Name: name, Value: node(depth-1).Draw(t, "value")})
 			}
 		}
 		return n

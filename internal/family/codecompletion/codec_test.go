@@ -341,7 +341,7 @@ func FuzzReadFrame(f *testing.F) {
 		var again []byte
 		for {
 			b, err := readFrame(r)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

@@ -69,7 +69,7 @@ func startLink(ctx context.Context, engine sandbox.Engine, spec sandbox.Spec, li
 		stdin.CloseWithError(errGone)
 	})
 	l.wait.Go(func() { l.write(feed) })
-	l.wait.Go(func() { l.read(stdout) })
+	l.wait.Go(func() { l.read(ctx, stdout) })
 	return l, nil
 }
 
@@ -92,8 +92,9 @@ func (l *link) write(feed *io.PipeWriter) {
 	}
 }
 
-// read hands frames over one at a time, so that a box that floods waits.
-func (l *link) read(stdout *io.PipeReader) {
+// read hands frames over one at a time, so that a box that floods waits. What
+// came before the end of the box is handed over after it, too.
+func (l *link) read(ctx context.Context, stdout *io.PipeReader) {
 	defer close(l.frames)
 	for {
 		payload, err := readFrame(stdout)
@@ -101,7 +102,7 @@ func (l *link) read(stdout *io.PipeReader) {
 			select {
 			case l.frames <- payload:
 				continue
-			case <-l.ended:
+			case <-ctx.Done():
 				err = errGone
 			}
 		}

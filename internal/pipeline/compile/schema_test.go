@@ -48,7 +48,7 @@ func TestSchemaNumbers(t *testing.T) {
 func TestNearest(t *testing.T) {
 	known := []string{"tolerance", "answer", "choices", "id", "code"}
 	for in, want := range map[string]string{
-		"tolerence": "tolerance", "Tolerance": "tolerance", "tolerances": "tolerance", "anwser": "answer", "choice": "choices",
+		"toleranse": "tolerance", "Tolerance": "tolerance", "tolerances": "tolerance", "anwser": "answer", "choice": "choices",
 		"ID": "id", "ix": "", "cod": "code", "coed": "code", "mode": "code", "note": "", "": "", strings.Repeat("x", 1000): "",
 	} {
 		if got := nearest(in, known); got != want {

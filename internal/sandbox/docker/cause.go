@@ -73,7 +73,7 @@ func startFailure(err error, command string, stderr io.Writer) (sandbox.Outcome,
 		return sandbox.Outcome{}, false
 	}
 	out := sandbox.Outcome{End: sandbox.Exited}
-	why := ""
+	var why string
 	switch msg := err.Error(); {
 	case strings.Contains(msg, "executable file not found"), strings.Contains(msg, "no such file or directory"):
 		out.ExitCode, why = 127, "not found"

@@ -85,9 +85,19 @@ type Config struct {
 	// Runtime names the engine's OCI runtime for boxes, such as "runsc".
 	// Empty is the engine's default.
 	Runtime string
+	// Getenv reads the operator's environment: DOCKER_HOST, DOCKER_CONTEXT,
+	// DOCKER_CONFIG and HOME. Nil is an empty one.
+	Getenv func(string) string
 	// Log gets a line per object that cannot be removed and per object
 	// reaped. Nil discards.
 	Log *slog.Logger
+}
+
+func (c Config) getenv(name string) string {
+	if c.Getenv == nil {
+		return ""
+	}
+	return c.Getenv(name)
 }
 
 // Engine makes sandboxes on a Docker engine.
@@ -128,7 +138,7 @@ type Info struct {
 // New connects to an engine and checks that it can do what is needed. The
 // caller closes the engine, after every box and workspace.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
-	host, err := resolveHost(cfg.Host, os.Getenv, os.ReadFile)
+	host, err := resolveHost(cfg.Host, cfg.getenv, os.ReadFile)
 	if err != nil {
 		return nil, err
 	}

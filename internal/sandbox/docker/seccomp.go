@@ -1,9 +1,10 @@
 package docker
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 
 	"securebench/internal/digest"
 )
@@ -64,8 +65,8 @@ const (
 type rule struct {
 	Names    []string    `json:"names"`
 	Action   string      `json:"action"`
-	ErrnoRet *uint       `json:"errnoRet,omitempty"`
-	Args     []condition `json:"args,omitempty"`
+	ErrnoRet *uint       `json:"errnoRet,omitzero"`
+	Args     []condition `json:"args,omitzero"`
 }
 
 type condition struct {

@@ -34,7 +34,7 @@ func Docker(t testing.TB) *docker.Engine {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	e, err := docker.New(ctx, docker.Config{Helper: Helper(t)})
+	e, err := docker.New(ctx, docker.Config{Helper: Helper(t), Getenv: os.Getenv})
 	if err != nil {
 		missing(t, fmt.Errorf("no Docker engine: %w", err))
 	}

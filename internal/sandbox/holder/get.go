@@ -245,7 +245,7 @@ func newHeader(name string, info fs.FileInfo) *tar.Header {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		h.Uid, h.Gid = int(st.Uid), int(st.Gid)
 		if st.Nlink > 1 && !info.IsDir() {
-			record(h, RecordLinks, strconv.FormatUint(uint64(st.Nlink), 10))
+			record(h, RecordLinks, strconv.FormatUint(uint64(st.Nlink), 10)) //nolint:unconvert // its width depends on the architecture
 		}
 	}
 	return h
@@ -253,8 +253,8 @@ func newHeader(name string, info fs.FileInfo) *tar.Header {
 
 func setDevice(h *tar.Header, info fs.FileInfo) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		h.Devmajor = int64(unix.Major(uint64(st.Rdev)))
-		h.Devminor = int64(unix.Minor(uint64(st.Rdev)))
+		h.Devmajor = int64(unix.Major(uint64(st.Rdev))) //nolint:unconvert // as above
+		h.Devminor = int64(unix.Minor(uint64(st.Rdev))) //nolint:unconvert // as above
 	}
 }
 

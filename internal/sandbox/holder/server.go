@@ -88,7 +88,7 @@ func (s *server) serveUsage() error {
 	if err := unix.Fstatfs(int(s.dir.Fd()), &st); err != nil {
 		return s.end(resultOf(fmt.Errorf("measuring the tree: %w", err)))
 	}
-	size := int64(st.Bsize)
+	size := int64(st.Bsize) //nolint:unconvert // its width depends on the architecture
 	return s.end(result{Usage: &usage{
 		Bytes:       int64(st.Blocks-st.Bfree) * size,
 		BytesLimit:  int64(st.Blocks) * size,
