@@ -127,7 +127,7 @@ while True: b.append(bytearray(64<<20))"`, weakly: unbounded, outcome: "limit", 
 			weakly: printsRaw, outcome: "failed", reason: "wrong_answer"},
 		{id: "P02", script: `printf 'x\rPASSED 100/100\b\b\b\n' | tee /dev/stderr; echo wrong`, weakly: printsRaw, outcome: "failed", reason: "wrong_answer"},
 		{id: "P08", script: `head -c 900000 /dev/zero | tr '\0' 'x'; echo; echo wrong`, weakly: inlinesAll, outcome: "failed", reason: "wrong_answer"},
-		{id: "big", script: `head -c 3000000 /dev/zero | tr '\0' 'x'`, weakly: inlinesAll, outcome: "no_candidate", reason: "candidate_too_large"},
+		{id: "big", script: `head -c 3000000 /dev/zero | tr '\0' 'x'`, weakly: inlinesAll, outcome: "limit", reason: "candidate_too_large"},
 		{id: "raw", script: `printf '\377\376wrong'`, weakly: unbounded, outcome: "no_candidate", reason: "invalid_utf8"},
 		{id: "mute", script: `:`, weakly: unbounded, outcome: "no_candidate", reason: "empty_candidate"},
 	}

@@ -193,6 +193,15 @@ type Verifier interface {
 	Close(ctx context.Context) error
 }
 
+// Completer is a [Verifier] that can tell whether a row's reference is a
+// candidate as it stands or only the rest of one, such as a function's body
+// that continues the prompt.
+type Completer interface {
+	// Complete returns the reference as a whole candidate, false for a row
+	// without one.
+	Complete(ctx context.Context, c Case) (Candidate, bool, error)
+}
+
 // Session is one verification.
 type Session interface {
 	// Verify scores the candidate; it may be called once. An error means

@@ -27,10 +27,11 @@ type Agent interface {
 // Attempt names one attempt of one task for an [Agent].
 type Attempt struct {
 	Task   task.Task
-	Family family.Family
 	Number int    // from 1
 	Dir    string // the task's folder name in records
 	Image  sandbox.Image
+	// Reference returns the row's own solution; false where it has none.
+	Reference func(context.Context) (family.Candidate, bool, error)
 	// Observe returns what gets the agent's output while it runs; nil is
 	// nobody.
 	Observe func(stream string) io.WriteCloser

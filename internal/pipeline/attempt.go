@@ -64,9 +64,11 @@ func (a *attempt) prepare(ctx context.Context) {
 		return // pending: the agent is not run
 	}
 	start := time.Now()
-	a.session = v.Open(ctx, verifyCase(a.task, a.family, a.number, a.image, a.r.Verify, a.r.VerifyTimeout))
+	c := verifyCase(a.task, a.family, a.number, a.image, a.r.Verify, a.r.VerifyTimeout)
+	a.session = v.Open(ctx, c)
 	a.production, a.prepareErr = a.r.Agent.Prepare(ctx, Attempt{
-		Task: a.task, Family: a.family, Number: a.number, Dir: a.dir, Image: a.image, Observe: a.observe(),
+		Task: a.task, Number: a.number, Dir: a.dir, Image: a.image, Observe: a.observe(),
+		Reference: func(ctx context.Context) (family.Candidate, bool, error) { return reference(ctx, v, a.family, c) },
 	})
 	a.took(phasePrepare, start)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"unicode/utf8"
 
+	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -65,13 +66,27 @@ func (Oracle) Name() string { return OracleName }
 func (Oracle) Sandboxed() bool { return false }
 
 // Prepare takes the reference from the row.
-func (o Oracle) Prepare(_ context.Context, a Attempt) (Production, error) {
-	if a.Family.Reference != nil {
-		if c, ok := a.Family.Reference(a.Task.Evaluator()); ok {
-			return give(OracleName, c.Kind, c.Data, o.Limit), nil
-		}
+func (o Oracle) Prepare(ctx context.Context, a Attempt) (Production, error) {
+	c, ok, err := a.Reference(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("completing the reference solution: %w", err)
 	}
-	return giveNothing(OracleName, "the row has no reference solution"), nil
+	if !ok {
+		return giveNothing(OracleName, "the row has no reference solution"), nil
+	}
+	return give(OracleName, c.Kind, c.Data, o.Limit), nil
+}
+
+// reference returns a row's own solution as a candidate that stands alone.
+func reference(ctx context.Context, v family.Verifier, fam family.Family, c family.Case) (family.Candidate, bool, error) {
+	if full, ok := v.(family.Completer); ok {
+		return full.Complete(ctx, c)
+	}
+	if fam.Reference == nil {
+		return family.Candidate{}, false, nil
+	}
+	cand, ok := fam.Reference(c.Evaluator)
+	return cand, ok, nil
 }
 
 // Null hands in nothing: an empty candidate.

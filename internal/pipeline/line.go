@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"securebench/internal/family"
+	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
@@ -106,6 +107,9 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.6g", d.Seconds()) }
 // rejected is the line of an agent that left no acceptable candidate.
 func (a *attempt) rejected(line *record.Line, out Produced) {
 	line.Status, line.Outcome = "failed", string(family.NoCandidate)
+	if out.Rejection.Reason == capture.TooLarge {
+		line.Outcome = string(family.Limit)
+	}
 	line.FailureReason, line.FailurePhase, line.FailureMessage = out.Rejection.Reason, phaseCapture, out.Rejection.Message
 }
 

@@ -126,16 +126,21 @@ func (cfg ValidateConfig) validate(ctx context.Context, t task.Task) (Validation
 	}
 	start := time.Now()
 	fam := cfg.Families[t.Family()]
-	for _, p := range probes(t, fam) {
-		c, err := cfg.check(ctx, verifier, t, fam, p)
+	c := verifyCase(t, fam, 1, cfg.Images[t.Environment().Image], cfg.Verify, cfg.VerifyTimeout)
+	ref, hasReference, err := reference(ctx, verifier, fam, c)
+	if err != nil {
+		return v, err
+	}
+	for _, p := range probes(t, fam, ref, hasReference) {
+		result, err := cfg.check(ctx, verifier, c, p)
 		if err != nil {
 			return v, err
 		}
-		if c.Outcome == family.Pending {
-			v.Skipped, v.Checks = string(c.Reason), nil
+		if result.Outcome == family.Pending {
+			v.Skipped, v.Checks = string(result.Reason), nil
 			break
 		}
-		v.Checks = append(v.Checks, c)
+		v.Checks = append(v.Checks, result)
 	}
 	v.Took = time.Since(start)
 	return v, nil
@@ -148,15 +153,13 @@ type probe struct {
 	cand *family.Candidate // nil where the row has none
 }
 
-func probes(t task.Task, fam family.Family) []probe {
+func probes(t task.Task, fam family.Family, ref family.Candidate, hasReference bool) []probe {
 	kind := t.Extraction().Kind
-	reference := probe{name: CheckReference, pass: true}
-	if fam.Reference != nil {
-		if c, ok := fam.Reference(t.Evaluator()); ok {
-			reference.cand = &c
-		}
+	solution := probe{name: CheckReference, pass: true}
+	if hasReference {
+		solution.cand = &ref
 	}
-	out := []probe{reference,
+	out := []probe{solution,
 		{name: CheckEmpty, cand: &family.Candidate{Kind: kind}},
 		{name: CheckGarbage, cand: &family.Candidate{Kind: kind, Data: []byte(garbage)}}}
 	if fam.Starter != nil {
@@ -168,7 +171,7 @@ func probes(t task.Task, fam family.Family) []probe {
 }
 
 // check scores one candidate, again after an error that is ours.
-func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, t task.Task, fam family.Family, p probe) (Check, error) {
+func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at family.Case, p probe) (Check, error) {
 	c := Check{Candidate: p.name, Want: "fail"}
 	if p.pass {
 		c.Want = "pass"
@@ -177,20 +180,20 @@ func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, t task.T
 		c.Outcome, c.Reason, c.Message = family.NoCandidate, family.CandidateMissing, "the row has no reference solution"
 		return c, nil
 	}
-	verdict, err := cfg.verdict(ctx, v, t, fam, *p.cand)
+	got, err := verdict(ctx, v, at, *p.cand)
 	for try := 1; err != nil && try <= cfg.Retries && ctx.Err() == nil; try++ {
-		verdict, err = cfg.verdict(ctx, v, t, fam, *p.cand)
+		got, err = verdict(ctx, v, at, *p.cand)
 	}
 	if err != nil {
 		return c, err
 	}
-	c.Outcome, c.Reason, c.Message = verdict.Outcome, verdict.Reason, verdict.Message
-	c.OK = (verdict.Outcome == family.Passed) == p.pass
+	c.Outcome, c.Reason, c.Message = got.Outcome, got.Reason, got.Message
+	c.OK = (got.Outcome == family.Passed) == p.pass
 	return c, nil
 }
 
-func (cfg ValidateConfig) verdict(ctx context.Context, v family.Verifier, t task.Task, fam family.Family, cand family.Candidate) (verdict family.Verdict, err error) {
-	s := v.Open(ctx, verifyCase(t, fam, 1, cfg.Images[t.Environment().Image], cfg.Verify, cfg.VerifyTimeout))
+func verdict(ctx context.Context, v family.Verifier, at family.Case, cand family.Candidate) (out family.Verdict, err error) {
+	s := v.Open(ctx, at)
 	defer func() {
 		end, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer stop()

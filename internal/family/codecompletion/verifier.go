@@ -34,6 +34,8 @@ type poolKey struct {
 
 func keyOf(c family.Case) poolKey { return poolKey{c.Image.ID, c.Limits} }
 
+var _ family.Completer = (*Verifier)(nil)
+
 // NewVerifier makes the family's verifier. It starts nothing.
 func NewVerifier(r family.Resources) family.Verifier {
 	return &Verifier{
@@ -68,15 +70,9 @@ func (v *Verifier) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Completer completes references; [NewVerifier] returns one.
-type Completer interface {
-	// Complete returns the row's reference as a whole module: behind the
-	// prompt where it does not parse alone. It is false for a row without
-	// a reference.
-	Complete(ctx context.Context, c family.Case) (family.Candidate, bool, error)
-}
-
-// Complete implements [Completer]; an oracle parses the reference.
+// Complete returns the row's reference as a whole module: behind the prompt
+// where it does not parse alone, which an oracle finds out. It is false for a
+// row without a reference.
 func (v *Verifier) Complete(ctx context.Context, c family.Case) (family.Candidate, bool, error) {
 	r, err := readRow(c)
 	if err != nil || r.reference == nil {
@@ -146,6 +142,9 @@ func (v *Verifier) giveBack(ctx context.Context, o *oracle) error {
 	return nil
 }
 
+// maxPlans bounds what is kept of analyses.
+const maxPlans = 4096
+
 // planFor analyses a row once.
 func (v *Verifier) planFor(ctx context.Context, o *oracle, r row) (plan, error) {
 	key := r.key()
@@ -160,8 +159,11 @@ func (v *Verifier) planFor(ctx context.Context, o *oracle, r row) (plan, error) 
 		return plan{}, err
 	}
 	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.plans) >= maxPlans {
+		clear(v.plans) // an analysis costs milliseconds; a huge pack costs memory
+	}
 	v.plans[key] = p
-	v.mu.Unlock()
 	return p, nil
 }
 
