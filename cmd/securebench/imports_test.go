@@ -56,7 +56,7 @@ func allowed() []struct {
 		// the words that stages share
 		of("internal/task", "digest"),
 		of("internal/sandbox/holder", "sandbox"),
-		of("internal/sandbox/docker", "sandbox", "sandbox/holder"),
+		of("internal/sandbox/docker", "sandbox sandbox/holder digest"),
 		of("internal/family", "task sandbox workspace"),
 		// tools
 		of("internal/workspace", "task digest source"),
