@@ -54,7 +54,7 @@ func TestHonestCandidatesPass(t *testing.T) {
 func TestPromptHelpersStayTheOracles(t *testing.T) {
 	s := spec{
 		prompt:    "def encode(s):\n    return s[::-1]\n\ndef decode(s):\n    '''Undoes encode.'''\n",
-		reference: "    return s[::-1]\n",
+		reference: "def encode(s):\n    return s[::-1]\n\ndef decode(s):\n    return s[::-1]\n",
 		tests:     "import random\nfor _ in range(9):\n    s = str(random.random())\n    assert decode(encode(s)) == s\n",
 	}
 	v := newTestVerifier(t, newLocalEngine(t))

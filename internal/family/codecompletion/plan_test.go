@@ -110,8 +110,8 @@ func TestPendingRows(t *testing.T) {
 	}
 }
 
-// TestReferenceIsCompleted: what continues the prompt is scored behind it,
-// but only the reference: any other candidate is a whole module.
+// TestReferenceIsCompleted: a reference that continues the prompt is put behind
+// it; every candidate is a whole module as given.
 func TestReferenceIsCompleted(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	s := spec{prompt: "def f(x):\n    '''Doubles x.'''\n", reference: "    return 2 * x\n", tests: "assert f(2) == 4\n", entry: "f"}
@@ -122,7 +122,7 @@ func TestReferenceIsCompleted(t *testing.T) {
 	}
 	for candidate, want := range map[string]family.Outcome{
 		string(whole.Data):      family.Passed,
-		s.reference:             family.Passed,
+		s.reference:             family.Failed, // a body alone is no module, also when it is the reference's
 		"    return x + x\n":    family.Failed,
 		s.prompt:                family.Failed,
 		s.prompt + "    return": family.Failed,
