@@ -79,7 +79,9 @@ type Summary struct {
 	Pending  int // without those that failed for our own fault:
 	// Infrastructure counts attempts that we could not bring to an end.
 	Infrastructure int
-	Failures       []progress.Failure // what did not pass, in order of its end
+	// Failures are the first attempts that did not pass, in order of their
+	// end: as many as a run lists.
+	Failures []progress.Failure
 }
 
 // Status is complete when every record is verified, pending when none is,
@@ -274,7 +276,7 @@ func (s *Summary) count(l *record.Line) {
 		s.Infrastructure++
 		s.Pending--
 	}
-	if !l.Passed {
+	if !l.Passed && len(s.Failures) < progress.MaxFailures {
 		s.Failures = append(s.Failures, progress.Failure{TaskID: l.TaskID, Outcome: l.Outcome, Reason: l.FailureReason})
 	}
 }

@@ -176,8 +176,8 @@ type Failure struct {
 	Reason  string `json:"reason"`
 }
 
-// maxFailures is how many failures the end of a run lists.
-const maxFailures = 10
+// MaxFailures is how many failures the end of a run lists.
+const MaxFailures = 10
 
 // Summary is the result of a run. Counts are of attempts.
 type Summary struct {
@@ -186,14 +186,14 @@ type Summary struct {
 	Failed, Pending         int
 	Infrastructure          int
 	Output                  string    // the file of the records
-	Failures                []Failure // all of them
+	Failures                []Failure // the first [MaxFailures]
 }
 
 // RunDone ends a run. It lists the first ten failures and counts the others.
 func RunDone(s Summary) Event {
-	listed := s.Failures[:min(len(s.Failures), maxFailures)]
+	listed := s.Failures[:min(len(s.Failures), MaxFailures)]
 	return event(NameRunDone, F("run_id", s.RunID), F("status", s.Status), F("total", s.Total),
 		F("verified", s.Verified), F("passed", s.Passed), F("failed", s.Failed), F("pending", s.Pending),
 		F("infrastructure", s.Infrastructure), F("output", s.Output),
-		F("failures", listed), F("failures_left_out", len(s.Failures)-len(listed)))
+		F("failures", listed), F("failures_left_out", max(0, s.Total-s.Passed-len(listed))))
 }

@@ -132,7 +132,7 @@ func TestClip(t *testing.T) {
 }
 
 func TestManyFailures(t *testing.T) {
-	var s progress.Summary
+	s := progress.Summary{Total: 15, Passed: 2}
 	for i := range 13 {
 		s.Failures = append(s.Failures, progress.Failure{TaskID: fmt.Sprint("t", i), Outcome: "failed", Reason: "wrong_answer"})
 	}

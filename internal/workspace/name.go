@@ -3,6 +3,7 @@ package workspace
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"hash/maphash"
 	"regexp"
 	"strconv"
 	"strings"
@@ -41,31 +42,37 @@ func idHash(taskID string) string {
 
 // Namer gives the tasks of one run names that differ, also on file systems
 // that ignore case. A task keeps the name of [DirName] wherever that is safe.
-// Names depend on the order of the calls: name the tasks once in pack order.
-// The zero value is ready and safe for concurrent use.
+// Names depend on the order of the calls: name each task once, in pack order.
+// It keeps eight bytes a task. The zero value is ready and safe for concurrent
+// use.
 type Namer struct {
 	mu    sync.Mutex
-	byID  map[string]string
-	taken map[string]bool // folded
+	seed  maphash.Seed
+	taken map[uint64]struct{} // hashes of folded names
 }
 
-// Name returns the directory name of a task, the same one for the same id.
+// Name returns the directory name of a task that has none yet.
 func (n *Namer) Name(taskID string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if name, ok := n.byID[taskID]; ok {
-		return name
-	}
-	if n.byID == nil {
-		n.byID, n.taken = map[string]string{}, map[string]bool{}
+	if n.taken == nil {
+		n.seed, n.taken = maphash.MakeSeed(), map[uint64]struct{}{}
 	}
 	name := DirName(taskID)
-	if !safeName(name) || n.taken[strings.ToLower(name)] {
+	if !safeName(name) || n.isTaken(name) {
 		name = n.other(taskID)
 	}
-	n.byID[taskID] = name
-	n.taken[strings.ToLower(name)] = true
+	n.taken[n.hash(name)] = struct{}{}
 	return name
+}
+
+func (n *Namer) hash(name string) uint64 { return maphash.String(n.seed, strings.ToLower(name)) }
+
+// isTaken may err on the safe side: a name whose hash another one has counts
+// as taken.
+func (n *Namer) isTaken(name string) bool {
+	_, ok := n.taken[n.hash(name)]
+	return ok
 }
 
 // other finds a free name of a task that cannot have the reference's.
@@ -77,7 +84,7 @@ func (n *Namer) other(taskID string) string {
 	base := short[:min(len(short), 80)] + "-" + idHash(taskID)[:32]
 	name := base
 	// Somebody who knows the scheme can write ids that occupy its names.
-	for i := 2; n.taken[strings.ToLower(name)]; i++ {
+	for i := 2; n.isTaken(name); i++ {
 		name = base + "-" + strconv.Itoa(i)
 	}
 	return name

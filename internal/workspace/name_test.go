@@ -75,9 +75,10 @@ func TestNamerCollisions(t *testing.T) {
 		got[id] = n.Name(id)
 	}
 	checkNames(t, got)
-	for id, name := range got {
-		if again := n.Name(id); again != name {
-			t.Errorf("%q was %q, is %q", id, name, again)
+	var again workspace.Namer
+	for _, id := range ids {
+		if name := again.Name(id); name != got[id] {
+			t.Errorf("%q was %q, is %q in another run", id, got[id], name)
 		}
 	}
 	for id, want := range map[string]string{"a b": "a_b-c8687a08", "Task": "Task", "a_b": "a_b"} {
