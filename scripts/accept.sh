@@ -26,6 +26,11 @@ check() {
 	printf '%-26s %5d of %5d passed, expected %5d\n' "$name" "$passed" "$total" "$want"
 	expect "$name" "$passed" "$want"
 	expect "the number of rows of $name" "$total" "$(wc -l <"$pack/tasks.jsonl")"
+	case $pack in
+	*/humaneval | */mbpp) # candidate code never runs beside the tests
+		expect "the split verdicts of $name" "$(grep -c '"containment": "split"' "$out/$name/candidates.jsonl")" "$total"
+		;;
+	esac
 	runs=$((runs + 1))
 }
 
@@ -49,4 +54,10 @@ for answers in data/gsm8k/answers/*.jsonl; do
 done
 [ "$runs" -gt 0 ] || die "there is no data: make data DATA=DIR"
 [ "$wrong" = 0 ] || die "$wrong figures are wrong"
+
+# Row by row: the verdicts of GSM8K equal the data set's own, also through the
+# command harness, and every wrong choice of TruthfulQA fails.
+SECUREBENCH_DATA=$(cd "$dir" && pwd) SECUREBENCH_TEST_DOCKER=require go test -count=1 \
+	-run 'GSM8K|TruthfulQA|SamplePacks' \
+	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/importer
 say "All $runs runs score what they must."
