@@ -42,6 +42,10 @@ type Family struct {
 	// Starter returns what the row gives the agent to begin with, which must
 	// not pass; nil or false where there is none.
 	Starter func(task.AgentView) (Candidate, bool)
+	// Pending says why a row has no verdict although its family has a
+	// verifier: a reason and one line; "" is a row that is scored. The agent
+	// is not run for a pending row. Nil is no such row.
+	Pending func(task.SandboxView, task.EvaluatorView) (Reason, string)
 	// NewVerifier makes the family's verifier; nil means that tasks stay
 	// pending with reason no_verifier.
 	NewVerifier func(Resources) Verifier

@@ -53,17 +53,29 @@ func (a *attempt) reset() {
 	a.timings = map[string]int64{}
 }
 
-// verifier returns the family's verifier, or nil when tasks stay pending.
+// unscored says why the attempt stays pending, or "".
+func (a *attempt) unscored() (family.Reason, string) { return unscored(a.task, a.family, a.verifier()) }
+
+func unscored(t task.Task, fam family.Family, v family.Verifier) (family.Reason, string) {
+	switch {
+	case v == nil:
+		return family.NoVerifier, fmt.Sprintf("family %s has no verifier", t.Family())
+	case fam.Pending != nil:
+		return fam.Pending(t.TestSandbox(), t.Evaluator())
+	}
+	return "", ""
+}
+
+// verifier returns the family's verifier, or nil where it has none.
 func (a *attempt) verifier() family.Verifier { return a.r.Verifiers[a.task.Family()] }
 
 // prepare makes what the attempt needs before its turn comes. Its error is
 // kept for run, which owns the retries.
 func (a *attempt) prepare(ctx context.Context) {
-	v := a.verifier()
-	if v == nil {
+	if reason, _ := a.unscored(); reason != "" {
 		return // pending: the agent is not run
 	}
-	start := time.Now()
+	v, start := a.verifier(), time.Now()
 	c := verifyCase(a.task, a.family, a.number, a.image, a.r.Verify, a.r.VerifyTimeout)
 	a.session = v.Open(ctx, c)
 	a.production, a.prepareErr = a.r.Agent.Prepare(ctx, Attempt{
@@ -104,8 +116,8 @@ func (a *attempt) took(phase string, start time.Time) {
 
 // run takes a prepared attempt to its line. An error is ours.
 func (a *attempt) run(ctx context.Context) (*record.Line, error) {
-	if a.verifier() == nil {
-		return a.pending(), nil
+	if reason, message := a.unscored(); reason != "" {
+		return a.pending(reason, message), nil
 	}
 	if a.prepareErr != nil {
 		return nil, a.prepareErr
@@ -180,7 +192,7 @@ func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) e
 	}
 	a.took(phaseVerify, start)
 	a.candidate(line, out)
-	a.judge(line, v)
+	a.judge(line, out, v)
 	if err := a.restrict(line, "verifier", v.Restricted); err != nil {
 		return err
 	}

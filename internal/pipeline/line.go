@@ -32,6 +32,9 @@ func (a *attempt) line(out Produced) *record.Line {
 func (a *attempt) candidate(line *record.Line, out Produced) {
 	c := out.Candidate
 	line.Digests.Candidate = c.Digest
+	if c.Redacted {
+		line.Labels = append(line.Labels, "candidate_redacted")
+	}
 	text := string(c.Data)
 	if len(c.Data) > record.InlineLimit {
 		text, _ = redact.Excerpt(c.Data, record.ExcerptLimit)
@@ -44,7 +47,7 @@ func (a *attempt) candidate(line *record.Line, out Produced) {
 }
 
 // judge writes the verdict into the line.
-func (a *attempt) judge(line *record.Line, v family.Verdict) {
+func (a *attempt) judge(line *record.Line, out Produced, v family.Verdict) {
 	line.Outcome = string(v.Outcome)
 	line.Containment = string(v.Containment)
 	line.Labels = append(line.Labels, v.Labels...)
@@ -64,6 +67,9 @@ func (a *attempt) judge(line *record.Line, v family.Verdict) {
 	}
 	if v.Outcome != family.Passed {
 		line.FailureReason, line.FailurePhase, line.FailureMessage = string(v.Reason), phaseVerify, v.Message
+	}
+	if v.Reason == family.EmptyCandidate {
+		line.FailureMessage += exitHint(out)
 	}
 	line.VerifierMetadata = map[string]any{}
 	for k, val := range v.Metadata {
@@ -110,14 +116,22 @@ func (a *attempt) rejected(line *record.Line, out Produced) {
 	if out.Rejection.Reason == capture.TooLarge {
 		line.Outcome = string(family.Limit)
 	}
-	line.FailureReason, line.FailurePhase, line.FailureMessage = out.Rejection.Reason, phaseCapture, out.Rejection.Message
+	line.FailureReason, line.FailurePhase, line.FailureMessage = out.Rejection.Reason, phaseCapture, out.Rejection.Message+exitHint(out)
 }
 
-// pending is the line of a family that has no verifier; its agent is not run.
-func (a *attempt) pending() *record.Line {
+// exitHint points to an agent that most likely failed to run at all.
+func exitHint(out Produced) string {
+	if out.ExitCode == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (the command exited with %d)", out.ExitCode)
+}
+
+// pending is the line of a task that nothing here can score; its agent is not
+// run.
+func (a *attempt) pending(reason family.Reason, message string) *record.Line {
 	line := a.line(Produced{Metadata: map[string]any{}})
 	line.Status, line.Outcome = "pending", string(family.Pending)
-	line.FailureReason, line.FailurePhase = string(family.NoVerifier), phaseVerify
-	line.FailureMessage = fmt.Sprintf("family %s has no verifier", a.task.Family())
+	line.FailureReason, line.FailurePhase, line.FailureMessage = string(reason), phaseVerify, message
 	return line
 }

@@ -43,6 +43,7 @@ func Family() family.Family {
 		VerifySeconds: 30,
 		Reference:     reference,
 		Starter:       starter,
+		Pending:       pending,
 		NewVerifier:   NewVerifier,
 	}
 }

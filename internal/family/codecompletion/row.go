@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/task"
 )
 
 // row is what a verification needs of a task.
@@ -62,6 +63,16 @@ func known(source string) string {
 		return source
 	}
 	return "of this kind"
+}
+
+// pending says why a row's tests cannot be run here.
+func pending(s task.SandboxView, e task.EvaluatorView) (family.Reason, string) {
+	_, err := readRow(family.Case{Sandbox: s, Evaluator: e})
+	var f *failure
+	if errors.As(err, &f) {
+		return f.reason, f.message
+	}
+	return "", ""
 }
 
 func unsupported(message string) *failure { return &failure{family.NoVerifier, message} }

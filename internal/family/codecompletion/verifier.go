@@ -83,6 +83,9 @@ func (v *Verifier) Complete(ctx context.Context, c family.Case) (family.Candidat
 		return family.Candidate{}, false, err
 	}
 	p, err := v.planFor(ctx, o, r)
+	if errors.Is(err, errBroken) {
+		err = nil // the pack's fault, which the verdict on the reference shows
+	}
 	if err = errors.Join(err, v.giveBack(ctx, o)); err != nil {
 		return family.Candidate{}, false, fmt.Errorf("completing the reference: %w", err)
 	}

@@ -33,6 +33,7 @@ func Family() family.Family {
 		Instruction:   "Answer the prompt in your own words. Output only the answer.",
 		VerifySeconds: 300,
 		Reference:     reference,
+		Pending:       pending,
 		NewVerifier:   NewVerifier,
 	}
 }
@@ -91,4 +92,12 @@ func reference(v task.EvaluatorView) (family.Candidate, bool) {
 		return family.Candidate{}, false
 	}
 	return family.Candidate{Kind: task.Text, Data: []byte(a.Accepted[0])}, true
+}
+
+// pending leaves a rubric in words to a judge.
+func pending(_ task.SandboxView, v task.EvaluatorView) (family.Reason, string) {
+	if rubric, ok := v.Get("rubric"); ok && rubric.Kind() == "text" {
+		return family.NoJudge, needsJudge
+	}
+	return "", ""
 }

@@ -57,11 +57,14 @@ func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 // noJudge leaves a string rubric pending.
 type noJudge struct{}
 
+// needsJudge says why a rubric in words has no verdict.
+const needsJudge = "a rubric in words needs a judge"
+
 // Match leaves the candidate to a judge.
 func (noJudge) Match(candidate string) family.Verdict {
 	return family.Verdict{
 		Outcome: family.Pending, Reason: family.NoJudge,
-		Message:     "a rubric in words needs a judge",
+		Message:     needsJudge,
 		Containment: family.Passive,
 		Metadata:    map[string]any{"candidate_answer": textmatch.Excerpt(candidate)},
 	}

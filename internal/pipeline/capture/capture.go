@@ -32,6 +32,9 @@ type Candidate struct {
 	Digest string // of Data, "sha256:…"
 	// From says where it came from: "stdout", "file" or "given".
 	From string
+	// Redacted says that a secret of the operator stood in what the agent
+	// left and was taken out before anything was stored or scored.
+	Redacted bool
 }
 
 // New makes a candidate of data.
@@ -91,10 +94,13 @@ func Capture(ctx context.Context, s Source) (Candidate, error) {
 	if !utf8.Valid(data) {
 		return Candidate{}, reject(InvalidUTF8, "the candidate is not valid UTF-8")
 	}
+	clean := data
 	if s.Redact != nil {
-		data = s.Redact(data)
+		clean = s.Redact(data)
 	}
-	return New(s.Extraction.Kind, from, data), nil
+	c := New(s.Extraction.Kind, from, clean)
+	c.Redacted = !bytes.Equal(clean, data)
+	return c, nil
 }
 
 func (s Source) take(ctx context.Context) (data []byte, from string, err error) {
