@@ -7,6 +7,7 @@ package family
 import (
 	"context"
 	"sort"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -158,6 +159,8 @@ type Verdict struct {
 	Labels      []string // for the record, e.g. "heuristic"
 	// Metadata becomes verifier_metadata; "verifier" is set by the caller.
 	Metadata map[string]any
+	// Waited is how long Verify waited for sandboxes.
+	Waited time.Duration
 	// Restricted holds raw output by file name; it is never published.
 	Restricted map[string][]byte
 }

@@ -42,6 +42,8 @@ type Production interface {
 	// Run makes the candidate; it may be called once. An error means that
 	// the engine or this process failed.
 	Run(ctx context.Context) (Produced, error)
+	// Command is what Run will run in a sandbox, and where; nil is nothing.
+	Command() (argv []string, workdir string)
 	// Close releases what the attempt held. It is idempotent.
 	Close(ctx context.Context) error
 }
@@ -103,6 +105,8 @@ type harnessProduction struct {
 
 func (p *harnessProduction) Close(ctx context.Context) error { return p.session.Close(ctx) }
 
+func (p *harnessProduction) Command() (argv []string, workdir string) { return p.session.Command() }
+
 func (p *harnessProduction) Run(ctx context.Context) (Produced, error) {
 	res, err := p.session.Run(ctx)
 	if err != nil {
@@ -130,7 +134,10 @@ func (p *harnessProduction) Run(ctx context.Context) (Produced, error) {
 		return Produced{}, fmt.Errorf("capturing the candidate: %w", err)
 	}
 	out.Candidate = &cand
-	out.Metadata["candidate_source"] = cand.From
+	out.Metadata["candidate_extraction"] = cand.From
+	if cand.From == string(task.FromFile) {
+		out.Metadata["candidate_path"] = res.Plan.Extract.Path
+	}
 	return out, nil
 }
 
@@ -147,9 +154,6 @@ func (p *harnessProduction) metadata(res produce.Result) map[string]any {
 		"harness": p.agent.Name(), "exit_code": res.Outcome.ExitCode,
 		"workspace_root": "workspaces/" + p.attempt.Dir,
 		"candidate_kind": string(res.Plan.Extract.Kind), "candidate_extraction": string(res.Plan.Extract.Mode),
-	}
-	if res.Plan.Extract.Mode == task.FromFile {
-		m["candidate_path"] = res.Plan.Extract.Path
 	}
 	for k, v := range res.Plan.Metadata {
 		m[k] = v

@@ -21,6 +21,8 @@ const (
 	phaseProduce = "producer"
 	phaseCapture = "candidate_extraction"
 	phaseVerify  = "verifier"
+	// phaseSandboxes is the wait for the verifier's sandboxes, in timings.
+	phaseSandboxes = "verifier_sandboxes"
 )
 
 // attempt is one try at one task on its way to a record.
@@ -32,7 +34,9 @@ type attempt struct {
 	dir     string
 	image   sandbox.Image
 	retries []record.Retry
-	begun   time.Time
+	turn    time.Time // when a worker took the attempt up
+	raw     []record.RawFile
+	partial *record.Line // what is known of a try that an error cut short
 
 	phase      string
 	session    family.Session
@@ -49,7 +53,7 @@ func (r *run) newAttempt(j job) *attempt {
 }
 
 func (a *attempt) reset() {
-	a.phase, a.prepareErr, a.begun = phasePrepare, nil, time.Now()
+	a.phase, a.prepareErr = phasePrepare, nil
 	a.timings = map[string]int64{}
 }
 
@@ -77,11 +81,18 @@ func (a *attempt) prepare(ctx context.Context) {
 	}
 	v, start := a.verifier(), time.Now()
 	c := verifyCase(a.task, a.family, a.number, a.image, a.r.Verify, a.r.VerifyTimeout)
-	a.session = v.Open(ctx, c)
+	// A candidate that is there already may ask the verifier for help first;
+	// an agent's sandbox and the verifier's are made side by side.
+	if a.r.Agent.Sandboxed() {
+		a.session = v.Open(ctx, c)
+	}
 	a.production, a.prepareErr = a.r.Agent.Prepare(ctx, Attempt{
 		Task: a.task, Number: a.number, Dir: a.dir, Image: a.image, Observe: a.observe(),
 		Reference: func(ctx context.Context) (family.Candidate, bool, error) { return reference(ctx, v, a.family, c) },
 	})
+	if a.session == nil {
+		a.session = v.Open(ctx, c)
+	}
 	a.took(phasePrepare, start)
 }
 
@@ -127,6 +138,7 @@ func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 		return nil, err
 	}
 	line := a.line(out)
+	a.partial = line
 	if err := a.restrict(line, "agent", map[string][]byte{"stdout": out.Stdout, "stderr": out.Stderr}); err != nil {
 		return nil, err
 	}
@@ -140,13 +152,14 @@ func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 	default:
 		err = errNoProduction
 	}
-	line.Timings["total"] = time.Since(a.begun).Milliseconds()
+	line.Timings["total"] = time.Since(a.turn).Milliseconds()
 	return line, err
 }
 
 func (a *attempt) produce(ctx context.Context) (Produced, error) {
 	a.phase = phaseProduce
 	a.r.Progress.Event(progress.ProducerStart(a.task.ID()))
+	a.tellSandbox()
 	start := time.Now()
 	out, err := a.production.Run(ctx)
 	if err != nil {
@@ -156,6 +169,17 @@ func (a *attempt) produce(ctx context.Context) (Produced, error) {
 	a.timings[phaseCapture] = out.Capture.Milliseconds()
 	a.tell(out)
 	return out, nil
+}
+
+// tellSandbox reports what an agent is about to run in.
+func (a *attempt) tellSandbox() {
+	argv, workdir := a.production.Command()
+	if argv == nil {
+		return
+	}
+	id, image := a.task.ID(), a.image.Ref
+	a.r.Progress.Event(progress.SandboxCreate(id, "agent", image, "none", true))
+	a.r.Progress.Event(progress.SandboxCommand(id, "agent", image, workdir, argv))
 }
 
 // tell reports what came of a production.
@@ -184,14 +208,15 @@ func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) e
 	if err != nil {
 		return err
 	}
+	a.candidate(line, out)
 	a.r.Progress.Event(progress.VerifierStart(a.task.ID()))
 	start := time.Now()
 	v, err := a.session.Verify(ctx, family.Candidate{Kind: out.Candidate.Kind, Data: data})
 	if err != nil {
 		return fmt.Errorf("verifying: %w", err)
 	}
-	a.took(phaseVerify, start)
-	a.candidate(line, out)
+	a.timings[phaseSandboxes] = v.Waited.Milliseconds()
+	a.timings[phaseVerify] = (time.Since(start) - v.Waited).Milliseconds()
 	a.judge(line, out, v)
 	if err := a.restrict(line, "verifier", v.Restricted); err != nil {
 		return err
@@ -212,12 +237,16 @@ func (a *attempt) restrict(line *record.Line, side string, files map[string][]by
 			continue
 		}
 		path := fmt.Sprintf("%s/%d/%s-%s", a.dir, a.number, side, name)
+		if n := len(a.retries); n > 0 { // the evidence of former tries stays
+			path = fmt.Sprintf("%s/%d/retry%d-%s-%s", a.dir, a.number, n, side, name)
+		}
 		raw, err := a.r.Dir.Restrict(a.task.ID(), path, files[name])
 		if err != nil {
 			return err
 		}
-		line.Restricted = append(line.Restricted, raw)
+		a.raw = append(a.raw, raw)
 	}
+	line.Restricted = a.raw
 	return nil
 }
 
@@ -229,7 +258,11 @@ func firstLine(err error) string {
 // infrastructure is the line of an attempt that we could not bring to an end:
 // pending, counted, shown, and run again by a later resume.
 func (a *attempt) infrastructure(err error) *record.Line {
-	line := a.line(Produced{Metadata: map[string]any{}})
+	line := a.partial
+	if line == nil {
+		line = a.line(Produced{Metadata: map[string]any{}})
+	}
+	line.Retries, line.Restricted = a.retries, a.raw
 	line.Status = string(family.Pending)
 	line.Outcome = string(family.Infrastructure)
 	line.FailureReason = string(family.InfrastructureError)

@@ -26,6 +26,7 @@ const (
 type given struct{ out Produced }
 
 func (g given) Run(context.Context) (Produced, error) { return g.out, nil }
+func (g given) Command() ([]string, string)           { return nil, "" }
 func (g given) Close(context.Context) error           { return nil }
 
 // give makes a production of a candidate's bytes under the run's bounds.

@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"securebench/internal/family"
@@ -22,9 +24,20 @@ func (a *attempt) line(out Produced) *record.Line {
 		ProducerStdout: stdout, ProducerStderr: stderr, ProducerMetadata: out.Metadata,
 		Summary: a.task.Result().Summary(),
 		Index:   a.task.Index(), Attempt: a.number, Retries: a.retries, Agent: a.r.Agent.Name(),
-		Containment: string(family.Passive), Labels: slices.Clone(a.r.Labels),
+		Containment: string(family.Passive), Labels: a.labels(),
 		Digests: a.r.Digests.Digests(a.task, a.image), Timings: a.timings, Usage: out.Usage,
 	}
+}
+
+// UnpinnedImage labels what depends on a tag: the image is the same for the
+// whole run, and another one tomorrow.
+const UnpinnedImage = "unpinned_image"
+
+func (a *attempt) labels() []string {
+	if a.image.ID != "" && !strings.Contains(a.image.Ref, "@sha256:") {
+		return []string{UnpinnedImage}
+	}
+	return nil
 }
 
 // candidate publishes the candidate: whole when it is short, else an excerpt
@@ -66,7 +79,7 @@ func (a *attempt) judge(line *record.Line, out Produced, v family.Verdict) {
 		line.Outcome = string(family.NoCandidate)
 	}
 	if v.Outcome != family.Passed {
-		line.FailureReason, line.FailurePhase, line.FailureMessage = string(v.Reason), phaseVerify, v.Message
+		line.FailureReason, line.FailurePhase, line.FailureMessage = string(v.Reason), cmp.Or(v.Phase, phaseVerify), v.Message
 	}
 	if v.Reason == family.EmptyCandidate {
 		line.FailureMessage += exitHint(out)

@@ -37,7 +37,7 @@ type Config struct {
 	Families family.Registry
 	// Tasks yields the tasks in pack order; an error ends the run.
 	Tasks iter.Seq2[task.Task, error]
-	Total int // how many attempts are planned, for progress
+	Total int // attempts that are planned
 	Agent Agent
 	// Verifiers holds one verifier per family that has one.
 	Verifiers map[string]family.Verifier
@@ -48,7 +48,6 @@ type Config struct {
 	// TaskDir names a task's folder; it is called in pack order by one
 	// goroutine.
 	TaskDir func(taskID string) string
-	Labels  []string // of every record
 	Verify  sandbox.Limits
 	// VerifyTimeout overrides the families' own time limits; 0 does not.
 	VerifyTimeout time.Duration
@@ -71,6 +70,7 @@ type Binder interface {
 // Summary counts a run's final records.
 type Summary struct {
 	RunID    string
+	Planned  int // attempts that the run set out to make
 	Total    int // attempts recorded
 	Verified int
 	Passed   int
@@ -84,11 +84,11 @@ type Summary struct {
 	Failures []progress.Failure
 }
 
-// Status is complete when every record is verified, pending when none is,
-// and partial otherwise, as in the reference.
+// Status is complete when every planned attempt is verified, pending when
+// none is, and partial otherwise.
 func (s Summary) Status() string {
 	switch s.Verified {
-	case s.Total:
+	case s.Planned:
 		return "complete"
 	case 0:
 		return "pending"
@@ -102,7 +102,7 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := &run{Config: cfg, cancel: cancel, ready: make(chan *attempt)}
-	r.summary.RunID = cfg.RunID
+	r.summary.RunID, r.summary.Planned = cfg.RunID, cfg.Total
 
 	jobs := make(chan job)
 	var feed, prep, work sync.WaitGroup
@@ -199,9 +199,9 @@ func (r *run) workAll(ctx context.Context) {
 // finish runs one attempt to its record, with retries after our own faults.
 func (r *run) finish(ctx context.Context, a *attempt) {
 	r.announce(a)
+	a.turn = time.Now()
 	line, err := a.run(ctx)
-	for try := 1; err != nil && try <= r.Retries && ctx.Err() == nil; try++ {
-		r.retry(ctx, a, err)
+	for try := 1; err != nil && try <= r.Retries && r.retry(ctx, a, err); try++ {
 		line, err = a.run(ctx)
 	}
 	r.release(a)
@@ -220,7 +220,11 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 }
 
 // retry throws the attempt's sandboxes away and makes it anew after a pause.
-func (r *run) retry(ctx context.Context, a *attempt, err error) {
+// It is false when the run ended meanwhile.
+func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
 	a.retries = append(a.retries, record.Retry{Error: firstLine(err), Phase: a.phase})
 	r.Progress.Event(progress.Retry(a.task.ID(), len(a.retries), r.Retries, firstLine(err)))
 	r.release(a)
@@ -228,10 +232,11 @@ func (r *run) retry(ctx context.Context, a *attempt, err error) {
 	select {
 	case <-time.After(pause):
 	case <-ctx.Done():
-		return
+		return false
 	}
 	a.reset()
 	a.prepare(ctx)
+	return true
 }
 
 // checkEngine ends the run when the engine no longer answers: every further
@@ -256,7 +261,7 @@ func (r *run) record(line *record.Line) {
 	r.mu.Lock()
 	r.summary.count(line)
 	r.mu.Unlock()
-	r.Progress.Event(progress.TaskDone(line.TaskID, line.Status, line.Score(), line.Outcome, line.FailureReason))
+	r.Progress.Event(progress.TaskDone(line.TaskID, line.Attempt, line.Status, line.Score(), line.Outcome, line.FailureReason))
 }
 
 func (s *Summary) count(l *record.Line) {
@@ -277,7 +282,7 @@ func (s *Summary) count(l *record.Line) {
 		s.Pending--
 	}
 	if !l.Passed && len(s.Failures) < progress.MaxFailures {
-		s.Failures = append(s.Failures, progress.Failure{TaskID: l.TaskID, Outcome: l.Outcome, Reason: l.FailureReason})
+		s.Failures = append(s.Failures, progress.Failure{TaskID: l.TaskID, Attempt: l.Attempt, Outcome: l.Outcome, Reason: l.FailureReason})
 	}
 }
 
@@ -310,5 +315,5 @@ func (r *run) announce(a *attempt) {
 	r.started++
 	index := r.started
 	r.mu.Unlock()
-	r.Progress.Event(progress.TaskStart(index, r.Total, a.task.ID(), a.task.Family()))
+	r.Progress.Event(progress.TaskStart(index, r.Total, a.task.ID(), a.number, a.task.Family()))
 }

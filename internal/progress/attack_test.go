@@ -41,7 +41,7 @@ func payloads() map[string]string {
 func outside(text string) []progress.Event {
 	return []progress.Event{
 		progress.RunStart("run", "out", 3),
-		progress.TaskStart(1, 3, text, text),
+		progress.TaskStart(1, 3, text, 1, text),
 		progress.ProducerStart(text),
 		progress.SandboxResult("t", "agent", 0, []string{text}, text, text),
 		progress.AgentOutput(text, "stdout", text),
@@ -52,7 +52,7 @@ func outside(text string) []progress.Event {
 		progress.Retry(text, 1, 2, text),
 		progress.Infrastructure(text, text),
 		progress.VerifierDone(text, "failed", 0, text),
-		progress.TaskDone(text, "failed", 0, "failed", text),
+		progress.TaskDone(text, 1, "failed", 0, "failed", text),
 		progress.Interrupted(text),
 		progress.RunDone(progress.Summary{Failures: []progress.Failure{{TaskID: text, Outcome: text, Reason: text}}}),
 	}

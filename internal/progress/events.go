@@ -68,9 +68,10 @@ func Resume(completed, remaining int, outputPath string) Event {
 	return event(NameResume, F("completed", completed), F("remaining", remaining), F("output_path", outputPath))
 }
 
-// TaskStart begins an attempt; index counts from 1.
-func TaskStart(index, total int, taskID, family string) Event {
-	return event(NameTaskStart, F("index", index), F("total", total), F("task_id", taskID), F("family", family))
+// TaskStart begins an attempt; index and attempt count from 1.
+func TaskStart(index, total int, taskID string, attempt int, family string) Event {
+	return event(NameTaskStart, F("index", index), F("total", total), F("task_id", taskID),
+		F("attempt", attempt), F("family", family))
 }
 
 // ProducerStart says that an agent begins.
@@ -101,8 +102,8 @@ func VerifierDone(taskID, status string, score float64, phase string) Event {
 
 // TaskDone ends an attempt. Status is passed, failed or pending; a pending
 // attempt has no score. Outcome and reason are the record's.
-func TaskDone(taskID, status string, score float64, outcome, reason string) Event {
-	return event(NameTaskDone, F("task_id", taskID), F("status", status), F("passed", status == "passed"),
+func TaskDone(taskID string, attempt int, status string, score float64, outcome, reason string) Event {
+	return event(NameTaskDone, F("task_id", taskID), F("attempt", attempt), F("status", status), F("passed", status == "passed"),
 		F("score", scoreOf(status, score)), F("outcome", outcome), F("reason", reason))
 }
 
@@ -172,6 +173,7 @@ func Interrupted(resumeCommand string) Event {
 // Failure is an attempt that did not pass.
 type Failure struct {
 	TaskID  string `json:"task_id"`
+	Attempt int    `json:"attempt"`
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason"`
 }

@@ -42,7 +42,7 @@ func jsonLine(e Event, opts Options, now time.Time) string {
 func escaped(in []Failure) []Failure {
 	out := make([]Failure, len(in))
 	for i, f := range in {
-		out[i] = Failure{name(f.TaskID), name(f.Outcome), name(f.Reason)}
+		out[i] = Failure{name(f.TaskID), f.Attempt, name(f.Outcome), name(f.Reason)}
 	}
 	return out
 }

@@ -36,11 +36,11 @@ func lines(e Event, opts Options, live bool) []line {
 		if live {
 			return nil // the status line counts
 		}
-		return say("", "[%d/%d] %s", get[int](e, "index"), get[int](e, "total"), id)
+		return say("", "[%d/%d] %s", get[int](e, "index"), get[int](e, "total"), id+again(get[int](e, "attempt")))
 	case NameResume:
 		return say("", "resume completed=%d remaining=%d", get[int](e, "completed"), get[int](e, "remaining"))
 	case NameTaskDone:
-		return taskDone(e, id)
+		return taskDone(e, id+again(get[int](e, "attempt")))
 	case NameRunDone:
 		return runDone(e)
 	case NameSandboxResult:
@@ -122,13 +122,21 @@ func runDone(e Event) []line {
 	}
 	out := say("", "not passed:")
 	for _, f := range failures {
-		text := fmt.Sprintf("  %s %s %s", name(f.TaskID), name(f.Outcome), name(f.Reason))
+		text := fmt.Sprintf("  %s%s %s %s", name(f.TaskID), again(f.Attempt), name(f.Outcome), name(f.Reason))
 		out = append(out, line{text: strings.TrimRight(text, " ")})
 	}
 	if n := get[int](e, "failures_left_out"); n > 0 {
 		out = append(out, line{text: fmt.Sprintf("  and %d more", n)})
 	}
 	return out
+}
+
+// again marks every attempt of a task but the first.
+func again(attempt int) string {
+	if attempt < 2 {
+		return ""
+	}
+	return fmt.Sprintf("#%d", attempt)
 }
 
 // name makes a short text from outside showable. It looks at more bytes than

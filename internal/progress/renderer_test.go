@@ -32,7 +32,7 @@ func aRun() []progress.Event {
 	return []progress.Event{
 		progress.RunStart("r", "/out", 4),
 		progress.Resume(1, 3, "/out/candidates.jsonl"),
-		progress.TaskStart(2, 4, "p/one", "short_answer"),
+		progress.TaskStart(2, 4, "p/one", 1, "short_answer"),
 		progress.ProducerStart("p/one"),
 		progress.SandboxCreate("p/one", "docker", "img", "none", true),
 		progress.SandboxStart("p/one", "docker", "img", "c0ffee"),
@@ -42,19 +42,19 @@ func aRun() []progress.Event {
 		progress.ProducerDone("p/one", "text", "", ""),
 		progress.VerifierStart("p/one"),
 		progress.VerifierDone("p/one", "passed", 1, ""),
-		progress.TaskDone("p/one", "passed", 1, "passed", ""),
-		progress.TaskStart(3, 4, "p/two", "short_answer"),
+		progress.TaskDone("p/one", 1, "passed", 1, "passed", ""),
+		progress.TaskStart(3, 4, "p/two", 1, "short_answer"),
 		progress.ProducerDone("p/two", "none", "failed", "producer_timeout"),
 		progress.Retry("p/two", 1, 2, "engine gone"),
-		progress.TaskDone("p/two", "failed", 0, "agent_timeout", "producer_timeout"),
-		progress.TaskStart(4, 4, "p/three", "tool_call"),
+		progress.TaskDone("p/two", 1, "failed", 0, "agent_timeout", "producer_timeout"),
+		progress.TaskStart(4, 4, "p/three", 1, "tool_call"),
 		progress.VerifierPolicyDenied("p/three", "chroot", "denied by policy"),
 		progress.Infrastructure("p/three", "no space"),
-		progress.TaskDone("p/three", "pending", 0, "infrastructure", "infrastructure_error"),
+		progress.TaskDone("p/three", 1, "pending", 0, "infrastructure", "infrastructure_error"),
 		progress.Warning("disk is nearly full"),
 		progress.Interrupted("securebench run --resume"),
 		progress.RunDone(progress.Summary{RunID: "r", Status: "partial", Total: 4, Verified: 3, Passed: 2, Failed: 1, Infrastructure: 1,
-			Failures: []progress.Failure{{"p/two", "agent_timeout", "producer_timeout"}, {"p/three", "infrastructure", ""}}}),
+			Failures: []progress.Failure{{"p/two", 1, "agent_timeout", "producer_timeout"}, {"p/three", 2, "infrastructure", ""}}}),
 	}
 }
 
@@ -86,7 +86,7 @@ securebench: warning: disk is nearly full
 securebench: interrupted; to go on: securebench run --resume
 securebench: not passed:
   p/two agent_timeout producer_timeout
-  p/three infrastructure
+  p/three#2 infrastructure
 `
 
 func TestPlain(t *testing.T) {
@@ -112,8 +112,8 @@ func TestPlain(t *testing.T) {
 
 func TestColor(t *testing.T) {
 	got := render(t, progress.Plain, progress.Options{Color: true, ShowAgentOutput: true},
-		progress.TaskDone("a", "passed", 1, "", ""), progress.TaskDone("b", "failed", 0.5, "", ""),
-		progress.TaskDone("c", "pending", 0, "", ""), progress.AgentOutput("a", "stdout", "x"))
+		progress.TaskDone("a", 1, "passed", 1, "", ""), progress.TaskDone("b", 1, "failed", 0.5, "", ""),
+		progress.TaskDone("c", 1, "pending", 0, "", ""), progress.AgentOutput("a", "stdout", "x"))
 	want := "\x1b[32msecurebench: PASS\x1b[0m a score=1\n\x1b[31msecurebench: FAIL\x1b[0m b score=0.5\n" +
 		"\x1b[33msecurebench: PENDING\x1b[0m c\n\x1b[2magent: a | x\x1b[0m\n"
 	if got != want {
@@ -124,7 +124,7 @@ func TestColor(t *testing.T) {
 func TestClip(t *testing.T) {
 	long := strings.Repeat("é ", 3000)
 	got := render(t, progress.Plain, progress.Options{ShowCommandOutput: true},
-		progress.SandboxResult("t", "k", 0, nil, long, ""), progress.TaskDone(strings.Repeat("日", 9000), "passed", 1, "", ""))
+		progress.SandboxResult("t", "k", 0, nil, long, ""), progress.TaskDone(strings.Repeat("日", 9000), 1, "passed", 1, "", ""))
 	want := "stdout: " + string([]rune(long)[:997]) + "...\nsecurebench: PASS " + strings.Repeat("日", 253) + "... score=1\n"
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
@@ -153,8 +153,8 @@ func TestJSON(t *testing.T) {
 		7:  `{"event":"sandbox_result","time":"2030-01-02T03:04:13Z","task_id":"p/one","kind":"docker","exit_code":0,"command":"echo"}`,
 		8:  `{"event":"producer_done","time":"2030-01-02T03:04:15Z","task_id":"p/one","candidate_kind":"text"}`,
 		10: `{"event":"verifier_done","time":"2030-01-02T03:04:17Z","task_id":"p/one","status":"passed","score":1,"phase":null}`,
-		19: `{"event":"task_done","time":"2030-01-02T03:04:26Z","task_id":"p/three","status":"pending","passed":false,"score":null,"outcome":"infrastructure","reason":"infrastructure_error"}`,
-		22: `{"event":"run_done","time":"2030-01-02T03:04:29Z","run_id":"r","status":"partial","total":4,"verified":3,"passed":2,"failed":1,"pending":0,"infrastructure":1,"output":"","failures":[{"task_id":"p/two","outcome":"agent_timeout","reason":"producer_timeout"},{"task_id":"p/three","outcome":"infrastructure","reason":""}],"failures_left_out":0}`,
+		19: `{"event":"task_done","time":"2030-01-02T03:04:26Z","task_id":"p/three","attempt":1,"status":"pending","passed":false,"score":null,"outcome":"infrastructure","reason":"infrastructure_error"}`,
+		22: `{"event":"run_done","time":"2030-01-02T03:04:29Z","run_id":"r","status":"partial","total":4,"verified":3,"passed":2,"failed":1,"pending":0,"infrastructure":1,"output":"","failures":[{"task_id":"p/two","attempt":1,"outcome":"agent_timeout","reason":"producer_timeout"},{"task_id":"p/three","attempt":2,"outcome":"infrastructure","reason":""}],"failures_left_out":0}`,
 	}
 	if len(got) != 24 {
 		t.Fatalf("%d lines", len(got)-1)
@@ -233,9 +233,9 @@ func TestStatusLine(t *testing.T) {
 	r := progress.New(progress.Auto, s, progress.Options{TTY: true, Width: func() int { return 110 }, Now: func() time.Time { return now }})
 	r.Event(progress.RunStart("r", "o", 10))
 	r.Event(progress.Resume(4, 6, "p"))
-	r.Event(progress.TaskStart(5, 10, "t", "f"))
+	r.Event(progress.TaskStart(5, 10, "t", 1, "f"))
 	now = now.Add(30 * time.Second)
-	r.Event(progress.TaskDone("t", "passed", 1, "passed", ""))
+	r.Event(progress.TaskDone("t", 1, "passed", 1, "passed", ""))
 	rows := s.text()
 	want := "[###############...............]  5/10  1 pass 0 fail 0 pending 0 infra  0 running  2.0/min  ETA 2m30s"
 	if got := rows[len(rows)-1]; got != want {
@@ -251,7 +251,7 @@ func TestStatusGoesOnByItself(t *testing.T) {
 		var b lockedBuffer
 		r := progress.New(progress.Auto, &b, progress.Options{TTY: true})
 		r.Event(progress.RunStart("r", "o", 2))
-		r.Event(progress.TaskDone("t", "passed", 1, "passed", ""))
+		r.Event(progress.TaskDone("t", 1, "passed", 1, "passed", ""))
 		before := b.len()
 		time.Sleep(10*time.Second + time.Millisecond)
 		if b.len() == before {
@@ -293,7 +293,7 @@ func TestConcurrentEvents(t *testing.T) {
 		for i := range 8 {
 			wg.Go(func() {
 				for range 50 {
-					r.Event(progress.TaskDone(fmt.Sprint(i), "passed", 1, "passed", ""))
+					r.Event(progress.TaskDone(fmt.Sprint(i), 1, "passed", 1, "passed", ""))
 				}
 			})
 		}

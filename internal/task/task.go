@@ -7,7 +7,6 @@
 package task
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -347,32 +346,4 @@ func (v ResultView) Summary() []Summary {
 		out = append(out, s)
 	}
 	return out
-}
-
-// IsHidden reports whether JSON value v equals a non-empty hidden value of
-// the task, or a member of one that is a list or object.
-func (v ResultView) IsHidden(value jsontext.Value) bool {
-	want := canonical(value)
-	if len(want) == 0 {
-		return false
-	}
-	for _, r := range v.resources {
-		if r.Lane == Hidden && bytes.Equal(canonical(r.Value), want) {
-			return true
-		}
-	}
-	return false
-}
-
-// canonical returns the RFC 8785 form, or nil for values too empty to hide.
-func canonical(v jsontext.Value) []byte {
-	c := v.Clone()
-	if err := c.Canonicalize(); err != nil {
-		return nil
-	}
-	switch string(c) {
-	case "null", `""`, "[]", "{}":
-		return nil
-	}
-	return c
 }

@@ -153,6 +153,9 @@ func (p *Producer) spec(ctx context.Context, plan harness.Plan, req Request) (sa
 	return spec, nil
 }
 
+// Command is what Run runs, and where.
+func (s *Session) Command() (argv []string, workdir string) { return s.plan.Argv, s.plan.Workdir }
+
 // Run starts the agent and returns when every process of it is dead: that is
 // the barrier before capture. Removing what is left waits for Close.
 func (s *Session) Run(ctx context.Context) (Result, error) {
