@@ -27,7 +27,7 @@ func openEngine(ctx context.Context, cfg config.Sandbox, warn func(string, ...an
 	}
 	e, err := docker.New(ctx, docker.Config{Helper: helper, Runtime: cfg.Runtime, Getenv: os.Getenv})
 	if err != nil {
-		return nil, coded(exitEngine, err)
+		return nil, coded(exitEngine, fmt.Errorf("%w (start Docker or set DOCKER_HOST; in a checkout: make engine)", err))
 	}
 	n, err := e.Reap(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source
 // obtain is the command that brings an image: the project's own is made, any
 // other is pulled.
 func obtain(ref string) string {
-	if strings.HasPrefix(ref, "securebench-") {
+	if strings.HasPrefix(ref, "securebench-") && !strings.Contains(ref, "@") {
 		return "make it with: make image"
 	}
 	return "get it with: docker pull " + ref
@@ -108,4 +108,20 @@ func closeVerifiers(ctx context.Context, vs map[string]family.Verifier) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// resolveUsers finds the users that rows name, once for each image. One that
+// an image does not have is the pack's fault.
+func resolveUsers(ctx context.Context, e *docker.Engine, images map[string]sandbox.Image, users map[imageUser]source.Pos) (map[imageUser]sandbox.User, error) {
+	out := make(map[imageUser]sandbox.User, len(users))
+	var ps source.Problems
+	for key, at := range users {
+		u, err := e.User(ctx, images[key.image], key.user)
+		if err != nil {
+			ps.Add(at, "name a user of the image, or UID:GID", "environment.user: %v", err)
+			continue
+		}
+		out[key] = u
+	}
+	return out, coded(exitPack, ps.Err())
 }

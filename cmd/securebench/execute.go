@@ -69,19 +69,27 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	in, err := loadPack(ctx, r.loc, r.flags.limit, demands{func(f family.Family) bool { return given == nil || f.NeedsImage }})
+	d := demands{image: func(f family.Family) bool { return given == nil || f.NeedsImage }}
+	replay, _ := given.(*pipeline.Replay)
+	switch {
+	case given == nil:
+		if err := r.checkPolicy(); err != nil {
+			return err
+		}
+		d.task = r.fits
+	case replay != nil:
+		d.seen = replay.Seen
+	}
+	in, err := loadPack(ctx, r.loc, r.flags.limit, d)
 	if err != nil {
 		return err
 	}
 	for _, w := range in.Warnings {
 		r.warn("%v", w)
 	}
-	if err := in.checkImages("the agent or the verifier runs in it"); err != nil {
-		return err
-	}
-	if given == nil {
-		if err := in.checkTasks(ctx, r.fits); err != nil {
-			return err
+	if replay != nil {
+		if n, id := replay.Unmatched(r.tester.Attempts); n > 0 {
+			r.warn("%s of the replay file match no attempt of the pack; the first is of task %q", plural(n, "line"), id)
 		}
 	}
 	x := &execution{runner: r, in: in, agent: given}
@@ -101,6 +109,7 @@ type execution struct {
 	engine    sandbox.Engine // nil where nothing needs one
 	docker    *docker.Engine
 	images    map[string]sandbox.Image
+	users     map[imageUser]sandbox.User
 	dir       *record.Dir
 	store     *capture.Store
 	assets    *os.Root
@@ -120,7 +129,7 @@ func (x *execution) run(ctx context.Context) (err error) {
 		return err
 	}
 	x.verifiers = newVerifiers(x.in.families, family.Resources{
-		Engine: x.engine, RunID: x.tester.RunID, Seed: x.dir.Salt().Derive,
+		Engine: x.engine, RunID: x.tester.RunID, Seed: x.dir.Salt().Derive, Workers: x.tester.MaxWorkers,
 	})
 	if x.agent == nil {
 		if x.agent, err = x.harnessAgent(); err != nil {
@@ -141,7 +150,10 @@ func (x *execution) openEngine(ctx context.Context) (err error) {
 		return err
 	}
 	x.engine = x.docker
-	x.images, err = resolveImages(ctx, x.engine, x.in.images)
+	if x.images, err = resolveImages(ctx, x.engine, x.in.images); err != nil || x.agent != nil {
+		return err
+	}
+	x.users, err = resolveUsers(ctx, x.docker, x.images, x.in.users)
 	return err
 }
 
@@ -151,7 +163,7 @@ func (x *execution) openOutput() (err error) {
 		return coded(exitRefused, fmt.Errorf("%s holds a run already: give --force to move it to history/, or another --output-dir", x.tester.OutputDir))
 	}
 	if err != nil {
-		return coded(exitRefused, err)
+		return err
 	}
 	x.store, err = capture.OpenStore(x.dir.StorePath())
 	return err
@@ -168,7 +180,8 @@ func (x *execution) harnessAgent() (pipeline.Agent, error) {
 	audited := sandbox.WithPolicy(x.engine, x.policy())
 	return &pipeline.HarnessAgent{
 		Producer: &produce.Producer{
-			Engine: audited, Harness: x.harn, Assets: assets, Env: os.LookupEnv,
+			Engine: audited, Harness: x.harn, Assets: assets, Expect: x.in.PublicFiles, Env: os.LookupEnv,
+			Users:  func(image, name string) (sandbox.User, bool) { u, ok := x.users[imageUser{image, name}]; return u, ok },
 			Limits: sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output, Timeout: l.Produce},
 		},
 		Audit: func(taskID string, attempt int) (allowed, denied int) {
@@ -202,7 +215,8 @@ func (x *execution) drive(ctx context.Context) error {
 		Failed: sum.Failed, Pending: sum.Pending, Infrastructure: sum.Infrastructure,
 		Output: x.dir.LinesPath(), Failures: sum.Failures,
 	}))
-	return x.conclude(sum, err)
+	// The status line goes before the summary comes.
+	return x.conclude(sum, errors.Join(err, x.report.Close()))
 }
 
 // conclude prints the summary line and chooses the exit code.
@@ -216,6 +230,8 @@ func (x *execution) conclude(sum pipeline.Summary, err error) error {
 		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d; the records stay in %s", sum.Total, x.in.count()*x.tester.Attempts, x.dir.LinesPath()))
 	case errors.Is(err, pipeline.ErrEngineDead):
 		return coded(exitEngine, fmt.Errorf("%w; the records stay in %s", err, x.dir.LinesPath()))
+	case errors.Is(err, workspace.ErrChanged):
+		return changed(err)
 	case err != nil:
 		return err
 	case x.failOn(sum):

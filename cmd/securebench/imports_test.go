@@ -77,7 +77,7 @@ func allowed() []struct {
 		of("internal/pipeline/capture", "sandbox sandbox/holder task digest"),
 		of("internal/pipeline/record", "task digest redact"),
 		of("internal/pipeline", "pipeline/pack pipeline/compile pipeline/produce pipeline/capture pipeline/record",
-			"family task sandbox progress", words),
+			"family task sandbox progress workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),
 		of("internal/family/textmatch/vectortest", family),

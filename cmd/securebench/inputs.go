@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"strings"
+	"regexp"
 
 	"securebench/internal/config"
 	"securebench/internal/family"
@@ -21,6 +21,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/workspace"
 )
 
 // families is the registry: adding a family means one line here.
@@ -46,6 +47,9 @@ func locate(arg string, checks ...config.Check) (pack.Location, *config.Tester, 
 		return pack.Location{Manifest: t.Manifest, Tasks: t.Tasks}, t, nil
 	}
 	loc, err := pack.Locate(arg)
+	if err != nil {
+		err = fmt.Errorf("%w (PACK is a folder with manifest.yaml and tasks.jsonl, a manifest, or a tester YAML)", err)
+	}
 	return loc, nil, coded(exitPack, err)
 }
 
@@ -61,90 +65,102 @@ func isTester(path string) bool {
 		return false
 	}
 	n, err := source.ParseYAML(path, data)
-	return err == nil && n.Get("schema_version") != nil
+	if err != nil { // its own reader will say what is wrong with it
+		return schemaVersion.Match(data)
+	}
+	return n.Get("schema_version") != nil
 }
+
+// schemaVersion finds the key that tells a tester YAML from a manifest.
+var schemaVersion = regexp.MustCompile(`(?m)^["']?schema_version\b`)
 
 // inputs is a loaded pack and what a run needs to know of its rows.
 type inputs struct {
 	*compile.Loaded
 	families family.Registry
 	limit    int // rows that count; below 0 is all
-	// images are the references that the counted rows name, with the first
-	// place of each.
+	// images and users are what the counted rows name, with the first place
+	// of each.
 	images map[string]source.Pos
-	// imageless are the places of counted rows that name no image although
-	// something needs one.
-	imageless []source.Pos
+	users  map[imageUser]source.Pos
+	// problems are the first of what keeps counted rows from running.
+	problems source.Problems
 }
 
-// demands say what a command needs of the rows that it is to run.
+// imageUser is a user as a row names it, in the row's image.
+type imageUser struct{ image, user string }
+
+// maxProblems is how many problems of rows are reported at once.
+const maxProblems = 10
+
+// demands say what a command asks of the rows that it is to run.
 type demands struct {
 	// image says which families' rows must name an image; nil is none.
 	image func(family.Family) bool
+	// task refuses a row that cannot run; nil is none.
+	task func(task.AgentView) error
+	// seen is told of every row's id, counted or not; nil is nobody.
+	seen func(id string)
 }
 
 // loadPack reads and checks the whole pack.
 func loadPack(ctx context.Context, loc pack.Location, limit int, d demands) (*inputs, error) {
-	in := &inputs{families: families(), limit: limit, images: map[string]source.Pos{}}
-	loaded, err := compile.Load(ctx, loc, in.families, func(row pack.Row) {
+	in := &inputs{families: families(), limit: limit,
+		images: map[string]source.Pos{}, users: map[imageUser]source.Pos{}}
+	loaded, err := compile.Load(ctx, loc, in.families, func(c *compile.Compiler, row pack.Row) {
+		if d.seen != nil {
+			d.seen(row.ID)
+		}
 		if d.image != nil && (limit < 0 || row.Index < limit) {
-			in.note(row, d.image)
+			in.note(c, row, d)
 		}
 	})
 	if ctx.Err() != nil {
 		return nil, coded(exitInterrupted, errors.New("interrupted while reading the pack"))
 	}
+	if err != nil {
+		return nil, coded(exitPack, err)
+	}
 	in.Loaded = loaded
-	return in, coded(exitPack, err)
+	return in, coded(exitPack, in.problems.Err())
 }
 
-func (in *inputs) note(row pack.Row, needsImage func(family.Family) bool) {
+// note collects what a counted row needs.
+func (in *inputs) note(c *compile.Compiler, row pack.Row, d demands) {
 	fam := in.families[row.Family]
-	if fam.NewVerifier == nil || !needsImage(fam) {
+	if fam.NewVerifier == nil || len(in.problems) >= maxProblems {
 		return // a row without a verifier stays pending: nothing runs for it
 	}
-	var ref string
-	if n := row.Environment.Get("image"); n != nil {
-		ref = strings.TrimSpace(n.Text)
+	t, err := c.Task(row)
+	if err != nil {
+		in.problems.Add(row.Pos, "", "%v", err)
+		return
 	}
-	if ref == "" {
-		in.imageless = append(in.imageless, row.Pos)
-	} else if _, ok := in.images[ref]; !ok {
-		in.images[ref] = row.Pos
+	if d.image(fam) {
+		in.noteImage(t.Environment(), row.Pos)
+	}
+	if d.task == nil {
+		return
+	}
+	if err := d.task(t.Agent()); err != nil {
+		in.problems.Add(row.Pos, "", "%v", err)
 	}
 }
 
-// checkImages refuses rows that name no image.
-func (in *inputs) checkImages(why string) error {
-	if len(in.imageless) == 0 {
-		return nil
+func (in *inputs) noteImage(env task.Environment, at source.Pos) {
+	if env.Image == "" {
+		in.problems.Add(at, "set environment.image in the row or in the manifest's defaults",
+			"environment.image is required: the agent or the verifier runs in it")
+		return
 	}
-	var ps source.Problems
-	for _, pos := range in.imageless[:min(10, len(in.imageless))] {
-		ps.Add(pos, "set environment.image in the row or in the manifest's defaults", "environment.image is required: %s", why)
+	if _, ok := in.images[env.Image]; !ok {
+		in.images[env.Image] = at
 	}
-	return coded(exitPack, ps.Err())
-}
-
-// checkTasks applies a rule to every counted task that will run, before the
-// first one does. It stops after ten problems.
-func (in *inputs) checkTasks(ctx context.Context, rule func(task.AgentView) error) error {
-	var ps source.Problems
-	for t, err := range in.tasks(ctx) {
-		if err != nil {
-			return err
-		}
-		if in.families[t.Family()].NewVerifier == nil {
-			continue
-		}
-		if err := rule(t.Agent()); err != nil {
-			ps.Add(source.Pos{File: in.Tasks, Line: t.Line()}, "", "%v", err)
-		}
-		if len(ps) >= 10 {
-			break
+	if key := (imageUser{env.Image, env.User}); env.User != "" {
+		if _, ok := in.users[key]; !ok {
+			in.users[key] = at
 		}
 	}
-	return coded(exitConfig, ps.Err())
 }
 
 // count is the number of rows that count.
@@ -164,7 +180,7 @@ func (in *inputs) tasks(ctx context.Context) iter.Seq2[task.Task, error] {
 		}
 		for row, err := range in.Rows(ctx) {
 			if err != nil {
-				yield(task.Task{}, coded(exitPack, err))
+				yield(task.Task{}, changed(err))
 				return
 			}
 			t, err := in.Compiler.Task(row)
@@ -177,4 +193,13 @@ func (in *inputs) tasks(ctx context.Context) iter.Seq2[task.Task, error] {
 			}
 		}
 	}
+}
+
+// changed gives a pack that changed under a run its exit code.
+func changed(err error) error {
+	var c *pack.ChangedError
+	if errors.As(err, &c) || errors.Is(err, workspace.ErrChanged) {
+		return coded(exitRefused, err)
+	}
+	return coded(exitPack, err)
 }

@@ -61,7 +61,7 @@ func interruptible(stderr io.Writer) (context.Context, func()) {
 				if n > 0 {
 					os.Exit(exitInterrupted)
 				}
-				fmt.Fprintln(stderr, "securebench: stopping; press Ctrl-C again to stop at once")
+				fmt.Fprintln(stderr, "\r\nsecurebench: stopping; press Ctrl-C again to stop at once")
 				cancel()
 			case <-done:
 				return
@@ -85,8 +85,36 @@ fresh sandboxes that it never touched.
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		PersistentPreRun:  func(*cobra.Command, []string) { a.ran = true },
 	}
+	root.Args, root.RunE = cobra.NoArgs, needSubcommand
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(a.runCommand(), a.validateCommand(), a.packCommand(), a.versionCommand(), a.holderCommand())
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Args, c.RunE = cobra.NoArgs, needSubcommand
+	}
 	return root
+}
+
+// needSubcommand is what a command does that only holds others.
+func needSubcommand(c *cobra.Command, _ []string) error {
+	return coded(exitUsage, fmt.Errorf("say what to do: see %s --help", c.CommandPath()))
+}
+
+// need asks for exactly these arguments.
+func need(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		return fmt.Errorf("want %s, got %s: see %s --help", strings.Join(names, " "), plural(len(args), "argument"), c.CommandPath())
+	}
+}
+
+// plural counts things in words.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

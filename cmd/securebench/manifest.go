@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"securebench/internal/digest"
+	"securebench/internal/harness"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/source"
@@ -68,10 +69,24 @@ func (x *execution) agentName() string {
 
 func (x *execution) limits() map[string]any {
 	l := x.tester.Limits
-	return map[string]any{
-		"memory": l.Memory, "cpus": l.CPUs, "pids": l.Pids, "disk": l.Disk, "output": l.Output, "candidate": l.Candidate,
-		"produce_seconds": l.Produce.Seconds(), "verify_seconds": l.Verify.Seconds(),
+	verify := map[string]float64{}
+	for name, f := range x.in.families {
+		if f.NewVerifier == nil {
+			continue
+		}
+		verify[name] = float64(f.VerifySeconds)
+		if l.Verify > 0 {
+			verify[name] = l.Verify.Seconds()
+		}
 	}
+	out := map[string]any{
+		"memory": l.Memory, "cpus": l.CPUs, "pids": l.Pids, "disk": l.Disk, "output": l.Output, "candidate": l.Candidate,
+		"verify_seconds": verify, "produce_seconds_default": harness.DefaultTimeout.Seconds(),
+	}
+	if l.Produce > 0 {
+		out["produce_seconds"] = l.Produce.Seconds()
+	}
+	return out
 }
 
 // writeManifest writes run.json before the first task.
@@ -87,9 +102,17 @@ func (x *execution) writeManifest(ctx context.Context) error {
 		}
 		engine = info
 	}
-	images := map[string]string{}
+	images, labels := map[string]string{}, []string{}
 	for ref, img := range x.images {
 		images[ref] = img.ID
+		if l := pipeline.ImageLabel(img); l != "" {
+			labels = []string{l}
+		}
+	}
+	d := x.in.Digests
+	if err := x.dir.WriteRestricted("pack.json", map[string]string{"pack": d.Pack, "tasks": d.Tasks,
+		"public_assets": d.PublicAssets, "eval_assets": d.EvalAssets}); err != nil {
+		return err
 	}
 	m := x.in.Manifest
 	b := x.binding
@@ -99,7 +122,7 @@ func (x *execution) writeManifest(ctx context.Context) error {
 		Planned: record.Planned{Tasks: x.in.count(), Attempts: x.tester.Attempts},
 		Digests: record.RunDigests{Manifest: x.in.Digests.Manifest, Public: x.in.Public, Config: b.Config,
 			Pack: b.Pack, Assets: b.Assets, Verifier: b.Verifier},
-		Limits: x.limits(), Engine: engine, Images: images, Labels: []string{},
+		Limits: x.limits(), Engine: engine, Images: images, Labels: labels,
 		Version: buildVersion(), SaltDigest: x.dir.SaltDigest(), ResumedFrom: []string{},
 	})
 }

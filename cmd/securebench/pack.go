@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,14 +17,14 @@ import (
 )
 
 func (a *app) packCommand() *cobra.Command {
-	c := &cobra.Command{Use: "pack", Short: "Check, show and import packs"}
+	c := &cobra.Command{Use: "pack", Short: "Check, show and import packs", Args: cobra.NoArgs, RunE: needSubcommand}
 	c.AddCommand(a.packCheckCommand(), a.packShowCommand(), a.packImportCommand())
 	return c
 }
 
 func (a *app) packCheckCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "check PACK", Short: "Check a pack without running anything", Args: cobra.ExactArgs(1),
+		Use: "check PACK", Short: "Check a pack without running anything", Args: need("PACK"),
 		Long: `Check a pack without running anything: the manifest, every row against its
 family's schema and rules, ids, assets. Every error names file, line and
 column. Warnings are printed and do not change the exit code.`,
@@ -46,15 +47,15 @@ func (a *app) packCheck(ctx context.Context, arg string) error {
 	for _, w := range in.Warnings {
 		a.say("warning: %v", w)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s version %d: %d rows are good, %d warnings\n",
-		redact.Escape(in.Manifest.ID), in.Manifest.Version, in.Count, len(in.Warnings))
+	_, err = fmt.Fprintf(a.stdout, "%s version %d: %s good, %s\n", redact.Escape(in.Manifest.ID), in.Manifest.Version,
+		plural(in.Count, "row"), plural(len(in.Warnings), "warning"))
 	return err
 }
 
 func (a *app) packShowCommand() *cobra.Command {
 	var as string
 	c := &cobra.Command{
-		Use: "show PACK TASK", Short: "Show what a component sees of a task", Args: cobra.ExactArgs(2),
+		Use: "show PACK TASK", Short: "Show what a component sees of a task", Args: need("PACK", "TASK"),
 		Long: `Show what a component sees of a task, as one JSON object:
 
   agent         the public lane, as the agent gets it
@@ -128,30 +129,36 @@ func (a *app) packImportCommand() *cobra.Command {
 	var o importer.Options
 	var out string
 	c := &cobra.Command{
-		Use: "import FORMAT FILE", Short: "Turn a public data set into a pack", Args: cobra.ExactArgs(2),
+		Use: "import FORMAT FILE -o DIR", Short: "Turn a public data set into a pack", Args: need("FORMAT", "FILE"),
 		Long: "Turn a public data set into a pack. FORMAT is one of\n\n  " + strings.Join(importer.Formats(), "\n  ") + `
 
 FILE is the data set's own JSON lines file. The folder gets a manifest, the
-rows, and ATTRIBUTION.md with licence and source.`,
+rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
+--agent replay instead.`,
 		Example: "  securebench pack import humaneval HumanEval.jsonl -o packs/humaneval",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.packImport(c.Context(), args[0], args[1], out, o)
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&out, "output", "o", "", "folder to write (required)")
+	fl.StringVarP(&out, "output-dir", "o", "", "folder to write (required)")
 	fl.StringVar(&o.ID, "id", "", "the pack's id (default: the format's name)")
 	fl.StringVar(&o.Image, "image", importer.DefaultImage, "the rows' image")
 	fl.StringVar(&o.Seed, "seed", importer.DefaultSeed, "seed of the order of choices, recorded in each row")
 	fl.IntVar(&o.Limit, "limit", 0, "import only the first N rows (0 is all)")
 	fl.BoolVar(&o.Force, "force", false, "replace files that exist")
-	if err := c.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag is defined above
-	}
 	return c
 }
 
 func (a *app) packImport(ctx context.Context, format, file, out string, o importer.Options) error {
+	switch {
+	case !slices.Contains(importer.Formats(), format):
+		return coded(exitUsage, fmt.Errorf("unknown format %q, want one of %s", format, strings.Join(importer.Formats(), ", ")))
+	case out == "":
+		return coded(exitUsage, errors.New("say where the pack goes: -o DIR"))
+	case o.Limit < 0:
+		return coded(exitUsage, errors.New("--limit must be 0 or more"))
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return coded(exitPack, fmt.Errorf("opening the data set: %w", err))

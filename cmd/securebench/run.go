@@ -46,7 +46,7 @@ const runExamples = `  # A pack's reference solutions: every task must pass.
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
-		Use: "run [PACK]", Short: "Run an agent over a pack and score it",
+		Use: "run {PACK | --config TESTER.yaml}", Short: "Run an agent over a pack and score it",
 		Long: runHelp, Example: runExamples, Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			r, err := a.newRunner(c, f, args)
@@ -65,14 +65,14 @@ func (a *app) runCommand() *cobra.Command {
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run at the same time (default min(cores, 4))")
 	fl.IntVar(&f.attempts, "attempts", 0, "independent attempts at every task (default 1)")
 	fl.IntVar(&f.retries, "retries", -1, "retries of an attempt after an infrastructure error (default 2)")
-	fl.StringVar(&f.resume, "resume", "", "continue an interrupted run")
+	fl.StringVar(&f.resume, "resume", "", "continue an interrupted run (not there yet: refused)")
 	fl.Lookup("resume").NoOptDefVal = "strict"
 	fl.BoolVar(&f.force, "force", false, "move a run that is in the output directory to history/")
-	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or any of both: failed, pending, any")
+	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or either: failed, pending, any")
 	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
-	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "", "" // the text says what holds
+	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // hides them: the text says what holds
 	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output and write agent-trace.log")
 	return c
 }

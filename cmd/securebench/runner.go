@@ -80,18 +80,27 @@ func (r *runner) checkConfig(h config.Harness) source.Problems {
 	return ps
 }
 
-// fits refuses, before the first task, a row that the harness cannot run on
-// and a command that the operator's policy blocks.
+// fits refuses, before the first task, a row that the harness cannot run on.
 func (r *runner) fits(v task.AgentView) error {
 	plan, err := r.harn.Plan(v)
 	if err != nil {
 		return err
 	}
-	if d := r.policy().Decide(plan.Argv); !d.Allowed {
-		return &sandbox.PolicyError{Decision: d}
-	}
 	_, err = workspace.Layout(v, workspace.Options{TaskFile: plan.TaskFile, ArtifactPath: plan.ArtifactPath})
 	return err
+}
+
+// checkPolicy refuses a harness whose command the operator's policy blocks.
+func (r *runner) checkPolicy() error {
+	d := r.policy().Decide(harness.Command(r.harn))
+	if d.Allowed {
+		return nil
+	}
+	at := r.tester.Harness.Pos
+	if n := r.tester.Harness.Config.Get("command"); n != nil {
+		at = n.Pos
+	}
+	return coded(exitConfig, fmt.Errorf("%s: %w (see sandbox.commands)", at, &sandbox.PolicyError{Decision: d}))
 }
 
 // runID names a run that has no tester YAML after its pack's folder.

@@ -41,15 +41,19 @@ func (a *app) validateCommand() *cobra.Command {
 	var f validateFlags
 	c := &cobra.Command{
 		Use: "validate PACK", Short: "Check that references pass and empty candidates fail",
-		Long: validateHelp, Args: cobra.ExactArgs(1),
+		Long: validateHelp, Args: need("PACK"),
 		Example: "  securebench validate packs/demo\n  securebench validate packs/humaneval-sample --json --limit 5",
 		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("limit") && f.limit < 0 || c.Flags().Changed("workers") && f.workers < 1 {
+				return coded(exitUsage, errors.New("--limit must be 0 or more, --workers 1 or more"))
+			}
 			return a.validate(c.Context(), args[0], f)
 		},
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per task instead of a table")
 	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
+	fl.Lookup("limit").DefValue = "0" // hides it: the text says what holds
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked at the same time (default min(cores, 4))")
 	return c
 }
@@ -65,11 +69,8 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	if f.workers > 0 {
 		tester.MaxWorkers = f.workers
 	}
-	in, err := loadPack(ctx, loc, f.limit, demands{func(fam family.Family) bool { return fam.NeedsImage }})
+	in, err := loadPack(ctx, loc, f.limit, demands{image: func(fam family.Family) bool { return fam.NeedsImage }})
 	if err != nil {
-		return err
-	}
-	if err := in.checkImages("the verifier runs in it"); err != nil {
 		return err
 	}
 	var engine sandbox.Engine
@@ -93,14 +94,14 @@ func (a *app) validateWith(ctx context.Context, in *inputs, tester *config.Teste
 	if err != nil {
 		return err
 	}
-	verifiers := newVerifiers(in.families, family.Resources{Engine: engine, RunID: "validate", Seed: salt.Derive})
+	verifiers := newVerifiers(in.families, family.Resources{Engine: engine, RunID: "validate", Seed: salt.Derive, Workers: tester.MaxWorkers})
 	defer func() {
 		end, stop := context.WithTimeout(context.Background(), 30*time.Second)
 		defer stop()
 		err = errors.Join(err, closeVerifiers(end, verifiers))
 	}()
 	l := tester.Limits
-	out := &validationReport{w: a.stdout, json: asJSON}
+	out := &validationReport{w: a.stdout, json: asJSON, file: in.Tasks}
 	err = pipeline.Validate(ctx, pipeline.ValidateConfig{
 		Families: in.families, Tasks: in.tasks(ctx), Verifiers: verifiers, Images: images,
 		Verify:        sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output},
@@ -110,7 +111,7 @@ func (a *app) validateWith(ctx context.Context, in *inputs, tester *config.Teste
 		return coded(exitInterrupted, err)
 	}
 	if err != nil {
-		return coded(exitEngine, err)
+		return coded(exitInfra, err)
 	}
 	return out.finish()
 }
@@ -120,13 +121,23 @@ func (a *app) validateWith(ctx context.Context, in *inputs, tester *config.Teste
 type validationReport struct {
 	w    io.Writer
 	json bool
+	file string // of the rows
 	all  []pipeline.Validation
 	err  error
+
+	total, bad, skipped int
 }
 
 func (r *validationReport) add(v pipeline.Validation) {
-	r.all = append(r.all, v)
+	r.total++
+	switch {
+	case v.Skipped != "":
+		r.skipped++
+	case !v.OK():
+		r.bad++
+	}
 	if !r.json {
+		r.all = append(r.all, v)
 		return
 	}
 	b, err := json.Marshal(struct {
@@ -142,28 +153,19 @@ func (r *validationReport) add(v pipeline.Validation) {
 
 func (r *validationReport) finish() error {
 	sort.Slice(r.all, func(i, j int) bool { return r.all[i].Line < r.all[j].Line })
-	bad, skipped := 0, 0
-	for _, v := range r.all {
-		switch {
-		case v.Skipped != "":
-			skipped++
-		case !v.OK():
-			bad++
-		}
-	}
 	if !r.json {
-		r.err = errors.Join(r.err, r.table(bad, skipped))
+		r.err = errors.Join(r.err, r.table())
 	}
 	if r.err != nil {
 		return fmt.Errorf("printing the validation: %w", r.err)
 	}
-	if bad > 0 {
-		return coded(exitProblems, fmt.Errorf("%d of %d tasks have problems", bad, len(r.all)))
+	if r.bad > 0 {
+		return coded(exitProblems, fmt.Errorf("%d of %d tasks have problems", r.bad, r.total))
 	}
 	return nil
 }
 
-func (r *validationReport) table(bad, skipped int) error {
+func (r *validationReport) table() error {
 	w := tabwriter.NewWriter(r.w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TASK\tFAMILY\tREFERENCE\tEMPTY\tGARBAGE\tSTARTER\tRESULT")
 	for _, v := range r.all {
@@ -178,9 +180,28 @@ func (r *validationReport) table(bad, skipped int) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(r.w, "\n%d tasks: %d valid, %d with problems, %d skipped\n",
-		len(r.all), len(r.all)-bad-skipped, bad, skipped)
+	r.explain()
+	_, err := fmt.Fprintf(r.w, "\n%s: %d valid, %d with problems, %d skipped\n",
+		plural(r.total, "task"), r.total-r.bad-r.skipped, r.bad, r.skipped)
 	return err
+}
+
+// explain says, with the row's place, what is wrong with each problem.
+func (r *validationReport) explain() {
+	sep := "\n"
+	for _, v := range r.all {
+		for _, c := range v.Checks {
+			if c.OK {
+				continue
+			}
+			what := c.Message
+			if c.Outcome == family.Passed {
+				what = "it passes and must fail"
+			}
+			fmt.Fprintf(r.w, "%s%s:%d: %s: %s candidate: %s\n", sep, r.file, v.Line, redact.Escape(v.TaskID), c.Candidate, what)
+			sep = ""
+		}
+	}
 }
 
 func cell(c pipeline.Check) string {

@@ -177,6 +177,9 @@ func (v Verdict) Score() float64 {
 type Resources struct {
 	Engine sandbox.Engine
 	RunID  string
+	// Workers is how many verifications run at once; what a verifier keeps
+	// warm is bounded by it. 0 is 1.
+	Workers int
 	// Seed derives a secret per use from the run's salt.
 	Seed func(label string) [32]byte
 }

@@ -151,3 +151,12 @@ func mountTarget(v task.AgentView) (string, error) {
 	}
 	return "", fmt.Errorf("environment.workdir %q must be under /workspace, /app, /securebench-workspace or /testbed", dir)
 }
+
+// Command is the argv that a harness runs for every task, nil where it
+// depends on the task.
+func Command(h Harness) []string {
+	if c, ok := h.(*command); ok {
+		return slices.Clone(c.argv)
+	}
+	return nil
+}

@@ -109,6 +109,8 @@ func (Null) Prepare(_ context.Context, a Attempt) (Production, error) {
 type Replay struct {
 	limit int64
 	lines map[replayKey]replayLine
+	tasks map[string]bool // that the file has lines of
+	seen  map[string]bool // those of them that the pack has
 }
 
 type replayKey struct {
@@ -128,7 +130,7 @@ func OpenReplay(path string, limit int64) (*Replay, error) {
 		return nil, fmt.Errorf("opening the replay file: %w", err)
 	}
 	defer f.Close()
-	r := &Replay{limit: limit, lines: map[replayKey]replayLine{}}
+	r := &Replay{limit: limit, lines: map[replayKey]replayLine{}, tasks: map[string]bool{}, seen: map[string]bool{}}
 	sc := bufio.NewScanner(f)
 	sc.Buffer(nil, 64<<20)
 	for line := 1; sc.Scan(); line++ {
@@ -164,6 +166,7 @@ func (r *Replay) add(path string, line int, data []byte) error {
 	if _, dup := r.lines[key]; dup {
 		return source.Problemf(n.Pos, "task %q has this attempt twice", key.task)
 	}
+	r.tasks[key.task] = true
 	r.lines[key] = val
 	return nil
 }
@@ -196,6 +199,27 @@ func replayEntry(n *source.Node) (key replayKey, val replayLine, err error) {
 	}
 	val.data = []byte(text.Text)
 	return key, val, nil
+}
+
+// Seen notes a task of the pack; it is called for each before the run.
+func (r *Replay) Seen(taskID string) {
+	if r.tasks[taskID] {
+		r.seen[taskID] = true
+	}
+}
+
+// Unmatched counts the lines that no attempt of a task seen will ask for, and
+// names the task of the first.
+func (r *Replay) Unmatched(attempts int) (n int, first string) {
+	for key := range r.lines {
+		if r.seen[key.task] && key.attempt <= attempts {
+			continue
+		}
+		if n++; n == 1 || key.task < first {
+			first = key.task
+		}
+	}
+	return n, first
 }
 
 // Name returns "replay".

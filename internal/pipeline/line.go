@@ -33,9 +33,17 @@ func (a *attempt) line(out Produced) *record.Line {
 // whole run, and another one tomorrow.
 const UnpinnedImage = "unpinned_image"
 
+// ImageLabel is the label of records that depend on img, or "".
+func ImageLabel(img sandbox.Image) string {
+	if img.ID != "" && !strings.Contains(img.Ref, "@sha256:") {
+		return UnpinnedImage
+	}
+	return ""
+}
+
 func (a *attempt) labels() []string {
-	if a.image.ID != "" && !strings.Contains(a.image.Ref, "@sha256:") {
-		return []string{UnpinnedImage}
+	if l := ImageLabel(a.image); l != "" {
+		return []string{l}
 	}
 	return nil
 }

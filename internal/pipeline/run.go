@@ -18,6 +18,7 @@ import (
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/workspace"
 )
 
 // cleanupTime bounds the removal of one attempt's sandboxes.
@@ -201,6 +202,11 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 	r.announce(a)
 	a.turn = time.Now()
 	line, err := a.run(ctx)
+	if errors.Is(err, workspace.ErrChanged) {
+		r.release(a)
+		r.cancel(err)
+		return
+	}
 	for try := 1; err != nil && try <= r.Retries && r.retry(ctx, a, err); try++ {
 		line, err = a.run(ctx)
 	}

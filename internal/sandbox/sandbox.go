@@ -24,9 +24,6 @@ type Engine interface {
 	// Image looks an image up by reference and returns its identity.
 	// It never pulls.
 	Image(ctx context.Context, ref string) (Image, error)
-	// User finds a user of an image by name or number, "user" or
-	// "user:group", without running anything of the image.
-	User(ctx context.Context, img Image, name string) (User, error)
 	// Workspace makes an empty bounded file tree that sandboxes can mount.
 	// The caller closes it, after every box that mounts it.
 	Workspace(ctx context.Context, spec WorkspaceSpec) (Workspace, error)

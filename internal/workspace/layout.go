@@ -38,6 +38,9 @@ type Options struct {
 	// Assets and Evals are the pack's public and evaluation asset roots.
 	// Without them a layout can be checked but not written if it needs them.
 	Assets, Evals *os.Root
+	// Expect holds the digests that the files of Assets had when the pack was
+	// loaded, by path; nil checks none. See [ErrChanged].
+	Expect map[string]string
 	// PublicAssets are laid into a test sandbox beside the evaluation
 	// inputs. They are listed by the caller because an agent may have been
 	// asked to change them.
@@ -57,8 +60,9 @@ type Entry struct {
 	Data  []byte // the content, unless it comes from an asset
 	Asset string // path below the asset root, "" for inline content
 
-	root  *os.Root
-	check func(string) (string, error)
+	root   *os.Root
+	check  func(string) (string, error)
+	expect map[string]string
 }
 
 // Plan is a checked layout.
@@ -179,7 +183,7 @@ func (b *builder) assets(assets []task.Asset) {
 			continue
 		}
 		b.entries = append(b.entries, Entry{Path: dst, Mode: mode(a.ReadOnly), Asset: src,
-			root: b.opts.Assets, check: CleanPath})
+			root: b.opts.Assets, check: CleanPath, expect: b.opts.Expect})
 	}
 }
 

@@ -22,6 +22,10 @@ import (
 // maxAssetDepth bounds the nesting of directories in an asset.
 const maxAssetDepth = 64
 
+// ErrChanged is returned by [Plan.WriteTar] when an asset is not what it was
+// when the pack was loaded.
+var ErrChanged = errors.New("the pack's files changed since it was loaded")
+
 // WriteTar writes the layout as a tar archive whose entries belong to uid and
 // gid: sorted, directories before what is in them, all times zero. Assets are
 // read through their root; a link, a special file, a file that changes while
@@ -69,6 +73,7 @@ type file struct {
 	root *os.Root
 	src  string
 	info fs.FileInfo
+	want string // the digest that an asset must have; "" is any
 }
 
 func (f file) size() int64 {
@@ -120,7 +125,33 @@ func (x *expander) asset(e Entry) error {
 			return err
 		}
 	}
-	return x.walk(e, e.Asset, e.Path, 0)
+	before := len(x.files)
+	if err := x.walk(e, e.Asset, e.Path, 0); err != nil {
+		if e.expect != nil && errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %w", ErrChanged, err)
+		}
+		return err
+	}
+	return x.complete(e, x.files[before:])
+}
+
+// complete notices files that have gone from an asset.
+func (x *expander) complete(e Entry, files []file) error {
+	missing := 0
+	for name := range e.expect {
+		if name == e.Asset || strings.HasPrefix(name, e.Asset+"/") || e.Asset == "." {
+			missing++
+		}
+	}
+	for _, f := range files {
+		if !f.mode.IsDir() {
+			missing--
+		}
+	}
+	if e.expect != nil && missing != 0 {
+		return fmt.Errorf("%w: %s has other files", ErrChanged, e.Asset)
+	}
+	return nil
 }
 
 func notLink(root *os.Root, name string) error {
@@ -147,7 +178,11 @@ func (x *expander) walk(e Entry, src, dst string, depth int) error {
 		if info.Mode()&0o111 != 0 {
 			m |= 0o111
 		}
-		x.files = append(x.files, file{path: dst, mode: m, root: e.root, src: src, info: info})
+		want, known := e.expect[src]
+		if e.expect != nil && !known {
+			return fmt.Errorf("%w: %s is new", ErrChanged, src)
+		}
+		x.files = append(x.files, file{path: dst, mode: m, root: e.root, src: src, info: info, want: want})
 		return nil
 	case !info.IsDir():
 		return fmt.Errorf("%q is a %s, not a regular file or directory", src, typeName(info.Mode()))
@@ -240,7 +275,11 @@ func (f file) write(tw *tar.Writer, uid, gid int) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	return digest.Format(sum.Sum(nil)), nil
+	got := digest.Format(sum.Sum(nil))
+	if f.want != "" && f.want != got {
+		return "", fmt.Errorf("%w: %s", ErrChanged, f.src)
+	}
+	return got, nil
 }
 
 // open returns the content. An asset must still be the file that was found.

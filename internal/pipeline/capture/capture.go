@@ -165,7 +165,7 @@ func onlyFile(archive io.Reader, path string, limit int64) ([]byte, error) {
 	}
 	switch {
 	case h.Typeflag != tar.TypeReg:
-		return nil, reject(NotRegular, "%s is %s, not a regular file", path, typeName(h.Typeflag))
+		return nil, reject(NotRegular, "%s is %s, not a regular file", path, typeName(h))
 	case h.PAXRecords[holder.RecordLinks] != "":
 		return nil, reject(NotRegular, "%s has other names: hard links are not taken", path)
 	case h.Size > limit:
@@ -178,8 +178,14 @@ func onlyFile(archive io.Reader, path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-func typeName(flag byte) string {
-	switch flag {
+func typeName(h *tar.Header) string {
+	switch h.PAXRecords[holder.RecordType] {
+	case holder.Unreadable:
+		return "unreadable"
+	case holder.Socket:
+		return "a socket"
+	}
+	switch h.Typeflag {
 	case tar.TypeDir:
 		return "a directory"
 	case tar.TypeSymlink:
@@ -195,17 +201,33 @@ func typeName(flag byte) string {
 }
 
 // unfence returns the inside of out when all of it is one fenced Markdown
-// block, and out itself otherwise.
+// block, and out itself otherwise. A fence is three or more backticks or
+// tildes; what follows them on the opening line is an info string, in which a
+// backtick fence has no backtick; the closing fence is at least as long.
 func unfence(out []byte) []byte {
-	s := strings.TrimSpace(string(out))
-	open, rest, ok := strings.Cut(s, "\n")
-	fence := strings.TrimRight(open, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-_ \r")
-	if !ok || len(fence) < 3 || strings.Trim(fence, "`") != "" && strings.Trim(fence, "~") != "" {
+	lines := strings.SplitAfter(strings.TrimSpace(string(out)), "\n")
+	open := strings.TrimRight(lines[0], "\r\n")
+	fence := fenceOf(open)
+	if len(lines) < 2 || len(fence) < 3 || fence[0] == '`' && strings.Contains(open[len(fence):], "`") {
 		return out
 	}
-	body, ok := strings.CutSuffix(rest, fence)
-	if !ok || body != "" && !strings.HasSuffix(body, "\n") || strings.Contains("\n"+body, "\n"+fence) {
+	last := len(lines) - 1
+	for i, line := range lines[1:] {
+		line = strings.TrimRight(line, " \t\r\n")
+		if f := fenceOf(line); f == line && strings.HasPrefix(f, fence) && i+1 != last {
+			return out // the block ends before the output does
+		}
+	}
+	if end := strings.TrimRight(lines[last], " \t\r"); fenceOf(end) != end || !strings.HasPrefix(end, fence) {
 		return out
 	}
-	return []byte(body)
+	return []byte(strings.Join(lines[1:last], ""))
+}
+
+// fenceOf is the run of backticks or tildes that a line begins with.
+func fenceOf(line string) string {
+	if line == "" || line[0] != '`' && line[0] != '~' {
+		return ""
+	}
+	return line[:len(line)-len(strings.TrimLeft(line, line[:1]))]
 }

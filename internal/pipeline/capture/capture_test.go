@@ -134,17 +134,21 @@ func TestSecretsAreTakenOutBeforeTheDigest(t *testing.T) {
 
 func TestUnfence(t *testing.T) {
 	tests := map[string]string{
-		"```python\nx = 1\n```":             "x = 1\n",
-		"\n  ```\nx\n```\n\n":               "x\n",
-		"~~~py\nx\n~~~":                     "x\n",
-		"````\n```\nx\n```\n````":           "```\nx\n```\n",
-		"```\n```":                          "",
-		"Here:\n```\nx\n```":                "Here:\n```\nx\n```",
-		"```\nx\n```\nand\n```\ny\n```":     "```\nx\n```\nand\n```\ny\n```",
-		"```\nx":                            "```\nx",
-		"``\nx\n``":                         "``\nx\n``",
-		"```x```":                           "```x```",
-		"```python {.numbered}\nx = 1\n```": "```python {.numbered}\nx = 1\n```",
+		"```python\nx = 1\n```":                    "x = 1\n",
+		"\n  ```\nx\n```\n\n":                      "x\n",
+		"~~~py\nx\n~~~":                            "x\n",
+		"````\n```\nx\n```\n````":                  "```\nx\n```\n",
+		"```\n```":                                 "",
+		"Here:\n```\nx\n```":                       "Here:\n```\nx\n```",
+		"```\nx\n```\nand\n```\ny\n```":            "```\nx\n```\nand\n```\ny\n```",
+		"```\nx":                                   "```\nx",
+		"``\nx\n``":                                "``\nx\n``",
+		"```x```":                                  "```x```",
+		"```python {.numbered}\nx = 1\n```":        "x = 1\n",
+		"```python3.11 title=\"a.py\"\nx = 1\n```": "x = 1\n",
+		"``` {.python}\nx = 1\n`````":              "x = 1\n",
+		"````\nx = 1\n```":                         "````\nx = 1\n```",
+		"``` a`b\nx = 1\n```":                      "``` a`b\nx = 1\n```",
 	}
 	for in, want := range tests {
 		if got := string(unfence([]byte(in))); got != want {

@@ -47,7 +47,16 @@ func (s *Store) Put(c Candidate) error {
 	if err := s.root.Rename(tmp, name); err != nil {
 		return fmt.Errorf("storing candidate %s: %w", c.Digest, errors.Join(err, s.root.Remove(tmp)))
 	}
-	return nil
+	return s.sync()
+}
+
+// sync makes new names durable.
+func (s *Store) sync() error {
+	d, err := s.root.Open(".")
+	if err != nil {
+		return fmt.Errorf("flushing the candidate store: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func (s *Store) write(name string, data []byte) error {

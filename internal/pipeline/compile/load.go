@@ -15,9 +15,9 @@ type Loaded struct {
 	Public   string // the plain digest of the public lane
 }
 
-// Load loads the pack at loc and checks each row. each is called for every
-// row without errors, in file order; nil is nobody.
-func Load(ctx context.Context, loc pack.Location, reg family.Registry, each func(pack.Row)) (*Loaded, error) {
+// Load loads the pack at loc and checks each row. each is called with
+// the compiler for every row without errors, in file order; nil is nobody.
+func Load(ctx context.Context, loc pack.Location, reg family.Registry, each func(*Compiler, pack.Row)) (*Loaded, error) {
 	m, sum, _, err := pack.ReadManifest(loc)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func Load(ctx context.Context, loc pack.Location, reg family.Registry, each func
 		}
 		public.Add(row)
 		if each != nil {
-			each(row)
+			each(c, row)
 		}
 		return nil, warnings
 	})

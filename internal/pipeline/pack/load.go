@@ -41,6 +41,7 @@ func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings sou
 	d := &l.pack.Digests
 	d.Manifest, d.PublicAssets, d.EvalAssets = sum, trees.public.digest, trees.eval.digest
 	d.Pack = packDigest(*d)
+	l.pack.PublicFiles = trees.public.files
 	return l.pack, nil
 }
 

@@ -82,6 +82,9 @@ type Pack struct {
 	// [MaxWarnings] of them, and one more that counts the rest.
 	Warnings source.Problems
 	Digests  Digests
+	// PublicFiles are the digests of the public assets by path below their
+	// root, to notice one that changes under a run.
+	PublicFiles map[string]string
 
 	hashes rowHashes
 }

@@ -27,7 +27,8 @@ type tree struct {
 	dir    string   // relative to the manifest's folder
 	root   *os.Root // nil when there is no such folder
 	digest string
-	bad    []badEntry // at most maxProblems
+	files  map[string]string // digests by path; of the public tree only
+	bad    []badEntry        // at most maxProblems
 }
 
 // badEntry is a link or special file in a tree.
@@ -44,10 +45,10 @@ func openTrees(ctx context.Context, loc Location, m *Manifest) (*trees, error) {
 	}
 	defer root.Close()
 	t := &trees{}
-	if t.public, err = scanTree(ctx, root, m.PublicRoot); err != nil {
+	if t.public, err = scanTree(ctx, root, m.PublicRoot, true); err != nil {
 		return nil, err
 	}
-	if t.eval, err = scanTree(ctx, root, m.EvalRoot); err != nil {
+	if t.eval, err = scanTree(ctx, root, m.EvalRoot, false); err != nil {
 		t.close()
 		return nil, err
 	}
@@ -65,8 +66,11 @@ func (t *trees) close() {
 // scanTree hashes all files below dir and notes what is neither a regular
 // file nor a directory. Nothing is followed. A folder that does not exist is
 // an empty one.
-func scanTree(ctx context.Context, pack *os.Root, dir string) (*tree, error) {
+func scanTree(ctx context.Context, pack *os.Root, dir string, keep bool) (*tree, error) {
 	t := &tree{dir: dir}
+	if keep {
+		t.files = map[string]string{}
+	}
 	sum := sha256.New()
 	err := t.open(pack)
 	if err == nil && t.root != nil {
@@ -149,8 +153,11 @@ func (t *tree) file(sum hash.Hash, name string) error {
 	if _, err := io.Copy(content, f); err != nil {
 		return err
 	}
-	fmt.Fprintf(sum, "file %d:%s %t %s\n", len(name), name,
-		info.Mode()&0o111 != 0, hex.EncodeToString(content.Sum(nil)))
+	plain := content.Sum(nil)
+	fmt.Fprintf(sum, "file %d:%s %t %s\n", len(name), name, info.Mode()&0o111 != 0, hex.EncodeToString(plain))
+	if t.files != nil {
+		t.files[name] = digest.Format(plain)
+	}
 	return nil
 }
 

@@ -26,6 +26,12 @@ type Producer struct {
 	Engine  sandbox.Engine
 	Harness harness.Harness
 	Assets  *os.Root // the pack's public assets; nil where it has none
+	// Expect holds the digests that the assets had when the pack was loaded;
+	// an asset that changed is workspace.ErrChanged. Nil checks none.
+	Expect map[string]string
+	// Users resolves environment.user in an image; it is asked only for rows
+	// that name one. Nil knows none.
+	Users func(image, name string) (sandbox.User, bool)
 	// Env looks up the value of a variable that the harness forwards by
 	// name. A variable that is not set is not forwarded.
 	Env    func(name string) (string, bool)
@@ -77,12 +83,12 @@ func (p *Producer) Prepare(ctx context.Context, req Request) (*Session, error) {
 }
 
 func (s *Session) open(ctx context.Context, p *Producer) error {
-	spec, err := p.spec(ctx, s.plan, s.req)
+	spec, err := p.spec(s.plan, s.req)
 	if err != nil {
 		return err
 	}
 	layout, err := workspace.Layout(s.req.View, workspace.Options{
-		Assets: p.Assets, TaskFile: s.plan.TaskFile, ArtifactPath: s.plan.ArtifactPath,
+		Assets: p.Assets, Expect: p.Expect, TaskFile: s.plan.TaskFile, ArtifactPath: s.plan.ArtifactPath,
 	})
 	if err != nil {
 		return fmt.Errorf("laying out the workspace: %w", err)
@@ -129,7 +135,7 @@ func unlessClosed(err error) error {
 	return err
 }
 
-func (p *Producer) spec(ctx context.Context, plan harness.Plan, req Request) (sandbox.Spec, error) {
+func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 	spec := sandbox.Spec{
 		Labels: req.Labels, Image: req.Image, Command: plan.Argv,
 		Workdir: plan.Workdir, Target: plan.Target, Limits: p.Limits.WithDefaults(),
@@ -145,9 +151,13 @@ func (p *Producer) spec(ctx context.Context, plan harness.Plan, req Request) (sa
 	if name == "" {
 		return spec, nil
 	}
-	user, err := p.Engine.User(ctx, req.Image, name)
-	if err != nil {
-		return spec, fmt.Errorf("environment.user: %w", err)
+	var user sandbox.User
+	known := false
+	if p.Users != nil {
+		user, known = p.Users(req.Image.Ref, name)
+	}
+	if !known {
+		return spec, fmt.Errorf("environment.user %q was not resolved in image %s", name, req.Image.Ref)
 	}
 	spec.User = &user
 	return spec, nil

@@ -218,7 +218,10 @@ func TestTimeLimit(t *testing.T) {
 
 func TestUserOfTheRow(t *testing.T) {
 	b := newBench(t, idle)
-	b.env.User = "12:34"
+	b.env.User = "builder"
+	b.producer.Users = func(image, name string) (sandbox.User, bool) {
+		return sandbox.User{UID: 12, GID: 34}, image == "img" && name == "builder"
+	}
 	b.run()
 	if got := b.engine.Specs()[0].User; got == nil || *got != (sandbox.User{UID: 12, GID: 34}) {
 		t.Errorf("the agent runs as %v", got)

@@ -84,7 +84,7 @@ func (d *Dir) begin(force bool) error {
 		return fmt.Errorf("making %s: %w", LinesName, err)
 	}
 	d.lines = f
-	return d.sync(".")
+	return errors.Join(d.sync(RestrictedName), d.sync("."))
 }
 
 // clear moves a former run out of the way, or refuses.
@@ -173,13 +173,29 @@ func (d *Dir) Restrict(taskID, name string, data []byte) (RawFile, error) {
 	if err := d.root.MkdirAll(path.Dir(full), 0o700); err != nil {
 		return RawFile{}, fmt.Errorf("storing raw output: %w", err)
 	}
-	if err := d.root.WriteFile(full, data, 0o600); err != nil {
+	if err := d.writeFile(full, data, 0o600); err != nil {
 		return RawFile{}, fmt.Errorf("storing raw output: %w", err)
+	}
+	if err := d.sync(path.Dir(full)); err != nil {
+		return RawFile{}, err
 	}
 	return RawFile{Path: full, Bytes: int64(len(data)), Digest: d.salt.Keyed("restricted", taskID, data)}, nil
 }
 
-// Trace opens agent-trace.log for appending.
+// WriteRestricted stores v as canonical JSON in restricted/, where plain
+// digests of hidden data may lie.
+func (d *Dir) WriteRestricted(name string, v any) error {
+	b, err := digest.Canonical(v)
+	if err != nil {
+		return err
+	}
+	if err := d.writeFile(path.Join(RestrictedName, name), append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("writing %s/%s: %w", RestrictedName, name, err)
+	}
+	return d.sync(RestrictedName)
+}
+
+// Trace makes agent-trace.log anew.
 func (d *Dir) Trace() (io.WriteCloser, error) {
 	f, err := d.root.OpenFile(TraceName, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {

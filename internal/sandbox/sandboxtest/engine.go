@@ -120,14 +120,6 @@ func (e *Engine) Image(_ context.Context, ref string) (sandbox.Image, error) {
 	return img, nil
 }
 
-// User reads UID:GID; an image in memory has no names.
-func (e *Engine) User(_ context.Context, _ sandbox.Image, name string) (u sandbox.User, err error) {
-	if _, err := fmt.Sscanf(name, "%d:%d", &u.UID, &u.GID); err != nil {
-		return sandbox.User{}, fmt.Errorf("user %q is not UID:GID: %w", name, err)
-	}
-	return u, nil
-}
-
 // Open makes a box.
 func (e *Engine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	if ctx.Err() != nil {
