@@ -26,8 +26,12 @@ DATA ?=
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+.PHONY: go
+go:
+	@command -v go >/dev/null || { echo 'Go is missing: install Go 1.26 or newer' >&2; exit 1; }
+
 .PHONY: build
-build: ## build bin/securebench
+build: go ## build bin/securebench
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o $(BIN) ./cmd/securebench
 
 .PHONY: engine
@@ -35,7 +39,7 @@ engine: ## make sure that a Docker engine answers (installs one as root)
 	@scripts/engine.sh
 
 .PHONY: image
-image: engine ## make sure that the image securebench-python:3 is there
+image: go engine ## make sure that the image securebench-python:3 is there
 	@scripts/image.sh
 
 .PHONY: demo

@@ -18,6 +18,7 @@ have() { docker image inspect "$1" >/dev/null 2>&1; }
 
 pull() {
 	[ "${SECUREBENCH_IMAGE_PULL:-}" != never ] || return 1
+	say "Pulling $upstream, if a registry answers."
 	timeout 180 docker pull -q "$upstream" >/dev/null 2>&1 || return 1
 	docker tag "$upstream" "$image"
 }

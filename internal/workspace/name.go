@@ -43,26 +43,26 @@ func idHash(taskID string) string {
 // Namer gives the tasks of one run names that differ, also on file systems
 // that ignore case. A task keeps the name of [DirName] wherever that is safe.
 // Names depend on the order of the calls: name each task once, in pack order.
-// It keeps eight bytes a task. The zero value is ready and safe for concurrent
+// It keeps 9 to 18 bytes a task. The zero value is ready and safe for concurrent
 // use.
 type Namer struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
-	taken map[uint64]struct{} // hashes of folded names
+	taken hashSet // of folded names
 }
 
 // Name returns the directory name of a task that has none yet.
 func (n *Namer) Name(taskID string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.taken == nil {
-		n.seed, n.taken = maphash.MakeSeed(), map[uint64]struct{}{}
+	if n.taken.slots == nil {
+		n.seed = maphash.MakeSeed()
 	}
 	name := DirName(taskID)
 	if !safeName(name) || n.isTaken(name) {
 		name = n.other(taskID)
 	}
-	n.taken[n.hash(name)] = struct{}{}
+	n.taken.add(n.hash(name))
 	return name
 }
 
@@ -70,10 +70,7 @@ func (n *Namer) hash(name string) uint64 { return maphash.String(n.seed, strings
 
 // isTaken may err on the safe side: a name whose hash another one has counts
 // as taken.
-func (n *Namer) isTaken(name string) bool {
-	_, ok := n.taken[n.hash(name)]
-	return ok
-}
+func (n *Namer) isTaken(name string) bool { return n.taken.has(n.hash(name)) }
 
 // other finds a free name of a task that cannot have the reference's.
 func (n *Namer) other(taskID string) string {
