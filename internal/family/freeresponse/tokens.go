@@ -9,9 +9,11 @@ import (
 	"securebench/internal/family/textmatch"
 )
 
-// lower is the lower-case form in which "u.s." is written out.
+// lower is the lower-case form in which "u.s." is written out and n't with one
+// of the rarer apostrophes (U+02BC, U+FF07) has the usual one.
 func lower(s string) string {
-	return strings.ReplaceAll(textmatch.Lower(s), "u.s.", "united states")
+	s = strings.ReplaceAll(textmatch.Lower(s), "u.s.", "united states")
+	return strings.ReplaceAll(strings.ReplaceAll(s, "nʼt", "n’t"), "n＇t", "n’t")
 }
 
 // tokens yields the tokens of a text that went through lower: runs of a-z and

@@ -46,8 +46,8 @@ var goldLabel = regexp.MustCompile(
 
 // goldChoices returns the positions of the choices that a row's answer names,
 // in rising order: by position for a whole number, by label for a string that
-// is one, by text otherwise; a list names those of its members. Normalised
-// texts are compared, and several choices may share one.
+// is one, by text otherwise; a list names those of its members. Several choices
+// may share a text.
 func goldChoices(choices []string, answer jsontext.Value) []int {
 	var out []int
 	switch answer.Kind() {
@@ -73,17 +73,27 @@ func goldChoices(choices []string, answer jsontext.Value) []int {
 }
 
 // namedChoices returns the positions that a string names: a label in range
-// comes before a text.
+// comes before a text, and a text as it is written before one in normal form.
+// A string that normalises to nothing names nothing.
 func namedChoices(choices []string, s string) (out []int) {
 	if m := goldLabel.FindStringSubmatch(s); m != nil {
 		if i := int(strings.ToUpper(m[1])[0] - 'A'); i < len(choices) {
 			return []int{i}
 		}
 	}
-	want := textmatch.Normalize(s)
-	for i, c := range choices {
-		if want != "" && textmatch.Normalize(c) == want {
-			out = append(out, i)
+	if textmatch.Normalize(s) == "" {
+		return nil
+	}
+	stripped := func(s string) string { return textmatch.Strip(textmatch.NFC(s)) }
+	for _, form := range [...]func(string) string{stripped, asWritten, textmatch.Normalize} {
+		want := form(s)
+		for i, c := range choices {
+			if form(c) == want {
+				out = append(out, i)
+			}
+		}
+		if out != nil {
+			break
 		}
 	}
 	return out

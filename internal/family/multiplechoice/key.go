@@ -22,11 +22,21 @@ var (
 // A set holds choices: bit i is the choice at position i.
 type set uint32
 
+// several reports whether s holds more than one choice.
+func (s set) several() bool { return s&(s-1) != 0 }
+
 // A key is the choices of a row and which of them are right.
 type key struct {
-	texts    []string // normalised
-	longest  int      // bytes of the longest text
+	texts    []text
+	longest  int // bytes of the longest text in normal form
 	expected set
+}
+
+// A text is the text of a choice in the forms that are compared.
+type text struct {
+	cuts    [layers]cut // as the row writes it
+	normal  string
+	isLabel bool // it reads as a label
 }
 
 // newKey reads choices and answer of a row. A string that is no choice makes a
@@ -41,9 +51,13 @@ func newKey(choices []string, answer jsontext.Value) (key, error) {
 	}
 	var k key
 	for _, c := range choices {
-		text := textmatch.Normalize(c)
-		k.texts = append(k.texts, text)
-		k.longest = max(k.longest, len(text))
+		t := text{cuts: cutAll(asWritten(c)), normal: textmatch.Normalize(c)}
+		k.texts = append(k.texts, t)
+		k.longest = max(k.longest, len(t.normal))
+	}
+	for i := range k.texts {
+		t := &k.texts[i]
+		t.isLabel = k.label(bare(t.cuts[peelNone].core)) != 0
 	}
 	right := goldChoices(choices, answer)
 	if len(right) == 0 && !bytes.ContainsRune(answer, '"') {
@@ -54,6 +68,10 @@ func newKey(choices []string, answer jsontext.Value) (key, error) {
 	}
 	return k, nil
 }
+
+// asWritten is the form in which texts are compared before the normal form: NFC
+// with one space for every run of white space.
+func asWritten(s string) string { return textmatch.Collapse(textmatch.NFC(s)) }
 
 // label returns the choice that s is the label of: one ASCII letter in range.
 func (k key) label(s string) set {
@@ -72,7 +90,7 @@ func (k key) label(s string) set {
 func (k key) withText(text string) set {
 	var c set
 	for i, t := range k.texts {
-		if t == text && text != "" {
+		if t.normal == text && text != "" {
 			c |= 1 << i
 		}
 	}

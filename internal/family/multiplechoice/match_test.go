@@ -1,6 +1,7 @@
 package multiplechoice
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -64,11 +65,18 @@ func TestMatch(t *testing.T) {
 		{"reasoning, then label", numbers, "A is too small.\nB is too small.\n\nC", passed},
 		{"last line says nothing", numbers, "Answer: C\nHope this helps!", wrong},
 		{"answer lead outweighs lines before", numbers, "A\nB\nAnswer: C", passed},
-		{"answer lead, then another label", numbers, "Answer: C\nB", ambiguous},
+		{"answer lead outweighs the last line", numbers, "Answer: C\nB", passed},
+		{"the last line does not outweigh the answer lead", numbers, "Answer: B\nC", wrong},
+		{"answer lead outweighs an option lead behind it", numbers, "Final answer: C\nOption B", passed},
+		{"answer leads disagree", numbers, "Answer: C\nB\nThe answer is B", ambiguous},
+		{"answer leads disagree, label at the end", numbers, "Answer: B\nAnswer: C\nC", ambiguous},
+		{"answer lead, then a label in a sentence", numbers, "Answer: C\nB is wrong", wrong},
 		{"option lead does not outweigh", numbers, "A\noption C", ambiguous},
 		{"agreeing lines", numbers, "C\nAnswer: 4\nFinal answer: C) 4", passed},
 		{"negated clause", numbers, "It is not true that the answer is C", wrong},
 		{"contracted negator", numbers, "I don’t think the answer is C", wrong},
+		{"modifier letter as apostrophe", numbers, "I donʼt think the answer is C", wrong},
+		{"no negator with that letter", numbers, "Itʼs clear that the answer is C", passed},
 		{"negator in another clause", numbers, "It is not A, so the answer is C", passed},
 		{"conjunction begins a clause", numbers, "It is not A so the answer is C", passed},
 		{"negated behind the lead", numbers, "The answer is not C", wrong},
@@ -90,9 +98,11 @@ func TestMatch(t *testing.T) {
 		{"text that begins with a lead", words, "Option value theory", passed},
 		{"lead before such a text", words, "Answer: option value theory", passed},
 		{"another such text", words, "answer key", wrong},
-		{"text shared by two choices", twins, "same", passed},
+		{"text that only case and punctuation tell from another", twins, "same", passed},
+		{"the other of the two", twins, "Same.", wrong},
+		{"either of the two", twins, "SAME", ambiguous},
 		{"label of the twin", twins, "B", wrong},
-		{"label and text of twins agree", twins, "A\nsame", passed},
+		{"label and text of twins agree", twins, "A\nSAME", passed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,6 +111,119 @@ func TestMatch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNearTwins tells choices apart that differ in case, quotes or punctuation
+// alone: what is written as one of them is that one.
+func TestNearTwins(t *testing.T) {
+	genes := []string{"AA", "Aa", "aa", "none"}
+	quotes := []string{`"a"`, "'a'", "a1", "x"}
+	steps := []string{"i++;", "i++", "++i"}
+	units := []string{"mW", "MW", "kW"}
+	points := []string{"1.", "1", "2"}
+	money := []string{"$5", "5", "(5)"}
+	spaces := []string{"a  b", "a b", "c"}
+	lines := []string{"X\ny", "x y"}
+	accents := []string{"E\u0301x", "\u00e9x"}
+	same := []string{"same", "same", "other"}
+	tests := []struct {
+		choices         []string
+		answer          string
+		candidate, want string
+	}{
+		{genes, `"A"`, "AA", passed},
+		{genes, `"A"`, "Aa", wrong},
+		{genes, `"A"`, "Answer: aa", wrong},
+		{genes, `"C"`, "Answer: aa", passed},
+		{genes, `"C"`, "**Final answer:** aa.", passed},
+		{genes, `"AA"`, "A", passed},
+		{genes, `"AA"`, "B", wrong},
+		{genes, `"AA"`, "aa", wrong},
+		{genes, `0`, "aA", ambiguous},
+		{genes, `["AA", "Aa", "aa"]`, "aA", passed},
+		{genes, `["AA", "Aa"]`, "aA", ambiguous},
+		{genes, `"aA"`, "aA", passed}, // such an answer is all three
+		{genes, `3`, "aA", ambiguous},
+		{genes, `3`, "None", passed},
+		{genes, `0`, "A) AA", passed},
+		{genes, `0`, "A) aA", passed}, // the label tells which
+		{genes, `0`, "A) Aa", ambiguous},
+		{genes, `1`, "A) Aa", ambiguous},
+		{genes, `0`, "B) Aa", wrong},
+		{genes, `0`, "A\naA", passed},
+		{genes, `0`, "A\naa", ambiguous},
+		{quotes, `"A"`, `"a"`, passed},
+		{quotes, `"A"`, "'a'", wrong},
+		{quotes, `"B"`, "Answer: 'a'.", passed},
+		{quotes, `"B"`, "a", wrong}, // a lone letter is a label
+		{quotes, `"A"`, "“a”", passed},
+		{quotes, `"'a'"`, "'a'", passed},
+		{quotes, `"'a'"`, "A", wrong},
+		{steps, `"i++"`, "i++", passed},
+		{steps, `"i++"`, "B", passed},
+		{steps, `"i++"`, "i++;", wrong},
+		{steps, `"i++"`, "**i++;**", wrong},
+		{steps, `"i++;"`, "**Answer:** `i++;`", passed},
+		{steps, `"i++;"`, "Answer: **i++**;", wrong},
+		{steps, `"i++"`, "**B) i++**", passed},
+		{steps, `"i++"`, "**B) i++;**", ambiguous},
+		{steps, `"A"`, "**A) i++;**", passed},
+		{units, `"A"`, "MW", wrong},
+		{units, `"A"`, "mW", passed},
+		{units, `"A"`, "mw", ambiguous},
+		{units, `"C"`, "KW", passed},
+		{points, `"A"`, "1", wrong},
+		{points, `"A"`, "1.", passed},
+		{points, `"1"`, "Answer - 1", passed},
+		{points, `"1"`, "1.", wrong},
+		{points, `"1"`, "2.", wrong},
+		{points, `"2"`, "2.", passed},
+		{money, `"5"`, "$5$", passed},
+		{money, `"5"`, "$5", wrong},
+		{money, `"5"`, "(5)", wrong},
+		{money, `"$5"`, "($5)", passed},
+		{spaces, `"a b"`, "a b", ambiguous}, // a line does not tell
+		{spaces, `"a b"`, "A", wrong},
+		{spaces, `"a b"`, "B", passed},
+		{lines, `"X y"`, "A", passed},
+		{lines, `"X y"`, "B", wrong},
+		{lines, `"X y"`, "X y", passed},
+		{accents, `0`, "\u00c9x", passed}, // composed or not
+		{accents, `0`, "e\u0301x", wrong},
+		{accents, `"\u00c9x"`, "B", wrong},
+		{same, `0`, "same", ambiguous},
+		{same, `"same"`, "same", passed},
+		{same, `2`, "same", ambiguous},
+		{same, `0`, "A) same", passed},
+		{same, `0`, "B) same", wrong},
+	}
+	for _, tt := range tests {
+		k := newTestKey(t, tt.answer, tt.choices...)
+		if got := outcome(k.Match(tt.candidate)); got != tt.want {
+			t.Errorf("%q, answer %s: %q is %s, want %s", tt.choices, tt.answer, tt.candidate, got, tt.want)
+		}
+	}
+}
+
+// TestWrittenTextNamesItsChoice gives the text of each choice as it is written,
+// around which only markup may stand.
+func TestWrittenTextNamesItsChoice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.StringOfN(rapid.SampledFrom([]rune("xY1y;.'\"-")), 2, 5, -1)
+		choices := rapid.SliceOfNDistinct(texts.Filter(func(s string) bool { return textmatch.CountWords(s, 1) > 0 }), 2, 5, rapid.ID[string]).Draw(t, "choices")
+		at := rapid.IntRange(0, len(choices)-1).Draw(t, "at")
+		frame := rapid.SampledFrom([]string{"%", "Answer: %", "**%**", "The answer is **%**", "`%`"}).Draw(t, "frame")
+		for right := range choices {
+			k, err := newKey(choices, jsontext.Value(fmt.Sprint(right)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			candidate := strings.ReplaceAll(frame, "%", choices[at])
+			if passed := k.Match(candidate).Outcome == family.Passed; passed != (at == right) {
+				t.Fatalf("%q, right is %d: %q passed is %v", choices, right, candidate, passed)
+			}
+		}
+	})
 }
 
 func TestVerifier(t *testing.T) {
@@ -154,9 +277,12 @@ func TestSpraysNeverPass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"A", "B", "C", "D"}), 2, 4, rapid.ID[string]).Draw(t, "items")
 		separator := rapid.SampledFrom([]string{", ", "\n", " and ", " ", "/", ";", "\nAnswer: ", " answer: ", "\u2028"}).Draw(t, "separator")
-		leads := []string{"Answer: ", "The answer is "}
-		if !strings.Contains(separator, "nswer") { // one answer lead outweighs bare lines
-			leads = append(leads, "")
+		leads := []string{"", "Answer: ", "The answer is "}
+		switch separator { // one answer lead outweighs bare lines
+		case "\n", "\u2028":
+			leads = []string{"", "Option "}
+		case "\nAnswer: ", " answer: ":
+			leads = leads[1:]
 		}
 		candidate := rapid.SampledFrom(leads).Draw(t, "lead") + strings.Join(items, separator)
 		if v := k.Match(candidate); v.Outcome == family.Passed {
@@ -184,11 +310,14 @@ func FuzzMatch(f *testing.F) {
 		if k.Match(candidate).Outcome != family.Passed {
 			return
 		}
-		last := textmatch.Lower(textmatch.LastLine(candidate))
-		if !strings.Contains(last, "b") && !strings.Contains(last, "tls") {
-			t.Fatalf("%q passed without label or text in its last line %q", candidate, last)
+		stated, led := textmatch.Lower(textmatch.LastLine(candidate)), false
+		if strings.Contains(textmatch.Lower(candidate), "answer") { // it may outweigh the last line
+			stated, led = textmatch.Lower(candidate), true
 		}
-		if strings.Contains(last, "-5") {
+		if !strings.Contains(stated, "b") && !strings.Contains(stated, "tls") {
+			t.Fatalf("%q passed without label or text in %q", candidate, stated)
+		}
+		if !led && strings.Contains(stated, "-5") {
 			t.Fatalf("%q passed beside another choice", candidate)
 		}
 		if v := k.Match(candidate + "\nAnswer: A"); v.Outcome == family.Passed {

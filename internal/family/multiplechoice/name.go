@@ -1,6 +1,7 @@
 package multiplechoice
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -50,13 +51,14 @@ const (
 func isAnswer(lead string) bool { return lead == finalAnswer || lead == answer }
 
 // afterLead reads what follows a lead. Before anything is taken for a part of
-// the lead, the rest is tried as it stands.
+// the lead, the rest is tried as it stands. A rest that is the text of several
+// choices in normal form may be just one of them without a part of the lead.
 func (k key) afterLead(rest string, answer bool) named {
-	is, separator := false, false
+	got, is, separator := named{}, false, false
 	for n := 1; ; {
 		rest = strings.TrimLeft(rest, " ")
-		if c := k.exact(rest); c != 0 {
-			return named{c, answer}
+		if got = got.narrow(k.exact(rest), answer); got.choices != 0 && !got.choices.several() {
+			return got
 		}
 		rest = strings.TrimLeft(rest, markup)
 		if after, lead := cutLead(rest); lead != "" && n < maxLeads {
@@ -67,9 +69,21 @@ func (k key) afterLead(rest string, answer bool) named {
 		} else if after, ok := cutSeparator(rest); ok && !separator {
 			rest, separator = after, true
 		} else {
-			return named{}
+			return got
 		}
 	}
+}
+
+// narrow returns n with only those of its choices that are in c, if any is. A
+// name of nothing becomes one of c.
+func (n named) narrow(c set, answer bool) named {
+	if n.choices == 0 {
+		return named{c, answer}
+	}
+	if both := n.choices & c; both != 0 {
+		n.choices = both
+	}
+	return n
 }
 
 func cutLead(s string) (rest, lead string) {
@@ -118,31 +132,51 @@ func lastClause(s string) string {
 
 // exact returns the choices that s names as a whole. What is around an answer
 // is taken off in layers, so that a text that itself begins with a dollar sign
-// or a bracket is met before that is taken off.
+// or a bracket is met before that is taken off. A choice's text as it is
+// written comes first, then a label, then a text in normal form.
 func (k key) exact(s string) set {
-	cores := [peelAll + 1]string{s}
-	for layer := peelMarkup; layer <= peelAll; layer++ {
-		cores[layer] = peel(cores[layer-1], layer)
+	cuts := cutAll(s)
+	for layer, c := range cuts {
+		if found := k.written(layer, c, false); found != 0 {
+			return found
+		}
 	}
-	if c := k.label(cores[peelAll]); c != 0 {
+	if c := k.label(cuts[peelAll].core); c != 0 {
 		return c
 	}
-	for i, core := range cores {
-		if i > 0 && core == cores[i-1] {
+	for layer, c := range cuts {
+		if layer > 0 && c.core == cuts[layer-1].core {
 			continue
 		}
-		if c := k.text(core); c != 0 {
-			return c
-		}
-		if c := k.labelled(core); c != 0 {
-			return c
+		if found := k.text(c.core); found != 0 {
+			return found
 		}
 	}
-	return 0
+	return k.labelled(cuts)
 }
 
-// text returns the choices with the text s. A text much longer than every
-// choice is not normalised: lower case and NFC shorten one by half at most.
+// written returns the choices whose text, as the row writes it, is the core of
+// c with as much of what is around it as belongs to the text. A text that is
+// itself a label counts only where labels is true.
+func (k key) written(layer int, c cut, labels bool) set {
+	best, found := 0, set(0)
+	for i, t := range k.texts {
+		own := t.cuts[layer]
+		if t.normal == "" || t.isLabel && !labels || !c.holds(own) {
+			continue
+		}
+		if n := len(own.left) + len(own.right); found == 0 || n > best {
+			best, found = n, 1<<i
+		} else if n == best {
+			found |= 1 << i
+		}
+	}
+	return found
+}
+
+// text returns the choices with the text s in normal form. A text much longer
+// than every choice is not normalised: lower case and NFC shorten one by half
+// at most.
 func (k key) text(s string) set {
 	if len(s) > 2*k.longest+maxEdge {
 		return 0
@@ -150,60 +184,51 @@ func (k key) text(s string) set {
 	return k.withText(textmatch.Normalize(s))
 }
 
-// maxEdge is the room for quotes and punctuation around a text that peel
-// leaves to the normal form.
+// maxEdge is the room for quotes and punctuation around a text that the layers
+// leave to the normal form.
 const maxEdge = 64
 
-// labelled returns the choice that s gives both label and text of.
-func (k key) labelled(s string) set {
-	if s == "" {
-		return 0
-	}
-	c := k.label(s[:1])
-	if c == 0 {
-		return 0
-	}
-	rest := s[1:]
-	for range maxSeparator {
-		r, size := utf8.DecodeRuneInString(rest)
-		if !strings.ContainsRune(" )]}.:,-–—*_`", r) || size == 0 || isMinus(rest) {
-			return 0
+// labelled returns the choice that a line gives both label and text of. The
+// first text that is written as a choice's decides: with the label of another
+// choice it names nothing.
+func (k key) labelled(cuts [layers]cut) set {
+	for layer, c := range cuts {
+		for rest := range k.behindLabel(c.core) {
+			tail := cutAt(rest, layer)
+			tail.right = c.right
+			if found := k.written(layer, tail, true); found != 0 {
+				return found & k.label(c.core[:1])
+			}
 		}
-		rest = rest[size:]
-		if both := c & k.text(rest); both != 0 {
-			return both
+	}
+	for _, c := range cuts {
+		for rest := range k.behindLabel(c.core) {
+			if both := k.text(rest) & k.label(c.core[:1]); both != 0 {
+				return both
+			}
 		}
 	}
 	return 0
 }
 
-// The layers of peel, each with all before it.
-const (
-	peelNone     = iota
-	peelMarkup   // spaces, quotes, * _ ` and closing punctuation
-	peelBrackets // round, square and curly brackets
-	peelAll      // dollar signs
-)
-
-// peel takes off both ends of s what does not belong to an answer.
-func peel(s string, layer int) string {
-	around := func(r rune) bool { return isAround(r, layer) }
-	s = strings.TrimLeftFunc(s, around)
-	return strings.TrimRightFunc(s, func(r rune) bool {
-		return around(r) || r == '.' || r == ',' || r == ';' || r == ':' || r == '!'
-	})
-}
-
-func isAround(r rune, layer int) bool {
-	switch r {
-	case ' ', '"', '\'', '`', '“', '”', '‘', '’', '«', '»', '*', '_':
-		return true
-	case '(', ')', '[', ']', '{', '}':
-		return layer >= peelBrackets
-	case '$':
-		return layer >= peelAll
+// behindLabel yields what may be the text behind the label and the separators
+// that s begins with, the longest first.
+func (k key) behindLabel(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if s == "" || len(s) > 2*k.longest+maxEdge+maxSeparator || k.label(s[:1]) == 0 {
+			return
+		}
+		rest := s[1:]
+		for range maxSeparator {
+			r, size := utf8.DecodeRuneInString(rest)
+			if !strings.ContainsRune(" )]}.:,-–—*_`", r) || size == 0 || isMinus(rest) {
+				return
+			}
+			if rest = rest[size:]; !yield(rest) {
+				return
+			}
+		}
 	}
-	return false
 }
 
 // unnamed tells an ambiguous last line, one that holds several choices as
@@ -214,7 +239,7 @@ func (k key) unnamed(line string) family.Reason {
 	for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(",;/|", r) }) {
 		seen |= k.text(part)
 		for word := range strings.FieldsFuncSeq(part, func(r rune) bool { return r == ' ' }) {
-			word = peel(word, peelAll)
+			word = cutAt(word, peelAll).core
 			if len(word) == 1 && unicode.IsUpper(rune(word[0])) {
 				seen |= k.label(word)
 			} else {
@@ -222,7 +247,7 @@ func (k key) unnamed(line string) family.Reason {
 			}
 		}
 	}
-	if seen&(seen-1) != 0 {
+	if seen.several() {
 		return family.AmbiguousAnswer
 	}
 	return family.WrongAnswer

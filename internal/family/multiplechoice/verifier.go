@@ -8,8 +8,17 @@
 // . , ; : ! behind it aside:
 //
 //   - the label of a choice, in either case;
-//   - the text of a choice, in the normal form of package textmatch;
+//   - the text of a choice;
 //   - a label, a separator and the text of the same choice: "C) 4".
+//
+// A text is compared as it is written first, in NFC and with single spaces, and
+// only if no choice is written so in the normal form of package textmatch. So
+// choices that differ in case, quotes or closing punctuation alone ("Aa" and
+// "aa", "i++;" and "i++") are told apart; of two that stand in a line the
+// longer one counts. The text of the row's answer is read in the same way. A
+// text in normal form may be that of several choices: then it is right if all
+// of them are, and ambiguous otherwise. Text that normalises to nothing names
+// nothing.
 //
 // A lead is "final answer", "answer", "choice" or "option" as whole words in
 // any case, then an optional "is" and an optional ":" or "-"; it may be
@@ -21,10 +30,10 @@
 // a text is looked at.
 //
 // The last line that is not blank must name a choice. If any line names one
-// after an "answer" lead, these lines are the answer and must agree, and the
-// last line must not contradict them; otherwise all naming lines must agree.
-// Everything else fails, so neither a list of choices, nor an echo of the
-// question, nor a second thought can pass.
+// after an "answer" lead, all such lines must agree and no other line counts,
+// the last one included; otherwise all naming lines must agree. Everything else
+// fails, so neither a list of choices, nor an echo of the question, nor a
+// second thought can pass.
 package multiplechoice
 
 import (
@@ -71,13 +80,16 @@ func (k key) Match(candidate string) family.Verdict {
 	switch {
 	case reason != "":
 		return textmatch.Fail(reason, message, metadata)
+	case got.several() && got&^k.expected != 0:
+		return textmatch.Fail(family.AmbiguousAnswer, "the candidate names several choices at once", metadata)
 	case got&k.expected == 0:
 		return textmatch.Fail(family.WrongAnswer, "the candidate names another choice", metadata)
 	}
 	return textmatch.Pass(metadata)
 }
 
-// decide returns the one choice that the lines name, or why there is none.
+// decide returns the choice that the lines name, or why there is none. It is
+// more than one where choices share the text that the lines give.
 func (k key) decide(lines []string) (set, family.Reason, string) {
 	all, answers, anyAnswer := ^set(0), ^set(0), false
 	var last named
@@ -97,7 +109,7 @@ func (k key) decide(lines []string) (set, family.Reason, string) {
 	}
 	got := all
 	if anyAnswer {
-		got = answers & last.choices
+		got = answers
 	}
 	if got == 0 {
 		return 0, family.AmbiguousAnswer, "the candidate names choices that contradict each other"

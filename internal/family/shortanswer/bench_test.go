@@ -12,14 +12,19 @@ func BenchmarkMatch(b *testing.B) {
 		"number": newTestKey(b, `[3, "1e400"]`, "0.1", "", ""),
 		"span":   newTestKey(b, `["aa b"]`, "", `{"type": "span", "max_extra_words": 1000}`, ""),
 		"set":    newTestKey(b, `["a", "b", 3]`, "", `{"type": "set"}`, ""),
+		"large":  newTestKey(b, "[1"+strings.Repeat(`, 1, "a and aa"`, maxSet/2-1)+"]", "1e9", `{"type": "set"}`, ""),
 	}
 	for name, unit := range map[string]string{
 		"digits": "1", "groups": ",111", "numbers": "1 ", "points": ".", "letters": "a", "words": "aa ",
 		"markers": "answer ", "signs": "-$", "lines": "a\n", "blank": " ", "marks": "e\u0301",
 		"capitals": "İ", "commas": ",", "ands": " and ", "quotes": "a'", "breaks": "\u2028",
+		"compounds": "a and aa'", "list": "1, ", "dashes": "–", "dashed": "– ", "letters of apostrophes": "ʼ",
 	} {
-		candidate := strings.Repeat(unit, 1<<20/len(unit))
 		for row, k := range rows {
+			candidate := strings.Repeat(unit, 1<<20/len(unit))
+			if row == "large" { // as much as is looked at
+				candidate = candidate[:min(len(candidate), maxFocus)]
+			}
 			b.Run(name+"/"+row, func(b *testing.B) {
 				for b.Loop() {
 					k.Match(candidate)

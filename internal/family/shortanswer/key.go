@@ -18,6 +18,7 @@ var (
 	errMatchType  = errors.New("match.type must be number, text, span or set")
 	errNotNumber  = errors.New("match.type is number, but an accepted answer is none")
 	errMarker     = errors.New("match.marker must not be blank")
+	errSetSize    = errors.New("a set has at most 256 accepted answers")
 	errExtraWords = errors.New("match.max_extra_words must be from 0 to 1000 and needs the type span")
 )
 
@@ -73,6 +74,9 @@ func newKey(accepted, tolerance, rules jsontext.Value) (*key, error) {
 	var items []jsontext.Value
 	if err := json.Unmarshal(accepted, &items); err != nil || len(items) == 0 {
 		return nil, errNoAnswers
+	}
+	if k.rule == bySet && len(items) > maxSet {
+		return nil, errSetSize
 	}
 	for _, item := range items {
 		a, err := k.readAnswer(item)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -136,6 +137,22 @@ func TestMatchDeclared(t *testing.T) {
 		{`[1, 500]`, `{"type": "set"}`, "1,500", wrong},
 		{`["1,500", 2]`, `{"type": "set"}`, "2, 1,500", passed},
 		{`["Salt and pepper", "oil, olive"]`, `{"type": "set"}`, "oil, olive; salt and pepper", passed},
+		{`["salt and pepper", "oil"]`, `{"type": "set"}`, "salt and pepper, oil", passed},
+		{`["salt and pepper", "oil"]`, `{"type": "set"}`, "Oil and 'Salt and Pepper'.", passed},
+		{`["salt and pepper", "oil"]`, `{"type": "set"}`, "oil, and salt  and pepper", passed},
+		{`["salt and pepper", "oil"]`, `{"type": "set"}`, "salt, pepper and oil", wrong},
+		{`["salt and pepper", "oil"]`, `{"type": "set"}`, "salt and peppermint, oil", wrong},
+		{`["salt and pepper", "oil"]`, `{"type": "set"}`, "salt and pepper and salt and pepper", wrong},
+		{`["salt and pepper", "oil"]`, `{"type": "set", "ignore_case": false}`, "Salt and pepper, oil", wrong},
+		{`["salt", "pepper", "salt and pepper"]`, `{"type": "set"}`, "salt and pepper, salt and pepper", passed},
+		{`["salt", "pepper", "salt and pepper"]`, `{"type": "set"}`, "pepper, salt, salt and pepper", passed},
+		{`["salt", "pepper", "salt and pepper"]`, `{"type": "set"}`, "salt and pepper", wrong},
+		{`["salt and pepper", "salt", "peppermint"]`, `{"type": "set"}`, "salt and peppermint, salt and pepper", passed},
+		{`["a and b", "a and b and c"]`, `{"type": "set"}`, "a and b and c and a and b", passed},
+		{`["U.S. and U.K.", "oil, olive"]`, `{"type": "set"}`, "oil, olive, U.S. and U.K.", passed},
+		{`["U.S. and U.K.", "oil, olive"]`, `{"type": "set"}`, "U.S. and U.K., olive, oil", wrong},
+		{`["5%", 5]`, `{"type": "set"}`, "5, 5%", passed},
+		{`["5%", 5]`, `{"type": "set"}`, "5%, 5%", wrong},
 		{`[5]`, `{"type": "number", "marker": "RESULT="}`, "7 result= 5", passed},
 		{`[5]`, `{"type": "number", "marker": "RESULT="}`, "Answer: 5", wrong},
 		{`[5]`, `{"type": "number", "marker": "RESULT=", "ignore_case": false}`, "result=5", wrong},
@@ -151,6 +168,119 @@ func TestMatchDeclared(t *testing.T) {
 	}
 }
 
+// TestSetsArePairedExactly has numbers that lie within the tolerance of several
+// accepted ones: the order in which they are written must not matter.
+func TestSetsArePairedExactly(t *testing.T) {
+	tests := []struct{ accepted, candidate, want string }{
+		{`[1, 2]`, "1.5, 0.5", passed},
+		{`[1, 2]`, "0.5, 1.5", passed},
+		{`[1, 2]`, "0.5, 0.6", wrong},
+		{`[1, 2]`, "2.5, 2.6", wrong},
+		{`[1, 2, 3]`, "2, 3, 2", passed},
+		{`[1, 2, 3]`, "3, 2, 0", passed},
+		{`[1, 2, 3]`, "2.5, 1.5, 0.5", passed},
+		{`[1, 2, 3]`, "4, 4, 1", wrong},
+		{`[1, 2, "x"]`, "x, 1.5, 0.5", passed},
+		{`[1, 2, "x"]`, "1, 1.5, 0.5", wrong},
+	}
+	for _, tt := range tests {
+		k := newTestKey(t, tt.accepted, "1", `{"type": "set"}`, "")
+		if got := outcome(k.Match(tt.candidate)); got != tt.want {
+			t.Errorf("%s within 1: %q is %s, want %s", tt.accepted, tt.candidate, got, tt.want)
+		}
+	}
+}
+
+// TestPairs compares with every way to pair.
+func TestPairs(t *testing.T) {
+	var anyPairing func(fits [][]bool, used int) bool
+	anyPairing = func(fits [][]bool, used int) bool {
+		if len(fits) == 0 {
+			return true
+		}
+		for column, fit := range fits[0] {
+			if fit && used&(1<<column) == 0 && anyPairing(fits[1:], used|1<<column) {
+				return true
+			}
+		}
+		return false
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 6).Draw(t, "n")
+		row := rapid.SliceOfN(rapid.Bool(), n, n)
+		fits := rapid.SliceOfN(row, n, n).Draw(t, "fits")
+		if got, want := pairs(fits), anyPairing(fits, 0); got != want {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// TestNegatorApostrophes spells n't with every apostrophe.
+func TestNegatorApostrophes(t *testing.T) {
+	number := newTestKey(t, `[42]`, "", "", "What isn't 41?")
+	text := newTestKey(t, `["Paris"]`, "", "", "Which city isn't small?")
+	span := newTestKey(t, `["Paris"]`, "", `{"type": "span"}`, "")
+	for _, apostrophe := range []string{"'", "\u2019", "\u02bc", "\uff07"} {
+		not := "It isn" + apostrophe + "t "
+		for name, v := range map[string]family.Verdict{
+			"42": number.Match(not + "42"), "Paris": text.Match(not + "Paris"), "a span": span.Match(not + "Paris"),
+			"quoted": number.Match("It is " + apostrophe + "not" + apostrophe + " 42"),
+		} {
+			if v.Outcome != family.Failed {
+				t.Errorf("%s, apostrophe %+q: %s", name, apostrophe, outcome(v))
+			}
+		}
+		is := "It" + apostrophe + "s "
+		for name, v := range map[string]family.Verdict{
+			"42": number.Match(is + "42"), "Paris": text.Match(is + "Paris"), "a span": span.Match(is + "Paris"),
+		} {
+			if v.Outcome != family.Passed {
+				t.Errorf("honest %s, apostrophe %+q: %s", name, apostrophe, outcome(v))
+			}
+		}
+	}
+}
+
+// TestDashesBeforeNumbers: what is no sign but looks like one never vanishes.
+func TestDashesBeforeNumbers(t *testing.T) {
+	five, below := newTestKey(t, `[5]`, "", "", ""), newTestKey(t, `[-5]`, "", "", "")
+	for _, dash := range dashes() {
+		for _, candidate := range []string{"%5", "% 5", "Answer: %5", "It is %  $5", "%$ 5", "x %5"} {
+			candidate = strings.ReplaceAll(candidate, "%", dash)
+			if v := five.Match(candidate); v.Outcome != family.Failed {
+				t.Errorf("%+q is %s for 5", candidate, outcome(v))
+			}
+			if v := below.Match(candidate); v.Outcome != family.Failed {
+				t.Errorf("%+q is %s for -5", candidate, outcome(v))
+			}
+		}
+		for _, candidate := range []string{"%x, so 5", "well%known: 5", "a % b = 5", "5 % five"} {
+			candidate = strings.ReplaceAll(candidate, "%", dash)
+			if v := five.Match(candidate); v.Outcome != family.Passed {
+				t.Errorf("honest %+q is %s", candidate, outcome(v))
+			}
+		}
+		accepted, err := json.Marshal([]string{dash + "5"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := newTestKey(t, string(accepted), "", "", "").Match(dash + "5"); v.Outcome != family.Passed {
+			t.Errorf("%+q is %s where it is accepted", dash+"5", outcome(v))
+		}
+	}
+}
+
+// dashes are the dashes of Unicode that are no sign and what looks like one.
+func dashes() []string {
+	out := []string{"\u02d7", "\u207b", "\u208b", "\u2796", "\u2043"}
+	for r := rune(0x80); r <= unicode.MaxRune; r++ {
+		if unicode.Is(unicode.Pd, r) {
+			out = append(out, string(r))
+		}
+	}
+	return out
+}
+
 func TestNewKeyRefuses(t *testing.T) {
 	tests := []struct {
 		accepted, tolerance, match string
@@ -163,6 +293,9 @@ func TestNewKeyRefuses(t *testing.T) {
 		{`[1]`, `"1"`, "", errTolerance},
 		{`[1]`, "1e999", "", errTolerance},
 		{`["x"]`, "", `{"type": "number"}`, errNotNumber},
+		{`["x"` + strings.Repeat(`, "x"`, maxSet) + `]`, "", `{"type": "set"}`, errSetSize},
+		{`["x"` + strings.Repeat(`, "x"`, maxSet-1) + `]`, "", `{"type": "set"}`, nil},
+		{`["x"` + strings.Repeat(`, "x"`, maxSet) + `]`, "", "", nil},
 		{`["x"]`, "", `{"type": "regexp"}`, errMatchType},
 		{`["x"]`, "", `{}`, errMatchType},
 		{`["x"]`, "", `{"type": "text", "marker": " "}`, errMarker},

@@ -38,8 +38,11 @@
 // words (8 by default), none of which negates or says "or". With set, the focus
 // is a list and the accepted answers are its elements: each exactly once, in
 // any order, and nothing else. A list is separated by ";", or else by "," and
-// "and"; a comma between digits separates unless it makes a thousands group.
-// Elements that are numbers are compared as numbers, with the row's tolerance.
+// "and"; a comma between digits separates unless it makes a thousands group. An
+// accepted answer that holds a separator ("salt and pepper") is not cut where an
+// element begins with it. Elements that are numbers are compared as numbers,
+// with the row's tolerance; where an element fits several accepted answers, any
+// way to pair them all will do. A set has at most 256 accepted answers.
 //
 // A marker takes the place of the usual ones: the last line must contain it,
 // and the focus is what follows its leftmost place. ignore_case is true by

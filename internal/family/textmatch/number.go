@@ -57,9 +57,10 @@ func ParseNumber(s string) (Number, bool) {
 // expected in NFC. A number is spoiled, and so unclear, by
 //
 //   - a letter, mark, number character, _ ^ / or invisible character next to
-//     it, a dash or mathematical sign other than its own, a percent sign before
-//     it, a plus sign after it, or a . or , that leads to more digits;
-//   - a sign with a space between it and the number;
+//     it, a mathematical sign other than its own, a percent sign before it, a
+//     plus sign after it, or a . or , that leads to more digits;
+//   - a sign that is not its own, a dash or what looks like one before it, also
+//     with spaces and a currency sign between them;
 //   - square brackets around thousands groups, which read like a list;
 //   - a negator, an invisible character, or two currencies anywhere.
 //
@@ -210,8 +211,9 @@ func (t *token) scanBefore(s string, i int) int {
 		default:
 			t.spoiled = t.spoiled || size > 0 && spoilsBefore(r) || t.grouped && r == '['
 			if !signed && r == ' ' {
-				b, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s[:i], " "))
-				t.spoiled = t.spoiled || isSign(b)
+				apart := func(r rune) bool { return r == ' ' || unicode.Is(unicode.Sc, r) }
+				b, _ := utf8.DecodeLastRuneInString(strings.TrimRightFunc(s[:i], apart))
+				t.spoiled = t.spoiled || isSign(b) || isDash(b)
 			}
 			return i
 		}
@@ -247,8 +249,19 @@ func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
 func isSign(r rune) bool { return r == '+' || r == '-' || r == '−' }
 
+// isDash reports what may be meant as a minus sign without being one: the
+// dashes of Unicode, the modifier letter, superscript, subscript and heavy minus
+// signs and the hyphen bullet.
+func isDash(r rune) bool {
+	switch r {
+	case '˗', '⁻', '₋', '➖', '⁃':
+		return true
+	}
+	return unicode.Is(unicode.Pd, r)
+}
+
 func spoilsBefore(r rune) bool {
-	return r == '.' || r == '%' || isSign(r) || unicode.Is(unicode.Pd, r) || spoils(r)
+	return r == '.' || r == '%' || isSign(r) || isDash(r) || spoils(r)
 }
 
 func spoilsAfter(r rune) bool {

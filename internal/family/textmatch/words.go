@@ -17,6 +17,19 @@ func isBound(r rune) bool {
 
 func isApostrophe(r rune) bool { return r == '\'' || r == '’' }
 
+// plain returns a word in lower case with every apostrophe written ': also the
+// modifier letter (U+02BC) and the full-width one (U+FF07), which are no bounds
+// but count as apostrophes inside a word. At its ends they are quotes.
+func plain(word string) string {
+	apostrophe := func(r rune) rune {
+		if isApostrophe(r) || r == 'ʼ' || r == '＇' {
+			return '\''
+		}
+		return r
+	}
+	return strings.Trim(strings.Map(apostrophe, Lower(word)), "'")
+}
+
 // Words returns the words of s in lower case: what lies between spaces,
 // brackets, quotes and punctuation. An apostrophe inside a word belongs to it
 // and is written ' whichever way it was typed. At most limit words are
@@ -25,8 +38,8 @@ func Words(s string, limit int) []string {
 	var out []string
 	for s != "" && len(out) != limit {
 		word, rest := cutWord(s)
-		if word != "" {
-			out = append(out, Lower(strings.ReplaceAll(word, "’", "'")))
+		if word = plain(word); word != "" {
+			out = append(out, word)
 		}
 		s = rest
 	}
@@ -75,11 +88,14 @@ func IsNegator(word string) bool {
 	return strings.HasSuffix(word, "n't")
 }
 
+// maxNegator is the most bytes of a word that is looked at for a negator.
+const maxNegator = 32
+
 // HasNegator reports whether a word of s is a negator.
 func HasNegator(s string) bool {
 	for s != "" {
 		word, rest := cutWord(s)
-		if len(word) <= 16 && IsNegator(Lower(strings.ReplaceAll(word, "’", "'"))) {
+		if len(word) <= maxNegator && IsNegator(plain(word)) {
 			return true
 		}
 		s = rest

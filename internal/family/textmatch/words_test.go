@@ -19,6 +19,7 @@ func TestWords(t *testing.T) {
 		{" . ", nil},
 		{"The Answer, is (4).", []string{"the", "answer", "is", "4"}},
 		{"don't don’t 'quoted' rock 'n' roll", []string{"don't", "don't", "quoted", "rock", "n", "roll"}},
+		{"Isnʼt IT＇S ʼnotʼ o'clock'", []string{"isn't", "it's", "not", "o'clock"}},
 		{"Paris's \"x\" **y** z-w", []string{"paris's", "x", "y", "z-w"}},
 	}
 	for _, tt := range tests {
@@ -45,7 +46,8 @@ func TestCountWords(t *testing.T) {
 func TestHasNegator(t *testing.T) {
 	for in, want := range map[string]bool{
 		"it is not so": true, "It isn’t": true, "CANNOT": true, "neither, nor": true, "never!": true,
-		"except": true, "nothing": false, "knot": false, "noted": false, "": false, "n't": true,
+		"except": true, "isnʼt": true, "WOULDN＇T": true, "ʼnotʼ": true, "ʼknotʼ": false, "itʼs": false,
+		"nothing": false, "knot": false, "noted": false, "": false, "n't": true,
 	} {
 		if got := textmatch.HasNegator(in); got != want {
 			t.Errorf("HasNegator(%q) = %v, want %v", in, got, want)
