@@ -263,6 +263,7 @@ func (a *attempt) infrastructure(err error) *record.Line {
 		line = a.line(Produced{Metadata: map[string]any{}})
 	}
 	line.Retries, line.Restricted = a.retries, a.raw
+	line.Verified, line.Passed, line.VerifierMetadata = false, false, nil // no verdict counts that could not be kept
 	line.Status = string(family.Pending)
 	line.Outcome = string(family.Infrastructure)
 	line.FailureReason = string(family.InfrastructureError)

@@ -202,15 +202,13 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 	r.announce(a)
 	a.turn = time.Now()
 	line, err := a.run(ctx)
-	if errors.Is(err, workspace.ErrChanged) {
-		r.release(a)
-		r.cancel(err)
-		return
-	}
 	for try := 1; err != nil && try <= r.Retries && r.retry(ctx, a, err); try++ {
 		line, err = a.run(ctx)
 	}
 	r.release(a)
+	if errors.Is(err, workspace.ErrChanged) {
+		r.cancel(err) // what was recorded is of the pack that was loaded
+	}
 	if ctx.Err() != nil {
 		return // an attempt that the operator cut short has no record
 	}
@@ -228,7 +226,7 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 // retry throws the attempt's sandboxes away and makes it anew after a pause.
 // It is false when the run ended meanwhile.
 func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, workspace.ErrChanged) {
 		return false
 	}
 	a.retries = append(a.retries, record.Retry{Error: firstLine(err), Phase: a.phase})
