@@ -130,7 +130,9 @@ def wants_handles(tree, names, kinds):
     if "class" in [kinds.get(n) for n in names]:
         return True
     callees = aliases(tree, names)
-    plain = {attr for kind in EXACT for attr in dir(kind)}
+    # total or subtract may well be of an object; handles harm no plain value.
+    common = EXACT.keys() - {collections.Counter, collections.defaultdict}
+    plain = {attr for kind in common for attr in dir(kind)}
 
     def result(node):
         return (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)

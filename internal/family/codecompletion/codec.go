@@ -15,6 +15,7 @@ import (
 const (
 	maxDepth         = 64
 	maxNodes         = 200_000
+	maxArguments     = 1 << 20 // values in what the pack's own tests pass
 	maxValue         = 8 << 20 // bytes
 	maxRangeDigits   = 67      // the hex digits, their length and the tag
 	maxDecimalDigits = 10_000
@@ -47,6 +48,9 @@ const (
 	kindDeque     kind = 'Q'
 	kindDecimal   kind = 'P' // as Python's str writes it
 	kindFraction  kind = 'K'
+	kindCounter   kind = 'c'
+	kindOrdered   kind = 'O' // an OrderedDict
+	kindDefault   kind = 'd' // a defaultdict: what makes its values comes first
 	kindKeys      kind = 'k'
 	kindValues    kind = 'v'
 	kindItems     kind = 'm'
@@ -55,7 +59,7 @@ const (
 )
 
 // value is one decoded value: an atom, or a container of items. The items of
-// a dict and of dict items alternate between keys and values.
+// dicts of all kinds and of dict items alternate between keys and values.
 type value struct {
 	kind  kind
 	atom  []byte
@@ -103,8 +107,8 @@ func (v value) appendTo(b []byte) []byte {
 // count is the number that stands in front of a container's items.
 func (v value) count() int {
 	switch v.kind {
-	case kindDict, kindItems:
-		return len(v.items) / 2
+	case kindDict, kindItems, kindCounter, kindOrdered, kindDefault:
+		return len(v.items) / 2 // without what makes the values
 	case kindDeque:
 		return len(v.items) - 1
 	}
@@ -116,8 +120,8 @@ func (v value) hashable() bool {
 	switch v.kind {
 	case kindTuple, kindFrozenSet:
 		return !slices.ContainsFunc(v.items, func(it value) bool { return !it.hashable() })
-	case kindList, kindByteArray, kindSet, kindDict, kindDeque, kindKeys, kindValues,
-		kindItems, kindIterator, kindHandle:
+	case kindList, kindByteArray, kindSet, kindDict, kindCounter, kindOrdered, kindDefault,
+		kindDeque, kindKeys, kindValues, kindItems, kindIterator, kindHandle:
 		return false
 	}
 	return true
@@ -137,6 +141,7 @@ type decoder struct {
 	data    []byte
 	pos     int
 	nodes   int
+	most    int // nodes that may be spent; 0 is maxNodes
 	handles bool
 	err     error
 }
@@ -221,6 +226,16 @@ func (d *decoder) bool() bool {
 	return v.kind == kindTrue
 }
 
+// integer reads a small number.
+func (d *decoder) integer() int64 {
+	v := d.value(1)
+	n, err := strconv.ParseInt(string(v.atom), 16, 64)
+	if v.kind != kindInt || err != nil {
+		d.fail("a small number is expected")
+	}
+	return n
+}
+
 // value reads one value at the given depth; the outermost is 1.
 func (d *decoder) value(depth int) value {
 	d.spend(1)
@@ -251,9 +266,13 @@ func (d *decoder) content(v *value, depth int) {
 	case kindSet, kindFrozenSet:
 		d.set(v, depth)
 	case kindKeys:
-		d.keyed(v, 1, depth)
-	case kindDict, kindItems:
-		d.keyed(v, 2, depth)
+		d.keyed(v, d.number(), 1, depth)
+	case kindDict, kindItems, kindCounter, kindOrdered:
+		d.keyed(v, d.number(), 2, depth)
+	case kindDefault:
+		n := d.number()
+		v.items = []value{d.factory()}
+		d.keyed(v, n, 2, depth)
 	case kindRange:
 		d.span(v)
 	case kindFraction:
@@ -270,9 +289,17 @@ func (d *decoder) content(v *value, depth int) {
 
 func (d *decoder) spend(nodes int) {
 	d.nodes += nodes
-	if d.nodes > maxNodes {
+	if d.nodes > d.limit() {
 		d.fail("too many values")
 	}
+}
+
+// limit is the number of values that may be in the data.
+func (d *decoder) limit() int {
+	if d.most > 0 {
+		return d.most
+	}
+	return maxNodes
 }
 
 // room refuses a count that cannot be in the rest of the data.
@@ -316,9 +343,8 @@ func (d *decoder) set(v *value, depth int) {
 	}
 }
 
-// keyed reads entries of size items, of which the first is a key.
-func (d *decoder) keyed(v *value, size, depth int) {
-	n := d.number()
+// keyed reads n entries of size items, of which the first is a key.
+func (d *decoder) keyed(v *value, n, size, depth int) {
 	if !d.room(n * size) {
 		return
 	}
@@ -339,6 +365,24 @@ func (d *decoder) keyed(v *value, size, depth int) {
 			return
 		}
 	}
+}
+
+// factory reads what a defaultdict makes of a missing key: none, or one of the
+// builtins that run no code of the value's maker.
+func (d *decoder) factory() value {
+	v := value{kind: d.tag()}
+	switch v.kind {
+	case kindNone:
+		return v
+	case kindString:
+		v.atom = d.take(d.number())
+	}
+	switch string(v.atom) {
+	case "bool", "dict", "float", "int", "list", "set", "str", "tuple":
+	default:
+		d.fail("an unknown factory")
+	}
+	return v
 }
 
 func (d *decoder) bareInt() value {
@@ -378,7 +422,7 @@ func (d *decoder) span(v *value) {
 	}
 	length.Add(&length, &n[2]).Sub(&length, big.NewInt(int64(n[2].Sign())))
 	length.Quo(&length, &n[2])
-	if !length.IsInt64() || length.Int64() > maxNodes {
+	if !length.IsInt64() || length.Int64() > int64(d.limit()) {
 		d.fail("too many values")
 		return
 	}

@@ -17,6 +17,7 @@ _read, _write = os.read, os.write
 
 MAX_DEPTH = 64
 MAX_NODES = 200_000
+MAX_ARGUMENTS = 1 << 20  # nodes of what the tests pass; bytes bound it first
 MAX_BYTES = 8 << 20
 MAX_FRAME = MAX_BYTES + (64 << 10)
 ENVELOPE = 64  # nodes of a frame around its value
@@ -25,6 +26,10 @@ MAX_DECIMAL_DIGITS = 10_000
 
 _mro = type.__dict__["__mro__"].__get__
 _keys, _values, _items = type({}.keys()), type({}.values()), type({}.items())
+
+# What a defaultdict may make of a missing key. Each is a builtin that runs no
+# code of its value's maker.
+FACTORIES = {f.__name__: f for f in (bool, dict, float, int, list, set, str, tuple)}
 
 
 class TooLarge(Exception):
@@ -53,64 +58,77 @@ def message(*parts):
 
 
 class Encoder:
-    """Encodes a value once. foreign encodes what is of no known type."""
+    """Encodes a value once. foreign encodes what is of no known type. What is
+    spent is what is written, byte by byte."""
 
     def __init__(self, foreign=refuse, nodes=MAX_NODES, size=MAX_BYTES):
         self.foreign, self.nodes, self.size = foreign, nodes, size
 
-    def spend(self, nodes, size):
+    def count(self, nodes):
         self.nodes -= nodes
-        self.size -= size
-        if self.nodes < 0 or self.size < 0:
+        if self.nodes < 0:
             raise TooLarge
+
+    def room(self, size):
+        """Refuses what will not fit before it is made."""
+        if size > self.size:
+            raise TooLarge
+
+    def written(self, data):
+        self.room(len(data))
+        self.size -= len(data)
+        return data
 
     def value(self, x, depth=1):
         if depth > MAX_DEPTH:
             raise TooLarge
-        self.spend(1, 3)
+        self.count(1)
         kind = type(x)
         method = EXACT.get(kind) or inherited(kind)
         if method is None:
-            return self.foreign(x)
+            return self.written(self.foreign(x))
         return method(self, x, depth)
 
     def atom(self, tag, data):
-        self.spend(0, len(data))
-        return atom(tag, data)
+        return self.written(atom(tag, data))
+
+    def container(self, tag, n, parts):
+        """Puts the head before members that are written already."""
+        return self.written(b"%c%d:" % (tag, n)) + b"".join(parts)
 
     def none(self, x, depth):
-        return b"N"
+        return self.written(b"N")
 
     def bool(self, x, depth):
-        return b"T" if x else b"F"
+        return self.written(b"T" if x else b"F")
 
     def int(self, x, depth):
         x = int.__pos__(x)
-        self.spend(0, x.bit_length() // 4)  # before hex makes the text
-        return atom(73, b"%x" % x)
+        self.room(x.bit_length() // 4)
+        return self.atom(73, b"%x" % x)
 
     def float(self, x, depth):
-        return b"D" + double(float.__pos__(x))
+        return self.written(b"D" + double(float.__pos__(x)))
 
     def complex(self, x, depth):
         x = complex.__pos__(x)
-        return b"C" + double(x.real) + double(x.imag)
+        return self.written(b"C" + double(x.real) + double(x.imag))
 
     def str(self, x, depth):
-        self.spend(0, str.__len__(x))
+        self.room(str.__len__(x))
         return self.atom(83, str.encode(x, "utf-8", "surrogatepass"))
 
     def bytes(self, x, depth):
-        self.spend(0, bytes.__len__(x))
-        return atom(66, bytes.__getitem__(x, slice(None)))
+        self.room(bytes.__len__(x))
+        return self.atom(66, bytes.__getitem__(x, slice(None)))
 
     def bytearray(self, x, depth):
-        self.spend(0, bytearray.__len__(x))
-        return atom(65, bytes(bytearray.__getitem__(x, slice(None))))
+        self.room(bytearray.__len__(x))
+        return self.atom(65, bytes(bytearray.__getitem__(x, slice(None))))
 
     def members(self, tag, it, depth):
         parts = [self.value(m, depth + 1) for m in it]
-        return b"%c%d:%b" % (tag, len(parts), b"".join(parts))
+        return self.container(tag, len(parts), parts)
 
     def list(self, x, depth):
         return self.members(76, list.__iter__(x), depth)
@@ -120,7 +138,7 @@ class Encoder:
 
     def unordered(self, tag, it, depth):
         parts = unique(sorted([self.value(m, depth + 1) for m in it]))
-        return b"%c%d:%b" % (tag, len(parts), b"".join(parts))
+        return self.container(tag, len(parts), parts)
 
     def set(self, x, depth):
         return self.unordered(69, set.__iter__(x), depth)
@@ -128,23 +146,35 @@ class Encoder:
     def frozenset(self, x, depth):
         return self.unordered(90, frozenset.__iter__(x), depth)
 
-    def pairs(self, tag, it, depth):
+    def pairs(self, tag, it, depth, ahead=()):
         names, values = [], []
         for k, v in it:
             names.append(self.value(k, depth + 1))
             values.append(self.value(v, depth + 1))
         parts = map(b"".join, zip(unique(names), values))
-        return b"%c%d:%b" % (tag, len(names), b"".join(parts))
+        return self.container(tag, len(names), [*ahead, *parts])
 
     def dict(self, x, depth):
         return self.pairs(77, dict.items(x), depth)
 
+    def counter(self, x, depth):
+        return self.pairs(99, dict.items(x), depth)
+
     def ordered_dict(self, x, depth):
-        return self.pairs(77, collections.OrderedDict.items(x), depth)
+        return self.pairs(79, collections.OrderedDict.items(x), depth)
+
+    def default_dict(self, x, depth):
+        factory = collections.defaultdict.default_factory.__get__(x)
+        if factory is None:
+            return self.pairs(100, dict.items(x), depth, [self.none(None, depth)])
+        for name, known in FACTORIES.items():
+            if factory is known:
+                return self.pairs(100, dict.items(x), depth, [self.str(name, depth)])
+        return self.dict(x, depth)  # what it makes cannot be made elsewhere
 
     def keys(self, x, depth):
         parts = unique([self.value(m, depth + 1) for m in x])
-        return b"k%d:%b" % (len(parts), b"".join(parts))
+        return self.container(107, len(parts), parts)
 
     def values(self, x, depth):
         return self.members(118, x, depth)
@@ -154,19 +184,19 @@ class Encoder:
 
     def range(self, x, depth):
         try:
-            self.spend(len(x), 0)
+            self.count(len(x))
         except OverflowError:
             raise TooLarge from None
         parts = [self.int(n, depth) for n in (x.start, x.stop, x.step)]
         if max(map(len, parts)) > MAX_RANGE_DIGITS:
             raise TooLarge
-        return b"R" + b"".join(parts)
+        return self.written(b"R") + b"".join(parts)
 
     def deque(self, x, depth):
         limit = collections.deque.maxlen.__get__(x)
-        parts = [b"N" if limit is None else self.int(limit, depth)]
+        parts = [self.none(None, depth) if limit is None else self.int(limit, depth)]
         parts += [self.value(m, depth + 1) for m in collections.deque.__iter__(x)]
-        return b"Q%d:%b" % (len(parts) - 1, b"".join(parts))
+        return self.container(81, len(parts) - 1, parts)
 
     def decimal(self, x, depth):
         text = type(x).__str__(x).encode()
@@ -175,7 +205,7 @@ class Encoder:
         return self.atom(80, text)
 
     def fraction(self, x, depth):
-        return b"K" + self.int(x.numerator, depth) + self.int(x.denominator, depth)
+        return self.written(b"K") + self.int(x.numerator, depth) + self.int(x.denominator, depth)
 
     def iterator(self, x, depth):
         return self.members(74, x, depth)
@@ -186,7 +216,9 @@ EXACT = {
     float: Encoder.float, complex: Encoder.complex, str: Encoder.str,
     bytes: Encoder.bytes, bytearray: Encoder.bytearray, list: Encoder.list,
     tuple: Encoder.tuple, set: Encoder.set, frozenset: Encoder.frozenset,
-    collections.OrderedDict: Encoder.ordered_dict, dict: Encoder.dict,
+    collections.Counter: Encoder.counter, dict: Encoder.dict,
+    collections.OrderedDict: Encoder.ordered_dict,
+    collections.defaultdict: Encoder.default_dict,
     range: Encoder.range, collections.deque: Encoder.deque, _keys: Encoder.keys,
     _values: Encoder.values, _items: Encoder.items,
 }
@@ -235,8 +267,9 @@ def decimal_text(text):
 class Decoder:
     """Decodes strictly; only exact builtins and standard types come out."""
 
-    def __init__(self, data, handle=None):
-        self.data, self.pos, self.nodes, self.handle = data, 0, 0, handle
+    def __init__(self, data, handle=None, nodes=MAX_NODES):
+        self.data, self.pos, self.handle = data, 0, handle
+        self.nodes = nodes + ENVELOPE
 
     def take(self, n):
         end = self.pos + n
@@ -264,9 +297,14 @@ class Decoder:
         if self.pos != len(self.data):
             raise Malformed
 
+    def spend(self, nodes):
+        self.nodes -= nodes
+        if self.nodes < 0:
+            raise Malformed
+
     def value(self, depth=1):
-        self.nodes += 1
-        if depth > MAX_DEPTH or self.nodes > MAX_NODES + ENVELOPE:
+        self.spend(1)
+        if depth > MAX_DEPTH:
             raise Malformed
         return READ[self.take(1)](self, depth)
 
@@ -319,12 +357,25 @@ class Decoder:
         return distinct(set(out), len(out))
 
     def pairs(self, depth):
+        return self.entries(self.count(), depth)
+
+    def entries(self, n, depth):
         out = {}
-        n = self.count()
         for _ in range(n):
             key = self.value(depth + 1)
             out[key] = self.value(depth + 1)
         return distinct(out, n)
+
+    def default_dict(self, depth):
+        n = self.count()
+        tag = self.take(1)
+        if tag == b"N":
+            factory = None
+        elif tag == b"S":
+            factory = FACTORIES[self.str(0)]
+        else:
+            raise Malformed
+        return collections.defaultdict(factory, self.entries(n, depth))
 
     def keys(self, depth):
         names = self.members(depth)
@@ -333,9 +384,7 @@ class Decoder:
     def range(self, depth):
         start, stop, step = self.bare_int(), self.bare_int(), self.bare_int()
         out = range(start, stop, step)
-        self.nodes += len(out)
-        if self.nodes > MAX_NODES + ENVELOPE:
-            raise Malformed
+        self.spend(len(out))
         return out
 
     def deque(self, depth):
@@ -384,8 +433,10 @@ READ = {
     b"A": lambda d, _: bytearray(d.bytes(0)), b"L": Decoder.members,
     b"U": lambda d, depth: tuple(d.members(depth)), b"E": Decoder.unordered,
     b"Z": lambda d, depth: frozenset(d.unordered(depth)), b"M": Decoder.pairs,
-    b"R": Decoder.range, b"Q": Decoder.deque, b"P": Decoder.decimal,
-    b"K": Decoder.fraction, b"k": Decoder.keys,
+    b"c": lambda d, depth: collections.Counter(d.pairs(depth)),
+    b"O": lambda d, depth: collections.OrderedDict(d.pairs(depth)),
+    b"d": Decoder.default_dict, b"R": Decoder.range, b"Q": Decoder.deque,
+    b"P": Decoder.decimal, b"K": Decoder.fraction, b"k": Decoder.keys,
     b"v": lambda d, depth: dict(enumerate(d.members(depth))).values(),
     b"m": lambda d, depth: d.pairs(depth).items(),
     b"J": lambda d, depth: iter(d.members(depth)), b"H": Decoder.opaque,
@@ -420,6 +471,8 @@ class Channel:
         return self.exactly(size)
 
     def send(self, data):
+        if len(data) > MAX_FRAME:
+            raise TooLarge
         data = len(data).to_bytes(4, "big") + data
         while data:
             data = data[_write(self.sink, data):]

@@ -62,6 +62,10 @@ func protocolAttacks() []attack {
 		forged("a handle", `b'H1:0'`),
 		forged("bad hex", `b'I2:zz'`),
 		forged("a bool with content", `b'T1:1'`),
+		forged("a counter with a key twice", `b'c2:I1:1NI1:1N'`),
+		forged("an unhashable key of an ordered dict", `b'O1:L0:N'`),
+		forged("a factory that is no builtin", `b'd0:S4:eval'`),
+		forged("a factory that is a class of the tests", `b'd0:S7:Counter'`),
 		forged("a huge range", `b'RI1:0I9:fffffffffI1:1'`),
 		forged("a decimal with a long exponent", `b'P9:1E+999999'`),
 		forged("a fraction not in lowest terms", `b'KI1:2I1:4'`),
@@ -106,6 +110,18 @@ func exceptionAttacks() []attack {
 		prompt: "Define ordered(l).", reference: "def ordered(l):\n    return sorted(l)\n",
 		tests: "l = [3, 1, 2]\nassert ordered(l) == sorted(l)\n",
 	}
+	together := spec{
+		prompt: "Define a(), b() and c(x, y).", reference: "def a(): return 1\ndef b(): return 2\ndef c(x, y): return x + y\n",
+		tests: "assert c(a(), b()) == 3\n",
+	}
+	counts := spec{
+		prompt: "Define count(s).", reference: "from collections import Counter\ndef count(s):\n    return Counter(s)\n",
+		tests: "from collections import Counter\nassert count('aab') == Counter('aab')\nassert count('aab').most_common(1) == [('a', 2)]\n",
+	}
+	ordered := spec{
+		prompt: "Define index(keys).", reference: "from collections import OrderedDict\ndef index(keys):\n    return OrderedDict((k, 1) for k in keys)\n",
+		tests: "from collections import OrderedDict\nassert index('ba') == OrderedDict(b=1, a=1)\n",
+	}
 	object := spec{
 		prompt: "Define class Box.", reference: "class Box:\n    def __init__(self, x):\n        self.x = x\n",
 		tests: "assert Box(4).x == 4\nassert not (Box(4) == 5)\nassert Box(4) != Box(4)\n",
@@ -139,6 +155,14 @@ func exceptionAttacks() []attack {
 		{id: "values", name: "a huge int", reason: family.OutputLimit, candidate: "def add(a, b): return 2**(8 * 10**7)\n"},
 		{id: "values", name: "a huge string", reason: family.OutputLimit, candidate: "def add(a, b): return 'x' * (9 << 20)\n"},
 		{id: "values", name: "a huge range", reason: family.OutputLimit, candidate: "def add(a, b): return range(10**30)\n"},
+		{id: "values", name: "two that are too large together", row: together, reason: family.TestsFailed,
+			candidate: "def a(): return b'x' * 7_700_000\ndef b(): return [0.5] * 190_000\ndef c(x, y): return 3\n"},
+		{id: "values", name: "a counter that equals everything", weak: "sentinel", row: counts, reason: family.TestsFailed,
+			candidate: "from collections import Counter\nclass C(Counter):\n    __eq__ = lambda *a: True\n    __ne__ = lambda *a: False\n    most_common = lambda *a: [('a', 2)]\ndef count(s):\n    return C()\n"},
+		{id: "values", name: "a default dict that equals everything", weak: "sentinel", row: ordered, reason: family.TestsFailed,
+			candidate: "from collections import defaultdict\nclass D(defaultdict):\n    __eq__ = lambda *a: True\n    __missing__ = lambda *a: 1\ndef index(keys):\n    return D()\n"},
+		{id: "values", name: "another order", row: ordered, reason: family.TestsFailed,
+			candidate: "from collections import OrderedDict\ndef index(keys):\n    return OrderedDict((k, 1) for k in sorted(keys))\n"},
 		{id: "values", name: "an endless generator", reason: family.OutputLimit, candidate: "import itertools\ndef add(a, b): return itertools.count()\n"},
 		{id: "values", name: "nan", reason: family.TestsFailed, candidate: "def add(a, b): return float('nan')\n"},
 		{id: "values", name: "inf", reason: family.TestsFailed, candidate: "def add(a, b): return float('inf')\n"},

@@ -21,9 +21,9 @@ import (
 // (operation, memory, seconds, arguments). A child that runs tests sends the
 // worker's requests without nonce and gets ("value", v), ("changed", v, args),
 // ("raise", name, args), ("callable",) or ("failed",). It ends with
-// ("verdict", word, detail); one that analyses ends with ("plan", names,
-// handles, prompt runs, reference) or ("broken",). The server's last word on
-// each child is ("done", exit status).
+// ("verdict", word, detail, answers read); one that analyses ends with ("plan",
+// names, handles, prompt runs, reference) or ("broken",). The server's last
+// word on each child is ("done", exit status, nothing of it is left).
 
 // maxFrame bounds a frame: a value and the envelope around it, in bytes.
 const maxFrame = maxValue + 64<<10

@@ -29,14 +29,25 @@ func TestHonestCandidatesPass(t *testing.T) {
 			"import collections\nassert f('aab') == ({'a': 2, 'b': 1}, 1, (1,), collections.deque([1]))"},
 		"decimals and fractions": {"def f(x): return x / 3, -x", "from fractions import Fraction as F\nfrom decimal import Decimal as D\nassert f(F(1, 2)) == (F(1, 6), F(-1, 2))\nassert f(D('1.5'))[0] == D('0.5')"},
 		"odd values":             {"def f(x): return x", "import math\nfor v in (10**5000, -0.0, 1e308, float('inf'), 1+2j, '\\ud800', b'\\xff', None, ..., ()):\n    if v is not ...: assert f(v) == v\nassert math.isnan(f(float('nan')))\nassert math.copysign(1, f(-0.0)) < 0\nassert f(True) is True"},
-		"sets and views":         {"def f(x): return {1, 'a', (2,)}, frozenset(x), dict.fromkeys(x).keys()", "assert f([1, 2]) == ({(2,), 'a', 1}, {1, 2}, {2, 1})"},
-		"an own exception":       {"class E(ValueError):\n    pass\ndef f(x): raise E('no ' + x)", "try:\n    f('way')\nexcept ValueError as e:\n    assert str(e) == 'no way'\nelse:\n    assert 0"},
-		"another exception":      {"def f(x): raise FileNotFoundError(x)", "try:\n    f('way')\nexcept Exception:\n    pass\nelse:\n    assert 0"},
-		"a constant":             {"LIMIT = [1, {'a': 2}]\ndef f(x): return LIMIT[0] + x", "assert LIMIT == [1, {'a': 2}]\nassert f(1) == 2"},
-		"objects":                {point, "p = Point(1, y=2)\nq = p.plus(Point(3), scale=2)\nassert (q.x, q.y) == (7, 2)\nq.x = 9\nassert q.x == 9 and q == q and q != p\nassert Point.origin().x == 0"},
-		"objects in containers":  {point + "def f(): return [Point(1), {'a': Point(2)}]", "a, b = f()\nassert a.x + b['a'].x == 3 and Point"},
-		"threads in the tests":   {"def f(x): return x", "import threading\nseen = []\nts = [threading.Thread(target=lambda i=i: seen.append(f(i))) for i in range(8)]\n[t.start() for t in ts]; [t.join() for t in ts]\nassert sorted(seen) == list(range(8))"},
-		"name of a function":     {"def f(x): return x", "assert f.__name__ == 'f' and callable(f) and f(1) == 1"},
+		"counters": {"import collections\ndef f(s):\n    assert s is None or s.most_common(1) and s['zz'] == 0\n    return collections.Counter('aab')",
+			"import collections\nc = f(None)\nassert c.most_common(1) == [('a', 2)] and c['zz'] == 0 and c == {'a': 2, 'b': 1}\nassert c == collections.Counter(a=2, b=1, z=0) and f(c).total() == 3"},
+		"default dicts": {"import collections\ndef f(k):\n    d = collections.defaultdict(k)\n    if k is None:\n        d[1] = 2\n        return d\n    d['x']\n    return d\ndef g(): return f(int), f(list), f(set), f(dict), f(str), f(float), f(bool), f(tuple), f(None)",
+			"for d, e in zip(g(), [0, [], set(), {}, '', 0.0, False, ()]):\n    assert d['x'] == d['zz'] == e and type(d['zz']) is type(e)\nd = g()[-1]\nassert d == {1: 2}\ntry:\n    d[3]\nexcept KeyError:\n    pass\nelse:\n    assert 0"},
+		"default dicts of others": {"import collections\ndef f(): return collections.defaultdict(lambda: 7, a=1)", "assert f() == {'a': 1}"},
+		"ordered dicts": {"import collections\ndef f(*k): return collections.OrderedDict.fromkeys(k)",
+			"from collections import OrderedDict as O\nassert f(2, 1) == O([(2, None), (1, None)]) != O([(1, None), (2, None)])\nassert f(1, 2) == {2: None, 1: None}\nd = f(1, 2)\nd.move_to_end(1)\nassert list(d) == [2, 1]"},
+		"an object's total":     {"class C:\n    def __init__(self): self.total = 5\ndef f(): return C()", "c = f()\nassert c.total == 5"},
+		"long strings":          {"def f(n): return 'a' * n", "assert len(f(8_000_000)) == 8_000_000\nassert f(4) == 'aaaa'"},
+		"a long argument":       {"def f(s): return len(s)", "assert f('\u00e9' * 4_000_000) == 4_000_000 and f(b'x' * 8_000_000) == 8_000_000"},
+		"many arguments":        {"def f(l): return sum(l)", "assert f(list(range(300_000))) == sum(range(300_000))\nassert f(range(10**6)) == sum(range(10**6))"},
+		"sets and views":        {"def f(x): return {1, 'a', (2,)}, frozenset(x), dict.fromkeys(x).keys()", "assert f([1, 2]) == ({(2,), 'a', 1}, {1, 2}, {2, 1})"},
+		"an own exception":      {"class E(ValueError):\n    pass\ndef f(x): raise E('no ' + x)", "try:\n    f('way')\nexcept ValueError as e:\n    assert str(e) == 'no way'\nelse:\n    assert 0"},
+		"another exception":     {"def f(x): raise FileNotFoundError(x)", "try:\n    f('way')\nexcept Exception:\n    pass\nelse:\n    assert 0"},
+		"a constant":            {"LIMIT = [1, {'a': 2}]\ndef f(x): return LIMIT[0] + x", "assert LIMIT == [1, {'a': 2}]\nassert f(1) == 2"},
+		"objects":               {point, "p = Point(1, y=2)\nq = p.plus(Point(3), scale=2)\nassert (q.x, q.y) == (7, 2)\nq.x = 9\nassert q.x == 9 and q == q and q != p\nassert Point.origin().x == 0"},
+		"objects in containers": {point + "def f(): return [Point(1), {'a': Point(2)}]", "a, b = f()\nassert a.x + b['a'].x == 3 and Point"},
+		"threads in the tests":  {"def f(x): return x", "import threading\nseen = []\nts = [threading.Thread(target=lambda i=i: seen.append(f(i))) for i in range(8)]\n[t.start() for t in ts]; [t.join() for t in ts]\nassert sorted(seen) == list(range(8))"},
+		"name of a function":    {"def f(x): return x", "assert f.__name__ == 'f' and callable(f) and f(1) == 1"},
 	}
 	v := newTestVerifier(t, newLocalEngine(t))
 	for name, tc := range tests {
@@ -87,6 +98,38 @@ func TestMutates(t *testing.T) {
 	}
 }
 
+// TestMutatesManyItems: what the tests pass may come back, however long it is.
+func TestMutatesManyItems(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	s := spec{prompt: "Sort in place.", reference: "def f(l): l.sort()\n", mutates: true,
+		tests: "l = list(range(300_000, 0, -1))\nf(l)\nassert l == list(range(1, 300_001))\n"}
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+		t.Error(describe(got))
+	}
+	if got := verify(t, v, makeCase(t, s), "def f(l): pass\n"); got.Reason != family.TestsFailed {
+		t.Errorf("nothing sorted: %s", describe(got))
+	}
+	s.tests = "from collections import *\nc, o, d = Counter(a=1), OrderedDict(b=1, a=2), defaultdict(list)\n" +
+		"f(c); f(o); f(d)\nassert c == Counter(a=1, z=9) and list(o) == ['a', 'z'] and d['z'] == 9 and d['y'] == []\n"
+	candidate := "def f(d):\n    d.pop('b', 0)\n    d['z'] = 9\n"
+	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Passed {
+		t.Errorf("dicts of other kinds: %s", describe(got))
+	}
+}
+
+// TestPromptThatExits: prose that happens to be a program is prose, whatever
+// it does.
+func TestPromptThatExits(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	for _, prompt := range []string{
+		"raise SystemExit('usage')\n", "import sys\nsys.exit(0)\n", "raise KeyboardInterrupt\n", "write\n", "1 / 0\n",
+	} {
+		s := add()
+		s.prompt = prompt
+		checkAttack(t, v, makeCase(t, s), attack{row: s, reason: family.TestsFailed, candidate: "def add(a, b): return 4\n"})
+	}
+}
+
 // TestObjectsKeepTheirDistance: nothing of a candidate's object takes part in
 // what the tests decide (split rule 5.6).
 func TestObjectsKeepTheirDistance(t *testing.T) {
@@ -125,7 +168,7 @@ func TestOnlyAnExplicitVerdictPasses(t *testing.T) {
 		"the tests are killed": "assert add(2, 3) == 5\nimport os\nos.kill(os.getpid(), 11)\n",
 		"an own exception":     "assert add(2, 3) == 5\nraise KeyboardInterrupt\n",
 		"a function passed":    "try:\n    add(add, len)\nexcept TypeError:\n    pass\n",
-		"a huge argument":      "try:\n    add([0] * 10**6, 1)\nexcept Exception:\n    pass\n",
+		"a huge argument":      "try:\n    add([0] * 10**7, 1)\nexcept Exception:\n    pass\n",
 	} {
 		s := add()
 		s.tests = tests

@@ -33,6 +33,7 @@ type link struct {
 	stderr *beginning
 	wait   sync.WaitGroup
 
+	cause   func() error  // why the box was to end, if it was
 	ended   chan struct{} // closed when the box has ended
 	outcome sandbox.Outcome
 	runErr  error // of the engine; valid after ended
@@ -41,15 +42,15 @@ type link struct {
 
 // startLink opens a box and runs its command. Standard error is kept up to a
 // cap; a box that writes more than limit bytes there is ended.
-// The box lives until close or until ctx ends.
-func startLink(ctx context.Context, engine sandbox.Engine, spec sandbox.Spec, limit int64) (*link, error) {
+// The box is made within ctx and lives until close or until life ends.
+func startLink(ctx, life context.Context, engine sandbox.Engine, spec sandbox.Spec, limit int64) (*link, error) {
 	box, err := engine.Open(ctx, spec)
 	if err != nil {
 		return nil, fmt.Errorf("opening the %s sandbox: %w", spec.Labels.Role, err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(life)
 	l := &link{
-		box: box, cancel: cancel,
+		box: box, cancel: cancel, cause: func() error { return context.Cause(ctx) },
 		out: make(chan []byte), frames: make(chan []byte),
 		ended: make(chan struct{}),
 	}
@@ -165,7 +166,8 @@ func (l *link) alive() bool {
 }
 
 // end waits a moment for the box to end by itself and tells how it did. It
-// is not ok while the box still runs. An error is the engine's.
+// is not ok while the box still runs. An error is the engine's: what an engine
+// says of a box that was ended for what it wrote is not.
 func (l *link) end(ctx context.Context, patience time.Duration) (o sandbox.Outcome, ok bool, err error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -176,8 +178,11 @@ func (l *link) end(ctx context.Context, patience time.Duration) (o sandbox.Outco
 	case <-ctx.Done():
 		return o, false, nil
 	}
-	if errors.Is(l.runErr, errOutput) {
+	switch {
+	case errors.Is(l.cause(), errOutput):
 		return sandbox.Outcome{End: sandbox.OutputLimit}, true, nil
+	case errors.Is(l.runErr, errMalformed):
+		return sandbox.Outcome{End: sandbox.Exited}, true, nil
 	}
 	return l.outcome, true, l.runErr
 }

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -19,18 +21,24 @@ import (
 // localEngine runs a box's command as a plain process. Started by root, the
 // process gets a process namespace of its own and the user nobody, so that
 // signals and /proc end where a sandbox's would; otherwise isolated is false
-// and tests that need that are skipped.
+// and tests that need that are skipped. Each box has a folder of its own for
+// what a sandbox has in /tmp and /dev/shm: commands are told its name instead.
 type localEngine struct {
 	python   string
 	isolated bool
+	root     string                // of the boxes' folders
+	furnish  func(box, dir string) // puts something into a box's folder; nil is nothing
 
 	mu     sync.Mutex
 	opened map[string]int // boxes by role
+	open   map[string]int // that are not closed
+	most   map[string]int // that were open at once
 }
 
 func newLocalEngine(tb testing.TB) *localEngine {
 	tb.Helper()
-	e := &localEngine{isolated: os.Geteuid() == 0, opened: make(map[string]int)}
+	e := &localEngine{isolated: os.Geteuid() == 0, root: openFolder(tb),
+		opened: make(map[string]int), open: make(map[string]int), most: make(map[string]int)}
 	for _, name := range []string{"python3", "/usr/bin/python3"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -45,6 +53,20 @@ func newLocalEngine(tb testing.TB) *localEngine {
 	}
 	tb.Skip("no python3 that the local engine can run")
 	return nil
+}
+
+// openFolder makes a folder that every user can write to.
+func openFolder(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "codecompletion")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		tb.Fatal(err)
+	}
+	return dir
 }
 
 func (e *localEngine) attributes() *syscall.SysProcAttr {
@@ -65,6 +87,13 @@ func (e *localEngine) count(role string) int {
 	return e.opened[role]
 }
 
+// atOnce tells how many boxes of a role were open at the same time.
+func (e *localEngine) atOnce(role string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.most[role]
+}
+
 // User is asked by nobody here.
 func (*localEngine) User(context.Context, sandbox.Image, string) (sandbox.User, error) {
 	return sandbox.User{}, errors.New("the local engine has no users")
@@ -81,7 +110,10 @@ func (e *localEngine) Workspace(context.Context, sandbox.WorkspaceSpec) (sandbox
 func (e *localEngine) Open(_ context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.opened[spec.Labels.Role]++
+	role := spec.Labels.Role
+	e.opened[role]++
+	e.open[role]++
+	e.most[role] = max(e.most[role], e.open[role])
 	return &localBox{engine: e, spec: spec, closed: make(chan struct{})}, nil
 }
 
@@ -95,16 +127,49 @@ type localBox struct {
 var errBoxClosed = errors.New("the box is closed")
 
 func (b *localBox) Close(context.Context) error {
-	b.once.Do(func() { close(b.closed) })
+	b.once.Do(func() {
+		close(b.closed)
+		b.engine.mu.Lock()
+		defer b.engine.mu.Unlock()
+		b.engine.open[b.spec.Labels.Role]--
+	})
 	return nil
+}
+
+// folder makes the box's folders and tells where a path of a sandbox lies.
+func (b *localBox) folder() (dir string, inside *strings.Replacer, err error) {
+	dir, err = os.MkdirTemp(b.engine.root, "box")
+	if err != nil {
+		return "", nil, fmt.Errorf("making a folder: %w", err)
+	}
+	tmp, shm := filepath.Join(dir, "tmp"), filepath.Join(dir, "shm")
+	for _, d := range []string{dir, tmp, shm} {
+		_ = os.Mkdir(d, 0o777)
+		if err := os.Chmod(d, 0o777); err != nil {
+			return "", nil, fmt.Errorf("opening a folder: %w", err)
+		}
+	}
+	if b.engine.furnish != nil {
+		b.engine.furnish(b.spec.Labels.Role, tmp)
+	}
+	return tmp, strings.NewReplacer("/tmp", tmp, "/dev/shm", shm, "/dev/mqueue", filepath.Join(dir, "none")), nil
 }
 
 // Run wraps the command in a shell that bounds memory, as a sandbox would.
 func (b *localBox) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
+	tmp, inside, err := b.folder()
+	if err != nil {
+		return sandbox.Outcome{}, err
+	}
 	kib := b.spec.Limits.WithDefaults().Memory >> 10
 	argv := append([]string{"-c", fmt.Sprintf(`ulimit -v %d; ulimit -c 0; exec "$@"`, kib), "sh", b.engine.python}, b.spec.Command[1:]...)
+	for i, a := range argv {
+		if strings.HasPrefix(a, "/") {
+			argv[i] = inside.Replace(a)
+		}
+	}
 	cmd := exec.Command("/bin/sh", argv...)
-	cmd.Dir, cmd.Env = "/tmp", append([]string{"PATH=/usr/bin:/bin"}, b.spec.Env...)
+	cmd.Dir, cmd.Env = tmp, append([]string{"PATH=/usr/bin:/bin", "TMPDIR=" + tmp}, b.spec.Env...)
 	cmd.SysProcAttr = b.engine.attributes()
 	cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
 	cmd.WaitDelay = 300 * time.Millisecond // for those who inherited the pipes

@@ -15,6 +15,7 @@ func FuzzReply(f *testing.F) {
 	for _, s := range []string{
 		"U1:S8:callable", "U2:S5:valueI1:5", "U3:S5:valueI1:5L0:", "U3:S5:raiseS10:ValueErrorU1:S1:x",
 		"U3:S5:raiseS13:StopIterationU0:", "U1:S5:large", "U1:S6:escape", "U2:S5:valueH1:0", "U2:S7:verdictS4:pass",
+		"U2:S5:valuec1:S1:aI1:2", "U2:S5:valueO1:S1:aI1:2", "U2:S5:valued1:S3:intS1:aI1:2", "U2:S5:valued0:N", "U2:S5:valued0:S4:eval",
 	} {
 		f.Add([]byte(s), true, false, true)
 		f.Add([]byte(s), false, true, false)
@@ -40,8 +41,9 @@ func FuzzReply(f *testing.F) {
 
 func checkOracleFrame(t *testing.T, v value, handles bool) {
 	t.Helper()
-	if _, err := decodeValue(v.appendTo(nil), handles); err != nil {
-		t.Fatalf("the oracle gets %q: %v", v.appendTo(nil), err)
+	d := &decoder{data: v.appendTo(nil), handles: handles, nodes: -envelope, most: maxArguments}
+	if d.value(1); d.end() != nil {
+		t.Fatalf("the oracle gets %q: %v", v.appendTo(nil), d.err)
 	}
 	form := string(v.items[0].atom)
 	lengths := map[string]int{"value": 2, "changed": 3, "raise": 3, "callable": 1}
@@ -117,6 +119,7 @@ func TestJudge(t *testing.T) {
 	}{
 		"pass": {1, ""}, "pass ": {1, family.TestsFailed}, "fail": {9, family.TestsFailed}, "": {9, family.TestsFailed},
 		"sticky": {9, family.TestsFailed}, "malformed": {9, family.ProtocolViolation}, "argument": {9, family.TestsFailed},
+		"large": {9, family.TestsFailed}, "interrupted": {9, family.TestsFailed},
 	}
 	for verdict, tc := range tests {
 		err := judge(verdict, tc.trips)

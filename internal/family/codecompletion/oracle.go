@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"securebench/internal/family"
@@ -29,29 +28,52 @@ const envelope = 64
 type oracle struct {
 	*link
 	key     poolKey
-	stale   bool // a row may still be in it: it serves no other
+	stale   bool  // a row may still be in it: it serves no other
+	sent    int64 // answers to the child's requests
 	memory  int64
-	seconds int64 // of processor time
+	seconds int64 // of processor time, for the row that it serves
+}
+
+// poolKey says which oracles are alike.
+type poolKey struct {
+	image  string
+	limits sandbox.Limits
+}
+
+// keyOf leaves out what is no property of the box: each row has a time of its
+// own, and the output of an oracle is not the candidate's.
+func keyOf(c family.Case) poolKey {
+	limits := c.Limits.WithDefaults()
+	limits.Timeout, limits.Output = 0, 0
+	return poolKey{c.Image.ID, limits}
 }
 
 // startOracle starts a box that serves row after row until it is closed.
 func startOracle(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*oracle, error) {
-	limits := c.Limits.WithDefaults()
 	spec := pythonSpec(c, run, "oracle", analysisSource+oracleSource)
-	l, err := startLink(context.WithoutCancel(ctx), engine, spec, math.MaxInt64)
+	spec.Command = append(spec.Command, scratch()...)
+	l, err := startLink(ctx, context.WithoutCancel(ctx), engine, spec, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}
-	o := &oracle{link: l, key: keyOf(c)}
-	o.memory = limits.Memory / 8 * 7 // so that Python sees the limit first
-	o.seconds = int64(math.Ceil(rowLimit(c).Seconds()*max(1, limits.CPUs))) + 5
-	return o, nil
+	// So that Python sees the limit first.
+	return &oracle{link: l, key: keyOf(c), memory: c.Limits.WithDefaults().Memory / 8 * 7}, nil
+}
+
+// scratch lists the places in a sandbox that a row can write to. The oracle
+// empties them behind each row.
+func scratch() []string { return []string{"/tmp", "/dev/shm", "/dev/mqueue"} }
+
+// serves sets the oracle up for a row of a case.
+func (o *oracle) serves(c family.Case) *oracle {
+	o.seconds = int64(math.Ceil(rowLimit(c).Seconds()*max(1, c.Limits.WithDefaults().CPUs))) + 5
+	return o
 }
 
 // begin makes a child that serves op. The server reads only the first frame;
 // its children inherit its memory, and no row shall be in there.
 func (o *oracle) begin(ctx context.Context, op string, args ...value) error {
-	o.stale = true
+	o.stale, o.sent = true, 0
 	if err := o.send(ctx, nil); err != nil {
 		return o.trouble(ctx, err)
 	}
@@ -71,7 +93,16 @@ func (o *oracle) next(ctx context.Context) (op string, parts int, d *decoder, er
 	d = &decoder{data: payload, nodes: -envelope}
 	parts = d.tuple() - 1
 	op = d.str()
-	return op, parts, d, d.err
+	return op, parts, d, o.sense(d.err)
+}
+
+// sense turns a message that makes none into a fault: the tests run in the
+// oracle's own process, so they can break what it says.
+func (*oracle) sense(err error) error {
+	if errors.Is(err, errMalformed) {
+		return &fault{failure{family.TestsFailed, "the oracle's message cannot be read"}}
+	}
+	return err
 }
 
 // trouble turns what went wrong on the link into a fault of the oracle.
@@ -79,10 +110,12 @@ func (o *oracle) trouble(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errDeadline):
 		return &fault{failure{family.VerifyTimeout, "the tests ran longer than the row's time"}}
+	case errors.Is(err, errEarly):
+		return &fault{failure{family.TestsFailed, "the oracle spoke before it was asked"}}
 	case errors.Is(err, errGone):
 		return o.death(ctx)
 	}
-	return err
+	return o.sense(err)
 }
 
 // death says how the oracle's box ended.
@@ -97,15 +130,17 @@ func (o *oracle) death(ctx context.Context) error {
 	return &fault{failure{family.TestsFailed, "the oracle ended in the middle of the row"}}
 }
 
-// finish reads the server's last word on a row: the child's exit status.
-func (o *oracle) finish(d *decoder) (int64, error) {
-	status := d.value(1)
-	n, err := strconv.ParseInt(string(status.atom), 16, 32)
-	if endErr := d.end(); endErr != nil || status.kind != kindInt || err != nil {
-		return 0, fmt.Errorf("reading the oracle's exit status: %w", errMalformed)
+// finish reads the server's last word on a row: the child's exit status, and
+// whether the sandbox is as it was. The oracle serves on if it is, and if the
+// child has read all answers, so that none waits for the next one.
+func (o *oracle) finish(d *decoder, answers int64) (int64, error) {
+	status := d.integer()
+	clean := d.bool()
+	if err := d.end(); err != nil {
+		return 0, o.sense(err)
 	}
-	o.stale = false
-	return n, nil
+	o.stale = !clean || answers != o.sent
+	return status, nil
 }
 
 // request is what the tests ask of the candidate.
@@ -120,7 +155,7 @@ type request struct {
 // readRequest checks a request. Names of the module are those of the plan;
 // names of an object are public.
 func readRequest(op string, parts int, d *decoder, p plan) (request, error) {
-	d.handles = p.handles
+	d.handles, d.most = p.handles, maxArguments
 	r := request{op: op, on: d.value(1), name: d.str()}
 	want := map[string]int{"call": 4, "get": 2, "set": 3}[op]
 	if want != parts {
@@ -161,47 +196,66 @@ func isArguments(v value) bool {
 type ending struct {
 	verdict string // "" when there was none
 	detail  string // a traceback, restricted
+	answers int64  // that the tests have read; -1 is unknown
+}
+
+func readEnding(d *decoder) (ending, error) {
+	e := ending{d.str(), d.str(), d.integer()}
+	return e, d.end()
 }
 
 // run runs the tests and answers their requests with serve. An error of
 // serve ends the row; the oracle is told and stays usable.
+//
+// From the first answer on a value of the candidate's is in play: what goes
+// wrong here is a failure or a fault, and an error of ours only where the
+// engine or this process has failed.
 func (o *oracle) run(ctx context.Context, p plan, args []value, serve func(request) ([]byte, error)) (ending, error) {
 	if err := o.begin(ctx, "run", args...); err != nil {
 		return ending{}, err
 	}
-	var end ending
+	end := ending{answers: -1}
 	for {
 		op, parts, d, err := o.next(ctx)
 		if err != nil {
-			return ending{}, err
+			return end, err
 		}
 		switch op {
 		case "verdict":
-			end = ending{d.str(), d.str()}
-			if err := d.end(); err != nil {
-				return ending{}, err
+			if end, err = readEnding(d); err != nil {
+				return end, o.sense(err)
 			}
 		case "done":
-			status, err := o.finish(d)
+			status, err := o.finish(d, end.answers)
 			if err != nil {
-				return ending{}, err
+				return end, err
 			}
 			return end, end.check(status)
 		default:
 			r, err := readRequest(op, parts, d, p)
 			if err != nil {
-				return ending{}, fmt.Errorf("reading the oracle's request: %w", err)
+				return end, o.sense(err)
 			}
-			answer, err := serve(r)
-			if err != nil {
-				o.abandon(ctx)
-				return ending{}, err
-			}
-			if err := o.send(ctx, answer); err != nil {
-				return ending{}, o.trouble(ctx, err)
+			if err := o.answer(ctx, r, serve); err != nil {
+				return end, err
 			}
 		}
 	}
+}
+
+// answer passes a request on and its answer back.
+func (o *oracle) answer(ctx context.Context, r request, serve func(request) ([]byte, error)) error {
+	payload, err := serve(r)
+	if err != nil {
+		o.abandon(ctx)
+		return err
+	}
+	o.sent++
+	err = o.send(ctx, payload)
+	if errors.Is(err, errEarly) {
+		return &failure{family.TestsFailed, "the tests ended before the candidate had answered"}
+	}
+	return o.trouble(ctx, err)
 }
 
 // check tells a child that died from one that spoke or just left.
@@ -220,20 +274,24 @@ func (e ending) check(status int64) error {
 func (o *oracle) abandon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	if o.send(ctx, tupleValue(stringValue("failed")).appendTo(nil)) != nil {
-		return
-	}
-	for {
-		op, _, d, err := o.next(ctx)
+	failed := tupleValue(stringValue("failed")).appendTo(nil)
+	end := ending{answers: -1}
+	for op := ""; op != "done"; {
+		if op != "verdict" {
+			o.sent++
+			if o.send(ctx, failed) != nil {
+				return
+			}
+		}
+		next, _, d, err := o.next(ctx)
 		if err != nil {
 			return
 		}
-		if op == "done" {
-			_, _ = o.finish(d) // an error leaves the oracle stale
-			return
-		}
-		if op != "verdict" && o.send(ctx, tupleValue(stringValue("failed")).appendTo(nil)) != nil {
-			return
+		switch op = next; op {
+		case "verdict":
+			end, _ = readEnding(d) // an error leaves the oracle stale, here and below
+		case "done":
+			_, _ = o.finish(d, end.answers)
 		}
 	}
 }

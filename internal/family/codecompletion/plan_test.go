@@ -18,12 +18,12 @@ func planOf(t *testing.T, v *Verifier, s spec) (plan, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := v.lease(t.Context(), c)
+	o, err := v.oracles.lease(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := v.planFor(t.Context(), o, r)
-	if backErr := v.giveBack(context.Background(), o); backErr != nil {
+	if backErr := v.oracles.release(context.Background(), o); backErr != nil {
 		t.Error(backErr)
 	}
 	return p, err

@@ -184,7 +184,7 @@ func (o *oracle) analyse(ctx context.Context, r row) (plan, error) {
 			}
 			found = nil
 		case "done":
-			if _, err := o.finish(d); err != nil {
+			if _, err := o.finish(d, 0); err != nil {
 				return plan{}, err
 			}
 			return out, found

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"securebench/internal/family"
 )
@@ -17,8 +18,11 @@ type session struct {
 	verifier *Verifier
 	c        family.Case
 	row      row
-	refused  error  // why the row has no verifier
-	bench    *bench // nil when refused and after Close
+	refused  error   // why the row has no verifier
+	bench    *bench  // nil when refused and after Close
+	oracle   *oracle // nil but while Verify runs
+	waited   time.Duration
+	closeErr error // of what was closed before Close
 }
 
 // tally is what a try has seen, for the verdict.
@@ -37,26 +41,24 @@ func (s *session) Verify(ctx context.Context, candidate family.Candidate) (famil
 	if f := s.refuse(candidate); f != nil {
 		return s.verdict(f, tally{}), nil
 	}
-	for again := true; ; again = false {
-		t := tally{phase: "import", restricted: make(map[string][]byte)}
-		err := s.try(ctx, candidate.Data, &t)
-		var oracleFault *fault
-		if errors.As(err, &oracleFault) {
-			s.bench.oracle.stale = true // it is replaced
-			if again {
-				if err := s.renew(ctx); err != nil {
-					return family.Verdict{}, err
-				}
-				continue
-			}
-			return s.verdict(&oracleFault.failure, t), nil
+	defer s.giveBack(ctx)
+	t, err := s.try(ctx, candidate.Data)
+	var oracleFault *fault
+	if errors.As(err, &oracleFault) {
+		if err := s.renew(ctx); err != nil {
+			return family.Verdict{}, err
 		}
-		var f *failure
-		if err == nil || errors.As(err, &f) {
-			return s.verdict(f, t), nil
-		}
+		t, err = s.try(ctx, candidate.Data)
+	}
+	var f *failure
+	switch {
+	case errors.As(err, &oracleFault):
+		s.oracle.stale = true
+		f = &oracleFault.failure
+	case err != nil && !errors.As(err, &f):
 		return family.Verdict{}, err
 	}
+	return s.verdict(f, t), nil
 }
 
 // refuse decides what needs no sandbox.
@@ -73,36 +75,52 @@ func (s *session) refuse(c family.Candidate) *failure {
 	return nil
 }
 
+// ready waits for the worker and leases an oracle. A *failure is the row's
+// end, any other error is ours: no value of the candidate's is in play.
+func (s *session) ready(ctx context.Context) (plan, error) {
+	start := time.Now()
+	defer func() { s.waited += time.Since(start) }()
+	err := s.bench.wait(ctx)
+	if err == nil && s.oracle == nil {
+		s.oracle, err = s.verifier.oracles.lease(ctx, s.c)
+	}
+	var p plan
+	if err == nil {
+		p, err = s.verifier.planFor(ctx, s.oracle, s.row)
+	}
+	if err == nil && s.oracle.stale { // it cannot clean up: one child each
+		s.oracle, err = s.verifier.oracles.replace(ctx, s.oracle, s.c)
+	}
+	if errors.Is(err, errBroken) {
+		return plan{}, &failure{family.TestsFailed, "the row's tests do not parse"}
+	}
+	return p, ours(err)
+}
+
 // try has one go at the row. nil is a pass, a *failure or a *fault is the
 // row's end, any other error is ours.
-func (s *session) try(ctx context.Context, source []byte, t *tally) error {
-	if err := s.bench.wait(ctx); err != nil {
-		if errors.Is(err, errBroken) {
-			return &failure{family.TestsFailed, "the row's tests do not parse"}
-		}
-		return ours(err)
+func (s *session) try(ctx context.Context, source []byte) (tally, error) {
+	t := tally{phase: "import", restricted: make(map[string][]byte)}
+	p, err := s.ready(ctx)
+	if err != nil {
+		return t, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, rowLimit(s.c), errDeadline)
 	defer cancel()
-	w, o, p := s.bench.worker, s.bench.oracle, s.bench.plan
+	w := s.bench.worker
 	w.handles = p.handles
-	err := w.load(ctx, source)
-	if err == nil {
+	if err = w.load(ctx, source); err == nil {
 		t.phase = "tests"
-		err = s.test(ctx, w, o, p, t)
+		err = s.test(ctx, w, s.oracle, p, &t)
 	}
 	var f *failure
 	if errors.As(err, &f) {
-		if f, excuseErr := w.excuse(ctx, f); excuseErr != nil {
-			err = excuseErr
-		} else {
-			err = f
-		}
+		err = w.excuse(ctx, f)
 	}
 	if noise := w.stderr.bytes(); len(noise) > 0 {
 		t.restricted["worker-output.txt"] = noise
 	}
-	return err
+	return t, err
 }
 
 // test runs the tests. A pass is the oracle's explicit word after the last
@@ -134,6 +152,10 @@ func judge(verdict string, trips int) error {
 		return &failure{family.TestsFailed, "the tests ended without asking the candidate anything"}
 	case verdict == "argument":
 		return &failure{family.TestsFailed, "the tests pass an argument that is no plain data"}
+	case verdict == "large":
+		return &failure{family.TestsFailed, "the tests pass an argument that is too large"}
+	case verdict == "interrupted":
+		return &failure{family.TestsFailed, "the tests ended before the candidate had answered"}
 	case verdict == "malformed":
 		return violation("a value that the oracle refuses")
 	case verdict == "fail":
@@ -156,9 +178,21 @@ func (s *session) runArguments(p plan) []value {
 
 // renew replaces both sandboxes by fresh ones.
 func (s *session) renew(ctx context.Context) error {
+	start := time.Now()
+	defer func() { s.waited += time.Since(start) }()
 	old := s.bench
-	s.bench = s.verifier.prepare(context.WithoutCancel(ctx), s.c, s.row, s.verifier.fresh)
-	return old.close(ctx, s.verifier)
+	s.bench = s.verifier.prepare(context.WithoutCancel(ctx), s.c, nil)
+	o, err := s.verifier.oracles.replace(ctx, s.oracle, s.c)
+	s.oracle = o
+	return errors.Join(err, old.close(ctx))
+}
+
+// giveBack hands the oracle to the next session.
+func (s *session) giveBack(ctx context.Context) {
+	if s.oracle != nil {
+		s.closeErr = errors.Join(s.closeErr, s.verifier.oracles.release(ctx, s.oracle))
+		s.oracle = nil
+	}
 }
 
 // verdict puts a try into the record's words; a nil failure is a pass.
@@ -168,6 +202,7 @@ func (s *session) verdict(f *failure, t tally) family.Verdict {
 		Containment: family.Split,
 		Metadata:    map[string]any{"language": "python", "image": s.c.Image.Ref, "round_trips": t.trips},
 		Restricted:  t.restricted,
+		Waited:      s.waited,
 	}
 	if f != nil {
 		v.Outcome, v.Reason, v.Message, v.Phase = outcomeOf(f.reason), f.reason, f.message, t.phase
@@ -178,12 +213,12 @@ func (s *session) verdict(f *failure, t tally) family.Verdict {
 	return v
 }
 
-// Close removes the worker and hands the oracle to the next session.
+// Close removes the worker.
 func (s *session) Close(ctx context.Context) error {
 	if s.bench == nil {
 		return nil
 	}
 	b := s.bench
 	s.bench = nil
-	return b.close(ctx, s.verifier)
+	return errors.Join(s.closeErr, b.close(ctx))
 }

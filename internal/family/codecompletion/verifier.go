@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"securebench/internal/family"
-	"securebench/internal/sandbox"
 	"securebench/internal/task"
 )
 
@@ -16,23 +14,15 @@ import (
 // the tests in an oracle sandbox, and this process carries plain data between
 // them: it never loads either.
 //
-// Oracles run no candidate code, so they are kept warm and serve one session
-// after the other; there are as many as there were sessions at once.
+// Oracles run no candidate code, so they are kept warm and serve one row after
+// the other. A session has one only while it verifies.
 type Verifier struct {
 	resources family.Resources
+	oracles   *pool
 
 	mu    sync.Mutex
-	idle  map[poolKey][]*oracle
 	plans map[planKey]plan
 }
-
-// poolKey says which oracles are alike.
-type poolKey struct {
-	image  string
-	limits sandbox.Limits
-}
-
-func keyOf(c family.Case) poolKey { return poolKey{c.Image.ID, c.Limits} }
 
 var _ family.Completer = (*Verifier)(nil)
 
@@ -40,35 +30,26 @@ var _ family.Completer = (*Verifier)(nil)
 func NewVerifier(r family.Resources) family.Verifier {
 	return &Verifier{
 		resources: r,
-		idle:      make(map[poolKey][]*oracle),
-		plans:     make(map[planKey]plan),
+		oracles: newPool(r.Workers, func(ctx context.Context, c family.Case) (*oracle, error) {
+			return startOracle(ctx, r.Engine, r.RunID, c)
+		}),
+		plans: make(map[planKey]plan),
 	}
 }
 
-// Open starts the worker and the oracle of a verification in the background.
+// Open starts the worker of a verification in the background, and an oracle
+// if there is none for it and room for one.
 func (v *Verifier) Open(ctx context.Context, c family.Case) family.Session {
 	s := &session{verifier: v, c: c}
 	s.row, s.refused = readRow(c)
 	if s.refused == nil {
-		s.bench = v.prepare(ctx, c, s.row, v.lease)
+		s.bench = v.prepare(ctx, c, &s.row)
 	}
 	return s
 }
 
 // Close ends the oracles.
-func (v *Verifier) Close(ctx context.Context) error {
-	v.mu.Lock()
-	idle := v.idle
-	v.idle = make(map[poolKey][]*oracle)
-	v.mu.Unlock()
-	var errs []error
-	for _, oracles := range idle {
-		for _, o := range oracles {
-			errs = append(errs, o.close(ctx))
-		}
-	}
-	return errors.Join(errs...)
-}
+func (v *Verifier) Close(ctx context.Context) error { return v.oracles.close(ctx) }
 
 // Complete returns the row's reference as a whole module: behind the prompt
 // where it does not parse alone, which an oracle finds out. It is false for a
@@ -78,7 +59,7 @@ func (v *Verifier) Complete(ctx context.Context, c family.Case) (family.Candidat
 	if err != nil || r.reference == nil {
 		return family.Candidate{}, false, nil // there is nothing to complete
 	}
-	o, err := v.lease(ctx, c)
+	o, err := v.oracles.lease(ctx, c)
 	if err != nil {
 		return family.Candidate{}, false, err
 	}
@@ -86,7 +67,7 @@ func (v *Verifier) Complete(ctx context.Context, c family.Case) (family.Candidat
 	if errors.Is(err, errBroken) {
 		err = nil // the pack's fault, which the verdict on the reference shows
 	}
-	if err = errors.Join(err, v.giveBack(ctx, o)); err != nil {
+	if err = errors.Join(err, v.oracles.release(ctx, o)); err != nil {
 		return family.Candidate{}, false, fmt.Errorf("completing the reference: %w", err)
 	}
 	return family.Candidate{Kind: task.Code, Data: r.completed(p)}, true, nil
@@ -98,51 +79,6 @@ func (r row) completed(p plan) []byte {
 		return []byte(r.prompt + *r.reference)
 	}
 	return []byte(*r.reference)
-}
-
-// lease takes a warm oracle or starts one.
-func (v *Verifier) lease(ctx context.Context, c family.Case) (*oracle, error) {
-	key := keyOf(c)
-	for {
-		o := v.takeIdle(key)
-		if o == nil {
-			return v.fresh(ctx, c)
-		}
-		if o.alive() {
-			return o, nil
-		}
-		if err := o.close(ctx); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// fresh starts an oracle.
-func (v *Verifier) fresh(ctx context.Context, c family.Case) (*oracle, error) {
-	return startOracle(ctx, v.resources.Engine, v.resources.RunID, c)
-}
-
-func (v *Verifier) takeIdle(key poolKey) *oracle {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	list := v.idle[key]
-	if len(list) == 0 {
-		return nil
-	}
-	o := list[len(list)-1]
-	v.idle[key] = list[:len(list)-1]
-	return o
-}
-
-// giveBack keeps an oracle that is between rows and closes any other.
-func (v *Verifier) giveBack(ctx context.Context, o *oracle) error {
-	if o.stale || !o.alive() {
-		return o.close(ctx)
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.idle[o.key] = append(v.idle[o.key], o)
-	return nil
 }
 
 // maxPlans bounds what is kept of analyses.
@@ -157,6 +93,8 @@ func (v *Verifier) planFor(ctx context.Context, o *oracle, r row) (plan, error) 
 	if ok {
 		return p, nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
+	defer cancel()
 	p, err := o.analyse(ctx, r)
 	if err != nil {
 		return plan{}, err
@@ -170,40 +108,42 @@ func (v *Verifier) planFor(ctx context.Context, o *oracle, r row) (plan, error) 
 	return p, nil
 }
 
-// bench is what one try at a row needs: a worker, an oracle and the plan,
-// made in the background.
+// bench is what one try at a row needs beside an oracle: a worker, made in the
+// background.
 type bench struct {
 	cancel context.CancelFunc
 	ready  sync.WaitGroup
 
 	worker    *worker
 	workerErr error
-	oracle    *oracle
-	plan      plan
-	oracleErr error
+	spareErr  error // of putting a spare oracle away
 }
 
-// prepare starts to make a bench with an oracle from source. The bench is
-// closed also when it never gets ready.
-func (v *Verifier) prepare(ctx context.Context, c family.Case, r row, source func(context.Context, family.Case) (*oracle, error)) *bench {
+// prepare starts to make a bench. It is closed also when it never gets ready.
+// With a row to come it sees to it that there is an oracle, too.
+func (v *Verifier) prepare(ctx context.Context, c family.Case, next *row) *bench {
 	b := &bench{}
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.ready.Go(func() {
 		b.worker, b.workerErr = startWorker(ctx, v.resources.Engine, v.resources.RunID, c)
 	})
-	b.ready.Go(func() {
-		if b.oracle, b.oracleErr = source(ctx, c); b.oracleErr == nil {
-			b.plan, b.oracleErr = v.planFor(ctx, b.oracle, r)
-		}
-	})
+	if next != nil {
+		b.ready.Go(func() { b.spareErr = v.warm(ctx, c, *next) })
+	}
 	return b
 }
 
-// startLimit bounds the wait for sandboxes. Beyond it the engine is at fault.
-const startLimit = 2 * time.Minute
-
-// errSlow is the cause of a wait that took too long.
-var errSlow = errors.New("the engine takes too long")
+// warm starts an oracle for whoever needs one next, if there is room, and
+// analyses the row in it. What fails at that is met again, if it lasts, when
+// the row is verified.
+func (v *Verifier) warm(ctx context.Context, c family.Case, r row) error {
+	o, err := v.oracles.spare(ctx, c)
+	if o == nil || err != nil {
+		return nil
+	}
+	_, _ = v.planFor(ctx, o, r)
+	return v.oracles.release(ctx, o)
+}
 
 // wait blocks until the bench is ready.
 func (b *bench) wait(ctx context.Context) error {
@@ -216,22 +156,18 @@ func (b *bench) wait(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		return errors.Join(b.workerErr, b.oracleErr)
+		return b.workerErr
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the sandboxes: %w", context.Cause(ctx))
 	}
 }
 
-// close removes the worker and hands the oracle back.
-func (b *bench) close(ctx context.Context, v *Verifier) error {
+// close removes the worker.
+func (b *bench) close(ctx context.Context) error {
 	b.cancel()
 	b.ready.Wait()
-	var errs []error
-	if b.worker != nil {
-		errs = append(errs, b.worker.close(ctx))
+	if b.worker == nil {
+		return b.spareErr
 	}
-	if b.oracle != nil {
-		errs = append(errs, v.giveBack(ctx, b.oracle))
-	}
-	return errors.Join(errs...)
+	return errors.Join(b.spareErr, b.worker.close(ctx))
 }

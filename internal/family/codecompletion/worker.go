@@ -56,7 +56,7 @@ type worker struct {
 func startWorker(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*worker, error) {
 	spec := pythonSpec(c, run, "worker", workerSource)
 	spec.Labels.Task, spec.Labels.Attempt = c.Sandbox.ID(), c.Attempt
-	l, err := startLink(ctx, engine, spec, c.Limits.WithDefaults().Output)
+	l, err := startLink(ctx, ctx, engine, spec, c.Limits.WithDefaults().Output)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +151,9 @@ func (w *worker) do(ctx context.Context, r request) ([]byte, error) {
 // forOracle checks the rest of a reply and builds from it, anew, the frame for
 // the oracle. A *failure ends the row.
 func (r reply) forOracle(req request) (value, error) {
+	if req.mutates {
+		r.d.most = maxArguments // they come back
+	}
 	out := []value{stringValue(r.kind)}
 	switch {
 	case r.kind == "value" && req.mutates && r.parts == 2:
@@ -209,18 +212,20 @@ func nearestName(name string) string {
 }
 
 // excuse looks for a limit that explains a failure: a candidate that may not
-// fork any more raises an error, but the reason is the limit.
-func (w *worker) excuse(ctx context.Context, f *failure) (*failure, error) {
+// fork any more raises an error, but the reason is the limit. Engines look at
+// the number of processes now and then; a burst that is over before the first
+// look stays a plain failure.
+func (w *worker) excuse(ctx context.Context, f *failure) error {
 	if f.reason != family.TestsFailed {
-		return f, nil
+		return f
 	}
 	w.hangUp()
 	o, ended, err := w.end(ctx, settle/2)
 	if err != nil {
-		return nil, fmt.Errorf("running the worker: %w", err)
+		return fmt.Errorf("running the worker: %w", err)
 	}
 	if limit := limitOf(o, "the candidate"); ended && limit != nil {
-		return limit, nil
+		return limit
 	}
-	return f, nil
+	return f
 }

@@ -9,7 +9,8 @@ import types
 RAISABLE = (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError,
             AttributeError, OverflowError, ArithmeticError, LookupError,
             RuntimeError, RecursionError, NotImplementedError)
-MUTABLE = (list, dict, set, bytearray, collections.deque)
+MUTABLE = (list, dict, set, bytearray, collections.deque, collections.Counter,
+           collections.OrderedDict, collections.defaultdict)
 
 
 class Worker:
@@ -54,7 +55,7 @@ class Worker:
     def call(self, on, name, given, mutates):
         args, kwargs = given
         result = self.target(on, name)(*args, **kwargs)
-        encoder = Encoder(self.foreign)
+        encoder = Encoder(self.foreign, MAX_ARGUMENTS if mutates else MAX_NODES)
         reply = (text("value"), encoder.value(result))
         if mutates:
             reply += (encoder.value([a if type(a) in MUTABLE else None for a in args]),)
@@ -86,7 +87,7 @@ class Worker:
         operations = {"greet": (self.greet, 0), "load": (self.load, 2),
                       "call": (self.call, 4), "get": (self.get, 2), "set": (self.set, 3)}
         while True:
-            request = Decoder(self.channel.receive(), self.known)
+            request = Decoder(self.channel.receive(), self.known, MAX_ARGUMENTS)
             request.open()
             nonce = request.only(bytes)
             operation, n = operations[request.only(str)]

@@ -1,0 +1,154 @@
+package codecompletion
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/dockertest"
+)
+
+// leavesFiles are tests that pass in a sandbox as it was made and leave in it
+// whatever files they can think of.
+const leavesFiles = `
+import os, tempfile
+top = tempfile.gettempdir()
+shm = '/dev/shm' if top == '/tmp' else os.path.dirname(top) + '/shm'
+here = os.path.basename(os.getcwd())
+assert os.path.dirname(os.getcwd()) == top and os.listdir() == []
+assert [n for n in os.listdir(top) if n != here] == [] == os.listdir(shm)
+
+def fill(at):
+    os.mkdir(at + '/w')
+    os.mkdir(at + '/w/closed')
+    for name in ('file', '.hidden', '-rf', 'new\nline'):
+        open(at + '/w/closed/' + name, 'w').write('x')
+    os.mkfifo(at + '/fifo')
+    open(os.fsencode(at) + b'/w/\xff', 'w').write('x')
+    os.symlink('OUTSIDE', at + '/w/link')
+    os.symlink('OUTSIDE', at + '/link')
+    os.symlink('nowhere', at + '/dangling')
+    os.symlink(at, at + '/itself')
+    os.chmod(at + '/w/closed', 0)
+    os.chmod(at + '/w', 0)
+
+for at in (top, shm, os.getcwd()):
+    fill(at)
+for _ in range(3000):  # deeper than a path can be long
+    os.mkdir('deeper')
+    os.chdir('deeper')
+assert add(2, 3) == 5
+`
+
+// TestRowsLeaveNothing: each row finds the oracle's sandbox as it was made,
+// and nothing outside is touched for it.
+func TestRowsLeaveNothing(t *testing.T) {
+	outside := openFolder(t)
+	victim := filepath.Join(outside, "file")
+	if err := os.WriteFile(victim, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	e := newLocalEngine(t)
+	v := newTestVerifier(t, e)
+	s := add()
+	s.tests = strings.ReplaceAll(leavesFiles, "OUTSIDE", outside)
+	for i, candidate := range []string{s.reference, "def add(a, b): return 4\n", s.reference, "import os\ndef add(a, b): os._exit(0)\n", s.reference} {
+		want := family.Failed
+		if i%2 == 0 {
+			want = family.Passed
+		}
+		if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != want {
+			t.Errorf("row %d: %s", i+1, describe(got))
+		}
+	}
+	if o := e.count("oracle"); o != 1 {
+		t.Errorf("%d oracles, want the same one for all", o)
+	}
+	if _, err := os.Stat(victim); err != nil {
+		t.Errorf("what a link led to: %v", err)
+	}
+}
+
+// TestOracleThatCannotCleanUp: where something stays, each row has an oracle
+// to itself.
+func TestOracleThatCannotCleanUp(t *testing.T) {
+	e := newLocalEngine(t)
+	if !e.isolated {
+		t.Skip("only root can make what the oracle cannot remove")
+	}
+	e.furnish = func(role, dir string) {
+		if role == "oracle" {
+			if err := os.MkdirAll(filepath.Join(dir, "fixed", "inside"), 0o755); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	v := newTestVerifier(t, e)
+	var sessions []family.Session
+	for i := range 3 { // all but the first find no room and are analysed late
+		s := add()
+		s.tests = fmt.Sprintf("import tempfile\nopen(tempfile.gettempdir() + '/left', 'x')\nassert add(2, 3) == 5 # %d\n", i)
+		sessions = append(sessions, v.Open(t.Context(), makeCase(t, s)))
+	}
+	for i, s := range sessions {
+		before := e.count("oracle")
+		got, err := s.Verify(t.Context(), module(add().reference))
+		if err != nil || got.Outcome != family.Passed {
+			t.Errorf("row %d: %v %s", i+1, err, describe(got))
+		}
+		if i > 0 && e.count("oracle") == before {
+			t.Errorf("row %d has the oracle of another", i+1)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if w := e.count("worker"); w != 3 {
+		t.Errorf("%d workers for 3 rows: there were second tries", w)
+	}
+}
+
+// TestDockerRowsLeaveNothing: the same in a real sandbox, with what only that
+// has: bounds that one row can exhaust for the next, and an engine's own
+// places.
+func TestDockerRowsLeaveNothing(t *testing.T) {
+	e := dockertest.Docker(t)
+	img := dockertest.Image(t, e)
+	counted := &countingEngine{Engine: e}
+	v := newTestVerifier(t, counted)
+	roomy := sandbox.Limits{Memory: 256 << 20, Disk: 64 << 20}
+	full := add()
+	full.limits = roomy
+	full.tests = "with open('/tmp/big', 'wb') as f: f.write(bytes(60 << 20))\n" +
+		"with open('/dev/shm/big', 'wb') as f: f.write(bytes(60 << 20))\nassert add(2, 3) == 5\n"
+	files := add()
+	files.limits = roomy
+	files.tests = strings.ReplaceAll(leavesFiles, "OUTSIDE", "/etc") + "open('/dev/mqueue/q', 'x')\n"
+	many := add()
+	many.limits = roomy
+	many.tests = "for i in range(60_000): open('/tmp/%d' % i, 'x').close()\nassert add(2, 3) == 5\n"
+	for i, s := range []spec{full, files, full, files, many, many} {
+		if got := verify(t, v, onDocker(t, img, s), s.reference); got.Outcome != family.Passed {
+			t.Errorf("row %d: %s", i+1, describe(got))
+		}
+	}
+	if n := counted.oracles.Load(); n != 1 {
+		t.Errorf("%d oracles for rows that clean up after themselves", n)
+	}
+	ipc := add()
+	ipc.limits = roomy
+	ipc.tests = "import ctypes\nassert len(open('/proc/sysvipc/shm').readlines()) == 1\n" +
+		"assert ctypes.CDLL(None).shmget(0, 4096, 0o1600) >= 0\nassert add(2, 3) == 5\n"
+	for i := range 2 {
+		if got := verify(t, v, onDocker(t, img, ipc), ipc.reference); got.Outcome != family.Passed {
+			t.Errorf("shared memory, row %d: %s", i+1, describe(got))
+		}
+	}
+	if n := counted.oracles.Load(); n != 2 {
+		t.Errorf("%d oracles, want one more for the row after shared memory", n)
+	}
+}

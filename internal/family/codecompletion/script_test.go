@@ -1,0 +1,227 @@
+package codecompletion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+)
+
+// wire is the box's end of a link.
+type wire struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+// hear waits for a frame; its end ends the script.
+func (w wire) hear() *decoder {
+	payload, err := readFrame(w.in)
+	if err != nil {
+		panic(err)
+	}
+	return &decoder{data: payload}
+}
+
+func (w wire) say(parts ...value) {
+	w.raw(string(appendFrame(nil, tupleValue(parts...).appendTo(nil))))
+}
+
+func (w wire) raw(text string) {
+	if _, err := io.WriteString(w.out, text); err != nil {
+		panic(err)
+	}
+}
+
+// scriptedEngine runs scripts of this process in the place of oracles or
+// workers. As with a real engine, an error of a stream is one of Run.
+type scriptedEngine struct {
+	*localEngine
+	role   string
+	script func(n int64, w wire) // n counts the boxes of the role from 1
+	boxes  atomic.Int64
+}
+
+type scriptedBox struct {
+	sandbox.Box
+	play func(wire)
+}
+
+func (e *scriptedEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	box, err := e.localEngine.Open(ctx, spec)
+	if err != nil || spec.Labels.Role != e.role {
+		return box, err
+	}
+	n := e.boxes.Add(1)
+	return scriptedBox{box, func(w wire) { e.script(n, w) }}, nil
+}
+
+func (b scriptedBox) Run(_ context.Context, s sandbox.Streams) (out sandbox.Outcome, err error) {
+	defer func() {
+		if broken, ok := recover().(error); ok && !errors.Is(broken, io.EOF) {
+			err = fmt.Errorf("running a box: %w", broken)
+		}
+	}()
+	b.play(wire{s.Stdin, s.Stdout, s.Stderr})
+	return sandbox.Outcome{End: sandbox.Exited}, nil
+}
+
+// asOracle plays the server: it analyses rows like add's and plays test for
+// those that run.
+func asOracle(w wire, test func(run int)) {
+	for run := 0; ; {
+		w.hear()
+		d := w.hear()
+		if d.tuple(); d.str() == "analyse" {
+			names := value{kind: kindList, items: []value{tupleValue(stringValue("add"), stringValue("function"))}}
+			w.say(stringValue("plan"), names, boolValue(false), boolValue(false), stringValue("whole"))
+			w.done()
+			continue
+		}
+		run++
+		test(run)
+	}
+}
+
+func (w wire) done() { w.say(stringValue("done"), intValue(0), boolValue(true)) }
+
+func (w wire) verdict(answers int64) {
+	w.say(stringValue("verdict"), stringValue("pass"), stringValue(""), intValue(answers))
+}
+
+// call asks for add() or for another name.
+func (w wire) call(name string) {
+	w.say(stringValue("call"), value{kind: kindNone}, stringValue(name),
+		tupleValue(tupleValue(), value{kind: kindDict}), boolValue(false))
+}
+
+// TestOracleThatTalksNonsense: the pack's tests run in the oracle's process,
+// so what that says can be anything, and a candidate's value may be the cause.
+// It is tried again and then a failure, never an error of ours.
+func TestOracleThatTalksNonsense(t *testing.T) {
+	for name, say := range map[string]func(w wire){
+		"no frame":                 func(w wire) { w.raw("\xff\xff\xff\xff") },
+		"a frame that is too long": func(w wire) { w.raw("\x00\x90\x00\x00") },
+		"no value":                 func(w wire) { w.raw("\x00\x00\x00\x01X") },
+		"an empty message":         func(w wire) { w.raw("\x00\x00\x00\x00") },
+		"an unknown request":       func(w wire) { w.say(stringValue("eval")) },
+		"a name of no row":         func(w wire) { w.call("other") },
+		"a short verdict":          func(w wire) { w.say(stringValue("verdict"), stringValue("pass")) },
+		"a verdict without count":  func(w wire) { w.say(stringValue("verdict"), stringValue("pass"), stringValue(""), stringValue("")) },
+		"a last word without code": func(w wire) { w.say(stringValue("done")) },
+		"a code that is too large": func(w wire) { w.raw("\x00\x00\x00\x20U3:S4:doneI20:" + strings.Repeat("f", 20) + "T") },
+		"its end":                  func(w wire) { panic(io.EOF) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &scriptedEngine{localEngine: newLocalEngine(t), role: "oracle"}
+			e.script = func(_ int64, w wire) {
+				asOracle(w, func(int) {
+					w.call("add")
+					w.hear()
+					say(w)
+					w.hear() // nothing comes any more
+				})
+			}
+			v := newTestVerifier(t, e)
+			if got := verify(t, v, makeCase(t, add()), "def add(): return 4\n"); got.Outcome != family.Failed || got.Reason != family.TestsFailed {
+				t.Errorf("got %s", describe(got))
+			}
+			if o, w := e.count("oracle"), e.count("worker"); o != 2 || w != 2 {
+				t.Errorf("%d oracles and %d workers, want a second try with fresh ones", o, w)
+			}
+		})
+	}
+}
+
+// TestOracleThatGoesAhead: an oracle whose word is not in step with its
+// requests serves no other row.
+func TestOracleThatGoesAhead(t *testing.T) {
+	tests := map[string]struct {
+		test func(w wire, run int)
+		want family.Outcome
+		next family.Outcome // of the next row
+		used int            // oracles for both
+	}{
+		"in step": {func(w wire, _ int) { w.call("add"); w.hear(); w.verdict(1); w.done() },
+			family.Passed, family.Passed, 1},
+		"the verdict before the answer": {func(w wire, _ int) { w.call("add"); w.verdict(0); w.done() },
+			family.Failed, family.Failed, 2},
+		"an answer that nobody reads": {func(w wire, _ int) { w.call("add"); w.hear(); w.verdict(0); w.done() },
+			family.Passed, family.Passed, 2},
+		"an end without a verdict": {func(w wire, _ int) { w.call("add"); w.hear(); w.done() },
+			family.Failed, family.Failed, 2},
+		"a word behind the last": {func(w wire, run int) { w.call("add"); w.hear(); w.verdict(1); w.done(); w.done() },
+			family.Passed, family.Passed, 2},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := &scriptedEngine{localEngine: newLocalEngine(t), role: "oracle"}
+			e.script = func(_ int64, w wire) { asOracle(w, func(run int) { tc.test(w, run) }) }
+			v := newTestVerifier(t, e)
+			for i, want := range []family.Outcome{tc.want, tc.next} {
+				got := verify(t, v, makeCase(t, add()), "import time\ndef add(): time.sleep(0.2)\n")
+				if got.Outcome != want {
+					t.Errorf("row %d: %s", i+1, describe(got))
+				}
+				time.Sleep(20 * time.Millisecond) // a word too many arrives
+			}
+			if o := e.count("oracle"); o != tc.used {
+				t.Errorf("%d oracles for two rows, want %d", o, tc.used)
+			}
+		})
+	}
+}
+
+// asWorker plays a worker: it answers everything with 4 and plays answered
+// after the first call.
+func asWorker(w wire, answered func()) {
+	for {
+		d := w.hear()
+		d.tuple()
+		nonce := d.value(1)
+		op := d.str()
+		reply := value{kind: kindNone}
+		if op == "call" {
+			reply = intValue(4)
+		}
+		w.say(nonce, stringValue("value"), reply)
+		if op == "call" {
+			answered()
+		}
+	}
+}
+
+// TestWorkerThatBreaksOffLater: the engine reports that a stream of the box
+// has been closed, which was done here for what came out of it. That is the
+// candidate's doing, whatever failed before it was noticed.
+func TestWorkerThatBreaksOffLater(t *testing.T) {
+	tests := map[string]struct {
+		answered func(w wire)
+		want     family.Reason
+	}{
+		"no frame behind the answer": {func(w wire) { w.raw("\xff\xff\xff\xff"); w.raw("more") }, family.TestsFailed},
+		"a flood on standard error": {func(w wire) {
+			_, _ = io.WriteString(w.err, strings.Repeat("x", 9<<20))
+			w.hear()
+		}, family.OutputLimit},
+		"silence": {func(w wire) { w.hear() }, family.TestsFailed},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := &scriptedEngine{localEngine: newLocalEngine(t), role: "worker"}
+			e.script = func(_ int64, w wire) { asWorker(w, func() { tc.answered(w) }) }
+			s := add()
+			s.tests = "assert add(2, 3) == 5 or __import__('time').sleep(0.3)\nassert 0\n"
+			if got := verify(t, newTestVerifier(t, e), makeCase(t, s), "def add(a, b): return 4\n"); got.Reason != tc.want {
+				t.Errorf("got %s, want %s", describe(got), tc.want)
+			}
+		})
+	}
+}
