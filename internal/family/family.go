@@ -191,6 +191,9 @@ type Case struct {
 	Evaluator task.EvaluatorView
 	Image     sandbox.Image  // the row's, resolved; zero when NeedsImage is false
 	Limits    sandbox.Limits // Timeout is the limit of the verification
+	// Lazy makes sandboxes only when Verify needs them: the candidate is known
+	// to be one that needs none, most likely.
+	Lazy bool
 }
 
 // Verifier scores the candidates of one family. It is safe for concurrent

@@ -91,6 +91,7 @@ func (a *attempt) prepare(ctx context.Context) {
 		Reference: func(ctx context.Context) (family.Candidate, bool, error) { return reference(ctx, v, a.family, c) },
 	})
 	if a.session == nil {
+		c.Lazy = isBlank(a.production)
 		a.session = v.Open(ctx, c)
 	}
 	a.took(phasePrepare, start)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,12 @@ type given struct{ out Produced }
 func (g given) Run(context.Context) (Produced, error) { return g.out, nil }
 func (g given) Command() ([]string, string)           { return nil, "" }
 func (g given) Close(context.Context) error           { return nil }
+
+// isBlank reports whether a production is known to bring nothing to score.
+func isBlank(p Production) bool {
+	g, ok := p.(given)
+	return ok && (g.out.Candidate == nil || len(bytes.TrimSpace(g.out.Candidate.Data)) == 0)
+}
 
 // give makes a production of a candidate's bytes under the run's bounds.
 func give(agent string, kind task.CandidateKind, data []byte, limit int64) given {

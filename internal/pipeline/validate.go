@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -129,12 +130,8 @@ func (cfg ValidateConfig) validate(ctx context.Context, t task.Task) (Validation
 	if err != nil {
 		return v, err
 	}
-	for _, p := range probes(t, fam, ref, hasReference) {
-		result, err := cfg.check(ctx, verifier, c, p)
-		if err != nil {
-			return v, err
-		}
-		v.Checks = append(v.Checks, result)
+	if v.Checks, err = cfg.checks(ctx, verifier, c, probes(t, fam, ref, hasReference)); err != nil {
+		return v, err
 	}
 	v.Took = time.Since(start)
 	return v, nil
@@ -164,19 +161,46 @@ func probes(t task.Task, fam family.Family, ref family.Candidate, hasReference b
 	return out
 }
 
+// open begins the verification of a probe.
+func (p probe) open(ctx context.Context, v family.Verifier, at family.Case) family.Session {
+	at.Lazy = p.cand == nil || len(bytes.TrimSpace(p.cand.Data)) == 0
+	return v.Open(ctx, at)
+}
+
+// checks scores the probes one after the other; the sandboxes of the next are
+// made while one is scored.
+func (cfg ValidateConfig) checks(ctx context.Context, v family.Verifier, at family.Case, ps []probe) (out []Check, err error) {
+	next := ps[0].open(ctx, v, at)
+	for i, p := range ps {
+		session := next
+		if i+1 < len(ps) {
+			next = ps[i+1].open(ctx, v, at)
+		}
+		c, err := cfg.check(ctx, v, at, p, session)
+		if err != nil {
+			if i+1 < len(ps) {
+				err = errors.Join(err, closeSession(ctx, next))
+			}
+			return out, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
 // check scores one candidate, again after an error that is ours.
-func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at family.Case, p probe) (Check, error) {
+func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at family.Case, p probe, s family.Session) (Check, error) {
 	c := Check{Candidate: p.name, Want: "fail"}
 	if p.pass {
 		c.Want = "pass"
 	}
 	if p.cand == nil {
 		c.Outcome, c.Reason, c.Message = family.NoCandidate, family.CandidateMissing, "the row has no reference solution"
-		return c, nil
+		return c, closeSession(ctx, s)
 	}
-	got, err := verdict(ctx, v, at, *p.cand)
+	got, err := verdict(ctx, s, *p.cand)
 	for try := 1; err != nil && try <= cfg.Retries && ctx.Err() == nil; try++ {
-		got, err = verdict(ctx, v, at, *p.cand)
+		got, err = verdict(ctx, p.open(ctx, v, at), *p.cand)
 	}
 	if err != nil {
 		return c, err
@@ -186,12 +210,14 @@ func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at famil
 	return c, nil
 }
 
-func verdict(ctx context.Context, v family.Verifier, at family.Case, cand family.Candidate) (out family.Verdict, err error) {
-	s := v.Open(ctx, at)
-	defer func() {
-		end, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
-		defer stop()
-		err = errors.Join(err, s.Close(end))
-	}()
-	return s.Verify(ctx, cand)
+// verdict scores a candidate and ends the session.
+func verdict(ctx context.Context, s family.Session, cand family.Candidate) (family.Verdict, error) {
+	out, err := s.Verify(ctx, cand)
+	return out, errors.Join(err, closeSession(ctx, s))
+}
+
+func closeSession(ctx context.Context, s family.Session) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+	defer stop()
+	return s.Close(ctx)
 }

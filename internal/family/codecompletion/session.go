@@ -41,6 +41,9 @@ func (s *session) Verify(ctx context.Context, candidate family.Candidate) (famil
 	if f := s.refuse(candidate); f != nil {
 		return s.verdict(f, tally{}), nil
 	}
+	if s.bench == nil {
+		s.bench = s.verifier.prepare(ctx, s.c, &s.row)
+	}
 	defer s.giveBack(ctx)
 	t, err := s.try(ctx, candidate.Data)
 	var oracleFault *fault

@@ -303,3 +303,21 @@ func TestImageWithoutPython(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLazySession: a candidate that is known to be blank costs no sandbox; one
+// that was only thought to be is scored all the same.
+func TestLazySession(t *testing.T) {
+	e := newLocalEngine(t)
+	v := newTestVerifier(t, e)
+	c := makeCase(t, spec{prompt: "Write it.", tests: "assert f(1) == 2\n", reference: "def f(x): return x + 1\n"})
+	c.Lazy = true
+	if got := verify(t, v, c, " \n"); got.Reason != family.EmptyCandidate {
+		t.Errorf("a blank candidate: %s", describe(got))
+	}
+	if n := e.count("worker") + e.count("oracle"); n != 0 {
+		t.Errorf("%d sandboxes were made for it", n)
+	}
+	if got := verify(t, v, c, "def f(x): return x + 1\n"); got.Outcome != family.Passed {
+		t.Errorf("a right candidate: %s", describe(got))
+	}
+}

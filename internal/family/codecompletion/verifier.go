@@ -42,7 +42,7 @@ func NewVerifier(r family.Resources) family.Verifier {
 func (v *Verifier) Open(ctx context.Context, c family.Case) family.Session {
 	s := &session{verifier: v, c: c}
 	s.row, s.refused = readRow(c)
-	if s.refused == nil {
+	if s.refused == nil && !c.Lazy {
 		s.bench = v.prepare(ctx, c, &s.row)
 	}
 	return s
