@@ -145,7 +145,7 @@ func TestRefused(t *testing.T) {
 		{"not an object", importer.GSM8K, "[]", "a row must be an object, not a list"},
 		{"two values", importer.GSM8K, gsm8kRow + gsm8kRow, "data after the JSON value"},
 		{"duplicate key", importer.GSM8K, change(gsm8kRow, `"row": 3`, `"question": "x"`), "duplicate key"},
-		{"not UTF-8", importer.GSM8K, change(gsm8kRow, "How", "\xff"), "invalid UTF-8"},
+		{"not UTF-8", importer.GSM8K, change(gsm8kRow, "How", "\xff"), "not UTF-8"},
 		{"unknown field", importer.GSM8K, change(gsm8kRow, `"row"`, `"rows"`), `unknown field "rows"`},
 		{"missing field", importer.GSM8K, `{"answer": "#### 3"}`, `the field "question" is missing`},
 		{"wrong type", importer.GSM8K, change(gsm8kRow, `"row": 3`, `"row": "3"`), "row must be an integer"},

@@ -19,6 +19,9 @@ const maxNumber = 400
 // ParseJSON reads exactly one JSON value that begins at line of file.
 // Errors are [*Problem].
 func ParseJSON(file string, line int, data []byte) (*Node, error) {
+	if p := checkText(file, line, data); p != nil {
+		return nil, p
+	}
 	p := &jsonParser{file: file, line: line, data: data,
 		dec: jsontext.NewDecoder(bytes.NewReader(data))}
 	n, err := p.value(0)

@@ -61,14 +61,14 @@ func TestParseJSONErrors(t *testing.T) {
 		{"duplicate steers no terminal", "{\"\\u001b[2J\":1,\"\\u001b[2J\":2}", `f:1:16: invalid JSON: duplicate key "\x1b[2J"`},
 		{"nested duplicate", `[{"x":{"a":1,"a":2}}]`, `f:1:14: invalid JSON: duplicate key "a"`},
 		{"lone surrogate", `"\ud800"`, "f:1:2: invalid JSON: invalid surrogate pair `\\ud800\"` in string"},
-		{"invalid UTF-8", "\"a\xff\"", "f:1:3: invalid JSON: invalid UTF-8"},
+		{"invalid UTF-8", "\"a\xff\"", "f:1:3: there is a byte that is not UTF-8 (save the file as UTF-8)"},
 		{"NaN", `NaN`, "f:1:1: invalid JSON: invalid character 'N' at start of value"},
 		{"too large", `1e309`, "f:1:1: the number is too large"},
 		{"too small", `[0, 1e-400]`, "f:1:5: the number is too close to zero"},
 		{"too long", `1.` + strings.Repeat("0", 400), "f:1:1: the number has more than 400 characters"},
 		{"too deep", strings.Repeat("[", 65) + "1" + strings.Repeat("]", 65), "f:1:66: nesting is deeper than 64"},
 		{"far too deep", strings.Repeat("[", 1_000_000), "f:1:66: nesting is deeper than 64"},
-		{"byte order mark", "\ufeff{}", `f:1:1: invalid JSON: invalid character '\ufeff' at start of value`},
+		{"byte order mark", "\ufeff{}", `f:1:1: there is a byte order mark (save the file as UTF-8 without one)`},
 		{"NUL", "{\"a\x00\":1}", `f:1:4: invalid JSON: invalid character '\x00' in string (expecting non-control character)`},
 	}
 	for _, tt := range tests {

@@ -8,12 +8,14 @@
 package source
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // MaxDepth is the deepest nesting of lists and maps that is read.
@@ -99,6 +101,27 @@ func (ps Problems) Err() error {
 		errs[i] = p
 	}
 	return errors.Join(errs...)
+}
+
+// checkText refuses bytes that are no plain UTF-8 text, with their place.
+// Lines count from line.
+func checkText(file string, line int, data []byte) *Problem {
+	pos := Pos{File: file, Line: line, Col: 1}
+	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
+		return &Problem{Pos: pos, Message: "there is a byte order mark", Fix: "save the file as UTF-8 without one"}
+	}
+	for rest := data; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		if r == utf8.RuneError && size == 1 {
+			return &Problem{Pos: pos, Message: "there is a byte that is not UTF-8", Fix: "save the file as UTF-8"}
+		}
+		pos.Col++
+		if r == '\n' {
+			pos.Line, pos.Col = pos.Line+1, 1
+		}
+		rest = rest[size:]
+	}
+	return nil
 }
 
 // Kind is the type of a node's value.

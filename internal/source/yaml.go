@@ -19,8 +19,8 @@ const maxYAMLNodes = 20_000
 // where the parser finds several. Aliases are resolved, merge keys ("<<") and
 // keys that are not strings are refused.
 func ParseYAML(file string, data []byte) (*Node, error) {
-	if !utf8.Valid(data) {
-		return nil, Problemf(Pos{File: file}, "the file is not valid UTF-8")
+	if p := checkText(file, 1, data); p != nil {
+		return nil, p
 	}
 	root, err := document(file, data)
 	if err != nil {

@@ -18,7 +18,8 @@ const (
 
 // Load reads the whole pack once. It calls check for each row that is good by
 // itself, in file order. When anything is wrong the error joins up to 20
-// problems, each a [*source.Problem] with its place.
+// problems, each a [*source.Problem] with its place; then come the
+// warnings of the same lines.
 func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings source.Problems)) (*Pack, error) {
 	m, sum, warnings, err := ReadManifest(loc)
 	if err != nil {
@@ -90,7 +91,25 @@ func (l *loader) rows(ctx context.Context) error {
 
 func (l *loader) tooMany() error {
 	l.errs.Add(source.Pos{File: l.pack.Tasks}, "", "reading stopped after %d problems", maxProblems)
-	return l.errs.Err()
+	return l.err()
+}
+
+// err joins the problems, and the warnings of the same lines: a misspelt key
+// is a warning, and what it leaves out an error.
+func (l *loader) err() error {
+	lines := map[source.Pos]bool{}
+	for _, e := range l.errs {
+		lines[source.Pos{File: e.Pos.File, Line: e.Pos.Line}] = true
+	}
+	all := l.errs
+	for _, w := range l.pack.Warnings {
+		if lines[source.Pos{File: w.Pos.File, Line: w.Pos.Line}] {
+			hint := *w
+			hint.Message = "warning: " + hint.Message
+			all = append(all, &hint)
+		}
+	}
+	return all.Err()
 }
 
 func (l *loader) row(at source.Pos, index int, raw []byte) {
@@ -129,7 +148,7 @@ func (l *loader) finish(ctx context.Context) error {
 	if l.dropped > 0 {
 		l.pack.Warnings.Add(source.Pos{File: l.pack.Tasks}, "", "%d more warnings are not shown", l.dropped)
 	}
-	return l.errs.Err()
+	return l.err()
 }
 
 // duplicates reads the rows again to say where ids with a suspect hash

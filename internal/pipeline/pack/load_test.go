@@ -115,7 +115,7 @@ func TestRows(t *testing.T) {
 		{"no JSON", `{"id":`, "tasks.jsonl:1:7: invalid JSON: the value is cut off", ""},
 		{"two values", `{"id":"a"} {"id":"b"}`, "tasks.jsonl:1:12: there is data after the JSON value", ""},
 		{"duplicate key", `{"id":"a","id":"b"}`, `tasks.jsonl:1:11: invalid JSON: duplicate key "id"`, ""},
-		{"invalid UTF-8", "{\"id\":\"\xff\"}", "tasks.jsonl:1:8: invalid JSON: invalid UTF-8", ""},
+		{"invalid UTF-8", "{\"id\":\"\xff\"}", "tasks.jsonl:1:8: there is a byte that is not UTF-8 (save the file as UTF-8)", ""},
 		{"no id", `{}`, "tasks.jsonl:1:1: the row has no id", ""},
 		{"unknown key", `{"id":"a","x":1}`, "", `tasks.jsonl:1:11: the row has unknown field "x", which is ignored`},
 		{"unknown key often", "{\"id\":\"a\",\"x\":1}\n{\"id\":\"b\",\"x\":1}", "", `tasks.jsonl:1:11: the row has unknown field "x", which is ignored`},
