@@ -56,6 +56,8 @@ fmt-check:
 
 .PHONY: vet
 vet:
+	go mod tidy -diff
+	go mod verify
 	go vet ./...
 
 .PHONY: race
