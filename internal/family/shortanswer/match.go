@@ -43,16 +43,17 @@ func (k *key) focus(line string) (string, bool) {
 }
 
 // trimMarker takes off what belongs to a marker: "is", a colon, and a hyphen
-// that a space follows and that therefore is no sign.
+// or dash that a space follows and that therefore is no sign.
 func trimMarker(s string) string {
 	s = strings.TrimLeft(s, markup)
 	if after, ok := textmatch.CutFold(s, "is"); ok {
 		s = strings.TrimLeft(after, markup)
 	}
-	if after, ok := strings.CutPrefix(s, ":"); ok {
-		s = after
-	} else if after, ok := strings.CutPrefix(s, "- "); ok {
-		s = after
+	for _, mark := range []string{":", "- ", "– ", "— "} {
+		if after, ok := strings.CutPrefix(s, mark); ok {
+			s = after
+			break
+		}
 	}
 	return strings.TrimLeft(s, markup)
 }

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPacks scores the packs of this repository, which are samples of the
+// public data sets: their own solutions pass, and nothing passes for nothing.
+func TestPacks(t *testing.T) {
+	needDocker(t)
+	packs, err := filepath.Glob(filepath.Join("..", "..", "packs", "*"))
+	if err != nil || len(packs) < 5 {
+		t.Fatalf("packs %v, %v", packs, err)
+	}
+	for _, dir := range packs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			dir, err := filepath.Abs(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			oracle := securebench(t, nil, "run", dir, "--agent", "oracle", "-q", "--fail-on", "any")
+			if oracle.code != exitDone {
+				t.Errorf("the pack's own solutions: exit %d\n%s%s", oracle.code, oracle.stdout, oracle.stderr)
+			}
+			var total int
+			if _, err := fmt.Sscanf(field(oracle.stdout, "total"), "%d", &total); err != nil || total == 0 {
+				t.Fatalf("no total in %q", oracle.stdout)
+			}
+			nothing := securebench(t, nil, "run", dir, "--agent", "null", "-q")
+			if nothing.code != exitDone || field(nothing.stdout, "passed") != "0" || field(nothing.stdout, "verified") != fmt.Sprint(total) {
+				t.Errorf("nothing: exit %d\n%s%s", nothing.code, nothing.stdout, nothing.stderr)
+			}
+		})
+	}
+}
+
+// field returns a value of the summary line.
+func field(summary, name string) string {
+	for word := range strings.FieldsSeq(summary) {
+		if v, ok := strings.CutPrefix(word, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
