@@ -74,8 +74,9 @@ for name, args in calls.items():
 const privileges = `import os
 status = open("/proc/self/status").read()
 if "CapEff:\t0000000000000000" not in status or "NoNewPrivs:\t1" not in status or "Seccomp:\t2" not in status: print("PWN status")
-for p in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/fs/cgroup/x"):
-    try: open(p, "w"); print("PWN", p)
+for p in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory.max",
+          "/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/release_agent", "/sys/fs/cgroup/pids/pids.max"):
+    try: os.open(p, os.O_WRONLY); print("PWN", p)
     except OSError: pass
 try: os.mknod("/tmp/dev", 0o60666, os.makedev(8, 0)); print("PWN mknod")
 except OSError: pass
