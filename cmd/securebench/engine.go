@@ -88,6 +88,12 @@ func obtain(ref string) string {
 	return "get it with: docker pull " + ref
 }
 
+// sandboxLimits are the configured limits of every sandbox; time limits differ
+// by what runs in it.
+func sandboxLimits(l config.Limits) sandbox.Limits {
+	return sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output}
+}
+
 // newVerifiers makes the verifiers of the families that have one.
 func newVerifiers(reg family.Registry, r family.Resources) map[string]family.Verifier {
 	out := map[string]family.Verifier{}

@@ -176,19 +176,20 @@ func (x *execution) harnessAgent() (pipeline.Agent, error) {
 		return nil, coded(exitPack, fmt.Errorf("opening the pack's public assets: %w", err))
 	}
 	x.assets = assets
-	l := x.tester.Limits
+	limits := sandboxLimits(x.tester.Limits)
+	limits.Timeout = x.tester.Limits.Produce
 	audited := sandbox.WithPolicy(x.engine, x.policy())
 	return &pipeline.HarnessAgent{
 		Producer: &produce.Producer{
 			Engine: audited, Harness: x.harn, Assets: assets, Expect: x.in.PublicFiles, Env: os.LookupEnv,
 			Users:  func(image, name string) (sandbox.User, bool) { u, ok := x.users[imageUser{image, name}]; return u, ok },
-			Limits: sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output, Timeout: l.Produce},
+			Limits: limits,
 		},
 		Audit: func(taskID string, attempt int) (allowed, denied int) {
 			a := audited.Take(taskID, attempt)
 			return a.Allowed, a.Denied
 		},
-		RunID: x.tester.RunID, Redact: x.redact.Bytes, Limit: l.Candidate,
+		RunID: x.tester.RunID, Redact: x.redact.Bytes, Limit: x.tester.Limits.Candidate,
 	}, nil
 }
 
@@ -200,14 +201,12 @@ func (x *execution) drive(ctx context.Context) error {
 		return err
 	}
 	x.report.Event(progress.RunStart(x.tester.RunID, x.dir.Path(), total))
-	l := x.tester.Limits
 	sum, err := pipeline.Run(ctx, pipeline.Config{
 		RunID: x.tester.RunID, Families: x.in.families, Tasks: x.in.tasks(ctx), Total: total,
 		Agent: x.agent, Verifiers: x.verifiers, Images: x.images,
 		Dir: x.dir, Store: x.store, Digests: x.binding, TaskDir: x.names.Name,
-		Verify:        sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output},
-		VerifyTimeout: l.Verify,
-		Workers:       x.tester.MaxWorkers, Attempts: x.tester.Attempts, Retries: x.tester.Retries,
+		Verify: sandboxLimits(x.tester.Limits), VerifyTimeout: x.tester.Limits.Verify,
+		Workers: x.tester.MaxWorkers, Attempts: x.tester.Attempts, Retries: x.tester.Retries,
 		Progress: x.report, Observe: observe, Probe: x.probe(),
 	})
 	x.report.Event(progress.RunDone(progress.Summary{
@@ -227,7 +226,7 @@ func (x *execution) conclude(sum pipeline.Summary, err error) error {
 	}
 	switch {
 	case errors.Is(err, pipeline.ErrInterrupted):
-		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d; the records stay in %s", sum.Total, x.in.count()*x.tester.Attempts, x.dir.LinesPath()))
+		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d; the records stay in %s", sum.Total, sum.Planned, x.dir.LinesPath()))
 	case errors.Is(err, pipeline.ErrEngineDead):
 		return coded(exitEngine, fmt.Errorf("%w; the records stay in %s", err, x.dir.LinesPath()))
 	case errors.Is(err, workspace.ErrChanged):

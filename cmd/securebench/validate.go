@@ -100,12 +100,10 @@ func (a *app) validateWith(ctx context.Context, in *inputs, tester *config.Teste
 		defer stop()
 		err = errors.Join(err, closeVerifiers(end, verifiers))
 	}()
-	l := tester.Limits
 	out := &validationReport{w: a.stdout, json: asJSON, file: in.Tasks}
 	err = pipeline.Validate(ctx, pipeline.ValidateConfig{
 		Families: in.families, Tasks: in.tasks(ctx), Verifiers: verifiers, Images: images,
-		Verify:        sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output},
-		VerifyTimeout: l.Verify, Workers: tester.MaxWorkers, Retries: tester.Retries, Done: out.add,
+		Verify: sandboxLimits(tester.Limits), VerifyTimeout: tester.Limits.Verify, Workers: tester.MaxWorkers, Retries: tester.Retries, Done: out.add,
 	})
 	if errors.Is(err, pipeline.ErrInterrupted) {
 		return coded(exitInterrupted, err)

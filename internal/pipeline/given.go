@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"unicode/utf8"
 
 	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
@@ -41,17 +40,8 @@ func give(agent string, kind task.CandidateKind, data []byte, limit int64) given
 	out := Produced{Metadata: map[string]any{
 		"harness": agent, "candidate_kind": string(kind), "candidate_extraction": "given",
 	}}
-	if limit <= 0 {
-		limit = capture.DefaultLimit
-	}
-	switch {
-	case int64(len(data)) > limit:
-		out.Rejection = &capture.Rejection{Reason: capture.TooLarge,
-			Message: fmt.Sprintf("the candidate has %d bytes, the limit is %d", len(data), limit)}
-	case !utf8.Valid(data):
-		out.Rejection = &capture.Rejection{Reason: capture.InvalidUTF8, Message: "the candidate is not valid UTF-8"}
-	default:
-		c := capture.New(kind, "given", data)
+	c, err := capture.Admit(kind, "given", data, limit)
+	if !errors.As(err, &out.Rejection) {
 		out.Candidate = &c
 	}
 	return given{out}

@@ -127,14 +127,6 @@ func (v value) hashable() bool {
 	return true
 }
 
-// decodeValue decodes exactly one value. A handle is malformed unless the
-// row's tests call for handles.
-func decodeValue(data []byte, handles bool) (value, error) {
-	d := decoder{data: data, handles: handles}
-	v := d.value(1)
-	return v, d.end()
-}
-
 // decoder reads values off a frame. After a failure it returns zero values;
 // its error is asked for once, at the end.
 type decoder struct {

@@ -15,6 +15,14 @@ import (
 	"pgregory.net/rapid"
 )
 
+// decodeValue decodes exactly one value. A handle is malformed unless the
+// row's tests call for handles.
+func decodeValue(data []byte, handles bool) (value, error) {
+	d := decoder{data: data, handles: handles}
+	v := d.value(1)
+	return v, d.end()
+}
+
 // pythonValues pairs Python expressions with their only encoding.
 func pythonValues() []struct{ expression, encoding string } {
 	return []struct{ expression, encoding string }{

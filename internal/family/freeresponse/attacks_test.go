@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"securebench/internal/family"
+	"securebench/internal/family/textmatch/vectortest"
 )
 
 // A weak matcher is what an attack was made for: each is a mistake that a
@@ -78,10 +79,10 @@ func TestAttacks(t *testing.T) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
 			if v := r.Match(tt.attack); v.Outcome != family.Failed {
-				t.Errorf("attack %q is %s", tt.attack, outcome(v))
+				t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
 			}
 			if v := r.Match(tt.honest); v.Outcome != family.Passed {
-				t.Errorf("honest %q is %s", tt.honest, outcome(v))
+				t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
 			}
 		})
 	}

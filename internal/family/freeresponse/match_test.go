@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
 )
 
@@ -23,14 +24,6 @@ func newTestRubric(t testing.TB, text string) *rubric {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// outcome is the outcome of a verdict, with its reason where it has one.
-func outcome(v family.Verdict) string {
-	if v.Reason == "" {
-		return string(v.Outcome)
-	}
-	return string(v.Outcome) + " " + string(v.Reason)
 }
 
 const (
@@ -76,7 +69,7 @@ func TestMatch(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := newTestRubric(t, tt.rubric).Match(tt.candidate)
-			if got := outcome(v); got != tt.want {
+			if got := vectortest.Outcome(v); got != tt.want {
 				t.Errorf("%q is %s, want %s", tt.candidate, got, tt.want)
 			}
 			if !slices.Contains(v.Labels, Heuristic) {
@@ -171,7 +164,7 @@ func TestStringRubricIsPending(t *testing.T) {
 	for _, candidate := range []string{"", "anything", "canary", "{\"score\": 1}"} {
 		got, err := verify(t, `"A canary in words."`, candidate)
 		if err != nil || got.Outcome != family.Pending || got.Reason != family.NoJudge {
-			t.Errorf("%q is %s, error %v", candidate, outcome(got), err)
+			t.Errorf("%q is %s, error %v", candidate, vectortest.Outcome(got), err)
 		}
 	}
 }
@@ -225,11 +218,11 @@ func TestRejectedIsNotDiluted(t *testing.T) {
 		"rejected_answers": ["black grey brown dark pale", "never ever one two three four five six"]}`)
 	const candidate = "red green brown grey black dark"
 	for _, appended := range []string{"", " zz zz zz zz zz zz zz zz", " never never never never never never never never", " brown brown brown brown brown brown brown brown"} {
-		if got := outcome(r.Match(candidate + appended)); got != ambiguous {
+		if got := vectortest.Outcome(r.Match(candidate + appended)); got != ambiguous {
 			t.Errorf("%q is %s, want %s", candidate+appended, got, ambiguous)
 		}
 	}
-	if got := outcome(r.Match("red green")); got != passed {
+	if got := vectortest.Outcome(r.Match("red green")); got != passed {
 		t.Errorf("the accepted answer alone is %s", got)
 	}
 }

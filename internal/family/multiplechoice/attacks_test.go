@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"securebench/internal/family"
+	"securebench/internal/family/textmatch/vectortest"
 )
 
 // The row that is attacked: TLS, label B, is right.
@@ -95,10 +96,10 @@ func TestAttacks(t *testing.T) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
 			if v := k.Match(tt.attack); v.Outcome != family.Failed || v.Reason != tt.reason {
-				t.Errorf("attack %q is %s, want failed %s", tt.attack, outcome(v), tt.reason)
+				t.Errorf("attack %q is %s, want failed %s", tt.attack, vectortest.Outcome(v), tt.reason)
 			}
 			if v := k.Match(tt.honest); v.Outcome != family.Passed {
-				t.Errorf("honest %q is %s", tt.honest, outcome(v))
+				t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
 			}
 		})
 	}
@@ -109,6 +110,6 @@ func TestAttacks(t *testing.T) {
 func TestAbstention(t *testing.T) {
 	k := newTestKey(t, `"The task is infeasible"`, "42", "The task is infeasible")
 	if v := k.Match("The task is infeasible."); v.Outcome != family.Passed {
-		t.Errorf("a declared abstention is %s", outcome(v))
+		t.Errorf("a declared abstention is %s", vectortest.Outcome(v))
 	}
 }

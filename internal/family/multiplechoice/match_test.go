@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
 )
 
@@ -22,14 +23,6 @@ func newTestKey(t testing.TB, answer string, choices ...string) key {
 		t.Fatal(err)
 	}
 	return k
-}
-
-// outcome is the outcome of a verdict, with its reason where it has one.
-func outcome(v family.Verdict) string {
-	if v.Reason == "" {
-		return string(v.Outcome)
-	}
-	return string(v.Outcome) + " " + string(v.Reason)
 }
 
 const (
@@ -106,7 +99,7 @@ func TestMatch(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := outcome(tt.key.Match(tt.candidate)); got != tt.want {
+			if got := vectortest.Outcome(tt.key.Match(tt.candidate)); got != tt.want {
 				t.Errorf("%q is %s, want %s", tt.candidate, got, tt.want)
 			}
 		})
@@ -199,7 +192,7 @@ func TestNearTwins(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.answer, tt.choices...)
-		if got := outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := vectortest.Outcome(k.Match(tt.candidate)); got != tt.want {
 			t.Errorf("%q, answer %s: %q is %s, want %s", tt.choices, tt.answer, tt.candidate, got, tt.want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/family"
+	"securebench/internal/family/textmatch/vectortest"
 )
 
 // A weak matcher is what an attack was made for: each is a mistake that a
@@ -167,10 +168,10 @@ func TestAttacks(t *testing.T) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
 			if v := k.Match(tt.attack); v.Outcome != family.Failed {
-				t.Errorf("attack %.60q is %s", tt.attack, outcome(v))
+				t.Errorf("attack %.60q is %s", tt.attack, vectortest.Outcome(v))
 			}
 			if v := k.Match(tt.honest); v.Outcome != family.Passed {
-				t.Errorf("honest %q is %s", tt.honest, outcome(v))
+				t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
 			}
 		})
 	}
@@ -181,7 +182,7 @@ func TestAttacks(t *testing.T) {
 func TestAbstention(t *testing.T) {
 	k := newTestKey(t, `["infeasible"]`, "", "", "What is the last digit of pi?")
 	if v := k.Match("The answer is: infeasible."); v.Outcome != family.Passed {
-		t.Errorf("a declared abstention is %s", outcome(v))
+		t.Errorf("a declared abstention is %s", vectortest.Outcome(v))
 	}
 }
 
@@ -191,7 +192,7 @@ func TestEmptyGolds(t *testing.T) {
 	k := newTestKey(t, `["", "...", " ", "\"\""]`, "", "", "")
 	for _, candidate := range []string{"", " ", ".", "...", "\"\"", "-", "N/A", "Answer:", "{}"} {
 		if v := k.Match(candidate); v.Outcome != family.Failed {
-			t.Errorf("%q is %s", candidate, outcome(v))
+			t.Errorf("%q is %s", candidate, vectortest.Outcome(v))
 		}
 	}
 }

@@ -14,16 +14,9 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
 )
-
-// outcome is the outcome of a verdict, with its reason where it has one.
-func outcome(v family.Verdict) string {
-	if v.Reason == "" {
-		return string(v.Outcome)
-	}
-	return string(v.Outcome) + " " + string(v.Reason)
-}
 
 const (
 	passed    = "passed"
@@ -73,7 +66,7 @@ func TestMatchNumber(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, tt.tolerance, "", "How many?")
-		if got := outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := vectortest.Outcome(k.Match(tt.candidate)); got != tt.want {
 			t.Errorf("%s, tolerance %q: %.60q is %s, want %s", tt.accepted, tt.tolerance, tt.candidate, got, tt.want)
 		}
 	}
@@ -108,7 +101,7 @@ func TestMatchText(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "", "", tt.question)
-		if got := outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := vectortest.Outcome(k.Match(tt.candidate)); got != tt.want {
 			t.Errorf("%s, %q: %q is %s, want %s", tt.accepted, tt.question, tt.candidate, got, tt.want)
 		}
 	}
@@ -165,7 +158,7 @@ func TestMatchDeclared(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "", tt.match, "")
-		if got := outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := vectortest.Outcome(k.Match(tt.candidate)); got != tt.want {
 			t.Errorf("%s, %s: %q is %s, want %s", tt.accepted, tt.match, tt.candidate, got, tt.want)
 		}
 	}
@@ -188,7 +181,7 @@ func TestSetsArePairedExactly(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "1", `{"type": "set"}`, "")
-		if got := outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := vectortest.Outcome(k.Match(tt.candidate)); got != tt.want {
 			t.Errorf("%s within 1: %q is %s, want %s", tt.accepted, tt.candidate, got, tt.want)
 		}
 	}
@@ -230,7 +223,7 @@ func TestNegatorApostrophes(t *testing.T) {
 			"quoted": number.Match("It is " + apostrophe + "not" + apostrophe + " 42"),
 		} {
 			if v.Outcome != family.Failed {
-				t.Errorf("%s, apostrophe %+q: %s", name, apostrophe, outcome(v))
+				t.Errorf("%s, apostrophe %+q: %s", name, apostrophe, vectortest.Outcome(v))
 			}
 		}
 		is := "It" + apostrophe + "s "
@@ -238,7 +231,7 @@ func TestNegatorApostrophes(t *testing.T) {
 			"42": number.Match(is + "42"), "Paris": text.Match(is + "Paris"), "a span": span.Match(is + "Paris"),
 		} {
 			if v.Outcome != family.Passed {
-				t.Errorf("honest %s, apostrophe %+q: %s", name, apostrophe, outcome(v))
+				t.Errorf("honest %s, apostrophe %+q: %s", name, apostrophe, vectortest.Outcome(v))
 			}
 		}
 	}
@@ -251,16 +244,16 @@ func TestDashesBeforeNumbers(t *testing.T) {
 		for _, candidate := range []string{"%5", "% 5", "Answer: %5", "It is %  $5", "%$ 5", "x %5"} {
 			candidate = strings.ReplaceAll(candidate, "%", dash)
 			if v := five.Match(candidate); v.Outcome != family.Failed {
-				t.Errorf("%+q is %s for 5", candidate, outcome(v))
+				t.Errorf("%+q is %s for 5", candidate, vectortest.Outcome(v))
 			}
 			if v := below.Match(candidate); v.Outcome != family.Failed {
-				t.Errorf("%+q is %s for -5", candidate, outcome(v))
+				t.Errorf("%+q is %s for -5", candidate, vectortest.Outcome(v))
 			}
 		}
 		for _, candidate := range []string{"%x, so 5", "well%known: 5", "a % b = 5", "5 % five"} {
 			candidate = strings.ReplaceAll(candidate, "%", dash)
 			if v := five.Match(candidate); v.Outcome != family.Passed {
-				t.Errorf("honest %+q is %s", candidate, outcome(v))
+				t.Errorf("honest %+q is %s", candidate, vectortest.Outcome(v))
 			}
 		}
 		accepted, err := json.Marshal([]string{dash + "5"})
@@ -268,7 +261,7 @@ func TestDashesBeforeNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v := newTestKey(t, string(accepted), "", "", "").Match(dash + "5"); v.Outcome != family.Passed {
-			t.Errorf("%+q is %s where it is accepted", dash+"5", outcome(v))
+			t.Errorf("%+q is %s where it is accepted", dash+"5", vectortest.Outcome(v))
 		}
 	}
 }
@@ -365,7 +358,7 @@ func TestReasonsTellNothing(t *testing.T) {
 	with := newTestKey(t, `["green"]`, "", "", "").Match(strings.Join(spray, ", "))
 	without := newTestKey(t, `["mauve"]`, "", "", "").Match(strings.Join(spray, ", "))
 	if diff := cmp.Diff(with, without); diff != "" || with.Outcome != family.Failed {
-		t.Errorf("%s; the verdicts differ (-with +without):\n%s", outcome(with), diff)
+		t.Errorf("%s; the verdicts differ (-with +without):\n%s", vectortest.Outcome(with), diff)
 	}
 }
 

@@ -88,19 +88,28 @@ func Capture(ctx context.Context, s Source) (Candidate, error) {
 	if err != nil {
 		return Candidate{}, err
 	}
-	if int64(len(data)) > s.Limit {
-		return Candidate{}, reject(TooLarge, "the candidate has %d bytes, the limit is %d", len(data), s.Limit)
+	c, err := Admit(s.Extraction.Kind, from, data, s.Limit)
+	if err != nil || s.Redact == nil {
+		return c, err
+	}
+	clean := New(c.Kind, c.From, s.Redact(data))
+	clean.Redacted = clean.Digest != c.Digest
+	return clean, nil
+}
+
+// Admit makes a candidate of data that is within the limit, 0 being
+// DefaultLimit, and valid UTF-8. The error is a [*Rejection].
+func Admit(kind task.CandidateKind, from string, data []byte, limit int64) (Candidate, error) {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	if int64(len(data)) > limit {
+		return Candidate{}, reject(TooLarge, "the candidate has %d bytes, the limit is %d", len(data), limit)
 	}
 	if !utf8.Valid(data) {
 		return Candidate{}, reject(InvalidUTF8, "the candidate is not valid UTF-8")
 	}
-	clean := data
-	if s.Redact != nil {
-		clean = s.Redact(data)
-	}
-	c := New(s.Extraction.Kind, from, clean)
-	c.Redacted = !bytes.Equal(clean, data)
-	return c, nil
+	return New(kind, from, data), nil
 }
 
 func (s Source) take(ctx context.Context) (data []byte, from string, err error) {

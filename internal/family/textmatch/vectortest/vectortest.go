@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/family"
 )
 
 // A Vector is one case of the reference. What a family does not use is zero.
@@ -107,4 +109,12 @@ func decode(t *testing.T, line []byte, v any) {
 	if err := json.Unmarshal(line, v); err != nil {
 		t.Fatalf("decoding %.200s: %v", line, err)
 	}
+}
+
+// Outcome is the outcome of a verdict, with its reason where it has one.
+func Outcome(v family.Verdict) string {
+	if v.Reason == "" {
+		return string(v.Outcome)
+	}
+	return string(v.Outcome) + " " + string(v.Reason)
 }
