@@ -57,7 +57,7 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(append(os.Environ(), "SECUREBENCH_KEYS="+filepath.Join(filepath.Dir(path), "keys")), env...)
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/attest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/capture"
@@ -108,6 +109,7 @@ type execution struct {
 	agent     pipeline.Agent
 	engine    sandbox.Engine // nil where nothing needs one
 	docker    *docker.Engine
+	dead      bool // the engine stopped answering
 	images    map[string]sandbox.Image
 	users     map[imageUser]sandbox.User
 	dir       *record.Dir
@@ -116,6 +118,11 @@ type execution struct {
 	verifiers map[string]family.Verifier
 	names     workspace.Namer
 	binding   pipeline.Binding
+	config    []byte // as canonical JSON
+	manifest  record.Manifest
+	kept      []pipeline.Final // from an earlier part of the run
+	finished  bool             // all of it: nothing is left to do
+	key       attest.PrivateKey
 	trace     *progress.Trace
 	traceFile io.Closer
 }
@@ -125,8 +132,14 @@ func (x *execution) run(ctx context.Context) (err error) {
 	if err := x.openEngine(ctx); err != nil {
 		return err
 	}
-	if err := x.openOutput(); err != nil {
+	if err := x.lockOutput(); err != nil {
 		return err
+	}
+	if err := x.openOutput(ctx); err != nil {
+		return x.outputError(err)
+	}
+	if x.finished {
+		return x.conclude(pipeline.Summarise(x.tester.RunID, x.planned(), x.kept), nil)
 	}
 	x.verifiers = newVerifiers(x.in.families, family.Resources{
 		Engine: x.engine, RunID: x.tester.RunID, Seed: x.dir.Salt().Derive, Workers: x.tester.MaxWorkers,
@@ -135,9 +148,6 @@ func (x *execution) run(ctx context.Context) (err error) {
 		if x.agent, err = x.harnessAgent(); err != nil {
 			return err
 		}
-	}
-	if err := x.writeManifest(ctx); err != nil {
-		return err
 	}
 	return x.drive(ctx)
 }
@@ -154,18 +164,6 @@ func (x *execution) openEngine(ctx context.Context) (err error) {
 		return err
 	}
 	x.users, err = resolveUsers(ctx, x.docker, x.images, x.in.users)
-	return err
-}
-
-func (x *execution) openOutput() (err error) {
-	x.dir, err = record.Create(x.tester.OutputDir, x.flags.force)
-	if errors.Is(err, record.ErrExists) {
-		return coded(exitRefused, fmt.Errorf("%s holds a run already: give --force to move it to history/, or another --output-dir", x.tester.OutputDir))
-	}
-	if err != nil {
-		return err
-	}
-	x.store, err = capture.OpenStore(x.dir.StorePath())
 	return err
 }
 
@@ -195,28 +193,40 @@ func (x *execution) harnessAgent() (pipeline.Agent, error) {
 
 // drive runs the pipeline and reports its end.
 func (x *execution) drive(ctx context.Context) error {
-	total := x.in.count() * x.tester.Attempts
 	observe, err := x.observe()
 	if err != nil {
-		return err
+		return x.outputError(err)
 	}
-	x.report.Event(progress.RunStart(x.tester.RunID, x.dir.Path(), total))
+	x.report.Event(progress.RunStart(x.tester.RunID, x.dir.Path(), x.planned()))
+	if len(x.kept) > 0 {
+		x.report.Event(progress.Resume(len(x.kept), x.planned()-len(x.kept), x.dir.LinesPath()))
+	}
 	sum, err := pipeline.Run(ctx, pipeline.Config{
-		RunID: x.tester.RunID, Families: x.in.families, Tasks: x.in.tasks(ctx), Total: total,
+		RunID: x.tester.RunID, Families: x.in.families, Tasks: x.in.tasks(ctx), Total: x.planned(), Kept: x.kept, Labels: x.labels(),
 		Agent: x.agent, Verifiers: x.verifiers, Images: x.images,
 		Dir: x.dir, Store: x.store, Digests: x.binding, TaskDir: x.names.Name,
 		Verify: sandboxLimits(x.tester.Limits), VerifyTimeout: x.tester.Limits.Verify,
 		Workers: x.tester.MaxWorkers, Attempts: x.tester.Attempts, Retries: x.tester.Retries,
 		Progress: x.report, Observe: observe, Probe: x.probe(),
 	})
+	x.dead = errors.Is(err, pipeline.ErrEngineDead)
+	if err == nil {
+		err = x.seal()
+	}
 	x.report.Event(progress.RunDone(progress.Summary{
 		RunID: sum.RunID, Status: sum.Status(), Total: sum.Total, Verified: sum.Verified, Passed: sum.Passed,
 		Failed: sum.Failed, Pending: sum.Pending, Infrastructure: sum.Infrastructure,
 		Output: x.dir.LinesPath(), Failures: sum.Failures,
 	}))
+	if errors.Is(err, pipeline.ErrInterrupted) {
+		x.report.Event(progress.Interrupted(x.app.resumeCommand()))
+	}
 	// The status line goes before the summary comes.
 	return x.conclude(sum, errors.Join(err, x.report.Close()))
 }
+
+// planned is how many attempts the run sets out to make.
+func (x *execution) planned() int { return x.in.count() * x.tester.Attempts }
 
 // conclude prints the summary line and chooses the exit code.
 func (x *execution) conclude(sum pipeline.Summary, err error) error {
@@ -224,11 +234,14 @@ func (x *execution) conclude(sum pipeline.Summary, err error) error {
 		fmt.Fprintf(x.app.stdout, "securebench: run_id=%s total=%d verification=%s verified=%d passed=%d output=%s\n",
 			sum.RunID, sum.Total, sum.Status(), sum.Verified, sum.Passed, x.dir.LinesPath())
 	}
+	goOn := "; to go on: " + x.app.resumeCommand()
 	switch {
 	case errors.Is(err, pipeline.ErrInterrupted):
-		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d; the records stay in %s", sum.Total, sum.Planned, x.dir.LinesPath()))
+		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d; the records stay in %s%s", sum.Total, sum.Planned, x.dir.LinesPath(), goOn))
 	case errors.Is(err, pipeline.ErrEngineDead):
-		return coded(exitEngine, fmt.Errorf("%w; the records stay in %s", err, x.dir.LinesPath()))
+		return coded(exitEngine, fmt.Errorf("%w; the records stay in %s%s", err, x.dir.LinesPath(), goOn))
+	case errors.Is(err, pipeline.ErrOutput):
+		return coded(exitInfra, fmt.Errorf("%w; what was recorded stays%s", err, goOn))
 	case errors.Is(err, workspace.ErrChanged):
 		return changed(err)
 	case err != nil:
@@ -236,7 +249,7 @@ func (x *execution) conclude(sum pipeline.Summary, err error) error {
 	case x.failOn(sum):
 		return coded(exitFailOn, fmt.Errorf("--fail-on %s: %d failed, %d pending", x.flags.failOn, sum.Failed, sum.Pending+sum.Infrastructure))
 	case sum.Infrastructure > 0:
-		return coded(exitInfra, fmt.Errorf("%d attempts ended in infrastructure errors", sum.Infrastructure))
+		return coded(exitInfra, fmt.Errorf("%s ended in infrastructure errors; to run them again: %s", plural(sum.Infrastructure, "attempt"), x.app.resumeCommand()))
 	}
 	return nil
 }
@@ -275,12 +288,17 @@ func (x *execution) probe() func(context.Context) error {
 
 // close releases everything that was opened, in reverse order.
 func (x *execution) close() error {
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	bound := 30 * time.Second
+	if x.dead {
+		bound = 2 * time.Second // the next run's clean-up does the rest
+	}
+	ctx, stop := context.WithTimeout(context.Background(), bound)
 	defer stop()
 	errs := []error{closeVerifiers(ctx, x.verifiers)}
-	if x.trace != nil {
-		errs = append(errs, x.trace.Err(), x.traceFile.Close())
+	if x.dead {
+		errs = nil
 	}
+	errs = append(errs, x.closeTrace())
 	if x.assets != nil {
 		errs = append(errs, x.assets.Close())
 	}
@@ -294,4 +312,14 @@ func (x *execution) close() error {
 		errs = append(errs, x.docker.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// closeTrace ends agent-trace.log, if there is one.
+func (x *execution) closeTrace() error {
+	if x.trace == nil {
+		return nil
+	}
+	err := errors.Join(x.trace.Err(), x.traceFile.Close())
+	x.trace = nil
+	return err
 }

@@ -11,6 +11,7 @@ const (
 	exitConfig      = 10
 	exitPack        = 11
 	exitEngine      = 12
+	exitIntegrity   = 13
 	exitProblems    = 14
 	exitRefused     = 15
 	exitFailOn      = 20
@@ -28,10 +29,10 @@ Exit codes:
   12   no sandbox engine, or an image is missing
   13   an integrity check failed
   14   a check found problems
-  15   refused: the output directory holds a run, or inputs changed
+  15   refused: locked, there already, or inputs changed
   20   the condition of --fail-on is met
   21   infrastructure errors are left
-  130  interrupted; what was recorded stays`
+  130  interrupted; --resume goes on`
 
 // codedError is an error that ends the process with a code of its own.
 type codedError struct {

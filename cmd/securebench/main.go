@@ -21,6 +21,7 @@ func main() {
 // app is what the subcommands share.
 type app struct {
 	stdout, stderr io.Writer
+	args           []string
 	// ran is set once a subcommand's own code runs: errors before that are
 	// wrong usage.
 	ran bool
@@ -29,7 +30,7 @@ type app struct {
 func execute(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := interruptible(stderr)
 	defer stop()
-	a := &app{stdout: stdout, stderr: stderr}
+	a := &app{stdout: stdout, stderr: stderr, args: args}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -88,7 +89,8 @@ fresh sandboxes that it never touched.
 	root.Args, root.RunE = cobra.NoArgs, needSubcommand
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.AddCommand(a.runCommand(), a.validateCommand(), a.packCommand(), a.versionCommand(), a.holderCommand())
+	root.AddCommand(a.runCommand(), a.verifyCommand(), a.reverifyCommand(), a.reportCommand(), a.bundleCommand(), a.keyCommand(),
+		a.validateCommand(), a.packCommand(), a.versionCommand(), a.holderCommand())
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		c.Args, c.RunE = cobra.NoArgs, needSubcommand

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"securebench/internal/config"
 	"securebench/internal/digest"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline"
@@ -20,8 +23,8 @@ import (
 func (x *execution) bind() error {
 	salt := x.dir.Salt()
 	d := x.in.Digests
-	config, err := digest.JSON(x.configuration())
-	if err != nil {
+	var err error
+	if x.config, err = digest.Canonical(x.configuration()); err != nil {
 		return err
 	}
 	verifier, err := ownDigest()
@@ -29,7 +32,7 @@ func (x *execution) bind() error {
 		return err
 	}
 	x.binding = pipeline.Binding{
-		Salt: salt, Config: config, Verifier: verifier,
+		Salt: salt, Config: digest.Bytes(x.config), Verifier: verifier,
 		Pack:   salt.Keyed("pack", "", []byte(d.Pack)),
 		Assets: salt.Keyed("assets", "", []byte(d.PublicAssets+d.EvalAssets)),
 	}
@@ -67,64 +70,82 @@ func (x *execution) agentName() string {
 	return name
 }
 
-func (x *execution) limits() map[string]any {
+func (x *execution) limits() record.Limits {
 	l := x.tester.Limits
-	verify := map[string]float64{}
+	out := record.Limits{
+		Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output, Candidate: l.Candidate,
+		ProduceSeconds: l.Produce.Seconds(), ProduceSecondsDefault: harness.DefaultTimeout.Seconds(),
+		VerifySeconds: map[string]float64{},
+	}
 	for name, f := range x.in.families {
 		if f.NewVerifier == nil {
 			continue
 		}
-		verify[name] = float64(f.VerifySeconds)
+		out.VerifySeconds[name] = float64(f.VerifySeconds)
 		if l.Verify > 0 {
-			verify[name] = l.Verify.Seconds()
+			out.VerifySeconds[name] = l.Verify.Seconds()
 		}
-	}
-	out := map[string]any{
-		"memory": l.Memory, "cpus": l.CPUs, "pids": l.Pids, "disk": l.Disk, "output": l.Output, "candidate": l.Candidate,
-		"verify_seconds": verify, "produce_seconds_default": harness.DefaultTimeout.Seconds(),
-	}
-	if l.Produce > 0 {
-		out["produce_seconds"] = l.Produce.Seconds()
 	}
 	return out
 }
 
-// writeManifest writes run.json before the first task.
-func (x *execution) writeManifest(ctx context.Context) error {
+// newManifest says what a run that begins now is made of.
+func (x *execution) newManifest(ctx context.Context) (m record.Manifest, err error) {
 	if err := x.bind(); err != nil {
-		return err
+		return m, err
 	}
 	var engine any
 	if x.docker != nil {
-		info, err := x.docker.Info(ctx)
-		if err != nil {
-			return coded(exitEngine, err)
+		if engine, err = x.docker.Info(ctx); err != nil {
+			return m, coded(exitEngine, err)
 		}
-		engine = info
 	}
-	images, labels := map[string]string{}, []string{}
+	images, labels := map[string]string{}, x.labels()
 	for ref, img := range x.images {
 		images[ref] = img.ID
-		if l := pipeline.ImageLabel(img); l != "" {
-			labels = []string{l}
+		if l := pipeline.ImageLabel(img); l != "" && !slices.Contains(labels, l) {
+			labels = append(labels, l)
 		}
 	}
-	d := x.in.Digests
-	if err := x.dir.WriteRestricted("pack.json", map[string]string{"pack": d.Pack, "tasks": d.Tasks,
-		"public_assets": d.PublicAssets, "eval_assets": d.EvalAssets}); err != nil {
-		return err
+	slices.Sort(labels)
+	former, err := x.dir.FormerRuns()
+	if err != nil {
+		return m, err
 	}
-	m := x.in.Manifest
-	b := x.binding
-	return x.dir.WriteManifest(record.Manifest{
-		Format: record.ManifestFormat, RunID: x.tester.RunID, Started: time.Now().UTC().Format(time.RFC3339),
-		Agent: x.agentName(), Pack: record.PackInfo{ID: m.ID, Version: m.Version},
+	p, b := x.in.Manifest, x.binding
+	return record.Manifest{
+		Format: record.ManifestFormat, RunID: x.tester.RunID, Started: now(),
+		Agent: x.agentName(), Pack: record.PackInfo{ID: p.ID, Version: p.Version},
 		Planned: record.Planned{Tasks: x.in.count(), Attempts: x.tester.Attempts},
 		Digests: record.RunDigests{Manifest: x.in.Digests.Manifest, Public: x.in.Public, Config: b.Config,
 			Pack: b.Pack, Assets: b.Assets, Verifier: b.Verifier},
 		Limits: x.limits(), Engine: engine, Images: images, Labels: labels,
-		Version: buildVersion(), SaltDigest: x.dir.SaltDigest(), ResumedFrom: []string{},
-	})
+		Version: buildVersion(), SaltDigest: x.dir.SaltDigest(), FormerRuns: former, ResumedFrom: []record.Resumption{},
+	}, nil
+}
+
+func now() string { return time.Now().UTC().Format(time.RFC3339) }
+
+// limitsLabel marks what was run under other limits than the defaults: more
+// time or memory can be the better score.
+const limitsLabel = "custom_limits"
+
+// labels are those of all records of the run.
+func (x *execution) labels() []string {
+	if x.tester.Limits != config.Default().Limits {
+		return []string{limitsLabel}
+	}
+	return []string{}
+}
+
+// writeInputs stores what the digests of run.json are of, for the operator.
+func (x *execution) writeInputs() error {
+	return errors.Join(x.dir.WritePack(x.packDigests()), x.dir.WriteConfig(x.config))
+}
+
+func (x *execution) packDigests() record.PackDigests {
+	d := x.in.Digests
+	return record.PackDigests{Pack: d.Pack, Tasks: d.Tasks, PublicAssets: d.PublicAssets, EvalAssets: d.EvalAssets}
 }
 
 // ownDigest identifies the code that decides: the running binary's bytes.

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"securebench/internal/config"
 	"securebench/internal/progress"
+	"securebench/internal/redact"
 )
 
 // runFlags are the flags of run; they win over the tester YAML.
@@ -30,6 +32,12 @@ names an agent that needs none:
   null         nothing (must score 0)
   replay:FILE  candidates from a JSONL file of {"task_id", "text"|"patch"}
 
+A run that was cut short goes on with --resume. It keeps every record that can
+be checked: whole, written by this run, with its candidate in the store, and
+made of the pack, configuration, images and build that are there now. All else
+is run again. If an input changed, --resume is refused and says which one;
+--resume=rerun-changed keeps what the change does not touch.
+
 Records go to OUTPUT/candidates.jsonl, one line per task and attempt; OUTPUT
 is run.output_dir of the tester YAML, or runs/ID without one. The last line on
 standard output is the summary; everything else is on standard error.`
@@ -39,6 +47,9 @@ const runExamples = `  # A pack's reference solutions: every task must pass.
 
   # The agent that a tester YAML describes, four tasks at a time.
   securebench run --config tester.yaml --workers 4
+
+  # Go on where a former run was interrupted.
+  securebench run --config tester.yaml --workers 4 --resume
 
   # Score answers that a model gave elsewhere.
   securebench run packs/gsm8k-sample --agent replay:answers.jsonl -o runs/replay`
@@ -65,8 +76,8 @@ func (a *app) runCommand() *cobra.Command {
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run at the same time (default min(cores, 4))")
 	fl.IntVar(&f.attempts, "attempts", 0, "independent attempts at every task (default 1)")
 	fl.IntVar(&f.retries, "retries", -1, "retries of an attempt after an infrastructure error (default 2)")
-	fl.StringVar(&f.resume, "resume", "", "continue an interrupted run (not there yet: refused)")
-	fl.Lookup("resume").NoOptDefVal = "strict"
+	fl.StringVar(&f.resume, "resume", "", "go on with the run in the output directory; with =rerun-changed also if inputs changed")
+	fl.Lookup("resume").NoOptDefVal = resumeStrict
 	fl.BoolVar(&f.force, "force", false, "move a run that is in the output directory to history/")
 	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or either: failed, pending, any")
 	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
@@ -77,12 +88,34 @@ func (a *app) runCommand() *cobra.Command {
 	return c
 }
 
+// resumeCommand is what the operator types to go on with this run.
+func (a *app) resumeCommand() string {
+	words := []string{"securebench"}
+	for _, arg := range a.args {
+		if arg == "--force" || arg == "--resume" || strings.HasPrefix(arg, "--force=") || strings.HasPrefix(arg, "--resume=") {
+			continue
+		}
+		words = append(words, quote(arg))
+	}
+	return strings.Join(append(words, "--resume"), " ")
+}
+
+// quote makes a word that a shell takes as it is.
+func quote(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(redact.Escape(word), "'", `'\''`) + "'"
+}
+
 // check refuses flag values that no run can have.
 func (f *runFlags) check(c *cobra.Command) error {
 	changed := c.Flags().Changed
 	switch {
-	case changed("resume"):
-		return coded(exitRefused, errors.New("--resume is not there yet: remove --resume, and give --force to move the former run to history/"))
+	case changed("resume") && f.resume != resumeStrict && f.resume != resumeChanged:
+		return coded(exitUsage, fmt.Errorf("--resume is %q, want nothing or %s", f.resume, resumeChanged))
+	case changed("resume") && f.force:
+		return coded(exitUsage, errors.New("give --resume to go on with the former run or --force to move it away, not both"))
 	case changed("limit") && f.limit < 0:
 		return coded(exitUsage, errors.New("--limit must be 0 or more"))
 	case changed("workers") && f.workers < 1, changed("attempts") && f.attempts < 1:

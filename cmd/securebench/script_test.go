@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -21,6 +22,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SECUREBENCH_TEST_IMAGE", testImage())
 			env.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
+			env.Setenv("SECUREBENCH_KEYS", filepath.Join(env.WorkDir, ".keys"))
 			if !engineAnswers() {
 				return nil
 			}

@@ -37,6 +37,7 @@ type attempt struct {
 	turn    time.Time // when a worker took the attempt up
 	raw     []record.RawFile
 	partial *record.Line // what is known of a try that an error cut short
+	stored  string       // the digest of the try's candidate, once it is stored
 
 	phase      string
 	session    family.Session
@@ -53,7 +54,7 @@ func (r *run) newAttempt(j job) *attempt {
 }
 
 func (a *attempt) reset() {
-	a.phase, a.prepareErr = phasePrepare, nil
+	a.phase, a.prepareErr, a.partial, a.stored = phasePrepare, nil, nil, ""
 	a.timings = map[string]int64{}
 }
 
@@ -203,11 +204,12 @@ func (a *attempt) tell(out Produced) {
 func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) error {
 	a.phase = phaseVerify
 	if err := a.r.Store.Put(*out.Candidate); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrOutput, err)
 	}
-	data, err := a.r.Store.Get(out.Candidate.Digest)
+	a.stored = out.Candidate.Digest
+	data, err := a.r.Store.Get(a.stored)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrOutput, err)
 	}
 	a.candidate(line, out)
 	a.r.Progress.Event(progress.VerifierStart(a.task.ID()))
@@ -243,7 +245,7 @@ func (a *attempt) restrict(line *record.Line, side string, files map[string][]by
 		}
 		raw, err := a.r.Dir.Restrict(a.task.ID(), path, files[name])
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrOutput, err)
 		}
 		a.raw = append(a.raw, raw)
 	}

@@ -138,8 +138,11 @@ func runTasks(t testing.TB, engine sandbox.Engine, img sandbox.Image, rows []tas
 		}
 		s.solutions[r.ID()] = string(c.Data)
 	}
-	dir, err := record.Create(filepath.Join(t.TempDir(), "out"), false)
+	dir, err := record.Open(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Begin(false); err != nil {
 		t.Fatal(err)
 	}
 	defer dir.Close()

@@ -42,10 +42,12 @@ func ImageLabel(img sandbox.Image) string {
 }
 
 func (a *attempt) labels() []string {
+	labels := slices.Clone(a.r.Labels)
 	if l := ImageLabel(a.image); l != "" {
-		return []string{l}
+		labels = append(labels, l)
 	}
-	return nil
+	slices.Sort(labels)
+	return labels
 }
 
 // candidate publishes the candidate: whole when it is short, else an excerpt
@@ -55,11 +57,9 @@ func (a *attempt) candidate(line *record.Line, out Produced) {
 	line.Digests.Candidate = c.Digest
 	if c.Redacted {
 		line.Labels = append(line.Labels, "candidate_redacted")
+		slices.Sort(line.Labels)
 	}
-	text := string(c.Data)
-	if len(c.Data) > record.InlineLimit {
-		text, _ = redact.Excerpt(c.Data, record.ExcerptLimit)
-	}
+	text := record.Inline(c.Data)
 	if c.Kind == task.Patch {
 		line.Candidate.Patch = &text
 	} else {
@@ -69,25 +69,15 @@ func (a *attempt) candidate(line *record.Line, out Produced) {
 
 // judge writes the verdict into the line.
 func (a *attempt) judge(line *record.Line, out Produced, v family.Verdict) {
-	line.Outcome = string(v.Outcome)
-	line.Containment = string(v.Containment)
+	j := judged(v)
+	line.Status, line.Outcome, line.FailureReason, line.Containment = j.Status, j.Outcome, j.Reason, j.Containment
+	line.Passed = v.Outcome == family.Passed
+	line.Verified = v.Outcome != family.Pending
 	line.Labels = append(line.Labels, v.Labels...)
 	slices.Sort(line.Labels)
 	line.Labels = slices.Compact(line.Labels)
-	line.Verified = v.Outcome != family.Pending
-	switch v.Outcome {
-	case family.Passed:
-		line.Status, line.Passed = "passed", true
-	case family.Pending:
-		line.Status = "pending"
-	default:
-		line.Status = "failed"
-	}
-	if v.Reason == family.EmptyCandidate {
-		line.Outcome = string(family.NoCandidate)
-	}
 	if v.Outcome != family.Passed {
-		line.FailureReason, line.FailurePhase, line.FailureMessage = string(v.Reason), cmp.Or(v.Phase, phaseVerify), v.Message
+		line.FailurePhase, line.FailureMessage = cmp.Or(v.Phase, phaseVerify), v.Message
 	}
 	if v.Reason == family.EmptyCandidate {
 		line.FailureMessage += exitHint(out)

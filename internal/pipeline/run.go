@@ -4,6 +4,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,18 @@ import (
 	"securebench/internal/workspace"
 )
 
-// cleanupTime bounds the removal of one attempt's sandboxes.
-const cleanupTime = 30 * time.Second
+// The times that a run gives others.
+const (
+	// cleanupTime bounds the removal of one attempt's sandboxes.
+	cleanupTime = 30 * time.Second
+	// deadTime is what is left for that when the engine does not answer: the
+	// next run's clean-up does the rest.
+	deadTime = 2 * time.Second
+	// probeTime is how long a living engine may take to answer.
+	probeTime = 20 * time.Second
+	// watchEvery is how often a run asks whether its engine is alive.
+	watchEvery = 15 * time.Second
+)
 
 // ErrInterrupted is returned by [Run] when the operator cancelled the run.
 // What was recorded stays.
@@ -32,6 +43,10 @@ var ErrInterrupted = errors.New("interrupted")
 // answering. What was recorded stays.
 var ErrEngineDead = errors.New("the sandbox engine stopped answering")
 
+// ErrOutput is returned by [Run] when the output directory could not be
+// written, for want of room for example. What was recorded stays.
+var ErrOutput = errors.New("the output directory cannot be written")
+
 // Config is what a run needs. All fields are required unless said otherwise.
 type Config struct {
 	RunID    string
@@ -39,7 +54,12 @@ type Config struct {
 	// Tasks yields the tasks in pack order; an error ends the run.
 	Tasks iter.Seq2[task.Task, error]
 	Total int // attempts that are planned
-	Agent Agent
+	// Kept are attempts that have their record from an earlier part of the
+	// run: they count and are not made again.
+	Kept []Final
+	// Labels stand in every record.
+	Labels []string
+	Agent  Agent
 	// Verifiers holds one verifier per family that has one.
 	Verifiers map[string]family.Verifier
 	Images    map[string]sandbox.Image // by reference
@@ -61,6 +81,20 @@ type Config struct {
 	Observe func(taskID, stream string) io.WriteCloser
 	// Probe asks the engine whether it is alive; nil never asks.
 	Probe func(context.Context) error
+	// ProbeTime and WatchEvery replace the times of that; 0 does not.
+	ProbeTime, WatchEvery time.Duration
+}
+
+// Final is the outcome of an attempt that has its record.
+type Final struct {
+	TaskID                  string
+	Attempt                 int
+	Status, Outcome, Reason string
+}
+
+// FinalOf is what a record says of its attempt.
+func FinalOf(l *record.Line) Final {
+	return Final{l.TaskID, l.Attempt, l.Status, l.Outcome, l.FailureReason}
 }
 
 // Binder makes the digests that bind a record to its inputs.
@@ -102,11 +136,12 @@ func (s Summary) Status() string {
 func Run(ctx context.Context, cfg Config) (Summary, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run{Config: cfg, cancel: cancel, ready: make(chan *attempt)}
-	r.summary.RunID, r.summary.Planned = cfg.RunID, cfg.Total
+	r := newRun(cfg, cancel)
+	defer r.stopCleanup()
 
 	jobs := make(chan job)
 	var feed, prep, work sync.WaitGroup
+	unwatch := r.watch(ctx)
 	feed.Go(func() { defer close(jobs); r.feed(ctx, jobs) })
 	for i := range cfg.Workers {
 		if i%2 == 0 {
@@ -118,11 +153,24 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	prep.Wait()
 	close(r.ready)
 	work.Wait()
+	unwatch()
 	r.cleanup.Wait()
 	if err := context.Cause(ctx); err != nil {
 		return r.summary, interruption(err)
 	}
 	return r.summary, nil
+}
+
+func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
+	r := &run{Config: cfg, cancel: cancel, ready: make(chan *attempt), kept: map[attemptKey]bool{}}
+	r.cleanupCtx, r.stopCleanup = context.WithCancel(context.Background())
+	r.ProbeTime, r.WatchEvery = cmp.Or(r.ProbeTime, probeTime), cmp.Or(r.WatchEvery, watchEvery)
+	for _, f := range cfg.Kept {
+		r.kept[attemptKey{f.TaskID, f.Attempt}] = true
+	}
+	r.summary = Summarise(cfg.RunID, cfg.Total, cfg.Kept)
+	r.started = len(cfg.Kept)
+	return r
 }
 
 // interruption names what ended the run early.
@@ -139,11 +187,20 @@ type job struct {
 	dir    string
 }
 
+type attemptKey struct {
+	task    string
+	attempt int
+}
+
 type run struct {
 	Config
 	cancel  context.CancelCauseFunc
+	kept    map[attemptKey]bool
 	ready   chan *attempt // prepared, waiting for a worker
 	cleanup sync.WaitGroup
+	// cleanupCtx outlives the run's end, unless the engine is dead.
+	cleanupCtx  context.Context
+	stopCleanup context.CancelFunc
 
 	mu      sync.Mutex
 	summary Summary
@@ -159,6 +216,9 @@ func (r *run) feed(ctx context.Context, jobs chan<- job) {
 		}
 		dir := r.TaskDir(t.ID())
 		for n := 1; n <= r.Attempts; n++ {
+			if r.kept[attemptKey{t.ID(), n}] {
+				continue
+			}
 			select {
 			case jobs <- job{t, n, dir}:
 			case <-ctx.Done():
@@ -206,8 +266,8 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 		line, err = a.run(ctx)
 	}
 	r.release(a)
-	if errors.Is(err, workspace.ErrChanged) {
-		r.cancel(err) // what was recorded is of the pack that was loaded
+	if fatal(err) {
+		r.cancel(err)
 	}
 	if ctx.Err() != nil {
 		return // an attempt that the operator cut short has no record
@@ -223,13 +283,19 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 	r.record(line)
 }
 
+// fatal reports whether an error ends the run. What was recorded is of the
+// pack that was loaded, and nothing can be recorded without a place for it.
+func fatal(err error) bool {
+	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, ErrOutput)
+}
+
 // retry throws the attempt's sandboxes away and makes it anew after a pause.
 // It is false when the run ended meanwhile.
 func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
-	if ctx.Err() != nil || errors.Is(err, workspace.ErrChanged) {
+	if ctx.Err() != nil || fatal(err) {
 		return false
 	}
-	a.retries = append(a.retries, record.Retry{Error: firstLine(err), Phase: a.phase})
+	a.retries = append(a.retries, record.Retry{Candidate: a.stored, Error: firstLine(err), Phase: a.phase})
 	r.Progress.Event(progress.Retry(a.task.ID(), len(a.retries), r.Retries, firstLine(err)))
 	r.release(a)
 	pause := time.Duration(len(a.retries)) * 500 * time.Millisecond
@@ -249,44 +315,92 @@ func (r *run) checkEngine(ctx context.Context, cause error) {
 	if r.Probe == nil {
 		return
 	}
-	ctx2, stop := context.WithTimeout(ctx, 10*time.Second)
-	defer stop()
-	if err := r.Probe(ctx2); err != nil && ctx.Err() == nil {
-		r.cancel(fmt.Errorf("%w: %w (last error: %w)", ErrEngineDead, err, cause))
+	if err := r.probe(ctx); err != nil && ctx.Err() == nil {
+		r.engineDead(fmt.Errorf("%w (last error: %w)", err, cause))
 	}
+}
+
+func (r *run) probe(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, r.ProbeTime)
+	defer stop()
+	return r.Probe(ctx)
+}
+
+func (r *run) engineDead(cause error) {
+	r.cancel(fmt.Errorf("%w: %w", ErrEngineDead, cause))
+	time.AfterFunc(deadTime, r.stopCleanup)
+}
+
+// watch notices an engine that hangs: it refuses nothing, so no call of the
+// run would ever fail. The caller calls the function returned at the end.
+func (r *run) watch(ctx context.Context) (stop func()) {
+	if r.Probe == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for failed := 0; ; {
+			select {
+			case <-time.After(r.WatchEvery):
+			case <-ctx.Done():
+				return
+			}
+			err := r.probe(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil {
+				failed = 0
+			} else if failed++; failed > 1 { // a machine may be busy once
+				r.engineDead(err)
+				return
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
 }
 
 // record writes the line and then, when it is on disk, announces it.
 func (r *run) record(line *record.Line) {
 	if err := r.Dir.Append(line); err != nil {
-		r.cancel(fmt.Errorf("the run cannot go on without its records: %w", err))
+		r.cancel(fmt.Errorf("%w: %w", ErrOutput, err))
 		return
 	}
 	r.mu.Lock()
-	r.summary.count(line)
+	r.summary.count(FinalOf(line))
 	r.mu.Unlock()
 	r.Progress.Event(progress.TaskDone(line.TaskID, line.Attempt, line.Status, line.Score(), line.Outcome, line.FailureReason))
 }
 
-func (s *Summary) count(l *record.Line) {
+// Summarise counts attempts that have their record.
+func Summarise(runID string, planned int, finals []Final) Summary {
+	s := Summary{RunID: runID, Planned: planned}
+	for _, f := range finals {
+		s.count(f)
+	}
+	return s
+}
+
+func (s *Summary) count(f Final) {
 	s.Total++
-	switch l.Status {
-	case "passed":
+	switch f.Status {
+	case string(family.Passed):
 		s.Passed++
 		s.Score++
 		s.Verified++
-	case "failed":
+	case string(family.Failed):
 		s.Failed++
 		s.Verified++
 	default:
 		s.Pending++
 	}
-	if l.Outcome == string(family.Infrastructure) {
+	if f.Outcome == string(family.Infrastructure) {
 		s.Infrastructure++
 		s.Pending--
 	}
-	if !l.Passed && len(s.Failures) < progress.MaxFailures {
-		s.Failures = append(s.Failures, progress.Failure{TaskID: l.TaskID, Attempt: l.Attempt, Outcome: l.Outcome, Reason: l.FailureReason})
+	if f.Status != string(family.Passed) && len(s.Failures) < progress.MaxFailures {
+		s.Failures = append(s.Failures, progress.Failure{TaskID: f.TaskID, Attempt: f.Attempt, Outcome: f.Outcome, Reason: f.Reason})
 	}
 }
 
@@ -298,7 +412,7 @@ func (r *run) release(a *attempt) {
 		return
 	}
 	r.cleanup.Go(func() {
-		ctx, stop := context.WithTimeout(context.Background(), cleanupTime)
+		ctx, stop := context.WithTimeout(r.cleanupCtx, cleanupTime)
 		defer stop()
 		var errs []error
 		if session != nil {

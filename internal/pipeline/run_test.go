@@ -76,8 +76,11 @@ func newBench(t *testing.T, agent sandboxtest.Program) *bench {
 	b := &bench{t: t, out: filepath.Join(t.TempDir(), "out"),
 		engine:   sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{"agent": agent}}),
 		families: family.NewRegistry(shortanswer.Family(), multiplechoice.Family(), repopatch.Family())}
-	dir, err := record.Create(b.out, false)
+	dir, err := record.Open(b.out)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Begin(false); err != nil {
 		t.Fatal(err)
 	}
 	store, err := capture.OpenStore(dir.StorePath())

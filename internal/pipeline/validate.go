@@ -76,26 +76,37 @@ type ValidateConfig struct {
 // the empty, the garbage and the starter candidate fail, through the same
 // verifiers as a run.
 func Validate(ctx context.Context, cfg ValidateConfig) error {
+	var mu sync.Mutex
+	return atOnce(ctx, cfg.Workers, cfg.Tasks, func(ctx context.Context, t task.Task) error {
+		v, err := cfg.validate(ctx, t)
+		if err != nil {
+			return fmt.Errorf("validating %s: %w", t.ID(), err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		cfg.Done(v)
+		return nil
+	})
+}
+
+// atOnce calls do for every item, as many at a time as there are workers. The
+// first error, of do or of items, ends it and is returned.
+func atOnce[T any](ctx context.Context, workers int, items iter.Seq2[T, error], do func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	jobs := make(chan task.Task)
-	var mu sync.Mutex
+	jobs := make(chan T)
 	var wg sync.WaitGroup
-	for range cfg.Workers {
+	for range workers {
 		wg.Go(func() {
-			for t := range jobs {
-				v, err := cfg.validate(ctx, t)
-				if err != nil {
-					cancel(fmt.Errorf("validating %s: %w", t.ID(), err))
+			for item := range jobs {
+				if err := do(ctx, item); err != nil {
+					cancel(err)
 					return
 				}
-				mu.Lock()
-				cfg.Done(v)
-				mu.Unlock()
 			}
 		})
 	}
-	cfg.feed(ctx, jobs, cancel)
+	feed(ctx, items, jobs, cancel)
 	close(jobs)
 	wg.Wait()
 	if err := context.Cause(ctx); err != nil {
@@ -104,14 +115,14 @@ func Validate(ctx context.Context, cfg ValidateConfig) error {
 	return nil
 }
 
-func (cfg ValidateConfig) feed(ctx context.Context, jobs chan<- task.Task, cancel context.CancelCauseFunc) {
-	for t, err := range cfg.Tasks {
+func feed[T any](ctx context.Context, items iter.Seq2[T, error], jobs chan<- T, cancel context.CancelCauseFunc) {
+	for item, err := range items {
 		if err != nil {
 			cancel(fmt.Errorf("reading the pack: %w", err))
 			return
 		}
 		select {
-		case jobs <- t:
+		case jobs <- item:
 		case <-ctx.Done():
 			return
 		}
@@ -198,16 +209,23 @@ func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at famil
 		c.Outcome, c.Reason, c.Message = family.NoCandidate, family.CandidateMissing, "the row has no reference solution"
 		return c, closeSession(ctx, s)
 	}
-	got, err := verdict(ctx, s, *p.cand)
-	for try := 1; err != nil && try <= cfg.Retries && ctx.Err() == nil; try++ {
-		got, err = verdict(ctx, p.open(ctx, v, at), *p.cand)
-	}
+	got, err := p.score(ctx, v, at, s, cfg.Retries)
 	if err != nil {
 		return c, err
 	}
 	c.Outcome, c.Reason, c.Message = got.Outcome, got.Reason, got.Message
 	c.OK = (got.Outcome == family.Passed) == p.pass
 	return c, nil
+}
+
+// score scores the candidate in an open session, and in fresh ones after
+// errors that are ours.
+func (p probe) score(ctx context.Context, v family.Verifier, at family.Case, s family.Session, retries int) (family.Verdict, error) {
+	got, err := verdict(ctx, s, *p.cand)
+	for try := 1; err != nil && try <= retries && ctx.Err() == nil; try++ {
+		got, err = verdict(ctx, p.open(ctx, v, at), *p.cand)
+	}
+	return got, err
 }
 
 // verdict scores a candidate and ends the session.

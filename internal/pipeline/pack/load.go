@@ -41,13 +41,13 @@ func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings sou
 	}
 	d := &l.pack.Digests
 	d.Manifest, d.PublicAssets, d.EvalAssets = sum, trees.public.digest, trees.eval.digest
-	d.Pack = packDigest(*d)
+	d.Pack = d.Sum()
 	l.pack.PublicFiles = trees.public.files
 	return l.pack, nil
 }
 
-// packDigest binds the four parts of a pack.
-func packDigest(d Digests) string {
+// Sum binds the four parts of a pack in one digest.
+func (d Digests) Sum() string {
 	return digest.Bytes(fmt.Appendf(nil, "securebench pack\nmanifest %s\ntasks %s\npublic %s\neval %s\n",
 		d.Manifest, d.Tasks, d.PublicAssets, d.EvalAssets))
 }

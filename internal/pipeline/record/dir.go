@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"securebench/internal/digest"
 )
 
@@ -18,33 +20,43 @@ import (
 const (
 	LinesName      = "candidates.jsonl"
 	ManifestName   = "run.json"
+	StatementName  = "statement.dsse.json"
 	CandidatesName = "candidates"
 	RestrictedName = "restricted"
 	HistoryName    = "history"
 	TraceName      = "agent-trace.log"
-	saltName       = RestrictedName + "/salt"
+	LockName       = "run.lock"
+	SaltName       = RestrictedName + "/salt"
+	PackName       = RestrictedName + "/pack.json"
+	ConfigName     = RestrictedName + "/config.json"
+	IndexName      = HistoryName + "/index.json"
 )
 
-// ErrExists is returned by [Create] when the directory holds a run already.
-var ErrExists = errors.New("the output directory holds a run already")
+var (
+	// ErrExists is returned by [Dir.Begin] when the directory holds a run.
+	ErrExists = errors.New("the output directory holds a run already")
+	// ErrLocked is returned by [Open] when another runner has the directory.
+	ErrLocked = errors.New("another securebench run is using the output directory")
+)
 
-// Dir is the output directory of a run that is being written.
-// It is safe for concurrent use.
+// Dir is the output directory of a run that is being written, locked against
+// other runners. It is safe for concurrent use once [Dir.Begin] or
+// [Dir.Continue] has returned.
 type Dir struct {
 	path string
 	root *os.Root
+	lock *os.File
 	salt digest.Salt
 
 	mu    sync.Mutex
 	lines *os.File
 	size  int64
-	seq   int64
-	prev  string
+	link  link // of the next line
 }
 
-// Create makes the output directory of a new run. Where it holds a run, force
-// moves that one to history/ and ErrExists is the answer otherwise.
-func Create(dir string, force bool) (*Dir, error) {
+// Open makes and locks the output directory at dir. The lock is the kernel's,
+// so a killed runner leaves none behind.
+func Open(dir string) (*Dir, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("resolving the output directory: %w", err)
@@ -56,61 +68,176 @@ func Create(dir string, force bool) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the output directory: %w", err)
 	}
-	d := &Dir{path: abs, root: root, prev: Genesis}
-	if err := d.begin(force); err != nil {
+	lock, err := lockFile(root)
+	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return d, nil
+	return &Dir{path: abs, root: root, lock: lock, link: link{prev: Genesis}}, nil
 }
 
-func (d *Dir) begin(force bool) error {
-	if err := d.clear(force); err != nil {
+func lockFile(root *os.Root) (*os.File, error) {
+	f, err := root.OpenFile(LockName, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("locking the output directory: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = ErrLocked
+	case err != nil:
+		err = fmt.Errorf("locking the output directory: %w", err)
+	default:
+		return f, nil
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// Begin starts a new run in the directory. Where it holds a run, force moves
+// that one to history/ and ErrExists is the answer otherwise.
+func (d *Dir) Begin(force bool) error {
+	old, err := d.present(ownNames...)
+	if err != nil {
 		return err
 	}
+	if len(old) > 0 && !force {
+		return ErrExists
+	}
+	d.dropTemps()
+	if len(old) > 0 {
+		to, err := d.newHistory()
+		if err != nil {
+			return err
+		}
+		if err := d.moveAll(old, to); err != nil {
+			return err
+		}
+	}
+	if err := d.makeFolders(); err != nil {
+		return err
+	}
+	if d.salt, err = digest.NewSalt(); err != nil {
+		return err
+	}
+	if err := d.replaceFile(SaltName, d.salt[:], 0o600); err != nil {
+		return fmt.Errorf("writing the run's salt: %w", err)
+	}
+	return d.openLines()
+}
+
+// ownNames are what a run leaves at the top of its directory.
+var ownNames = []string{LinesName, ManifestName, StatementName, CandidatesName, RestrictedName, TraceName}
+
+// present returns those of the names that are there.
+func (d *Dir) present(names ...string) (there []string, err error) {
+	for _, name := range names {
+		if _, err := d.root.Lstat(name); err == nil {
+			there = append(there, name)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("looking into the output directory: %w", err)
+		}
+	}
+	return there, nil
+}
+
+// dropTemps removes what a killed writer had not finished.
+func (d *Dir) dropTemps() {
+	for _, name := range []string{LinesName, ManifestName, StatementName} {
+		_ = d.root.Remove(tempPrefix + name) // most likely there is none
+	}
+}
+
+func (d *Dir) makeFolders() error {
 	for name, mode := range map[string]fs.FileMode{CandidatesName: 0o755, RestrictedName: 0o700} {
 		if err := d.root.MkdirAll(name, mode); err != nil {
 			return fmt.Errorf("making the output directory: %w", err)
 		}
 	}
-	var err error
-	if d.salt, err = digest.NewSalt(); err != nil {
-		return err
-	}
-	if err = d.writeFile(saltName, d.salt[:], 0o600); err != nil {
-		return fmt.Errorf("writing the run's salt: %w", err)
-	}
-	f, err := d.root.OpenFile(LinesName, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
+	return nil
+}
+
+// openLines opens the records for appending behind what they hold.
+func (d *Dir) openLines() error {
+	f, err := d.root.OpenFile(LinesName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return fmt.Errorf("making %s: %w", LinesName, err)
+		return fmt.Errorf("opening %s: %w", LinesName, err)
 	}
 	d.lines = f
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", LinesName, err)
+	}
+	d.size = info.Size()
 	return errors.Join(d.sync(RestrictedName), d.sync("."))
 }
 
-// clear moves a former run out of the way, or refuses.
-func (d *Dir) clear(force bool) error {
-	var old []string
-	for _, name := range []string{LinesName, ManifestName, CandidatesName, RestrictedName, TraceName} {
-		if _, err := d.root.Lstat(name); err == nil {
-			old = append(old, name)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("looking into the output directory: %w", err)
-		}
-	}
-	if len(old) == 0 {
-		return nil
-	}
-	if !force {
-		return ErrExists
-	}
+// newHistory makes a folder of its own below history/.
+func (d *Dir) newHistory() (string, error) {
 	to := path.Join(HistoryName, time.Now().UTC().Format("20060102T150405.000000000Z"))
 	if err := d.root.MkdirAll(to, 0o700); err != nil {
-		return fmt.Errorf("making %s: %w", to, err)
+		return "", fmt.Errorf("making %s: %w", to, err)
 	}
-	for _, name := range old {
-		if err := d.root.Rename(name, path.Join(to, name)); err != nil {
+	return to, nil
+}
+
+// moveAll moves names to a folder, where each keeps its path.
+func (d *Dir) moveAll(names []string, to string) error {
+	for _, name := range names {
+		target := path.Join(to, name)
+		if err := d.root.MkdirAll(path.Dir(target), 0o700); err != nil {
 			return fmt.Errorf("moving %s to %s: %w", name, to, err)
 		}
+		if err := d.root.Rename(name, target); err != nil {
+			return fmt.Errorf("moving %s to %s: %w", name, to, err)
+		}
+	}
+	return d.sync(to)
+}
+
+// FormerRuns counts the runs in history/ that are not parts of this one.
+func (d *Dir) FormerRuns() (int, error) {
+	manifests, err := fs.Glob(d.root.FS(), HistoryName+"/*/"+ManifestName)
+	if err != nil {
+		return 0, fmt.Errorf("looking into %s: %w", HistoryName, err)
+	}
+	seen := map[string]bool{}
+	for _, name := range manifests {
+		sub, err := fs.Sub(d.root.FS(), path.Dir(name))
+		if err != nil {
+			return 0, fmt.Errorf("looking into %s: %w", HistoryName, err)
+		}
+		m, _, err := ReadManifest(sub)
+		if err != nil {
+			m.SaltDigest = name // a run all the same
+		}
+		seen[m.SaltDigest] = true
+	}
+	delete(seen, d.SaltDigest())
+	return len(seen), nil
+}
+
+// FS is the directory's content.
+func (d *Dir) FS() fs.FS { return d.root.FS() }
+
+// Tail is the number of lines that this process knows of, and the digest of
+// the last.
+func (d *Dir) Tail() (lines int64, last string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.link.seq, d.link.prev
+}
+
+// WriteStatement stores the signed end of the run.
+func (d *Dir) WriteStatement(b []byte) error {
+	if err := d.replaceFile(StatementName, b, 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", StatementName, err)
+	}
+	return nil
+}
+
+// WriteIndex stores the list of what is in history/.
+func (d *Dir) WriteIndex(b []byte) error {
+	if err := d.replaceFile(IndexName, b, 0o600); err != nil {
+		return fmt.Errorf("writing %s: %w", IndexName, err)
 	}
 	return nil
 }
@@ -136,10 +263,10 @@ func (d *Dir) WriteManifest(v any) error {
 	if err != nil {
 		return err
 	}
-	if err := d.writeFile(ManifestName, append(b, '\n'), 0o644); err != nil {
+	if err := d.replaceFile(ManifestName, append(b, '\n'), 0o644); err != nil {
 		return fmt.Errorf("writing %s: %w", ManifestName, err)
 	}
-	return d.sync(".")
+	return nil
 }
 
 // Append writes one line at the end of the chain. The line is on disk when
@@ -147,7 +274,7 @@ func (d *Dir) WriteManifest(v any) error {
 func (d *Dir) Append(l *Line) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b, err := l.marshal(d.seq, d.prev)
+	b, err := l.marshal(d.link, d.salt)
 	if err != nil {
 		return err
 	}
@@ -160,8 +287,7 @@ func (d *Dir) Append(l *Line) error {
 		return fmt.Errorf("writing %s: %w", LinesName, errors.Join(err, d.lines.Truncate(d.size)))
 	}
 	d.size += int64(n)
-	d.seq++
-	d.prev = lineDigest(b)
+	d.link = link{d.link.seq + 1, lineDigest(b)}
 	return nil
 }
 
@@ -182,30 +308,44 @@ func (d *Dir) Restrict(taskID, name string, data []byte) (RawFile, error) {
 	return RawFile{Path: full, Bytes: int64(len(data)), Digest: d.salt.Keyed("restricted", taskID, data)}, nil
 }
 
-// WriteRestricted stores v as canonical JSON in restricted/, where plain
-// digests of hidden data may lie.
-func (d *Dir) WriteRestricted(name string, v any) error {
-	b, err := digest.Canonical(v)
+// WritePack stores the plain digests of the pack, which are no secret to the
+// operator alone.
+func (d *Dir) WritePack(p PackDigests) error {
+	b, err := digest.Canonical(p)
 	if err != nil {
 		return err
 	}
-	if err := d.writeFile(path.Join(RestrictedName, name), append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("writing %s/%s: %w", RestrictedName, name, err)
-	}
-	return d.sync(RestrictedName)
+	return d.restricted(PackName, append(b, '\n'))
 }
 
-// Trace makes agent-trace.log anew.
+// WriteConfig stores the configuration that run.json has the digest of: b is
+// its canonical JSON.
+func (d *Dir) WriteConfig(b []byte) error { return d.restricted(ConfigName, b) }
+
+func (d *Dir) restricted(name string, b []byte) error {
+	if err := d.replaceFile(name, b, 0o600); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return nil
+}
+
+// Trace opens agent-trace.log behind what an earlier part of the run wrote.
 func (d *Dir) Trace() (io.WriteCloser, error) {
-	f, err := d.root.OpenFile(TraceName, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	f, err := d.root.OpenFile(TraceName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("making %s: %w", TraceName, err)
+		return nil, fmt.Errorf("opening %s: %w", TraceName, err)
 	}
 	return f, nil
 }
 
-// Close releases the directory. The records stay.
-func (d *Dir) Close() error { return errors.Join(d.lines.Close(), d.root.Close()) }
+// Close releases the directory and its lock. What was written stays.
+func (d *Dir) Close() error {
+	var errs []error
+	if d.lines != nil {
+		errs = append(errs, d.lines.Close())
+	}
+	return errors.Join(append(errs, d.root.Close(), d.lock.Close())...)
+}
 
 func (d *Dir) writeFile(name string, data []byte, mode fs.FileMode) error {
 	f, err := d.root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
@@ -215,6 +355,21 @@ func (d *Dir) writeFile(name string, data []byte, mode fs.FileMode) error {
 	_, err = f.Write(data)
 	return errors.Join(err, f.Sync(), f.Close())
 }
+
+// replaceFile writes a file that is there whole or not at all.
+func (d *Dir) replaceFile(name string, data []byte, mode fs.FileMode) error {
+	tmp := path.Join(path.Dir(name), tempPrefix+path.Base(name))
+	if err := d.writeFile(tmp, data, mode); err != nil {
+		return errors.Join(err, d.root.Remove(tmp))
+	}
+	if err := d.root.Rename(tmp, name); err != nil {
+		return errors.Join(err, d.root.Remove(tmp))
+	}
+	return d.sync(path.Dir(name))
+}
+
+// tempPrefix begins the names of files that are not whole yet.
+const tempPrefix = ".new-"
 
 // sync makes new names in a directory durable.
 func (d *Dir) sync(name string) error {

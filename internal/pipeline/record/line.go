@@ -3,14 +3,17 @@
 package record
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
+	"io/fs"
+	"strings"
 	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/digest"
+	"securebench/internal/redact"
 	"securebench/internal/task"
 )
 
@@ -63,10 +66,21 @@ type Candidate struct {
 	Text, Patch, Workspace *string
 }
 
+// Inline is what a record shows of a candidate's bytes: all of them when they
+// are few, else an excerpt that names their digest.
+func Inline(data []byte) string {
+	if len(data) <= InlineLimit {
+		return string(data)
+	}
+	text, _ := redact.Excerpt(data, ExcerptLimit)
+	return text
+}
+
 // Retry is a former try of the attempt that an infrastructure error ended.
 type Retry struct {
-	Error string `json:"error"`
-	Phase string `json:"phase"`
+	Candidate string `json:"candidate,omitzero"` // the digest of the one that was stored
+	Error     string `json:"error"`
+	Phase     string `json:"phase"`
 }
 
 // Digests bind a line to its inputs. Those of hidden data are keyed by the
@@ -96,46 +110,148 @@ func (l *Line) Score() float64 {
 	return 0
 }
 
-// marshal renders the line with its place in the chain, in the reference's
-// form: keys sorted, ASCII only, ", " and ": " between. There is no newline.
-func (l *Line) marshal(seq int64, prev string) ([]byte, error) {
-	m := map[string]any{
-		"run_id": l.RunID, "task_id": l.TaskID, "benchmark_id": l.BenchmarkID, "task_type": l.TaskType,
-		"verification_status": l.Status,
-		"candidate_text":      l.Candidate.Text, "candidate_patch": l.Candidate.Patch, "candidate_workspace": l.Candidate.Workspace,
-		"producer_stdout": l.ProducerStdout, "producer_stderr": l.ProducerStderr,
-		"producer_metadata": l.ProducerMetadata, "resource_summary": l.Summary, "hidden_values": task.Redacted,
-		"seq": seq, "prev": prev, "index": l.Index, "attempt": l.Attempt, "retries": l.Retries,
-		"agent": l.Agent, "outcome": l.Outcome, "containment": l.Containment, "labels": l.Labels,
-		"digests": l.Digests, "timings_ms": l.Timings, "usage": l.Usage, "restricted": l.Restricted,
+// Check reads the raw output in the output directory and compares it with
+// what the record says.
+func (f RawFile) Check(fsys fs.FS, salt digest.Salt, taskID string) error {
+	if !strings.HasPrefix(f.Path, RestrictedName+"/") || !fs.ValidPath(f.Path) {
+		return fmt.Errorf("%q is no path below %s", f.Path, RestrictedName)
+	}
+	data, err := fs.ReadFile(fsys, f.Path)
+	if err != nil {
+		return fmt.Errorf("reading raw output: %w", err)
+	}
+	if int64(len(data)) != f.Bytes || salt.Keyed("restricted", taskID, data) != f.Digest {
+		return fmt.Errorf("%s is not what the record says", f.Path)
+	}
+	return nil
+}
+
+// wire is a line as it is written: keys in alphabetical order, as the
+// reference sorts them. What may be absent is a pointer.
+type wire struct {
+	Agent              string           `json:"agent"`
+	Attempt            int              `json:"attempt"`
+	BenchmarkID        string           `json:"benchmark_id"`
+	CandidatePatch     *string          `json:"candidate_patch"`
+	CandidateText      *string          `json:"candidate_text"`
+	CandidateWorkspace *string          `json:"candidate_workspace"`
+	Containment        string           `json:"containment"`
+	Digests            Digests          `json:"digests"`
+	FailureMessage     *string          `json:"failure_message,omitzero"`
+	FailurePhase       *string          `json:"failure_phase,omitzero"`
+	FailureReason      *string          `json:"failure_reason,omitzero"`
+	HiddenValues       string           `json:"hidden_values"`
+	Index              int              `json:"index"`
+	Labels             []string         `json:"labels"`
+	MAC                string           `json:"mac"`
+	Outcome            string           `json:"outcome"`
+	Passed             *bool            `json:"passed,omitzero"`
+	Prev               string           `json:"prev"`
+	ProducerMetadata   map[string]any   `json:"producer_metadata"`
+	ProducerStderr     string           `json:"producer_stderr"`
+	ProducerStdout     string           `json:"producer_stdout"`
+	Summary            []task.Summary   `json:"resource_summary"`
+	Restricted         []RawFile        `json:"restricted"`
+	Retries            []Retry          `json:"retries"`
+	RunID              string           `json:"run_id"`
+	Score              jsontext.Value   `json:"score,omitzero"`
+	Seq                int64            `json:"seq"`
+	TaskID             string           `json:"task_id"`
+	TaskType           string           `json:"task_type"`
+	Timings            map[string]int64 `json:"timings_ms"`
+	Usage              map[string]int64 `json:"usage"`
+	Status             string           `json:"verification_status"`
+	VerifierMetadata   *map[string]any  `json:"verifier_metadata,omitzero"`
+	VerifierStderr     *string          `json:"verifier_stderr,omitzero"`
+	VerifierStdout     *string          `json:"verifier_stdout,omitzero"`
+}
+
+// wire returns the line as it is written, without its place in the chain.
+func (l *Line) wire() wire {
+	w := wire{
+		RunID: l.RunID, TaskID: l.TaskID, BenchmarkID: l.BenchmarkID, TaskType: l.TaskType, Status: l.Status,
+		CandidateText: l.Candidate.Text, CandidatePatch: l.Candidate.Patch, CandidateWorkspace: l.Candidate.Workspace,
+		ProducerStdout: l.ProducerStdout, ProducerStderr: l.ProducerStderr, ProducerMetadata: l.ProducerMetadata,
+		Summary: l.Summary, HiddenValues: task.Redacted,
+		Index: l.Index, Attempt: l.Attempt, Retries: l.Retries, Agent: l.Agent,
+		Outcome: l.Outcome, Containment: l.Containment, Labels: l.Labels,
+		Digests: l.Digests, Timings: l.Timings, Usage: l.Usage, Restricted: l.Restricted,
 	}
 	if l.FailureReason != "" {
-		m["failure_reason"], m["failure_phase"], m["failure_message"] = l.FailureReason, l.FailurePhase, l.FailureMessage
+		w.FailureReason, w.FailurePhase, w.FailureMessage = &l.FailureReason, &l.FailurePhase, &l.FailureMessage
 	}
-	if l.Status != "pending" {
-		m["passed"], m["score"] = l.Passed, json.Number(fmt.Sprintf("%.1f", l.Score()))
+	if l.Status != pending {
+		w.Passed, w.Score = &l.Passed, fmt.Appendf(nil, "%.1f", l.Score())
 	}
 	if l.Verified {
-		m["verifier_stdout"], m["verifier_stderr"] = l.VerifierStdout, l.VerifierStderr
-		m["verifier_metadata"] = l.VerifierMetadata
+		w.VerifierStdout, w.VerifierStderr, w.VerifierMetadata = &l.VerifierStdout, &l.VerifierStderr, &l.VerifierMetadata
 	}
-	return encode(m)
+	return w
 }
+
+// line is the reverse of [Line.wire].
+func (w *wire) line() *Line {
+	return &Line{
+		RunID: w.RunID, TaskID: w.TaskID, BenchmarkID: w.BenchmarkID, TaskType: w.TaskType, Status: w.Status,
+		Candidate:      Candidate{w.CandidateText, w.CandidatePatch, w.CandidateWorkspace},
+		ProducerStdout: w.ProducerStdout, ProducerStderr: w.ProducerStderr, ProducerMetadata: w.ProducerMetadata,
+		Summary:  w.Summary,
+		Verified: w.VerifierMetadata != nil, Passed: value(w.Passed),
+		VerifierStdout: value(w.VerifierStdout), VerifierStderr: value(w.VerifierStderr), VerifierMetadata: value(w.VerifierMetadata),
+		Index: w.Index, Attempt: w.Attempt, Retries: w.Retries, Agent: w.Agent,
+		Outcome: w.Outcome, FailureReason: value(w.FailureReason), FailurePhase: value(w.FailurePhase), FailureMessage: value(w.FailureMessage),
+		Containment: w.Containment, Labels: w.Labels,
+		Digests: w.Digests, Timings: w.Timings, Usage: w.Usage, Restricted: w.Restricted,
+	}
+}
+
+// value is what p points to, or the zero value.
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// pending is the status of a line without a verdict.
+const pending = "pending"
+
+// link is a line's place in the chain.
+type link struct {
+	seq  int64
+	prev string // the digest of the line before
+}
+
+// marshal renders the line with its place in the chain and its MAC, in the
+// reference's form: keys sorted, ASCII only, ", " and ": " between. There is
+// no newline.
+func (l *Line) marshal(at link, salt digest.Salt) ([]byte, error) {
+	w := l.wire()
+	w.Seq, w.Prev = at.seq, at.prev
+	b, err := encode(&w)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Replace(b, noMAC, []byte(`"mac": "`+mac(salt, w.TaskID, b)+`"`), 1), nil
+}
+
+// noMAC is a line's MAC before there is one. No string of a line contains it,
+// since quotes inside strings are escaped, and no key before it is free.
+var noMAC = []byte(`"mac": ""`)
+
+// mac authenticates a line to who holds the run's salt: b is the line with an
+// empty MAC. The chain alone could be computed by anybody.
+func mac(salt digest.Salt, taskID string, b []byte) string { return salt.Keyed("record", taskID, b) }
 
 // encode renders v as json.dumps(v, sort_keys=True) would.
 func encode(v any) ([]byte, error) {
 	b, err := jsonv2.Marshal(v, jsonv2.Deterministic(true), jsonv2.FormatNilMapAsNull(false),
-		jsonv2.WithMarshalers(jsonv2.MarshalToFunc(numberTo)),
 		jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 	if err != nil {
 		return nil, fmt.Errorf("encoding a record: %w", err)
 	}
 	return escapeASCII(b), nil
-}
-
-// numberTo writes a json.Number as it stands: a score is "1.0" there.
-func numberTo(enc *jsontext.Encoder, n json.Number) error {
-	return enc.WriteValue(jsontext.Value(n))
 }
 
 // escapeASCII replaces every character outside printable ASCII by \u escapes.

@@ -1,25 +1,117 @@
 package record
 
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/digest"
+)
+
 // ManifestFormat is the version of run.json.
 const ManifestFormat = 1
 
 // Manifest is run.json: what a run was made of, written before its first
 // task. It holds no hidden value and no plain digest of one.
 type Manifest struct {
-	Format      int               `json:"format"`
-	RunID       string            `json:"run_id"`
-	Started     string            `json:"started"` // RFC 3339, UTC
-	Agent       string            `json:"agent"`
-	Pack        PackInfo          `json:"pack"`
-	Planned     Planned           `json:"planned"`
-	Digests     RunDigests        `json:"digests"`
-	Limits      map[string]any    `json:"limits"`
-	Engine      any               `json:"engine"` // null when nothing needed one
-	Images      map[string]string `json:"images"` // reference → content digest
-	Labels      []string          `json:"labels"`
-	Version     string            `json:"version"`
-	SaltDigest  string            `json:"salt_sha256"`
-	ResumedFrom []string          `json:"resumed_from"` // digests of former records
+	Format     int               `json:"format"`
+	RunID      string            `json:"run_id"`
+	Started    string            `json:"started"` // RFC 3339, UTC
+	Agent      string            `json:"agent"`
+	Pack       PackInfo          `json:"pack"`
+	Planned    Planned           `json:"planned"`
+	Digests    RunDigests        `json:"digests"`
+	Limits     Limits            `json:"limits"`
+	Engine     any               `json:"engine"` // null when nothing needed one
+	Images     map[string]string `json:"images"` // reference → content digest
+	Labels     []string          `json:"labels"`
+	Version    string            `json:"version"`
+	SaltDigest string            `json:"salt_sha256"`
+	// FormerRuns is how many runs lay in the directory before this one:
+	// somebody who runs until the score is good leaves a trace.
+	FormerRuns int `json:"former_runs"`
+	// ResumedFrom tells what each resume found and what it kept of it.
+	ResumedFrom []Resumption `json:"resumed_from"`
+}
+
+// Limits are those of every sandbox of the run. Sizes are in bytes.
+type Limits struct {
+	Memory    int64   `json:"memory"`
+	CPUs      float64 `json:"cpus"`
+	Pids      int64   `json:"pids"`
+	Disk      int64   `json:"disk"`
+	Output    int64   `json:"output"`
+	Candidate int64   `json:"candidate"`
+	// ProduceSeconds is the agent's time; 0 is what the row or the harness
+	// says, or else the default.
+	ProduceSeconds        float64 `json:"produce_seconds,omitzero"`
+	ProduceSecondsDefault float64 `json:"produce_seconds_default"`
+	// VerifySeconds is the time of a verification by family.
+	VerifySeconds map[string]float64 `json:"verify_seconds"`
+}
+
+// Resumption is one resume of a run.
+type Resumption struct {
+	At      string `json:"at"`      // RFC 3339, UTC
+	Records string `json:"records"` // digest of candidates.jsonl as it was found
+	Kept    int    `json:"kept"`    // lines
+	// Rerun counts the lines that were not kept by the reason, and the gaps.
+	Rerun map[string]int `json:"rerun"`
+	// Digests are those of the state that was found: kept lines bear them.
+	Digests RunDigests `json:"digests"`
+}
+
+// maxManifest bounds run.json.
+const maxManifest = 16 << 20
+
+// ReadManifest reads run.json strictly: it must be the canonical form of what
+// it says. raw are its bytes.
+func ReadManifest(fsys fs.FS) (m Manifest, raw []byte, err error) {
+	raw, err = fs.ReadFile(fsys, ManifestName)
+	if err != nil {
+		return m, nil, err
+	}
+	if len(raw) > maxManifest {
+		return m, nil, fmt.Errorf("longer than %d bytes", maxManifest)
+	}
+	return m, raw, readCanonical(raw, &m)
+}
+
+// PackDigests are plain digests, some of hidden data: they stay in the
+// restricted folder.
+type PackDigests struct {
+	Pack         string `json:"pack"`
+	Tasks        string `json:"tasks"`
+	PublicAssets string `json:"public_assets"`
+	EvalAssets   string `json:"eval_assets"`
+}
+
+// ReadPack reads the plain digests of the pack.
+func ReadPack(fsys fs.FS) (p PackDigests, err error) {
+	raw, err := fs.ReadFile(fsys, PackName)
+	if err != nil {
+		return p, err
+	}
+	return p, readCanonical(raw, &p)
+}
+
+// readCanonical decodes one line of canonical JSON, and refuses any other
+// spelling of the same value.
+func readCanonical(raw []byte, v any) error {
+	if err := json.Unmarshal(raw, v, json.RejectUnknownMembers(true)); err != nil {
+		return err
+	}
+	again, err := digest.Canonical(v)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(append(again, '\n'), raw) {
+		return errors.New("not in canonical form")
+	}
+	return nil
 }
 
 // PackInfo names the pack.

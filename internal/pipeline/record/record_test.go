@@ -18,6 +18,20 @@ import (
 	"securebench/internal/task"
 )
 
+// begin starts a run in dir.
+func begin(t *testing.T, dir string) *Dir {
+	t.Helper()
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() }) // twice does no harm
+	if err := d.Begin(false); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 func text(s string) *string { return &s }
 
 func sampleLine() *Line {
@@ -38,7 +52,7 @@ func sampleLine() *Line {
 // TestReferenceFields compares with a record as the reference writes it: all
 // of its fields are there with the same values and the same order.
 func TestReferenceFields(t *testing.T) {
-	b, err := sampleLine().marshal(0, Genesis)
+	b, err := sampleLine().marshal(link{0, Genesis}, digest.Salt{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +84,7 @@ func TestLineIsOneLineOfASCII(t *testing.T) {
 	hostile := "a\n{\"task_id\":\"x\"}\r\u2028\u2029\x00\x1b[2J\u202e\U0001F600é\x7f"
 	l := sampleLine()
 	l.Candidate.Text, l.ProducerStdout, l.TaskID = text(hostile), hostile, hostile
-	b, err := l.marshal(1, Genesis)
+	b, err := l.marshal(link{1, Genesis}, digest.Salt{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +103,7 @@ func TestLineIsOneLineOfASCII(t *testing.T) {
 }
 
 func TestChain(t *testing.T) {
-	d, err := Create(t.TempDir(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := begin(t, t.TempDir())
 	for range 5 {
 		if err := d.Append(sampleLine()); err != nil {
 			t.Fatal(err)
@@ -125,25 +136,30 @@ func TestChain(t *testing.T) {
 	}
 }
 
-func TestCreateKeepsAFormerRun(t *testing.T) {
+func TestBeginKeepsAFormerRun(t *testing.T) {
 	dir := t.TempDir()
-	d, err := Create(dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := begin(t, dir)
 	if err := d.Append(sampleLine()); err != nil {
 		t.Fatal(err)
 	}
-	d.Close()
-	before, _ := os.ReadFile(d.LinesPath())
-	if _, err := Create(dir, false); !errors.Is(err, ErrExists) {
-		t.Fatalf("a second run in the directory: %v, want ErrExists", err)
+	if _, err := Open(dir); !errors.Is(err, ErrLocked) {
+		t.Fatalf("a second runner: %v, want ErrLocked", err)
 	}
-	d2, err := Create(dir, true)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(d.LinesPath())
+	d2, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d2.Close()
+	if err := d2.Begin(false); !errors.Is(err, ErrExists) {
+		t.Fatalf("a second run in the directory: %v, want ErrExists", err)
+	}
+	if err := d2.Begin(true); err != nil {
+		t.Fatal(err)
+	}
 	kept, err := filepath.Glob(filepath.Join(dir, HistoryName, "*", LinesName))
 	if err != nil || len(kept) != 1 {
 		t.Fatalf("history holds %v, %v", kept, err)
@@ -157,12 +173,8 @@ func TestCreateKeepsAFormerRun(t *testing.T) {
 }
 
 func TestSaltIsPrivate(t *testing.T) {
-	d, err := Create(t.TempDir(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	for name, want := range map[string]os.FileMode{saltName: 0o600, RestrictedName: 0o700 | os.ModeDir} {
+	d := begin(t, t.TempDir())
+	for name, want := range map[string]os.FileMode{SaltName: 0o600, RestrictedName: 0o700 | os.ModeDir} {
 		info, err := os.Stat(filepath.Join(d.Path(), name))
 		if err != nil || info.Mode() != want {
 			t.Errorf("%s: mode %v, %v; want %v", name, info.Mode(), err, want)
@@ -171,11 +183,7 @@ func TestSaltIsPrivate(t *testing.T) {
 }
 
 func TestRestrictedDigestIsKeyed(t *testing.T) {
-	d, err := Create(t.TempDir(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := begin(t, t.TempDir())
 	raw, err := d.Restrict("t/1", "t_1/1/verifier-stderr", []byte("gold"))
 	if err != nil {
 		t.Fatal(err)

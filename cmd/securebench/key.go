@@ -1,0 +1,359 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"securebench/internal/attest"
+	"securebench/internal/redact"
+)
+
+// maxKeyInput bounds a key file that is read, in bytes.
+const maxKeyInput = 16 << 10
+
+const keyHelp = `Keep the keys that sign runs and those that check them.
+
+At its end a run is signed with the signing key, which the first run makes.
+The keyring is the directory that SECUREBENCH_KEYS names, or securebench/keys
+in your configuration directory:
+
+  signing.pem  the signing key (PKCS#8, Ed25519); only you may read it
+  retired/     public halves of former signing keys: old runs still verify
+  trusted/     public keys of others whose runs you believe
+
+An ID is sha256: and 64 hex digits; the first 8 or more digits do where no
+other key has them. No command prints a private key: to move the signing key
+to another machine, copy signing.pem and import it there.
+
+The exit code is 10 for a bad key file, 13 for a keyring that others could
+read or change, 15 for what is refused.`
+
+func (a *app) keyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "key", Short: "Make, show and trust the keys that sign runs", Long: keyHelp,
+		Args: cobra.NoArgs, RunE: needSubcommand,
+	}
+	c.AddCommand(a.keyNewCommand(), a.keyShowCommand(), a.keyListCommand(), a.keyExportCommand(), a.keyImportCommand(), a.keyTrustCommand())
+	return c
+}
+
+func (a *app) keyNewCommand() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use: "new", Short: "Make a signing key", Args: cobra.NoArgs,
+		Long: `Make a signing key and print its id. Where there is one, the command is refused
+unless --force is given: then the former key's public half is kept, so that
+old runs still verify, and its private half is deleted.`,
+		Example: "  securebench key new\n  securebench key new --force",
+		RunE: func(*cobra.Command, []string) error {
+			return keyError(a.keyNew(force))
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "retire the signing key that is there")
+	return c
+}
+
+func (a *app) keyNew(force bool) error {
+	ring, err := openKeyring()
+	if err != nil {
+		return err
+	}
+	var key attest.PrivateKey
+	created := true
+	if force {
+		key, err = ring.New()
+	} else {
+		key, created, err = ring.Signing()
+	}
+	if err != nil {
+		return err
+	}
+	if !created {
+		return errHasKey(key.Public())
+	}
+	return a.placed(ring, key)
+}
+
+// placed says which key signs from now on, and where it lies.
+func (a *app) placed(ring *attest.Keyring, key attest.PrivateKey) error {
+	a.say("the signing key is in %s: keep it secret", redact.Escape(ring.SigningFile()))
+	_, err := fmt.Fprintln(a.stdout, key.Public().ID)
+	return err
+}
+
+func (a *app) keyShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show", Short: "Show the signing key's id and public half", Args: cobra.NoArgs,
+		Example: "  securebench key show",
+		RunE: func(*cobra.Command, []string) error {
+			k, err := publicKey(nil)
+			if err != nil {
+				return keyError(err)
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s\n%s", k.ID, k.PEM())
+			return err
+		},
+	}
+}
+
+func (a *app) keyListCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "list", Short: "List the keys", Args: cobra.NoArgs,
+		Long:    "List the signing key, the retired and the trusted keys.",
+		Example: "  securebench key list\n  securebench key list --json",
+		RunE: func(*cobra.Command, []string) error {
+			return keyError(a.keyList(asJSON))
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per key instead of a table")
+	return c
+}
+
+func (a *app) keyList(asJSON bool) error {
+	ring, err := openKeyring()
+	if err != nil {
+		return err
+	}
+	entries, err := ring.List()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.keyLines(entries)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ROLE\tID\tNAME")
+	for _, e := range entries {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Role, e.Key.ID, orDash(e.Name))
+	}
+	return w.Flush()
+}
+
+func (a *app) keyLines(entries []attest.Entry) error {
+	for _, e := range entries {
+		b, err := json.Marshal(struct {
+			Role attest.Role `json:"role"`
+			ID   string      `json:"id"`
+			Name string      `json:"name"`
+		}{e.Role, e.Key.ID, e.Name})
+		if err == nil {
+			_, err = fmt.Fprintf(a.stdout, "%s\n", b)
+		}
+		if err != nil {
+			return fmt.Errorf("printing the keys: %w", err)
+		}
+	}
+	return nil
+}
+
+func (a *app) keyExportCommand() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use: "export [ID] [-o FILE]", Short: "Write a public key as PEM", Args: cobra.MaximumNArgs(1),
+		Long: `Write a public key as PEM, the signing key's without ID. Give it to those who
+are to trust your runs. A private key is never written: to move the signing key
+to another machine, copy signing.pem and import it there.`,
+		Example: "  securebench key export -o lab.pem\n  securebench key export 1f2e3d4c",
+		RunE: func(_ *cobra.Command, args []string) error {
+			k, err := publicKey(args)
+			if err == nil {
+				err = a.exportKey(k, out)
+			}
+			return keyError(err)
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "new file to write instead of standard output")
+	return c
+}
+
+// exportKey never replaces a file: it may be a key.
+func (a *app) exportKey(k attest.PublicKey, file string) error {
+	if file == "" {
+		_, err := a.stdout.Write(k.PEM())
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return coded(exitRefused, fmt.Errorf("exporting the key: %s exists: remove it or name another file", redact.Escape(file)))
+	}
+	if err != nil {
+		return fmt.Errorf("exporting the key: %w", err)
+	}
+	_, err = f.Write(k.PEM())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("exporting the key: %w", errors.Join(err, os.Remove(file)))
+	}
+	return nil
+}
+
+func (a *app) keyImportCommand() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use: "import FILE", Short: "Sign with a key that you have", Args: need("FILE"),
+		Long: `Take a private key (Ed25519, PKCS#8 PEM, not encrypted) as the signing key and
+print its id; FILE may be - for standard input. Where there is a signing key,
+the command is refused unless --force is given, as in "key new". FILE stays
+where it is.`,
+		Example: "  securebench key import signing.pem\n  openssl genpkey -algorithm ed25519 | securebench key import -",
+		RunE: func(c *cobra.Command, args []string) error {
+			return keyError(a.keyImport(c.InOrStdin(), args[0], force))
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "retire the signing key that is there")
+	return c
+}
+
+func (a *app) keyImport(stdin io.Reader, file string, force bool) error {
+	ring, err := openKeyring()
+	if err != nil {
+		return err
+	}
+	key, err := readKey(stdin, file, attest.ParsePrivateKey)
+	if err != nil {
+		return err
+	}
+	if former, ok, err := ring.Current(); err != nil {
+		return err
+	} else if ok && !force {
+		return errHasKey(former)
+	}
+	if err := ring.Import(key); err != nil {
+		return err
+	}
+	return a.placed(ring, key)
+}
+
+func (a *app) keyTrustCommand() *cobra.Command {
+	var name, remove string
+	c := &cobra.Command{
+		Use: "trust {FILE [--name NAME] | --remove ID}", Short: "Trust somebody else's public key", Args: cobra.MaximumNArgs(1),
+		Long: `Trust the runs that somebody else's key signed: take a public key (Ed25519, PEM)
+and print its id; FILE may be - for standard input. Compare the id with its
+owner before you believe a score. A key that is trusted already gets the new
+name. --remove ends the trust.`,
+		Example: "  securebench key trust lab.pem --name lab\n  securebench key trust --remove 1f2e3d4c",
+		RunE: func(c *cobra.Command, args []string) error {
+			removing := c.Flags().Changed("remove")
+			switch {
+			case removing && (len(args) > 0 || c.Flags().Changed("name")):
+				return coded(exitUsage, errors.New("--remove takes an ID and nothing else"))
+			case removing:
+				return keyError(a.keyDistrust(remove))
+			case len(args) == 0:
+				return coded(exitUsage, errors.New("give the FILE of a public key, or --remove ID"))
+			}
+			return keyError(a.keyTrust(c.InOrStdin(), args[0], name))
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "what to call the key: letters, digits, spaces and . _ - @")
+	c.Flags().StringVar(&remove, "remove", "", "`ID` of a key to trust no longer")
+	return c
+}
+
+func (a *app) keyTrust(stdin io.Reader, file, name string) error {
+	ring, err := openKeyring()
+	if err != nil {
+		return err
+	}
+	k, err := readKey(stdin, file, attest.ParsePublicKey)
+	if err != nil {
+		return err
+	}
+	if err := ring.Trust(name, k); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.stdout, k.ID)
+	return err
+}
+
+func (a *app) keyDistrust(id string) error {
+	ring, err := openKeyring()
+	if err != nil {
+		return err
+	}
+	if err := ring.Distrust(id); err != nil {
+		return err
+	}
+	a.say("the key is no longer trusted")
+	return nil
+}
+
+// openKeyring returns the operator's keyring.
+func openKeyring() (*attest.Keyring, error) {
+	dir, err := attest.DefaultKeyringDir(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return attest.OpenKeyring(dir), nil
+}
+
+// publicKey returns the key with the id in args, or the signing key's public
+// half.
+func publicKey(args []string) (attest.PublicKey, error) {
+	ring, err := openKeyring()
+	if err != nil {
+		return attest.PublicKey{}, err
+	}
+	if len(args) > 0 {
+		e, ok, err := ring.Lookup(args[0])
+		if err == nil && !ok {
+			err = coded(exitUsage, errors.New("no key has this id: see securebench key list"))
+		}
+		return e.Key, err
+	}
+	k, ok, err := ring.Current()
+	if err == nil && !ok {
+		err = coded(exitRefused, errors.New("there is no signing key yet: securebench key new"))
+	}
+	return k, err
+}
+
+func errHasKey(k attest.PublicKey) error {
+	return coded(exitRefused, fmt.Errorf("there is a signing key already, %s: give --force to retire it", k.ID))
+}
+
+// readKey reads one key from a file or, for "-", from standard input.
+func readKey[K any](stdin io.Reader, file string, parse func([]byte) (K, error)) (key K, err error) {
+	in, name := stdin, "standard input"
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return key, fmt.Errorf("reading the key: %w", err)
+		}
+		defer f.Close()
+		in, name = f, redact.Escape(file)
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxKeyInput+1))
+	if err == nil && len(data) > maxKeyInput {
+		err = errors.New("it is larger than any key")
+	}
+	if err == nil {
+		key, err = parse(data)
+	}
+	if err != nil {
+		return key, fmt.Errorf("reading the key in %s: %w", name, err)
+	}
+	return key, nil
+}
+
+// keyError gives an error of the keyring its exit code. The keyring is part
+// of the operator's configuration.
+func keyError(err error) error {
+	switch {
+	case errors.Is(err, attest.ErrUnsafeKey):
+		return coded(exitIntegrity, err)
+	case errors.Is(err, attest.ErrKeyID), errors.Is(err, attest.ErrKeyName):
+		return coded(exitUsage, err)
+	case errors.Is(err, attest.ErrOwnKey):
+		return coded(exitRefused, err)
+	}
+	return coded(exitConfig, err)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"securebench/internal/evidence"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/report"
+)
+
+const reportHelp = `Report what a run scored.
+
+The denominator is what was planned: attempts that failed for our own fault,
+are pending or have no record count as not passed and are shown apart. Rates
+come with their 95 % Wilson interval; with several attempts at a task pass@k
+is the unbiased estimate. Containment profiles are never mixed silently.
+
+RUN is the output directory of a run, a published copy of one, or a bundle.
+The run is checked as by "securebench verify". One that does not verify is
+reported all the same, says so on top, and gives exit code 13.`
+
+func (a *app) reportCommand() *cobra.Command {
+	var trust trustFlags
+	var format string
+	c := &cobra.Command{
+		Use: "report RUN", Short: "Report what a run scored",
+		Long: reportHelp, Args: need("RUN"),
+		Example: "  securebench report runs/demo\n  securebench report demo.zip --format csv > demo.csv",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.report(args[0], format, trust)
+		},
+	}
+	trust.add(c)
+	c.Flags().StringVar(&format, "format", "table", "table, json or csv")
+	return c
+}
+
+func (a *app) report(arg, format string, f trustFlags) error {
+	write, ok := map[string]func(*report.Report, io.Writer) error{
+		"table": (*report.Report).WriteTable, "json": (*report.Report).WriteJSON, "csv": (*report.Report).WriteCSV,
+	}[format]
+	if !ok {
+		return coded(exitUsage, fmt.Errorf("--format is %q, want table, json or csv", format))
+	}
+	var attempts []report.Attempt
+	run, res, signer, err := openVerified(arg, f, evidence.Options{Each: func(e record.Entry, _ []byte) {
+		attempts = append(attempts, report.Attempt{
+			TaskID: e.TaskID, Index: e.Index, Attempt: e.Line.Attempt, Family: e.TaskType, Status: e.Status,
+			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
+			Passed: e.Passed, TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
+		})
+	}})
+	if err != nil {
+		return err
+	}
+	judged := signer.judge(res)
+	b := report.NewBuilder(aboutRun(res, signer, judged))
+	for _, at := range attempts {
+		b.Add(at)
+	}
+	return errors.Join(write(b.Report(), a.stdout), judged, run.Close())
+}
+
+// aboutRun is what the report says of the run as a whole.
+func aboutRun(res *evidence.Result, s signature, judged error) report.Run {
+	m := res.Manifest
+	r := report.Run{
+		RunID: m.RunID, Agent: m.Agent, PackID: m.Pack.ID, PackVersion: m.Pack.Version,
+		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts, Labels: m.Labels,
+		Verified: judged == nil, Evidence: "verified, signed by " + s.String(),
+	}
+	if judged != nil {
+		r.Evidence = "NOT VERIFIED: " + judged.Error()
+		if len(res.Problems) > 0 {
+			r.Evidence += "; the first: " + res.Problems[0].String()
+		}
+	}
+	return r
+}

@@ -1,0 +1,211 @@
+package attest
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
+	"securebench/internal/digest"
+)
+
+// The types of what is signed: https://in-toto.io/Statement/v1 in a DSSE
+// envelope, with a predicate of our own.
+const (
+	PayloadType   = "application/vnd.in-toto+json"
+	StatementType = "https://in-toto.io/Statement/v1"
+	PredicateType = "urn:securebench:run:v1"
+)
+
+// MaxEnvelope bounds an envelope that is read, in bytes.
+const MaxEnvelope = 1 << 20
+
+// Statement is the end of a run: what was recorded, and of how much.
+type Statement struct {
+	Type          string    `json:"_type"`
+	Subject       []Subject `json:"subject"`
+	PredicateType string    `json:"predicateType"`
+	Predicate     Predicate `json:"predicate"`
+}
+
+// Subject is a file of the run.
+type Subject struct {
+	Name   string            `json:"name"`
+	Digest map[string]string `json:"digest"` // "sha256" → hex
+}
+
+// Predicate is what the statement says of its subjects.
+type Predicate struct {
+	RunID   string  `json:"run_id"`
+	Ended   string  `json:"ended"` // RFC 3339, UTC
+	Planned Planned `json:"planned"`
+	Counts  Counts  `json:"counts"`
+	// Records is the number of lines, and MerkleRoot the root of the tree
+	// over them (RFC 6962): a run that was cut shows.
+	Records    int64  `json:"records"`
+	MerkleRoot string `json:"merkle_root"`
+	// History is the keyed digest of the list of former files, "" where
+	// there are none.
+	History string `json:"history"`
+	// PublicKey is the signer's, in PEM. It lets anybody check that the run
+	// is whole; whether to trust it is for who reads.
+	PublicKey string `json:"public_key"`
+}
+
+// Planned is how much the run set out to do.
+type Planned struct {
+	Tasks    int `json:"tasks"`
+	Attempts int `json:"attempts"` // of each task
+}
+
+// Counts are of records by their status; Infrastructure are those of the
+// pending that failed for the runner's own fault.
+type Counts struct {
+	Passed         int `json:"passed"`
+	Failed         int `json:"failed"`
+	Pending        int `json:"pending"`
+	Infrastructure int `json:"infrastructure"`
+}
+
+// Sign puts the statement into a signed envelope: one line of canonical JSON.
+// It sets the statement's types and its public key.
+func Sign(s Statement, key PrivateKey) ([]byte, error) {
+	s.Type, s.PredicateType = StatementType, PredicateType
+	s.Predicate.PublicKey = string(key.Public().PEM())
+	payload, err := digest.Canonical(s)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := dsse.NewEnvelopeSigner(signer{key})
+	if err != nil {
+		return nil, fmt.Errorf("signing the statement: %w", err)
+	}
+	env, err := signer.SignPayload(context.Background(), PayloadType, payload)
+	if err != nil {
+		return nil, fmt.Errorf("signing the statement: %w", err)
+	}
+	b, err := digest.Canonical(env)
+	return append(b, '\n'), err
+}
+
+// Signed is a statement whose signature is that of Signer. Whether Signer is
+// to be trusted is another question.
+type Signed struct {
+	Statement
+	Signer PublicKey
+}
+
+// Open reads an envelope strictly and checks its signature with the key that
+// it names itself. Every byte counts: the envelope and the statement in it
+// must be the one canonical form of what they say.
+func Open(raw []byte) (Signed, error) {
+	var s Signed
+	if len(raw) > MaxEnvelope {
+		return s, fmt.Errorf("the envelope is longer than %d bytes", MaxEnvelope)
+	}
+	var env dsse.Envelope
+	if err := strict(bytes.TrimSuffix(raw, []byte("\n")), &env); err != nil {
+		return s, fmt.Errorf("reading the envelope: %w", err)
+	}
+	if !bytes.HasSuffix(raw, []byte("\n")) {
+		return s, errors.New("reading the envelope: its last byte is missing")
+	}
+	if env.PayloadType != PayloadType {
+		return s, fmt.Errorf("the envelope holds %q, want %q", env.PayloadType, PayloadType)
+	}
+	payload, err := strictBase64(env.Payload)
+	if err != nil {
+		return s, fmt.Errorf("reading the envelope's payload: %w", err)
+	}
+	if err := strict(payload, &s.Statement); err != nil {
+		return s, fmt.Errorf("reading the statement: %w", err)
+	}
+	if s.Type != StatementType || s.PredicateType != PredicateType {
+		return s, fmt.Errorf("the statement is %q about %q, want %q about %q", s.Type, s.PredicateType, StatementType, PredicateType)
+	}
+	s.Signer, err = signatory(env, s.Predicate.PublicKey)
+	return s, err
+}
+
+// signatory checks the one signature.
+func signatory(env dsse.Envelope, publicPEM string) (PublicKey, error) {
+	key, err := ParsePublicKey([]byte(publicPEM))
+	if err != nil {
+		return key, fmt.Errorf("reading the signer's public key: %w", err)
+	}
+	if string(key.PEM()) != publicPEM {
+		return key, errors.New("the signer's public key is not in canonical form")
+	}
+	if len(env.Signatures) != 1 {
+		return key, fmt.Errorf("the envelope has %d signatures, want 1", len(env.Signatures))
+	}
+	if env.Signatures[0].KeyID != key.ID {
+		return key, fmt.Errorf("the signature names key %q, the statement %s", env.Signatures[0].KeyID, key.ID)
+	}
+	if _, err := strictBase64(env.Signatures[0].Sig); err != nil {
+		return key, fmt.Errorf("reading the signature: %w", err)
+	}
+	v, err := dsse.NewEnvelopeVerifier(checker{key})
+	if err != nil {
+		return key, fmt.Errorf("checking the signature: %w", err)
+	}
+	if _, err := v.Verify(context.Background(), &env); err != nil {
+		return key, fmt.Errorf("the signature is not that of key %s over this statement", key.ID)
+	}
+	return key, nil
+}
+
+// strict decodes canonical JSON and refuses any other spelling.
+func strict(raw []byte, v any) error {
+	if err := json.Unmarshal(raw, v, json.RejectUnknownMembers(true)); err != nil {
+		return err
+	}
+	again, err := digest.Canonical(v)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(again, raw) {
+		return errors.New("it is not in canonical form")
+	}
+	return nil
+}
+
+// strictBase64 decodes standard base64 with padding, of which every string
+// has exactly one.
+func strictBase64(s string) ([]byte, error) {
+	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	if err != nil {
+		return nil, err
+	}
+	if base64.StdEncoding.EncodeToString(b) != s {
+		return nil, errors.New("it is not in canonical form")
+	}
+	return b, nil
+}
+
+// signer and checker are the keys as the envelope's library wants them.
+type (
+	signer  struct{ key PrivateKey }
+	checker struct{ key PublicKey }
+)
+
+func (s signer) Sign(_ context.Context, data []byte) ([]byte, error) { return s.key.Sign(data), nil }
+func (s signer) KeyID() (string, error)                              { return s.key.Public().ID, nil }
+
+func (c checker) KeyID() (string, error) { return c.key.ID, nil }
+
+// Public returns nil: the library asks for it only to make a key id of its
+// own.
+func (c checker) Public() crypto.PublicKey { return nil }
+
+func (c checker) Verify(_ context.Context, data, sig []byte) error {
+	if !c.key.Verify(data, sig) {
+		return errors.New("wrong signature")
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package evidence
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"time"
+
+	"securebench/internal/pipeline/record"
+)
+
+// bundleFolder is the one folder of a bundle.
+const bundleFolder = "securebench-run"
+
+// WriteBundle writes an archive of what may be published of the run in fsys.
+// The same run gives the same bytes: names are sorted, times fixed, and
+// nothing is compressed, since compressors change between releases.
+func WriteBundle(w io.Writer, fsys fs.FS) error {
+	names, err := published(fsys)
+	if err != nil {
+		return err
+	}
+	z := zip.NewWriter(w)
+	for _, name := range names {
+		if err := addFile(z, fsys, name); err != nil {
+			return fmt.Errorf("bundling %s: %w", name, err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("ending the bundle: %w", err)
+	}
+	return nil
+}
+
+// published lists the files of a run that may be published, sorted.
+func published(fsys fs.FS) ([]string, error) {
+	var names []string
+	for _, name := range []string{record.LinesName, record.ManifestName, record.StatementName, record.TraceName} {
+		if _, err := fs.Stat(fsys, name); err == nil {
+			names = append(names, name)
+		}
+	}
+	stored, err := fs.ReadDir(fsys, record.CandidatesName)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the candidate store: %w", err)
+	}
+	for _, e := range stored {
+		names = append(names, path.Join(record.CandidatesName, e.Name()))
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func addFile(z *zip.Writer, fsys fs.FS, name string) error {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w, err := z.CreateHeader(&zip.FileHeader{Name: path.Join(bundleFolder, name), Method: zip.Store,
+		Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)})
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, f)
+	return err
+}
+
+// Run is a run's directory or bundle that was opened for reading.
+type Run struct {
+	fs.FS
+	bundle *os.File // nil for a directory
+	close  func() error
+}
+
+// OpenRun opens the directory of a run, or a bundle of one.
+func OpenRun(name string) (*Run, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		root, err := os.OpenRoot(name)
+		if err != nil {
+			return nil, err
+		}
+		return &Run{FS: root.FS(), close: root.Close}, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	z, err := zip.NewReader(f, info.Size())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s is neither the directory of a run nor a bundle: %w", name, err), f.Close())
+	}
+	sub, err := fs.Sub(z, bundleFolder)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Run{FS: sub, bundle: f, close: f.Close}, nil
+}
+
+// Close releases what was opened.
+func (r *Run) Close() error { return r.close() }
+
+// Verify checks the run as [Verify] does. A bundle must besides be, byte for
+// byte, the one that its run gives: nothing can hide in an archive's corners.
+func (r *Run) Verify(opts Options) (*Result, error) {
+	if r.bundle == nil {
+		return Verify(r.FS, opts)
+	}
+	if _, err := fs.Stat(r.FS, "."); err != nil {
+		return nil, fmt.Errorf("%s holds no %s: %w", r.bundle.Name(), bundleFolder, err)
+	}
+	res, err := Verify(r.FS, opts)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.bundle.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("reading the bundle again: %w", err)
+	}
+	same := &comparer{r: r.bundle}
+	err = WriteBundle(same, r.FS)
+	if err == nil {
+		err = same.end()
+	}
+	if errors.Is(err, errDiffers) {
+		res.problem(r.bundle.Name(), 0, "the archive differs from the one that its run gives")
+		err = nil
+	}
+	return res, err
+}
+
+var errDiffers = errors.New("the bytes differ")
+
+// comparer is a writer that wants the bytes that r holds.
+type comparer struct{ r io.Reader }
+
+func (c *comparer) Write(p []byte) (int, error) {
+	got := make([]byte, len(p))
+	if _, err := io.ReadFull(c.r, got); err != nil || !bytes.Equal(got, p) {
+		return 0, errDiffers
+	}
+	return len(p), nil
+}
+
+// end wants that r has no more.
+func (c *comparer) end() error {
+	if n, err := io.ReadFull(c.r, make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+		return errDiffers
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+// Package evidence checks what a run left behind: that the directory of a
+// run, or a bundle of it, is whole, unchanged and signed. It needs no network,
+// no engine and no pack.
+package evidence
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"securebench/internal/attest"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+)
+
+// Problem is one thing that is wrong, and where.
+type Problem struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitzero"` // from 1
+	What string `json:"what"`
+}
+
+// String returns "file:line: what", safe for a terminal.
+func (p Problem) String() string {
+	at := p.File
+	if p.Line > 0 {
+		at = fmt.Sprintf("%s:%d", at, p.Line)
+	}
+	return redact.Escape(at + ": " + p.What)
+}
+
+// MaxProblems is how many problems a result lists; more are counted.
+const MaxProblems = 1000
+
+// Result is what a check found.
+type Result struct {
+	Manifest  record.Manifest
+	Statement attest.Statement
+	// Signer is the key of the statement's signature. It is set only if the
+	// signature is right; whether the key is trusted is for the caller.
+	Signer attest.PublicKey
+	// Sealed says that there is a statement and that it can be read.
+	Sealed bool
+	// Published says that the operator's folders are absent, as in a copy
+	// that was published: what they hold could not be checked.
+	Published bool
+	Records   int64
+	Problems  []Problem
+	More      int // problems beyond those listed
+}
+
+// OK reports that nothing is wrong.
+func (r *Result) OK() bool { return len(r.Problems) == 0 }
+
+func (r *Result) problem(file string, line int, format string, args ...any) {
+	if len(r.Problems) >= MaxProblems {
+		r.More++
+		return
+	}
+	r.Problems = append(r.Problems, Problem{file, line, fmt.Sprintf(format, args...)})
+}
+
+// Options are what a caller of [Verify] wants beyond the check.
+type Options struct {
+	// Each is told of every record that can be read, in order, with the
+	// stored candidate where it has one.
+	Each func(e record.Entry, candidate []byte)
+}
+
+// Verify checks the run in fsys. An error is one of reading, not of what was
+// read: what is wrong with the run is in the result.
+func Verify(fsys fs.FS, opts Options) (*Result, error) {
+	c := &check{Result: &Result{}, fsys: fsys, opts: opts,
+		named: map[string]bool{}, byIndex: map[int]string{}, byID: map[string]int{}, seen: map[slot]int{}}
+	steps := []func() error{c.layout, c.statement, c.manifest, c.secrets, c.lines, c.complete, c.store, c.restricted, c.history, c.trace}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(c.Problems, func(a, b Problem) int { return strings.Compare(a.File, b.File) })
+	return c.Result, nil
+}

@@ -1,0 +1,253 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"runtime"
+	"slices"
+
+	"securebench/internal/digest"
+	"securebench/internal/pipeline/record"
+)
+
+// decoded is a line with what became of its decoding.
+type decoded struct {
+	raw   record.RawLine
+	entry record.Entry
+	err   error // why it is no record
+}
+
+// decodeAll reads lines and decodes some of them at the same time; they come
+// in the order of the file.
+func decodeAll(r io.Reader) iter.Seq2[decoded, error] {
+	type result struct {
+		done chan struct{}
+		decoded
+		fatal error
+	}
+	return func(yield func(decoded, error) bool) {
+		queue := make(chan *result, 4*runtime.GOMAXPROCS(0))
+		work := make(chan *result)
+		stop := make(chan struct{})
+		for range runtime.GOMAXPROCS(0) {
+			go func() {
+				for t := range work {
+					t.entry, t.err = record.Decode(t.raw.Bytes)
+					close(t.done)
+				}
+			}()
+		}
+		go func() {
+			defer close(queue)
+			defer close(work)
+			for raw, err := range record.Lines(r) {
+				t := &result{done: make(chan struct{}), decoded: decoded{raw: raw}, fatal: err}
+				select {
+				case queue <- t:
+				case <-stop:
+					return
+				}
+				if err != nil {
+					return
+				}
+				work <- t
+			}
+		}()
+		defer func() {
+			close(stop)
+			for range queue { // until the reader is done with r
+			}
+		}()
+		for t := range queue {
+			if t.fatal != nil {
+				yield(t.decoded, t.fatal)
+				return
+			}
+			<-t.done
+			if !yield(t.decoded, nil) {
+				return
+			}
+		}
+	}
+}
+
+// lineCheck goes through the records in order.
+type lineCheck struct {
+	*check
+	seq  int64
+	prev string // digest of the line before
+}
+
+func (r *lineCheck) add(d decoded) {
+	n := d.raw.Number
+	fail := func(format string, args ...any) { r.problem(record.LinesName, n, format, args...) }
+	if d.err != nil {
+		fail("%v", d.err)
+	} else {
+		if d.entry.Seq != r.seq {
+			fail("it is number %d and stands at %d: lines were dropped, added or moved", d.entry.Seq, r.seq)
+		}
+		if d.entry.Prev != r.prev {
+			fail("it does not follow the line before: one of them was changed, dropped or moved")
+		}
+		r.entry(d.entry, fail)
+	}
+	r.seq++
+	r.prev = digest.Bytes(d.raw.Bytes)
+}
+
+type failer func(format string, args ...any)
+
+// entry checks one record against the run.
+func (r *lineCheck) entry(e record.Entry, fail failer) {
+	m := r.Manifest
+	if e.RunID != m.RunID || e.Agent != m.Agent || e.BenchmarkID != m.Pack.ID {
+		fail("it is of another run: %s", record.ManifestName)
+	}
+	if !r.boundTo(e.Digests) {
+		fail("it is bound to other inputs than %s names", record.ManifestName)
+	}
+	r.place(e, fail)
+	r.count(e, fail)
+	if r.salt != nil {
+		if !e.Authentic(*r.salt) {
+			fail("its mac is wrong: it was not written by this run")
+		}
+		r.raw(e, fail)
+	}
+	r.retries(e, fail)
+	candidate := r.candidate(e, fail)
+	if r.opts.Each != nil {
+		r.opts.Each(e, candidate)
+	}
+}
+
+// boundTo reports whether a record's digests are those of the run, now or
+// before one of its resumes.
+func (r *lineCheck) boundTo(d record.Digests) bool {
+	m := r.Manifest
+	images := d.Image == ""
+	for _, id := range m.Images {
+		images = images || id == d.Image
+	}
+	bound := func(run record.RunDigests) bool {
+		return d.Pack == run.Pack && d.Assets == run.Assets && d.Config == run.Config && d.Verifier == run.Verifier
+	}
+	ok := bound(m.Digests)
+	for _, former := range m.ResumedFrom {
+		ok = ok || bound(former.Digests)
+	}
+	return ok && images
+}
+
+// place checks that the record is of a planned attempt that has no other.
+func (r *lineCheck) place(e record.Entry, fail failer) {
+	p := r.Manifest.Planned
+	if e.Index < 0 || e.Index >= p.Tasks || e.Attempt < 1 || e.Attempt > p.Attempts {
+		fail("row %d, attempt %d was not planned", e.Index, e.Attempt)
+	}
+	at := slot{e.Index, e.Attempt}
+	if first, dup := r.seen[at]; dup {
+		fail("row %d, attempt %d has a record in line %d already", e.Index, e.Attempt, first)
+	}
+	r.seen[at] = int(r.seq) + 1
+	if id, ok := r.byIndex[e.Index]; ok && id != e.TaskID {
+		fail("row %d is task %q here and %q before", e.Index, e.TaskID, id)
+	}
+	if i, ok := r.byID[e.TaskID]; ok && i != e.Index {
+		fail("task %q is row %d here and %d before", e.TaskID, e.Index, i)
+	}
+	r.byIndex[e.Index], r.byID[e.TaskID] = e.TaskID, e.Index
+}
+
+// count keeps the totals, and checks that a record agrees with itself.
+func (r *lineCheck) count(e record.Entry, fail failer) {
+	switch e.Status {
+	case "passed":
+		r.counts.Passed++
+	case "failed":
+		r.counts.Failed++
+	case "pending":
+		r.counts.Pending++
+	default:
+		fail("its status is %q", e.Status)
+	}
+	if e.Outcome == "infrastructure" {
+		r.counts.Infrastructure++
+	}
+	if passed := e.Status == "passed"; passed != e.Passed || passed != (e.Outcome == "passed") {
+		fail("status, outcome and verdict contradict each other")
+	}
+	if !slices.IsSorted(e.Labels) {
+		fail("its labels are not sorted")
+	}
+}
+
+// raw checks the record's raw output in the restricted folder.
+func (r *lineCheck) raw(e record.Entry, fail failer) {
+	for _, f := range e.Restricted {
+		r.named[f.Path] = true
+		if err := f.Check(r.fsys, *r.salt, e.TaskID); err != nil {
+			fail("%v", err)
+		}
+	}
+}
+
+// retries checks the candidates of tries that were given up.
+func (r *lineCheck) retries(e record.Entry, fail failer) {
+	for _, try := range e.Retries {
+		if try.Candidate != "" {
+			r.stored(try.Candidate, fail)
+		}
+	}
+}
+
+// candidate checks the stored candidate and what the record shows of it.
+func (r *lineCheck) candidate(e record.Entry, fail failer) []byte {
+	sum := e.Digests.Candidate
+	shown := e.Candidate.Text
+	if shown == nil {
+		shown = e.Candidate.Patch
+	}
+	if sum == "" {
+		if shown != nil || e.Passed {
+			fail("it has no candidate's digest")
+		}
+		return nil
+	}
+	data, ok := r.stored(sum, fail)
+	if !ok {
+		return nil
+	}
+	if shown != nil && *shown != record.Inline(data) {
+		fail("the candidate that it shows is not the stored one")
+	}
+	return data
+}
+
+// Candidate reads a candidate of the run in fsys and checks its digest.
+func Candidate(fsys fs.FS, sum string) ([]byte, error) {
+	data, err := fs.ReadFile(fsys, candidatePath(sum))
+	if err != nil {
+		return nil, fmt.Errorf("reading candidate %s: %w", sum, err)
+	}
+	if digest.Bytes(data) != sum {
+		return nil, fmt.Errorf("candidate %s: %w", sum, errChanged)
+	}
+	return data, nil
+}
+
+var errChanged = errors.New("it is not what its name says")
+
+// stored reads a candidate from the store.
+func (r *lineCheck) stored(sum string, fail failer) ([]byte, bool) {
+	r.named[candidatePath(sum)] = true
+	data, err := Candidate(r.fsys, sum)
+	if err != nil {
+		fail("%v", err)
+	}
+	return data, err == nil
+}

@@ -1,0 +1,102 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"securebench/internal/digest"
+)
+
+// MaxLine is the longest line that is read back, in bytes.
+const MaxLine = 64 << 20
+
+// Entry is a line that was read back, with its place in the chain.
+type Entry struct {
+	*Line
+	Seq    int64
+	Prev   string // the digest of the line before
+	MAC    string
+	Digest string // of this line's bytes
+	raw    []byte
+}
+
+// Decode reads a line strictly: it must be, byte for byte, what this package
+// would write for what it says. That leaves no room for repeated or unknown
+// keys, another case, another spelling of a value, or anything after it.
+func Decode(raw []byte) (Entry, error) {
+	var w wire
+	if err := jsonv2.Unmarshal(raw, &w, jsonv2.RejectUnknownMembers(true)); err != nil {
+		return Entry{}, fmt.Errorf("not a record: %w", err)
+	}
+	l := w.line()
+	again := l.wire()
+	again.Seq, again.Prev, again.MAC = w.Seq, w.Prev, w.MAC
+	b, err := encode(&again)
+	if err != nil {
+		return Entry{}, err
+	}
+	if !bytes.Equal(b, raw) {
+		return Entry{}, errors.New("not a record in its one canonical form")
+	}
+	return Entry{Line: l, Seq: w.Seq, Prev: w.Prev, MAC: w.MAC, Digest: lineDigest(raw), raw: raw}, nil
+}
+
+// Authentic reports whether the line was written by who holds the salt.
+func (e Entry) Authentic(salt digest.Salt) bool {
+	b := bytes.Replace(e.raw, []byte(`"mac": "`+e.MAC+`"`), noMAC, 1)
+	return e.MAC == mac(salt, e.TaskID, b)
+}
+
+// RawLine is one line of a file of records, without its newline.
+type RawLine struct {
+	Number int // from 1
+	Bytes  []byte
+	// Torn says that the newline is missing: the write was cut short.
+	Torn bool
+}
+
+// ErrLineTooLong ends a reading at a line longer than [MaxLine].
+var ErrLineTooLong = fmt.Errorf("a line is longer than %d bytes", MaxLine)
+
+// Lines reads a file of records line by line. The bytes of a line are its
+// reader's own.
+func Lines(r io.Reader) iter.Seq2[RawLine, error] {
+	return func(yield func(RawLine, error) bool) {
+		br := bufio.NewReaderSize(r, 1<<20)
+		for n := 1; ; n++ {
+			line, err := readLine(br)
+			torn := errors.Is(err, io.EOF)
+			if err != nil && !torn {
+				yield(RawLine{Number: n}, fmt.Errorf("reading line %d: %w", n, err))
+				return
+			}
+			if torn && len(line) == 0 {
+				return
+			}
+			if !yield(RawLine{Number: n, Bytes: bytes.TrimSuffix(line, []byte("\n")), Torn: torn}, nil) || torn {
+				return
+			}
+		}
+	}
+}
+
+// readLine returns the next line with its newline, or what is left and
+// [io.EOF].
+func readLine(br *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := br.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > MaxLine {
+			return nil, ErrLineTooLong
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}

@@ -1,0 +1,392 @@
+package record
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"securebench/internal/digest"
+)
+
+// ErrIntegrity is returned where an earlier part of a run cannot be checked,
+// or is not what it was.
+var ErrIntegrity = errors.New("integrity check failed")
+
+// Former is the part of a run that an output directory holds already.
+type Former struct {
+	Manifest Manifest
+	Sealed   bool   // there is a statement
+	Records  string // the digest of candidates.jsonl
+	dir      *Dir
+}
+
+// Former reads what an earlier run left to resume; nil is nothing. The run's
+// salt is the directory's from then on.
+func (d *Dir) Former() (*Former, error) {
+	m, _, err := ReadManifest(d.root.FS())
+	if err != nil {
+		if n, sizeErr := d.linesSize(); sizeErr != nil || n > 0 {
+			return nil, fmt.Errorf("%w: %s is missing or damaged, so nothing says what the records are of: %w", ErrIntegrity, ManifestName, errors.Join(err, sizeErr))
+		}
+		return nil, nil
+	}
+	if d.salt, err = ReadSalt(d.root.FS(), m.SaltDigest); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrIntegrity, err)
+	}
+	if err := d.makeFolders(); err != nil {
+		return nil, err
+	}
+	f := &Former{Manifest: m, dir: d}
+	sealed, err := d.present(StatementName)
+	if err != nil {
+		return nil, err
+	}
+	f.Sealed = len(sealed) > 0
+	f.Records, err = d.fileDigest(LinesName)
+	return f, err
+}
+
+// linesSize is the size of the records; none are 0 bytes.
+func (d *Dir) linesSize() (int64, error) {
+	info, err := d.root.Lstat(LinesName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// fileDigest is the digest of a file that need not be there.
+func (d *Dir) fileDigest(name string) (string, error) {
+	h := sha256.New()
+	f, err := d.root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return digest.Format(h.Sum(nil)), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("opening %s: %w", name, err)
+	}
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, errors.Join(err, f.Close()))
+	}
+	return digest.Format(h.Sum(nil)), f.Close()
+}
+
+// ReadSalt reads the run's salt and compares it with the digest that run.json
+// holds. The error is [fs.ErrNotExist] where there is none.
+func ReadSalt(fsys fs.FS, want string) (s digest.Salt, err error) {
+	raw, err := fs.ReadFile(fsys, SaltName)
+	if err != nil {
+		return s, fmt.Errorf("reading the run's salt: %w", err)
+	}
+	if digest.Bytes(raw) != want || len(raw) != len(s) {
+		return s, fmt.Errorf("%s is not the salt that %s names", SaltName, ManifestName)
+	}
+	return digest.Salt(raw), nil
+}
+
+// The reasons why a line of an earlier run is run again.
+const (
+	Torn           = "torn"           // its write was cut short
+	Damaged        = "damaged"        // it is not what this run wrote
+	Missing        = "missing"        // the numbering has a gap: it was removed
+	OutOfChain     = "out_of_chain"   // it does not follow the line before
+	Duplicate      = "duplicate"      // its attempt has another line
+	Unfinished     = "infrastructure" // it ended in an infrastructure error
+	LostCandidate  = "candidate"      // its candidate is not in the store
+	LostOutput     = "output"         // its raw output is not in the restricted folder
+	InputsChanged  = "inputs_changed" // what it was made of is no longer so
+	NotPlanned     = "not_planned"    // its attempt is no part of the run now
+	brokenSealNote = "statement"      // the records are not those that were sealed
+)
+
+// Dropped is a line that is not kept.
+type Dropped struct {
+	Line   int    // in the file, from 1
+	TaskID string // "" where the line does not tell
+	Reason string
+}
+
+// Plan says which lines of an earlier run are kept.
+type Plan struct {
+	Kept    int
+	Dropped []Dropped
+	Rerun   map[string]int // how many by reason
+	former  *Former
+	keep    []bool          // by line
+	files   map[string]bool // that kept lines name, below the directory
+}
+
+// Review reads every line of the earlier run. One is kept if it is whole,
+// authentic, in its place in the chain, the only one of its attempt, and if
+// judge, which gets it then, has no reason against it.
+func (f *Former) Review(judge func(Entry) (reason string)) (*Plan, error) {
+	p := &Plan{former: f, Rerun: map[string]int{}, files: map[string]bool{SaltName: true, PackName: true, ConfigName: true}}
+	file, err := f.dir.root.Open(LinesName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", LinesName, err)
+	}
+	defer file.Close()
+	r := review{Plan: p, salt: f.dir.salt, chain: link{prev: Genesis}, seen: map[attemptKey]int{}}
+	for raw, err := range Lines(file) {
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", LinesName, err)
+		}
+		r.add(raw, judge)
+	}
+	for _, ok := range p.keep {
+		if ok {
+			p.Kept++
+		}
+	}
+	return p, nil
+}
+
+type attemptKey struct {
+	task    string
+	attempt int
+}
+
+type review struct {
+	*Plan
+	salt  digest.Salt
+	chain link // of the next line; prev is "" after a line that cannot be trusted
+	seen  map[attemptKey]int
+}
+
+func (r *review) add(raw RawLine, judge func(Entry) string) {
+	e, reason := r.check(raw)
+	if reason == "" {
+		key := attemptKey{e.TaskID, e.Attempt}
+		if first, dup := r.seen[key]; dup {
+			// Never the best of two: both go.
+			reason = Duplicate
+			if r.keep[first-1] {
+				r.keep[first-1] = false
+				r.drop(first, e.TaskID, Duplicate)
+			}
+		} else {
+			r.seen[key] = raw.Number
+		}
+	}
+	switch {
+	case reason != "":
+	case e.Outcome == unfinished:
+		reason = Unfinished
+	case r.lost(e):
+		reason = LostOutput
+	default:
+		reason = judge(e)
+	}
+	r.keep = append(r.keep, reason == "")
+	if reason != "" {
+		id := ""
+		if e.Line != nil {
+			id = e.TaskID
+		}
+		r.drop(raw.Number, id, reason)
+		return
+	}
+	for _, f := range e.Restricted {
+		r.files[f.Path] = true
+	}
+	for _, sum := range e.Candidates() {
+		r.files[path.Join(CandidatesName, strings.TrimPrefix(sum, "sha256:"))] = true
+	}
+}
+
+// check decides what the line itself and the chain say.
+func (r *review) check(raw RawLine) (e Entry, reason string) {
+	if raw.Torn {
+		return e, Torn
+	}
+	e, err := Decode(raw.Bytes)
+	if err != nil || !e.Authentic(r.salt) {
+		r.chain = link{r.chain.seq + 1, ""}
+		return Entry{}, Damaged
+	}
+	expected := r.chain
+	if e.Seq < expected.seq || e.Seq == expected.seq && expected.prev != "" && e.Prev != expected.prev {
+		return e, OutOfChain
+	}
+	if gap := int(e.Seq - expected.seq); gap > 0 {
+		r.Rerun[Missing] += gap
+	}
+	r.chain = link{e.Seq + 1, e.Digest}
+	return e, ""
+}
+
+// lost reports whether raw output of the line is gone or changed.
+func (r *review) lost(e Entry) bool {
+	for _, f := range e.Restricted {
+		if f.Check(r.former.dir.root.FS(), r.salt, e.TaskID) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Plan) drop(line int, id, reason string) {
+	p.Dropped = append(p.Dropped, Dropped{line, id, reason})
+	p.Rerun[reason]++
+}
+
+// unfinished is the outcome of an attempt that failed for our own fault.
+const unfinished = "infrastructure"
+
+// Candidates are the digests of what the line has in the store.
+func (e Entry) Candidates() []string {
+	var out []string
+	if e.Digests.Candidate != "" {
+		out = append(out, e.Digests.Candidate)
+	}
+	for _, r := range e.Retries {
+		if r.Candidate != "" {
+			out = append(out, r.Candidate)
+		}
+	}
+	return out
+}
+
+// SealBroken notes that the records are not those that a statement signs.
+func (p *Plan) SealBroken() { p.Rerun[brokenSealNote]++ }
+
+// Resumption is what the new run manifest says of this resume.
+func (p *Plan) Resumption(at string) Resumption {
+	return Resumption{At: at, Records: p.former.Records, Kept: p.Kept, Rerun: p.Rerun, Digests: p.former.Manifest.Digests}
+}
+
+// Continue makes the directory that of the resumed run: the kept lines begin
+// a new file of records, the old one and all that no kept line names go to
+// history/, and m is the new run manifest. Whatever cuts it short, the
+// directory can be resumed again.
+func (d *Dir) Continue(p *Plan, m Manifest) error {
+	d.dropTemps()
+	to, err := d.newHistory()
+	if err != nil {
+		return err
+	}
+	if err := d.setAside(p, to); err != nil {
+		return err
+	}
+	if err := d.rewrite(p); err != nil {
+		return err
+	}
+	if err := d.WriteManifest(m); err != nil {
+		return err
+	}
+	if err := d.root.Rename(tempPrefix+LinesName, LinesName); err != nil {
+		return fmt.Errorf("replacing %s: %w", LinesName, err)
+	}
+	return d.openLines()
+}
+
+// setAside copies the files that are about to be replaced to a folder of
+// history/, and moves there what nothing names any more.
+func (d *Dir) setAside(p *Plan, to string) error {
+	for _, name := range []string{LinesName, ManifestName} {
+		if err := d.root.Link(name, path.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("keeping %s in %s: %w", name, to, err)
+		}
+	}
+	// The run is open again: what was signed is no longer its end.
+	old, err := d.present(StatementName)
+	if err != nil {
+		return err
+	}
+	orphans, err := d.orphans(p.files)
+	if err != nil {
+		return err
+	}
+	return d.moveAll(append(old, orphans...), to)
+}
+
+// orphans lists the files of the store and of the restricted folder that
+// nothing names: what an attempt left that never got its record.
+func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
+	for _, top := range []string{CandidatesName, RestrictedName} {
+		err := fs.WalkDir(d.root.FS(), top, func(name string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil || e.IsDir() || named[name] {
+				return err
+			}
+			out = append(out, name)
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("looking for what nothing names: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// rewrite writes the kept lines beside the old file, newly chained.
+func (d *Dir) rewrite(p *Plan) error {
+	out, err := d.root.OpenFile(tempPrefix+LinesName, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("rewriting %s: %w", LinesName, err)
+	}
+	d.link = link{prev: Genesis}
+	err = p.each(func(e Entry) error {
+		b, err := e.marshal(d.link, d.salt)
+		if err != nil {
+			return err
+		}
+		d.link = link{d.link.seq + 1, lineDigest(b)}
+		_, err = out.Write(append(b, '\n'))
+		return err
+	})
+	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return fmt.Errorf("rewriting %s: %w", LinesName, err)
+	}
+	return nil
+}
+
+// each calls f for every line that is kept.
+func (p *Plan) each(f func(Entry) error) error {
+	if p.Kept == 0 {
+		return nil
+	}
+	in, err := p.former.dir.root.Open(LinesName)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for raw, err := range Lines(in) {
+		if err != nil {
+			return err
+		}
+		if raw.Number > len(p.keep) || !p.keep[raw.Number-1] {
+			continue
+		}
+		e, err := Decode(raw.Bytes)
+		if err != nil {
+			return fmt.Errorf("line %d changed while it was read: %w", raw.Number, err)
+		}
+		if err := f(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EachKept calls f for every line that is kept, in order.
+func (p *Plan) EachKept(f func(Entry)) error {
+	err := p.each(func(e Entry) error { f(e); return nil })
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", LinesName, err)
+	}
+	return nil
+}

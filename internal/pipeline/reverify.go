@@ -1,0 +1,138 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+)
+
+// Recorded is a verdict that a run recorded of a stored candidate.
+type Recorded struct {
+	Attempt   int
+	Candidate func() ([]byte, error)
+	Verdict   Judged
+}
+
+// Judged is what a record says of a verdict.
+type Judged struct {
+	Status      string `json:"status"`
+	Outcome     string `json:"outcome"`
+	Reason      string `json:"reason"`
+	Containment string `json:"containment"`
+}
+
+// JudgedOf is the verdict in a record.
+func JudgedOf(l *record.Line) Judged {
+	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment}
+}
+
+// judged is what a record will say of a verdict.
+func judged(v family.Verdict) Judged {
+	j := Judged{Status: string(family.Failed), Outcome: string(v.Outcome), Reason: string(v.Reason), Containment: string(v.Containment)}
+	switch {
+	case v.Outcome == family.Passed:
+		j.Status, j.Reason = string(family.Passed), ""
+	case v.Outcome == family.Pending:
+		j.Status = string(family.Pending)
+	case v.Reason == family.EmptyCandidate:
+		j.Outcome = string(family.NoCandidate)
+	}
+	return j
+}
+
+// Rederived is a verdict that was derived anew.
+type Rederived struct {
+	TaskID  string `json:"task_id"`
+	Index   int    `json:"index"`
+	Attempt int    `json:"attempt"`
+	Was     Judged `json:"recorded"`
+	Is      Judged `json:"derived"`
+}
+
+// Equal reports whether the verdict is the recorded one.
+func (r Rederived) Equal() bool { return r.Was == r.Is }
+
+// ReverifyConfig is what [Reverify] needs.
+type ReverifyConfig struct {
+	Families  family.Registry
+	Tasks     iter.Seq2[task.Task, error]
+	Verifiers map[string]family.Verifier
+	Images    map[string]sandbox.Image
+	Verify    sandbox.Limits
+	// VerifyTimeout is a family's time limit; 0 is the family's own.
+	VerifyTimeout func(fam string) time.Duration
+	Workers       int
+	Retries       int
+	// Recorded returns the verdicts of a task that are to be derived anew.
+	Recorded func(task.Task) ([]Recorded, error)
+	// Done is told of every verdict as soon as it is known, one at a time.
+	Done func(Rederived)
+}
+
+// Reverify derives recorded verdicts anew from their candidates, through the
+// same verifiers as a run and in fresh sandboxes.
+func Reverify(ctx context.Context, cfg ReverifyConfig) error {
+	var mu sync.Mutex
+	return atOnce(ctx, cfg.Workers, cfg.verdicts(), func(ctx context.Context, v recordedVerdict) error {
+		r, err := cfg.rederive(ctx, v.task, v.rec)
+		if err != nil {
+			return fmt.Errorf("verifying %s again: %w", v.task.ID(), err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		cfg.Done(r)
+		return nil
+	})
+}
+
+type recordedVerdict struct {
+	task task.Task
+	rec  Recorded
+}
+
+// verdicts yields the recorded verdicts in pack order.
+func (cfg ReverifyConfig) verdicts() iter.Seq2[recordedVerdict, error] {
+	return func(yield func(recordedVerdict, error) bool) {
+		for t, err := range cfg.Tasks {
+			var recs []Recorded
+			if err == nil {
+				recs, err = cfg.Recorded(t)
+			}
+			if err != nil {
+				yield(recordedVerdict{}, err)
+				return
+			}
+			for _, rec := range recs {
+				if !yield(recordedVerdict{t, rec}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// rederive scores one stored candidate, again after an error that is ours.
+func (cfg ReverifyConfig) rederive(ctx context.Context, t task.Task, rec Recorded) (Rederived, error) {
+	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict}
+	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
+	if reason, _ := unscored(t, fam, v); reason != "" {
+		r.Is = judged(family.Verdict{Outcome: family.Pending, Reason: reason, Containment: family.Passive})
+		return r, nil
+	}
+	data, err := rec.Candidate()
+	if err != nil {
+		return r, err
+	}
+	c := verifyCase(t, fam, rec.Attempt, cfg.Images[t.Environment().Image], cfg.Verify, cfg.VerifyTimeout(t.Family()))
+	p := probe{cand: &family.Candidate{Kind: t.Extraction().Kind, Data: data}}
+	got, err := p.score(ctx, v, c, p.open(ctx, v, c), cfg.Retries)
+	r.Is = judged(got)
+	return r, err
+}

@@ -1,0 +1,61 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"securebench/internal/redact"
+)
+
+// WriteCSV writes a header and one row per record in row order, as RFC 4180
+// has it, with CRLF. Passed, score and outcome are as counted: a record that
+// contradicts itself or repeats another has no pass. What has no record has no
+// row. No cell holds a control character or is a formula to a spreadsheet.
+func (r *Report) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	out.UseCRLF = true
+	rows := [][]string{{"task_id", "index", "attempt", "family", "status", "passed", "score", "outcome",
+		"reason", "containment", "labels", "total_ms", "candidate"}}
+	for _, a := range r.attempts {
+		rows = append(rows, csvRow(a))
+	}
+	if err := out.WriteAll(rows); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+func csvRow(a Attempt) []string {
+	score := "0.0"
+	if a.Passed {
+		score = "1.0"
+	}
+	return []string{csvText(a.TaskID), strconv.Itoa(a.Index), strconv.Itoa(a.Attempt), csvText(a.Family),
+		csvText(a.Status), strconv.FormatBool(a.Passed), score, csvText(a.Outcome), csvText(a.Reason),
+		csvText(a.Containment), csvText(strings.Join(a.Labels, " ")), strconv.FormatInt(a.TotalMS, 10), csvText(a.Candidate)}
+}
+
+// csvText makes text from outside safe for a cell. The rules are those of
+// OWASP's "CSV injection": an apostrophe before a formula, and no semicolon,
+// which ends a cell where commas are for decimals and so would let a formula
+// begin in the middle.
+func csvText(s string) string {
+	safe := strings.ReplaceAll(redact.Escape(s), ";", `\x3b`)
+	if formula(s) {
+		return "'" + safe
+	}
+	return safe
+}
+
+// formula reports whether a spreadsheet might read s as a formula. Some take
+// the full-width forms of the signs for the signs.
+func formula(s string) bool {
+	rest := strings.TrimLeftFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	first, _ := utf8.DecodeRuneInString(rest)
+	return strings.ContainsAny(s[:len(s)-len(rest)], "\t\r\n") || strings.ContainsRune("=+-@＝＋－＠", first)
+}

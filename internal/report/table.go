@@ -1,0 +1,221 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
+
+	"securebench/internal/redact"
+)
+
+// Bounds on what the table shows, in characters and lines. JSON has it all.
+const (
+	maxName      = 48 // ids, the agent
+	maxWord      = 24 // families, outcomes and whatever else is one of a few
+	maxEvidence  = 160
+	maxRunLabels = 5
+	maxGroups    = 20 // families, profiles, outcomes, labels
+	maxUnpassed  = 10
+)
+
+// WriteTable writes the report for a reader at a terminal. No line begins with
+// a text from outside, and none holds a character that cannot be seen.
+func (r *Report) WriteTable(w io.Writer) error {
+	var b bytes.Buffer
+	t := &table{Writer: tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0), r: r}
+	t.head()
+	t.total()
+	t.groups("FAMILY", r.Families)
+	t.groups("CONTAINMENT", r.Profiles)
+	t.counts("OUTCOME", t.r.Outcomes)
+	t.counts("LABEL", t.r.Labels)
+	t.passK()
+	t.slowest()
+	t.unpassed()
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("laying out the report: %w", err)
+	}
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+// table writes sections of rows whose cells end in tabs. A buffer is below:
+// nothing fails before the end.
+type table struct {
+	*tabwriter.Writer
+	r *Report
+}
+
+func (t *table) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+
+func (t *table) head() {
+	run := t.r.Run
+	if !run.Verified {
+		const mark = "NOT VERIFIED"
+		why := strings.TrimLeft(strings.TrimPrefix(run.Evidence, mark), ": ")
+		t.line("*** %s: %s ***", mark, clip(cmp.Or(why, "there is no evidence"), maxEvidence))
+		t.line("*** What follows is no more than what the records claim. ***\n")
+	}
+	t.line("run\t%s", name(run.RunID, maxName))
+	t.line("agent\t%s", name(run.Agent, maxName))
+	t.line("pack\t%s, version %d", name(run.PackID, maxName), run.PackVersion)
+	t.line("planned\t%s, %s each", plural(run.PlannedTasks, "task"), plural(run.PlannedAttempts, "attempt"))
+	if len(run.Labels) > 0 {
+		t.line("labels\t%s", list(run.Labels))
+	}
+	if run.Verified {
+		t.line("evidence\t%s", clip(run.Evidence, maxEvidence))
+	}
+}
+
+func (t *table) total() {
+	sum := t.r.Total
+	t.line("\nTOTAL")
+	t.line("  passed\t%d of %s: %s", sum.Passed, plural(sum.Attempts, "attempt"), sum.Containment)
+	t.line("  rate\t%s %s, 95 %% interval over %s", percent(sum.PassRate), sum.Interval, plural(sum.Tasks, "task"))
+	t.line("  not passed\t%d failed, %d pending, %d infrastructure, %d missing", sum.Failed, sum.Pending, sum.Infrastructure, sum.Missing)
+}
+
+func (t *table) groups(title string, gs []Group) {
+	if len(gs) == 0 {
+		return
+	}
+	t.line("\n%s\tTASKS\tATTEMPTS\tPASSED\tFAILED\tPENDING\tINFRASTRUCTURE\tMISSING\tRATE\t95 %%", title)
+	for _, g := range gs[:min(len(gs), maxGroups)] {
+		t.line("  %s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s", name(g.Name, maxWord), g.Tasks, g.Attempts, g.Passed,
+			g.Failed, g.Pending, g.Infrastructure, g.Missing, percent(g.PassRate), g.Interval)
+	}
+	t.more(len(gs) - maxGroups)
+}
+
+// counts shows what occurred of all.
+func (t *table) counts(title string, all []Count) {
+	var seen []Count
+	for _, c := range all {
+		if c.Attempts > 0 {
+			seen = append(seen, c)
+		}
+	}
+	if len(seen) == 0 {
+		return
+	}
+	t.line("\n%s\tATTEMPTS", title)
+	for _, c := range seen[:min(len(seen), maxGroups)] {
+		t.line("  %s\t%d", name(c.Name, maxWord), c.Attempts)
+	}
+	t.more(len(seen) - maxGroups)
+}
+
+func (t *table) passK() {
+	if len(t.r.PassK) == 0 {
+		return
+	}
+	t.line("\nK\tPASS@K\tPASS^K")
+	for _, p := range t.r.PassK {
+		t.line("  %d\t%s\t%s", p.K, percent(p.Any), percent(p.All))
+	}
+}
+
+func (t *table) slowest() {
+	if len(t.r.Slowest) == 0 {
+		return
+	}
+	t.line("\nSLOWEST\tATTEMPT\tTIME\tOUTCOME")
+	for _, s := range t.r.Slowest {
+		t.line("  %s\t%d\t%.1f s\t%s", name(s.TaskID, maxName), s.Attempt, float64(s.TotalMS)/1000, name(s.Outcome, maxWord))
+	}
+}
+
+// unpassed names the tasks that did not pass, each with its first failure.
+func (t *table) unpassed() {
+	all := t.r.Unpassed
+	if len(all) > 0 {
+		t.line("\nNOT PASSED\tPASSED\tOUTCOME\tREASON")
+	}
+	for _, u := range all[:min(len(all), maxUnpassed)] {
+		first := Failure{Outcome: missing}
+		if len(u.Failures) > 0 {
+			first = u.Failures[0]
+		}
+		t.line("  %s\t%d of %d\t%s\t%s", name(u.TaskID, maxName), u.Passed, u.Attempts, name(first.Outcome, maxWord), name(first.Reason, maxWord))
+	}
+	t.more(len(all) - maxUnpassed)
+	if n := t.r.TasksMissing; n > 0 {
+		t.line("\n%s without any record", plural(n, "task"))
+	}
+}
+
+// more says how many rows were left out.
+func (t *table) more(n int) {
+	if n > 0 {
+		t.line("  and %d more", n)
+	}
+}
+
+// String names every profile that attempts ran under.
+func (m Mix) String() string {
+	var out []string
+	for _, c := range []Count{{passive, m.Passive}, {split, m.Split}, {shared, m.Shared},
+		{"of another profile", m.Other}, {"without a record", m.Missing}} {
+		if c.Attempts > 0 {
+			out = append(out, fmt.Sprintf("%d %s", c.Attempts, c.Name))
+		}
+	}
+	return cmp.Or(strings.Join(out, ", "), "none")
+}
+
+// String shows the bounds in percent.
+func (i Interval) String() string { return fmt.Sprintf("[%.1f, %.1f]", 100*i[0], 100*i[1]) }
+
+func percent(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) }
+
+// plural counts things in words.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// list joins the first of the run's labels.
+func list(labels []string) string {
+	var out []string
+	for _, l := range labels[:min(len(labels), maxRunLabels)] {
+		out = append(out, name(l, maxWord))
+	}
+	if left := len(labels) - maxRunLabels; left > 0 {
+		out = append(out, fmt.Sprintf("and %d more", left))
+	}
+	return strings.Join(out, ", ")
+}
+
+// name makes a name from outside one word of about limit characters: with a
+// space in it, it is quoted, as it could look like several cells otherwise.
+func name(s string, limit int) string {
+	s = clip(s, limit)
+	switch {
+	case s == "":
+		return "-"
+	case strings.ContainsFunc(s, unicode.IsSpace), strings.Contains(s, `"`):
+		return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"`
+	}
+	return s
+}
+
+// clip escapes s and cuts it to limit characters, of which the last three then
+// are dots. It looks at more bytes than it can show, so that a cut in the
+// middle of a character is cut away.
+func clip(s string, limit int) string {
+	s = redact.Escape(s[:min(len(s), 8*limit)])
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit-3]) + "..."
+}

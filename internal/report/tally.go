@@ -1,0 +1,200 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// rowOrder sorts attempts as the pack has its rows.
+func rowOrder(a, b Attempt) int {
+	return cmp.Or(cmp.Compare(a.Index, b.Index), strings.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Attempt, b.Attempt))
+}
+
+// task is what is recorded of one task.
+type task struct {
+	attempts []*Attempt // at least one
+	missing  int        // planned attempts without a record
+}
+
+// byTask groups attempts by their task, in the order of the first ones. Of
+// several records of the same attempt all but the first become repeated: one
+// good attempt must not fill the place of another.
+func byTask(attempts []Attempt, planned int) []*task {
+	type key struct {
+		task    *task
+		attempt int
+	}
+	var out []*task
+	byID, seen := map[string]*task{}, map[key]bool{}
+	for i := range attempts {
+		a := &attempts[i]
+		t := byID[a.TaskID]
+		if t == nil {
+			t = &task{missing: planned}
+			byID[a.TaskID] = t
+			out = append(out, t)
+		}
+		k := key{t, a.Attempt}
+		switch {
+		case seen[k]:
+			a.Passed, a.Outcome = false, repeated
+		case a.Attempt >= 1 && a.Attempt <= planned:
+			t.missing--
+		}
+		seen[k] = true
+		t.attempts = append(t.attempts, a)
+	}
+	return out
+}
+
+// tally counts the task's attempts, recorded and missing.
+func (t *task) tally() Tally {
+	out := Tally{Attempts: t.missing, Missing: t.missing}
+	for _, a := range t.attempts {
+		out.count(a)
+	}
+	return out
+}
+
+func (t *Tally) count(a *Attempt) {
+	t.Attempts++
+	switch {
+	case a.Passed:
+		t.Passed++
+	case a.Outcome == infrastructure:
+		t.Infrastructure++
+	case a.Outcome == pending || a.Status == pending:
+		t.Pending++
+	default:
+		t.Failed++
+	}
+}
+
+// sums adds up tasks.
+type sums struct {
+	Tally
+	rates float64 // sum of the tasks' rates
+}
+
+// add adds one task; t has at least one attempt.
+func (s *sums) add(t Tally) {
+	s.Tasks++
+	s.Attempts += t.Attempts
+	s.Passed += t.Passed
+	s.Failed += t.Failed
+	s.Pending += t.Pending
+	s.Infrastructure += t.Infrastructure
+	s.Missing += t.Missing
+	s.rates += float64(t.Passed) / float64(t.Attempts)
+}
+
+func (s *sums) addMissing(tasks, attempts int) {
+	s.Tasks += tasks
+	s.Attempts += tasks * attempts
+	s.Missing += tasks * attempts
+}
+
+// tally ends the sum with its rate.
+func (s *sums) tally() Tally {
+	t := s.Tally
+	rate := 0.0
+	if t.Tasks > 0 {
+		rate = s.rates / float64(t.Tasks)
+	}
+	t.PassRate, t.Interval = rounded(rate), wilson(rate, t.Tasks)
+	for i, bound := range t.Interval {
+		t.Interval[i] = rounded(bound)
+	}
+	return t
+}
+
+// addTask adds t to the groups that name finds for its attempts. A task whose
+// attempts differ is one task of each group, with the attempts that fall there.
+func addTask(to map[string]*sums, t *task, name func(*Attempt) string, ofMissing string) {
+	parts := map[string]*Tally{}
+	part := func(n string) *Tally {
+		if parts[n] == nil {
+			parts[n] = &Tally{}
+		}
+		return parts[n]
+	}
+	for _, a := range t.attempts {
+		part(name(a)).count(a)
+	}
+	if t.missing > 0 {
+		p := part(ofMissing)
+		p.Attempts += t.missing
+		p.Missing += t.missing
+	}
+	for n, p := range parts {
+		group(to, n).add(*p)
+	}
+}
+
+func group(in map[string]*sums, name string) *sums {
+	if in[name] == nil {
+		in[name] = &sums{}
+	}
+	return in[name]
+}
+
+// groups lists what was summed: those named first, others by name, the one
+// without a name last.
+func groups(by map[string]*sums, first ...string) []Group {
+	var named, nameless []Group
+	for _, n := range ordered(by, first...) {
+		s := by[n]
+		switch {
+		case s == nil: // known, and not in this run
+		case n == "":
+			nameless = append(nameless, Group{Tally: s.tally()})
+		default:
+			named = append(named, Group{Name: n, Tally: s.tally()})
+		}
+	}
+	return append(named, nameless...)
+}
+
+// ordered lists first, whether or not by has them, and then by's other keys in
+// alphabetical order.
+func ordered[V any](by map[string]V, first ...string) []string {
+	for _, n := range slices.Sorted(maps.Keys(by)) {
+		if !slices.Contains(first, n) {
+			first = append(first, n)
+		}
+	}
+	return first
+}
+
+func slowest(attempts []Attempt) []Slow {
+	const most = 5
+	byTime := slices.Clone(attempts)
+	slices.SortStableFunc(byTime, func(a, b Attempt) int {
+		return cmp.Or(cmp.Compare(b.TotalMS, a.TotalMS), strings.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Attempt, b.Attempt))
+	})
+	var out []Slow
+	for _, a := range byTime[:min(most, len(byTime))] {
+		out = append(out, Slow{TaskID: a.TaskID, Attempt: a.Attempt, TotalMS: a.TotalMS, Outcome: a.Outcome})
+	}
+	return out
+}
+
+func unpassed(tasks []*task) []Unpassed {
+	var out []Unpassed
+	for _, t := range tasks {
+		sum, first := t.tally(), t.attempts[0]
+		if sum.Passed == sum.Attempts {
+			continue
+		}
+		u := Unpassed{TaskID: first.TaskID, Index: first.Index, Attempts: sum.Attempts, Passed: sum.Passed, Missing: sum.Missing}
+		for _, a := range t.attempts {
+			if !a.Passed {
+				u.Failures = append(u.Failures, Failure{Attempt: a.Attempt, Outcome: a.Outcome, Reason: a.Reason})
+			}
+		}
+		out = append(out, u)
+	}
+	return out
+}
