@@ -10,6 +10,6 @@ for package in $packages; do
 	targets=$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$package"/*_test.go | sort)
 	for target in $targets; do
 		echo "$package $target"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "./$package"
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 100x "./$package"
 	done
 done
