@@ -39,12 +39,13 @@ func (x *execution) bind() error {
 	return nil
 }
 
-// configuration is what a score depends on besides the pack. The number of
-// workers, progress and output flags are no part of it.
+// configuration is what the score of an attempt depends on besides the pack.
+// The numbers of workers, attempts and retries, progress and output flags are
+// no part of it.
 func (x *execution) configuration() map[string]any {
 	t := x.tester
 	c := map[string]any{
-		"agent": x.agentName(), "attempts": t.Attempts, "retries": t.Retries, "limits": x.limits(),
+		"agent": x.agentName(), "limits": x.limits(),
 		"sandbox":      map[string]any{"engine": t.Sandbox.Engine, "runtime": t.Sandbox.Runtime, "allow": t.Sandbox.Allow, "deny": t.Sandbox.Deny},
 		"verification": map[string]any{"disallow_dangerous_commands": t.Verification.DisallowDangerous, "deny_commands": t.Verification.Deny},
 	}

@@ -165,6 +165,7 @@ func (x *execution) differences(was record.Manifest) (out []string) {
 		}
 	}
 	add(was.Planned.Tasks != is.Planned.Tasks, "%d tasks were planned, now %d", was.Planned.Tasks, is.Planned.Tasks)
+	add(was.Planned.Attempts != is.Planned.Attempts, "%d attempts at each task were planned, now %d", was.Planned.Attempts, is.Planned.Attempts)
 	add(was.Digests.Manifest != is.Digests.Manifest, "the pack's manifest changed")
 	then, err := record.ReadPack(x.dir.FS())
 	if d := x.packDigests(); err == nil {

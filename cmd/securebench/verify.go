@@ -117,6 +117,7 @@ type signature struct {
 	entry attest.Entry
 	known bool // in the keyring, or the key of --key
 	any   bool // unknown keys are accepted
+	key   bool // --key says which one it must be
 }
 
 // String names the signer for a reader.
@@ -137,6 +138,8 @@ func (s signature) judge(res *evidence.Result) error {
 	switch {
 	case !res.OK():
 		return coded(exitIntegrity, fmt.Errorf("the run does not verify: %s", plural(len(res.Problems)+res.More, "problem")))
+	case !s.known && s.key:
+		return coded(exitIntegrity, fmt.Errorf("the run is whole, but signed by %s, not by the key of --key", s.entry.Key.ID))
 	case !s.known && !s.any:
 		return coded(exitIntegrity, fmt.Errorf("the run is whole, but signed by a key that is not trusted: %s (give --key FILE, or --any-signer, or trust it: securebench key trust FILE)", s.entry.Key.ID))
 	}
@@ -198,7 +201,7 @@ func (f trustFlags) wanted() (*attest.PublicKey, error) {
 func (f trustFlags) signature(signer attest.PublicKey, want *attest.PublicKey) (signature, error) {
 	s := signature{entry: attest.Entry{Key: signer}, any: f.anySigner}
 	if want != nil {
-		s.known = signer.ID == want.ID
+		s.known, s.key = signer == *want, true
 		return s, nil
 	}
 	ring, err := openKeyring()
@@ -212,7 +215,7 @@ func (f trustFlags) signature(signer attest.PublicKey, want *attest.PublicKey) (
 	if err != nil {
 		return s, keyError(err)
 	}
-	if ok {
+	if ok && e.Key == signer {
 		s.entry, s.known = e, true
 	}
 	return s, nil

@@ -29,6 +29,7 @@ type check struct {
 	salt        *digest.Salt // nil in a published copy
 	linesDigest string
 	root        string // Merkle root of the lines
+	last        string // digest of the last line
 	counts      attest.Counts
 	named       map[string]bool // files that records name
 	byIndex     map[int]string  // task id by row
@@ -200,7 +201,7 @@ func (c *check) lines() error {
 		tree.Add(e.raw.Bytes)
 		r.add(e)
 	}
-	c.Records = r.seq
+	c.Records, c.last = r.seq, r.prev
 	c.linesDigest, c.root = digest.Format(sum.Sum(nil)), tree.Root()
 	return nil
 }

@@ -54,16 +54,14 @@ func Seal(d *record.Dir, m record.Manifest, key attest.PrivateKey) error {
 	}}
 	c := &check{Result: &Result{Manifest: m}, fsys: d.FS(), top: map[string]bool{record.LinesName: true},
 		named: map[string]bool{}, byIndex: map[int]string{}, byID: map[string]int{}, seen: map[slot]int{}}
-	salt := d.Salt()
-	c.salt = &salt
 	if err := c.lines(); err != nil {
 		return fmt.Errorf("reading the records back: %w", err)
 	}
 	if err := c.complete(); err != nil {
 		return err
 	}
-	if n, _ := d.Tail(); n != c.Records {
-		c.problem(record.LinesName, 0, "%d records, %d were written", c.Records, n)
+	if n, last := d.Tail(); n != c.Records || last != c.last {
+		c.problem(record.LinesName, 0, "they are not those that were written")
 	}
 	if !c.OK() {
 		return fmt.Errorf("%w: the records changed under the run: %s", record.ErrIntegrity, c.Problems[0])

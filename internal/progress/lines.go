@@ -66,8 +66,6 @@ func notice(e Event, id string) []line {
 		return say(yellow, "RETRY %s %d/%d: %s", id, get[int](e, "retry"), get[int](e, "limit"), message(text))
 	case NameInfrastructure:
 		return say(yellow, "INFRASTRUCTURE %s: %s", id, message(text))
-	case NameInterrupted:
-		return say(yellow, "interrupted; to go on: %s", message(get[string](e, "resume_command")))
 	}
 	return nil
 }

@@ -83,7 +83,6 @@ securebench: DENIED p/three chroot: denied by policy
 securebench: INFRASTRUCTURE p/three: no space
 securebench: PENDING p/three
 securebench: warning: disk is nearly full
-securebench: interrupted; to go on: securebench run --resume
 securebench: not passed:
   p/two agent_timeout producer_timeout
   p/three#2 infrastructure

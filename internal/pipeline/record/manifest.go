@@ -77,7 +77,13 @@ func ReadManifest(fsys fs.FS) (m Manifest, raw []byte, err error) {
 	if len(raw) > maxManifest {
 		return m, nil, fmt.Errorf("longer than %d bytes", maxManifest)
 	}
-	return m, raw, readCanonical(raw, &m)
+	if err := readCanonical(raw, &m); err != nil {
+		return m, raw, err
+	}
+	if m.Format != ManifestFormat {
+		return m, raw, fmt.Errorf("its format is %d, this build reads %d", m.Format, ManifestFormat)
+	}
+	return m, raw, nil
 }
 
 // PackDigests are plain digests, some of hidden data: they stay in the
