@@ -52,6 +52,20 @@ for answers in data/gsm8k/answers/*.jsonl; do
 	model=$(basename "$answers" .jsonl)
 	check "gsm8k-$model" "$(correct "$model")" data/gsm8k "replay:$answers"
 done
+
+# Every run of a data set verifies, and HumanEval's verdicts are the same when
+# they are derived anew, from a bundle, without trusting the run.
+for run in "$out"/*/; do
+	"$binary" verify "$run" >/dev/null || expect "the verification of $run" failed passed
+done
+if [ -d data/humaneval ]; then
+	"$binary" bundle "$out/humaneval-oracle" -o "$out/humaneval.zip" --force
+	"$binary" verify "$out/humaneval.zip" >/dev/null
+	want=$(wc -l <data/humaneval/tasks.jsonl)
+	got=$("$binary" reverify "$out/humaneval.zip" --pack data/humaneval --salt "$out/humaneval-oracle/restricted/salt" | grep -Eo '[0-9]+ equal' | cut -d ' ' -f 1)
+	printf '%-26s %5d of %5d verdicts equal\n' "humaneval-reverify" "$got" "$want"
+	expect "the verdicts of HumanEval that are derived anew" "$got" "$want"
+fi
 [ "$runs" -gt 0 ] || die "there is no data: make data DATA=DIR"
 [ "$wrong" = 0 ] || die "$wrong figures are wrong"
 

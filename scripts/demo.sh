@@ -33,4 +33,8 @@ expect "the cheater's score" "$passed" 0
 
 printf '\n%s\n\n' "$table"
 say "Records, one line per task: $out/<agent>/candidates.jsonl"
+for name in oracle null small cheater; do
+	"$binary" verify "$out/$name" >/dev/null || die "the run in $out/$name does not verify"
+done
+say "All four runs are signed and verify: securebench verify $out/<agent>"
 [ "$wrong" = 0 ] || die "$wrong of the four scores are not what they must be"

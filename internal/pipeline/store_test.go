@@ -1,0 +1,66 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"securebench/internal/digest"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/capture"
+)
+
+// meddler is a verifier in whose time somebody changes the stored candidate.
+// It scores what it was given; weak scores what lies in the store then.
+type meddler struct {
+	store string
+	weak  bool
+}
+
+func (m meddler) Open(context.Context, family.Case) family.Session { return m }
+func (m meddler) Close(context.Context) error                      { return nil }
+
+func (m meddler) Verify(_ context.Context, c family.Candidate) (family.Verdict, error) {
+	name := filepath.Join(m.store, strings.TrimPrefix(digest.Bytes(c.Data), "sha256:"))
+	if err := os.WriteFile(name, []byte("right"), 0o644); err != nil {
+		return family.Verdict{}, err
+	}
+	data := c.Data
+	if m.weak {
+		data, _ = os.ReadFile(name)
+	}
+	v := family.Verdict{Outcome: family.Failed, Reason: family.WrongAnswer, Containment: family.Passive}
+	if strings.TrimSpace(string(data)) == "right" {
+		v = family.Verdict{Outcome: family.Passed, Containment: family.Passive}
+	}
+	return v, nil
+}
+
+// TestScoredBytesAreTheRecordedOnes (D11): a candidate that changes while it is
+// scored gains nothing, and the change shows. A verifier that looks at the
+// store again, as one that shares a folder with the agent does, falls for it.
+func TestScoredBytesAreTheRecordedOnes(t *testing.T) {
+	for name, weak := range map[string]bool{"weak": true, "ours": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, answers)
+			b.cfg.Verifiers = map[string]family.Verifier{"short_answer": meddler{b.dir.StorePath(), weak}}
+			sum, err := b.run(t.Context(), question(t, "q", "wrong", `"right"`))
+			if err != nil || sum.Total != 1 {
+				t.Fatalf("%+v, %v", sum, err)
+			}
+			if fell := sum.Passed == 1; fell != weak {
+				t.Errorf("passed: %v, want %v", fell, weak)
+			}
+			recorded := b.lines()[0]["digests"].(map[string]any)["candidate"].(string)
+			if recorded != digest.Bytes([]byte("wrong\n")) {
+				t.Errorf("the record names %s, not what was captured", recorded)
+			}
+			if _, err := b.cfg.Store.Get(recorded); !errors.Is(err, capture.ErrDamaged) {
+				t.Errorf("the change is not noticed: %v", err)
+			}
+		})
+	}
+}
