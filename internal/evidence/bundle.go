@@ -101,10 +101,26 @@ func OpenRun(name string) (*Run, error) {
 		return nil, errors.Join(fmt.Errorf("%s is neither the directory of a run nor a bundle: %w", name, err), f.Close())
 	}
 	sub, err := fs.Sub(z, bundleFolder)
+	if err == nil {
+		err = plainArchive(z, info.Size())
+	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is no bundle: %w", name, err), f.Close())
 	}
 	return &Run{FS: sub, bundle: f, close: f.Close}, nil
+}
+
+// plainArchive refuses archives that hold more than they have bytes: a bundle
+// is not compressed, and its files do not share bytes.
+func plainArchive(z *zip.Reader, size int64) error {
+	var sum uint64
+	for _, f := range z.File {
+		sum += f.UncompressedSize64
+		if f.Method != zip.Store || f.UncompressedSize64 > uint64(size) || sum > uint64(size) {
+			return errors.New("it is compressed, or its files overlap")
+		}
+	}
+	return nil
 }
 
 // Close releases what was opened.

@@ -230,7 +230,7 @@ func (r *lineCheck) candidate(e record.Entry, fail failer) []byte {
 
 // Candidate reads a candidate of the run in fsys and checks its digest.
 func Candidate(fsys fs.FS, sum string) ([]byte, error) {
-	data, err := fs.ReadFile(fsys, candidatePath(sum))
+	data, err := record.ReadFile(fsys, candidatePath(sum), record.MaxCandidate)
 	if err != nil {
 		return nil, fmt.Errorf("reading candidate %s: %w", sum, err)
 	}

@@ -24,7 +24,8 @@ import (
 
 // The times that a run gives others.
 const (
-	// cleanupTime bounds the removal of one attempt's sandboxes.
+	// cleanupTime bounds the removal of one attempt's sandboxes, and the end
+	// of a run that is cut short.
 	cleanupTime = 30 * time.Second
 	// deadTime is what is left for that when the engine does not answer: the
 	// next run's clean-up does the rest.
@@ -40,7 +41,8 @@ const (
 var ErrInterrupted = errors.New("interrupted")
 
 // ErrEngineDead is returned by [Run] when the sandbox engine stopped
-// answering. What was recorded stays.
+// answering, also beside another error when the engine did not let the run
+// end. What was recorded stays.
 var ErrEngineDead = errors.New("the sandbox engine stopped answering")
 
 // ErrOutput is returned by [Run] when the output directory could not be
@@ -149,16 +151,44 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 		}
 		work.Go(func() { r.workAll(ctx) })
 	}
-	feed.Wait()
-	prep.Wait()
-	close(r.ready)
-	work.Wait()
-	unwatch()
-	r.cleanup.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return r.summary, interruption(err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		feed.Wait()
+		prep.Wait()
+		close(r.ready)
+		work.Wait()
+		unwatch()
+		r.cleanup.Wait()
+	}()
+	err := r.outlast(ctx, ended)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.summary, err
+}
+
+// outlast waits until everything that the run began has ended, and says why
+// the run ended early. Then it does not wait for ever: a call to an engine
+// that hangs need not come back.
+func (r *run) outlast(ctx context.Context, ended <-chan struct{}) error {
+	select {
+	case <-ended:
+		return interruption(context.Cause(ctx))
+	case <-ctx.Done():
 	}
-	return r.summary, nil
+	err, bound := interruption(context.Cause(ctx)), cleanupTime
+	if errors.Is(err, ErrEngineDead) {
+		bound = deadTime
+	}
+	select {
+	case <-ended:
+		return err
+	case <-time.After(bound):
+	}
+	if !errors.Is(err, ErrEngineDead) {
+		err = fmt.Errorf("%w; and %w", err, ErrEngineDead)
+	}
+	return err
 }
 
 func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
@@ -173,7 +203,7 @@ func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
 	return r
 }
 
-// interruption names what ended the run early.
+// interruption names what ended the run early; nil is nothing.
 func interruption(cause error) error {
 	if errors.Is(cause, context.Canceled) {
 		return ErrInterrupted
@@ -316,7 +346,7 @@ func (r *run) checkEngine(ctx context.Context, cause error) {
 		return
 	}
 	if err := r.probe(ctx); err != nil && ctx.Err() == nil {
-		r.engineDead(fmt.Errorf("%w (last error: %w)", err, cause))
+		r.engineDead(fmt.Errorf("%w (last error: %s)", err, firstLine(cause)))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -52,6 +53,29 @@ func (e Entry) Authentic(salt digest.Salt) bool {
 	b := bytes.Replace(e.raw, []byte(`"mac": "`+e.MAC+`"`), noMAC, 1)
 	return e.MAC == mac(salt, e.TaskID, b)
 }
+
+// ReadFile reads a regular file of at most limit bytes. What a stranger's
+// directory holds may be a pipe without an end, or larger than memory.
+func ReadFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
+	info, err := fs.Lstat(fsys, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	case info.Size() > limit:
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
+	}
+	return fs.ReadFile(fsys, name)
+}
+
+// The bounds on files that are read whole.
+const (
+	maxManifest  = 16 << 20
+	maxSmall     = 1 << 20 // salt, digests
+	MaxCandidate = 256 << 20
+	maxRaw       = 1 << 30
+)
 
 // RawLine is one line of a file of records, without its newline.
 type RawLine struct {

@@ -116,7 +116,7 @@ func (f RawFile) Check(fsys fs.FS, salt digest.Salt, taskID string) error {
 	if !strings.HasPrefix(f.Path, RestrictedName+"/") || !fs.ValidPath(f.Path) {
 		return fmt.Errorf("%q is no path below %s", f.Path, RestrictedName)
 	}
-	data, err := fs.ReadFile(fsys, f.Path)
+	data, err := ReadFile(fsys, f.Path, maxRaw)
 	if err != nil {
 		return fmt.Errorf("reading raw output: %w", err)
 	}

@@ -64,18 +64,12 @@ type Resumption struct {
 	Digests RunDigests `json:"digests"`
 }
 
-// maxManifest bounds run.json.
-const maxManifest = 16 << 20
-
 // ReadManifest reads run.json strictly: it must be the canonical form of what
 // it says. raw are its bytes.
 func ReadManifest(fsys fs.FS) (m Manifest, raw []byte, err error) {
-	raw, err = fs.ReadFile(fsys, ManifestName)
+	raw, err = ReadFile(fsys, ManifestName, maxManifest)
 	if err != nil {
 		return m, nil, err
-	}
-	if len(raw) > maxManifest {
-		return m, nil, fmt.Errorf("longer than %d bytes", maxManifest)
 	}
 	if err := readCanonical(raw, &m); err != nil {
 		return m, raw, err
@@ -97,7 +91,7 @@ type PackDigests struct {
 
 // ReadPack reads the plain digests of the pack.
 func ReadPack(fsys fs.FS) (p PackDigests, err error) {
-	raw, err := fs.ReadFile(fsys, PackName)
+	raw, err := ReadFile(fsys, PackName, maxSmall)
 	if err != nil {
 		return p, err
 	}

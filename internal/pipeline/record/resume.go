@@ -82,7 +82,7 @@ func (d *Dir) fileDigest(name string) (string, error) {
 // ReadSalt reads the run's salt and compares it with the digest that run.json
 // holds. The error is [fs.ErrNotExist] where there is none.
 func ReadSalt(fsys fs.FS, want string) (s digest.Salt, err error) {
-	raw, err := fs.ReadFile(fsys, SaltName)
+	raw, err := ReadFile(fsys, SaltName, maxSmall)
 	if err != nil {
 		return s, fmt.Errorf("reading the run's salt: %w", err)
 	}
