@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -14,11 +13,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"securebench/internal/pipeline/record"
 )
 
 // canary stands in every hidden value of the corpus. It is written in two
 // halves wherever an agent can see it, so that a hit is a leak.
 const canary = "SBCANARY-" + "5f0c1d7a9be24c6c8d6e2f4a1b3c5d7e"
+
+// The limits of the corpus. The weak set-ups let more through.
+const (
+	corpusMemory = 256 << 20
+	corpusDisk   = 64 << 20
+	corpusPids   = 64
+	corpusOutput = 8 << 20
+)
 
 // attack is one row of the attack corpus: what a hostile agent does, a set-up
 // weak enough for it to work, and what must come of it here.
@@ -61,7 +70,12 @@ def tries():
     return [n for n in os.listdir("/sys/class/net") if n != "lo"] != []
 if tries(): print("PWN")`
 
-const kernelSurface = `import ctypes, os
+// otherMachine is what S17 prints where it cannot know the numbers of calls.
+const otherMachine = "NOT TRIED: the calls have other numbers here"
+
+const kernelSurface = `import ctypes, os, platform, sys
+if platform.machine() != "x86_64":
+    print("` + otherMachine + `"); sys.exit()
 libc = ctypes.CDLL(None, use_errno=True)
 def call(nr, *a):
     r = libc.syscall(nr, *a); return r != -1 or ctypes.get_errno() not in (1, 38)
@@ -70,6 +84,30 @@ calls = {"bpf": (321, 0, 0, 0), "userfaultfd": (323, 0), "perf_event_open": (298
          "mount": (165, 0, 0, 0, 0, 0), "ptrace": (101, 16, 1, 0, 0), "init_module": (175, 0, 0, 0), "kexec": (246, 0, 0, 0, 0)}
 for name, args in calls.items():
     if name != "ptrace" and call(*args): print("PWN", name)`
+
+// credentials looks where keys usually lie: each place counts by itself.
+const credentials = `env | grep -v ^SB_TEST_API_KEY | grep -qiE 'key|token|secret|password' && echo PWN
+for home in "$HOME" /root /home/*; do
+  for f in .netrc .aws/credentials .config/gh/hosts.yml; do [ -s "$home/$f" ] && echo PWN; done
+done; echo wrong`
+
+// sharedQueues looks for what a former task left in System V and POSIX
+// queues, and leaves it there itself.
+const sharedQueues = `import ctypes, os
+libc, key, note = ctypes.CDLL(None), 0x5b5b, "/dev/mqueue/sbnote"
+if libc.msgget(key, 0o666) != -1 and libc.shmget(key, 64, 0o666) != -1: print("PWN")
+if os.path.exists(note): print("PWN")
+libc.msgget(key, 0o1666); libc.shmget(key, 64, 0o1666)
+try: open(note, "w").close()
+except OSError: pass`
+
+// spillKey prints a key in every form that the test looks for.
+const spillKey = `import base64, os, sys
+key = os.environ["SB_TEST_API_KEY"].encode()
+for out in (sys.stdout, sys.stderr):
+    print(key.decode(), key[::-1].decode(), key.hex(), key.hex().upper(), file=out)
+    for before in (b"", b"k", b"ke"):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode): print(encode(before + key + b"!").decode(), file=out)`
 
 const privileges = `import os
 status = open("/proc/self/status").read()
@@ -93,53 +131,52 @@ func corpus() []attack {
 		{id: "L10", script: `[ -e /workspace/note ] || [ -e /tmp/note ] && echo PWN; : > /workspace/note; : > /tmp/note; echo wrong`,
 			weakly: twiceInOneVolume, outcome: "failed", reason: "wrong_answer"},
 		{id: "L12", script: `[ -e /dev/shm/sbnote ] || [ -e /workspace/../note ] && echo PWN; : > /dev/shm/sbnote; echo wrong`,
-			weakly: twiceWithSharedMemory, outcome: "failed", reason: "wrong_answer"},
-		{id: "L19", script: `env | grep -v ^SB_TEST_API_KEY | grep -qiE 'key|token|secret|password' && echo PWN; cat ~/.netrc ~/.aws/credentials 2>/dev/null && echo PWN; echo wrong`,
-			weak: []string{"-e", "SB_OTHER_TOKEN=x"}, outcome: "failed", reason: "wrong_answer"},
+			weakly: twiceInOneIPC, outcome: "failed", reason: "wrong_answer"},
+		{id: "L19", script: credentials, weakly: keysLieAround, outcome: "failed", reason: "wrong_answer"},
 		{id: "S01", script: `for s in /var/run/docker.sock /run/docker.sock /host; do [ -e $s ] && echo PWN; done; echo wrong`,
 			weak: []string{"-v", "/var/run/docker.sock:/var/run/docker.sock"}, outcome: "failed", reason: "wrong_answer"},
 		{id: "S02", script: py(privileges), weak: []string{}, outcome: "failed", reason: "wrong_answer"},
 		{id: "S13", script: `{ [ -t 0 ] || [ -t 1 ] || [ -t 2 ] || ( : > /dev/tty ); } 2>/dev/null && echo PWN; echo wrong`,
 			weak: []string{"-t"}, outcome: "failed", reason: "wrong_answer"},
 		{id: "S15", script: py(connect), weak: []string{"--network=host"}, outcome: "failed", reason: "wrong_answer"},
-		{id: "S16", script: `[ -e /dev/shm/sbnote ] && echo PWN; : > /dev/shm/sbnote; echo wrong`,
-			weakly: twiceWithSharedMemory, outcome: "failed", reason: "wrong_answer"},
+		{id: "S16", script: py(sharedQueues), weakly: twiceInOneIPC, outcome: "failed", reason: "wrong_answer"},
 		{id: "S17", script: py(kernelSurface), weak: []string{"--security-opt=seccomp=unconfined"}, outcome: "failed", reason: "wrong_answer"},
 		{id: "C22", script: py(connect), weak: []string{"--network=host"}, outcome: "failed", reason: "wrong_answer"},
 		{id: "C29", script: py(privileges), weak: []string{"--user=0"}, outcome: "failed", reason: "wrong_answer"},
 		{id: "D01", script: `f=$(find / -name candidates.jsonl -not -path '/proc/*' 2>/dev/null | head -1); [ -n "$f" ] && echo PWN; echo wrong`,
 			weak: []string{"-v", "RUN:/srv/run"}, outcome: "failed", reason: "wrong_answer"},
 		{id: "C10", script: `kill -9 -1; kill -9 1; sleep 1; echo wrong`, weakly: killsRunner, outcome: "failed", reason: "wrong_answer"},
-		{id: "C14", script: py("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"), weakly: unbounded, outcome: "limit", reason: "pids_limit", seconds: 3},
+		{id: "C14", script: py("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"), weakly: manyProcesses, outcome: "limit", reason: "pids_limit", seconds: 3},
 		{id: "C15", script: `exec python3 -c "b=[]
-while True: b.append(bytearray(64<<20))"`, weakly: unbounded, outcome: "limit", reason: "oom"},
-		{id: "S06", script: `dd if=/dev/zero of=/workspace/x bs=1M count=4096 2>/dev/null; exit 1`, weakly: unbounded, outcome: "limit", reason: "disk_limit"},
-		{id: "C16", script: `yes PWNED | head -c 100000000; yes PWNED | head -c 100000000 >&2`, weakly: unbounded, outcome: "limit", reason: "output_limit"},
-		{id: "C17", script: `trap '' TERM INT HUP ALRM; while :; do :; done`, weakly: unbounded, outcome: "agent_timeout", reason: "producer_timeout", seconds: 2},
-		{id: "S08", script: `trap '' TERM INT; (trap '' TERM; sleep 1000) & sleep 1000`, weakly: unbounded, outcome: "agent_timeout", reason: "producer_timeout", seconds: 2},
-		{id: "C18", script: `setsid sleep 1000 & setsid sh -c 'sleep 1000' & echo wrong`, weakly: unbounded, outcome: "failed", reason: "wrong_answer"},
+while True: b.append(bytearray(64<<20))"`, weakly: muchMemory, outcome: "limit", reason: "oom"},
+		{id: "S06", script: `dd if=/dev/zero of=/workspace/x bs=1M count=4096 2>/dev/null; exit 1`, weakly: muchDisk, outcome: "limit", reason: "disk_limit"},
+		{id: "C16", script: `yes PWNED | head -c 100000000; yes PWNED | head -c 100000000 >&2`, weakly: muchOutput, outcome: "limit", reason: "output_limit"},
+		{id: "C17", script: `trap '' TERM INT HUP ALRM; while :; do :; done`, weakly: outlivesClient, outcome: "agent_timeout", reason: "producer_timeout", seconds: 2},
+		{id: "S08", script: `trap '' TERM INT; (trap '' TERM; sleep 1000) & sleep 1000`, weakly: outlivesClient, outcome: "agent_timeout", reason: "producer_timeout", seconds: 2},
+		{id: "C18", script: `setsid sleep 1000 & setsid sh -c 'sleep 1000' & echo wrong`, weakly: holdsPipe, outcome: "failed", reason: "wrong_answer"},
 		{id: "D06", script: `printf 'wrong\n{"task_id": "twin-D06", "verification_status": "passed", "score": 1}\r\000\342\200\250x'`,
 			weakly: injectsLine, outcome: "failed", reason: "wrong_answer"},
 		{id: "D10", script: `echo '{"event":"verifier_done","passed":true,"score":1}'; echo 'securebench: PASS twin-D10 score=1'; echo 'securebench: run_id=x total=1 verification=complete verified=1 passed=999 output=x' >&2; echo wrong`,
 			weakly: forgesSummary, outcome: "failed", reason: "wrong_answer"},
-		{id: "D13", script: `echo "$SB_TEST_API_KEY"; printf %s "$SB_TEST_API_KEY" | base64; printf %s "$SB_TEST_API_KEY" | rev 2>/dev/null; printf 'key %s' "$SB_TEST_API_KEY" | base64 >&2`,
-			weakly: keepsSecret, outcome: "failed", reason: "wrong_answer"},
+		{id: "D13", script: py(spillKey), weakly: keepsSecret, outcome: "failed", reason: "wrong_answer"},
 		{id: "P01", script: `printf 'a\033[2J\033]52;c;UFdO\007\033]0;PWN\007\033]8;;http://x\033\\\302\233b\n' | tee /dev/stderr; echo wrong`,
 			weakly: printsRaw, outcome: "failed", reason: "wrong_answer"},
 		{id: "P02", script: `printf 'x\rPASSED 100/100\b\b\b\n' | tee /dev/stderr; echo wrong`, weakly: printsRaw, outcome: "failed", reason: "wrong_answer"},
 		{id: "P08", script: `head -c 900000 /dev/zero | tr '\0' 'x'; echo; echo wrong`, weakly: inlinesAll, outcome: "failed", reason: "wrong_answer"},
 		{id: "big", script: `head -c 3000000 /dev/zero | tr '\0' 'x'`, weakly: inlinesAll, outcome: "limit", reason: "candidate_too_large"},
-		{id: "raw", script: `printf '\377\376wrong'`, weakly: unbounded, outcome: "no_candidate", reason: "invalid_utf8"},
-		{id: "mute", script: `:`, weakly: unbounded, outcome: "no_candidate", reason: "empty_candidate"},
+		{id: "raw", script: `printf '\377\376wrong'`, weakly: changesInJSON, outcome: "no_candidate", reason: "invalid_utf8"},
+		{id: "mute", script: `:`, weakly: isPartOfAll, outcome: "no_candidate", reason: "empty_candidate"},
 	}
 }
 
-const secret = "sb-test-4f1c9a7e2d8b6035"
+// secret has letters that the two kinds of base64 write differently.
+const secret = "sb-test-4f1c?9a7e~2d8b?6035~"
 
 // TestCorpus fires every attack at the shipped binary in one run, each beside
 // an honest twin, and asserts five things: the exact verdict and reason, no
 // marker and no canary anywhere, a bounded run whose next task passes and that
 // leaves nothing on the engine, exactly one valid record, and the twin's pass.
+// At the end the run must verify, and report and bundle must tell no more.
 func TestCorpus(t *testing.T) {
 	image := needDocker(t)
 	dir := t.TempDir()
@@ -170,6 +207,7 @@ func TestCorpus(t *testing.T) {
 	if left := dockerOutput(t, "volume", "ls", "-q", "--filter", "label=securebench.run=corpus"); left != "" {
 		t.Errorf("volumes are left: %s", left)
 	}
+	checkReaders(t, out, len(attacks))
 }
 
 // writeCorpus makes a pack of all attacks and twins. The agent runs the
@@ -196,17 +234,17 @@ func writeCorpus(t *testing.T, dir, image string, attacks []attack) {
 	}
 	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: corpus\nversion: 1\ndefaults:\n  family: short_answer\n  environment:\n    image: "+image+"\n")
-	write(t, filepath.Join(dir, "tester.yaml"), `schema_version: "0.2"
+	write(t, filepath.Join(dir, "tester.yaml"), fmt.Sprintf(`schema_version: "0.2"
 run: {id: corpus, output_dir: out, max_workers: 2}
 benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
-limits: {memory: 256MiB, disk: 64MiB, pids: 64}
+limits: {memory: %dB, disk: %dB, pids: %d, output: %dB}
 harness:
   type: command
   env: [SB_TEST_API_KEY]
   config:
     timeout_seconds: 60
     command: ["sh", "-c", "eval \"$(python3 -c 'import json; print(json.load(open(\"task.json\"))[\"context\"])')\""]
-`)
+`, corpusMemory, corpusDisk, corpusPids, corpusOutput))
 }
 
 func write(t *testing.T, path, text string) {
@@ -217,19 +255,24 @@ func write(t *testing.T, path, text string) {
 }
 
 type rec struct {
-	TaskID   string `json:"task_id"`
-	Attempt  int    `json:"attempt"`
-	Status   string `json:"verification_status"`
-	Outcome  string `json:"outcome"`
-	Reason   string `json:"failure_reason"`
-	Stdout   string `json:"producer_stdout"`
-	Stderr   string `json:"producer_stderr"`
-	Passed   bool   `json:"passed"`
-	Score    float64
-	Seq      int
-	Text     *string `json:"candidate_text"`
-	Restrict []any   `json:"restricted"`
+	TaskID     string `json:"task_id"`
+	Attempt    int    `json:"attempt"`
+	Status     string `json:"verification_status"`
+	Outcome    string `json:"outcome"`
+	Reason     string `json:"failure_reason"`
+	Stdout     string `json:"producer_stdout"`
+	Stderr     string `json:"producer_stderr"`
+	Passed     bool   `json:"passed"`
+	Text       string `json:"candidate_text"`
+	Restricted []struct {
+		Path  string
+		Bytes int64
+	}
+	size int // of the line in bytes
 }
+
+// maxRecord is more than any line of the corpus may have, in bytes.
+const maxRecord = 256 << 10
 
 func readRecords(t *testing.T, path string) map[string][]rec {
 	t.Helper()
@@ -246,6 +289,7 @@ func readRecords(t *testing.T, path string) map[string][]rec {
 		if err := json.Unmarshal(sc.Bytes(), &r); err != nil {
 			t.Fatalf("a record that does not parse: %v", err)
 		}
+		r.size = len(sc.Bytes())
 		out[r.TaskID] = append(out[r.TaskID], r)
 	}
 	if err := sc.Err(); err != nil {
@@ -262,9 +306,21 @@ func checkAttack(t *testing.T, a attack, records map[string][]rec) {
 		if r.Passed || r.Outcome != a.outcome || r.Reason != a.reason {
 			t.Errorf("attempt %d: outcome %s, reason %s; want %s, %s", r.Attempt, r.Outcome, r.Reason, a.outcome, a.reason)
 		}
+		if r.size > maxRecord {
+			t.Errorf("attempt %d: its record has %d bytes", r.Attempt, r.size)
+		}
 		if strings.Contains(r.Stdout, "PWN") && !slices.Contains([]string{"C16", "P01"}, a.id) {
 			t.Errorf("attempt %d: the attack worked: %s", r.Attempt, r.Stdout)
 		}
+	}
+	if strings.Contains(records[a.id][0].Stdout, otherMachine) {
+		t.Skip(otherMachine)
+	}
+	switch first := records[a.id][0]; a.id {
+	case "P08":
+		checkExcerpt(t, first)
+	case "D13":
+		checkRedacted(t, first)
 	}
 	for _, r := range records["twin-"+a.id] {
 		if !r.Passed || r.Outcome != "passed" {
@@ -276,15 +332,27 @@ func checkAttack(t *testing.T, a attack, records map[string][]rec) {
 	}
 }
 
+// checkExcerpt: a long candidate is told by a bounded excerpt with its size.
+func checkExcerpt(t *testing.T, r rec) {
+	if n := len(r.Text); n == 0 || n > record.ExcerptLimit || !strings.Contains(r.Text, "[cut: 900007 bytes in all, sha256:") {
+		t.Errorf("the record shows %d bytes of a candidate of 900007: %.100s", n, r.Text)
+	}
+}
+
+// checkRedacted: the key was there, in ten pieces of either stream.
+func checkRedacted(t *testing.T, r rec) {
+	for _, text := range []string{r.Stdout, r.Stderr} {
+		if n := strings.Count(text, "[redacted:SB_TEST_API_KEY]"); n != 10 {
+			t.Errorf("the key was taken out %d times, want 10: %s", n, text)
+		}
+	}
+}
+
 // checkQuiet: nothing that an agent printed controls the terminal or looks
 // like a line of ours.
 func checkQuiet(t *testing.T, res outcome) {
 	t.Helper()
-	for _, c := range res.stdout + res.stderr {
-		if c < 0x20 && c != '\n' || c == 0x7f || c >= 0x80 && c < 0xa0 || c == 0x202e || c == 0x2028 {
-			t.Fatalf("character %U reached the operator", c)
-		}
-	}
+	checkPlain(t, "the run", res.stdout+res.stderr)
 	if strings.Contains(res.stderr, "\nsecurebench: PASS twin-D10 score=1\nsecurebench: run_id") || strings.Contains(res.stdout, "passed=999") {
 		t.Error("an agent forged a line of ours")
 	}
@@ -298,37 +366,55 @@ func checkQuiet(t *testing.T, res outcome) {
 	}
 }
 
-// checkTree: no secret is anywhere below the run directory, in any encoding
-// that the agent used, and no canary outside the restricted folder.
+// banned is what may stand nowhere below the run directory: the operator's
+// secret and the pack's hidden value.
+func banned() *needles {
+	n := newNeedles()
+	n.add("the secret", secret)
+	n.add("a hidden value", canary)
+	return n
+}
+
+// checkTree looks through all that a run left, the operator's folder too.
 func checkTree(t *testing.T, out string) {
 	t.Helper()
-	reversed := []byte(secret)
-	slices.Reverse(reversed)
-	banned := map[string][]byte{
-		"the secret":             []byte(secret),
-		"the secret in base64":   []byte(strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "=")),
-		"the secret reversed":    reversed,
-		"the secret mid-base64":  []byte(base64.StdEncoding.EncodeToString([]byte("key " + secret))[8:24]),
-		"a hidden value":         []byte(canary),
-		"a hidden value, base64": []byte(base64.StdEncoding.EncodeToString([]byte(canary))[:40]),
-	}
+	n := banned()
 	err := filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for what, b := range banned {
-			if bytes.Contains(data, b) {
-				t.Errorf("%s stands in %s", what, path)
-			}
-		}
-		return nil
+		n.check(t, map[string][]byte{path: data})
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// checkReaders: the run verifies, and its reports and its bundle count what
+// really happened and show nothing banned.
+func checkReaders(t *testing.T, out string, attacks int) {
+	t.Helper()
+	seen := readBack(t, out)
+	banned().check(t, seen)
+	for name, text := range seen {
+		if bytes.Contains(text, []byte("passed=999")) && name != "the bundle" { // its records quote the agent
+			t.Errorf("%s shows what an agent forged", name)
+		}
+	}
+	var report struct {
+		Run   struct{ Verified bool }
+		Total struct{ Attempts, Passed, Failed int }
+	}
+	if err := json.Unmarshal(seen["report "+out+" --format json"], &report); err != nil {
+		t.Fatal(err)
+	}
+	if c := report.Total; !report.Run.Verified || c.Attempts != 4*attacks || c.Passed != 2*attacks || c.Failed != 2*attacks {
+		t.Errorf("the report counts %+v, want half of %d passed", report, 4*attacks)
+	}
+	if rows := bytes.Count(seen["report "+out+" --format csv"], []byte("\n")); rows != 4*attacks+1 {
+		t.Errorf("the report as CSV has %d rows for %d records", rows, 4*attacks)
 	}
 }
 

@@ -64,7 +64,7 @@ func (r *runner) givenAgent() (pipeline.Agent, error) {
 // run loads the pack, makes the output directory and drives the pipeline.
 func (r *runner) run(ctx context.Context) (err error) {
 	r.openProgress()
-	defer func() { err = errors.Join(err, r.report.Close()) }()
+	defer func() { err = errors.Join(interrupted(ctx, err), r.report.Close()) }()
 	r.secrets()
 	given, err := r.givenAgent()
 	if err != nil {
@@ -95,6 +95,15 @@ func (r *runner) run(ctx context.Context) (err error) {
 	}
 	x := &execution{runner: r, in: in, agent: given}
 	return x.run(ctx)
+}
+
+// interrupted tells Ctrl-C from a call that it cut short before the pipeline,
+// which has its own word for it.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &codedError{exitInterrupted, errors.New("interrupted before the first task")}
 }
 
 // say prints one line for the operator.
@@ -238,12 +247,12 @@ func (x *execution) conclude(sum pipeline.Summary, err error) error {
 	switch {
 	case errors.Is(err, pipeline.ErrInterrupted):
 		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d; the records stay in %s%s", sum.Total, sum.Planned, x.dir.LinesPath(), goOn))
-	case errors.Is(err, pipeline.ErrEngineDead):
-		return coded(exitEngine, fmt.Errorf("%w; the records stay in %s%s", err, x.dir.LinesPath(), goOn))
 	case errors.Is(err, pipeline.ErrOutput):
-		return coded(exitInfra, fmt.Errorf("%w; what was recorded stays%s", err, goOn))
+		return coded(exitInfra, fmt.Errorf("%s; what was recorded stays%s", cause(err), goOn))
 	case errors.Is(err, workspace.ErrChanged):
 		return changed(err)
+	case errors.Is(err, pipeline.ErrEngineDead):
+		return coded(exitEngine, fmt.Errorf("%s; the records stay in %s%s", cause(err), x.dir.LinesPath(), goOn))
 	case err != nil:
 		return err
 	case x.failOn(sum):
@@ -294,9 +303,9 @@ func (x *execution) close() error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), bound)
 	defer stop()
-	errs := []error{closeVerifiers(ctx, x.verifiers)}
-	if x.dead {
-		errs = nil
+	var errs []error
+	if err := x.closeVerifiers(ctx); !x.dead {
+		errs = append(errs, err)
 	}
 	errs = append(errs, x.closeTrace())
 	if x.assets != nil {
@@ -312,6 +321,18 @@ func (x *execution) close() error {
 		errs = append(errs, x.docker.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// closeVerifiers does not outlast ctx, which an engine that hangs would.
+func (x *execution) closeVerifiers(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- closeVerifiers(ctx, x.verifiers) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("closing the verifiers: %w", ctx.Err())
+	}
 }
 
 // closeTrace ends agent-trace.log, if there is one.

@@ -40,10 +40,11 @@ func (x *execution) lockOutput() (err error) {
 	if err != nil {
 		return keyError(err)
 	}
-	created := false
-	if x.key, created, err = ring.Signing(); err != nil {
+	key, created, err := ring.Signing()
+	if err != nil {
 		return keyError(err)
 	}
+	x.key = key
 	if created {
 		x.app.say("made a key to sign runs with: %s (see securebench key)", x.key.Public().ID)
 	}
@@ -56,11 +57,18 @@ func (x *execution) outputError(err error) error {
 	case errors.Is(err, syscall.EROFS), errors.Is(err, os.ErrPermission):
 		return coded(exitRefused, fmt.Errorf("%w (choose an --output-dir that can be written)", err))
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return coded(exitInfra, fmt.Errorf("%w; make room, then: %s", err, x.app.resumeCommand()))
+		return coded(exitInfra, fmt.Errorf("%s; make room, then: %s", cause(err), x.app.resumeCommand()))
 	case errors.Is(err, record.ErrIntegrity):
 		return coded(exitIntegrity, err)
 	}
 	return err
+}
+
+// cause is the first thing that went wrong. What joins it is of the clean-up
+// after it, and would stand between the operator and what to do.
+func cause(err error) string {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
 }
 
 // openOutput begins the run, or goes on with the one that is there.
@@ -97,7 +105,10 @@ func (x *execution) begin(ctx context.Context, force bool) error {
 	if x.manifest, err = x.newManifest(ctx); err != nil {
 		return err
 	}
-	return errors.Join(x.writeInputs(), x.dir.WriteManifest(x.manifest))
+	if err := x.writeInputs(); err != nil {
+		return err
+	}
+	return x.dir.WriteManifest(x.manifest)
 }
 
 // resume checks what an earlier part of the run left, and goes on with what
@@ -132,7 +143,10 @@ func (x *execution) resume(ctx context.Context, former *record.Former) (err erro
 		return nil
 	}
 	m.ResumedFrom = append(m.ResumedFrom, plan.Resumption(now()))
-	return errors.Join(x.dir.Continue(plan, *m), x.writeInputs())
+	if err := x.dir.Continue(plan, *m); err != nil {
+		return err
+	}
+	return x.writeInputs()
 }
 
 // sameInputs refuses to resume a run of other inputs, each named.
@@ -306,7 +320,7 @@ func (x *execution) tellDropped(p *record.Plan) {
 		if d.TaskID != "" {
 			what = "the record of " + d.TaskID
 		}
-		x.warn("line %d is not kept: %s: %s", d.Line, what, whyDropped[d.Reason])
+		x.warn("line %d is not kept: %s: %s", d.Line, what, whyDropped(d.Reason))
 	}
 	if n := len(p.Dropped) - maxTold; n > 0 {
 		x.warn("and %s more are not kept", plural(n, "line"))
@@ -316,17 +330,27 @@ func (x *execution) tellDropped(p *record.Plan) {
 	}
 }
 
-// whyDropped are the reasons in words.
-var whyDropped = map[string]string{
-	record.Torn:          "its write was cut short",
-	record.Damaged:       "it is damaged, or this run did not write it",
-	record.OutOfChain:    "it does not follow the line before",
-	record.Duplicate:     "its attempt has two records",
-	record.Unfinished:    "it ended in an infrastructure error",
-	record.LostCandidate: "its candidate is missing or damaged",
-	record.LostOutput:    "its raw output is missing or damaged",
-	record.InputsChanged: "its inputs changed",
-	record.NotPlanned:    "it is no part of the run now",
+// whyDropped is a reason in words.
+func whyDropped(reason string) string {
+	switch reason {
+	case record.Torn:
+		return "its write was cut short"
+	case record.Damaged:
+		return "it is damaged, or this run did not write it"
+	case record.OutOfChain:
+		return "it does not follow the line before"
+	case record.Duplicate:
+		return "its attempt has two records"
+	case record.Unfinished:
+		return "it ended in an infrastructure error"
+	case record.LostCandidate:
+		return "its candidate is missing or damaged"
+	case record.LostOutput:
+		return "its raw output is missing or damaged"
+	case record.InputsChanged:
+		return "its inputs changed"
+	}
+	return "it is no part of the run now"
 }
 
 // seal signs the run's end.

@@ -49,7 +49,7 @@ func (a *app) report(arg, format string, f trustFlags) error {
 	var attempts []report.Attempt
 	run, res, signer, err := openVerified(arg, f, evidence.Options{Each: func(e record.Entry, _ []byte) {
 		attempts = append(attempts, report.Attempt{
-			TaskID: e.TaskID, Index: e.Index, Attempt: e.Line.Attempt, Family: e.TaskType, Status: e.Status,
+			TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
 			Passed: e.Passed, TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 		})

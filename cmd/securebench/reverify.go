@@ -143,7 +143,7 @@ func (r *rederivation) note(e record.Entry, _ []byte) {
 	}
 	sum, err := digest.JSON(e.Summary)
 	r.err = errors.Join(r.err, err)
-	r.records[e.Index] = append(r.records[e.Index], kept{e.TaskID, e.Digests.Row, e.Digests.Image, e.Digests.Candidate, e.Line.Attempt, pipeline.JudgedOf(e.Line), sum})
+	r.records[e.Index] = append(r.records[e.Index], kept{e.TaskID, e.Digests.Row, e.Digests.Image, e.Digests.Candidate, e.Attempt, pipeline.JudgedOf(e.Line), sum})
 }
 
 // findSalt reads the salt where there is one.
@@ -176,7 +176,7 @@ func (r *rederivation) findSalt() error {
 // samePack refuses a pack that is not the run's.
 func (r *rederivation) samePack() error {
 	m, d := r.result.Manifest, r.in.Digests
-	what := ""
+	var what string
 	switch {
 	case m.Pack.ID != r.in.Manifest.ID:
 		what = fmt.Sprintf("its id is %q, the run's is %q", r.in.Manifest.ID, m.Pack.ID)

@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"os"
+	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +35,11 @@ func TestWeakSetUps(t *testing.T) {
 					w = strings.Replace(w, "PACK:", dir+":", 1)
 					args = append(args, strings.Replace(w, "RUN:", dir+":", 1))
 				}
-				fired = strings.Contains(weakRun(t, args, image, a.script), "PWN")
+				out := weakRun(t, args, image, a.script)
+				if strings.Contains(out, otherMachine) {
+					t.Skip(otherMachine)
+				}
+				fired = strings.Contains(out, "PWN")
 			}
 			if !fired {
 				t.Error("the attack does not work even against a weak set-up")
@@ -41,32 +48,34 @@ func TestWeakSetUps(t *testing.T) {
 	}
 }
 
-// weakRun runs a script in a container without any of our hardening.
+// weakRun runs a script in a container without any of our hardening, and
+// returns what it printed. The workspace is bounded to keep the machine alive.
 func weakRun(t *testing.T, args []string, image, script string) string {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
-	defer stop()
-	args = append(append([]string{"run", "--rm"}, args...), "--tmpfs", "/workspace", image, "sh", "-c", script)
-	if i := strings.Join(args, " "); strings.Contains(i, ":/workspace") {
-		args = dropTmpfs(args)
-	}
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, "docker", args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	_ = cmd.Run() // the script's exit code says nothing
+	weakRunTo(t, &out, args, image, script)
 	return out.String()
 }
 
-func dropTmpfs(args []string) []string {
-	var out []string
-	for i := 0; i < len(args); i++ {
-		if args[i] == "--tmpfs" {
-			i++
-			continue
-		}
-		out = append(out, args[i])
+func weakRunTo(t *testing.T, out io.Writer, args []string, image, script string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+	defer stop()
+	name := weakName(t)
+	if !strings.Contains(strings.Join(args, " "), ":/workspace") {
+		args = append(slices.Clone(args), "--tmpfs=/workspace:size=512m")
 	}
-	return out
+	args = append(append([]string{"run", "--name", name, "--log-driver=none"}, args...), image, "sh", "-c", script)
+	cmd := exec.CommandContext(ctx, "docker", args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	_ = cmd.Run() // the script's exit code says nothing
+}
+
+// weakName names a container that is removed at the end of the test.
+func weakName(t *testing.T) string {
+	name := "securebench-weak-" + strings.ToLower(rand.Text())
+	t.Cleanup(func() { _ = exec.Command("docker", "rm", "-f", name).Run() })
+	return name
 }
 
 // twiceInOneVolume keeps the workspace between two attempts.
@@ -77,12 +86,14 @@ func twiceInOneVolume(t *testing.T, image, script string) bool {
 	return strings.Contains(weakRun(t, args, image, script), "PWN")
 }
 
-// twiceWithSharedMemory shares the host's IPC namespace between two tasks.
-func twiceWithSharedMemory(t *testing.T, image, script string) bool {
-	t.Cleanup(func() { os.Remove("/dev/shm/sbnote") })
-	args := []string{"--ipc=host"}
-	weakRun(t, args, image, script)
-	return strings.Contains(weakRun(t, args, image, script), "PWN")
+// twiceInOneIPC lets two tasks share an IPC namespace: memory and queues. The
+// second one must find all that the script looks for.
+func twiceInOneIPC(t *testing.T, image, script string) bool {
+	holder := weakStart(t, []string{"--ipc=shareable"}, image, "sleep 60")
+	args := []string{"--ipc=container:" + holder}
+	first := weakRun(t, args, image, script)
+	found := strings.Count(weakRun(t, args, image, script), "PWN")
+	return !strings.Contains(first, "PWN") && found == strings.Count(script, "PWN")
 }
 
 // killsRunner runs the agent as a plain child in the PID namespace of a
@@ -92,29 +103,136 @@ func killsRunner(t *testing.T, image, script string) bool {
 	return !strings.Contains(out, "RECORDED")
 }
 
-// unbounded is a plain runner without any limit of its own: what the script
-// prints or does has no end that it would notice. It holds for every script
-// that an ordinary process may run, so it shows that the script starts and
-// that nothing in a bare container ends it as a named outcome.
-func unbounded(t *testing.T, image, script string) bool {
-	name := fmt.Sprintf("securebench-weak-%d", time.Now().UnixNano())
-	ctx, stop := context.WithTimeout(t.Context(), 4*time.Second)
-	defer stop()
-	// The bounds keep the machine alive; they are far above those of the corpus.
-	cmd := exec.CommandContext(ctx, "docker", "run", "--name", name, "--pids-limit=512", "--memory=2g", "--memory-swap=2g",
-		"--log-driver=none", "--tmpfs", "/workspace:size=512m", image, "sh", "-c", script)
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	err := cmd.Run()
-	defer exec.Command("docker", "rm", "-f", name).Run()
-	running, inspectErr := exec.Command("docker", "inspect", "-f", "{{.State.Running}}", name).Output()
-	if inspectErr != nil {
-		return false
+// weakStart starts a container and leaves it alone. The bounds that callers
+// give keep the machine alive; they are far above those of the corpus.
+func weakStart(t *testing.T, args []string, image, script string) (name string) {
+	t.Helper()
+	name = weakName(t)
+	args = append(append([]string{"run", "-d", "--name", name, "--log-driver=none", "--cpus=1"}, args...), image, "sh", "-c", script)
+	dockerOutput(t, args...)
+	return name
+}
+
+// commands lists the processes of a container that runs.
+func commands(name string) []string {
+	out, err := exec.Command("docker", "top", name, "-eo", "pid,comm").Output()
+	if err != nil { // it ends just now, or has ended
+		return nil
 	}
-	stillRuns := strings.TrimSpace(string(running)) == "true"
-	flooded := out.Len() > 8<<20
-	named := strings.Contains(out.String(), "_limit")
-	return (stillRuns || flooded || err != nil || ctx.Err() == nil) && !named
+	return strings.Split(strings.TrimSpace(string(out)), "\n")[1:]
+}
+
+// soon waits for something to become true.
+func soon(ok func() bool) bool {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+	}
+	return false
+}
+
+// manyProcesses counts more processes than ours allows.
+func manyProcesses(t *testing.T, image, script string) bool {
+	name := weakStart(t, []string{"--pids-limit=512"}, image, script)
+	return soon(func() bool { return len(commands(name)) > corpusPids })
+}
+
+// muchMemory lets the kernel end the script at four times of what ours allows.
+func muchMemory(t *testing.T, image, script string) bool {
+	limit := fmt.Sprint(4 * corpusMemory)
+	name := weakStart(t, []string{"--memory=" + limit, "--memory-swap=" + limit}, image, script)
+	dockerOutput(t, "wait", name)
+	return dockerOutput(t, "inspect", "-f", "{{.State.OOMKilled}}", name) == "true"
+}
+
+// muchDisk measures the file that the script leaves.
+func muchDisk(t *testing.T, image, script string) bool {
+	out := weakRun(t, nil, image, "("+script+"); stat -c %s /workspace/x")
+	n, err := strconv.Atoi(strings.TrimSpace(out))
+	return err == nil && n > corpusDisk
+}
+
+// muchOutput takes all that is printed.
+func muchOutput(t *testing.T, image, script string) bool {
+	var n counter
+	weakRunTo(t, &n, nil, image, script)
+	return n > corpusOutput
+}
+
+// counter is a writer that counts bytes.
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// outlivesClient ends a container as a polite runner does at a time limit: it
+// kills its own client and asks the processes to end. All of the script's are
+// still there, while those of a plain script have ended.
+func outlivesClient(t *testing.T, image, script string) bool {
+	stays := weakClient(t, image, script)
+	time.Sleep(time.Second)
+	left := strings.Join(commands(stays), "\n")
+	plain := weakClient(t, image, "sleep 1000")
+	return strings.Count(left, "sleep") == strings.Count(script, "sleep") && strings.Contains(left, "sh") &&
+		soon(func() bool { return commands(plain) == nil })
+}
+
+// weakClient runs a script, kills the client that runs it and sends the
+// script a TERM.
+func weakClient(t *testing.T, image, script string) (name string) {
+	name = weakName(t)
+	client := exec.Command("docker", "run", "--init", "--cpus=1", "--name", name, image, "sh", "-c", script)
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	soon(func() bool {
+		running := commands(name)
+		return len(running) >= 2 && strings.Count(strings.Join(running, "\n"), "sleep") == strings.Count(script, "sleep")
+	})
+	time.Sleep(500 * time.Millisecond) // for a trap that is just being set
+	_ = client.Process.Kill()
+	_ = client.Wait() // it was killed
+	dockerOutput(t, "kill", "--signal=TERM", name)
+	return name
+}
+
+// holdsPipe runs the script under a runner that reads its output to the end:
+// it waits in vain, and what the script left is alive after it.
+func holdsPipe(t *testing.T, image, script string) bool {
+	out := weakRun(t, []string{"-e", "SCRIPT=" + script}, image,
+		`timeout 3 sh -c 'answer=$(sh -c "$SCRIPT"); echo "got $answer"'; echo "status $?"; grep -l sleep /proc/[0-9]*/comm | wc -l`)
+	return strings.TrimSpace(out) == "status 124\n2"
+}
+
+// changesInJSON stores what came as JSON: what is scored later are not the
+// bytes that were handed in.
+func changesInJSON(t *testing.T, image, script string) bool {
+	out := weakRun(t, nil, image, script)
+	stored, err := json.Marshal(out)
+	var again string
+	return err == nil && json.Unmarshal(stored, &again) == nil && strings.HasSuffix(out, "wrong") && again != out
+}
+
+// isPartOfAll scores an answer by whether the right one contains it.
+func isPartOfAll(t *testing.T, image, script string) bool {
+	return strings.Contains("an honest answer", weakRun(t, nil, image, script))
+}
+
+// keysLieAround gives the agent one key at a time, each in another place.
+func keysLieAround(t *testing.T, image, script string) bool {
+	key := filepath.Join(t.TempDir(), "key")
+	write(t, key, "password of the operator\n")
+	fires := func(args ...string) bool { return strings.Contains(weakRun(t, args, image, script), "PWN") }
+	for _, args := range [][]string{{"-e", "SB_OTHER_TOKEN=x"}, {"-v", key + ":/root/.netrc:ro"},
+		{"-v", key + ":/root/.aws/credentials:ro"}, {"-v", key + ":/root/.config/gh/hosts.yml:ro"}} {
+		if !fires(args...) {
+			t.Errorf("no key was found with %v", args)
+		}
+	}
+	return !fires()
 }
 
 // injectsLine builds a record by pasting text between quotes.
@@ -138,9 +256,15 @@ func forgesSummary(t *testing.T, image, script string) bool {
 	return strings.Contains(weakRun(t, nil, image, script), "\nsecurebench: PASS twin-D10 score=1\n")
 }
 
-// keepsSecret writes output down as it comes.
+// keepsSecret writes output down as it comes: the key is in it in every form.
 func keepsSecret(t *testing.T, image, script string) bool {
-	return strings.Contains(weakRun(t, []string{"-e", "SB_TEST_API_KEY=" + secret}, image, script), secret)
+	out := weakRun(t, []string{"-e", "SB_TEST_API_KEY=" + secret}, image, script)
+	for form, key := range forms(secret) {
+		if !strings.Contains(out, key) {
+			t.Errorf("the script does not print the key in the form: %s", form)
+		}
+	}
+	return true
 }
 
 // printsRaw sends output to the operator as it comes.

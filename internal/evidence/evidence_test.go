@@ -151,7 +151,7 @@ func (m *maker) resume() {
 	man := former.Manifest
 	man.ResumedFrom = append(man.ResumedFrom, plan.Resumption("2026-01-02T04:00:00Z"))
 	kept := map[string]bool{}
-	m.check(plan.EachKept(func(e record.Entry) { kept[fmt.Sprint(e.Index, " ", e.Line.Attempt)] = true }))
+	m.check(plan.EachKept(func(e record.Entry) { kept[fmt.Sprint(e.Index, " ", e.Attempt)] = true }))
 	m.check(d.Continue(plan, man), m.writeInputs(d, []byte(`{"agent":"command"}`)))
 	for i := range m.tasks {
 		for n := 1; n <= m.attempts; n++ {

@@ -19,7 +19,9 @@ import (
 // all. A check of it ends, and names it.
 func TestHostileDirectory(t *testing.T) {
 	pipe := func(name string) error { return unix.Mkfifo(name, 0o644) }
-	link := func(name string) error { return os.Symlink(filepath.Join(filepath.Dir(name), "..", record.TraceName), name) }
+	link := func(name string) error {
+		return os.Symlink(filepath.Join(filepath.Dir(name), "..", record.TraceName), name)
+	}
 	loop := func(name string) error { return os.Symlink(filepath.Base(name), name) }
 	folder := func(name string) error { return os.Mkdir(name, 0o755) }
 	large := func(name string) error {

@@ -57,13 +57,42 @@ func TestNoHiddenByteLeaks(t *testing.T) {
 	})
 }
 
-// forms are the ways in which a value could be hidden in bytes.
+// forms are the ways in which a value could be hidden in bytes. Base64 is
+// looked for as it stands inside of longer base64, wherever the value begins.
 func forms(c string) map[string][]byte {
 	reversed := []byte(c)
 	slices.Reverse(reversed)
-	return map[string][]byte{
-		"plain": []byte(c), "reversed": reversed, "hex": []byte(hex.EncodeToString([]byte(c))),
-		"base64": []byte(base64.RawStdEncoding.EncodeToString([]byte(c))), "upper case": []byte(strings.ToUpper(c)),
+	lower := hex.EncodeToString([]byte(c))
+	out := map[string][]byte{"plain": []byte(c), "reversed": reversed, "upper case": []byte(strings.ToUpper(c)),
+		"hex": []byte(lower), "upper-case hex": []byte(strings.ToUpper(lower))}
+	for name, enc := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "url-safe base64": base64.RawURLEncoding} {
+		for shift := range 3 {
+			text := enc.EncodeToString(append(make([]byte, shift), c...))
+			out[fmt.Sprintf("%s after %d bytes", name, shift)] = []byte(text[(8*shift+5)/6 : 8*(shift+len(c))/6])
+		}
+	}
+	return out
+}
+
+// TestFormsAreFound shows that a value is found inside of text in every form.
+func TestFormsAreFound(t *testing.T) {
+	const value = "cnry1hid~?>abcdef"
+	for before := range 3 {
+		text := []byte("xyz"[:before] + value + "!")
+		plant := base64.StdEncoding.EncodeToString(text) + base64.URLEncoding.EncodeToString(text)
+		for what, form := range forms(value) {
+			if strings.HasSuffix(what, fmt.Sprintf("base64 after %d bytes", before)) && !strings.Contains(plant, string(form)) {
+				t.Errorf("%s is not found in %s", what, plant)
+			}
+		}
+	}
+	reversed := []byte(value)
+	slices.Reverse(reversed)
+	plant := value + strings.ToUpper(value) + string(reversed) + fmt.Sprintf("%x %X", value, value)
+	for what, form := range forms(value) {
+		if !strings.Contains(what, "base64") && !strings.Contains(plant, string(form)) {
+			t.Errorf("%s is not found in %s", what, plant)
+		}
 	}
 }
 

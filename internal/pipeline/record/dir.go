@@ -95,7 +95,7 @@ func lockFile(root *os.Root) (*os.File, error) {
 // Begin starts a new run in the directory. Where it holds a run, force moves
 // that one to history/ and ErrExists is the answer otherwise.
 func (d *Dir) Begin(force bool) error {
-	old, err := d.present(ownNames...)
+	old, err := d.present(LinesName, ManifestName, StatementName, CandidatesName, RestrictedName, TraceName)
 	if err != nil {
 		return err
 	}
@@ -123,9 +123,6 @@ func (d *Dir) Begin(force bool) error {
 	}
 	return d.openLines()
 }
-
-// ownNames are what a run leaves at the top of its directory.
-var ownNames = []string{LinesName, ManifestName, StatementName, CandidatesName, RestrictedName, TraceName}
 
 // present returns those of the names that are there.
 func (d *Dir) present(names ...string) (there []string, err error) {

@@ -50,7 +50,7 @@ func Decode(raw []byte) (Entry, error) {
 
 // Authentic reports whether the line was written by who holds the salt.
 func (e Entry) Authentic(salt digest.Salt) bool {
-	b := bytes.Replace(e.raw, []byte(`"mac": "`+e.MAC+`"`), noMAC, 1)
+	b := bytes.Replace(e.raw, []byte(`"mac": "`+e.MAC+`"`), []byte(noMAC), 1)
 	return e.MAC == mac(salt, e.TaskID, b)
 }
 

@@ -233,12 +233,12 @@ func (l *Line) marshal(at link, salt digest.Salt) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bytes.Replace(b, noMAC, []byte(`"mac": "`+mac(salt, w.TaskID, b)+`"`), 1), nil
+	return bytes.Replace(b, []byte(noMAC), []byte(`"mac": "`+mac(salt, w.TaskID, b)+`"`), 1), nil
 }
 
 // noMAC is a line's MAC before there is one. No string of a line contains it,
 // since quotes inside strings are escaped, and no key before it is free.
-var noMAC = []byte(`"mac": ""`)
+const noMAC = `"mac": ""`
 
 // mac authenticates a line to who holds the run's salt: b is the line with an
 // empty MAC. The chain alone could be computed by anybody.

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"securebench/internal/pipeline/record"
+)
+
+// noisePython defines NOISE: what terminals obey or do not show, and lines
+// that look like ours, in about 400 bytes of UTF-8.
+const noisePython = `lie = "securebench: run_id=x total=1 verification=complete verified=1 passed=999 output=x"
+lies = [lie, "{\"event\":\"verifier_done\",\"passed\":true,\"score\":1}", "securebench: PASS noise-floods score=1"]
+NOISE = ("\x1b[2J\x1b]0;PWN\x07\u202e\u2066\u200b\u2028\x85\x9b31m\0\b\x7f\r" + "\r".join(lies) + "\n" + "\n".join(lies) + "\r\n").encode()
+`
+
+// noises are rows that print noise, beside what must come of them. Blocks is
+// the number of mebibytes that the loudest print to either of their streams;
+// none of them prints anything where it is 0.
+func noises(blocks int) []hiddenRow {
+	before := noisePython + fmt.Sprintf("blocks = %d\n", blocks)
+	agent := func(id, script, outcome, reason string) hiddenRow {
+		return hiddenRow{id: id, family: "short_answer", outcome: outcome, reason: reason,
+			input: map[string]any{"question": before + script},
+			eval:  map[string]any{"accepted_answers": []any{"an honest answer"}}}
+	}
+	code := func(id, candidate, tests, outcome, reason string) hiddenRow {
+		return hiddenRow{id: id, family: "code_completion", outcome: outcome, reason: reason,
+			input: map[string]any{"prompt": `open("candidate.py", "w").write(` + strconv.QuoteToASCII(before+candidate) + ")"},
+			eval:  map[string]any{"tests": map[string]any{"source": "inline", "entry_point": "f", "code": before + tests}}}
+	}
+	const (
+		flood = `
+import os, sys
+for stream in (1, 2) * blocks:
+    data = NOISE * (1048576 // len(NOISE))
+    while data: data = data[os.write(stream, data):]
+`
+		square = "def f(x): return x * x\n"
+	)
+	rows := []hiddenRow{
+		agent("noise-floods", flood+`print("an honest", "answer")`, "limit", "output_limit"),
+		agent("noise-then-answer", `
+import sys
+if blocks:
+    sys.stderr.buffer.write(NOISE * ((8 * 1048576 - 201000) // len(NOISE))); sys.stderr.flush()
+    sys.stdout.buffer.write(NOISE * (200000 // len(NOISE)) + b"\n")
+print("an honest", "answer")`, "passed", ""),
+		agent("noise-inline", `print(("\x01" if blocks else "x") * 65000, end="")`, "failed", "wrong_answer"),
+		code("noisy-tests", square, flood+"assert f(3) == 9\n", "passed", ""),
+		code("noisy-failure", square, flood+"assert f(3) == 8, NOISE * (40 * blocks)\n", "failed", "tests_failed"),
+		code("noisy-import", flood+square, "assert f(3) == 9\n", "limit", "output_limit"),
+		code("noisy-call", "def f(x):\n"+indent(flood)+"    return x * x\n", "assert f(3) == 9\n", "limit", "output_limit"),
+		code("noisy-but-right", strings.ReplaceAll(flood, "* blocks", "* min(blocks, 3)")+square, "assert f(3) == 9\n", "passed", ""),
+	}
+	if blocks == 0 {
+		for i := range rows {
+			if rows[i].outcome == "limit" {
+				rows[i].outcome, rows[i].reason = "passed", ""
+			}
+		}
+	}
+	return rows
+}
+
+func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n    ") + "\n" }
+
+// heard is what came of a run with noise.
+type heard struct {
+	out    string // the run's directory
+	stdout string
+	stderr string // the file that caught it
+	peak   int    // of the runner's memory, in KiB
+}
+
+// listen runs a noise pack and measures the runner.
+func listen(t *testing.T, image string, rows []hiddenRow) heard {
+	t.Helper()
+	dir := t.TempDir()
+	writePack(t, dir, "noise", image, `["python3", "-c", "import json; t = json.load(open('task.json')); exec(t.get('question') or t['prompt'])"]`, rows)
+	h := heard{out: filepath.Join(dir, "out"), stderr: filepath.Join(dir, "stderr")}
+	cmd := command(t, nil, "run", filepath.Join(dir, "tester.yaml"), "-o", h.out,
+		"--show-agent-output", "--show-command-output", "--progress", "plain")
+	stderr, err := os.Create(h.stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	var stdout bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatalf("%v: %s", err, stdout.String())
+			}
+			h.stdout = stdout.String()
+			return h
+		case <-time.After(20 * time.Millisecond):
+			h.peak = max(h.peak, peakMemory(cmd.Process.Pid))
+		}
+	}
+}
+
+// peakMemory is the highest number of KiB that a process had in memory so
+// far, 0 when it has ended. Its parent's rusage would not do: that one begins
+// with the memory of the process that started it, this test.
+func peakMemory(pid int) int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, after, ok := strings.Cut(string(status), "VmHWM:")
+	number, _, _ := strings.Cut(strings.TrimSpace(after), " ")
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil {
+		return 0
+	}
+	return n
+}
+
+// maxNoisePeak is how much more memory than with quiet agents the runner may
+// take, in KiB.
+const maxNoisePeak = 96 << 10
+
+// TestNoise: agents, candidates and tests that print hundreds of megabytes of
+// what fools terminals and readers change no verdict of others, no line of
+// ours and no count, and cost the runner a bounded amount of memory.
+func TestNoise(t *testing.T) {
+	image := needDocker(t)
+	start := time.Now()
+	listen(t, image, noises(0)[:1]) // a new binary's first run readies the engine, and takes memory for it
+	quiet := listen(t, image, noises(0))
+	checkOutcomes(t, quiet, noises(0))
+	rows := noises(100)
+	loud := listen(t, image, rows)
+	checkOutcomes(t, loud, rows)
+	t.Logf("the runner's peak is %d MiB with quiet agents, %d MiB with noise", quiet.peak>>10, loud.peak>>10)
+	if quiet.peak == 0 || loud.peak > quiet.peak+maxNoisePeak {
+		t.Errorf("the runner's peak is %d KiB with quiet agents and %d KiB with noise", quiet.peak, loud.peak)
+	}
+	passed := 0
+	for _, r := range rows {
+		if r.outcome == "passed" {
+			passed++
+		}
+	}
+	if want := fmt.Sprintf("securebench: run_id=noise total=%d verification=complete verified=%d passed=%d output=%s\n",
+		len(rows), len(rows), passed, filepath.Join(loud.out, "candidates.jsonl")); loud.stdout != want {
+		t.Errorf("the summary is %q, want %q", loud.stdout, want)
+	}
+	checkHeard(t, loud.stderr, rows)
+	for name, text := range published(t, loud.out) {
+		if !strings.HasPrefix(name, record.CandidatesName+"/") { // those are kept byte by byte
+			checkPlain(t, name, string(text))
+		}
+	}
+	checkTrace(t, loud.out, rows)
+	for name, text := range readBack(t, loud.out) {
+		if bytes.Contains(text, []byte("passed=999")) && name != "the bundle" { // its records quote the agents
+			t.Errorf("%s shows a forged summary", name)
+		}
+	}
+	if took := time.Since(start); took > time.Minute {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// checkOutcomes compares the records with what must come of the rows, and
+// bounds what is kept of each: a candidate that is shown whole may have to be
+// escaped, at six bytes each; of an agent's output is kept what its limit lets
+// through, of candidates and tests the beginning.
+func checkOutcomes(t *testing.T, h heard, rows []hiddenRow) {
+	t.Helper()
+	records := readRecords(t, filepath.Join(h.out, "candidates.jsonl"))
+	for _, r := range rows {
+		checkRow(t, h.out, r, records[r.id])
+		got := records[r.id][0]
+		if got.size > 7*record.InlineLimit {
+			t.Errorf("%s: its record has %d bytes", r.id, got.size)
+		}
+		checkPlain(t, r.id+" as its record quotes it", got.Stdout+got.Stderr)
+		kept := map[bool]int64{} // by whether it is the agent's
+		for _, f := range got.Restricted {
+			kept[strings.HasPrefix(filepath.Base(f.Path), "agent-")] += f.Bytes
+		}
+		if kept[true] > 8<<20 || kept[false] > 64<<10 {
+			t.Errorf("%s: %d bytes of the agent's output are kept, %d of the candidate's and the tests'", r.id, kept[true], kept[false])
+		}
+	}
+}
+
+// maxShown is the longest line that progress may have: a thousand characters
+// and what stands before them.
+const maxShown = 4*1000 + 300
+
+// checkHeard reads what the operator saw line by line. Each line is of a form
+// that only we write, and says nothing that did not happen.
+func checkHeard(t *testing.T, file string, rows []hiddenRow) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var ids []string
+	said := map[string]int{} // lines of our own about a row's end
+	for _, r := range rows {
+		ids = append(ids, r.id)
+		said["securebench: "+map[bool]string{true: "PASS", false: "FAIL"}[r.outcome == "passed"]+" "+r.id+" score="+
+			map[bool]string{true: "1", false: "0"}[r.outcome == "passed"]] = 0
+	}
+	id := "(?:" + strings.Join(ids, "|") + ")"
+	form := regexp.MustCompile(`^(?:agent: ` + id + ` \| .*|std(?:out|err): .*|securebench: \[\d+/\d+\] ` + id +
+		`|securebench: not passed:|  ` + id + ` (?:limit output_limit|failed wrong_answer|failed tests_failed))$`)
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, 1<<20)
+	shown := 0
+	for sc.Scan() {
+		line := sc.Text()
+		if _, ours := said[line]; ours {
+			said[line]++
+		} else if !form.MatchString(line) || len(line) > maxShown || controlIn(line) >= 0 {
+			t.Fatalf("a line of %d bytes that is none of ours: %.200q", len(line), line)
+		}
+		if strings.Contains(line, "passed=999") {
+			shown++
+		}
+	}
+	if err := sc.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for line, n := range said {
+		if n != 1 {
+			t.Errorf("%q stands %d times, want once", line, n)
+		}
+	}
+	if shown < 10_000 {
+		t.Errorf("%d lines quote the agents' lies: the noise was not shown", shown)
+	}
+}
+
+// checkTrace: the trace of each task is bounded, and so are its lines.
+func checkTrace(t *testing.T, out string, rows []hiddenRow) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(out, record.TraceName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	sizes := map[string]int{}
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, 128<<10) // a longer line is an error
+	for sc.Scan() {
+		id, _, _ := strings.Cut(sc.Text(), " | ")
+		sizes[id] += len(sc.Bytes()) + 1
+	}
+	if err := sc.Err(); err != nil {
+		t.Error(err)
+	}
+	for _, r := range rows {
+		if n := sizes[r.id]; n > 1<<20+256 {
+			t.Errorf("the trace of %s has %d bytes", r.id, n)
+		}
+		delete(sizes, r.id)
+	}
+	if len(sizes) > 0 {
+		t.Errorf("the trace has lines of tasks that are not there: %v", sizes)
+	}
+}
