@@ -48,7 +48,7 @@ demo: image build ## run the demo pack in real sandboxes and print a table
 
 .PHONY: test
 test: image fmt-check vet build race packs ## check everything: what CI runs
-	go test -timeout 8m ./...
+	go test -timeout 15m ./...
 
 .PHONY: fmt-check
 fmt-check:
@@ -63,7 +63,7 @@ vet:
 .PHONY: race
 race: ## run the tests of the pure packages under the race detector
 	@if command -v $${CC:-gcc} >/dev/null; then \
-		CGO_ENABLED=1 go test -race -timeout 8m $(RACE_PACKAGES); \
+		CGO_ENABLED=1 go test -race -short -timeout 10m $(RACE_PACKAGES); \
 	else \
 		echo 'no C compiler: the race detector is left out' >&2; \
 	fi

@@ -180,14 +180,8 @@ func (x *execution) differences(was record.Manifest) (out []string) {
 	}
 	add(was.Planned.Tasks != is.Planned.Tasks, "%d tasks were planned, now %d", was.Planned.Tasks, is.Planned.Tasks)
 	add(was.Planned.Attempts != is.Planned.Attempts, "%d attempts at each task were planned, now %d", was.Planned.Attempts, is.Planned.Attempts)
-	add(was.Digests.Manifest != is.Digests.Manifest, "the pack's manifest changed")
-	then, err := record.ReadPack(x.dir.FS())
-	if d := x.packDigests(); err == nil {
-		add(then.Tasks != d.Tasks, "the pack's rows changed")
-		add(then.PublicAssets != d.PublicAssets, "the pack's public files changed")
-		add(then.EvalAssets != d.EvalAssets, "the pack's evaluation files changed")
-	} else {
-		add(was.Digests.Pack != is.Digests.Pack, "the pack changed")
+	if was.Digests.Pack != is.Digests.Pack {
+		out = append(out, x.packDifferences(was.Digests)...)
 	}
 	if was.Digests.Config != is.Digests.Config {
 		out = append(out, x.configDifferences()...)
@@ -201,6 +195,26 @@ func (x *execution) differences(was record.Manifest) (out []string) {
 	for _, ref := range refs {
 		if id, ok := was.Images[ref]; ok {
 			add(id != is.Images[ref], "image %s was %s and is %s", ref, id, is.Images[ref])
+		}
+	}
+	return out
+}
+
+// packDifferences names the parts of the pack that changed.
+func (x *execution) packDifferences(was record.RunDigests) (out []string) {
+	then, err := record.ReadPack(x.dir.FS())
+	if err != nil || x.dir.Salt().Keyed("pack", "", []byte(then.Pack)) != was.Pack {
+		return []string{"the pack changed"}
+	}
+	is := x.packDigests()
+	for _, part := range []struct{ name, was, is string }{
+		{"manifest", was.Manifest, x.manifest.Digests.Manifest},
+		{"rows", then.Tasks, is.Tasks},
+		{"public files", then.PublicAssets, is.PublicAssets},
+		{"evaluation files", then.EvalAssets, is.EvalAssets},
+	} {
+		if part.was != part.is {
+			out = append(out, "the pack's "+part.name+" changed")
 		}
 	}
 	return out
