@@ -93,7 +93,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 			r.warn("%s of the replay file match no attempt of the pack; the first is of task %q", plural(n, "line"), id)
 		}
 	}
-	x := &execution{runner: r, in: in, agent: given}
+	x := &execution{runner: r, in: in, agent: given, names: workspace.Namer{Reserved: record.ReservedNames()}}
 	return x.run(ctx)
 }
 
@@ -246,7 +246,11 @@ func (x *execution) conclude(sum pipeline.Summary, err error) error {
 	goOn := "; to go on: " + x.app.resumeCommand()
 	switch {
 	case errors.Is(err, pipeline.ErrInterrupted):
-		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d; the records stay in %s%s", sum.Total, sum.Planned, x.dir.LinesPath(), goOn))
+		mute := ""
+		if x.dead {
+			mute = " while the engine did not answer: the next start cleans up"
+		}
+		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d%s; the records stay in %s%s", sum.Total, sum.Planned, mute, x.dir.LinesPath(), goOn))
 	case errors.Is(err, pipeline.ErrOutput):
 		return coded(exitInfra, fmt.Errorf("%s; what was recorded stays%s", cause(err), goOn))
 	case errors.Is(err, workspace.ErrChanged):

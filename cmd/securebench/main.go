@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"securebench/internal/redact"
 )
 
 func main() {
@@ -42,7 +44,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	}
 	if msg := err.Error(); msg != "" {
 		for _, line := range strings.Split(msg, "\n") {
-			fmt.Fprintf(stderr, "securebench: error: %s\n", line)
+			fmt.Fprintf(stderr, "securebench: error: %s\n", redact.Escape(line))
 		}
 	}
 	return exitCode(err)

@@ -49,6 +49,9 @@ func (x *execution) configuration() map[string]any {
 		"sandbox":      map[string]any{"engine": t.Sandbox.Engine, "runtime": t.Sandbox.Runtime, "allow": t.Sandbox.Allow, "deny": t.Sandbox.Deny},
 		"verification": map[string]any{"disallow_dangerous_commands": t.Verification.DisallowDangerous, "deny_commands": t.Verification.Deny},
 	}
+	if replay, ok := x.agent.(*pipeline.Replay); ok {
+		c["replay"] = replay.Digest()
+	}
 	if x.flags.agent == "" {
 		c["harness"] = map[string]any{"type": t.Harness.Type, "env": t.Harness.Env, "config": plain(t.Harness.Config)}
 	}
@@ -127,14 +130,10 @@ func (x *execution) newManifest(ctx context.Context) (m record.Manifest, err err
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// limitsLabel marks what was run under other limits than the defaults: more
-// time or memory can be the better score.
-const limitsLabel = "custom_limits"
-
 // labels are those of all records of the run.
 func (x *execution) labels() []string {
 	if x.tester.Limits != config.Default().Limits {
-		return []string{limitsLabel}
+		return []string{pipeline.CustomLimits}
 	}
 	return []string{}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -108,7 +107,7 @@ func (x *execution) begin(ctx context.Context, force bool) error {
 	if err := x.writeInputs(); err != nil {
 		return err
 	}
-	return x.dir.WriteManifest(x.manifest)
+	return x.dir.WriteManifest(&x.manifest)
 }
 
 // resume checks what an earlier part of the run left, and goes on with what
@@ -128,7 +127,7 @@ func (x *execution) resume(ctx context.Context, former *record.Former) (err erro
 	if err != nil {
 		return fmt.Errorf("%w: %w", record.ErrIntegrity, err)
 	}
-	if err := x.checkSeal(former, plan); err != nil {
+	if err := x.checkSeal(ctx, former, plan); err != nil {
 		return err
 	}
 	x.tellDropped(plan)
@@ -136,14 +135,15 @@ func (x *execution) resume(ctx context.Context, former *record.Former) (err erro
 		return err
 	}
 	m := &x.manifest
-	m.Started, m.FormerRuns, m.ResumedFrom = former.Manifest.Started, former.Manifest.FormerRuns, former.Manifest.ResumedFrom
+	m.Started, m.ResumedFrom = former.Manifest.Started, former.Manifest.ResumedFrom
+	m.FormerRuns = max(m.FormerRuns, former.Manifest.FormerRuns)
 	if former.Sealed && len(x.kept) == x.planned() && len(plan.Rerun) == 0 {
 		x.warn("nothing to resume: all %s of the run are recorded and signed", plural(x.planned(), "attempt"))
 		x.finished = true
 		return nil
 	}
 	m.ResumedFrom = append(m.ResumedFrom, plan.Resumption(now()))
-	if err := x.dir.Continue(plan, *m); err != nil {
+	if err := x.dir.Continue(plan, m); err != nil {
 		return err
 	}
 	return x.writeInputs()
@@ -222,7 +222,7 @@ func (x *execution) packDifferences(was record.RunDigests) (out []string) {
 
 // configDifferences names the settings that changed.
 func (x *execution) configDifferences() []string {
-	raw, err := os.ReadFile(filepath.Join(x.dir.Path(), record.ConfigName))
+	raw, err := record.ReadFile(x.dir.FS(), record.ConfigName, record.MaxConfig)
 	var then, is map[string]any
 	if err != nil || json.Unmarshal(raw, &then) != nil || json.Unmarshal(x.config, &is) != nil {
 		return []string{"the configuration changed"}
@@ -296,7 +296,7 @@ func (x *execution) judge(rows map[string]plannedRow, former *record.Former, e r
 		return record.NotPlanned
 	case e.Index != row.index, e.Digests.Row != row.row, e.Digests.Image != row.image,
 		e.Digests.Config != b.Config, e.Digests.Verifier != b.Verifier, e.Digests.Assets != b.Assets,
-		former.Manifest.Digests.Manifest != x.manifest.Digests.Manifest:
+		!former.Manifest.Bound(e.Digests.Pack, x.manifest.Digests.Manifest):
 		return record.InputsChanged
 	}
 	for _, sum := range e.Candidates() {
@@ -308,16 +308,20 @@ func (x *execution) judge(rows map[string]plannedRow, former *record.Former, e r
 }
 
 // checkSeal notes a statement that the records do not fit.
-func (x *execution) checkSeal(former *record.Former, plan *record.Plan) error {
+func (x *execution) checkSeal(ctx context.Context, former *record.Former, plan *record.Plan) error {
 	if !former.Sealed {
 		return nil
 	}
-	res, err := evidence.Verify(x.dir.FS(), evidence.Options{})
+	res, err := evidence.Verify(ctx, x.dir.FS(), evidence.Options{})
 	if err != nil {
 		return err
 	}
 	if res.OK() {
 		return nil
+	}
+	foreign := slices.ContainsFunc(res.Problems, func(p evidence.Problem) bool { return p.File != record.StatementName })
+	if plan.Kept == x.planned() && len(plan.Rerun) == 0 && foreign {
+		return coded(exitIntegrity, fmt.Errorf("nothing is left to run, but the run does not verify: %s (see securebench verify)", res.Problems[0]))
 	}
 	plan.SealBroken()
 	x.warn("the run was signed and has changed since: %s", res.Problems[0])
@@ -372,7 +376,8 @@ func (x *execution) seal() error {
 	if err := x.closeTrace(); err != nil {
 		return fmt.Errorf("%w: %w", pipeline.ErrOutput, err)
 	}
-	err := evidence.Seal(x.dir, x.manifest, x.key)
+	// A run that has come to its end is signed, also while Ctrl-C is pressed.
+	err := evidence.Seal(context.Background(), x.dir, x.manifest, x.key)
 	switch {
 	case errors.Is(err, record.ErrIntegrity):
 		return coded(exitIntegrity, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,8 +31,8 @@ func (a *app) reportCommand() *cobra.Command {
 		Use: "report RUN", Short: "Report what a run scored",
 		Long: reportHelp, Args: need("RUN"),
 		Example: "  securebench report runs/demo\n  securebench report demo.zip --format csv > demo.csv",
-		RunE: func(_ *cobra.Command, args []string) error {
-			return a.report(args[0], format, trust)
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.report(c.Context(), args[0], format, trust)
 		},
 	}
 	trust.add(c)
@@ -39,7 +40,7 @@ func (a *app) reportCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) report(arg, format string, f trustFlags) error {
+func (a *app) report(ctx context.Context, arg, format string, f trustFlags) error {
 	write, ok := map[string]func(*report.Report, io.Writer) error{
 		"table": (*report.Report).WriteTable, "json": (*report.Report).WriteJSON, "csv": (*report.Report).WriteCSV,
 	}[format]
@@ -47,7 +48,7 @@ func (a *app) report(arg, format string, f trustFlags) error {
 		return coded(exitUsage, fmt.Errorf("--format is %q, want table, json or csv", format))
 	}
 	var attempts []report.Attempt
-	run, res, signer, err := openVerified(arg, f, evidence.Options{Each: func(e record.Entry, _ []byte) {
+	run, res, signer, err := openVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
 			TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,

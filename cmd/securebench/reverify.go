@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"securebench/internal/config"
@@ -32,14 +32,17 @@ type reverifyFlags struct {
 	sample  int
 	workers int
 	json    bool
+	limits  bool
 }
 
 const reverifyHelp = `Derive the verdicts of a run anew, from its candidates and the pack.
 
 RUN is the output directory of a run, a published copy of one, or a bundle. It
 is checked as by "securebench verify". PACK must be the one that the run is
-bound to. Every stored candidate is then scored again, in fresh sandboxes and
-with the limits of the run, and each verdict that differs is listed.
+bound to, and every record of one of its rows. Every stored candidate is then
+scored again, in fresh sandboxes, and each verdict that differs is listed. The
+limits are the run's where they are not above yours: those of a tester YAML
+given as PACK, or the defaults. With --run-limits they are the run's.
 
 Records without a candidate (an agent that ran out of time, for example) have
 nothing to derive from; they score nothing and are counted.
@@ -70,6 +73,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVar(&f.pack, "pack", "", "the pack that the run is of")
 	fl.StringVar(&f.salt, "salt", "", "file of the run's salt (restricted/salt), for a published copy")
+	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits also where they are above yours")
 	fl.IntVar(&f.sample, "sample", 0, "derive only N verdicts, chosen at random")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "verdicts that are derived at the same time (default min(cores, 4))")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per verdict instead of a table")
@@ -83,9 +87,11 @@ type rederivation struct {
 	run     *evidence.Run
 	result  *evidence.Result
 	salt    *digest.Salt // nil where hidden parts cannot be compared
-	records map[int][]kept
+	records map[int][]noted
+	total   int           // records
+	seen    int           // those whose row the pack has
 	chosen  map[slot]bool // nil is all
-	skipped map[string]int
+	left    int           // records that have nothing to derive
 	in      *inputs
 	diffs   []pipeline.Rederived
 	equal   int
@@ -94,18 +100,26 @@ type rederivation struct {
 
 type slot struct{ index, attempt int }
 
-// kept is what is remembered of a record.
-type kept struct {
-	taskID, row, image, candidate string
-	attempt                       int
-	verdict                       pipeline.Judged
-	summary                       string // digest of the resource summary
+// noted is what is remembered of a record.
+type noted struct {
+	taskID, family     string
+	row, image, stored string // digests
+	attempt            int
+	labels             []string
+	verdict            pipeline.Judged
+	summary            string // digest of the resource summary
+}
+
+// derivable reports whether there is something to derive: a candidate, or
+// that the task cannot be scored.
+func (n noted) derivable() bool {
+	return n.verdict.Outcome == string(family.Pending) || n.stored != "" && n.verdict.Outcome != string(family.Infrastructure)
 }
 
 func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
-	r := &rederivation{app: a, flags: f, records: map[int][]kept{}, skipped: map[string]int{}}
+	r := &rederivation{app: a, flags: f, records: map[int][]noted{}}
 	var signer signature
-	if r.run, r.result, signer, err = openVerified(arg, f.trust, evidence.Options{Each: r.note}); err != nil {
+	if r.run, r.result, signer, err = openVerified(ctx, arg, f.trust, evidence.Options{Each: r.note}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.run.Close()) }()
@@ -135,15 +149,15 @@ func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err er
 	return r.derive(ctx, tester)
 }
 
-// note remembers a record that has a candidate.
-func (r *rederivation) note(e record.Entry, _ []byte) {
-	if e.Digests.Candidate == "" || e.Outcome == string(family.Infrastructure) {
-		r.skipped[e.Outcome]++
-		return
-	}
+// note remembers a record.
+func (r *rederivation) note(e record.Entry) {
 	sum, err := digest.JSON(e.Summary)
 	r.err = errors.Join(r.err, err)
-	r.records[e.Index] = append(r.records[e.Index], kept{e.TaskID, e.Digests.Row, e.Digests.Image, e.Digests.Candidate, e.Attempt, pipeline.JudgedOf(e.Line), sum})
+	r.total++
+	r.records[e.Index] = append(r.records[e.Index], noted{
+		taskID: e.TaskID, family: e.TaskType, row: e.Digests.Row, image: e.Digests.Image, stored: e.Digests.Candidate,
+		attempt: e.Attempt, labels: e.Labels, verdict: pipeline.JudgedOf(e.Line), summary: sum,
+	})
 }
 
 // findSalt reads the salt where there is one.
@@ -178,8 +192,8 @@ func (r *rederivation) samePack() error {
 	m, d := r.result.Manifest, r.in.Digests
 	var what string
 	switch {
-	case m.Pack.ID != r.in.Manifest.ID:
-		what = fmt.Sprintf("its id is %q, the run's is %q", r.in.Manifest.ID, m.Pack.ID)
+	case m.Pack != record.PackInfo{ID: r.in.Manifest.ID, Version: r.in.Manifest.Version}:
+		what = fmt.Sprintf("it is %q, version %d, the run's is %q, version %d", r.in.Manifest.ID, r.in.Manifest.Version, m.Pack.ID, m.Pack.Version)
 	case m.Digests.Manifest != d.Manifest:
 		what = "its manifest differs"
 	case m.Digests.Public != r.in.Public:
@@ -199,8 +213,10 @@ func (r *rederivation) choose() {
 	}
 	var all []slot
 	for i, recs := range r.records {
-		for _, k := range recs {
-			all = append(all, slot{i, k.attempt})
+		for _, n := range recs {
+			if n.derivable() {
+				all = append(all, slot{i, n.attempt})
+			}
 		}
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -240,13 +256,9 @@ func (r *rederivation) derive(ctx context.Context, tester *config.Tester) (err e
 		defer stop()
 		err = errors.Join(err, closeVerifiers(end, verifiers))
 	}()
-	limits := r.result.Manifest.Limits
 	err = pipeline.Reverify(ctx, pipeline.ReverifyConfig{
 		Families: r.in.families, Tasks: r.in.tasks(ctx), Verifiers: verifiers, Images: images,
-		Verify: sandbox.Limits{Memory: limits.Memory, CPUs: limits.CPUs, Pids: limits.Pids, Disk: limits.Disk, Output: limits.Output},
-		VerifyTimeout: func(fam string) time.Duration {
-			return time.Duration(limits.VerifySeconds[fam] * float64(time.Second))
-		},
+		Verify: r.limits(tester.Limits), VerifyTimeout: r.verifyTimeout(tester.Limits.Verify),
 		Workers: workers, Retries: tester.Retries, Recorded: r.recorded, Done: r.done,
 	})
 	if errors.Is(err, pipeline.ErrInterrupted) {
@@ -268,25 +280,84 @@ func (r *rederivation) compareImages(images map[string]sandbox.Image) {
 	}
 }
 
+// limits are the run's, but not above the reviewer's own: who signed the run
+// says nothing about this machine.
+func (r *rederivation) limits(own config.Limits) sandbox.Limits {
+	run := r.result.Manifest.Limits
+	for _, note := range limitNotes(run) {
+		r.app.say("the run's %s", note)
+	}
+	theirs := sandbox.Limits{Memory: run.Memory, CPUs: run.CPUs, Pids: run.Pids, Disk: run.Disk, Output: run.Output}
+	if r.flags.limits {
+		return theirs
+	}
+	mine := sandboxLimits(own).WithDefaults()
+	return sandbox.Limits{Memory: min(theirs.Memory, mine.Memory), CPUs: min(theirs.CPUs, mine.CPUs), Pids: min(theirs.Pids, mine.Pids),
+		Disk: min(theirs.Disk, mine.Disk), Output: min(theirs.Output, mine.Output)}
+}
+
+// verifyTimeout is the time of a verification by family.
+func (r *rederivation) verifyTimeout(own time.Duration) func(string) time.Duration {
+	return func(fam string) time.Duration {
+		mine := own
+		if mine <= 0 {
+			mine = time.Duration(r.in.families[fam].VerifySeconds) * time.Second
+		}
+		run := r.result.Manifest.Limits.VerifySeconds[fam]
+		if run <= 0 || run > mine.Seconds() && !r.flags.limits {
+			return mine
+		}
+		return time.Duration(min(run, 1e6) * float64(time.Second))
+	}
+}
+
 // recorded returns the chosen verdicts of a task, after comparing what their
 // records say of the row.
 func (r *rederivation) recorded(t task.Task) ([]pipeline.Recorded, error) {
 	var out []pipeline.Recorded
-	for _, k := range r.records[t.Index()] {
-		if r.chosen != nil && !r.chosen[slot{t.Index(), k.attempt}] {
+	for _, n := range r.records[t.Index()] {
+		r.seen++
+		if what, err := r.sameRow(n, t); err != nil || what != "" {
+			return nil, errors.Join(err, coded(exitIntegrity, fmt.Errorf("the record of %q is not of row %d of the pack: %s", n.taskID, t.Index(), what)))
+		}
+		if !n.derivable() {
+			r.left++
 			continue
 		}
-		sum, err := digest.JSON(t.Result().Summary())
-		if err != nil {
-			return nil, err
+		if r.chosen != nil && !r.chosen[slot{t.Index(), n.attempt}] {
+			continue
 		}
-		if k.taskID != t.ID() || k.summary != sum || r.salt != nil && r.salt.Keyed("row", t.ID(), t.Row()) != k.row {
-			return nil, coded(exitIntegrity, fmt.Errorf("the record of %q is not of row %d of the pack", k.taskID, t.Index()))
+		rec := pipeline.Recorded{Attempt: n.attempt, Verdict: n.verdict}
+		if n.stored != "" {
+			rec.Candidate = func() ([]byte, error) { return evidence.Candidate(r.run, n.stored) }
 		}
-		out = append(out, pipeline.Recorded{Attempt: k.attempt, Verdict: k.verdict,
-			Candidate: func() ([]byte, error) { return evidence.Candidate(r.run, k.candidate) }})
+		out = append(out, rec)
 	}
 	return out, nil
+}
+
+// sameRow says what of a record does not fit the row, or "".
+func (r *rederivation) sameRow(n noted, t task.Task) (string, error) {
+	sum, err := digest.JSON(t.Result().Summary())
+	if err != nil {
+		return "", err
+	}
+	ref, fam := t.Environment().Image, r.in.families[t.Family()]
+	image, ran := r.result.Manifest.Images[ref]
+	unpinned := pipeline.ImageLabel(sandbox.Image{Ref: ref, ID: n.image}) != ""
+	switch {
+	case n.taskID != t.ID() || n.family != t.Family():
+		return fmt.Sprintf("that is %q of family %s", t.ID(), t.Family()), nil
+	case n.summary != sum:
+		return "its public values differ", nil
+	case r.salt != nil && r.salt.Keyed("row", t.ID(), t.Row()) != n.row:
+		return "its digest differs", nil
+	case n.image != image, !ran && fam.NeedsImage && fam.NewVerifier != nil:
+		return "it does not name the image of the run", nil
+	case unpinned != slices.Contains(n.labels, pipeline.UnpinnedImage):
+		return "its label " + pipeline.UnpinnedImage + " is wrong", nil
+	}
+	return "", nil
 }
 
 // done counts a verdict, and prints it with --json.
@@ -299,14 +370,10 @@ func (r *rederivation) done(v pipeline.Rederived) {
 	if !r.flags.json {
 		return
 	}
-	b, err := json.Marshal(struct {
+	r.err = errors.Join(r.err, r.app.printJSON(struct {
 		pipeline.Rederived
 		Equal bool `json:"equal"`
-	}{v, v.Equal()})
-	if err == nil {
-		_, err = fmt.Fprintf(r.app.stdout, "%s\n", b)
-	}
-	r.err = errors.Join(r.err, err)
+	}{v, v.Equal()}))
 }
 
 func (r *rederivation) finish() error {
@@ -316,8 +383,11 @@ func (r *rederivation) finish() error {
 	if r.err != nil {
 		return fmt.Errorf("printing the verdicts: %w", r.err)
 	}
+	if n := r.total - r.seen; n > 0 {
+		return coded(exitIntegrity, fmt.Errorf("%s not of a row of the pack", plural(n, "record")))
+	}
 	if n := len(r.diffs); n > 0 {
-		return coded(exitIntegrity, fmt.Errorf("%s differ from the recorded ones", plural(n, "verdict")))
+		return coded(exitIntegrity, fmt.Errorf("%s different from what was recorded", plural(n, "verdict")))
 	}
 	return nil
 }
@@ -340,12 +410,8 @@ func (r *rederivation) table() error {
 			return err
 		}
 	}
-	fmt.Fprintf(r.app.stdout, "reverified %s: %d equal, %d different", plural(r.equal+len(r.diffs), "verdict"), r.equal, len(r.diffs))
-	left := 0
-	for _, n := range r.skipped {
-		left += n
-	}
-	_, err := fmt.Fprintf(r.app.stdout, "; %s without a candidate\n", plural(left, "record"))
+	_, err := fmt.Fprintf(r.app.stdout, "reverified %s of %d of the pack's %d rows: %d equal, %d different; %s without a candidate\n",
+		plural(r.equal+len(r.diffs), "verdict"), r.result.Manifest.Planned.Tasks, r.in.Count, r.equal, len(r.diffs), plural(r.left, "record"))
 	return err
 }
 
@@ -354,5 +420,5 @@ func verdictCell(v pipeline.Judged) string {
 	if v.Reason != "" {
 		cell += " (" + v.Reason + ")"
 	}
-	return redact.Escape(cell + " " + v.Containment)
+	return redact.Escape(strings.TrimSpace(cell + " " + v.Containment + " " + v.Labels))
 }

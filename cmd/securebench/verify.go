@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,9 +11,11 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"securebench/internal/attest"
+	"securebench/internal/config"
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
@@ -21,6 +24,7 @@ import (
 // trustFlags say whose signature counts.
 type trustFlags struct {
 	key       string
+	keyGiven  func() bool // "" is no key either
 	anySigner bool
 }
 
@@ -28,6 +32,7 @@ func (f *trustFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.key, "key", "", "file of the public key (PEM) that must have signed the run")
 	c.Flags().BoolVar(&f.anySigner, "any-signer", false, "accept a signer that is not in the keyring")
 	c.MarkFlagsMutuallyExclusive("key", "any-signer")
+	f.keyGiven = func() bool { return c.Flags().Changed("key") }
 }
 
 const trustHelp = `
@@ -58,7 +63,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		Long: verifyHelp, Args: need("RUN"),
 		Example: "  securebench verify runs/demo\n  securebench verify demo.zip --key lab.pem\n  securebench verify runs/demo --any-signer --json",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.verify(args[0], trust, asJSON)
+			return a.verify(c.Context(), args[0], trust, asJSON)
 		},
 	}
 	trust.add(c)
@@ -66,8 +71,8 @@ func (a *app) verifyCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) verify(arg string, f trustFlags, asJSON bool) (err error) {
-	run, res, signer, err := openVerified(arg, f, evidence.Options{})
+func (a *app) verify(ctx context.Context, arg string, f trustFlags, asJSON bool) (err error) {
+	run, res, signer, err := openVerified(ctx, arg, f, evidence.Options{})
 	if err != nil {
 		return err
 	}
@@ -95,10 +100,12 @@ func (a *app) verify(arg string, f trustFlags, asJSON bool) (err error) {
 
 // notes are what a reader of a verified run should know besides.
 func notes(res *evidence.Result) (out []string) {
+	out = append(out, res.Notes...)
 	if res.Published {
 		out = append(out, "published copy: the operator's restricted and history folders are not here and were not checked")
 	}
 	m := res.Manifest
+	out = append(out, limitNotes(m.Limits)...)
 	if n := m.FormerRuns; n > 0 {
 		out = append(out, plural(n, "former run")+" lay in the same directory before")
 	}
@@ -108,6 +115,30 @@ func notes(res *evidence.Result) (out []string) {
 			line += fmt.Sprintf(", %s %d", redact.Escape(reason), r.Rerun[reason])
 		}
 		out = append(out, line)
+	}
+	return out
+}
+
+// limitNotes names the limits of a run that are not this build's defaults:
+// more time or memory can be the better score.
+func limitNotes(l record.Limits) (out []string) {
+	def := config.Default().Limits
+	for _, c := range []struct {
+		name     string
+		was, def any
+	}{
+		{"memory", l.Memory, def.Memory}, {"cpus", l.CPUs, def.CPUs}, {"pids", l.Pids, def.Pids},
+		{"disk", l.Disk, def.Disk}, {"output", l.Output, def.Output}, {"candidate", l.Candidate, def.Candidate},
+		{"produce_seconds", l.ProduceSeconds, def.Produce.Seconds()},
+	} {
+		if c.was != c.def {
+			out = append(out, fmt.Sprintf("limit %s: %v, by default %v", c.name, c.was, c.def))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.VerifySeconds)) {
+		if fam, ok := families()[name]; ok && l.VerifySeconds[name] != float64(fam.VerifySeconds) {
+			out = append(out, fmt.Sprintf("limit verify_seconds of %s: %v, by default %d", name, l.VerifySeconds[name], fam.VerifySeconds))
+		}
 	}
 	return out
 }
@@ -147,7 +178,7 @@ func (s signature) judge(res *evidence.Result) error {
 }
 
 // openVerified opens a run and checks it. The caller closes it.
-func openVerified(arg string, f trustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, signature, error) {
+func openVerified(ctx context.Context, arg string, f trustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, signature, error) {
 	var s signature
 	want, err := f.wanted()
 	if err != nil {
@@ -157,9 +188,12 @@ func openVerified(arg string, f trustFlags, opts evidence.Options) (*evidence.Ru
 	if err != nil {
 		return nil, nil, s, err
 	}
-	res, err := run.Verify(opts)
+	res, err := run.Verify(ctx, opts)
 	if err == nil && res.Sealed {
 		s, err = f.signature(res.Signer, want)
+	}
+	if ctx.Err() != nil {
+		err = coded(exitInterrupted, errors.New("interrupted"))
 	}
 	if err != nil {
 		return nil, nil, s, errors.Join(err, run.Close())
@@ -183,7 +217,7 @@ func openRun(arg string) (*evidence.Run, error) {
 
 // wanted is the key of --key, nil without it.
 func (f trustFlags) wanted() (*attest.PublicKey, error) {
-	if f.key == "" {
+	if !f.keyGiven() {
 		return nil, nil
 	}
 	raw, err := os.ReadFile(f.key)
@@ -222,7 +256,11 @@ func (f trustFlags) signature(signer attest.PublicKey, want *attest.PublicKey) (
 }
 
 func (a *app) verifyJSON(res *evidence.Result, s signature) error {
-	b, err := json.Marshal(struct {
+	problems := make([]evidence.Problem, len(res.Problems))
+	for i, p := range res.Problems { // names of files can hold anything
+		problems[i] = evidence.Problem{File: redact.Escape(p.File), Line: p.Line, What: redact.Escape(p.What)}
+	}
+	return a.printJSON(struct {
 		OK        bool               `json:"ok"`
 		RunID     string             `json:"run_id"`
 		Records   int64              `json:"records"`
@@ -232,13 +270,19 @@ func (a *app) verifyJSON(res *evidence.Result, s signature) error {
 		Published bool               `json:"published_copy"`
 		Problems  []evidence.Problem `json:"problems"`
 		More      int                `json:"more_problems"`
-	}{s.judge(res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.entry.Key.ID, s.known, res.Published, res.Problems, res.More},
-		json.Deterministic(true))
+	}{s.judge(res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.entry.Key.ID, s.known, res.Published, problems, res.More})
+}
+
+// printJSON prints one object on a line, in ASCII like a record.
+func (a *app) printJSON(v any) error {
+	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err == nil {
+		_, err = fmt.Fprintf(a.stdout, "%s\n", redact.ASCII(b))
+	}
 	if err != nil {
 		return fmt.Errorf("printing the result: %w", err)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", b)
-	return err
+	return nil
 }
 
 const bundleHelp = `Write an archive of what may be published of a run.
@@ -263,7 +307,7 @@ func (a *app) bundleCommand() *cobra.Command {
 			if out == "" {
 				return coded(exitUsage, errors.New("give -o FILE"))
 			}
-			return a.bundle(args[0], out, force, trust)
+			return a.bundle(c.Context(), args[0], out, force, trust)
 		},
 	}
 	trust.add(c)
@@ -272,8 +316,8 @@ func (a *app) bundleCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) bundle(arg, out string, force bool, f trustFlags) (err error) {
-	run, res, signer, err := openVerified(arg, f, evidence.Options{})
+func (a *app) bundle(ctx context.Context, arg, out string, force bool, f trustFlags) (err error) {
+	run, res, signer, err := openVerified(ctx, arg, f, evidence.Options{})
 	if err != nil {
 		return err
 	}

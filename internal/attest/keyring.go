@@ -168,8 +168,8 @@ func (r *Keyring) Trust(name string, k PublicKey) error {
 	})
 }
 
-// Distrust removes a trusted key. The id may be abbreviated as for
-// [Keyring.Lookup].
+// Distrust removes a trusted or a retired key: a former key of one's own may
+// have leaked. The id may be abbreviated as for [Keyring.Lookup].
 func (r *Keyring) Distrust(id string) error {
 	digits, err := parseID(id)
 	if err != nil {
@@ -180,15 +180,19 @@ func (r *Keyring) Distrust(id string) error {
 		if err != nil {
 			return err
 		}
-		e, ok, err := match(trusted, digits)
+		retired, err := r.readRole(root, RoleRetired)
+		if err != nil {
+			return err
+		}
+		e, ok, err := match(append(trusted, retired...), digits)
 		if err == nil && !ok {
-			err = fmt.Errorf("%w: no trusted key has it: see securebench key list", ErrKeyID)
+			err = fmt.Errorf("%w: no trusted or retired key has it: see securebench key list", ErrKeyID)
 		}
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(root.Remove(keyFile(RoleTrusted, e.Key)), flushDir(root, string(RoleTrusted))); err != nil {
-			return fmt.Errorf("removing a trusted key: %w", err)
+		if err := errors.Join(root.Remove(keyFile(e.Role, e.Key)), flushDir(root, string(e.Role))); err != nil {
+			return fmt.Errorf("removing a key: %w", err)
 		}
 		return nil
 	})

@@ -49,6 +49,8 @@ type Predicate struct {
 	// over them (RFC 6962): a run that was cut shows.
 	Records    int64  `json:"records"`
 	MerkleRoot string `json:"merkle_root"`
+	// TraceBytes is the size of agent-trace.log, 0 where there is none.
+	TraceBytes int64 `json:"trace_bytes"`
 	// History is the keyed digest of the list of former files, "" where
 	// there are none.
 	History string `json:"history"`

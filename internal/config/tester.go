@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,10 +144,11 @@ func (r *reader) limits(root *source.Node, l *Limits) {
 	s := r.section(root, "limits", false,
 		"memory", "cpus", "pids", "disk", "output", "candidate", "produce_seconds", "verify_seconds")
 	// Engines refuse to start anything in less than about 6 MiB.
-	optional(r, s, "limits.memory", &l.Memory, size(8<<20))
-	optional(r, s, "limits.disk", &l.Disk, size(1))
-	optional(r, s, "limits.output", &l.Output, size(1))
-	optional(r, s, "limits.candidate", &l.Candidate, size(1))
+	optional(r, s, "limits.memory", &l.Memory, size(8<<20, math.MaxInt64))
+	optional(r, s, "limits.disk", &l.Disk, size(1, math.MaxInt64))
+	// What is kept as evidence must be readable as such.
+	optional(r, s, "limits.output", &l.Output, size(1, 1<<30))
+	optional(r, s, "limits.candidate", &l.Candidate, size(1, 256<<20))
 	optional(r, s, "limits.cpus", &l.CPUs, cores)
 	optional(r, s, "limits.pids", &l.Pids, func(n *source.Node, what string) (int64, *source.Problem) {
 		return n.Int(what, 1, 1<<22) // the kernel's own maximum

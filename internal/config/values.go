@@ -41,7 +41,7 @@ func ParseSize(s string) (int64, error) {
 }
 
 // size reads a size of at least lo bytes.
-func size(lo int64) readFunc[int64] {
+func size(lo, hi int64) readFunc[int64] {
 	return func(n *source.Node, what string) (int64, *source.Problem) {
 		if n.Kind != source.String {
 			return 0, &source.Problem{Pos: n.Pos, Fix: sizeFix,
@@ -53,6 +53,8 @@ func size(lo int64) readFunc[int64] {
 			return 0, source.Problemf(n.Pos, "%s: %v", what, err)
 		case v < lo:
 			return 0, source.Problemf(n.Pos, "%s must be at least %d bytes", what, lo)
+		case v > hi:
+			return 0, source.Problemf(n.Pos, "%s must be at most %d bytes", what, hi)
 		}
 		return v, nil
 	}

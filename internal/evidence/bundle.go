@@ -3,12 +3,14 @@ package evidence
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -128,16 +130,10 @@ func (r *Run) Close() error { return r.close() }
 
 // Verify checks the run as [Verify] does. A bundle must besides be, byte for
 // byte, the one that its run gives: nothing can hide in an archive's corners.
-func (r *Run) Verify(opts Options) (*Result, error) {
-	if r.bundle == nil {
-		return Verify(r.FS, opts)
-	}
-	if _, err := fs.Stat(r.FS, "."); err != nil {
-		return nil, fmt.Errorf("%s holds no %s: %w", r.bundle.Name(), bundleFolder, err)
-	}
-	res, err := Verify(r.FS, opts)
-	if err != nil {
-		return nil, err
+func (r *Run) Verify(ctx context.Context, opts Options) (*Result, error) {
+	res, err := Verify(ctx, r.FS, opts)
+	if err != nil || r.bundle == nil {
+		return res, err
 	}
 	if _, err := r.bundle.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("reading the bundle again: %w", err)
@@ -147,11 +143,10 @@ func (r *Run) Verify(opts Options) (*Result, error) {
 	if err == nil {
 		err = same.end()
 	}
-	if errors.Is(err, errDiffers) {
-		res.problem(r.bundle.Name(), 0, "the archive differs from the one that its run gives")
-		err = nil
+	if err != nil {
+		res.problem(filepath.Base(r.bundle.Name()), 0, "the archive differs from the one that its run gives")
 	}
-	return res, err
+	return res, nil
 }
 
 var errDiffers = errors.New("the bytes differ")

@@ -1,12 +1,14 @@
 package evidence
 
 import (
+	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"securebench/internal/attest"
@@ -27,27 +29,47 @@ type check struct {
 	top         map[string]bool // what is there at the top
 	rawManifest []byte
 	salt        *digest.Salt // nil in a published copy
+	ctx         context.Context
 	linesDigest string
 	root        string // Merkle root of the lines
 	last        string // digest of the last line
 	counts      attest.Counts
-	named       map[string]bool // files that records name
-	byIndex     map[int]string  // task id by row
-	byID        map[string]int  // row by task id
-	seen        map[slot]int    // line by attempt
+	named       map[string]bool // files that records name, and their folders
+	candidates  map[string]stored
+	byIndex     map[int]string // task id by row
+	byID        map[string]int // row by task id
+	seen        map[slot]int   // line by attempt
 }
 
-// The bounds on files that are read whole.
-const (
-	maxConfig = 16 << 20
-	maxIndex  = 256 << 20
-)
+// maxIndex bounds the list of former files.
+const maxIndex = 256 << 20
+
+// stored is what is known of a candidate in the store.
+type stored struct {
+	ok     bool
+	inline [sha256.Size]byte // of what a record shows of it
+}
+
+func newCheck(ctx context.Context, fsys fs.FS, res *Result) *check {
+	return &check{Result: res, ctx: ctx, fsys: fsys, named: map[string]bool{}, candidates: map[string]stored{},
+		byIndex: map[int]string{}, byID: map[string]int{}, seen: map[slot]int{}}
+}
+
+// name notes a file that belongs to the run, with the folders on its way.
+func (c *check) name(file string) {
+	for ; file != "." && !c.named[file]; file = path.Dir(file) {
+		c.named[file] = true
+	}
+}
+
+// unreadable notes what could not be read.
+func (c *check) unreadable(file string, err error) { c.problem(file, 0, "cannot be read: %v", err) }
 
 // layout looks at what lies at the top of the directory.
-func (c *check) layout() error {
+func (c *check) layout() {
 	entries, err := fs.ReadDir(c.fsys, ".")
 	if err != nil {
-		return fmt.Errorf("reading the run's directory: %w", err)
+		c.unreadable(".", err)
 	}
 	c.top = map[string]bool{}
 	for _, e := range entries {
@@ -74,7 +96,6 @@ func (c *check) layout() error {
 	if c.top[record.HistoryName] && !c.top[record.RestrictedName] {
 		c.problem(record.RestrictedName, 0, "missing, while %s is there: a published copy has neither", record.HistoryName)
 	}
-	return nil
 }
 
 // lock must be an empty file: it holds nothing.
@@ -86,23 +107,22 @@ func (c *check) lock(e fs.DirEntry) {
 }
 
 // statement reads and checks the signed end of the run.
-func (c *check) statement() error {
+func (c *check) statement() {
 	if !c.top[record.StatementName] {
 		c.problem(record.StatementName, 0, "missing: the run has not come to its end, or its end was removed")
-		return nil
+		return
 	}
 	raw, err := record.ReadFile(c.fsys, record.StatementName, attest.MaxEnvelope)
 	if err != nil {
 		c.problem(record.StatementName, 0, "%v", err)
-		return nil
+		return
 	}
 	s, err := attest.Open(raw)
 	if err != nil {
 		c.problem(record.StatementName, 0, "%v", err)
-		return nil
+		return
 	}
 	c.Statement, c.Signer, c.Sealed = s.Statement, s.Signer, true
-	return nil
 }
 
 // subject is the digest that the statement gives a file, "" for none.
@@ -116,17 +136,19 @@ func (c *check) subject(name string) string {
 }
 
 // manifest reads run.json and compares it with the statement.
-func (c *check) manifest() (err error) {
+func (c *check) manifest() {
 	if !c.top[record.ManifestName] {
 		c.problem(record.ManifestName, 0, "missing")
-		return nil
+		return
 	}
+	var err error
 	c.Manifest, c.rawManifest, err = record.ReadManifest(c.fsys)
 	if err != nil {
 		c.problem(record.ManifestName, 0, "%v", err)
+		c.Manifest.Planned = record.Planned{} // whatever it says, nothing is looked for
 	}
 	if !c.Sealed {
-		return nil
+		return
 	}
 	if c.subject(record.ManifestName) != digest.Bytes(c.rawManifest) {
 		c.problem(record.ManifestName, 0, "not what was signed")
@@ -135,28 +157,32 @@ func (c *check) manifest() (err error) {
 	if p.RunID != c.Manifest.RunID || p.Planned != attest.Planned(c.Manifest.Planned) {
 		c.problem(record.StatementName, 0, "it is about another run than %s", record.ManifestName)
 	}
-	return nil
 }
 
 // secrets reads the salt where it is there.
-func (c *check) secrets() error {
+func (c *check) secrets() {
 	if !c.top[record.RestrictedName] {
-		return nil
+		return
 	}
 	s, err := record.ReadSalt(c.fsys, c.Manifest.SaltDigest)
 	if err != nil {
 		c.problem(record.SaltName, 0, "missing or changed: %s names the digest of another", record.ManifestName)
-		return nil
+		return
 	}
 	c.salt = &s
+	if !c.Manifest.Authentic(s) {
+		c.problem(record.ManifestName, 0, "its mac is wrong: it was not written by this run")
+	}
+	if info, err := fs.Stat(c.fsys, record.SaltName); err == nil && info.Mode().Perm()&0o077 != 0 {
+		c.Notes = append(c.Notes, "others can read "+record.SaltName+": who has it can guess hidden values from digests")
+	}
 	c.pack()
 	c.config()
-	return nil
 }
 
 // config compares the stored configuration with its digest.
 func (c *check) config() {
-	raw, err := record.ReadFile(c.fsys, record.ConfigName, maxConfig)
+	raw, err := record.ReadFile(c.fsys, record.ConfigName, record.MaxConfig)
 	if err != nil || digest.Bytes(raw) != c.Manifest.Digests.Config {
 		c.problem(record.ConfigName, 0, "missing, or not what %s has the digest of", record.ManifestName)
 	}
@@ -178,26 +204,27 @@ func (c *check) pack() {
 }
 
 // lines reads the records.
-func (c *check) lines() error {
+func (c *check) lines() {
 	if !c.top[record.LinesName] {
 		c.problem(record.LinesName, 0, "missing")
-		return nil
+		return
 	}
 	f, err := c.fsys.Open(record.LinesName)
 	if err != nil {
-		return err
+		c.unreadable(record.LinesName, err)
+		return
 	}
 	defer f.Close()
 	sum := sha256.New()
 	var tree attest.Tree
 	r := lineCheck{check: c, prev: record.Genesis}
 	for e, err := range decodeAll(io.TeeReader(f, sum)) {
-		if errors.Is(err, record.ErrLineTooLong) {
+		if err != nil {
 			c.problem(record.LinesName, e.raw.Number, "%v", err)
 			break
 		}
-		if err != nil {
-			return err
+		if c.ctx.Err() != nil {
+			return
 		}
 		if e.raw.Torn {
 			c.problem(record.LinesName, e.raw.Number, "cut short: its end of line is missing")
@@ -207,11 +234,10 @@ func (c *check) lines() error {
 	}
 	c.Records, c.last = r.seq, r.prev
 	c.linesDigest, c.root = digest.Format(sum.Sum(nil)), tree.Root()
-	return nil
 }
 
 // complete compares the records with what was planned and signed.
-func (c *check) complete() error {
+func (c *check) complete() {
 	p := c.Manifest.Planned
 	const listed = 10
 	missing := 0
@@ -224,7 +250,7 @@ func (c *check) complete() error {
 		}
 	}
 	if !c.Sealed {
-		return nil
+		return
 	}
 	s := c.Statement.Predicate
 	if s.Records != c.Records {
@@ -241,106 +267,103 @@ func (c *check) complete() error {
 			c.problem(sub.Name, 0, "signed and missing")
 		}
 	}
-	return nil
 }
 
 // store looks for candidates that no record names.
-func (c *check) store() error {
-	return c.extras(record.CandidatesName, "no record names it")
-}
+func (c *check) store() { c.extras(record.CandidatesName) }
 
 // restricted looks for raw output that no record names.
-func (c *check) restricted() error {
+func (c *check) restricted() {
 	for _, name := range []string{record.SaltName, record.PackName, record.ConfigName} {
-		c.named[name] = true
+		c.name(name)
 	}
-	return c.extras(record.RestrictedName, "no record names it")
+	c.extras(record.RestrictedName)
 }
 
 // extras reports what lies in a folder and is not named.
-func (c *check) extras(folder, why string) error {
+func (c *check) extras(folder string) {
 	if !c.top[folder] {
-		return nil
+		return
 	}
-	return fs.WalkDir(c.fsys, folder, func(name string, e fs.DirEntry, err error) error {
+	c.name(folder)
+	_ = fs.WalkDir(c.fsys, folder, func(name string, e fs.DirEntry, err error) error {
 		switch {
+		case c.ctx.Err() != nil:
+			return fs.SkipAll
 		case err != nil:
-			return err
-		case e.IsDir() && (folder != record.CandidatesName || name == folder):
-		case !e.Type().IsRegular():
+			c.unreadable(name, err)
+		case !e.IsDir() && !e.Type().IsRegular():
 			c.problem(name, 0, "not a regular file")
 		case !c.named[name]:
-			c.problem(name, 0, "%s", why)
+			c.problem(name, 0, "no record names it")
+		default:
+			return nil
+		}
+		if e != nil && e.IsDir() {
+			return fs.SkipDir
 		}
 		return nil
 	})
 }
 
 // history compares former files with the list that was signed.
-func (c *check) history() error {
+func (c *check) history() {
 	if !c.Sealed {
-		return nil
+		return
 	}
 	want := c.Statement.Predicate.History
 	switch {
 	case want == "" && !c.top[record.HistoryName], c.Published:
-		return nil
+		return
 	case want == "":
 		c.problem(record.HistoryName, 0, "there was none when the run was signed")
-		return nil
+		return
 	case !c.top[record.HistoryName]:
 		c.problem(record.HistoryName, 0, "missing, while %s is there", record.RestrictedName)
-		return nil
+		return
 	case c.salt == nil:
-		return nil // said already: nothing can be compared without it
+		return // said already: nothing can be compared without it
 	}
 	raw, err := record.ReadFile(c.fsys, record.IndexName, maxIndex)
 	if err != nil || c.salt.Keyed("history", "", raw) != want {
 		c.problem(record.IndexName, 0, "missing, or not what was signed")
-		return nil
+		return
 	}
-	now, err := historyFiles(c.fsys)
-	if err != nil {
-		return err
-	}
-	return c.compareHistory(raw, now)
-}
-
-func (c *check) compareHistory(raw []byte, now index) error {
 	then, err := readIndex(raw)
 	if err != nil {
 		c.problem(record.IndexName, 0, "%v", err)
-		return nil
+		return
 	}
-	for name, sum := range then {
-		switch got, ok := now[name]; {
-		case !ok:
-			c.problem(path.Join(record.HistoryName, name), 0, "missing")
-		case got != sum:
-			c.problem(path.Join(record.HistoryName, name), 0, "not what it was when the run was signed")
+	c.name(record.IndexName)
+	for _, name := range slices.Sorted(maps.Keys(then)) {
+		file := path.Join(record.HistoryName, name)
+		c.name(file)
+		if !c.is(file, then[name]) {
+			c.problem(file, 0, "missing, or not what it was when the run was signed")
 		}
 	}
-	for name := range now {
-		if _, ok := then[name]; !ok {
-			c.problem(path.Join(record.HistoryName, name), 0, "was not there when the run was signed")
-		}
+	c.extras(record.HistoryName)
+}
+
+// is reports whether a file has these bytes. One of another size is not read.
+func (c *check) is(name string, want fileSum) bool {
+	info, err := fs.Lstat(c.fsys, name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != want.Bytes || c.ctx.Err() != nil {
+		return false
 	}
-	return nil
+	sum, err := fileDigest(c.fsys, name)
+	return err == nil && sum == want.Digest
 }
 
 // trace compares agent-trace.log with the statement.
-func (c *check) trace() error {
+func (c *check) trace() {
 	if !c.top[record.TraceName] || !c.Sealed {
-		return nil
+		return
 	}
-	sum, err := fileDigest(c.fsys, record.TraceName)
-	if err != nil {
-		return err
-	}
-	if c.subject(record.TraceName) != sum {
+	want := fileSum{c.Statement.Predicate.TraceBytes, c.subject(record.TraceName)}
+	if !c.is(record.TraceName, want) {
 		c.problem(record.TraceName, 0, "not what was signed")
 	}
-	return nil
 }
 
 // fileDigest is the digest of a file's bytes.

@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -48,6 +49,8 @@ type Result struct {
 	Records   int64
 	Problems  []Problem
 	More      int // problems beyond those listed
+	// Notes are what is not wrong and should be known.
+	Notes []string
 }
 
 // OK reports that nothing is wrong.
@@ -63,21 +66,20 @@ func (r *Result) problem(file string, line int, format string, args ...any) {
 
 // Options are what a caller of [Verify] wants beyond the check.
 type Options struct {
-	// Each is told of every record that can be read, in order, with the
-	// stored candidate where it has one.
-	Each func(e record.Entry, candidate []byte)
+	// Each is told of every record that can be read, in order.
+	Each func(record.Entry)
 }
 
-// Verify checks the run in fsys. An error is one of reading, not of what was
-// read: what is wrong with the run is in the result.
-func Verify(fsys fs.FS, opts Options) (*Result, error) {
-	c := &check{Result: &Result{}, fsys: fsys, opts: opts,
-		named: map[string]bool{}, byIndex: map[int]string{}, byID: map[string]int{}, seen: map[slot]int{}}
-	steps := []func() error{c.layout, c.statement, c.manifest, c.secrets, c.lines, c.complete, c.store, c.restricted, c.history, c.trace}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return nil, err
-		}
+// Verify checks the run in fsys. What is wrong with it is in the result, what
+// cannot be read included; the error is the context's.
+func Verify(ctx context.Context, fsys fs.FS, opts Options) (*Result, error) {
+	c := newCheck(ctx, fsys, &Result{})
+	c.opts = opts
+	for _, step := range []func(){c.layout, c.statement, c.manifest, c.secrets, c.lines, c.complete, c.store, c.restricted, c.history, c.trace} {
+		step()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("verifying: %w", err)
 	}
 	slices.SortStableFunc(c.Problems, func(a, b Problem) int { return strings.Compare(a.File, b.File) })
 	return c.Result, nil

@@ -3,6 +3,7 @@ package evidence_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -122,7 +123,7 @@ func (m *maker) make() string {
 	m.check(err)
 	m.check(d.Begin(false), m.writeInputs(d, config))
 	man := m.manifest(d, config)
-	m.check(d.WriteManifest(man))
+	m.check(d.WriteManifest(&man))
 	for i := range m.tasks {
 		for n := 1; n <= m.attempts; n++ {
 			m.check(d.Append(m.line(d, man.Digests, i, n)))
@@ -131,7 +132,7 @@ func (m *maker) make() string {
 	trace, err := d.Trace()
 	m.check(err)
 	_, err = trace.Write([]byte("what an agent said\n"))
-	m.check(err, trace.Close(), evidence.Seal(d, man, m.key), d.Close())
+	m.check(err, trace.Close(), evidence.Seal(context.Background(), d, man, m.key), d.Close())
 	return m.dir
 }
 
@@ -152,7 +153,7 @@ func (m *maker) resume() {
 	man.ResumedFrom = append(man.ResumedFrom, plan.Resumption("2026-01-02T04:00:00Z"))
 	kept := map[string]bool{}
 	m.check(plan.EachKept(func(e record.Entry) { kept[fmt.Sprint(e.Index, " ", e.Attempt)] = true }))
-	m.check(d.Continue(plan, man), m.writeInputs(d, []byte(`{"agent":"command"}`)))
+	m.check(d.Continue(plan, &man), m.writeInputs(d, []byte(`{"agent":"command"}`)))
 	for i := range m.tasks {
 		for n := 1; n <= m.attempts; n++ {
 			if kept[fmt.Sprint(i, " ", n)] {
@@ -163,7 +164,7 @@ func (m *maker) resume() {
 			m.check(d.Append(l))
 		}
 	}
-	m.check(evidence.Seal(d, man, m.key), d.Close())
+	m.check(evidence.Seal(context.Background(), d, man, m.key), d.Close())
 }
 
 // snapshot reads a directory into memory.
@@ -190,7 +191,7 @@ func snapshot(t testing.TB, dir string) fstest.MapFS {
 
 func verify(t testing.TB, fsys fs.FS) *evidence.Result {
 	t.Helper()
-	res, err := evidence.Verify(fsys, evidence.Options{})
+	res, err := evidence.Verify(t.Context(), fsys, evidence.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -531,7 +532,7 @@ func TestSealNoticesChanges(t *testing.T) {
 	defer d.Close()
 	m.check(d.Begin(false), m.writeInputs(d, []byte("{}")))
 	man := m.manifest(d, []byte("{}"))
-	m.check(d.WriteManifest(man))
+	m.check(d.WriteManifest(&man))
 	for i := range m.tasks {
 		for n := 1; n <= m.attempts; n++ {
 			m.check(d.Append(m.line(d, man.Digests, i, n)))
@@ -540,15 +541,15 @@ func TestSealNoticesChanges(t *testing.T) {
 	before, err := os.ReadFile(d.LinesPath())
 	m.check(err)
 	m.check(os.WriteFile(d.LinesPath(), bytes.Replace(before, []byte(`"passed": false`), []byte(`"passed": true`), 1), 0o644))
-	if err := evidence.Seal(d, man, m.key); !errors.Is(err, record.ErrIntegrity) {
+	if err := evidence.Seal(context.Background(), d, man, m.key); !errors.Is(err, record.ErrIntegrity) {
 		t.Errorf("error %v, want ErrIntegrity", err)
 	}
 	m.check(os.WriteFile(d.LinesPath(), before[:bytes.LastIndexByte(before[:len(before)-1], '\n')+1], 0o644))
-	if err := evidence.Seal(d, man, m.key); !errors.Is(err, record.ErrIntegrity) {
+	if err := evidence.Seal(context.Background(), d, man, m.key); !errors.Is(err, record.ErrIntegrity) {
 		t.Errorf("error %v, want ErrIntegrity", err)
 	}
 	m.check(os.WriteFile(d.LinesPath(), before, 0o644))
-	m.check(evidence.Seal(d, man, m.key))
+	m.check(evidence.Seal(context.Background(), d, man, m.key))
 }
 
 func TestBundle(t *testing.T) {
@@ -577,7 +578,7 @@ func TestBundle(t *testing.T) {
 			return &evidence.Result{Problems: []evidence.Problem{{What: err.Error()}}}
 		}
 		defer run.Close()
-		res, err := run.Verify(evidence.Options{})
+		res, err := run.Verify(context.Background(), evidence.Options{})
 		if err != nil {
 			return &evidence.Result{Problems: []evidence.Problem{{What: err.Error()}}}
 		}
@@ -610,11 +611,58 @@ func BenchmarkVerify(b *testing.B) {
 	for b.Loop() {
 		run, err := evidence.OpenRun(dir)
 		m.check(err)
-		res, err := run.Verify(evidence.Options{})
+		res, err := run.Verify(context.Background(), evidence.Options{})
 		m.check(err, run.Close())
 		if !res.OK() {
 			b.Fatal(res.Problems)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/10000-records")
+}
+
+// TestSealTidies: what a killed process left unfinished is gone before the run
+// is signed, so that what is signed verifies.
+func TestSealTidies(t *testing.T) {
+	m := newMaker(t, 6)
+	m.make()
+	m.resume()
+	for _, name := range []string{"history/.new-index.json", ".new-run.json", ".new-statement.dsse.json"} {
+		m.check(os.WriteFile(filepath.Join(m.dir, name), nil, 0o644))
+	}
+	m.check(os.MkdirAll(filepath.Join(m.dir, "restricted", "task", "9"), 0o700), os.MkdirAll(filepath.Join(m.dir, "history", "empty"), 0o700))
+	if res := verify(t, os.DirFS(m.dir)); res.OK() {
+		t.Error("empty folders and unfinished files are not found")
+	}
+	d, err := record.Open(m.dir)
+	m.check(err)
+	former, err := d.Former()
+	m.check(err)
+	plan, err := former.Review(func(record.Entry) string { return "" })
+	m.check(err)
+	man := former.Manifest
+	man.ResumedFrom = append(man.ResumedFrom, plan.Resumption("2026-01-02T05:00:00Z"))
+	m.check(d.Continue(plan, &man), os.WriteFile(filepath.Join(m.dir, "history/.new-index.json"), nil, 0o644))
+	m.check(evidence.Seal(t.Context(), d, man, m.key), d.Close())
+	if res := verifyDir(t, m.dir); !res.OK() {
+		t.Error(res.Problems)
+	}
+}
+
+// TestSealComparesTheManifest: somebody edits run.json while the run works.
+func TestSealComparesTheManifest(t *testing.T) {
+	m := newMaker(t, 0)
+	d, err := record.Open(m.dir)
+	m.check(err)
+	defer d.Close()
+	m.check(d.Begin(false), m.writeInputs(d, []byte("{}")))
+	man := m.manifest(d, []byte("{}"))
+	m.check(d.WriteManifest(&man))
+	name := filepath.Join(m.dir, record.ManifestName)
+	raw, err := os.ReadFile(name)
+	m.check(err)
+	m.check(os.WriteFile(name, bytes.Replace(raw, []byte(`"former_runs":0`), []byte(`"former_runs":7`), 1), 0o644))
+	if err := evidence.Seal(t.Context(), d, man, m.key); !errors.Is(err, record.ErrIntegrity) {
+		t.Errorf("error %v, want ErrIntegrity", err)
+	}
+	m.check(os.WriteFile(name, raw, 0o644), evidence.Seal(t.Context(), d, man, m.key))
 }

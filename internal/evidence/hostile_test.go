@@ -80,7 +80,7 @@ func verifyDir(t *testing.T, dir string) *evidence.Result {
 			return
 		}
 		defer run.Close()
-		res, err := run.Verify(evidence.Options{})
+		res, err := run.Verify(t.Context(), evidence.Options{})
 		if err != nil {
 			res = &evidence.Result{Problems: []evidence.Problem{{What: err.Error()}}}
 		}
@@ -116,7 +116,7 @@ func TestHostileArchive(t *testing.T) {
 	run, err := evidence.OpenRun(write(zip.Store))
 	m.check(err)
 	defer run.Close()
-	if res, err := run.Verify(evidence.Options{}); err == nil && res.OK() {
+	if res, err := run.Verify(t.Context(), evidence.Options{}); err == nil && res.OK() {
 		t.Error("accepted")
 	}
 }

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -118,10 +119,14 @@ func (r *lineCheck) entry(e record.Entry, fail failer) {
 		}
 		r.raw(e, fail)
 	}
-	r.retries(e, fail)
-	candidate := r.candidate(e, fail)
+	for _, try := range e.Retries {
+		if try.Candidate != "" {
+			r.stored(try.Candidate, fail)
+		}
+	}
+	r.candidate(e, fail)
 	if r.opts.Each != nil {
-		r.opts.Each(e, candidate)
+		r.opts.Each(e)
 	}
 }
 
@@ -189,43 +194,39 @@ func (r *lineCheck) count(e record.Entry, fail failer) {
 // raw checks the record's raw output in the restricted folder.
 func (r *lineCheck) raw(e record.Entry, fail failer) {
 	for _, f := range e.Restricted {
-		r.named[f.Path] = true
+		if r.named[f.Path] {
+			fail("%s is named twice", f.Path)
+			continue
+		}
+		r.name(f.Path)
+		if r.ctx.Err() != nil {
+			return
+		}
 		if err := f.Check(r.fsys, *r.salt, e.TaskID); err != nil {
 			fail("%v", err)
 		}
 	}
 }
 
-// retries checks the candidates of tries that were given up.
-func (r *lineCheck) retries(e record.Entry, fail failer) {
-	for _, try := range e.Retries {
-		if try.Candidate != "" {
-			r.stored(try.Candidate, fail)
-		}
-	}
-}
-
 // candidate checks the stored candidate and what the record shows of it.
-func (r *lineCheck) candidate(e record.Entry, fail failer) []byte {
+func (r *lineCheck) candidate(e record.Entry, fail failer) {
 	sum := e.Digests.Candidate
-	shown := e.Candidate.Text
-	if shown == nil {
-		shown = e.Candidate.Patch
+	var shown []string
+	for _, s := range []*string{e.Candidate.Text, e.Candidate.Patch, e.Candidate.Workspace} {
+		if s != nil {
+			shown = append(shown, *s)
+		}
 	}
 	if sum == "" {
-		if shown != nil || e.Passed {
+		if len(shown) > 0 || e.Passed {
 			fail("it has no candidate's digest")
 		}
-		return nil
+		return
 	}
-	data, ok := r.stored(sum, fail)
-	if !ok {
-		return nil
-	}
-	if shown != nil && *shown != record.Inline(data) {
+	have := r.stored(sum, fail)
+	if len(shown) > 1 || len(shown) == 1 && have.ok && sha256.Sum256([]byte(shown[0])) != have.inline {
 		fail("the candidate that it shows is not the stored one")
 	}
-	return data
 }
 
 // Candidate reads a candidate of the run in fsys and checks its digest.
@@ -242,12 +243,22 @@ func Candidate(fsys fs.FS, sum string) ([]byte, error) {
 
 var errChanged = errors.New("it is not what its name says")
 
-// stored reads a candidate from the store.
-func (r *lineCheck) stored(sum string, fail failer) ([]byte, bool) {
-	r.named[candidatePath(sum)] = true
+// stored checks a candidate in the store, once.
+func (r *lineCheck) stored(sum string, fail failer) stored {
+	if have, ok := r.candidates[sum]; ok {
+		if !have.ok {
+			fail("its candidate %s is missing or was changed", sum)
+		}
+		return have
+	}
+	r.name(candidatePath(sum))
 	data, err := Candidate(r.fsys, sum)
+	var have stored
 	if err != nil {
 		fail("%v", err)
+	} else {
+		have = stored{true, sha256.Sum256([]byte(record.Inline(data)))}
 	}
-	return data, err == nil
+	r.candidates[sum] = have
+	return have
 }

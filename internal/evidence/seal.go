@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +15,26 @@ import (
 	"securebench/internal/pipeline/record"
 )
 
-// index lists the files below history/ with their digests.
-type index map[string]string
+// fileSum is what is known of a file.
+type fileSum struct {
+	Bytes  int64  `json:"bytes"`
+	Digest string `json:"digest"`
+}
+
+func sumFile(fsys fs.FS, name string) (fileSum, error) {
+	info, err := fs.Lstat(fsys, name)
+	if err != nil {
+		return fileSum{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return fileSum{}, fmt.Errorf("%s is not a regular file", name)
+	}
+	sum, err := fileDigest(fsys, name)
+	return fileSum{info.Size(), sum}, err
+}
+
+// index lists the files below history/.
+type index map[string]fileSum
 
 // historyFiles reads what is in history/, the list itself apart.
 func historyFiles(fsys fs.FS) (index, error) {
@@ -27,12 +46,7 @@ func historyFiles(fsys fs.FS) (index, error) {
 		if err != nil || e.IsDir() || name == record.IndexName {
 			return err
 		}
-		rel := strings.TrimPrefix(name, record.HistoryName+"/")
-		if !e.Type().IsRegular() {
-			out[rel] = e.Type().String()
-			return nil
-		}
-		out[rel], err = fileDigest(fsys, name)
+		out[strings.TrimPrefix(name, record.HistoryName+"/")], err = sumFile(fsys, name)
 		return err
 	})
 	if err != nil {
@@ -43,43 +57,56 @@ func historyFiles(fsys fs.FS) (index, error) {
 
 func readIndex(raw []byte) (index, error) {
 	var out index
-	return out, json.Unmarshal(raw, &out)
+	return out, json.Unmarshal(raw, &out, json.RejectUnknownMembers(true))
 }
 
-// Seal signs what the run recorded and so ends it. The records are read back
-// from disk: they must be those that this process wrote.
-func Seal(d *record.Dir, m record.Manifest, key attest.PrivateKey) error {
-	s := attest.Statement{Predicate: attest.Predicate{
-		RunID: m.RunID, Ended: time.Now().UTC().Format(time.RFC3339), Planned: attest.Planned(m.Planned),
-	}}
-	c := &check{Result: &Result{Manifest: m}, fsys: d.FS(), top: map[string]bool{record.LinesName: true},
-		named: map[string]bool{}, byIndex: map[int]string{}, byID: map[string]int{}, seen: map[slot]int{}}
-	if err := c.lines(); err != nil {
-		return fmt.Errorf("reading the records back: %w", err)
-	}
-	if err := c.complete(); err != nil {
+// Seal signs what the run recorded and so ends it. Records and manifest are
+// read back from disk: they must be those that this process wrote. What is
+// signed is then verified as a reader would.
+func Seal(ctx context.Context, d *record.Dir, m record.Manifest, key attest.PrivateKey) error {
+	if err := d.Tidy(); err != nil {
 		return err
 	}
+	c := newCheck(ctx, d.FS(), &Result{Manifest: m})
+	c.top = map[string]bool{record.LinesName: true}
+	c.lines()
+	c.complete()
 	if n, last := d.Tail(); n != c.Records || last != c.last {
 		c.problem(record.LinesName, 0, "they are not those that were written")
 	}
-	if !c.OK() {
-		return fmt.Errorf("%w: the records changed under the run: %s", record.ErrIntegrity, c.Problems[0])
+	if want, err := m.Bytes(); err != nil || !c.is(record.ManifestName, fileSum{int64(len(want)), digest.Bytes(want)}) {
+		c.problem(record.ManifestName, 0, "it is not the one that was written")
 	}
-	p := &s.Predicate
-	p.Counts, p.Records, p.MerkleRoot = c.counts, c.Records, c.root
+	if !c.OK() {
+		return changedUnderway(c.Result)
+	}
+	s := attest.Statement{Predicate: attest.Predicate{
+		RunID: m.RunID, Ended: time.Now().UTC().Format(time.RFC3339), Planned: attest.Planned(m.Planned),
+		Counts: c.counts, Records: c.Records, MerkleRoot: c.root,
+	}}
 	var err error
-	if p.History, err = sealHistory(d); err != nil {
+	if s.Predicate.History, err = sealHistory(d); err != nil {
 		return err
 	}
-	if s.Subject, err = subjects(d.FS(), c.linesDigest); err != nil {
+	if err := subjects(d.FS(), &s, c.linesDigest); err != nil {
 		return err
 	}
 	env, err := attest.Sign(s, key)
 	if err != nil {
 		return err
 	}
-	return d.WriteStatement(env)
+	if err := d.WriteStatement(env); err != nil {
+		return err
+	}
+	res, err := Verify(ctx, d.FS(), Options{})
+	if err == nil && !res.OK() {
+		err = changedUnderway(res)
+	}
+	return err
+}
+
+func changedUnderway(res *Result) error {
+	return fmt.Errorf("%w: the output directory changed under the run: %s", record.ErrIntegrity, res.Problems[0])
 }
 
 // sealHistory writes the list of former files and returns its keyed digest.
@@ -98,21 +125,25 @@ func sealHistory(d *record.Dir) (string, error) {
 	return d.Salt().Keyed("history", "", raw), nil
 }
 
-// subjects are the files that the statement is about.
-func subjects(fsys fs.FS, lines string) ([]attest.Subject, error) {
-	subject := func(name, sum string) attest.Subject {
-		return attest.Subject{Name: name, Digest: map[string]string{"sha256": strings.TrimPrefix(sum, "sha256:")}}
+// subjects fills in the files that the statement is about.
+func subjects(fsys fs.FS, s *attest.Statement, lines string) error {
+	add := func(name, sum string) {
+		s.Subject = append(s.Subject, attest.Subject{Name: name, Digest: map[string]string{"sha256": strings.TrimPrefix(sum, "sha256:")}})
 	}
-	out := []attest.Subject{subject(record.LinesName, lines)}
-	for _, name := range []string{record.ManifestName, record.TraceName} {
-		sum, err := fileDigest(fsys, name)
-		if errors.Is(err, fs.ErrNotExist) && name == record.TraceName {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
-		}
-		out = append(out, subject(name, sum))
+	add(record.LinesName, lines)
+	manifest, err := sumFile(fsys, record.ManifestName)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", record.ManifestName, err)
 	}
-	return out, nil
+	add(record.ManifestName, manifest.Digest)
+	trace, err := sumFile(fsys, record.TraceName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", record.TraceName, err)
+	}
+	add(record.TraceName, trace.Digest)
+	s.Predicate.TraceBytes = trace.Bytes
+	return nil
 }

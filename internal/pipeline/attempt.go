@@ -11,6 +11,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
+	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 )
@@ -253,8 +254,11 @@ func (a *attempt) restrict(line *record.Line, side string, files map[string][]by
 	return nil
 }
 
+// firstLine is what a record says of an error: bounded, since an engine's
+// message can be as long as it likes.
 func firstLine(err error) string {
 	s, _, _ := strings.Cut(err.Error(), "\n")
+	s, _ = redact.EscapedExcerpt([]byte(s), 1<<10)
 	return s
 }
 

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
+	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/source"
@@ -105,6 +108,7 @@ func (Null) Prepare(_ context.Context, a Attempt) (Production, error) {
 // task_id, optionally attempt, and one of text and patch.
 type Replay struct {
 	limit int64
+	sum   string
 	lines map[replayKey]replayLine
 	tasks map[string]bool // that the file has lines of
 	seen  map[string]bool // those of them that the pack has
@@ -128,7 +132,8 @@ func OpenReplay(path string, limit int64) (*Replay, error) {
 	}
 	defer f.Close()
 	r := &Replay{limit: limit, lines: map[replayKey]replayLine{}, tasks: map[string]bool{}, seen: map[string]bool{}}
-	sc := bufio.NewScanner(f)
+	sum := sha256.New()
+	sc := bufio.NewScanner(io.TeeReader(f, sum))
 	sc.Buffer(nil, 64<<20)
 	for line := 1; sc.Scan(); line++ {
 		if len(sc.Bytes()) == 0 {
@@ -141,8 +146,12 @@ func OpenReplay(path string, limit int64) (*Replay, error) {
 	if err := sc.Err(); err != nil {
 		return nil, fmt.Errorf("reading the replay file: %w", err)
 	}
+	r.sum = digest.Format(sum.Sum(nil))
 	return r, nil
 }
+
+// Digest is that of the file: what is replayed is an input of the run.
+func (r *Replay) Digest() string { return r.sum }
 
 func (r *Replay) add(path string, line int, data []byte) error {
 	n, err := source.ParseJSON(path, line, data)

@@ -33,6 +33,13 @@ func (a *attempt) line(out Produced) *record.Line {
 // whole run, and another one tomorrow.
 const UnpinnedImage = "unpinned_image"
 
+// CustomLimits labels what was run under other limits than the defaults: more
+// time or memory can be the better score.
+const CustomLimits = "custom_limits"
+
+// candidateRedacted labels a candidate that a secret was taken out of.
+const candidateRedacted = "candidate_redacted"
+
 // ImageLabel is the label of records that depend on img, or "".
 func ImageLabel(img sandbox.Image) string {
 	if img.ID != "" && !strings.Contains(img.Ref, "@sha256:") {
@@ -56,7 +63,7 @@ func (a *attempt) candidate(line *record.Line, out Produced) {
 	c := out.Candidate
 	line.Digests.Candidate = c.Digest
 	if c.Redacted {
-		line.Labels = append(line.Labels, "candidate_redacted")
+		line.Labels = append(line.Labels, candidateRedacted)
 		slices.Sort(line.Labels)
 	}
 	text := record.Inline(c.Data)

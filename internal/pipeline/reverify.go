@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,7 +15,8 @@ import (
 	"securebench/internal/task"
 )
 
-// Recorded is a verdict that a run recorded of a stored candidate.
+// Recorded is a verdict that a run recorded of a stored candidate. Without
+// one it is that the task cannot be scored.
 type Recorded struct {
 	Attempt   int
 	Candidate func() ([]byte, error)
@@ -26,16 +29,22 @@ type Judged struct {
 	Outcome     string `json:"outcome"`
 	Reason      string `json:"reason"`
 	Containment string `json:"containment"`
+	Labels      string `json:"labels"` // of the verdict, sorted, with spaces between
 }
 
 // JudgedOf is the verdict in a record.
 func JudgedOf(l *record.Line) Judged {
-	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment}
+	labels := slices.DeleteFunc(slices.Clone(l.Labels), func(s string) bool {
+		return s == CustomLimits || s == UnpinnedImage || s == candidateRedacted // not the verdict's
+	})
+	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " ")}
 }
 
 // judged is what a record will say of a verdict.
 func judged(v family.Verdict) Judged {
-	j := Judged{Status: string(family.Failed), Outcome: string(v.Outcome), Reason: string(v.Reason), Containment: string(v.Containment)}
+	labels := slices.Sorted(slices.Values(v.Labels))
+	j := Judged{Status: string(family.Failed), Outcome: string(v.Outcome), Reason: string(v.Reason), Containment: string(v.Containment),
+		Labels: strings.Join(slices.Compact(labels), " ")}
 	switch {
 	case v.Outcome == family.Passed:
 		j.Status, j.Reason = string(family.Passed), ""
@@ -66,7 +75,7 @@ type ReverifyConfig struct {
 	Verifiers map[string]family.Verifier
 	Images    map[string]sandbox.Image
 	Verify    sandbox.Limits
-	// VerifyTimeout is a family's time limit; 0 is the family's own.
+	// VerifyTimeout is a family's time limit; 0 is the family's default.
 	VerifyTimeout func(fam string) time.Duration
 	Workers       int
 	Retries       int
@@ -124,6 +133,10 @@ func (cfg ReverifyConfig) rederive(ctx context.Context, t task.Task, rec Recorde
 	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
 	if reason, _ := unscored(t, fam, v); reason != "" {
 		r.Is = judged(family.Verdict{Outcome: family.Pending, Reason: reason, Containment: family.Passive})
+		return r, nil
+	}
+	if rec.Candidate == nil {
+		r.Is = Judged{Outcome: "scorable"}
 		return r, nil
 	}
 	data, err := rec.Candidate()

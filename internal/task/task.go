@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/digest"
 )
 
 // Lane says who may see a value.
@@ -326,6 +328,9 @@ func (v ResultView) Payload() []Resource {
 
 // Summary is one entry of a record's resource_summary.
 type Summary struct {
+	// Bytes and Digest stand for a public value that is too long to repeat.
+	Bytes      int64          `json:"bytes,omitzero"`
+	Digest     string         `json:"digest,omitzero"`
 	Kind       string         `json:"kind"`
 	Name       string         `json:"name"`
 	Redacted   bool           `json:"redacted,omitzero"`
@@ -333,15 +338,24 @@ type Summary struct {
 	Visibility string         `json:"visibility"`
 }
 
-// Summary lists the resources in row order; only public ones have a value.
+// summaryLimit bounds the values in one summary, in bytes.
+const summaryLimit = 256 << 10
+
+// Summary lists the resources in row order; only public ones have a value,
+// as long as there is room.
 func (v ResultView) Summary() []Summary {
 	out := make([]Summary, 0, len(v.resources))
+	room := summaryLimit
 	for _, r := range v.resources {
 		s := Summary{Name: r.Name, Visibility: r.Lane.String(), Kind: r.Kind()}
-		if r.Lane == Public {
-			s.Value = r.Value
-		} else {
+		switch {
+		case r.Lane != Public:
 			s.Redacted = true
+		case len(r.Value) > room:
+			s.Bytes, s.Digest = int64(len(r.Value)), digest.Bytes(r.Value)
+		default:
+			s.Value = r.Value
+			room -= len(r.Value)
 		}
 		out = append(out, s)
 	}

@@ -46,6 +46,9 @@ func idHash(taskID string) string {
 // It keeps 9 to 18 bytes a task. The zero value is ready and safe for concurrent
 // use.
 type Namer struct {
+	// Reserved are names that no task gets, in lower case.
+	Reserved []string
+
 	mu    sync.Mutex
 	seed  maphash.Seed
 	taken hashSet // of folded names
@@ -57,6 +60,9 @@ func (n *Namer) Name(taskID string) string {
 	defer n.mu.Unlock()
 	if n.taken.slots == nil {
 		n.seed = maphash.MakeSeed()
+		for _, name := range n.Reserved {
+			n.taken.add(n.hash(name))
+		}
 	}
 	name := DirName(taskID)
 	if !safeName(name) || n.isTaken(name) {

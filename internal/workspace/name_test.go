@@ -131,3 +131,16 @@ func FuzzNamer(f *testing.F) {
 		checkNames(t, map[string]string{a: n.Name(a), b: n.Name(b)})
 	})
 }
+
+// TestReservedNames: a task's folder takes no place that is somebody else's.
+func TestReservedNames(t *testing.T) {
+	n := &workspace.Namer{Reserved: []string{"salt", ".new-salt"}}
+	for _, id := range []string{"salt", "SALT", ".new-salt"} {
+		if got := strings.ToLower(n.Name(id)); got == "salt" || got == ".new-salt" {
+			t.Errorf("task %q got the reserved name %q", id, got)
+		}
+	}
+	if got := n.Name("pepper"); got != "pepper" {
+		t.Errorf("task pepper is called %q", got)
+	}
+}

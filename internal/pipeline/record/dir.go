@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,16 @@ const (
 	IndexName      = HistoryName + "/index.json"
 )
 
+// ReservedNames are those in the restricted folder that no task's folder may
+// have.
+func ReservedNames() []string {
+	var out []string
+	for _, name := range []string{SaltName, PackName, ConfigName} {
+		out = append(out, path.Base(name), path.Base(tempName(name)))
+	}
+	return out
+}
+
 var (
 	// ErrExists is returned by [Dir.Begin] when the directory holds a run.
 	ErrExists = errors.New("the output directory holds a run already")
@@ -45,13 +56,16 @@ var (
 type Dir struct {
 	path string
 	root *os.Root
-	lock *os.File
-	salt digest.Salt
+	// locks are held as long as they are open.
+	locks []*os.File
+	salt  digest.Salt
 
 	mu    sync.Mutex
 	lines *os.File
 	size  int64
 	link  link // of the next line
+	// broken is why nothing more can be appended.
+	broken error
 }
 
 // Open makes and locks the output directory at dir. The lock is the kernel's,
@@ -68,15 +82,29 @@ func Open(dir string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the output directory: %w", err)
 	}
-	lock, err := lockFile(root)
+	locks, err := lockDir(root)
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &Dir{path: abs, root: root, lock: lock, link: link{prev: Genesis}}, nil
+	return &Dir{path: abs, root: root, locks: locks, link: link{prev: Genesis}}, nil
 }
 
-func lockFile(root *os.Root) (*os.File, error) {
-	f, err := root.OpenFile(LockName, os.O_CREATE|os.O_RDWR, 0o644)
+// lockDir locks the lock file, and the directory itself: the file can be
+// removed.
+func lockDir(root *os.Root) ([]*os.File, error) {
+	dir, err := flock(root, ".", os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	file, err := flock(root, LockName, os.O_CREATE|os.O_RDWR)
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return []*os.File{dir, file}, nil
+}
+
+func flock(root *os.Root, name string, flag int) (*os.File, error) {
+	f, err := root.OpenFile(name, flag, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("locking the output directory: %w", err)
 	}
@@ -95,14 +123,18 @@ func lockFile(root *os.Root) (*os.File, error) {
 // Begin starts a new run in the directory. Where it holds a run, force moves
 // that one to history/ and ErrExists is the answer otherwise.
 func (d *Dir) Begin(force bool) error {
-	old, err := d.present(LinesName, ManifestName, StatementName, CandidatesName, RestrictedName, TraceName)
+	// The manifest goes first: what is cut short then is a run without one,
+	// which nobody takes for a run that has not begun.
+	old, err := d.present(ManifestName, StatementName, LinesName, CandidatesName, RestrictedName, TraceName)
 	if err != nil {
 		return err
 	}
 	if len(old) > 0 && !force {
 		return ErrExists
 	}
-	d.dropTemps()
+	if err := d.dropTemps(); err != nil {
+		return err
+	}
 	if len(old) > 0 {
 		to, err := d.newHistory()
 		if err != nil {
@@ -136,12 +168,39 @@ func (d *Dir) present(names ...string) (there []string, err error) {
 	return there, nil
 }
 
-// dropTemps removes what a killed writer had not finished.
-func (d *Dir) dropTemps() {
-	for _, name := range []string{LinesName, ManifestName, StatementName} {
-		_ = d.root.Remove(tempPrefix + name) // most likely there is none
+// dropTemps removes what a killed writer had not finished, and folders of
+// history/ and restricted/ that hold nothing.
+func (d *Dir) dropTemps() error {
+	for _, name := range []string{LinesName, ManifestName, StatementName, IndexName} {
+		tmp := tempName(name)
+		if err := d.root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing the unfinished %s: %w", tmp, err)
+		}
 	}
+	var folders []string
+	for _, top := range []string{HistoryName, RestrictedName} {
+		err := fs.WalkDir(d.root.FS(), top, func(name string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() && name != RestrictedName {
+				folders = append(folders, name)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("looking for empty folders: %w", err)
+		}
+	}
+	for _, name := range slices.Backward(folders) {
+		_ = d.root.Remove(name) // fails, as it should, for one that holds something
+	}
+	return nil
 }
+
+// Tidy removes what an earlier process left unfinished, before the run is
+// signed.
+func (d *Dir) Tidy() error { return d.dropTemps() }
 
 func (d *Dir) makeFolders() error {
 	for name, mode := range map[string]fs.FileMode{CandidatesName: 0o755, RestrictedName: 0o700} {
@@ -254,13 +313,16 @@ func (d *Dir) Salt() digest.Salt { return d.salt }
 // SaltDigest is the salt's own plain digest, for the run manifest.
 func (d *Dir) SaltDigest() string { return digest.Bytes(d.salt[:]) }
 
-// WriteManifest writes run.json as canonical JSON.
-func (d *Dir) WriteManifest(v any) error {
-	b, err := digest.Canonical(v)
+// WriteManifest writes run.json as canonical JSON, after setting its MAC.
+func (d *Dir) WriteManifest(m *Manifest) error {
+	if err := m.sign(d.salt); err != nil {
+		return err
+	}
+	b, err := m.Bytes()
 	if err != nil {
 		return err
 	}
-	if err := d.replaceFile(ManifestName, append(b, '\n'), 0o644); err != nil {
+	if err := d.replaceFile(ManifestName, b, 0o644); err != nil {
 		return fmt.Errorf("writing %s: %w", ManifestName, err)
 	}
 	return nil
@@ -271,7 +333,13 @@ func (d *Dir) WriteManifest(v any) error {
 func (d *Dir) Append(l *Line) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.broken != nil {
+		return d.broken
+	}
 	b, err := l.marshal(d.link, d.salt)
+	if err == nil && len(b) > MaxLine {
+		err = fmt.Errorf("the record of %q has %d bytes, the most is %d", l.TaskID, len(b), MaxLine)
+	}
 	if err != nil {
 		return err
 	}
@@ -281,7 +349,8 @@ func (d *Dir) Append(l *Line) error {
 	}
 	if err != nil {
 		// Half a line, as a full disk leaves it, must not be built upon.
-		return fmt.Errorf("writing %s: %w", LinesName, errors.Join(err, d.lines.Truncate(d.size)))
+		d.broken = fmt.Errorf("writing %s: %w", LinesName, errors.Join(err, d.lines.Truncate(d.size)))
+		return d.broken
 	}
 	d.size += int64(n)
 	d.link = link{d.link.seq + 1, lineDigest(b)}
@@ -341,7 +410,10 @@ func (d *Dir) Close() error {
 	if d.lines != nil {
 		errs = append(errs, d.lines.Close())
 	}
-	return errors.Join(append(errs, d.root.Close(), d.lock.Close())...)
+	for _, f := range d.locks {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(append(errs, d.root.Close())...)
 }
 
 func (d *Dir) writeFile(name string, data []byte, mode fs.FileMode) error {
@@ -355,7 +427,7 @@ func (d *Dir) writeFile(name string, data []byte, mode fs.FileMode) error {
 
 // replaceFile writes a file that is there whole or not at all.
 func (d *Dir) replaceFile(name string, data []byte, mode fs.FileMode) error {
-	tmp := path.Join(path.Dir(name), tempPrefix+path.Base(name))
+	tmp := tempName(name)
 	if err := d.writeFile(tmp, data, mode); err != nil {
 		return errors.Join(err, d.root.Remove(tmp))
 	}
@@ -365,8 +437,8 @@ func (d *Dir) replaceFile(name string, data []byte, mode fs.FileMode) error {
 	return d.sync(path.Dir(name))
 }
 
-// tempPrefix begins the names of files that are not whole yet.
-const tempPrefix = ".new-"
+// tempName is the name of a file that is not whole yet.
+func tempName(name string) string { return path.Join(path.Dir(name), ".new-"+path.Base(name)) }
 
 // sync makes new names in a directory durable.
 func (d *Dir) sync(name string) error {

@@ -14,8 +14,9 @@ import (
 	"securebench/internal/digest"
 )
 
-// MaxLine is the longest line that is read back, in bytes.
-const MaxLine = 64 << 20
+// MaxLine is the longest line that is written or read, in bytes. What a line
+// holds of candidates, outputs and public values is bounded far below.
+const MaxLine = 16 << 20
 
 // Entry is a line that was read back, with its place in the chain.
 type Entry struct {
@@ -74,6 +75,7 @@ const (
 	maxManifest  = 16 << 20
 	maxSmall     = 1 << 20 // salt, digests
 	MaxCandidate = 256 << 20
+	MaxConfig    = 16 << 20
 	maxRaw       = 1 << 30
 )
 

@@ -4,10 +4,10 @@ package record
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
-	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -59,6 +59,10 @@ type Line struct {
 	Timings        map[string]int64 // milliseconds by phase
 	Usage          map[string]int64
 	Restricted     []RawFile
+
+	// The metadata of a line that was read back stays text: what a stranger's
+	// line says there could be a tree many times as large.
+	rawProducer, rawVerifier jsontext.Value
 }
 
 // Candidate is the published part of a candidate; nil fields are null.
@@ -147,7 +151,7 @@ type wire struct {
 	Outcome            string           `json:"outcome"`
 	Passed             *bool            `json:"passed,omitzero"`
 	Prev               string           `json:"prev"`
-	ProducerMetadata   map[string]any   `json:"producer_metadata"`
+	ProducerMetadata   metadata         `json:"producer_metadata"`
 	ProducerStderr     string           `json:"producer_stderr"`
 	ProducerStdout     string           `json:"producer_stdout"`
 	Summary            []task.Summary   `json:"resource_summary"`
@@ -161,9 +165,33 @@ type wire struct {
 	Timings            map[string]int64 `json:"timings_ms"`
 	Usage              map[string]int64 `json:"usage"`
 	Status             string           `json:"verification_status"`
-	VerifierMetadata   *map[string]any  `json:"verifier_metadata,omitzero"`
+	VerifierMetadata   *metadata        `json:"verifier_metadata,omitzero"`
 	VerifierStderr     *string          `json:"verifier_stderr,omitzero"`
 	VerifierStdout     *string          `json:"verifier_stdout,omitzero"`
+}
+
+// metadata is an object that is either known or as it was read.
+type metadata struct {
+	known map[string]any
+	raw   jsontext.Value
+}
+
+// MarshalJSONTo writes what was read, if anything was.
+func (m metadata) MarshalJSONTo(enc *jsontext.Encoder) error {
+	if m.raw != nil {
+		return enc.WriteValue(m.raw)
+	}
+	return jsonv2.MarshalEncode(enc, m.known)
+}
+
+// UnmarshalJSONFrom keeps an object as it is.
+func (m *metadata) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	v, err := dec.ReadValue()
+	if err == nil && v.Kind() != '{' {
+		err = errors.New("metadata is not an object")
+	}
+	m.raw = v.Clone()
+	return err
 }
 
 // wire returns the line as it is written, without its place in the chain.
@@ -171,7 +199,7 @@ func (l *Line) wire() wire {
 	w := wire{
 		RunID: l.RunID, TaskID: l.TaskID, BenchmarkID: l.BenchmarkID, TaskType: l.TaskType, Status: l.Status,
 		CandidateText: l.Candidate.Text, CandidatePatch: l.Candidate.Patch, CandidateWorkspace: l.Candidate.Workspace,
-		ProducerStdout: l.ProducerStdout, ProducerStderr: l.ProducerStderr, ProducerMetadata: l.ProducerMetadata,
+		ProducerStdout: l.ProducerStdout, ProducerStderr: l.ProducerStderr, ProducerMetadata: metadata{l.ProducerMetadata, l.rawProducer},
 		Summary: l.Summary, HiddenValues: task.Redacted,
 		Index: l.Index, Attempt: l.Attempt, Retries: l.Retries, Agent: l.Agent,
 		Outcome: l.Outcome, Containment: l.Containment, Labels: l.Labels,
@@ -184,7 +212,7 @@ func (l *Line) wire() wire {
 		w.Passed, w.Score = &l.Passed, fmt.Appendf(nil, "%.1f", l.Score())
 	}
 	if l.Verified {
-		w.VerifierStdout, w.VerifierStderr, w.VerifierMetadata = &l.VerifierStdout, &l.VerifierStderr, &l.VerifierMetadata
+		w.VerifierStdout, w.VerifierStderr, w.VerifierMetadata = &l.VerifierStdout, &l.VerifierStderr, &metadata{l.VerifierMetadata, l.rawVerifier}
 	}
 	return w
 }
@@ -194,10 +222,10 @@ func (w *wire) line() *Line {
 	return &Line{
 		RunID: w.RunID, TaskID: w.TaskID, BenchmarkID: w.BenchmarkID, TaskType: w.TaskType, Status: w.Status,
 		Candidate:      Candidate{w.CandidateText, w.CandidatePatch, w.CandidateWorkspace},
-		ProducerStdout: w.ProducerStdout, ProducerStderr: w.ProducerStderr, ProducerMetadata: w.ProducerMetadata,
+		ProducerStdout: w.ProducerStdout, ProducerStderr: w.ProducerStderr, rawProducer: w.ProducerMetadata.raw,
 		Summary:  w.Summary,
 		Verified: w.VerifierMetadata != nil, Passed: value(w.Passed),
-		VerifierStdout: value(w.VerifierStdout), VerifierStderr: value(w.VerifierStderr), VerifierMetadata: value(w.VerifierMetadata),
+		VerifierStdout: value(w.VerifierStdout), VerifierStderr: value(w.VerifierStderr), rawVerifier: value(w.VerifierMetadata).raw,
 		Index: w.Index, Attempt: w.Attempt, Retries: w.Retries, Agent: w.Agent,
 		Outcome: w.Outcome, FailureReason: value(w.FailureReason), FailurePhase: value(w.FailurePhase), FailureMessage: value(w.FailureMessage),
 		Containment: w.Containment, Labels: w.Labels,
@@ -251,27 +279,7 @@ func encode(v any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding a record: %w", err)
 	}
-	return escapeASCII(b), nil
-}
-
-// escapeASCII replaces every character outside printable ASCII by \u escapes.
-// Such characters occur only inside strings, where that is always allowed.
-func escapeASCII(b []byte) []byte {
-	out := make([]byte, 0, len(b))
-	for len(b) > 0 {
-		r, size := utf8.DecodeRune(b)
-		switch {
-		case r < 0x7f:
-			out = append(out, b[0])
-		case r < 0x10000:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		default:
-			r -= 0x10000
-			out = fmt.Appendf(out, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		}
-		b = b[size:]
-	}
-	return out
+	return redact.ASCII(b), nil
 }
 
 // lineDigest is the prev of the line after b.

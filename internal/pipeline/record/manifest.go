@@ -35,6 +35,59 @@ type Manifest struct {
 	FormerRuns int `json:"former_runs"`
 	// ResumedFrom tells what each resume found and what it kept of it.
 	ResumedFrom []Resumption `json:"resumed_from"`
+	// MAC authenticates the manifest to who holds the run's salt: HMAC-SHA-256,
+	// field "run", over the canonical form with an empty mac.
+	MAC string `json:"mac"`
+}
+
+// The most that a run may plan. It keeps a check of a stranger's run bounded.
+const (
+	maxTasks    = 1 << 31
+	maxAttempts = 1 << 20
+)
+
+// sign sets the MAC.
+func (m *Manifest) sign(salt digest.Salt) error {
+	sum, err := m.mac(salt)
+	m.MAC = sum
+	return err
+}
+
+func (m Manifest) mac(salt digest.Salt) (string, error) {
+	m.MAC = ""
+	b, err := digest.Canonical(m)
+	return salt.Keyed("run", "", b), err
+}
+
+// Authentic reports whether who holds the salt wrote the manifest.
+func (m Manifest) Authentic(salt digest.Salt) bool {
+	sum, err := m.mac(salt)
+	return err == nil && sum == m.MAC
+}
+
+// Bound reports whether a record with this pack digest is of a state of the
+// run whose pack had this manifest.
+func (m Manifest) Bound(pack, manifest string) bool {
+	if m.Digests.Pack == pack {
+		return m.Digests.Manifest == manifest
+	}
+	for _, r := range m.ResumedFrom {
+		if r.Digests.Pack == pack {
+			return r.Digests.Manifest == manifest
+		}
+	}
+	return false
+}
+
+// check refuses what no run can be.
+func (m Manifest) check() error {
+	switch p := m.Planned; {
+	case m.Format != ManifestFormat:
+		return fmt.Errorf("its format is %d, this build reads %d", m.Format, ManifestFormat)
+	case p.Tasks < 0 || p.Tasks > maxTasks || p.Attempts < 1 || p.Attempts > maxAttempts:
+		return fmt.Errorf("it plans %d tasks with %d attempts", p.Tasks, p.Attempts)
+	}
+	return nil
 }
 
 // Limits are those of every sandbox of the run. Sizes are in bytes.
@@ -74,10 +127,13 @@ func ReadManifest(fsys fs.FS) (m Manifest, raw []byte, err error) {
 	if err := readCanonical(raw, &m); err != nil {
 		return m, raw, err
 	}
-	if m.Format != ManifestFormat {
-		return m, raw, fmt.Errorf("its format is %d, this build reads %d", m.Format, ManifestFormat)
-	}
-	return m, raw, nil
+	return m, raw, m.check()
+}
+
+// Bytes is the manifest as it is written.
+func (m Manifest) Bytes() ([]byte, error) {
+	b, err := digest.Canonical(m)
+	return append(b, '\n'), err
 }
 
 // PackDigests are plain digests, some of hidden data: they stay in the

@@ -145,6 +145,12 @@ func TestBeginKeepsAFormerRun(t *testing.T) {
 	if _, err := Open(dir); !errors.Is(err, ErrLocked) {
 		t.Fatalf("a second runner: %v, want ErrLocked", err)
 	}
+	if err := os.Remove(filepath.Join(dir, LockName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); !errors.Is(err, ErrLocked) {
+		t.Fatalf("without the lock file: %v, want ErrLocked", err)
+	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,10 @@ func (d *Dir) Former() (*Former, error) {
 	if d.salt, err = ReadSalt(d.root.FS(), m.SaltDigest); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrIntegrity, err)
 	}
-	if err := d.makeFolders(); err != nil {
+	if !m.Authentic(d.salt) {
+		return nil, fmt.Errorf("%w: %s is not what this run wrote: its mac is wrong", ErrIntegrity, ManifestName)
+	}
+	if err := d.ownFolders(); err != nil {
 		return nil, err
 	}
 	f := &Former{Manifest: m, dir: d}
@@ -49,6 +52,21 @@ func (d *Dir) Former() (*Former, error) {
 	f.Sealed = len(sealed) > 0
 	f.Records, err = d.fileDigest(LinesName)
 	return f, err
+}
+
+// ownFolders makes sure that the run's folders are folders, and its records a
+// file: what is a link leads elsewhere.
+func (d *Dir) ownFolders() error {
+	for _, name := range []string{CandidatesName, RestrictedName, LinesName} {
+		info, err := d.root.Lstat(name)
+		if err == nil && info.IsDir() == (name == LinesName) || err == nil && name == LinesName && !info.Mode().IsRegular() {
+			return fmt.Errorf("%w: %s is not what it was", ErrIntegrity, name)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("looking into the output directory: %w", err)
+		}
+	}
+	return d.makeFolders()
 }
 
 // linesSize is the size of the records; none are 0 bytes.
@@ -270,8 +288,10 @@ func (p *Plan) Resumption(at string) Resumption {
 // a new file of records, the old one and all that no kept line names go to
 // history/, and m is the new run manifest. Whatever cuts it short, the
 // directory can be resumed again.
-func (d *Dir) Continue(p *Plan, m Manifest) error {
-	d.dropTemps()
+func (d *Dir) Continue(p *Plan, m *Manifest) error {
+	if err := d.dropTemps(); err != nil {
+		return err
+	}
 	to, err := d.newHistory()
 	if err != nil {
 		return err
@@ -282,10 +302,12 @@ func (d *Dir) Continue(p *Plan, m Manifest) error {
 	if err := d.rewrite(p); err != nil {
 		return err
 	}
+	// Killed here, the new manifest stands beside the old records. It names
+	// the state that they are of among those that it resumed from.
 	if err := d.WriteManifest(m); err != nil {
 		return err
 	}
-	if err := d.root.Rename(tempPrefix+LinesName, LinesName); err != nil {
+	if err := d.root.Rename(tempName(LinesName), LinesName); err != nil {
 		return fmt.Errorf("replacing %s: %w", LinesName, err)
 	}
 	return d.openLines()
@@ -295,7 +317,7 @@ func (d *Dir) Continue(p *Plan, m Manifest) error {
 // history/, and moves there what nothing names any more.
 func (d *Dir) setAside(p *Plan, to string) error {
 	for _, name := range []string{LinesName, ManifestName} {
-		if err := d.root.Link(name, path.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := d.keepCopy(name, path.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("keeping %s in %s: %w", name, to, err)
 		}
 	}
@@ -309,6 +331,21 @@ func (d *Dir) setAside(p *Plan, to string) error {
 		return err
 	}
 	return d.moveAll(append(old, orphans...), to)
+}
+
+// keepCopy copies a file; what is renamed over it later leaves the copy alone.
+func (d *Dir) keepCopy(name, to string) error {
+	in, err := d.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := d.root.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
 }
 
 // orphans lists the files of the store and of the restricted folder that
@@ -334,7 +371,7 @@ func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 
 // rewrite writes the kept lines beside the old file, newly chained.
 func (d *Dir) rewrite(p *Plan) error {
-	out, err := d.root.OpenFile(tempPrefix+LinesName, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	out, err := d.root.OpenFile(tempName(LinesName), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("rewriting %s: %w", LinesName, err)
 	}

@@ -20,7 +20,7 @@ func recorded(t *testing.T, n int) *Dir {
 	t.Helper()
 	d := begin(t, t.TempDir())
 	m := Manifest{Format: ManifestFormat, RunID: "run", SaltDigest: d.SaltDigest(), Planned: Planned{n, 1}, ResumedFrom: []Resumption{}}
-	if err := d.WriteManifest(m); err != nil {
+	if err := d.WriteManifest(&m); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
@@ -150,7 +150,7 @@ func TestReview(t *testing.T) {
 			}
 			m := former.Manifest
 			m.ResumedFrom = append(m.ResumedFrom, plan.Resumption("now"))
-			if err := again.Continue(plan, m); err != nil {
+			if err := again.Continue(plan, &m); err != nil {
 				t.Fatal(err)
 			}
 			checkContinued(t, again, c.kept, after)
@@ -238,7 +238,7 @@ func TestReviewEveryCut(t *testing.T) {
 // of both.
 func TestReviewDuplicates(t *testing.T) {
 	d := begin(t, t.TempDir())
-	if err := d.WriteManifest(Manifest{Format: ManifestFormat, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
+	if err := d.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{1, 1}, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
 		t.Fatal(err)
 	}
 	failed := sampleLine()
@@ -277,7 +277,7 @@ func TestReviewReasons(t *testing.T) {
 
 func TestInfrastructureErrorsAreRunAgain(t *testing.T) {
 	d := begin(t, t.TempDir())
-	if err := d.WriteManifest(Manifest{Format: ManifestFormat, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
+	if err := d.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{1, 1}, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
 		t.Fatal(err)
 	}
 	l := sampleLine()
@@ -353,7 +353,7 @@ func TestContinueMovesOrphans(t *testing.T) {
 		}
 	}
 	again, former, plan := reviewed(t, d, keepAll)
-	if err := again.Continue(plan, former.Manifest); err != nil {
+	if err := again.Continue(plan, &former.Manifest); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range orphans {
@@ -390,7 +390,7 @@ func TestContinueCanBeCutShort(t *testing.T) {
 			func() error {
 				m := former.Manifest
 				m.ResumedFrom = append(m.ResumedFrom, plan.Resumption("now"))
-				return again.WriteManifest(m)
+				return again.WriteManifest(&m)
 			},
 		}
 		for _, step := range slices.Clone(steps)[:round+1] {
@@ -415,7 +415,7 @@ func TestFormerRuns(t *testing.T) {
 		if err := again.Begin(true); err != nil {
 			t.Fatal(err)
 		}
-		if err := again.WriteManifest(Manifest{Format: ManifestFormat, SaltDigest: again.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
+		if err := again.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{1, 1}, SaltDigest: again.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
 			t.Fatal(err)
 		}
 		// A resume keeps a copy of its own manifest, which is no other run.
@@ -423,7 +423,7 @@ func TestFormerRuns(t *testing.T) {
 			t.Fatal(err)
 		} else if plan, err := former.Review(keepAll); err != nil {
 			t.Fatal(err)
-		} else if err := again.Continue(plan, former.Manifest); err != nil {
+		} else if err := again.Continue(plan, &former.Manifest); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := again.FormerRuns(); err != nil || n != want+1 {

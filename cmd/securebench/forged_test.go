@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"securebench/internal/attest"
+	"securebench/internal/evidence"
+	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/task"
+)
+
+// dishonest is an operator who makes a valid run say something else: with the
+// salt and a key of one's own, whatever is recorded can be signed.
+type dishonest struct {
+	manifest func(*record.Manifest)
+	// lines returns what is recorded instead; nil is what was.
+	lines func([]*record.Line) []*record.Line
+	keep  func(store *capture.Store) error
+}
+
+// forge rewrites the run in dir and signs it anew.
+func forge(t *testing.T, dir string, how dishonest) {
+	t.Helper()
+	check := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := record.Open(dir)
+	check(err)
+	defer d.Close()
+	former, err := d.Former()
+	check(err)
+	var lines []*record.Line
+	candidates := map[string][]byte{}
+	_, err = evidence.Verify(t.Context(), d.FS(), evidence.Options{Each: func(e record.Entry) {
+		lines = append(lines, e.Line)
+		if sum := e.Digests.Candidate; sum != "" {
+			data, err := evidence.Candidate(d.FS(), sum)
+			check(err)
+			candidates[sum] = data
+		}
+	}})
+	check(err)
+	plan, err := former.Review(func(record.Entry) string { return record.NotPlanned })
+	check(err)
+	m := former.Manifest
+	config, err := record.ReadFile(d.FS(), record.ConfigName, 1<<20)
+	check(err)
+	if how.manifest != nil {
+		how.manifest(&m)
+	}
+	check(d.Continue(plan, &m), d.WriteConfig(config))
+	store, err := capture.OpenStore(d.StorePath())
+	check(err)
+	defer store.Close()
+	for _, data := range candidates {
+		check(store.Put(capture.New(task.Text, "given", data)))
+	}
+	if how.keep != nil {
+		check(how.keep(store))
+	}
+	if how.lines != nil {
+		lines = how.lines(lines)
+	}
+	for _, l := range lines {
+		l.Restricted = nil
+		check(d.Append(l))
+	}
+	dropUnnamed(t, dir, lines)
+	key, err := attest.GenerateKey()
+	check(err)
+	check(evidence.Seal(context.Background(), d, m, key))
+}
+
+// dropUnnamed removes candidates that no line names any more.
+func dropUnnamed(t *testing.T, dir string, lines []*record.Line) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(dir, record.CandidatesName), func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || slices.ContainsFunc(lines, func(l *record.Line) bool { return strings.HasSuffix(l.Digests.Candidate, e.Name()) }) {
+			return err
+		}
+		return os.Remove(name)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDishonestOperators: what a signature cannot tell, deriving the verdicts
+// anew does. Each of these runs verifies, since its operator signed it; none
+// passes a reverify.
+func TestDishonestOperators(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "manifest.yaml"), "id: p\nversion: 1\ndefaults: {family: short_answer}\n")
+	write(t, filepath.Join(dir, "tasks.jsonl"), `{"id": "a", "input": {"question": "2+2?"}, "eval": {"accepted_answers": ["4"]}}
+{"id": "b", "input": {"question": "The word?"}, "eval": {"accepted_answers": ["word"]}}
+{"id": "c", "family": "free_response", "input": {"prompt": "Sun on ice?"}, "eval": {"rubric": {"type": "contains_any", "accepted_answers": ["It melts."]}}}
+`)
+	write(t, filepath.Join(dir, "answers.jsonl"), `{"task_id": "a", "text": "5"}
+{"task_id": "b", "text": "word"}
+{"task_id": "c", "text": "it melts"}
+`)
+	pass := func(l *record.Line) {
+		l.Status, l.Outcome, l.Passed = "passed", "passed", true
+		l.FailureReason, l.FailurePhase, l.FailureMessage = "", "", ""
+	}
+	each := func(f func(*record.Line)) func([]*record.Line) []*record.Line {
+		return func(lines []*record.Line) []*record.Line {
+			for _, l := range lines {
+				f(l)
+			}
+			return lines
+		}
+	}
+	for name, c := range map[string]struct {
+		how  dishonest
+		code int
+		want string // in what reverify prints
+	}{
+		"honest":           {dishonest{}, exitDone, "reverified 3 verdicts of 3 of the pack's 3 rows: 3 equal, 0 different"},
+		"failed is passed": {dishonest{lines: each(pass)}, exitIntegrity, "1 verdict different"},
+		"another answer": {dishonest{lines: each(func(l *record.Line) {
+			text := "4"
+			if l.TaskID == "a" { // what was captured was another candidate
+				pass(l)
+				l.Candidate.Text, l.Digests.Candidate = &text, capture.New(task.Text, "given", []byte(text)).Digest
+			}
+		}), keep: func(s *capture.Store) error { return s.Put(capture.New(task.Text, "given", []byte("4"))) }}, exitDone, "3 equal"}, // nobody can tell: it is the operator's candidate
+		"invented rows": {dishonest{manifest: func(m *record.Manifest) { m.Planned.Tasks = 5 }, lines: func(l []*record.Line) []*record.Line {
+			for i := range 2 {
+				x := *l[1]
+				x.TaskID, x.Index = "invented"+string(rune('0'+i)), 3+i
+				l = append(l, &x)
+			}
+			return l
+		}}, exitIntegrity, "2 records not of a row of the pack"},
+		"fewer rows": {dishonest{manifest: func(m *record.Manifest) { m.Planned.Tasks = 2 }, lines: func(l []*record.Line) []*record.Line {
+			return slices.DeleteFunc(l, func(l *record.Line) bool { return l.Index == 2 })
+		}}, exitDone, "2 verdicts of 2 of the pack's 3 rows"},
+		"swapped rows":      {dishonest{lines: each(func(l *record.Line) { l.Index = 2 - l.Index })}, exitIntegrity, "is not of row 0 of the pack: that is \"a\""},
+		"another family":    {dishonest{lines: each(func(l *record.Line) { l.TaskType = "repo_patch" })}, exitIntegrity, "of family short_answer"},
+		"no heuristic":      {dishonest{lines: each(func(l *record.Line) { l.Labels = nil })}, exitIntegrity, "1 verdict different"},
+		"other containment": {dishonest{lines: each(func(l *record.Line) { l.Containment = "split" })}, exitIntegrity, "3 verdicts different"},
+		"called pending": {dishonest{lines: each(func(l *record.Line) {
+			if !l.Passed {
+				l.Status, l.Outcome, l.Verified, l.FailureReason = "pending", "pending", false, "no_verifier"
+			}
+		})}, exitIntegrity, "1 verdict different"},
+		"another version": {dishonest{manifest: func(m *record.Manifest) { m.Pack.Version = 9 }}, exitRefused, "it is \"p\", version 1, the run's is \"p\", version 9"},
+		"more memory":     {dishonest{manifest: func(m *record.Manifest) { m.Limits.Memory = 1 << 50 }}, exitDone, "the run's limit memory: 1125899906842624, by default 1073741824"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "out")
+			if res := securebench(t, nil, "run", dir, "--agent", "replay:"+filepath.Join(dir, "answers.jsonl"), "-o", out, "-q"); res.code != 0 {
+				t.Fatalf("exit %d: %s", res.code, res.stderr)
+			}
+			forge(t, out, c.how)
+			if res := securebench(t, nil, "verify", out, "--any-signer"); res.code != 0 {
+				t.Errorf("the signed run does not verify: %s%s", res.stdout, res.stderr)
+			}
+			res := securebench(t, nil, "reverify", out, "--pack", dir, "--any-signer")
+			if res.code != c.code || !strings.Contains(res.stdout+res.stderr, c.want) {
+				t.Errorf("exit %d, want %d and %q:\n%s%s", res.code, c.code, c.want, res.stdout, res.stderr)
+			}
+		})
+	}
+}
