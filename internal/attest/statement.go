@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 
 	"securebench/internal/digest"
@@ -111,7 +110,7 @@ func Open(raw []byte) (Signed, error) {
 		return s, fmt.Errorf("the envelope is longer than %d bytes", MaxEnvelope)
 	}
 	var env dsse.Envelope
-	if err := strict(bytes.TrimSuffix(raw, []byte("\n")), &env); err != nil {
+	if err := digest.DecodeCanonical(bytes.TrimSuffix(raw, []byte("\n")), &env); err != nil {
 		return s, fmt.Errorf("reading the envelope: %w", err)
 	}
 	if !bytes.HasSuffix(raw, []byte("\n")) {
@@ -124,7 +123,7 @@ func Open(raw []byte) (Signed, error) {
 	if err != nil {
 		return s, fmt.Errorf("reading the envelope's payload: %w", err)
 	}
-	if err := strict(payload, &s.Statement); err != nil {
+	if err := digest.DecodeCanonical(payload, &s.Statement); err != nil {
 		return s, fmt.Errorf("reading the statement: %w", err)
 	}
 	if s.Type != StatementType || s.PredicateType != PredicateType {
@@ -160,21 +159,6 @@ func signatory(env dsse.Envelope, publicPEM string) (PublicKey, error) {
 		return key, fmt.Errorf("the signature is not that of key %s over this statement", key.ID)
 	}
 	return key, nil
-}
-
-// strict decodes canonical JSON and refuses any other spelling.
-func strict(raw []byte, v any) error {
-	if err := json.Unmarshal(raw, v, json.RejectUnknownMembers(true)); err != nil {
-		return err
-	}
-	again, err := digest.Canonical(v)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(again, raw) {
-		return errors.New("it is not in canonical form")
-	}
-	return nil
 }
 
 // strictBase64 decodes standard base64 with padding, of which every string

@@ -2,10 +2,12 @@
 package digest
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -41,6 +43,22 @@ func Canonical(v any) ([]byte, error) {
 		return nil, fmt.Errorf("canonicalising for a digest: %w", err)
 	}
 	return out, nil
+}
+
+// DecodeCanonical decodes canonical JSON and refuses any other spelling of the
+// same value, unknown fields included.
+func DecodeCanonical(raw []byte, v any) error {
+	if err := json.Unmarshal(raw, v, json.RejectUnknownMembers(true)); err != nil {
+		return err
+	}
+	again, err := Canonical(v)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(again, raw) {
+		return errors.New("it is not in canonical form")
+	}
+	return nil
 }
 
 // A Salt keys the digests of values that must not be guessable. It is 32
