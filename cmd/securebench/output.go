@@ -127,6 +127,10 @@ func (x *execution) resume(ctx context.Context, former *record.Former) (err erro
 	if err != nil {
 		return fmt.Errorf("%w: %w", record.ErrIntegrity, err)
 	}
+	// A kill may have left folders that hold nothing beside a run that is whole.
+	if err := x.dir.Tidy(); err != nil {
+		return err
+	}
 	if err := x.checkSeal(ctx, former, plan); err != nil {
 		return err
 	}
