@@ -91,13 +91,16 @@ func (a *app) runCommand() *cobra.Command {
 // resumeCommand is what the operator types to go on with this run.
 func (a *app) resumeCommand() string {
 	words := []string{"securebench"}
-	for _, arg := range a.args {
+	for i, arg := range a.args {
 		if arg == "--force" || arg == "--resume" || strings.HasPrefix(arg, "--force=") || strings.HasPrefix(arg, "--resume=") {
 			continue
 		}
 		words = append(words, quote(arg))
+		if i == 0 { // behind "run", since what follows a -- is no flag
+			words = append(words, "--resume")
+		}
 	}
-	return strings.Join(append(words, "--resume"), " ")
+	return strings.Join(words, " ")
 }
 
 // quote makes a word that a shell takes as it is.
