@@ -63,7 +63,7 @@ vet:
 .PHONY: race
 race: ## run the tests of the pure packages under the race detector
 	@if command -v $${CC:-gcc} >/dev/null; then \
-		CGO_ENABLED=1 go test -race -short -timeout 10m $(RACE_PACKAGES); \
+		CGO_ENABLED=1 go test -race -timeout 10m $(RACE_PACKAGES); \
 	else \
 		echo 'no C compiler: the race detector is left out' >&2; \
 	fi

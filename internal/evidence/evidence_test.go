@@ -377,13 +377,9 @@ func TestChangesAreFound(t *testing.T) {
 		t.Fatal(res.Problems)
 	}
 	names := slices.Sorted(maps.Keys(changes))
-	wanted := 10_000
-	if testing.Short() {
-		wanted = 500 // under the race detector each takes long
-	}
 	r := rand.New(rand.NewPCG(1, 2))
 	made := map[string]int{}
-	for n := 0; n < wanted; {
+	for n := 0; n < manyChanges; {
 		name := names[r.IntN(len(names))]
 		run := clone(original)
 		if !changes[name](r, run, other) || same(original, run) {
@@ -396,7 +392,7 @@ func TestChangesAreFound(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		if made[name] < wanted/400 {
+		if made[name] < manyChanges/400 {
 			t.Errorf("only %d changes of kind %q were made", made[name], name)
 		}
 	}
