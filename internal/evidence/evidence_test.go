@@ -598,7 +598,7 @@ func TestBundle(t *testing.T) {
 }
 
 // BenchmarkVerify verifies 10,000 records with their candidates and raw
-// output; the issue of speed is one of seconds, so one iteration tells.
+// output.
 func BenchmarkVerify(b *testing.B) {
 	m := newMaker(b, 10_000)
 	m.attempts = 1
