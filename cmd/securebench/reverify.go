@@ -118,17 +118,10 @@ func (n noted) derivable() bool {
 
 func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
 	r := &rederivation{app: a, flags: f, records: map[int][]noted{}}
-	var signer signature
-	if r.run, r.result, signer, err = openVerified(ctx, arg, f.trust, evidence.Options{Each: r.note}); err != nil {
+	if r.run, r.result, err = a.openTrusted(ctx, arg, f.trust, evidence.Options{Each: r.note}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.run.Close()) }()
-	if err := signer.judge(r.result); err != nil {
-		for _, p := range r.result.Problems[:min(len(r.result.Problems), maxProblems)] {
-			a.say("%s", p)
-		}
-		return err
-	}
 	if err := r.findSalt(); err != nil {
 		return err
 	}
@@ -168,10 +161,10 @@ func (r *rederivation) findSalt() error {
 		if err != nil {
 			return coded(exitConfig, fmt.Errorf("reading the salt: %w", err))
 		}
-		if digest.Bytes(raw) != want || len(raw) != len(digest.Salt{}) {
+		s, ok := record.ParseSalt(raw, want)
+		if !ok {
 			return coded(exitIntegrity, fmt.Errorf("%s is not the salt of this run", r.flags.salt))
 		}
-		s := digest.Salt(raw)
 		r.salt = &s
 		return nil
 	}

@@ -135,8 +135,9 @@ func limitNotes(l record.Limits) (out []string) {
 			out = append(out, fmt.Sprintf("limit %s: %v, by default %v", c.name, c.was, c.def))
 		}
 	}
+	reg := families()
 	for _, name := range slices.Sorted(maps.Keys(l.VerifySeconds)) {
-		if fam, ok := families()[name]; ok && l.VerifySeconds[name] != float64(fam.VerifySeconds) {
+		if fam, ok := reg[name]; ok && l.VerifySeconds[name] != float64(fam.VerifySeconds) {
 			out = append(out, fmt.Sprintf("limit verify_seconds of %s: %v, by default %d", name, l.VerifySeconds[name], fam.VerifySeconds))
 		}
 	}
@@ -199,6 +200,22 @@ func openVerified(ctx context.Context, arg string, f trustFlags, opts evidence.O
 		return nil, nil, s, errors.Join(err, run.Close())
 	}
 	return run, res, s, nil
+}
+
+// openTrusted opens a run that is to be believed. Of any other it says the
+// first problems.
+func (a *app) openTrusted(ctx context.Context, arg string, f trustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, error) {
+	run, res, signer, err := openVerified(ctx, arg, f, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := signer.judge(res); err != nil {
+		for _, p := range res.Problems[:min(len(res.Problems), maxProblems)] {
+			a.say("%s", p)
+		}
+		return nil, nil, errors.Join(err, run.Close())
+	}
+	return run, res, nil
 }
 
 // openRun opens a run; what is no run is wrong usage.
@@ -317,17 +334,11 @@ func (a *app) bundleCommand() *cobra.Command {
 }
 
 func (a *app) bundle(ctx context.Context, arg, out string, force bool, f trustFlags) (err error) {
-	run, res, signer, err := openVerified(ctx, arg, f, evidence.Options{})
+	run, _, err := a.openTrusted(ctx, arg, f, evidence.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	if err := signer.judge(res); err != nil {
-		for _, p := range res.Problems[:min(len(res.Problems), maxProblems)] {
-			a.say("%s", p)
-		}
-		return err
-	}
 	if _, err := os.Lstat(out); err == nil && !force {
 		return coded(exitRefused, fmt.Errorf("%s is there already: give --force to replace it", out))
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -22,6 +23,15 @@ func Bytes(b []byte) string {
 
 // Format renders a SHA-256 sum.
 func Format(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
+
+// Hex is the hex part of a plain SHA-256 digest.
+func Hex(sum string) (string, error) {
+	part, ok := strings.CutPrefix(sum, "sha256:")
+	if !ok || len(part) != 64 || strings.Trim(part, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("%q is not a SHA-256 digest", sum)
+	}
+	return part, nil
+}
 
 // JSON returns the digest of v in canonical form (RFC 8785).
 func JSON(v any) (string, error) {

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"securebench/internal/attest"
 	"securebench/internal/digest"
@@ -27,8 +26,7 @@ type check struct {
 	opts Options
 
 	top         map[string]bool // what is there at the top
-	rawManifest []byte
-	salt        *digest.Salt // nil in a published copy
+	salt        *digest.Salt    // nil in a published copy
 	ctx         context.Context
 	linesDigest string
 	root        string // Merkle root of the lines
@@ -141,8 +139,8 @@ func (c *check) manifest() {
 		c.problem(record.ManifestName, 0, "missing")
 		return
 	}
-	var err error
-	c.Manifest, c.rawManifest, err = record.ReadManifest(c.fsys)
+	m, raw, err := record.ReadManifest(c.fsys)
+	c.Manifest = m
 	if err != nil {
 		c.problem(record.ManifestName, 0, "%v", err)
 		c.Manifest.Planned = record.Planned{} // whatever it says, nothing is looked for
@@ -150,7 +148,7 @@ func (c *check) manifest() {
 	if !c.Sealed {
 		return
 	}
-	if c.subject(record.ManifestName) != digest.Bytes(c.rawManifest) {
+	if c.subject(record.ManifestName) != digest.Bytes(raw) {
 		c.problem(record.ManifestName, 0, "not what was signed")
 	}
 	p := c.Statement.Predicate
@@ -378,9 +376,4 @@ func fileDigest(fsys fs.FS, name string) (string, error) {
 		return "", fmt.Errorf("reading %s: %w", name, err)
 	}
 	return digest.Format(h.Sum(nil)), nil
-}
-
-// candidatePath is where the store has a candidate.
-func candidatePath(sum string) string {
-	return path.Join(record.CandidatesName, strings.TrimPrefix(sum, "sha256:"))
 }

@@ -87,6 +87,7 @@ func (r *lineCheck) add(d decoded) {
 	fail := func(format string, args ...any) { r.problem(record.LinesName, n, format, args...) }
 	if d.err != nil {
 		fail("%v", d.err)
+		d.entry.Digest = digest.Bytes(d.raw.Bytes)
 	} else {
 		if d.entry.Seq != r.seq {
 			fail("it is number %d and stands at %d: lines were dropped, added or moved", d.entry.Seq, r.seq)
@@ -97,7 +98,7 @@ func (r *lineCheck) add(d decoded) {
 		r.entry(d.entry, fail)
 	}
 	r.seq++
-	r.prev = digest.Bytes(d.raw.Bytes)
+	r.prev = d.entry.Digest
 }
 
 type failer func(format string, args ...any)
@@ -231,7 +232,11 @@ func (r *lineCheck) candidate(e record.Entry, fail failer) {
 
 // Candidate reads a candidate of the run in fsys and checks its digest.
 func Candidate(fsys fs.FS, sum string) ([]byte, error) {
-	data, err := record.ReadFile(fsys, candidatePath(sum), record.MaxCandidate)
+	name, err := record.CandidatePath(sum)
+	if err != nil {
+		return nil, err
+	}
+	data, err := record.ReadFile(fsys, name, record.MaxCandidate)
 	if err != nil {
 		return nil, fmt.Errorf("reading candidate %s: %w", sum, err)
 	}
@@ -251,7 +256,9 @@ func (r *lineCheck) stored(sum string, fail failer) stored {
 		}
 		return have
 	}
-	r.name(candidatePath(sum))
+	if name, err := record.CandidatePath(sum); err == nil {
+		r.name(name)
+	}
 	data, err := Candidate(r.fsys, sum)
 	var have stored
 	if err != nil {

@@ -109,7 +109,7 @@ type recordedVerdict struct {
 // verdicts yields the recorded verdicts in pack order.
 func (cfg ReverifyConfig) verdicts() iter.Seq2[recordedVerdict, error] {
 	return func(yield func(recordedVerdict, error) bool) {
-		for t, err := range cfg.Tasks {
+		for t, err := range readPack(cfg.Tasks) {
 			var recs []Recorded
 			if err == nil {
 				recs, err = cfg.Recorded(t)

@@ -239,9 +239,9 @@ type run struct {
 
 // feed yields every attempt of every task.
 func (r *run) feed(ctx context.Context, jobs chan<- job) {
-	for t, err := range r.Tasks {
+	for t, err := range readPack(r.Tasks) {
 		if err != nil {
-			r.cancel(fmt.Errorf("reading the pack: %w", err))
+			r.cancel(err)
 			return
 		}
 		dir := r.TaskDir(t.ID())

@@ -77,7 +77,7 @@ type ValidateConfig struct {
 // verifiers as a run.
 func Validate(ctx context.Context, cfg ValidateConfig) error {
 	var mu sync.Mutex
-	return atOnce(ctx, cfg.Workers, cfg.Tasks, func(ctx context.Context, t task.Task) error {
+	return atOnce(ctx, cfg.Workers, readPack(cfg.Tasks), func(ctx context.Context, t task.Task) error {
 		v, err := cfg.validate(ctx, t)
 		if err != nil {
 			return fmt.Errorf("validating %s: %w", t.ID(), err)
@@ -115,10 +115,24 @@ func atOnce[T any](ctx context.Context, workers int, items iter.Seq2[T, error], 
 	return nil
 }
 
+// readPack says of an error of tasks where it comes from.
+func readPack(tasks iter.Seq2[task.Task, error]) iter.Seq2[task.Task, error] {
+	return func(yield func(task.Task, error) bool) {
+		for t, err := range tasks {
+			if err != nil {
+				err = fmt.Errorf("reading the pack: %w", err)
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
+}
+
 func feed[T any](ctx context.Context, items iter.Seq2[T, error], jobs chan<- T, cancel context.CancelCauseFunc) {
 	for item, err := range items {
 		if err != nil {
-			cancel(fmt.Errorf("reading the pack: %w", err))
+			cancel(err)
 			return
 		}
 		select {

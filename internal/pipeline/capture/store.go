@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"securebench/internal/digest"
 )
@@ -30,7 +29,7 @@ func (s *Store) Close() error { return s.root.Close() }
 // Put stores the candidate's bytes and flushes them to disk. A file that is
 // already there under that name must hold exactly these bytes.
 func (s *Store) Put(c Candidate) error {
-	name, err := fileName(c.Digest)
+	name, err := digest.Hex(c.Digest)
 	if err != nil {
 		return err
 	}
@@ -74,7 +73,7 @@ var ErrDamaged = errors.New("stored candidate is damaged")
 
 // Get returns the bytes of a stored candidate after checking their digest.
 func (s *Store) Get(sum string) ([]byte, error) {
-	name, err := fileName(sum)
+	name, err := digest.Hex(sum)
 	if err != nil {
 		return nil, err
 	}
@@ -86,13 +85,4 @@ func (s *Store) Get(sum string) ([]byte, error) {
 		return nil, fmt.Errorf("reading candidate %s: %w", sum, ErrDamaged)
 	}
 	return data, nil
-}
-
-// fileName is the hex part of a digest.
-func fileName(sum string) (string, error) {
-	hex, ok := strings.CutPrefix(sum, "sha256:")
-	if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
-		return "", fmt.Errorf("%q is not a SHA-256 digest", sum)
-	}
-	return hex, nil
 }

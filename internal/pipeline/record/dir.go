@@ -132,7 +132,7 @@ func (d *Dir) Begin(force bool) error {
 	if len(old) > 0 && !force {
 		return ErrExists
 	}
-	if err := d.dropTemps(); err != nil {
+	if err := d.Tidy(); err != nil {
 		return err
 	}
 	if len(old) > 0 {
@@ -151,7 +151,7 @@ func (d *Dir) Begin(force bool) error {
 		return err
 	}
 	if err := d.replaceFile(SaltName, d.salt[:], 0o600); err != nil {
-		return fmt.Errorf("writing the run's salt: %w", err)
+		return err
 	}
 	return d.openLines()
 }
@@ -168,9 +168,9 @@ func (d *Dir) present(names ...string) (there []string, err error) {
 	return there, nil
 }
 
-// dropTemps removes what a killed writer had not finished, and folders of
-// history/ and restricted/ that hold nothing.
-func (d *Dir) dropTemps() error {
+// Tidy removes what a killed writer had not finished, and folders of history/
+// and restricted/ that hold nothing.
+func (d *Dir) Tidy() error {
 	for _, name := range []string{LinesName, ManifestName, StatementName, IndexName} {
 		tmp := tempName(name)
 		if err := d.root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -197,10 +197,6 @@ func (d *Dir) dropTemps() error {
 	}
 	return nil
 }
-
-// Tidy removes what an earlier process left unfinished, before the run is
-// signed.
-func (d *Dir) Tidy() error { return d.dropTemps() }
 
 func (d *Dir) makeFolders() error {
 	for name, mode := range map[string]fs.FileMode{CandidatesName: 0o755, RestrictedName: 0o700} {
@@ -283,20 +279,10 @@ func (d *Dir) Tail() (lines int64, last string) {
 }
 
 // WriteStatement stores the signed end of the run.
-func (d *Dir) WriteStatement(b []byte) error {
-	if err := d.replaceFile(StatementName, b, 0o644); err != nil {
-		return fmt.Errorf("writing %s: %w", StatementName, err)
-	}
-	return nil
-}
+func (d *Dir) WriteStatement(b []byte) error { return d.replaceFile(StatementName, b, 0o644) }
 
 // WriteIndex stores the list of what is in history/.
-func (d *Dir) WriteIndex(b []byte) error {
-	if err := d.replaceFile(IndexName, b, 0o600); err != nil {
-		return fmt.Errorf("writing %s: %w", IndexName, err)
-	}
-	return nil
-}
+func (d *Dir) WriteIndex(b []byte) error { return d.replaceFile(IndexName, b, 0o600) }
 
 // Path is the absolute path of the directory.
 func (d *Dir) Path() string { return d.path }
@@ -322,10 +308,7 @@ func (d *Dir) WriteManifest(m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	if err := d.replaceFile(ManifestName, b, 0o644); err != nil {
-		return fmt.Errorf("writing %s: %w", ManifestName, err)
-	}
-	return nil
+	return d.replaceFile(ManifestName, b, 0o644)
 }
 
 // Append writes one line at the end of the chain. The line is on disk when
@@ -381,19 +364,12 @@ func (d *Dir) WritePack(p PackDigests) error {
 	if err != nil {
 		return err
 	}
-	return d.restricted(PackName, append(b, '\n'))
+	return d.replaceFile(PackName, append(b, '\n'), 0o600)
 }
 
 // WriteConfig stores the configuration that run.json has the digest of: b is
 // its canonical JSON.
-func (d *Dir) WriteConfig(b []byte) error { return d.restricted(ConfigName, b) }
-
-func (d *Dir) restricted(name string, b []byte) error {
-	if err := d.replaceFile(name, b, 0o600); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return nil
-}
+func (d *Dir) WriteConfig(b []byte) error { return d.replaceFile(ConfigName, b, 0o600) }
 
 // Trace opens agent-trace.log behind what an earlier part of the run wrote.
 func (d *Dir) Trace() (io.WriteCloser, error) {
@@ -428,11 +404,12 @@ func (d *Dir) writeFile(name string, data []byte, mode fs.FileMode) error {
 // replaceFile writes a file that is there whole or not at all.
 func (d *Dir) replaceFile(name string, data []byte, mode fs.FileMode) error {
 	tmp := tempName(name)
-	if err := d.writeFile(tmp, data, mode); err != nil {
-		return errors.Join(err, d.root.Remove(tmp))
+	err := d.writeFile(tmp, data, mode)
+	if err == nil {
+		err = d.root.Rename(tmp, name)
 	}
-	if err := d.root.Rename(tmp, name); err != nil {
-		return errors.Join(err, d.root.Remove(tmp))
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", name, errors.Join(err, d.root.Remove(tmp)))
 	}
 	return d.sync(path.Dir(name))
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"path"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -68,6 +69,12 @@ func ReadFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
 	}
 	return fs.ReadFile(fsys, name)
+}
+
+// CandidatePath is where an output directory has a candidate.
+func CandidatePath(sum string) (string, error) {
+	hex, err := digest.Hex(sum)
+	return path.Join(CandidatesName, hex), err
 }
 
 // The bounds on files that are read whole.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
 
 	"securebench/internal/digest"
 )
@@ -104,10 +103,19 @@ func ReadSalt(fsys fs.FS, want string) (s digest.Salt, err error) {
 	if err != nil {
 		return s, fmt.Errorf("reading the run's salt: %w", err)
 	}
-	if digest.Bytes(raw) != want || len(raw) != len(s) {
+	s, ok := ParseSalt(raw, want)
+	if !ok {
 		return s, fmt.Errorf("%s is not the salt that %s names", SaltName, ManifestName)
 	}
-	return digest.Salt(raw), nil
+	return s, nil
+}
+
+// ParseSalt reports whether raw is the salt with this plain digest.
+func ParseSalt(raw []byte, want string) (s digest.Salt, ok bool) {
+	if digest.Bytes(raw) != want || len(raw) != len(s) {
+		return s, false
+	}
+	return digest.Salt(raw), true
 }
 
 // The reasons why a line of an earlier run is run again.
@@ -219,7 +227,9 @@ func (r *review) add(raw RawLine, judge func(Entry) string) {
 		r.files[f.Path] = true
 	}
 	for _, sum := range e.Candidates() {
-		r.files[path.Join(CandidatesName, strings.TrimPrefix(sum, "sha256:"))] = true
+		if name, err := CandidatePath(sum); err == nil {
+			r.files[name] = true
+		}
 	}
 }
 
@@ -289,7 +299,7 @@ func (p *Plan) Resumption(at string) Resumption {
 // history/, and m is the new run manifest. Whatever cuts it short, the
 // directory can be resumed again.
 func (d *Dir) Continue(p *Plan, m *Manifest) error {
-	if err := d.dropTemps(); err != nil {
+	if err := d.Tidy(); err != nil {
 		return err
 	}
 	to, err := d.newHistory()
