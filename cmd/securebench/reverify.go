@@ -125,14 +125,11 @@ func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err er
 	if err := r.findSalt(); err != nil {
 		return err
 	}
-	loc, tester, err := locate(f.pack)
+	loc, tester, err := locateForScoring(f.pack, f.workers)
 	if err != nil {
 		return err
 	}
-	if tester == nil {
-		tester = config.Default()
-	}
-	if r.in, err = loadPack(ctx, loc, -1, demands{image: func(fam family.Family) bool { return fam.NeedsImage }}); err != nil {
+	if r.in, err = loadPack(ctx, loc, -1, demands{image: needsImage}); err != nil {
 		return err
 	}
 	if err := r.samePack(); err != nil {
@@ -221,44 +218,19 @@ func (r *rederivation) choose() {
 
 // derive scores the candidates again.
 func (r *rederivation) derive(ctx context.Context, tester *config.Tester) (err error) {
-	var engine sandbox.Engine
-	var images map[string]sandbox.Image
-	if len(r.in.images) > 0 {
-		e, err := openEngine(ctx, tester.Sandbox, r.app.say)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, e.Close()) }()
-		engine = e
-		if images, err = resolveImages(ctx, e, r.in.images); err != nil {
-			return err
-		}
-		r.compareImages(images)
-	}
-	workers := tester.MaxWorkers
-	if r.flags.workers > 0 {
-		workers = r.flags.workers
-	}
-	salt, err := digest.NewSalt()
+	s, err := r.app.openScorer(ctx, "reverify", r.in, tester)
 	if err != nil {
 		return err
 	}
-	verifiers := newVerifiers(r.in.families, family.Resources{Engine: engine, RunID: "reverify", Seed: salt.Derive, Workers: workers})
-	defer func() {
-		end, stop := context.WithTimeout(context.Background(), 30*time.Second)
-		defer stop()
-		err = errors.Join(err, closeVerifiers(end, verifiers))
-	}()
+	defer func() { err = errors.Join(err, s.close()) }()
+	r.compareImages(s.images)
 	err = pipeline.Reverify(ctx, pipeline.ReverifyConfig{
-		Families: r.in.families, Tasks: r.in.tasks(ctx), Verifiers: verifiers, Images: images,
+		Families: r.in.families, Tasks: r.in.tasks(ctx), Verifiers: s.verifiers, Images: s.images,
 		Verify: r.limits(tester.Limits), VerifyTimeout: r.verifyTimeout(tester.Limits.Verify),
-		Workers: workers, Retries: tester.Retries, Recorded: r.recorded, Done: r.done,
+		Workers: tester.MaxWorkers, Retries: tester.Retries, Recorded: r.recorded, Done: r.done,
 	})
-	if errors.Is(err, pipeline.ErrInterrupted) {
-		return coded(exitInterrupted, err)
-	}
 	if err != nil {
-		return coded(exitInfra, err)
+		return scoringError(err)
 	}
 	return r.finish()
 }

@@ -8,17 +8,13 @@ import (
 	"sort"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"securebench/internal/config"
-	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
 	"securebench/internal/redact"
-	"securebench/internal/sandbox"
 )
 
 type validateFlags struct {
@@ -59,57 +55,26 @@ func (a *app) validateCommand() *cobra.Command {
 }
 
 func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err error) {
-	loc, tester, err := locate(arg)
+	loc, tester, err := locateForScoring(arg, f.workers)
 	if err != nil {
 		return err
 	}
-	if tester == nil {
-		tester = config.Default()
-	}
-	if f.workers > 0 {
-		tester.MaxWorkers = f.workers
-	}
-	in, err := loadPack(ctx, loc, f.limit, demands{image: func(fam family.Family) bool { return fam.NeedsImage }})
+	in, err := loadPack(ctx, loc, f.limit, demands{image: needsImage})
 	if err != nil {
 		return err
 	}
-	var engine sandbox.Engine
-	var images map[string]sandbox.Image
-	if len(in.images) > 0 {
-		e, err := openEngine(ctx, tester.Sandbox, a.say)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, e.Close()) }()
-		engine = e
-		if images, err = resolveImages(ctx, e, in.images); err != nil {
-			return err
-		}
-	}
-	return a.validateWith(ctx, in, tester, engine, images, f.json)
-}
-
-func (a *app) validateWith(ctx context.Context, in *inputs, tester *config.Tester, engine sandbox.Engine, images map[string]sandbox.Image, asJSON bool) (err error) {
-	salt, err := digest.NewSalt()
+	s, err := a.openScorer(ctx, "validate", in, tester)
 	if err != nil {
 		return err
 	}
-	verifiers := newVerifiers(in.families, family.Resources{Engine: engine, RunID: "validate", Seed: salt.Derive, Workers: tester.MaxWorkers})
-	defer func() {
-		end, stop := context.WithTimeout(context.Background(), 30*time.Second)
-		defer stop()
-		err = errors.Join(err, closeVerifiers(end, verifiers))
-	}()
-	out := &validationReport{w: a.stdout, json: asJSON, file: in.Tasks}
+	defer func() { err = errors.Join(err, s.close()) }()
+	out := &validationReport{w: a.stdout, json: f.json, file: in.Tasks}
 	err = pipeline.Validate(ctx, pipeline.ValidateConfig{
-		Families: in.families, Tasks: in.tasks(ctx), Verifiers: verifiers, Images: images,
+		Families: in.families, Tasks: in.tasks(ctx), Verifiers: s.verifiers, Images: s.images,
 		Verify: sandboxLimits(tester.Limits), VerifyTimeout: tester.Limits.Verify, Workers: tester.MaxWorkers, Retries: tester.Retries, Done: out.add,
 	})
-	if errors.Is(err, pipeline.ErrInterrupted) {
-		return coded(exitInterrupted, err)
-	}
 	if err != nil {
-		return coded(exitInfra, err)
+		return scoringError(err)
 	}
 	return out.finish()
 }
