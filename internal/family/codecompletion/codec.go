@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -61,9 +60,10 @@ const (
 // value is one decoded value: an atom, or a container of items. The items of
 // dicts of all kinds and of dict items alternate between keys and values.
 type value struct {
-	kind  kind
-	atom  []byte
-	items []value
+	kind   kind
+	atom   []byte
+	items  []value
+	packed int // the members of a list or tuple whose atom is a run; 0 is no run
 }
 
 func stringValue(s string) value      { return value{kind: kindString, atom: []byte(s)} }
@@ -98,6 +98,9 @@ func (v value) appendTo(b []byte) []byte {
 		b = strconv.AppendInt(b, int64(v.count()), 10)
 		b = append(b, ':')
 	}
+	if v.packed > 0 {
+		return append(b, v.atom...)
+	}
 	for _, it := range v.items {
 		b = it.appendTo(b)
 	}
@@ -112,7 +115,7 @@ func (v value) count() int {
 	case kindDeque:
 		return len(v.items) - 1
 	}
-	return len(v.items)
+	return max(v.packed, len(v.items))
 }
 
 // hashable reports whether the value can be a key in the oracle.
@@ -253,7 +256,9 @@ func (d *decoder) content(v *value, depth int) {
 	case kindInt, kindString, kindBytes, kindByteArray, kindDecimal, kindHandle:
 		v.atom = d.take(d.number())
 		d.checkAtom(*v)
-	case kindList, kindTuple, kindValues, kindIterator:
+	case kindList, kindTuple:
+		d.sequence(v, depth)
+	case kindValues, kindIterator:
 		d.items(v, d.number(), depth)
 	case kindSet, kindFrozenSet:
 		d.set(v, depth)
@@ -449,14 +454,8 @@ func (d *decoder) floats(v *value) {
 		n = 16
 	}
 	v.atom = d.take(n)
-	for i := 0; i+8 <= len(v.atom); i += 8 {
-		var bits uint64
-		for _, c := range v.atom[i : i+8] {
-			bits = bits<<8 | uint64(c)
-		}
-		if math.IsNaN(math.Float64frombits(bits)) && bits != canonicalNaN {
-			d.fail("a NaN with a payload")
-		}
+	if !hasOneNaN(v.atom) {
+		d.fail("a NaN with a payload")
 	}
 }
 

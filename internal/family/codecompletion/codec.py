@@ -23,6 +23,7 @@ MAX_FRAME = MAX_BYTES + (64 << 10)
 ENVELOPE = 64  # nodes of a frame around its value
 MAX_RANGE_DIGITS = 64
 MAX_DECIMAL_DIGITS = 10_000
+MIN_RUN = 16  # members from which a list or tuple of one plain type is packed
 
 _mro = type.__dict__["__mro__"].__get__
 _keys, _values, _items = type({}.keys()), type({}.values()), type({}.items())
@@ -130,11 +131,21 @@ class Encoder:
         parts = [self.value(m, depth + 1) for m in it]
         return self.container(tag, len(parts), parts)
 
+    def sequence(self, tag, x, depth):
+        """Encodes an exact list or tuple, as one run if it is one."""
+        data = packed(x) if len(x) >= MIN_RUN else None
+        if data is None:
+            return self.members(tag, x, depth)
+        if depth >= MAX_DEPTH:
+            raise TooLarge
+        self.count(len(x))
+        return self.written(b"%c%d:#%b" % (tag, len(x), data))
+
     def list(self, x, depth):
-        return self.members(76, list.__iter__(x), depth)
+        return self.sequence(76, list.__getitem__(x, slice(None)), depth)
 
     def tuple(self, x, depth):
-        return self.members(85, tuple.__iter__(x), depth)
+        return self.sequence(85, tuple.__getitem__(x, slice(None)), depth)
 
     def unordered(self, tag, it, depth):
         parts = unique(sorted([self.value(m, depth + 1) for m in it]))
@@ -251,6 +262,53 @@ def double(x):
     return struct.pack(">d", x) if x == x else b"\x7f\xf8" + bytes(6)
 
 
+# A run is what stands for the members of a list or tuple that has at least
+# MIN_RUN of them, all of one plain type: "#", a letter, and the members side by
+# side. Integers take the fewest bytes that hold all of them; strings are joined
+# by NUL. Members that fit no run are written one by one, and only those.
+
+
+def packed(x):
+    """The run that holds the members of x, or None."""
+    pack = PACK.get(type(x[0]))
+    return pack(x) if pack and len(set(map(type, x))) == 1 else None
+
+
+def pack_ints(x):
+    code = int_code(min(x), max(x))
+    return code and code + struct.pack(b">%d%b" % (len(x), code), *x)
+
+
+def int_code(low, high):
+    """The struct code of the narrowest integer that holds both, or None."""
+    for code, bits in INT_CODES:
+        if -1 << bits <= low and high < 1 << bits:
+            return code
+    return None
+
+
+def pack_floats(x):
+    if sum(x) != sum(x):  # there may be a NaN, of which only one form crosses
+        return b"d" + b"".join(map(double, x))
+    return b"d" + struct.pack(">%dd" % len(x), *x)
+
+
+def pack_bools(x):
+    return b"?" + bytes(x)
+
+
+def pack_strings(x):
+    joined = "\0".join(x)
+    if joined.count("\0") != len(x) - 1:
+        return None
+    data = joined.encode("utf-8", "surrogatepass")
+    return b"s%d:%b" % (len(data), data)
+
+
+INT_CODES = ((b"b", 7), (b"h", 15), (b"i", 31), (b"q", 63))
+PACK = {int: pack_ints, float: pack_floats, bool: pack_bools, str: pack_strings}
+
+
 def decimal_text(text):
     """Whether text is a number that str(Decimal) writes, within bounds."""
     body = text[1:] if text[:1] == b"-" else text
@@ -316,6 +374,48 @@ class Decoder:
 
     def members(self, depth):
         return [self.value(depth + 1) for _ in range(self.count())]
+
+    def sequence(self, depth):
+        """Reads the members of a list or tuple, one by one or as a run."""
+        n = self.count()
+        if self.data[self.pos:self.pos + 1] == b"#":
+            return self.run(n, depth)
+        return [self.value(depth + 1) for _ in range(n)]
+
+    def run(self, n, depth):
+        self.take(1)
+        if n < MIN_RUN or depth >= MAX_DEPTH:
+            raise Malformed
+        self.spend(n)
+        out = UNPACK[self.take(1)](self, n)
+        if len(out) != n:
+            raise Malformed
+        return out
+
+    def numbers(self, code, n):
+        data = self.take(n * struct.calcsize(b">" + code))
+        return data, list(struct.unpack(b">%d%b" % (n, code), data))
+
+    def ints(self, code, n):
+        out = self.numbers(code, n)[1]
+        if int_code(min(out), max(out)) != code:
+            raise Malformed
+        return out
+
+    def floats(self, n):
+        data, out = self.numbers(b"d", n)
+        if sum(out) != sum(out) and pack_floats(out) != b"d" + data:
+            raise Malformed
+        return out
+
+    def bools(self, n):
+        data, out = self.numbers(b"?", n)
+        if max(data) > 1:
+            raise Malformed
+        return out
+
+    def strings(self, n):
+        return self.str(0).split("\0")
 
     def int(self, depth):
         text = self.take(self.count())
@@ -430,8 +530,8 @@ READ = {
     b"N": lambda d, _: None, b"T": lambda d, _: True, b"F": lambda d, _: False,
     b"I": Decoder.int, b"D": Decoder.double, b"C": Decoder.complex,
     b"S": Decoder.str, b"B": Decoder.bytes,
-    b"A": lambda d, _: bytearray(d.bytes(0)), b"L": Decoder.members,
-    b"U": lambda d, depth: tuple(d.members(depth)), b"E": Decoder.unordered,
+    b"A": lambda d, _: bytearray(d.bytes(0)), b"L": Decoder.sequence,
+    b"U": lambda d, depth: tuple(d.sequence(depth)), b"E": Decoder.unordered,
     b"Z": lambda d, depth: frozenset(d.unordered(depth)), b"M": Decoder.pairs,
     b"c": lambda d, depth: collections.Counter(d.pairs(depth)),
     b"O": lambda d, depth: collections.OrderedDict(d.pairs(depth)),
@@ -440,6 +540,13 @@ READ = {
     b"v": lambda d, depth: dict(enumerate(d.members(depth))).values(),
     b"m": lambda d, depth: d.pairs(depth).items(),
     b"J": lambda d, depth: iter(d.members(depth)), b"H": Decoder.opaque,
+}
+
+
+UNPACK = {
+    b"b": lambda d, n: d.ints(b"b", n), b"h": lambda d, n: d.ints(b"h", n),
+    b"i": lambda d, n: d.ints(b"i", n), b"q": lambda d, n: d.ints(b"q", n),
+    b"d": Decoder.floats, b"?": Decoder.bools, b"s": Decoder.strings,
 }
 
 
