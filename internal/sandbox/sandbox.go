@@ -86,10 +86,11 @@ func (u Usage) Full() bool {
 
 // Image is an image on an engine.
 type Image struct {
-	Ref    string // as asked for
-	ID     string // content digest, "sha256:…"; sandboxes are made from it
-	Digest string // registry digest "name@sha256:…", "" for a local build
-	User   User   // the image's own user
+	Ref    string   // as asked for
+	ID     string   // content digest, "sha256:…"; sandboxes are made from it
+	Digest string   // registry digest "name@sha256:…", "" for a local build
+	User   User     // the image's own user
+	Env    []string // names of the variables that the image sets, sorted
 	OS     string
 	Arch   string
 }
@@ -117,7 +118,8 @@ type WorkspaceSpec struct {
 }
 
 // Spec describes a sandbox. The zero value of every field is the closed one:
-// no network exists at all, the root is read-only, limits are the defaults.
+// no network exists at all, the root is read-only, there are no capabilities
+// and no tracing, limits are the defaults.
 type Spec struct {
 	Labels  Labels
 	Image   Image
@@ -130,8 +132,24 @@ type Spec struct {
 	Target       string
 	Stdin        bool // the command reads a standard input
 	WritableRoot bool
-	Limits       Limits
+	// Capabilities are what a command that runs as root may keep of root's
+	// powers.
+	Capabilities []Capability
+	// Tracing lets the processes of the sandbox debug one another.
+	Tracing bool
+	Limits  Limits
 }
+
+// Capability is a power of root's, see capabilities(7).
+type Capability string
+
+// The capabilities that a sandbox can have.
+const (
+	Kill    Capability = "KILL"    // signals processes of other users
+	SetGID  Capability = "SETGID"  // becomes another group
+	SetUID  Capability = "SETUID"  // becomes another user
+	SetPCap Capability = "SETPCAP" // gives capabilities up for good
+)
 
 // Limits bound a sandbox. A zero field is the default of [Limits.WithDefaults].
 type Limits struct {

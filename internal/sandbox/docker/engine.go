@@ -5,8 +5,8 @@
 // # Sandbox
 //
 // A box is one container whose first process is the command. It has no
-// network but loopback, no capabilities, no way to gain privileges, a
-// read-only root, its own bounded /tmp and /dev/shm, no swap, and no log on
+// network but loopback, no capabilities but those that its specification asks
+// for, no way to gain privileges, a read-only root, its own bounded /tmp and /dev/shm, no swap, and no log on
 // the engine's disk; the image's entrypoint, health check and volumes have no
 // effect. /tmp is not mounted noexec: build tools and agents run what they
 // put there, and a box that may run any program gains nothing from it.
@@ -110,7 +110,9 @@ type Engine struct {
 	log     *slog.Logger
 	info    Info
 	cpus    float64 // cores of the engine
-	seccomp string  // the profile of every box
+
+	seccomp        string // the profile of a box
+	seccompTracing string // of one whose processes may debug one another
 
 	mu     sync.Mutex
 	images map[string]imageFacts // by id
@@ -132,7 +134,8 @@ type Info struct {
 	Arch            string   `json:"arch"` // as Go names it
 	Kernel          string   `json:"kernel"`
 	SecurityOptions []string `json:"security_options"`
-	Seccomp         string   `json:"seccomp"` // digest of the boxes' profile
+	Seccomp         string   `json:"seccomp"`         // digest of a box's profile
+	SeccompTracing  string   `json:"seccomp_tracing"` // of an agent's
 }
 
 // New connects to an engine and checks that it can do what is needed. The
@@ -192,7 +195,10 @@ func (e *Engine) connect(ctx context.Context) error {
 		}
 		e.info.Runtime = e.runtime
 	}
-	if e.seccomp, e.info.Seccomp, err = seccompProfile(); err != nil {
+	if e.seccomp, e.info.Seccomp, err = seccompProfile(false); err != nil {
+		return err
+	}
+	if e.seccompTracing, e.info.SeccompTracing, err = seccompProfile(true); err != nil {
 		return err
 	}
 	if e.helper == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ func (s *suite) isolation(t *testing.T) {
 	t.Run("host names", s.hostNames)
 	t.Run("working directory", s.workingDirectory)
 	t.Run("writable root", s.writableRoot)
+	t.Run("capabilities", s.capabilities)
+	t.Run("tracing", s.tracing)
 }
 
 // python is a sandbox that runs a Python program.
@@ -208,5 +211,47 @@ func (s *suite) writableRoot(t *testing.T) {
 	}
 	if got := s.run(t, s.spec("cat /etc/note")); got.ExitCode == 0 {
 		t.Error("the root of one sandbox shows in another")
+	}
+}
+
+// capabilities checks that a root gets those that it asks for and no other,
+// and that no other user gets any.
+func (s *suite) capabilities(t *testing.T) {
+	const show = "grep -E '^Cap(Prm|Eff|Bnd|Amb):' /proc/self/status | tr -d '\\n\\t'"
+	for name, c := range map[string]struct {
+		user sandbox.User
+		caps []sandbox.Capability
+		want string // effective
+	}{
+		"none":   {sandbox.User{}, nil, "0000000000000000"},
+		"root":   {sandbox.User{}, []sandbox.Capability{sandbox.Kill, sandbox.SetGID, sandbox.SetUID, sandbox.SetPCap}, "00000000000001e0"},
+		"nobody": {sandbox.Nobody, []sandbox.Capability{sandbox.SetUID}, "0000000000000000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := s.spec(show)
+			spec.User, spec.Capabilities = &c.user, c.caps
+			if got := s.run(t, spec); !strings.Contains(got.stdout, "CapEff:"+c.want) || strings.Count(got.stdout, c.want) < 2 {
+				t.Errorf("got %q, want %s", got.stdout, c.want)
+			}
+		})
+	}
+	spec := s.spec(scriptOK)
+	spec.Capabilities = []sandbox.Capability{"SYS_ADMIN"}
+	if b, err := s.engine.Open(t.Context(), spec); err == nil {
+		t.Error("a sandbox may have SYS_ADMIN")
+		_ = b.Close(context.Background())
+	}
+}
+
+// tracing checks that processes of one user debug each other where the
+// sandbox says so and nowhere else.
+func (s *suite) tracing(t *testing.T) {
+	spec := s.python(probeTracing)
+	if got := s.run(t, spec); got.ExitCode != 0 || got.stdout != "" {
+		t.Errorf("by default: got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
+	}
+	spec.Tracing = true
+	if got := s.run(t, spec); got.stdout != "traced\n" {
+		t.Errorf("with tracing: got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
 	}
 }
