@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type localEngine struct {
 	isolated bool
 	root     string                // of the boxes' folders
 	furnish  func(box, dir string) // puts something into a box's folder; nil is nothing
+	env      []string              // of the image
 
 	mu     sync.Mutex
 	opened map[string]int // boxes by role
@@ -169,7 +171,7 @@ func (b *localBox) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome,
 		}
 	}
 	cmd := exec.Command("/bin/sh", argv...)
-	cmd.Dir, cmd.Env = tmp, append([]string{"PATH=/usr/bin:/bin", "TMPDIR=" + tmp}, b.spec.Env...)
+	cmd.Dir, cmd.Env = tmp, slices.Concat([]string{"PATH=/usr/bin:/bin", "TMPDIR=" + tmp}, b.engine.env, b.spec.Env)
 	cmd.SysProcAttr = b.engine.attributes(*b.spec.User)
 	cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
 	cmd.WaitDelay = 300 * time.Millisecond // for those who inherited the pipes
