@@ -202,10 +202,23 @@ const (
 	OutputLimit End = "output_limit"
 )
 
+// Limits returns the limits that a command ran into, the one that ended it
+// first.
+func (o Outcome) Limits() []End {
+	if o.End == Exited {
+		return o.Seen
+	}
+	return append([]End{o.End}, o.Seen...)
+}
+
 // Outcome is what a command did. ExitCode is 124 after a timeout, as in the
 // reference, 128+n after signal n, and the command's own otherwise.
+//
+// End is a limit only if that ended the command itself. What its children ran
+// into is in Seen: a command can live on after that, and do its work.
 type Outcome struct {
 	End      End
+	Seen     []End // limits that any process ran into, as far as the engine tells
 	ExitCode int
 	Duration time.Duration
 	// StdoutBytes and StderrBytes count what was delivered.

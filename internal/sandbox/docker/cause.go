@@ -36,32 +36,29 @@ func (r *run) sample(ctx context.Context) {
 	}
 }
 
-// cause says why a command ended that did not end well: by a limit of the
-// box, or by itself.
-func (r *run) cause(ctx context.Context) (sandbox.End, error) {
+// limits says which limits the processes of an ended container ran into.
+func (r *run) limits(ctx context.Context) (seen []sandbox.End, err error) {
 	res, err := r.box.engine.api.ContainerInspect(ctx, r.box.name, client.ContainerInspectOptions{})
 	if r.box.closed.Load() {
-		return "", os.ErrClosed
+		return nil, os.ErrClosed
 	}
 	if err != nil {
-		return "", fmt.Errorf("inspecting an ended container: %w", err)
+		return nil, fmt.Errorf("inspecting an ended container: %w", err)
 	}
-	switch {
-	case res.Container.State != nil && res.Container.State.OOMKilled:
-		return sandbox.OutOfMemory, nil
-	case r.pids:
-		return sandbox.PidsLimit, nil
-	case r.box.workspace == nil:
-		return sandbox.Exited, nil
+	if res.Container.State != nil && res.Container.State.OOMKilled {
+		seen = append(seen, sandbox.OutOfMemory)
+	}
+	if r.pids {
+		seen = append(seen, sandbox.PidsLimit)
+	}
+	if r.box.workspace == nil {
+		return seen, nil
 	}
 	u, err := r.box.workspace.Usage(ctx)
-	if err != nil {
-		return "", err
+	if err == nil && u.Full() {
+		seen = append(seen, sandbox.DiskLimit)
 	}
-	if u.Full() {
-		return sandbox.DiskLimit, nil
-	}
-	return sandbox.Exited, nil
+	return seen, err
 }
 
 // startFailure tells a command that cannot be executed, which is the doing of

@@ -25,8 +25,8 @@
 //
 // # Outcomes
 //
-// Out of memory is what the engine says of the container, children included.
-// It listens from shortly after the start on: a process that the kernel kills
+// Out of memory is what the engine says of the container, children included;
+// it ended the command if that was killed (exit code 137). The engine listens from shortly after the start on: a process that the kernel kills
 // before, on a busy machine within the first half second, is not always heard
 // of, and the command then ends as if it had failed by itself.
 //

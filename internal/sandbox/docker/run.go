@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -258,10 +259,16 @@ func (r *run) ended(ctx context.Context, x exit) (sandbox.Outcome, error) {
 		return sandbox.Outcome{}, errors.Join(x.err, r.remove(ctx))
 	}
 	out, err := r.outcome(sandbox.Exited, x.code, took)
-	if err != nil || out.End != sandbox.Exited || x.code == 0 {
+	if err != nil || out.End != sandbox.Exited {
 		return out, err
 	}
-	out.End, err = r.cause(ctx)
+	out.Seen, err = r.limits(ctx)
+	// The engine tells of the whole container. Its first process was killed
+	// for want of memory if it was killed at all; a shell that passes on a
+	// child's status looks the same.
+	if x.code == exitKilled && slices.Contains(out.Seen, sandbox.OutOfMemory) {
+		out.End = sandbox.OutOfMemory
+	}
 	return out, err
 }
 

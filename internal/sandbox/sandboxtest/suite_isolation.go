@@ -73,15 +73,16 @@ func (s *suite) processLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		code    string
 		timeout time.Duration
-		exit    int
+		want    sandbox.Outcome
 	}{
-		"ends by itself": {forkBomb + "time.sleep(3); sys.exit(1)", bound, 1},
-		"never ends":     {forkBomb + "time.sleep(600)", 2 * time.Second, 124},
+		"ends badly": {forkBomb + "time.sleep(3); sys.exit(1)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}, ExitCode: 1}},
+		"ends well":  {forkBomb + "time.sleep(3)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}}},
+		"never ends": {forkBomb + "time.sleep(600)", 2 * time.Second, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: 124}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := s.python(c.code)
 			spec.Limits.Pids, spec.Limits.Timeout = 32, c.timeout
-			diffOutcome(t, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: c.exit}, s.run(t, spec).Outcome)
+			diffOutcome(t, c.want, s.run(t, spec).Outcome)
 		})
 	}
 	t.Run("never stops", func(t *testing.T) {
@@ -99,13 +100,16 @@ func (s *suite) memoryLimit(t *testing.T) {
 	const start, bomb = "import os, sys, time\ntime.sleep(1)\n", "hoard = [bytearray(1 << 26) for _ in range(999)]\n"
 	for name, c := range map[string]struct {
 		code string
+		end  sandbox.End
 		exit int
 	}{
-		"command": {start + bomb, 137},
-		"child":   {start + "if os.fork() == 0: " + bomb + "os.wait()\nsys.exit(5)", 5},
+		"command":             {start + bomb, sandbox.OutOfMemory, 137},
+		"child, an end badly": {start + "if os.fork() == 0: " + bomb + "os.wait()\nsys.exit(5)", sandbox.Exited, 5},
+		"child, an end well":  {start + "if os.fork() == 0: " + bomb + "os.wait()", sandbox.Exited, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			diffOutcome(t, sandbox.Outcome{End: sandbox.OutOfMemory, ExitCode: c.exit}, s.run(t, s.python(c.code)).Outcome)
+			want := sandbox.Outcome{End: c.end, Seen: []sandbox.End{sandbox.OutOfMemory}, ExitCode: c.exit}
+			diffOutcome(t, want, s.run(t, s.python(c.code)).Outcome)
 		})
 	}
 }
@@ -121,7 +125,7 @@ func (s *suite) inodeLimit(t *testing.T) {
 		}
 	}()
 	got := s.in(t, w, "i=0; while touch f$i; do i=$((i+1)); done; exit 1")
-	diffOutcome(t, sandbox.Outcome{End: sandbox.DiskLimit, ExitCode: 1}, got.Outcome)
+	diffOutcome(t, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.DiskLimit}, ExitCode: 1}, got.Outcome)
 }
 
 // survivors must not outlive the command, nor hold its output open.
