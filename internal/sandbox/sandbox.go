@@ -17,6 +17,17 @@ import (
 // does not hold.
 var ErrImageMissing = errors.New("image is not on the engine")
 
+// ErrDisturbed is wrapped by the error of a [Box.Run] that was not left alone:
+// somebody else killed, stopped, restarted or removed the box, or paused or
+// changed it while it ran out of time. What became of the command says nothing
+// about it.
+var ErrDisturbed = errors.New("the sandbox was disturbed from outside")
+
+// ErrOverdue is wrapped by the cause of a context that ends a box because it
+// takes too long. The error of [Box.Run] then wraps [ErrDisturbed] as well if
+// that was not the command's doing.
+var ErrOverdue = errors.New("it takes too long")
+
 // Engine makes sandboxes and workspaces. All methods are safe for concurrent
 // use. An error means that the engine or this process failed, never that an
 // agent misbehaved.

@@ -167,6 +167,9 @@ func (*oracle) sense(err error) error {
 func (o *oracle) trouble(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errDeadline):
+		if err := o.overdue(ctx); err != nil {
+			return fmt.Errorf("running the oracle: %w", err)
+		}
 		return &fault{failure{family.VerifyTimeout, "the tests ran longer than the row's time"}}
 	case errors.Is(err, errEarly):
 		return &fault{failure{family.TestsFailed, "the oracle spoke before it was asked"}}

@@ -128,6 +128,9 @@ func (w *worker) trouble(ctx context.Context, err error) error {
 	case errors.Is(err, errGone):
 		return died(ctx, w.link)
 	case errors.Is(err, errDeadline):
+		if err := w.overdue(ctx); err != nil {
+			return fmt.Errorf("running the worker: %w", err)
+		}
 		return timeout(w.limit)
 	}
 	return err
