@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -117,7 +118,7 @@ func (p *harnessProduction) Run(ctx context.Context) (Produced, error) {
 		Timeout: res.Timeout, Argv: res.Plan.Argv, ExitCode: res.Outcome.ExitCode,
 		Metadata: p.metadata(res), Usage: p.usage(),
 	}
-	if end := res.Outcome.End; end != sandbox.Exited {
+	if res.Outcome.End != sandbox.Exited {
 		out.Limit = &res.Outcome
 		return out, nil
 	}
@@ -127,11 +128,19 @@ func (p *harnessProduction) Run(ctx context.Context) (Produced, error) {
 		Public: res.Public, Redact: p.agent.Redact, Limit: p.agent.Limit,
 	})
 	out.Capture = time.Since(start)
-	if errors.As(err, &out.Rejection) {
-		return out, nil
-	}
-	if err != nil {
+	absent := errors.As(err, &out.Rejection) && out.Rejection.Reason == capture.Missing
+	if err != nil && out.Rejection == nil {
 		return Produced{}, fmt.Errorf("capturing the candidate: %w", err)
+	}
+	nothing := absent || err == nil && len(bytes.TrimSpace(cand.Data)) == 0
+	switch seen := res.Outcome.Seen; {
+	case nothing && len(seen) > 0:
+		// A limit explains that there is nothing; it voids nothing.
+		res.Outcome.End, out.Rejection = seen[0], nil
+		out.Limit = &res.Outcome
+		return out, nil
+	case out.Rejection != nil:
+		return out, nil
 	}
 	out.Candidate = &cand
 	out.Metadata["candidate_extraction"] = cand.From
@@ -154,6 +163,9 @@ func (p *harnessProduction) metadata(res produce.Result) map[string]any {
 		"harness": p.agent.Name(), "exit_code": res.Outcome.ExitCode,
 		"workspace_root": "workspaces/" + p.attempt.Dir,
 		"candidate_kind": string(res.Plan.Extract.Kind), "candidate_extraction": string(res.Plan.Extract.Mode),
+	}
+	if len(res.Outcome.Seen) > 0 {
+		m["limits_seen"] = res.Outcome.Seen
 	}
 	for k, v := range res.Plan.Metadata {
 		m[k] = v

@@ -86,7 +86,8 @@ type ReverifyConfig struct {
 }
 
 // Reverify derives recorded verdicts anew from their candidates, through the
-// same verifiers as a run and in fresh sandboxes.
+// same verifiers as a run and in fresh sandboxes. It does so from the last row
+// to the first: a verdict that hung on the rows before it is another then.
 func Reverify(ctx context.Context, cfg ReverifyConfig) error {
 	var mu sync.Mutex
 	return atOnce(ctx, cfg.Workers, cfg.verdicts(), func(ctx context.Context, v recordedVerdict) error {
@@ -106,9 +107,23 @@ type recordedVerdict struct {
 	rec  Recorded
 }
 
-// verdicts yields the recorded verdicts in pack order.
+// block is how many rows are turned round at once: a pack can be larger than
+// what fits in memory.
+const block = 4096
+
+// verdicts yields the recorded verdicts against pack order, block by block.
 func (cfg ReverifyConfig) verdicts() iter.Seq2[recordedVerdict, error] {
 	return func(yield func(recordedVerdict, error) bool) {
+		rows, kept := 0, []recordedVerdict(nil)
+		turn := func() bool {
+			for _, v := range slices.Backward(kept) {
+				if !yield(v, nil) {
+					return false
+				}
+			}
+			rows, kept = 0, nil
+			return true
+		}
 		for t, err := range readPack(cfg.Tasks) {
 			var recs []Recorded
 			if err == nil {
@@ -119,11 +134,13 @@ func (cfg ReverifyConfig) verdicts() iter.Seq2[recordedVerdict, error] {
 				return
 			}
 			for _, rec := range recs {
-				if !yield(recordedVerdict{t, rec}, nil) {
-					return
-				}
+				kept = append(kept, recordedVerdict{t, rec})
+			}
+			if rows++; rows == block && !turn() {
+				return
 			}
 		}
+		turn()
 	}
 }
 

@@ -244,6 +244,36 @@ func TestLimitsAreOutcomes(t *testing.T) {
 	}
 }
 
+// TestSurvivedLimits: a limit that only a child ran into voids no work, whatever
+// the command's exit status; where there is no work, it says why.
+func TestSurvivedLimits(t *testing.T) {
+	for _, limit := range []sandbox.End{sandbox.OutOfMemory, sandbox.PidsLimit, sandbox.DiskLimit} {
+		for answer, want := range map[string][2]string{
+			"4": {"passed", ""}, "5": {"failed", "wrong_answer"}, "": {"limit", string(limit)}, " \n": {"limit", string(limit)},
+		} {
+			for code := range 2 {
+				t.Run(fmt.Sprintf("%s %q exit %d", limit, answer, code), func(t *testing.T) {
+					b := newBench(t, func(_ context.Context, p *sandboxtest.Process) int {
+						fmt.Fprint(p.Stdout, answer)
+						p.See(limit)
+						return code
+					})
+					if _, err := b.run(t.Context(), question(t, "q", "2+2", `"4"`)); err != nil {
+						t.Fatal(err)
+					}
+					l := b.lines()[0]
+					if reason, _ := l["failure_reason"].(string); l["outcome"] != want[0] || reason != want[1] {
+						t.Errorf("record %v", l)
+					}
+					if m, _ := l["producer_metadata"].(map[string]any); fmt.Sprint(m["limits_seen"]) != fmt.Sprintf("[%s]", limit) {
+						t.Errorf("limits seen: %v", m["limits_seen"])
+					}
+				})
+			}
+		}
+	}
+}
+
 func TestRetriesHealInfrastructureErrors(t *testing.T) {
 	b := newBench(t, answers)
 	b.cfg.Workers = 1

@@ -17,6 +17,17 @@ import (
 // does not hold.
 var ErrImageMissing = errors.New("image is not on the engine")
 
+// ErrDisturbed is wrapped by the error of a [Box.Run] that was not left alone:
+// somebody else killed, stopped, restarted or removed the box, or paused or
+// changed it while it ran out of time. What became of the command says nothing
+// about it.
+var ErrDisturbed = errors.New("the sandbox was disturbed from outside")
+
+// ErrOverdue is wrapped by the cause of a context that ends a box because it
+// takes too long. The error of [Box.Run] then wraps [ErrDisturbed] as well if
+// that was not the command's doing.
+var ErrOverdue = errors.New("it takes too long")
+
 // Engine makes sandboxes and workspaces. All methods are safe for concurrent
 // use. An error means that the engine or this process failed, never that an
 // agent misbehaved.
@@ -86,10 +97,11 @@ func (u Usage) Full() bool {
 
 // Image is an image on an engine.
 type Image struct {
-	Ref    string // as asked for
-	ID     string // content digest, "sha256:…"; sandboxes are made from it
-	Digest string // registry digest "name@sha256:…", "" for a local build
-	User   User   // the image's own user
+	Ref    string   // as asked for
+	ID     string   // content digest, "sha256:…"; sandboxes are made from it
+	Digest string   // registry digest "name@sha256:…", "" for a local build
+	User   User     // the image's own user
+	Env    []string // names of the variables that the image sets, sorted
 	OS     string
 	Arch   string
 }
@@ -117,7 +129,8 @@ type WorkspaceSpec struct {
 }
 
 // Spec describes a sandbox. The zero value of every field is the closed one:
-// no network exists at all, the root is read-only, limits are the defaults.
+// no network exists at all, the root is read-only, there are no capabilities
+// and no tracing, limits are the defaults.
 type Spec struct {
 	Labels  Labels
 	Image   Image
@@ -130,8 +143,24 @@ type Spec struct {
 	Target       string
 	Stdin        bool // the command reads a standard input
 	WritableRoot bool
-	Limits       Limits
+	// Capabilities are what a command that runs as root may keep of root's
+	// powers.
+	Capabilities []Capability
+	// Tracing lets the processes of the sandbox debug one another.
+	Tracing bool
+	Limits  Limits
 }
+
+// Capability is a power of root's, see capabilities(7).
+type Capability string
+
+// The capabilities that a sandbox can have.
+const (
+	Kill    Capability = "KILL"    // signals processes of other users
+	SetGID  Capability = "SETGID"  // becomes another group
+	SetUID  Capability = "SETUID"  // becomes another user
+	SetPCap Capability = "SETPCAP" // gives capabilities up for good
+)
 
 // Limits bound a sandbox. A zero field is the default of [Limits.WithDefaults].
 type Limits struct {
@@ -184,10 +213,23 @@ const (
 	OutputLimit End = "output_limit"
 )
 
+// Limits returns the limits that a command ran into, the one that ended it
+// first.
+func (o Outcome) Limits() []End {
+	if o.End == Exited {
+		return o.Seen
+	}
+	return append([]End{o.End}, o.Seen...)
+}
+
 // Outcome is what a command did. ExitCode is 124 after a timeout, as in the
 // reference, 128+n after signal n, and the command's own otherwise.
+//
+// End is a limit only if that ended the command itself. What its children ran
+// into is in Seen: a command can live on after that, and do its work.
 type Outcome struct {
 	End      End
+	Seen     []End // limits that any process ran into, as far as the engine tells
 	ExitCode int
 	Duration time.Duration
 	// StdoutBytes and StderrBytes count what was delivered.

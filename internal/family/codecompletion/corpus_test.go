@@ -136,7 +136,7 @@ func runNaive(t *testing.T, e *localEngine, dir, mode string) (int, string) {
 	script := `"$@"; status=$?; [ "$1 $3" = "$0 file" ] && sleep 0.5; exit $status`
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script, e.python,
 		e.python, "solution_test.py", mode, "candidate.py", filepath.Join(dir, "sentinel"))
-	cmd.Dir, cmd.SysProcAttr, cmd.WaitDelay = dir, e.attributes(), time.Second
+	cmd.Dir, cmd.SysProcAttr, cmd.WaitDelay = dir, e.attributes(sandbox.Nobody), time.Second
 	cmd.Env = []string{"PATH=/usr/bin:/bin"}
 	out, err := os.Create(filepath.Join(dir, "fd3"))
 	if err != nil {

@@ -60,9 +60,14 @@ func outcomeOf(r family.Reason) family.Outcome {
 	return family.Failed
 }
 
-// limitOf is the limit that ended a box, or nil for another end.
+// limitOf is the limit that explains a failure: the one that ended a box, or
+// one that was run into in it; nil if there was none.
 func limitOf(o sandbox.Outcome, who string) *failure {
-	switch o.End {
+	limits := o.Limits()
+	if len(limits) == 0 {
+		return nil
+	}
+	switch limits[0] {
 	case sandbox.OutOfMemory:
 		return &failure{family.OutOfMemory, who + " ran out of memory"}
 	case sandbox.PidsLimit:

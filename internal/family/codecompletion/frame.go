@@ -17,13 +17,25 @@ import (
 // changed arguments behind where they were asked for, "raise" name args,
 // "callable", or "large", "unsupported" or "escape", which end the row.
 //
-// To the oracle: an empty frame, which makes a child, and to the child
-// (operation, memory, seconds, arguments). A child that runs tests sends the
-// worker's requests without nonce and gets ("value", v), ("changed", v, args),
-// ("raise", name, args), ("callable",) or ("failed",). It ends with
+// To the oracle goes frameRow, which makes a child, and frameData, which is
+// handed on to the child: part of a stream of frames of its own. From it come
+// frameGreeting with ("ready", no row can reach the server), frameData with a
+// part of what the child says, and frameLastWord on each child with ("done",
+// exit status, nothing of it is left).
+//
+// The child gets (operation, memory, seconds, arguments). One that runs tests
+// sends the worker's requests without nonce and gets ("value", v), ("changed",
+// v, args), ("raise", name, args), ("callable",) or ("failed",). It ends with
 // ("verdict", word, detail, answers read); one that analyses ends with ("plan",
-// names, handles, prompt runs, reference) or ("broken",). The server's last
-// word on each child is ("done", exit status, nothing of it is left).
+// names, handles, prompt runs, reference) or ("broken",).
+
+// The kinds of the oracle's frames, which are their first byte.
+const (
+	frameRow      = 'R'
+	frameData     = 'D'
+	frameLastWord = 'X'
+	frameGreeting = 'G'
+)
 
 // maxFrame bounds a frame: a value and the envelope around it, in bytes.
 const maxFrame = maxValue + 64<<10
@@ -57,4 +69,23 @@ func readFrame(r io.Reader) ([]byte, error) {
 func appendFrame(b, payload []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
 	return append(b, payload...)
+}
+
+// stream is what an oracle's child has said and nobody has read.
+type stream struct{ data []byte }
+
+// frame takes the first frame, if it is there as a whole.
+func (s *stream) frame() (payload []byte, ok bool, err error) {
+	if len(s.data) < 4 {
+		return nil, false, nil
+	}
+	n := int(binary.BigEndian.Uint32(s.data))
+	if n > maxFrame {
+		return nil, false, errFrame
+	}
+	if len(s.data)-4 < n {
+		return nil, false, nil
+	}
+	payload, s.data = s.data[4:4+n:4+n], s.data[4+n:]
+	return payload, true, nil
 }

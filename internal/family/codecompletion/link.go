@@ -187,6 +187,20 @@ func (l *link) end(ctx context.Context, patience time.Duration) (o sandbox.Outco
 	return l.outcome, true, l.runErr
 }
 
+// errOverdue ends a box for the row's time.
+var errOverdue = fmt.Errorf("ending a sandbox: %w", sandbox.ErrOverdue)
+
+// overdue ends a box that did not answer within the row's time. It returns an
+// error if that was not the doing of what runs in it.
+func (l *link) overdue(ctx context.Context) error {
+	l.cancel(errOverdue)
+	_, _, err := l.end(context.WithoutCancel(ctx), startLimit)
+	if errors.Is(err, sandbox.ErrDisturbed) {
+		return err
+	}
+	return nil
+}
+
 // hangUp closes the box's standard input, on which it ends if it is still
 // listening. Nothing can be sent afterwards.
 func (l *link) hangUp() { close(l.out) }

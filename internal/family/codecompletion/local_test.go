@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,15 +20,16 @@ import (
 )
 
 // localEngine runs a box's command as a plain process. Started by root, the
-// process gets a process namespace of its own and the user nobody, so that
-// signals and /proc end where a sandbox's would; otherwise isolated is false
-// and tests that need that are skipped. Each box has a folder of its own for
+// process gets a process namespace of its own and its box's user, so that
+// signals and /proc end where a sandbox's would; otherwise isolated is false,
+// each row has an oracle to itself, and tests that need more are skipped. Each box has a folder of its own for
 // what a sandbox has in /tmp and /dev/shm: commands are told its name instead.
 type localEngine struct {
 	python   string
 	isolated bool
 	root     string                // of the boxes' folders
 	furnish  func(box, dir string) // puts something into a box's folder; nil is nothing
+	env      []string              // of the image
 
 	mu     sync.Mutex
 	opened map[string]int // boxes by role
@@ -45,7 +47,7 @@ func newLocalEngine(tb testing.TB) *localEngine {
 			continue
 		}
 		cmd := exec.Command(path, "-I", "-c", "pass")
-		cmd.Dir, cmd.SysProcAttr = "/tmp", e.attributes()
+		cmd.Dir, cmd.SysProcAttr = "/tmp", e.attributes(sandbox.Nobody)
 		if cmd.Run() == nil {
 			e.python = path
 			return e
@@ -69,14 +71,14 @@ func openFolder(tb testing.TB) string {
 	return dir
 }
 
-func (e *localEngine) attributes() *syscall.SysProcAttr {
+func (e *localEngine) attributes(u sandbox.User) *syscall.SysProcAttr {
 	if !e.isolated {
 		return &syscall.SysProcAttr{Setpgid: true}
 	}
 	return &syscall.SysProcAttr{
 		Setpgid:    true,
 		Cloneflags: syscall.CLONE_NEWPID,
-		Credential: &syscall.Credential{Uid: 65534, Gid: 65534},
+		Credential: &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.GID)},
 	}
 }
 
@@ -169,8 +171,8 @@ func (b *localBox) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome,
 		}
 	}
 	cmd := exec.Command("/bin/sh", argv...)
-	cmd.Dir, cmd.Env = tmp, append([]string{"PATH=/usr/bin:/bin", "TMPDIR=" + tmp}, b.spec.Env...)
-	cmd.SysProcAttr = b.engine.attributes()
+	cmd.Dir, cmd.Env = tmp, slices.Concat([]string{"PATH=/usr/bin:/bin", "TMPDIR=" + tmp}, b.engine.env, b.spec.Env)
+	cmd.SysProcAttr = b.engine.attributes(*b.spec.User)
 	cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
 	cmd.WaitDelay = 300 * time.Millisecond // for those who inherited the pipes
 	stdin, err := cmd.StdinPipe()
@@ -213,7 +215,7 @@ func (b *localBox) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome,
 
 func TestLocalEngineIsABox(t *testing.T) {
 	e := newLocalEngine(t)
-	box, err := e.Open(t.Context(), sandbox.Spec{Command: []string{"python3", "-c", "import os; os._exit(7)"}})
+	box, err := e.Open(t.Context(), sandbox.Spec{User: &sandbox.Nobody, Command: []string{"python3", "-c", "import os; os._exit(7)"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,11 +27,13 @@ const envelope = 64
 // oracle is a warm box that runs the pack's own code, a child per row.
 type oracle struct {
 	*link
-	key     poolKey
-	stale   bool  // a row may still be in it: it serves no other
-	sent    int64 // answers to the child's requests
-	memory  int64
-	seconds int64 // of processor time, for the row that it serves
+	key      poolKey
+	isolated bool   // its server is out of its rows' reach
+	stale    bool   // a row may still be in it: it serves no other
+	said     stream // of the row's child
+	sent     int64  // answers to the child's requests
+	memory   int64
+	seconds  int64 // of processor time, for the row that it serves
 }
 
 // poolKey says which oracles are alike.
@@ -52,12 +54,40 @@ func keyOf(c family.Case) poolKey {
 func startOracle(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*oracle, error) {
 	spec := pythonSpec(c, run, "oracle", analysisSource+oracleSource)
 	spec.Command = append(spec.Command, scratch()...)
+	// Tests may run what a candidate gave them, so the server is another user
+	// than its rows. It needs these to become one, to end one, and to shut
+	// the way back; its children have none.
+	spec.User = &sandbox.User{}
+	spec.Capabilities = []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}
 	l, err := startLink(ctx, context.WithoutCancel(ctx), engine, spec, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}
 	// So that Python sees the limit first.
-	return &oracle{link: l, key: keyOf(c), memory: c.Limits.WithDefaults().Memory / 8 * 7}, nil
+	o := &oracle{link: l, key: keyOf(c), memory: c.Limits.WithDefaults().Memory / 8 * 7}
+	if err := o.greet(ctx); err != nil {
+		err = ours(fmt.Errorf("greeting the oracle (%.200q): %w", l.stderr.bytes(), err))
+		return nil, errors.Join(err, l.close(context.WithoutCancel(ctx)))
+	}
+	return o, nil
+}
+
+// greet waits until the server is ready. It says whether its rows can reach
+// it: one that they can serves one row.
+func (o *oracle) greet(ctx context.Context) error {
+	frame, err := o.receive(ctx)
+	if err != nil {
+		return o.trouble(ctx, err)
+	}
+	if len(frame) == 0 || frame[0] != frameGreeting {
+		return o.sense(errFrame)
+	}
+	d := &decoder{data: frame[1:], nodes: -envelope}
+	if d.tuple() != 2 || d.str() != "ready" {
+		d.fail("no greeting")
+	}
+	o.isolated = d.bool()
+	return o.sense(d.end())
 }
 
 // scratch lists the places in a sandbox that a row can write to. The oracle
@@ -70,29 +100,57 @@ func (o *oracle) serves(c family.Case) *oracle {
 	return o
 }
 
-// begin makes a child that serves op. The server reads only the first frame;
-// its children inherit its memory, and no row shall be in there.
+// begin makes a child that serves op.
 func (o *oracle) begin(ctx context.Context, op string, args ...value) error {
-	o.stale, o.sent = true, 0
-	if err := o.send(ctx, nil); err != nil {
+	o.stale, o.sent, o.said = true, 0, stream{}
+	if err := o.send(ctx, []byte{frameRow}); err != nil {
 		return o.trouble(ctx, err)
 	}
-	frame := tupleValue(stringValue(op), intValue(o.memory), intValue(o.seconds), tupleValue(args...))
-	if err := o.send(ctx, frame.appendTo(nil)); err != nil {
-		return o.trouble(ctx, err)
-	}
-	return nil
+	request := tupleValue(stringValue(op), intValue(o.memory), intValue(o.seconds), tupleValue(args...))
+	return o.trouble(ctx, o.tell(ctx, request.appendTo(nil)))
 }
 
-// next reads a frame and its first member.
-func (o *oracle) next(ctx context.Context) (op string, parts int, d *decoder, err error) {
-	payload, err := o.receive(ctx)
-	if err != nil {
-		return "", 0, nil, o.trouble(ctx, err)
+// tell passes one frame to the row's child.
+func (o *oracle) tell(ctx context.Context, payload []byte) error {
+	if len(o.said.data) > 0 {
+		return errEarly
 	}
+	return o.send(ctx, appendFrame([]byte{frameData}, payload))
+}
+
+// next reads a message of the row's child, or the server's last word on it,
+// and its first member.
+func (o *oracle) next(ctx context.Context) (op string, parts int, d *decoder, err error) {
+	for {
+		payload, ok, err := o.said.frame()
+		if err != nil {
+			return "", 0, nil, o.sense(err)
+		}
+		if ok {
+			return o.message(payload, false)
+		}
+		frame, err := o.receive(ctx)
+		switch {
+		case err != nil:
+			return "", 0, nil, o.trouble(ctx, err)
+		case len(frame) > 0 && frame[0] == frameData:
+			o.said.data = append(o.said.data, frame[1:]...)
+		case len(frame) > 0 && frame[0] == frameLastWord:
+			return o.message(frame[1:], true)
+		default:
+			return "", 0, nil, o.sense(errFrame)
+		}
+	}
+}
+
+// message begins to read a message. Only the server says that a row is done.
+func (o *oracle) message(payload []byte, last bool) (op string, parts int, d *decoder, err error) {
 	d = &decoder{data: payload, nodes: -envelope}
 	parts = d.tuple() - 1
 	op = d.str()
+	if d.err == nil && (op == "done") != last {
+		d.fail("a last word that is not the server's")
+	}
 	return op, parts, d, o.sense(d.err)
 }
 
@@ -109,6 +167,9 @@ func (*oracle) sense(err error) error {
 func (o *oracle) trouble(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errDeadline):
+		if err := o.overdue(ctx); err != nil {
+			return fmt.Errorf("running the oracle: %w", err)
+		}
 		return &fault{failure{family.VerifyTimeout, "the tests ran longer than the row's time"}}
 	case errors.Is(err, errEarly):
 		return &fault{failure{family.TestsFailed, "the oracle spoke before it was asked"}}
@@ -142,6 +203,10 @@ func (o *oracle) finish(d *decoder, answers int64) (int64, error) {
 	o.stale = !clean || answers != o.sent
 	return status, nil
 }
+
+// spend notes that tests have run: an oracle that they could reach serves no
+// other row.
+func (o *oracle) spend() { o.stale = o.stale || !o.isolated }
 
 // request is what the tests ask of the candidate.
 type request struct {
@@ -214,6 +279,7 @@ func (o *oracle) run(ctx context.Context, p plan, args []value, serve func(reque
 	if err := o.begin(ctx, "run", args...); err != nil {
 		return ending{}, err
 	}
+	defer o.spend()
 	end := ending{answers: -1}
 	for {
 		op, parts, d, err := o.next(ctx)
@@ -251,7 +317,7 @@ func (o *oracle) answer(ctx context.Context, r request, serve func(request) ([]b
 		return err
 	}
 	o.sent++
-	err = o.send(ctx, payload)
+	err = o.tell(ctx, payload)
 	if errors.Is(err, errEarly) {
 		return &failure{family.TestsFailed, "the tests ended before the candidate had answered"}
 	}
@@ -279,7 +345,7 @@ func (o *oracle) abandon(ctx context.Context) {
 	for op := ""; op != "done"; {
 		if op != "verdict" {
 			o.sent++
-			if o.send(ctx, failed) != nil {
+			if o.tell(ctx, failed) != nil {
 				return
 			}
 		}

@@ -73,11 +73,41 @@ func (b scriptedBox) Run(_ context.Context, s sandbox.Streams) (out sandbox.Outc
 	return sandbox.Outcome{End: sandbox.Exited}, nil
 }
 
+// oracleWire is the end of a link on which an oracle speaks.
+type oracleWire struct{ wire }
+
+// hear waits for a frame to the child.
+func (w oracleWire) hear() *decoder {
+	for {
+		if d := w.wire.hear(); d.data[0] == frameData {
+			return &decoder{data: d.data[5:]}
+		}
+	}
+}
+
+// say speaks as the child does.
+func (w oracleWire) say(parts ...value) {
+	w.stream(string(appendFrame(nil, tupleValue(parts...).appendTo(nil))))
+}
+
+// stream hands on what the child wrote, in two pieces.
+func (w oracleWire) stream(text string) {
+	for _, part := range []string{text[:len(text)/2], text[len(text)/2:]} {
+		w.raw(string(appendFrame(nil, append([]byte{frameData}, part...))))
+	}
+}
+
+// server says a word of the server's own.
+func (w oracleWire) server(kind byte, parts ...value) {
+	w.raw(string(appendFrame(nil, tupleValue(parts...).appendTo([]byte{kind}))))
+}
+
 // asOracle plays the server: it analyses rows like add's and plays test for
 // those that run.
-func asOracle(w wire, test func(run int)) {
+func asOracle(raw wire, test func(w oracleWire, run int)) {
+	w := oracleWire{raw}
+	w.server(frameGreeting, stringValue("ready"), boolValue(true))
 	for run := 0; ; {
-		w.hear()
 		d := w.hear()
 		if d.tuple(); d.str() == "analyse" {
 			names := value{kind: kindList, items: []value{tupleValue(stringValue("add"), stringValue("function"))}}
@@ -86,18 +116,20 @@ func asOracle(w wire, test func(run int)) {
 			continue
 		}
 		run++
-		test(run)
+		test(w, run)
 	}
 }
 
-func (w wire) done() { w.say(stringValue("done"), intValue(0), boolValue(true)) }
+func (w oracleWire) done() {
+	w.server(frameLastWord, stringValue("done"), intValue(0), boolValue(true))
+}
 
-func (w wire) verdict(answers int64) {
+func (w oracleWire) verdict(answers int64) {
 	w.say(stringValue("verdict"), stringValue("pass"), stringValue(""), intValue(answers))
 }
 
 // call asks for add() or for another name.
-func (w wire) call(name string) {
+func (w oracleWire) call(name string) {
 	w.say(stringValue("call"), value{kind: kindNone}, stringValue(name),
 		tupleValue(tupleValue(), value{kind: kindDict}), boolValue(false))
 }
@@ -106,23 +138,31 @@ func (w wire) call(name string) {
 // so what that says can be anything, and a candidate's value may be the cause.
 // It is tried again and then a failure, never an error of ours.
 func TestOracleThatTalksNonsense(t *testing.T) {
-	for name, say := range map[string]func(w wire){
-		"no frame":                 func(w wire) { w.raw("\xff\xff\xff\xff") },
-		"a frame that is too long": func(w wire) { w.raw("\x00\x90\x00\x00") },
-		"no value":                 func(w wire) { w.raw("\x00\x00\x00\x01X") },
-		"an empty message":         func(w wire) { w.raw("\x00\x00\x00\x00") },
-		"an unknown request":       func(w wire) { w.say(stringValue("eval")) },
-		"a name of no row":         func(w wire) { w.call("other") },
-		"a short verdict":          func(w wire) { w.say(stringValue("verdict"), stringValue("pass")) },
-		"a verdict without count":  func(w wire) { w.say(stringValue("verdict"), stringValue("pass"), stringValue(""), stringValue("")) },
-		"a last word without code": func(w wire) { w.say(stringValue("done")) },
-		"a code that is too large": func(w wire) { w.raw("\x00\x00\x00\x20U3:S4:doneI20:" + strings.Repeat("f", 20) + "T") },
-		"its end":                  func(w wire) { panic(io.EOF) },
+	for name, say := range map[string]func(w oracleWire){
+		"no frame":                 func(w oracleWire) { w.raw("\xff\xff\xff\xff") },
+		"a frame that is too long": func(w oracleWire) { w.raw("\x00\x90\x00\x00") },
+		"a frame of no kind":       func(w oracleWire) { w.raw("\x00\x00\x00\x01?") },
+		"an empty frame":           func(w oracleWire) { w.raw("\x00\x00\x00\x00") },
+		"a second greeting":        func(w oracleWire) { w.server(frameGreeting, stringValue("ready"), boolValue(true)) },
+		"a child's frame too long": func(w oracleWire) { w.stream("\x00\x90\x00\x00") },
+		"no value":                 func(w oracleWire) { w.stream("\x00\x00\x00\x01X") },
+		"an empty message":         func(w oracleWire) { w.stream("\x00\x00\x00\x00") },
+		"an unknown request":       func(w oracleWire) { w.say(stringValue("eval")) },
+		"a name of no row":         func(w oracleWire) { w.call("other") },
+		"a short verdict":          func(w oracleWire) { w.say(stringValue("verdict"), stringValue("pass")) },
+		"a verdict without count": func(w oracleWire) {
+			w.say(stringValue("verdict"), stringValue("pass"), stringValue(""), stringValue(""))
+		},
+		"the server's word forged": func(w oracleWire) { w.verdict(1); w.say(stringValue("done"), intValue(0), boolValue(true)) },
+		"a last word of no kind":   func(w oracleWire) { w.server(frameLastWord, stringValue("verdict")) },
+		"a last word without code": func(w oracleWire) { w.server(frameLastWord, stringValue("done")) },
+		"a code that is too large": func(w oracleWire) { w.raw("\x00\x00\x00\x21XU3:S4:doneI20:" + strings.Repeat("f", 20) + "T") },
+		"its end":                  func(w oracleWire) { panic(io.EOF) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &scriptedEngine{localEngine: newLocalEngine(t), role: "oracle"}
 			e.script = func(_ int64, w wire) {
-				asOracle(w, func(int) {
+				asOracle(w, func(w oracleWire, _ int) {
 					w.call("add")
 					w.hear()
 					say(w)
@@ -144,26 +184,26 @@ func TestOracleThatTalksNonsense(t *testing.T) {
 // requests serves no other row.
 func TestOracleThatGoesAhead(t *testing.T) {
 	tests := map[string]struct {
-		test func(w wire, run int)
+		test func(w oracleWire, run int)
 		want family.Outcome
 		next family.Outcome // of the next row
 		used int            // oracles for both
 	}{
-		"in step": {func(w wire, _ int) { w.call("add"); w.hear(); w.verdict(1); w.done() },
+		"in step": {func(w oracleWire, _ int) { w.call("add"); w.hear(); w.verdict(1); w.done() },
 			family.Passed, family.Passed, 1},
-		"the verdict before the answer": {func(w wire, _ int) { w.call("add"); w.verdict(0); w.done() },
+		"the verdict before the answer": {func(w oracleWire, _ int) { w.call("add"); w.verdict(0); w.done() },
 			family.Failed, family.Failed, 2},
-		"an answer that nobody reads": {func(w wire, _ int) { w.call("add"); w.hear(); w.verdict(0); w.done() },
+		"an answer that nobody reads": {func(w oracleWire, _ int) { w.call("add"); w.hear(); w.verdict(0); w.done() },
 			family.Passed, family.Passed, 2},
-		"an end without a verdict": {func(w wire, _ int) { w.call("add"); w.hear(); w.done() },
+		"an end without a verdict": {func(w oracleWire, _ int) { w.call("add"); w.hear(); w.done() },
 			family.Failed, family.Failed, 2},
-		"a word behind the last": {func(w wire, run int) { w.call("add"); w.hear(); w.verdict(1); w.done(); w.done() },
+		"a word behind the last": {func(w oracleWire, run int) { w.call("add"); w.hear(); w.verdict(1); w.done(); w.done() },
 			family.Passed, family.Passed, 2},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			e := &scriptedEngine{localEngine: newLocalEngine(t), role: "oracle"}
-			e.script = func(_ int64, w wire) { asOracle(w, func(run int) { tc.test(w, run) }) }
+			e.script = func(_ int64, w wire) { asOracle(w, tc.test) }
 			v := newTestVerifier(t, e)
 			for i, want := range []family.Outcome{tc.want, tc.next} {
 				got := verify(t, v, makeCase(t, add()), "import time\ndef add(): time.sleep(0.2)\n")

@@ -7,6 +7,8 @@ import (
 	_ "embed" // the worker's program
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -27,7 +29,14 @@ const boxLifetime = 24 * time.Hour
 // and standard error have caps of their own.
 const streamLimit = 1 << 30
 
-// pythonSpec describes a box that runs one of the embedded programs.
+// settled stands in front of every program. From Python 3.11 on the working
+// folder is not searched for modules because PYTHONSAFEPATH says so; programs
+// that a row starts get to know nothing of that.
+const settled = "import os, sys\nsys.path[:] = [p for p in sys.path if p]\nos.environ.pop('PYTHONSAFEPATH', None)\n"
+
+// pythonSpec describes a box that runs one of the embedded programs, under one
+// hash seed: the order of a set decides about verdicts. That is why it is not
+// started with -I, which would ignore the seed.
 func pythonSpec(c family.Case, run, role, source string) sandbox.Spec {
 	limits := c.Limits.WithDefaults()
 	limits.Output, limits.Timeout = streamLimit, boxLifetime
@@ -35,13 +44,26 @@ func pythonSpec(c family.Case, run, role, source string) sandbox.Spec {
 	return sandbox.Spec{
 		Labels:  sandbox.Labels{Run: run, Role: role},
 		Image:   c.Image,
-		Command: []string{"python3", "-I", "-B", "-c", codecSource + source},
-		Env:     []string{"HOME=/tmp", "LANG=C.UTF-8"},
+		Command: []string{"python3", "-s", "-B", "-c", settled + codecSource + source},
+		Env:     pythonEnv(c.Image.Env),
 		User:    &user,
 		Workdir: "/tmp",
 		Stdin:   true,
 		Limits:  limits,
 	}
+}
+
+// pythonEnv sets Python up and empties what an image has set for it, which is
+// as if it were not set. PYTHONTZPATH is data: empty, it hides all time zones.
+func pythonEnv(image []string) []string {
+	env := []string{"HOME=/tmp", "LANG=C.UTF-8", "PYTHONHASHSEED=0", "PYTHONSAFEPATH=1"}
+	for _, name := range image {
+		ours := slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+		if strings.HasPrefix(name, "PYTHON") && name != "PYTHONTZPATH" && !ours {
+			env = append(env, name+"=")
+		}
+	}
+	return env
 }
 
 // worker is the box that holds the candidate.
@@ -106,6 +128,9 @@ func (w *worker) trouble(ctx context.Context, err error) error {
 	case errors.Is(err, errGone):
 		return died(ctx, w.link)
 	case errors.Is(err, errDeadline):
+		if err := w.overdue(ctx); err != nil {
+			return fmt.Errorf("running the worker: %w", err)
+		}
 		return timeout(w.limit)
 	}
 	return err

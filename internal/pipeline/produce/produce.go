@@ -139,6 +139,7 @@ func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 	spec := sandbox.Spec{
 		Labels: req.Labels, Image: req.Image, Command: plan.Argv,
 		Workdir: plan.Workdir, Target: plan.Target, Limits: p.Limits.WithDefaults(),
+		Tracing: true, // debugging is work
 	}
 	spec.Labels.Role = "agent"
 	spec.Limits.Timeout = plan.TimeLimit(p.Limits.Timeout)

@@ -104,6 +104,11 @@ func checkSpec(s sandbox.Spec) error {
 			return fmt.Errorf("%q is no NAME=VALUE", v)
 		}
 	}
+	for _, c := range s.Capabilities {
+		if !slices.Contains([]sandbox.Capability{sandbox.Kill, sandbox.SetGID, sandbox.SetUID, sandbox.SetPCap}, c) {
+			return fmt.Errorf("capability %q is not one that a sandbox can have", c)
+		}
+	}
 	if s.User != nil && (s.User.UID < 0 || s.User.GID < 0) {
 		return fmt.Errorf("user %d:%d is negative", s.User.UID, s.User.GID)
 	}
@@ -172,6 +177,12 @@ func (e *Engine) boxHost(s sandbox.Spec, b *box, volumes []string) *container.Ho
 	h := e.hardened(b.limits)
 	h.Runtime = e.runtime
 	h.ReadonlyRootfs = !s.WritableRoot
+	for _, c := range s.Capabilities {
+		h.CapAdd = append(h.CapAdd, string(c))
+	}
+	if s.Tracing {
+		h.SecurityOpt = confined(e.seccompTracing)
+	}
 	var taken []string
 	if s.Workspace != nil {
 		target := path.Clean(s.Target)
@@ -203,7 +214,7 @@ func (e *Engine) hardened(l sandbox.Limits) *container.HostConfig {
 		IpcMode:        container.IPCModePrivate,
 		CgroupnsMode:   container.CgroupnsModePrivate,
 		CapDrop:        []string{"ALL"},
-		SecurityOpt:    []string{"no-new-privileges:true", "seccomp=" + e.seccomp},
+		SecurityOpt:    confined(e.seccomp),
 		ReadonlyRootfs: true,
 		ShmSize:        shmSize,
 		LogConfig:      container.LogConfig{Type: "none"},
@@ -217,6 +228,11 @@ func (e *Engine) hardened(l sandbox.Limits) *container.HostConfig {
 			Ulimits:    []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}},
 		},
 	}
+}
+
+// confined is what every container is run under, with a seccomp profile.
+func confined(profile string) []string {
+	return []string{"no-new-privileges:true", "seccomp=" + profile}
 }
 
 // tmpfsOptions are the mount options of /tmp.

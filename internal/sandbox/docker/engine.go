@@ -5,8 +5,8 @@
 // # Sandbox
 //
 // A box is one container whose first process is the command. It has no
-// network but loopback, no capabilities, no way to gain privileges, a
-// read-only root, its own bounded /tmp and /dev/shm, no swap, and no log on
+// network but loopback, no capabilities but those that its specification asks
+// for, no way to gain privileges, a read-only root, its own bounded /tmp and /dev/shm, no swap, and no log on
 // the engine's disk; the image's entrypoint, health check and volumes have no
 // effect. /tmp is not mounted noexec: build tools and agents run what they
 // put there, and a box that may run any program gains nothing from it.
@@ -25,14 +25,20 @@
 //
 // # Outcomes
 //
-// Out of memory is what the engine says of the container, children included.
-// It listens from shortly after the start on: a process that the kernel kills
+// Out of memory is what the engine says of the container, children included;
+// it ended the command if that was killed (exit code 137). The engine listens from shortly after the start on: a process that the kernel kills
 // before, on a busy machine within the first half second, is not always heard
 // of, and the command then ends as if it had failed by itself.
 //
 // The limit on processes is seen by sampling: a command that hits it and ends
 // within half a second ends as any failed command, too. A full disk is seen
 // for the workspace, not for /tmp.
+//
+// # Other people
+//
+// What the engine's events say was done to a box from outside is an error that
+// wraps [securebench/internal/sandbox.ErrDisturbed], never an outcome. The
+// events are asked for once, when a command has ended or is out of time.
 //
 // # Clean-up
 //
@@ -42,12 +48,14 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -65,6 +73,7 @@ const minAPI = "1.41"
 
 // How long calls to the engine may take.
 const (
+	firstTimeout   = 10 * time.Second // the first calls
 	callTimeout    = 2 * time.Minute  // a call of the normal path
 	cancelGrace    = 3 * time.Second  // a call after its context ended
 	cleanupTimeout = 30 * time.Second // removal of one object
@@ -88,6 +97,10 @@ type Config struct {
 	// Getenv reads the operator's environment: DOCKER_HOST, DOCKER_CONTEXT,
 	// DOCKER_CONFIG and HOME. Nil is an empty one.
 	Getenv func(string) string
+	// Patience is how long the engine may be silent in the middle of a
+	// transfer of files, and at most how long when it is first asked. 0 is a
+	// minute.
+	Patience time.Duration
 	// Log gets a line per object that cannot be removed and per object
 	// reaped. Nil discards.
 	Log *slog.Logger
@@ -109,8 +122,11 @@ type Engine struct {
 	runtime string
 	log     *slog.Logger
 	info    Info
-	cpus    float64 // cores of the engine
-	seccomp string  // the profile of every box
+	cpus    float64       // cores of the engine
+	silence time.Duration // that a transfer may last
+
+	seccomp        string // the profile of a box
+	seccompTracing string // of one whose processes may debug one another
 
 	mu     sync.Mutex
 	images map[string]imageFacts // by id
@@ -132,7 +148,8 @@ type Info struct {
 	Arch            string   `json:"arch"` // as Go names it
 	Kernel          string   `json:"kernel"`
 	SecurityOptions []string `json:"security_options"`
-	Seccomp         string   `json:"seccomp"` // digest of the boxes' profile
+	Seccomp         string   `json:"seccomp"`         // digest of a box's profile
+	SeccompTracing  string   `json:"seccomp_tracing"` // of an agent's
 }
 
 // New connects to an engine and checks that it can do what is needed. The
@@ -142,16 +159,18 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := []client.Opt{client.WithTLSClientConfigFromEnv()}
-	if host != "" {
-		opts = append(opts, client.WithHost(host))
-	}
-	api, err := client.New(opts...)
+	// Streams last as long as they like, but every answer has to begin. (With
+	// TLS from the environment the client brings a transport of its own.)
+	transport := &http.Transport{MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: callTimeout,
+		Protocols: new(http.Protocols)}
+	transport.Protocols.SetHTTP1(true) // with others it gets a TLS configuration, which the client takes for a wish
+	api, err := client.New(client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}),
+		client.WithTLSClientConfigFromEnv(), client.WithHost(cmp.Or(host, client.DefaultDockerHost)))
 	if err != nil {
 		return nil, fmt.Errorf("configuring the client for the Docker engine: %w", err)
 	}
 	e := &Engine{api: api, owner: cfg.Owner, helper: cfg.Helper, runtime: cfg.Runtime,
-		log: cfg.Log, images: make(map[string]imageFacts)}
+		log: cfg.Log, silence: cmp.Or(cfg.Patience, time.Minute), images: make(map[string]imageFacts)}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -165,7 +184,20 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
+// connect asks the engine what it is, and gives it a moment to answer.
 func (e *Engine) connect(ctx context.Context) error {
+	limit := min(firstTimeout, e.silence)
+	cctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := e.introduce(cctx)
+	if err != nil && ctx.Err() == nil && cctx.Err() != nil {
+		return fmt.Errorf("the Docker engine at %s takes connections but does not answer within %v: start it again, or set DOCKER_HOST to another one",
+			e.api.DaemonHost(), limit)
+	}
+	return err
+}
+
+func (e *Engine) introduce(ctx context.Context) error {
 	ping, err := e.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil {
 		return fmt.Errorf("connecting to the Docker engine at %s: %w", e.api.DaemonHost(), err)
@@ -192,7 +224,10 @@ func (e *Engine) connect(ctx context.Context) error {
 		}
 		e.info.Runtime = e.runtime
 	}
-	if e.seccomp, e.info.Seccomp, err = seccompProfile(); err != nil {
+	if e.seccomp, e.info.Seccomp, err = seccompProfile(false); err != nil {
+		return err
+	}
+	if e.seccompTracing, e.info.SeccompTracing, err = seccompProfile(true); err != nil {
 		return err
 	}
 	if e.helper == "" {
@@ -237,12 +272,14 @@ func resolveHost(host string, getenv func(string) string, readFile func(string) 
 	return host, nil
 }
 
+// errMute is the cause of a call that was given up.
+var errMute = errors.New("the engine did not answer in time")
+
 // cancelAfter returns a context for a call that makes something on the
 // engine. Cutting such a call off saves no time and leaves open whether the
 // thing exists, so it outlives ctx by a moment.
 func cancelAfter(ctx context.Context) (context.Context, context.CancelFunc) {
-	out, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), callTimeout,
-		errors.New("the engine did not answer in time"))
+	out, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), callTimeout, errMute)
 	stop := context.AfterFunc(ctx, func() {
 		t := time.NewTimer(cancelGrace)
 		defer t.Stop()

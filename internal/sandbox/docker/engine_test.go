@@ -2,7 +2,6 @@ package docker_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 	"go.uber.org/goleak"
 
@@ -50,30 +48,6 @@ func engineAPI(t *testing.T) *client.Client {
 	return api
 }
 
-// derive makes an image of another with a changed configuration.
-func derive(t *testing.T, api *client.Client, from string, changes ...string) string {
-	t.Helper()
-	c, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
-		Config: &container.Config{Image: from, Cmd: []string{"true"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_, _ = api.ContainerRemove(context.Background(), c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	}()
-	res, err := api.ContainerCommit(t.Context(), c.ID, client.ContainerCommitOptions{Changes: changes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_, err := api.ImageRemove(context.Background(), res.ID, client.ImageRemoveOptions{Force: true})
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	return res.ID
-}
-
 func volumes(t *testing.T, api *client.Client) []string {
 	t.Helper()
 	res, err := api.VolumeList(t.Context(), client.VolumeListOptions{Filters: client.Filters{}.Add("dangling", "true")})
@@ -93,7 +67,7 @@ func volumes(t *testing.T, api *client.Client) []string {
 func TestImageThatMeansWell(t *testing.T) {
 	e := dockertest.Docker(t)
 	base, api := dockertest.Image(t, e), engineAPI(t)
-	id := derive(t, api, base.ID, `ENTRYPOINT ["/bin/false"]`, `CMD ["nothing"]`, `USER daemon`,
+	id := dockertest.Derive(t, base, nil, `ENTRYPOINT ["/bin/false"]`, `CMD ["nothing"]`, `USER daemon`,
 		`VOLUME ["/var/data","/tmp","/workspace"]`, `WORKDIR /usr`, `ENV COLOUR=blue`,
 		`HEALTHCHECK --interval=1s CMD touch /tmp/checked`)
 	before := volumes(t, api)

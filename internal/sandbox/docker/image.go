@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -56,6 +57,7 @@ func (e *Engine) inspectImage(ctx context.Context, ref string) (imageFacts, erro
 	if res.Config != nil {
 		user = res.Config.User
 		facts.volumes = slices.Sorted(maps.Keys(res.Config.Volumes))
+		facts.image.Env = names(res.Config.Env)
 	}
 	if facts.image.User, err = e.User(ctx, facts.image, user); err != nil {
 		return imageFacts{}, err
@@ -64,6 +66,17 @@ func (e *Engine) inspectImage(ctx context.Context, ref string) (imageFacts, erro
 	defer e.mu.Unlock()
 	e.images[res.ID] = facts
 	return facts, nil
+}
+
+// names returns the sorted names of variables.
+func names(env []string) []string {
+	var out []string
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // facts returns what is known of an image by id, asking at most once.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/moby/moby/client"
 
@@ -48,7 +49,9 @@ func CurrentOwner() Owner {
 	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil {
 		o.PIDNS = strings.Trim(strings.TrimPrefix(ns, "pid:"), "[]")
 	}
-	o.Start, _ = startTime(o.PID)
+	if stat, err := readStat(o.PID); err == nil {
+		o.Start, _ = parseStat(stat)
+	}
 	return o
 }
 
@@ -61,18 +64,39 @@ func readLine(path string) string {
 	return strings.TrimSpace(line)
 }
 
-// startTime reads when a process of this pid namespace started (proc(5),
-// stat, field 22). It is false when there is no such process.
-func startTime(pid int) (uint64, bool) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, false
-	}
-	return parseStat(string(b))
+// processes is what the kernel tells of the processes of this pid namespace.
+type processes struct {
+	signal func(pid int, s syscall.Signal) error
+	stat   func(pid int) (string, error)
 }
 
-// parseStat finds the start time. The name in parentheses is the process's
-// own and may hold anything, so fields are counted from the last one.
+// theProcesses asks the kernel.
+func theProcesses() processes { return processes{syscall.Kill, readStat} }
+
+func readStat(pid int) (string, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return string(b), err
+}
+
+// ended reports whether the process that once began at a time is provably no
+// more: the kernel knows no such number, or it belongs to a process that began
+// at another time. Whoever may not look cannot tell: with hidepid, files of
+// another user's processes are missing as if there were none.
+func (p processes) ended(pid int, start uint64) bool {
+	if errors.Is(p.signal(pid, 0), syscall.ESRCH) {
+		return true
+	}
+	stat, err := p.stat(pid)
+	if err != nil {
+		return false
+	}
+	t, ok := parseStat(stat)
+	return ok && t != start
+}
+
+// parseStat finds the start time (proc(5), stat, field 22). The name in
+// parentheses is the process's own and may hold anything, so fields are
+// counted from the last one.
 func parseStat(s string) (uint64, bool) {
 	i := strings.LastIndexByte(s, ')')
 	if i < 0 {
@@ -105,9 +129,8 @@ func parseOwner(s string) (Owner, bool) {
 }
 
 // provesDead reports whether me can be sure that o has ended: its machine has
-// booted since, or it is of me's pid namespace and its pid is free or belongs
-// to a process that started at another time. started looks a pid up.
-func (o Owner) provesDead(me Owner, started func(pid int) (uint64, bool)) bool {
+// booted since, or it is of me's pid namespace and ended tells so.
+func (o Owner) provesDead(me Owner, ended func(pid int, start uint64) bool) bool {
 	if o.Boot == "" || me.Boot == "" {
 		return false
 	}
@@ -117,8 +140,7 @@ func (o Owner) provesDead(me Owner, started func(pid int) (uint64, bool)) bool {
 	if o.PIDNS == "" || o.PIDNS != me.PIDNS || o.Start == 0 {
 		return false
 	}
-	t, ok := started(o.PID)
-	return !ok || t != o.Start
+	return ended(o.PID, o.Start)
 }
 
 // labels are the labels of a new object.
@@ -150,7 +172,7 @@ func (e *Engine) Reap(ctx context.Context) (removed int, err error) {
 	reap := func(kind string, objects map[string]string, remove func(context.Context, string) error) {
 		for name, label := range objects {
 			o, ok := parseOwner(label)
-			if !ok || !o.provesDead(e.owner, startTime) {
+			if !ok || !o.provesDead(e.owner, theProcesses().ended) {
 				continue
 			}
 			if err := remove(ctx, name); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -85,7 +86,9 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	wctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &run{box: b, output: newPump(conn.Reader, s, b.limits.Output),
 		exit: make(chan exit, 1), failed: make(chan error, 1)}
+	stop := context.AfterFunc(ctx, cancel) // it need not wait for the engine's note
 	waited := r.wait(wctx)
+	stop()
 	defer func() { conn.Close(); cancel(); <-waited }()
 	if err := b.engine.start(ctx, b.name); err != nil {
 		if out, ok := startFailure(err, b.command, s.Stderr); ok {
@@ -103,7 +106,9 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 
 // attach connects to the streams of a container that has not started.
 func (e *Engine) attach(ctx context.Context, name string, stdin bool) (client.HijackedResponse, error) {
-	res, err := e.api.ContainerAttach(ctx, name, client.ContainerAttachOptions{
+	cctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errMute) // of the call, not of the streams
+	defer cancel()
+	res, err := e.api.ContainerAttach(cctx, name, client.ContainerAttachOptions{
 		Stream: true, Stdin: stdin, Stdout: true, Stderr: true})
 	if err != nil {
 		return client.HijackedResponse{}, fmt.Errorf("attaching to a container: %w", err)
@@ -202,7 +207,7 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 		case err := <-r.failed:
 			return sandbox.Outcome{}, errors.Join(err, r.kill(ctx))
 		case <-ctx.Done():
-			return sandbox.Outcome{}, errors.Join(context.Cause(ctx), r.kill(ctx))
+			return sandbox.Outcome{}, r.canceled(ctx)
 		case <-sample.C:
 			r.sample(ctx)
 			sample.Reset(min(sampleEvery, 2*time.Since(r.began)))
@@ -213,10 +218,24 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 // stop kills the container and says what for.
 func (r *run) stop(ctx context.Context, end sandbox.End, code int) (sandbox.Outcome, error) {
 	took := time.Since(r.began)
-	if err := r.kill(ctx); err != nil {
+	err := r.kill(ctx)
+	if err == nil && code == exitTimedOut {
+		err = r.disturbedMeanwhile(ctx)
+	}
+	if err != nil {
 		return sandbox.Outcome{}, err
 	}
 	return r.outcome(end, code, took)
+}
+
+// canceled kills the container because the caller says so, and returns why.
+func (r *run) canceled(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	err := r.kill(ctx)
+	if err == nil && errors.Is(cause, sandbox.ErrOverdue) {
+		err = r.disturbedMeanwhile(context.WithoutCancel(ctx))
+	}
+	return errors.Join(cause, err)
 }
 
 // kill kills the container and waits until it has ended. A container that
@@ -258,10 +277,23 @@ func (r *run) ended(ctx context.Context, x exit) (sandbox.Outcome, error) {
 		return sandbox.Outcome{}, errors.Join(x.err, r.remove(ctx))
 	}
 	out, err := r.outcome(sandbox.Exited, x.code, took)
-	if err != nil || out.End != sandbox.Exited || x.code == 0 {
+	if err != nil || out.End != sandbox.Exited {
 		return out, err
 	}
-	out.End, err = r.cause(ctx)
+	state, err := r.state(ctx)
+	if err == nil {
+		err = r.disturbedAtEnd(ctx, state)
+	}
+	if err != nil {
+		return sandbox.Outcome{}, errors.Join(err, r.remove(ctx))
+	}
+	out.Seen, err = r.limits(ctx, state)
+	// The engine tells of the whole container. Its first process was killed
+	// for want of memory if it was killed at all; a shell that passes on a
+	// child's status looks the same.
+	if x.code == exitKilled && slices.Contains(out.Seen, sandbox.OutOfMemory) {
+		out.End = sandbox.OutOfMemory
+	}
 	return out, err
 }
 

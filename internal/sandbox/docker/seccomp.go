@@ -35,7 +35,7 @@ mkdir mkdirat mknod mknodat mlock mlock2 mlockall mmap mmap2 modify_ldt mprotect
 mq_timedreceive mq_timedreceive_time64 mq_timedsend mq_timedsend_time64 mq_unlink mremap msgctl msgget msgrcv
 msgsnd msync munlock munlockall munmap nanosleep newfstatat _newselect open openat openat2 pause pidfd_open
 pidfd_send_signal pipe pipe2 pkey_alloc pkey_free pkey_mprotect poll ppoll ppoll_time64 prctl pread64 preadv
-preadv2 prlimit64 process_mrelease process_vm_readv process_vm_writev pselect6 pselect6_time64 ptrace pwrite64
+preadv2 prlimit64 process_mrelease pselect6 pselect6_time64 pwrite64
 pwritev pwritev2 read readahead readlink readlinkat readv recv recvfrom recvmmsg recvmmsg_time64 recvmsg
 remap_file_pages removexattr rename renameat renameat2 restart_syscall riscv_flush_icache rmdir rseq rt_sigaction
 rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_sigtimedwait_time64
@@ -51,6 +51,12 @@ sync_file_range2 syncfs sysinfo tee tgkill time timer_create timer_delete timer_
 timer_gettime64 timer_settime timer_settime64 timerfd_create timerfd_gettime timerfd_gettime64 timerfd_settime
 timerfd_settime64 times tkill truncate truncate64 ugetrlimit umask uname unlink unlinkat utime utimensat
 utimensat_time64 utimes vfork vmsplice wait4 waitid waitpid write writev`
+
+// tracingCalls reach into another process. A process may use them on its own
+// user's, which is why only boxes that ask for it have them. Others of the
+// kind (pidfd_getfd, kcmp, userfaultfd, perf_event_open, process_madvise) are
+// allowed nowhere.
+const tracingCalls = "process_vm_readv process_vm_writev ptrace"
 
 // Numbers of Linux that the profile's conditions name.
 const (
@@ -81,9 +87,9 @@ type architectures struct {
 	Sub  []string `json:"subArchitectures"`
 }
 
-// seccompProfile returns the profile of every box as the engine takes it, and
-// its digest for the run manifest.
-func seccompProfile() (profile, sum string, err error) {
+// seccompProfile returns a box's profile as the engine takes it, and its
+// digest for the run manifest.
+func seccompProfile(tracing bool) (profile, sum string, err error) {
 	const allow, refuse = "SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO"
 	perm, nosys := uint(errnoPERM), uint(errnoNOSYS)
 	rules := []rule{
@@ -93,6 +99,9 @@ func seccompProfile() (profile, sum string, err error) {
 		// A filter cannot see the flags of clone3; libraries fall back to
 		// clone when it does not exist.
 		{Names: []string{"clone3"}, Action: refuse, ErrnoRet: &nosys},
+	}
+	if tracing {
+		rules = append(rules, rule{Names: strings.Fields(tracingCalls), Action: allow})
 	}
 	for _, persona := range []uint64{0, 0x8, 0x20000, 0x20008, personaUnchange} {
 		rules = append(rules, rule{Names: []string{"personality"}, Action: allow,

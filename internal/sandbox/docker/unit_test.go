@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 
@@ -99,7 +100,7 @@ func TestProvesDead(t *testing.T) {
 		}
 		o, me := gen("o"), gen("me")
 		running := map[int]uint64{num.Draw(t, "running pid") + 1: uint64(num.Draw(t, "running start"))}
-		dead := o.provesDead(me, func(pid int) (uint64, bool) { s, ok := running[pid]; return s, ok })
+		dead := o.provesDead(me, func(pid int, start uint64) bool { s, ok := running[pid]; return !ok || s != start })
 		rebooted := o.Boot != "" && me.Boot != "" && o.Boot != me.Boot && o.Machine != "" && o.Machine == me.Machine
 		visible := o.Boot != "" && o.Boot == me.Boot && o.PIDNS != "" && o.PIDNS == me.PIDNS && o.Start != 0
 		start, alive := running[o.PID]
@@ -108,6 +109,41 @@ func TestProvesDead(t *testing.T) {
 			t.Fatalf("%+v is dead for %+v: %v, want %v", o, me, dead, want)
 		}
 	})
+}
+
+// TestEnded: only the kernel's word that there is no such process, or another
+// one by that number, proves a death. Under hidepid another user's living
+// runner has no files in /proc, and may not be signalled.
+func TestEnded(t *testing.T) {
+	stat := func(start string) string {
+		return "7 (name) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 " + start + " 20"
+	}
+	for name, c := range map[string]struct {
+		signal, err error
+		stat        string
+		want        bool
+	}{
+		"there is none":                 {signal: syscall.ESRCH, err: fs.ErrNotExist, want: true},
+		"runs":                          {stat: stat("4711")},
+		"another by its number":         {stat: stat("4712"), want: true},
+		"another user's":                {signal: syscall.EPERM, stat: stat("4711")},
+		"another user's by its number":  {signal: syscall.EPERM, stat: stat("4712"), want: true},
+		"another user's, hidden":        {signal: syscall.EPERM, err: fs.ErrNotExist},
+		"another user's, closed":        {signal: syscall.EPERM, err: fs.ErrPermission},
+		"no /proc":                      {err: fs.ErrNotExist},
+		"a broken line":                 {stat: "7 (name) S"},
+		"a look that fails in some way": {signal: syscall.EIO, err: syscall.EIO},
+	} {
+		p := processes{func(pid int, s syscall.Signal) error {
+			if pid != 7 || s != 0 {
+				t.Errorf("%s: process %d is sent signal %d", name, pid, s)
+			}
+			return c.signal
+		}, func(int) (string, error) { return c.stat, c.err }}
+		if got := p.ended(7, 4711); got != c.want {
+			t.Errorf("%s: ended: %v", name, got)
+		}
+	}
 }
 
 func TestLookupUser(t *testing.T) {

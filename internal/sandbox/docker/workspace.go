@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -31,6 +33,7 @@ type workspace struct {
 	name   string // of the volume
 	holder string // name of the container
 	client *holder.Client
+	stream *holderStream
 
 	mu      sync.Mutex
 	removed bool
@@ -64,7 +67,7 @@ func (w *workspace) make(ctx context.Context, spec sandbox.WorkspaceSpec, image 
 	if err := w.startHolder(ctx, spec, image); err != nil {
 		return err
 	}
-	u, err := w.client.Usage(ctx)
+	u, err := w.Usage(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +115,8 @@ func (w *workspace) startHolder(ctx context.Context, spec sandbox.WorkspaceSpec,
 	if err != nil {
 		return err
 	}
-	w.client = holder.NewClient(&holderStream{conn: conn, out: demux{r: conn.Reader}})
+	w.stream = &holderStream{conn: conn, out: demux{r: conn.Reader}}
+	w.client = holder.NewClient(w.stream)
 	return w.engine.start(ctx, w.holder)
 }
 
@@ -122,9 +126,15 @@ type holderStream struct {
 	conn client.HijackedResponse
 	out  demux
 	said []byte
+
+	moved atomic.Int64 // bytes that went either way
 }
 
-func (s *holderStream) Write(p []byte) (int, error) { return s.conn.Conn.Write(p) }
+func (s *holderStream) Write(p []byte) (int, error) {
+	n, err := s.conn.Conn.Write(p)
+	s.moved.Add(int64(n))
+	return n, err
+}
 
 func (s *holderStream) Close() error { return s.conn.Conn.Close() }
 
@@ -134,12 +144,16 @@ const maxSaid = 2048
 func (s *holderStream) Read(p []byte) (int, error) {
 	for {
 		stream, n, err := s.out.read(p)
+		s.moved.Add(int64(n))
 		if stream == streamStderr {
 			s.said = append(s.said, p[:min(n, maxSaid-len(s.said))]...)
 			n = 0
 		}
-		if errors.Is(err, io.EOF) && len(s.said) > 0 {
+		switch {
+		case errors.Is(err, io.EOF) && len(s.said) > 0:
 			err = fmt.Errorf("the holder ended, saying %q: %w", s.said, err)
+		case errors.Is(err, io.EOF):
+			err = fmt.Errorf("the holder ended: %w", err)
 		}
 		if n > 0 || err != nil {
 			return n, err
@@ -147,18 +161,47 @@ func (s *holderStream) Read(p []byte) (int, error) {
 	}
 }
 
+// watched returns a context for a request, which ends when nothing moves any
+// more: a holder can be paused, and its engine can hang.
+func (w *workspace) watched(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		look := time.NewTicker(w.engine.silence)
+		defer look.Stop()
+		for last := w.stream.moved.Load(); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+			}
+			now := w.stream.moved.Load()
+			if now == last {
+				cancel(fmt.Errorf("the workspace's container has not answered for %v: it is paused, or the engine hangs", w.engine.silence))
+			}
+			last = now
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 // Put implements [sandbox.Workspace]; see [holder.Client.Put].
 func (w *workspace) Put(ctx context.Context, tar io.Reader) error {
+	ctx, cancel := w.watched(ctx)
+	defer cancel()
 	return w.client.Put(ctx, tar)
 }
 
 // Get implements [sandbox.Workspace]; see [holder.Client.Get].
 func (w *workspace) Get(ctx context.Context, path string, limit int64, out io.Writer) error {
+	ctx, cancel := w.watched(ctx)
+	defer cancel()
 	return w.client.Get(ctx, path, limit, out)
 }
 
 // Usage implements [sandbox.Workspace].
 func (w *workspace) Usage(ctx context.Context) (sandbox.Usage, error) {
+	ctx, cancel := w.watched(ctx)
+	defer cancel()
 	return w.client.Usage(ctx)
 }
 

@@ -131,7 +131,7 @@ func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Durat
 	case stdout.err != nil:
 		return sandbox.Outcome{}, stdout.err
 	case cause == nil:
-		out.End = p.ending()
+		out.End, out.Seen = p.ending()
 	case errors.Is(cause, errTimeout):
 		out.End, out.ExitCode = sandbox.TimedOut, exitTimedOut
 	case errors.Is(cause, errOverflow):
@@ -139,7 +139,7 @@ func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Durat
 	default:
 		return sandbox.Outcome{}, cause
 	}
-	if out.End != sandbox.Exited || code == 0 || b.workspace == nil {
+	if out.End != sandbox.Exited || b.workspace == nil {
 		return out, nil
 	}
 	u, err := b.workspace.Usage(ctx)
@@ -147,7 +147,7 @@ func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Durat
 		return sandbox.Outcome{}, err
 	}
 	if u.Full() {
-		out.End = sandbox.DiskLimit
+		out.Seen = append(out.Seen, sandbox.DiskLimit)
 	}
 	return out, nil
 }

@@ -31,8 +31,9 @@ type Process struct {
 	Dir  string
 	Spec sandbox.Spec
 
-	mu  sync.Mutex
-	end sandbox.End
+	mu   sync.Mutex
+	end  sandbox.End
+	seen []sandbox.End
 }
 
 // End makes the outcome of the program end, such as
@@ -43,10 +44,17 @@ func (p *Process) End(end sandbox.End) {
 	p.end = end
 }
 
-func (p *Process) ending() sandbox.End {
+// See adds to the limits that the outcome says were run into.
+func (p *Process) See(limits ...sandbox.End) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.end
+	p.seen = append(p.seen, limits...)
+}
+
+func (p *Process) ending() (end sandbox.End, seen []sandbox.End) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.end, p.seen
 }
 
 // Config configures an [Engine].

@@ -161,6 +161,19 @@ for d, limit in [("/tmp", 16 << 20), ("/dev/shm", 64 << 20)]:
     if n > limit: print(d, "takes", n, "bytes")
 `
 
+// probeTracing attaches to its own child, and says so if it can.
+const probeTracing = `
+import ctypes, os, signal
+child = os.fork()
+if child == 0:
+    signal.pause()
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+if libc.ptrace(0x4206, child, 0, 0) == 0: print("traced")  # PTRACE_SEIZE
+os.kill(child, 9)
+os.waitpid(child, 0)
+`
+
 // forkBomb makes processes until it can make no more.
 const forkBomb = `
 import os, sys, time

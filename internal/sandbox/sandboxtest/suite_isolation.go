@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ func (s *suite) isolation(t *testing.T) {
 	t.Run("host names", s.hostNames)
 	t.Run("working directory", s.workingDirectory)
 	t.Run("writable root", s.writableRoot)
+	t.Run("capabilities", s.capabilities)
+	t.Run("tracing", s.tracing)
 }
 
 // python is a sandbox that runs a Python program.
@@ -70,15 +73,16 @@ func (s *suite) processLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		code    string
 		timeout time.Duration
-		exit    int
+		want    sandbox.Outcome
 	}{
-		"ends by itself": {forkBomb + "time.sleep(3); sys.exit(1)", bound, 1},
-		"never ends":     {forkBomb + "time.sleep(600)", 2 * time.Second, 124},
+		"ends badly": {forkBomb + "time.sleep(3); sys.exit(1)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}, ExitCode: 1}},
+		"ends well":  {forkBomb + "time.sleep(3)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}}},
+		"never ends": {forkBomb + "time.sleep(600)", 2 * time.Second, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: 124}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := s.python(c.code)
 			spec.Limits.Pids, spec.Limits.Timeout = 32, c.timeout
-			diffOutcome(t, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: c.exit}, s.run(t, spec).Outcome)
+			diffOutcome(t, c.want, s.run(t, spec).Outcome)
 		})
 	}
 	t.Run("never stops", func(t *testing.T) {
@@ -96,13 +100,16 @@ func (s *suite) memoryLimit(t *testing.T) {
 	const start, bomb = "import os, sys, time\ntime.sleep(1)\n", "hoard = [bytearray(1 << 26) for _ in range(999)]\n"
 	for name, c := range map[string]struct {
 		code string
+		end  sandbox.End
 		exit int
 	}{
-		"command": {start + bomb, 137},
-		"child":   {start + "if os.fork() == 0: " + bomb + "os.wait()\nsys.exit(5)", 5},
+		"command":             {start + bomb, sandbox.OutOfMemory, 137},
+		"child, an end badly": {start + "if os.fork() == 0: " + bomb + "os.wait()\nsys.exit(5)", sandbox.Exited, 5},
+		"child, an end well":  {start + "if os.fork() == 0: " + bomb + "os.wait()", sandbox.Exited, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			diffOutcome(t, sandbox.Outcome{End: sandbox.OutOfMemory, ExitCode: c.exit}, s.run(t, s.python(c.code)).Outcome)
+			want := sandbox.Outcome{End: c.end, Seen: []sandbox.End{sandbox.OutOfMemory}, ExitCode: c.exit}
+			diffOutcome(t, want, s.run(t, s.python(c.code)).Outcome)
 		})
 	}
 }
@@ -118,7 +125,7 @@ func (s *suite) inodeLimit(t *testing.T) {
 		}
 	}()
 	got := s.in(t, w, "i=0; while touch f$i; do i=$((i+1)); done; exit 1")
-	diffOutcome(t, sandbox.Outcome{End: sandbox.DiskLimit, ExitCode: 1}, got.Outcome)
+	diffOutcome(t, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.DiskLimit}, ExitCode: 1}, got.Outcome)
 }
 
 // survivors must not outlive the command, nor hold its output open.
@@ -208,5 +215,47 @@ func (s *suite) writableRoot(t *testing.T) {
 	}
 	if got := s.run(t, s.spec("cat /etc/note")); got.ExitCode == 0 {
 		t.Error("the root of one sandbox shows in another")
+	}
+}
+
+// capabilities checks that a root gets those that it asks for and no other,
+// and that no other user gets any.
+func (s *suite) capabilities(t *testing.T) {
+	const show = "grep -E '^Cap(Prm|Eff|Bnd|Amb):' /proc/self/status | tr -d '\\n\\t'"
+	for name, c := range map[string]struct {
+		user sandbox.User
+		caps []sandbox.Capability
+		want string // effective
+	}{
+		"none":   {sandbox.User{}, nil, "0000000000000000"},
+		"root":   {sandbox.User{}, []sandbox.Capability{sandbox.Kill, sandbox.SetGID, sandbox.SetUID, sandbox.SetPCap}, "00000000000001e0"},
+		"nobody": {sandbox.Nobody, []sandbox.Capability{sandbox.SetUID}, "0000000000000000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := s.spec(show)
+			spec.User, spec.Capabilities = &c.user, c.caps
+			if got := s.run(t, spec); !strings.Contains(got.stdout, "CapEff:"+c.want) || strings.Count(got.stdout, c.want) < 2 {
+				t.Errorf("got %q, want %s", got.stdout, c.want)
+			}
+		})
+	}
+	spec := s.spec(scriptOK)
+	spec.Capabilities = []sandbox.Capability{"SYS_ADMIN"}
+	if b, err := s.engine.Open(t.Context(), spec); err == nil {
+		t.Error("a sandbox may have SYS_ADMIN")
+		_ = b.Close(context.Background())
+	}
+}
+
+// tracing checks that processes of one user debug each other where the
+// sandbox says so and nowhere else.
+func (s *suite) tracing(t *testing.T) {
+	spec := s.python(probeTracing)
+	if got := s.run(t, spec); got.ExitCode != 0 || got.stdout != "" {
+		t.Errorf("by default: got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
+	}
+	spec.Tracing = true
+	if got := s.run(t, spec); got.stdout != "traced\n" {
+		t.Errorf("with tracing: got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
 	}
 }

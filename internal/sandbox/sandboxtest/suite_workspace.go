@@ -254,7 +254,7 @@ func (s *suite) full(t *testing.T) {
 		t.Fatalf("Usage of an empty workspace: %+v and %v", before, err)
 	}
 	got := s.in(t, w, scriptFill)
-	diffOutcome(t, sandbox.Outcome{End: sandbox.DiskLimit, ExitCode: 1}, got.Outcome)
+	diffOutcome(t, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.DiskLimit}, ExitCode: 1}, got.Outcome)
 	after, err := w.Usage(t.Context())
 	if err != nil || !after.Full() {
 		t.Errorf("Usage of a full workspace: %+v and %v", after, err)

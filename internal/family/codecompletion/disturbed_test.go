@@ -1,0 +1,86 @@
+package codecompletion
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/dockertest"
+)
+
+// TestDisturbedBoxes: a worker or an oracle that somebody else kills or pauses
+// in the middle of a row gives no verdict. What ends or stops by itself does.
+func TestDisturbedBoxes(t *testing.T) {
+	e := dockertest.Docker(t)
+	img := dockertest.Image(t, e)
+	api, err := client.New(client.FromEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	kill := func(id string) error {
+		_, err := api.ContainerKill(context.Background(), id, client.ContainerKillOptions{Signal: "KILL"})
+		return err
+	}
+	pause := func(id string) error {
+		_, err := api.ContainerPause(context.Background(), id, client.ContainerPauseOptions{})
+		return err
+	}
+	const slow = "import time\ndef add(a, b):\n    time.sleep(2)\n    return a + b\n"
+	for _, c := range []struct {
+		name, role, candidate string
+		do                    func(id string) error // nil is nothing
+		want                  family.Reason         // "" is no verdict
+	}{
+		{"worker killed", "worker", slow, kill, ""},
+		{"worker paused", "worker", slow, pause, ""},
+		{"oracle killed", "oracle", slow, kill, ""},
+		{"oracle paused", "oracle", slow, pause, ""},
+		{"worker ends", "", "import os\ndef add(a, b): os._exit(137)\n", nil, family.WorkerExited},
+		{"worker sleeps", "", "import time\ndef add(a, b): time.sleep(60)\n", nil, family.VerifyTimeout},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := resources(e)
+			r.RunID = t.Name()
+			v := NewVerifier(r)
+			s := add()
+			s.limits.Timeout = 4 * time.Second
+			open := v.Open(t.Context(), onDocker(t, img, s))
+			if err := open.(*session).bench.wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() {
+				if c.do == nil {
+					done <- nil
+					return
+				}
+				time.Sleep(time.Second) // the candidate is asked, or soon will be
+				res, err := api.ContainerList(context.Background(), client.ContainerListOptions{Filters: client.Filters{}.
+					Add("label", "securebench.run="+t.Name()).Add("label", "securebench.role="+c.role)})
+				for _, found := range res.Items {
+					err = errors.Join(err, c.do(found.ID))
+				}
+				if len(res.Items) == 0 {
+					err = errors.Join(err, errors.New("there is no such container"))
+				}
+				done <- err
+			}()
+			got, err := open.Verify(t.Context(), module(c.candidate))
+			if err := errors.Join(<-done, open.Close(t.Context()), v.Close(t.Context())); err != nil {
+				t.Error(err)
+			}
+			switch {
+			case c.want == "" && !errors.Is(err, sandbox.ErrDisturbed):
+				t.Errorf("got %v and %s; want that it was disturbed", err, describe(got))
+			case c.want != "" && (err != nil || got.Reason != c.want):
+				t.Errorf("got %v and %s; want %s", err, describe(got), c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline"
+	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/task"
+)
+
+// forgetful is the weak set-up: a verifier that one candidate can spoil for
+// those behind it.
+type forgetful struct{ spoiled bool }
+
+func (f *forgetful) Open(context.Context, family.Case) family.Session { return f }
+func (f *forgetful) Close(context.Context) error                      { return nil }
+
+func (f *forgetful) Verify(_ context.Context, c family.Candidate) (family.Verdict, error) {
+	f.spoiled = f.spoiled || strings.Contains(string(c.Data), "spoil")
+	if f.spoiled {
+		return family.Verdict{Outcome: family.Passed, Containment: family.Passive}, nil
+	}
+	return family.Verdict{Outcome: family.Failed, Reason: family.WrongAnswer, Containment: family.Passive}, nil
+}
+
+// TestReverifyTurnsTheOrder: verdicts that hung on the rows before them come
+// out otherwise, which nobody would see in the run's own order.
+func TestReverifyTurnsTheOrder(t *testing.T) {
+	n := 0
+	b := newBench(t, func(_ context.Context, p *sandboxtest.Process) int {
+		if n++; n == 2 {
+			fmt.Fprintln(p.Stdout, "spoil")
+		} else {
+			fmt.Fprintln(p.Stdout, "wrong", n)
+		}
+		return 0
+	})
+	b.cfg.Workers = 1
+	b.cfg.Verifiers["short_answer"] = &forgetful{}
+	var tasks []task.Task
+	for i := range 5 {
+		tasks = append(tasks, question(t, fmt.Sprint("q", i), "2+2", `"4"`))
+	}
+	if _, err := b.run(t.Context(), tasks...); err != nil {
+		t.Fatal(err)
+	}
+	recorded := map[string]pipeline.Recorded{}
+	for _, l := range b.lines() {
+		reason, _ := l["failure_reason"].(string)
+		text, _ := l["candidate_text"].(string)
+		recorded[l["task_id"].(string)] = pipeline.Recorded{Attempt: 1,
+			Candidate: func() ([]byte, error) { return []byte(text), nil },
+			Verdict: pipeline.Judged{Status: l["verification_status"].(string), Outcome: l["outcome"].(string),
+				Reason: reason, Containment: "passive"}}
+	}
+	reverify := func(tasks []task.Task) (diffs []string) {
+		err := pipeline.Reverify(t.Context(), pipeline.ReverifyConfig{
+			Families: b.families, Verifiers: map[string]family.Verifier{"short_answer": &forgetful{}},
+			Tasks: func(yield func(task.Task, error) bool) {
+				for _, one := range tasks {
+					if !yield(one, nil) {
+						return
+					}
+				}
+			},
+			Images: b.cfg.Images, Workers: 1, VerifyTimeout: func(string) time.Duration { return 0 },
+			Recorded: func(one task.Task) ([]pipeline.Recorded, error) {
+				return []pipeline.Recorded{recorded[one.ID()]}, nil
+			},
+			Done: func(r pipeline.Rederived) {
+				if !r.Equal() {
+					diffs = append(diffs, r.TaskID)
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(diffs)
+		return diffs
+	}
+	if d := cmp.Diff([]string{"q0", "q2", "q3", "q4"}, reverify(tasks)); d != "" {
+		t.Errorf("verdicts that differ (-want +got):\n%s", d)
+	}
+	// In the order of the run all seems well.
+	slices.Reverse(tasks)
+	if diffs := reverify(tasks); len(diffs) != 0 {
+		t.Errorf("in the run's order %v differ", diffs)
+	}
+}

@@ -1,0 +1,167 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/dockertest"
+)
+
+// signalled is a writer that tells of its first write.
+type signalled chan struct{}
+
+func (s signalled) Write(p []byte) (int, error) {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+// labelled finds the containers of a run.
+func labelled(t *testing.T, api *client.Client, run string) (ids []string) {
+	t.Helper()
+	res, err := api.ContainerList(t.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "securebench.run="+run)})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, c := range res.Items {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+// TestDisturbed: what somebody else does to a box is no outcome of its command.
+func TestDisturbed(t *testing.T) {
+	e := dockertest.Docker(t)
+	img, api := dockertest.Image(t, e), engineAPI(t)
+	const forever = "echo ready; exec sleep 600"
+	for _, c := range []struct {
+		name, script string
+		do           func(ctx context.Context, id string) error // nil is nothing
+		want         sandbox.Outcome                            // "" is that it was disturbed
+	}{
+		{"kill", forever, func(ctx context.Context, id string) error {
+			_, err := api.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "KILL"})
+			return err
+		}, sandbox.Outcome{}},
+		{"stop", forever, func(ctx context.Context, id string) error {
+			_, err := api.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: new(int)})
+			return err
+		}, sandbox.Outcome{}},
+		{"stop, in good order", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done", func(ctx context.Context, id string) error {
+			_, err := api.ContainerStop(ctx, id, client.ContainerStopOptions{})
+			return err
+		}, sandbox.Outcome{}},
+		{"stop, with an error", "trap 'exit 1' TERM; echo ready; while :; do sleep 0.1; done", func(ctx context.Context, id string) error {
+			_, err := api.ContainerStop(ctx, id, client.ContainerStopOptions{})
+			return err
+		}, sandbox.Outcome{}},
+		{"restart", forever, func(ctx context.Context, id string) error {
+			_, err := api.ContainerRestart(ctx, id, client.ContainerRestartOptions{Timeout: new(int)})
+			return err
+		}, sandbox.Outcome{}},
+		{"removal", forever, func(ctx context.Context, id string) error {
+			_, err := api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true})
+			return err
+		}, sandbox.Outcome{}},
+		{"pause until the time is over", forever, func(ctx context.Context, id string) error {
+			_, err := api.ContainerPause(ctx, id, client.ContainerPauseOptions{})
+			return err
+		}, sandbox.Outcome{}},
+		{"less memory", "echo ready; sleep 1; exec python3 -c 'b = bytearray(100 << 20)'", func(ctx context.Context, id string) error {
+			_, err := api.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{
+				Resources: &container.Resources{Memory: 16 << 20, MemorySwap: 16 << 20}})
+			return err
+		}, sandbox.Outcome{}},
+		{"a short pause", "echo ready; sleep 1; exit 3", func(ctx context.Context, id string) error {
+			if _, err := api.ContainerPause(ctx, id, client.ContainerPauseOptions{}); err != nil {
+				return err
+			}
+			_, err := api.ContainerUnpause(ctx, id, client.ContainerUnpauseOptions{})
+			return err
+		}, sandbox.Outcome{End: sandbox.Exited, ExitCode: 3}},
+		{"a look", "echo ready; sleep 1; exit 137", func(ctx context.Context, id string) error {
+			_, err := api.ContainerTop(ctx, id, client.ContainerTopOptions{})
+			return err
+		}, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
+		// The honest twins: a command that ends like that by itself.
+		{"its own end, as if killed", "echo ready; exit 137", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
+		{"its own end, as if stopped", "echo ready; exit 143", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 143}},
+		{"its own signals", "echo ready; trap 'exit 9' USR1; kill -9 $$; kill -TERM $$; kill -USR1 $$; sleep 5", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 9}},
+		{"its own time", forever, nil, sandbox.Outcome{End: sandbox.TimedOut, ExitCode: 124}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img,
+				Command: []string{"sh", "-c", c.script}, Limits: sandbox.Limits{Timeout: 4 * time.Second, Memory: 64 << 20}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ready, done := make(signalled, 1), make(chan error, 1)
+			go func() {
+				<-ready
+				if c.do == nil {
+					done <- nil
+					return
+				}
+				var err error
+				for _, id := range labelled(t, api, t.Name()) {
+					err = errors.Join(err, c.do(context.Background(), id))
+				}
+				done <- err
+			}()
+			out, err := b.Run(t.Context(), sandbox.Streams{Stdout: ready})
+			if err := errors.Join(<-done, b.Close(t.Context())); err != nil {
+				t.Error(err)
+			}
+			switch {
+			case c.want.End == "" && !errors.Is(err, sandbox.ErrDisturbed):
+				t.Errorf("got %+v, %v; want that it was disturbed", out, err)
+			case c.want.End != "" && (err != nil || out.End != c.want.End || out.ExitCode != c.want.ExitCode):
+				t.Errorf("got %+v, %v; want %+v", out, err, c.want)
+			}
+		})
+	}
+	diffOwned(t, e)
+}
+
+// TestOverdue: a caller that ends a box for its time learns whether it was the
+// command's.
+func TestOverdue(t *testing.T) {
+	e := dockertest.Docker(t)
+	img, api := dockertest.Image(t, e), engineAPI(t)
+	for _, paused := range []bool{false, true} {
+		b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img, Command: []string{"sh", "-c", "echo ready; exec sleep 600"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready := make(signalled, 1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			<-ready
+			for _, id := range labelled(t, api, t.Name()) {
+				if !paused {
+					continue
+				}
+				if _, err := api.ContainerPause(context.Background(), id, client.ContainerPauseOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+			cancel(sandbox.ErrOverdue)
+		}()
+		_, err = b.Run(ctx, sandbox.Streams{Stdout: ready})
+		if !errors.Is(err, sandbox.ErrOverdue) || errors.Is(err, sandbox.ErrDisturbed) != paused {
+			t.Errorf("paused: %v; got %v", paused, err)
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	diffOwned(t, e)
+}

@@ -1,0 +1,125 @@
+package docker_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker"
+	"securebench/internal/sandbox/dockertest"
+)
+
+// muteEngine takes connections and answers nothing. It returns its address.
+func muteEngine(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "mute") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-done; _ = os.RemoveAll(dir) })
+	return "unix://" + filepath.Join(dir, "s")
+}
+
+// TestMuteEngine: an engine that never answers is given up by itself, and at
+// once when the caller has had enough.
+func TestMuteEngine(t *testing.T) {
+	host := muteEngine(t)
+	e, err := docker.New(t.Context(), docker.Config{Host: host, Patience: 200 * time.Millisecond})
+	if err == nil {
+		_ = e.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), host+" takes connections but does not answer within 200ms") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	began := time.Now()
+	if _, err := docker.New(ctx, docker.Config{Host: host}); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: got %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("canceled: it took %v", took)
+	}
+}
+
+// TestPausedHolder: no request to a workspace waits for ever.
+func TestPausedHolder(t *testing.T) {
+	dockertest.Docker(t)
+	e, err := docker.New(t.Context(), docker.Config{Helper: dockertest.Helper(t), Getenv: os.Getenv, Patience: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	api := engineAPI(t)
+	var big bytes.Buffer // more than any buffer on the way
+	w := tar.NewWriter(&big)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "big", Mode: 0o644, Size: 8 << 20}),
+		func() error { _, err := w.Write(make([]byte, 8<<20)); return err }(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range map[string]func(context.Context, sandbox.Workspace) error{
+		"usage": func(ctx context.Context, w sandbox.Workspace) error { _, err := w.Usage(ctx); return err },
+		"get":   func(ctx context.Context, w sandbox.Workspace) error { return w.Get(ctx, ".", 1<<20, io.Discard) },
+		"put": func(ctx context.Context, w sandbox.Workspace) error {
+			return w.Put(ctx, bytes.NewReader(big.Bytes()))
+		},
+	} {
+		for _, canceled := range []bool{false, true} {
+			w, err := e.Workspace(t.Context(), sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: t.Name()}, Owner: sandbox.Nobody, Disk: 32 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ask(t.Context(), w); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			for _, id := range labelled(t, api, t.Name()) {
+				if _, err := api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+			cause := errors.New("enough")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			if canceled {
+				time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
+			}
+			err = ask(ctx, w)
+			cancel(nil)
+			switch {
+			case canceled && !errors.Is(err, cause):
+				t.Errorf("%s, canceled: %v", name, err)
+			case !canceled && (err == nil || !strings.Contains(err.Error(), "has not answered for 1s")):
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := w.Close(t.Context()); err != nil {
+				t.Errorf("%s: Close: %v", name, err)
+			}
+		}
+	}
+	diffOwned(t, e)
+}
