@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"securebench/internal/pipeline/record"
+	"securebench/internal/source"
 )
 
 // bundleFolder is the one folder of a bundle.
@@ -83,20 +84,20 @@ type Run struct {
 
 // OpenRun opens the directory of a run, or a bundle of one.
 func OpenRun(name string) (*Run, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		root, err := os.OpenRoot(name)
 		if err != nil {
 			return nil, err
 		}
-		return &Run{FS: root.FS(), close: root.Close}, nil
+		return &Run{FS: source.FS(root), close: root.Close}, nil
 	}
-	f, err := os.Open(name)
+	f, err := source.Open(name)
 	if err != nil {
 		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	z, err := zip.NewReader(f, info.Size())
 	if err != nil {

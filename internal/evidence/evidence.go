@@ -24,7 +24,7 @@ type Problem struct {
 
 // String returns "file:line: what", safe for a terminal.
 func (p Problem) String() string {
-	at := p.File
+	at := redact.Quote(p.File)
 	if p.Line > 0 {
 		at = fmt.Sprintf("%s:%d", at, p.Line)
 	}

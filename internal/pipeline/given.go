@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"securebench/internal/digest"
 	"securebench/internal/family"
@@ -126,7 +125,7 @@ type replayLine struct {
 
 // OpenReplay reads a replay file. Errors name file, line and column.
 func OpenReplay(path string, limit int64) (*Replay, error) {
-	f, err := os.Open(path)
+	f, err := source.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the replay file: %w", err)
 	}

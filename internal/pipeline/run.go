@@ -316,7 +316,16 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 // fatal reports whether an error ends the run. What was recorded is of the
 // pack that was loaded, and nothing can be recorded without a place for it.
 func fatal(err error) bool {
-	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, ErrOutput)
+	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity)
+}
+
+// outputError is [ErrOutput], unless the directory is no longer the run's own:
+// then there is nothing to go on with.
+func outputError(err error) error {
+	if errors.Is(err, record.ErrIntegrity) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrOutput, err)
 }
 
 // retry throws the attempt's sandboxes away and makes it anew after a pause.
@@ -394,7 +403,7 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 // record writes the line and then, when it is on disk, announces it.
 func (r *run) record(line *record.Line) {
 	if err := r.Dir.Append(line); err != nil {
-		r.cancel(fmt.Errorf("%w: %w", ErrOutput, err))
+		r.cancel(outputError(err))
 		return
 	}
 	r.mu.Lock()
