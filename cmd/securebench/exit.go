@@ -43,10 +43,12 @@ type codedError struct {
 func (e *codedError) Error() string { return e.err.Error() }
 func (e *codedError) Unwrap() error { return e.err }
 
-// coded gives err an exit code; nil stays nil and a code once given stays.
+// coded gives err an exit code; nil stays nil and a code once given stays. A
+// result that could not be printed says nothing about what it is of.
 func coded(code int, err error) error {
 	var c *codedError
-	if err == nil || errors.As(err, &c) {
+	var w *writeError
+	if err == nil || errors.As(err, &c) || errors.As(err, &w) {
 		return err
 	}
 	return &codedError{code, err}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"regexp"
 
 	"securebench/internal/config"
@@ -56,11 +55,7 @@ func locate(arg string, checks ...config.Check) (pack.Location, *config.Tester, 
 // isTester tells a tester YAML from a manifest by the key that only the
 // former has.
 func isTester(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
-		return false
-	}
-	data, err := os.ReadFile(path)
+	data, err := source.ReadFile(path, 1<<20)
 	if err != nil {
 		return false
 	}
@@ -170,6 +165,9 @@ func (in *inputs) count() int {
 	}
 	return in.Count
 }
+
+// leftOut is the number of rows that a flag left out.
+func (in *inputs) leftOut() int { return in.Count - in.count() }
 
 // tasks compiles the counted rows while it streams them.
 func (in *inputs) tasks(ctx context.Context) iter.Seq2[task.Task, error] {

@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/attest"
 	"securebench/internal/redact"
+	"securebench/internal/source"
 )
 
 // maxKeyInput bounds a key file that is read, in bytes.
@@ -324,7 +325,7 @@ func errHasKey(k attest.PublicKey) error {
 func readKey[K any](stdin io.Reader, file string, parse func([]byte) (K, error)) (key K, err error) {
 	in, name := stdin, "standard input"
 	if file != "-" {
-		f, err := os.Open(file)
+		f, err := source.Open(file)
 		if err != nil {
 			return key, fmt.Errorf("reading the key: %w", err)
 		}

@@ -20,7 +20,7 @@ func (r *runner) openProgress() {
 		mode = progress.None
 	}
 	opts := progress.Options{ShowCommandOutput: r.flags.showCommands, ShowAgentOutput: r.flags.showAgent}
-	if f, ok := r.app.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
+	if f, ok := r.app.stderr.file(); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
 		opts.TTY = true
 		opts.Color = os.Getenv("NO_COLOR") == ""
 		opts.Width = func() int {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 
 	"securebench/internal/importer"
 	"securebench/internal/redact"
+	"securebench/internal/source"
 	"securebench/internal/task"
 )
 
@@ -159,7 +159,7 @@ func (a *app) packImport(ctx context.Context, format, file, out string, o import
 	case o.Limit < 0:
 		return coded(exitUsage, errors.New("--limit must be 0 or more"))
 	}
-	f, err := os.Open(file)
+	f, err := source.Open(file)
 	if err != nil {
 		return coded(exitPack, fmt.Errorf("opening the data set: %w", err))
 	}

@@ -103,12 +103,24 @@ func (a *app) resumeCommand() string {
 	return strings.Join(words, " ")
 }
 
-// quote makes a word that a shell takes as it is.
+// quote makes a word that a shell takes as it is. What a terminal would not
+// show is written out in the quotes of bash and its kin, byte by byte.
 func quote(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%") == "" {
 		return word
 	}
-	return "'" + strings.ReplaceAll(redact.Escape(word), "'", `'\''`) + "'"
+	if redact.Escape(word) == word {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	for _, c := range []byte(word) {
+		if c > ' ' && c < 0x7f && c != '\'' && c != '\\' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return "$'" + b.String() + "'"
 }
 
 // check refuses flag values that no run can have.

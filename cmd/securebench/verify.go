@@ -19,6 +19,7 @@ import (
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/source"
 )
 
 // trustFlags say whose signature counts.
@@ -91,7 +92,7 @@ func (a *app) verify(ctx context.Context, arg string, f trustFlags, asJSON bool)
 	if err := signer.judge(res); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "verified: %s of run %s, signed by %s\n", plural(int(res.Records), "record"), redact.Escape(res.Manifest.RunID), signer)
+	fmt.Fprintf(a.stdout, "verified: %s of run %s, signed by %s\n", plural(int(res.Records), "record"), redact.Quote(res.Manifest.RunID), signer)
 	for _, note := range notes(res) {
 		fmt.Fprintln(a.stdout, note)
 	}
@@ -237,13 +238,13 @@ func (f trustFlags) wanted() (*attest.PublicKey, error) {
 	if !f.keyGiven() {
 		return nil, nil
 	}
-	raw, err := os.ReadFile(f.key)
+	raw, err := source.ReadFile(f.key, maxKeyInput)
 	if err != nil {
 		return nil, coded(exitConfig, fmt.Errorf("reading the key: %w", err))
 	}
 	key, err := attest.ParsePublicKey(raw)
 	if err != nil {
-		return nil, coded(exitConfig, fmt.Errorf("%s: %w", f.key, err))
+		return nil, coded(exitConfig, fmt.Errorf("%s: %w", redact.Quote(f.key), err))
 	}
 	return &key, nil
 }
