@@ -71,7 +71,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d := demands{image: func(f family.Family) bool { return given == nil || f.NeedsImage }}
+	d := demands{strict: r.flags.strict, image: func(f family.Family) bool { return given == nil || f.NeedsImage }}
 	replay, _ := given.(*pipeline.Replay)
 	switch {
 	case given == nil:

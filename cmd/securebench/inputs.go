@@ -96,6 +96,8 @@ type demands struct {
 	task func(task.AgentView) error
 	// seen is told of every row's id, counted or not; nil is nobody.
 	seen func(id string)
+	// strict makes an error of every warning about the pack.
+	strict bool
 }
 
 // loadPack reads and checks the whole pack.
@@ -117,6 +119,12 @@ func loadPack(ctx context.Context, loc pack.Location, limit int, d demands) (*in
 		return nil, coded(exitPack, err)
 	}
 	in.Loaded = loaded
+	if in.Count == 0 {
+		in.Warnings.Add(source.Pos{File: in.Tasks}, "", "the pack has no rows")
+	}
+	if d.strict {
+		in.problems = append(in.problems, in.Warnings...)
+	}
 	return in, coded(exitPack, in.problems.Err())
 }
 

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"golang.org/x/term"
 
 	"securebench/internal/harness"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 )
@@ -70,18 +72,69 @@ func (x *execution) observe() (func(taskID, stream string) io.WriteCloser, error
 		return nil, err
 	}
 	x.traceFile, x.trace = file, progress.NewTrace(file, 0)
+	budget := &shownBudget{used: map[string]int{}}
 	return func(taskID, stream string) io.WriteCloser {
-		shown := progress.NewLines(maxShownLine, func(line string) {
-			x.report.Event(progress.AgentOutput(taskID, stream, line))
-		})
+		show := func(line string) { x.report.Event(progress.AgentOutput(taskID, stream, line)) }
+		shown := &boundedLines{budget: budget, task: taskID, show: show}
+		shown.Lines = progress.NewLines(maxShownLine, shown.line)
 		traced := x.trace.Writer(taskID, stream)
 		clean := x.redact.Writer(io.MultiWriter(shown, traced))
 		return &observer{clean, []io.Closer{clean, shown, traced}}
 	}, nil
 }
 
-// maxShownLine is where a line without end is broken.
-const maxShownLine = 4096
+// The bounds on what is shown of agents' output, in bytes.
+const (
+	maxShownLine = 4096     // where a line without end is broken
+	maxShownTask = 64 << 10 // of a task, all its attempts and streams together
+	shownFrame   = 128      // that a line costs besides: what stands around it
+)
+
+// shownBudget counts what was shown of each task.
+type shownBudget struct {
+	mu   sync.Mutex
+	used map[string]int
+}
+
+// take reports whether a task may show n more bytes.
+func (b *shownBudget) take(task string, n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used[task] > maxShownTask {
+		return false
+	}
+	b.used[task] += n
+	return b.used[task] <= maxShownTask
+}
+
+// boundedLines shows lines as long as their task has not shown too much, and
+// says at the end how much it did not.
+type boundedLines struct {
+	*progress.Lines
+	budget   *shownBudget
+	task     string
+	show     func(line string)
+	leftOut  int // bytes
+	overflow bool
+}
+
+func (l *boundedLines) line(text string) {
+	if !l.overflow && l.budget.take(l.task, len(redact.Escape(text))+shownFrame) {
+		l.show(text)
+		return
+	}
+	l.overflow = true
+	l.leftOut += len(text) + 1
+}
+
+// Close shows the last line, if it has no end, and what was left out.
+func (l *boundedLines) Close() error {
+	err := l.Lines.Close()
+	if l.overflow {
+		l.show(fmt.Sprintf("[%d bytes are not shown: a task may show %d; all of them are in %s/]", l.leftOut, maxShownTask, record.RestrictedName))
+	}
+	return err
+}
 
 // observer closes a chain of writers from its head to its tail.
 type observer struct {

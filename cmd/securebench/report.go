@@ -71,7 +71,8 @@ func aboutRun(res *evidence.Result, s signature, judged error) report.Run {
 	m := res.Manifest
 	r := report.Run{
 		RunID: m.RunID, Agent: m.Agent, PackID: m.Pack.ID, PackVersion: m.Pack.Version,
-		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts, Labels: m.Labels,
+		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts,
+		LeftOut: m.Planned.LeftOut, Labels: m.Labels,
 		Verified: judged == nil, Evidence: "verified, signed by " + s.String(),
 	}
 	if judged != nil {

@@ -106,6 +106,9 @@ func notes(res *evidence.Result) (out []string) {
 		out = append(out, "published copy: the operator's restricted and history folders are not here and were not checked")
 	}
 	m := res.Manifest
+	if n := m.Planned.LeftOut; n > 0 {
+		out = append(out, fmt.Sprintf("part of the pack: %d of its %s were left out by a flag", n, plural(n+m.Planned.Tasks, "row")))
+	}
 	out = append(out, limitNotes(m.Limits)...)
 	if n := m.FormerRuns; n > 0 {
 		out = append(out, plural(n, "former run")+" lay in the same directory before")
@@ -286,9 +289,10 @@ func (a *app) verifyJSON(res *evidence.Result, s signature) error {
 		Signer    string             `json:"signer"`
 		Trusted   bool               `json:"trusted"`
 		Published bool               `json:"published_copy"`
+		LeftOut   int                `json:"left_out,omitzero"`
 		Problems  []evidence.Problem `json:"problems"`
 		More      int                `json:"more_problems"`
-	}{s.judge(res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.entry.Key.ID, s.known, res.Published, problems, res.More})
+	}{s.judge(res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.entry.Key.ID, s.known, res.Published, res.Manifest.Planned.LeftOut, problems, res.More})
 }
 
 // printJSON prints one object on a line, in ASCII like a record.

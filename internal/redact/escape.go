@@ -49,6 +49,21 @@ func Quote(s string) string {
 	return string(append(out, '"'))
 }
 
+// QuoteShort is Quote, cut to limit characters, of which the last then are dots
+// and the closing quote.
+func QuoteShort(s string, limit int) string {
+	// More bytes than can be shown: a cut in the middle of a character is cut away.
+	q := Quote(s[:min(len(s), 8*limit)])
+	if utf8.RuneCountInString(q) <= limit {
+		return q
+	}
+	end := "..."
+	if q[0] == '"' {
+		end += `"`
+	}
+	return string([]rune(q)[:limit-len(end)]) + end
+}
+
 // plainRunes need no quotes: none of them separates, quotes or escapes.
 const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@%+,~"
 
