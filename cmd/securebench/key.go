@@ -186,11 +186,11 @@ func (a *app) exportKey(k attest.PublicKey, file string) error {
 		return coded(exitRefused, fmt.Errorf("exporting the key: %s exists: remove it or name another file", redact.Escape(file)))
 	}
 	if err != nil {
-		return fmt.Errorf("exporting the key: %w", err)
+		return unwritable(file, err)
 	}
 	_, err = f.Write(k.PEM())
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("exporting the key: %w", errors.Join(err, os.Remove(file)))
+		return errors.Join(unwritable(file, err), os.Remove(file))
 	}
 	return nil
 }

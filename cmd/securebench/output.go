@@ -38,7 +38,7 @@ func (x *execution) lockOutput() (err error) {
 		err = x.dir.Foreign()
 	}
 	if err != nil {
-		return x.outputError(err)
+		return coded(exitRefused, x.outputError(err))
 	}
 	ring, err := openKeyring()
 	if err != nil {

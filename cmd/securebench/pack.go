@@ -170,7 +170,7 @@ func (a *app) packImport(ctx context.Context, format, file, out string, o import
 	defer f.Close()
 	o.Name = file
 	sum, err := importer.Import(ctx, format, f, out, o)
-	if errors.Is(err, importer.ErrExists) {
+	if errors.Is(err, importer.ErrExists) || errors.Is(err, importer.ErrOutput) {
 		return coded(exitRefused, err)
 	}
 	if err != nil {

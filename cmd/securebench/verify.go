@@ -225,6 +225,9 @@ func (a *app) openTrusted(ctx context.Context, arg string, f trustFlags, opts ev
 // openRun opens a run; what is no run is wrong usage.
 func openRun(arg string) (*evidence.Run, error) {
 	run, err := evidence.OpenRun(arg)
+	if errors.Is(err, evidence.ErrBroken) {
+		return nil, coded(exitIntegrity, err)
+	}
 	if err != nil {
 		return nil, coded(exitUsage, err)
 	}
@@ -233,7 +236,11 @@ func openRun(arg string) (*evidence.Run, error) {
 			return run, nil
 		}
 	}
-	return nil, errors.Join(coded(exitUsage, fmt.Errorf("%s holds no run: no %s, no %s", arg, record.ManifestName, record.LinesName)), run.Close())
+	code := exitUsage
+	if run.Bundle() {
+		code = exitIntegrity
+	}
+	return nil, errors.Join(coded(code, fmt.Errorf("%s holds no run: no %s, no %s", redact.Quote(arg), record.ManifestName, record.LinesName)), run.Close())
 }
 
 // wanted is the key of --key, nil without it.
@@ -350,11 +357,23 @@ func (a *app) bundle(ctx context.Context, arg, out string, force bool, f trustFl
 	return writeWhole(out, func(w *os.File) error { return evidence.WriteBundle(w, run) })
 }
 
+// unwritable is a file of -o that cannot be written. What stood in the way has
+// the name of a file beside it, which nobody gave.
+func unwritable(name string, err error) error {
+	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return coded(exitRefused, fmt.Errorf("%s cannot be written: %w", redact.Quote(name), err))
+}
+
 // writeWhole makes a file that is there whole or not at all.
 func writeWhole(name string, write func(*os.File) error) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return unwritable(name, fmt.Errorf("it is %s", source.FileType(info.Mode())))
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".securebench-*")
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
+		return unwritable(name, err)
 	}
 	err = write(f)
 	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
@@ -362,7 +381,7 @@ func writeWhole(name string, write func(*os.File) error) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", name, err), os.Remove(f.Name()))
+		return errors.Join(unwritable(name, err), os.Remove(f.Name()))
 	}
 	return nil
 }

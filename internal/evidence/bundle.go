@@ -82,6 +82,12 @@ type Run struct {
 	close  func() error
 }
 
+// ErrBroken is returned by [OpenRun] for a file that is no whole bundle.
+var ErrBroken = errors.New("it is damaged, or something else")
+
+// Bundle reports whether the run is a bundle.
+func (r *Run) Bundle() bool { return r.bundle != nil }
+
 // OpenRun opens the directory of a run, or a bundle of one.
 func OpenRun(name string) (*Run, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
@@ -101,14 +107,14 @@ func OpenRun(name string) (*Run, error) {
 	}
 	z, err := zip.NewReader(f, info.Size())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s is neither the directory of a run nor a bundle: %w", name, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is neither the directory of a run nor a whole bundle: %w", name, ErrBroken), f.Close())
 	}
 	sub, err := fs.Sub(z, bundleFolder)
 	if err == nil {
 		err = plainArchive(z, info.Size())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s is no bundle: %w", name, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is no bundle: %w: %w", name, ErrBroken, err), f.Close())
 	}
 	return &Run{FS: sub, bundle: f, close: f.Close}, nil
 }
