@@ -197,7 +197,7 @@ func (x *execution) harnessAgent() (pipeline.Agent, error) {
 			a := audited.Take(taskID, attempt)
 			return a.Allowed, a.Denied
 		},
-		RunID: x.tester.RunID, Redact: x.redact.Bytes, Limit: x.tester.Limits.Candidate,
+		RunID: x.tester.RunID, Redact: x.redact.Split, Limit: x.tester.Limits.Candidate,
 	}, nil
 }
 

@@ -63,7 +63,7 @@ func (r *runner) warn(format string, args ...any) {
 
 // observe mirrors agents' output to progress and agent-trace.log where
 // --show-agent-output asks for it.
-func (x *execution) observe() (func(taskID, stream string) io.WriteCloser, error) {
+func (x *execution) observe() (func(taskID string) func(stream string) io.WriteCloser, error) {
 	if !x.flags.showAgent {
 		return nil, nil
 	}
@@ -73,13 +73,17 @@ func (x *execution) observe() (func(taskID, stream string) io.WriteCloser, error
 	}
 	x.traceFile, x.trace = file, progress.NewTrace(file, 0)
 	budget := &shownBudget{used: map[string]int{}}
-	return func(taskID, stream string) io.WriteCloser {
+	one := func(taskID, stream string, clean *redact.Group) io.WriteCloser {
 		show := func(line string) { x.report.Event(progress.AgentOutput(taskID, stream, line)) }
 		shown := &boundedLines{budget: budget, task: taskID, show: show}
 		shown.Lines = progress.NewLines(maxShownLine, shown.line)
 		traced := x.trace.Writer(taskID, stream)
-		clean := x.redact.Writer(io.MultiWriter(shown, traced))
-		return &observer{clean, []io.Closer{clean, shown, traced}}
+		w := clean.Writer(io.MultiWriter(shown, traced))
+		return &observer{w, []io.Closer{w, shown, traced}}
+	}
+	return func(taskID string) func(string) io.WriteCloser {
+		clean := x.redact.Group()
+		return func(stream string) io.WriteCloser { return one(taskID, stream, clean) }
 	}, nil
 }
 

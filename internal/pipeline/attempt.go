@@ -104,7 +104,7 @@ func (a *attempt) observe() func(string) io.WriteCloser {
 	if a.r.Observe == nil {
 		return nil
 	}
-	return func(stream string) io.WriteCloser { return a.r.Observe(a.task.ID(), stream) }
+	return a.r.Observe(a.task.ID())
 }
 
 // verifyCase is what a verifier gets of an attempt. The family's own time

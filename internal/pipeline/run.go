@@ -78,9 +78,9 @@ type Config struct {
 	Attempts      int
 	Retries       int // after infrastructure errors
 	Progress      progress.Reporter
-	// Observe returns what gets an agent's output while it runs; nil is
-	// nobody.
-	Observe func(taskID, stream string) io.WriteCloser
+	// Observe is called for each try of an attempt, and returns what gets the
+	// streams of its agent while it runs; nil is nobody.
+	Observe func(taskID string) func(stream string) io.WriteCloser
 	// Probe asks the engine whether it is alive; nil never asks.
 	Probe func(context.Context) error
 	// ProbeTime and WatchEvery replace the times of that; 0 does not.
