@@ -14,7 +14,7 @@ import (
 func TestShownIsBoundedByTask(t *testing.T) {
 	budget := &shownBudget{used: map[string]int{}}
 	shown := map[string][]string{}
-	print := func(task, text string, times int) {
+	say := func(task, text string, times int) {
 		l := &boundedLines{budget: budget, task: task, show: func(line string) { shown[task] = append(shown[task], line) }}
 		l.Lines = progress.NewLines(maxShownLine, l.line)
 		for range times {
@@ -24,9 +24,9 @@ func TestShownIsBoundedByTask(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	print("loud", "", 1<<20) // empty lines cost as well
-	print("quiet", "4", 3)
-	print("loud", "more", 2) // of another stream, or another attempt
+	say("loud", "", 1<<20) // empty lines cost as well
+	say("quiet", "4", 3)
+	say("loud", "more", 2) // of another stream, or another attempt
 	lines := shown["loud"]
 	if n := maxShownTask / shownFrame; len(lines) != n+2 {
 		t.Fatalf("%d lines of the loud one are shown, want %d and two that say what is not", len(lines), n)
