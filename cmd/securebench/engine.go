@@ -61,12 +61,12 @@ func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source
 	}
 	sort.Strings(names)
 	out := make(map[string]sandbox.Image, len(names))
-	var missing []string
+	var missing []error
 	for _, ref := range names {
 		img, err := e.Image(ctx, ref)
 		switch {
 		case errors.Is(err, sandbox.ErrImageMissing):
-			missing = append(missing, fmt.Sprintf("image %s is not on the engine (first needed at %s): %s", ref, refs[ref], obtain(ref)))
+			missing = append(missing, fmt.Errorf("image %s is not on the engine (first needed at %s): %s", ref, refs[ref], obtain(ref)))
 		case err != nil:
 			return nil, coded(exitEngine, fmt.Errorf("looking for image %s: %w", ref, err))
 		default:
@@ -74,7 +74,7 @@ func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source
 		}
 	}
 	if len(missing) > 0 {
-		return nil, coded(exitEngine, errors.New(strings.Join(missing, "\n")))
+		return nil, coded(exitEngine, errors.Join(missing...))
 	}
 	return out, nil
 }

@@ -16,6 +16,7 @@ import (
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
+	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
 	"securebench/internal/workspace"
@@ -64,13 +65,13 @@ func (r *runner) givenAgent() (pipeline.Agent, error) {
 // run loads the pack, makes the output directory and drives the pipeline.
 func (r *runner) run(ctx context.Context) (err error) {
 	r.openProgress()
-	defer func() { err = errors.Join(interrupted(ctx, err), r.report.Close()) }()
+	defer func() { _ = r.report.Close(); err = interrupted(ctx, err) }() // the stream knows what it could not write
 	r.secrets()
 	given, err := r.givenAgent()
 	if err != nil {
 		return err
 	}
-	d := demands{image: func(f family.Family) bool { return given == nil || f.NeedsImage }}
+	d := demands{strict: r.flags.strict, image: func(f family.Family) bool { return given == nil || f.NeedsImage }}
 	replay, _ := given.(*pipeline.Replay)
 	switch {
 	case given == nil:
@@ -108,7 +109,7 @@ func interrupted(ctx context.Context, err error) error {
 
 // say prints one line for the operator.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "securebench: "+format+"\n", args...)
+	fmt.Fprintf(a.stderr, "securebench: %s\n", redact.Escape(fmt.Sprintf(format, args...)))
 }
 
 // execution is a run with everything loaded.
@@ -196,7 +197,7 @@ func (x *execution) harnessAgent() (pipeline.Agent, error) {
 			a := audited.Take(taskID, attempt)
 			return a.Allowed, a.Denied
 		},
-		RunID: x.tester.RunID, Redact: x.redact.Bytes, Limit: x.tester.Limits.Candidate,
+		RunID: x.tester.RunID, Redact: x.redact.Split, Limit: x.tester.Limits.Candidate,
 	}, nil
 }
 
@@ -231,7 +232,8 @@ func (x *execution) drive(ctx context.Context) error {
 		x.report.Event(progress.Interrupted(x.app.resumeCommand()))
 	}
 	// The status line goes before the summary comes.
-	return x.conclude(sum, errors.Join(err, x.report.Close()))
+	_ = x.report.Close()
+	return x.conclude(sum, err)
 }
 
 // planned is how many attempts the run sets out to make.
@@ -240,23 +242,24 @@ func (x *execution) planned() int { return x.in.count() * x.tester.Attempts }
 // conclude prints the summary line and chooses the exit code.
 func (x *execution) conclude(sum pipeline.Summary, err error) error {
 	if err == nil || sum.Total > 0 {
-		fmt.Fprintf(x.app.stdout, "securebench: run_id=%s total=%d verification=%s verified=%d passed=%d output=%s\n",
-			sum.RunID, sum.Total, sum.Status(), sum.Verified, sum.Passed, x.dir.LinesPath())
+		x.summaryLine(sum)
 	}
-	goOn := "; to go on: " + x.app.resumeCommand()
+	lines, goOn := redact.Quote(x.dir.LinesPath()), "; to go on: "+x.app.resumeCommand()
 	switch {
 	case errors.Is(err, pipeline.ErrInterrupted):
 		mute := ""
 		if x.dead {
 			mute = " while the engine did not answer: the next start cleans up"
 		}
-		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d%s; the records stay in %s%s", sum.Total, sum.Planned, mute, x.dir.LinesPath(), goOn))
+		return coded(exitInterrupted, fmt.Errorf("interrupted after %d of %d%s; the records stay in %s%s", sum.Total, sum.Planned, mute, lines, goOn))
+	case errors.Is(err, record.ErrIntegrity):
+		return coded(exitIntegrity, fmt.Errorf("%s; what was recorded stays in %s (undo that and go on with --resume, or start anew with --force)", cause(err), lines))
 	case errors.Is(err, pipeline.ErrOutput):
 		return coded(exitInfra, fmt.Errorf("%s; what was recorded stays%s", cause(err), goOn))
 	case errors.Is(err, workspace.ErrChanged):
 		return changed(err)
 	case errors.Is(err, pipeline.ErrEngineDead):
-		return coded(exitEngine, fmt.Errorf("%s; the records stay in %s%s", cause(err), x.dir.LinesPath(), goOn))
+		return coded(exitEngine, fmt.Errorf("%s; the records stay in %s%s", cause(err), lines, goOn))
 	case err != nil:
 		return err
 	case x.failOn(sum):
@@ -265,6 +268,17 @@ func (x *execution) conclude(sum pipeline.Summary, err error) error {
 		return coded(exitInfra, fmt.Errorf("%s ended in infrastructure errors; to run them again: %s", plural(sum.Infrastructure, "attempt"), x.app.resumeCommand()))
 	}
 	return nil
+}
+
+// summaryLine prints the one line on standard output. Whatever the run's id
+// and directory hold, it is one line with these fields.
+func (x *execution) summaryLine(sum pipeline.Summary) {
+	left := ""
+	if n := x.in.leftOut(); n > 0 {
+		left = fmt.Sprintf(" left_out=%d", n)
+	}
+	fmt.Fprintf(x.app.stdout, "securebench: run_id=%s total=%d verification=%s verified=%d passed=%d output=%s%s\n",
+		redact.Quote(sum.RunID), sum.Total, sum.Status(), sum.Verified, sum.Passed, redact.Quote(x.dir.LinesPath()), left)
 }
 
 func (x *execution) failOn(s pipeline.Summary) bool {

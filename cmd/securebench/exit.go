@@ -22,14 +22,14 @@ const (
 const exitCodesHelp = `
 Exit codes:
   0    done (tasks may have failed)
-  1    internal error
+  1    internal error, or the output could not be printed
   2    wrong usage
   10   the configuration is invalid
   11   the pack is invalid
   12   no sandbox engine, or an image is missing
-  13   an integrity check failed
+  13   an integrity check failed, or a bundle is broken
   14   a check found problems
-  15   refused: locked, there already, or inputs changed
+  15   refused: locked, there already, cannot be written, or inputs changed
   20   the condition of --fail-on is met
   21   infrastructure errors are left
   130  interrupted; --resume goes on`
@@ -43,10 +43,12 @@ type codedError struct {
 func (e *codedError) Error() string { return e.err.Error() }
 func (e *codedError) Unwrap() error { return e.err }
 
-// coded gives err an exit code; nil stays nil and a code once given stays.
+// coded gives err an exit code; nil stays nil and a code once given stays. A
+// result that could not be printed says nothing about what it is of.
 func coded(code int, err error) error {
 	var c *codedError
-	if err == nil || errors.As(err, &c) {
+	var w *writeError
+	if err == nil || errors.As(err, &c) || errors.As(err, &w) {
 		return err
 	}
 	return &codedError{code, err}

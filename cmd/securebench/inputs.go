@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"regexp"
 
 	"securebench/internal/config"
@@ -56,11 +55,7 @@ func locate(arg string, checks ...config.Check) (pack.Location, *config.Tester, 
 // isTester tells a tester YAML from a manifest by the key that only the
 // former has.
 func isTester(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
-		return false
-	}
-	data, err := os.ReadFile(path)
+	data, err := source.ReadFile(path, 1<<20)
 	if err != nil {
 		return false
 	}
@@ -101,6 +96,8 @@ type demands struct {
 	task func(task.AgentView) error
 	// seen is told of every row's id, counted or not; nil is nobody.
 	seen func(id string)
+	// strict makes an error of every warning about the pack.
+	strict bool
 }
 
 // loadPack reads and checks the whole pack.
@@ -122,6 +119,12 @@ func loadPack(ctx context.Context, loc pack.Location, limit int, d demands) (*in
 		return nil, coded(exitPack, err)
 	}
 	in.Loaded = loaded
+	if in.Count == 0 {
+		in.Warnings.Add(source.Pos{File: in.Tasks}, "", "the pack has no rows")
+	}
+	if d.strict {
+		in.problems = append(in.problems, in.Warnings...)
+	}
 	return in, coded(exitPack, in.problems.Err())
 }
 
@@ -170,6 +173,9 @@ func (in *inputs) count() int {
 	}
 	return in.Count
 }
+
+// leftOut is the number of rows that a flag left out.
+func (in *inputs) leftOut() int { return in.Count - in.count() }
 
 // tasks compiles the counted rows while it streams them.
 func (in *inputs) tasks(ctx context.Context) iter.Seq2[task.Task, error] {

@@ -88,6 +88,120 @@ func TestCtrlC(t *testing.T) {
 	}
 }
 
+// TestEveryWayOutCleansUp: a terminal that hangs up, once or twice, and a
+// reader that goes away end a run as Ctrl-C does: nothing is left on the
+// engine, the records stay, and the run goes on.
+func TestEveryWayOutCleansUp(t *testing.T) {
+	image := needDocker(t)
+	for _, c := range []struct {
+		name string
+		end  func(t *testing.T, p *process, stderr *os.File)
+	}{
+		{"hangup", func(t *testing.T, p *process, _ *os.File) { signalTo(t, p, syscall.SIGHUP) }},
+		{"hangups", func(t *testing.T, p *process, _ *os.File) {
+			signalTo(t, p, syscall.SIGHUP)
+			time.Sleep(100 * time.Millisecond)
+			_ = p.Process.Signal(syscall.SIGHUP) // it may have ended
+		}},
+		{"pipe", func(t *testing.T, _ *process, stderr *os.File) { stderr.Close() }},
+		{"full-pipe", func(t *testing.T, p *process, _ *os.File) { signalTo(t, p, os.Interrupt) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			runID := ownRun("out-by-" + c.name)
+			dir := sleepers(t, image, runID)
+			if c.name == "pipe" { // it is noticed when something is to be said
+				rows, err := os.ReadFile(filepath.Join(dir, "tasks.jsonl"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				write(t, filepath.Join(dir, "tasks.jsonl"), strings.Replace(string(rows), "sleep 600", "sleep 4", 1))
+			}
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			p := &process{Cmd: command(t, nil, "run", filepath.Join(dir, "tester.yaml"), "--progress", "json"), done: make(chan struct{})}
+			p.Stdout, p.Stderr = &p.stdout, w
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+			go func() { defer close(p.done); _ = p.Wait() }()
+			t.Cleanup(func() { _ = p.Process.Kill(); <-p.done })
+			waitFor(t, "the first record and the next agents", func() bool { return recorded(t, dir) && left(t, runID) >= 4 })
+			if c.name == "full-pipe" { // nobody reads, and nobody closes
+				fill(t, w)
+			}
+			c.end(t, p, r)
+			w.Close()
+			res := p.ended(t, 30*time.Second)
+			if res.code != exitInterrupted {
+				t.Errorf("exit %d, want %d", res.code, exitInterrupted)
+			}
+			if n := left(t, runID); n != 0 {
+				t.Errorf("%d containers and volumes are left", n)
+			}
+			if n := recordedLines(dir); n < 1 {
+				t.Errorf("%d records stay", n)
+			}
+			if res := securebench(t, nil, "run", filepath.Join(dir, "tester.yaml"), "--resume", "--limit", "0"); res.code != exitRefused || !strings.Contains(res.stderr, "4 tasks were planned, now 0") {
+				t.Errorf("it cannot be resumed: exit %d\n%s", res.code, res.stderr)
+			}
+		})
+	}
+}
+
+func signalTo(t *testing.T, p *process, s os.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill leaves no room in a pipe.
+func fill(t *testing.T, w *os.File) {
+	t.Helper()
+	fd, err := syscall.Dup(int(w.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = syscall.Write(fd, []byte("x"))
+	}
+	if err := syscall.SetNonblock(fd, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNohup: who starts a run with nohup wants it to outlive the terminal.
+func TestNohup(t *testing.T) {
+	image := needDocker(t)
+	runID := ownRun("nohup")
+	dir := t.TempDir()
+	tester, _ := mixedPack(t, dir, image, runID, 3, 3)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{Cmd: command(t, nil), done: make(chan struct{})}
+	p.Path, p.Args = "/usr/bin/nohup", []string{"nohup", path, "run", tester, "-q"}
+	p.Stdout, p.Stderr = &p.stdout, &p.stderr
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { defer close(p.done); _ = p.Wait() }()
+	t.Cleanup(func() { _ = p.Process.Kill(); <-p.done })
+	waitFor(t, "the first record", func() bool { return recordedLines(dir) > 0 })
+	signalTo(t, p, syscall.SIGHUP)
+	if res := p.ended(t, time.Minute); res.code != exitDone || !strings.Contains(res.stdout, " total=3 verification=complete ") {
+		t.Errorf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
+	}
+}
+
 // TestKilledRunnerIsCleanedUpAfter: what a killed runner left is removed by
 // the next one, and what a living one uses is not.
 func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/attest"
 	"securebench/internal/redact"
+	"securebench/internal/source"
 )
 
 // maxKeyInput bounds a key file that is read, in bytes.
@@ -185,11 +186,11 @@ func (a *app) exportKey(k attest.PublicKey, file string) error {
 		return coded(exitRefused, fmt.Errorf("exporting the key: %s exists: remove it or name another file", redact.Escape(file)))
 	}
 	if err != nil {
-		return fmt.Errorf("exporting the key: %w", err)
+		return unwritable(file, err)
 	}
 	_, err = f.Write(k.PEM())
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("exporting the key: %w", errors.Join(err, os.Remove(file)))
+		return errors.Join(unwritable(file, err), os.Remove(file))
 	}
 	return nil
 }
@@ -324,7 +325,7 @@ func errHasKey(k attest.PublicKey) error {
 func readKey[K any](stdin io.Reader, file string, parse func([]byte) (K, error)) (key K, err error) {
 	in, name := stdin, "standard input"
 	if file != "-" {
-		f, err := os.Open(file)
+		f, err := source.Open(file)
 		if err != nil {
 			return key, fmt.Errorf("reading the key: %w", err)
 		}

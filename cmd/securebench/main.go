@@ -3,17 +3,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
-
-	"securebench/internal/redact"
 )
 
 func main() {
@@ -22,7 +23,7 @@ func main() {
 
 // app is what the subcommands share.
 type app struct {
-	stdout, stderr io.Writer
+	stdout, stderr *stream
 	args           []string
 	// ran is set once a subcommand's own code runs: errors before that are
 	// wrong usage.
@@ -30,48 +31,88 @@ type app struct {
 }
 
 func execute(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := interruptible(stderr)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stuck := make(chan struct{})
+	a := &app{args: args,
+		stdout: &stream{name: "standard output", w: stdout, gone: cancel, giveUp: stuck},
+		stderr: &stream{name: "standard error", w: stderr, gone: cancel, giveUp: stuck}}
+	stop := interruptible(cancel, stuck, a.stderr)
 	defer stop()
-	a := &app{stdout: stdout, stderr: stderr, args: args}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return exitDone
-	}
-	if !a.ran {
+	if err != nil && !a.ran {
 		err = coded(exitUsage, err)
 	}
-	if msg := err.Error(); msg != "" {
-		for _, line := range strings.Split(msg, "\n") {
-			fmt.Fprintf(stderr, "securebench: error: %s\n", redact.Escape(line))
-		}
-	}
-	return exitCode(err)
+	return a.end(err)
 }
 
-// interruptible returns a context that the first Ctrl-C cancels. The second
-// one ends the process at once.
-func interruptible(stderr io.Writer) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
+// end says what went wrong and returns the exit code. What could not be
+// printed is an error too, if there is no other.
+func (a *app) end(err error) int {
+	a.complain(err)
+	code := exitCode(err)
+	for _, s := range []*stream{a.stdout, a.stderr} {
+		if failed := s.failed(); failed != nil {
+			if !errors.Is(err, failed) {
+				a.complain(failed)
+			}
+			code = cmp.Or(code, exitInternal)
+		}
+	}
+	return code
+}
+
+// complain prints an error on lines that are ours.
+func (a *app) complain(err error) {
+	if err == nil {
+		return
+	}
+	for _, line := range errorLines(err) {
+		if line != "" {
+			fmt.Fprintf(a.stderr, "securebench: error: %s\n", line)
+		}
+	}
+}
+
+// patience is how long a write may wait for its reader once the operator
+// wants to stop.
+const patience = 2 * time.Second
+
+// interruptible calls cancel at the first signal that ends programs. At the
+// second the process ends at once; a terminal that hangs up may say so twice,
+// which is no second wish. A signal that was ignored from the start, as nohup
+// does, stays so. After the first, stuck is closed: a pipe that nobody reads
+// must not keep a run from its end. A pipe that nobody has open any more is an
+// error of writing, not a signal.
+func interruptible(cancel context.CancelFunc, stuck chan<- struct{}, stderr io.Writer) (stop func()) {
+	signals, pipes := make(chan os.Signal, 4), make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
-		for n := 0; ; n++ {
+		for stopping := false; ; stopping = true {
 			select {
-			case <-signals:
-				if n > 0 {
+			case s := <-signals:
+				if stopping && s != syscall.SIGHUP {
 					os.Exit(exitInterrupted)
 				}
-				fmt.Fprintln(stderr, "\r\nsecurebench: stopping; press Ctrl-C again to stop at once")
-				cancel()
 			case <-done:
 				return
 			}
+			if stopping {
+				continue
+			}
+			cancel()
+			time.AfterFunc(patience, func() { close(stuck) })
+			go fmt.Fprintln(stderr, "\r\nsecurebench: stopping; press Ctrl-C again to stop at once")
 		}
 	}()
-	return ctx, func() { signal.Stop(signals); close(done); cancel() }
+	return func() { signal.Stop(signals); signal.Stop(pipes); close(done) }
 }
 
 func (a *app) root() *cobra.Command {

@@ -120,7 +120,7 @@ func (x *execution) newManifest(ctx context.Context) (m record.Manifest, err err
 	return record.Manifest{
 		Format: record.ManifestFormat, RunID: x.tester.RunID, Started: now(),
 		Agent: x.agentName(), Pack: record.PackInfo{ID: p.ID, Version: p.Version},
-		Planned: record.Planned{Tasks: x.in.count(), Attempts: x.tester.Attempts},
+		Planned: record.Planned{Tasks: x.in.count(), Attempts: x.tester.Attempts, LeftOut: x.in.leftOut()},
 		Digests: record.RunDigests{Manifest: x.in.Digests.Manifest, Public: x.in.Public, Config: b.Config,
 			Pack: b.Pack, Assets: b.Assets, Verifier: b.Verifier},
 		Limits: x.limits(), Engine: engine, Images: images, Labels: labels,

@@ -228,7 +228,7 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 		`|securebench: not passed:|  ` + id + ` (?:limit output_limit|failed wrong_answer|failed tests_failed))$`)
 	sc := bufio.NewScanner(f)
 	sc.Buffer(nil, 1<<20)
-	shown := 0
+	shown, bytesOf := 0, map[string]int{}
 	for sc.Scan() {
 		line := sc.Text()
 		if _, ours := said[line]; ours {
@@ -239,6 +239,10 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 		if strings.Contains(line, "passed=999") {
 			shown++
 		}
+		if rest, ok := strings.CutPrefix(line, "agent: "); ok {
+			id, _, _ := strings.Cut(rest, " | ")
+			bytesOf[id] += len(line) + 1
+		}
 	}
 	if err := sc.Err(); err != nil {
 		t.Fatal(err)
@@ -248,8 +252,20 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 			t.Errorf("%q stands %d times, want once", line, n)
 		}
 	}
-	if shown < 10_000 {
+	if shown < 100 {
 		t.Errorf("%d lines quote the agents' lies: the noise was not shown", shown)
+	}
+	for id, n := range bytesOf {
+		if n > maxShownTask+2*maxShownLine {
+			t.Errorf("%d bytes of what the agent of %s printed were shown", n, id)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^agent: noise-floods \| \[[0-9]{7} bytes are not shown: a task may show 65536; all of them are in restricted/\]$`).Match(text) {
+		t.Error("it is not said that something was left out")
 	}
 }
 

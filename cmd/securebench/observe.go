@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"golang.org/x/term"
 
 	"securebench/internal/harness"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 )
@@ -20,7 +22,7 @@ func (r *runner) openProgress() {
 		mode = progress.None
 	}
 	opts := progress.Options{ShowCommandOutput: r.flags.showCommands, ShowAgentOutput: r.flags.showAgent}
-	if f, ok := r.app.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
+	if f, ok := r.app.stderr.file(); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
 		opts.TTY = true
 		opts.Color = os.Getenv("NO_COLOR") == ""
 		opts.Width = func() int {
@@ -61,7 +63,7 @@ func (r *runner) warn(format string, args ...any) {
 
 // observe mirrors agents' output to progress and agent-trace.log where
 // --show-agent-output asks for it.
-func (x *execution) observe() (func(taskID, stream string) io.WriteCloser, error) {
+func (x *execution) observe() (func(taskID string) func(stream string) io.WriteCloser, error) {
 	if !x.flags.showAgent {
 		return nil, nil
 	}
@@ -70,18 +72,73 @@ func (x *execution) observe() (func(taskID, stream string) io.WriteCloser, error
 		return nil, err
 	}
 	x.traceFile, x.trace = file, progress.NewTrace(file, 0)
-	return func(taskID, stream string) io.WriteCloser {
-		shown := progress.NewLines(maxShownLine, func(line string) {
-			x.report.Event(progress.AgentOutput(taskID, stream, line))
-		})
+	budget := &shownBudget{used: map[string]int{}}
+	one := func(taskID, stream string, clean *redact.Group) io.WriteCloser {
+		show := func(line string) { x.report.Event(progress.AgentOutput(taskID, stream, line)) }
+		shown := &boundedLines{budget: budget, task: taskID, show: show}
+		shown.Lines = progress.NewLines(maxShownLine, shown.line)
 		traced := x.trace.Writer(taskID, stream)
-		clean := x.redact.Writer(io.MultiWriter(shown, traced))
-		return &observer{clean, []io.Closer{clean, shown, traced}}
+		w := clean.Writer(io.MultiWriter(shown, traced))
+		return &observer{w, []io.Closer{w, shown, traced}}
+	}
+	return func(taskID string) func(string) io.WriteCloser {
+		clean := x.redact.Group()
+		return func(stream string) io.WriteCloser { return one(taskID, stream, clean) }
 	}, nil
 }
 
-// maxShownLine is where a line without end is broken.
-const maxShownLine = 4096
+// The bounds on what is shown of agents' output, in bytes.
+const (
+	maxShownLine = 4096     // where a line without end is broken
+	maxShownTask = 64 << 10 // of a task, all its attempts and streams together
+	shownFrame   = 128      // that a line costs besides: what stands around it
+)
+
+// shownBudget counts what was shown of each task.
+type shownBudget struct {
+	mu   sync.Mutex
+	used map[string]int
+}
+
+// take reports whether a task may show n more bytes.
+func (b *shownBudget) take(task string, n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used[task] > maxShownTask {
+		return false
+	}
+	b.used[task] += n
+	return b.used[task] <= maxShownTask
+}
+
+// boundedLines shows lines as long as their task has not shown too much, and
+// says at the end how much it did not.
+type boundedLines struct {
+	*progress.Lines
+	budget   *shownBudget
+	task     string
+	show     func(line string)
+	leftOut  int // bytes
+	overflow bool
+}
+
+func (l *boundedLines) line(text string) {
+	if !l.overflow && l.budget.take(l.task, len(redact.Escape(text))+shownFrame) {
+		l.show(text)
+		return
+	}
+	l.overflow = true
+	l.leftOut += len(text) + 1
+}
+
+// Close shows the last line, if it has no end, and what was left out.
+func (l *boundedLines) Close() error {
+	err := l.Lines.Close()
+	if l.overflow {
+		l.show(fmt.Sprintf("[%d bytes are not shown: a task may show %d; all of them are in %s/]", l.leftOut, maxShownTask, record.RestrictedName))
+	}
+	return err
+}
 
 // observer closes a chain of writers from its head to its tail.
 type observer struct {

@@ -17,6 +17,8 @@ import (
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/source"
 )
 
 // The ways to resume.
@@ -30,10 +32,13 @@ const (
 func (x *execution) lockOutput() (err error) {
 	x.dir, err = record.Open(x.tester.OutputDir)
 	if errors.Is(err, record.ErrLocked) {
-		return coded(exitRefused, fmt.Errorf("%w: %s (wait for it, or choose another --output-dir)", err, x.tester.OutputDir))
+		return coded(exitRefused, fmt.Errorf("%w: %s (wait for it, or choose another --output-dir)", err, redact.Quote(x.tester.OutputDir)))
+	}
+	if err == nil {
+		err = x.dir.Foreign()
 	}
 	if err != nil {
-		return x.outputError(err)
+		return coded(exitRefused, x.outputError(err))
 	}
 	ring, err := openKeyring()
 	if err != nil {
@@ -57,6 +62,8 @@ func (x *execution) outputError(err error) error {
 		return coded(exitRefused, fmt.Errorf("%w (choose an --output-dir that can be written)", err))
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return coded(exitInfra, fmt.Errorf("%s; make room, then: %s", cause(err), x.app.resumeCommand()))
+	case errors.Is(err, record.ErrForeign), errors.Is(err, source.ErrNotRegular):
+		return coded(exitRefused, fmt.Errorf("%s: %w (move it away, or choose another --output-dir)", redact.Quote(x.tester.OutputDir), err))
 	case errors.Is(err, record.ErrIntegrity):
 		return coded(exitIntegrity, err)
 	}
@@ -65,10 +72,7 @@ func (x *execution) outputError(err error) error {
 
 // cause is the first thing that went wrong. What joins it is of the clean-up
 // after it, and would stand between the operator and what to do.
-func cause(err error) string {
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return first
-}
+func cause(err error) string { return errorLines(err)[0] }
 
 // openOutput begins the run, or goes on with the one that is there.
 func (x *execution) openOutput(ctx context.Context) error {
@@ -80,7 +84,7 @@ func (x *execution) openOutput(ctx context.Context) error {
 		return fmt.Errorf("%w (give --force to move it to history/ and start anew)", err)
 	}
 	if former == nil {
-		x.warn("nothing to resume in %s: the run starts", x.tester.OutputDir)
+		x.warn("nothing to resume in %s: the run starts", redact.Quote(x.tester.OutputDir))
 		return x.begin(ctx, true)
 	}
 	if x.store, err = capture.OpenStore(x.dir.StorePath()); err != nil {
@@ -93,7 +97,7 @@ func (x *execution) openOutput(ctx context.Context) error {
 func (x *execution) begin(ctx context.Context, force bool) error {
 	err := x.dir.Begin(force)
 	if errors.Is(err, record.ErrExists) {
-		return coded(exitRefused, fmt.Errorf("%s holds a run already: give --resume to go on with it, --force to move it to history/, or another --output-dir", x.tester.OutputDir))
+		return coded(exitRefused, fmt.Errorf("%s holds a run already: give --resume to go on with it, --force to move it to history/, or another --output-dir", redact.Quote(x.tester.OutputDir)))
 	}
 	if err != nil {
 		return err
@@ -159,7 +163,7 @@ func (x *execution) sameInputs(former *record.Former) error {
 	was, is := former.Manifest, x.manifest
 	if was.RunID != is.RunID || was.Pack.ID != is.Pack.ID || was.Agent != is.Agent {
 		return coded(exitRefused, fmt.Errorf("%s holds run %q of pack %q with agent %q, this is %q of %q with %q: choose another --output-dir, or --force",
-			x.tester.OutputDir, was.RunID, was.Pack.ID, was.Agent, is.RunID, is.Pack.ID, is.Agent))
+			redact.Quote(x.tester.OutputDir), was.RunID, was.Pack.ID, was.Agent, is.RunID, is.Pack.ID, is.Agent))
 	}
 	if len(diffs) == 0 {
 		return nil
@@ -170,8 +174,12 @@ func (x *execution) sameInputs(former *record.Former) error {
 		}
 		return nil
 	}
-	return coded(exitRefused, fmt.Errorf("the run cannot be resumed, its inputs changed:\n  %s\ngive --resume=%s to run again what that affects, or --force to start anew",
-		strings.Join(diffs, "\n  "), resumeChanged))
+	errs := []error{errors.New("the run cannot be resumed: these inputs changed")}
+	for _, d := range diffs {
+		errs = append(errs, errors.New("  "+d))
+	}
+	errs = append(errs, fmt.Errorf("give --resume=%s to run again what that affects, or --force to start anew", resumeChanged))
+	return coded(exitRefused, errors.Join(errs...))
 }
 
 // differences names each input that is not what it was.
@@ -325,7 +333,7 @@ func (x *execution) checkSeal(ctx context.Context, former *record.Former, plan *
 	}
 	foreign := slices.ContainsFunc(res.Problems, func(p evidence.Problem) bool { return p.File != record.StatementName })
 	if plan.Kept == x.planned() && len(plan.Rerun) == 0 && foreign {
-		return coded(exitIntegrity, fmt.Errorf("nothing is left to run, but the run does not verify: %s (see securebench verify)", res.Problems[0]))
+		return coded(exitIntegrity, fmt.Errorf("nothing is left to run, but the run does not verify: %s (see securebench verify; no resume mends that: put back what it was, or give --force to start anew)", res.Problems[0]))
 	}
 	plan.SealBroken()
 	x.warn("the run was signed and has changed since: %s", res.Problems[0])
@@ -340,7 +348,7 @@ func (x *execution) tellDropped(p *record.Plan) {
 	for _, d := range p.Dropped[:min(len(p.Dropped), maxTold)] {
 		what := "a record that does not tell its task"
 		if d.TaskID != "" {
-			what = "the record of " + d.TaskID
+			what = "the record of " + redact.Quote(d.TaskID)
 		}
 		x.warn("line %d is not kept: %s: %s", d.Line, what, whyDropped(d.Reason))
 	}

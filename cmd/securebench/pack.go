@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 
 	"securebench/internal/importer"
 	"securebench/internal/redact"
+	"securebench/internal/source"
 	"securebench/internal/task"
 )
 
@@ -23,24 +23,28 @@ func (a *app) packCommand() *cobra.Command {
 }
 
 func (a *app) packCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	var strict bool
+	c := &cobra.Command{
 		Use: "check PACK", Short: "Check a pack without running anything", Args: need("PACK"),
 		Long: `Check a pack without running anything: the manifest, every row against its
 family's schema and rules, ids, assets. Every error names file, line and
-column. Warnings are printed and do not change the exit code.`,
+column. Warnings are printed and do not change the exit code, unless --strict
+makes errors of them.`,
 		Example: "  securebench pack check packs/demo",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.packCheck(c.Context(), args[0])
+			return a.packCheck(c.Context(), args[0], strict)
 		},
 	}
+	c.Flags().BoolVar(&strict, "strict", false, "refuse a pack that there is a warning about")
+	return c
 }
 
-func (a *app) packCheck(ctx context.Context, arg string) error {
+func (a *app) packCheck(ctx context.Context, arg string, strict bool) error {
 	loc, _, err := locate(arg)
 	if err != nil {
 		return err
 	}
-	in, err := loadPack(ctx, loc, -1, demands{})
+	in, err := loadPack(ctx, loc, -1, demands{strict: strict})
 	if err != nil {
 		return err
 	}
@@ -159,14 +163,14 @@ func (a *app) packImport(ctx context.Context, format, file, out string, o import
 	case o.Limit < 0:
 		return coded(exitUsage, errors.New("--limit must be 0 or more"))
 	}
-	f, err := os.Open(file)
+	f, err := source.Open(file)
 	if err != nil {
 		return coded(exitPack, fmt.Errorf("opening the data set: %w", err))
 	}
 	defer f.Close()
 	o.Name = file
 	sum, err := importer.Import(ctx, format, f, out, o)
-	if errors.Is(err, importer.ErrExists) {
+	if errors.Is(err, importer.ErrExists) || errors.Is(err, importer.ErrOutput) {
 		return coded(exitRefused, err)
 	}
 	if err != nil {

@@ -69,9 +69,13 @@ func (a *app) report(ctx context.Context, arg, format string, f trustFlags) erro
 // aboutRun is what the report says of the run as a whole.
 func aboutRun(res *evidence.Result, s signature, judged error) report.Run {
 	m := res.Manifest
+	if m.RunID == "" && res.Sealed { // run.json cannot be read
+		m.RunID, m.Planned = res.Statement.Predicate.RunID, record.Planned(res.Statement.Predicate.Planned)
+	}
 	r := report.Run{
 		RunID: m.RunID, Agent: m.Agent, PackID: m.Pack.ID, PackVersion: m.Pack.Version,
-		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts, Labels: m.Labels,
+		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts,
+		LeftOut: m.Planned.LeftOut, Labels: m.Labels,
 		Verified: judged == nil, Evidence: "verified, signed by " + s.String(),
 	}
 	if judged != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -22,6 +21,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
+	"securebench/internal/source"
 	"securebench/internal/task"
 )
 
@@ -155,13 +155,13 @@ func (r *rederivation) note(e record.Entry) {
 func (r *rederivation) findSalt() error {
 	want := r.result.Manifest.SaltDigest
 	if r.flags.salt != "" {
-		raw, err := os.ReadFile(r.flags.salt)
+		raw, err := source.ReadFile(r.flags.salt, maxKeyInput)
 		if err != nil {
 			return coded(exitConfig, fmt.Errorf("reading the salt: %w", err))
 		}
 		s, ok := record.ParseSalt(raw, want)
 		if !ok {
-			return coded(exitIntegrity, fmt.Errorf("%s is not the salt of this run", r.flags.salt))
+			return coded(exitIntegrity, fmt.Errorf("%s is not the salt of this run", redact.Quote(r.flags.salt)))
 		}
 		r.salt = &s
 		return nil

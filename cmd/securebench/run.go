@@ -18,7 +18,7 @@ type runFlags struct {
 	failOn, progress                  string
 	limit, workers, attempts, retries int
 	resume                            string
-	force, quiet                      bool
+	force, quiet, strict              bool
 	showCommands, showAgent           bool
 }
 
@@ -79,6 +79,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVar(&f.resume, "resume", "", "go on with the run in the output directory; with =rerun-changed also if inputs changed")
 	fl.Lookup("resume").NoOptDefVal = resumeStrict
 	fl.BoolVar(&f.force, "force", false, "move a run that is in the output directory to history/")
+	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that there is a warning about")
 	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or either: failed, pending, any")
 	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
@@ -103,12 +104,24 @@ func (a *app) resumeCommand() string {
 	return strings.Join(words, " ")
 }
 
-// quote makes a word that a shell takes as it is.
+// quote makes a word that a shell takes as it is. What a terminal would not
+// show is written out in the quotes of bash and its kin, byte by byte.
 func quote(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%") == "" {
 		return word
 	}
-	return "'" + strings.ReplaceAll(redact.Escape(word), "'", `'\''`) + "'"
+	if redact.Escape(word) == word {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	for _, c := range []byte(word) {
+		if c > ' ' && c < 0x7f && c != '\'' && c != '\\' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return "$'" + b.String() + "'"
 }
 
 // check refuses flag values that no run can have.

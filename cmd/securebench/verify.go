@@ -19,6 +19,7 @@ import (
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/source"
 )
 
 // trustFlags say whose signature counts.
@@ -91,7 +92,7 @@ func (a *app) verify(ctx context.Context, arg string, f trustFlags, asJSON bool)
 	if err := signer.judge(res); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "verified: %s of run %s, signed by %s\n", plural(int(res.Records), "record"), redact.Escape(res.Manifest.RunID), signer)
+	fmt.Fprintf(a.stdout, "verified: %s of run %s, signed by %s\n", plural(int(res.Records), "record"), redact.Quote(res.Manifest.RunID), signer)
 	for _, note := range notes(res) {
 		fmt.Fprintln(a.stdout, note)
 	}
@@ -105,6 +106,9 @@ func notes(res *evidence.Result) (out []string) {
 		out = append(out, "published copy: the operator's restricted and history folders are not here and were not checked")
 	}
 	m := res.Manifest
+	if n := m.Planned.LeftOut; n > 0 {
+		out = append(out, fmt.Sprintf("part of the pack: %d of its %s were left out by a flag", n, plural(n+m.Planned.Tasks, "row")))
+	}
 	out = append(out, limitNotes(m.Limits)...)
 	if n := m.FormerRuns; n > 0 {
 		out = append(out, plural(n, "former run")+" lay in the same directory before")
@@ -221,6 +225,9 @@ func (a *app) openTrusted(ctx context.Context, arg string, f trustFlags, opts ev
 // openRun opens a run; what is no run is wrong usage.
 func openRun(arg string) (*evidence.Run, error) {
 	run, err := evidence.OpenRun(arg)
+	if errors.Is(err, evidence.ErrBroken) {
+		return nil, coded(exitIntegrity, err)
+	}
 	if err != nil {
 		return nil, coded(exitUsage, err)
 	}
@@ -229,7 +236,11 @@ func openRun(arg string) (*evidence.Run, error) {
 			return run, nil
 		}
 	}
-	return nil, errors.Join(coded(exitUsage, fmt.Errorf("%s holds no run: no %s, no %s", arg, record.ManifestName, record.LinesName)), run.Close())
+	code := exitUsage
+	if run.Bundle() {
+		code = exitIntegrity
+	}
+	return nil, errors.Join(coded(code, fmt.Errorf("%s holds no run: no %s, no %s", redact.Quote(arg), record.ManifestName, record.LinesName)), run.Close())
 }
 
 // wanted is the key of --key, nil without it.
@@ -237,13 +248,13 @@ func (f trustFlags) wanted() (*attest.PublicKey, error) {
 	if !f.keyGiven() {
 		return nil, nil
 	}
-	raw, err := os.ReadFile(f.key)
+	raw, err := source.ReadFile(f.key, maxKeyInput)
 	if err != nil {
 		return nil, coded(exitConfig, fmt.Errorf("reading the key: %w", err))
 	}
 	key, err := attest.ParsePublicKey(raw)
 	if err != nil {
-		return nil, coded(exitConfig, fmt.Errorf("%s: %w", f.key, err))
+		return nil, coded(exitConfig, fmt.Errorf("%s: %w", redact.Quote(f.key), err))
 	}
 	return &key, nil
 }
@@ -285,9 +296,10 @@ func (a *app) verifyJSON(res *evidence.Result, s signature) error {
 		Signer    string             `json:"signer"`
 		Trusted   bool               `json:"trusted"`
 		Published bool               `json:"published_copy"`
+		LeftOut   int                `json:"left_out,omitzero"`
 		Problems  []evidence.Problem `json:"problems"`
 		More      int                `json:"more_problems"`
-	}{s.judge(res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.entry.Key.ID, s.known, res.Published, problems, res.More})
+	}{s.judge(res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.entry.Key.ID, s.known, res.Published, res.Manifest.Planned.LeftOut, problems, res.More})
 }
 
 // printJSON prints one object on a line, in ASCII like a record.
@@ -345,11 +357,23 @@ func (a *app) bundle(ctx context.Context, arg, out string, force bool, f trustFl
 	return writeWhole(out, func(w *os.File) error { return evidence.WriteBundle(w, run) })
 }
 
+// unwritable is a file of -o that cannot be written. What stood in the way has
+// the name of a file beside it, which nobody gave.
+func unwritable(name string, err error) error {
+	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return coded(exitRefused, fmt.Errorf("%s cannot be written: %w", redact.Quote(name), err))
+}
+
 // writeWhole makes a file that is there whole or not at all.
 func writeWhole(name string, write func(*os.File) error) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return unwritable(name, fmt.Errorf("it is %s", source.FileType(info.Mode())))
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".securebench-*")
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
+		return unwritable(name, err)
 	}
 	err = write(f)
 	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
@@ -357,7 +381,7 @@ func writeWhole(name string, write func(*os.File) error) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", name, err), os.Remove(f.Name()))
+		return errors.Join(unwritable(name, err), os.Remove(f.Name()))
 	}
 	return nil
 }

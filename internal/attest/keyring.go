@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"securebench/internal/source"
 )
 
 // KeyringVar is the environment variable that names the keyring's directory.
@@ -385,7 +387,7 @@ func (r *Keyring) readFile(root *os.Root, name string, forbidden fs.FileMode) ([
 	if info.Size() > maxFile {
 		return nil, fmt.Errorf("%q is larger than any key: remove it", r.path(name))
 	}
-	data, err := root.ReadFile(name)
+	data, err := source.ReadFileIn(root, name, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the keyring: %w", err)
 	}
@@ -434,7 +436,7 @@ func (r *Keyring) change(do func(*os.Root) error) (err error) {
 }
 
 func lockRoot(root *os.Root) (*os.File, error) {
-	f, err := root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := source.OpenIn(root, lockName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,8 @@ type Predicate struct {
 // Planned is how much the run set out to do.
 type Planned struct {
 	Tasks    int `json:"tasks"`
-	Attempts int `json:"attempts"` // of each task
+	Attempts int `json:"attempts"`          // of each task
+	LeftOut  int `json:"left_out,omitzero"` // rows of the pack that a flag left out
 }
 
 // Counts are of records by their status; Infrastructure are those of the

@@ -44,7 +44,7 @@ func (v Var) MarshalJSON() ([]byte, error) {
 // Whether a variable that the environment already has is kept is up to the
 // caller. Errors never hold a value.
 func LoadEnv(path string) ([]Var, error) {
-	data, err := readFile(path)
+	data, err := source.ReadFile(path, maxFile)
 	if path == DefaultEnvFile && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -3,9 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,12 +19,12 @@ const maxFile = 1 << 20
 type Check func(Harness) source.Problems
 
 // LoadTester reads a tester YAML. Relative paths in it are joined to its
-// directory. A file that cannot be read gives a wrapped [os.PathError];
+// directory. A file that cannot be read says so;
 // everything wrong in it comes as joined [source.Problem] values in file
 // order. The checks run when the harness section could be read, and their
 // problems are reported with the others.
 func LoadTester(path string, checks ...Check) (*Tester, error) {
-	data, err := readFile(path)
+	data, err := source.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the tester configuration: %w", err)
 	}
@@ -52,23 +50,6 @@ func LoadTester(path string, checks ...Check) (*Tester, error) {
 		return nil, err
 	}
 	return t, nil
-}
-
-// readFile reads at most maxFile bytes; a longer file is an error.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
-	return data, nil
 }
 
 // reader collects problems while it walks the file.
@@ -113,7 +94,7 @@ func (r *reader) run(root *source.Node, t *Tester) {
 	if s == nil {
 		return
 	}
-	required(r, s, "run.id", &t.RunID, runID)
+	required(r, s, "run.id", &t.RunID, (*source.Node).Str)
 	required(r, s, "run.output_dir", &t.OutputDir, r.path)
 	optional(r, s, "run.max_workers", &t.MaxWorkers, integer(1, 1024))
 	optional(r, s, "run.attempts", &t.Attempts, integer(1, 10_000))
@@ -237,19 +218,6 @@ func required[T any](r *reader, s *source.Node, key string, dst *T, read readFun
 		return
 	}
 	optional(r, s, key, dst, read)
-}
-
-func runID(n *source.Node, what string) (string, *source.Problem) {
-	s, p := n.Str(what)
-	switch {
-	case p != nil:
-		return "", p
-	case len(s) > 256:
-		return "", source.Problemf(n.Pos, "%s is longer than 256 bytes", what)
-	case strings.ContainsFunc(s, unicode.IsControl):
-		return "", source.Problemf(n.Pos, "%s contains a control character", what)
-	}
-	return s, nil
 }
 
 func integer(lo, hi int64) readFunc[int] {

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -189,20 +190,13 @@ func TestEmptySectionsAreAbsent(t *testing.T) {
 }
 
 func TestLoadTesterFiles(t *testing.T) {
-	if _, err := config.LoadTester(filepath.Join(t.TempDir(), "no.yaml")); !os.IsNotExist(unwrap(err)) {
+	if _, err := config.LoadTester(filepath.Join(t.TempDir(), "no.yaml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
 	_, _, got := load(t, "a: "+strings.Repeat("x", 1<<20))
 	if !strings.Contains(got, "larger than") {
 		t.Errorf("huge file: %s", got)
 	}
-}
-
-func unwrap(err error) error {
-	if u, ok := err.(interface{ Unwrap() error }); ok {
-		return u.Unwrap()
-	}
-	return err
 }
 
 func TestSamples(t *testing.T) {

@@ -59,7 +59,7 @@ func Canonical(v any) ([]byte, error) {
 // same value, unknown fields included.
 func DecodeCanonical(raw []byte, v any) error {
 	if err := json.Unmarshal(raw, v, json.RejectUnknownMembers(true)); err != nil {
-		return err
+		return JSONError(err)
 	}
 	again, err := Canonical(v)
 	if err != nil {
@@ -69,6 +69,22 @@ func DecodeCanonical(raw []byte, v any) error {
 		return errors.New("it is not in canonical form")
 	}
 	return nil
+}
+
+// JSONError says what is wrong with JSON in the words of its reader: what the
+// decoder says names types of this program.
+func JSONError(err error) error {
+	var syntax *jsontext.SyntacticError
+	var meaning *json.SemanticError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("it is not valid JSON at byte %d", syntax.ByteOffset)
+	case errors.As(err, &meaning) && errors.Is(err, json.ErrUnknownName):
+		return fmt.Errorf("nothing like %q belongs there", string(meaning.JSONPointer))
+	case errors.As(err, &meaning) && meaning.JSONPointer != "":
+		return fmt.Errorf("%q is not of the kind that belongs there", string(meaning.JSONPointer))
+	}
+	return errors.New("it is not a JSON object of the kind that belongs there")
 }
 
 // A Salt keys the digests of values that must not be guessable. It is 32

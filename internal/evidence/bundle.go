@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"securebench/internal/pipeline/record"
+	"securebench/internal/source"
 )
 
 // bundleFolder is the one folder of a bundle.
@@ -81,33 +82,39 @@ type Run struct {
 	close  func() error
 }
 
+// ErrBroken is returned by [OpenRun] for a file that is no whole bundle.
+var ErrBroken = errors.New("it is damaged, or something else")
+
+// Bundle reports whether the run is a bundle.
+func (r *Run) Bundle() bool { return r.bundle != nil }
+
 // OpenRun opens the directory of a run, or a bundle of one.
 func OpenRun(name string) (*Run, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		root, err := os.OpenRoot(name)
 		if err != nil {
 			return nil, err
 		}
-		return &Run{FS: root.FS(), close: root.Close}, nil
+		return &Run{FS: source.FS(root), close: root.Close}, nil
 	}
-	f, err := os.Open(name)
+	f, err := source.Open(name)
 	if err != nil {
 		return nil, err
 	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	z, err := zip.NewReader(f, info.Size())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s is neither the directory of a run nor a bundle: %w", name, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is neither the directory of a run nor a whole bundle: %w", name, ErrBroken), f.Close())
 	}
 	sub, err := fs.Sub(z, bundleFolder)
 	if err == nil {
 		err = plainArchive(z, info.Size())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s is no bundle: %w", name, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is no bundle: %w: %w", name, ErrBroken, err), f.Close())
 	}
 	return &Run{FS: sub, bundle: f, close: f.Close}, nil
 }

@@ -26,6 +26,7 @@ type check struct {
 	opts Options
 
 	top         map[string]bool // what is there at the top
+	known       bool            // run.json could be read: it says what the run is
 	salt        *digest.Salt    // nil in a published copy
 	ctx         context.Context
 	linesDigest string
@@ -58,6 +59,15 @@ func (c *check) name(file string) {
 	for ; file != "." && !c.named[file]; file = path.Dir(file) {
 		c.named[file] = true
 	}
+}
+
+// rank puts a run.json that cannot be read before all else: without it nothing
+// can be compared with what was planned.
+func (c *check) rank(p Problem) int {
+	if !c.known && p.File == record.ManifestName {
+		return 0
+	}
+	return 1
 }
 
 // unreadable notes what could not be read.
@@ -136,14 +146,14 @@ func (c *check) subject(name string) string {
 // manifest reads run.json and compares it with the statement.
 func (c *check) manifest() {
 	if !c.top[record.ManifestName] {
-		c.problem(record.ManifestName, 0, "missing")
+		c.problem(record.ManifestName, 0, "missing: nothing says what was planned, or what the records are of")
 		return
 	}
 	m, raw, err := record.ReadManifest(c.fsys)
-	c.Manifest = m
-	if err != nil {
+	if c.known = err == nil; c.known {
+		c.Manifest = m
+	} else {
 		c.problem(record.ManifestName, 0, "%v", err)
-		c.Manifest.Planned = record.Planned{} // whatever it says, nothing is looked for
 	}
 	if !c.Sealed {
 		return
@@ -152,14 +162,14 @@ func (c *check) manifest() {
 		c.problem(record.ManifestName, 0, "not what was signed")
 	}
 	p := c.Statement.Predicate
-	if p.RunID != c.Manifest.RunID || p.Planned != attest.Planned(c.Manifest.Planned) {
+	if c.known && (p.RunID != c.Manifest.RunID || p.Planned != attest.Planned(c.Manifest.Planned)) {
 		c.problem(record.StatementName, 0, "it is about another run than %s", record.ManifestName)
 	}
 }
 
 // secrets reads the salt where it is there.
 func (c *check) secrets() {
-	if !c.top[record.RestrictedName] {
+	if !c.top[record.RestrictedName] || !c.known {
 		return
 	}
 	s, err := record.ReadSalt(c.fsys, c.Manifest.SaltDigest)
@@ -236,7 +246,7 @@ func (c *check) lines() {
 
 // complete compares the records with what was planned and signed.
 func (c *check) complete() {
-	p := c.Manifest.Planned
+	p := c.Manifest.Planned // none where it is not known
 	const listed = 10
 	missing := 0
 	for i := 0; i < p.Tasks && missing < listed; i++ {
@@ -261,7 +271,7 @@ func (c *check) complete() {
 		c.problem(record.StatementName, 0, "its counts are not those of the records")
 	}
 	for _, sub := range c.Statement.Subject {
-		if !c.top[sub.Name] {
+		if !c.top[sub.Name] && (c.known || sub.Name != record.ManifestName) { // said already
 			c.problem(sub.Name, 0, "signed and missing")
 		}
 	}

@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"securebench/internal/attest"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/source"
 )
 
 // Problem is one thing that is wrong, and where.
@@ -24,7 +26,7 @@ type Problem struct {
 
 // String returns "file:line: what", safe for a terminal.
 func (p Problem) String() string {
-	at := p.File
+	at := redact.Quote(p.File)
 	if p.Line > 0 {
 		at = fmt.Sprintf("%s:%d", at, p.Line)
 	}
@@ -61,6 +63,11 @@ func (r *Result) problem(file string, line int, format string, args ...any) {
 		r.More++
 		return
 	}
+	for i, a := range args {
+		if err, ok := a.(error); ok {
+			args[i] = source.Words(err)
+		}
+	}
 	r.Problems = append(r.Problems, Problem{file, line, fmt.Sprintf(format, args...)})
 }
 
@@ -81,6 +88,8 @@ func Verify(ctx context.Context, fsys fs.FS, opts Options) (*Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("verifying: %w", err)
 	}
-	slices.SortStableFunc(c.Problems, func(a, b Problem) int { return strings.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
+		return cmp.Or(c.rank(a)-c.rank(b), strings.Compare(a.File, b.File))
+	})
 	return c.Result, nil
 }

@@ -474,7 +474,7 @@ func TestProblemsAreExact(t *testing.T) {
 		"pack digests":  {func(run fstest.MapFS) { run[record.PackName].Data[60]++ }, "restricted/pack.json"},
 		"configuration": {func(run fstest.MapFS) { run[record.ConfigName].Data[3]++ }, "restricted/config.json: missing, or not what run.json has the digest of"},
 		"raw output":    {func(run fstest.MapFS) { run["restricted/task_1/1/agent-stdout"].Data[3]++ }, "candidates.jsonl:3: restricted/task_1/1/agent-stdout is not what the record says"},
-		"no raw output": {func(run fstest.MapFS) { delete(run, "restricted/task_1/1/agent-stdout") }, "candidates.jsonl:3: reading raw output: lstat restricted/task_1/1/agent-stdout"},
+		"no raw output": {func(run fstest.MapFS) { delete(run, "restricted/task_1/1/agent-stdout") }, "candidates.jsonl:3: reading raw output: restricted/task_1/1/agent-stdout: file does not exist"},
 		"trace":         {func(run fstest.MapFS) { run[record.TraceName].Data[3]++ }, "agent-trace.log: not what was signed"},
 		"no trace":      {func(run fstest.MapFS) { delete(run, record.TraceName) }, "agent-trace.log: signed and missing"},
 		"lock":          {func(run fstest.MapFS) { run[record.LockName].Data = []byte("x") }, "run.lock: not an empty file"},

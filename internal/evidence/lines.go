@@ -105,14 +105,9 @@ type failer func(format string, args ...any)
 
 // entry checks one record against the run.
 func (r *lineCheck) entry(e record.Entry, fail failer) {
-	m := r.Manifest
-	if e.RunID != m.RunID || e.Agent != m.Agent || e.BenchmarkID != m.Pack.ID {
-		fail("it is of another run: %s", record.ManifestName)
+	if r.known {
+		r.ofRun(e, fail)
 	}
-	if !r.boundTo(e.Digests) {
-		fail("it is bound to other inputs than %s names", record.ManifestName)
-	}
-	r.place(e, fail)
 	r.count(e, fail)
 	if r.salt != nil {
 		if !e.Authentic(*r.salt) {
@@ -129,6 +124,18 @@ func (r *lineCheck) entry(e record.Entry, fail failer) {
 	if r.opts.Each != nil {
 		r.opts.Each(e)
 	}
+}
+
+// ofRun checks that the record is of this run and of what it planned.
+func (r *lineCheck) ofRun(e record.Entry, fail failer) {
+	m := r.Manifest
+	if e.RunID != m.RunID || e.Agent != m.Agent || e.BenchmarkID != m.Pack.ID {
+		fail("it is of another run: %s", record.ManifestName)
+	}
+	if !r.boundTo(e.Digests) {
+		fail("it is bound to other inputs than %s names", record.ManifestName)
+	}
+	r.place(e, fail)
 }
 
 // boundTo reports whether a record's digests are those of the run, now or

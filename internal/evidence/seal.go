@@ -13,6 +13,8 @@ import (
 	"securebench/internal/attest"
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/source"
 )
 
 // fileSum is what is known of a file.
@@ -27,7 +29,7 @@ func sumFile(fsys fs.FS, name string) (fileSum, error) {
 		return fileSum{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return fileSum{}, fmt.Errorf("%s is not a regular file", name)
+		return fileSum{}, fmt.Errorf("%w: %s is %s", record.ErrIntegrity, redact.Quote(name), source.FileType(info.Mode()))
 	}
 	sum, err := fileDigest(fsys, name)
 	return fileSum{info.Size(), sum}, err
@@ -64,11 +66,11 @@ func readIndex(raw []byte) (index, error) {
 // read back from disk: they must be those that this process wrote. What is
 // signed is then verified as a reader would.
 func Seal(ctx context.Context, d *record.Dir, m record.Manifest, key attest.PrivateKey) error {
-	if err := d.Tidy(); err != nil {
+	if err := errors.Join(d.Whole(), d.Tidy()); err != nil {
 		return err
 	}
 	c := newCheck(ctx, d.FS(), &Result{Manifest: m})
-	c.top = map[string]bool{record.LinesName: true}
+	c.top, c.known = map[string]bool{record.LinesName: true}, true
 	c.lines()
 	c.complete()
 	if n, last := d.Tail(); n != c.Records || last != c.last {
@@ -102,7 +104,7 @@ func Seal(ctx context.Context, d *record.Dir, m record.Manifest, key attest.Priv
 	if err == nil && !res.OK() {
 		err = changedUnderway(res)
 	}
-	return err
+	return errors.Join(err, d.Whole()) // without its folder the run looks like a published copy
 }
 
 func changedUnderway(res *Result) error {

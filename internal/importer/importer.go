@@ -42,6 +42,9 @@ const (
 	DefaultSeed  = "1"
 )
 
+// ErrOutput says that the output cannot be written.
+var ErrOutput = errors.New("the output cannot be written")
+
 // ErrExists says that the output is already there and Force was not set.
 var ErrExists = errors.New("output exists")
 

@@ -31,11 +31,11 @@ func partName(name string) string { return "." + name + ".part" }
 // there already.
 func newOutput(dir string, force bool, names ...string) (*output, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making the output folder: %w", err)
+		return nil, fmt.Errorf("%w: making the output folder: %w", ErrOutput, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the output folder: %w", err)
+		return nil, fmt.Errorf("%w: opening the output folder: %w", ErrOutput, err)
 	}
 	out := &output{dir: dir, root: root, names: names, files: make(map[string]*part)}
 	if err := out.open(force); err != nil {
@@ -54,7 +54,7 @@ func (o *output) open(force bool) error {
 	for _, name := range o.names {
 		f, err := o.root.OpenFile(partName(name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 		if err != nil {
-			return fmt.Errorf("creating a file of the output: %w", err)
+			return fmt.Errorf("%w: creating a file of the output: %w", ErrOutput, err)
 		}
 		o.files[name] = &part{f, bufio.NewWriter(f)}
 	}
@@ -68,7 +68,7 @@ func (o *output) vacant(name string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("looking at the output: %w", err)
+		return fmt.Errorf("%w: looking at the output: %w", ErrOutput, err)
 	}
 	return fmt.Errorf("%s: %w", filepath.Join(o.dir, name), ErrExists)
 }
@@ -85,7 +85,7 @@ func (o *output) line(name string, v any) error {
 // write appends data to a file of the set.
 func (o *output) write(name string, data []byte) error {
 	if _, err := o.files[name].buf.Write(data); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
+		return fmt.Errorf("%w: writing %s: %w", ErrOutput, name, err)
 	}
 	return nil
 }
@@ -95,12 +95,12 @@ func (o *output) commit() error {
 	for _, name := range o.names {
 		p := o.files[name]
 		if err := errors.Join(p.buf.Flush(), p.file.Sync(), p.file.Close()); err != nil {
-			return fmt.Errorf("finishing %s: %w", name, err)
+			return fmt.Errorf("%w: finishing %s: %w", ErrOutput, name, err)
 		}
 	}
 	for _, name := range o.names {
 		if err := o.root.Rename(partName(name), name); err != nil {
-			return fmt.Errorf("placing %s: %w", name, err)
+			return fmt.Errorf("%w: placing %s: %w", ErrOutput, name, err)
 		}
 		delete(o.files, name)
 	}

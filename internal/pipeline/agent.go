@@ -73,8 +73,9 @@ type HarnessAgent struct {
 	// Audit tells how many commands of an attempt the command policy let
 	// through and blocked; nil counts nothing.
 	Audit func(taskID string, attempt int) (allowed, denied int)
-	// Redact takes secrets out of what the agent left.
-	Redact func([]byte) []byte
+	// Redact takes secrets out of what the agent left: texts that are read
+	// side by side, since a secret may begin in one and go on in another.
+	Redact func(texts ...[]byte) [][]byte
 	Limit  int64 // largest candidate in bytes
 }
 
@@ -113,8 +114,9 @@ func (p *harnessProduction) Run(ctx context.Context) (Produced, error) {
 	if err != nil {
 		return Produced{}, err
 	}
+	streams := p.agent.Redact(res.Stdout, res.Stderr)
 	out := Produced{
-		Stdout: p.agent.Redact(res.Stdout), Stderr: p.agent.Redact(res.Stderr),
+		Stdout: streams[0], Stderr: streams[1],
 		Timeout: res.Timeout, Argv: res.Plan.Argv, ExitCode: res.Outcome.ExitCode,
 		Metadata: p.metadata(res), Usage: p.usage(),
 	}
@@ -125,7 +127,12 @@ func (p *harnessProduction) Run(ctx context.Context) (Produced, error) {
 	start := time.Now()
 	cand, err := capture.Capture(ctx, capture.Source{
 		Extraction: res.Plan.Extract, Stdout: res.Stdout, Workspace: res.Workspace,
-		Public: res.Public, Redact: p.agent.Redact, Limit: p.agent.Limit,
+		Public: res.Public, Limit: p.agent.Limit,
+		Redact: func(text []byte) []byte {
+			all := p.agent.Redact(res.Stdout, res.Stderr, text)
+			out.Stdout, out.Stderr = all[0], all[1]
+			return all[2]
+		},
 	})
 	out.Capture = time.Since(start)
 	absent := errors.As(err, &out.Rejection) && out.Rejection.Reason == capture.Missing

@@ -104,7 +104,7 @@ func (a *attempt) observe() func(string) io.WriteCloser {
 	if a.r.Observe == nil {
 		return nil
 	}
-	return func(stream string) io.WriteCloser { return a.r.Observe(a.task.ID(), stream) }
+	return a.r.Observe(a.task.ID())
 }
 
 // verifyCase is what a verifier gets of an attempt. The family's own time
@@ -205,12 +205,12 @@ func (a *attempt) tell(out Produced) {
 func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) error {
 	a.phase = phaseVerify
 	if err := a.r.Store.Put(*out.Candidate); err != nil {
-		return fmt.Errorf("%w: %w", ErrOutput, err)
+		return outputError(err)
 	}
 	a.stored = out.Candidate.Digest
 	data, err := a.r.Store.Get(a.stored)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrOutput, err)
+		return outputError(err)
 	}
 	a.candidate(line, out)
 	a.r.Progress.Event(progress.VerifierStart(a.task.ID()))
@@ -246,7 +246,7 @@ func (a *attempt) restrict(line *record.Line, side string, files map[string][]by
 		}
 		raw, err := a.r.Dir.Restrict(a.task.ID(), path, files[name])
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrOutput, err)
+			return outputError(err)
 		}
 		a.raw = append(a.raw, raw)
 	}

@@ -157,7 +157,7 @@ func runTasks(t testing.TB, engine sandbox.Engine, img sandbox.Image, rows []tas
 		RunID: "bench", Families: family.NewRegistry(fam), Tasks: each(rows), Total: len(rows),
 		Agent: &pipeline.HarnessAgent{
 			Producer: &produce.Producer{Engine: engine, Harness: s, Env: os.LookupEnv},
-			RunID:    "bench", Redact: func(b []byte) []byte { return b },
+			RunID:    "bench", Redact: func(texts ...[]byte) [][]byte { return texts },
 		},
 		Verifiers: map[string]family.Verifier{fam.Name: verifier},
 		Images:    map[string]sandbox.Image{rows[0].Environment().Image: img},

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"securebench/internal/digest"
 	"securebench/internal/family"
@@ -124,9 +123,12 @@ type replayLine struct {
 	data []byte
 }
 
+// maxReplayLine is the longest line of a replay file, in bytes.
+const maxReplayLine = 64 << 20
+
 // OpenReplay reads a replay file. Errors name file, line and column.
 func OpenReplay(path string, limit int64) (*Replay, error) {
-	f, err := os.Open(path)
+	f, err := source.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the replay file: %w", err)
 	}
@@ -134,14 +136,18 @@ func OpenReplay(path string, limit int64) (*Replay, error) {
 	r := &Replay{limit: limit, lines: map[replayKey]replayLine{}, tasks: map[string]bool{}, seen: map[string]bool{}}
 	sum := sha256.New()
 	sc := bufio.NewScanner(io.TeeReader(f, sum))
-	sc.Buffer(nil, 64<<20)
-	for line := 1; sc.Scan(); line++ {
+	sc.Buffer(nil, maxReplayLine)
+	line := 1
+	for ; sc.Scan(); line++ {
 		if len(sc.Bytes()) == 0 {
 			continue
 		}
 		if err := r.add(path, line, sc.Bytes()); err != nil {
 			return nil, err
 		}
+	}
+	if errors.Is(sc.Err(), bufio.ErrTooLong) {
+		return nil, source.Problemf(source.Pos{File: path, Line: line}, "the line is longer than %d bytes", maxReplayLine)
 	}
 	if err := sc.Err(); err != nil {
 		return nil, fmt.Errorf("reading the replay file: %w", err)

@@ -78,9 +78,9 @@ type Config struct {
 	Attempts      int
 	Retries       int // after infrastructure errors
 	Progress      progress.Reporter
-	// Observe returns what gets an agent's output while it runs; nil is
-	// nobody.
-	Observe func(taskID, stream string) io.WriteCloser
+	// Observe is called for each try of an attempt, and returns what gets the
+	// streams of its agent while it runs; nil is nobody.
+	Observe func(taskID string) func(stream string) io.WriteCloser
 	// Probe asks the engine whether it is alive; nil never asks.
 	Probe func(context.Context) error
 	// ProbeTime and WatchEvery replace the times of that; 0 does not.
@@ -316,7 +316,16 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 // fatal reports whether an error ends the run. What was recorded is of the
 // pack that was loaded, and nothing can be recorded without a place for it.
 func fatal(err error) bool {
-	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, ErrOutput)
+	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity)
+}
+
+// outputError is [ErrOutput], unless the directory is no longer the run's own:
+// then there is nothing to go on with.
+func outputError(err error) error {
+	if errors.Is(err, record.ErrIntegrity) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrOutput, err)
 }
 
 // retry throws the attempt's sandboxes away and makes it anew after a pause.
@@ -394,7 +403,7 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 // record writes the line and then, when it is on disk, announces it.
 func (r *run) record(line *record.Line) {
 	if err := r.Dir.Append(line); err != nil {
-		r.cancel(fmt.Errorf("%w: %w", ErrOutput, err))
+		r.cancel(outputError(err))
 		return
 	}
 	r.mu.Lock()

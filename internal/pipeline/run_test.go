@@ -107,7 +107,7 @@ func newBench(t *testing.T, agent sandboxtest.Program) *bench {
 	b.cfg = pipeline.Config{
 		RunID: "test", Families: b.families, Verifiers: verifiers,
 		Agent: &pipeline.HarnessAgent{Producer: &produce.Producer{Engine: b.engine, Harness: h, Env: os.LookupEnv},
-			RunID: "test", Redact: new(redact.Registry).Bytes},
+			RunID: "test", Redact: new(redact.Registry).Split},
 		Images: map[string]sandbox.Image{"img": {Ref: "img", ID: "sha256:1"}},
 		Dir:    dir, Store: store, Digests: pipeline.Binding{Salt: dir.Salt()}, TaskDir: names.Name,
 		Workers: 2, Attempts: 1, Retries: 2, Progress: &b.events,

@@ -129,7 +129,11 @@ func TestForgedJSON(t *testing.T) {
 		n := 0
 		for s := bufio.NewScanner(&b); s.Scan(); n++ {
 			var got struct {
-				Event string `json:"event"`
+				Event  string `json:"event"`
+				TaskID string `json:"task_id"`
+			}
+			if strings.ContainsFunc(s.Text(), func(r rune) bool { return r < ' ' || r > '~' }) {
+				t.Errorf("%s: line %d is not plain ASCII: %q", name, n, s.Text())
 			}
 			if err := json.Unmarshal(s.Bytes(), &got); err != nil || n >= len(events) || got.Event != events[n].Name {
 				t.Fatalf("%s: line %d is %s, %v", name, n, s.Bytes(), err)

@@ -1,10 +1,12 @@
 package progress
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/redact"
 )
@@ -13,7 +15,7 @@ import (
 const maxJSONText = 64 << 10
 
 // jsonLine returns an event as one line: the name as "event", the time, then
-// its fields in order. What the options don't ask for is left out.
+// its fields in order, in ASCII. What the options don't ask for is left out.
 func jsonLine(e Event, opts Options, now time.Time) string {
 	if e.Name == NameAgentOutput && !opts.ShowAgentOutput {
 		return ""
@@ -30,29 +32,28 @@ func jsonLine(e Event, opts Options, now time.Time) string {
 				}
 				s = message(s)
 			}
-			v = redact.Escape(s[:min(len(s), maxJSONText)])
-		case []Failure:
-			v = escaped(s)
+			v = s[:min(len(s), maxJSONText)]
+			if !isName(f.Key) {
+				v = redact.Escape(s[:min(len(s), maxJSONText)])
+			}
 		}
 		b = appendMember(append(b, ','), f.Key, v)
 	}
 	return string(append(b, "}\n"...))
 }
 
-func escaped(in []Failure) []Failure {
-	out := make([]Failure, len(in))
-	for i, f := range in {
-		out[i] = Failure{name(f.TaskID), f.Attempt, name(f.Outcome), name(f.Reason)}
-	}
-	return out
+// isName reports whether a field names something that its reader will look
+// for: it is not changed, JSON's own escapes hold it.
+func isName(key string) bool {
+	return slices.Contains([]string{"task_id", "run_id", "output_dir", "output_path", "output"}, key)
 }
 
 // appendMember appends "key":value. A value that JSON cannot hold, such as
 // NaN, becomes null: progress must not stop a run.
 func appendMember(b []byte, key string, v any) []byte {
-	val, err := json.Marshal(v, json.Deterministic(true))
+	val, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		val = []byte("null")
 	}
-	return append(append(strconv.AppendQuoteToASCII(b, key), ':'), val...)
+	return append(append(strconv.AppendQuoteToASCII(b, key), ':'), redact.ASCII(val)...)
 }

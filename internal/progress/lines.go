@@ -137,9 +137,13 @@ func again(attempt int) string {
 	return fmt.Sprintf("#%d", attempt)
 }
 
-// name makes a short text from outside showable. It looks at more bytes than
-// it can show, so that a cut in the middle of a character is clipped away.
-func name(s string) string { return clip(redact.Escape(s[:min(len(s), 8*maxName)]), maxName) }
+// name makes a name from outside one word; nothing stays nothing.
+func name(s string) string {
+	if s == "" {
+		return ""
+	}
+	return redact.QuoteShort(s, maxName)
+}
 
 // message makes a long text from outside showable: one line, spaces collapsed.
 func message(s string) string {

@@ -124,7 +124,7 @@ func TestClip(t *testing.T) {
 	long := strings.Repeat("é ", 3000)
 	got := render(t, progress.Plain, progress.Options{ShowCommandOutput: true},
 		progress.SandboxResult("t", "k", 0, nil, long, ""), progress.TaskDone(strings.Repeat("日", 9000), 1, "passed", 1, "", ""))
-	want := "stdout: " + string([]rune(long)[:997]) + "...\nsecurebench: PASS " + strings.Repeat("日", 253) + "... score=1\n"
+	want := "stdout: " + string([]rune(long)[:997]) + "...\nsecurebench: PASS " + "\"" + strings.Repeat("日", 251) + "...\" score=1\n"
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}

@@ -33,8 +33,8 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	want := `a/1 | first
-evil\x0aid | x | stderr: \x1b[2Jb/2 | forged
-evil\x0aid | x | stderr: ` + `
+"evil\nid | x" | stderr: \x1b[2Jb/2 | forged
+"evil\nid | x" | stderr: ` + `
 a/1 | second\x0dsecurebench: PASS
 a/1 | \xffrest
 `

@@ -11,8 +11,8 @@ import (
 type automaton struct {
 	nodes []node
 	root  [256]int32
-	// pairs has a bit for every two bytes that begin a pattern: at the root,
-	// text is skipped by looking at pairs alone.
+	// pairs has a bit for every two bytes that may begin a pattern: at the
+	// root, text is skipped by looking at pairs alone.
 	pairs [1 << 16 / 64]uint64
 	marks []string
 }
@@ -39,8 +39,10 @@ func newAutomaton(patterns map[string]int, marks []string) *automaton {
 }
 
 func (a *automaton) insert(p string, mark int) {
-	pair := uint16(p[0])<<8 | uint16(p[1])
-	a.pairs[pair>>6] |= 1 << (pair & 63)
+	for _, second := range []byte{p[1], '\n', '\r'} { // a line may end anywhere in a pattern
+		pair := uint16(p[0])<<8 | uint16(second)
+		a.pairs[pair>>6] |= 1 << (pair & 63)
+	}
 	s := int32(0)
 	for i := range len(p) {
 		t := a.step(s, p[i])

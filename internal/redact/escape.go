@@ -2,6 +2,7 @@ package redact
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,6 +20,52 @@ func Escape(s string) string { return escape(s, "") }
 
 // EscapeText is Escape for text of several lines: newlines and tabs stay.
 func EscapeText(s string) string { return escape(s, "\n\t") }
+
+// Quote makes a name from outside one word of a line that programs read too:
+// as it stands if it has only letters, digits and signs that mean nothing
+// there, and in quotes otherwise. What would not be seen, a quote and a
+// backslash are escaped as in a Go string, so [strconv.Unquote] gives the name
+// back, byte for byte.
+func Quote(s string) string {
+	if s != "" && strings.Trim(s, plainRunes) == "" {
+		return s
+	}
+	out := []byte{'"'}
+	for rest := s; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case r == '"' || r == '\\':
+			out = append(out, '\\', byte(r))
+		case r == utf8.RuneError && size == 1:
+			out = fmt.Appendf(out, `\x%02x`, rest[0])
+		case unicode.IsPrint(r) && visible(r):
+			out = append(out, rest[:size]...)
+		default:
+			q := strconv.QuoteRuneToASCII(r)
+			out = append(out, q[1:len(q)-1]...)
+		}
+		rest = rest[size:]
+	}
+	return string(append(out, '"'))
+}
+
+// QuoteShort is Quote, cut to limit characters, of which the last then are dots
+// and the closing quote.
+func QuoteShort(s string, limit int) string {
+	// More bytes than can be shown: a cut in the middle of a character is cut away.
+	q := Quote(s[:min(len(s), 8*limit)])
+	if utf8.RuneCountInString(q) <= limit {
+		return q
+	}
+	end := "..."
+	if q[0] == '"' {
+		end += `"`
+	}
+	return string([]rune(q)[:limit-len(end)]) + end
+}
+
+// plainRunes need no quotes: none of them separates, quotes or escapes.
+const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@%+,~"
 
 func escape(s, keep string) string {
 	i := 0

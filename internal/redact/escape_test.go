@@ -3,6 +3,7 @@ package redact_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -110,6 +111,52 @@ func FuzzExcerpt(f *testing.F) {
 		harmless(t, got, "\n\t")
 		if len(got) > max(limit, 0) || !cut && got != redact.EscapeText(string(in)) {
 			t.Errorf("escaped excerpt of %d bytes with limit %d, cut %v: %q", len(got), limit, cut, got)
+		}
+	})
+}
+
+// TestQuote: a name is one word that cannot be taken for anything else, and
+// nothing of it is lost.
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]string{
+		"HumanEval/0":                       "HumanEval/0",
+		"/home/me/runs/a-b_c.d@e+f,g:h%i~j": "/home/me/runs/a-b_c.d@e+f,g:h%i~j",
+		"":                                  `""`,
+		"two words":                         `"two words"`,
+		"passed=9":                          `"passed=9"`,
+		`a"b\`:                              `"a\"b\\"`,
+		"a\nsecurebench: x":                 `"a\nsecurebench: x"`,
+		"\x1b[2J\x07\x00\x7f\u0085":         `"\x1b[2J\a\x00\x7f\u0085"`,
+		"\u202eabc\u2066\u200b\u2028":       `"\u202eabc\u2066\u200b\u2028"`,
+		"größe":                             `"größe"`,
+		"a\u00a0b\ufe0f\U000e0041":          `"a\u00a0b\ufe0f\U000e0041"`,
+		"\xff\xc3":                          `"\xff\xc3"`,
+		"\ufffd":                            "\"\ufffd\"",
+		"\U0001f600":                        "\"\U0001f600\"",
+	} {
+		if got := redact.Quote(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func FuzzQuote(f *testing.F) {
+	for _, s := range []string{"", "plain", "a b", "\x1b\n", "\xff", `"\`, "\u202e"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		q := redact.Quote(s)
+		if redact.Escape(q) != q || strings.ContainsAny(q, "\n\r\t") {
+			t.Errorf("%q is not safe for a terminal", q)
+		}
+		if q == s {
+			if strings.ContainsAny(q, "\" =\\'") {
+				t.Errorf("%q has no quotes", q)
+			}
+			return
+		}
+		if back, err := strconv.Unquote(q); err != nil || back != s {
+			t.Errorf("%q became %s, which reads %q, %v", s, q, back, err)
 		}
 	})
 }

@@ -2,9 +2,10 @@
 // and stored.
 //
 // A [Registry] replaces registered secrets, in the encodings in which they
-// usually leak, by [redacted:NAME]. It catches what somebody printed by
-// accident or encoded once; it cannot catch a secret that somebody encrypts,
-// splits or spells out, so nothing may rely on it alone. [Escape] makes text
+// usually leak, by [redacted:NAME], also where lines are wrapped or a secret
+// begins in one stream and goes on in another. It catches what somebody printed
+// by accident or encoded once; it cannot catch a secret that somebody encrypts,
+// cuts into pieces or spells out, so nothing may rely on it alone. [Escape] makes text
 // from outside safe for terminals and logs, and [Excerpt] bounds it. Redact
 // first, then escape: escaping changes the bytes that the registry looks for.
 package redact
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -50,7 +52,7 @@ func (r *Registry) Add(name string, value []byte) error {
 	switch {
 	case !namePattern.MatchString(name):
 		return errors.New("the name of a secret may have only letters, digits and _ . -")
-	case len(value) < MinSecret:
+	case len(unbroken(string(value))) < MinSecret:
 		return fmt.Errorf("the value of %s has fewer than %d bytes, too few to redact", name, MinSecret)
 	case len(value) > MaxSecret:
 		return fmt.Errorf("the value of %s has more than %d bytes, too many to redact", name, MaxSecret)
@@ -58,19 +60,20 @@ func (r *Registry) Add(name string, value []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	mark := "[redacted:" + name + "]"
-	if r.clashes(mark, string(value)) {
+	if r.clashes(mark, unbroken(string(value))) {
 		return fmt.Errorf("the value of %s overlaps the text that replaces secrets, so it cannot be redacted", name)
 	}
 	if r.patterns == nil {
 		r.patterns = map[string]int{}
 	}
 	for _, f := range encodings(value) {
+		f = unbroken(f)
 		if _, known := r.patterns[f]; !known {
 			r.patterns[f] = len(r.marks)
 		}
 	}
 	r.marks = append(r.marks, mark)
-	r.secrets = append(r.secrets, string(value))
+	r.secrets = append(r.secrets, unbroken(string(value)))
 	r.auto = nil
 	return nil
 }
@@ -133,5 +136,54 @@ func (r *Registry) Bytes(b []byte) []byte {
 // It holds back bytes that may begin a secret, so Close must be called; that
 // does not close w.
 func (r *Registry) Writer(w io.Writer) *Writer {
-	return &Writer{w: w, auto: r.automaton()}
+	return &Writer{w: w, own: matcher{auto: r.automaton()}}
+}
+
+// Split redacts texts that are published side by side: besides what stands in
+// one of them, what begins at the end of one and goes on where another begins.
+func (r *Registry) Split(texts ...[]byte) [][]byte {
+	a := r.automaton()
+	out := slices.Clone(texts)
+	if a == nil {
+		return out
+	}
+	found := make([][]span, len(texts))
+	for i, first := range texts {
+		for j, second := range texts {
+			if i == j && len(texts) > 1 {
+				continue
+			}
+			m, n := matcher{auto: a}, len(first)
+			note := func(s span) {
+				if s.start < n {
+					found[i] = merge(found[i], span{s.start, min(s.end, n), s.mark, s.length})
+				}
+				if s.end > n {
+					found[j] = merge(found[j], span{max(s.start-n, 0), s.end - n, s.mark, s.length})
+				}
+			}
+			m.scan(first, 0, note)
+			if i != j {
+				m.scan(second, n, note)
+			}
+		}
+	}
+	for i, spans := range found {
+		out[i] = replace(texts[i], spans, a.marks)
+	}
+	return out
+}
+
+// replace puts marks in the place of spans.
+func replace(text []byte, spans []span, marks []string) []byte {
+	if len(spans) == 0 {
+		return text
+	}
+	var out []byte
+	at := 0
+	for _, s := range spans {
+		out = append(append(out, text[at:s.start]...), marks[s.mark]...)
+		at = s.end
+	}
+	return append(out, text[at:]...)
 }

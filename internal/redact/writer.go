@@ -1,46 +1,55 @@
 package redact
 
-import "io"
+import (
+	"io"
+	"slices"
+	"sync"
+)
 
 // maxPiece bounds what is worked on, and so held, at a time.
 const maxPiece = 64 << 10
 
-// Writer redacts a stream. Its memory is bounded by the longest secret and
-// the size of a piece. It is not safe for concurrent use.
+// Writer redacts a stream. Its memory is bounded by the longest secret, wrapped
+// as far as a secret may be, and the size of a piece. It is not safe for
+// concurrent use, but writers of one [Group] are.
 type Writer struct {
 	w     io.Writer
-	auto  *automaton
-	state int32
+	own   matcher
+	group *Group // nil for a stream that stands alone
+	base  int    // where the buffer begins in the stream
 	buf   []byte // bytes that are not written yet
-	// spans are the parts of buf that matched, merged where they overlap, in
-	// order.
+	// spans are the parts of the stream that matched and are not written,
+	// merged where they overlap, in order.
 	spans []span
 	out   []byte
 	err   error
 }
 
-// span is a part of the buffer that a mark replaces. Two secrets that overlap
+// span is a part of a stream that a mark replaces. Two secrets that overlap
 // become one span, so that no part of the second stays.
 type span struct {
 	start, end int
 	mark       int32 // of the match that began first
-	length     int   // of that match
+	length     int   // of that match's pattern
 }
 
 // Write redacts p. It reports all of p as written unless writing on failed.
 func (w *Writer) Write(p []byte) (int, error) {
+	if w.group != nil {
+		w.group.mu.Lock()
+		defer w.group.mu.Unlock()
+	}
 	if w.err != nil {
 		return 0, w.err
 	}
-	if w.auto == nil {
+	if w.own.auto == nil {
 		n, err := w.w.Write(p)
 		w.err = err
 		return n, err
 	}
 	for n := 0; n < len(p); {
 		piece := p[n:min(n+maxPiece, len(p))]
-		w.scan(piece)
-		if w.flush(len(w.buf) - int(w.auto.nodes[w.state].depth)); w.err != nil {
+		if w.flush(w.scan(piece)); w.err != nil {
 			return n, w.err
 		}
 		n += len(piece)
@@ -48,72 +57,134 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what was held back. It does not close the writer below.
+// Close writes what was held back. It does not close the writer below. The
+// streams of a group have ended when the first of their writers is closed.
 func (w *Writer) Close() error {
-	if w.err == nil && w.auto != nil {
-		w.flush(len(w.buf))
-		w.state = 0
+	if w.group != nil {
+		w.group.mu.Lock()
+		defer w.group.mu.Unlock()
+	}
+	if w.err == nil && w.own.auto != nil {
+		w.flush(w.base + len(w.buf))
+		w.own.reset()
 	}
 	return w.err
 }
 
-// scan appends a piece to the buffer and notes its matches.
-func (w *Writer) scan(piece []byte) {
-	i := len(w.buf)
+// scan appends a piece to the buffer, notes its matches, and returns up to
+// where in the stream nothing can become a match any more.
+func (w *Writer) scan(piece []byte) (safe int) {
+	pos := w.base + len(w.buf)
 	w.buf = append(w.buf, piece...)
-	a, s := w.auto, w.state
-	for ; i < len(w.buf); i++ {
-		if s == 0 {
-			i = a.skip(w.buf, i)
-		}
-		s = a.move(s, w.buf[i])
-		if n := a.nodes[s]; n.match > 0 {
-			w.match(span{i + 1 - int(n.match), i + 1, n.mark, int(n.match)})
-		}
+	end := pos + len(piece)
+	w.own.scan(piece, pos, w.match)
+	safe = w.own.hold(end)
+	if w.group != nil {
+		safe = min(safe, w.group.scan(w, piece, pos))
 	}
-	w.state = s
+	return safe
 }
 
 // match adds a span and merges it with those that it overlaps.
-func (w *Writer) match(m span) {
-	for len(w.spans) > 0 {
-		last := w.spans[len(w.spans)-1]
-		if last.end <= m.start {
-			break
-		}
-		if last.start < m.start || last.start == m.start && last.length > m.length {
-			m.start, m.mark, m.length = last.start, last.mark, last.length
-		}
-		w.spans = w.spans[:len(w.spans)-1]
+func (w *Writer) match(m span) { w.spans = merge(w.spans, m) }
+
+// merge adds a span to a list.
+func merge(spans []span, m span) []span {
+	i := len(spans)
+	for i > 0 && spans[i-1].end > m.start {
+		i--
 	}
-	w.spans = append(w.spans, m)
+	j := i
+	for ; j < len(spans) && spans[j].start < m.end; j++ {
+		s := spans[j]
+		if s.start < m.start || s.start == m.start && s.length > m.length {
+			m.start, m.mark, m.length = s.start, s.mark, s.length
+		}
+		m.end = max(m.end, s.end)
+	}
+	return slices.Replace(spans, i, j, m)
 }
 
 // flush writes the buffer up to safe, from where on a match may still begin,
 // and moves the rest to the front.
 func (w *Writer) flush(safe int) {
 	w.out = w.out[:0]
-	at := 0
+	at := w.base
 	for len(w.spans) > 0 && w.spans[0].start < safe {
 		s := w.spans[0]
-		w.out = append(w.out, w.buf[at:max(s.start, at)]...)
+		w.out = append(w.out, w.part(at, s.start)...)
 		if s.end > safe {
 			// It may still grow: keep it, and drop what it replaces. Its
 			// start moves out of the buffer.
 			at = safe
 			break
 		}
-		w.out = append(w.out, w.auto.marks[s.mark]...)
+		w.out = append(w.out, w.own.auto.marks[s.mark]...)
 		at = s.end
 		w.spans = w.spans[1:]
 	}
-	w.out = append(w.out, w.buf[at:safe]...)
+	w.out = append(w.out, w.part(at, safe)...)
 	if len(w.out) > 0 {
 		_, w.err = w.w.Write(w.out)
 	}
-	w.buf = append(w.buf[:0], w.buf[safe:]...)
-	for i := range w.spans {
-		w.spans[i].start -= safe
-		w.spans[i].end -= safe
+	w.buf = append(w.buf[:0], w.part(safe, w.base+len(w.buf))...)
+	w.base = safe
+}
+
+// part is what the buffer has of the stream from start to end.
+func (w *Writer) part(start, end int) []byte {
+	return w.buf[max(start, w.base)-w.base : max(end, start, w.base)-w.base]
+}
+
+// Group ties streams that a reader sees side by side: a secret may begin in
+// one of them and go on in another, in the order in which they are written.
+type Group struct {
+	auto *automaton
+
+	mu    sync.Mutex
+	joint matcher
+	pos   int // bytes that were written to all of them
+	runs  []run
+}
+
+// run is a piece of a group, and where it stands in its stream.
+type run struct {
+	w          *Writer
+	pos, n, at int
+}
+
+// Group returns a group without streams. It knows the secrets that are
+// registered now.
+func (r *Registry) Group() *Group {
+	a := r.automaton()
+	return &Group{auto: a, joint: matcher{auto: a}}
+}
+
+// Writer adds a stream to the group; see [Registry.Writer].
+func (g *Group) Writer(w io.Writer) *Writer {
+	return &Writer{w: w, own: matcher{auto: g.auto}, group: g}
+}
+
+// scan reads a piece of a stream at its turn, notes matches in all the streams
+// that they are in, and returns up to where none can begin in w.
+func (g *Group) scan(w *Writer, piece []byte, at int) (safe int) {
+	g.runs = append(g.runs, run{w, g.pos, len(piece), at})
+	g.joint.scan(piece, g.pos, func(m span) {
+		for _, r := range g.runs {
+			start, end := max(m.start, r.pos), min(m.end, r.pos+r.n)
+			if start < end {
+				r.w.match(span{r.at + start - r.pos, r.at + end - r.pos, m.mark, m.length})
+			}
+		}
+	})
+	g.pos += len(piece)
+	hold := g.joint.hold(g.pos)
+	g.runs = slices.DeleteFunc(g.runs, func(r run) bool { return r.pos+r.n <= hold })
+	safe = at + len(piece)
+	for _, r := range g.runs {
+		if r.w == w {
+			safe = min(safe, r.at+max(hold-r.pos, 0))
+		}
 	}
+	return safe
 }

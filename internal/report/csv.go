@@ -15,14 +15,20 @@ import (
 // WriteCSV writes a header and one row per record in row order, as RFC 4180
 // has it, with CRLF. Passed, score and outcome are as counted: a record that
 // contradicts itself or repeats another has no pass. What has no record has no
-// row. No cell holds a control character or is a formula to a spreadsheet.
+// row. The last two columns are about the run and the same in every row; where
+// they have something to say and there is no record, they stand alone. No cell
+// holds a control character or is a formula to a spreadsheet.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
 	rows := [][]string{{"task_id", "index", "attempt", "family", "status", "passed", "score", "outcome",
-		"reason", "containment", "labels", "total_ms", "candidate"}}
+		"reason", "containment", "labels", "total_ms", "candidate", "run_verified", "rows_left_out"}}
+	run := []string{strconv.FormatBool(r.Run.Verified), strconv.Itoa(r.Run.LeftOut)}
 	for _, a := range r.attempts {
-		rows = append(rows, csvRow(a))
+		rows = append(rows, append(csvRow(a), run...))
+	}
+	if len(r.attempts) == 0 && (!r.Run.Verified || r.Run.LeftOut > 0) {
+		rows = append(rows, append(make([]string, len(rows[0])-len(run)), run...))
 	}
 	if err := out.WriteAll(rows); err != nil {
 		return fmt.Errorf("writing the report: %w", err)

@@ -15,7 +15,7 @@ import (
 // Run is what a report says of the run as a whole.
 type Run struct {
 	// Verified is set when the records' evidence holds; if not, the table and
-	// the JSON say so first. The CSV has records only.
+	// the JSON say so first, the CSV in every row.
 	Verified bool `json:"verified"`
 	// Evidence is one line: who signed, or what is wrong.
 	Evidence    string `json:"evidence"`
@@ -24,10 +24,12 @@ type Run struct {
 	PackID      string `json:"pack_id"`
 	PackVersion int64  `json:"pack_version"`
 	// PlannedTasks below 0 count as 0, PlannedAttempts (per task) below 1 as
-	// 1; more than 2^30 of either count as 2^30.
-	PlannedTasks    int      `json:"planned_tasks"`
-	PlannedAttempts int      `json:"planned_attempts"`
-	Labels          []string `json:"labels"` // of the run, not of its records
+	// 1, LeftOut below 0 as 0; more than 2^30 of each count as 2^30.
+	PlannedTasks    int `json:"planned_tasks"`
+	PlannedAttempts int `json:"planned_attempts"`
+	// LeftOut is how many rows of the pack were not planned.
+	LeftOut int      `json:"left_out"`
+	Labels  []string `json:"labels"` // of the run, not of its records
 }
 
 // Attempt is what a report needs of one record. The fields are named and
@@ -194,6 +196,7 @@ func NewBuilder(run Run) *Builder {
 	const most = 1 << 30 // the product of two fits an int
 	run.PlannedTasks = min(max(run.PlannedTasks, 0), most)
 	run.PlannedAttempts = min(max(run.PlannedAttempts, 1), most)
+	run.LeftOut = min(max(run.LeftOut, 0), most)
 	run.Labels = slices.Clone(run.Labels)
 	return &Builder{run: run, texts: map[string]string{}}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 	"unicode/utf8"
 
 	"securebench/internal/redact"
@@ -62,6 +61,9 @@ func (t *table) head() {
 		why := strings.TrimLeft(strings.TrimPrefix(run.Evidence, mark), ": ")
 		t.line("*** %s: %s ***", mark, clip(cmp.Or(why, "there is no evidence"), maxEvidence))
 		t.line("*** What follows is no more than what the records claim. ***\n")
+	}
+	if n := run.LeftOut; n > 0 {
+		t.line("*** PART OF THE PACK: %d of its %s were left out; what follows is about %s. ***\n", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task"))
 	}
 	t.line("run\t%s", name(run.RunID, maxName))
 	t.line("agent\t%s", name(run.Agent, maxName))
@@ -196,17 +198,12 @@ func list(labels []string) string {
 	return strings.Join(out, ", ")
 }
 
-// name makes a name from outside one word of about limit characters: with a
-// space in it, it is quoted, as it could look like several cells otherwise.
+// name makes a name from outside one word of at most limit characters.
 func name(s string, limit int) string {
-	s = clip(s, limit)
-	switch {
-	case s == "":
+	if s == "" {
 		return "-"
-	case strings.ContainsFunc(s, unicode.IsSpace), strings.Contains(s, `"`):
-		return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"`
 	}
-	return s
+	return redact.QuoteShort(s, limit)
 }
 
 // clip escapes s and cuts it to limit characters, of which the last three then

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"securebench/internal/digest"
+	"securebench/internal/source"
 )
 
 // Store keeps candidates by the digest of their bytes. Equal candidates are
@@ -71,13 +72,16 @@ func (s *Store) write(name string, data []byte) error {
 // digest that their name says.
 var ErrDamaged = errors.New("stored candidate is damaged")
 
+// maxStored is the largest candidate that a limit can allow, in bytes.
+const maxStored = 256 << 20
+
 // Get returns the bytes of a stored candidate after checking their digest.
 func (s *Store) Get(sum string) ([]byte, error) {
 	name, err := digest.Hex(sum)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.root.ReadFile(name)
+	data, err := source.ReadFileIn(s.root, name, maxStored)
 	if err != nil {
 		return nil, fmt.Errorf("reading candidate %s: %w", sum, err)
 	}

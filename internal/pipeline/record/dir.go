@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/digest"
+	"securebench/internal/redact"
+	"securebench/internal/source"
 )
 
 // The names inside an output directory.
@@ -46,6 +48,8 @@ func ReservedNames() []string {
 var (
 	// ErrExists is returned by [Dir.Begin] when the directory holds a run.
 	ErrExists = errors.New("the output directory holds a run already")
+	// ErrForeign is returned by [Dir.Foreign].
+	ErrForeign = errors.New("no part of a run")
 	// ErrLocked is returned by [Open] when another runner has the directory.
 	ErrLocked = errors.New("another securebench run is using the output directory")
 )
@@ -59,6 +63,8 @@ type Dir struct {
 	// locks are held as long as they are open.
 	locks []*os.File
 	salt  digest.Salt
+	// saltFile is the salt's file: where it is gone, so is restricted/.
+	saltFile fs.FileInfo
 
 	mu    sync.Mutex
 	lines *os.File
@@ -92,19 +98,18 @@ func Open(dir string) (*Dir, error) {
 // lockDir locks the lock file, and the directory itself: the file can be
 // removed.
 func lockDir(root *os.Root) ([]*os.File, error) {
-	dir, err := flock(root, ".", os.O_RDONLY)
+	dir, err := flock(root.Open("."))
 	if err != nil {
 		return nil, err
 	}
-	file, err := flock(root, LockName, os.O_CREATE|os.O_RDWR)
+	file, err := flock(source.OpenIn(root, LockName, os.O_CREATE|os.O_RDWR, 0o644))
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
 	return []*os.File{dir, file}, nil
 }
 
-func flock(root *os.Root, name string, flag int) (*os.File, error) {
-	f, err := root.OpenFile(name, flag, 0o644)
+func flock(f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking the output directory: %w", err)
 	}
@@ -156,6 +161,62 @@ func (d *Dir) Begin(force bool) error {
 	return d.openLines()
 }
 
+// Foreign reports the first thing in the directory that no run can have made.
+// A run that has it can be neither signed nor moved to history/ as a whole.
+func (d *Dir) Foreign() error {
+	entries, err := fs.ReadDir(d.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("looking into the output directory: %w", err)
+	}
+	for _, e := range entries {
+		if err := d.foreign(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foreign looks at one name at the top, and at what is below it.
+func (d *Dir) foreign(e fs.DirEntry) error {
+	switch name := e.Name(); name {
+	case CandidatesName, RestrictedName, HistoryName:
+		if !e.IsDir() {
+			return fmt.Errorf("%s is %s, %w", name, source.FileType(e.Type()), ErrForeign)
+		}
+		return fs.WalkDir(d.FS(), name, func(below string, e fs.DirEntry, err error) error {
+			folder := err == nil && e.IsDir() && (below == name || name != CandidatesName)
+			if err != nil || folder || e.Type().IsRegular() {
+				return err
+			}
+			return fmt.Errorf("%s is %s, %w", redact.Quote(below), source.FileType(e.Type()), ErrForeign)
+		})
+	case LinesName, ManifestName, StatementName, TraceName, LockName, tempName(LinesName), tempName(ManifestName), tempName(StatementName):
+		if !e.Type().IsRegular() {
+			return fmt.Errorf("%s is %s, %w", name, source.FileType(e.Type()), ErrForeign)
+		}
+		if info, err := e.Info(); err == nil && name == LockName && info.Size() > 0 {
+			return fmt.Errorf("%s is not empty, %w", name, ErrForeign)
+		}
+		return nil
+	default:
+		return fmt.Errorf("%s is %w", redact.Quote(name), ErrForeign)
+	}
+}
+
+// Whole reports an error if the run's salt is gone from the directory, and
+// with it whatever restricted/ held: nothing can be recorded, signed or
+// resumed without it.
+func (d *Dir) Whole() error {
+	info, err := d.root.Lstat(SaltName)
+	if err == nil && os.SameFile(info, d.saltFile) {
+		return nil
+	}
+	if _, err := ReadSalt(d.FS(), d.SaltDigest()); err == nil {
+		return nil // somebody put it back
+	}
+	return fmt.Errorf("%w: %s is gone from the output directory, or another", ErrIntegrity, SaltName)
+}
+
 // present returns those of the names that are there.
 func (d *Dir) present(names ...string) (there []string, err error) {
 	for _, name := range names {
@@ -179,7 +240,7 @@ func (d *Dir) Tidy() error {
 	}
 	var folders []string
 	for _, top := range []string{HistoryName, RestrictedName} {
-		err := fs.WalkDir(d.root.FS(), top, func(name string, e fs.DirEntry, err error) error {
+		err := fs.WalkDir(d.FS(), top, func(name string, e fs.DirEntry, err error) error {
 			if err == nil && e.IsDir() && name != RestrictedName {
 				folders = append(folders, name)
 			}
@@ -209,9 +270,9 @@ func (d *Dir) makeFolders() error {
 
 // openLines opens the records for appending behind what they hold.
 func (d *Dir) openLines() error {
-	f, err := d.root.OpenFile(LinesName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	f, err := source.OpenIn(d.root, LinesName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return fmt.Errorf("opening %s: %w", LinesName, err)
+		return fmt.Errorf("opening the records: %w", err)
 	}
 	d.lines = f
 	info, err := f.Stat()
@@ -219,6 +280,9 @@ func (d *Dir) openLines() error {
 		return fmt.Errorf("opening %s: %w", LinesName, err)
 	}
 	d.size = info.Size()
+	if d.saltFile, err = d.root.Lstat(SaltName); err != nil {
+		return fmt.Errorf("looking for the salt: %w", err)
+	}
 	return errors.Join(d.sync(RestrictedName), d.sync("."))
 }
 
@@ -247,13 +311,13 @@ func (d *Dir) moveAll(names []string, to string) error {
 
 // FormerRuns counts the runs in history/ that are not parts of this one.
 func (d *Dir) FormerRuns() (int, error) {
-	manifests, err := fs.Glob(d.root.FS(), HistoryName+"/*/"+ManifestName)
+	manifests, err := fs.Glob(d.FS(), HistoryName+"/*/"+ManifestName)
 	if err != nil {
 		return 0, fmt.Errorf("looking into %s: %w", HistoryName, err)
 	}
 	seen := map[string]bool{}
 	for _, name := range manifests {
-		sub, err := fs.Sub(d.root.FS(), path.Dir(name))
+		sub, err := fs.Sub(d.FS(), path.Dir(name))
 		if err != nil {
 			return 0, fmt.Errorf("looking into %s: %w", HistoryName, err)
 		}
@@ -268,7 +332,7 @@ func (d *Dir) FormerRuns() (int, error) {
 }
 
 // FS is the directory's content.
-func (d *Dir) FS() fs.FS { return d.root.FS() }
+func (d *Dir) FS() fs.FS { return source.FS(d.root) }
 
 // Tail is the number of lines that this process knows of, and the digest of
 // the last.
@@ -319,6 +383,9 @@ func (d *Dir) Append(l *Line) error {
 	if d.broken != nil {
 		return d.broken
 	}
+	if err := d.Whole(); err != nil {
+		return err
+	}
 	b, err := l.marshal(d.link, d.salt)
 	if err == nil && len(b) > MaxLine {
 		err = fmt.Errorf("the record of %q has %d bytes, the most is %d", l.TaskID, len(b), MaxLine)
@@ -345,6 +412,9 @@ func (d *Dir) Append(l *Line) error {
 // values.
 func (d *Dir) Restrict(taskID, name string, data []byte) (RawFile, error) {
 	full := path.Join(RestrictedName, name)
+	if err := d.Whole(); err != nil { // the folder is not to be made again
+		return RawFile{}, err
+	}
 	if err := d.root.MkdirAll(path.Dir(full), 0o700); err != nil {
 		return RawFile{}, fmt.Errorf("storing raw output: %w", err)
 	}
@@ -373,9 +443,9 @@ func (d *Dir) WriteConfig(b []byte) error { return d.replaceFile(ConfigName, b, 
 
 // Trace opens agent-trace.log behind what an earlier part of the run wrote.
 func (d *Dir) Trace() (io.WriteCloser, error) {
-	f, err := d.root.OpenFile(TraceName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	f, err := source.OpenIn(d.root, TraceName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", TraceName, err)
+		return nil, fmt.Errorf("opening the trace: %w", err)
 	}
 	return f, nil
 }
@@ -393,7 +463,7 @@ func (d *Dir) Close() error {
 }
 
 func (d *Dir) writeFile(name string, data []byte, mode fs.FileMode) error {
-	f, err := d.root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+	f, err := source.OpenIn(d.root, name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
 	if err != nil {
 		return err
 	}

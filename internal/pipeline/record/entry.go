@@ -35,7 +35,7 @@ type Entry struct {
 func Decode(raw []byte) (Entry, error) {
 	var w wire
 	if err := jsonv2.Unmarshal(raw, &w, jsonv2.RejectUnknownMembers(true)); err != nil {
-		return Entry{}, fmt.Errorf("not a record: %w", err)
+		return Entry{}, fmt.Errorf("not a record: %w", digest.JSONError(err))
 	}
 	l := w.line()
 	again := l.wire()

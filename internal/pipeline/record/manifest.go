@@ -82,8 +82,8 @@ func (m Manifest) check() error {
 	switch p := m.Planned; {
 	case m.Format != ManifestFormat:
 		return fmt.Errorf("its format is %d, this build reads %d", m.Format, ManifestFormat)
-	case p.Tasks < 0 || p.Tasks > maxTasks || p.Attempts < 1 || p.Attempts > maxAttempts:
-		return fmt.Errorf("it plans %d tasks with %d attempts", p.Tasks, p.Attempts)
+	case p.Tasks < 0 || p.Tasks > maxTasks || p.Attempts < 1 || p.Attempts > maxAttempts || p.LeftOut < 0 || p.LeftOut > maxTasks:
+		return fmt.Errorf("it plans %d tasks with %d attempts and leaves out %d", p.Tasks, p.Attempts, p.LeftOut)
 	}
 	return nil
 }
@@ -167,10 +167,12 @@ type PackInfo struct {
 	Version int64  `json:"version"`
 }
 
-// Planned is how much work the run set out to do.
+// Planned is how much work the run set out to do, and how many rows of the
+// pack a flag left out of that.
 type Planned struct {
 	Tasks    int `json:"tasks"`
 	Attempts int `json:"attempts"`
+	LeftOut  int `json:"left_out,omitzero"`
 }
 
 // RunDigests bind the run's inputs. Manifest, Public and Config are plain;

@@ -10,6 +10,7 @@ import (
 	"path"
 
 	"securebench/internal/digest"
+	"securebench/internal/source"
 )
 
 // ErrIntegrity is returned where an earlier part of a run cannot be checked,
@@ -27,14 +28,14 @@ type Former struct {
 // Former reads what an earlier run left to resume; nil is nothing. The run's
 // salt is the directory's from then on.
 func (d *Dir) Former() (*Former, error) {
-	m, _, err := ReadManifest(d.root.FS())
+	m, _, err := ReadManifest(d.FS())
 	if err != nil {
 		if n, sizeErr := d.linesSize(); sizeErr != nil || n > 0 {
 			return nil, fmt.Errorf("%w: %s is missing or damaged, so nothing says what the records are of: %w", ErrIntegrity, ManifestName, errors.Join(err, sizeErr))
 		}
 		return nil, nil
 	}
-	if d.salt, err = ReadSalt(d.root.FS(), m.SaltDigest); err != nil {
+	if d.salt, err = ReadSalt(d.FS(), m.SaltDigest); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrIntegrity, err)
 	}
 	if !m.Authentic(d.salt) {
@@ -83,12 +84,12 @@ func (d *Dir) linesSize() (int64, error) {
 // fileDigest is the digest of a file that need not be there.
 func (d *Dir) fileDigest(name string) (string, error) {
 	h := sha256.New()
-	f, err := d.root.Open(name)
+	f, err := source.OpenIn(d.root, name, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return digest.Format(h.Sum(nil)), nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("opening %s: %w", name, err)
+		return "", err
 	}
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fmt.Errorf("reading %s: %w", name, errors.Join(err, f.Close()))
@@ -155,7 +156,7 @@ type Plan struct {
 // judge, which gets it then, has no reason against it.
 func (f *Former) Review(judge func(Entry) (reason string)) (*Plan, error) {
 	p := &Plan{former: f, Rerun: map[string]int{}, files: map[string]bool{SaltName: true, PackName: true, ConfigName: true}}
-	file, err := f.dir.root.Open(LinesName)
+	file, err := source.OpenIn(f.dir.root, LinesName, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
 	}
@@ -165,6 +166,11 @@ func (f *Former) Review(judge func(Entry) (reason string)) (*Plan, error) {
 	defer file.Close()
 	r := review{Plan: p, salt: f.dir.salt, chain: link{prev: Genesis}, seen: map[attemptKey]int{}}
 	for raw, err := range Lines(file) {
+		if errors.Is(err, ErrLineTooLong) {
+			// No run wrote it. What stands behind it is run again, too.
+			r.drop(raw.Number, "", Damaged)
+			break
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", LinesName, err)
 		}
@@ -257,7 +263,7 @@ func (r *review) check(raw RawLine) (e Entry, reason string) {
 // lost reports whether raw output of the line is gone or changed.
 func (r *review) lost(e Entry) bool {
 	for _, f := range e.Restricted {
-		if f.Check(r.former.dir.root.FS(), r.salt, e.TaskID) != nil {
+		if f.Check(r.former.dir.FS(), r.salt, e.TaskID) != nil {
 			return true
 		}
 	}
@@ -345,7 +351,7 @@ func (d *Dir) setAside(p *Plan, to string) error {
 
 // keepCopy copies a file; what is renamed over it later leaves the copy alone.
 func (d *Dir) keepCopy(name, to string) error {
-	in, err := d.root.Open(name)
+	in, err := source.OpenIn(d.root, name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -362,7 +368,7 @@ func (d *Dir) keepCopy(name, to string) error {
 // nothing names: what an attempt left that never got its record.
 func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 	for _, top := range []string{CandidatesName, RestrictedName} {
-		err := fs.WalkDir(d.root.FS(), top, func(name string, e fs.DirEntry, err error) error {
+		err := fs.WalkDir(d.FS(), top, func(name string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
@@ -381,7 +387,7 @@ func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 
 // rewrite writes the kept lines beside the old file, newly chained.
 func (d *Dir) rewrite(p *Plan) error {
-	out, err := d.root.OpenFile(tempName(LinesName), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	out, err := source.OpenIn(d.root, tempName(LinesName), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("rewriting %s: %w", LinesName, err)
 	}
@@ -406,16 +412,19 @@ func (p *Plan) each(f func(Entry) error) error {
 	if p.Kept == 0 {
 		return nil
 	}
-	in, err := p.former.dir.root.Open(LinesName)
+	in, err := source.OpenIn(p.former.dir.root, LinesName, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	for raw, err := range Lines(in) {
+		if raw.Number > len(p.keep) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		if raw.Number > len(p.keep) || !p.keep[raw.Number-1] {
+		if !p.keep[raw.Number-1] {
 			continue
 		}
 		e, err := Decode(raw.Bytes)

@@ -19,7 +19,7 @@ import (
 func recorded(t *testing.T, n int) *Dir {
 	t.Helper()
 	d := begin(t, t.TempDir())
-	m := Manifest{Format: ManifestFormat, RunID: "run", SaltDigest: d.SaltDigest(), Planned: Planned{n, 1}, ResumedFrom: []Resumption{}}
+	m := Manifest{Format: ManifestFormat, RunID: "run", SaltDigest: d.SaltDigest(), Planned: Planned{Tasks: n, Attempts: 1}, ResumedFrom: []Resumption{}}
 	if err := d.WriteManifest(&m); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestReviewEveryCut(t *testing.T) {
 // of both.
 func TestReviewDuplicates(t *testing.T) {
 	d := begin(t, t.TempDir())
-	if err := d.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{1, 1}, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
+	if err := d.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{Tasks: 1, Attempts: 1}, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
 		t.Fatal(err)
 	}
 	failed := sampleLine()
@@ -277,7 +277,7 @@ func TestReviewReasons(t *testing.T) {
 
 func TestInfrastructureErrorsAreRunAgain(t *testing.T) {
 	d := begin(t, t.TempDir())
-	if err := d.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{1, 1}, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
+	if err := d.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{Tasks: 1, Attempts: 1}, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
 		t.Fatal(err)
 	}
 	l := sampleLine()
@@ -415,7 +415,7 @@ func TestFormerRuns(t *testing.T) {
 		if err := again.Begin(true); err != nil {
 			t.Fatal(err)
 		}
-		if err := again.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{1, 1}, SaltDigest: again.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
+		if err := again.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{Tasks: 1, Attempts: 1}, SaltDigest: again.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
 			t.Fatal(err)
 		}
 		// A resume keeps a copy of its own manifest, which is no other run.
