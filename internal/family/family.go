@@ -136,15 +136,18 @@ const (
 	InvalidUTF8         Reason = "invalid_utf8"
 	WorkerExited        Reason = "worker_exited"
 	ProtocolViolation   Reason = "protocol_violation"
-	ProducerTimeout     Reason = "producer_timeout"
-	VerifyTimeout       Reason = "verifier_timeout"
-	OutputLimit         Reason = "output_limit"
-	DiskLimit           Reason = "disk_limit"
-	OutOfMemory         Reason = "oom"
-	PidsLimit           Reason = "pids_limit"
-	NoVerifier          Reason = "no_verifier"
-	NoJudge             Reason = "no_judge"
-	InfrastructureError Reason = "infrastructure_error"
+	// UnsupportedOperation: the tests did something to an object of the
+	// candidate's that nobody can answer for the candidate.
+	UnsupportedOperation Reason = "unsupported_operation"
+	ProducerTimeout      Reason = "producer_timeout"
+	VerifyTimeout        Reason = "verifier_timeout"
+	OutputLimit          Reason = "output_limit"
+	DiskLimit            Reason = "disk_limit"
+	OutOfMemory          Reason = "oom"
+	PidsLimit            Reason = "pids_limit"
+	NoVerifier           Reason = "no_verifier"
+	NoJudge              Reason = "no_judge"
+	InfrastructureError  Reason = "infrastructure_error"
 )
 
 // Verdict is what a verifier decided. The zero value is a failure.

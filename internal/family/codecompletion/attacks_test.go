@@ -234,7 +234,7 @@ func resourceAttacks() []attack {
 			candidate: "import os\ndef add(a, b): os.abort()\n"},
 		{id: "C31", name: "a stack overflow", reason: family.WorkerExited,
 			candidate: "import sys\nsys.setrecursionlimit(10**9)\ndef add(a, b):\n    x = []\n    for _ in range(10**6): x = [x]\n    repr(x)\n    return 4\n"},
-		{id: "C32", name: "an exception that cannot be shown", reason: family.TestsFailed,
+		{id: "C32", name: "an exception that cannot be shown", reason: family.VerifyTimeout, row: hasty, within: 5 * time.Second,
 			candidate: "class E(Exception):\n    def __str__(self):\n        while 1: pass\n    __repr__ = __str__\n    args = property(__str__)\ndef add(a, b): raise E\n"},
 		{id: "C32", name: "300 MB of exception", reason: family.TestsFailed,
 			candidate: "def add(a, b): raise ValueError('\\x1b' * 300_000_000)\n"},

@@ -13,8 +13,8 @@ import (
 // but those on the list, and handles only where the row has them.
 func FuzzReply(f *testing.F) {
 	for _, s := range []string{
-		"U1:S8:callable", "U2:S5:valueI1:5", "U3:S5:valueI1:5L0:", "U3:S5:raiseS10:ValueErrorU1:S1:x",
-		"U3:S5:raiseS13:StopIterationU0:", "U1:S5:large", "U1:S6:escape", "U2:S5:valueH1:0", "U2:S7:verdictS4:pass",
+		"U1:S8:callable", "U2:S5:valueI1:5", "U3:S5:valueI1:5L0:", "U4:S5:raiseS10:ValueErrorU1:S1:xN",
+		"U4:S5:raiseS13:StopIterationU0:S1:x", "U1:S5:large", "U1:S6:escape", "U2:S5:valueH1:0", "U2:S7:verdictS4:pass",
 		"U2:S5:valuec1:S1:aI1:2", "U2:S5:valueO1:S1:aI1:2", "U2:S5:valued1:S3:intS1:aI1:2", "U2:S5:valued0:N", "U2:S5:valued0:S4:eval",
 	} {
 		f.Add([]byte(s), true, false, true)
@@ -46,7 +46,7 @@ func checkOracleFrame(t *testing.T, v value, handles bool) {
 		t.Fatalf("the oracle gets %q: %v", v.appendTo(nil), d.err)
 	}
 	form := string(v.items[0].atom)
-	lengths := map[string]int{"value": 2, "changed": 3, "raise": 3, "callable": 1}
+	lengths := map[string]int{"value": 2, "changed": 3, "raise": 4, "callable": 1}
 	if lengths[form] != len(v.items) {
 		t.Fatalf("the oracle gets the form %q with %d parts", form, len(v.items))
 	}
@@ -122,13 +122,13 @@ func TestJudge(t *testing.T) {
 		"large": {9, family.TestsFailed}, "interrupted": {9, family.TestsFailed},
 	}
 	for verdict, tc := range tests {
-		err := judge(verdict, tc.trips)
+		err := judge(verdict, tc.trips, plan{})
 		var f *failure
 		if got := errors.As(err, &f); got != (tc.want != "") || got && f.reason != tc.want {
 			t.Errorf("%q: %v, want %q", verdict, err, tc.want)
 		}
 	}
-	if judge("pass", 0) == nil {
+	if judge("pass", 0, plan{}) == nil {
 		t.Error("tests that asked nothing pass")
 	}
 }

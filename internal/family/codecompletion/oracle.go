@@ -50,7 +50,7 @@ func keyOf(c family.Case) poolKey {
 
 // startOracle starts a box that serves row after row until it is closed.
 func startOracle(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*oracle, error) {
-	spec := pythonSpec(c, run, "oracle", analysisSource+oracleSource)
+	spec := pythonSpec(c, run, "oracle", analysisSource+proxiesSource+oracleSource)
 	spec.Command = append(spec.Command, scratch()...)
 	l, err := startLink(ctx, context.WithoutCancel(ctx), engine, spec, math.MaxInt64)
 	if err != nil {
@@ -153,9 +153,9 @@ type request struct {
 }
 
 // readRequest checks a request. Names of the module are those of the plan;
-// names of an object are public.
+// names of an object are public, or operators where the row has them.
 func readRequest(op string, parts int, d *decoder, p plan) (request, error) {
-	d.handles, d.most = p.handles, maxArguments
+	d.handles, d.operators, d.most = p.handles, p.operators, maxArguments
 	r := request{op: op, on: d.value(1), name: d.str()}
 	want := map[string]int{"call": 4, "get": 2, "set": 3}[op]
 	if want != parts {
@@ -172,6 +172,7 @@ func readRequest(op string, parts int, d *decoder, p plan) (request, error) {
 	}
 	switch {
 	case r.on.kind == kindHandle && r.name != "" && r.name[0] != '_':
+	case p.operators && d.err == nil && r.allowsOperator():
 	case r.on.kind == kindNone && op != "set" && p.has(r.name):
 	default:
 		d.fail("a name that is not the row's")

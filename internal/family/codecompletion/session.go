@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"securebench/internal/family"
@@ -111,8 +112,10 @@ func (s *session) try(ctx context.Context, source []byte) (tally, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, rowLimit(s.c), errDeadline)
 	defer cancel()
 	w := s.bench.worker
-	w.handles = p.handles
-	if err = w.load(ctx, source); err == nil {
+	if err = w.prepare(ctx, p); err == nil {
+		err = w.load(ctx, source)
+	}
+	if err == nil {
 		t.phase = "tests"
 		err = s.test(ctx, w, s.oracle, p, &t)
 	}
@@ -143,11 +146,14 @@ func (s *session) test(ctx context.Context, w *worker, o *oracle, p plan, t *tal
 	if err != nil {
 		return err
 	}
-	return judge(end.verdict, t.trips)
+	return judge(end.verdict, t.trips, p)
 }
 
 // judge maps the oracle's last word to a failure, or to nil for a pass.
-func judge(verdict string, trips int) error {
+func judge(verdict string, trips int, p plan) error {
+	if operation, ok := strings.CutPrefix(verdict, "unsupported "); ok {
+		return unsupportedOperation(operation, p.operators)
+	}
 	switch {
 	case verdict == "pass" && trips > 0:
 		return nil
@@ -175,7 +181,7 @@ func (s *session) runArguments(p plan) []value {
 	}
 	label := "oracle-seed\x00" + s.c.Sandbox.ID() + "\x00" + strconv.Itoa(s.c.Attempt)
 	seed := s.verifier.resources.Seed(label)
-	return []value{prompt, stringValue(s.row.tests), p.values(), boolValue(p.handles),
+	return []value{prompt, stringValue(s.row.tests), p.values(), stringValue(p.objects()),
 		boolValue(s.row.mutates), bytesValue(seed[:])}
 }
 
@@ -211,7 +217,10 @@ func (s *session) verdict(f *failure, t tally) family.Verdict {
 		v.Outcome, v.Reason, v.Message, v.Phase = outcomeOf(f.reason), f.reason, f.message, t.phase
 	}
 	if s.row.mutates {
-		v.Labels = []string{"mutates"}
+		v.Labels = append(v.Labels, "mutates")
+	}
+	if s.row.operators {
+		v.Labels = append(v.Labels, "candidate_operators")
 	}
 	return v
 }

@@ -91,7 +91,7 @@ func (v *Verifier) planFor(ctx context.Context, o *oracle, r row) (plan, error) 
 	p, ok := v.plans[key]
 	v.mu.Unlock()
 	if ok {
-		return p, nil
+		return p.with(r), nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
@@ -105,7 +105,7 @@ func (v *Verifier) planFor(ctx context.Context, o *oracle, r row) (plan, error) 
 		clear(v.plans) // an analysis costs milliseconds; a huge pack costs memory
 	}
 	v.plans[key] = p
-	return p, nil
+	return p.with(r), nil
 }
 
 // bench is what one try at a row needs beside an oracle: a worker, made in the
