@@ -26,6 +26,10 @@ const (
 // errMalformed says that bytes are not the encoding of a value.
 var errMalformed = errors.New("malformed value")
 
+// errObjectHash says that a set or a dict has objects of the candidate's as
+// members or keys, and the row's tests may not ask for their hash.
+var errObjectHash = fmt.Errorf("an object's hash is needed: %w", errMalformed)
+
 // kind is the type of a value: the tag that its encoding begins with.
 type kind byte
 
@@ -127,6 +131,9 @@ func (d *decoder) hashable(v value) bool {
 	case kindTuple, kindFrozenSet:
 		return !slices.ContainsFunc(v.items, func(it value) bool { return !d.hashable(it) })
 	case kindHandle:
+		if !d.operators && d.err == nil {
+			d.err = errObjectHash
+		}
 		return d.operators
 	case kindList, kindByteArray, kindSet, kindDict, kindCounter, kindOrdered, kindDefault,
 		kindDeque, kindKeys, kindValues, kindItems, kindIterator, kindSlice, kindArray:

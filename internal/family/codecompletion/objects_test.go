@@ -142,3 +142,235 @@ func TestVacuousAssertions(t *testing.T) {
 		})
 	}
 }
+
+// TestOperatorsKeepTheirDistance: with operators too, what a test expects is
+// compared here, an assertion that failed stays failed, and answers have their
+// exact type.
+func TestOperatorsKeepTheirDistance(t *testing.T) {
+	const chameleon = `
+class B:
+    def __init__(self, *a): pass
+    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = __bool__ = lambda *a: True
+    __ne__ = lambda *a: False
+    __hash__ = __len__ = __index__ = __int__ = lambda self: 5
+    def __iter__(self): return iter([5])
+    def __enter__(self): return self
+    def __exit__(self, *a): return True
+    def m(self): return B()
+    def fails(self): raise ValueError
+    def __next__(self): raise StopIteration
+def f(*a): return B()
+`
+	tests := map[string]family.Reason{
+		"assert B(1) == 5":                                         family.UnsupportedOperation,
+		"assert 5 == B(1)":                                         family.UnsupportedOperation,
+		"assert not B(1) != 5":                                     family.UnsupportedOperation,
+		"assert B(1) > 4":                                          family.UnsupportedOperation,
+		"assert 6 > B(1)":                                          family.UnsupportedOperation,
+		"assert B(1) in [5]":                                       family.UnsupportedOperation,
+		"assert [B(1)] == [5]":                                     family.UnsupportedOperation,
+		"assert f(1) == None":                                      family.UnsupportedOperation,
+		"assert B(1) == B":                                         family.UnsupportedOperation,
+		"assert {'a': B(1)} == {'a': 5}":                           family.UnsupportedOperation,
+		"assert B(1).m == B(1).m":                                  family.UnsupportedOperation,
+		"assert isinstance(B(1), B)":                               family.UnsupportedOperation,
+		"assert B(1).__eq__(5)":                                    family.UnsupportedOperation,
+		"with B(1) as b:\n    assert b.m() is b":                   family.TestsFailed,
+		"with B(1) as b:\n    b.fails()\n    assert False":         family.UnsupportedOperation,
+		"for x, y in zip(f(1), [5, 6], strict=True): pass":         family.TestsFailed,
+		"with B(1):\n    raise SystemExit":                         family.TestsFailed,
+		"try:\n    assert B(1) == 5\nexcept BaseException: 1":      family.UnsupportedOperation,
+		"try:\n    raise B(1).m\nexcept TypeError: assert 0":       family.TestsFailed,
+		"import unittest\nunittest.TestCase().assertEqual(f(), 5)": family.UnsupportedOperation,
+	}
+	v := newTestVerifier(t, newLocalEngine(t))
+	for tests, want := range tests {
+		s := spec{prompt: "Write B.", tests: "B(1)\n" + tests + "\n", reference: "class B: pass\ndef f(): pass\n", operators: true}
+		if got := verify(t, v, makeCase(t, s), chameleon); got.Score() != 0 || got.Reason != want {
+			t.Errorf("%s: %s", tests, describe(got))
+		}
+	}
+	for name, how := range map[string]string{
+		"a length that is none": "__len__'] = lambda x: True", "a text that is none": "__str__'] = lambda x: 5",
+		"a hash that is none": "__hash__'] = lambda x: 5.0", "a truth that is none": "__bool__'] = lambda x: 1",
+		"an iterator that is none": "__iter__'] = lambda x: [1]",
+	} {
+		s := spec{prompt: "Write B.", entry: "B", operators: true,
+			tests: "b = B()\ntry:\n    len(b), str(b), {b: 1}, bool(b), list(b)\nexcept Exception:\n    pass\n"}
+		candidate := insider + "M.OPERATORS['" + how + "\n" + chameleon
+		if got := verify(t, v, makeCase(t, s), candidate); got.Reason != family.ProtocolViolation {
+			t.Errorf("%s: %s", name, describe(got))
+		}
+		if got := verify(t, v, makeCase(t, s), chameleon); got.Outcome != family.Passed {
+			t.Errorf("%s: the honest twin: %s", name, describe(got))
+		}
+	}
+}
+
+// TestExpectedValuesStay: a class that logs what it is compared with learns
+// nothing that the tests expect.
+func TestExpectedValuesStay(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	s := spec{prompt: "Write B.", entry: "B", operators: true, reference: "class B: pass\n",
+		tests: "b = B()\nassert b == B()\ntry:\n    assert b == 'canary-99'\nexcept Exception:\n    pass\n"}
+	got := verify(t, v, makeCase(t, s), "class B:\n    def __eq__(self, o):\n        print('seen', type(o).__name__, o)\n        return True\n")
+	seen := string(got.Restricted["worker-output.txt"])
+	if got.Score() != 0 || strings.Contains(seen, "canary") || !strings.Contains(seen, "seen B") {
+		t.Errorf("%s\nthe candidate printed %q", describe(got), seen)
+	}
+}
+
+// TestObjectsAndTheirBases: objects of the classes that the tests use are
+// objects; all others arrive as their base.
+func TestObjectsAndTheirBases(t *testing.T) {
+	tests := map[string]struct{ candidate, tests string }{
+		"a builtin under the name":      {"Stack = list", "s = Stack()\ns.append(1)\nassert s == [1] and len(s) == 1"},
+		"another class than the used":   {"from collections import Counter, namedtuple\nclass P: pass\nR = namedtuple('R', 'a b')\nclass L(list): pass\ndef f(): return R(1, 2), L([3]), Counter('a')\n", "P()\nassert f() == ((1, 2), [3], {'a': 1})"},
+		"a subclass of the used":        {"class P(dict):\n    x = 1\nclass Q(P):\n    x = 2\ndef f(): return [Q(a=1)]\n", "assert P().x == 1\nassert f()[0].x == 2 and f()[0].get('a') == 1"},
+		"an iterator with more":         {"class P:\n    def __init__(self): self.n = 0\n    def __iter__(self): return self\n    def __next__(self):\n        self.n += 1\n        return self.n\n    def reset(self): self.n = 0\n", "p = P()\nassert p.n == 0 and p.reset() is None"},
+		"a node that can be called":     {"class P:\n    def __init__(self, v, next=None): self.v, self.next = v, next\n    def __call__(self): return 1\n    def go(self): return 2\n", "p = P(1, P(2))\nassert p.next.v == 2 and p.next.next is None and p.next.go() == 2"},
+		"class attributes":              {"class P:\n    count = 0\n    def __init__(self): P.count += 1\n", "P(); P()\nassert P.count == 2\nP.count = 0\nP()\nassert P.count == 1"},
+		"a class that a function makes": {"def P(x):\n    class Q: pass\n    q = Q()\n    q.x = x\n    return q\n", "assert P(3).x == 3"},
+		"numbers of another library":    {"class I:\n    __module__ = 'lib'\n    def __index__(self): return 3\nclass P:\n    x = I()\n", "assert P().x == 3"},
+	}
+	v := newTestVerifier(t, newLocalEngine(t))
+	for name, tc := range tests {
+		s := spec{prompt: "Write it.", tests: tc.tests + "\n", reference: "class P: pass\nclass Stack: pass\ndef f(): pass\n"}
+		if got := verify(t, v, makeCase(t, s), tc.candidate+"\n"); got.Outcome != family.Passed {
+			t.Errorf("%s: %s", name, describe(got))
+		}
+	}
+}
+
+// TestFunctionsStayUseful: what tests and libraries do with a function that
+// they call is no question to the candidate.
+func TestFunctionsStayUseful(t *testing.T) {
+	s := spec{prompt: "Write f.", reference: "def f(x): return x + 1\nclass P:\n    def __init__(self, x): self.x = x\n    def get(self): return self.x\n", tests: `
+import concurrent.futures, functools, inspect, threading, timeit, types, unittest
+cached = functools.lru_cache(f)
+@functools.wraps(f)
+def wrapped(x): return f(x)
+assert cached(1) == wrapped(1) == functools.partial(f, 1)() == 2 and wrapped.__name__ == 'f'
+assert list(map(f, [1, 2])) == [2, 3] and sorted([2, 1], key=f) == [1, 2]
+assert {f: 1}[f] == 1 and f in [f] and f == f and callable(f) and isinstance(f, types.FunctionType)
+assert timeit.timeit(functools.partial(f, 1), number=2) > 0
+out = []
+t = threading.Thread(target=lambda: out.append(f(1)))
+t.start(); t.join()
+assert out == [2]
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    assert list(pool.map(f, range(4))) == [1, 2, 3, 4]
+unittest.TestCase().assertRaises(TypeError, f, 'a')
+unittest.TestCase().assertRaises(TypeError, P)
+p = P(1)
+assert [g() for g in (p.get, p.get)] == [1, 1] and callable(p.get) and callable(P)
+t = threading.Thread(target=p.get)
+t.start(); t.join()
+print(f, f"{f.__name__}")
+`}
+	v := newTestVerifier(t, newLocalEngine(t))
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+		t.Error(describe(got))
+	}
+	for _, tests := range []string{"import inspect\ninspect.signature(f)", "import inspect\nassert not inspect.isgeneratorfunction(f)", "f.x = 1", "del f.x", "assert f.__doc__ is None", "dir(f)"} {
+		s.tests = "f(1)\n" + tests + "\n"
+		if got := verify(t, v, makeCase(t, s), s.reference); got.Reason != family.UnsupportedOperation {
+			t.Errorf("%s: %s", tests, describe(got))
+		}
+	}
+}
+
+// TestExceptionsKeepTheirText: str(e) is what it is in one process.
+func TestExceptionsKeepTheirText(t *testing.T) {
+	s := spec{prompt: "Write f.", reference: `
+import math
+class Low(ValueError):
+    def __init__(self, n):
+        super().__init__(n)
+        self.n = n
+    def __str__(self): return "low by %d" % self.n
+class Odd(KeyError):
+    def __str__(self): return "odd " + str(self.args[0])
+class Thing:
+    def __repr__(self): return "thing"
+def f(x):
+    if x == 'own': raise Low(3)
+    if x == 'key': raise Odd(4)
+    if x == 'plain key': raise KeyError('k')
+    if x == 'object': raise ValueError(Thing())
+    if x == 'object key': raise KeyError(Thing())
+    if x == 'long': raise ValueError('x' * 9000)
+    if x == 'file': open('/nonexistent')
+    if x == 'decode': b'\xff'.decode()
+    raise RuntimeError('a', 1)
+`, tests: `
+def text(x, kind):
+    try:
+        f(x)
+    except kind as e:
+        return str(e)
+    raise AssertionError(x)
+assert text('own', ValueError) == 'low by 3'
+assert text('key', KeyError) == 'odd 4'
+assert text('plain key', LookupError) == "'k'"
+assert text('object', ValueError) == 'thing' and text('object key', KeyError) == 'thing'
+assert text('long', ValueError) == 'x' * 9000
+assert 'No such file' in text('file', Exception)
+assert "can't decode byte 0xff" in text('decode', ValueError)
+assert text('', RuntimeError) == "('a', 1)"
+try:
+    f('own')
+except ValueError as e:
+    assert e.args == (3,) and 'low' in f'{e}' and repr(e) == 'ValueError(3)'
+try:
+    f('object')
+except ValueError as e:
+    assert type(e) is ValueError
+`}
+	v := newTestVerifier(t, newLocalEngine(t))
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+		t.Error(describe(got))
+	}
+	if got := verify(t, v, makeCase(t, s), strings.ReplaceAll(s.reference, "__str__", "text")); got.Reason != family.TestsFailed {
+		t.Errorf("without texts: %s", describe(got))
+	}
+}
+
+// TestLooseValues: numbers of other libraries, what can only be read out,
+// arrays and views.
+func TestLooseValues(t *testing.T) {
+	s := spec{prompt: "Write f.", reference: `
+import array
+class I:
+    def __index__(self): return 3
+class F:
+    def __float__(self): return 1.5
+    def __complex__(self): return 1.5 + 0j
+class C(F):
+    def __complex__(self): return 1.5 + 2j
+class Row:
+    def __iter__(self): yield from (I(), F())
+class Both(list):
+    def __float__(self): return 1.0
+def f(): return I(), F(), C(), Row(), Both([1]), array.array('i', [1, -2]), memoryview(b'ab'), array.array('f', [0.5])
+def g(a, m, s): return list(a), bytes(m), [1, 2, 3, 4][s], type(a).__name__, type(m).__name__
+`, tests: `
+import array
+i, x, c, row, both, a, m, h = f()
+assert (i, x, c, both) == (3, 1.5, 1.5 + 2j, [1]) and type(i) is int and type(x) is float
+assert list(row) == [3, 1.5]
+assert a == array.array('i', [1, -2]) and a.typecode == 'i' and m == b'ab' and m.tobytes() == b'ab' and h[0] == 0.5
+assert g(array.array('d', [1.5]), memoryview(bytearray(b'x')), slice(1, None, 2)) == ([1.5], b'x', [2, 4], 'array', 'memoryview')
+`}
+	v := newTestVerifier(t, newLocalEngine(t))
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+		t.Error(describe(got))
+	}
+	for _, returned := range []string{"type('N', (), {'__index__': lambda s: 'x'})()", "array.array('u', 'a')", "memoryview(b'abcd').cast('I')",
+		"type('S', (), {'__iter__': iter, '__len__': len})()", "slice('a', 'b')", "int"} {
+		s := spec{prompt: "Write f.", tests: "assert f() != 77\n", reference: "def f(): return 1\n"}
+		if got := verify(t, v, makeCase(t, s), "import array\ndef f(): return "+returned+"\n"); got.Reason != family.TestsFailed {
+			t.Errorf("%s: %s", returned, describe(got))
+		}
+	}
+}

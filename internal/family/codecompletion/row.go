@@ -148,11 +148,12 @@ func (p plan) objects() string {
 	return ""
 }
 
-// classes names the classes that the tests use.
+// classes names what may be a class of the candidate's that the tests use.
+// Without a reference, nothing but the candidate knows.
 func (p plan) classes() []string {
 	var out []string
 	for _, n := range p.names {
-		if n.kind == "class" {
+		if p.handles {
 			out = append(out, n.name)
 		}
 	}

@@ -191,7 +191,11 @@ func (r reply) forOracle(req request) (value, error) {
 	default:
 		return value{}, violation("an answer of no known form")
 	}
-	if err := r.d.end(); err != nil {
+	err := r.d.end()
+	if errors.Is(err, errObjectHash) {
+		return value{}, unsupportedOperation("hash", r.d.operators)
+	}
+	if err != nil {
 		return value{}, violation("a value that is malformed")
 	}
 	return tupleValue(out...), nil
