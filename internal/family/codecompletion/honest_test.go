@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"securebench/internal/family"
+	"securebench/internal/sandbox"
 )
 
 // TestHonestCandidatesPass: what well-meant code does must not fail.
@@ -175,5 +176,28 @@ func TestOnlyAnExplicitVerdictPasses(t *testing.T) {
 		if got := verify(t, v, makeCase(t, s), s.reference); got.Score() != 0 || got.Reason != family.TestsFailed {
 			t.Errorf("%s: %s", name, describe(got))
 		}
+	}
+}
+
+// TestPrintsAreNoFailure: a candidate that prints more than anybody keeps is
+// scored by its answers, which come through; what was dropped is counted.
+func TestPrintsAreNoFailure(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	s := spec{prompt: "Write f.", tests: "assert [f(i) for i in range(50)] == list(range(50))\n", reference: "def f(x): return x\n",
+		limits: sandbox.Limits{Output: 1 << 20}}
+	const loud = "import sys\ndef f(x):\n    print('x' * (1 << 20))\n    print('y' * (1 << 20), file=sys.stderr)\n    return x\n"
+	got := verify(t, v, makeCase(t, s), loud)
+	if dropped, _ := got.Metadata["dropped_output_bytes"].(int64); got.Outcome != family.Passed || dropped != 100*(1<<20+1)-keptSize {
+		t.Errorf("%d bytes dropped: %s", dropped, describe(got))
+	}
+	if n := len(got.Restricted["worker-output.txt"]); n != keptSize {
+		t.Errorf("%d bytes are kept", n)
+	}
+	got = verify(t, v, makeCase(t, s), strings.Replace(loud, "return x", "return 0", 1))
+	if _, ok := got.Metadata["dropped_output_bytes"]; !ok || got.Reason != family.TestsFailed {
+		t.Errorf("a wrong one: %s", describe(got))
+	}
+	if _, ok := verify(t, v, makeCase(t, s), s.reference).Metadata["dropped_output_bytes"]; ok {
+		t.Error("a quiet candidate has dropped something")
 	}
 }

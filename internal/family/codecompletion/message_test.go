@@ -2,7 +2,9 @@ package codecompletion
 
 import (
 	"errors"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"securebench/internal/family"
@@ -61,12 +63,14 @@ func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
 		"U5:S4:callNS3:addU2:U1:I1:1M0:F", "U3:S3:getNS3:add", "U4:S3:setH1:0S1:xI1:1",
 		"U3:S3:getH1:0S8:__dict__", "U5:S4:callNS5:otherU2:U0:M0:F", "U4:S3:setNS3:addI1:1",
-		"U5:S4:callNS3:addU2:U0:M1:I1:1NF",
+		"U5:S4:callNS3:addU2:U0:M1:I1:1NF", "U5:S4:callH1:0S6:__eq__U2:U1:H1:1M0:F", "U5:S4:callH1:0S7:__add__U2:U1:GNNNM0:F",
 	} {
-		f.Add([]byte(s))
+		f.Add([]byte(s), false)
+		f.Add([]byte(s), true)
 	}
 	p := plan{names: []proxied{{"add", "function"}}, handles: true}
-	f.Fuzz(func(t *testing.T, payload []byte) {
+	f.Fuzz(func(t *testing.T, payload []byte, operators bool) {
+		p.operators = operators
 		d := &decoder{data: payload, nodes: -envelope}
 		n := d.tuple()
 		r, err := readRequest(d.str(), n-1, d, p)
@@ -77,7 +81,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		onModule := r.on.kind == kindNone && r.op != "set" && r.name == "add"
-		onObject := r.on.kind == kindHandle && r.name != "" && r.name[0] != '_'
+		onObject := r.on.kind == kindHandle && r.name != "" && (r.name[0] != '_' || p.operators && r.op == "call" && r.allowsOperator())
 		if !onModule && !onObject {
 			t.Fatalf("%q asks for %s of %c", payload, r.name, r.on.kind)
 		}
@@ -103,6 +107,7 @@ func TestRequestSeeds(t *testing.T) {
 		"U4:S4:callNS3:addU2:U0:M0:":         false,
 		"U2:S3:eval":                         false,
 		"U5:S4:callNS3:addU2:U1:I1:1M0:FFFF": false,
+		"U5:S4:callH1:0S7:__len__U2:U0:M0:F": false,
 	} {
 		d := &decoder{data: []byte(in), nodes: -envelope}
 		n := d.tuple()
@@ -130,5 +135,90 @@ func TestJudge(t *testing.T) {
 	}
 	if judge("pass", 0, plan{}) == nil {
 		t.Error("tests that asked nothing pass")
+	}
+}
+
+// TestOperatorRequests: where a row has operators, the tests ask for those on
+// the list alone, of objects alone, and never for a comparison with plain data.
+func TestOperatorRequests(t *testing.T) {
+	p := plan{names: []proxied{{"B", "class"}}, handles: true, operators: true}
+	for in, ok := range map[string]bool{
+		"U5:S4:callH1:0S7:__len__U2:U0:M0:F":                   true,
+		"U5:S4:callH1:0S7:__len__U2:U0:M0:T":                   false,
+		"U5:S4:callH1:0S7:__len__U2:U1:NM0:F":                  false,
+		"U5:S4:callNS7:__len__U2:U0:M0:F":                      false,
+		"U3:S3:getH1:0S7:__len__":                              false,
+		"U4:S3:setH1:0S7:__len__N":                             false,
+		"U5:S4:callH1:0S6:__eq__U2:U1:H1:1M0:F":                true,
+		"U5:S4:callH1:0S6:__eq__U2:U1:I1:5M0:F":                false,
+		"U5:S4:callH1:0S6:__eq__U2:U1:L1:H1:0M0:F":             false,
+		"U5:S4:callH1:0S6:__ge__U2:U1:I1:5M0:F":                false,
+		"U5:S4:callH1:0S7:__add__U2:U1:I1:5M0:F":               true,
+		"U5:S4:callH1:0S8:__radd__U2:U1:I1:5M0:F":              true,
+		"U5:S4:callH1:0S9:__rradd__U2:U1:I1:5M0:F":             false,
+		"U5:S4:callH1:0S8:__call__U2:U2:NNM1:S1:kI1:1F":        true,
+		"U5:S4:callH1:0S7:__add__U2:U1:I1:5M1:S1:kNF":          false,
+		"U5:S4:callH1:0S8:__exit__U2:U2:S10:ValueErrorU0:M0:F": true,
+		"U5:S4:callH1:0S12:__getitem__U2:U1:GNNNM0:F":          false,
+		"U5:S4:callH1:0S11:__getitem__U2:U1:GNNNM0:F":          true,
+		"U5:S4:callH1:0S10:__reduce__U2:U0:M0:F":               false,
+		"U5:S4:callH1:0S9:__class__U2:U0:M0:F":                 false,
+		"U5:S4:callH1:0S2:__U2:U0:M0:F":                        false,
+		"U5:S4:callH1:0S4:____U2:U1:NM0:F":                     false,
+		"U5:S4:callNS1:BU2:U1:E1:H1:0M0:F":                     true,
+		"U5:S4:callNS1:BU2:U1:M1:H1:0NM0:F":                    true,
+	} {
+		d := &decoder{data: []byte(in), nodes: -envelope}
+		n := d.tuple()
+		if _, err := readRequest(d.str(), n-1, d, p); (err == nil) != ok {
+			t.Errorf("%q: error %v, want taken %v", in, err, ok)
+		}
+	}
+}
+
+// TestOperationsHaveOneName: what the oracle may say is what a message says.
+func TestOperationsHaveOneName(t *testing.T) {
+	script := codecSource + analysisSource + proxiesSource + `
+for name, label in {**OPERATORS, **COMPARISONS}.items():
+    print("ask", name, label, sep="\t")
+for label in [*NEVER.values(), *[l + " with plain data" for l in COMPARISONS.values()]]:
+    print("never", "", label, sep="\t")
+import re
+for label in re.findall(r'unsupported\("([^"]+)"\)', SOURCE):
+    print("never", "", label, sep="\t")
+for name in ("_x", "__class__", "__dict__", "__mro_entries__", "__bases__"):
+    print("never", "", private(name), sep="\t")
+`
+	source := "SOURCE = " + string(mustJSON(t, proxiesSource)) + "\n"
+	cmd := exec.Command(newLocalEngine(t).python, "-I", "-")
+	cmd.Stdin = strings.NewReader(source + script)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	asked := make(map[string]bool)
+	for line := range strings.Lines(string(out)) {
+		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		name, label, _ := strings.Cut(rest, "\t")
+		message := unsupportedOperation(label, false).message
+		if !strings.Contains(message, " use "+label+" on an object") || (kind == "ask") != strings.Contains(message, "tests.operators") {
+			t.Errorf("%s %s is told as %q", kind, label, message)
+		}
+		if kind == "ask" {
+			asked[label] = true
+			if _, _, ok := operatorArguments(name); !ok {
+				t.Errorf("the parent does not know %s", name)
+			}
+		}
+	}
+	for _, label := range askable() {
+		if !asked[label] {
+			t.Errorf("%s is asked by nobody", label)
+		}
+	}
+	for label, want := range map[string]string{"bool of a class": "use bool of a class on", "bool of a king": "use an operation on", "canary": "use an operation on"} {
+		if got := unsupportedOperation(label, false).message; !strings.Contains(got, want) || strings.Contains(got, "tests.operators") {
+			t.Errorf("%s: %q", label, got)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type session struct {
 // tally is what a try has seen, for the verdict.
 type tally struct {
 	trips      int
+	dropped    int64         // bytes that the candidate printed and nobody keeps
+	ran        time.Duration // of the candidate
 	phase      string
 	restricted map[string][]byte
 }
@@ -36,8 +39,9 @@ type tally struct {
 // Verify runs the row's tests against the candidate.
 //
 // The time limit of the row starts when the sandboxes are ready, so that a
-// slow engine costs no candidate its time. Where the oracle itself dies or
-// overruns, the row is tried once more with fresh sandboxes and a fresh limit.
+// slow engine costs no candidate its time. Where the oracle itself dies, or
+// overruns before it has an answer, the row is tried once more with fresh
+// sandboxes and a fresh limit.
 func (s *session) Verify(ctx context.Context, candidate family.Candidate) (family.Verdict, error) {
 	if f := s.refuse(candidate); f != nil {
 		return s.verdict(f, tally{}), nil
@@ -111,20 +115,25 @@ func (s *session) try(ctx context.Context, source []byte) (tally, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, rowLimit(s.c), errDeadline)
 	defer cancel()
-	w := s.bench.worker
+	w, start := s.bench.worker, time.Now()
 	if err = w.prepare(ctx, p); err == nil {
 		err = w.load(ctx, source)
 	}
+	t.ran = time.Since(start)
 	if err == nil {
 		t.phase = "tests"
 		err = s.test(ctx, w, s.oracle, p, &t)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errDeadline) {
+		err = t.overrun(err, rowLimit(s.c))
 	}
 	var f *failure
 	if errors.As(err, &f) {
 		err = w.excuse(ctx, f)
 	}
-	if noise := w.stderr.bytes(); len(noise) > 0 {
-		t.restricted["worker-output.txt"] = noise
+	printed, dropped := w.stderr.read()
+	if t.dropped = dropped; len(printed) > 0 {
+		t.restricted["worker-output.txt"] = printed
 	}
 	return t, err
 }
@@ -134,7 +143,9 @@ func (s *session) try(ctx context.Context, source []byte) (tally, error) {
 // here is final whatever the oracle says later.
 func (s *session) test(ctx context.Context, w *worker, o *oracle, p plan, t *tally) error {
 	end, err := o.run(ctx, p, s.runArguments(p), func(r request) ([]byte, error) {
+		start := time.Now()
 		answer, err := w.do(ctx, r)
+		t.ran += time.Since(start)
 		if err == nil {
 			t.trips++
 		}
@@ -147,6 +158,29 @@ func (s *session) test(ctx context.Context, w *worker, o *oracle, p plan, t *tal
 		return err
 	}
 	return judge(end.verdict, t.trips, p)
+}
+
+// overrun says who made a row run out of time. From the first answer on it is
+// the candidate's doing, its own time or what the tests make of its value; only
+// tests that ran long before that are tried again.
+func (t *tally) overrun(err error, limit time.Duration) error {
+	switch {
+	case !ranOut(err):
+		return err
+	case t.ran > limit/2:
+		return timeout(limit)
+	case t.trips == 0:
+		return &fault{failure{family.VerifyTimeout, fmt.Sprintf("the tests ran longer than the row's %v before the candidate had answered anything", limit)}}
+	}
+	return &failure{family.VerifyTimeout, fmt.Sprintf("the tests ran longer than the row's %v with what the candidate had answered", limit)}
+}
+
+// ranOut reports whether a row has ended for its time.
+func ranOut(err error) bool {
+	var f *failure
+	var o *fault
+	return errors.As(err, &f) && f.reason == family.VerifyTimeout ||
+		errors.As(err, &o) && o.reason == family.VerifyTimeout
 }
 
 // judge maps the oracle's last word to a failure, or to nil for a pass.
@@ -212,6 +246,9 @@ func (s *session) verdict(f *failure, t tally) family.Verdict {
 		Metadata:    map[string]any{"language": "python", "image": s.c.Image.Ref, "round_trips": t.trips},
 		Restricted:  t.restricted,
 		Waited:      s.waited,
+	}
+	if t.dropped > 0 {
+		v.Metadata["dropped_output_bytes"] = t.dropped
 	}
 	if f != nil {
 		v.Outcome, v.Reason, v.Message, v.Phase = outcomeOf(f.reason), f.reason, f.message, t.phase

@@ -7,6 +7,7 @@ import (
 	_ "embed" // the worker's program
 	"errors"
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -23,9 +24,9 @@ var workerSource string
 // boxLifetime bounds a box that nobody closes; rows have deadlines of their own.
 const boxLifetime = 24 * time.Hour
 
-// streamLimit bounds what a box writes in all, replies included. Each frame
-// and standard error have caps of their own.
-const streamLimit = 1 << 30
+// streamLimit lets a box write for as long as its row has time: each frame has
+// a cap of its own, and of standard error the beginning is kept.
+const streamLimit = math.MaxInt64
 
 // pythonSpec describes a box that runs one of the embedded programs.
 func pythonSpec(c family.Case, run, role, source string) sandbox.Spec {
@@ -62,7 +63,8 @@ func startWorker(ctx context.Context, engine sandbox.Engine, run string, c famil
 	}
 	w := &worker{link: l, limit: rowLimit(c)}
 	if _, err := w.ask(ctx, "greet"); err != nil {
-		err = ours(fmt.Errorf("greeting the worker (%.200q): %w", l.stderr.bytes(), err))
+		printed, _ := l.stderr.read()
+		err = ours(fmt.Errorf("greeting the worker (%.200q): %w", printed, err))
 		return nil, errors.Join(err, l.close(context.WithoutCancel(ctx)))
 	}
 	return w, nil
