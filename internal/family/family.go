@@ -218,6 +218,19 @@ type Completer interface {
 	Complete(ctx context.Context, c Case) (Candidate, bool, error)
 }
 
+// Twin is a variant of a row's reference that is wrong, but that weak tests
+// take for right.
+type Twin struct {
+	What      string // is wrong with it, in one phrase
+	Candidate Candidate
+}
+
+// Twinner is a [Verifier] that knows how tests of its family are weak.
+type Twinner interface {
+	// Twins returns the twins of a row's reference; most rows have none.
+	Twins(ctx context.Context, c Case) ([]Twin, error)
+}
+
 // Session is one verification.
 type Session interface {
 	// Verify scores the candidate; it may be called once. An error means

@@ -374,3 +374,73 @@ assert g(array.array('d', [1.5]), memoryview(bytearray(b'x')), slice(1, None, 2)
 		}
 	}
 }
+
+// TestAlwaysEqualTwins: tests that never tell two objects apart pass a class
+// whose objects are all equal, and validation can show it.
+func TestAlwaysEqualTwins(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	s := spec{prompt: "Write P.", reference: point, operators: true, tests: "assert P(1) == P(1)\nassert make(1) == P(1)\n"}
+	for tests, want := range map[string]family.Outcome{
+		s.tests:                                    family.Passed,
+		s.tests + "assert P(1) != P(2)\n":          family.Failed,
+		s.tests + "assert not P(1) == make(2)\n":   family.Failed,
+		s.tests + "assert len({P(1), P(2)}) > 1\n": family.Failed,
+	} {
+		s.tests = tests
+		twins, err := v.Twins(t.Context(), makeCase(t, s))
+		if err != nil || len(twins) != 1 || twins[0].What != "every P equals every other" {
+			t.Fatalf("%q: %v, error %v", tests, twins, err)
+		}
+		if got := verify(t, v, makeCase(t, s), string(twins[0].Candidate.Data)); got.Outcome != want {
+			t.Errorf("%q: %s", tests, describe(got))
+		}
+		if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+			t.Errorf("%q: the reference: %s", tests, describe(got))
+		}
+	}
+	for name, change := range map[string]func(*spec){
+		"no operators": func(s *spec) { s.operators = false },
+		"no reference": func(s *spec) { s.reference = "" },
+		"no class":     func(s *spec) { s.tests = "assert make(1).x == 1\n" },
+		"broken tests": func(s *spec) { s.tests = "assert (\n" },
+	} {
+		other := s
+		change(&other)
+		if twins, err := v.Twins(t.Context(), makeCase(t, other)); err != nil || len(twins) != 0 {
+			t.Errorf("%s: %v, error %v", name, twins, err)
+		}
+	}
+}
+
+// TestMutatesReachesEverything: what a call changes comes back, by whatever
+// name it was passed and whatever was called.
+func TestMutatesReachesEverything(t *testing.T) {
+	const candidate = "def f(a, *, k): k.append(a)\nclass P:\n    def __init__(self, l, s=None):\n        l.append(0)\n        if s is not None: s.add(1)\n    def fill(self, l, more=None):\n        l.append(1)\n        if more is not None: more['x'] = 1\n    @classmethod\n    def clear(cls, l): l.clear()\n"
+	s := spec{prompt: "Write it.", reference: candidate, mutates: true, tests: `
+k, l, s, m = [], [], set(), {}
+f(5, k=k)
+assert k == [5]
+p = P(l, s=s)
+assert l == [0] and s == {1}
+p.fill(more=m, l=l)
+assert l == [0, 1] and m == {'x': 1}
+P.clear(l)
+assert l == []
+def inner():
+    own = [1]
+    p.fill(own)
+    assert own == [1, 1]
+inner()
+`}
+	v := newTestVerifier(t, newLocalEngine(t))
+	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Passed {
+		t.Error(describe(got))
+	}
+	if got := verify(t, v, makeCase(t, s), strings.Replace(candidate, "more['x'] = 1", "pass", 1)); got.Reason != family.TestsFailed {
+		t.Errorf("nothing changed: %s", describe(got))
+	}
+	s.mutates = false
+	if got := verify(t, v, makeCase(t, s), candidate); got.Reason != family.TestsFailed {
+		t.Errorf("not declared: %s", describe(got))
+	}
+}
