@@ -444,3 +444,51 @@ inner()
 		t.Errorf("not declared: %s", describe(got))
 	}
 }
+
+// TestWhatDoesNotCross: rows of the list in docs/families.md come out as it
+// says, for a candidate that is right in one process.
+func TestWhatDoesNotCross(t *testing.T) {
+	const right = `
+import random
+LIMIT = 0
+def f(x=1):
+    global LIMIT
+    LIMIT += x
+    f.calls = LIMIT
+    return LIMIT
+f.calls = 0
+def draw(): return random.random()
+def read(name):
+    with open(name) as o: return o.read()
+def kind(): return int
+def isa(t): return isinstance(1, t)
+class P:
+    count, _hidden = 0, 1
+    def __init__(self): self.items = []
+`
+	rows := map[string]struct {
+		tests  string
+		reason family.Reason
+	}{
+		"a module variable again":     {"f()\nassert LIMIT == 1\n", family.TestsFailed},
+		"a function's attribute":      {"f()\nassert f.calls == 1\n", family.UnsupportedOperation},
+		"a file of the tests":         {"open('in.txt', 'w').write('x')\nassert read('in.txt') == 'x'\n", family.TestsFailed},
+		"a seed of the tests":         {"import random\nrandom.seed(1)\na = draw()\nrandom.seed(1)\nassert draw() == a\n", family.TestsFailed},
+		"a type that comes back":      {"assert kind() is int\n", family.TestsFailed},
+		"a type that is passed":       {"assert isa(int)\n", family.TestsFailed},
+		"an attribute changed inside": {"p = P()\np.items.append(1)\nassert p.items == [1]\n", family.TestsFailed},
+		"a class's private attribute": {"P()\nassert P._hidden == 1\n", family.UnsupportedOperation},
+		"a call in a fork":            {"import os\nf()\npid = os.fork()\nif not pid:\n    f()\n    os._exit(0)\nassert os.waitpid(pid, 0)[1] == 0\n", family.TestsFailed},
+	}
+	e := newLocalEngine(t)
+	v := newTestVerifier(t, e)
+	for name, tc := range rows {
+		s := spec{prompt: "Write it.", reference: right, tests: tc.tests}
+		if name != "a module variable again" && !naivePasses(t, e, attack{row: s, candidate: right, weak: "bare"}) {
+			t.Errorf("%s: fails in one process", name)
+		}
+		if got := verify(t, v, makeCase(t, s), right); got.Reason != tc.reason {
+			t.Errorf("%s: %s", name, describe(got))
+		}
+	}
+}

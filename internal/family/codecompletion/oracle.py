@@ -245,7 +245,8 @@ def run(row, prompt, tests, names):
         row.failed = row.failed or "fail"  # before objects are shown, which asks
         detail = explain()
     if os.getpid() != row.owner:
-        os._exit(0)  # a fork of the tests that came this far has no say
+        # A fork of the tests that came this far has no say, but may be asked.
+        os._exit(1 if row.failed else 0)
     return row.close() or "pass", detail
 
 
