@@ -96,15 +96,15 @@ func vacuousTests() []vacuous {
 		{"not copied", "import copy\np = P(1)\ntry:\n    copy.copy(p)\n    raise SystemExit\nexcept Exception:\n    pass\nassert p.x == 1\n", flat,
 			"class P:\n    def __init__(self, x): self.x = x\n    def __copy__(self): raise TypeError\n", "type", false},
 		{"text of its own", "assert P(1).x == 1\nassert 'P object at' not in str(P(1)) and repr(P(1)) != '' and f'{P(1)}' != ''\n", flat, point, "str", true},
-		{"a method is unlike another", "p, q = P(1), P(2)\nassert p.me != q.me and p.x == 1\n", flat, point, "!= of a method", false},
+		{"a method is unlike another", "p, q = P(1), P(2)\nassert p.me != q.me and p.x == 1\n", flat, point, "!= on a method", false},
 		{"a docstring", "assert P.__doc__ and P(1).x == 1\n", flat, "class P:\n    'A point.'\n    def __init__(self, x): self.x = x\n", "a private name", false},
-		{"a class that is there", "assert P\nassert make(1) is not None\n", "def make(x): return 1\n", point, "bool of a class", false},
+		{"a class that is there", "assert P\nassert make(1) is not None\n", "def make(x): return 1\n", point, "bool on a class", false},
 		{"of one type", "assert type(make(1)) is type(P(1))\nassert P(1).x == 1\n", flat + "class Q(P): pass\ndef make(x): return Q(x)\n", point, "type", false},
 		{"of one type, by map", "assert len(set(map(type, [make(1), P(1)]))) == 1\nassert P(1).x == 1\n", flat + "class Q(P): pass\ndef make(x): return Q(x)\n", point, "type", false},
 		{"not callable", "assert P(1).x == 1\nassert not callable(P(1))\n", "class P:\n    def __init__(self, x): self.x = x\n    def __call__(self): pass\n", point, "callable", false},
 		{"no sequence pattern", "assert P(1).x == 1\nmatch P(1):\n    case [a, b]: raise AssertionError\n", "class P(list):\n    def __init__(self, x):\n        super().__init__((1, 2))\n        self.x = x\n", point, "match", false},
-		{"no attributes of functions", "assert make(1).x == 1\nassert not hasattr(make, 'cache')\n", flat + "make.cache = {}\n", point, "attribute of a function", false},
-		{"no sorting in the code", "assert make(1).x == 1\nassert 'sorted' not in make.__code__.co_names\n", flat + "def make(x): return sorted([P(x)], key=id)[0]\n", point, "attribute of a function", false},
+		{"no attributes of functions", "assert make(1).x == 1\nassert not hasattr(make, 'cache')\n", flat + "make.cache = {}\n", point, "attributes on a function", false},
+		{"no sorting in the code", "assert make(1).x == 1\nassert 'sorted' not in make.__code__.co_names\n", flat + "def make(x): return sorted([P(x)], key=id)[0]\n", point, "attributes on a function", false},
 	}
 }
 
@@ -126,7 +126,7 @@ func TestVacuousAssertions(t *testing.T) {
 			}
 			for who, candidate := range map[string]string{"wrong": tc.wrong, "right": tc.right} {
 				got := verify(t, v, makeCase(t, s), candidate)
-				named := strings.Contains(got.Message, " use "+tc.operation+" ") || strings.Contains(got.Message, " use "+tc.operation+",")
+				named := strings.Contains(got.Message, " use "+tc.operation+" o")
 				if got.Reason != family.UnsupportedOperation || !named {
 					t.Errorf("%s: %s; want %q to be named", who, describe(got), tc.operation)
 				}
@@ -239,6 +239,23 @@ func TestObjectsAndTheirBases(t *testing.T) {
 		if got := verify(t, v, makeCase(t, s), tc.candidate+"\n"); got.Outcome != family.Passed {
 			t.Errorf("%s: %s", name, describe(got))
 		}
+	}
+}
+
+// TestClosuresNeedOperators: what a function returns can be called where the
+// row says so.
+func TestClosuresNeedOperators(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	s := spec{prompt: "Write f.", reference: "def f(k): return lambda x: x + k\n", tests: "assert f(1)(2) == 3 and f(5)(x=0) == 5\n"}
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Reason != family.TestsFailed {
+		t.Errorf("without operators: %s", describe(got))
+	}
+	s.operators = true
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+		t.Errorf("with operators: %s", describe(got))
+	}
+	if got := verify(t, v, makeCase(t, s), "def f(k): return lambda x: 3\n"); got.Reason != family.TestsFailed {
+		t.Errorf("a wrong one: %s", describe(got))
 	}
 }
 

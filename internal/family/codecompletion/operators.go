@@ -77,17 +77,22 @@ func (r request) allowsOperator() bool {
 // candidate's has no answer. The oracle's word for it is repeated if it is one
 // of ours.
 func unsupportedOperation(label string, operators bool) *failure {
-	what, advice := "an operation", ""
-	name, of, isPart := strings.Cut(label, " of a ")
-	asked := slices.Contains(askable(), name)
-	if asked && (!isPart || of == "class" || of == "method") || slices.Contains(unanswered(), label) {
-		what = label
+	what, of, _ := strings.Cut(label, " of a ")
+	asked, advice := slices.Contains(askable(), what), ""
+	if !asked && !slices.Contains(unanswered(), what) {
+		what = "an operation"
 	}
-	if asked && !isPart && !operators {
-		advice = "; tests.operators lets the candidate answer"
+	switch of {
+	case "class", "method", "function":
+		of = "a " + of
+	default:
+		of = "an object"
+		if asked && !operators {
+			advice = "; tests.operators lets the candidate answer"
+		}
 	}
 	return &failure{family.UnsupportedOperation,
-		"the tests use " + what + " on an object of the candidate, which is not supported" + advice}
+		"the tests use " + what + " on " + of + " of the candidate, which is not supported" + advice}
 }
 
 // askable lists what messages call the operations that tests.operators forwards.
@@ -108,7 +113,7 @@ func unanswered() []string {
 		"<= with plain data", "> with plain data", ">= with plain data",
 		"await", "async for", "async with", "bytes", "memoryview", "fspath", "sizeof",
 		"dir", "vars", "isinstance", "issubclass", "class", "type", "callable", "match",
-		"a private name", "del attribute", "attribute of a method",
-		"attribute of a function", "with around an exception of its own",
+		"a private name", "del attribute", "attributes",
+		"with around an exception of its own",
 	}
 }

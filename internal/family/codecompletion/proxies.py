@@ -83,8 +83,9 @@ ANSWERS = {"__len__": int, "__str__": str, "__repr__": str, "__format__": str,
 
 def refused(label):
     def method(self, *args, **kwargs):
-        Sealed.row.unsupported(label + (" of a class" if type(self) is Constructor else
-                                        " of a method" if type(self) is Method else ""))
+        kinds = ((Constructor, "class"), (Method, "method"), (Function, "function"))
+        what = next((name for kind, name in kinds if type(self) is kind), "object")
+        Sealed.row.unsupported(label + " of a " + what)
     return method
 
 
@@ -97,7 +98,7 @@ class Proxy(metaclass=Sealed):
         _keep(self, "_name", name)
 
     def __setattr__(self, name, value):
-        Sealed.row.unsupported("attribute of a method")
+        Sealed.row.unsupported("attributes of a method")
 
 
 for _name, _label in {**OPERATORS, **COMPARISONS, **NEVER}.items():
@@ -212,7 +213,7 @@ class Method(Proxy):
     def __getattribute__(self, name):
         if name == "__name__" and not asked_by_tests():
             return _part(self, "_name")  # threads and assertRaises ask for it
-        Sealed.row.unsupported("attribute of a method")
+        Sealed.row.unsupported("attributes of a method")
 
 
 class Constructor(Proxy):
@@ -275,13 +276,13 @@ class Function(metaclass=Sealed):
             if name == "__dict__":
                 return {}
             raise AttributeError(name)
-        Sealed.row.unsupported("attribute of a function")
+        Sealed.row.unsupported("attributes of a function")
 
     def __setattr__(self, name, value):
-        Sealed.row.unsupported("attribute of a function")
+        Sealed.row.unsupported("attributes of a function")
 
     def __delattr__(self, name):
-        Sealed.row.unsupported("attribute of a function")
+        Sealed.row.unsupported("attributes of a function")
 
     __dir__ = refused("dir")
 
@@ -341,7 +342,7 @@ def guarded(source):
                 and len(node.args) == 1 and not node.keywords):
             node.args.insert(0, node.func)
             node.func = ast.copy_location(ast.Name("__securebench_guard__", ast.Load()), node.func)
-        elif isinstance(node, ast.Match):
+        elif isinstance(node, getattr(ast, "Match", ())):  # Python 3.10 and later
             node.subject = asking("__securebench_matched__", node.subject)
     return ast.fix_missing_locations(tree)
 
