@@ -246,7 +246,7 @@ func TestObjectsAndTheirBases(t *testing.T) {
 // row says so.
 func TestClosuresNeedOperators(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
-	s := spec{prompt: "Write f.", reference: "def f(k): return lambda x: x + k\n", tests: "assert f(1)(2) == 3 and f(5)(x=0) == 5\n"}
+	s := spec{prompt: "Write f.", reference: "def f(k): return lambda x: x + k\n", tests: "assert f(1)(2) == 3 and f(5)(x=0) == 5 and f(5)(*[1]) == 6\n"}
 	if got := verify(t, v, makeCase(t, s), s.reference); got.Reason != family.TestsFailed {
 		t.Errorf("without operators: %s", describe(got))
 	}

@@ -159,7 +159,7 @@ class Handle(Proxy):
         row = Sealed.row
         row.value(row.request("set", self, name, row.encode(value)))
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
         return operate(self, "__call__", args, kwargs)
 
     def __iter__(self):
@@ -206,7 +206,7 @@ class Method(Proxy):
         _keep(self, "_on", on)
         _keep(self, "_name", name)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
         bound = bound_names(args, kwargs, sys._getframe(1))
         return Sealed.row.call(_part(self, "_on"), _part(self, "_name"), args, kwargs, bound)
 
@@ -221,7 +221,7 @@ class Constructor(Proxy):
 
     __slots__ = ()
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
         bound = bound_names(args, kwargs, sys._getframe(1))
         return Sealed.row.call(None, _part(self, "_name"), args, kwargs, bound)
 
@@ -263,7 +263,7 @@ class Function(metaclass=Sealed):
     def __init__(self, name):
         _keep(self, "_name", name)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
         bound = bound_names(args, kwargs, sys._getframe(1))
         return Sealed.row.call(None, _part(self, "_name"), args, kwargs, bound)
 

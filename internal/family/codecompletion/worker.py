@@ -44,7 +44,7 @@ OPERATORS = {
     "__getitem__": operator.getitem, "__setitem__": operator.setitem,
     "__delitem__": operator.delitem, "__contains__": operator.contains, "__str__": str,
     "__repr__": repr, "__format__": format, "__hash__": hash, "__bool__": bool,
-    "__call__": lambda x, *a, **k: x(*a, **k), "__enter__": enter, "__exit__": leave,
+    "__call__": lambda x, /, *a, **k: x(*a, **k), "__enter__": enter, "__exit__": leave,
     "__neg__": operator.neg, "__pos__": operator.pos, "__invert__": operator.invert,
     "__abs__": abs, "__int__": int, "__float__": float, "__complex__": complex,
     "__index__": operator.index, "__round__": round, "__trunc__": math.trunc,
