@@ -227,3 +227,22 @@ for name in ("_x", "__class__", "__dict__", "__mro_entries__", "__bases__"):
 		}
 	}
 }
+
+// TestAnswersOfOneType: what a worker answers to len, hash, str, repr or bool is
+// of that type. A hash that is a set of objects would ask for their hash again.
+func TestAnswersOfOneType(t *testing.T) {
+	for in, names := range map[string][]string{
+		"I1:5": {"__len__", "__hash__", "__int__", "__index__"}, "S1:x": {"__str__", "__repr__", "__format__"},
+		"T": {"__bool__", "__contains__", "__exit__"}, "J1:N": {"__iter__"}, "E1:H1:0": nil, "N": nil,
+	} {
+		for _, name := range []string{"__len__", "__hash__", "__int__", "__index__", "__str__", "__repr__", "__format__",
+			"__bool__", "__contains__", "__exit__", "__iter__", "__float__", "__complex__"} {
+			d := &decoder{data: []byte("U2:S5:value" + in), handles: true, operators: true}
+			n := d.tuple()
+			_, err := reply{kind: d.str(), parts: n - 1, d: d}.forOracle(request{op: "call", on: value{kind: kindHandle}, name: name})
+			if (err == nil) != slices.Contains(names, name) {
+				t.Errorf("%s answered by %q: error %v", name, in, err)
+			}
+		}
+	}
+}

@@ -212,8 +212,9 @@ def f(*a): return B()
 func TestExpectedValuesStay(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	s := spec{prompt: "Write B.", entry: "B", operators: true, reference: "class B: pass\n",
-		tests: "b = B()\nassert b == B()\ntry:\n    assert b == 'canary-99'\nexcept Exception:\n    pass\n"}
-	got := verify(t, v, makeCase(t, s), "class B:\n    def __eq__(self, o):\n        print('seen', type(o).__name__, o)\n        return True\n")
+		tests: "b = B()\nassert b == B()\ntry:\n    with b: assert b.x == 'canary-98', 'not canary-97'\nexcept AssertionError:\n    pass\n" +
+			"try:\n    assert b == 'canary-99'\nexcept Exception:\n    pass\n"}
+	got := verify(t, v, makeCase(t, s), "class B:\n    x = 1\n    def __enter__(self): pass\n    def __exit__(self, *e): print('seen', *e)\n    def __eq__(self, o):\n        print('seen', type(o).__name__, o)\n        return True\n")
 	seen := string(got.Restricted["worker-output.txt"])
 	if got.Score() != 0 || strings.Contains(seen, "canary") || !strings.Contains(seen, "seen B") {
 		t.Errorf("%s\nthe candidate printed %q", describe(got), seen)

@@ -73,6 +73,29 @@ func (r request) allowsOperator() bool {
 		(!isComparison(r.name) || args[0].kind == kindHandle)
 }
 
+// answeredBy reports whether a value of a kind answers a request: some operators
+// have answers of one type alone. An error of the value's is found elsewhere.
+func (r request) answeredBy(k kind) bool {
+	if r.on.kind != kindHandle || k == 0 {
+		return true
+	}
+	switch r.name {
+	case "__len__", "__hash__", "__int__", "__index__":
+		return k == kindInt
+	case "__str__", "__repr__", "__format__":
+		return k == kindString
+	case "__bool__", "__contains__", "__exit__":
+		return k == kindTrue || k == kindFalse
+	case "__float__":
+		return k == kindFloat
+	case "__complex__":
+		return k == kindComplex
+	case "__iter__":
+		return k == kindIterator || k == kindHandle
+	}
+	return true
+}
+
 // unsupportedOperation says which operation of the tests on an object of the
 // candidate's has no answer. The oracle's word for it is repeated if it is one
 // of ours.

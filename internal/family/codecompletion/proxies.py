@@ -120,7 +120,7 @@ def operate(on, name, args, kwargs={}):
     """Has the worker apply an operator to an object."""
     row = Sealed.row
     if not row.operators:
-        row.unsupported(OPERATORS.get(name) or COMPARISONS[name])
+        row.unsupported({**OPERATORS, **COMPARISONS}[name])
     given = row.encode((args, kwargs))
     out = row.value(row.request("call", on, name, given, b"F"))
     if type(out) is not ANSWERS.get(name, type(out)):
@@ -188,13 +188,14 @@ for _name in COMPARISONS:
 
 
 def carried(error):
-    """An exception of the tests as the worker takes it: a name and arguments."""
-    name = next((b.__name__ for b in type(error).__mro__ if b in RAISABLE.values()), "Exception")
+    """An exception of the tests as the worker takes it: a name and arguments.
+    Those of an assertion say what was expected, and stay here."""
+    name = next((b.__name__ for b in type(error).__mro__ if b in RAISABLE.values()), None)
     try:
         Encoder(nodes=64, size=4096).value(error.args)
-        return name, error.args
+        return (name, error.args) if name else ("Exception", ())
     except (TooLarge, Unsupported):
-        return name, ()
+        return name or "Exception", ()
 
 
 class Method(Proxy):

@@ -179,6 +179,9 @@ func (r reply) forOracle(req request) (value, error) {
 		}
 	case r.kind == "value" && !req.mutates && r.parts == 1:
 		out = append(out, r.d.value(1))
+		if !req.answeredBy(out[1].kind) {
+			return value{}, violation("an answer of another type")
+		}
 	case r.kind == "raise" && r.parts == 3:
 		name := r.d.str()
 		r.d.handles = false
