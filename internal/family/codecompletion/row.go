@@ -151,11 +151,12 @@ func (p plan) objects() string {
 // classes names what may be a class of the candidate's that the tests use.
 // Without a reference, nothing but the candidate knows.
 func (p plan) classes() []string {
+	if !p.handles {
+		return nil
+	}
 	var out []string
 	for _, n := range p.names {
-		if p.handles {
-			out = append(out, n.name)
-		}
+		out = append(out, n.name)
 	}
 	return out
 }
