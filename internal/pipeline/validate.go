@@ -43,7 +43,7 @@ type Validation struct {
 	Line   int     `json:"line"`
 	Checks []Check `json:"checks"`
 	// Weak says what is wrong with variants of the reference that pass as well.
-	Weak []string `json:"weak,omitempty"`
+	Weak []string `json:"weak,omitzero"`
 	// Skipped says why nothing was checked, e.g. no verifier.
 	Skipped string        `json:"skipped,omitzero"`
 	Took    time.Duration `json:"-"`
