@@ -57,8 +57,8 @@ print("an honest", "answer")`, "passed", ""),
 		agent("noise-inline", `print(("\x01" if blocks else "x") * 65000, end="")`, "failed", "wrong_answer"),
 		code("noisy-tests", square, flood+"assert f(3) == 9\n", "passed", ""),
 		code("noisy-failure", square, flood+"assert f(3) == 8, NOISE * (40 * blocks)\n", "failed", "tests_failed"),
-		code("noisy-import", flood+square, "assert f(3) == 9\n", "limit", "output_limit"),
-		code("noisy-call", "def f(x):\n"+indent(flood)+"    return x * x\n", "assert f(3) == 9\n", "limit", "output_limit"),
+		code("noisy-import", flood+square, "assert f(3) == 9\n", "passed", ""),
+		code("noisy-call", "def f(x):\n"+indent(flood)+"    return x * x\n", "assert f(3) == 9\n", "passed", ""),
 		code("noisy-but-right", strings.ReplaceAll(flood, "* blocks", "* min(blocks, 3)")+square, "assert f(3) == 9\n", "passed", ""),
 	}
 	if blocks == 0 {

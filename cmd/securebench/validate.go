@@ -29,7 +29,9 @@ For every task the row's own reference solution must pass, and the empty, the
 garbage and the starter candidate must fail, through the verifiers and
 sandboxes of a real run. A task without a reference solution is a problem:
 nobody has shown that it can be solved. Families without a verifier are
-skipped and counted.
+skipped and counted. Where tests.operators lets the candidate say what its
+objects are equal to, a reference whose objects are all equal is tried as well,
+and the tasks that it passes are named as warnings.
 
 The exit code is 14 when a check came out wrong.`
 
@@ -149,7 +151,8 @@ func (r *validationReport) table() error {
 	return err
 }
 
-// explain says, with the row's place, what is wrong with each problem.
+// explain says, with the row's place, what is wrong with each problem, and
+// what tests are weak.
 func (r *validationReport) explain() {
 	sep := "\n"
 	for _, v := range r.all {
@@ -162,6 +165,11 @@ func (r *validationReport) explain() {
 				what = "it passes and must fail"
 			}
 			fmt.Fprintf(r.w, "%s%s:%d: %s: %s candidate: %s\n", sep, r.file, v.Line, redact.Escape(v.TaskID), c.Candidate, what)
+			sep = ""
+		}
+		for _, what := range v.Weak {
+			fmt.Fprintf(r.w, "%s%s:%d: %s: warning: the tests pass where %s: let one of them tell two apart\n",
+				sep, r.file, v.Line, redact.Escape(v.TaskID), redact.Escape(what))
 			sep = ""
 		}
 	}

@@ -136,15 +136,18 @@ const (
 	InvalidUTF8         Reason = "invalid_utf8"
 	WorkerExited        Reason = "worker_exited"
 	ProtocolViolation   Reason = "protocol_violation"
-	ProducerTimeout     Reason = "producer_timeout"
-	VerifyTimeout       Reason = "verifier_timeout"
-	OutputLimit         Reason = "output_limit"
-	DiskLimit           Reason = "disk_limit"
-	OutOfMemory         Reason = "oom"
-	PidsLimit           Reason = "pids_limit"
-	NoVerifier          Reason = "no_verifier"
-	NoJudge             Reason = "no_judge"
-	InfrastructureError Reason = "infrastructure_error"
+	// UnsupportedOperation: the tests did something to an object of the
+	// candidate's that nobody can answer for the candidate.
+	UnsupportedOperation Reason = "unsupported_operation"
+	ProducerTimeout      Reason = "producer_timeout"
+	VerifyTimeout        Reason = "verifier_timeout"
+	OutputLimit          Reason = "output_limit"
+	DiskLimit            Reason = "disk_limit"
+	OutOfMemory          Reason = "oom"
+	PidsLimit            Reason = "pids_limit"
+	NoVerifier           Reason = "no_verifier"
+	NoJudge              Reason = "no_judge"
+	InfrastructureError  Reason = "infrastructure_error"
 )
 
 // Verdict is what a verifier decided. The zero value is a failure.
@@ -213,6 +216,19 @@ type Completer interface {
 	// Complete returns the reference as a whole candidate, false for a row
 	// without one.
 	Complete(ctx context.Context, c Case) (Candidate, bool, error)
+}
+
+// Twin is a variant of a row's reference that is wrong, but that weak tests
+// take for right.
+type Twin struct {
+	What      string // is wrong with it, in one phrase
+	Candidate Candidate
+}
+
+// Twinner is a [Verifier] that knows how tests of its family are weak.
+type Twinner interface {
+	// Twins returns the twins of a row's reference; most rows have none.
+	Twins(ctx context.Context, c Case) ([]Twin, error)
 }
 
 // Session is one verification.

@@ -51,6 +51,7 @@ type codeTests struct {
 	Source     string `json:"source"`
 	Code       string `json:"code"`
 	EntryPoint string `json:"entry_point,omitzero"`
+	Operators  bool   `json:"operators,omitzero"`
 }
 
 func convertHumanEval(o *object, _ converter) row {
@@ -67,7 +68,7 @@ func convertHumanEval(o *object, _ converter) row {
 		ID:    id,
 		Input: codeInput{prompt, "python"},
 		Eval: codeEval{
-			Tests:     codeTests{"inline", test + "\n\ncheck(" + entry + ")\n", entry},
+			Tests:     codeTests{Source: "inline", Code: test + "\n\ncheck(" + entry + ")\n", EntryPoint: entry},
 			Reference: prompt + o.text("canonical_solution"),
 		},
 		Metadata: map[string]any{"dataset": "HumanEval"},

@@ -46,7 +46,7 @@ func convertMBPP(o *object, _ converter) row {
 	return row{
 		ID:       "MBPP/" + itoa(number),
 		Input:    codeInput{text + "\n\nYour code must define " + listed(headers) + ".\n", "python"},
-		Eval:     codeEval{Tests: codeTests{Source: "inline", Code: tests}, Reference: code},
+		Eval:     codeEval{Tests: codeTests{Source: "inline", Code: tests, Operators: needsOperators(code, tests)}, Reference: code},
 		Metadata: map[string]any{"dataset": "MBPP", "split": mbppSplit(number)},
 	}
 }

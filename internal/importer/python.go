@@ -116,6 +116,33 @@ func headersOf(code, tests string) []string {
 	return out
 }
 
+// needsOperators reports whether tests use a class of code that says what
+// operators make of its objects, by a special method other than those that
+// make an object.
+func needsOperators(code, tests string) bool {
+	used := make(map[string]bool)
+	for _, t := range pyTokens(tests) {
+		used[t.text] = true
+	}
+	inUse := false
+	tokens := pyTokens(code)
+	for i, t := range tokens[:max(0, len(tokens)-1)] {
+		next := tokens[i+1].text
+		if t.lineStart {
+			inUse = t.text == "class" && used[next]
+		}
+		if inUse && t.text == "def" && isOperator(next) {
+			return true
+		}
+	}
+	return false
+}
+
+func isOperator(name string) bool {
+	making := []string{"__init__", "__new__", "__post_init__", "__init_subclass__", "__del__"}
+	return strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") && !slices.Contains(making, name)
+}
+
 // definition returns the name that the statement at the start of tokens
 // defines, and its header; both are empty if it defines none.
 func definition(code string, tokens []pyToken) (name, header string) {

@@ -79,3 +79,25 @@ func TestShuffleForgetsTheOrder(t *testing.T) {
 		}
 	})
 }
+
+func TestNeedsOperators(t *testing.T) {
+	const node = "class Node:\n    def __init__(self, x):\n        self.x = x\n"
+	tests := map[string]struct {
+		code, tests string
+		want        bool
+	}{
+		"a class that only makes objects":      {node, "assert Node(1).x == 1", false},
+		"a class that compares":                {node + "    def __eq__(self, o):\n        return self.x == o.x\n", "assert Node(1) == Node(1)", true},
+		"a class that the tests don't use":     {node + "    def __lt__(self, o):\n        return 1\ndef f(): pass\n", "assert f()", false},
+		"a special method of another class":    {node + "class Other:\n    def __len__(self): return 1\n", "assert Node(1).x == 1", false},
+		"a special name in a string":           {"class A:\n    '''def __len__'''\n", "A()", false},
+		"a public name that looks like one":    {"class A:\n    def __len(self): pass\n", "A()", false},
+		"a function that is called like a way": {"def __len__(x): pass\n", "__len__(1)", false},
+		"nothing":                              {"", "", false},
+	}
+	for name, tc := range tests {
+		if got := importer.NeedsOperators(tc.code, tc.tests); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

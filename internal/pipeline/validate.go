@@ -42,6 +42,8 @@ type Validation struct {
 	Family string  `json:"family"`
 	Line   int     `json:"line"`
 	Checks []Check `json:"checks"`
+	// Weak says what is wrong with variants of the reference that pass as well.
+	Weak []string `json:"weak,omitzero"`
 	// Skipped says why nothing was checked, e.g. no verifier.
 	Skipped string        `json:"skipped,omitzero"`
 	Took    time.Duration `json:"-"`
@@ -158,8 +160,35 @@ func (cfg ValidateConfig) validate(ctx context.Context, t task.Task) (Validation
 	if v.Checks, err = cfg.checks(ctx, verifier, c, probes(t, fam, ref, hasReference)); err != nil {
 		return v, err
 	}
+	if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {
+		return v, err
+	}
 	v.Took = time.Since(start)
 	return v, nil
+}
+
+// weak tries the wrong twins of the reference. That one passes is no error of
+// the pack, but its author should know.
+func (cfg ValidateConfig) weak(ctx context.Context, v family.Verifier, at family.Case) (out []string, err error) {
+	twinner, ok := v.(family.Twinner)
+	if !ok {
+		return nil, nil
+	}
+	twins, err := twinner.Twins(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, twin := range twins {
+		p := probe{cand: &twin.Candidate}
+		got, err := p.score(ctx, v, at, p.open(ctx, v, at), cfg.Retries)
+		if err != nil {
+			return nil, err
+		}
+		if got.Outcome == family.Passed {
+			out = append(out, twin.What)
+		}
+	}
+	return out, nil
 }
 
 // probe is one candidate to try and what must come of it.

@@ -2,11 +2,14 @@ package codecompletion
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -22,6 +25,10 @@ const (
 
 // errMalformed says that bytes are not the encoding of a value.
 var errMalformed = errors.New("malformed value")
+
+// errObjectHash says that a set or a dict has objects of the candidate's as
+// members or keys, and the row's tests may not ask for their hash.
+var errObjectHash = fmt.Errorf("an object's hash is needed: %w", errMalformed)
 
 // kind is the type of a value: the tag that its encoding begins with.
 type kind byte
@@ -55,6 +62,9 @@ const (
 	kindItems     kind = 'm'
 	kindIterator  kind = 'J'
 	kindHandle    kind = 'H' // the number of an object that stays in the worker
+	kindSlice     kind = 'G' // three integers or nones
+	kindView      kind = 'w' // a memoryview of bytes
+	kindArray     kind = 'y' // its letter comes first
 )
 
 // value is one decoded value: an atom, or a container of items. The items of
@@ -89,11 +99,11 @@ func (v value) appendTo(b []byte) []byte {
 		return b
 	case kindFloat, kindComplex:
 		return append(b, v.atom...)
-	case kindInt, kindString, kindBytes, kindByteArray, kindDecimal, kindHandle:
+	case kindInt, kindString, kindBytes, kindByteArray, kindDecimal, kindHandle, kindView:
 		b = strconv.AppendInt(b, int64(len(v.atom)), 10)
 		b = append(b, ':')
 		return append(b, v.atom...)
-	case kindRange, kindFraction:
+	case kindRange, kindFraction, kindSlice:
 	default:
 		b = strconv.AppendInt(b, int64(v.count()), 10)
 		b = append(b, ':')
@@ -112,19 +122,25 @@ func (v value) count() int {
 	switch v.kind {
 	case kindDict, kindItems, kindCounter, kindOrdered, kindDefault:
 		return len(v.items) / 2 // without what makes the values
-	case kindDeque:
+	case kindDeque, kindArray:
 		return len(v.items) - 1
 	}
 	return max(v.packed, len(v.items))
 }
 
-// hashable reports whether the value can be a key in the oracle.
-func (v value) hashable() bool {
+// hashable reports whether the value can be a key in the oracle. An object can
+// where the tests may ask it for its hash.
+func (d *decoder) hashable(v value) bool {
 	switch v.kind {
 	case kindTuple, kindFrozenSet:
-		return !slices.ContainsFunc(v.items, func(it value) bool { return !it.hashable() })
+		return !slices.ContainsFunc(v.items, func(it value) bool { return !d.hashable(it) })
+	case kindHandle:
+		if !d.operators && d.err == nil {
+			d.err = errObjectHash
+		}
+		return d.operators
 	case kindList, kindByteArray, kindSet, kindDict, kindCounter, kindOrdered, kindDefault,
-		kindDeque, kindKeys, kindValues, kindItems, kindIterator, kindHandle:
+		kindDeque, kindKeys, kindValues, kindItems, kindIterator, kindSlice, kindArray:
 		return false
 	}
 	return true
@@ -138,7 +154,9 @@ type decoder struct {
 	nodes   int
 	most    int // nodes that may be spent; 0 is maxNodes
 	handles bool
-	err     error
+	// operators allows objects where hashes are needed.
+	operators bool
+	err       error
 }
 
 func (d *decoder) fail(what string) {
@@ -253,7 +271,7 @@ func (d *decoder) content(v *value, depth int) {
 	case kindNone, kindTrue, kindFalse:
 	case kindFloat, kindComplex:
 		d.floats(v)
-	case kindInt, kindString, kindBytes, kindByteArray, kindDecimal, kindHandle:
+	case kindInt, kindString, kindBytes, kindByteArray, kindDecimal, kindHandle, kindView:
 		v.atom = d.take(d.number())
 		d.checkAtom(*v)
 	case kindList, kindTuple:
@@ -279,6 +297,12 @@ func (d *decoder) content(v *value, depth int) {
 		}
 	case kindDeque:
 		d.deque(v, depth)
+	case kindSlice:
+		for range 3 {
+			v.items = append(v.items, d.bound())
+		}
+	case kindArray:
+		d.array(v, depth)
 	default:
 		d.fail("unknown tag")
 	}
@@ -330,7 +354,7 @@ func (d *decoder) set(v *value, depth int) {
 		start := d.pos
 		it := d.value(depth + 1)
 		raw := d.data[start:d.pos]
-		if d.err == nil && (!it.hashable() || bytes.Compare(raw, last) <= 0) {
+		if d.err == nil && (!d.hashable(it) || bytes.Compare(raw, last) <= 0) {
 			d.fail("members of a set are hashable, distinct and in order")
 		}
 		if d.err != nil {
@@ -350,7 +374,7 @@ func (d *decoder) keyed(v *value, n, size, depth int) {
 		start := d.pos
 		key := d.value(depth + 1)
 		raw := string(d.data[start:d.pos])
-		if d.err == nil && (!key.hashable() || seen[raw]) {
+		if d.err == nil && (!d.hashable(key) || seen[raw]) {
 			d.fail("keys are hashable and distinct")
 		}
 		seen[raw] = true
@@ -431,18 +455,74 @@ func (d *decoder) deque(v *value, depth int) {
 	if !d.room(n + 1) {
 		return
 	}
-	if d.data[d.pos] == byte(kindNone) {
-		d.take(1)
-		v.items = append(v.items, value{kind: kindNone})
-	} else {
-		bound := d.bareInt()
-		limit, err := strconv.ParseInt(string(bound.atom), 16, 64)
-		if err != nil || limit < int64(n) {
-			d.fail("a deque holds more than its bound")
-		}
-		v.items = append(v.items, bound)
+	bound := d.bound()
+	limit, err := strconv.ParseInt(string(bound.atom), 16, 64)
+	if bound.kind != kindNone && (err != nil || limit < int64(n)) {
+		d.fail("a deque holds more than its bound")
 	}
+	v.items = append(v.items, bound)
 	d.items(v, n, depth)
+}
+
+// bound reads an integer or none.
+func (d *decoder) bound() value {
+	if d.pos < len(d.data) && d.data[d.pos] == byte(kindNone) {
+		d.take(1)
+		return value{kind: kindNone}
+	}
+	return d.bareInt()
+}
+
+// array reads an array of numbers that its letter has room for.
+func (d *decoder) array(v *value, depth int) {
+	n := d.number()
+	letter := value{kind: d.tag()}
+	if letter.kind != kindString {
+		d.fail("an array begins with its letter")
+		return
+	}
+	letter.atom = d.take(d.number())
+	if len(letter.atom) != 1 || !bytes.Contains([]byte("bBhHiIlLqQfd"), letter.atom) {
+		d.fail("an unknown letter of an array")
+		return
+	}
+	v.items = []value{letter}
+	d.items(v, n, depth)
+	if d.err != nil {
+		return
+	}
+	for _, it := range v.items[1:] {
+		if !fits(it, string(letter.atom)) {
+			d.fail("a member that its array has no room for")
+			return
+		}
+	}
+}
+
+// fits reports whether an array of a letter can hold a number. The letters are
+// Python's, and l has eight bytes.
+func fits(v value, letter string) bool {
+	bits, ok := map[string]int{"b": 8, "h": 16, "i": 32, "l": 64, "q": 64}[strings.ToLower(letter)]
+	var err error
+	switch {
+	case letter == "d":
+		return v.kind == kindFloat
+	case letter == "f":
+		return v.kind == kindFloat && isSingle(v.atom)
+	case !ok || v.kind != kindInt:
+		return false
+	case letter == strings.ToUpper(letter):
+		_, err = strconv.ParseUint(string(v.atom), 16, bits)
+	default:
+		_, err = strconv.ParseInt(string(v.atom), 16, bits)
+	}
+	return err == nil
+}
+
+// isSingle reports whether a float has no more digits than four bytes hold.
+func isSingle(atom []byte) bool {
+	x := math.Float64frombits(binary.BigEndian.Uint64(atom))
+	return math.IsNaN(x) || float64(float32(x)) == x
 }
 
 // canonicalNaN is the only NaN that crosses.

@@ -58,12 +58,18 @@ def message(*parts):
     return b"U%d:" % len(parts) + b"".join(parts)
 
 
+def known(kind):
+    """The method for what is of no exact known type, or None."""
+    return inherited(kind) or number_like(kind) or iterable(kind)
+
+
 class Encoder:
-    """Encodes a value once. foreign encodes what is of no known type. What is
+    """Encodes a value once. method finds what encodes a type that is not an
+    exact known one; where it finds nothing, foreign encodes the value. What is
     spent is what is written, byte by byte."""
 
-    def __init__(self, foreign=refuse, nodes=MAX_NODES, size=MAX_BYTES):
-        self.foreign, self.nodes, self.size = foreign, nodes, size
+    def __init__(self, foreign=refuse, nodes=MAX_NODES, size=MAX_BYTES, method=known):
+        self.foreign, self.nodes, self.size, self.method = foreign, nodes, size, method
 
     def count(self, nodes):
         self.nodes -= nodes
@@ -85,7 +91,7 @@ class Encoder:
             raise TooLarge
         self.count(1)
         kind = type(x)
-        method = EXACT.get(kind) or inherited(kind)
+        method = EXACT.get(kind) or self.method(kind)
         if method is None:
             return self.written(self.foreign(x))
         return method(self, x, depth)
@@ -221,6 +227,42 @@ class Encoder:
     def iterator(self, x, depth):
         return self.members(74, x, depth)
 
+    def slice(self, x, depth):
+        parts = [self.none(None, depth) if n is None else self.int(n, depth)
+                 for n in (x.start, x.stop, x.step) if n is None or whole(n)]
+        if len(parts) < 3:
+            raise Unsupported
+        return self.written(b"G") + b"".join(parts)
+
+    def memoryview(self, x, depth):
+        if x.format != "B" or x.ndim != 1:
+            raise Unsupported
+        self.room(x.nbytes)
+        return self.atom(119, x.tobytes())
+
+    def array(self, x, depth):
+        array = sys.modules["array"].array
+        code = array.typecode.__get__(x)
+        if code not in ARRAYS:
+            raise Unsupported
+        parts = [self.str(code, depth)]
+        parts += [self.value(m, depth + 1) for m in array.__iter__(x)]
+        return self.container(121, len(parts) - 1, parts)
+
+    def read_out(self, x, depth):
+        return self.members(74, iter(x), depth)
+
+    def number(self, x, depth):
+        """A number of a type that only says what number it is."""
+        for name, kind in NUMBERS.items():
+            try:
+                n = getattr(type(x), name)(x)
+            except Exception:
+                continue
+            if isinstance(n, kind) and (kind is not complex or n.imag != 0):
+                return EXACT[kind](self, n, depth)
+        raise Unsupported
+
 
 EXACT = {
     type(None): Encoder.none, bool: Encoder.bool, int: Encoder.int,
@@ -232,7 +274,13 @@ EXACT = {
     collections.defaultdict: Encoder.default_dict,
     range: Encoder.range, collections.deque: Encoder.deque, _keys: Encoder.keys,
     _values: Encoder.values, _items: Encoder.items,
+    slice: Encoder.slice, memoryview: Encoder.memoryview,
 }
+
+# The letters of arrays of integers and of floats.
+ARRAYS = "bBhHiIlLqQfd"
+
+NUMBERS = {"__index__": int, "__complex__": complex, "__float__": float}
 
 
 def inherited(kind):
@@ -242,13 +290,40 @@ def inherited(kind):
         if base in EXACT:
             return EXACT[base]
     for name, cls, method in (("decimal", "Decimal", Encoder.decimal),
-                              ("fractions", "Fraction", Encoder.fraction)):
+                              ("fractions", "Fraction", Encoder.fraction),
+                              ("array", "array", Encoder.array)):
         module = sys.modules.get(name)  # who holds one has imported it
         if module is not None and vars(module).get(cls) in bases:
             return method
     if any("__next__" in vars(base) for base in bases):
         return Encoder.iterator
     return None
+
+
+def defines(kind, name):
+    """Whether a type has a method that object has not."""
+    own = [vars(base)[name] for base in _mro(kind)[:-1] if name in vars(base)]
+    return bool(own) and own[0] is not None
+
+
+def number_like(kind):
+    """The method for a scalar of another library, such as an int of numpy's."""
+    if defines(kind, "__len__") or defines(kind, "__iter__"):
+        return None
+    return Encoder.number if any(defines(kind, name) for name in NUMBERS) else None
+
+
+def iterable(kind):
+    """The method for what can be read out and nothing else. A type can be, too,
+    and is no value."""
+    more = ("__len__", "__bool__", "__getitem__", "__contains__", "__eq__")
+    if type in _mro(kind) or any(defines(kind, name) for name in more):
+        return None
+    return Encoder.read_out if defines(kind, "__iter__") else None
+
+
+def whole(n):
+    return issubclass(type(n), int)
 
 
 def unique(parts):
@@ -514,6 +589,28 @@ class Decoder:
             raise Malformed
         return out
 
+    def slice(self, depth):
+        return slice(*[self.bound() for _ in range(3)])
+
+    def bound(self):
+        if self.data[self.pos:self.pos + 1] != b"N":
+            return self.bare_int()
+        self.pos += 1
+        return None
+
+    def array(self, depth):
+        n = self.count()
+        if self.take(1) != b"S":
+            raise Malformed
+        code, given = self.str(0), [self.value(depth + 1) for _ in range(n)]
+        if len(code) != 1 or code not in ARRAYS:
+            raise Malformed
+        import array
+        out = array.array(code, given)
+        if [Encoder().value(m) for m in out] != [Encoder().value(m) for m in given]:
+            raise Malformed
+        return out
+
     def opaque(self, depth):
         if self.handle is None:
             raise Malformed
@@ -540,6 +637,7 @@ READ = {
     b"v": lambda d, depth: dict(enumerate(d.members(depth))).values(),
     b"m": lambda d, depth: d.pairs(depth).items(),
     b"J": lambda d, depth: iter(d.members(depth)), b"H": Decoder.opaque,
+    b"G": Decoder.slice, b"w": lambda d, _: memoryview(d.bytes(0)), b"y": Decoder.array,
 }
 
 

@@ -77,6 +77,12 @@ func pythonValues() []struct{ expression, encoding string } {
 		{"['\\0'] * 16", "L16:" + strings.Repeat("S1:\x00", 16)},
 		{"[[1] * 16]", "L1:L16:#b" + strings.Repeat("\x01", 16)},
 		{"[None] * 16", "L16:" + strings.Repeat("N", 16)},
+		{"slice(None, -1, 2)", "GNI2:-1I1:2"},
+		{"memoryview(b'a\\xff')", "w2:a\xff"},
+		{"array.array('b', [-128, 127])", "y2:S1:bI3:-80I2:7f"},
+		{"array.array('Q', [2**64 - 1])", "y1:S1:QI16:ffffffffffffffff"},
+		{"array.array('f', [0.5])", "y1:S1:fD\x3f\xe0\x00\x00\x00\x00\x00\x00"},
+		{"array.array('d')", "y0:S1:d"},
 	}
 }
 
@@ -97,13 +103,18 @@ func pythonDowngrades() []struct{ expression, encoding string } {
 		{"type('L', (list,), {'__iter__': None, '__len__': None})([3] * 16)", "L16:#b" + strings.Repeat("\x03", 16)},
 		{"map(str, [1])", "J1:S1:1"},
 		{"iter({}.keys())", "J0:"},
+		{"type('A', (array.array,), {'__iter__': None, 'typecode': 'd'})('b', [1])", "y1:S1:bI1:1"},
+		{"memoryview(bytearray(b'abc'))[::2]", "w2:ac"},
+		{"type('I', (), {'__index__': lambda s: True})()", "I1:1"},
+		{"type('F', (), {'__float__': lambda s: 0.0, '__index__': 1})()", "D\x00\x00\x00\x00\x00\x00\x00\x00"},
+		{"type('R', (), {'__iter__': lambda s: iter('ab')})()", "J2:S1:aS1:b"},
 	}
 }
 
 func TestCodecSpeaksPython(t *testing.T) {
 	python := newLocalEngine(t).python
 	var script strings.Builder
-	script.WriteString(codecSource + "\nimport decimal, enum, fractions\n")
+	script.WriteString(codecSource + "\nimport array, decimal, enum, fractions\n")
 	for _, v := range append(pythonValues(), pythonDowngrades()...) {
 		fmt.Fprintf(&script, "e = Encoder(); x = e.value(%s); print(x.hex()); assert e.size == MAX_BYTES - len(x)\n", v.expression)
 	}
@@ -220,6 +231,22 @@ func malformed() map[string]string {
 		"strings not packed":   "L16:" + strings.Repeat("S1:a", 16),
 		"run too deep":         strings.Repeat("L1:", 63) + "L16:#b" + strings.Repeat("\x07", 16),
 		"run too long":         "L200100:#b" + strings.Repeat("\x07", 200_100),
+		"slice of a float":     "GD\x00\x00\x00\x00\x00\x00\x00\x00NN",
+		"slice, cut off":       "GNN",
+		"slice of true":        "GTNN",
+		"array of no letter":   "y0:S0:",
+		"array of two letters": "y0:S2:bb",
+		"array of text":        "y1:S1:uS1:a",
+		"array without letter": "y0:",
+		"array, letter none":   "y0:N",
+		"array, byte too big":  "y1:S1:bI2:80",
+		"array, unsigned -1":   "y1:S1:BI2:-1",
+		"array of 64 bits":     "y1:S1:qI16:8000000000000000",
+		"array of true":        "y1:S1:iT",
+		"array of int, float":  "y1:S1:iD\x00\x00\x00\x00\x00\x00\x00\x00",
+		"array of float, int":  "y1:S1:dI1:0",
+		"array, too precise":   "y1:S1:fD\x3f\xb9\x99\x99\x99\x99\x99\x9a",
+		"set with an array":    "E1:y0:S1:d",
 		"too deep":             strings.Repeat("L1:", 64) + "N",
 		"very deep":            strings.Repeat("L1:", 1_000_000) + "N",
 		"too many":             "L200100:" + strings.Repeat("N", 200_100),
@@ -274,7 +301,7 @@ func TestHandlesOnlyWhereTheRowHasThem(t *testing.T) {
 	if err != nil || v.kind != kindHandle {
 		t.Errorf("got %v, %v; want a handle", v, err)
 	}
-	for _, in := range []string{"H2:-1", "H9:123456789", "E1:H1:1", "M1:H1:1N"} {
+	for _, in := range []string{"H2:-1", "H9:123456789", "E1:H1:1", "M1:H1:1N", "E1:GNNN"} {
 		if _, err := decodeValue([]byte(in), true); err == nil {
 			t.Errorf("%q is taken", in)
 		}
@@ -312,7 +339,7 @@ func FuzzDecodeValue(f *testing.F) {
 func measure(v value) (nodes, depth int) {
 	nodes = 1
 	switch {
-	case v.kind == kindRange || v.kind == kindFraction:
+	case v.kind == kindRange || v.kind == kindFraction || v.kind == kindSlice:
 		return nodes, 1
 	case v.packed > 0:
 		return nodes + v.packed, 2
@@ -321,8 +348,8 @@ func measure(v value) (nodes, depth int) {
 		n, d := measure(it)
 		nodes, depth = nodes+n, max(depth, d)
 	}
-	if v.kind == kindDeque || v.kind == kindDefault {
-		nodes-- // its bound; what makes its values
+	if v.kind == kindDeque || v.kind == kindDefault || v.kind == kindArray {
+		nodes-- // its bound; what makes its values; its letter
 	}
 	return nodes, depth + 1
 }

@@ -124,7 +124,7 @@ func exceptionAttacks() []attack {
 	}
 	object := spec{
 		prompt: "Define class Box.", reference: "class Box:\n    def __init__(self, x):\n        self.x = x\n",
-		tests: "assert Box(4).x == 4\nassert not (Box(4) == 5)\nassert Box(4) != Box(4)\n",
+		tests: "assert Box(4).x == 4\nassert Box(4) is not Box(4)\n",
 	}
 	as := func(name string) string {
 		return insider + "M.nearest = lambda kind: '" + name + "'\ndef twice(x): raise ValueError\n"

@@ -21,7 +21,7 @@ import (
 type spec struct {
 	id, prompt, tests, reference string
 	entry                        any // string, []string or nil
-	mutates                      bool
+	mutates, operators           bool
 	source, language             string
 	limits                       sandbox.Limits
 }
@@ -47,6 +47,9 @@ func makeCase(tb testing.TB, s spec) family.Case {
 	}
 	if s.mutates {
 		tests["mutates"] = true
+	}
+	if s.operators {
+		tests["operators"] = true
 	}
 	if s.id == "" {
 		s.id = "task"

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"securebench/internal/family"
+	"securebench/internal/sandbox"
 )
 
 // TestHonestCandidatesPass: what well-meant code does must not fail.
@@ -44,8 +45,8 @@ func TestHonestCandidatesPass(t *testing.T) {
 		"an own exception":      {"class E(ValueError):\n    pass\ndef f(x): raise E('no ' + x)", "try:\n    f('way')\nexcept ValueError as e:\n    assert str(e) == 'no way'\nelse:\n    assert 0"},
 		"another exception":     {"def f(x): raise FileNotFoundError(x)", "try:\n    f('way')\nexcept Exception:\n    pass\nelse:\n    assert 0"},
 		"a constant":            {"LIMIT = [1, {'a': 2}]\ndef f(x): return LIMIT[0] + x", "assert LIMIT == [1, {'a': 2}]\nassert f(1) == 2"},
-		"objects":               {point, "p = Point(1, y=2)\nq = p.plus(Point(3), scale=2)\nassert (q.x, q.y) == (7, 2)\nq.x = 9\nassert q.x == 9 and q == q and q != p\nassert Point.origin().x == 0"},
-		"objects in containers": {point + "def f(): return [Point(1), {'a': Point(2)}]", "a, b = f()\nassert a.x + b['a'].x == 3 and Point"},
+		"objects":               {point, "p = Point(1, y=2)\nq = p.plus(Point(3), scale=2)\nassert (q.x, q.y) == (7, 2)\nq.x = 9\nassert q.x == 9 and q is not p\nassert Point.origin().x == 0"},
+		"objects in containers": {point + "def f(): return [Point(1), {'a': Point(2)}]", "a, b = f()\nassert a.x + b['a'].x == 3 and Point(1).x"},
 		"threads in the tests":  {"def f(x): return x", "import threading\nseen = []\nts = [threading.Thread(target=lambda i=i: seen.append(f(i))) for i in range(8)]\n[t.start() for t in ts]; [t.join() for t in ts]\nassert sorted(seen) == list(range(8))"},
 		"name of a function":    {"def f(x): return x", "assert f.__name__ == 'f' and callable(f) and f(1) == 1"},
 	}
@@ -175,5 +176,28 @@ func TestOnlyAnExplicitVerdictPasses(t *testing.T) {
 		if got := verify(t, v, makeCase(t, s), s.reference); got.Score() != 0 || got.Reason != family.TestsFailed {
 			t.Errorf("%s: %s", name, describe(got))
 		}
+	}
+}
+
+// TestPrintsAreNoFailure: a candidate that prints more than anybody keeps is
+// scored by its answers, which come through; what was dropped is counted.
+func TestPrintsAreNoFailure(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	s := spec{prompt: "Write f.", tests: "assert [f(i) for i in range(50)] == list(range(50))\n", reference: "def f(x): return x\n",
+		limits: sandbox.Limits{Output: 1 << 20}}
+	const loud = "import sys\ndef f(x):\n    print('x' * (1 << 20))\n    print('y' * (1 << 20), file=sys.stderr)\n    return x\n"
+	got := verify(t, v, makeCase(t, s), loud)
+	if dropped, _ := got.Metadata["dropped_output_bytes"].(int64); got.Outcome != family.Passed || dropped != 100*(1<<20+1)-keptSize {
+		t.Errorf("%d bytes dropped: %s", dropped, describe(got))
+	}
+	if n := len(got.Restricted["worker-output.txt"]); n != keptSize {
+		t.Errorf("%d bytes are kept", n)
+	}
+	got = verify(t, v, makeCase(t, s), strings.Replace(loud, "return x", "return 0", 1))
+	if _, ok := got.Metadata["dropped_output_bytes"]; !ok || got.Reason != family.TestsFailed {
+		t.Errorf("a wrong one: %s", describe(got))
+	}
+	if _, ok := verify(t, v, makeCase(t, s), s.reference).Metadata["dropped_output_bytes"]; ok {
+		t.Error("a quiet candidate has dropped something")
 	}
 }

@@ -19,8 +19,6 @@ var (
 	errGone = errors.New("the process has ended")
 	// errEarly says that a frame was there before its request.
 	errEarly = errors.New("a frame came before its request")
-	// errOutput says that a box wrote more than its limit.
-	errOutput = errors.New("output over the limit")
 )
 
 // link is a running box that speaks frames over its standard streams. One
@@ -33,15 +31,15 @@ type link struct {
 	stderr *beginning
 	wait   sync.WaitGroup
 
-	cause   func() error  // why the box was to end, if it was
 	ended   chan struct{} // closed when the box has ended
 	outcome sandbox.Outcome
 	runErr  error // of the engine; valid after ended
 	readErr error // why frames was closed; valid after that
 }
 
-// startLink opens a box and runs its command. Standard error is kept up to a
-// cap; a box that writes more than limit bytes there is ended.
+// startLink opens a box and runs its command. Standard error is kept up to
+// limit bytes, and no more than a cap; the rest is dropped and counted, so that
+// a box that prints a lot neither fails nor waits.
 // The box is made within ctx and lives until close or until life ends.
 func startLink(ctx, life context.Context, engine sandbox.Engine, spec sandbox.Spec, limit int64) (*link, error) {
 	box, err := engine.Open(ctx, spec)
@@ -50,11 +48,11 @@ func startLink(ctx, life context.Context, engine sandbox.Engine, spec sandbox.Sp
 	}
 	ctx, cancel := context.WithCancelCause(life)
 	l := &link{
-		box: box, cancel: cancel, cause: func() error { return context.Cause(ctx) },
+		box: box, cancel: cancel,
 		out: make(chan []byte), frames: make(chan []byte),
 		ended: make(chan struct{}),
 	}
-	l.stderr = &beginning{limit: limit, over: func() { cancel(errOutput) }}
+	l.stderr = &beginning{limit: min(limit, keptSize)}
 	stdin, feed := io.Pipe()
 	stdout, drain := io.Pipe()
 	// When the box is to end, an engine that still has something to deliver
@@ -178,10 +176,7 @@ func (l *link) end(ctx context.Context, patience time.Duration) (o sandbox.Outco
 	case <-ctx.Done():
 		return o, false, nil
 	}
-	switch {
-	case errors.Is(l.cause(), errOutput):
-		return sandbox.Outcome{End: sandbox.OutputLimit}, true, nil
-	case errors.Is(l.runErr, errMalformed):
+	if errors.Is(l.runErr, errMalformed) {
 		return sandbox.Outcome{End: sandbox.Exited}, true, nil
 	}
 	return l.outcome, true, l.runErr
@@ -216,35 +211,31 @@ func (l *link) close(ctx context.Context) error {
 	return nil
 }
 
-// keptSize is how much of a box's standard error is kept, in bytes.
+// keptSize is how much of a box's standard error is kept at the most, in bytes.
 const keptSize = 64 << 10
 
-// beginning keeps the first bytes of a stream and calls over once when the stream is
-// longer than limit.
+// beginning keeps the first bytes of a stream and counts the rest.
 type beginning struct {
 	limit int64
-	over  func()
 
-	mu   sync.Mutex
-	kept []byte
-	seen int64
+	mu      sync.Mutex
+	kept    []byte
+	dropped int64
 }
 
-// Write takes everything; what is over the cap is counted and dropped.
+// Write takes everything at once, whatever becomes of it.
 func (t *beginning) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.kept = append(t.kept, p[:min(len(p), keptSize-len(t.kept))]...)
-	if t.seen <= t.limit && t.seen+int64(len(p)) > t.limit {
-		t.over()
-	}
-	t.seen += int64(len(p))
+	n := min(len(p), int(t.limit)-len(t.kept))
+	t.kept = append(t.kept, p[:n]...)
+	t.dropped += int64(len(p) - n)
 	return len(p), nil
 }
 
-// bytes returns what was kept.
-func (t *beginning) bytes() []byte {
+// read returns what was kept and how many bytes were dropped.
+func (t *beginning) read() ([]byte, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]byte(nil), t.kept...)
+	return append([]byte(nil), t.kept...), t.dropped
 }

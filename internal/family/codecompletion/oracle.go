@@ -52,7 +52,7 @@ func keyOf(c family.Case) poolKey {
 
 // startOracle starts a box that serves row after row until it is closed.
 func startOracle(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*oracle, error) {
-	spec := pythonSpec(c, run, "oracle", analysisSource+oracleSource)
+	spec := pythonSpec(c, run, "oracle", analysisSource+proxiesSource+oracleSource)
 	spec.Command = append(spec.Command, scratch()...)
 	// Tests may run what a candidate gave them, so the server is another user
 	// than its rows. It needs these to become one, to end one, and to shut
@@ -66,7 +66,8 @@ func startOracle(ctx context.Context, engine sandbox.Engine, run string, c famil
 	// So that Python sees the limit first.
 	o := &oracle{link: l, key: keyOf(c), memory: c.Limits.WithDefaults().Memory / 8 * 7}
 	if err := o.greet(ctx); err != nil {
-		err = ours(fmt.Errorf("greeting the oracle (%.200q): %w", l.stderr.bytes(), err))
+		printed, _ := l.stderr.read()
+		err = ours(fmt.Errorf("greeting the oracle (%.200q): %w", printed, err))
 		return nil, errors.Join(err, l.close(context.WithoutCancel(ctx)))
 	}
 	return o, nil
@@ -218,9 +219,9 @@ type request struct {
 }
 
 // readRequest checks a request. Names of the module are those of the plan;
-// names of an object are public.
+// names of an object are public, or operators where the row has them.
 func readRequest(op string, parts int, d *decoder, p plan) (request, error) {
-	d.handles, d.most = p.handles, maxArguments
+	d.handles, d.operators, d.most = p.handles, p.operators, maxArguments
 	r := request{op: op, on: d.value(1), name: d.str()}
 	want := map[string]int{"call": 4, "get": 2, "set": 3}[op]
 	if want != parts {
@@ -237,6 +238,7 @@ func readRequest(op string, parts int, d *decoder, p plan) (request, error) {
 	}
 	switch {
 	case r.on.kind == kindHandle && r.name != "" && r.name[0] != '_':
+	case p.operators && d.err == nil && r.allowsOperator():
 	case r.on.kind == kindNone && op != "set" && p.has(r.name):
 	default:
 		d.fail("a name that is not the row's")

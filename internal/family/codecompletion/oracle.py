@@ -23,7 +23,6 @@ except ImportError:  # Debian's minimal Python; the sandbox's limit holds alone
 
 FOLDER = "securebench-row"  # where a row begins; tests make no such name
 MAX_DETAIL = 16 << 10
-MAX_NAME = 1000
 DECODERS = ("collections", "decimal", "fractions")
 
 
@@ -48,48 +47,55 @@ RAISABLE = {e.__name__: e for e in (
 class Row:
     """The tests' side of one row: sends requests, remembers a failure."""
 
-    def __init__(self, channel, handles, mutates):
-        self.channel, self.handles, self.mutates = channel, handles, mutates
+    def __init__(self, channel, objects, mutates):
+        self.channel, self.mutates = channel, mutates
+        self.handles, self.operators = bool(objects), objects == "operators"
         self.failed, self.known, self.answers = None, {}, 0
-        self.lock, self.owner = threading.Lock(), os.getpid()
+        self.lock, self.owner, self.waiting = threading.RLock(), os.getpid(), False
         self.most = MAX_ARGUMENTS if mutates else MAX_NODES
+        Sealed.row = self
 
     def fail(self, why):
         self.failed = self.failed or why
         raise ProtocolFailure(self.failed)
 
+    def unsupported(self, operation):
+        """Ends the row over what nobody can answer here."""
+        self.fail("unsupported " + operation)
+
     def handle(self, number):
         if not self.handles:
             raise Malformed
         if number not in self.known:
-            self.known[number] = Handle(self, number)
+            self.known[number] = Handle(number)
         return self.known[number]
 
     def foreign(self, x):
         if type(x) is not Handle:
             raise Unsupported
-        return atom(72, b"%x" % object.__getattribute__(x, "_number"))
+        return atom(72, b"%x" % _part(x, "_name"))
 
     def encode(self, x):
         try:
-            return Encoder(self.foreign, MAX_ARGUMENTS).value(x)
+            return Encoder(self.foreign, MAX_ARGUMENTS, method=passed).value(x)
         except TooLarge:
             self.fail("large")
         except Unsupported:
             self.fail("argument")  # no TypeError: a test may expect one
 
     def request(self, operation, on, name, *rest):
-        """Asks the worker, and gives back the kind of answer and its decoder."""
+        """Asks the worker, and gives back the kind of answer and its decoder.
+        A set of objects asks for their hashes while it is decoded."""
         target = b"N" if on is None else self.foreign(on)
         frame = message(text(operation), target, text(name), *rest)
         if os.getpid() != self.owner:
             self.fail("sticky")  # and the lock may be held for ever
         with self.lock:
-            if self.failed:
+            if self.failed or self.waiting:
                 self.fail("sticky")
             answer = self.exchange(frame)
             try:
-                return self.understood(Decoder(answer, self.handle, self.most))
+                return self.understood(Decoder(answer, self.handle, self.most), name)
             except MemoryError:
                 self.fail("memory")
             except BaseException as e:
@@ -102,6 +108,7 @@ class Row:
         """Sends a request and waits for the answer. What the tests raise
         meanwhile, as a handler of signals may, is theirs, but the answer to
         this request is lost, and with it the row."""
+        self.waiting = True
         try:
             self.channel.send(frame)
             answer = self.channel.receive()
@@ -112,6 +119,7 @@ class Row:
         except BaseException:
             self.failed = self.failed or "interrupted"
             raise
+        self.waiting = False
         self.answers += 1
         return answer
 
@@ -121,12 +129,11 @@ class Row:
             verdict, self.failed = self.failed, "sticky"
         return verdict
 
-    def understood(self, reply):
+    def understood(self, reply, name):
         reply.open()
         kind = reply.only(str)
         if kind == "raise":
-            cls = RAISABLE.get(reply.only(str), CandidateError)
-            out = cls(*reply.only(tuple))
+            out = raised(name, reply.only(str), reply.value(), reply.value())
         elif kind == "value":
             out = reply.value()
         elif kind == "changed":
@@ -144,16 +151,38 @@ class Row:
             raise out from None
         return callable_value if kind == "callable" else out
 
-    def call(self, on, name, args, kwargs, bound=()):
+    def call(self, on, name, args, kwargs, bound):
         given = self.encode((args, kwargs))
         answer = self.request("call", on, name, given, b"T" if bound else b"F")
         if answer[0] != "changed":
             return self.value(answer)
         result, changed = answer[1]
-        for old, new in zip(args, changed):
+        for old, new in zip((*args, *kwargs.values()), changed):
             if any(old is b for b in bound) and type(new) is type(old):
                 write_back(old, new)
         return result
+
+
+def passed(kind):
+    """How the encoder takes what is of no exact known type in an argument."""
+    if any(kind is p for p in PROXIES):
+        return None
+    return inherited(kind) or number_like(kind)
+
+
+def raised(asked, name, args, shown):
+    """The exception of the candidate, with its arguments and its text."""
+    cls = RAISABLE.get(name, CandidateError)
+    if name == "StopIteration" and asked == "__next__":
+        cls = StopIteration
+    if shown is not None and (args is not None or cls is KeyError):
+        own = {"__str__": lambda self: shown, "__module__": cls.__module__}
+        cls = type(cls.__name__, (cls,), own)
+    if args is None:
+        args = () if shown is None else (shown,)
+    out = cls(*args)
+    out.from_candidate = True
+    return out
 
 
 def from_tests(e):
@@ -179,103 +208,21 @@ def write_back(old, new):
         old.extend(new)
 
 
-def bound_names(args, frame):
-    """The arguments that the calling test holds under a plain name."""
-    held = [*frame.f_locals.values(), *frame.f_globals.values()]
-    return tuple(a for a in args if any(a is h for h in held)
-                 and isinstance(a, (list, dict, set, bytearray, collections.deque)))
-
-
-class Handle:
-    """An object that lives in the worker. It is equal to itself alone, by
-    identity here: nothing of the candidate takes part in a comparison."""
-
-    __slots__ = ("_row", "_number")
-    __hash__ = None
-
-    def __init__(self, row, number):
-        object.__setattr__(self, "_row", row)
-        object.__setattr__(self, "_number", number)
-
-    def __eq__(self, other):
-        return self is other
-
-    def __ne__(self, other):
-        return self is not other
-
-    def __bool__(self):
-        raise TypeError("an object of the candidate has no truth value here")
-
-    def __getattr__(self, name):
-        row = object.__getattribute__(self, "_row")
-        return row.value(row.request("get", self, public(name)), Method(row, self, name))
-
-    def __setattr__(self, name, value):
-        row = object.__getattribute__(self, "_row")
-        row.value(row.request("set", self, public(name), row.encode(value)))
-
-    def __delattr__(self, name):
-        raise AttributeError(name)
-
-
-class Method:
-    """A public method of an object that lives in the worker."""
-
-    __slots__ = ("_row", "_on", "_name")
-    __hash__ = None
-
-    def __init__(self, row, on, name):
-        self._row, self._on, self._name = row, on, name
-
-    def __call__(self, *args, **kwargs):
-        return self._row.call(self._on, self._name, args, kwargs)
-
-
-class Constructor:
-    """A class of the candidate: it makes objects and has public attributes."""
-
-    __slots__ = ("_row", "_name")
-
-    def __init__(self, row, name):
-        self._row, self._name = row, name
-
-    def __call__(self, *args, **kwargs):
-        return self._row.call(None, self._name, args, kwargs)
-
-    def __getattr__(self, attribute):
-        found = self._row.value(self._row.request("get", None, self._name))
-        return getattr(found, public(attribute))
-
-
-def public(name):
-    if name[:1] == "_" or len(name) > MAX_NAME:
-        raise AttributeError(name)
-    return name
-
-
-def function_proxy(row, name):
-    def proxy(*args, **kwargs):
-        bound = bound_names(args, sys._getframe(1)) if row.mutates else ()
-        return row.call(None, name, args, kwargs, bound)
-
-    proxy.__name__ = proxy.__qualname__ = name
-    return proxy
-
-
 def namespace(row, prompt, names):
     """What the tests see: the prompt's own names, then the candidate's."""
-    module = types.ModuleType("__securebench_tests__")
+    module = types.ModuleType(TESTS)
     space = vars(module)
     space["__builtins__"] = builtins
+    if row.handles:
+        space.update(GUARDS)
     sys.modules[module.__name__] = module  # dataclasses of the tests look here
     if prompt is not None:
         try:
-            exec(compile(prompt, "prompt.py", "exec", dont_inherit=True), space)
+            exec(compiled(prompt, "prompt.py", row), space)
         except BaseException:
             pass  # prose that happens to parse; it may also exit
     for name, kind in names:
-        make = Constructor if kind == "class" else function_proxy
-        space[name] = make(row, name)
+        space[name] = (Constructor if kind == "class" else Function)(name)
     for name, kind in names:
         if kind == "value":
             answer = row.request("get", None, name)
@@ -291,23 +238,23 @@ def run(row, prompt, tests, names):
     detail = ""
     try:
         space = namespace(row, prompt, names)
-        exec(compile(tests, "tests.py", "exec", dont_inherit=True, optimize=0), space)
-        verdict = "pass"
+        exec(compiled(tests, "tests.py", row), space)
     except MemoryError:
-        verdict = "memory"
+        row.failed = row.failed or "memory"
     except BaseException:
-        verdict = "fail"
+        row.failed = row.failed or "fail"  # before objects are shown, which asks
         detail = explain()
     if os.getpid() != row.owner:
-        os._exit(0)  # a fork of the tests that came this far has no say
-    return row.close() or verdict, detail
+        # A fork of the tests that came this far has no say, but may be asked.
+        os._exit(1 if row.failed else 0)
+    return row.close() or "pass", detail
 
 
 def explain():
     """The traceback, for the restricted lane only."""
     try:
         return traceback.format_exc(limit=-8)[-MAX_DETAIL:]
-    except Exception:
+    except BaseException:
         return "the traceback cannot be shown"
 
 

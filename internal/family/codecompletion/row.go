@@ -21,6 +21,7 @@ type row struct {
 	reference     *string // nil where the row has none
 	entry         []string
 	mutates       bool
+	operators     bool
 }
 
 // testsObject is the row's tests. The family's schema has checked its shape;
@@ -30,6 +31,7 @@ type testsObject struct {
 	Code       string         `json:"code"`
 	EntryPoint jsontext.Value `json:"entry_point"`
 	Mutates    bool           `json:"mutates"`
+	Operators  bool           `json:"operators"`
 }
 
 // readRow takes a row from the lanes that this zone may see. A *failure says
@@ -49,7 +51,7 @@ func readRow(c family.Case) (row, error) {
 			return row{}, unsupported("inline tests of languages other than python have no verifier")
 		}
 	}
-	out := row{tests: t.Code, mutates: t.Mutates, reference: readReference(c)}
+	out := row{tests: t.Code, mutates: t.Mutates, operators: t.Operators, reference: readReference(c)}
 	out.prompt, _ = prompt.Text()
 	var err error
 	out.entry, err = readEntry(t.EntryPoint)
@@ -118,6 +120,7 @@ func rowLimit(c family.Case) time.Duration {
 type plan struct {
 	names      []proxied
 	handles    bool // the tests use objects of the candidate's types
+	operators  bool // and what special methods answer
 	promptRuns bool // the prompt is a module
 	continues  bool // the reference continues the prompt
 }
@@ -132,6 +135,37 @@ func (p plan) has(name string) bool {
 		}
 	}
 	return false
+}
+
+// objects says what the tests may do with objects of the candidate's.
+func (p plan) objects() string {
+	switch {
+	case p.operators:
+		return "operators"
+	case p.handles:
+		return "handles"
+	}
+	return ""
+}
+
+// classes names what may be a class of the candidate's that the tests use.
+// Without a reference, nothing but the candidate knows.
+func (p plan) classes() []string {
+	if !p.handles {
+		return nil
+	}
+	var out []string
+	for _, n := range p.names {
+		out = append(out, n.name)
+	}
+	return out
+}
+
+// with adds to a plan what the row says itself.
+func (p plan) with(r row) plan {
+	p.operators = r.operators
+	p.handles = p.handles || r.operators
+	return p
 }
 
 // values encodes the names for the oracle.

@@ -250,7 +250,7 @@ func TestWorkerThatBreaksOffLater(t *testing.T) {
 		"a flood on standard error": {func(w wire) {
 			_, _ = io.WriteString(w.err, strings.Repeat("x", 9<<20))
 			w.hear()
-		}, family.OutputLimit},
+		}, family.TestsFailed},
 		"silence": {func(w wire) { w.hear() }, family.TestsFailed},
 	}
 	for name, tc := range tests {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"securebench/internal/family"
@@ -28,6 +30,8 @@ type session struct {
 // tally is what a try has seen, for the verdict.
 type tally struct {
 	trips      int
+	dropped    int64         // bytes that the candidate printed and nobody keeps
+	ran        time.Duration // of the candidate
 	phase      string
 	restricted map[string][]byte
 }
@@ -35,8 +39,9 @@ type tally struct {
 // Verify runs the row's tests against the candidate.
 //
 // The time limit of the row starts when the sandboxes are ready, so that a
-// slow engine costs no candidate its time. Where the oracle itself dies or
-// overruns, the row is tried once more with fresh sandboxes and a fresh limit.
+// slow engine costs no candidate its time. Where the oracle itself dies, or
+// overruns before it has an answer, the row is tried once more with fresh
+// sandboxes and a fresh limit.
 func (s *session) Verify(ctx context.Context, candidate family.Candidate) (family.Verdict, error) {
 	if f := s.refuse(candidate); f != nil {
 		return s.verdict(f, tally{}), nil
@@ -110,18 +115,25 @@ func (s *session) try(ctx context.Context, source []byte) (tally, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, rowLimit(s.c), errDeadline)
 	defer cancel()
-	w := s.bench.worker
-	w.handles = p.handles
-	if err = w.load(ctx, source); err == nil {
+	w, start := s.bench.worker, time.Now()
+	if err = w.prepare(ctx, p); err == nil {
+		err = w.load(ctx, source)
+	}
+	t.ran = time.Since(start)
+	if err == nil {
 		t.phase = "tests"
 		err = s.test(ctx, w, s.oracle, p, &t)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errDeadline) {
+		err = t.overrun(err, rowLimit(s.c))
 	}
 	var f *failure
 	if errors.As(err, &f) {
 		err = w.excuse(ctx, f)
 	}
-	if noise := w.stderr.bytes(); len(noise) > 0 {
-		t.restricted["worker-output.txt"] = noise
+	printed, dropped := w.stderr.read()
+	if t.dropped = dropped; len(printed) > 0 {
+		t.restricted["worker-output.txt"] = printed
 	}
 	return t, err
 }
@@ -131,7 +143,9 @@ func (s *session) try(ctx context.Context, source []byte) (tally, error) {
 // here is final whatever the oracle says later.
 func (s *session) test(ctx context.Context, w *worker, o *oracle, p plan, t *tally) error {
 	end, err := o.run(ctx, p, s.runArguments(p), func(r request) ([]byte, error) {
+		start := time.Now()
 		answer, err := w.do(ctx, r)
+		t.ran += time.Since(start)
 		if err == nil {
 			t.trips++
 		}
@@ -143,11 +157,37 @@ func (s *session) test(ctx context.Context, w *worker, o *oracle, p plan, t *tal
 	if err != nil {
 		return err
 	}
-	return judge(end.verdict, t.trips)
+	return judge(end.verdict, t.trips, p)
+}
+
+// overrun says who made a row run out of time. From the first answer on it is
+// the candidate's doing, its own time or what the tests make of its value; only
+// tests that ran long before that are tried again.
+func (t *tally) overrun(err error, limit time.Duration) error {
+	switch {
+	case !ranOut(err):
+		return err
+	case t.ran > limit/2:
+		return timeout(limit)
+	case t.trips == 0:
+		return &fault{failure{family.VerifyTimeout, fmt.Sprintf("the tests ran longer than the row's %v before the candidate had answered anything", limit)}}
+	}
+	return &failure{family.VerifyTimeout, fmt.Sprintf("the tests ran longer than the row's %v with what the candidate had answered", limit)}
+}
+
+// ranOut reports whether a row has ended for its time.
+func ranOut(err error) bool {
+	var f *failure
+	var o *fault
+	return errors.As(err, &f) && f.reason == family.VerifyTimeout ||
+		errors.As(err, &o) && o.reason == family.VerifyTimeout
 }
 
 // judge maps the oracle's last word to a failure, or to nil for a pass.
-func judge(verdict string, trips int) error {
+func judge(verdict string, trips int, p plan) error {
+	if operation, ok := strings.CutPrefix(verdict, "unsupported "); ok {
+		return unsupportedOperation(operation, p.operators)
+	}
 	switch {
 	case verdict == "pass" && trips > 0:
 		return nil
@@ -175,7 +215,7 @@ func (s *session) runArguments(p plan) []value {
 	}
 	label := "oracle-seed\x00" + s.c.Sandbox.ID() + "\x00" + strconv.Itoa(s.c.Attempt)
 	seed := s.verifier.resources.Seed(label)
-	return []value{prompt, stringValue(s.row.tests), p.values(), boolValue(p.handles),
+	return []value{prompt, stringValue(s.row.tests), p.values(), stringValue(p.objects()),
 		boolValue(s.row.mutates), bytesValue(seed[:])}
 }
 
@@ -207,11 +247,17 @@ func (s *session) verdict(f *failure, t tally) family.Verdict {
 		Restricted:  t.restricted,
 		Waited:      s.waited,
 	}
+	if t.dropped > 0 {
+		v.Metadata["dropped_output_bytes"] = t.dropped
+	}
 	if f != nil {
 		v.Outcome, v.Reason, v.Message, v.Phase = outcomeOf(f.reason), f.reason, f.message, t.phase
 	}
 	if s.row.mutates {
-		v.Labels = []string{"mutates"}
+		v.Labels = append(v.Labels, "mutates")
+	}
+	if s.row.operators {
+		v.Labels = append(v.Labels, "candidate_operators")
 	}
 	return v
 }

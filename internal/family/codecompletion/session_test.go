@@ -78,37 +78,40 @@ func TestSessionsThatNobodyUses(t *testing.T) {
 	}
 }
 
-// TestOracleInTrouble: an oracle that overruns or dies over a candidate's
-// value gets one more try with fresh sandboxes; then the row has failed, and
-// the next row has a fresh oracle.
+// TestOracleInTrouble: an oracle that dies over a candidate's value, or
+// overruns before it has one, gets one more try with fresh sandboxes; then the
+// row has failed, and the next row has a fresh oracle. An overrun over the
+// candidate's value is no second row's time, and the message says who ran long.
 func TestOracleInTrouble(t *testing.T) {
 	tests := map[string]struct {
 		spec
 		candidate string
 		outcome   family.Outcome
 		reason    family.Reason
+		tries     int
+		message   string
 	}{
 		"time": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\nwhile n: n -= 1\n", limits: sandbox.Limits{Timeout: time.Second}},
-			"def f(): return 10**12\n", family.VerifierTimeout, family.VerifyTimeout},
+			"def f(): return 10**12\n", family.VerifierTimeout, family.VerifyTimeout, 1, "the tests ran longer than the row's 1s with what the candidate had answered"},
+		"time of the tests": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "while True: pass\nf()\n", limits: sandbox.Limits{Timeout: time.Second}},
+			"def f(): return 3\n", family.VerifierTimeout, family.VerifyTimeout, 2, "the tests ran longer than the row's 1s before the candidate had answered anything"},
+		"time of the candidate": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "while True: f()\n", limits: sandbox.Limits{Timeout: time.Second}},
+			"import time\ndef f(): time.sleep(0.2)\n", family.VerifierTimeout, family.VerifyTimeout, 1, "the candidate ran longer than the row's 1s"},
 		"memory": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\nassert len('x' * n) == n\n"},
-			"def f(): return 10**11\n", family.Limit, family.OutOfMemory},
+			"def f(): return 10**11\n", family.Limit, family.OutOfMemory, 2, "the tests ran out of memory over the candidate's value"},
 		"memory, swallowed": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\ntry:\n    assert len('x' * n) != n\nexcept Exception:\n    assert n < 4\n"},
-			"def f(): return 10**11\n", family.Failed, family.TestsFailed},
+			"def f(): return 10**11\n", family.Failed, family.TestsFailed, 1, "the tests failed"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			e := newLocalEngine(t)
 			v := newTestVerifier(t, e)
 			got := verify(t, v, makeCase(t, tc.spec), tc.candidate)
-			if got.Outcome != tc.outcome || got.Reason != tc.reason {
+			if got.Outcome != tc.outcome || got.Reason != tc.reason || got.Message != tc.message {
 				t.Errorf("got %s", describe(got))
 			}
-			tries := 2
-			if tc.reason == family.TestsFailed {
-				tries = 1
-			}
-			if o, w := e.count("oracle"), e.count("worker"); o != tries || w != tries {
-				t.Errorf("%d oracles and %d workers, want %d tries with fresh ones", o, w, tries)
+			if o, w := e.count("oracle"), e.count("worker"); o != tc.tries || w != tc.tries {
+				t.Errorf("%d oracles and %d workers, want %d tries with fresh ones", o, w, tc.tries)
 			}
 			if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != family.Passed {
 				t.Errorf("the next row: %s", describe(got))

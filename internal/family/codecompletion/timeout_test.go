@@ -63,7 +63,8 @@ func TestTestsThatInterruptDecoding(t *testing.T) {
 	}
 }
 
-// TestTestsThatFork: a fork of the tests says nothing in their name.
+// TestTestsThatFork: a fork of the tests says nothing in their name, and one
+// that asks the candidate has failed, so that its exit status is no success.
 func TestTestsThatFork(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	for candidate, want := range map[string]family.Outcome{
@@ -79,6 +80,10 @@ func TestTestsThatFork(t *testing.T) {
 		s.tests = "import os\nn = add(2, 3)\npid = os.fork()\nif not pid:\n    assert 0\nassert n == 5\n"
 		if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != want {
 			t.Errorf("%q: a fork that fails: %s", candidate, describe(got))
+		}
+		s.tests = "import os\nn = add(2, 3)\npid = os.fork()\nif not pid:\n    os._exit(add(2, 3) != 5)\nassert os.waitpid(pid, 0)[1] == 0\n"
+		if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Failed {
+			t.Errorf("%q: a fork that asks, and is asked: %s", candidate, describe(got))
 		}
 		s.tests = "import os\nn = add(2, 3)\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n    os._exit(0)\n"
 		if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Failed {

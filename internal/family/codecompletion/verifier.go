@@ -59,18 +59,62 @@ func (v *Verifier) Complete(ctx context.Context, c family.Case) (family.Candidat
 	if err != nil || r.reference == nil {
 		return family.Candidate{}, false, nil // there is nothing to complete
 	}
-	o, err := v.oracles.lease(ctx, c)
+	p, err := v.planAlone(ctx, c, r)
 	if err != nil {
-		return family.Candidate{}, false, err
-	}
-	p, err := v.planFor(ctx, o, r)
-	if errors.Is(err, errBroken) {
-		err = nil // the pack's fault, which the verdict on the reference shows
-	}
-	if err = errors.Join(err, v.oracles.release(ctx, o)); err != nil {
 		return family.Candidate{}, false, fmt.Errorf("completing the reference: %w", err)
 	}
 	return family.Candidate{Kind: task.Code, Data: r.completed(p)}, true, nil
+}
+
+// planAlone analyses a row that is not about to be verified. Tests that do not
+// parse have an empty plan: that is the pack's fault, which the verdict on the
+// reference shows.
+func (v *Verifier) planAlone(ctx context.Context, c family.Case, r row) (plan, error) {
+	o, err := v.oracles.lease(ctx, c)
+	if err != nil {
+		return plan{}, err
+	}
+	p, err := v.planFor(ctx, o, r)
+	if errors.Is(err, errBroken) {
+		err = nil
+	}
+	return p, errors.Join(err, v.oracles.release(ctx, o))
+}
+
+// alwaysEqual makes all objects of a class equal, which the tests of a row
+// with operators must notice.
+const alwaysEqual = `
+
+def _always_equal(cls):
+    cls.__eq__ = lambda self, other: True
+    cls.__ne__ = lambda self, other: False
+    cls.__hash__ = lambda self: 0
+
+_always_equal(%s)
+`
+
+var _ family.Twinner = (*Verifier)(nil)
+
+// Twins returns, for each class that a row with operators uses, the reference
+// with that class always equal.
+func (v *Verifier) Twins(ctx context.Context, c family.Case) ([]family.Twin, error) {
+	r, err := readRow(c)
+	if err != nil || r.reference == nil || !r.operators {
+		return nil, nil // nobody is asked whether objects are equal
+	}
+	p, err := v.planAlone(ctx, c, r)
+	if err != nil {
+		return nil, fmt.Errorf("looking for classes: %w", err)
+	}
+	var out []family.Twin
+	for _, n := range p.names {
+		if n.kind == "class" {
+			source := string(r.completed(p)) + fmt.Sprintf(alwaysEqual, n.name)
+			out = append(out, family.Twin{What: "every " + n.name + " equals every other",
+				Candidate: family.Candidate{Kind: task.Code, Data: []byte(source)}})
+		}
+	}
+	return out, nil
 }
 
 // completed returns the reference as a module of its own.
@@ -91,7 +135,7 @@ func (v *Verifier) planFor(ctx context.Context, o *oracle, r row) (plan, error) 
 	p, ok := v.plans[key]
 	v.mu.Unlock()
 	if ok {
-		return p, nil
+		return p.with(r), nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
@@ -105,7 +149,7 @@ func (v *Verifier) planFor(ctx context.Context, o *oracle, r row) (plan, error) 
 		clear(v.plans) // an analysis costs milliseconds; a huge pack costs memory
 	}
 	v.plans[key] = p
-	return p, nil
+	return p.with(r), nil
 }
 
 // bench is what one try at a row needs beside an oracle: a worker, made in the

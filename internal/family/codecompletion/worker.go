@@ -7,6 +7,7 @@ import (
 	_ "embed" // the worker's program
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,9 +26,9 @@ var workerSource string
 // boxLifetime bounds a box that nobody closes; rows have deadlines of their own.
 const boxLifetime = 24 * time.Hour
 
-// streamLimit bounds what a box writes in all, replies included. Each frame
-// and standard error have caps of their own.
-const streamLimit = 1 << 30
+// streamLimit lets a box write for as long as its row has time: each frame has
+// a cap of its own, and of standard error the beginning is kept.
+const streamLimit = math.MaxInt64
 
 // settled stands in front of every program. From Python 3.11 on the working
 // folder is not searched for modules because PYTHONSAFEPATH says so; programs
@@ -69,8 +70,8 @@ func pythonEnv(image []string) []string {
 // worker is the box that holds the candidate.
 type worker struct {
 	*link
-	handles bool          // the row's tests use the candidate's objects
-	limit   time.Duration // of the row, for messages
+	plan  plan
+	limit time.Duration // of the row, for messages
 }
 
 // startWorker starts a box that waits for a candidate. It has shown that it
@@ -84,7 +85,8 @@ func startWorker(ctx context.Context, engine sandbox.Engine, run string, c famil
 	}
 	w := &worker{link: l, limit: rowLimit(c)}
 	if _, err := w.ask(ctx, "greet"); err != nil {
-		err = ours(fmt.Errorf("greeting the worker (%.200q): %w", l.stderr.bytes(), err))
+		printed, _ := l.stderr.read()
+		err = ours(fmt.Errorf("greeting the worker (%.200q): %w", printed, err))
 		return nil, errors.Join(err, l.close(context.WithoutCancel(ctx)))
 	}
 	return w, nil
@@ -109,7 +111,7 @@ func (w *worker) ask(ctx context.Context, op string, operands ...value) (reply, 
 	if err != nil {
 		return reply{}, w.trouble(ctx, err)
 	}
-	d := &decoder{data: payload, nodes: -envelope, handles: w.handles}
+	d := &decoder{data: payload, nodes: -envelope, handles: w.plan.handles, operators: w.plan.operators}
 	n := d.tuple()
 	echo := d.value(1)
 	if d.err != nil || echo.kind != kindBytes || !bytes.Equal(echo.atom, nonce) {
@@ -136,9 +138,23 @@ func (w *worker) trouble(ctx context.Context, err error) error {
 	return err
 }
 
+// prepare tells the worker which classes the tests use.
+func (w *worker) prepare(ctx context.Context, p plan) error {
+	w.plan = p
+	if len(p.classes()) == 0 {
+		return nil
+	}
+	names := value{kind: kindList}
+	for _, name := range p.classes() {
+		names.items = append(names.items, stringValue(name))
+	}
+	_, err := w.ask(ctx, "prepare", names)
+	return err
+}
+
 // load hands the candidate over. A *failure says that it cannot be imported.
 func (w *worker) load(ctx context.Context, source []byte) error {
-	r, err := w.ask(ctx, "load", bytesValue(source), boolValue(w.handles))
+	r, err := w.ask(ctx, "load", bytesValue(source), boolValue(w.plan.handles))
 	if err != nil {
 		return err
 	}
@@ -188,21 +204,28 @@ func (r reply) forOracle(req request) (value, error) {
 		}
 	case r.kind == "value" && !req.mutates && r.parts == 1:
 		out = append(out, r.d.value(1))
-	case r.kind == "raise" && r.parts == 2:
+		if !req.answeredBy(out[1].kind) {
+			return value{}, violation("an answer of another type")
+		}
+	case r.kind == "raise" && r.parts == 3:
 		name := r.d.str()
 		r.d.handles = false
-		args := r.d.value(1)
-		if args.kind != kindTuple {
-			return value{}, violation("an exception without arguments")
+		args, shown := r.d.value(1), r.d.value(1)
+		if args.kind != kindTuple && args.kind != kindNone || shown.kind != kindString && shown.kind != kindNone {
+			return value{}, violation("an exception of no known form")
 		}
-		out = append(out, stringValue(nearestName(name)), args)
+		out = append(out, stringValue(nearestName(name, req)), args, shown)
 	case r.kind == "callable" && r.parts == 0 && req.op == "get" && req.on.kind == kindHandle:
 	case r.parts == 0:
 		return value{}, refusal(r)
 	default:
 		return value{}, violation("an answer of no known form")
 	}
-	if err := r.d.end(); err != nil {
+	err := r.d.end()
+	if errors.Is(err, errObjectHash) {
+		return value{}, unsupportedOperation("hash", r.d.operators)
+	}
+	if err != nil {
 		return value{}, violation("a value that is malformed")
 	}
 	return tupleValue(out...), nil
@@ -225,9 +248,14 @@ func refusal(r reply) error {
 
 // nearestName returns the exception that the oracle raises. StopIteration,
 // AssertionError and exits are not on the list: tests could take them for
-// something of their own.
-func nearestName(name string) string {
+// something of their own. The end of an iterator that was asked for its next
+// member is none of these.
+func nearestName(name string, req request) string {
 	switch name {
+	case "StopIteration":
+		if req.name == "__next__" {
+			return name
+		}
 	case "TypeError", "ValueError", "KeyError", "IndexError", "ZeroDivisionError",
 		"AttributeError", "OverflowError", "ArithmeticError", "LookupError",
 		"RuntimeError", "RecursionError", "NotImplementedError":

@@ -4,6 +4,8 @@
 # Candidate code can change everything in this process. That is why nothing
 # here is a defence: the parent checks each reply and the oracle checks it again.
 
+import math
+import operator
 import types
 
 RAISABLE = (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError,
@@ -11,6 +13,58 @@ RAISABLE = (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError,
             RuntimeError, RecursionError, NotImplementedError)
 MUTABLE = (list, dict, set, bytearray, collections.deque, collections.Counter,
            collections.OrderedDict, collections.defaultdict)
+MAX_SHOWN = 1 << 16
+_flags = type.__dict__["__flags__"].__get__
+HEAP = 1 << 9  # the flag of types that a program has made
+
+
+def enter(x):
+    return special(x, "__enter__")(x)
+
+
+def leave(x, name=None, args=()):
+    """Leaves a context, with an exception of the tests or without."""
+    if name is None:
+        return bool(special(x, "__exit__")(x, None, None, None))
+    e = next((c for c in RAISABLE if c.__name__ == name), Exception)(*args)
+    return bool(special(x, "__exit__")(x, type(e), e, None))
+
+
+def special(x, name):
+    try:
+        return getattr(type(x), name)
+    except AttributeError:
+        raise TypeError("the object does not support the context manager protocol") from None
+
+
+# The operators that a row may ask for. Each is Python's own, so that it finds
+# the candidate's methods as it would in one process.
+OPERATORS = {
+    "__len__": len, "__iter__": iter, "__next__": next, "__reversed__": reversed,
+    "__getitem__": operator.getitem, "__setitem__": operator.setitem,
+    "__delitem__": operator.delitem, "__contains__": operator.contains, "__str__": str,
+    "__repr__": repr, "__format__": format, "__hash__": hash, "__bool__": bool,
+    "__call__": lambda x, /, *a, **k: x(*a, **k), "__enter__": enter, "__exit__": leave,
+    "__neg__": operator.neg, "__pos__": operator.pos, "__invert__": operator.invert,
+    "__abs__": abs, "__int__": int, "__float__": float, "__complex__": complex,
+    "__index__": operator.index, "__round__": round, "__trunc__": math.trunc,
+    "__floor__": math.floor, "__ceil__": math.ceil, "__divmod__": divmod,
+    "__rdivmod__": lambda x, y: divmod(y, x), "__pow__": pow,
+    "__rpow__": lambda x, y, *m: pow(y, x, *m), "__ipow__": operator.ipow,
+    "__eq__": operator.eq, "__ne__": operator.ne, "__lt__": operator.lt,
+    "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge,
+}
+
+
+def arithmetic(name):
+    plain, into = getattr(operator, f"__{name}__"), getattr(operator, f"__i{name}__")
+    OPERATORS[f"__{name}__"], OPERATORS[f"__i{name}__"] = plain, into
+    OPERATORS[f"__r{name}__"] = lambda x, y: plain(y, x)
+
+
+for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod",
+              "lshift", "rshift", "and", "or", "xor"):
+    arithmetic(_name)
 
 
 class Worker:
@@ -18,7 +72,7 @@ class Worker:
         self.channel = channel
         self.module = types.ModuleType("candidate")
         self.objects, self.numbers = [], {}
-        self.handles = False
+        self.handles, self.classes = False, []
 
     def greet(self):
         return (text("value"), b"N")
@@ -30,13 +84,38 @@ class Worker:
         exec(code, vars(self.module))
         return (text("value"), b"N")
 
+    def prepare(self, classes):
+        """Takes the names of the classes that the tests use."""
+        self.classes = classes
+        return (text("value"), b"N")
+
+    def used(self):
+        """The classes that the tests use, as the candidate has them now. What
+        is none of its own making, as in Stack = list, is plain data."""
+        found = [vars(self.module).get(name) for name in self.classes]
+        return [c for c in found if issubclass(type(c), type) and _flags(c) & HEAP]
+
+    def encoder(self, nodes=MAX_NODES):
+        """Makes an encoder that knows the candidate's objects, if the tests do."""
+        if not self.handles:
+            return Encoder(nodes=nodes)
+        used = self.used()
+
+        def method(kind):
+            if derives(kind, used):
+                return None  # before any base is looked at
+            found = inherited(kind)
+            if found is None and vars(kind).get("__module__") != self.module.__name__:
+                found = number_like(kind)
+            return found
+
+        return Encoder(self.foreign, nodes, method=method)
+
     def known(self, number):
         return self.objects[number]
 
     def foreign(self, x):
         """Gives an object of the candidate's own type a handle."""
-        if not self.handles:
-            raise Unsupported
         number = self.numbers.get(id(x))
         if number is None:
             number = self.numbers[id(x)] = len(self.objects)
@@ -54,47 +133,62 @@ class Worker:
 
     def call(self, on, name, given, mutates):
         args, kwargs = given
-        result = self.target(on, name)(*args, **kwargs)
-        encoder = Encoder(self.foreign, MAX_ARGUMENTS if mutates else MAX_NODES)
+        try:
+            if on is not None and name in OPERATORS:
+                result = OPERATORS[name](on, *args, **kwargs)
+            else:
+                result = self.target(on, name)(*args, **kwargs)
+        except StopIteration:
+            if name != "__next__":
+                raise
+            return (text("raise"), text("StopIteration"), b"U0:", b"N")
+        encoder = self.encoder(MAX_ARGUMENTS if mutates else MAX_NODES)
         reply = (text("value"), encoder.value(result))
         if mutates:
-            reply += (encoder.value([a if type(a) in MUTABLE else None for a in args]),)
+            given = (*args, *kwargs.values())
+            reply += (encoder.value([a if type(a) in MUTABLE else None for a in given]),)
         return reply
 
     def get(self, on, name):
         found = self.target(on, name)
-        if on is not None and callable(found):
+        # An object that the tests use is one also where it can be called.
+        if on is not None and callable(found) and not derives(type(found), self.used()):
             return (text("callable"),)
-        return (text("value"), Encoder(self.foreign).value(found))
+        return (text("value"), self.encoder().value(found))
 
     def set(self, on, name, value):
         setattr(on, name, value)
         return (text("value"), b"N")
 
-    def answer(self, operation, arguments):
+    def answer(self, operation, n, request):
+        """Does what is asked. To read a set of objects runs the candidate, too."""
         try:
-            return operation(*arguments)
+            return operation(*[request.value() for _ in range(n)])
         except TooLarge:
             return (text("large"),)
         except Unsupported:
             return (text("unsupported"),)
         except Exception as e:
-            return (text("raise"), text(nearest(type(e))), details(e))
+            return (text("raise"), text(nearest(type(e))), *details(e))
         except BaseException:
             return (text("escape"),)
 
     def serve(self):
         operations = {"greet": (self.greet, 0), "load": (self.load, 2),
+                      "prepare": (self.prepare, 1),
                       "call": (self.call, 4), "get": (self.get, 2), "set": (self.set, 3)}
         while True:
             request = Decoder(self.channel.receive(), self.known, MAX_ARGUMENTS)
             request.open()
             nonce = request.only(bytes)
             operation, n = operations[request.only(str)]
-            arguments = [request.value() for _ in range(n)]
-            reply = self.answer(operation, arguments)
+            reply = self.answer(operation, n, request)
             flush()
             self.channel.send(message(atom(66, nonce), *reply))
+
+
+def derives(kind, classes):
+    return any(base is c for base in _mro(kind) for c in classes)
 
 
 def flush():
@@ -115,12 +209,26 @@ def nearest(kind):
 
 
 def details(e):
-    """The exception's arguments where they are small plain data."""
+    """The exception's arguments, where they are small plain data, and its text,
+    where the arguments do not make it."""
+    args, plain = b"N", None
     try:
-        args = BaseException.args.__get__(e)
-        return Encoder(nodes=64, size=4096).value(tuple(args))
+        given = tuple(BaseException.args.__get__(e))
+        args = Encoder(nodes=64, size=4096).value(given)
+        plain = str(crosses_as(e)(*Decoder(args).value()))
     except BaseException:
-        return b"U0:"
+        pass
+    try:
+        shown = str(e)
+        if shown == plain or len(shown) > MAX_SHOWN:
+            return args, b"N"
+        return args, Encoder().value(shown)
+    except BaseException:
+        return args, b"N"
+
+
+def crosses_as(e):
+    return next((base for base in _mro(type(e)) if base in RAISABLE), Exception)
 
 
 Worker(private_channel()).serve()
