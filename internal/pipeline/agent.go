@@ -10,6 +10,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 )
@@ -134,7 +135,7 @@ func (p *harnessProduction) Run(ctx context.Context) (Produced, error) {
 		return Produced{}, fmt.Errorf("capturing the candidate: %w", err)
 	}
 	out.Candidate = &cand
-	out.Metadata["candidate_extraction"] = cand.From
+	out.Metadata[record.OriginKey] = cand.From
 	if cand.From == string(task.FromFile) {
 		out.Metadata["candidate_path"] = res.Plan.Extract.Path
 	}
@@ -153,7 +154,7 @@ func (p *harnessProduction) metadata(res produce.Result) map[string]any {
 	m := map[string]any{
 		"harness": p.agent.Name(), "exit_code": res.Outcome.ExitCode,
 		"workspace_root": "workspaces/" + p.attempt.Dir,
-		"candidate_kind": string(res.Plan.Extract.Kind), "candidate_extraction": string(res.Plan.Extract.Mode),
+		"candidate_kind": string(res.Plan.Extract.Kind), record.OriginKey: string(res.Plan.Extract.Mode),
 	}
 	for k, v := range res.Plan.Metadata {
 		m[k] = v

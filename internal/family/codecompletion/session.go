@@ -30,6 +30,7 @@ type tally struct {
 	trips      int
 	phase      string
 	restricted map[string][]byte
+	taken      extraction // how is "" before it is known
 }
 
 // Verify runs the row's tests against the candidate.
@@ -42,16 +43,16 @@ func (s *session) Verify(ctx context.Context, candidate family.Candidate) (famil
 		return s.verdict(f, tally{}), nil
 	}
 	if s.bench == nil {
-		s.bench = s.verifier.prepare(ctx, s.c, &s.row)
+		s.bench = s.verifier.prepare(ctx, s.c, s.row, true)
 	}
 	defer s.giveBack(ctx)
-	t, err := s.try(ctx, candidate.Data)
+	t, err := s.try(ctx, candidate)
 	var oracleFault *fault
 	if errors.As(err, &oracleFault) {
 		if err := s.renew(ctx); err != nil {
 			return family.Verdict{}, err
 		}
-		t, err = s.try(ctx, candidate.Data)
+		t, err = s.try(ctx, candidate)
 	}
 	var f *failure
 	switch {
@@ -102,7 +103,7 @@ func (s *session) ready(ctx context.Context) (plan, error) {
 
 // try has one go at the row. nil is a pass, a *failure or a *fault is the
 // row's end, any other error is ours.
-func (s *session) try(ctx context.Context, source []byte) (tally, error) {
+func (s *session) try(ctx context.Context, candidate family.Candidate) (tally, error) {
 	t := tally{phase: "import", restricted: make(map[string][]byte)}
 	p, err := s.ready(ctx)
 	if err != nil {
@@ -112,7 +113,7 @@ func (s *session) try(ctx context.Context, source []byte) (tally, error) {
 	defer cancel()
 	w := s.bench.worker
 	w.handles = p.handles
-	if err = w.load(ctx, source); err == nil {
+	if err = s.load(ctx, w, candidate, p, &t); err == nil {
 		t.phase = "tests"
 		err = s.test(ctx, w, s.oracle, p, &t)
 	}
@@ -124,6 +125,26 @@ func (s *session) try(ctx context.Context, source []byte) (tally, error) {
 		t.restricted["worker-output.txt"] = noise
 	}
 	return t, err
+}
+
+// load takes the code from a candidate that was said; any other is code. Then
+// it is imported.
+func (s *session) load(ctx context.Context, w *worker, candidate family.Candidate, p plan, t *tally) error {
+	taken, source := extraction{how: asIs}, candidate.Data
+	if candidate.Said {
+		var err error
+		if taken, err = w.extract(ctx, candidate.Data, s.row.prompt, p); err != nil {
+			return err
+		}
+	}
+	t.taken = taken
+	if taken.code != nil {
+		source = taken.code
+	}
+	if len(bytes.TrimSpace(source)) == 0 {
+		return &failure{family.EmptyCandidate, "nothing but reasoning or stop tokens"}
+	}
+	return w.load(ctx, source, p)
 }
 
 // test runs the tests. A pass is the oracle's explicit word after the last
@@ -184,7 +205,7 @@ func (s *session) renew(ctx context.Context) error {
 	start := time.Now()
 	defer func() { s.waited += time.Since(start) }()
 	old := s.bench
-	s.bench = s.verifier.prepare(context.WithoutCancel(ctx), s.c, nil)
+	s.bench = s.verifier.prepare(context.WithoutCancel(ctx), s.c, s.row, false)
 	o, err := s.verifier.oracles.replace(ctx, s.oracle, s.c)
 	s.oracle = o
 	return errors.Join(err, old.close(ctx))
@@ -206,6 +227,11 @@ func (s *session) verdict(f *failure, t tally) family.Verdict {
 		Metadata:    map[string]any{"language": "python", "image": s.c.Image.Ref, "round_trips": t.trips},
 		Restricted:  t.restricted,
 		Waited:      s.waited,
+		Extraction:  t.taken.how,
+		Extracted:   t.taken.code,
+	}
+	if t.taken.completed {
+		v.Metadata["completed_by_prompt"] = true
 	}
 	if f != nil {
 		v.Outcome, v.Reason, v.Message, v.Phase = outcomeOf(f.reason), f.reason, f.message, t.phase

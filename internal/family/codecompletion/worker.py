@@ -11,6 +11,7 @@ RAISABLE = (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError,
             RuntimeError, RecursionError, NotImplementedError)
 MUTABLE = (list, dict, set, bytearray, collections.deque, collections.Counter,
            collections.OrderedDict, collections.defaultdict)
+ANNOTATIONS = 0x1000000  # of code under "from __future__ import annotations"
 
 
 class Worker:
@@ -18,16 +19,43 @@ class Worker:
         self.channel = channel
         self.module = types.ModuleType("candidate")
         self.objects, self.numbers = [], {}
-        self.handles = False
+        self.handles, self.flags = False, 0
 
     def greet(self):
         return (text("value"), b"N")
 
-    def load(self, source, handles):
+    def prompt(self, source):
+        """Runs the prompt, so that the candidate finds what it imports and
+        defines. One that fails leaves nothing."""
+        space = vars(self.module)
+        fresh = dict(space)
+        sys.modules["candidate"] = self.module
+        last = source.rstrip().rpartition("\n")[2]
+        if last.endswith(":"):  # a head without a body
+            source = source.rstrip() + "\n" + last[:len(last) - len(last.lstrip())] + "    pass\n"
+        try:
+            code = compile(source, "prompt.py", "exec", dont_inherit=True)
+            exec(code, space)
+            self.flags = code.co_flags & ANNOTATIONS
+        except BaseException:
+            space.clear()
+            space.update(fresh)
+        return (text("value"), b"N")
+
+    def extract(self, program, words, prompt, names):
+        """Takes the code from what an agent said, before any of it runs."""
+        space = {}
+        exec(compile(program, "extract.py", "exec", dont_inherit=True), space)
+        return (text("value"), Encoder().value(space["extract"](words, prompt, names)))
+
+    def load(self, source, names, handles):
         self.handles = handles
         sys.modules["candidate"] = self.module
-        code = compile(source, "candidate.py", "exec", dont_inherit=True)
-        exec(code, vars(self.module))
+        space = vars(self.module)
+        while names:  # none is answered by the prompt, and none is left to be found
+            space.pop(names.pop(), None)
+        code = compile(source, "candidate.py", "exec", self.flags, True)
+        exec(code, space)
         return (text("value"), b"N")
 
     def known(self, number):
@@ -84,7 +112,8 @@ class Worker:
             return (text("escape"),)
 
     def serve(self):
-        operations = {"greet": (self.greet, 0), "load": (self.load, 2),
+        operations = {"greet": (self.greet, 0), "load": (self.load, 3),
+                      "prompt": (self.prompt, 1), "extract": (self.extract, 4),
                       "call": (self.call, 4), "get": (self.get, 2), "set": (self.set, 3)}
         while True:
             request = Decoder(self.channel.receive(), self.known, MAX_ARGUMENTS)
@@ -92,6 +121,7 @@ class Worker:
             nonce = request.only(bytes)
             operation, n = operations[request.only(str)]
             arguments = [request.value() for _ in range(n)]
+            del request  # it has the names
             reply = self.answer(operation, arguments)
             flush()
             self.channel.send(message(atom(66, nonce), *reply))
