@@ -162,22 +162,35 @@ func TestExtractionPrompts(t *testing.T) {
 	}
 }
 
-// TestExtractionIsOfTheWordsAlone: that a block is right or wrong is no reason
-// to take it, nor what the tests are.
+// TestExtractionIsOfTheWordsAlone: that a block is right is no reason to take
+// it. A runner that tries one after the other passes whoever says enough.
 func TestExtractionIsOfTheWordsAlone(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	for name, tc := range map[string]struct {
-		words string
-		want  family.Outcome
+		blocks []string
+		want   family.Outcome
 	}{
-		"the right one last":  {fenced(addWrong) + fenced(addRight), family.Passed},
-		"the wrong one last":  {fenced(addRight) + fenced(addWrong), family.Failed},
-		"one that runs badly": {fenced(addRight) + fenced("raise SystemExit\n"+addRight), family.Failed},
-		"both in one":         {fenced(addRight + addWrong), family.Failed},
+		"the right one last":       {[]string{addWrong, addRight}, family.Passed},
+		"the wrong one last":       {[]string{addRight, addWrong}, family.Failed},
+		"a last that runs badly":   {[]string{addRight, "raise SystemExit\n" + addRight}, family.Failed},
+		"a spray":                  {[]string{"def add(a, b): return a - b\n", addRight, "def add(a, b): return b - a\n"}, family.Failed},
+		"two in one block":         {[]string{addRight + addWrong}, family.Failed},
+		"a wrong one and its body": {[]string{addBody, addWrong}, family.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := verifySaid(t, v, makeCase(t, add()), tc.words); got.Outcome != tc.want {
+			s := add()
+			s.prompt = addPrompt
+			var words strings.Builder
+			weak := false
+			for _, block := range tc.blocks {
+				words.WriteString("Perhaps:\n" + fenced(block))
+				weak = weak || verifySaid(t, v, makeCase(t, s), block).Outcome == family.Passed
+			}
+			if got := verifySaid(t, v, makeCase(t, s), words.String()); got.Outcome != tc.want {
 				t.Errorf("got %s", describe(got))
+			}
+			if !weak && len(tc.blocks) > 1 {
+				t.Error("no block passes alone")
 			}
 		})
 	}
@@ -303,7 +316,7 @@ func TestPromptLends(t *testing.T) {
 	}{
 		"its imports and helpers": {prompt, tests, "def f(x: List[int]):\n    return double(floor(x[0]))\n", family.Passed},
 		"not what it stubs":       {prompt, "assert f([1.5]) == 7\n", "x = 1\n", family.Failed},
-		"nor by an old reference": {prompt, "assert f([1.5]) == 7\n", "g = f\nf = g\n", family.Failed},
+		"nothing of its own":      {prompt, "assert f([1.5]) == 7\n", "g = f\nf = g\n", family.Failed},
 		"a name less":             {prompt, "assert f([1.5]) + other(1) == 9\n", "def f(x):\n    return 2\n", family.Failed},
 		"a prompt that fails":     {"def double(x): return 2 * x\nraise ValueError\n", "try:\n    f(1)\nexcept Exception:\n    pass\nelse:\n    assert 0\n", "def f(x):\n    return double(x)\n", family.Passed},
 		"a prompt that exits":     {"import sys\nsys.exit()\n", "assert f(1) == 2\n", "def f(x):\n    return 2\n", family.Passed},
@@ -317,6 +330,10 @@ func TestPromptLends(t *testing.T) {
 				if got.Outcome != tc.want {
 					t.Errorf("%s: %s", how, describe(got))
 				}
+			}
+			// A runner that makes one module of both takes the prompt's word.
+			if strings.HasPrefix(name, "not") && verify(t, v, makeCase(t, s), tc.prompt+tc.candidate).Outcome != family.Passed {
+				t.Error("the attack does not work where prompt and candidate are one module")
 			}
 		})
 	}
