@@ -95,14 +95,28 @@ def left_open(line, quote):
             at, quote = at + 2, quote * 3
 
 
-def fence_of(line):
-    """The run of a line that is a fence, its column and what stands behind."""
+def fence_of(line, prose=False):
+    """The run of a line that is a fence, its column and what stands behind. In
+    prose a block may also begin behind a sentence, with a language."""
     if "```" not in line and "~~~" not in line:
         return None
     found = FENCE.fullmatch(line)
-    if found is None or found[1][0] == "`" and "`" in found[2]:
-        return None
-    return found[1], found.start(1), found[2].strip()
+    if found is not None and (found[1][0] == "~" or "`" not in found[2]):
+        return found[1], found.start(1), found[2].strip()
+    before, _, language = line.rpartition("```")
+    before = before.rstrip("`")
+    if prose and language.strip().isalnum() and "`" not in before:
+        return line[len(before):len(line) - len(language)], 0, language
+    return None
+
+
+def last_of_code(line):
+    """The code in front of a fence that ends a line; "" where there is none."""
+    code = line.rstrip()
+    if not code.endswith("```"):
+        return ""
+    code = code.rstrip("`")
+    return "" if any(c in code for c in "\"'#`") else code
 
 
 class Blocks:
@@ -117,7 +131,7 @@ class Blocks:
         self.patience = 2 * len(words)  # characters that are read a second time
         at = 0
         while at < len(self.lines):
-            fence = fence_of(self.lines[at])
+            fence = fence_of(self.lines[at], prose=True)
             at = self.read(at, *fence) if fence else at + 1
 
     def read(self, head, run, column, _):
@@ -126,29 +140,36 @@ class Blocks:
         for at in range(head + 1, len(self.lines)):
             line = self.lines[at]
             fence = fence_of(line)
-            if fence and (fence[0].startswith(run) and not fence[2] or fence[0][0] == "`" and fence[2]):
-                if not quote:
-                    return self.add(head, at, run, column)
+            ends = fence and (fence[0].startswith(run) if not fence[2] else fence[0][0] == "`")
+            if ends and not quote:
+                return self.add(head, at, column)
+            if ends:
                 inner = inner or at
+            elif not quote and last_of_code(line):
+                return self.add(head, at, column, last_of_code(line))
             if inner:
                 again += len(line) + 1
             if self.patience > 0:
                 quote = left_open(line, quote)
         if quote and inner:
             self.patience -= again
-            return self.add(head, inner, run, column)
-        return self.add(head, len(self.lines), run, column)
+            return self.add(head, inner, column)
+        return self.add(head, len(self.lines), column)
 
-    def add(self, head, end, run, column):
-        lines = [line[min(column, len(line) - len(line.lstrip())):] for line in self.lines[head + 1:end]]
+    def add(self, head, end, column, last=None):
+        """Notes the block between two lines, with what of it is in the last."""
         closed = end < len(self.lines)
-        code = "\n".join(lines) + "\n"
-        if not closed and code.rstrip().endswith(run[0] * 3):
-            code = code.rstrip().rstrip(run[0]) + "\n"
+        lines = self.lines[head + 1:end] + ([last] if last else [])
+        code = "\n".join(l[min(column, len(margin(l))):] for l in lines) + "\n"
         if code.strip():
             self.last.append((code, closed))
             self.count += 1
-        return end + (closed and not fence_of(self.lines[end])[2])
+        begins = closed and not last and fence_of(self.lines[end])[2]
+        return end if begins else end + 1
+
+
+def margin(line):
+    return line[:len(line) - len(line.lstrip())]
 
 
 def binds(source):
@@ -160,10 +181,6 @@ def binds(source):
         return None
     return ({n for n, flags in symbols.items() if flags & _symtable.DEF_LOCAL},
             {n for n, flags in symbols.items() if flags & _symtable.DEF_IMPORT})
-
-
-def margin(line):
-    return line[:len(line) - len(line.lstrip())]
 
 
 def shifted(code, to):
