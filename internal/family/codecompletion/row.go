@@ -134,15 +134,6 @@ func (p plan) has(name string) bool {
 	return false
 }
 
-// nameList encodes the names alone.
-func (p plan) nameList() value {
-	out := value{kind: kindList}
-	for _, n := range p.names {
-		out.items = append(out.items, stringValue(n.name))
-	}
-	return out
-}
-
 // values encodes the names for the oracle.
 func (p plan) values() value {
 	out := value{kind: kindList}

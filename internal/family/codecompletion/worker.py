@@ -11,15 +11,16 @@ RAISABLE = (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError,
             RuntimeError, RecursionError, NotImplementedError)
 MUTABLE = (list, dict, set, bytearray, collections.deque, collections.Counter,
            collections.OrderedDict, collections.defaultdict)
-ANNOTATIONS = 0x1000000  # of code under "from __future__ import annotations"
 
 
 class Worker:
+    flags = 0  # of the prompt, that hold for the candidate
+
     def __init__(self, channel):
         self.channel = channel
         self.module = types.ModuleType("candidate")
         self.objects, self.numbers = [], {}
-        self.handles, self.flags = False, 0
+        self.handles = False
 
     def greet(self):
         return (text("value"), b"N")
@@ -36,7 +37,7 @@ class Worker:
         try:
             code = compile(source, "prompt.py", "exec", dont_inherit=True)
             exec(code, space)
-            self.flags = code.co_flags & ANNOTATIONS
+            self.flags = code.co_flags & 0x1000000  # from __future__ import annotations
         except BaseException:
             space.clear()
             space.update(fresh)
