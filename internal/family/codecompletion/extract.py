@@ -23,11 +23,12 @@ REASONING = re.compile(
 
 # Tokens that end a model's turn or begin one.
 _token = (r"<\|[\w▁./-]{1,40}\|>|<｜[\w▁./-]{1,40}｜>|</?s>|<eos>|<bos>"
-          r"|<(?:start|end)_of_turn>|\[EOS\]")
+          r"|<(?:start|end)_of_turn>|\[EOS\]|</answer>")
 TOKEN = re.compile(_token)
 LEADING = re.compile(rf"\s*(?:{_token})(?:(?:assistant|model)\b)?")
 ENDING = re.compile(rf"^[ \t]*(?:{_token})|(?<=\S)(?:{_token})(?=[ \t]*$)", re.M)
 
+ANSWER = re.compile(r"^[ \t]*<answer>", re.M | re.I)
 FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})[ \t]*(.*)")
 QUOTE = re.compile("[\"'#]")
 QUOTE_END = {q: re.compile(r"\\+|" + q) for q in ("'", '"', "'''", '"""')}
@@ -45,6 +46,14 @@ def without_reasoning(words):
         elif not tag[1] and (inside or tag[2]):
             inside, start = False, tag.end()
     return "".join(kept) + words[start:]
+
+
+def marked(words):
+    """The words behind the last tag that says that the answer follows."""
+    start = 0
+    for tag in ANSWER.finditer(words):
+        start = tag.end()
+    return words[start:]
 
 
 def without_tokens(words):
@@ -293,7 +302,7 @@ def extract(raw, prompt, names):
         return "as_is", None, False
     words = words.replace("\r\n", "\n").replace("\r", "\n")
     prompt = Prompt(prompt.replace("\r\n", "\n").replace("\r", "\n"))
-    said = without_tokens(without_reasoning(words))
+    said = without_tokens(marked(without_reasoning(words)))
     how, code, completed = taken(first_turn(said), prompt, names)
     if how == "open_fence" and not defines(code, names):
         # The token may have been in a string of the code.

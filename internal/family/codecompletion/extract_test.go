@@ -113,6 +113,8 @@ func extractCases() map[string]extractCase {
 		"stop tokens":                {addRight + "<|im_end|>\n<|endoftext|></s>", allText, addRight, false},
 		"a stop token at a fence":    {fenced(addRight)[:len(fenced(addRight))-1] + "<|eot_id|>", oneFence, addRight, false},
 		"a stop token at the body":   {strings.TrimRight(addBody, "\n") + "<｜end▁of▁sentence｜>", allText, addHead + addBody, true},
+		"answer tags":                {"<think>Hm.</think> <answer>\n" + fenced(addRight) + "</answer>", oneFence, addRight, false},
+		"answer tags behind words":   {"I add:\n" + fenced(addWrong) + "<answer>" + addRight + "</answer>\nDone.", allText, addRight, false},
 		"another turn behind":        {fenced(addRight) + "<|im_end|>\n<|im_start|>user\nAnd subtract?<|im_end|>\n<|im_start|>assistant\n" + fenced(addWrong), oneFence, addRight, false},
 		"tokens ahead":               {"<|im_start|>assistant\n" + fenced(addRight) + "<|im_end|>", oneFence, addRight, false},
 		"code that names the tokens": {fenced("END = \"<|im_end|>\"\n" + addRight), oneFence, "END = \"<|im_end|>\"\n" + addRight, false},
@@ -233,7 +235,7 @@ func TestLongWords(t *testing.T) {
 	w := extractor(t)
 	const size = 1 << 20
 	repeat := func(s string) []byte { return bytes.Repeat([]byte(s), size/len(s)) }
-	for _, unit := range []string{"`", "```\n", "```py\n", "~", "<think>", "<think>\n", "<think></think>", "</think>", "</think>\n", "```\n\"\"\"\n",
+	for _, unit := range []string{"`", "```\n", "```py\n", "~", "<think>", "<think>\n", "<think></think>", "</think>", "</think>\n", "<answer>\n", "```\n\"\"\"\n",
 		"\"\"\"\n```\n", "\"", "'", "\\", "</s>", "x</s>\n", "<s>", "<|a", "[EOS]", " ", "\n", "\t\n", "```\nadd(\n```\n", "```\ndef add(): 1\n```\n",
 		"```\n return add\n```\n", "add", "(", "-", "[", "lambda:", "f\"{", "    return a\n", "1. ", "1. ```\n", "#", "\r"} {
 		start := time.Now()
