@@ -387,5 +387,9 @@ func verdictCell(v pipeline.Judged) string {
 	if v.Reason != "" {
 		cell += " (" + v.Reason + ")"
 	}
-	return redact.Escape(strings.TrimSpace(cell + " " + v.Containment + " " + v.Labels))
+	cell = strings.TrimSpace(cell + " " + v.Containment + " " + v.Labels)
+	if v.Extracted != "" {
+		cell += fmt.Sprintf(" %s %.19s", v.Extraction, v.Extracted)
+	}
+	return redact.Escape(cell)
 }

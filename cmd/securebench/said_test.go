@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"securebench/internal/pipeline"
 )
 
 // said are answers of chat models to a row that wants add(a, b), and whether
@@ -127,4 +129,18 @@ func readSaid(t *testing.T, name string) map[string][]saidRecord {
 		out[r.TaskID] = append(out[r.TaskID], r)
 	}
 	return out
+}
+
+// TestVerdictCell: verdicts that differ in nothing but what was taken from the
+// candidate do not look alike.
+func TestVerdictCell(t *testing.T) {
+	for want, v := range map[string]pipeline.Judged{
+		"failed (tests_failed) split mutates": {Outcome: "failed", Reason: "tests_failed", Containment: "split", Labels: "mutates", Extraction: "as_is"},
+		"passed split fence sha256:0123456789ab": {Outcome: "passed", Containment: "split", Extraction: "fence",
+			Extracted: "sha256:0123456789abcdef"},
+	} {
+		if got := verdictCell(v); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

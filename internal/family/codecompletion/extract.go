@@ -59,7 +59,7 @@ func readExtraction(d *decoder) (extraction, error) {
 	case bare && code.kind == kindNone && !x.completed:
 		return x, nil
 	case !bare && code.kind == kindBytes && (x.how == allText || x.how == oneFence || x.how == lastFence || x.how == openFence):
-		x.code = code.atom
+		x.code = append([]byte{}, code.atom...) // not nil, and not the frame
 		return x, nil
 	}
 	return extraction{}, violation("an extraction of no known form")
