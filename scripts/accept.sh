@@ -70,8 +70,10 @@ fi
 [ "$wrong" = 0 ] || die "$wrong figures are wrong"
 
 # Row by row: the verdicts of GSM8K equal the data set's own, also through the
-# command harness, and every wrong choice of TruthfulQA fails.
-SECUREBENCH_DATA=$(cd "$dir" && pwd) SECUREBENCH_TEST_DOCKER=require go test -count=1 \
-	-run 'GSM8K|TruthfulQA|SamplePacks' \
+# command harness, every wrong choice of TruthfulQA fails, and recorded answers to
+# HumanEval get their recorded verdicts in each form in which they can be said.
+[ -d "$dir/humaneval-results" ] || say "humaneval-results: left out, there is no $dir/humaneval-results"
+SECUREBENCH_DATA=$(cd "$dir" && pwd) SECUREBENCH_TEST_DOCKER=require go test -count=1 -timeout 60m \
+	-run 'GSM8K|TruthfulQA|SamplePacks|RecordedAnswers' \
 	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/importer
 say "All $runs runs score what they must."

@@ -18,6 +18,7 @@ import (
 	"securebench/internal/evidence"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
@@ -106,6 +107,7 @@ type noted struct {
 	taskID, family     string
 	row, image, stored string // digests
 	attempt            int
+	said               bool // the candidate is what an agent said
 	labels             []string
 	verdict            pipeline.Judged
 	summary            string // digest of the resource summary
@@ -147,7 +149,7 @@ func (r *rederivation) note(e record.Entry) {
 	r.total++
 	r.records[e.Index] = append(r.records[e.Index], noted{
 		taskID: e.TaskID, family: e.TaskType, row: e.Digests.Row, image: e.Digests.Image, stored: e.Digests.Candidate,
-		attempt: e.Attempt, labels: e.Labels, verdict: pipeline.JudgedOf(e.Line), summary: sum,
+		attempt: e.Attempt, labels: e.Labels, said: capture.Said(e.Origin()), verdict: pipeline.JudgedOf(e.Line), summary: sum,
 	})
 }
 
@@ -293,7 +295,7 @@ func (r *rederivation) recorded(t task.Task) ([]pipeline.Recorded, error) {
 		if r.chosen != nil && !r.chosen[slot{t.Index(), n.attempt}] {
 			continue
 		}
-		rec := pipeline.Recorded{Attempt: n.attempt, Verdict: n.verdict}
+		rec := pipeline.Recorded{Attempt: n.attempt, Said: n.said, Verdict: n.verdict}
 		if n.stored != "" {
 			rec.Candidate = func() ([]byte, error) { return evidence.Candidate(r.run, n.stored) }
 		}
@@ -386,5 +388,9 @@ func verdictCell(v pipeline.Judged) string {
 	if v.Reason != "" {
 		cell += " (" + v.Reason + ")"
 	}
-	return redact.Escape(strings.TrimSpace(cell + " " + v.Containment + " " + v.Labels))
+	cell = strings.TrimSpace(cell + " " + v.Containment + " " + v.Labels)
+	if v.Extracted != "" {
+		cell += fmt.Sprintf(" %s %.19s", v.Extraction, v.Extracted)
+	}
+	return redact.Escape(cell)
 }

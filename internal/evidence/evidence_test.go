@@ -105,6 +105,13 @@ func (m *maker) line(d *record.Dir, run record.RunDigests, index, attempt int) *
 			Row: d.Salt().Keyed("row", id, []byte(id)), Image: "sha256:1", Candidate: c.Digest},
 		Timings: map[string]int64{"total": int64(index)}, Restricted: []record.RawFile{raw},
 	}
+	if index == 3 {
+		x := capture.New(task.Text, "stdout", []byte("taken from "+data))
+		store, err := capture.OpenStore(d.StorePath())
+		m.check(err)
+		m.check(store.Put(x), store.Close())
+		l.Digests.Extracted = x.Digest
+	}
 	switch {
 	case index%4 == 1 && index != 5:
 		l.Status, l.Outcome, l.Passed, l.FailureReason = "failed", "failed", false, "wrong_answer"
@@ -437,6 +444,12 @@ func TestProblemsAreExact(t *testing.T) {
 			stored = cmp.Or(stored, name)
 		}
 	}
+	taken := ""
+	for name, f := range original {
+		if strings.HasPrefix(name, "candidates/") && bytes.HasPrefix(f.Data, []byte("taken from")) {
+			taken = cmp.Or(taken, name)
+		}
+	}
 	at := func(line int, from, to string) func(fstest.MapFS) {
 		return func(run fstest.MapFS) {
 			l := bytes.SplitAfter(run[record.LinesName].Data, []byte("\n"))
@@ -461,10 +474,12 @@ func TestProblemsAreExact(t *testing.T) {
 			f := run[record.LinesName]
 			f.Data = f.Data[:bytes.LastIndexByte(f.Data[:len(f.Data)-1], '\n')+1]
 		}, "candidates.jsonl: row 3, attempt 2 was planned and has no record"},
-		"candidate":       {func(run fstest.MapFS) { run[stored].Data[0]++ }, "candidate sha256:" + strings.TrimPrefix(stored, "candidates/") + ": it is not what its name says"},
-		"lost candidate":  {func(run fstest.MapFS) { delete(run, stored) }, "reading candidate sha256:" + strings.TrimPrefix(stored, "candidates/")},
-		"extra candidate": {func(run fstest.MapFS) { run["candidates/x"] = &fstest.MapFile{} }, "candidates/x: no record names it"},
-		"extra file":      {func(run fstest.MapFS) { run["notes.txt"] = &fstest.MapFile{} }, "notes.txt: no part of a run"},
+		"candidate":           {func(run fstest.MapFS) { run[stored].Data[0]++ }, "candidate sha256:" + strings.TrimPrefix(stored, "candidates/") + ": it is not what its name says"},
+		"lost candidate":      {func(run fstest.MapFS) { delete(run, stored) }, "reading candidate sha256:" + strings.TrimPrefix(stored, "candidates/")},
+		"what was taken":      {func(run fstest.MapFS) { run[taken].Data[0]++ }, "candidate sha256:" + strings.TrimPrefix(taken, "candidates/") + ": it is not what its name says"},
+		"lost what was taken": {func(run fstest.MapFS) { delete(run, taken) }, "reading candidate sha256:" + strings.TrimPrefix(taken, "candidates/")},
+		"extra candidate":     {func(run fstest.MapFS) { run["candidates/x"] = &fstest.MapFile{} }, "candidates/x: no record names it"},
+		"extra file":          {func(run fstest.MapFS) { run["notes.txt"] = &fstest.MapFile{} }, "notes.txt: no part of a run"},
 		"manifest": {func(run fstest.MapFS) {
 			run[record.ManifestName].Data = bytes.Replace(run[record.ManifestName].Data, []byte(`"attempts":2`), []byte(`"attempts":1`), 1)
 		}, "run.json: not what was signed"},

@@ -226,12 +226,15 @@ func (r *lineCheck) candidate(e record.Entry, fail failer) {
 		}
 	}
 	if sum == "" {
-		if len(shown) > 0 || e.Passed {
+		if len(shown) > 0 || e.Passed || e.Digests.Extracted != "" {
 			fail("it has no candidate's digest")
 		}
 		return
 	}
 	have := r.stored(sum, fail)
+	if taken := e.Digests.Extracted; taken != "" {
+		r.stored(taken, fail)
+	}
 	if len(shown) > 1 || len(shown) == 1 && have.ok && sha256.Sum256([]byte(shown[0])) != have.inline {
 		fail("the candidate that it shows is not the stored one")
 	}

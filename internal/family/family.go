@@ -93,6 +93,9 @@ func (r Registry) Names() []string {
 type Candidate struct {
 	Kind task.CandidateKind
 	Data []byte // text, code or patch
+	// Said is set where the bytes are what an agent said, printed or recorded,
+	// and the candidate stands in them. A file is a candidate as it is.
+	Said bool
 }
 
 // Containment says where candidate code could run during verification.
@@ -162,6 +165,12 @@ type Verdict struct {
 	Labels      []string // for the record, e.g. "heuristic"
 	// Metadata becomes verifier_metadata; "verifier" is set by the caller.
 	Metadata map[string]any
+	// Extraction names how the candidate was taken from what an agent said;
+	// "" is a family that takes all of it.
+	Extraction string
+	// Extracted is what was taken, where it is not the candidate as it came.
+	// It is published.
+	Extracted []byte
 	// Waited is how long Verify waited for sandboxes.
 	Waited time.Duration
 	// Restricted holds raw output by file name; it is never published.

@@ -130,7 +130,7 @@ func (c *command) extraction(def task.Extraction) (task.Extraction, error) {
 	case def.Kind == task.Workspace, def.Mode == task.FromStdout, def.OrStdout:
 		return def, nil
 	}
-	return task.Extraction{Mode: task.FromStdout, Kind: def.Kind, Unfence: def.Unfence}, nil
+	return task.Extraction{Mode: task.FromStdout, Kind: def.Kind}, nil
 }
 
 // mountTarget returns where the workspace goes: the row's own directory where

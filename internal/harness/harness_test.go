@@ -86,7 +86,7 @@ func TestCommandShell(t *testing.T) {
 }
 
 func TestCommandExtraction(t *testing.T) {
-	code := task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true, Unfence: true}
+	code := task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true}
 	diff := task.Extraction{Mode: task.FromGitDiff, Kind: task.Patch}
 	tree := task.Extraction{Mode: task.FromWorkspace, Kind: task.Workspace}
 	tests := map[string]struct {

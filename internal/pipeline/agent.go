@@ -11,6 +11,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 )
@@ -150,7 +151,7 @@ func (p *harnessProduction) Run(ctx context.Context) (Produced, error) {
 		return out, nil
 	}
 	out.Candidate = &cand
-	out.Metadata["candidate_extraction"] = cand.From
+	out.Metadata[record.OriginKey] = cand.From
 	if cand.From == string(task.FromFile) {
 		out.Metadata["candidate_path"] = res.Plan.Extract.Path
 	}
@@ -169,7 +170,7 @@ func (p *harnessProduction) metadata(res produce.Result) map[string]any {
 	m := map[string]any{
 		"harness": p.agent.Name(), "exit_code": res.Outcome.ExitCode,
 		"workspace_root": "workspaces/" + p.attempt.Dir,
-		"candidate_kind": string(res.Plan.Extract.Kind), "candidate_extraction": string(res.Plan.Extract.Mode),
+		"candidate_kind": string(res.Plan.Extract.Kind), record.OriginKey: string(res.Plan.Extract.Mode),
 	}
 	if len(res.Outcome.Seen) > 0 {
 		m["limits_seen"] = res.Outcome.Seen

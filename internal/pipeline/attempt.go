@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"securebench/internal/family"
+	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
@@ -215,7 +216,7 @@ func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) e
 	a.candidate(line, out)
 	a.r.Progress.Event(progress.VerifierStart(a.task.ID()))
 	start := time.Now()
-	v, err := a.session.Verify(ctx, family.Candidate{Kind: out.Candidate.Kind, Data: data})
+	v, err := a.session.Verify(ctx, family.Candidate{Kind: out.Candidate.Kind, Data: data, Said: capture.Said(out.Candidate.From)})
 	if err != nil {
 		return fmt.Errorf("verifying: %w", err)
 	}
@@ -225,7 +226,24 @@ func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) e
 	if err := a.restrict(line, "verifier", v.Restricted); err != nil {
 		return err
 	}
+	if err := a.extracted(line, out, v); err != nil {
+		return err
+	}
 	a.r.Progress.Event(progress.VerifierDone(a.task.ID(), line.Status, v.Score(), v.Phase))
+	return nil
+}
+
+// extracted stores what was taken from the candidate. Nothing of the attempt
+// can fail behind it, so that no try leaves one without its record.
+func (a *attempt) extracted(line *record.Line, out Produced, v family.Verdict) error {
+	if v.Extracted == nil {
+		return nil
+	}
+	c := capture.New(out.Candidate.Kind, out.Candidate.From, v.Extracted)
+	if err := a.r.Store.Put(c); err != nil {
+		return fmt.Errorf("%w: %w", ErrOutput, err)
+	}
+	line.Digests.Extracted = c.Digest
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/source"
 	"securebench/internal/task"
 )
@@ -38,11 +39,11 @@ func isBlank(p Production) bool {
 }
 
 // give makes a production of a candidate's bytes under the run's bounds.
-func give(agent string, kind task.CandidateKind, data []byte, limit int64) given {
+func give(agent, from string, kind task.CandidateKind, data []byte, limit int64) given {
 	out := Produced{Metadata: map[string]any{
-		"harness": agent, "candidate_kind": string(kind), "candidate_extraction": "given",
+		"harness": agent, "candidate_kind": string(kind), record.OriginKey: from,
 	}}
-	c, err := capture.Admit(kind, "given", data, limit)
+	c, err := capture.Admit(kind, from, data, limit)
 	if !errors.As(err, &out.Rejection) {
 		out.Candidate = &c
 	}
@@ -74,7 +75,7 @@ func (o Oracle) Prepare(ctx context.Context, a Attempt) (Production, error) {
 	if !ok {
 		return giveNothing(OracleName, "the row has no reference solution"), nil
 	}
-	return give(OracleName, c.Kind, c.Data, o.Limit), nil
+	return give(OracleName, capture.Given, c.Kind, c.Data, o.Limit), nil
 }
 
 // reference returns a row's own solution as a candidate that stands alone.
@@ -100,7 +101,7 @@ func (Null) Sandboxed() bool { return false }
 
 // Prepare gives the empty candidate.
 func (Null) Prepare(_ context.Context, a Attempt) (Production, error) {
-	return give(NullName, a.Task.Extraction().Kind, nil, 0), nil
+	return give(NullName, capture.Given, a.Task.Extraction().Kind, nil, 0), nil
 }
 
 // Replay hands in candidates that a file holds: one JSON object a line with
@@ -253,7 +254,7 @@ func (r *Replay) Prepare(_ context.Context, a Attempt) (Production, error) {
 	if (kind == task.Patch) != (val.kind == task.Patch) {
 		return giveNothing(ReplayName, fmt.Sprintf("the replay file holds a %s, the family takes a %s", val.kind, kind)), nil
 	}
-	return give(ReplayName, kind, val.data, r.limit), nil
+	return give(ReplayName, capture.Replay, kind, val.data, r.limit), nil
 }
 
 var errNoProduction = errors.New("production without a candidate, a rejection or a limit")

@@ -93,6 +93,9 @@ func (a *attempt) judge(line *record.Line, out Produced, v family.Verdict) {
 	for k, val := range v.Metadata {
 		line.VerifierMetadata[k] = val
 	}
+	if v.Extraction != "" {
+		line.VerifierMetadata[record.ExtractionKey] = v.Extraction
+	}
 	line.VerifierMetadata["verifier"] = a.task.Family()
 	line.VerifierStderr = v.Message
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
@@ -20,6 +21,7 @@ import (
 type Recorded struct {
 	Attempt   int
 	Candidate func() ([]byte, error)
+	Said      bool // the candidate is what an agent said
 	Verdict   Judged
 }
 
@@ -30,6 +32,10 @@ type Judged struct {
 	Reason      string `json:"reason"`
 	Containment string `json:"containment"`
 	Labels      string `json:"labels"` // of the verdict, sorted, with spaces between
+	// Extraction is how the candidate was taken from what an agent said, and
+	// Extracted the digest of what was taken.
+	Extraction string `json:"extraction,omitzero"`
+	Extracted  string `json:"extracted,omitzero"`
 }
 
 // JudgedOf is the verdict in a record.
@@ -37,14 +43,17 @@ func JudgedOf(l *record.Line) Judged {
 	labels := slices.DeleteFunc(slices.Clone(l.Labels), func(s string) bool {
 		return s == CustomLimits || s == UnpinnedImage || s == candidateRedacted // not the verdict's
 	})
-	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " ")}
+	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " "), l.Extraction(), l.Digests.Extracted}
 }
 
 // judged is what a record will say of a verdict.
 func judged(v family.Verdict) Judged {
 	labels := slices.Sorted(slices.Values(v.Labels))
 	j := Judged{Status: string(family.Failed), Outcome: string(v.Outcome), Reason: string(v.Reason), Containment: string(v.Containment),
-		Labels: strings.Join(slices.Compact(labels), " ")}
+		Labels: strings.Join(slices.Compact(labels), " "), Extraction: v.Extraction}
+	if v.Extracted != nil {
+		j.Extracted = digest.Bytes(v.Extracted)
+	}
 	switch {
 	case v.Outcome == family.Passed:
 		j.Status, j.Reason = string(family.Passed), ""
@@ -161,7 +170,7 @@ func (cfg ReverifyConfig) rederive(ctx context.Context, t task.Task, rec Recorde
 		return r, err
 	}
 	c := verifyCase(t, fam, rec.Attempt, cfg.Images[t.Environment().Image], cfg.Verify, cfg.VerifyTimeout(t.Family()))
-	p := probe{cand: &family.Candidate{Kind: t.Extraction().Kind, Data: data}}
+	p := probe{cand: &family.Candidate{Kind: t.Extraction().Kind, Data: data, Said: rec.Said}}
 	got, err := p.score(ctx, v, c, p.open(ctx, v, c), cfg.Retries)
 	r.Is = judged(got)
 	return r, err

@@ -104,9 +104,6 @@ type Extraction struct {
 	// OrStdout takes standard output when the file is missing, or is a
 	// public asset that the agent did not change.
 	OrStdout bool
-	// Unfence strips a Markdown code fence from standard output when the
-	// whole output is one fenced block. Files are never changed.
-	Unfence bool
 }
 
 // Environment is the part of a row's environment that the runner acts on.

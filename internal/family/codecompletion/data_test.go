@@ -71,3 +71,28 @@ func testData(t *testing.T, rows []dataCase, want int) {
 	slices.Sort(times)
 	t.Logf("%d rows: median %v, p90 %v, max %v", len(times), times[len(times)/2], times[len(times)*9/10], times[len(times)-1])
 }
+
+// TestHumanEvalLeaning: a reference's body alone is completed by the prompt, and
+// its function alone finds what the prompt imports and defines.
+func TestHumanEvalLeaning(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	leaning := 0
+	for _, r := range humanEval(t) {
+		head := strings.LastIndex("\n"+r.prompt, "\ndef ")
+		function := r.prompt[head:] + r.reference
+		if strings.TrimSpace(r.prompt[:head]) != "" {
+			leaning++
+			if got := verify(t, v, makeCase(t, r.spec), function); got.Outcome != family.Passed {
+				t.Errorf("%s: function: %s", r.id, describe(got))
+			}
+		}
+		for form, words := range map[string]string{
+			"body": r.reference, "trimmed body": strings.TrimSpace(r.reference), "fenced function": "Sure!\n" + fenced(function) + "Done.",
+		} {
+			if got := verifySaid(t, v, makeCase(t, r.spec), words); got.Outcome != family.Passed {
+				t.Errorf("%s: %s: %s", r.id, form, describe(got))
+			}
+		}
+	}
+	t.Logf("%d prompts have more than the function's head", leaning)
+}

@@ -37,6 +37,13 @@ func ours(err error) error {
 	return err
 }
 
+// isFailure reports whether an error is about what ran in a box, and not the
+// engine's or this process's.
+func isFailure(err error) bool {
+	var f *failure
+	return errors.As(err, &f)
+}
+
 func violation(what string) *failure {
 	return &failure{family.ProtocolViolation, "the worker broke the protocol: " + what}
 }

@@ -35,7 +35,7 @@ func Family() family.Family {
 			"canonical_solution": task.Hidden,
 		},
 		Extraction: task.Extraction{
-			Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true, Unfence: true,
+			Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true,
 		},
 		Instruction: "Write one complete module that solves the task to candidate.py in the workspace. " +
 			"It must contain everything that it needs, the prompt's own code included.",

@@ -10,7 +10,9 @@ import (
 // The protocol. A box gets and gives frames over its standard streams; each
 // carries one tuple in the value syntax of codec.go.
 //
-// To the worker: (nonce, "greet"), (nonce, "load", source, handles),
+// To the worker: (nonce, "greet"), (nonce, "prompt", source), (nonce, "extract",
+// program, words, prompt, names), which is answered with (how, code or none,
+// completed), (nonce, "load", source, names, handles),
 // (nonce, "call", on, name, (args, kwargs), mutates), (nonce, "get", on, name)
 // and (nonce, "set", on, name, value); on is a handle, or none for the
 // candidate's module. It answers with the nonce and "value" v, with the

@@ -94,13 +94,24 @@ func newTestVerifier(tb testing.TB, e sandbox.Engine) *Verifier {
 	return v
 }
 
-// verify runs one case to its verdict.
+// verify runs one case with a candidate that is code to its verdict.
 func verify(tb testing.TB, v family.Verifier, c family.Case, candidate string) family.Verdict {
+	tb.Helper()
+	return verdictOn(tb, v, c, family.Candidate{Kind: task.Code, Data: []byte(candidate)})
+}
+
+// verifySaid runs one case with what an agent said to its verdict.
+func verifySaid(tb testing.TB, v family.Verifier, c family.Case, words string) family.Verdict {
+	tb.Helper()
+	return verdictOn(tb, v, c, family.Candidate{Kind: task.Code, Data: []byte(words), Said: true})
+}
+
+func verdictOn(tb testing.TB, v family.Verifier, c family.Case, candidate family.Candidate) family.Verdict {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	s := v.Open(ctx, c)
-	got, err := s.Verify(ctx, family.Candidate{Kind: task.Code, Data: []byte(candidate)})
+	got, err := s.Verify(ctx, candidate)
 	if closeErr := s.Close(ctx); closeErr != nil {
 		tb.Errorf("closing the session: %v", closeErr)
 	}

@@ -34,6 +34,7 @@ type tally struct {
 	ran        time.Duration // of the candidate
 	phase      string
 	restricted map[string][]byte
+	taken      extraction // how is "" before it is known
 }
 
 // Verify runs the row's tests against the candidate.
@@ -47,16 +48,16 @@ func (s *session) Verify(ctx context.Context, candidate family.Candidate) (famil
 		return s.verdict(f, tally{}), nil
 	}
 	if s.bench == nil {
-		s.bench = s.verifier.prepare(ctx, s.c, &s.row)
+		s.bench = s.verifier.prepare(ctx, s.c, s.row, true)
 	}
 	defer s.giveBack(ctx)
-	t, err := s.try(ctx, candidate.Data)
+	t, err := s.try(ctx, candidate)
 	var oracleFault *fault
 	if errors.As(err, &oracleFault) {
 		if err := s.renew(ctx); err != nil {
 			return family.Verdict{}, err
 		}
-		t, err = s.try(ctx, candidate.Data)
+		t, err = s.try(ctx, candidate)
 	}
 	var f *failure
 	switch {
@@ -107,7 +108,7 @@ func (s *session) ready(ctx context.Context) (plan, error) {
 
 // try has one go at the row. nil is a pass, a *failure or a *fault is the
 // row's end, any other error is ours.
-func (s *session) try(ctx context.Context, source []byte) (tally, error) {
+func (s *session) try(ctx context.Context, candidate family.Candidate) (tally, error) {
 	t := tally{phase: "import", restricted: make(map[string][]byte)}
 	p, err := s.ready(ctx)
 	if err != nil {
@@ -116,9 +117,8 @@ func (s *session) try(ctx context.Context, source []byte) (tally, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, rowLimit(s.c), errDeadline)
 	defer cancel()
 	w, start := s.bench.worker, time.Now()
-	if err = w.prepare(ctx, p); err == nil {
-		err = w.load(ctx, source)
-	}
+	w.plan = p
+	err = s.load(ctx, w, candidate, &t)
 	t.ran = time.Since(start)
 	if err == nil {
 		t.phase = "tests"
@@ -136,6 +136,29 @@ func (s *session) try(ctx context.Context, source []byte) (tally, error) {
 		t.restricted["worker-output.txt"] = printed
 	}
 	return t, err
+}
+
+// load takes the code from a candidate that was said; any other is code. Then
+// it is imported.
+func (s *session) load(ctx context.Context, w *worker, candidate family.Candidate, t *tally) error {
+	taken, source := extraction{how: asIs}, candidate.Data
+	if candidate.Said {
+		var err error
+		if taken, err = w.extract(ctx, candidate.Data, s.row.prompt, w.plan); err != nil {
+			return err
+		}
+	}
+	t.taken = taken
+	if taken.code != nil {
+		source = taken.code
+	}
+	if len(bytes.TrimSpace(source)) == 0 {
+		return &failure{family.EmptyCandidate, "nothing but reasoning or stop tokens"}
+	}
+	if err := w.load(ctx, source); err != nil {
+		return err
+	}
+	return w.prepare(ctx)
 }
 
 // test runs the tests. A pass is the oracle's explicit word after the last
@@ -224,7 +247,7 @@ func (s *session) renew(ctx context.Context) error {
 	start := time.Now()
 	defer func() { s.waited += time.Since(start) }()
 	old := s.bench
-	s.bench = s.verifier.prepare(context.WithoutCancel(ctx), s.c, nil)
+	s.bench = s.verifier.prepare(context.WithoutCancel(ctx), s.c, s.row, false)
 	o, err := s.verifier.oracles.replace(ctx, s.oracle, s.c)
 	s.oracle = o
 	return errors.Join(err, old.close(ctx))
@@ -246,6 +269,11 @@ func (s *session) verdict(f *failure, t tally) family.Verdict {
 		Metadata:    map[string]any{"language": "python", "image": s.c.Image.Ref, "round_trips": t.trips},
 		Restricted:  t.restricted,
 		Waited:      s.waited,
+		Extraction:  t.taken.how,
+		Extracted:   t.taken.code,
+	}
+	if t.taken.completed {
+		v.Metadata["completed_by_prompt"] = true
 	}
 	if t.dropped > 0 {
 		v.Metadata["dropped_output_bytes"] = t.dropped

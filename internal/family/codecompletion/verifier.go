@@ -43,7 +43,7 @@ func (v *Verifier) Open(ctx context.Context, c family.Case) family.Session {
 	s := &session{verifier: v, c: c}
 	s.row, s.refused = readRow(c)
 	if s.refused == nil && !c.Lazy {
-		s.bench = v.prepare(ctx, c, &s.row)
+		s.bench = v.prepare(ctx, c, s.row, true)
 	}
 	return s
 }
@@ -164,15 +164,15 @@ type bench struct {
 }
 
 // prepare starts to make a bench. It is closed also when it never gets ready.
-// With a row to come it sees to it that there is an oracle, too.
-func (v *Verifier) prepare(ctx context.Context, c family.Case, next *row) *bench {
+// If it is to warm one, it sees to it that there is an oracle, too.
+func (v *Verifier) prepare(ctx context.Context, c family.Case, r row, warm bool) *bench {
 	b := &bench{}
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.ready.Go(func() {
-		b.worker, b.workerErr = startWorker(ctx, v.resources.Engine, v.resources.RunID, c)
+		b.worker, b.workerErr = startWorker(ctx, v.resources.Engine, v.resources.RunID, c, r.prompt)
 	})
-	if next != nil {
-		b.ready.Go(func() { b.spareErr = v.warm(ctx, c, *next) })
+	if warm {
+		b.ready.Go(func() { b.spareErr = v.warm(ctx, c, r) })
 	}
 	return b
 }

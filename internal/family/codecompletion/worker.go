@@ -23,6 +23,10 @@ var codecSource string
 //go:embed worker.py
 var workerSource string
 
+// promptLimit bounds the time of a prompt that runs ahead of a candidate,
+// which is not the candidate's.
+const promptLimit = 30 * time.Second
+
 // boxLifetime bounds a box that nobody closes; rows have deadlines of their own.
 const boxLifetime = 24 * time.Hour
 
@@ -74,9 +78,38 @@ type worker struct {
 	limit time.Duration // of the row, for messages
 }
 
-// startWorker starts a box that waits for a candidate. It has shown that it
-// works before a candidate is in it: what happens later is the candidate's.
-func startWorker(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*worker, error) {
+// startWorker starts a box that waits for a candidate and has run the prompt.
+// A prompt that ends its process or does not end is skipped.
+func startWorker(ctx context.Context, engine sandbox.Engine, run string, c family.Case, prompt string) (*worker, error) {
+	w, err := greetWorker(ctx, engine, run, c)
+	if err != nil {
+		return nil, err
+	}
+	err = w.prompt(ctx, prompt)
+	if err == nil {
+		return w, nil
+	}
+	if closeErr := w.close(context.WithoutCancel(ctx)); closeErr != nil || ctx.Err() != nil || !isFailure(err) {
+		return nil, errors.Join(err, closeErr)
+	}
+	return greetWorker(ctx, engine, run, c)
+}
+
+// prompt runs the public prompt within a time of its own.
+func (w *worker) prompt(ctx context.Context, source string) error {
+	limit := min(w.limit, promptLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errDeadline)
+	defer cancel()
+	r, err := w.ask(ctx, "prompt", stringValue(source))
+	if err == nil {
+		_, err = r.forOracle(request{op: "set"})
+	}
+	return err
+}
+
+// greetWorker starts a box that has shown that it works before a candidate is
+// in it: what happens later is the candidate's.
+func greetWorker(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*worker, error) {
 	spec := pythonSpec(c, run, "worker", workerSource)
 	spec.Labels.Task, spec.Labels.Attempt = c.Sandbox.ID(), c.Attempt
 	l, err := startLink(ctx, ctx, engine, spec, c.Limits.WithDefaults().Output)
@@ -138,23 +171,28 @@ func (w *worker) trouble(ctx context.Context, err error) error {
 	return err
 }
 
-// prepare tells the worker which classes the tests use.
-func (w *worker) prepare(ctx context.Context, p plan) error {
-	w.plan = p
-	if len(p.classes()) == 0 {
+// prepare tells the worker which classes the tests use. The candidate has been
+// loaded: on its import there are no such names to be found.
+func (w *worker) prepare(ctx context.Context) error {
+	classes := w.plan.classes()
+	if len(classes) == 0 {
 		return nil
 	}
 	names := value{kind: kindList}
-	for _, name := range p.classes() {
+	for _, name := range classes {
 		names.items = append(names.items, stringValue(name))
 	}
-	_, err := w.ask(ctx, "prepare", names)
+	r, err := w.ask(ctx, "prepare", names)
+	if err == nil {
+		_, err = r.forOracle(request{op: "set"})
+	}
 	return err
 }
 
-// load hands the candidate over. A *failure says that it cannot be imported.
+// load hands the candidate's code over. A *failure says that it cannot be
+// imported.
 func (w *worker) load(ctx context.Context, source []byte) error {
-	r, err := w.ask(ctx, "load", bytesValue(source), boolValue(w.plan.handles))
+	r, err := w.ask(ctx, "load", bytesValue(source), w.plan.nameList(), boolValue(w.plan.handles))
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,8 @@ for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod",
 
 
 class Worker:
+    flags = 0  # of the prompt, that hold for the candidate
+
     def __init__(self, channel):
         self.channel = channel
         self.module = types.ModuleType("candidate")
@@ -77,11 +79,38 @@ class Worker:
     def greet(self):
         return (text("value"), b"N")
 
-    def load(self, source, handles):
+    def prompt(self, source):
+        """Runs the prompt, so that the candidate finds what it imports and
+        defines. One that fails leaves nothing."""
+        space = vars(self.module)
+        fresh = dict(space)
+        sys.modules["candidate"] = self.module
+        last = source.rstrip().rpartition("\n")[2]
+        if last.endswith(":"):  # a head without a body
+            source = source.rstrip() + "\n" + last[:len(last) - len(last.lstrip())] + "    pass\n"
+        try:
+            code = compile(source, "prompt.py", "exec", dont_inherit=True)
+            exec(code, space)
+            self.flags = code.co_flags & 0x1000000  # from __future__ import annotations
+        except BaseException:
+            space.clear()
+            space.update(fresh)
+        return (text("value"), b"N")
+
+    def extract(self, program, words, prompt, names):
+        """Takes the code from what an agent said, before any of it runs."""
+        space = {}
+        exec(compile(program, "extract.py", "exec", dont_inherit=True), space)
+        return (text("value"), Encoder().value(space["extract"](words, prompt, names)))
+
+    def load(self, source, names, handles):
         self.handles = handles
         sys.modules["candidate"] = self.module
-        code = compile(source, "candidate.py", "exec", dont_inherit=True)
-        exec(code, vars(self.module))
+        space = vars(self.module)
+        while names:  # none is answered by the prompt, and none is left to be found
+            space.pop(names.pop(), None)
+        code = compile(source, "candidate.py", "exec", self.flags, True)
+        exec(code, space)
         return (text("value"), b"N")
 
     def prepare(self, classes):
@@ -163,7 +192,9 @@ class Worker:
     def answer(self, operation, n, request):
         """Does what is asked. To read a set of objects runs the candidate, too."""
         try:
-            return operation(*[request.value() for _ in range(n)])
+            arguments = [request.value() for _ in range(n)]
+            request.data = b""  # it has the names
+            return operation(*arguments)
         except TooLarge:
             return (text("large"),)
         except Unsupported:
@@ -174,7 +205,8 @@ class Worker:
             return (text("escape"),)
 
     def serve(self):
-        operations = {"greet": (self.greet, 0), "load": (self.load, 2),
+        operations = {"greet": (self.greet, 0), "prompt": (self.prompt, 1),
+                      "extract": (self.extract, 4), "load": (self.load, 3),
                       "prepare": (self.prepare, 1),
                       "call": (self.call, 4), "get": (self.get, 2), "set": (self.set, 3)}
         while True:

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"unicode/utf8"
 
 	"securebench/internal/digest"
@@ -25,12 +24,24 @@ const DefaultLimit = 1 << 20
 // tarOverhead is room for the headers around one captured file.
 const tarOverhead = 16 << 10
 
+// Where candidates come from, as records name it.
+const (
+	Stdout = "stdout" // an agent printed it
+	File   = "file"   // an agent wrote it
+	Replay = "replay" // a replay file holds it as text
+	Given  = "given"  // it is the row's own
+)
+
+// Said reports whether candidates from there are what an agent said: a text in
+// which the candidate stands.
+func Said(from string) bool { return from == Stdout || from == Replay }
+
 // Candidate is a captured value.
 type Candidate struct {
 	Kind   task.CandidateKind
 	Data   []byte
 	Digest string // of Data, "sha256:…"
-	// From says where it came from: "stdout", "file" or "given".
+	// From says where it came from: Stdout, File, Replay or Given.
 	From string
 	// Redacted says that a secret of the operator stood in what the agent
 	// left and was taken out before anything was stored or scored.
@@ -115,13 +126,13 @@ func Admit(kind task.CandidateKind, from string, data []byte, limit int64) (Cand
 func (s Source) take(ctx context.Context) (data []byte, from string, err error) {
 	switch s.Extraction.Mode {
 	case task.FromStdout:
-		return s.stdout(), "stdout", nil
+		return s.Stdout, Stdout, nil
 	case task.FromFile:
 		data, err := s.file(ctx)
 		if s.Extraction.OrStdout && useStdout(err) {
-			return s.stdout(), "stdout", nil
+			return s.Stdout, Stdout, nil
 		}
-		return data, "file", err
+		return data, File, err
 	}
 	return nil, "", fmt.Errorf("capture cannot take a candidate by %q", s.Extraction.Mode)
 }
@@ -132,13 +143,6 @@ func (s Source) take(ctx context.Context) (data []byte, from string, err error) 
 func useStdout(err error) bool {
 	var r *Rejection
 	return errors.As(err, &r) && r.Reason == Missing
-}
-
-func (s Source) stdout() []byte {
-	if s.Extraction.Unfence {
-		return unfence(s.Stdout)
-	}
-	return s.Stdout
 }
 
 // file reads the one file of the extraction out of the workspace.
@@ -207,36 +211,4 @@ func typeName(h *tar.Header) string {
 		return "a device"
 	}
 	return "a special file"
-}
-
-// unfence returns the inside of out when all of it is one fenced Markdown
-// block, and out itself otherwise. A fence is three or more backticks or
-// tildes; what follows them on the opening line is an info string, in which a
-// backtick fence has no backtick; the closing fence is at least as long.
-func unfence(out []byte) []byte {
-	lines := strings.SplitAfter(strings.TrimSpace(string(out)), "\n")
-	open := strings.TrimRight(lines[0], "\r\n")
-	fence := fenceOf(open)
-	if len(lines) < 2 || len(fence) < 3 || fence[0] == '`' && strings.Contains(open[len(fence):], "`") {
-		return out
-	}
-	last := len(lines) - 1
-	for i, line := range lines[1:] {
-		line = strings.TrimRight(line, " \t\r\n")
-		if f := fenceOf(line); f == line && strings.HasPrefix(f, fence) && i+1 != last {
-			return out // the block ends before the output does
-		}
-	}
-	if end := strings.TrimRight(lines[last], " \t\r"); fenceOf(end) != end || !strings.HasPrefix(end, fence) {
-		return out
-	}
-	return []byte(strings.Join(lines[1:last], ""))
-}
-
-// fenceOf is the run of backticks or tildes that a line begins with.
-func fenceOf(line string) string {
-	if line == "" || line[0] != '`' && line[0] != '~' {
-		return ""
-	}
-	return line[:len(line)-len(strings.TrimLeft(line, line[:1]))]
 }

@@ -60,7 +60,7 @@ func linked() fakeSpace {
 	return f
 }
 
-var code = task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true, Unfence: true}
+var code = task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true}
 
 func TestCapture(t *testing.T) {
 	strict := code
@@ -81,7 +81,7 @@ func TestCapture(t *testing.T) {
 		{name: "an unchanged file", extraction: code, space: file("starter\n"), public: starter, stdout: "x = 3\n", want: "x = 3\n", from: "stdout"},
 		{name: "no file", extraction: code, stdout: "x = 4\n", want: "x = 4\n", from: "stdout"},
 		{name: "fences of a file stay", extraction: code, space: file("```\nx\n```\n"), want: "```\nx\n```\n", from: "file"},
-		{name: "fences of stdout go", extraction: code, stdout: "```python\nx = 5\n```\n", want: "x = 5\n", from: "stdout"},
+		{name: "fences of stdout stay", extraction: code, stdout: "```python\nx = 5\n```\n", want: "```python\nx = 5\n```\n", from: "stdout"},
 		{name: "no file and no stdout allowed", extraction: strict, stdout: "x", reason: Missing},
 		{name: "a link is not followed", extraction: code, space: special(tar.TypeSymlink), stdout: "x = 6\n", reason: NotRegular},
 		{name: "a pipe", extraction: code, space: special(tar.TypeFifo), reason: NotRegular},
@@ -130,41 +130,4 @@ func TestSecretsAreTakenOutBeforeTheDigest(t *testing.T) {
 	if want := "the key is [redacted:KEY]"; string(got.Data) != want || got.Digest != digest.Bytes([]byte(want)) {
 		t.Errorf("got %q with %s", got.Data, got.Digest)
 	}
-}
-
-func TestUnfence(t *testing.T) {
-	tests := map[string]string{
-		"```python\nx = 1\n```":                    "x = 1\n",
-		"\n  ```\nx\n```\n\n":                      "x\n",
-		"~~~py\nx\n~~~":                            "x\n",
-		"````\n```\nx\n```\n````":                  "```\nx\n```\n",
-		"```\n```":                                 "",
-		"Here:\n```\nx\n```":                       "Here:\n```\nx\n```",
-		"```\nx\n```\nand\n```\ny\n```":            "```\nx\n```\nand\n```\ny\n```",
-		"```\nx":                                   "```\nx",
-		"``\nx\n``":                                "``\nx\n``",
-		"```x```":                                  "```x```",
-		"```python {.numbered}\nx = 1\n```":        "x = 1\n",
-		"```python3.11 title=\"a.py\"\nx = 1\n```": "x = 1\n",
-		"``` {.python}\nx = 1\n`````":              "x = 1\n",
-		"````\nx = 1\n```":                         "````\nx = 1\n```",
-		"``` a`b\nx = 1\n```":                      "``` a`b\nx = 1\n```",
-	}
-	for in, want := range tests {
-		if got := string(unfence([]byte(in))); got != want {
-			t.Errorf("unfence(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
-// FuzzUnfence: the result is the input or a piece of it, never new text.
-func FuzzUnfence(f *testing.F) {
-	f.Add("```python\nx = 1\n```")
-	f.Add("```\n```\n```")
-	f.Fuzz(func(t *testing.T, s string) {
-		got := unfence([]byte(s))
-		if !strings.Contains(s, string(got)) {
-			t.Errorf("unfence(%q) = %q", s, got)
-		}
-	})
 }

@@ -70,6 +70,32 @@ type Candidate struct {
 	Text, Patch, Workspace *string
 }
 
+// The keys of metadata that readers of records ask for.
+const (
+	OriginKey     = "candidate_extraction" // producer's: where the candidate came from
+	ExtractionKey = "extraction"           // verifier's: how it was taken from what an agent said
+)
+
+// Origin is where the candidate came from, as its capture names it.
+func (l *Line) Origin() string { return entry(l.ProducerMetadata, l.rawProducer, OriginKey) }
+
+// Extraction is how the candidate was taken from what an agent said, as its
+// verifier names it.
+func (l *Line) Extraction() string { return entry(l.VerifierMetadata, l.rawVerifier, ExtractionKey) }
+
+// entry is a text of metadata that is known or was read; "" where there is none.
+func entry(known map[string]any, raw jsontext.Value, key string) string {
+	text, _ := known[key].(string)
+	if raw == nil {
+		return text
+	}
+	var all map[string]jsontext.Value
+	if jsonv2.Unmarshal(raw, &all) != nil || jsonv2.Unmarshal(all[key], &text) != nil {
+		return ""
+	}
+	return text
+}
+
 // Inline is what a record shows of a candidate's bytes: all of them when they
 // are few, else an excerpt that names their digest.
 func Inline(data []byte) string {
@@ -93,6 +119,7 @@ type Digests struct {
 	Assets    string `json:"assets"`
 	Candidate string `json:"candidate,omitzero"`
 	Config    string `json:"config"`
+	Extracted string `json:"extracted,omitzero"` // what was taken from the candidate
 	Image     string `json:"image,omitzero"`
 	Pack      string `json:"pack"`
 	Row       string `json:"row"`

@@ -284,6 +284,9 @@ func (e Entry) Candidates() []string {
 	if e.Digests.Candidate != "" {
 		out = append(out, e.Digests.Candidate)
 	}
+	if e.Digests.Extracted != "" {
+		out = append(out, e.Digests.Extracted)
+	}
 	for _, r := range e.Retries {
 		if r.Candidate != "" {
 			out = append(out, r.Candidate)
