@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -65,7 +66,8 @@ const eventSlack = 50 * time.Millisecond
 // disturbed asks the engine's events whether somebody did something to an ended
 // container while it ran, and returns an error that says what. The times are
 // the engine's own, whatever the clock here says. Engines keep the last few
-// hundred events: what was done long before the end may be forgotten.
+// hundred events, and some none: then a command is held to have ended by
+// itself.
 func (r *run) disturbed(ctx context.Context, s container.State, slack time.Duration, actions ...events.Action) error {
 	finished, err := time.Parse(time.RFC3339Nano, s.FinishedAt)
 	if err != nil {
@@ -89,7 +91,11 @@ func (r *run) disturbed(ctx context.Context, s container.State, slack time.Durat
 		if err == nil || errors.Is(err, io.EOF) {
 			return nil
 		}
-		return fmt.Errorf("asking for the events of a container: %w", err)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		r.box.engine.log.Warn("the engine does not tell its events", slog.Any("error", err))
+		return nil
 	}
 }
 
