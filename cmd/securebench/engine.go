@@ -43,7 +43,11 @@ func openEngine(ctx context.Context, cfg config.Sandbox, warn func(string, ...an
 // SECUREBENCH_HELPER names another build of it.
 func helperBinary() (string, error) {
 	if path := os.Getenv("SECUREBENCH_HELPER"); path != "" {
-		return path, nil
+		f, err := source.Open(path)
+		if err != nil {
+			return "", coded(exitConfig, fmt.Errorf("opening the program that SECUREBENCH_HELPER names: %w", err))
+		}
+		return path, f.Close()
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -116,3 +116,33 @@ func printableOnly(r rune) rune {
 	}
 	return r
 }
+
+// TestForgedTaskNames: an id of a task is one cell of every table that names
+// it, whatever it says.
+func TestForgedTaskNames(t *testing.T) {
+	const id = `x  fails  fails  -  ok "quoted" passed=9`
+	dir := t.TempDir()
+	pack := textPack(t, dir)
+	task, err := json.Marshal(map[string]any{"id": id, "input": map[string]any{"question": "2+2?"}, "eval": map[string]any{"accepted_answers": []string{"4"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(pack, "tasks.jsonl"), string(task)+"\n")
+	if res := securebench(t, nil, "run", pack, "--agent", "null", "-o", filepath.Join(dir, "out"), "--progress", "plain"); !strings.Contains(res.stderr, "securebench: FAIL "+strconv.Quote(id)+" score=0\n") {
+		t.Errorf("progress: %s", res.stderr)
+	}
+	for _, args := range [][]string{{"validate", pack}, {"report", filepath.Join(dir, "out")}} {
+		res := securebench(t, nil, args...)
+		if res.code != exitDone || !strings.Contains(res.stdout, strconv.Quote(id)+"  ") {
+			t.Errorf("%v: exit %d\n%s%s", args, res.code, res.stdout, res.stderr)
+		}
+	}
+	res := securebench(t, nil, "run", pack, "--agent", "null", "-o", filepath.Join(dir, "json"), "--progress", "json")
+	var last struct {
+		TaskID string `json:"task_id"`
+	}
+	line, _, _ := strings.Cut(res.stderr[strings.Index(res.stderr, `{"event":"task_done"`):], "\n")
+	if err := json.Unmarshal([]byte(line), &last); err != nil || last.TaskID != id {
+		t.Errorf("JSON progress has the id %q, %v", last.TaskID, err)
+	}
+}

@@ -51,7 +51,7 @@ func (a *app) packCheck(ctx context.Context, arg string, strict bool) error {
 	for _, w := range in.Warnings {
 		a.say("warning: %v", w)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s version %d: %s good, %s\n", redact.Escape(in.Manifest.ID), in.Manifest.Version,
+	_, err = fmt.Fprintf(a.stdout, "%s version %d: %s good, %s\n", redact.Quote(in.Manifest.ID), in.Manifest.Version,
 		plural(in.Count, "row"), plural(len(in.Warnings), "warning"))
 	return err
 }
@@ -176,6 +176,6 @@ func (a *app) packImport(ctx context.Context, format, file, out string, o import
 	if err != nil {
 		return coded(exitPack, err)
 	}
-	_, err = fmt.Fprintf(a.stdout, "imported %d rows of %s into %s: %s\n", sum.Rows, sum.Format, sum.Dir, strings.Join(sum.Files, ", "))
+	_, err = fmt.Fprintf(a.stdout, "imported %d rows of %s into %s: %s\n", sum.Rows, sum.Format, redact.Quote(sum.Dir), strings.Join(sum.Files, ", "))
 	return err
 }

@@ -37,9 +37,10 @@ harness: {type: command, config: {command: "true"}}
 	if code, err := readsForEver(fifo); err == nil { // the weak set-up
 		t.Fatalf("a program that just opens the pipe ends with %d", code)
 	}
+	var env []string
 	named := func(name string, code int, args ...string) {
 		t.Helper()
-		p := background(t, dir, nil, args...)
+		p := background(t, dir, env, args...)
 		res := p.ended(t, 20*time.Second)
 		if res.code != code || !strings.Contains(res.stdout+res.stderr, name) {
 			t.Errorf("%v: exit %d, want %d and the name %q:\n%s%s", args, res.code, code, name, res.stdout, res.stderr)
@@ -66,6 +67,12 @@ harness: {type: command, config: {command: "true"}}
 	if res := securebench(t, nil, "run", pack, "--agent", "oracle", "-o", out, "--show-agent-output"); res.code != 0 {
 		t.Fatalf("exit %d: %s", res.code, res.stderr)
 	}
+	env = []string{"SECUREBENCH_KEYS=" + fifo}
+	named(fifo, exitConfig, "key", "list")
+	named(fifo, exitConfig, "run", pack, "--agent", "oracle", "-o", at("other"))
+	env = []string{"SECUREBENCH_HELPER=" + fifo}
+	named(fifo, exitConfig, "run", codePack(t), "--agent", "oracle", "-o", at("other"))
+	env = nil
 	named(fifo, exitConfig, "verify", out, "--key", fifo)
 	named(fifo, exitConfig, "reverify", out, "--pack", pack, "--salt", fifo)
 	stored, err := os.ReadDir(filepath.Join(out, "candidates"))

@@ -372,7 +372,7 @@ func (r *rederivation) table() error {
 		w := tabwriter.NewWriter(r.app.stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "TASK\tATTEMPT\tRECORDED\tDERIVED")
 		for _, d := range r.diffs {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", redact.Escape(d.TaskID), d.Attempt, verdictCell(d.Was), verdictCell(d.Is))
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", redact.Quote(d.TaskID), d.Attempt, verdictCell(d.Was), verdictCell(d.Is))
 		}
 		if err := w.Flush(); err != nil {
 			return err

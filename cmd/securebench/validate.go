@@ -111,7 +111,7 @@ func (r *validationReport) add(v pipeline.Validation) {
 		TookMS int64 `json:"took_ms"`
 	}{v, v.OK(), v.Took.Milliseconds()})
 	if err == nil {
-		_, err = fmt.Fprintf(r.w, "%s\n", b)
+		_, err = fmt.Fprintf(r.w, "%s\n", redact.ASCII(b))
 	}
 	r.err = errors.Join(r.err, err)
 }
@@ -138,7 +138,7 @@ func (r *validationReport) table() error {
 		for _, c := range v.Checks {
 			cells[c.Candidate] = cell(c)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", redact.Escape(v.TaskID), redact.Escape(v.Family),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", redact.Quote(v.TaskID), redact.Quote(v.Family),
 			orDash(cells[pipeline.CheckReference]), orDash(cells[pipeline.CheckEmpty]),
 			orDash(cells[pipeline.CheckGarbage]), orDash(cells[pipeline.CheckStarter]), result(v))
 	}
@@ -164,7 +164,7 @@ func (r *validationReport) explain() {
 			if c.Outcome == family.Passed {
 				what = "it passes and must fail"
 			}
-			fmt.Fprintf(r.w, "%s%s:%d: %s: %s candidate: %s\n", sep, r.file, v.Line, redact.Escape(v.TaskID), c.Candidate, what)
+			fmt.Fprintf(r.w, "%s%s:%d: %s: %s candidate: %s\n", sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), c.Candidate, redact.Escape(what))
 			sep = ""
 		}
 		for _, what := range v.Weak {

@@ -257,6 +257,10 @@ func keyFile(role Role, k PublicKey) string {
 // that what is checked in it later stays so. It returns nil where there is no
 // keyring.
 func (r *Keyring) open() (*os.Root, error) {
+	// Opening a pipe would wait for its writer.
+	if info, err := os.Stat(r.dir); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("opening the keyring: %q is %s, not a directory: set %s to one", r.dir, source.FileType(info.Mode()), KeyringVar)
+	}
 	root, err := os.OpenRoot(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -30,12 +30,24 @@ func (m *matcher) scan(piece []byte, pos int, found func(span)) {
 		}
 		m.state = a.move(m.state, piece[i])
 		n := &a.nodes[m.state]
-		m.at = append(m.at, pos+i)
-		m.at = m.at[len(m.at)-int(n.depth):]
+		m.keep(pos+i, int(n.depth))
 		if n.match > 0 {
 			found(span{m.at[len(m.at)-int(n.match)], pos + i + 1, n.mark, int(n.match)})
 		}
 	}
+}
+
+// keep notes where a byte stands, and forgets all but the last depth of them.
+// A few are moved to the front, so that text with nothing in it costs no new
+// memory.
+func (m *matcher) keep(pos, depth int) {
+	m.at = append(m.at, pos)
+	last := m.at[len(m.at)-depth:]
+	if depth > 64 {
+		m.at = last
+		return
+	}
+	m.at = m.at[:copy(m.at, last)]
 }
 
 // ignore reports whether a byte only wraps what may be a pattern.
@@ -53,7 +65,7 @@ func (m *matcher) ignore(b byte) bool {
 	return true
 }
 
-func (m *matcher) reset() { m.state, m.at, m.begun, m.ignored = 0, nil, false, 0 }
+func (m *matcher) reset() { m.state, m.at, m.begun, m.ignored = 0, m.at[:0], false, 0 }
 
 // hold is where what may still become a match begins; all before end where
 // nothing may.
