@@ -167,10 +167,10 @@ func (y *yamlReader) scalar(n *Node, in *yaml.Node) error {
 	if in.Style&quoted != 0 {
 		return nil
 	}
-	switch {
-	case n.Kind == Number:
+	switch n.Kind {
+	case Number:
 		n.Odd = !plainNumber.MatchString(in.Value)
-	case n.Kind == String:
+	case String:
 		n.Odd = in.ShortTag() == "!!timestamp" || oddText.MatchString(in.Value)
 	}
 	if n.Odd || n.Kind != String {

@@ -207,7 +207,7 @@ func relativePath(n *source.Node, what string) (string, *source.Problem) {
 	case "":
 		return path.Clean(s), nil
 	default:
-		return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q %s", what, s, bad), Fix: fix}
+		return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q %s", what, shorten(s), bad), Fix: fix}
 	}
 }
 
@@ -222,10 +222,17 @@ func pathFault(s string) string {
 		return "contains a control character"
 	case path.Clean(s) == ".":
 		return "names the folder itself"
+	case len(s) > maxPath:
+		return fmt.Sprintf("is longer than %d bytes", maxPath)
 	}
 	for part := range strings.SplitSeq(s, "/") {
-		if part == ".." {
+		switch {
+		case part == "..":
 			return `contains ".."`
+		case len(part) > maxPart:
+			return fmt.Sprintf("has a part of more than %d bytes", maxPart)
+		case trailing(part):
+			return "has a part that ends in a dot or a space"
 		}
 	}
 	return ""
