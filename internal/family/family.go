@@ -144,6 +144,7 @@ const (
 	PidsLimit           Reason = "pids_limit"
 	NoVerifier          Reason = "no_verifier"
 	NoJudge             Reason = "no_judge"
+	PackFault           Reason = "pack" // what the pack holds cannot be used
 	InfrastructureError Reason = "infrastructure_error"
 )
 

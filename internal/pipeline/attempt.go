@@ -262,6 +262,14 @@ func firstLine(err error) string {
 	return s
 }
 
+// packFault is the line of an attempt that the pack's own files kept from
+// being made: pending and final, since no other try would do better.
+func (a *attempt) packFault(err error) *record.Line {
+	line := a.pending(family.PackFault, firstLine(err))
+	line.FailurePhase, line.Retries = a.phase, a.retries
+	return line
+}
+
 // infrastructure is the line of an attempt that we could not bring to an end:
 // pending, counted, shown, and run again by a later resume.
 func (a *attempt) infrastructure(err error) *record.Line {

@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/source"
+	"securebench/internal/workspace"
 )
 
 // maxName is the longest id in bytes. Ids become parts of file names, labels
@@ -222,15 +223,15 @@ func pathFault(s string) string {
 		return "contains a control character"
 	case path.Clean(s) == ".":
 		return "names the folder itself"
-	case len(s) > maxPath:
-		return fmt.Sprintf("is longer than %d bytes", maxPath)
+	case len(s) > workspace.MaxPath:
+		return fmt.Sprintf("is longer than %d bytes", workspace.MaxPath)
 	}
 	for part := range strings.SplitSeq(s, "/") {
 		switch {
 		case part == "..":
 			return `contains ".."`
-		case len(part) > maxPart:
-			return fmt.Sprintf("has a part of more than %d bytes", maxPart)
+		case len(part) > workspace.MaxPart:
+			return fmt.Sprintf("has a part of more than %d bytes", workspace.MaxPart)
 		case trailing(part):
 			return "has a part that ends in a dot or a space"
 		}

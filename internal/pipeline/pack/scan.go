@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"securebench/internal/digest"
+	"securebench/internal/workspace"
 )
 
 // The bounds of an asset folder. They keep a check short, whatever a pack
@@ -28,9 +28,6 @@ import (
 const (
 	maxTreeEntries = 1 << 18  // files and folders
 	maxTreeBytes   = 16 << 30 // of all files together
-	maxTreeDepth   = 64       // folders in each other
-	maxPath        = 1024     // bytes below the folder
-	maxPart        = 255      // bytes of one name
 )
 
 // tree is one scanned asset folder. Nothing is known of what lies beyond a bad
@@ -39,22 +36,21 @@ type tree struct {
 	dir     string // relative to the manifest's folder
 	digest  string
 	entries map[string]entry  // by path; "." is not among them
-	folders map[string]folder // "." included; those without a file are not
+	folders map[string]folder // "." included
 	bad     []badEntry        // at most maxProblems
 }
 
 // entry is a file or folder of a tree.
 type entry struct {
 	folder bool
-	usage  Usage  // of a file
-	sum    string // likewise
+	need   workspace.Need // of a file
+	sum    string         // likewise
 }
 
-// folder is what lies in a folder. Folders without a file are left out: they
-// are not laid out either.
+// folder is what lies in a folder.
 type folder struct {
-	Usage
-	longest int // bytes of the longest path of a file below it, with a slash before
+	need    workspace.Need
+	longest int // bytes of the longest path below it, with a slash before
 }
 
 // badEntry is something in a tree that may not be there.
@@ -63,30 +59,6 @@ type badEntry struct {
 	what     string // "a symbolic link"
 	fix      string
 	reported bool
-}
-
-// Usage is what files and folders take of a workspace.
-type Usage struct {
-	Files int64 // and folders
-	Bytes int64 // in whole pages of 4096 bytes
-}
-
-// Add returns the sum, at most the largest number.
-func (u Usage) Add(v Usage) Usage {
-	return Usage{saturated(u.Files, v.Files), saturated(u.Bytes, v.Bytes)}
-}
-
-func saturated(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-// FileUsage is what a file of that size takes.
-func FileUsage(size int64) Usage {
-	const page = 4096
-	return Usage{Files: 1, Bytes: saturated(size, page-1) / page * page}
 }
 
 // scanner looks at all of a tree, within the bounds, before it reads any of it.
@@ -172,8 +144,8 @@ func (s *scanner) open(pack *os.Root) error {
 
 // folder looks at everything in a folder.
 func (s *scanner) folder(dir string, depth int) error {
-	if depth > maxTreeDepth {
-		return s.bad(dir, fmt.Sprintf("a folder more than %d folders deep", maxTreeDepth), "pack it flatter")
+	if depth > workspace.MaxDepth {
+		return s.bad(dir, fmt.Sprintf("a folder more than %d folders deep", workspace.MaxDepth), "pack it flatter")
 	}
 	names, err := s.names(dir)
 	if err != nil {
@@ -244,8 +216,8 @@ func nameProblem(full, name string) (what, fix string) {
 		return "a name with a control character or a backslash", "rename it"
 	case trailing(name):
 		return "a name that ends in a dot or a space", "rename it: some systems leave the end out"
-	case len(full) > maxPath:
-		return fmt.Sprintf("a path of %d bytes, more than %d", len(full), maxPath), "shorten the names, or pack it flatter"
+	case len(full) > workspace.MaxPath:
+		return fmt.Sprintf("a path of %d bytes, more than %d", len(full), workspace.MaxPath), "shorten the names, or pack it flatter"
 	}
 	return "", ""
 }
@@ -281,22 +253,25 @@ func (s *scanner) entry(name string, depth int) error {
 	case info.IsDir():
 		s.order = append(s.order, found{name, info})
 		s.t.entries[name] = entry{folder: true}
+		s.t.count(name, workspace.Need{Files: 1})
 		return s.folder(name, depth+1)
 	case !info.Mode().IsRegular():
 		return s.bad(name, describe(info.Mode()), fixCopy)
 	}
 	s.order = append(s.order, found{name, info})
-	u := FileUsage(info.Size())
-	s.t.entries[name] = entry{usage: u}
+	need := workspace.FileNeed(info.Size())
+	s.t.entries[name] = entry{need: need}
+	s.t.count(name, need)
+	return nil
+}
+
+// count adds an entry to the folders above it.
+func (t *tree) count(name string, need workspace.Need) {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
-		d, ok := s.t.folders[dir]
-		d.Usage, d.longest = d.Add(u), max(d.longest, len(name)-len(dir))
-		s.t.folders[dir] = d
+		d := t.folders[dir]
+		t.folders[dir] = folder{d.need.Plus(need), max(d.longest, len(name)-len(dir))}
 		if dir == "." {
-			return nil
-		}
-		if !ok {
-			u.Files++ // the folder, in those above it
+			return
 		}
 	}
 }
@@ -308,7 +283,7 @@ func (s *scanner) sizes() error {
 		if !f.info.Mode().IsRegular() {
 			continue
 		}
-		total = saturated(total, f.info.Size())
+		total += min(f.info.Size(), maxTreeBytes+1) // which cannot overflow
 		if largest.info == nil || f.info.Size() > largest.info.Size() {
 			largest = f
 		}
@@ -336,7 +311,7 @@ func (s *scanner) hash() error {
 		if err != nil {
 			return err
 		}
-		s.t.entries[f.path] = entry{usage: s.t.entries[f.path].usage, sum: digest.Format(content)}
+		s.t.entries[f.path] = entry{need: s.t.entries[f.path].need, sum: digest.Format(content)}
 		fmt.Fprintf(sum, "file %d:%s %t %s\n", len(f.path), f.path, f.info.Mode()&0o111 != 0, hex.EncodeToString(content))
 	}
 	s.t.digest = digest.Format(sum.Sum(nil))

@@ -80,16 +80,12 @@ func TestAssetBounds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			loc := write(t, manifest, `{"id":"x","assets":[{"path":"`+tt.path+`","mount":"m"}]}`, "assets/a", "hidden/h")
 			tt.make(t, filepath.Dir(loc.Manifest))
-			start := time.Now()
 			_, errs, _ := load(t, loc)
 			if _, message, ok := strings.Cut(errs, ": "); ok {
 				errs = message
 			}
 			if diff := cmp.Diff(tt.want, errs); diff != "" {
 				t.Error(diff)
-			}
-			if took := time.Since(start); took > time.Minute { // reading a terabyte takes longer anywhere
-				t.Errorf("it took %v", took)
 			}
 		})
 	}

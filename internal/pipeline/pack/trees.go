@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"securebench/internal/source"
+	"securebench/internal/workspace"
 )
 
 // trees are the asset folders of a pack while it is loaded.
@@ -129,27 +130,23 @@ func (t *tree) mounted(at source.Pos, what, name, mount string) (errs source.Pro
 				what, name, path.Join(name, rest), denied)
 		}
 	}
-	if longest := t.folders[name].longest; len(mount)+longest > maxPath {
+	if longest := t.folders[name].longest; len(mount)+longest > workspace.MaxPath {
 		errs.Add(at, "shorten the mount or the names", "%s %q would have paths of %d bytes in the workspace, more than %d",
-			what, name, len(mount)+longest, maxPath)
+			what, name, len(mount)+longest, workspace.MaxPath)
 	}
 	return errs
 }
 
-// AssetUsage is what an asset of the row takes of a workspace. It is known
-// while the pack is loaded.
-func (r Row) AssetUsage(name string) Usage {
+// AssetNeed is what an asset takes of a workspace. It is known while the pack
+// is loaded.
+func (r Row) AssetNeed(name string) workspace.Need {
 	if r.trees == nil {
-		return Usage{}
+		return workspace.Need{}
 	}
-	return r.trees.public.usage(name)
-}
-
-func (t *tree) usage(name string) Usage {
-	if e := t.entries[name]; !e.folder {
-		return e.usage
+	if e := r.trees.public.entries[name]; !e.folder {
+		return e.need
 	}
-	return t.folders[name].Add(Usage{Files: 1})
+	return r.trees.public.folders[name].need.Plus(workspace.Need{Files: 1})
 }
 
 // CheckEvalPath checks that the string n names something below the pack's
