@@ -47,6 +47,11 @@ type Family struct {
 	// verifier: a reason and one line; "" is a row that is scored. The agent
 	// is not run for a pending row. Nil is no such row.
 	Pending func(task.SandboxView, task.EvaluatorView) (Reason, string)
+	// PublicMetadata lists the keys of a verdict's metadata that a record shows
+	// whatever the outcome. The others may tell how near a candidate came to a
+	// hidden value, and with enough failures lead to it: they are published for
+	// a pass alone.
+	PublicMetadata []string
 	// NewVerifier makes the family's verifier; nil means that tasks stay
 	// pending with reason no_verifier.
 	NewVerifier func(Resources) Verifier
@@ -158,7 +163,8 @@ type Verdict struct {
 	Phase       string // for the record's failure_phase and metadata
 	Containment Containment
 	Labels      []string // for the record, e.g. "heuristic"
-	// Metadata becomes verifier_metadata; "verifier" is set by the caller.
+	// Metadata becomes verifier_metadata, in part where the candidate did not
+	// pass (see [Family.PublicMetadata]); "verifier" is set by the caller.
 	Metadata map[string]any
 	// Waited is how long Verify waited for sandboxes.
 	Waited time.Duration

@@ -1,13 +1,16 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
@@ -45,6 +48,7 @@ type attempt struct {
 	production Production
 	prepareErr error
 	timings    map[string]int64
+	total      time.Duration // that is told; 0 is all of it
 }
 
 func (r *run) newAttempt(j job) *attempt {
@@ -55,7 +59,7 @@ func (r *run) newAttempt(j job) *attempt {
 }
 
 func (a *attempt) reset() {
-	a.phase, a.prepareErr, a.partial, a.stored = phasePrepare, nil, nil, ""
+	a.phase, a.prepareErr, a.partial, a.stored, a.total = phasePrepare, nil, nil, "", 0
 	a.timings = map[string]int64{}
 }
 
@@ -142,7 +146,7 @@ func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 	}
 	line := a.line(out)
 	a.partial = line
-	if err := a.restrict(line, "agent", map[string][]byte{"stdout": out.Stdout, "stderr": out.Stderr}); err != nil {
+	if err := a.restrict(line, agentSide, map[string][]byte{"stdout": out.Stdout, "stderr": out.Stderr}); err != nil {
 		return nil, err
 	}
 	switch {
@@ -155,7 +159,7 @@ func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 	default:
 		err = errNoProduction
 	}
-	line.Timings["total"] = time.Since(a.turn).Milliseconds()
+	line.Timings["total"] = cmp.Or(a.total, time.Since(a.turn)).Milliseconds()
 	return line, err
 }
 
@@ -222,14 +226,48 @@ func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) e
 	a.timings[phaseSandboxes] = v.Waited.Milliseconds()
 	a.timings[phaseVerify] = (time.Since(start) - v.Waited).Milliseconds()
 	a.judge(line, out, v)
-	if err := a.restrict(line, "verifier", v.Restricted); err != nil {
+	if v.Outcome != family.Passed {
+		if err := a.hold(&v, start); err != nil {
+			return err
+		}
+	}
+	if err := a.restrict(line, verifierSide, v.Restricted); err != nil {
 		return err
 	}
 	a.r.Progress.Event(progress.VerifierDone(a.task.ID(), line.Status, v.Score(), v.Phase))
 	return nil
 }
 
-// restrict stores raw output and notes it in the line.
+// hold moves to the restricted output what could lead to a hidden value if the
+// failures of many candidates were published: how near they came, and how long
+// their verification took, which a candidate can stretch by what it is asked.
+func (a *attempt) hold(v *family.Verdict, start time.Time) error {
+	_, held := a.published(*v)
+	times := map[string]int64{phaseSandboxes: a.timings[phaseSandboxes], phaseVerify: a.timings[phaseVerify]}
+	delete(a.timings, phaseSandboxes)
+	delete(a.timings, phaseVerify)
+	a.total = max(start.Sub(a.turn), time.Millisecond)
+	if len(held) == 0 {
+		return nil
+	}
+	b, err := digest.Canonical(map[string]any{"verifier_metadata": held, "timings_ms": times})
+	if err != nil {
+		return fmt.Errorf("encoding what is held back of a verdict: %w", err)
+	}
+	files := map[string][]byte{"verdict.json": append(b, '\n')}
+	maps.Copy(files, v.Restricted)
+	v.Restricted = files
+	return nil
+}
+
+// The sides that raw output comes from.
+const (
+	agentSide    = "agent"
+	verifierSide = "verifier"
+)
+
+// restrict stores raw output and notes it in the line. The length of a
+// verifier's is no part of the note: it depends on hidden values.
 func (a *attempt) restrict(line *record.Line, side string, files map[string][]byte) error {
 	names := make([]string, 0, len(files))
 	for name := range files {
@@ -247,6 +285,9 @@ func (a *attempt) restrict(line *record.Line, side string, files map[string][]by
 		raw, err := a.r.Dir.Restrict(a.task.ID(), path, files[name])
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrOutput, err)
+		}
+		if side == verifierSide {
+			raw.Bytes = 0
 		}
 		a.raw = append(a.raw, raw)
 	}

@@ -39,12 +39,13 @@ func Family() family.Family {
 		},
 		Instruction: "Write one complete module that solves the task to candidate.py in the workspace. " +
 			"It must contain everything that it needs, the prompt's own code included.",
-		NeedsImage:    true,
-		VerifySeconds: 30,
-		Reference:     reference,
-		Starter:       starter,
-		Pending:       pending,
-		NewVerifier:   NewVerifier,
+		NeedsImage:     true,
+		VerifySeconds:  30,
+		Reference:      reference,
+		PublicMetadata: []string{"language", "image"},
+		Starter:        starter,
+		Pending:        pending,
+		NewVerifier:    NewVerifier,
 	}
 }
 
