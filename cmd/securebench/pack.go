@@ -23,19 +23,23 @@ func (a *app) packCommand() *cobra.Command {
 }
 
 func (a *app) packCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	var strict bool
+	c := &cobra.Command{
 		Use: "check PACK", Short: "Check a pack without running anything", Args: need("PACK"),
 		Long: `Check a pack without running anything: the manifest, every row against its
 family's schema and rules, ids, assets. Every error names file, line and
-column. Warnings are printed and do not change the exit code.`,
+column. Warnings are printed and do not change the exit code, unless --strict
+makes errors of them. A pack without rows is a warning.`,
 		Example: "  securebench pack check packs/demo",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.packCheck(c.Context(), args[0])
+			return a.packCheck(c.Context(), args[0], strict)
 		},
 	}
+	c.Flags().BoolVar(&strict, "strict", false, "exit with 11 if there are warnings")
+	return c
 }
 
-func (a *app) packCheck(ctx context.Context, arg string) error {
+func (a *app) packCheck(ctx context.Context, arg string, strict bool) error {
 	loc, _, err := locate(arg)
 	if err != nil {
 		return err
@@ -46,6 +50,9 @@ func (a *app) packCheck(ctx context.Context, arg string) error {
 	}
 	for _, w := range in.Warnings {
 		a.say("warning: %v", w)
+	}
+	if strict && len(in.Warnings) > 0 {
+		return coded(exitPack, fmt.Errorf("%s in the pack, which --strict makes errors", plural(len(in.Warnings), "warning")))
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s version %d: %s good, %s\n", redact.Escape(in.Manifest.ID), in.Manifest.Version,
 		plural(in.Count, "row"), plural(len(in.Warnings), "warning"))

@@ -19,6 +19,7 @@ import (
 
 type validateFlags struct {
 	json    bool
+	strict  bool
 	limit   int
 	workers int
 }
@@ -31,7 +32,13 @@ sandboxes of a real run. A task without a reference solution is a problem:
 nobody has shown that it can be solved. Families without a verifier are
 skipped and counted.
 
-The exit code is 14 when a check came out wrong.`
+Answers that understand nothing are tried as well, where that needs no sandbox:
+every label, the same word for every row, the longest choice, the question
+itself. The best of each family is shown. One that passes significantly more
+rows than chance is a warning: the pack can be answered without being read.
+
+The exit code is 14 when a check came out wrong. With --strict it is also 14 when
+such an answer beats chance, and 11 when the pack has no rows.`
 
 func (a *app) validateCommand() *cobra.Command {
 	var f validateFlags
@@ -48,6 +55,7 @@ func (a *app) validateCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per task instead of a table")
+	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a blind answer beats chance, with 11 if the pack is empty")
 	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
 	fl.Lookup("limit").DefValue = "0" // hides it: the text says what holds
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked at the same time (default min(cores, 4))")
@@ -63,12 +71,15 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	if err != nil {
 		return err
 	}
+	if err := a.noEmptyPack(in, f.strict); err != nil {
+		return err
+	}
 	s, err := a.openScorer(ctx, "validate", in, tester)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	out := &validationReport{w: a.stdout, json: f.json, file: in.Tasks}
+	out := &validationReport{w: a.stdout, json: f.json, file: in.Tasks, baselines: pipeline.Baselines{Families: in.families}}
 	err = pipeline.Validate(ctx, pipeline.ValidateConfig{
 		Families: in.families, Tasks: in.tasks(ctx), Verifiers: s.verifiers, Images: s.images,
 		Verify: sandboxLimits(tester.Limits), VerifyTimeout: tester.Limits.Verify, Workers: tester.MaxWorkers, Retries: tester.Retries, Done: out.add,
@@ -76,7 +87,33 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	if err != nil {
 		return scoringError(err)
 	}
-	return out.finish()
+	return a.withBaselines(out, f, out.finish())
+}
+
+// withBaselines adds what blind answers made of the pack to the end of a
+// validation.
+func (a *app) withBaselines(out *validationReport, f validateFlags, end error) error {
+	switch err := printBaselines(a.stdout, f.json, out.baselines.Results()); {
+	case errors.Is(err, errBeaten) && f.strict:
+		return errors.Join(end, coded(exitProblems, err))
+	case errors.Is(err, errBeaten):
+		a.say("warning: %v (--strict makes this an error)", err)
+		return end
+	default:
+		return errors.Join(end, err)
+	}
+}
+
+// noEmptyPack warns about a pack without rows, or refuses it.
+func (a *app) noEmptyPack(in *inputs, strict bool) error {
+	switch {
+	case in.Count > 0:
+		return nil
+	case strict:
+		return coded(exitPack, fmt.Errorf("%s: the pack has no rows", in.Tasks))
+	}
+	a.say("warning: %s: the pack has no rows", in.Tasks)
+	return nil
 }
 
 // validationReport renders validations: JSON lines as they come, or one table
@@ -89,10 +126,12 @@ type validationReport struct {
 	err  error
 
 	total, bad, skipped int
+	baselines           pipeline.Baselines
 }
 
 func (r *validationReport) add(v pipeline.Validation) {
 	r.total++
+	r.baselines.Add(v)
 	switch {
 	case v.Skipped != "":
 		r.skipped++

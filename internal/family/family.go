@@ -43,6 +43,12 @@ type Family struct {
 	// Starter returns what the row gives the agent to begin with, which must
 	// not pass; nil or false where there is none.
 	Starter func(task.AgentView) (Candidate, bool)
+	// Baselines are blind answers that validation tries on every row. A family
+	// has them only if a verification needs no sandbox.
+	Baselines []Baseline
+	// Chance is the chance that a guess passes a row; nil or false where
+	// nobody knows how many answers the question has.
+	Chance func(task.EvaluatorView) (float64, bool)
 	// Pending says why a row has no verdict although its family has a
 	// verifier: a reason and one line; "" is a row that is scored. The agent
 	// is not run for a pending row. Nil is no such row.

@@ -35,7 +35,9 @@ func Family() family.Family {
 		Reference:      reference,
 		PublicMetadata: []string{"candidate_answer", "expected_answer", "rubric_type"},
 		Pending:        pending,
-		NewVerifier:    NewVerifier,
+		Baselines: append(family.Constants("yes", "no", "true", "false", "I don't know", "I have no comment", "nothing"),
+			family.Echo("prompt")),
+		NewVerifier: NewVerifier,
 	}
 }
 

@@ -35,6 +35,8 @@ func Family() family.Family {
 		VerifySeconds:  300,
 		Reference:      reference,
 		PublicMetadata: []string{"candidate_answer", "expected_answer"},
+		Baselines:      baselines(),
+		Chance:         chance,
 		NewVerifier:    NewVerifier,
 	}
 }

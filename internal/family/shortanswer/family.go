@@ -37,6 +37,7 @@ func Family() family.Family {
 		VerifySeconds:  300,
 		Reference:      reference,
 		PublicMetadata: []string{"candidate_answer", "expected_answer"},
+		Baselines:      append(family.Constants("0", "1", "true", "false", "yes", "no"), family.Echo("question")),
 		NewVerifier:    NewVerifier,
 	}
 }
