@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"securebench/internal/pipeline/record"
 )
@@ -61,4 +64,49 @@ func TestRowsBeyondRecords(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCtrlCWhileReadingAssets: the first Ctrl-C ends a pack check and a run
+// that read a large asset.
+func TestCtrlCWhileReadingAssets(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "assets"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "manifest.yaml"), "id: p\nversion: 1\n")
+	write(t, filepath.Join(dir, "tasks.jsonl"), `{"id":"ok","family":"short_answer","input":{"question":"2+2?"},"eval":{"accepted_answers":["4"]}}`+"\n")
+	big := filepath.Join(dir, "assets/big")
+	write(t, big, "")
+	if err := os.Truncate(big, 15<<30); err != nil {
+		t.Skipf("no sparse files here: %v", err)
+	}
+	for _, args := range [][]string{{"pack", "check", dir}, {"validate", dir}, {"run", dir, "--agent", "oracle"}} {
+		cmd := command(t, nil, args...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the asset to be read", func() bool { return opened(cmd.Process.Pid, big) })
+		start := time.Now()
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // the exit code is looked at below
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%v: it took %v to stop", args, took)
+		}
+		if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(stderr.String(), "interrupted while reading the pack") {
+			t.Errorf("%v: exit %d, want %d: %s", args, code, exitInterrupted, stderr.String())
+		}
+	}
+}
+
+// opened reports whether a process has a file open.
+func opened(pid int, file string) bool {
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is good
+	return slices.ContainsFunc(fds, func(fd string) bool {
+		to, err := os.Readlink(fd)
+		return err == nil && to == file
+	})
 }
