@@ -112,9 +112,16 @@ type noted struct {
 }
 
 // derivable reports whether there is something to derive: a candidate, or
-// that the task cannot be scored.
+// that the task cannot be scored. That the pack's files had changed when the
+// attempt began cannot be seen any more.
 func (n noted) derivable() bool {
-	return n.verdict.Outcome == string(family.Pending) || n.stored != "" && n.verdict.Outcome != string(family.Infrastructure)
+	switch {
+	case n.stored != "":
+		return n.verdict.Outcome != string(family.Infrastructure)
+	case n.verdict.Outcome == string(family.Pending):
+		return n.verdict.Reason != string(family.PackFault)
+	}
+	return false
 }
 
 func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {

@@ -82,9 +82,9 @@ func TestBaselines(t *testing.T) {
 		}
 		return out
 	}
-	choices := func(n int, make func(i int) task.Task) (out []task.Task) {
+	choices := func(n int, row func(i int) task.Task) (out []task.Task) {
 		for i := range n {
-			out = append(out, make(i))
+			out = append(out, row(i))
 		}
 		return out
 	}

@@ -56,7 +56,7 @@ func climb(t *testing.T, fam family.Family, tk task.Task, vocabulary []string, n
 	t.Helper()
 	var kept []string
 	best, asked := 0.0, 0
-	for round := 0; round < 2; round++ {
+	for range 2 {
 		for _, word := range vocabulary {
 			if slices.Contains(kept, word) {
 				continue

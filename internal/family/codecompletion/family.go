@@ -52,6 +52,7 @@ func Family() family.Family {
 // testSpec is the part of eval.tests that the schema cannot check.
 type testSpec struct {
 	Source    string         `json:"source"`
+	Code      string         `json:"code"`
 	Compare   string         `json:"compare"`
 	Tolerance jsontext.Value `json:"tolerance"`
 	Cases     []testCase     `json:"cases"`
@@ -71,6 +72,7 @@ func check(row family.Row) (out []family.Problem) {
 	if err := json.Unmarshal(row.Eval["tests"], &spec); err != nil {
 		return []family.Problem{{Path: []string{"eval", "tests"}, Message: "cannot be read"}}
 	}
+	out = checkSize(row, spec.Code)
 	language := "python"
 	if v := row.Input["language"]; v != nil && json.Unmarshal(v, &language) == nil && spec.Source == "inline" && language != "python" {
 		out = append(out, family.Problem{Path: []string{"input", "language"}, Message: "must be python for inline tests",
