@@ -97,7 +97,8 @@ func (r *runner) fits(row pack.Row, v task.AgentView) error {
 // tooLarge says which limit a workspace would be beyond, and the asset that
 // takes most of it.
 func tooLarge(v task.AgentView, need workspace.Need, limits config.Limits, asset func(string) workspace.Need) error {
-	what, of := "", func(workspace.Need) int64 { return 0 }
+	var what string
+	var of func(workspace.Need) int64
 	switch {
 	case need.Files > limits.Files:
 		what, of = fmt.Sprintf("%d files and folders, limits.files is %d", need.Files, limits.Files), func(n workspace.Need) int64 { return n.Files }

@@ -94,8 +94,10 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 // validation.
 func (a *app) withBaselines(out *validationReport, f validateFlags, end error) error {
 	switch err := printBaselines(a.stdout, f.json, out.baselines.Results()); {
+	case errors.Is(err, errBeaten) && f.strict && end != nil:
+		return fmt.Errorf("%w; and %w", end, err)
 	case errors.Is(err, errBeaten) && f.strict:
-		return errors.Join(end, coded(exitProblems, err))
+		return coded(exitProblems, err)
 	case errors.Is(err, errBeaten):
 		a.say("warning: %v (--strict makes this an error)", err)
 		return end

@@ -307,7 +307,7 @@ func firstLine(err error) string {
 // being made: pending and final, since no other try would do better.
 func (a *attempt) packFault(err error) *record.Line {
 	line := a.pending(family.PackFault, firstLine(err))
-	line.FailurePhase, line.Retries = a.phase, a.retries
+	line.FailurePhase, line.Retries, line.Restricted = a.phase, a.retries, a.raw
 	return line
 }
 
