@@ -95,7 +95,7 @@ func obtain(ref string) string {
 // sandboxLimits are the configured limits of every sandbox; time limits differ
 // by what runs in it.
 func sandboxLimits(l config.Limits) sandbox.Limits {
-	return sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output}
+	return sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Files: l.Files, Output: l.Output}
 }
 
 // newVerifiers makes the verifiers of the families that have one.

@@ -256,12 +256,12 @@ func (x *execution) conclude(sum pipeline.Summary, err error) error {
 		return coded(exitIntegrity, fmt.Errorf("%s; what was recorded stays in %s (undo that and go on with --resume, or start anew with --force)", cause(err), lines))
 	case errors.Is(err, pipeline.ErrOutput):
 		return coded(exitInfra, fmt.Errorf("%s; what was recorded stays%s", cause(err), goOn))
-	case errors.Is(err, workspace.ErrChanged):
-		return changed(err)
 	case errors.Is(err, pipeline.ErrEngineDead):
 		return coded(exitEngine, fmt.Errorf("%s; the records stay in %s%s", cause(err), lines, goOn))
 	case err != nil:
 		return err
+	case sum.PackFaults > 0:
+		return coded(exitPack, fmt.Errorf("%s could not be made because the pack is at fault: see failure_message in %s", plural(sum.PackFaults, "attempt"), x.dir.LinesPath()))
 	case x.failOn(sum):
 		return coded(exitFailOn, fmt.Errorf("--fail-on %s: %d failed, %d pending", x.flags.failOn, sum.Failed, sum.Pending+sum.Infrastructure))
 	case sum.Infrastructure > 0:

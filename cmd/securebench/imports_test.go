@@ -71,7 +71,7 @@ func allowed() []struct {
 		of("internal/family/terminaltask", family),
 		of("internal/family/deferred", family),
 		// stages
-		of("internal/pipeline/pack", "source digest task"),
+		of("internal/pipeline/pack", "source digest task workspace"),
 		of("internal/pipeline/compile", "pipeline/pack task family source digest workspace"),
 		of("internal/pipeline/produce", "harness workspace sandbox task"),
 		of("internal/pipeline/capture", "sandbox sandbox/holder task", "digest source"),

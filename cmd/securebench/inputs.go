@@ -20,7 +20,6 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
 	"securebench/internal/task"
-	"securebench/internal/workspace"
 )
 
 // families is the registry: adding a family means one line here.
@@ -93,7 +92,7 @@ type demands struct {
 	// image says which families' rows must name an image; nil is none.
 	image func(family.Family) bool
 	// task refuses a row that cannot run; nil is none.
-	task func(task.AgentView) error
+	task func(pack.Row, task.AgentView) error
 	// seen is told of every row's id, counted or not; nil is nobody.
 	seen func(id string)
 	// strict makes an error of every warning about the pack.
@@ -145,7 +144,7 @@ func (in *inputs) note(c *compile.Compiler, row pack.Row, d demands) {
 	if d.task == nil {
 		return
 	}
-	if err := d.task(t.Agent()); err != nil {
+	if err := d.task(row, t.Agent()); err != nil {
 		in.problems.Add(row.Pos, "", "%v", err)
 	}
 }
@@ -204,7 +203,7 @@ func (in *inputs) tasks(ctx context.Context) iter.Seq2[task.Task, error] {
 // changed gives a pack that changed under a run its exit code.
 func changed(err error) error {
 	var c *pack.ChangedError
-	if errors.As(err, &c) || errors.Is(err, workspace.ErrChanged) {
+	if errors.As(err, &c) {
 		return coded(exitRefused, err)
 	}
 	return coded(exitPack, err)

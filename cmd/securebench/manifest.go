@@ -77,7 +77,7 @@ func (x *execution) agentName() string {
 func (x *execution) limits() record.Limits {
 	l := x.tester.Limits
 	out := record.Limits{
-		Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Output: l.Output, Candidate: l.Candidate,
+		Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Files: l.Files, Output: l.Output, Candidate: l.Candidate,
 		ProduceSeconds: l.Produce.Seconds(), ProduceSecondsDefault: harness.DefaultTimeout.Seconds(),
 		VerifySeconds: map[string]float64{},
 	}

@@ -29,7 +29,7 @@ func (a *app) packCheckCommand() *cobra.Command {
 		Long: `Check a pack without running anything: the manifest, every row against its
 family's schema and rules, ids, assets. Every error names file, line and
 column. Warnings are printed and do not change the exit code, unless --strict
-makes errors of them.`,
+makes errors of them. A pack without rows is a warning.`,
 		Example: "  securebench pack check packs/demo",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.packCheck(c.Context(), args[0], strict)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,9 +115,16 @@ type noted struct {
 }
 
 // derivable reports whether there is something to derive: a candidate, or
-// that the task cannot be scored.
+// that the task cannot be scored. That the pack's files had changed when the
+// attempt began cannot be seen any more.
 func (n noted) derivable() bool {
-	return n.verdict.Outcome == string(family.Pending) || n.stored != "" && n.verdict.Outcome != string(family.Infrastructure)
+	switch {
+	case n.stored != "":
+		return n.verdict.Outcome != string(family.Infrastructure)
+	case n.verdict.Outcome == string(family.Pending):
+		return n.verdict.Reason != string(family.PackFault)
+	}
+	return false
 }
 
 func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
@@ -255,13 +263,13 @@ func (r *rederivation) limits(own config.Limits) sandbox.Limits {
 	for _, note := range limitNotes(run) {
 		r.app.say("the run's %s", note)
 	}
-	theirs := sandbox.Limits{Memory: run.Memory, CPUs: run.CPUs, Pids: run.Pids, Disk: run.Disk, Output: run.Output}
+	theirs := sandbox.Limits{Memory: run.Memory, CPUs: run.CPUs, Pids: run.Pids, Disk: run.Disk, Files: cmp.Or(run.Files, own.Files), Output: run.Output}
 	if r.flags.limits {
 		return theirs
 	}
 	mine := sandboxLimits(own).WithDefaults()
 	return sandbox.Limits{Memory: min(theirs.Memory, mine.Memory), CPUs: min(theirs.CPUs, mine.CPUs), Pids: min(theirs.Pids, mine.Pids),
-		Disk: min(theirs.Disk, mine.Disk), Output: min(theirs.Output, mine.Output)}
+		Disk: min(theirs.Disk, mine.Disk), Files: min(theirs.Files, mine.Files), Output: min(theirs.Output, mine.Output)}
 }
 
 // verifyTimeout is the time of a verification by family.

@@ -80,14 +80,43 @@ func (r *runner) checkConfig(h config.Harness) source.Problems {
 	return ps
 }
 
-// fits refuses, before the first task, a row that the harness cannot run on.
-func (r *runner) fits(v task.AgentView) error {
+// fits refuses, before the first task, a row that the harness cannot run on or
+// whose workspace would be larger than the limits.
+func (r *runner) fits(row pack.Row, v task.AgentView) error {
 	plan, err := r.harn.Plan(v)
 	if err != nil {
 		return err
 	}
-	_, err = workspace.Layout(v, workspace.Options{TaskFile: plan.TaskFile, ArtifactPath: plan.ArtifactPath})
-	return err
+	layout, err := workspace.Layout(v, workspace.Options{TaskFile: plan.TaskFile, ArtifactPath: plan.ArtifactPath})
+	if err != nil {
+		return err
+	}
+	return tooLarge(v, layout.Need(row.AssetNeed), r.tester.Limits, row.AssetNeed)
+}
+
+// tooLarge says which limit a workspace would be beyond, and the asset that
+// takes most of it.
+func tooLarge(v task.AgentView, need workspace.Need, limits config.Limits, asset func(string) workspace.Need) error {
+	var what string
+	var of func(workspace.Need) int64
+	switch {
+	case need.Files > limits.Files:
+		what, of = fmt.Sprintf("%d files and folders, limits.files is %d", need.Files, limits.Files), func(n workspace.Need) int64 { return n.Files }
+	case need.Bytes > limits.Disk:
+		what, of = fmt.Sprintf("%d bytes, limits.disk is %d", need.Bytes, limits.Disk), func(n workspace.Need) int64 { return n.Bytes }
+	default:
+		return nil
+	}
+	most, name := int64(0), ""
+	for _, a := range v.Assets() {
+		if n := of(asset(a.Path)); n > most {
+			most, name = n, a.Path
+		}
+	}
+	if name != "" {
+		what += fmt.Sprintf("; the most, %d, is of the asset %q", most, name)
+	}
+	return fmt.Errorf("task %q would begin with a workspace of %s (raise the limit or make the pack smaller)", v.ID(), what)
 }
 
 // checkPolicy refuses a harness whose command the operator's policy blocks.

@@ -19,6 +19,7 @@ import (
 
 type validateFlags struct {
 	json    bool
+	strict  bool
 	limit   int
 	workers int
 }
@@ -33,7 +34,13 @@ skipped and counted. Where tests.operators lets the candidate say what its
 objects are equal to, a reference whose objects are all equal is tried as well,
 and the tasks that it passes are named as warnings.
 
-The exit code is 14 when a check came out wrong.`
+Answers that understand nothing are tried as well, where that needs no sandbox:
+every label, the same word for every row, the longest choice, the question
+itself. The best of each family is shown. One that passes significantly more
+rows than chance is a warning: the pack can be answered without being read.
+
+The exit code is 14 when a check came out wrong. With --strict it is also 14 when
+such an answer beats chance, and 11 when the pack has no rows.`
 
 func (a *app) validateCommand() *cobra.Command {
 	var f validateFlags
@@ -50,6 +57,7 @@ func (a *app) validateCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per task instead of a table")
+	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a blind answer beats chance, with 11 if the pack is empty")
 	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
 	fl.Lookup("limit").DefValue = "0" // hides it: the text says what holds
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked at the same time (default min(cores, 4))")
@@ -65,12 +73,15 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	if err != nil {
 		return err
 	}
+	if err := a.noEmptyPack(in, f.strict); err != nil {
+		return err
+	}
 	s, err := a.openScorer(ctx, "validate", in, tester)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	out := &validationReport{w: a.stdout, json: f.json, file: in.Tasks}
+	out := &validationReport{w: a.stdout, json: f.json, file: in.Tasks, baselines: pipeline.Baselines{Families: in.families}}
 	err = pipeline.Validate(ctx, pipeline.ValidateConfig{
 		Families: in.families, Tasks: in.tasks(ctx), Verifiers: s.verifiers, Images: s.images,
 		Verify: sandboxLimits(tester.Limits), VerifyTimeout: tester.Limits.Verify, Workers: tester.MaxWorkers, Retries: tester.Retries, Done: out.add,
@@ -78,7 +89,35 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	if err != nil {
 		return scoringError(err)
 	}
-	return out.finish()
+	return a.withBaselines(out, f, out.finish())
+}
+
+// withBaselines adds what blind answers made of the pack to the end of a
+// validation.
+func (a *app) withBaselines(out *validationReport, f validateFlags, end error) error {
+	switch err := printBaselines(a.stdout, f.json, out.baselines.Results()); {
+	case errors.Is(err, errBeaten) && f.strict && end != nil:
+		return fmt.Errorf("%w; and %w", end, err)
+	case errors.Is(err, errBeaten) && f.strict:
+		return coded(exitProblems, err)
+	case errors.Is(err, errBeaten):
+		a.say("warning: %v (--strict makes this an error)", err)
+		return end
+	default:
+		return errors.Join(end, err)
+	}
+}
+
+// noEmptyPack warns about a pack without rows, or refuses it.
+func (a *app) noEmptyPack(in *inputs, strict bool) error {
+	switch {
+	case in.Count > 0:
+		return nil
+	case strict:
+		return coded(exitPack, fmt.Errorf("%s: the pack has no rows", in.Tasks))
+	}
+	a.say("warning: %s: the pack has no rows", in.Tasks)
+	return nil
 }
 
 // validationReport renders validations: JSON lines as they come, or one table
@@ -91,10 +130,12 @@ type validationReport struct {
 	err  error
 
 	total, bad, skipped int
+	baselines           pipeline.Baselines
 }
 
 func (r *validationReport) add(v pipeline.Validation) {
 	r.total++
+	r.baselines.Add(v)
 	switch {
 	case v.Skipped != "":
 		r.skipped++

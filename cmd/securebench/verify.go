@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,7 +133,7 @@ func limitNotes(l record.Limits) (out []string) {
 		was, def any
 	}{
 		{"memory", l.Memory, def.Memory}, {"cpus", l.CPUs, def.CPUs}, {"pids", l.Pids, def.Pids},
-		{"disk", l.Disk, def.Disk}, {"output", l.Output, def.Output}, {"candidate", l.Candidate, def.Candidate},
+		{"disk", l.Disk, def.Disk}, {"files", cmp.Or(l.Files, def.Files), def.Files}, {"output", l.Output, def.Output}, {"candidate", l.Candidate, def.Candidate},
 		{"produce_seconds", l.ProduceSeconds, def.Produce.Seconds()},
 	} {
 		if c.was != c.def {

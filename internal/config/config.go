@@ -57,6 +57,7 @@ type Verification struct {
 type Limits struct {
 	Memory    int64
 	Disk      int64 // of a workspace
+	Files     int64 // and folders of a workspace
 	Output    int64 // stdout and stderr of one command together
 	Candidate int64
 	CPUs      float64 // cores
@@ -86,6 +87,7 @@ func Default() *Tester {
 		Limits: Limits{
 			Memory:    1 << 30,
 			Disk:      256 << 20,
+			Files:     65536,
 			Output:    8 << 20,
 			Candidate: 1 << 20,
 			CPUs:      1,

@@ -123,10 +123,15 @@ func (r *reader) verification(root *source.Node, v *Verification) {
 
 func (r *reader) limits(root *source.Node, l *Limits) {
 	s := r.section(root, "limits", false,
-		"memory", "cpus", "pids", "disk", "output", "candidate", "produce_seconds", "verify_seconds")
+		"memory", "cpus", "pids", "disk", "files", "output", "candidate", "produce_seconds", "verify_seconds")
 	// Engines refuse to start anything in less than about 6 MiB.
 	optional(r, s, "limits.memory", &l.Memory, size(8<<20, math.MaxInt64))
 	optional(r, s, "limits.disk", &l.Disk, size(1, math.MaxInt64))
+	// A workspace has a root and a task file; a file costs the machine memory
+	// even if it holds nothing.
+	optional(r, s, "limits.files", &l.Files, func(n *source.Node, what string) (int64, *source.Problem) {
+		return n.Int(what, 16, 1<<20)
+	})
 	// What is kept as evidence must be readable as such.
 	optional(r, s, "limits.output", &l.Output, size(1, 1<<30))
 	optional(r, s, "limits.candidate", &l.Candidate, size(1, 256<<20))

@@ -71,6 +71,7 @@ verification: {disallow_dangerous_commands: false, deny_commands: [chroot, " chr
 limits:
   memory: 512MiB
   disk: 1GiB
+  files: 1000
   output: 64KiB
   candidate: 100B
   cpus: 0.5
@@ -89,7 +90,7 @@ sandbox: {engine: docker, runtime: runsc, commands: {allow: [ls], deny: ["*"]}}
 		Verification: config.Verification{Deny: []string{"chroot"}},
 		MaxWorkers:   3, Attempts: 5, Retries: 0,
 		Limits: config.Limits{
-			Memory: 512 << 20, Disk: 1 << 30, Output: 64 << 10, Candidate: 100, CPUs: 0.5, Pids: 32,
+			Memory: 512 << 20, Disk: 1 << 30, Files: 1000, Output: 64 << 10, Candidate: 100, CPUs: 0.5, Pids: 32,
 			Produce: 1500 * time.Millisecond, Verify: time.Millisecond,
 		},
 		Sandbox: config.Sandbox{Engine: "docker", Runtime: "runsc", Allow: []string{"ls"}, Deny: []string{"*"}},
@@ -133,7 +134,7 @@ tester.yaml:2:29: limits.cpus must be above 0
 tester.yaml:2:38: limits.pids must be from 1 to 4194304
 tester.yaml:2:47: limits.disk: invalid size "5MB": write a whole number and B, KiB, MiB, GiB or TiB, such as 512MiB
 tester.yaml:2:69: limits.produce_seconds must be above 0
-tester.yaml:2:73: limits contains unsupported field "memry" (known: memory, cpus, pids, disk, output, candidate, produce_seconds, verify_seconds)
+tester.yaml:2:73: limits contains unsupported field "memry" (known: memory, cpus, pids, disk, files, output, candidate, produce_seconds, verify_seconds)
 tester.yaml:3:6: run.output_dir is required
 tester.yaml:3:11: run.id must be a non-empty string
 tester.yaml:3:16: run has field "Output_dir" in the wrong case (write output_dir)

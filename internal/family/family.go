@@ -43,10 +43,21 @@ type Family struct {
 	// Starter returns what the row gives the agent to begin with, which must
 	// not pass; nil or false where there is none.
 	Starter func(task.AgentView) (Candidate, bool)
+	// Baselines are blind answers that validation tries on every row. A family
+	// has them only if a verification needs no sandbox.
+	Baselines []Baseline
+	// Chance is the chance that a guess passes a row; nil or false where
+	// nobody knows how many answers the question has.
+	Chance func(task.EvaluatorView) (float64, bool)
 	// Pending says why a row has no verdict although its family has a
 	// verifier: a reason and one line; "" is a row that is scored. The agent
 	// is not run for a pending row. Nil is no such row.
 	Pending func(task.SandboxView, task.EvaluatorView) (Reason, string)
+	// PublicMetadata lists the keys of a verdict's metadata that a record shows
+	// whatever the outcome. The others may tell how near a candidate came to a
+	// hidden value, and with enough failures lead to it: they are published for
+	// a pass alone.
+	PublicMetadata []string
 	// NewVerifier makes the family's verifier; nil means that tasks stay
 	// pending with reason no_verifier.
 	NewVerifier func(Resources) Verifier
@@ -150,6 +161,7 @@ const (
 	PidsLimit            Reason = "pids_limit"
 	NoVerifier           Reason = "no_verifier"
 	NoJudge              Reason = "no_judge"
+	PackFault            Reason = "pack" // what the pack holds cannot be used
 	InfrastructureError  Reason = "infrastructure_error"
 )
 
@@ -163,7 +175,8 @@ type Verdict struct {
 	Phase       string // for the record's failure_phase and metadata
 	Containment Containment
 	Labels      []string // for the record, e.g. "heuristic"
-	// Metadata becomes verifier_metadata; "verifier" is set by the caller.
+	// Metadata becomes verifier_metadata, in part where the candidate did not
+	// pass (see [Family.PublicMetadata]); "verifier" is set by the caller.
 	Metadata map[string]any
 	// Extraction names how the candidate was taken from what an agent said;
 	// "" is a family that takes all of it.

@@ -54,6 +54,7 @@ func (p *parser) argv() []string {
 	case n.Kind == source.List && len(n.Items) > 0:
 		argv, problem = n.Strings(what)
 	case n.Kind == source.String && strings.TrimSpace(n.Text) != "":
+		problem = n.OddText(what)
 	default:
 		problem = source.Problemf(n.Pos, "%s must be a non-empty string or a non-empty list of strings", what)
 	}

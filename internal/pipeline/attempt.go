@@ -1,13 +1,16 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
@@ -46,6 +49,7 @@ type attempt struct {
 	production Production
 	prepareErr error
 	timings    map[string]int64
+	total      time.Duration // that is told; 0 is all of it
 }
 
 func (r *run) newAttempt(j job) *attempt {
@@ -56,7 +60,7 @@ func (r *run) newAttempt(j job) *attempt {
 }
 
 func (a *attempt) reset() {
-	a.phase, a.prepareErr, a.partial, a.stored = phasePrepare, nil, nil, ""
+	a.phase, a.prepareErr, a.partial, a.stored, a.total = phasePrepare, nil, nil, "", 0
 	a.timings = map[string]int64{}
 }
 
@@ -143,7 +147,7 @@ func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 	}
 	line := a.line(out)
 	a.partial = line
-	if err := a.restrict(line, "agent", map[string][]byte{"stdout": out.Stdout, "stderr": out.Stderr}); err != nil {
+	if err := a.restrict(line, agentSide, map[string][]byte{"stdout": out.Stdout, "stderr": out.Stderr}); err != nil {
 		return nil, err
 	}
 	switch {
@@ -156,7 +160,7 @@ func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 	default:
 		err = errNoProduction
 	}
-	line.Timings["total"] = time.Since(a.turn).Milliseconds()
+	line.Timings["total"] = cmp.Or(a.total, time.Since(a.turn)).Milliseconds()
 	return line, err
 }
 
@@ -223,7 +227,12 @@ func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) e
 	a.timings[phaseSandboxes] = v.Waited.Milliseconds()
 	a.timings[phaseVerify] = (time.Since(start) - v.Waited).Milliseconds()
 	a.judge(line, out, v)
-	if err := a.restrict(line, "verifier", v.Restricted); err != nil {
+	if v.Outcome != family.Passed {
+		if err := a.hold(&v, start); err != nil {
+			return err
+		}
+	}
+	if err := a.restrict(line, verifierSide, v.Restricted); err != nil {
 		return err
 	}
 	if err := a.extracted(line, out, v); err != nil {
@@ -247,7 +256,36 @@ func (a *attempt) extracted(line *record.Line, out Produced, v family.Verdict) e
 	return nil
 }
 
-// restrict stores raw output and notes it in the line.
+// hold moves to the restricted output what could lead to a hidden value if the
+// failures of many candidates were published: how near they came, and how long
+// their verification took, which a candidate can stretch by what it is asked.
+func (a *attempt) hold(v *family.Verdict, start time.Time) error {
+	_, held := a.published(*v)
+	times := map[string]int64{phaseSandboxes: a.timings[phaseSandboxes], phaseVerify: a.timings[phaseVerify]}
+	delete(a.timings, phaseSandboxes)
+	delete(a.timings, phaseVerify)
+	a.total = max(start.Sub(a.turn), time.Millisecond)
+	if len(held) == 0 {
+		return nil
+	}
+	b, err := digest.Canonical(map[string]any{"verifier_metadata": held, "timings_ms": times})
+	if err != nil {
+		return fmt.Errorf("encoding what is held back of a verdict: %w", err)
+	}
+	files := map[string][]byte{"verdict.json": append(b, '\n')}
+	maps.Copy(files, v.Restricted)
+	v.Restricted = files
+	return nil
+}
+
+// The sides that raw output comes from.
+const (
+	agentSide    = "agent"
+	verifierSide = "verifier"
+)
+
+// restrict stores raw output and notes it in the line. The length of a
+// verifier's is no part of the note: it depends on hidden values.
 func (a *attempt) restrict(line *record.Line, side string, files map[string][]byte) error {
 	names := make([]string, 0, len(files))
 	for name := range files {
@@ -266,6 +304,9 @@ func (a *attempt) restrict(line *record.Line, side string, files map[string][]by
 		if err != nil {
 			return outputError(err)
 		}
+		if side == verifierSide {
+			raw.Bytes = 0
+		}
 		a.raw = append(a.raw, raw)
 	}
 	line.Restricted = a.raw
@@ -278,6 +319,14 @@ func firstLine(err error) string {
 	s, _, _ := strings.Cut(err.Error(), "\n")
 	s, _ = redact.EscapedExcerpt([]byte(s), 1<<10)
 	return s
+}
+
+// packFault is the line of an attempt that the pack's own files kept from
+// being made: pending and final, since no other try would do better.
+func (a *attempt) packFault(err error) *record.Line {
+	line := a.pending(family.PackFault, firstLine(err))
+	line.FailurePhase, line.Retries, line.Restricted = a.phase, a.retries, a.raw
+	return line
 }
 
 // infrastructure is the line of an attempt that we could not bring to an end:

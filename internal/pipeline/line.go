@@ -89,15 +89,26 @@ func (a *attempt) judge(line *record.Line, out Produced, v family.Verdict) {
 	if v.Reason == family.EmptyCandidate {
 		line.FailureMessage += exitHint(out)
 	}
-	line.VerifierMetadata = map[string]any{}
-	for k, val := range v.Metadata {
-		line.VerifierMetadata[k] = val
-	}
+	line.VerifierMetadata, _ = a.published(v)
 	if v.Extraction != "" {
 		line.VerifierMetadata[record.ExtractionKey] = v.Extraction
 	}
 	line.VerifierMetadata["verifier"] = a.task.Family()
 	line.VerifierStderr = v.Message
+}
+
+// published parts a verdict's metadata: what the record shows, and what is
+// held back of a candidate that did not pass.
+func (a *attempt) published(v family.Verdict) (shown, held map[string]any) {
+	shown, held = map[string]any{}, map[string]any{}
+	for k, val := range v.Metadata {
+		if v.Outcome == family.Passed || slices.Contains(a.family.PublicMetadata, k) {
+			shown[k] = val
+		} else {
+			held[k] = val
+		}
+	}
+	return shown, held
 }
 
 // limited is the line of an agent that ran into a limit of its sandbox.

@@ -92,7 +92,8 @@ func TestDenominator(t *testing.T) {
 		return 0
 	})
 	b.cfg.Retries = 0
-	broken := newTask(t, "broken", "multiple_choice", map[string]string{"question": "?"}, nil) // an error of ours
+	b.cfg.Verifiers["multiple_choice"] = stumbling{} // an error of ours
+	broken := newTask(t, "broken", "multiple_choice", map[string]string{"question": "?"}, nil)
 	sum, err := b.run(t.Context(), question(t, "good", "good", `"4"`), question(t, "wrong", "wrong", `"5"`),
 		question(t, "crash", "crash", `"4"`), question(t, "hang", "hang", `"4"`), question(t, "flood", "flood", `"4"`),
 		newTask(t, "later", "repo_patch", nil, nil), broken)

@@ -116,6 +116,8 @@ type Summary struct {
 	Pending  int // without those that failed for our own fault:
 	// Infrastructure counts attempts that we could not bring to an end.
 	Infrastructure int
+	// PackFaults counts the pending attempts that the pack is to blame for.
+	PackFaults int
 	// Failures are the first attempts that did not pass, in order of their
 	// end: as many as a run lists.
 	Failures []progress.Failure
@@ -296,7 +298,11 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 		line, err = a.run(ctx)
 	}
 	r.release(a)
-	if fatal(err) {
+	if errors.Is(err, workspace.ErrChanged) {
+		line, err = a.packFault(err), nil
+		r.Progress.Event(progress.Warning(fmt.Sprintf("task %s: %s", a.task.ID(), line.FailureMessage)))
+	}
+	if errors.Is(err, ErrOutput) {
 		r.cancel(err)
 	}
 	if ctx.Err() != nil {
@@ -313,9 +319,9 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 	r.record(line)
 }
 
-// fatal reports whether an error ends the run. What was recorded is of the
-// pack that was loaded, and nothing can be recorded without a place for it.
-func fatal(err error) bool {
+// final reports whether an error will be the same next time: the pack is not
+// what was loaded, or there is no place for a record.
+func final(err error) bool {
 	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity)
 }
 
@@ -331,7 +337,7 @@ func outputError(err error) error {
 // retry throws the attempt's sandboxes away and makes it anew after a pause.
 // It is false when the run ended meanwhile.
 func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
-	if ctx.Err() != nil || fatal(err) {
+	if ctx.Err() != nil || final(err) {
 		return false
 	}
 	a.retries = append(a.retries, record.Retry{Candidate: a.stored, Error: firstLine(err), Phase: a.phase})
@@ -433,6 +439,9 @@ func (s *Summary) count(f Final) {
 		s.Verified++
 	default:
 		s.Pending++
+	}
+	if f.Reason == string(family.PackFault) {
+		s.PackFaults++
 	}
 	if f.Outcome == string(family.Infrastructure) {
 		s.Infrastructure++

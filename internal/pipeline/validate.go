@@ -47,6 +47,8 @@ type Validation struct {
 	// Skipped says why nothing was checked, e.g. no verifier.
 	Skipped string        `json:"skipped,omitzero"`
 	Took    time.Duration `json:"-"`
+
+	blind *blind // what the family's baselines made of it; nil is nothing
 }
 
 // OK reports whether every check came out as wanted. A task without a
@@ -161,6 +163,9 @@ func (cfg ValidateConfig) validate(ctx context.Context, t task.Task) (Validation
 		return v, err
 	}
 	if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {
+		return v, err
+	}
+	if v.blind, err = cfg.blindly(ctx, t, verifier, fam, c); err != nil {
 		return v, err
 	}
 	v.Took = time.Since(start)

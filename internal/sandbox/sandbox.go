@@ -168,17 +168,18 @@ type Limits struct {
 	CPUs    float64 // cores
 	Pids    int64
 	Disk    int64         // bytes in the workspace, and in /tmp
+	Files   int64         // files and directories there, the roots included
 	Output  int64         // bytes of stdout and stderr together
 	Timeout time.Duration // of the command; 0 is the default
 }
 
-// Inodes is the cap on files and directories in a workspace.
+// Inodes is the default cap on files and directories in a workspace.
 const Inodes = 65536
 
 // WithDefaults fills zero fields: 1 GiB, 1 core, 256 processes, 256 MiB of
-// disk, 8 MiB of output, 900 s.
+// disk, 65536 files, 8 MiB of output, 900 s.
 func (l Limits) WithDefaults() Limits {
-	def := Limits{Memory: 1 << 30, CPUs: 1, Pids: 256, Disk: 256 << 20, Output: 8 << 20, Timeout: 900 * time.Second}
+	def := Limits{Memory: 1 << 30, CPUs: 1, Pids: 256, Disk: 256 << 20, Files: Inodes, Output: 8 << 20, Timeout: 900 * time.Second}
 	if l.Memory <= 0 {
 		l.Memory = def.Memory
 	}
@@ -190,6 +191,9 @@ func (l Limits) WithDefaults() Limits {
 	}
 	if l.Disk <= 0 {
 		l.Disk = def.Disk
+	}
+	if l.Files <= 0 {
+		l.Files = def.Files
 	}
 	if l.Output <= 0 {
 		l.Output = def.Output

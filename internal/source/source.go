@@ -149,6 +149,11 @@ type Node struct {
 	Text   string  // the string, the number's literal in JSON syntax, or true/false
 	Items  []*Node // of a List
 	Fields []Field // of a Map, in file order
+	// Plain is a YAML scalar without quotes as it was written, where its value
+	// is another one or some readers of YAML see another one. Odd says that
+	// they do: 010 is 8, 10 or text.
+	Plain string
+	Odd   bool
 }
 
 // Field is one member of a Map.

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,10 +12,38 @@ func (n *Node) errType(what, want string) *Problem {
 	return Problemf(n.Pos, "%s must be %s, not %s", what, want, n.Kind)
 }
 
+// OddText refuses a string that some readers of YAML would not take for one,
+// such as a date or "yes" without quotes; nil is any other node.
+func (n *Node) OddText(what string) *Problem {
+	if n.Kind != String || !n.Odd {
+		return nil
+	}
+	return &Problem{Pos: n.Pos, Message: fmt.Sprintf("%s is written as %s, which is not text to every reader of YAML", what, n.Plain), Fix: n.quoteIt()}
+}
+
+// quoteIt is how to make text of a plain scalar.
+func (n *Node) quoteIt() string {
+	if n.Plain == "" {
+		return ""
+	}
+	return "quote it: " + strconv.Quote(n.Plain)
+}
+
+// oddNumber refuses a number that readers of YAML disagree about.
+func (n *Node) oddNumber(what, want string) *Problem {
+	return &Problem{Pos: n.Pos, Message: fmt.Sprintf("%s must be %s in plain digits, not %s", what, want, n.Plain),
+		Fix: "readers of YAML disagree whether it is " + n.Text}
+}
+
 // Str reads a string that is not empty after trimming spaces.
 func (n *Node) Str(what string) (string, *Problem) {
 	if n.Kind != String {
-		return "", n.errType(what, "a non-empty string")
+		p := n.errType(what, "a non-empty string")
+		p.Fix = n.quoteIt()
+		return "", p
+	}
+	if p := n.OddText(what); p != nil {
+		return "", p
 	}
 	if strings.TrimSpace(n.Text) == "" {
 		return "", Problemf(n.Pos, "%s must be a non-empty string", what)
@@ -25,7 +54,11 @@ func (n *Node) Str(what string) (string, *Problem) {
 // Boolean reads true or false.
 func (n *Node) Boolean(what string) (bool, *Problem) {
 	if n.Kind != Bool {
-		return false, n.errType(what, "true or false")
+		p := n.errType(what, "true or false")
+		if n.Odd && n.Kind == String {
+			p.Message = fmt.Sprintf("%s must be true or false, not %s", what, n.Plain)
+		}
+		return false, p
 	}
 	return n.Text == "true", nil
 }
@@ -36,8 +69,11 @@ func (n *Node) Int(what string, lo, hi int64) (int64, *Problem) {
 	if n.Kind != Number {
 		return 0, n.errType(what, "an integer")
 	}
+	if n.Odd && !strings.ContainsAny(n.Text, ".eE") {
+		return 0, n.oddNumber(what, "an integer")
+	}
 	if strings.ContainsAny(n.Text, ".eE") {
-		return 0, Problemf(n.Pos, "%s must be an integer, not %s", what, n.Text)
+		return 0, Problemf(n.Pos, "%s must be an integer, not %s", what, cmp.Or(n.Plain, n.Text))
 	}
 	i, err := strconv.ParseInt(n.Text, 10, 64)
 	if err != nil || i < lo || i > hi {
@@ -46,11 +82,15 @@ func (n *Node) Int(what string, lo, hi int64) (int64, *Problem) {
 	return i, nil
 }
 
-// Positive reads a finite number above zero.
+// Positive reads a finite number above zero. Forms that every reader takes for
+// the same number will do, such as .5.
 func (n *Node) Positive(what string) (float64, *Problem) {
 	f, err := strconv.ParseFloat(n.Text, 64)
 	if n.Kind != Number || err != nil {
 		return 0, n.errType(what, "a positive number")
+	}
+	if n.Odd && oddDigits.MatchString(n.Plain) {
+		return 0, n.oddNumber(what, "a number")
 	}
 	if f <= 0 {
 		return 0, Problemf(n.Pos, "%s must be above 0", what)

@@ -2,9 +2,11 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -146,9 +148,40 @@ func (y *yamlReader) fields(n *Node, in *yaml.Node, depth int) error {
 	return nil
 }
 
-// scalar fills n with the value of a scalar. Only the types of JSON exist;
-// a date is the string that was written.
+// What plain scalars look like that readers of YAML disagree about. The older
+// version of the format has numbers to the base of 60, and yes and no.
+var (
+	plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+	oddDigits   = regexp.MustCompile(`^[-+]?0[0-9xXoObB_]|_|:`)
+	zeroed      = regexp.MustCompile(`^([-+]?)0+([0-9]+)$|^-0$`)
+	oddText     = regexp.MustCompile(`^([yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF|` +
+		`[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+)$`)
+)
+
+// scalar fills n with the value of a scalar and how it was written.
 func (y *yamlReader) scalar(n *Node, in *yaml.Node) error {
+	if err := y.value(n, in); err != nil {
+		return err
+	}
+	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle | yaml.TaggedStyle
+	if in.Style&quoted != 0 {
+		return nil
+	}
+	switch n.Kind {
+	case Number:
+		n.Odd = !plainNumber.MatchString(in.Value)
+	case String:
+		n.Odd = in.ShortTag() == "!!timestamp" || oddText.MatchString(in.Value)
+	}
+	if n.Odd || n.Kind != String {
+		n.Plain = in.Value
+	}
+	return nil
+}
+
+// value reads a scalar. Only the types of JSON exist; a date is the string
+// that was written.
+func (y *yamlReader) value(n *Node, in *yaml.Node) error {
 	switch in.ShortTag() {
 	case "!!null":
 	case "!!bool":
@@ -177,6 +210,11 @@ func (y *yamlReader) scalar(n *Node, in *yaml.Node) error {
 }
 
 func (y *yamlReader) float(n *Node, in *yaml.Node) error {
+	if zeroed.MatchString(in.Value) { // 08 and the like, which are not octal
+		n.Kind, n.Text = Number, zeroed.ReplaceAllString(in.Value, "$1$2")
+		n.Text = cmp.Or(strings.TrimPrefix(n.Text, "+"), "0")
+		return nil
+	}
 	if !strings.ContainsAny(strings.ToLower(in.Value), ".en") {
 		return Problemf(n.Pos, "the integer %q is too large", in.Value)
 	}

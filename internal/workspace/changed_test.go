@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"securebench/internal/digest"
@@ -19,11 +20,29 @@ func TestChangedAssets(t *testing.T) {
 		change func(dir string) error
 		want   error
 	}{
-		"nothing":       {func(string) error { return nil }, nil},
-		"content":       {func(dir string) error { return os.WriteFile(filepath.Join(dir, "d/a.txt"), []byte("EVIL"), 0o644) }, workspace.ErrChanged},
-		"a new file":    {func(dir string) error { return os.WriteFile(filepath.Join(dir, "d/b.txt"), []byte("more"), 0o644) }, workspace.ErrChanged},
-		"a file gone":   {func(dir string) error { return os.Remove(filepath.Join(dir, "d/c.txt")) }, workspace.ErrChanged},
-		"all of it":     {func(dir string) error { return os.RemoveAll(filepath.Join(dir, "d")) }, workspace.ErrChanged},
+		"nothing":     {func(string) error { return nil }, nil},
+		"content":     {func(dir string) error { return os.WriteFile(filepath.Join(dir, "d/a.txt"), []byte("EVIL"), 0o644) }, workspace.ErrChanged},
+		"a new file":  {func(dir string) error { return os.WriteFile(filepath.Join(dir, "d/b.txt"), []byte("more"), 0o644) }, workspace.ErrChanged},
+		"a file gone": {func(dir string) error { return os.Remove(filepath.Join(dir, "d/c.txt")) }, workspace.ErrChanged},
+		"all of it":   {func(dir string) error { return os.RemoveAll(filepath.Join(dir, "d")) }, workspace.ErrChanged},
+		"grown": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "d/a.txt"), []byte("one and more"), 0o644)
+		}, workspace.ErrChanged},
+		"a terabyte": {func(dir string) error { return os.Truncate(filepath.Join(dir, "d/a.txt"), 1<<40) }, workspace.ErrChanged},
+		"a link": {func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "d/a.txt")), os.Symlink("c.txt", filepath.Join(dir, "d/a.txt")))
+		}, workspace.ErrChanged},
+		"a pipe": {func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "d/a.txt")), syscall.Mkfifo(filepath.Join(dir, "d/a.txt"), 0o644))
+		}, workspace.ErrChanged},
+		"a folder": {func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "d/a.txt")), os.Mkdir(filepath.Join(dir, "d/a.txt"), 0o755))
+		}, workspace.ErrChanged},
+		"its other name": {func(dir string) error { // a hard link from outside of the pack
+			outside := filepath.Join(t.TempDir(), "outside")
+			return errors.Join(os.Link(filepath.Join(dir, "d/a.txt"), outside), os.WriteFile(outside, []byte("EVI"), 0o644))
+		}, workspace.ErrChanged},
+		"same content":  {func(dir string) error { return os.WriteFile(filepath.Join(dir, "d/a.txt"), []byte("one"), 0o644) }, nil},
 		"another asset": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "other"), []byte("x"), 0o644) }, nil},
 	}
 	for name, tt := range tests {

@@ -17,9 +17,13 @@ const (
 	EvaluatorRoot  = "securebench/evaluator"
 )
 
-// maxPath bounds a path in bytes; each of its parts is bounded by the 255
-// bytes of the common file systems.
-const maxPath = 1024
+// The bounds of paths in bytes, and of an asset's folders in each other. A
+// part is as long as the common file systems allow.
+const (
+	MaxPath  = 1024
+	MaxPart  = 255
+	MaxDepth = 64
+)
 
 // CleanPath returns the normal form of a path that a pack or a harness names
 // inside the workspace. It refuses what [CleanSource] refuses, the mandatory
@@ -48,14 +52,14 @@ func CleanSource(p string) (string, error) {
 		return "", errors.New("path must use / and no backslash")
 	case strings.HasPrefix(p, "/"):
 		return "", errors.New("path must be relative")
-	case len(p) > maxPath:
-		return "", fmt.Errorf("path is longer than %d bytes", maxPath)
+	case len(p) > MaxPath:
+		return "", fmt.Errorf("path is longer than %d bytes", MaxPath)
 	}
 	parts := strings.Split(p, "/")
 	switch {
 	case slices.Contains(parts, ".."):
 		return "", errors.New(`path must not contain ".."`)
-	case slices.ContainsFunc(parts, func(s string) bool { return len(s) > 255 }):
+	case slices.ContainsFunc(parts, func(s string) bool { return len(s) > MaxPart }):
 		return "", errors.New("a part of the path is longer than 255 bytes")
 	}
 	c := path.Clean(p)

@@ -19,9 +19,6 @@ import (
 	"securebench/internal/digest"
 )
 
-// maxAssetDepth bounds the nesting of directories in an asset.
-const maxAssetDepth = 64
-
 // ErrChanged is returned by [Plan.WriteTar] when an asset is not what it was
 // when the pack was loaded.
 var ErrChanged = errors.New("the pack's files changed since it was loaded")
@@ -86,27 +83,46 @@ func (f file) size() int64 {
 // files lists every regular file, with its directories where an asset brings
 // some, within the plan's bounds.
 func (p *Plan) files() ([]file, error) {
-	x := &expander{left: p.maxFiles}
+	x, checked := &expander{left: p.maxFiles}, false
 	for _, e := range p.Entries {
 		if e.Asset == "" {
 			x.files = append(x.files, file{path: e.Path, mode: e.Mode, data: e.Data})
 			continue
 		}
 		if err := x.asset(e); err != nil {
-			return nil, fmt.Errorf("reading asset %q: %w", e.Asset, err)
+			return nil, fmt.Errorf("reading asset %q: %w", e.Asset, blame(e.expect != nil, err))
 		}
+		checked = checked || e.expect != nil
 	}
 	total := int64(0)
 	for _, f := range x.files {
 		total += f.size()
 	}
+	var err error
 	switch {
 	case len(x.files) > p.maxFiles:
-		return nil, fmt.Errorf("the workspace has more than %d files", p.maxFiles)
+		err = fmt.Errorf("the workspace has more than %d files", p.maxFiles)
 	case total > p.maxBytes:
-		return nil, fmt.Errorf("the workspace's files have %d bytes, more than %d", total, p.maxBytes)
+		err = fmt.Errorf("the workspace's files have %d bytes, more than %d", total, p.maxBytes)
+	}
+	if err != nil {
+		return nil, blame(checked, err) // it would have been refused before
 	}
 	return x.files, nil
+}
+
+// blame says that an asset that was good when the pack was loaded and cannot
+// be laid out now has changed, unless it is the machine that cannot read.
+func blame(checked bool, err error) error {
+	if !checked || errors.Is(err, ErrChanged) {
+		return err
+	}
+	for _, machine := range []error{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR} {
+		if errors.Is(err, machine) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrChanged, err)
 }
 
 // expander finds the regular files of assets.
@@ -127,9 +143,6 @@ func (x *expander) asset(e Entry) error {
 	}
 	before := len(x.files)
 	if err := x.walk(e, e.Asset, e.Path, 0); err != nil {
-		if e.expect != nil && errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: %w", ErrChanged, err)
-		}
 		return err
 	}
 	return x.complete(e, x.files[before:])
@@ -163,7 +176,7 @@ func notLink(root *os.Root, name string) error {
 }
 
 func (x *expander) walk(e Entry, src, dst string, depth int) error {
-	if x.left--; x.left < 0 || depth > maxAssetDepth {
+	if x.left--; x.left < 0 || depth > MaxDepth {
 		return errors.New("it has too many files or directories")
 	}
 	if _, err := e.check(dst); err != nil {
@@ -260,7 +273,7 @@ func (f file) write(tw *tar.Writer, uid, gid int) (string, error) {
 	}
 	r, err := f.open()
 	if err != nil {
-		return "", err
+		return "", blame(f.want != "", err)
 	}
 	defer r.Close()
 	if err := tw.WriteHeader(h); err != nil {
@@ -271,7 +284,7 @@ func (f file) write(tw *tar.Writer, uid, gid int) (string, error) {
 	n, err := io.Copy(io.MultiWriter(tw, sum), io.LimitReader(r, h.Size+1))
 	switch {
 	case errors.Is(err, tar.ErrWriteTooLong), err == nil && n != h.Size:
-		return "", errors.New("the file changed while it was read")
+		return "", blame(f.want != "", errors.New("the file changed while it was read"))
 	case err != nil:
 		return "", err
 	}

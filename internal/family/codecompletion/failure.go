@@ -61,7 +61,7 @@ func outcomeOf(r family.Reason) family.Outcome {
 		return family.VerifierTimeout
 	case family.OutOfMemory, family.PidsLimit, family.DiskLimit, family.OutputLimit:
 		return family.Limit
-	case family.NoVerifier:
+	case family.NoVerifier, family.PackFault:
 		return family.Pending
 	}
 	return family.Failed

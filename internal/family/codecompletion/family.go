@@ -39,18 +39,20 @@ func Family() family.Family {
 		},
 		Instruction: "Write one complete module that solves the task to candidate.py in the workspace. " +
 			"It must contain everything that it needs, the prompt's own code included.",
-		NeedsImage:    true,
-		VerifySeconds: 30,
-		Reference:     reference,
-		Starter:       starter,
-		Pending:       pending,
-		NewVerifier:   NewVerifier,
+		NeedsImage:     true,
+		VerifySeconds:  30,
+		Reference:      reference,
+		PublicMetadata: []string{"language", "image", "completed_by_prompt"},
+		Starter:        starter,
+		Pending:        pending,
+		NewVerifier:    NewVerifier,
 	}
 }
 
 // testSpec is the part of eval.tests that the schema cannot check.
 type testSpec struct {
 	Source    string         `json:"source"`
+	Code      string         `json:"code"`
 	Compare   string         `json:"compare"`
 	Tolerance jsontext.Value `json:"tolerance"`
 	Cases     []testCase     `json:"cases"`
@@ -70,6 +72,7 @@ func check(row family.Row) (out []family.Problem) {
 	if err := json.Unmarshal(row.Eval["tests"], &spec); err != nil {
 		return []family.Problem{{Path: []string{"eval", "tests"}, Message: "cannot be read"}}
 	}
+	out = checkSize(row, spec.Code)
 	language := "python"
 	if v := row.Input["language"]; v != nil && json.Unmarshal(v, &language) == nil && spec.Source == "inline" && language != "python" {
 		out = append(out, family.Problem{Path: []string{"input", "language"}, Message: "must be python for inline tests",

@@ -1,10 +1,12 @@
 package codecompletion
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/family"
 	"securebench/internal/task"
 )
 
@@ -49,6 +51,24 @@ func TestIsLocal(t *testing.T) {
 	} {
 		if got := isLocal(name); got != want {
 			t.Errorf("isLocal(%q) = %t", name, got)
+		}
+	}
+}
+
+// A row that no oracle could be given is refused with the pack.
+func TestSizeOfRows(t *testing.T) {
+	for _, tt := range []struct {
+		prompt, tests, reference int
+		ok                       bool
+	}{
+		{1 << 20, 1 << 20, 1 << 20, true}, {0, 7 << 20, 0, true}, {1, 7 << 20, 0, false}, {7 << 20, 1, 0, false}, {0, 4 << 20, 4 << 20, false},
+	} {
+		text := func(n int) jsontext.Value { return jsontext.Value(`"` + strings.Repeat("x", n) + `"`) }
+		got := check(family.Row{Input: map[string]jsontext.Value{"prompt": text(tt.prompt)},
+			Eval: map[string]jsontext.Value{"reference_solution": text(tt.reference),
+				"tests": jsontext.Value(`{"source":"inline","code":` + string(text(tt.tests)) + `}`)}})
+		if (len(got) == 0) != tt.ok {
+			t.Errorf("%+v: %v", tt, got)
 		}
 	}
 }

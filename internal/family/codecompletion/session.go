@@ -101,7 +101,7 @@ func (s *session) ready(ctx context.Context) (plan, error) {
 		s.oracle, err = s.verifier.oracles.replace(ctx, s.oracle, s.c)
 	}
 	if errors.Is(err, errBroken) {
-		return plan{}, &failure{family.TestsFailed, "the row's tests do not parse"}
+		return plan{}, &failure{family.PackFault, "the row's tests do not parse"}
 	}
 	return p, ours(err)
 }

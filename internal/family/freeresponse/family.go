@@ -29,12 +29,15 @@ func Family() family.Family {
 			"reference_answer": task.Hidden,
 			"rubric":           task.Hidden,
 		},
-		Extraction:    task.Extraction{Mode: task.FromStdout, Kind: task.Text},
-		Instruction:   "Answer the prompt in your own words. Output only the answer.",
-		VerifySeconds: 300,
-		Reference:     reference,
-		Pending:       pending,
-		NewVerifier:   NewVerifier,
+		Extraction:     task.Extraction{Mode: task.FromStdout, Kind: task.Text},
+		Instruction:    "Answer the prompt in your own words. Output only the answer.",
+		VerifySeconds:  300,
+		Reference:      reference,
+		PublicMetadata: []string{"candidate_answer", "expected_answer", "rubric_type"},
+		Pending:        pending,
+		Baselines: append(family.Constants("yes", "no", "true", "false", "I don't know", "I have no comment", "nothing"),
+			family.Echo("prompt")),
+		NewVerifier: NewVerifier,
 	}
 }
 

@@ -27,10 +27,9 @@ func newTestRubric(t testing.TB, text string) *rubric {
 }
 
 const (
-	passed    = "passed"
-	wrong     = "failed wrong_answer"
-	ambiguous = "failed ambiguous_answer"
-	empty     = "failed empty_candidate"
+	passed = "passed"
+	wrong  = "failed wrong_answer"
+	empty  = "failed empty_candidate"
 )
 
 // melt is the rubric of most tests.
@@ -42,11 +41,11 @@ func TestMatch(t *testing.T) {
 		{"span", melt, "Well, the ice melts, of course.", passed},
 		{"other words, same tokens", melt, "Water it becomes", passed},
 		{"rejected", melt, "The ice freezes harder", wrong},
-		{"both", melt, "The ice melts. The ice freezes harder.", ambiguous},
+		{"both", melt, "The ice melts. The ice freezes harder.", wrong},
 		{"neither", melt, "Nobody knows", wrong},
 		{"blank", melt, " .\n", empty},
 		{"span inside a word", melt, "the ice meltsx", wrong},
-		{"rejected span hidden", melt, "The ice melts; the ice fre\u200bezes harder", ambiguous},
+		{"rejected span hidden", melt, "The ice melts; the ice fre\u200bezes harder", wrong},
 		{"12 words more", melt, "the ice melts" + strings.Repeat(" zz", 12), passed},
 		{"13 words more", melt, "the ice melts" + strings.Repeat(" zz", 13), wrong},
 		{"13 words more without spaces", melt, "the ice melts," + strings.Repeat("zz,", 13), wrong},
@@ -218,8 +217,8 @@ func TestRejectedIsNotDiluted(t *testing.T) {
 		"rejected_answers": ["black grey brown dark pale", "never ever one two three four five six"]}`)
 	const candidate = "red green brown grey black dark"
 	for _, appended := range []string{"", " zz zz zz zz zz zz zz zz", " never never never never never never never never", " brown brown brown brown brown brown brown brown"} {
-		if got := vectortest.Outcome(r.Match(candidate + appended)); got != ambiguous {
-			t.Errorf("%q is %s, want %s", candidate+appended, got, ambiguous)
+		if got := vectortest.Outcome(r.Match(candidate + appended)); got != wrong {
+			t.Errorf("%q is %s, want %s", candidate+appended, got, wrong)
 		}
 	}
 	if got := vectortest.Outcome(r.Match("red green")); got != passed {

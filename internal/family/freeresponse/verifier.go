@@ -79,16 +79,14 @@ func (r *rubric) Match(candidate string) family.Verdict {
 	return v
 }
 
+// verdict says of all failures the same: whether an accepted answer or a
+// rejected one was matched would help to find either.
 func (s score) verdict() family.Verdict {
 	switch {
 	case s.blank:
 		return textmatch.Fail(family.EmptyCandidate, "the candidate is blank", nil)
-	case s.rejected >= 0 && s.accepted >= 0:
-		return textmatch.Fail(family.AmbiguousAnswer, "the candidate matches an accepted and a rejected answer", nil)
-	case s.rejected >= 0:
-		return textmatch.Fail(family.WrongAnswer, "the candidate matches a rejected answer", nil)
-	case s.accepted < 0:
-		return textmatch.Fail(family.WrongAnswer, "the candidate matches no accepted answer", nil)
+	case s.rejected >= 0 || s.accepted < 0:
+		return textmatch.Fail(family.WrongAnswer, "the candidate does not meet the rubric", nil)
 	}
 	return textmatch.Pass(nil)
 }

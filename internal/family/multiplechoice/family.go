@@ -32,9 +32,12 @@ func Family() family.Family {
 		Extraction:  task.Extraction{Mode: task.FromStdout, Kind: task.Text},
 		Instruction: "Choose exactly one of the choices. They are labelled A, B, C and so on in their order. " +
 			"End with one line that holds only the label of your choice.",
-		VerifySeconds: 300,
-		Reference:     reference,
-		NewVerifier:   NewVerifier,
+		VerifySeconds:  300,
+		Reference:      reference,
+		PublicMetadata: []string{"candidate_answer", "expected_answer"},
+		Baselines:      baselines(),
+		Chance:         chance,
+		NewVerifier:    NewVerifier,
 	}
 }
 

@@ -34,9 +34,11 @@ func Family() family.Family {
 		Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text},
 		Instruction: "Answer the question briefly. End with one line of the form \"Answer: …\" " +
 			"that holds the answer and nothing else.",
-		VerifySeconds: 300,
-		Reference:     reference,
-		NewVerifier:   NewVerifier,
+		VerifySeconds:  300,
+		Reference:      reference,
+		PublicMetadata: []string{"candidate_answer", "expected_answer"},
+		Baselines:      append(family.Constants("0", "1", "true", "false", "yes", "no"), family.Echo("question")),
+		NewVerifier:    NewVerifier,
 	}
 }
 

@@ -43,7 +43,9 @@ type session struct {
 // Verify scores the candidate in this process; its code is never run.
 func (s session) Verify(ctx context.Context, c family.Candidate) (family.Verdict, error) {
 	if s.err != nil {
-		return family.Verdict{}, s.err
+		// What is wrong may be a hidden value.
+		return family.Verdict{Outcome: family.Pending, Reason: family.PackFault, Message: "the row cannot be scored",
+			Containment: family.Passive, Restricted: map[string][]byte{"row.txt": []byte(s.err.Error())}}, nil
 	}
 	if err := context.Cause(ctx); err != nil {
 		return family.Verdict{}, err

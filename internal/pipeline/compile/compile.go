@@ -94,9 +94,18 @@ func (k *checker) unknownFamily(reg family.Registry) {
 	k.warnings.Add(k.row.Pos, fix, "family %q is not known; its tasks stay pending and all of eval is hidden", k.row.Family)
 }
 
+// maxValues is the number of values of a row. A record lists all of them by
+// name, and must stay far below the longest line that can be written.
+const maxValues = 4096
+
 // names checks the names of the row's values, which become file names in
 // sandboxes and must be unique over input, assets and eval.
 func (k *checker) names() {
+	if n := len(k.row.Input.Fields) + len(k.row.Eval.Fields); n > maxValues {
+		k.errs.Add(k.row.Pos, "put them into one list or object", "%s has %d values in input and eval, more than %d: each is listed in the task's record",
+			k.context, n, maxValues)
+		return
+	}
 	seen := map[string]bool{"assets": len(k.row.Assets) > 0}
 	for _, section := range []*source.Node{k.row.Input, k.row.Eval} {
 		for _, f := range section.Fields {

@@ -140,7 +140,7 @@ func (e *environmentReader) user() {
 	}
 	_, err := strconv.ParseUint(n.Text, 10, 32)
 	numeric := n.Kind == source.Number && err == nil
-	if !numeric && (n.Kind != source.String || !userPattern.MatchString(n.Text)) {
+	if n.Odd || !numeric && (n.Kind != source.String || !userPattern.MatchString(n.Text)) {
 		e.errs.Add(n.Pos, `write a name, "1000" or "1000:1000"`, "environment.user must be a user of the image")
 		return
 	}

@@ -26,7 +26,7 @@ func TestAssetPaths(t *testing.T) {
 		{".", `assets[0].path "." names the folder itself` + fix},
 		{`a\u0000`, `assets[0].path "a\x00" contains a control character` + fix},
 		{"none", `assets[0].path "none" does not exist (put it below assets/ beside the manifest)`},
-		{"a/b", `assets[0].path "a/b" cannot be read: not a directory`},
+		{"a/b", `assets[0].path "a/b" does not exist (put it below assets/ beside the manifest)`},
 	}
 	for _, tt := range tests {
 		row := `{"id":"x","assets":[{"path":"` + tt.path + `","mount":"m"}]}`
@@ -153,6 +153,7 @@ func TestMounts(t *testing.T) {
 	reserved := func(mount, over string) string {
 		return `assets[0].mount "` + mount + `" lies over the reserved path ` + over + " (choose another mount)"
 	}
+	const alike = " (spell them alike, or choose another mount)"
 	const apart = " (give each asset a place of its own)"
 	tests := []struct{ mounts, want string }{
 		{"x", ""}, {"x y", ""}, {"x/a x/b", ""}, {"x xy", ""}, {"evaluate", ""}, {"Eval", ""}, {"task", ""}, {"securebench/public/other.json", ""},
@@ -171,6 +172,10 @@ func TestMounts(t *testing.T) {
 		{"x x", "assets[1] is mounted at x, over assets[0] at x" + apart},
 		{"x x/", "assets[1] is mounted at x, over assets[0] at x" + apart},
 		{"x x/y", "assets[1] is mounted at x/y, over assets[0] at x" + apart},
+		{"data Data", "assets[1] is mounted at Data, which is data on some systems" + alike},
+		{"data/a Data/b", "assets[1] is mounted at Data, which is data on some systems" + alike},
+		{"caf\u00e9 cafe\u0301", "assets[1] is mounted at cafe\u0301, which is caf\u00e9 on some systems" + alike},
+		{"SecureBench/x", "assets[0] is mounted at SecureBench, which is securebench on some systems" + alike},
 		{"x/y z x", "assets[2] is mounted at x, over assets[0] at x/y" + apart},
 	}
 	for _, tt := range tests {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"securebench/internal/pipeline/pack"
 )
@@ -47,7 +48,9 @@ func load(t testing.TB, loc pack.Location) (p *pack.Pack, errs, warnings string)
 		}
 		return strings.ReplaceAll(err.Error(), filepath.Dir(loc.Manifest)+"/", "")
 	}
-	p, err := pack.Load(context.Background(), loc, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // no pack of a test is worth more
+	defer cancel()
+	p, err := pack.Load(ctx, loc, nil)
 	if err != nil {
 		return nil, cut(err), ""
 	}

@@ -25,11 +25,10 @@ func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings sou
 	if err != nil {
 		return nil, err
 	}
-	trees, err := openTrees(ctx, loc, &m)
+	trees, err := scanTrees(ctx, loc, &m)
 	if err != nil {
 		return nil, err
 	}
-	defer trees.close()
 	l := &loader{check: check, trees: trees, ids: newIDIndex(), seen: make(map[string]bool),
 		pack: &Pack{Location: loc, Manifest: m}}
 	l.warn(warnings)
@@ -42,7 +41,7 @@ func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings sou
 	d := &l.pack.Digests
 	d.Manifest, d.PublicAssets, d.EvalAssets = sum, trees.public.digest, trees.eval.digest
 	d.Pack = d.Sum()
-	l.pack.PublicFiles = trees.public.files
+	l.pack.PublicFiles = trees.public.files()
 	return l.pack, nil
 }
 

@@ -54,7 +54,7 @@ func TestManifest(t *testing.T) {
 		{"a list", "[]\n", "manifest.yaml:1:1: the manifest must be an object, not a list", ""},
 		{"empty", "", "manifest.yaml: the file is empty", ""},
 		{"types", "id: 1\nversion: true\ndefaults: {family: '', environment: []}\nasset_roots: x\nasset_defaults: {read_only: 1}\n",
-			"manifest.yaml:1:5: manifest.id must be a non-empty string, not a number\n" +
+			"manifest.yaml:1:5: manifest.id must be a non-empty string, not a number (quote it: \"1\")\n" +
 				"manifest.yaml:2:10: manifest.version must be an integer, not a boolean\n" +
 				"manifest.yaml:3:20: manifest.defaults.family must be a non-empty string\n" +
 				"manifest.yaml:3:37: manifest.defaults.environment must be an object, not a list\n" +

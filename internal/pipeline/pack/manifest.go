@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/source"
+	"securebench/internal/workspace"
 )
 
 // maxName is the longest id in bytes. Ids become parts of file names, labels
@@ -207,7 +208,7 @@ func relativePath(n *source.Node, what string) (string, *source.Problem) {
 	case "":
 		return path.Clean(s), nil
 	default:
-		return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q %s", what, s, bad), Fix: fix}
+		return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q %s", what, shorten(s), bad), Fix: fix}
 	}
 }
 
@@ -222,10 +223,17 @@ func pathFault(s string) string {
 		return "contains a control character"
 	case path.Clean(s) == ".":
 		return "names the folder itself"
+	case len(s) > workspace.MaxPath:
+		return fmt.Sprintf("is longer than %d bytes", workspace.MaxPath)
 	}
 	for part := range strings.SplitSeq(s, "/") {
-		if part == ".." {
+		switch {
+		case part == "..":
 			return `contains ".."`
+		case len(part) > workspace.MaxPart:
+			return fmt.Sprintf("has a part of more than %d bytes", workspace.MaxPart)
+		case trailing(part):
+			return "has a part that ends in a dot or a space"
 		}
 	}
 	return ""

@@ -43,12 +43,22 @@ func mountPath(n *source.Node, what string) (string, *source.Problem) {
 func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
 // collisions reports assets of row whose mounts overlap each other or the
-// file that holds a public value.
+// file that holds a public value, or would on some systems.
 func collisions(row Row) (errs source.Problems) {
+	spelled := spelling{}
+	for _, f := range row.Input.Fields {
+		spelled.add(valuePath(f))
+	}
+	for i, a := range row.Assets {
+		if mount, other := spelled.add(a.Mount); other != "" {
+			errs.Add(row.AssetList.Items[i].Pos, "spell them alike, or choose another mount",
+				"assets[%d] is mounted at %s, which is %s on some systems", i, mount, other)
+		}
+	}
 	for i, a := range row.Assets {
 		at := row.AssetList.Items[i].Pos
 		for _, f := range row.Input.Fields {
-			value := path.Join("securebench/public", f.Name+".json")
+			value := valuePath(f)
 			if below(a.Mount, value) || below(value, a.Mount) {
 				errs.Add(at, "choose another mount", "assets[%d] is mounted over %s, which holds input.%s", i, value, f.Name)
 			}
@@ -61,4 +71,26 @@ func collisions(row Row) (errs source.Problems) {
 		}
 	}
 	return errs
+}
+
+// valuePath is the file that holds a public value.
+func valuePath(f source.Field) string { return path.Join("securebench/public", f.Name+".json") }
+
+// spelling holds how paths were spelled that some systems take for one.
+type spelling map[string]string
+
+// add notes a path and those above it. It returns the first of them that was
+// spelled in another way before, and how.
+func (s spelling) add(p string) (path, other string) {
+	for i := range len(p) + 1 {
+		if i < len(p) && p[i] != '/' {
+			continue
+		}
+		key := alias(p[:i])
+		if was, ok := s[key]; ok && was != p[:i] {
+			return p[:i], was
+		}
+		s[key] = p[:i]
+	}
+	return "", ""
 }

@@ -113,14 +113,16 @@ func (p *rowReader) assets(root *source.Node) {
 }
 
 // asset reads one entry. The keys type and mode are hints of the format that
-// nothing acts on.
+// nothing acts on; any other is an error, since a misspelt one would lay the
+// asset out in another way than its author thinks.
 func (p *rowReader) asset(n *source.Node, what string) (task.Asset, bool) {
 	before := len(p.errs)
 	if n.Kind != source.Map {
 		p.fail(source.Problemf(n.Pos, "%s must be an object, not %s", what, n.Kind))
 		return task.Asset{}, false
 	}
-	p.fields(n, what, "path", "mount", "read_only", "type", "mode")
+	errs, _ := n.Check(what, false, "path", "mount", "read_only", "type", "mode")
+	p.errs = append(p.errs, errs...)
 	a := task.Asset{ReadOnly: p.m.ReadOnly}
 	file := n.Get("path")
 	if file == nil {

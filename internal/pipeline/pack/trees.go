@@ -2,163 +2,45 @@ package pack
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"hash"
-	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
-	"securebench/internal/digest"
 	"securebench/internal/source"
+	"securebench/internal/workspace"
 )
 
 // trees are the asset folders of a pack while it is loaded.
 type trees struct{ public, eval *tree }
 
-// tree is one scanned asset folder. It holds the names of what may not be
-// there, not those of its files.
-type tree struct {
-	dir    string   // relative to the manifest's folder
-	root   *os.Root // nil when there is no such folder
-	digest string
-	files  map[string]string // digests by path; of the public tree only
-	bad    []badEntry        // at most maxProblems
-}
-
-// badEntry is a link or special file in a tree.
-type badEntry struct {
-	path, what string // path is relative to the tree; "." is the folder itself
-	reported   bool
-}
-
-// openTrees scans both asset folders. The caller closes them.
-func openTrees(ctx context.Context, loc Location, m *Manifest) (*trees, error) {
+// scanTrees scans both asset folders.
+func scanTrees(ctx context.Context, loc Location, m *Manifest) (*trees, error) {
 	root, err := os.OpenRoot(filepath.Dir(loc.Manifest))
 	if err != nil {
 		return nil, fmt.Errorf("opening the folder of %s: %w", loc.Manifest, withoutPath(err))
 	}
 	defer root.Close()
 	t := &trees{}
-	if t.public, err = scanTree(ctx, root, m.PublicRoot, true); err != nil {
+	if t.public, err = scanTree(ctx, root, m.PublicRoot); err != nil {
 		return nil, err
 	}
-	if t.eval, err = scanTree(ctx, root, m.EvalRoot, false); err != nil {
-		t.close()
+	if t.eval, err = scanTree(ctx, root, m.EvalRoot); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *trees) close() {
-	for _, tr := range []*tree{t.public, t.eval} {
-		if tr != nil && tr.root != nil {
-			tr.root.Close()
+// files returns the digests of the tree's files by path.
+func (t *tree) files() map[string]string {
+	out := map[string]string{}
+	for name, e := range t.entries {
+		if !e.folder {
+			out[name] = e.sum
 		}
 	}
-}
-
-// scanTree hashes all files below dir and notes what is neither a regular
-// file nor a directory. Nothing is followed. A folder that does not exist is
-// an empty one.
-func scanTree(ctx context.Context, pack *os.Root, dir string, keep bool) (*tree, error) {
-	t := &tree{dir: dir}
-	if keep {
-		t.files = map[string]string{}
-	}
-	sum := sha256.New()
-	err := t.open(pack)
-	if err == nil && t.root != nil {
-		err = t.walk(ctx, sum)
-	}
-	if err != nil {
-		if t.root != nil {
-			t.root.Close()
-		}
-		return nil, fmt.Errorf("hashing the pack's files in %s: %w", path.Join(filepath.ToSlash(pack.Name()), dir), err)
-	}
-	t.digest = digest.Format(sum.Sum(nil))
-	return t, nil
-}
-
-// open opens the folder if each part of its path is a real directory.
-func (t *tree) open(pack *os.Root) error {
-	at := ""
-	for part := range strings.SplitSeq(t.dir, "/") {
-		at = path.Join(at, part)
-		switch info, err := pack.Lstat(at); {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case !info.IsDir():
-			t.bad = append(t.bad, badEntry{path: ".", what: describe(info.Mode())})
-			return nil
-		}
-	}
-	var err error
-	t.root, err = pack.OpenRoot(t.dir)
-	return err
-}
-
-// walk feeds every entry to sum, in lexical order.
-func (t *tree) walk(ctx context.Context, sum hash.Hash) error {
-	return fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case name == ".":
-			return nil
-		case d.IsDir():
-			fmt.Fprintf(sum, "dir %d:%s\n", len(name), name)
-			return nil
-		case !d.Type().IsRegular():
-			t.bad = append(t.bad, badEntry{path: name, what: describe(d.Type())})
-			if len(t.bad) == maxProblems {
-				return fs.SkipAll
-			}
-			return nil
-		}
-		return t.file(sum, name)
-	})
-}
-
-// file feeds a regular file to sum: name, whether it is executable, content.
-func (t *tree) file(sum hash.Hash, name string) error {
-	before, err := t.root.Lstat(name)
-	if err != nil {
-		return err
-	}
-	f, err := t.root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	// A link put there since the folder was read would be followed inside the root.
-	if !info.Mode().IsRegular() || !os.SameFile(before, info) {
-		return fmt.Errorf("%s was replaced while it was read", name)
-	}
-	content := sha256.New()
-	if _, err := io.Copy(content, f); err != nil {
-		return err
-	}
-	plain := content.Sum(nil)
-	fmt.Fprintf(sum, "file %d:%s %t %s\n", len(name), name, info.Mode()&0o111 != 0, hex.EncodeToString(plain))
-	if t.files != nil {
-		t.files[name] = digest.Format(plain)
-	}
-	return nil
+	return out
 }
 
 // check says what is wrong with a row's reference to name, or nil.
@@ -168,20 +50,37 @@ func (t *tree) check(n *source.Node, what, name string) *source.Problem {
 		if b.path == "." || below(b.path, name) || below(name, b.path) {
 			b.reported = true
 			return &source.Problem{Pos: n.Pos,
-				Message: fmt.Sprintf("%s %q reaches %s, which is %s", what, name, path.Join(t.dir, b.path), b.what),
-				Fix:     "replace it by a copy: packs hold regular files and directories only"}
+				Message: fmt.Sprintf("%s %q reaches %s, which is %s", what, name, shorten(path.Join(t.dir, b.path)), b.what), Fix: b.fix}
 		}
 	}
-	if t.root != nil {
-		switch _, err := t.root.Lstat(name); {
-		case err == nil:
-			return nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return source.Problemf(n.Pos, "%s %q cannot be read: %v", what, name, withoutPath(err))
+	if _, ok := t.entries[name]; ok {
+		return nil
+	}
+	fix := "put it below " + t.dir + "/ beside the manifest"
+	if near := t.spelled(name); near != "" {
+		fix = fmt.Sprintf("write it as its name is: %q", near)
+	}
+	return &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q does not exist", what, name), Fix: fix}
+}
+
+// spelled returns the entry that some systems would find under name, or "".
+func (t *tree) spelled(name string) string {
+	want := alias(name)
+	for have := range t.entries {
+		if alias(have) == want {
+			return have
 		}
 	}
-	return &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q does not exist", what, name),
-		Fix: "put it below " + t.dir + "/ beside the manifest"}
+	return ""
+}
+
+// shorten bounds a path in a message.
+func shorten(name string) string {
+	const most = 200
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "…"
 }
 
 // unreported are the entries that no row refers to.
@@ -190,18 +89,17 @@ func (t *tree) unreported(loc Location, at source.Pos) (errs source.Problems) {
 		if b.reported {
 			continue
 		}
-		pos := source.Pos{File: filepath.Join(filepath.Dir(loc.Manifest), filepath.FromSlash(t.dir), filepath.FromSlash(b.path))}
+		pos := source.Pos{File: shorten(filepath.Join(filepath.Dir(loc.Manifest), filepath.FromSlash(t.dir), filepath.FromSlash(b.path)))}
 		if b.path == "." && at.Line > 0 {
 			pos = at
 		}
-		errs.Add(pos, "replace it by a copy: packs hold regular files and directories only",
-			"the pack contains %s", b.what)
+		errs.Add(pos, b.fix, "the pack contains %s", b.what)
 	}
 	return errs
 }
 
-// checkAssets checks that a row's assets exist and hold no link, and that
-// none of them reaches into the evaluation files.
+// checkAssets checks that a row's assets exist and hold nothing that may not
+// be there, and that none of them reaches into the evaluation files.
 func (r Row) checkAssets(m *Manifest) (errs source.Problems) {
 	for i, a := range r.Assets {
 		n := r.AssetList.Items[i].Get("path")
@@ -213,9 +111,42 @@ func (r Row) checkAssets(m *Manifest) (errs source.Problems) {
 		}
 		if err := r.trees.public.check(n, what, a.Path); err != nil {
 			errs = append(errs, err)
+			continue
 		}
+		errs = append(errs, r.trees.public.mounted(n.Pos, fmt.Sprintf("assets[%d]", i), a.Path, a.Mount)...)
 	}
 	return errs
+}
+
+// mounted checks what a folder would bring to its mount.
+func (t *tree) mounted(at source.Pos, what, name, mount string) (errs source.Problems) {
+	if !t.entries[name].folder {
+		return nil
+	}
+	for _, denied := range deniedMounts() {
+		rest, ok := strings.CutPrefix(denied, mount+"/")
+		if _, there := t.entries[path.Join(name, rest)]; ok && there {
+			errs.Add(at, "rename it or choose another mount", "%s %q brings %s, which lies over the reserved path %s",
+				what, name, path.Join(name, rest), denied)
+		}
+	}
+	if longest := t.folders[name].longest; len(mount)+longest > workspace.MaxPath {
+		errs.Add(at, "shorten the mount or the names", "%s %q would have paths of %d bytes in the workspace, more than %d",
+			what, name, len(mount)+longest, workspace.MaxPath)
+	}
+	return errs
+}
+
+// AssetNeed is what an asset takes of a workspace. It is known while the pack
+// is loaded.
+func (r Row) AssetNeed(name string) workspace.Need {
+	if r.trees == nil {
+		return workspace.Need{}
+	}
+	if e := r.trees.public.entries[name]; !e.folder {
+		return e.need
+	}
+	return r.trees.public.folders[name].need.Plus(workspace.Need{Files: 1})
 }
 
 // CheckEvalPath checks that the string n names something below the pack's

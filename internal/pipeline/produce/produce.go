@@ -89,6 +89,7 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 	}
 	layout, err := workspace.Layout(s.req.View, workspace.Options{
 		Assets: p.Assets, Expect: p.Expect, TaskFile: s.plan.TaskFile, ArtifactPath: s.plan.ArtifactPath,
+		MaxBytes: spec.Limits.Disk, MaxFiles: int(spec.Limits.Files),
 	})
 	if err != nil {
 		return fmt.Errorf("laying out the workspace: %w", err)
@@ -99,7 +100,7 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 	}
 	labels := s.req.Labels
 	labels.Role = "workspace"
-	s.space, err = p.Engine.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Owner: owner, Disk: spec.Limits.Disk})
+	s.space, err = p.Engine.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Owner: owner, Disk: spec.Limits.Disk, Inodes: spec.Limits.Files})
 	if err != nil {
 		return fmt.Errorf("making the workspace: %w", err)
 	}

@@ -302,7 +302,8 @@ func TestPrepareFails(t *testing.T) {
 		"the layout":        {func(b *bench) { b.harness.plan.TaskFile = "securebench/public/question.json" }, "laying out the workspace"},
 		"an asset is gone":  {func(b *bench) { b.assets = []task.Asset{{Path: "gone", Mount: "gone"}} }, "filling the workspace"},
 		"the sandbox":       {func(b *bench) { b.engine.FailOpen(1, boom) }, "making the agent's sandbox"},
-		"no room for files": {func(b *bench) { b.producer.Limits.Disk = 1 }, "no space left"},
+		"no room for files": {func(b *bench) { b.producer.Limits.Disk = 1 }, "bytes, more than 1"},
+		"too many files":    {func(b *bench) { b.producer.Limits.Files = 1 }, "more than 1 files"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -94,6 +94,7 @@ type Limits struct {
 	CPUs      float64 `json:"cpus"`
 	Pids      int64   `json:"pids"`
 	Disk      int64   `json:"disk"`
+	Files     int64   `json:"files,omitzero"` // 0 in runs of builds that had no such limit: the default
 	Output    int64   `json:"output"`
 	Candidate int64   `json:"candidate"`
 	// ProduceSeconds is the agent's time; 0 is what the row or the harness

@@ -191,7 +191,7 @@ func (e *Engine) boxHost(s sandbox.Spec, b *box, volumes []string) *container.Ho
 		taken = append(taken, target)
 	}
 	if !slices.Contains(taken, "/tmp") {
-		h.Tmpfs = map[string]string{"/tmp": tmpfsOptions(b.limits.Disk)}
+		h.Tmpfs = map[string]string{"/tmp": tmpfsOptions(b.limits)}
 		taken = append(taken, "/tmp")
 	}
 	// A volume that the image declares would become an unbounded directory
@@ -236,8 +236,8 @@ func confined(profile string) []string {
 }
 
 // tmpfsOptions are the mount options of /tmp.
-func tmpfsOptions(size int64) string {
-	return fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d,nr_inodes=%d", size, sandbox.Inodes)
+func tmpfsOptions(l sandbox.Limits) string {
+	return fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d,nr_inodes=%d", l.Disk, l.Files)
 }
 
 func userString(u sandbox.User) string {

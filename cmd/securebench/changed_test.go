@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAssetChangesUnderTheRun: an asset that is exchanged while the run goes
+// on, over a hard link from outside of the pack, reaches no agent. It costs its
+// task alone, without a retry; the run can be verified and its verdicts derived
+// again.
+func TestAssetChangesUnderTheRun(t *testing.T) {
+	image := needDocker(t)
+	dir := t.TempDir()
+	var rows strings.Builder
+	for i := range 5 {
+		assets := ""
+		if i == 4 {
+			assets = `, "assets": [{"path": "a"}]`
+		}
+		fmt.Fprintf(&rows, `{"id": "t%d", "input": {"question": "2+2?"}, "eval": {"accepted_answers": ["4"]}%s}`+"\n", i, assets)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "assets"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(dir, "outside")
+	write(t, outside, "honest")
+	if err := os.Link(outside, filepath.Join(dir, "assets/a")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
+	write(t, filepath.Join(dir, "manifest.yaml"), "id: p\nversion: 1\ndefaults: {family: short_answer, environment: {image: \""+image+"\"}}\n")
+	write(t, filepath.Join(dir, "tester.yaml"), `schema_version: "0.2"
+run: {id: changed-asset, output_dir: out, max_workers: 1}
+benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
+harness: {type: command, config: {command: ["sh", "-c", "sleep 1; test -e a && exit 1; echo 4"]}}
+`)
+	cmd := command(t, nil, "run", filepath.Join(dir, "tester.yaml"), "--progress", "plain")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the first record", func() bool { return recorded(t, dir) })
+	write(t, outside, "EVIL")
+	_ = cmd.Wait() // the exit code is looked at below
+	if code := cmd.ProcessState.ExitCode(); code != exitPack || !strings.Contains(stderr.String(), "1 attempt could not be made because the pack is at fault") ||
+		strings.Contains(stderr.String(), "RETRY") {
+		t.Errorf("exit %d, want %d: %s", code, exitPack, stderr.String())
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "out", "candidates.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(data), `"outcome": "passed"`); n != 4 {
+		t.Errorf("%d passed, want 4", n)
+	}
+	if !strings.Contains(string(data), `"failure_reason": "pack"`) || !strings.Contains(string(data), "the pack's files changed since it was loaded: a") {
+		t.Errorf("the records don't blame the pack:\n%s", data)
+	}
+	write(t, outside, "honest")
+	for _, args := range [][]string{{"verify", filepath.Join(dir, "out")}, {"reverify", filepath.Join(dir, "out"), "--pack", dir}} {
+		if res := securebench(t, nil, args...); res.code != exitDone {
+			t.Errorf("%v: exit %d: %s%s", args, res.code, res.stdout, res.stderr)
+		}
+	}
+	if n := left(t, "changed-asset"); n != 0 {
+		t.Errorf("%d objects are left on the engine", n)
+	}
+}

@@ -1,0 +1,193 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"securebench/internal/family"
+	"securebench/internal/task"
+)
+
+// Where nobody knows how many answers a question has, chance is taken for that
+// of a question with two: a fair pack of yes and no is not blamed.
+const unknownChance = 0.5
+
+// baselineLevel is how unlikely a baseline's passes must be under chance, all
+// baselines of the family together, before it beats the pack.
+const baselineLevel = 0.001
+
+// blind is what the baselines of a family made of one row.
+type blind struct {
+	chance float64
+	known  bool
+	passed []bool // by baseline
+	tried  []bool // the others had no answer
+}
+
+// blindly scores what the baselines of the task's family answer. Families that
+// need a sandbox for it have none.
+func (cfg ValidateConfig) blindly(ctx context.Context, t task.Task, v family.Verifier, fam family.Family, at family.Case) (*blind, error) {
+	if len(fam.Baselines) == 0 {
+		return nil, nil
+	}
+	b := &blind{chance: unknownChance, passed: make([]bool, len(fam.Baselines)), tried: make([]bool, len(fam.Baselines))}
+	if fam.Chance != nil {
+		if c, ok := fam.Chance(at.Evaluator); ok {
+			b.chance, b.known = c, true
+		}
+	}
+	view, verdicts := t.Agent(), map[string]bool{}
+	for i, base := range fam.Baselines {
+		text, ok := base.Answer(view)
+		if !ok {
+			continue
+		}
+		pass, done := verdicts[text]
+		if !done {
+			p := probe{cand: &family.Candidate{Kind: t.Extraction().Kind, Data: []byte(text)}}
+			got, err := p.score(ctx, v, at, p.open(ctx, v, at), cfg.Retries)
+			if err != nil {
+				return nil, fmt.Errorf("trying %q: %w", base.Name, err)
+			}
+			pass = got.Outcome == family.Passed
+			verdicts[text] = pass
+		}
+		b.tried[i], b.passed[i] = true, pass
+	}
+	return b, nil
+}
+
+// Baselines collects what blind answers make of a pack.
+type Baselines struct {
+	Families family.Registry
+
+	mu   sync.Mutex
+	rows map[string][]*blind
+}
+
+// BaselineResult is what one baseline made of the rows of its family.
+type BaselineResult struct {
+	Name   string `json:"name"`
+	Passed int    `json:"passed"`
+	Tried  int    `json:"tried"` // rows that it has an answer to
+	// Chance is the part of the tried rows that chance passes; P is how likely
+	// it passes so many or more of them.
+	Chance float64 `json:"chance"`
+	P      float64 `json:"p"`
+	Beats  bool    `json:"beats_chance"`
+}
+
+// FamilyBaselines is what the baselines made of the rows of a family.
+type FamilyBaselines struct {
+	Family string `json:"family"`
+	Rows   int    `json:"rows"`
+	// KnownChance says that every row tells how many of its answers are right.
+	KnownChance bool             `json:"known_chance"`
+	Results     []BaselineResult `json:"baselines"` // the most passes first
+}
+
+// Add notes a task. It is safe for concurrent use.
+func (b *Baselines) Add(v Validation) {
+	if v.blind == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rows == nil {
+		b.rows = map[string][]*blind{}
+	}
+	b.rows[v.Family] = append(b.rows[v.Family], v.blind)
+}
+
+// Results tells of every family whose rows were tried, in alphabetical order.
+func (b *Baselines) Results() []FamilyBaselines {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []FamilyBaselines
+	for _, name := range slices.Sorted(maps.Keys(b.rows)) {
+		out = append(out, judgeBaselines(name, b.Families[name].Baselines, b.rows[name]))
+	}
+	return out
+}
+
+func judgeBaselines(name string, bases []family.Baseline, rows []*blind) FamilyBaselines {
+	out := FamilyBaselines{Family: name, Rows: len(rows), KnownChance: true}
+	chances := make([]float64, len(rows))
+	for i, r := range rows {
+		out.KnownChance = out.KnownChance && r.known
+		chances[i] = r.chance
+	}
+	everywhere := passesByChance(chances)
+	different := map[string]bool{} // which rows pass, of the baselines that pass any
+	for i, base := range bases {
+		r, pattern := judgeBaseline(base.Name, i, rows, everywhere)
+		if r.Passed > 0 {
+			different[pattern] = true
+		}
+		out.Results = append(out.Results, r)
+	}
+	for i := range out.Results {
+		r := &out.Results[i]
+		r.Beats = r.Passed > 0 && r.P*float64(len(different)) < baselineLevel
+	}
+	slices.SortStableFunc(out.Results, func(x, y BaselineResult) int { return cmp.Compare(y.Passed, x.Passed) })
+	return out
+}
+
+// judgeBaseline counts the passes of baseline i and names the rows that they
+// are of; everywhere is what chance makes of all rows.
+func judgeBaseline(name string, i int, rows []*blind, everywhere []float64) (r BaselineResult, pattern string) {
+	r.Name = name
+	passes, chances := make([]byte, len(rows)), []float64(nil)
+	for j, row := range rows {
+		if !row.tried[i] {
+			continue
+		}
+		chances = append(chances, row.chance)
+		if row.passed[i] {
+			r.Passed, passes[j] = r.Passed+1, 1
+		}
+	}
+	dist := everywhere
+	if len(chances) < len(rows) {
+		dist = passesByChance(chances)
+	}
+	r.Tried, r.Chance = len(chances), sum(chances)/float64(max(len(chances), 1))
+	r.P = min(sum(dist[min(r.Passed, len(dist)):]), 1)
+	return r, string(passes)
+}
+
+// passesByChance returns how likely it is that chance passes 0, 1, 2 and more
+// of rows with these chances: the Poisson binomial distribution, exact but for
+// parts below 1e-40.
+func passesByChance(chances []float64) []float64 {
+	const negligible = 1e-40
+	dist, low := []float64{1}, 0 // what is below low is left out
+	for _, p := range chances {
+		dist = append(dist, 0)
+		for k := len(dist) - 1; k > low; k-- {
+			dist[k] = dist[k]*(1-p) + dist[k-1]*p
+		}
+		dist[low] *= 1 - p
+		for low < len(dist)-1 && dist[low] < negligible {
+			dist[low], low = 0, low+1
+		}
+		for len(dist) > low+1 && dist[len(dist)-1] < negligible {
+			dist = dist[:len(dist)-1]
+		}
+	}
+	return dist
+}
+
+// sum adds from the end, where a tail is smallest.
+func sum(xs []float64) float64 {
+	total := 0.0
+	for _, x := range slices.Backward(xs) {
+		total += x
+	}
+	return total
+}

@@ -1,0 +1,90 @@
+package pipeline_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"securebench/internal/digest"
+	"securebench/internal/pipeline"
+	"securebench/internal/progress"
+	"securebench/internal/task"
+)
+
+// TestChangedAssetIsThePacksFault: an asset that is not what was loaded costs
+// the task its attempt, at once and for good; no agent sees it, nothing counts
+// as an infrastructure error, and other tasks go on. Without the digests, the
+// weak set-up, the agent gets what was put there.
+func TestChangedAssetIsThePacksFault(t *testing.T) {
+	for name, weak := range map[string]bool{"ours": false, "without digests": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, answers)
+			dir := t.TempDir()
+			outside := filepath.Join(t.TempDir(), "outside")
+			if err := os.WriteFile(outside, []byte("one"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Link(outside, filepath.Join(dir, "a")); err != nil {
+				t.Fatal(err)
+			}
+			root, err := os.OpenRoot(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer root.Close()
+			agent, ok := b.cfg.Agent.(*pipeline.HarnessAgent)
+			if !ok {
+				t.Fatalf("the bench's agent is a %T", b.cfg.Agent)
+			}
+			agent.Producer.Assets, agent.Producer.Expect = root, map[string]string{"a": digest.Bytes([]byte("one"))}
+			if weak {
+				agent.Producer.Expect = nil
+			}
+			b.cfg.Retries = 2
+			if err := os.WriteFile(outside, []byte("EVIL"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			sum, err := b.run(t.Context(), withAsset(t, "uses it"), question(t, "does not", "4", `"4"`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if weak {
+				if sum.Passed != 2 {
+					t.Errorf("without digests, %+v", sum)
+				}
+				return
+			}
+			if sum.Passed != 1 || sum.Pending != 1 || sum.PackFaults != 1 || sum.Infrastructure != 0 || b.events.count(progress.NameRetry) != 0 {
+				t.Errorf("%+v, %d retries", sum, b.events.count(progress.NameRetry))
+			}
+			for _, line := range b.lines() {
+				if line["task_id"] != "uses it" {
+					continue
+				}
+				message, _ := line["failure_message"].(string)
+				if line["outcome"] != "pending" || line["failure_reason"] != "pack" || line["failure_phase"] != "prepare" ||
+					!strings.Contains(message, "the pack's files changed since it was loaded: a") {
+					t.Errorf("%v", line)
+				}
+			}
+			if n := b.engine.Left(); n != 0 {
+				t.Errorf("%d boxes and workspaces are left", n)
+			}
+		})
+	}
+}
+
+// withAsset makes a task whose workspace holds the asset "a".
+func withAsset(t *testing.T, id string) task.Task {
+	t.Helper()
+	tk, err := task.New(task.Config{ID: id, Family: "short_answer", Pack: task.Pack{ID: "pack", Version: 1},
+		Environment: task.Environment{Image: "img"}, Row: []byte(id), Assets: []task.Asset{{Path: "a", Mount: "a"}},
+		Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text},
+		Resources: []task.Resource{{Name: "question", Lane: task.Public, Value: []byte(`"4"`)},
+			{Name: "accepted_answers", Lane: task.Hidden, Value: []byte(`["4"]`)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tk
+}
