@@ -108,6 +108,6 @@ func newTestKey(t testing.TB, accepted, tolerance, match, question string) *key 
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.ask(question)
+	k.ask(question, "")
 	return k
 }
