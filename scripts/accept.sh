@@ -5,7 +5,9 @@
 #   accept.sh BINARY DIR
 #
 # Known figures: the oracle solves every row and the null agent none; the
-# recorded model solutions of GSM8K score what the data set itself says.
+# recorded model solutions of GSM8K score what the data set itself says. Real
+# answers to BIG-Bench Hard (bbh-outputs) and to five other benchmarks
+# (responses-samples) score what their reference says, or better.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/say.sh"
@@ -70,8 +72,12 @@ fi
 [ "$wrong" = 0 ] || die "$wrong figures are wrong"
 
 # Row by row: the verdicts of GSM8K equal the data set's own, also through the
-# command harness, and every wrong choice of TruthfulQA fails.
+# command harness, every wrong choice of TruthfulQA fails, and real answers in
+# prose get the verdicts that they deserve.
+for name in bbh-outputs responses-samples; do
+	[ -f "$dir/$name/public/rows.jsonl" ] || say "$dir has no $name: left out."
+done
 SECUREBENCH_DATA=$(cd "$dir" && pwd) SECUREBENCH_TEST_DOCKER=require go test -count=1 \
-	-run 'GSM8K|TruthfulQA|SamplePacks' \
-	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/importer
+	-run 'GSM8K|TruthfulQA|SamplePacks|BBHOutputs|Responses' \
+	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/family/textmatch ./internal/importer
 say "All $runs runs score what they must."

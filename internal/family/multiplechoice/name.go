@@ -137,7 +137,7 @@ func (k key) boxed(p textmatch.Passage) named {
 	}
 	before, after := textmatch.Plain(p.Before), textmatch.Plain(p.After)
 	other := k.mentions(after) | k.labels(before)
-	if c == 0 || k.question.Denied(before) || doubts(after) || other&^c != 0 {
+	if c == 0 || k.labels(before) == 0 && k.question.Denied(before) || doubts(after) || other&^c != 0 {
 		return named{hedges: other|k.mentions(p.Text) != 0}
 	}
 	return named{choices: c}

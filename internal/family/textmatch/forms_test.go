@@ -105,6 +105,12 @@ func formTask(t *testing.T, row []string) func(string) family.Verdict {
 		public["choices"] = strings.Split(row[2], " / ")
 		hidden = map[string]any{"answer": row[3]}
 	}
+	return newScorer(t, f, public, hidden)
+}
+
+// newScorer makes a row of a family and returns its verifier's verdicts.
+func newScorer(t *testing.T, f family.Family, public, hidden map[string]any) func(string) family.Verdict {
+	t.Helper()
 	c := task.Config{ID: "t", Family: f.Name, Pack: task.Pack{ID: "p"}}
 	for lane, values := range map[task.Lane]map[string]any{task.Public: public, task.Hidden: hidden} {
 		for name, value := range values {

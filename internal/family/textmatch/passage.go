@@ -519,9 +519,8 @@ func leans(line string) bool {
 	if len(words) == 0 || !isWordRune(r) {
 		return false
 	}
-	switch w := words[0]; w {
-	case "or", "percent", "squared", "cubed", "factorial", "hundred", "thousand", "million", "billion", "trillion", "dozen", "hundreds", "thousands",
-		"millions", "billions", "trillions":
+	switch words[0] {
+	case "or", "percent", "squared", "cubed", "factorial", "hundred", "thousand", "million", "billion", "trillion", "dozen":
 		return true
 	}
 	return false

@@ -5,15 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// Reply returns the part of a candidate that is meant to be read as the
-// answer. Reasoning blocks (<think>…</think> and their like) are left out: one
-// that is never closed reaches to the end, and a closing tag alone closes a
-// block that began before the text. Stop tokens at the end are taken off,
-// <answer>…</answer> becomes a line "Answer: …", and what \boxed{…} or a
-// displayed formula spreads over several lines stands on one.
+// Reply returns the part of a candidate that is read for a marked answer: what
+// [Said] leaves, with <answer>…</answer> as a line "Answer: …" and what
+// \boxed{…} or a displayed formula spreads over several lines on one.
 func Reply(candidate string) string {
-	return joinFormulas(openTags(cutStops(cutReasoning(candidate))))
+	return joinFormulas(openTags(Said(candidate)))
 }
+
+// Said returns a candidate without reasoning blocks (<think>…</think> and their
+// like) and without stop tokens at its end. A block that is never closed reaches
+// to the end, and a closing tag alone closes one that began before the text.
+func Said(candidate string) string { return cutStops(cutReasoning(candidate)) }
 
 // isReasoning reports the names of the tags that enclose reasoning.
 func isReasoning(name string) bool {
