@@ -107,6 +107,7 @@ func appendBoxes(out []Passage, line string, boxes []box, o Options) []Passage {
 			masked[i] = 'x'
 		}
 	}
+	boxes = boxes[max(0, len(boxes)-maxBoxes):]
 	for _, s := range sentences(string(masked), o.Labels) {
 		n := len(out)
 		for len(boxes) > 0 && boxes[0].start < s.end {
@@ -116,7 +117,7 @@ func appendBoxes(out []Passage, line string, boxes []box, o Options) []Passage {
 			out = append(out, Passage{
 				Rank: Boxed, Led: content, Text: Plain(content)})
 			p := &out[len(out)-1]
-			p.Before, p.After = cutDelimiters(line[s.start:b.start], line[b.end:s.end])
+			p.Before, p.After = cutDelimiters(line[max(s.start, b.start-maxAround):b.start], line[b.end:min(s.end, b.end+maxAround)])
 		}
 		if n == len(out) {
 			out = append(out, Passage{Text: Plain(line[s.start:s.end])})
@@ -187,7 +188,8 @@ func (q *Question) mark(s string, o Options) (Passage, bool) {
 		}
 	}
 	spent := Passage{Text: s}
-	for at := 0; at < len(s); {
+	at := 0
+	for range maxMarks {
 		_, rest, word := FindWord(s[at:], "final answer", "answer")
 		if word == "" {
 			break
@@ -222,6 +224,14 @@ func (q *Question) mark(s string, o Options) (Passage, bool) {
 	}
 	return spent, false
 }
+
+// Bounds on what is read of one line, so that reading takes time linear in the
+// reply.
+const (
+	maxMarks  = 8    // word marks of a sentence
+	maxBoxes  = 16   // boxes of a line: its last ones
+	maxAround = 4096 // bytes on either side of a box
+)
 
 // begins reports whether a mark with a capital letter behind a small one begins
 // a sentence although nothing ended the one before.
