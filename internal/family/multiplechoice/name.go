@@ -86,17 +86,20 @@ func (k key) marked(p textmatch.Passage) named {
 			return named{choices: c, line: true}
 		}
 	}
-	for _, led := range [...]string{p.Led, cutReason(p.Led)} {
+	asides := [...]string{p.Led, cutReason(p.Led), k.cutAside(p.Led)}
+	for _, led := range asides {
 		if c := k.afterLead(led); c != 0 {
 			return named{choices: c}
 		}
 	}
-	if c := k.sentence(p.Text); c != 0 && framed(p.Text) {
-		return named{choices: c}
+	for _, read := range [...]func(string) set{k.exact, k.led, k.praised, k.picked} {
+		if c := read(p.Text); c != 0 && framed(p.Text) {
+			return named{choices: c}
+		}
 	}
 	text := strings.TrimLeft(p.Text, markup+"([{")
 	begins := text != "" && text[0] < 'a' && k.label(text[:1]) != 0 && (len(text) == 1 || !isWordByte(text[1]))
-	return named{hedges: (begins || k.mentions(text) != 0) && !textmatch.HasNegator(text)}
+	return named{hedges: begins || k.mentions(text) != 0 && !textmatch.HasNegator(text)}
 }
 
 // labels returns the choices whose labels stand as capitals in what comes
@@ -104,7 +107,7 @@ func (k key) marked(p textmatch.Passage) named {
 // "Answer A, answer: B" is two answers.
 func (k key) labels(before string) (found set) {
 	for _, w := range textmatch.Words(before, -1) {
-		if len(w) > 1 && !textmatch.IsFrame(w) && w != choice && w != option {
+		if len(w) > 1 && !textmatch.IsFrame(w) && w != choice && w != option && w != "and" && w != "or" {
 			return 0
 		}
 	}
@@ -159,7 +162,7 @@ func (k key) unmarked(p textmatch.Passage) named {
 	if c := k.stated(p.Text); c != 0 {
 		return named{choices: c}
 	}
-	if c := k.label(cutAt(p.Text, peelAll).core); c != 0 {
+	if c := k.label(cutAt(cutConnective(p.Text), peelAll).core); c != 0 {
 		return named{choices: c}
 	}
 	if p.First && p.Last {
@@ -203,6 +206,19 @@ func (k key) led(s string) set {
 		return 0
 	}
 	return k.afterLead(rest)
+}
+
+// cutAside returns s without a remark in brackets at its end, or from "as" on,
+// where that speaks of no choice and doubts nothing.
+func (k key) cutAside(s string) string {
+	head, aside, found := strings.Cut(s, " (")
+	if !found {
+		head, aside, found = strings.Cut(s, " as ")
+	}
+	if !found || k.mentions(aside)&^k.mentions(head) != 0 || doubts(aside) {
+		return s
+	}
+	return head
 }
 
 // framed reports whether only frame words stand before the first lead of s, if
@@ -272,7 +288,7 @@ func (k key) picked(s string) set {
 	for _, act := range [...]string{
 		"choose", "chose", "choosing", "pick", "picked", "picking", "select", "selected", "selecting", "go with", "went with", "going with",
 		"going for", "go for", "vote for", "opt for", "opting for", "say", "guess", "answer", "it is", "it's", "it’s", "it must be", "that is", "that's", "that’s", "that would be",
-		"this is",
+		"this is", "my pick", "my guess", "my selection",
 	} {
 		if after, ok := textmatch.CutFold(rest, act); ok {
 			after = strings.TrimLeft(after, " :")
@@ -313,6 +329,16 @@ func cutOpening(s string) string {
 			return s
 		}
 	}
+}
+
+// cutConnective takes "so", "therefore" and their like off the beginning of s.
+func cutConnective(s string) string {
+	for _, w := range [...]string{"so", "thus", "hence", "therefore"} {
+		if after, ok := textmatch.CutFold(s, w); ok {
+			return strings.TrimLeft(after, ",: ")
+		}
+	}
+	return s
 }
 
 // cutReason returns s up to a clause that gives a reason.
@@ -386,6 +412,8 @@ func (k key) afterLead(rest string) set {
 			n, is, separator = n+1, false, false
 		} else if after, ok := textmatch.CutCopula(rest); ok && !is && !separator {
 			rest, is = after, true
+		} else if after, ok := textmatch.CutAdverb(rest); ok && is {
+			rest = after
 		} else if after, ok := cutSeparator(rest); ok && !separator {
 			rest, separator = after, true
 		} else {
@@ -406,7 +434,7 @@ func narrow(got, c set) set {
 }
 
 func cutLead(s string) (rest, lead string) {
-	for _, l := range leads() {
+	for _, l := range append(leads(), "letter") {
 		if after, ok := textmatch.CutFold(s, l); ok {
 			return after, l
 		}
@@ -455,7 +483,21 @@ func (k key) exact(s string) set {
 			return found
 		}
 	}
-	return k.labelled(cuts)
+	if found := k.labelled(cuts); found != 0 {
+		return found
+	}
+	return k.labelBehind(s)
+}
+
+// labelBehind returns the choice that a line gives the text of, and behind it
+// the same choice's label in brackets: "Paris (B)".
+func (k key) labelBehind(s string) set {
+	s = strings.TrimRight(s, ".,;:! *_`")
+	i := strings.LastIndexAny(s, "([")
+	if i < 1 || len(s) != i+3 || !strings.ContainsRune(")]", rune(s[i+2])) {
+		return 0
+	}
+	return k.label(s[i+1:i+2]) & k.text(s[:i])
 }
 
 // written returns the choices whose text, as the row writes it, is the core of

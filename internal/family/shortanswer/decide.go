@@ -157,7 +157,23 @@ func (k *key) stated(p textmatch.Passage) (textmatch.Number, textmatch.Finding) 
 			return textmatch.Number{}, textmatch.NoNumber // a heading
 		}
 	}
-	return k.question.FindNumber(p.Text, loose)
+	n, finding := k.question.FindNumber(p.Text, loose)
+	if finding != textmatch.OneNumber && p.Rank > textmatch.Unmarked {
+		if text := cutReason(p.Text); text != p.Text {
+			return k.question.FindNumber(text, loose)
+		}
+	}
+	return n, finding
+}
+
+// cutReason returns a marked text up to a clause that gives a reason and offers
+// nothing else.
+func cutReason(s string) string {
+	before, after, word := textmatch.FindWord(s, "because", "since")
+	if word == "" || slices.ContainsFunc(textmatch.Words(after, -1), func(w string) bool { return textmatch.IsDoubt(w) && !textmatch.IsNegator(w) }) {
+		return s
+	}
+	return before
 }
 
 // lastLine returns the number of the last line that does not only take leave.
@@ -248,7 +264,7 @@ func (k *key) matchPassage(p textmatch.Passage, after []textmatch.Passage) decis
 		focuses = append(focuses, trimLink(k.question, p.Rest))
 	}
 	if !bareBehind(p, after) {
-		focuses = append(focuses, trimLink(k.question, p.Led), p.Text)
+		focuses = append(focuses, trimLink(k.question, p.Led), p.Text, strings.TrimRight(p.Text, "]}\"' "))
 	}
 	if p.Rank == textmatch.Boxed {
 		focuses = []string{p.Led, p.Text}
@@ -301,20 +317,26 @@ func (k *key) textTakenBack(passages []textmatch.Passage) bool {
 // unmarkedText matches the last line of a reply without marks.
 func (k *key) unmarkedText(passages []textmatch.Passage, line int) decision {
 	var own []textmatch.Passage
+	whole, item := "", ""
 	for _, p := range passages {
-		if p.Line == line {
+		if p.Line != line {
+			continue
+		}
+		if p.First {
+			whole, item = p.Whole, p.Item
+		}
+		if !textmatch.IsInterjection(p.Text) {
 			own = append(own, p)
 		}
 	}
-	whole := own[0].Whole
-	for _, focus := range [...]string{whole, own[0].Item, textmatch.Plain(own[0].Item)} {
+	for _, focus := range [...]string{whole, item, textmatch.Plain(item)} {
 		if i, strategy := k.match(focus); strategy != "" {
 			return decision{index: i, strategy: strategy}
 		}
 	}
-	var d decision
+	d := fail(k.explain(whole))
 	for _, p := range own {
-		if p.Spent || len(own) < 2 || k.rule == bySet {
+		if p.Spent || k.rule == bySet {
 			return fail(k.explain(whole))
 		}
 		i, strategy := k.match(p.Text)

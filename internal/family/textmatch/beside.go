@@ -119,7 +119,11 @@ func (r *reading) near(i int) bool {
 func (r *reading) doubtless() bool {
 	currency := rune(0)
 	for i, t := range r.list {
-		if c := t.sign(); isCurrency(c) {
+		c := t.sign()
+		if t.kind == aWord && isCurrencyCode(t.text, false) {
+			c = currencyOf(t.text)
+		}
+		if isCurrency(c) {
 			if currency != 0 && currency != c {
 				return false
 			}
@@ -358,6 +362,8 @@ func (r *reading) rightWord(i, n int, w string) bool {
 	switch {
 	case isNumberWord(w):
 		return r.counted(i, r.list[i]) || r.asks(w)
+	case (w == "squared" || w == "cubed") && n > 0 && isLength(r.list[i-1].text):
+		return true
 	case isMultiple(w), n == 0 && isVariable(w, r.list[i].capital):
 		return r.asks(w)
 	case isComparison(w) && w != "than", isFactor(w):

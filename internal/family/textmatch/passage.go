@@ -280,7 +280,7 @@ func (q *Question) CutLink(s string) (rest string, linked bool) {
 			after, ok = cutPunctuation(rest, linked)
 		}
 		if !ok && linked {
-			after, ok = cutAdverb(rest)
+			after, ok = CutAdverb(rest)
 		}
 		if !ok {
 			break
@@ -326,7 +326,8 @@ func cutPunctuation(s string, linked bool) (string, bool) {
 	return s, false
 }
 
-func cutAdverb(s string) (string, bool) {
+// CutAdverb takes an adverb off s that leaves a statement what it is.
+func CutAdverb(s string) (string, bool) {
 	for _, a := range [...]string{"therefore", "thus", "hence", "then", "clearly", "simply", "just", "exactly", "definitely", "indeed", "obviously"} {
 		if after, ok := CutFold(s, a); ok {
 			return strings.TrimLeft(after, ","), true
@@ -386,7 +387,8 @@ func (q *Question) denied(before string) bool {
 	}
 	switch words[i] {
 	case "a", "an", "the", "my", "our", "this", "that", "its":
-		return i > 0 && isTurn(words[i-1])
+		naming := i > 1 && (words[i-2] == "letter" || words[i-2] == "label" || words[i-2] == "number" || words[i-2] == "option")
+		return i > 0 && isTurn(words[i-1]) && (!naming || words[i-1] != "of")
 	}
 	return !IsFrame(words[i]) && !isLeadVerb(words[i])
 }

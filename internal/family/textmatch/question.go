@@ -86,8 +86,11 @@ func (q *Question) ask(s string) {
 	}
 }
 
-// Has reports whether a word of [Words] occurs in the question.
-func (q *Question) Has(word string) bool { return q.words[word] }
+// Has reports whether a word of [Words], less the 's of a possessive, occurs in
+// the question.
+func (q *Question) Has(word string) bool {
+	return q.words[word] || q.words[strings.TrimSuffix(word, "'s")]
+}
 
 // hasNumber reports whether a number occurs in the question.
 func (q *Question) hasNumber(v *big.Rat) bool { return q.numbers[v.RatString()] }

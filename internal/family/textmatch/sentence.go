@@ -102,3 +102,12 @@ func IsCourtesy(s string) bool {
 	}
 	return false
 }
+
+// IsInterjection reports a sentence such as "Sure!" that only opens a reply.
+func IsInterjection(s string) bool {
+	switch strings.Join(Words(s, 3), " ") {
+	case "sure", "sure thing", "certainly", "of course", "absolutely", "great question", "good question", "okay", "ok":
+		return true
+	}
+	return false
+}

@@ -74,7 +74,7 @@ func isMultiple(w string) bool {
 	case "quarter", "third", "fourth", "fifth", "sixth", "eighth", "tenth", "hundredth", "thousandth", "millionth",
 		"mil", "mln", "mio", "mill", "bil", "bln", "bn", "tn", "trn", "permille", "bps",
 		"squared", "cubed", "factorial", "doubled", "tripled", "quadrupled", "halved", "fold", "odd", "something", "plus",
-		"reversed", "backwards", "octal", "hex", "hexadecimal", "binary", "exponent", "power", "root", "degreed":
+		"reversed", "backward", "octal", "hex", "hexadecimal", "binary", "exponent", "power", "root", "degreed":
 		return true
 	}
 	return false
@@ -140,7 +140,7 @@ func isFactor(w string) bool {
 func isFunction(w string) bool {
 	switch w {
 	case "sqrt", "root", "log", "ln", "lg", "exp", "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "abs", "floor",
-		"ceil", "ceiling", "gcd", "lcm", "factorial", "square", "squared", "cube", "cubed", "reciprocal", "complement", "negation", "negative",
+		"ceil", "ceiling", "gcd", "lcm", "factorial", "square", "squared", "cube", "cubed", "reciprocal", "complement", "negation", "negative", "negated",
 		"third", "quarter", "fifth", "tenth", "percent", "times", "power", "multiple", "multiples", "factor", "factors", "sum", "product", "part":
 		return true
 	}
@@ -162,6 +162,16 @@ func isUnit(w string) bool {
 	switch w {
 	case "km", "cm", "mm", "nm", "kg", "mg", "ml", "cl", "dl", "lb", "lbs", "oz", "ft", "mi", "yd", "hr", "hrs", "min", "mins", "sec", "secs", "ms",
 		"mph", "kph", "kwh", "kw", "hz", "khz", "mhz", "ghz", "kb", "mb", "gb", "tb", "am", "pm", "usd", "eur", "gbp", "pts":
+		return true
+	}
+	return false
+}
+
+// isLength reports the units whose square is one too, as in "36 cm squared".
+func isLength(w string) bool {
+	switch singular(w) {
+	case "mm", "cm", "dm", "m", "km", "in", "ft", "yd", "mi", "inche", "inch", "foot", "feet", "yard", "mile", "metre", "meter",
+		"centimetre", "centimeter", "millimetre", "millimeter", "kilometre", "kilometer", "unit":
 		return true
 	}
 	return false
