@@ -302,7 +302,7 @@ func TestMetadataIsBounded(t *testing.T) {
 }
 
 func FuzzMatch(f *testing.F) {
-	for _, s := range []string{"B", "Answer: TLS", "**(b)** tls.", "A\nB", "not the answer: B", "answer -", "b)-", "$B$", "```\nB"} {
+	for _, s := range []string{"B", "Answer: TLS", "**(b)** tls.", "A\nB", "not the answer: B", "answer -", "b)-", "$B$", "```\nB", "\\boxed{B}", "#### B\nA", "I choose B. <think>A</think>"} {
 		f.Add(s)
 	}
 	k := newTestKey(f, `"TLS"`, "DNS", "TLS", "-5", "answer")
@@ -311,18 +311,15 @@ func FuzzMatch(f *testing.F) {
 		if k.Match(candidate).Outcome != family.Passed {
 			return
 		}
-		stated, led := textmatch.Lower(textmatch.LastLine(candidate)), false
-		if strings.Contains(textmatch.Lower(candidate), "answer") { // it may outweigh the last line
-			stated, led = textmatch.Lower(candidate), true
-		}
+		stated := textmatch.Lower(textmatch.Reply(candidate))
 		if !strings.Contains(stated, "b") && !strings.Contains(stated, "tls") {
 			t.Fatalf("%q passed without label or text in %q", candidate, stated)
 		}
-		if !led && strings.Contains(stated, "-5") {
-			t.Fatalf("%q passed beside another choice", candidate)
+		if strings.Contains(candidate, "<") {
+			return // what follows may be reasoning
 		}
-		if v := k.Match(candidate + "\nAnswer: A"); v.Outcome == family.Passed {
-			t.Fatalf("%q passed with a contradiction behind it", candidate)
+		if v := k.Match(candidate + "\n\nAll in all:\n\n\\boxed{A}."); v.Outcome == family.Passed {
+			t.Fatalf("%q passed with a contradiction of the highest rank behind it", candidate)
 		}
 	})
 }

@@ -404,7 +404,7 @@ func TestSpraysNeverPass(t *testing.T) {
 }
 
 func FuzzMatch(f *testing.F) {
-	for _, s := range []string{"42", "Answer: blue whale", "a\n#### 42", "$42.0!", "it's a blue whale", "4e1", "b, a", "final answer is -42"} {
+	for _, s := range []string{"42", "Answer: blue whale", "a\n#### 42", "$42.0!", "it's a blue whale", "4e1", "b, a", "final answer is -42", "\\boxed{42}", "42 per 7", "<think>a</think>42"} {
 		f.Add(s)
 	}
 	number := newTestKey(f, `["42"]`, "", "", "")
@@ -412,19 +412,20 @@ func FuzzMatch(f *testing.F) {
 	set := newTestKey(f, `["a", "b", 3]`, "", `{"type": "set"}`, "")
 	f.Fuzz(func(t *testing.T, candidate string) {
 		candidate = strings.ToValidUTF8(candidate, "")
-		last := textmatch.Lower(textmatch.LastLine(candidate))
+		said := textmatch.Lower(textmatch.Reply(candidate))
 		if v := number.Match(candidate); v.Outcome == family.Passed {
-			if digits := strings.NewReplacer(".", "", ",", "").Replace(last); !strings.Contains(digits, "42") {
-				t.Fatalf("%q passed without the digits of the answer in its last line", candidate)
+			if digits := strings.NewReplacer(".", "", ",", "", "{", "", "}", "", `\`, "").Replace(said); !strings.Contains(digits, "42") {
+				t.Fatalf("%q passed without the digits of the answer", candidate)
 			}
-			if v := number.Match(candidate + " 43"); v.Outcome == family.Passed {
-				t.Fatalf("%q passed with a second number behind it", candidate)
+			boxed := candidate + "\n\nAll in all:\n\n\\boxed{43}."
+			if v := number.Match(boxed); v.Outcome == family.Passed && !strings.Contains(candidate, "<") {
+				t.Fatalf("%q passed with another number of the highest rank behind it", candidate)
 			}
 		}
-		if v := text.Match(candidate); v.Outcome == family.Passed && !strings.Contains(last, "blue whale") {
-			t.Fatalf("%q passed without the answer in its last line", candidate)
+		if v := text.Match(candidate); v.Outcome == family.Passed && !strings.Contains(textmatch.Collapse(textmatch.Plain(said)), "blue whale") {
+			t.Fatalf("%q passed without the answer", candidate)
 		}
-		if v := set.Match(candidate); v.Outcome == family.Passed && !strings.Contains(last, "3") {
+		if v := set.Match(candidate); v.Outcome == family.Passed && !strings.Contains(said, "3") {
 			t.Fatalf("%q passed without every element", candidate)
 		}
 	})
