@@ -81,7 +81,7 @@ func (k key) marked(p textmatch.Passage) named {
 	if k.labels(p.Before) != 0 {
 		return named{hedges: true}
 	}
-	for _, rest := range [...]string{k.rawRest(p), p.Rest} {
+	for _, rest := range [...]string{p.RawRest(), p.Rest} {
 		if c := k.afterLead(rest); c != 0 {
 			return named{choices: c, line: true}
 		}
@@ -117,18 +117,6 @@ func (k key) labels(before string) (found set) {
 		}
 	}
 	return found
-}
-
-// rawRest returns what follows the first mark of a line as it was written.
-func (k key) rawRest(p textmatch.Passage) string {
-	if p.Rest == "" || p.Whole == "" {
-		return ""
-	}
-	if p.Rank == textmatch.Hashes {
-		return strings.TrimLeft(p.Item, markup)
-	}
-	_, rest, _ := textmatch.FindWord(p.Whole, finalAnswer, answer)
-	return rest
 }
 
 // boxed reads a box: its content names a choice, and the sentence around it

@@ -260,7 +260,10 @@ func (k *key) matchPassage(p textmatch.Passage, after []textmatch.Passage) decis
 		return fail(family.AmbiguousAnswer, "something beside the answer takes it back")
 	}
 	var focuses []string
-	if p.Rest != "" && p.Rest != p.Led {
+	if p.Rest != "" {
+		focuses = append(focuses, trimLink(k.question, p.RawRest()))
+	}
+	if p.Rest != p.Led {
 		focuses = append(focuses, trimLink(k.question, p.Rest))
 	}
 	if !bareBehind(p, after) {

@@ -100,6 +100,12 @@ func TestMatchText(t *testing.T) {
 		{`["pi"]`, "What is x?", "x = pi", passed},
 		{`["pi"]`, "What is x?", "-pi", wrong},
 		{`["café"]`, "", "cafe\u0301", passed},
+		{`["a*b*c"]`, "", "Answer: a*b*c", passed},
+		{`["\\frac{x+1}{2}"]`, "", "**Answer:** $\\frac{x+1}{2}$", passed},
+		{`["\\text{x}"]`, "", "Answer: \\text{x}", passed},
+		{`["Paris"]`, "Capital of France?", "Answer: Paris. It is the capital.", passed},
+		{`["Paris"]`, "Capital of France?", "Answer: Paris. London.", wrong},
+		{`["Paris"]`, "Capital of France?", "the capital of France is Paris?", wrong},
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "", "", tt.question)

@@ -340,7 +340,9 @@ func (r *reading) rightSign(i int, c rune) bool {
 		touches = touches && r.list[j].kind == aSign
 	}
 	switch {
-	case c == '!' || c == '?':
+	case c == '?':
+		return false
+	case c == '!':
 		return !touches
 	case c == '%':
 		return i == r.at+1

@@ -44,6 +44,19 @@ type Passage struct {
 	Spent bool
 }
 
+// RawRest returns what follows the first mark of the passage's line as it was
+// written, or "".
+func (p Passage) RawRest() string {
+	switch {
+	case p.Rest == "" || p.Whole == "":
+		return ""
+	case p.Rank == Hashes:
+		return strings.TrimLeft(p.Item, markup)
+	}
+	_, rest, _ := FindWord(p.Whole, "final answer", "answer")
+	return rest
+}
+
 // Options say how a family reads replies.
 type Options struct {
 	Labels bool // single letters are labels, not initials
