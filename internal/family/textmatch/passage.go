@@ -213,7 +213,7 @@ func (q *Question) mark(s string, o Options) (Passage, bool) {
 			return Passage{Rank: Answer, Led: text, Text: text}, true
 		}
 		text, linked := q.CutLink(rest)
-		denied := q.denied(before)
+		denied := q.Denied(before)
 		if begins(before, s[len(before):]) {
 			denied = q.doubts(before)
 		}
@@ -382,11 +382,11 @@ func (q *Question) cutAbout(s string) string {
 	return s[end:]
 }
 
-// denied reports whether what stands before a mark, or a lead, takes away what
+// Denied reports whether what stands before a mark, or a lead, takes away what
 // it leads to: a word of doubt, a sign or a half in its clause, an adjective
 // that is not known to leave an answer an answer, or "of" and its like before
 // its article.
-func (q *Question) denied(before string) bool {
+func (q *Question) Denied(before string) bool {
 	if q.doubts(before) {
 		return true
 	}
@@ -424,9 +424,6 @@ func (q *Question) doubts(s string) bool {
 func words(s string) []string {
 	return slices.DeleteFunc(Words(s, -1), func(w string) bool { return w != "=" && w != "→" && CountWords(w, 1) == 0 })
 }
-
-// Denied is the rule for the words before a lead.
-func (q *Question) Denied(before string) bool { return q.denied(before) }
 
 // isPraise reports the adjectives that leave an answer an answer.
 func isPraise(w string) bool {
