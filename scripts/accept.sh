@@ -5,7 +5,9 @@
 #   accept.sh BINARY DIR
 #
 # Known figures: the oracle solves every row and the null agent none; the
-# recorded model solutions of GSM8K score what the data set itself says.
+# recorded model solutions of GSM8K score what the data set itself says. Real
+# answers to BIG-Bench Hard (bbh-outputs) and to five other benchmarks
+# (responses-samples) score what their reference says, or better.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/say.sh"
@@ -70,10 +72,13 @@ fi
 [ "$wrong" = 0 ] || die "$wrong figures are wrong"
 
 # Row by row: the verdicts of GSM8K equal the data set's own, also through the
-# command harness, every wrong choice of TruthfulQA fails, and recorded answers to
-# HumanEval get their recorded verdicts in each form in which they can be said.
-[ -d "$dir/humaneval-results" ] || say "humaneval-results: left out, there is no $dir/humaneval-results"
+# command harness, every wrong choice of TruthfulQA fails, recorded answers to
+# HumanEval get their recorded verdicts in each form in which they can be said,
+# and real answers in prose get the verdicts that they deserve.
+for name in humaneval-results bbh-outputs responses-samples; do
+	[ -d "$dir/$name" ] || say "$name: left out, there is no $dir/$name"
+done
 SECUREBENCH_DATA=$(cd "$dir" && pwd) SECUREBENCH_TEST_DOCKER=require go test -count=1 -timeout 60m \
-	-run 'GSM8K|TruthfulQA|SamplePacks|RecordedAnswers' \
-	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/importer
+	-run 'GSM8K|TruthfulQA|SamplePacks|RecordedAnswers|BBHOutputs|Responses' \
+	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/family/textmatch ./internal/importer
 say "All $runs runs score what they must."

@@ -23,6 +23,9 @@
 // words that the rubric does not know. So words that no accepted answer has
 // cannot dilute it, and appending them never turns a failure into a pass.
 //
+// Reasoning blocks and stop tokens of a chat model are no part of the candidate
+// (see [textmatch.Said]).
+//
 // Overlap of words is not meaning, so every verdict is labelled [Heuristic]. A
 // rubric that is a string needs a judge: the task stays pending with reason
 // no_judge.
@@ -72,7 +75,7 @@ func (noJudge) Match(candidate string) family.Verdict {
 
 // Match scores a candidate.
 func (r *rubric) Match(candidate string) family.Verdict {
-	s := r.score(candidate)
+	s := r.score(textmatch.Said(candidate))
 	v := s.verdict()
 	v.Labels = []string{Heuristic}
 	v.Metadata = r.metadata(candidate, s)

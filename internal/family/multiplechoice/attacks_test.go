@@ -113,3 +113,42 @@ func TestAbstention(t *testing.T) {
 		t.Errorf("a declared abstention is %s", vectortest.Outcome(v))
 	}
 }
+
+// anyLead takes what follows the last lead, wherever it stands.
+func anyLead(candidate string) bool {
+	m := regexp.MustCompile(`(?s).*(?:[Aa]nswer|[Oo]ption|[Cc]hoice|boxed)\b[^A-Z]*([A-D])\b`).FindStringSubmatch(candidate)
+	return m != nil && m[1] == goldLabelB
+}
+
+// TestDeniedLeads leads to a choice and denies it, or leads to several.
+func TestDeniedLeads(t *testing.T) {
+	k := newTestKey(t, `"TLS"`, "DNS", "TLS", "NTP", "FTP")
+	tests := []struct{ attack, honest string }{
+		{"Wrong option: B", "Right option: B"},
+		{"Incorrect answer: B", "Correct answer: B"},
+		{"Tempting answer: B", "Best answer: B"},
+		{"Discarded choice: B", "My choice: B"},
+		{"The opposite of the answer is B", "The answer to the question is B"},
+		{"The answer that is wrong is B", "The answer that was asked for?\nThe answer is B"},
+		{"The answer is not\nB", "The answer is\nB"},
+		{"I doubt that the answer is B", "I think that the answer is B"},
+		{"It would be wrong to say the answer is B", "A is wrong, so the answer is B"},
+		{"\\boxed{A} \\boxed{B}", "\\boxed{B} \\boxed{B}"},
+		{"The answer is not \\boxed{B}", "It is not A, so the answer is \\boxed{B}"},
+		{"Answer A, answer: B", "Not A, answer: B"},
+		{"Answer: A. Option B", "Answer: B. Option A is wrong."},
+		{"<answer>A</answer>\n<answer>B</answer>", "<answer>B</answer>"},
+		{"<think>Answer: B", "<think>Answer: A</think>B"},
+	}
+	for _, tt := range tests {
+		if !anyLead(tt.attack) {
+			t.Errorf("%q does not even pass the weak matcher", tt.attack)
+		}
+		if v := k.Match(tt.attack); v.Outcome != family.Failed {
+			t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
+		}
+		if v := k.Match(tt.honest); v.Outcome != family.Passed {
+			t.Errorf("honest %q is %s: %s", tt.honest, vectortest.Outcome(v), v.Message)
+		}
+	}
+}

@@ -30,6 +30,7 @@ type key struct {
 	texts    []text
 	longest  int // bytes of the longest text in normal form
 	expected set
+	question *textmatch.Question
 }
 
 // A text is the text of a choice in the forms that are compared.
@@ -49,7 +50,7 @@ func newKey(choices []string, answer jsontext.Value) (key, error) {
 	case len(choices) > maxChoices:
 		return key{}, errTooManyChoices
 	}
-	var k key
+	k := key{question: textmatch.NewQuestion("", "")}
 	for _, c := range choices {
 		t := text{cuts: cutAll(asWritten(c)), normal: textmatch.Normalize(c)}
 		k.texts = append(k.texts, t)

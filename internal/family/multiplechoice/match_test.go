@@ -2,6 +2,7 @@ package multiplechoice
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -56,14 +57,14 @@ func TestMatch(t *testing.T) {
 		{"lead in lead", numbers, "The answer is option: C", passed},
 		{"code block", numbers, "```\nC\n```", passed},
 		{"reasoning, then label", numbers, "A is too small.\nB is too small.\n\nC", passed},
-		{"last line says nothing", numbers, "Answer: C\nHope this helps!", wrong},
+		{"a courtesy behind the answer", numbers, "Answer: C\nHope this helps!", passed},
 		{"answer lead outweighs lines before", numbers, "A\nB\nAnswer: C", passed},
 		{"answer lead outweighs the last line", numbers, "Answer: C\nB", passed},
 		{"the last line does not outweigh the answer lead", numbers, "Answer: B\nC", wrong},
 		{"answer lead outweighs an option lead behind it", numbers, "Final answer: C\nOption B", passed},
 		{"answer leads disagree", numbers, "Answer: C\nB\nThe answer is B", ambiguous},
 		{"answer leads disagree, label at the end", numbers, "Answer: B\nAnswer: C\nC", ambiguous},
-		{"answer lead, then a label in a sentence", numbers, "Answer: C\nB is wrong", wrong},
+		{"an explanation behind the answer", numbers, "Answer: C\nB is wrong", passed},
 		{"option lead does not outweigh", numbers, "A\noption C", ambiguous},
 		{"agreeing lines", numbers, "C\nAnswer: 4\nFinal answer: C) 4", passed},
 		{"negated clause", numbers, "It is not true that the answer is C", wrong},
@@ -73,7 +74,7 @@ func TestMatch(t *testing.T) {
 		{"negator in another clause", numbers, "It is not A, so the answer is C", passed},
 		{"conjunction begins a clause", numbers, "It is not A so the answer is C", passed},
 		{"negated behind the lead", numbers, "The answer is not C", wrong},
-		{"label in a sentence", numbers, "C is right because B is not", ambiguous},
+		{"label in a sentence, with a reason", numbers, "C is right because B is not", passed},
 		{"full width label", numbers, "Ｃ", wrong},
 		{"cyrillic label", numbers, "С", wrong},
 		{"label and zero width space", numbers, "C\u200b", wrong},
@@ -245,18 +246,25 @@ func TestVerifier(t *testing.T) {
 	}
 }
 
+// states matches text that states the right answer in a sentence of its own,
+// behind one that names nothing exactly.
+var states = regexp.MustCompile(`(?s)[.\n].*Final answer: B`)
+
 // TestAppendedTextNeverHelps starts with a wrong answer and appends what may
-// hold the right one.
+// hold the right one, at the same rank or a lower one.
 func TestAppendedTextNeverHelps(t *testing.T) {
 	k := newTestKey(t, `"TLS"`, "DNS", "TLS", "NTP", "FTP")
 	rapid.Check(t, func(t *rapid.T) {
-		candidate := rapid.SampledFrom([]string{"Answer: A", "answer is dns", "Final answer - (C)", "answer: D) ftp"}).Draw(t, "wrong")
+		candidate := rapid.SampledFrom([]string{"Final answer: A", "final answer is dns", "Final answer - (C)", "FINAL ANSWER: D) ftp"}).Draw(t, "wrong")
 		parts := rapid.SliceOf(rapid.SampledFrom([]string{
 			" ", "B", "TLS", "answer", ":", "is", "\n", "Final answer: B", ".", ",", "not", "so", "*", "(", ")", "\u200b", "B) TLS",
 		})).Draw(t, "parts")
 		appended := strings.Join(parts, "")
 		if !strings.HasPrefix(appended, "\n") {
 			appended = " " + strings.ReplaceAll(appended, "\n", " ")
+		}
+		if states.MatchString(appended) {
+			t.Skip("a sentence of its own")
 		}
 		if v := k.Match(candidate + appended); v.Outcome == family.Passed {
 			t.Fatalf("%q passed", candidate+appended)
@@ -294,7 +302,7 @@ func TestMetadataIsBounded(t *testing.T) {
 }
 
 func FuzzMatch(f *testing.F) {
-	for _, s := range []string{"B", "Answer: TLS", "**(b)** tls.", "A\nB", "not the answer: B", "answer -", "b)-", "$B$", "```\nB"} {
+	for _, s := range []string{"B", "Answer: TLS", "**(b)** tls.", "A\nB", "not the answer: B", "answer -", "b)-", "$B$", "```\nB", "\\boxed{B}", "#### B\nA", "I choose B. <think>A</think>"} {
 		f.Add(s)
 	}
 	k := newTestKey(f, `"TLS"`, "DNS", "TLS", "-5", "answer")
@@ -303,18 +311,15 @@ func FuzzMatch(f *testing.F) {
 		if k.Match(candidate).Outcome != family.Passed {
 			return
 		}
-		stated, led := textmatch.Lower(textmatch.LastLine(candidate)), false
-		if strings.Contains(textmatch.Lower(candidate), "answer") { // it may outweigh the last line
-			stated, led = textmatch.Lower(candidate), true
-		}
+		stated := textmatch.Lower(textmatch.Reply(candidate))
 		if !strings.Contains(stated, "b") && !strings.Contains(stated, "tls") {
 			t.Fatalf("%q passed without label or text in %q", candidate, stated)
 		}
-		if !led && strings.Contains(stated, "-5") {
-			t.Fatalf("%q passed beside another choice", candidate)
+		if strings.Contains(candidate, "<") {
+			return // what follows may be reasoning
 		}
-		if v := k.Match(candidate + "\nAnswer: A"); v.Outcome == family.Passed {
-			t.Fatalf("%q passed with a contradiction behind it", candidate)
+		if v := k.Match(candidate + "\n\nAll in all:\n\n\\boxed{A}."); v.Outcome == family.Passed {
+			t.Fatalf("%q passed with a contradiction of the highest rank behind it", candidate)
 		}
 	})
 }

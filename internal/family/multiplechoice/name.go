@@ -2,6 +2,7 @@ package multiplechoice
 
 import (
 	"iter"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,24 +22,16 @@ const (
 	markup = " *_`\"'"
 )
 
-// named is what a line names: the choices it may mean, none if zero, and
-// whether an "answer" lead introduced them.
+// named is what a passage names: the choices that it may mean, none if zero,
+// and whether it speaks of several, or of one in words that do not name it.
 type named struct {
 	choices set
-	answer  bool
+	hedges  bool
+	line    bool // the rest of the line was read with it
 }
 
-// line returns what a collapsed line in NFC names.
-func (k key) line(line string) named {
-	if c := k.exact(line); c != 0 {
-		return named{choices: c}
-	}
-	before, rest, lead := textmatch.FindWord(line, finalAnswer, answer, choice, option)
-	if lead == "" || textmatch.HasNegator(lastClause(before)) {
-		return named{}
-	}
-	return k.afterLead(rest, isAnswer(lead))
-}
+// leads are the words that lead to a choice, the marks among them first.
+func leads() []string { return []string{finalAnswer, answer, choice, option} }
 
 // The words of a lead.
 const (
@@ -48,24 +41,367 @@ const (
 	option      = "option"
 )
 
-func isAnswer(lead string) bool { return lead == finalAnswer || lead == answer }
+// read returns what a passage names, and its rank.
+func (k key) read(p textmatch.Passage) (named, textmatch.Rank) {
+	if p.First && p.Rank < textmatch.Hashes {
+		for _, line := range [...]string{p.Whole, p.Item, textmatch.Plain(p.Item)} {
+			if c := k.exact(line); c != 0 {
+				return named{choices: c, line: true}, textmatch.Unmarked
+			}
+		}
+	}
+	switch {
+	case p.Spent:
+		return k.spent(p), textmatch.Answer
+	case p.Rank == textmatch.Boxed:
+		return k.boxed(p), p.Rank
+	case p.Rank == textmatch.Unmarked:
+		return k.unmarked(p), p.Rank
+	}
+	return k.marked(p), p.Rank
+}
+
+// spent reads a sentence whose mark has no link: "answer B", "B is the answer",
+// "I choose B as my answer".
+func (k key) spent(p textmatch.Passage) named {
+	clause := cutOpening(p.Text)
+	c := k.praised(clause)
+	if c == 0 {
+		c = k.picked(clause)
+	}
+	if c == 0 && p.Led != "" && k.labels(p.Before) == 0 {
+		c = k.afterLead(p.Led)
+	}
+	return named{choices: c}
+}
+
+// marked reads what follows a mark: up to the end of the line, and of the
+// sentence.
+func (k key) marked(p textmatch.Passage) named {
+	if k.labels(p.Before) != 0 {
+		return named{hedges: true}
+	}
+	for _, rest := range [...]string{p.RawRest(), p.Rest} {
+		if c := k.afterLead(rest); c != 0 {
+			return named{choices: c, line: true}
+		}
+	}
+	asides := [...]string{p.Led, cutReason(p.Led), k.cutAside(p.Led)}
+	for _, led := range asides {
+		if c := k.afterLead(led); c != 0 {
+			return named{choices: c}
+		}
+	}
+	for _, read := range [...]func(string) set{k.exact, k.led, k.praised, k.picked} {
+		if c := read(p.Text); c != 0 && framed(p.Text) {
+			return named{choices: c}
+		}
+	}
+	text := strings.TrimLeft(p.Text, markup+"([{")
+	begins := text != "" && text[0] < 'a' && k.label(text[:1]) != 0 && (len(text) == 1 || !isWordByte(text[1]))
+	return named{hedges: begins || k.mentions(text) != 0 && !textmatch.HasNegator(text)}
+}
+
+// labels returns the choices whose labels stand as capitals in what comes
+// before a mark or lead, where it holds nothing else but leads and frame words:
+// "Answer A, answer: B" is two answers.
+func (k key) labels(before string) (found set) {
+	for _, w := range textmatch.Words(before, -1) {
+		if len(w) > 1 && !textmatch.IsFrame(w) && w != choice && w != option && w != "and" && w != "or" {
+			return 0
+		}
+	}
+	for i := range len(before) {
+		if before[i] < 'a' && (i == 0 || !isWordByte(before[i-1])) && (i+1 == len(before) || !isWordByte(before[i+1])) {
+			found |= k.label(before[i : i+1])
+		}
+	}
+	return found
+}
+
+// boxed reads a box: its content names a choice, and the sentence around it
+// neither denies it nor names another.
+func (k key) boxed(p textmatch.Passage) named {
+	c := k.exact(p.Led)
+	if c == 0 {
+		c = k.sentence(p.Text)
+	}
+	before, after := textmatch.Plain(p.Before), textmatch.Plain(p.After)
+	other := k.mentions(after) | k.labels(before)
+	if c == 0 || k.labels(before) == 0 && k.question.Denied(before) || doubts(after) || other&^c != 0 {
+		return named{hedges: other|k.mentions(p.Text) != 0}
+	}
+	return named{choices: c}
+}
+
+// doubts reports whether a word of s is one of doubt.
+func doubts(s string) bool {
+	for _, w := range textmatch.Words(s[:min(len(s), maxReason)], -1) {
+		if textmatch.IsDoubt(w) || textmatch.IsBarred(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// unmarked reads a sentence without a mark. The text of a choice counts only as
+// a line of its own; labels and what is said of them also as a sentence.
+func (k key) unmarked(p textmatch.Passage) named {
+	if c := k.stated(p.Text); c != 0 {
+		return named{choices: c}
+	}
+	if c := k.label(cutAt(cutConnective(p.Text), peelAll).core); c != 0 {
+		return named{choices: c}
+	}
+	if p.First && p.Last {
+		return named{choices: k.sentence(p.Text)}
+	}
+	return named{}
+}
+
+// sentence returns the choices that a sentence, or what follows a mark, names:
+// as a whole, by a lead, or by what it says of one.
+func (k key) sentence(s string) set {
+	if c := k.exact(s); c != 0 {
+		return c
+	}
+	return k.stated(s)
+}
+
+// stated returns the choice that a sentence states in words: by a lead that
+// nothing denies ("option C", "the correct answer is C"), as "C is correct", or
+// as "I choose C".
+func (k key) stated(s string) set {
+	for _, clause := range [...]string{s, cutReason(s)} {
+		if c := k.led(clause); c != 0 {
+			return c
+		}
+		clause = cutOpening(clause)
+		if c := k.praised(clause); c != 0 {
+			return c
+		}
+		if c := k.picked(clause); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// led returns the choice behind the first lead of s.
+func (k key) led(s string) set {
+	before, rest, lead := textmatch.FindWord(s, leads()...)
+	if lead == "" || k.question.Denied(before) || k.labels(before) != 0 {
+		return 0
+	}
+	return k.afterLead(rest)
+}
+
+// cutAside returns s without a remark in brackets at its end, or from "as" on,
+// where that speaks of no choice and doubts nothing.
+func (k key) cutAside(s string) string {
+	head, aside, found := strings.Cut(s, " (")
+	if !found {
+		head, aside, found = strings.Cut(s, " as ")
+	}
+	if !found || k.mentions(aside)&^k.mentions(head) != 0 || doubts(aside) {
+		return s
+	}
+	return head
+}
+
+// framed reports whether only frame words stand before the first lead of s, if
+// it has one.
+func framed(s string) bool {
+	before, _, lead := textmatch.FindWord(s, leads()...)
+	return lead == "" || !slices.ContainsFunc(textmatch.Words(before, -1), func(w string) bool { return !textmatch.IsFrame(w) })
+}
+
+// praised returns the choice of "C is correct" and its like.
+func (k key) praised(s string) set {
+	at := 0
+	for range maxLeads {
+		before, after, is := textmatch.FindWord(s[at:], "is", "must be", "should be", "would be", "has to be", "seems", "appears")
+		if is == "" {
+			return 0
+		}
+		if isPraise(after) {
+			return k.exact(cutHeadLead(s[:at+len(before)]))
+		}
+		at = len(s) - len(after)
+	}
+	return 0
+}
+
+// cutHeadLead takes a lead off the beginning of s, if it has one.
+func cutHeadLead(s string) string {
+	rest := strings.TrimLeft(s, markup)
+	if after, ok := textmatch.CutFold(rest, "the"); ok {
+		rest = strings.TrimLeft(after, markup)
+	}
+	if after, lead := cutLead(rest); lead != "" {
+		return after
+	}
+	return s
+}
+
+// isPraise reports whether s says of what stands before it that it is the
+// answer, and nothing else.
+func isPraise(s string) bool {
+	good := false
+	for i, w := range textmatch.Words(s, 9) {
+		switch w {
+		case "correct", "right", "true", "answer", "best":
+			good = true
+		case "clearly", "therefore", "thus", "definitely", "obviously", "the", "my", "final", "most", "only", "likely", "accurate", "appropriate",
+			"choice", "option", "one", "statement", "response", "to", "be", "indeed", "our":
+		default:
+			return false
+		}
+		if i == 8 {
+			return false
+		}
+	}
+	return good
+}
+
+// picked returns the choice of "I choose C", "it is C" and their like.
+func (k key) picked(s string) set {
+	rest := strings.TrimLeft(s, markup)
+	for _, who := range [...]string{"i would", "i'd", "i’d", "i will", "i'll", "i’ll", "i must", "i am", "i'm", "i’m", "i have", "i", "we", "let's", "let’s"} {
+		if after, ok := textmatch.CutFold(rest, who); ok {
+			rest = strings.TrimLeft(after, " ")
+			break
+		}
+	}
+	for _, act := range [...]string{
+		"choose", "chose", "choosing", "pick", "picked", "picking", "select", "selected", "selecting", "go with", "went with", "going with",
+		"going for", "go for", "vote for", "opt for", "opting for", "say", "guess", "answer", "it is", "it's", "it’s", "it must be", "that is", "that's", "that’s", "that would be",
+		"this is", "my pick", "my guess", "my selection",
+	} {
+		if after, ok := textmatch.CutFold(rest, act); ok {
+			after = strings.TrimLeft(after, " :")
+			if the, ok := textmatch.CutFold(after, "the"); ok {
+				after = strings.TrimLeft(the, " ")
+			}
+			after, _ = cutTail(after)
+			return k.afterLead(after)
+		}
+	}
+	return 0
+}
+
+// cutTail takes "as my final answer" off the end of s.
+func cutTail(s string) (string, bool) {
+	before, after, as := textmatch.FindWord(s, "as")
+	if as == "" || !isPraise(after) {
+		return s, false
+	}
+	return before, true
+}
+
+// cutOpening takes off s the clauses and words that lead up to a statement:
+// everything up to its last comma, "so", "therefore" and their like.
+func cutOpening(s string) string {
+	if i := strings.LastIndexByte(s, ','); i >= 0 && !doubts(s[i:]) {
+		s = s[i+1:]
+	}
+	for {
+		s = strings.TrimLeft(s, markup)
+		cut := false
+		for _, w := range [...]string{"so", "thus", "hence", "therefore", "then", "and", "finally", "overall", "clearly", "i think", "i believe", "i conclude", "that"} {
+			if after, ok := textmatch.CutFold(s, w); ok && strings.TrimSpace(after) != "" && after[0] == ' ' {
+				s, cut = after, true
+			}
+		}
+		if !cut {
+			return s
+		}
+	}
+}
+
+// cutConnective takes "so", "therefore" and their like off the beginning of s.
+func cutConnective(s string) string {
+	for _, w := range [...]string{"so", "thus", "hence", "therefore"} {
+		if after, ok := textmatch.CutFold(s, w); ok {
+			return strings.TrimLeft(after, ",: ")
+		}
+	}
+	return s
+}
+
+// cutReason returns s up to a clause that gives a reason.
+func cutReason(s string) string {
+	before, after, word := textmatch.FindWord(s, "because", "since", "due to", "given that")
+	if word == "" || textmatch.CountWords(after, 2) < 2 {
+		if i := strings.Index(s, ", as "); i > 0 {
+			return s[:i]
+		}
+		if i := strings.Index(s, ", which "); i > 0 {
+			return s[:i]
+		}
+		return s
+	}
+	return strings.TrimRight(before, " ,;—–-")
+}
+
+// mentions returns the choices that a text speaks of: labels in brackets or as
+// lone capitals, and whole texts.
+func (k key) mentions(s string) set {
+	s = s[:min(len(s), maxReason)]
+	found := set(0)
+	for i := range len(s) {
+		c := k.label(s[i : i+1])
+		if c == 0 || i > 0 && isWordByte(s[i-1]) || i+1 < len(s) && isWordByte(s[i+1]) {
+			continue
+		}
+		bracketed := i > 0 && (s[i-1] == '(' || s[i-1] == '[') || i+1 < len(s) && (s[i+1] == ')' || s[i+1] == ']')
+		lower := s[i] >= 'a'
+		article := (s[i] == 'A' || s[i] == 'I') && i+2 < len(s) && s[i+1] == ' ' && s[i+2] >= 'a' && s[i+2] <= 'z' && !cutsLead(s[i+2:]) &&
+			!strings.HasPrefix(s[i+1:], " or ") && !strings.HasPrefix(s[i+1:], " and ")
+		if bracketed || !lower && !article {
+			found |= c
+		}
+	}
+	text := textmatch.Lower(s)
+	for i, t := range k.texts {
+		if t.normal == "" || t.isLabel {
+			continue
+		}
+		if _, _, ok := textmatch.FindSpan(text, t.normal); ok {
+			found |= 1 << i
+		}
+	}
+	return found
+}
+
+// cutsLead reports whether s begins with a lead.
+func cutsLead(s string) bool {
+	_, lead := cutLead(s)
+	return lead != ""
+}
+
+func isWordByte(c byte) bool {
+	return c >= utf8.RuneSelf || c == '_' || c == '\'' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+}
 
 // afterLead reads what follows a lead. Before anything is taken for a part of
 // the lead, the rest is tried as it stands. A rest that is the text of several
 // choices in normal form may be just one of them without a part of the lead.
-func (k key) afterLead(rest string, answer bool) named {
-	got, is, separator := named{}, false, false
+func (k key) afterLead(rest string) set {
+	got, is, separator := set(0), false, false
 	for n := 1; ; {
 		rest = strings.TrimLeft(rest, " ")
-		if got = got.narrow(k.exact(rest), answer); got.choices != 0 && !got.choices.several() {
+		if got = narrow(got, k.exact(rest)); got != 0 && !got.several() {
 			return got
 		}
 		rest = strings.TrimLeft(rest, markup)
 		if after, lead := cutLead(rest); lead != "" && n < maxLeads {
-			rest, answer = after, answer || isAnswer(lead)
+			rest = after
 			n, is, separator = n+1, false, false
-		} else if after, ok := textmatch.CutFold(rest, "is"); ok && !is && !separator {
+		} else if after, ok := textmatch.CutCopula(rest); ok && !is && !separator {
 			rest, is = after, true
+		} else if after, ok := textmatch.CutAdverb(rest); ok && is {
+			rest = after
 		} else if after, ok := cutSeparator(rest); ok && !separator {
 			rest, separator = after, true
 		} else {
@@ -74,20 +410,19 @@ func (k key) afterLead(rest string, answer bool) named {
 	}
 }
 
-// narrow returns n with only those of its choices that are in c, if any is. A
-// name of nothing becomes one of c.
-func (n named) narrow(c set, answer bool) named {
-	if n.choices == 0 {
-		return named{c, answer}
+// narrow returns those of got that are in c, if any is. Nothing becomes c.
+func narrow(got, c set) set {
+	switch both := got & c; {
+	case got == 0:
+		return c
+	case both != 0:
+		return both
 	}
-	if both := n.choices & c; both != 0 {
-		n.choices = both
-	}
-	return n
+	return got
 }
 
 func cutLead(s string) (rest, lead string) {
-	for _, l := range [...]string{finalAnswer, answer, choice, option} {
+	for _, l := range append(leads(), "letter") {
 		if after, ok := textmatch.CutFold(s, l); ok {
 			return after, l
 		}
@@ -114,22 +449,6 @@ func isMinus(s string) bool {
 	return !unicode.IsLetter(r) && !strings.ContainsRune(markup, r)
 }
 
-// lastClause returns the clause that s ends in: what follows the last
-// punctuation that ends a clause, or a conjunction that begins one.
-func lastClause(s string) string {
-	if i := strings.LastIndexAny(s, ".,;:!?—–"); i >= 0 {
-		_, size := utf8.DecodeRuneInString(s[i:])
-		s = s[i+size:]
-	}
-	for {
-		_, after, word := textmatch.FindWord(s, "so", "but", "therefore", "thus", "hence")
-		if word == "" {
-			return s
-		}
-		s = after
-	}
-}
-
 // exact returns the choices that s names as a whole. What is around an answer
 // is taken off in layers, so that a text that itself begins with a dollar sign
 // or a bracket is met before that is taken off. A choice's text as it is
@@ -152,7 +471,21 @@ func (k key) exact(s string) set {
 			return found
 		}
 	}
-	return k.labelled(cuts)
+	if found := k.labelled(cuts); found != 0 {
+		return found
+	}
+	return k.labelBehind(s)
+}
+
+// labelBehind returns the choice that a line gives the text of, and behind it
+// the same choice's label in brackets: "Paris (B)".
+func (k key) labelBehind(s string) set {
+	s = strings.TrimRight(s, ".,;:! *_`")
+	i := strings.LastIndexAny(s, "([")
+	if i < 1 || len(s) != i+3 || !strings.ContainsRune(")]", rune(s[i+2])) {
+		return 0
+	}
+	return k.label(s[i+1:i+2]) & k.text(s[:i])
 }
 
 // written returns the choices whose text, as the row writes it, is the core of

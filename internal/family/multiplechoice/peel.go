@@ -54,6 +54,8 @@ func isAround(r rune, layer int) bool {
 	switch r {
 	case ' ', '"', '\'', '`', '“', '”', '‘', '’', '«', '»', '*', '_':
 		return true
+	case '✅', '✓', '✔', '☑', '➡', '👉', '\ufe0f': // a tick or a pointer, and how it is shown
+		return true
 	case '(', ')', '[', ']', '{', '}':
 		return layer >= peelBrackets
 	case '$':

@@ -2,7 +2,9 @@ package multiplechoice
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -26,7 +28,7 @@ type truthRow struct {
 func TestTruthfulQA(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	rows := 0
-	for _, line := range truthLines(t) {
+	for _, line := range dataLines(t, "truthfulqa/public/rows.jsonl") {
 		var r truthRow
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatal(err)
@@ -77,13 +79,18 @@ func shuffled(targets map[string]int, random *rand.Rand) (choices []string, righ
 	return choices, right
 }
 
-func truthLines(t *testing.T) [][]byte {
+// dataLines returns the lines of a file of the data sets, which are not part of
+// the project.
+func dataLines(t *testing.T, name string) [][]byte {
 	t.Helper()
 	dir := os.Getenv("SECUREBENCH_DATA")
 	if dir == "" {
 		t.Skip("SECUREBENCH_DATA is not set: it names the folder with the data sets")
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "truthfulqa", "public", "rows.jsonl"))
+	data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

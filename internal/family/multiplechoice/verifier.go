@@ -3,9 +3,8 @@
 //
 // # What counts as an answer
 //
-// A line names a choice when the whole line, or what follows its leftmost lead,
-// is exactly one of these, spaces, quotes, brackets, * _ ` $ around it and
-// . , ; : ! behind it aside:
+// A text names a choice when it is exactly one of these, spaces, quotes,
+// brackets, * _ ` $ around it and . , ; : ! behind it aside:
 //
 //   - the label of a choice, in either case;
 //   - the text of a choice;
@@ -18,22 +17,21 @@
 // longer one counts. The text of the row's answer is read in the same way. A
 // text in normal form may be that of several choices: then it is right if all
 // of them are, and ambiguous otherwise. Text that normalises to nothing names
-// nothing.
+// nothing. A lone letter in range is a label before it is a text, as it is in
+// the row's answer. Nothing inside a text is looked at.
 //
-// A lead is "final answer", "answer", "choice" or "option" as whole words in
-// any case, then an optional "is" and an optional ":" or "-"; it may be
-// repeated ("My choice is option C"). A minus sign in front of a digit is never
-// taken for a separator. A negator in the lead's own clause, before the lead,
-// voids it: "it is not true that the answer is C" names nothing. A lone letter
-// in range is a label before it is a text, as it is in the row's answer.
-// Otherwise the whole line as a choice's text is tried first, and nothing inside
-// a text is looked at.
+// A reply is read in passages (see [textmatch.Question.Passages]). What a mark
+// leads to, up to the end of the line or of the sentence, names a choice, also
+// behind "option", "choice" and repeated leads, and up to a reason. A line that
+// as a whole names a choice is unmarked, whatever words it holds. Without a mark
+// count such lines, sentences that are only a label, and sentences that state a
+// choice in words: by the lead "option" or "choice", as "C is correct", or as "I
+// choose C". A minus sign in front of a digit is never taken for a separator.
 //
-// The last line that is not blank must name a choice. If any line names one
-// after an "answer" lead, all such lines must agree and no other line counts,
-// the last one included; otherwise all naming lines must agree. Everything else
-// fails, so neither a list of choices, nor an echo of the question, nor a
-// second thought can pass.
+// The highest rank at which a choice is named or spoken of decides. All that
+// name one there must agree, the last that speaks of one must name it, and
+// nothing behind it may take it back. Everything else fails, so neither a list
+// of choices, nor an echo of the question, nor a second thought can pass.
 package multiplechoice
 
 import (
@@ -63,6 +61,9 @@ func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer of task %s: %w", v.ID(), err)
 	}
+	question, _ := v.Get("question")
+	text, _ := question.Text()
+	k.question = textmatch.NewQuestion(text, "")
 	return k, nil
 }
 
@@ -72,11 +73,14 @@ func (k key) Match(candidate string) family.Verdict {
 		"candidate_answer": textmatch.Excerpt(candidate),
 		"expected_answer":  task.Redacted,
 	}
-	lines := textmatch.Lines(candidate)
-	if len(lines) == 0 {
+	if textmatch.Strip(candidate) == "" {
 		return textmatch.Fail(family.EmptyCandidate, "the candidate is blank", metadata)
 	}
-	got, reason, message := k.decide(lines)
+	passages := k.question.Passages(textmatch.Reply(candidate), textmatch.Options{Labels: true})
+	if len(passages) == 0 {
+		return textmatch.Fail(family.EmptyCandidate, "the candidate is blank", metadata)
+	}
+	got, reason, message := k.decide(passages)
 	switch {
 	case reason != "":
 		return textmatch.Fail(reason, message, metadata)
@@ -88,31 +92,56 @@ func (k key) Match(candidate string) family.Verdict {
 	return textmatch.Pass(metadata)
 }
 
-// decide returns the choice that the lines name, or why there is none. It is
-// more than one where choices share the text that the lines give.
-func (k key) decide(lines []string) (set, family.Reason, string) {
-	all, answers, anyAnswer := ^set(0), ^set(0), false
-	var last named
-	for _, line := range lines {
-		last = k.line(line)
-		if last.choices == 0 {
+// decide returns the choice that the passages name, or why there is none. It is
+// more than one where choices share the text that is given. The highest rank
+// that names or hedges decides.
+func (k key) decide(passages []textmatch.Passage) (set, family.Reason, string) {
+	got, top, last, hedged := ^set(0), textmatch.Unmarked, -1, false
+	claims := make([]named, len(passages))
+	read := -1 // the line that was read to its end
+	for i, p := range passages {
+		if p.Line == read {
 			continue
 		}
-		all &= last.choices
-		if last.answer {
-			anyAnswer = true
-			answers &= last.choices
+		n, rank := k.read(p)
+		if claims[i] = n; n.line {
+			read = p.Line
 		}
+		if n.choices == 0 && !n.hedges || rank < top {
+			continue
+		}
+		if rank > top {
+			got, top = ^set(0), rank
+		}
+		if hedged = n.hedges; !hedged {
+			got &= n.choices
+		}
+		last = i
 	}
-	if last.choices == 0 {
-		return 0, k.unnamed(lines[len(lines)-1]), "the last line does not name exactly one choice"
-	}
-	got := all
-	if anyAnswer {
-		got = answers
-	}
-	if got == 0 {
+	switch {
+	case last < 0:
+		return 0, k.unnamed(passages[len(passages)-1].Text), "the candidate does not name exactly one choice"
+	case hedged, got == ^set(0):
+		return 0, family.AmbiguousAnswer, "the candidate speaks of choices without naming exactly one"
+	case got == 0:
 		return 0, family.AmbiguousAnswer, "the candidate names choices that contradict each other"
+	case k.takenBack(got, passages[last:], claims[last:]):
+		return 0, family.AmbiguousAnswer, "the candidate takes back what it names"
 	}
 	return got, "", ""
+}
+
+// takenBack reports whether what follows the deciding passage, the first, takes
+// it back: the same line names another choice, or a sentence begins as one that
+// offers another and speaks of one, or is short and next.
+func (k key) takenBack(got set, passages []textmatch.Passage, claims []named) bool {
+	for i, p := range passages[1:] {
+		if claims[i+1].choices != 0 && p.Line == passages[0].Line && claims[i+1].choices&got == 0 {
+			return true
+		}
+		if textmatch.Retracts(p.Text) && (i == 0 && textmatch.CountWords(p.Text, 5) < 5 || k.mentions(p.Text)&^got != 0) {
+			return true
+		}
+	}
+	return false
 }

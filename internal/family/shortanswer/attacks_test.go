@@ -196,3 +196,93 @@ func TestEmptyGolds(t *testing.T) {
 		}
 	}
 }
+
+// lastNumber takes the last run of digits for the answer, whatever is beside it.
+func lastNumber(candidate, gold string) bool {
+	all := regexp.MustCompile(`[0-9]+`).FindAllString(candidate, -1)
+	return len(all) > 0 && all[len(all)-1] == gold
+}
+
+// firstNumber takes the first.
+func firstNumber(candidate, gold string) bool {
+	return regexp.MustCompile(`[0-9]+`).FindString(candidate) == gold
+}
+
+// anyMarked accepts if any mark leads to the answer.
+func anyMarked(candidate, gold string) bool {
+	return regexp.MustCompile(`(?i)(answer:? |#### |boxed\{)` + regexp.QuoteMeta(gold)).MatchString(candidate)
+}
+
+// TestWordsBesideNumbers states another number than the digits say.
+func TestWordsBesideNumbers(t *testing.T) {
+	tests := []struct {
+		attack string
+		weak   weak
+		honest string
+	}{
+		{"minus 25", lastNumber, "just 25"},
+		{"-\\boxed{25}", lastNumber, "- so: \\boxed{25}"},
+		{"-\n\\boxed{25}", lastNumber, "Thus\n\\boxed{25}"},
+		{"25 million", firstNumber, "25 millipedes"},
+		{"\\boxed{25}\nmillion", firstNumber, "\\boxed{25}\nMillions of people know it."},
+		{"25 squared", firstNumber, "25 square metres"},
+		{"25²", firstNumber, "25 m²"},
+		{"25 and a half", firstNumber, "25 apples and pears"},
+		{"sqrt(25)", lastNumber, "apples (25)"},
+		{"\\sqrt{\\boxed{25}}", lastNumber, "\\sqrt{625} = \\boxed{25}"},
+		{"25!", firstNumber, "25 apples!"},
+		{"> 25", lastNumber, "= 25"},
+		{"x \\neq 25", lastNumber, "x = 25"},
+		{"less than 25", lastNumber, "no other than them: it is the number\n25"},
+		{"about 25", lastNumber, "exactly 25"},
+		{"zero point 25", lastNumber, "at this point it is 25"},
+		{"twenty-six or 25", lastNumber, "Twenty-six is too many. It is 25"},
+		{"25 is wrong", firstNumber, "25 is right"},
+		{"~~25~~ 26", firstNumber, "**25**"},
+		{"2\\boxed{5}", func(c, _ string) bool { return strings.NewReplacer(`\boxed{`, "", "}", "").Replace(c) == "25" }, "20 + 5 = \\boxed{25}"},
+		{"€25", lastNumber, "25 coins"},
+		{"25%", firstNumber, "25 percentiles"},
+		{"25 in 9 days", firstNumber, "25 in 7 days"},
+	}
+	k := newTestKey(t, `["25"]`, "", "", "How many apples are there after 7 days?")
+	for _, tt := range tests {
+		if !tt.weak(tt.attack, "25") {
+			t.Errorf("%q does not even pass the weak matcher", tt.attack)
+		}
+		if v := k.Match(tt.attack); v.Outcome != family.Failed {
+			t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
+		}
+		if v := k.Match(tt.honest); v.Outcome != family.Passed {
+			t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
+		}
+	}
+}
+
+// TestManyMarks gives several answers, each marked in its own way or taken back.
+func TestManyMarks(t *testing.T) {
+	tests := []struct{ attack, honest string }{
+		{"Answer: 24. Answer: 25", "Answer: 25. Answer: 25.0"},
+		{"Answer: 25. 26.", "Answer: 25. That is all."},
+		{"Answer: 25. Actually, 26.", "Answer: 25. Actually, that was easy to see."},
+		{"Final answer: 24\nAnswer: 25", "Answer: 24\nFinal answer: 25"},
+		{"#### 24\nFinal answer: 25", "#### 1. Counting\nFinal answer: 25"},
+		{"\\boxed{24}\n#### 25", "#### 24\n\\boxed{25}"},
+		{"\\boxed{24} or \\boxed{25}", "\\boxed{25}, that is \\boxed{25}"},
+		{"<answer>24</answer><answer>25</answer>", "<answer>25</answer>"},
+		{"<answer>24\nAnswer: 25</answer>", "<answer>\n25\n</answer>"},
+		{"<think>Answer: 25", "<think>Answer: 24</think>25"},
+		{"Answer: 25\nor 26", "Answer: 25\nOranges are no part of it."},
+	}
+	k := newTestKey(t, `["25"]`, "", "", "How many apples are there?")
+	for _, tt := range tests {
+		if !anyMarked(tt.attack, "25") && !contains(tt.attack, "25") {
+			t.Errorf("%q does not even pass the weak matcher", tt.attack)
+		}
+		if v := k.Match(tt.attack); v.Outcome != family.Failed {
+			t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
+		}
+		if v := k.Match(tt.honest); v.Outcome != family.Passed {
+			t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
+		}
+	}
+}

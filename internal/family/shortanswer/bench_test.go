@@ -18,6 +18,9 @@ func BenchmarkMatch(b *testing.B) {
 		"digits": "1", "groups": ",111", "numbers": "1 ", "points": ".", "letters": "a", "words": "aa ",
 		"markers": "answer ", "signs": "-$", "lines": "a\n", "blank": " ", "marks": "e\u0301",
 		"capitals": "İ", "commas": ",", "ands": " and ", "quotes": "a'", "breaks": "\u2028",
+		"boxes": "\\boxed{1} ", "open boxes": "\\boxed{", "braces": "{", "marked sentences": "Answer: 1. ", "marked lines": "Answer:\n",
+		"thoughts": "<think>a</think>", "open thoughts": "<think>", "tags": "<answer>", "stops": "</s>", "formulas": "$a$ ", "commands": "\\text{a}",
+		"sentences": "A. ", "hanging": "or\n", "about": "answer to a ", "dollars": "$", "displays": "\\[", "stars": "*a* ", "open stars": " *a",
 		"compounds": "a and aa'", "list": "1, ", "dashes": "–", "dashed": "– ", "letters of apostrophes": "ʼ",
 	} {
 		for row, k := range rows {

@@ -62,12 +62,12 @@ type key struct {
 	marker     string // "" for the usual markers
 	keepCase   bool
 	extraWords int
-	question   map[string]bool
+	question   *textmatch.Question
 }
 
 // newKey reads the hidden values of a row; tolerance and match may be absent.
 func newKey(accepted, tolerance, rules jsontext.Value) (*key, error) {
-	k := &key{extraWords: defaultExtraWords}
+	k := &key{extraWords: defaultExtraWords, question: textmatch.NewQuestion("", "")}
 	if err := k.readMatch(rules); err != nil {
 		return nil, err
 	}
@@ -146,14 +146,10 @@ func (k *key) readAnswer(v jsontext.Value) (answer, error) {
 	return a, nil
 }
 
-// ask tells the key the question, whose words may stand beside an answer.
-func (k *key) ask(question string) {
-	k.question = map[string]bool{}
-	for _, w := range textmatch.Words(question, -1) {
-		if textmatch.CountWords(w, 1) > 0 {
-			k.question[w] = true
-		}
-	}
+// ask tells the key the question, whose words may stand beside an answer, and
+// the format that it asks for.
+func (k *key) ask(question, format string) {
+	k.question = textmatch.NewQuestion(question, format)
 	text := k.fold(textmatch.Collapse(question))
 	for i := range k.accepted {
 		k.accepted[i].asked = textmatch.HasPhrase(text, k.accepted[i].text)

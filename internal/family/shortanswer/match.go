@@ -3,6 +3,8 @@ package shortanswer
 import (
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
@@ -14,53 +16,13 @@ const maxFocusWords = 12
 // maxFocus is the most bytes of a focus that is looked at; more is no answer.
 const maxFocus = 64 << 10
 
-// markup may stand between a marker and what it marks.
-const markup = " *_`"
+// maxNew is how many words that are neither frame words nor the question's may
+// stand in the subject of "the capital city of France is Paris".
+const maxNew = 2
 
-// focus returns what of the last line is the answer. It reports false where
-// the row's own marker is missing.
-func (k *key) focus(line string) (string, bool) {
-	if k.marker != "" {
-		_, after, ok := strings.Cut(k.fold(line), k.marker)
-		return textmatch.Strip(after), ok
-	}
-	bare := strings.TrimLeft(line, markup)
-	rest, ok := strings.CutPrefix(bare, "####")
-	if ok {
-		rest = strings.TrimLeft(rest, "#")
-	} else if rest, ok = strings.CutPrefix(bare, "A:"); !ok {
-		var word string
-		_, rest, word = textmatch.FindWord(line, "final answer", "answer")
-		ok = word != ""
-	}
-	if ok {
-		rest = trimMarker(rest)
-	}
-	if !ok || textmatch.CountWords(rest, 1) == 0 {
-		return line, true
-	}
-	return rest, true
-}
-
-// trimMarker takes off what belongs to a marker: "is", a colon, and a hyphen
-// or dash that a space follows and that therefore is no sign.
-func trimMarker(s string) string {
-	s = strings.TrimLeft(s, markup)
-	if after, ok := textmatch.CutFold(s, "is"); ok {
-		s = strings.TrimLeft(after, markup)
-	}
-	for _, mark := range []string{":", "- ", "– ", "— "} {
-		if after, ok := strings.CutPrefix(s, mark); ok {
-			s = after
-			break
-		}
-	}
-	return strings.TrimLeft(s, markup)
-}
-
-// match returns the first accepted answer that the focus gives and the
+// match returns the first accepted answer that the focus gives as text and the
 // strategy that found it, or "" for none. The index of a set is -1.
-func (k *key) match(line, focus string) (index int, strategy string) {
+func (k *key) match(focus string) (index int, strategy string) {
 	if len(focus) > maxFocus {
 		return -1, ""
 	}
@@ -70,43 +32,41 @@ func (k *key) match(line, focus string) (index int, strategy string) {
 		}
 		return -1, ""
 	}
-	found, finding := textmatch.FindNumber(focus)
-	text := k.fold(focus)
-	part, whole := textmatch.Tidy(text), ""
-	if k.marker == "" && len(line) <= maxFocus {
-		whole = k.normalize(line)
+	if i, strategy := k.equal(focus); strategy != "" {
+		return i, strategy
 	}
+	text := k.fold(focus)
 	for i, a := range k.accepted {
-		switch {
-		case a.isNumber:
-			if finding == textmatch.OneNumber && a.number.Matches(found, k.tolerance) {
-				return i, k.numberStrategy()
-			}
-		case a.text == "":
-		case a.text == part, a.text == whole:
-			return i, "normalized_exact"
-		case k.matchSpan(text, a):
+		if !a.isNumber && a.text != "" && k.matchSpan(focus, text, a) {
 			return i, "answer_span"
 		}
 	}
 	return -1, ""
 }
 
-func (k *key) numberStrategy() string {
-	if k.tolerance != nil {
-		return "numeric_tolerance"
+// equal returns the accepted answer that equals the focus in normal form.
+func (k *key) equal(focus string) (index int, strategy string) {
+	if len(focus) > maxFocus {
+		return -1, ""
 	}
-	return "numeric_exact"
+	text := k.normalize(focus)
+	for i, a := range k.accepted {
+		if !a.isNumber && a.text != "" && a.text == text {
+			return i, "normalized_exact"
+		}
+	}
+	return -1, ""
 }
 
 // matchSpan reports whether a stands in the focus beside nothing but words that
-// may stand there.
-func (k *key) matchSpan(focus string, a answer) bool {
-	if k.rule != byDefault && k.rule != bySpan {
+// may stand there. An answer without a word, such as closing brackets, must be
+// all of it: nothing would tell the signs beside it from its own.
+func (k *key) matchSpan(focus, folded string, a answer) bool {
+	if k.rule != byDefault && k.rule != bySpan || textmatch.CountWords(a.text, 1) == 0 {
 		return false
 	}
-	before, after, ok := textmatch.FindSpan(focus, a.text)
-	if !ok {
+	before, after, ok := textmatch.FindSpan(folded, a.text)
+	if !ok || strings.HasSuffix(strings.TrimSpace(folded), "?") {
 		return false
 	}
 	if k.rule == bySpan {
@@ -119,9 +79,51 @@ func (k *key) matchSpan(focus string, a answer) bool {
 		return false
 	}
 	extra := append(textmatch.Words(before, -1), textmatch.Words(after, -1)...)
-	return !slices.ContainsFunc(extra, func(w string) bool {
-		return textmatch.IsBarred(w) || !textmatch.IsFrame(w) && (a.asked || !k.question[w])
-	})
+	unknown := func(w string) bool { return !textmatch.IsFrame(w) && (a.asked || !k.question.Has(w)) }
+	if slices.ContainsFunc(extra, textmatch.IsBarred) {
+		return false
+	}
+	return !slices.ContainsFunc(extra, unknown) || !a.asked && k.isSubject(before, after, focus)
+}
+
+// isSubject reports whether an answer between before and after ends a sentence
+// whose subject speaks of the question: "The capital city of France is Paris".
+// All words that are not the question's stand before the verb, are few and in
+// small letters, and none of them doubts.
+func (k *key) isSubject(before, after, focus string) bool {
+	subject, rest, is := textmatch.FindWord(before, "is", "was", "are", "were")
+	fits := func(w string) bool { return textmatch.IsFrame(w) || k.question.Has(w) }
+	behind := textmatch.Words(rest, -1)
+	if n := len(behind); n == 2 && behind[1] == "by" && !textmatch.IsDoubtful(behind[0]) {
+		behind = nil // was written by
+	}
+	if is == "" || !all(behind, fits) || !all(textmatch.Words(after, -1), fits) {
+		return false
+	}
+	fresh, known := 0, false
+	for _, w := range textmatch.Words(subject, -1) {
+		switch {
+		case textmatch.IsFrame(w):
+		case k.question.Has(w):
+			known = true
+		case textmatch.IsDoubtful(w) || capital(focus, w):
+			return false
+		default:
+			fresh++
+		}
+	}
+	return known && fresh <= maxNew
+}
+
+func all(words []string, ok func(string) bool) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !ok(w) })
+}
+
+// capital reports whether the word w stands in s with a capital letter or
+// anything but letters.
+func capital(s, w string) bool {
+	_, _, small := textmatch.FindSpan(s, w)
+	return !small || strings.ContainsFunc(w, func(r rune) bool { return !unicode.IsLetter(r) || r >= utf8.RuneSelf && unicode.IsUpper(r) })
 }
 
 // explain says why a focus that matches nothing failed. It depends on the
@@ -133,18 +135,6 @@ func (k *key) explain(focus string) (family.Reason, string) {
 	}
 	if k.rule == bySet {
 		return family.WrongAnswer, "the list is not the expected one"
-	}
-	_, finding := textmatch.FindNumber(focus)
-	if k.accepted[0].isNumber {
-		switch finding {
-		case textmatch.NoNumber:
-			return family.WrongAnswer, "the answer holds no number"
-		case textmatch.SeveralNumbers:
-			return family.AmbiguousAnswer, "the answer holds more than one number"
-		case textmatch.UnclearNumber:
-			return family.AmbiguousAnswer, "something beside the number changes it or may change it"
-		}
-		return family.WrongAnswer, "the number is not the expected one"
 	}
 	if lists(focus) {
 		return family.AmbiguousAnswer, "the answer is not one answer"

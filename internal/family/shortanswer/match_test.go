@@ -3,6 +3,7 @@ package shortanswer
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -30,7 +31,8 @@ func TestMatchNumber(t *testing.T) {
 		{`[540]`, "", "He runs 3*3=9 sprints.\nA: 540", passed},
 		{`[540]`, "", "#### 540", passed},
 		{`["540"]`, "", "**Final Answer:** 540 meters.", passed},
-		{`["540"]`, "", "The answer is $540", passed},
+		{`["540"]`, "", "The answer is $540", wrong},
+		{`["540"]`, "", "The answer is $540$", passed},
 		{`[540]`, "", "540 is the answer", passed},
 		{`[540]`, "", "Answer - 540", passed},
 		{`[540]`, "", "Answer -540", wrong},
@@ -38,10 +40,10 @@ func TestMatchNumber(t *testing.T) {
 		{`[540]`, "", "Final answer — 540", passed},
 		{`[540]`, "", "Answer –540", ambiguous},
 		{`[540]`, "", "Answer: 540\n```", passed},
-		{`[540]`, "", "Answer: 540\nHope this helps!", wrong},
+		{`[540]`, "", "Answer: 540\nHope this helps!", passed},
 		{`[540]`, "", "the answer is 540, not 541", ambiguous},
 		{`[540]`, "", "the answer is not 540", ambiguous},
-		{`[540]`, "", "the answer can't be 540", ambiguous},
+		{`[540]`, "", "the answer can't be 540", wrong},
 		{`[540]`, "", "541 or 540", ambiguous},
 		{`[540]`, "", "540m", ambiguous},
 		{`[-10]`, "", "A: -10", passed},
@@ -60,7 +62,7 @@ func TestMatchNumber(t *testing.T) {
 		{`[540]`, "", "five hundred and forty", wrong},
 		{`[540]`, "", "", empty},
 		{`[540]`, "", strings.Repeat("x ", maxFocus/2) + "540", ambiguous},
-		{`[540]`, "", strings.Repeat("x ", maxFocus/2) + "Answer: 540", passed},
+		{`[540]`, "", strings.Repeat("x ", maxFocus/2) + ". Answer: 540", passed},
 		{`[3, "three"]`, "", "three", passed},
 		{`[3, "three"]`, "", "it is three.", passed},
 	}
@@ -89,7 +91,7 @@ func TestMatchText(t *testing.T) {
 		{`["Paris"]`, "Capital of France?", "Paris's", wrong},
 		{`["Paris"]`, "the the the", strings.Repeat("the ", 11) + "Paris", passed},
 		{`["Paris"]`, "the the the", strings.Repeat("the ", 12) + "Paris", ambiguous},
-		{`["Answer Me"]`, "Which song?", "Answer me!", wrong},
+		{`["Answer Me"]`, "Which song?", "Answer me!", passed},
 		{`["Answer Me"]`, "Which song?", "Answer me.", passed},
 		{`["1/2"]`, "", "1/2", passed},
 		{`["1/2"]`, "", "x1/2", wrong},
@@ -98,6 +100,12 @@ func TestMatchText(t *testing.T) {
 		{`["pi"]`, "What is x?", "x = pi", passed},
 		{`["pi"]`, "What is x?", "-pi", wrong},
 		{`["café"]`, "", "cafe\u0301", passed},
+		{`["a*b*c"]`, "", "Answer: a*b*c", passed},
+		{`["\\frac{x+1}{2}"]`, "", "**Answer:** $\\frac{x+1}{2}$", passed},
+		{`["\\text{x}"]`, "", "Answer: \\text{x}", passed},
+		{`["Paris"]`, "Capital of France?", "Answer: Paris. It is the capital.", passed},
+		{`["Paris"]`, "Capital of France?", "Answer: Paris. London.", wrong},
+		{`["Paris"]`, "Capital of France?", "the capital of France is Paris?", wrong},
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "", "", tt.question)
@@ -250,7 +258,7 @@ func TestDashesBeforeNumbers(t *testing.T) {
 				t.Errorf("%+q is %s for -5", candidate, vectortest.Outcome(v))
 			}
 		}
-		for _, candidate := range []string{"%x, so 5", "well%known: 5", "a % b = 5", "5 % five"} {
+		for _, candidate := range []string{"%x, so 5", "well%known: 5", "a % b = 5", "5 % so be it"} {
 			candidate = strings.ReplaceAll(candidate, "%", dash)
 			if v := five.Match(candidate); v.Outcome != family.Passed {
 				t.Errorf("honest %+q is %s", candidate, vectortest.Outcome(v))
@@ -362,6 +370,10 @@ func TestReasonsTellNothing(t *testing.T) {
 	}
 }
 
+// states matches text that states the right answer in a sentence of its own,
+// behind one that states nothing exactly.
+var states = regexp.MustCompile(`[.].*Answer: 42`)
+
 // TestAppendedTextNeverHelps starts with a wrong answer behind a marker and
 // appends text to its line that may hold the right one.
 func TestAppendedTextNeverHelps(t *testing.T) {
@@ -372,6 +384,9 @@ func TestAppendedTextNeverHelps(t *testing.T) {
 			" ", "42", "blue whale", "answer", "Answer: 42", "is", "####", "A:", ".", ",", "not", "or", "e1", "*", "\u200b", "-", "animal",
 		})).Draw(t, "parts")
 		appended := " " + strings.Join(parts, "")
+		if states.MatchString(appended) {
+			t.Skip("a sentence of its own")
+		}
 		if c := "Answer: 41" + appended; number.Match(c).Outcome == family.Passed {
 			t.Fatalf("%q passed", c)
 		}
@@ -385,7 +400,7 @@ func TestAppendedTextNeverHelps(t *testing.T) {
 func TestSpraysNeverPass(t *testing.T) {
 	k := newTestKey(t, `[42]`, "1", "", "")
 	rapid.Check(t, func(t *rapid.T) {
-		numbers := rapid.SliceOfN(rapid.IntRange(40, 44), 2, 50).Draw(t, "numbers")
+		numbers := rapid.SliceOfNDistinct(rapid.IntRange(20, 60), 2, 40, rapid.ID[int]).Draw(t, "numbers")
 		separator := rapid.SampledFrom([]string{" ", ", ", ";", " or ", "/", "-", "±", " .. ", "|"}).Draw(t, "separator")
 		candidate := strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", separator), "[]")
 		if v := k.Match(candidate); v.Outcome == family.Passed {
@@ -395,7 +410,7 @@ func TestSpraysNeverPass(t *testing.T) {
 }
 
 func FuzzMatch(f *testing.F) {
-	for _, s := range []string{"42", "Answer: blue whale", "a\n#### 42", "$42.0!", "it's a blue whale", "4e1", "b, a", "final answer is -42"} {
+	for _, s := range []string{"42", "Answer: blue whale", "a\n#### 42", "$42.0!", "it's a blue whale", "4e1", "b, a", "final answer is -42", "\\boxed{42}", "42 per 7", "<think>a</think>42"} {
 		f.Add(s)
 	}
 	number := newTestKey(f, `["42"]`, "", "", "")
@@ -403,19 +418,20 @@ func FuzzMatch(f *testing.F) {
 	set := newTestKey(f, `["a", "b", 3]`, "", `{"type": "set"}`, "")
 	f.Fuzz(func(t *testing.T, candidate string) {
 		candidate = strings.ToValidUTF8(candidate, "")
-		last := textmatch.Lower(textmatch.LastLine(candidate))
+		said := textmatch.Lower(textmatch.Reply(candidate))
 		if v := number.Match(candidate); v.Outcome == family.Passed {
-			if digits := strings.NewReplacer(".", "", ",", "").Replace(last); !strings.Contains(digits, "42") {
-				t.Fatalf("%q passed without the digits of the answer in its last line", candidate)
+			if digits := strings.NewReplacer(".", "", ",", "", "{", "", "}", "", `\`, "").Replace(said); !strings.Contains(digits, "42") {
+				t.Fatalf("%q passed without the digits of the answer", candidate)
 			}
-			if v := number.Match(candidate + " 43"); v.Outcome == family.Passed {
-				t.Fatalf("%q passed with a second number behind it", candidate)
+			boxed := candidate + "\n\nAll in all:\n\n\\boxed{43}."
+			if v := number.Match(boxed); v.Outcome == family.Passed && !strings.Contains(candidate, "<") {
+				t.Fatalf("%q passed with another number of the highest rank behind it", candidate)
 			}
 		}
-		if v := text.Match(candidate); v.Outcome == family.Passed && !strings.Contains(last, "blue whale") {
-			t.Fatalf("%q passed without the answer in its last line", candidate)
+		if v := text.Match(candidate); v.Outcome == family.Passed && !strings.Contains(textmatch.Collapse(textmatch.Plain(said)), "blue whale") {
+			t.Fatalf("%q passed without the answer", candidate)
 		}
-		if v := set.Match(candidate); v.Outcome == family.Passed && !strings.Contains(last, "3") {
+		if v := set.Match(candidate); v.Outcome == family.Passed && !strings.Contains(said, "3") {
 			t.Fatalf("%q passed without every element", candidate)
 		}
 	})

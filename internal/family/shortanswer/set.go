@@ -33,7 +33,7 @@ func (k *key) fits(item string) []bool {
 	out := make([]bool, len(k.accepted))
 	for i, a := range k.accepted {
 		if a.isNumber {
-			out[i] = isNumber && a.number.Matches(n, k.tolerance)
+			out[i] = isNumber && a.number.Matches(n, k.tolerance, k.question)
 		} else {
 			out[i] = a.text != "" && a.text == text
 		}

@@ -12,7 +12,7 @@ func TestVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.ask("")
+		k.ask("", "")
 		return string(k.Match(v.Candidate).Outcome)
 	})
 }

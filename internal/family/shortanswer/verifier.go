@@ -3,26 +3,28 @@
 //
 // # What counts as an answer
 //
-// Only the last line that is not blank is looked at. Its focus is what follows
-// its leftmost marker: "final answer" or "answer" as whole words in any case,
-// or "A:" or "####" at its start. An "is", a ":" and a "-" with a space behind
-// it belong to the marker. A marker that nothing follows is none.
+// A reply is read in passages (see [textmatch.Question.Passages]). The highest
+// rank that is present decides; without a mark it is the last line, less what
+// only takes leave.
 //
 // An accepted answer that is a number (see [textmatch.ParseNumber]) is matched
-// as a number: the focus must hold exactly one, with nothing beside it that
-// could change it (see [textmatch.FindNumber]), and it must equal the accepted
-// one as a decimal, or lie within the row's tolerance of it. The tolerance is
-// absolute and its bound is within; there is no hidden relative one. A currency
-// sign may be left out or added but not exchanged; a percent sign is allowed
-// only where the accepted answer has one.
+// as a number. Which number a reply states depends on the reply and the question
+// alone (see [textmatch.Question.FindNumber]): all passages of the deciding rank
+// that state exactly one must agree, and the last that holds any must be among
+// them. It must equal the accepted one as a decimal, or lie within the row's
+// tolerance of it. The tolerance is absolute and its bound is within; there is
+// no hidden relative one. Percent and currency signs count as
+// [textmatch.Number.Matches] says.
 //
 // Any other accepted answer is matched as text, in the normal form of package
-// textmatch: it equals the focus or the whole line; or it stands in a focus of
-// at most 12 words, with a space, a quote or one of . , ; : ! ? ( ) [ ] * on
-// both sides, and every other word is a frame word (see [textmatch.IsFrame]) or
-// a word of the question. Where the accepted answer itself occurs in the
-// question only frame words may stand beside it. Words that negate or offer a
-// second answer (see [textmatch.IsBarred]) never may.
+// textmatch: it equals what is marked, up to the end of the line or of the
+// sentence; or it stands there beside at most 11 other words, with a space, a
+// quote or one of . , ; : ! ? ( ) [ ] * on both sides, and every other word is a
+// frame word (see [textmatch.IsFrame]) or a word of the question. Where the
+// accepted answer itself occurs in the question only frame words may stand
+// beside it. Words that negate or offer a second answer (see
+// [textmatch.IsBarred]) never may. All passages of the deciding rank must give
+// an accepted answer; long ones before the last don't count.
 //
 // # Declared matching
 //
@@ -33,9 +35,9 @@
 //
 // With number, every accepted answer must be a number and the number rule
 // holds. With text, all accepted answers are text, numbers as the row wrote
-// them, and one must equal the focus or the whole line. With span, one must
-// stand in the focus, bounded as above, beside at most max_extra_words other
-// words (8 by default), none of which negates or says "or". With set, the focus
+// them, and one must equal what is marked, or the line. With span, one must
+// stand there, bounded as above, beside at most max_extra_words other
+// words (8 by default), none of which negates or says "or". With set, it
 // is a list and the accepted answers are its elements: each exactly once, in
 // any order, and nothing else. A list is separated by ";", or else by "," and
 // "and"; a comma between digits separates unless it makes a thousands group. An
@@ -45,7 +47,7 @@
 // way to pair them all will do. A set has at most 256 accepted answers.
 //
 // A marker takes the place of the usual ones: the last line must contain it,
-// and the focus is what follows its leftmost place. ignore_case is true by
+// and what follows its leftmost place is the answer. ignore_case is true by
 // default and covers the marker; max_extra_words belongs to span alone.
 package shortanswer
 
@@ -73,7 +75,9 @@ func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	}
 	question, _ := v.Get("question")
 	text, _ := question.Text()
-	k.ask(text)
+	format, _ := v.Get("answer_format")
+	hint, _ := format.Text()
+	k.ask(text, hint)
 	return k, nil
 }
 
@@ -90,22 +94,17 @@ func (k *key) Match(candidate string) family.Verdict {
 	if k.tolerance != nil {
 		metadata["tolerance"] = task.Redacted
 	}
-	line := textmatch.LastLine(candidate)
-	if line == "" {
+	reply := textmatch.Reply(candidate)
+	if textmatch.LastLine(reply) == "" {
 		return textmatch.Fail(family.EmptyCandidate, "the candidate is blank", metadata)
 	}
-	focus, ok := k.focus(line)
-	if !ok {
-		return textmatch.Fail(family.WrongAnswer, "the last line does not hold the row's marker", metadata)
+	v := k.decide(reply)
+	if v.reason != "" {
+		return textmatch.Fail(v.reason, v.message, metadata)
 	}
-	index, strategy := k.match(line, focus)
-	if strategy == "" {
-		reason, message := k.explain(focus)
-		return textmatch.Fail(reason, message, metadata)
-	}
-	metadata["match_strategy"] = strategy
-	if index >= 0 {
-		metadata["matched_answer_index"] = index
+	metadata["match_strategy"] = v.strategy
+	if v.index >= 0 {
+		metadata["matched_answer_index"] = v.index
 	}
 	return textmatch.Pass(metadata)
 }

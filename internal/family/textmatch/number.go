@@ -27,10 +27,11 @@ type Finding uint8
 
 // The findings.
 const (
-	NoNumber       Finding = iota // no digit at all
-	OneNumber                     // exactly one number, and nothing spoils it
-	SeveralNumbers                // more than one number
-	UnclearNumber                 // one number that something beside it may change
+	NoNumber       Finding = iota // no number at all
+	OneNumber                     // one number is stated, and nothing spoils it
+	SeveralNumbers                // more than one
+	UnclearNumber                 // one that something beside it may change
+	WordNumber                    // none but in words
 )
 
 // ParseNumber reads a text that is a number as a whole: an optional sign,
@@ -53,66 +54,24 @@ func ParseNumber(s string) (Number, bool) {
 	return t.number()
 }
 
-// FindNumber returns the number of a text that holds exactly one. The text is
-// expected in NFC. A number is spoiled, and so unclear, by
-//
-//   - a letter, mark, number character, _ ^ / or invisible character next to
-//     it, a mathematical sign other than its own, a percent sign before it, a
-//     plus sign after it, or a . or , that leads to more digits;
-//   - a sign that is not its own, a dash or what looks like one before it, also
-//     with spaces and a currency sign between them;
-//   - square brackets around thousands groups, which read like a list;
-//   - a negator, an invisible character, or two currencies anywhere.
-//
-// Every run of ASCII digits counts as a number, and so does every other number
-// character of Unicode.
-func FindNumber(s string) (Number, Finding) {
-	var first token
-	found, currency, spoiled := false, rune(0), false
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case isDigit(r) || r == '.' && i+1 < len(s) && isDigit(rune(s[i+1])):
-			if found {
-				return Number{}, SeveralNumbers
-			}
-			first, found = scanNumber(s, i), true
-			i = first.next
-			continue
-		case unicode.IsNumber(r):
-			return Number{}, SeveralNumbers
-		case unicode.Is(unicode.Cf, r):
-			spoiled = true
-		case unicode.Is(unicode.Sc, r):
-			spoiled = spoiled || currency != 0 && currency != r
-			currency = r
-		}
-		i += size
+// Matches reports whether got, an answer to q, equals the gold n exactly, or
+// lies within tolerance of it where tolerance is not nil; the bound itself is
+// within. A percent sign on got must stand on the gold too, or be what q asks
+// for. A currency sign must be the gold's, or one that q allows where the gold
+// has none; it may be left out.
+func (n Number) Matches(got Number, tolerance *big.Rat, q *Question) bool {
+	if got.percent && !n.percent && !q.asksPercent() {
+		return false
 	}
-	if !found {
-		return Number{}, NoNumber
+	switch {
+	case got.currency == 0 || got.currency == n.currency:
+	case n.currency != 0 || !q.allows(got.currency):
+		return false
 	}
-	n, ok := first.number()
-	if n.currency == 0 {
-		n.currency = currency
-	}
-	if !ok || spoiled || first.spoiled || currency != 0 && n.currency != currency || HasNegator(s) {
-		return Number{}, UnclearNumber
-	}
-	return n, OneNumber
+	return n.near(got, tolerance)
 }
 
-// Matches reports whether got equals the gold n exactly, or lies within
-// tolerance of it where tolerance is not nil; the bound itself is within. A
-// percent sign must stand on the gold to be allowed on got. A currency sign may
-// be left out or added, but not exchanged.
-func (n Number) Matches(got Number, tolerance *big.Rat) bool {
-	if got.percent && !n.percent {
-		return false
-	}
-	if n.currency != 0 && got.currency != 0 && n.currency != got.currency {
-		return false
-	}
+func (n Number) near(got Number, tolerance *big.Rat) bool {
 	diff := new(big.Rat).Sub(n.value, got.value)
 	if tolerance == nil {
 		return diff.Sign() == 0
@@ -120,13 +79,20 @@ func (n Number) Matches(got Number, tolerance *big.Rat) bool {
 	return diff.Abs(diff).Cmp(tolerance) <= 0
 }
 
+// Equal reports whether two numbers are the same answer.
+func (n Number) Equal(m Number) bool {
+	return n.value.Cmp(m.value) == 0 && n.percent == m.percent && (n.currency == m.currency || n.currency == 0 || m.currency == 0)
+}
+
+// Known reports whether n is a number, not the zero value.
+func (n Number) Known() bool { return n.value != nil }
+
 // Rat returns the exact value.
 func (n Number) Rat() *big.Rat { return new(big.Rat).Set(n.value) }
 
-// A token is one number as it stands in a text.
-type token struct {
+// A literal is one number as it stands in a text.
+type literal struct {
 	start, end int // with sign, currency and percent
-	next       int // where the scan goes on
 	mantissa   string
 	exponent   string
 	grouped    bool
@@ -138,17 +104,16 @@ type token struct {
 
 // scanNumber reads the number whose first digit, or whose leading point, is
 // at s[i].
-func scanNumber(s string, i int) token {
-	t := token{}
+func scanNumber(s string, i int) literal {
+	t := literal{}
 	end := t.scanDigits(s, i)
-	t.next = end
 	t.start = t.scanBefore(s, i)
 	t.end = t.scanAfter(s, end)
 	return t
 }
 
 // scanDigits reads mantissa and exponent and returns where they end.
-func (t *token) scanDigits(s string, i int) int {
+func (t *literal) scanDigits(s string, i int) int {
 	end := digitsEnd(s, i)
 	if g := groupsEnd(s, i, end); g > end {
 		end, t.grouped = g, true
@@ -199,7 +164,7 @@ func groupsEnd(s string, i, end int) int {
 
 // scanBefore reads sign and currency in front of the digits at s[i:], judges
 // what stands before them, and returns where the number starts.
-func (t *token) scanBefore(s string, i int) int {
+func (t *literal) scanBefore(s string, i int) int {
 	signed := false
 	for {
 		r, size := utf8.DecodeLastRuneInString(s[:i])
@@ -223,7 +188,7 @@ func (t *token) scanBefore(s string, i int) int {
 
 // scanAfter reads currency and percent behind the digits that end at s[i],
 // judges what follows them, and returns where the number ends.
-func (t *token) scanAfter(s string, i int) int {
+func (t *literal) scanAfter(s string, i int) int {
 	r, size := utf8.DecodeRuneInString(s[i:])
 	if bare := strings.TrimLeft(s[i:], " "); unicode.Is(unicode.Sc, r) {
 		t.spoiled = t.spoiled || t.currency != 0 && t.currency != r
@@ -278,8 +243,8 @@ func spoils(r rune) bool {
 		r >= utf8.RuneSelf && unicode.Is(unicode.Sm, r)
 }
 
-// number converts the token; false means that it exceeds the bounds.
-func (t token) number() (Number, bool) {
+// number converts the literal; false means that it exceeds the bounds.
+func (t literal) number() (Number, bool) {
 	digits := strings.ReplaceAll(t.mantissa, ",", "")
 	if len(strings.Replace(digits, ".", "", 1)) > MaxDigits {
 		return Number{}, false

@@ -70,11 +70,12 @@ func TestFindNumber(t *testing.T) {
 		{"no digits", textmatch.NoNumber},
 		{"", textmatch.NoNumber},
 		{"NaN", textmatch.NoNumber},
-		{"about 42 apples", textmatch.OneNumber},
-		{"**42**.", textmatch.OneNumber},
-		{"x=42!", textmatch.OneNumber},
+		{"about 42 apples", textmatch.UnclearNumber},
+		{"**42**.", textmatch.UnclearNumber},
+		{"x=42!", textmatch.UnclearNumber},
+		{"42 km!", textmatch.OneNumber},
 		{"42;", textmatch.OneNumber},
-		{"\\boxed{1,500}", textmatch.OneNumber},
+		{"\\boxed{1,500}", textmatch.UnclearNumber},
 		{"it costs $42", textmatch.OneNumber},
 		{"42 or 43", textmatch.SeveralNumbers},
 		{"1,44", textmatch.SeveralNumbers},
@@ -85,7 +86,8 @@ func TestFindNumber(t *testing.T) {
 		{"42²", textmatch.SeveralNumbers},
 		{"42 ٤", textmatch.SeveralNumbers},
 		{"10^42", textmatch.SeveralNumbers},
-		{"42km", textmatch.UnclearNumber},
+		{"42km", textmatch.OneNumber},
+		{"42m", textmatch.UnclearNumber},
 		{"H42", textmatch.UnclearNumber},
 		{"4\u0336", textmatch.UnclearNumber},
 		{"42_", textmatch.UnclearNumber},
@@ -126,35 +128,97 @@ func TestFindNumber(t *testing.T) {
 		{"42e999", textmatch.UnclearNumber},
 	}
 	for _, tt := range tests {
-		if _, got := textmatch.FindNumber(tt.in); got != tt.want {
+		if _, got := textmatch.NewQuestion("", "").FindNumber(tt.in, false); got != tt.want {
 			t.Errorf("FindNumber(%q) found %d, want %d", tt.in, got, tt.want)
+		}
+	}
+}
+
+// TestBesideNumbers: what stands beside a number spoils it, belongs to it, or is
+// a unit or noun.
+func TestBesideNumbers(t *testing.T) {
+	const question = "Tom earns 300 dollars in 7 days and eats 2 apples more than Ann. How many does she have?"
+	tests := []struct{ in, want string }{ // the number as a fraction, or ""
+		{"minus 25", "-25"}, {"negative 25", "-25"}, {"-25", "-25"}, {"−25", "-25"}, {"-$25", "-25"}, {"minus $25", "-25"},
+		{"minus -25", ""}, {"- 25", ""}, {"–25", ""}, {"a negative total of 25", "-25"},
+		{"25 million", ""}, {"25 thousand", ""}, {"25 dozen", ""}, {"25 bn", ""}, {"25 k", ""}, {"25 M", ""}, {"25M", ""}, {"25k", ""},
+		{"25 hundred", ""}, {"twenty 25", ""}, {"25 and a half", ""}, {"25 and one half", ""}, {"25 and a bit", ""}, {"25 point five", ""},
+		{"zero point 25", ""}, {"point 25", ""}, {"25 squared", ""}, {"25 cubed", ""}, {"25²", ""}, {"25^2", ""}, {"25 ^ 2", ""}, {"25!", ""},
+		{"25 !", ""}, {"25 factorial", ""}, {"sqrt(25)", ""}, {"√25", ""}, {"the square root of 25", ""}, {"log 25", ""}, {"f(25)", ""},
+		{"half of 25", ""}, {"twice 25", ""}, {"a third of 25", ""}, {"one over 25", ""}, {"25 doubled", ""}, {"25 percentiles", "25"},
+		{"> 25", ""}, {">25", ""}, {"≥ 25", ""}, {"x ≠ 25", ""}, {"x != 25", ""}, {"x >= 25", ""}, {"≈ 25", ""}, {"~25", ""}, {"~~25~~", ""},
+		{"less than 25", ""}, {"more than 25", ""}, {"at least 25", ""}, {"at most 25", ""}, {"25 at most", ""}, {"no more than 25", ""},
+		{"over 25", ""}, {"under 25", ""}, {"up to 25", ""}, {"it adds up to 25", "25"}, {"between 25", ""}, {"25 or more", ""}, {"25+", ""},
+		{"25 plus", ""}, {"about 25", ""}, {"roughly 25", ""}, {"25-ish", ""}, {"25 is wrong", ""}, {"anything but 25", ""}, {"not 25", ""},
+		{"hardly 25", ""}, {"without 25", ""}, {"25 or twenty-six", ""}, {"either 25", ""}, {"maybe 25", ""}, {"if even 25", ""}, {"25?", ""},
+		{"25 * x", ""}, {"25 x", ""}, {"25x", ""}, {"25 - x", ""}, {"x + 25", ""}, {"25 + x", ""}, {"25/x", ""}, {"/25", ""}, {"25 mod", ""},
+		{"25 in base eight", ""}, {"25 26", ""}, {"25, 26", ""}, {"25-26", ""}, {"25 to 26", ""}, {"25 (26)", ""}, {"|25|", ""},
+		{"25 km", "25"}, {"25km", "25"}, {"25 cm²", "25"}, {"25 m^2", "25"}, {"25 m/s²", "25"}, {"25/hour", "25"}, {"25 kg·m", ""},
+		{"25 square feet", "25"}, {"25 °C", "25"}, {"25°", "25"}, {"US$25", "25"}, {"25 dollars", "25"}, {"25 apples and pears", "25"},
+		{"25 dollars every 7 days", "25"}, {"25 in seven days", "25"}, {"25 per 7 days", "25"}, {"25 dollars every 8 days", ""},
+		{"25 of the 300", "25"}, {"25 and 7 days", ""}, {"in 7 days 25", ""}, {"25 more apples", "25"}, {"25 fewer apples", ""},
+		{"x = 25", "25"}, {"2 = 25", ""}, {"total: 25", "25"}, {"(25)", "25"}, {"**25**", "25"}, {"25 – so be it", "25"}, {"25-minute", "25"},
+		{"1,234", "1234"}, {"1.5e3", "1500"}, {"25.0 kg.", "25"},
+	}
+	q := textmatch.NewQuestion(question, "")
+	for _, tt := range tests {
+		got := ""
+		if n, finding := q.FindNumber(textmatch.Plain(tt.in), false); finding == textmatch.OneNumber {
+			got = n.Rat().RatString()
+		}
+		if got != tt.want {
+			t.Errorf("%q states %q, want %q", tt.in, got, tt.want)
+		}
+	}
+	for _, in := range []string{"about 25", "≈ 25", "~25", "25 approximately"} {
+		if _, finding := q.FindNumber(in, true); finding != textmatch.OneNumber {
+			t.Errorf("%q states nothing where an approximation is a statement", in)
+		}
+	}
+	asked := textmatch.NewQuestion("How many millions, and how many dozen?", "")
+	for _, in := range []string{"25 million", "25 dozen"} {
+		if _, finding := asked.FindNumber(in, false); finding != textmatch.OneNumber {
+			t.Errorf("%q states nothing where millions are asked for", in)
 		}
 	}
 }
 
 func TestNumberMatches(t *testing.T) {
 	tests := []struct {
-		gold, got, tolerance string
-		want                 bool
+		gold, got, tolerance, question string
+		want                           bool
 	}{
-		{"5", "5.0", "", true},
-		{"5", "-5", "", false},
-		{"-5", "5", "", false},
-		{"5", "$5", "", true},
-		{"$5", "5", "", true},
-		{"$5", "€5", "", false},
-		{"50", "50%", "", false},
-		{"50%", "50", "", true},
-		{"50%", "50%", "", true},
-		{"3", "2.9", "1/10", true},
-		{"3", "3.1", "1/10", true},
-		{"3", "3.1000000000000000000001", "1/10", false},
-		{"5", "5.000000000001", "0", false},
-		{"1e400", "1e400", "0", true},
+		{"5", "5.0", "", "", true},
+		{"5", "-5", "", "", false},
+		{"-5", "5", "", "", false},
+		{"-5", "minus 5", "", "", true},
+		{"5", "$5", "", "", false},
+		{"5", "$5", "", "How many apples?", false},
+		{"5", "$5", "", "How much does it cost?", true},
+		{"5", "€5", "", "How much does it cost?", true},
+		{"5", "US$5", "", "How many dollars is it?", true},
+		{"5", "€5", "", "How many dollars is it?", false},
+		{"5", "€5", "", "He has $3 and finds $2. What has he?", false},
+		{"5", "$5", "", "He has $3 and finds $2. What has he?", true},
+		{"$5", "5", "", "", true},
+		{"$5", "€5", "", "", false},
+		{"50", "50%", "", "", false},
+		{"50", "50%", "", "How many apples are 50% of 100?", false},
+		{"50", "50 percent", "", "How many apples are 50% of 100?", false},
+		{"50", "50%", "", "What percentage is left?", true},
+		{"50", "50 per cent", "", "Of 80 apples 40 are eaten. How much is that, as a percentage?", true},
+		{"50%", "50", "", "", true},
+		{"50%", "50%", "", "", true},
+		{"3", "2.9", "1/10", "", true},
+		{"3", "3.1", "1/10", "", true},
+		{"3", "3.1000000000000000000001", "1/10", "", false},
+		{"5", "5.000000000001", "0", "", false},
+		{"1e400", "1e400", "0", "", true},
 	}
 	for _, tt := range tests {
+		q := textmatch.NewQuestion(tt.question, "")
 		gold, ok := textmatch.ParseNumber(tt.gold)
-		got, finding := textmatch.FindNumber(tt.got)
+		got, finding := q.FindNumber(tt.got, false)
 		if !ok || finding != textmatch.OneNumber {
 			t.Fatalf("%q or %q is no number", tt.gold, tt.got)
 		}
@@ -162,7 +226,7 @@ func TestNumberMatches(t *testing.T) {
 		if tt.tolerance != "" {
 			tolerance, _ = new(big.Rat).SetString(tt.tolerance)
 		}
-		if matched := gold.Matches(got, tolerance); matched != tt.want {
+		if matched := gold.Matches(got, tolerance, q); matched != tt.want {
 			t.Errorf("gold %s, got %s within %s: %v, want %v", tt.gold, tt.got, tt.tolerance, matched, tt.want)
 		}
 	}
@@ -177,7 +241,7 @@ func TestNumbersAgree(t *testing.T) {
 		want := new(big.Rat).SetFrac(big.NewInt(rapid.Int64().Draw(t, "n")), scale)
 		text := want.FloatString(digits)
 		parsed, ok := textmatch.ParseNumber(text)
-		found, finding := textmatch.FindNumber("so it is " + text + ".")
+		found, finding := textmatch.NewQuestion("", "").FindNumber("so it is "+text+".", false)
 		if !ok || finding != textmatch.OneNumber || parsed.Rat().Cmp(want) != 0 || found.Rat().Cmp(want) != 0 {
 			t.Fatalf("%s was read as %v (%v) and %v (%d)", text, parsed, ok, found, finding)
 		}
@@ -190,7 +254,8 @@ func FuzzFindNumber(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		s = textmatch.NFC(strings.ToValidUTF8(s, ""))
-		n, finding := textmatch.FindNumber(s)
+		q := textmatch.NewQuestion("", "")
+		n, finding := q.FindNumber(s, false)
 		if digit := strings.ContainsAny(s, "0123456789"); !digit && finding == textmatch.OneNumber {
 			t.Fatalf("%q holds a number without a digit", s)
 		}
@@ -200,7 +265,7 @@ func FuzzFindNumber(f *testing.F) {
 		if bits := n.Rat().Num().BitLen() + n.Rat().Denom().BitLen(); bits > 8000 {
 			t.Fatalf("%q became a number of %d bits", s, bits)
 		}
-		if _, again := textmatch.FindNumber(s + " 7"); again != textmatch.SeveralNumbers {
+		if _, again := q.FindNumber(s+" 7", false); again != textmatch.SeveralNumbers {
 			t.Fatalf("a second number behind %q was not seen: %d", s, again)
 		}
 	})

@@ -114,7 +114,8 @@ func IsFrame(word string) bool {
 		"think", "believe", "guess", "say", "know",
 		"so", "thus", "hence", "therefore", "then", "here",
 		"answer", "final", "correct", "right", "response", "result", "solution",
-		"called", "named", "known", "as", "by", "in", "at", "on", "=":
+		"called", "named", "known", "as", "by", "in", "at", "on", "of", "to", "for", "from", "=",
+		"dr", "mr", "mrs", "ms", "prof", "professor", "sir":
 		return true
 	}
 	return false

@@ -1,0 +1,119 @@
+package textmatch
+
+import (
+	"math/big"
+	"strings"
+)
+
+// A Question is what the rules need to know of what was asked. It never holds
+// anything hidden. The zero value is a question that says nothing.
+type Question struct {
+	words    map[string]bool
+	numbers  map[string]bool // its numbers, as fractions
+	asked    map[string]bool // words of what is asked that no number stands before
+	currency map[rune]bool
+	money    bool // speaks of money
+}
+
+// NewQuestion reads a question and, where there is one, the format that it asks
+// for.
+func NewQuestion(question, format string) *Question {
+	q := &Question{words: map[string]bool{}, numbers: map[string]bool{}, asked: map[string]bool{}, currency: map[rune]bool{}}
+	all := Plain(NFC(question + "\n" + format))
+	for _, w := range Words(all, -1) {
+		if CountWords(w, 1) > 0 {
+			q.words[w] = true
+			q.money = q.money || isMoneyWord(w)
+		}
+		if c := currencyOf(w); c != 0 {
+			q.currency[c] = true
+		}
+	}
+	for _, t := range tokenize(all).list {
+		if t.kind == aNumber {
+			if n, ok := t.literal.number(); ok {
+				q.numbers[n.value.RatString()] = true
+			}
+		}
+		if v, ok := wordValue(t.text); ok {
+			q.numbers[v] = true
+		}
+		if t.kind == aSign && isCurrency(t.sign()) {
+			q.currency[t.sign()] = true
+		}
+	}
+	for _, s := range asking(Plain(NFC(question))) {
+		q.ask(s)
+	}
+	q.ask(Plain(NFC(format)))
+	return q
+}
+
+// asking returns the sentences of a text that ask: those with a question mark,
+// those that begin with a command, and the last.
+func asking(text string) []string {
+	var out []string
+	spans := sentences(text, false)
+	for i, p := range spans {
+		s := text[p.start:p.end]
+		first := ""
+		if w := Words(s, 1); len(w) > 0 {
+			first = w[0]
+		}
+		switch first {
+		case "give", "express", "find", "calculate", "compute", "determine", "round", "write", "state", "report", "answer":
+			out = append(out, s)
+		default:
+			if i == len(spans)-1 || strings.HasSuffix(s, "?") {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// ask notes the words of a sentence that no number stands before: in "what
+// percentage of 50 % …" a percentage is asked for, in "10 % of what" none.
+func (q *Question) ask(s string) {
+	last := token{}
+	for _, t := range tokenize(s).list {
+		_, counted := wordValue(last.text)
+		same := last.text == "same" || last.text == "this" || last.text == "that"
+		if w := singular(t.text); last.kind != aNumber && !counted && !same {
+			q.asked[w] = true
+		}
+		last = t
+	}
+}
+
+// Has reports whether a word of [Words], less the 's of a possessive, occurs in
+// the question.
+func (q *Question) Has(word string) bool {
+	return q.words[word] || q.words[strings.TrimSuffix(word, "'s")]
+}
+
+// hasNumber reports whether a number occurs in the question.
+func (q *Question) hasNumber(v *big.Rat) bool { return q.numbers[v.RatString()] }
+
+// asks reports whether the question asks for an answer in the unit or multiple
+// that w names.
+func (q *Question) asks(w string) bool { return q.asked[singular(w)] }
+
+// asksPercent reports whether the question asks for a percentage.
+func (q *Question) asksPercent() bool {
+	return q.asked["percent"] || q.asked["percentage"] || q.asked["%"]
+}
+
+// allows reports whether an answer to the question may carry a currency: one
+// that it names, or any where it speaks of money and names none.
+func (q *Question) allows(currency rune) bool {
+	return q.currency[currency] || len(q.currency) == 0 && q.money
+}
+
+// singular takes the s of a plural off a word.
+func singular(w string) string {
+	if len(w) > 3 && !strings.HasSuffix(w, "ss") && !strings.HasSuffix(w, "us") && !strings.HasSuffix(w, "is") {
+		return strings.TrimSuffix(w, "s")
+	}
+	return w
+}

@@ -1,0 +1,124 @@
+package textmatch_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"securebench/internal/family/textmatch"
+)
+
+func TestReply(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"B", "B"},
+		{"<think>A</think>B", "\nB"},
+		{"<THINK>A</THINK>B", "\nB"},
+		{"x<think>A</think>y<reasoning>C</reasoning>z", "x\ny\nz"},
+		{"<think>a <reasoning> b </think> c", "\n c"},
+		{"<think>A", "\n"},
+		{"B<think>A", "B\n"},
+		{"A</think>B", "B"},
+		{"A<think>x</think>B</think>C", "C"},
+		{"a < b, b > c", "a < b, b > c"},
+		{"<thinks>A</thinks>", "<thinks>A</thinks>"},
+		{"B</s>", "B"},
+		{"B <|im_end|>\n<|endoftext|>\n", "B"},
+		{"B<｜end▁of▁sentence｜>", "B"},
+		{"B<|im_end|> A", "B<|im_end|> A"},
+		{"</s>", "</s>"},
+		{"Answer: </s>", "Answer: </s>"},
+		{"**Answer:** <|pad|>", "**Answer:** <|pad|>"},
+		{"<|a b|>", "<|a b|>"},
+		{"<answer>B</answer>", "\nAnswer: B\n"},
+		{"<Answer>\nA\nB\n</Answer> C", "\nAnswer: A B\n C"},
+		{"<final_answer>B</final_answer>", "\nFinal answer: B\n"},
+		{"<answer>B", "\nAnswer: B"},
+		{"<answer>A<answer>B</answer>", "\nAnswer: A\nAnswer: B\n"},
+		{"B</answer>", "B\n"},
+		{"\\boxed{\n25\n} x\ny", "\\boxed{ 25 } x\ny"},
+		{"\\[\n-\n\\boxed{25}\n\\]\nx", "\\[ - \\boxed{25} \\]\nx"},
+		{"$$\na\n$$\nb", "$$ a $$\nb"},
+		{"\\boxed{\n25\n", "\\boxed{\n25\n"},
+		{"\\[\na\n", "\\[\na\n"},
+	}
+	for _, tt := range tests {
+		if got := textmatch.Reply(tt.in); got != tt.want {
+			t.Errorf("Reply(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"**a** *b* __c__ `d` _e_", "a b c d e"},
+		{"***a***", "a"},
+		{"2*3*4", "2*3*4"},
+		{"snake_case_name", "snake_case_name"},
+		{"25*", "25*"},
+		{"* 25", "* 25"},
+		{`\text{a b} \mathrm{km}`, "a b km"},
+		{`\boxed{\text{(B) x}}`, "(B) x"},
+		{`\(B\)`, "B"},
+		{`$x = 25$.`, "x = 25."},
+		{`$25 and $30`, "$25 and $30"},
+		{`$5`, "$5"},
+		{`\$5`, "$5"},
+		{`$\$5$`, "$5"},
+		{`25\%`, "25%"},
+		{`1\,234 1{,}234 70\ 000`, "1,234 1,234 70 000"},
+		{`12\,cm`, "12 cm"},
+		{`x \neq 25`, "x ≠ 25"},
+		{`\sqrt{25}`, "√{25}"},
+		{`\frac{1}{2} \dfrac{x}{3}`, "1/2 x/3"},
+		{`\frac{1+1}{2}`, `\frac{1+1}{2}`},
+		{`90^\circ`, "90°"},
+		{`\cancel{25}`, `\cancel{25}`},
+		{`C:\dir`, `C:\dir`},
+		{`\é`, `\é`},
+		{`\`, `\`},
+	}
+	for _, tt := range tests {
+		if got := textmatch.Plain(tt.in); got != tt.want {
+			t.Errorf("Plain(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+// TestPassages shows what is read of a reply, and at which rank.
+func TestPassages(t *testing.T) {
+	type passage struct {
+		Rank  textmatch.Rank
+		Text  string
+		Spent bool
+	}
+	tests := []struct {
+		in   string
+		want []passage
+	}{
+		{"(B) is not correct. So the answer is (A).", []passage{{0, "(B) is not correct.", false}, {1, "(A).", false}}},
+		{"**Final Answer**\n\nB", []passage{{2, "B", false}}},
+		{"The answer is\nB", []passage{{1, "B", false}}},
+		{"Let me answer the question.\nB", []passage{{0, "Let me answer the question.", true}, {0, "B", false}}},
+		{"#### 25", []passage{{3, "25", false}}},
+		{"### 25", []passage{{0, "25", false}}},
+		{"#### Answer: 25", []passage{{3, "25", false}}},
+		{"x = \\boxed{25}. Done.", []passage{{4, "25", false}, {0, "Done.", false}}},
+		{"Wrong answer: B", []passage{{0, "Wrong answer: B", true}}},
+		{"25 is the answer.", []passage{{1, "25", false}}},
+		{"The answer to the question is 25", []passage{{1, "25", false}}},
+		{"minus\n\\boxed{25}", []passage{{4, "25", false}}},
+		{"25\nmillion", []passage{{0, "25 million", false}}},
+		{"Answer: my final answer is 25", []passage{{2, "my final answer is 25", false}}},
+		{"1. Paris\n- Rome\n- 25", []passage{{0, "Paris", false}, {0, "Rome", false}, {0, "- 25", false}}},
+		{"The U.S. team of J. Smith won. Dr. No lost.", []passage{{0, "The U.S. team of J. Smith won.", false}, {0, "Dr. No lost.", false}}},
+	}
+	q := textmatch.NewQuestion("", "")
+	for _, tt := range tests {
+		var got []passage
+		for _, p := range q.Passages(textmatch.Reply(tt.in), textmatch.Options{}) {
+			got = append(got, passage{p.Rank, p.Text, p.Spent})
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tt.in, diff)
+		}
+	}
+}
