@@ -296,7 +296,7 @@ func codeRows(c canaries) (rows []hiddenRow) {
 		{"asks-by-name", "class f:\n    def __init__(self, x): pass\n    def __getattr__(self, name):\n        print(name)\n        raise AttributeError(name)\n",
 			`f(3).NAME`, "failed", "tests_failed", []string{"name"}},
 		{"leaves", honest, `f(3); os._exit(3)`, "failed", "tests_failed", nil},
-		{"does-not-parse", honest, `def ( gold`, "failed", "tests_failed", nil},
+		{"does-not-parse", honest, `def ( gold`, "pending", "pack", nil},
 		{"candidate-leaves", "import os\nos._exit(0)\n", `assert f(3) == 9, gold`, "failed", "worker_exited", nil},
 	} {
 		id := "code-" + r.id
@@ -372,7 +372,7 @@ func TestNothingHiddenIsPublished(t *testing.T) {
 	writePack(t, dir, "leak", image, `["sh", "-c", "eval \"$(python3 -c 'import json; t = json.load(open(\"task.json\")); print(t.get(\"question\") or t[\"prompt\"])')\""]`, rows)
 	out := filepath.Join(dir, "out")
 	res := securebench(t, nil, "run", filepath.Join(dir, "tester.yaml"), "-o", out, "--show-agent-output", "--show-command-output", "--progress", "json")
-	if res.code != 0 {
+	if res.code != int(exitPack) { // of the row whose tests do not parse
 		t.Fatalf("exit %d:\n%s%s", res.code, res.stdout, res.stderr)
 	}
 	records := readRecords(t, filepath.Join(out, "candidates.jsonl"))
