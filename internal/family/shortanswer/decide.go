@@ -260,11 +260,16 @@ func (k *key) matchPassage(p textmatch.Passage, after []textmatch.Passage) decis
 		return fail(family.AmbiguousAnswer, "something beside the answer takes it back")
 	}
 	var focuses []string
-	if p.Rest != "" {
-		focuses = append(focuses, trimLink(k.question, p.RawRest()))
-	}
-	if p.Rest != p.Led {
-		focuses = append(focuses, trimLink(k.question, p.Rest))
+	switch rest := p.RawRest(); {
+	case p.Rest == "":
+	case p.Rest == p.Led:
+		focuses = append(focuses, trimLink(k.question, rest))
+	default: // several sentences are an answer only if they are equal to it
+		for _, focus := range [...]string{trimLink(k.question, rest), trimLink(k.question, p.Rest)} {
+			if i, strategy := k.whole(focus); strategy != "" {
+				return decision{index: i, strategy: strategy}
+			}
+		}
 	}
 	if !bareBehind(p, after) {
 		focuses = append(focuses, trimLink(k.question, p.Led), p.Text, strings.TrimRight(p.Text, "]}\"' "))

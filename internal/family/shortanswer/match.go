@@ -23,16 +23,7 @@ const maxNew = 2
 // match returns the first accepted answer that the focus gives as text and the
 // strategy that found it, or "" for none. The index of a set is -1.
 func (k *key) match(focus string) (index int, strategy string) {
-	if len(focus) > maxFocus {
-		return -1, ""
-	}
-	if k.rule == bySet {
-		if k.matchSet(focus) {
-			return -1, "set"
-		}
-		return -1, ""
-	}
-	if i, strategy := k.equal(focus); strategy != "" {
+	if i, strategy := k.whole(focus); strategy != "" || k.rule == bySet || len(focus) > maxFocus {
 		return i, strategy
 	}
 	text := k.fold(focus)
@@ -42,6 +33,18 @@ func (k *key) match(focus string) (index int, strategy string) {
 		}
 	}
 	return -1, ""
+}
+
+// whole returns the accepted answer that the focus is as a whole, or -1 and "set"
+// for a list of all.
+func (k *key) whole(focus string) (index int, strategy string) {
+	switch {
+	case k.rule == bySet && len(focus) <= maxFocus && k.matchSet(focus):
+		return -1, "set"
+	case k.rule == bySet:
+		return -1, ""
+	}
+	return k.equal(focus)
 }
 
 // equal returns the accepted answer that equals the focus in normal form.
@@ -79,11 +82,24 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 		return false
 	}
 	extra := append(textmatch.Words(before, -1), textmatch.Words(after, -1)...)
+	if all(textmatch.Words(a.text, -1), textmatch.IsFrame) {
+		return !isLead(a.text) && all(extra, isLead)
+	}
 	unknown := func(w string) bool { return !textmatch.IsFrame(w) && (a.asked || !k.question.Has(w)) }
 	if slices.ContainsFunc(extra, textmatch.IsBarred) {
 		return false
 	}
 	return !slices.ContainsFunc(extra, unknown) || !a.asked && k.isSubject(before, after, focus)
+}
+
+// isLead reports the frame words that may stand beside an answer that is made of
+// frame words itself, such as "in" or "she", and that no other could be.
+func isLead(w string) bool {
+	switch w {
+	case "the", "it", "it's", "is", "answer", "final", "i", "think", "believe", "so", "thus", "hence", "therefore":
+		return true
+	}
+	return false
 }
 
 // isSubject reports whether an answer between before and after ends a sentence
