@@ -333,12 +333,16 @@ func (k *key) unmarkedText(passages []textmatch.Passage, line int) decision {
 		if p.First {
 			whole, item = p.Whole, p.Item
 		}
-		if !textmatch.IsInterjection(p.Text) {
+		if !textmatch.IsInterjection(p.Text) && !k.echoes(p.Text) {
 			own = append(own, p)
 		}
 	}
+	match := k.match
+	if len(own) > 1 {
+		match = k.whole
+	}
 	for _, focus := range [...]string{whole, item, textmatch.Plain(item)} {
-		if i, strategy := k.match(focus); strategy != "" {
+		if i, strategy := match(focus); strategy != "" {
 			return decision{index: i, strategy: strategy}
 		}
 	}
@@ -354,4 +358,10 @@ func (k *key) unmarkedText(passages []textmatch.Passage, line int) decision {
 		d = decision{index: i, strategy: strategy}
 	}
 	return d
+}
+
+// echoes reports whether a sentence asks the question again.
+func (k *key) echoes(s string) bool {
+	return strings.HasSuffix(s, "?") && !k.long(s) &&
+		all(textmatch.Words(s, -1), func(w string) bool { return textmatch.IsFrame(w) || k.question.Has(w) })
 }

@@ -82,11 +82,13 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 		return false
 	}
 	extra := append(textmatch.Words(before, -1), textmatch.Words(after, -1)...)
-	if all(textmatch.Words(a.text, -1), textmatch.IsFrame) {
+	own := textmatch.Words(a.text, -1)
+	if all(own, textmatch.IsFrame) {
 		return !isLead(a.text) && all(extra, isLead)
 	}
 	unknown := func(w string) bool { return !textmatch.IsFrame(w) && (a.asked || !k.question.Has(w)) }
-	if slices.ContainsFunc(extra, textmatch.IsBarred) {
+	repeats := func(w string) bool { return !textmatch.IsFrame(w) && slices.Contains(own, w) }
+	if slices.ContainsFunc(extra, textmatch.IsBarred) || slices.ContainsFunc(extra, repeats) {
 		return false
 	}
 	return !slices.ContainsFunc(extra, unknown) || !a.asked && k.isSubject(before, after, focus)
