@@ -347,15 +347,17 @@ func (k *key) unmarkedText(passages []textmatch.Passage, line int) decision {
 		}
 	}
 	d := fail(k.explain(whole))
-	for _, p := range own {
+	for n, p := range own {
 		if p.Spent || k.rule == bySet {
 			return fail(k.explain(whole))
 		}
 		i, strategy := k.match(p.Text)
-		if strategy == "" {
+		switch {
+		case strategy != "":
+			d = decision{index: i, strategy: strategy}
+		case n == 0 || !k.explains(p.Text):
 			return fail(k.explain(whole))
 		}
-		d = decision{index: i, strategy: strategy}
 	}
 	return d
 }

@@ -24,6 +24,10 @@ func TestNobodyAnswersTwice(t *testing.T) {
 			[]string{"%[1]s %[2]s", "Answer: %[1]s = %[2]s", "%[1]s. It is %[2]s."}},
 		{"one is the question's", "What is not (True and True)?", "", []string{"True", "False"},
 			[]string{"Answer: %[1]s. The value of not is %[2]s.", "A: %[1]s Answer: %[2]s", "A: %[2]s; Answer: %[1]s", "Answer: %[2]s. Not: %[1]s", "#### %[2]s; the answer is %[1]s"}},
+		{"polar", "Is it so? Answer yes or no.", "", []string{"Yes", "No", "True", "False"},
+			[]string{"%[1]s, %[2]s", "%[1]s. %[2]s", "%[1]s - it is %[2]s", "Answer: %[1]s, it is so. %[2]s, it is so.", "%[1]s, so. Is it %[2]s?"}},
+		{"an explanation", "What is the capital of France?", "", []string{"Paris", "Lyon"},
+			[]string{"The capital is %[1]s. The old capital by the river is %[2]s.", "%[1]s. It lies in the south of %[2]s.", "%[1]s, it is by %[2]s"}},
 		{"two marks in a line", "What is the capital of France?", "", []string{"Paris", "Lyon"},
 			[]string{"A: %[1]s. The capital of France is %[2]s - answer %[2]s", "A: %[1]s Answer: %[2]s"}},
 	}

@@ -27,6 +27,13 @@ func (k *key) match(focus string) (index int, strategy string) {
 		return i, strategy
 	}
 	text := k.fold(focus)
+	if lead, rest := cutPolar(text); lead != "" && k.rule == byDefault {
+		i := slices.IndexFunc(k.accepted, func(a answer) bool { return a.text == lead })
+		if i < 0 || k.long(focus) || slices.ContainsFunc(textmatch.Words(rest, -1), opposes) {
+			return -1, ""
+		}
+		return i, "answer_span"
+	}
 	for i, a := range k.accepted {
 		if !a.isNumber && a.text != "" && k.matchSpan(focus, text, a) {
 			return i, "answer_span"
@@ -165,4 +172,48 @@ func lists(focus string) bool {
 	words := textmatch.Words(focus, maxFocusWords+1)
 	return len(words) > maxFocusWords || strings.ContainsAny(focus, ",;") ||
 		slices.Contains(words, "and") || slices.Contains(words, "or")
+}
+
+// cutPolar cuts "yes, it does" into the answer that it begins with, yes or no,
+// true or false, and what follows a comma or dash.
+func cutPolar(s string) (lead, rest string) {
+	s = strings.TrimLeft(s, " *_`"+quotes)
+	for _, word := range [...]string{"yes", "no", "true", "false"} {
+		after, ok := textmatch.CutFold(s, word)
+		after = strings.TrimLeft(after, "*_`"+quotes)
+		for _, mark := range [...]string{",", " —", " –", " -", "—"} {
+			if rest, found := strings.CutPrefix(after, mark); ok && found {
+				return word, rest
+			}
+		}
+	}
+	return "", ""
+}
+
+// opposes reports a word that takes back a polar answer before it. What is said
+// may be negative: "No, it is not".
+func opposes(w string) bool {
+	switch w {
+	case "yes", "no", "wait":
+		return true
+	}
+	return (textmatch.IsDoubtful(w) || textmatch.IsBarred(w)) && w != "and" && !textmatch.IsNegator(w)
+}
+
+// minExplains is the fewest words of a sentence that explains an answer: a
+// shorter one could be another answer.
+const minExplains = 4
+
+// explains reports whether a sentence behind an answer only says more about it:
+// "It lies on the Seine." It neither doubts, nor says again what something of
+// the question is, nor begins with a name behind its verb.
+func (k *key) explains(s string) bool {
+	if k.rule != byDefault || len(s) > maxFocus || textmatch.CountWords(s, minExplains) < minExplains || strings.HasSuffix(s, "?") ||
+		textmatch.Retracts(s) || slices.ContainsFunc(textmatch.Words(s, -1), opposes) {
+		return false
+	}
+	subject, rest, is := textmatch.FindWord(s, "is", "was", "are", "were", "be", "=")
+	name, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, " *_`(["+quotes))
+	again := func(w string) bool { return !textmatch.IsFrame(w) && k.question.Has(w) }
+	return is == "" || !unicode.IsUpper(name) && !unicode.IsDigit(name) && !slices.ContainsFunc(textmatch.Words(subject, -1), again)
 }
