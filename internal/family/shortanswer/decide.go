@@ -260,9 +260,9 @@ func (k *key) matchPassage(p textmatch.Passage, after []textmatch.Passage) decis
 		return fail(family.AmbiguousAnswer, "something beside the answer takes it back")
 	}
 	var focuses []string
-	switch rest := p.RawRest(); {
-	case p.Rest == "":
-	case p.Rest == p.Led:
+	switch rest := p.RawRest(); p.Rest {
+	case "":
+	case p.Led:
 		focuses = append(focuses, trimLink(k.question, rest))
 	default: // several sentences are an answer only if they are equal to it
 		for _, focus := range [...]string{trimLink(k.question, rest), trimLink(k.question, p.Rest)} {

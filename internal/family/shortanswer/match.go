@@ -177,10 +177,10 @@ func lists(focus string) bool {
 // cutPolar cuts "yes, it does" into the answer that it begins with, yes or no,
 // true or false, and what follows a comma or dash.
 func cutPolar(s string) (lead, rest string) {
-	s = strings.TrimLeft(s, " *_`"+quotes)
+	s = strings.TrimLeft(s, " *_"+quotes)
 	for _, word := range [...]string{"yes", "no", "true", "false"} {
 		after, ok := textmatch.CutFold(s, word)
-		after = strings.TrimLeft(after, "*_`"+quotes)
+		after = strings.TrimLeft(after, "*_"+quotes)
 		for _, mark := range [...]string{",", " —", " –", " -", "—"} {
 			if rest, found := strings.CutPrefix(after, mark); ok && found {
 				return word, rest
@@ -213,7 +213,7 @@ func (k *key) explains(s string) bool {
 		return false
 	}
 	subject, rest, is := textmatch.FindWord(s, "is", "was", "are", "were", "be", "=")
-	name, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, " *_`(["+quotes))
+	name, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, " *_(["+quotes))
 	again := func(w string) bool { return !textmatch.IsFrame(w) && k.question.Has(w) }
 	return is == "" || !unicode.IsUpper(name) && !unicode.IsDigit(name) && !slices.ContainsFunc(textmatch.Words(subject, -1), again)
 }

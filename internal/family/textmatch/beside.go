@@ -172,12 +172,19 @@ func (r *reading) doubtless() bool {
 		if t.kind != aWord {
 			continue
 		}
-		if IsDoubt(t.text) || isSoftDoubt(t.text) && (!r.Has(t.text) || r.near(i)) {
+		if IsDoubt(t.text) || isSoftDoubt(t.text) && (!r.Has(t.text) || r.near(i)) || i == r.at+1 && r.foreign(t.text) {
 			return false
 		}
 	}
 	r.n.currency = currency
 	return true
+}
+
+// foreign reports a word for a currency that the question does not name, where
+// it names another.
+func (r *reading) foreign(w string) bool {
+	c := currencyOf(w)
+	return c != 0 && len(r.currency) > 0 && !r.currency[c]
 }
 
 // left judges what stands before the number, back to an equals sign.
