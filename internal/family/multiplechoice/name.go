@@ -44,7 +44,7 @@ const (
 // read returns what a passage names, and its rank.
 func (k key) read(p textmatch.Passage) (named, textmatch.Rank) {
 	if p.First && p.Rank < textmatch.Hashes {
-		for _, line := range [...]string{p.Whole, p.Item, textmatch.Plain(p.Item)} {
+		for _, line := range slices.Compact([]string{p.Whole, p.Item, textmatch.Plain(p.Item)}) {
 			if c := k.exact(line); c != 0 {
 				return named{choices: c, line: true}, textmatch.Unmarked
 			}
@@ -329,8 +329,12 @@ func cutConnective(s string) string {
 	return s
 }
 
-// cutReason returns s up to a clause that gives a reason.
+// cutReason returns s up to a clause that gives a reason, unless that denies
+// what it follows.
 func cutReason(s string) string {
+	if _, rest, which := textmatch.FindWord(s, "which is", "which was", "which would be", "as it is", "as that is"); which != "" && denies(rest) {
+		return s
+	}
 	before, after, word := textmatch.FindWord(s, "because", "since", "due to", "given that")
 	if word == "" || textmatch.CountWords(after, 2) < 2 {
 		if i := strings.Index(s, ", as "); i > 0 {
@@ -342,6 +346,19 @@ func cutReason(s string) string {
 		return s
 	}
 	return strings.TrimRight(before, " ,;—–-")
+}
+
+// denies reports whether a clause behind "which is" says that a choice is none.
+func denies(s string) bool {
+	for i, w := range textmatch.Words(s, 4) {
+		switch {
+		case w == "wrong" || w == "incorrect" || w == "false" || w == "untrue" || w == "mistaken":
+			return true
+		case i > 0 && (w == "correct" || w == "right" || w == "true" || w == "answer") && textmatch.HasNegator(s):
+			return true
+		}
+	}
+	return false
 }
 
 // mentions returns the choices that a text speaks of: labels in brackets or as

@@ -260,11 +260,16 @@ func (k *key) matchPassage(p textmatch.Passage, after []textmatch.Passage) decis
 		return fail(family.AmbiguousAnswer, "something beside the answer takes it back")
 	}
 	var focuses []string
-	if p.Rest != "" {
-		focuses = append(focuses, trimLink(k.question, p.RawRest()))
-	}
-	if p.Rest != p.Led {
-		focuses = append(focuses, trimLink(k.question, p.Rest))
+	switch rest := p.RawRest(); p.Rest {
+	case "":
+	case p.Led:
+		focuses = append(focuses, trimLink(k.question, rest))
+	default: // several sentences are an answer only if they are equal to it
+		for _, focus := range [...]string{trimLink(k.question, rest), trimLink(k.question, p.Rest)} {
+			if i, strategy := k.whole(focus); strategy != "" {
+				return decision{index: i, strategy: strategy}
+			}
+		}
 	}
 	if !bareBehind(p, after) {
 		focuses = append(focuses, trimLink(k.question, p.Led), p.Text, strings.TrimRight(p.Text, "]}\"' "))
@@ -328,25 +333,37 @@ func (k *key) unmarkedText(passages []textmatch.Passage, line int) decision {
 		if p.First {
 			whole, item = p.Whole, p.Item
 		}
-		if !textmatch.IsInterjection(p.Text) {
+		if !textmatch.IsInterjection(p.Text) && !k.echoes(p.Text) {
 			own = append(own, p)
 		}
 	}
+	match := k.match
+	if len(own) > 1 {
+		match = k.whole
+	}
 	for _, focus := range [...]string{whole, item, textmatch.Plain(item)} {
-		if i, strategy := k.match(focus); strategy != "" {
+		if i, strategy := match(focus); strategy != "" {
 			return decision{index: i, strategy: strategy}
 		}
 	}
 	d := fail(k.explain(whole))
-	for _, p := range own {
+	for n, p := range own {
 		if p.Spent || k.rule == bySet {
 			return fail(k.explain(whole))
 		}
 		i, strategy := k.match(p.Text)
-		if strategy == "" {
+		switch {
+		case strategy != "":
+			d = decision{index: i, strategy: strategy}
+		case n == 0 || !k.explains(p.Text):
 			return fail(k.explain(whole))
 		}
-		d = decision{index: i, strategy: strategy}
 	}
 	return d
+}
+
+// echoes reports whether a sentence asks the question again.
+func (k *key) echoes(s string) bool {
+	return strings.HasSuffix(s, "?") && !k.long(s) &&
+		all(textmatch.Words(s, -1), func(w string) bool { return textmatch.IsFrame(w) || k.question.Has(w) })
 }

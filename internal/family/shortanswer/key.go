@@ -51,7 +51,7 @@ type answer struct {
 	text     string // normalised
 	number   textmatch.Number
 	isNumber bool
-	asked    bool // the text occurs in the question
+	asked    bool // the text occurs in the question, or in the format that it asks for
 }
 
 // A key is what a row accepts, and how.
@@ -150,7 +150,7 @@ func (k *key) readAnswer(v jsontext.Value) (answer, error) {
 // the format that it asks for.
 func (k *key) ask(question, format string) {
 	k.question = textmatch.NewQuestion(question, format)
-	text := k.fold(textmatch.Collapse(question))
+	text := k.fold(textmatch.Collapse(question + " " + format))
 	for i := range k.accepted {
 		k.accepted[i].asked = textmatch.HasPhrase(text, k.accepted[i].text)
 	}

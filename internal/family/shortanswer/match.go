@@ -23,25 +23,35 @@ const maxNew = 2
 // match returns the first accepted answer that the focus gives as text and the
 // strategy that found it, or "" for none. The index of a set is -1.
 func (k *key) match(focus string) (index int, strategy string) {
-	if len(focus) > maxFocus {
-		return -1, ""
-	}
-	if k.rule == bySet {
-		if k.matchSet(focus) {
-			return -1, "set"
-		}
-		return -1, ""
-	}
-	if i, strategy := k.equal(focus); strategy != "" {
+	if i, strategy := k.whole(focus); strategy != "" || k.rule == bySet || len(focus) > maxFocus {
 		return i, strategy
 	}
 	text := k.fold(focus)
+	if lead, rest := cutPolar(text); lead != "" && k.rule == byDefault {
+		i := slices.IndexFunc(k.accepted, func(a answer) bool { return a.text == lead })
+		if i < 0 || k.long(focus) || slices.ContainsFunc(textmatch.Words(rest, -1), opposes) {
+			return -1, ""
+		}
+		return i, "answer_span"
+	}
 	for i, a := range k.accepted {
 		if !a.isNumber && a.text != "" && k.matchSpan(focus, text, a) {
 			return i, "answer_span"
 		}
 	}
 	return -1, ""
+}
+
+// whole returns the accepted answer that the focus is as a whole, or -1 and "set"
+// for a list of all.
+func (k *key) whole(focus string) (index int, strategy string) {
+	switch {
+	case k.rule == bySet && len(focus) <= maxFocus && k.matchSet(focus):
+		return -1, "set"
+	case k.rule == bySet:
+		return -1, ""
+	}
+	return k.equal(focus)
 }
 
 // equal returns the accepted answer that equals the focus in normal form.
@@ -79,11 +89,26 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 		return false
 	}
 	extra := append(textmatch.Words(before, -1), textmatch.Words(after, -1)...)
+	own := textmatch.Words(a.text, -1)
+	if all(own, textmatch.IsFrame) {
+		return !isLead(a.text) && all(extra, isLead)
+	}
 	unknown := func(w string) bool { return !textmatch.IsFrame(w) && (a.asked || !k.question.Has(w)) }
-	if slices.ContainsFunc(extra, textmatch.IsBarred) {
+	repeats := func(w string) bool { return !textmatch.IsFrame(w) && slices.Contains(own, w) }
+	if slices.ContainsFunc(extra, textmatch.IsBarred) || slices.ContainsFunc(extra, repeats) {
 		return false
 	}
 	return !slices.ContainsFunc(extra, unknown) || !a.asked && k.isSubject(before, after, focus)
+}
+
+// isLead reports the frame words that may stand beside an answer that is made of
+// frame words itself, such as "in" or "she", and that no other could be.
+func isLead(w string) bool {
+	switch w {
+	case "the", "it", "it's", "is", "answer", "final", "i", "think", "believe", "so", "thus", "hence", "therefore":
+		return true
+	}
+	return false
 }
 
 // isSubject reports whether an answer between before and after ends a sentence
@@ -147,4 +172,48 @@ func lists(focus string) bool {
 	words := textmatch.Words(focus, maxFocusWords+1)
 	return len(words) > maxFocusWords || strings.ContainsAny(focus, ",;") ||
 		slices.Contains(words, "and") || slices.Contains(words, "or")
+}
+
+// cutPolar cuts "yes, it does" into the answer that it begins with, yes or no,
+// true or false, and what follows a comma or dash.
+func cutPolar(s string) (lead, rest string) {
+	s = strings.TrimLeft(s, " *_"+quotes)
+	for _, word := range [...]string{"yes", "no", "true", "false"} {
+		after, ok := textmatch.CutFold(s, word)
+		after = strings.TrimLeft(after, "*_"+quotes)
+		for _, mark := range [...]string{",", " —", " –", " -", "—"} {
+			if rest, found := strings.CutPrefix(after, mark); ok && found {
+				return word, rest
+			}
+		}
+	}
+	return "", ""
+}
+
+// opposes reports a word that takes back a polar answer before it. What is said
+// may be negative: "No, it is not".
+func opposes(w string) bool {
+	switch w {
+	case "yes", "no", "wait":
+		return true
+	}
+	return (textmatch.IsDoubtful(w) || textmatch.IsBarred(w)) && w != "and" && !textmatch.IsNegator(w)
+}
+
+// minExplains is the fewest words of a sentence that explains an answer: a
+// shorter one could be another answer.
+const minExplains = 4
+
+// explains reports whether a sentence behind an answer only says more about it:
+// "It lies on the Seine." It neither doubts, nor says again what something of
+// the question is, nor begins with a name behind its verb.
+func (k *key) explains(s string) bool {
+	if k.rule != byDefault || len(s) > maxFocus || textmatch.CountWords(s, minExplains) < minExplains || strings.HasSuffix(s, "?") ||
+		textmatch.Retracts(s) || slices.ContainsFunc(textmatch.Words(s, -1), opposes) {
+		return false
+	}
+	subject, rest, is := textmatch.FindWord(s, "is", "was", "are", "were", "be", "=")
+	name, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, " *_(["+quotes))
+	again := func(w string) bool { return !textmatch.IsFrame(w) && k.question.Has(w) }
+	return is == "" || !unicode.IsUpper(name) && !unicode.IsDigit(name) && !slices.ContainsFunc(textmatch.Words(subject, -1), again)
 }

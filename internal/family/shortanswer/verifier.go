@@ -21,10 +21,14 @@
 // sentence; or it stands there beside at most 11 other words, with a space, a
 // quote or one of . , ; : ! ? ( ) [ ] * on both sides, and every other word is a
 // frame word (see [textmatch.IsFrame]) or a word of the question. Where the
-// accepted answer itself occurs in the question only frame words may stand
-// beside it. Words that negate or offer a second answer (see
+// accepted answer itself occurs in the question or its format only frame words
+// may stand beside it, and beside one that is made of frame words only a few of
+// those. Words that negate or offer a second answer (see
 // [textmatch.IsBarred]) never may. All passages of the deciding rank must give
-// an accepted answer; long ones before the last don't count.
+// an accepted answer; long ones before the last don't count. Without a mark the
+// first sentence of the line must, and each further one unless it explains. A
+// text that begins with yes, no, true or false and a comma or dash gives that
+// word, whatever explanation follows.
 //
 // # Declared matching
 //

@@ -1,6 +1,7 @@
 package textmatch
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -25,9 +26,48 @@ type reading struct {
 // or invisible character that touches it. Units and other nouns do not; nor
 // does a multiple in which the question asks for the answer. A further number
 // spoils it too, unless it follows per, every, each, in, for or of and occurs
-// in the question.
+// in the question, or belongs to a calculation that an equals sign ends.
 func (q *Question) FindNumber(s string, loose bool) (Number, Finding) {
+	s = cutCalculation(s)
 	return q.findNumber(s, 0, len(s), loose)
+}
+
+// cutCalculation returns s without the calculation whose result it states: in
+// "Tom has 5 × 5 = 25 apples" what stands from its first number up to its last
+// equals sign, where that is numbers, operators and units alone.
+func cutCalculation(s string) string {
+	if !strings.Contains(s, "=") {
+		return s
+	}
+	list := tokenize(s).list
+	first := slices.IndexFunc(list, func(t token) bool { return t.kind == aNumber })
+	last, operators := -1, 0
+	for i := max(first, 0); i < len(list); i++ {
+		switch t := list[i]; {
+		case t.text == "=" && operators > 0:
+			last = i
+		case t.kind == aWord && (IsBarred(t.text) || IsDoubtful(t.text)):
+			return s
+		}
+		if i > first && isOperator(list[i].sign()) {
+			operators++
+		}
+	}
+	if last < 0 || first < 0 {
+		return s
+	}
+	for _, t := range list[first:last] {
+		c := t.sign()
+		if t.kind == aSign && !isOperator(c) && !isCurrency(c) && !strings.ContainsRune("=%()[]", c) {
+			return s
+		}
+	}
+	return s[:list[first].start] + s[list[last].start:]
+}
+
+// isOperator reports the signs of the four kinds of arithmetic.
+func isOperator(c rune) bool {
+	return c != 0 && strings.ContainsRune("+-−–*×·÷/", c)
 }
 
 // findNumber is FindNumber for a number that must begin in s[from:to].
@@ -132,12 +172,19 @@ func (r *reading) doubtless() bool {
 		if t.kind != aWord {
 			continue
 		}
-		if IsDoubt(t.text) || isSoftDoubt(t.text) && (!r.Has(t.text) || r.near(i)) {
+		if IsDoubt(t.text) || isSoftDoubt(t.text) && (!r.Has(t.text) || r.near(i)) || i == r.at+1 && r.foreign(t.text) {
 			return false
 		}
 	}
 	r.n.currency = currency
 	return true
+}
+
+// foreign reports a word for a currency that the question does not name, where
+// it names another.
+func (r *reading) foreign(w string) bool {
+	c := currencyOf(w)
+	return c != 0 && len(r.currency) > 0 && !r.currency[c]
 }
 
 // left judges what stands before the number, back to an equals sign.

@@ -44,16 +44,18 @@ type Passage struct {
 	Spent bool
 }
 
-// RawRest returns what follows the first mark of the passage's line as it was
-// written, or "".
+// RawRest is Rest as it was written, or "" where that is not known.
 func (p Passage) RawRest() string {
-	switch {
-	case p.Rest == "" || p.Whole == "":
+	if p.Rest == "" || p.Whole == "" {
 		return ""
-	case p.Rank == Hashes:
-		return strings.TrimLeft(p.Item, markup)
 	}
-	_, rest, _ := FindWord(p.Whole, "final answer", "answer")
+	rest := strings.TrimLeft(p.Item, markup)
+	if p.Rank != Hashes {
+		_, rest, _ = FindWord(p.Whole, "final answer", "answer")
+	}
+	if CountWords(Plain(rest), -1) != CountWords(p.Rest, -1) {
+		return "" // the mark is another one
+	}
 	return rest
 }
 
