@@ -118,9 +118,6 @@ func loadPack(ctx context.Context, loc pack.Location, limit int, d demands) (*in
 		return nil, coded(exitPack, err)
 	}
 	in.Loaded = loaded
-	if in.Count == 0 {
-		in.Warnings.Add(source.Pos{File: in.Tasks}, "", "the pack has no rows")
-	}
 	if d.strict {
 		in.problems = append(in.problems, in.Warnings...)
 	}
