@@ -397,8 +397,8 @@ func verdictCell(v pipeline.Judged) string {
 		cell += " (" + v.Reason + ")"
 	}
 	cell = strings.TrimSpace(cell + " " + v.Containment + " " + v.Labels)
-	if v.Extracted != "" {
-		cell += fmt.Sprintf(" %s %.19s", v.Extraction, v.Extracted)
+	if v.Extraction != "" || v.Extracted != "" {
+		cell = strings.TrimSpace(fmt.Sprintf("%s %s %.19s", cell, v.Extraction, v.Extracted))
 	}
 	return redact.Escape(cell)
 }
