@@ -199,7 +199,7 @@ func (r *validationReport) explain() {
 		}
 		for _, what := range v.Weak {
 			fmt.Fprintf(r.w, "%s%s:%d: %s: warning: the tests pass where %s: let one of them tell two apart\n",
-				sep, r.file, v.Line, redact.Escape(v.TaskID), redact.Escape(what))
+				sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), redact.Escape(what))
 			sep = ""
 		}
 	}
