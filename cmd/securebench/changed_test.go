@@ -35,24 +35,25 @@ func TestAssetChangesUnderTheRun(t *testing.T) {
 	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: p\nversion: 1\ndefaults: {family: short_answer, environment: {image: \""+image+"\"}}\n")
 	write(t, filepath.Join(dir, "tester.yaml"), `schema_version: "0.2"
-run: {id: changed-asset, output_dir: out, max_workers: 1}
+run: {id: changed-asset, output_dir: my runs/out, max_workers: 1}
 benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
 harness: {type: command, config: {command: ["sh", "-c", "sleep 1; test -e a && exit 1; echo 4"]}}
 `)
+	runs := filepath.Join(dir, "my runs")
 	cmd := command(t, nil, "run", filepath.Join(dir, "tester.yaml"), "--progress", "plain")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the first record", func() bool { return recorded(t, dir) })
+	waitFor(t, "the first record", func() bool { return recorded(t, runs) })
 	write(t, outside, "EVIL")
 	_ = cmd.Wait() // the exit code is looked at below
-	if code := cmd.ProcessState.ExitCode(); code != exitPack || !strings.Contains(stderr.String(), "1 attempt could not be made because the pack is at fault") ||
+	if code := cmd.ProcessState.ExitCode(); code != exitPack || !strings.Contains(stderr.String(), "1 attempt could not be made because the pack is at fault: see failure_message in \""+runs+"/out/candidates.jsonl\"\n") ||
 		strings.Contains(stderr.String(), "RETRY") {
 		t.Errorf("exit %d, want %d: %s", code, exitPack, stderr.String())
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "out", "candidates.jsonl"))
+	data, err := os.ReadFile(filepath.Join(runs, "out", "candidates.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ harness: {type: command, config: {command: ["sh", "-c", "sleep 1; test -e a && e
 		t.Errorf("the records don't blame the pack:\n%s", data)
 	}
 	write(t, outside, "honest")
-	for _, args := range [][]string{{"verify", filepath.Join(dir, "out")}, {"reverify", filepath.Join(dir, "out"), "--pack", dir}} {
+	for _, args := range [][]string{{"verify", filepath.Join(runs, "out")}, {"reverify", filepath.Join(runs, "out"), "--pack", dir}} {
 		if res := securebench(t, nil, args...); res.code != exitDone {
 			t.Errorf("%v: exit %d: %s%s", args, res.code, res.stdout, res.stderr)
 		}

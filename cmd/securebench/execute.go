@@ -261,7 +261,7 @@ func (x *execution) conclude(sum pipeline.Summary, err error) error {
 	case err != nil:
 		return err
 	case sum.PackFaults > 0:
-		return coded(exitPack, fmt.Errorf("%s could not be made because the pack is at fault: see failure_message in %s", plural(sum.PackFaults, "attempt"), x.dir.LinesPath()))
+		return coded(exitPack, fmt.Errorf("%s could not be made because the pack is at fault: see failure_message in %s", plural(sum.PackFaults, "attempt"), lines))
 	case x.failOn(sum):
 		return coded(exitFailOn, fmt.Errorf("--fail-on %s: %d failed, %d pending", x.flags.failOn, sum.Failed, sum.Pending+sum.Infrastructure))
 	case sum.Infrastructure > 0:

@@ -25,7 +25,7 @@ Exit codes:
   1    internal error, or the output could not be printed
   2    wrong usage
   10   the configuration is invalid
-  11   the pack is invalid
+  11   the pack is invalid, or at fault for attempts that could not be made
   12   no sandbox engine, or an image is missing
   13   an integrity check failed, or a bundle is broken
   14   a check found problems

@@ -190,8 +190,8 @@ func (x *execution) differences(was record.Manifest) (out []string) {
 			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
-	add(was.Planned.Tasks != is.Planned.Tasks, "%d tasks were planned, now %d", was.Planned.Tasks, is.Planned.Tasks)
-	add(was.Planned.Attempts != is.Planned.Attempts, "%d attempts at each task were planned, now %d", was.Planned.Attempts, is.Planned.Attempts)
+	add(was.Planned.Tasks != is.Planned.Tasks, "%s planned, now %d", were(was.Planned.Tasks, "task", ""), is.Planned.Tasks)
+	add(was.Planned.Attempts != is.Planned.Attempts, "%s planned, now %d", were(was.Planned.Attempts, "attempt", " at each task"), is.Planned.Attempts)
 	if was.Digests.Pack != is.Digests.Pack {
 		out = append(out, x.packDifferences(was.Digests)...)
 	}
@@ -210,6 +210,14 @@ func (x *execution) differences(was record.Manifest) (out []string) {
 		}
 	}
 	return out
+}
+
+// were begins a sentence about a number of things.
+func were(n int, thing, which string) string {
+	if n == 1 {
+		return "1 " + thing + which + " was"
+	}
+	return plural(n, thing) + which + " were"
 }
 
 // packDifferences names the parts of the pack that changed.

@@ -22,7 +22,8 @@ is the unbiased estimate. Containment profiles are never mixed silently.
 
 RUN is the output directory of a run, a published copy of one, or a bundle.
 The run is checked as by "securebench verify". One that does not verify is
-reported all the same, says so on top, and gives exit code 13.`
+reported all the same, and the report says so: on top, in CSV in every row. The
+exit code is 13 then.`
 
 func (a *app) reportCommand() *cobra.Command {
 	var trust trustFlags

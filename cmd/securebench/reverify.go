@@ -43,9 +43,9 @@ RUN is the output directory of a run, a published copy of one, or a bundle. It
 is checked as by "securebench verify". PACK must be the one that the run is
 bound to, and every record of one of its rows. Every stored candidate is then
 scored again, in fresh sandboxes and from the pack's last row to its first, and
-each verdict that differs is listed. The
-limits are the run's where they are not above yours: those of a tester YAML
-given as PACK, or the defaults. With --run-limits they are the run's.
+each verdict that differs is listed. The limits are the run's where they are not
+above yours: those of a tester YAML given as PACK, or the defaults. With
+--run-limits they are the run's.
 
 Records without a candidate (an agent that ran out of time, for example) have
 nothing to derive from; they score nothing and are counted.
@@ -397,8 +397,8 @@ func verdictCell(v pipeline.Judged) string {
 		cell += " (" + v.Reason + ")"
 	}
 	cell = strings.TrimSpace(cell + " " + v.Containment + " " + v.Labels)
-	if v.Extracted != "" {
-		cell += fmt.Sprintf(" %s %.19s", v.Extraction, v.Extracted)
+	if v.Extraction != "" || v.Extracted != "" {
+		cell = strings.TrimSpace(fmt.Sprintf("%s %s %.19s", cell, v.Extraction, v.Extracted))
 	}
 	return redact.Escape(cell)
 }

@@ -39,8 +39,9 @@ is run again. If an input changed, --resume is refused and says which one;
 --resume=rerun-changed keeps what the change does not touch.
 
 Records go to OUTPUT/candidates.jsonl, one line per task and attempt; OUTPUT
-is run.output_dir of the tester YAML, or runs/ID without one. The last line on
-standard output is the summary; everything else is on standard error.`
+is run.output_dir of the tester YAML, or without one runs/FOLDER, after the
+pack's folder. The last line on standard output is the summary; everything else
+is on standard error.`
 
 const runExamples = `  # A pack's reference solutions: every task must pass.
   securebench run packs/demo --agent oracle
@@ -85,7 +86,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
 	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // hides them: the text says what holds
-	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output and write agent-trace.log")
+	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output, 64 KiB a task at most, and write agent-trace.log")
 	return c
 }
 

@@ -132,12 +132,13 @@ func readSaid(t *testing.T, name string) map[string][]saidRecord {
 }
 
 // TestVerdictCell: verdicts that differ in nothing but what was taken from the
-// candidate do not look alike.
+// candidate do not look alike, in how it was taken neither.
 func TestVerdictCell(t *testing.T) {
 	for want, v := range map[string]pipeline.Judged{
-		"failed (tests_failed) split mutates": {Outcome: "failed", Reason: "tests_failed", Containment: "split", Labels: "mutates", Extraction: "as_is"},
+		"failed (tests_failed) split mutates as_is": {Outcome: "failed", Reason: "tests_failed", Containment: "split", Labels: "mutates", Extraction: "as_is"},
 		"passed split fence sha256:0123456789ab": {Outcome: "passed", Containment: "split", Extraction: "fence",
 			Extracted: "sha256:0123456789abcdef"},
+		"passed split": {Outcome: "passed", Containment: "split"},
 	} {
 		if got := verdictCell(v); got != want {
 			t.Errorf("%q, want %q", got, want)

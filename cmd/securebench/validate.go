@@ -40,7 +40,8 @@ itself. The best of each family is shown. One that passes significantly more
 rows than chance is a warning: the pack can be answered without being read.
 
 The exit code is 14 when a check came out wrong. With --strict it is also 14 when
-such an answer beats chance, and 11 when the pack has no rows.`
+such an answer beats chance, and 11 when there is a warning about the pack
+itself, such as one without rows.`
 
 func (a *app) validateCommand() *cobra.Command {
 	var f validateFlags
@@ -57,7 +58,7 @@ func (a *app) validateCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per task instead of a table")
-	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a blind answer beats chance, with 11 if the pack is empty")
+	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a blind answer beats chance, with 11 if there is a warning about the pack")
 	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
 	fl.Lookup("limit").DefValue = "0" // hides it: the text says what holds
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked at the same time (default min(cores, 4))")
@@ -69,12 +70,12 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	if err != nil {
 		return err
 	}
-	in, err := loadPack(ctx, loc, f.limit, demands{image: needsImage})
+	in, err := loadPack(ctx, loc, f.limit, demands{image: needsImage, strict: f.strict})
 	if err != nil {
 		return err
 	}
-	if err := a.noEmptyPack(in, f.strict); err != nil {
-		return err
+	for _, w := range in.Warnings {
+		a.say("warning: %v", w)
 	}
 	s, err := a.openScorer(ctx, "validate", in, tester)
 	if err != nil {
@@ -106,18 +107,6 @@ func (a *app) withBaselines(out *validationReport, f validateFlags, end error) e
 	default:
 		return errors.Join(end, err)
 	}
-}
-
-// noEmptyPack warns about a pack without rows, or refuses it.
-func (a *app) noEmptyPack(in *inputs, strict bool) error {
-	switch {
-	case in.Count > 0:
-		return nil
-	case strict:
-		return coded(exitPack, fmt.Errorf("%s: the pack has no rows", in.Tasks))
-	}
-	a.say("warning: %s: the pack has no rows", in.Tasks)
-	return nil
 }
 
 // validationReport renders validations: JSON lines as they come, or one table
@@ -210,7 +199,7 @@ func (r *validationReport) explain() {
 		}
 		for _, what := range v.Weak {
 			fmt.Fprintf(r.w, "%s%s:%d: %s: warning: the tests pass where %s: let one of them tell two apart\n",
-				sep, r.file, v.Line, redact.Escape(v.TaskID), redact.Escape(what))
+				sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), redact.Escape(what))
 			sep = ""
 		}
 	}

@@ -250,7 +250,7 @@ func (a *attempt) extracted(line *record.Line, out Produced, v family.Verdict) e
 	}
 	c := capture.New(out.Candidate.Kind, out.Candidate.From, v.Extracted)
 	if err := a.r.Store.Put(c); err != nil {
-		return fmt.Errorf("%w: %w", ErrOutput, err)
+		return outputError(err)
 	}
 	line.Digests.Extracted = c.Digest
 	return nil

@@ -65,6 +65,15 @@ func TestExtractedIsEvidence(t *testing.T) {
 			if line.Digests.Extracted != want || line.Origin() != name || (line.Extraction() == "fence") != said {
 				t.Errorf("extracted %q, from %q by %q", line.Digests.Extracted, line.Origin(), line.Extraction())
 			}
+			// A record that says nothing of it is compared in the rest.
+			silent := pipeline.Rederived{Was: pipeline.JudgedOf(line.Line), Is: pipeline.JudgedOf(line.Line)}
+			silent.Was.Extraction, silent.Was.Extracted = "", ""
+			if !silent.Equal() {
+				t.Errorf("of an earlier build: %+v", silent)
+			}
+			if silent.Is.Outcome = "failed"; silent.Equal() {
+				t.Error("another outcome is taken for the same")
+			}
 			for _, again := range []taker{{"word", "fence"}, {"other", "fence"}, {"word", "text"}} {
 				if got := b.rederive(t.Context(), q, line, again); got.Equal() != (again == taker{"word", "fence"} || !said) {
 					t.Errorf("%+v: %+v", again, got)

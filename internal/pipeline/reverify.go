@@ -74,8 +74,16 @@ type Rederived struct {
 	Is      Judged `json:"derived"`
 }
 
-// Equal reports whether the verdict is the recorded one.
-func (r Rederived) Equal() bool { return r.Was == r.Is }
+// Equal reports whether the verdict is the recorded one. A record that does
+// not say how the candidate was taken, as those of earlier builds, is compared
+// in the rest: the verdict hangs on what is taken now.
+func (r Rederived) Equal() bool {
+	is := r.Is
+	if r.Was.Extraction == "" && r.Was.Extracted == "" {
+		is.Extraction, is.Extracted = "", ""
+	}
+	return r.Was == is
+}
 
 // ReverifyConfig is what [Reverify] needs.
 type ReverifyConfig struct {

@@ -133,6 +133,9 @@ type holderStream struct {
 func (s *holderStream) Write(p []byte) (int, error) {
 	n, err := s.conn.Conn.Write(p)
 	s.moved.Add(int64(n))
+	if err != nil {
+		err = fmt.Errorf("writing to the holder: %w", err)
+	}
 	return n, err
 }
 
@@ -141,6 +144,8 @@ func (s *holderStream) Close() error { return s.conn.Conn.Close() }
 // maxSaid bounds what is kept of the holder's standard error.
 const maxSaid = 2048
 
+// Read reads what the holder answers. Its end is never a regular one: nobody
+// asks for more than it has to say.
 func (s *holderStream) Read(p []byte) (int, error) {
 	for {
 		stream, n, err := s.out.read(p)
@@ -149,11 +154,12 @@ func (s *holderStream) Read(p []byte) (int, error) {
 			s.said = append(s.said, p[:min(n, maxSaid-len(s.said))]...)
 			n = 0
 		}
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		switch {
-		case errors.Is(err, io.EOF) && len(s.said) > 0:
-			err = fmt.Errorf("the holder ended, saying %q: %w", s.said, err)
-		case errors.Is(err, io.EOF):
-			err = fmt.Errorf("the holder ended: %w", err)
+		case ended && len(s.said) > 0:
+			err = fmt.Errorf("the holder ended, saying %q: %w", s.said, io.ErrUnexpectedEOF)
+		case ended:
+			err = fmt.Errorf("the holder ended: %w", io.ErrUnexpectedEOF)
 		}
 		if n > 0 || err != nil {
 			return n, err
