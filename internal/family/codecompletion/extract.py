@@ -44,6 +44,8 @@ def without_reasoning(words):
             kept.append(words[start:tag.start()])
             inside, start = True, tag.end()
         elif not tag[1] and (inside or tag[2]):
+            if not inside:
+                kept.clear()
             inside, start = False, tag.end()
     return "".join(kept) + words[start:]
 

@@ -105,6 +105,7 @@ func extractCases() map[string]extractCase {
 		"reasoning behind":           {fenced(addRight) + "<think>Or\n" + fenced(addWrong) + "</think>", oneFence, addRight, false},
 		"reasoning without a head":   {"Maybe\n" + fenced(addWrong) + "</think>\n\n" + addRight, allText, "\n\n" + addRight, false},
 		"reasoning without an end":   {"<think>\nMaybe\n" + fenced(addRight), oneFence, addRight, false},
+		"reasoning that goes on":     {fenced(addWrong) + "<think>Or</think>\nHm.\n</think>\nI give up.\n", allText, "\nI give up.\n", false},
 		"empty reasoning":            {"<think>\n\n</think>\n\n" + addRight, allText, "\n\n" + addRight, false},
 		"reasoning in brackets":      {"[THINK]draft[/THINK]\n" + fenced(addRight), oneFence, addRight, false},
 		"channels":                   {"<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>" + fenced(addRight) + "<|return|>", oneFence, addRight, false},
