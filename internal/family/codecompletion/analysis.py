@@ -135,10 +135,13 @@ def wants_handles(tree, names, kinds):
     plain = {attr for kind in common for attr in dir(kind)} | {"typecode"}  # an array's
     held = set()
 
+    def method(node):
+        return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+
     def results(node):
         """Whether an expression is a result of the candidate's, or part of one."""
-        while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred, ast.NamedExpr)):
-            node = node.value
+        while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred, ast.NamedExpr)) or method(node):
+            node = node.func if method(node) else node.value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return node.func.id in callees or node.func.id in PASS_ON and any(map(results, node.args))
         return isinstance(node, ast.Name) and node.id in held
