@@ -132,17 +132,42 @@ def wants_handles(tree, names, kinds):
     callees = aliases(tree, names)
     # total or subtract may well be of an object; handles harm no plain value.
     common = EXACT.keys() - {collections.Counter, collections.defaultdict}
-    plain = {attr for kind in common for attr in dir(kind)}
+    plain = {attr for kind in common for attr in dir(kind)} | {"typecode"}  # an array's
+    held = set()
 
-    def result(node):
-        return (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-                and node.func.id in callees)
+    def method(node):
+        return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
 
-    held = {t.id for node in ast.walk(tree) if isinstance(node, ast.Assign)
-            and result(node.value) for t in node.targets if isinstance(t, ast.Name)}
-    return any(isinstance(node, ast.Attribute) and node.attr not in plain
-               and (result(node.value) or isinstance(node.value, ast.Name) and node.value.id in held)
+    def results(node):
+        """Whether an expression is a result of the candidate's, or part of one."""
+        while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred, ast.NamedExpr)) or method(node):
+            node = node.func if method(node) else node.value
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return node.func.id in callees or node.func.id in PASS_ON and any(map(results, node.args))
+        return isinstance(node, ast.Name) and node.id in held
+
+    bindings, known = list(assignments(tree)), -1
+    while known < len(held):
+        known = len(held)
+        held |= {n.id for target, given in bindings if results(given)
+                 for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return any(isinstance(node, ast.Attribute) and node.attr not in plain and results(node.value)
                for node in ast.walk(tree))
+
+
+# Builtins that hand on the members of what they are given.
+PASS_ON = {"enumerate", "iter", "list", "max", "min", "next", "reversed", "sorted", "tuple", "zip"}
+
+
+def assignments(tree):
+    """The pairs of a target and what it, or one after the other of it, gets."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            yield from ((target, node.value) for target in node.targets)
+        elif isinstance(node, (ast.For, ast.comprehension)):
+            yield node.target, node.iter
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            yield node.target, node.value
 
 
 def analyse(request):

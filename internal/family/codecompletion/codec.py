@@ -140,11 +140,28 @@ class Encoder:
     def sequence(self, tag, x, depth):
         """Encodes an exact list or tuple, as one run if it is one."""
         data = packed(x) if len(x) >= MIN_RUN else None
+        if data is None and len(x) >= MIN_RUN and any(type(m) not in EXACT for m in x):
+            return self.made_plain(tag, x, depth)
         if data is None:
             return self.members(tag, x, depth)
         if depth >= MAX_DEPTH:
             raise TooLarge
         self.count(len(x))
+        return self.run(tag, x, data)
+
+    def made_plain(self, tag, x, depth):
+        """Encodes members that are plain data only once they are written, such
+        as ints of numpy's: together they may be a run, too."""
+        parts = [self.value(m, depth + 1) for m in x]
+        if len({p[:1] for p in parts}) == 1 and parts[0][:1] in (b"I", b"D", b"S"):
+            plain = [Decoder(p).value() for p in parts]
+            data = packed(plain)
+            if data is not None:
+                self.size += sum(map(len, parts))  # they are not sent
+                return self.run(tag, plain, data)
+        return self.container(tag, len(parts), parts)
+
+    def run(self, tag, x, data):
         return self.written(b"%c%d:#%b" % (tag, len(x), data))
 
     def list(self, x, depth):

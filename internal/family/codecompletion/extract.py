@@ -23,7 +23,7 @@ REASONING = re.compile(
 
 # Tokens that end a model's turn or begin one.
 _token = (r"<\|[\w▁./-]{1,40}\|>|<｜[\w▁./-]{1,40}｜>|</?s>|<eos>|<bos>"
-          r"|<(?:start|end)_of_turn>|\[EOS\]|</answer>")
+          r"|<(?:start|end)_of_turn>|<EOT>|\[EOS\]|\[/INST\]|</answer>")
 TOKEN = re.compile(_token)
 LEADING = re.compile(rf"\s*(?:{_token})(?:(?:assistant|model)\b)?")
 ENDING = re.compile(rf"^[ \t]*(?:{_token})|(?<=\S)(?:{_token})(?=[ \t]*$)", re.M)
@@ -44,6 +44,8 @@ def without_reasoning(words):
             kept.append(words[start:tag.start()])
             inside, start = True, tag.end()
         elif not tag[1] and (inside or tag[2]):
+            if not inside:
+                kept.clear()
             inside, start = False, tag.end()
     return "".join(kept) + words[start:]
 
@@ -68,7 +70,7 @@ def without_tokens(words):
         while end > begin and words[end - 1].isspace():
             end -= 1
         room = max(begin, end - 64)
-        at = max(words.rfind("<", room, end), words.rfind("[EOS]", room, end))
+        at = max(words.rfind("<", room, end), words.rfind("[", room, end))
         if at < 0 or TOKEN.fullmatch(words, at, end) is None:
             break
         end = at
@@ -138,9 +140,12 @@ class Blocks:
         self.lines = words.split("\n")
         self.last, self.count = collections.deque(maxlen=MOST_BLOCKS), 0
         self.patience = 2 * len(words)  # characters that are read a second time
+        self.ahead = ""  # the text in front of the first
         at = 0
         while at < len(self.lines):
             fence = fence_of(self.lines[at], prose=True)
+            if fence and not self.ahead:
+                self.ahead = "\n".join(self.lines[:at]) + "\n"
             at = self.read(at, *fence) if fence else at + 1
 
     def read(self, head, run, column, _):
@@ -169,6 +174,8 @@ class Blocks:
         """Notes the block between two lines, with what of it is in the last."""
         closed = end < len(self.lines)
         lines = self.lines[head + 1:end] + ([last] if last else [])
+        first = next((l for l in lines if l.strip()), "")
+        column = min(column, len(margin(first)))  # the fence alone may be indented
         code = "\n".join(l[min(column, len(margin(l))):] for l in lines) + "\n"
         if code.strip():
             self.last.append((code, closed))
@@ -282,10 +289,19 @@ def of_several(blocks, prompt, names):
 
 
 def taken(words, prompt, names):
-    """How the code is taken from words, the code, and whether it was completed."""
+    """How the code is taken from words, the code, and whether it was completed.
+    Where no block has one of the names, code in front of them may: an answer can
+    go on in a block that was begun for it."""
     blocks = Blocks(words)
-    if blocks.count == 0:
-        return ("text", *standing(words, prompt, names))
+    found = of_blocks(blocks, prompt, names) if blocks.count else ("text", *standing(words, prompt, names))
+    if blocks.ahead.strip() and not defines(found[1], names):
+        ahead = standing(blocks.ahead, prompt, names)
+        if defines(ahead[0], names):
+            return ("text", *ahead)
+    return found
+
+
+def of_blocks(blocks, prompt, names):
     block = blocks.last[0] if blocks.count == 1 else of_several(blocks.last, prompt, names)
     how = "fence" if blocks.count == 1 else "last_fence"
     return (how if block[1] else "open_fence", *standing(block[0], prompt, names))

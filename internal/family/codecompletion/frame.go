@@ -12,11 +12,11 @@ import (
 //
 // To the worker: (nonce, "greet"), (nonce, "prompt", source), (nonce, "extract",
 // program, words, prompt, names), which is answered with (how, code or none,
-// completed), (nonce, "load", source, names, handles),
-// (nonce, "call", on, name, (args, kwargs), mutates), (nonce, "get", on, name)
+// completed), (nonce, "load", source, names, handles), (nonce, "prepare",
+// classes), (nonce, "call", on, name, (args, kwargs), mutates), (nonce, "get", on, name)
 // and (nonce, "set", on, name, value); on is a handle, or none for the
 // candidate's module. It answers with the nonce and "value" v, with the
-// changed arguments behind where they were asked for, "raise" name args,
+// changed arguments behind where they were asked for, "raise" name args text,
 // "callable", or "large", "unsupported" or "escape", which end the row.
 //
 // To the oracle goes frameRow, which makes a child, and frameData, which is
@@ -27,7 +27,7 @@ import (
 //
 // The child gets (operation, memory, seconds, arguments). One that runs tests
 // sends the worker's requests without nonce and gets ("value", v), ("changed",
-// v, args), ("raise", name, args), ("callable",) or ("failed",). It ends with
+// v, args), ("raise", name, args, text), ("callable",) or ("failed",). It ends with
 // ("verdict", word, detail, answers read); one that analyses ends with ("plan",
 // names, handles, prompt runs, reference) or ("broken",).
 

@@ -393,6 +393,49 @@ assert g(array.array('d', [1.5]), memoryview(bytearray(b'x')), slice(1, None, 2)
 	}
 }
 
+// TestLongRunsOfLooseValues: as many numbers of other libraries as make a run
+// cross in every direction as that many plain ones do.
+func TestLongRunsOfLooseValues(t *testing.T) {
+	const candidate = `
+import enum
+class I:
+    def __init__(self, n): self.n = n
+    def __index__(self): return self.n
+class E(enum.IntEnum):
+    A = 1
+def ints(): return [I(n) for n in range(20)]
+def mixed(): return (E.A, 1) * 10, [type('F', (float,), {})(1.5)] * 20, [type('S', (str,), {})('a')] * 20
+def fill(x): x[:] = ints()
+def bad(): raise ValueError(ints())
+def total(x): return sum(x)
+`
+	s := spec{prompt: "Write them.", reference: candidate, mutates: true, tests: `
+import enum
+class E(enum.IntEnum):
+    B = 2
+class Q:
+    def __index__(self): return 3
+assert ints() == list(range(20))
+assert mixed() == ((1,) * 20, [1.5] * 20, ['a'] * 20)
+x = [0]
+fill(x)
+assert x == list(range(20))
+try:
+    bad()
+    assert False
+except ValueError as e:
+    assert e.args == (list(range(20)),)
+assert total([E.B] * 20) == 40 and total([Q()] * 20) == 60
+`}
+	v := newTestVerifier(t, newLocalEngine(t))
+	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Passed {
+		t.Error(describe(got))
+	}
+	if got := verify(t, v, makeCase(t, s), strings.Replace(candidate, "range(20)", "range(1, 21)", 1)); got.Reason != family.TestsFailed {
+		t.Errorf("other numbers: %s", describe(got))
+	}
+}
+
 // TestAlwaysEqualTwins: tests that never tell two objects apart pass a class
 // whose objects are all equal, and validation can show it.
 func TestAlwaysEqualTwins(t *testing.T) {

@@ -61,6 +61,12 @@ func TestNames(t *testing.T) {
 			prompt: "def f(x):\n    raise NotImplementedError()\ndef g(x):\n    import os\n    ...\ndef k(x): return x\n"}, "f:function g:function", false},
 		"no reference: unknown names":    {spec{tests: "import os\nassert f(len([1]), __name__)", prompt: "Write f, please."}, "f:function", false},
 		"no reference: prompt functions": {spec{tests: "assert f(1)", prompt: "def f(x):\n    return x - 1\n"}, "f:function", false},
+		"objects in a list":              {spec{tests: "assert [n.val for n in f()] == [1]", reference: "def f(): pass\n"}, "f:function", true},
+		"objects of a held list":         {spec{tests: "r = f()\nfor i, n in enumerate(r):\n    assert n.val == i", reference: "def f(): pass\n"}, "f:function", true},
+		"one of two objects":             {spec{tests: "a, b = f()\nassert b.val == 1", reference: "def f(): pass\n"}, "f:function", true},
+		"objects in a dictionary":        {spec{tests: "assert [n.val for k, n in f().items()] == [1]", reference: "def f(): pass\n"}, "f:function", true},
+		"a member":                       {spec{tests: "assert f()[0].val == 1", reference: "def f(): pass\n"}, "f:function", true},
+		"plain data in a list":           {spec{tests: "import math\nassert [math.floor(n.real) for n in f()] == [1]", reference: "def f(): pass\n"}, "f:function", false},
 		"a stub class":                   {spec{tests: "assert S().get() == 1", prompt: "class S:\n    '''doc'''\n    def get(self):\n        pass\n"}, "S:class", true},
 	}
 	v := newTestVerifier(t, newLocalEngine(t))

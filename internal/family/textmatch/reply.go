@@ -20,7 +20,7 @@ func Said(candidate string) string { return cutStops(cutReasoning(candidate)) }
 // isReasoning reports the names of the tags that enclose reasoning.
 func isReasoning(name string) bool {
 	switch name {
-	case "think", "thinking", "thought", "reasoning", "scratchpad":
+	case "think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "seed:think":
 		return true
 	}
 	return false

@@ -14,6 +14,8 @@ func TestReply(t *testing.T) {
 		{"<THINK>A</THINK>B", "\nB"},
 		{"x<think>A</think>y<reasoning>C</reasoning>z", "x\ny\nz"},
 		{"<think>a <reasoning> b </think> c", "\n c"},
+		{"<seed:think>A</seed:think>B", "\nB"},
+		{"<thoughts>A</thoughts><reflection>B</reflection>C", "\n\nC"},
 		{"<think>A", "\n"},
 		{"B<think>A", "B\n"},
 		{"A</think>B", "B"},
