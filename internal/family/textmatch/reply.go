@@ -15,7 +15,17 @@ func Reply(candidate string) string {
 // Said returns a candidate without reasoning blocks (<think>…</think> and their
 // like) and without stop tokens at its end. A block that is never closed reaches
 // to the end, and a closing tag alone closes one that began before the text.
-func Said(candidate string) string { return cutStops(cutReasoning(candidate)) }
+func Said(candidate string) string { return cutStops(cutReasoning(plainTags(candidate))) }
+
+// plainTags writes the other ways in which chat models fence their reasoning,
+// channels among them, as <think>…</think>.
+func plainTags(s string) string {
+	return strings.NewReplacer(
+		"[THINK]", "<think>", "[/THINK]", "</think>",
+		"◁think▷", "<think>", "◁/think▷", "</think>",
+		"<|channel|>analysis<|message|>", "<think>", "<|channel|>final<|message|>", "</think>",
+	).Replace(s)
+}
 
 // isReasoning reports the names of the tags that enclose reasoning.
 func isReasoning(name string) bool {
