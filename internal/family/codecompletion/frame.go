@@ -8,7 +8,8 @@ import (
 )
 
 // The protocol. A box gets and gives frames over its standard streams; each
-// carries one tuple in the value syntax of codec.go.
+// carries one tuple in the value syntax of codec.go, but for the first to each
+// box, which is its program.
 //
 // To the worker: (nonce, "greet"), (nonce, "prompt", source), (nonce, "extract",
 // program, words, prompt, names), which is answered with (how, code or none,

@@ -30,8 +30,15 @@ func (e *alteredEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Bo
 	return e.countingEngine.Open(ctx, spec)
 }
 
-// program returns where a box's program stands in its command.
-func program(s *sandbox.Spec) *string { return &s.Command[slices.Index(s.Command, "-c")+1] }
+// program puts the oracle's program into a box's command, where it can be
+// altered, and tells where. What comes over the stream is read all the same.
+func program(s *sandbox.Spec) *string {
+	p := &s.Command[slices.Index(s.Command, "-c")+1]
+	if *p == boot {
+		*p = strings.Replace(boot, "exec(program())", "program()\n"+oracleProgram(), 1)
+	}
+	return p
+}
 
 // rewrite replaces parts of a program, each of which must be there.
 func rewrite(t *testing.T, s *sandbox.Spec, pairs ...string) {

@@ -1,6 +1,7 @@
 package codecompletion
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,11 +38,11 @@ type link struct {
 	readErr error // why frames was closed; valid after that
 }
 
-// startLink opens a box and runs its command. Standard error is kept up to
-// limit bytes, and no more than a cap; the rest is dropped and counted, so that
-// a box that prints a lot neither fails nor waits.
+// startLink opens a box, runs its command and hands it its program. Standard
+// error is kept up to limit bytes, and no more than a cap; the rest is dropped
+// and counted, so that a box that prints a lot neither fails nor waits.
 // The box is made within ctx and lives until close or until life ends.
-func startLink(ctx, life context.Context, engine sandbox.Engine, spec sandbox.Spec, limit int64) (*link, error) {
+func startLink(ctx, life context.Context, engine sandbox.Engine, spec sandbox.Spec, program string, limit int64) (*link, error) {
 	box, err := engine.Open(ctx, spec)
 	if err != nil {
 		return nil, fmt.Errorf("opening the %s sandbox: %w", spec.Labels.Role, err)
@@ -54,6 +55,7 @@ func startLink(ctx, life context.Context, engine sandbox.Engine, spec sandbox.Sp
 	}
 	l.stderr = &beginning{limit: min(limit, keptSize)}
 	stdin, feed := io.Pipe()
+	input := io.MultiReader(bytes.NewReader(appendFrame(nil, []byte(program))), stdin)
 	stdout, drain := io.Pipe()
 	// When the box is to end, an engine that still has something to deliver
 	// must not wait for a reader here.
@@ -62,7 +64,7 @@ func startLink(ctx, life context.Context, engine sandbox.Engine, spec sandbox.Sp
 		stdout.CloseWithError(errGone)
 	})
 	l.wait.Go(func() {
-		l.outcome, l.runErr = box.Run(ctx, sandbox.Streams{Stdin: stdin, Stdout: drain, Stderr: l.stderr})
+		l.outcome, l.runErr = box.Run(ctx, sandbox.Streams{Stdin: input, Stdout: drain, Stderr: l.stderr})
 		close(l.ended)
 		drain.Close()
 		stdin.CloseWithError(errGone)

@@ -27,9 +27,10 @@ func newWeakEngine(t *testing.T) *weakEngine {
 }
 
 func (e *weakEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
-	spec.Command = slices.Clone(spec.Command)
-	for i, arg := range spec.Command {
-		spec.Command[i] = strings.Replace(arg, proxiesSource, e.proxies, 1)
+	if spec.Labels.Role == "oracle" {
+		spec.Command = slices.Clone(spec.Command)
+		p := program(&spec)
+		*p = strings.Replace(*p, proxiesSource, e.proxies, 1)
 	}
 	return e.localEngine.Open(ctx, spec)
 }

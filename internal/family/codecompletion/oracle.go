@@ -52,14 +52,14 @@ func keyOf(c family.Case) poolKey {
 
 // startOracle starts a box that serves row after row until it is closed.
 func startOracle(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*oracle, error) {
-	spec := pythonSpec(c, run, "oracle", analysisSource+proxiesSource+oracleSource)
+	spec := pythonSpec(c, run, "oracle")
 	spec.Command = append(spec.Command, scratch()...)
 	// Tests may run what a candidate gave them, so the server is another user
 	// than its rows. It needs these to become one, to end one, and to shut
 	// the way back; its children have none.
 	spec.User = &sandbox.User{}
 	spec.Capabilities = []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}
-	l, err := startLink(ctx, context.WithoutCancel(ctx), engine, spec, math.MaxInt64)
+	l, err := startLink(ctx, context.WithoutCancel(ctx), engine, spec, oracleProgram(), math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +90,9 @@ func (o *oracle) greet(ctx context.Context) error {
 	o.isolated = d.bool()
 	return o.sense(d.end())
 }
+
+// oracleProgram is what an oracle's box runs.
+func oracleProgram() string { return codecSource + analysisSource + proxiesSource + oracleSource }
 
 // scratch lists the places in a sandbox that a row can write to. The oracle
 // empties them behind each row.

@@ -69,6 +69,9 @@ func (b scriptedBox) Run(_ context.Context, s sandbox.Streams) (out sandbox.Outc
 			err = fmt.Errorf("running a box: %w", broken)
 		}
 	}()
+	if _, err := readFrame(s.Stdin); err != nil { // the program
+		return sandbox.Outcome{End: sandbox.Exited}, nil
+	}
 	b.play(wire{s.Stdin, s.Stdout, s.Stderr})
 	return sandbox.Outcome{End: sandbox.Exited}, nil
 }

@@ -39,17 +39,33 @@ const streamLimit = math.MaxInt64
 // that a row starts get to know nothing of that.
 const settled = "import os, sys\nsys.path[:] = [p for p in sys.path if p]\nos.environ.pop('PYTHONSAFEPATH', None)\n"
 
+// boot reads the program, which is the first frame. As an argument it would
+// cost an engine about 20 ms: its length goes through every layer of one.
+const boot = settled + `
+def program():
+    def exactly(n):
+        data = b""
+        while len(data) < n:
+            part = os.read(0, n - len(data))
+            if not part:
+                os._exit(1)
+            data += part
+        return data
+    return exactly(int.from_bytes(exactly(4), "big"))
+exec(program())
+`
+
 // pythonSpec describes a box that runs one of the embedded programs, under one
 // hash seed: the order of a set decides about verdicts. That is why it is not
 // started with -I, which would ignore the seed.
-func pythonSpec(c family.Case, run, role, source string) sandbox.Spec {
+func pythonSpec(c family.Case, run, role string) sandbox.Spec {
 	limits := c.Limits.WithDefaults()
 	limits.Output, limits.Timeout = streamLimit, boxLifetime
 	user := sandbox.Nobody
 	return sandbox.Spec{
 		Labels:  sandbox.Labels{Run: run, Role: role},
 		Image:   c.Image,
-		Command: []string{"python3", "-s", "-B", "-c", settled + codecSource + source},
+		Command: []string{"python3", "-s", "-B", "-c", boot},
 		Env:     pythonEnv(c.Image.Env),
 		User:    &user,
 		Workdir: "/tmp",
@@ -110,9 +126,9 @@ func (w *worker) prompt(ctx context.Context, source string) error {
 // greetWorker starts a box that has shown that it works before a candidate is
 // in it: what happens later is the candidate's.
 func greetWorker(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*worker, error) {
-	spec := pythonSpec(c, run, "worker", workerSource)
+	spec := pythonSpec(c, run, "worker")
 	spec.Labels.Task, spec.Labels.Attempt = c.Sandbox.ID(), c.Attempt
-	l, err := startLink(ctx, ctx, engine, spec, c.Limits.WithDefaults().Output)
+	l, err := startLink(ctx, ctx, engine, spec, codecSource+workerSource, c.Limits.WithDefaults().Output)
 	if err != nil {
 		return nil, err
 	}
