@@ -148,19 +148,6 @@ func (p plan) objects() string {
 	return ""
 }
 
-// classes names what may be a class of the candidate's that the tests use.
-// Without a reference, nothing but the candidate knows.
-func (p plan) classes() []string {
-	if !p.handles {
-		return nil
-	}
-	var out []string
-	for _, n := range p.names {
-		out = append(out, n.name)
-	}
-	return out
-}
-
 // with adds to a plan what the row says itself.
 func (p plan) with(r row) plan {
 	p.operators = r.operators

@@ -187,18 +187,14 @@ func (w *worker) trouble(ctx context.Context, err error) error {
 	return err
 }
 
-// prepare tells the worker which classes the tests use. The candidate has been
+// prepare tells the worker which names may be classes that the tests use:
+// without a reference, nothing but the candidate knows which are. It has been
 // loaded: on its import there are no such names to be found.
 func (w *worker) prepare(ctx context.Context) error {
-	classes := w.plan.classes()
-	if len(classes) == 0 {
+	if !w.plan.handles || len(w.plan.names) == 0 {
 		return nil
 	}
-	names := value{kind: kindList}
-	for _, name := range classes {
-		names.items = append(names.items, stringValue(name))
-	}
-	r, err := w.ask(ctx, "prepare", names)
+	r, err := w.ask(ctx, "prepare", w.plan.nameList())
 	if err == nil {
 		_, err = r.forOracle(request{op: "set"})
 	}
