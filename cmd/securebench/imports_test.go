@@ -29,8 +29,8 @@ func allowed() []struct {
 		imports []string
 	}
 	const (
-		words  = "source digest redact"
-		family = "internal/family internal/task internal/sandbox"
+		words  = "source digest redact verdict"
+		family = "internal/family internal/task internal/sandbox internal/verdict"
 	)
 	of := func(pkg string, imports ...string) line {
 		var out []string
@@ -48,8 +48,9 @@ func allowed() []struct {
 		// leaves
 		of("internal/source"),
 		of("internal/digest"),
+		of("internal/verdict"),
 		of("internal/redact", "digest"),
-		of("internal/progress", "redact"),
+		of("internal/progress", "redact verdict"),
 		of("internal/config", "source"),
 		of("internal/sandbox"),
 		of("internal/importer", "source", "digest"),
@@ -57,7 +58,7 @@ func allowed() []struct {
 		of("internal/task", "digest"),
 		of("internal/sandbox/holder", "sandbox"),
 		of("internal/sandbox/docker", "sandbox sandbox/holder digest"),
-		of("internal/family", "task sandbox workspace"),
+		of("internal/family", "task sandbox workspace verdict"),
 		// tools
 		of("internal/workspace", "task digest source"),
 		of("internal/harness", "task source config workspace"),
@@ -74,7 +75,7 @@ func allowed() []struct {
 		of("internal/pipeline/pack", "source digest task workspace"),
 		of("internal/pipeline/compile", "pipeline/pack task family source digest workspace"),
 		of("internal/pipeline/produce", "harness workspace sandbox task"),
-		of("internal/pipeline/capture", "sandbox sandbox/holder task", "digest source"),
+		of("internal/pipeline/capture", "sandbox sandbox/holder task", "digest source verdict"),
 		of("internal/pipeline/record", "task", words),
 		of("internal/pipeline", "pipeline/pack pipeline/compile pipeline/produce pipeline/capture pipeline/record",
 			"family task sandbox progress workspace", words),

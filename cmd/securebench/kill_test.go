@@ -182,7 +182,7 @@ func verdicts(t *testing.T, out string) map[string]string {
 		if _, twice := got[e.TaskID]; twice {
 			t.Errorf("%s has more than one line", e.TaskID)
 		}
-		got[e.TaskID] = e.Status + " " + e.Outcome + " " + e.FailureReason
+		got[e.TaskID] = string(e.Status) + " " + string(e.Outcome) + " " + string(e.FailureReason)
 	}
 	return got
 }

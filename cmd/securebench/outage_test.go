@@ -104,7 +104,7 @@ func keptWord(t *testing.T, told map[string]string, lines []record.Entry) {
 	t.Helper()
 	got := map[string]string{}
 	for _, e := range lines {
-		got[e.TaskID] = e.Status
+		got[e.TaskID] = string(e.Status)
 	}
 	for id, status := range told {
 		if got[id] != status {

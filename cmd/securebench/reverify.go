@@ -17,7 +17,6 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
-	"securebench/internal/family"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
@@ -25,6 +24,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 type reverifyFlags struct {
@@ -120,9 +120,9 @@ type noted struct {
 func (n noted) derivable() bool {
 	switch {
 	case n.stored != "":
-		return n.verdict.Outcome != string(family.Infrastructure)
-	case n.verdict.Outcome == string(family.Pending):
-		return n.verdict.Reason != string(family.PackFault)
+		return n.verdict.Outcome != verdict.Infrastructure
+	case n.verdict.Outcome == verdict.Pending:
+		return n.verdict.Reason != verdict.PackFault
 	}
 	return false
 }
@@ -392,11 +392,11 @@ func (r *rederivation) table() error {
 }
 
 func verdictCell(v pipeline.Judged) string {
-	cell := v.Outcome
+	cell := string(v.Outcome)
 	if v.Reason != "" {
-		cell += " (" + v.Reason + ")"
+		cell += " (" + string(v.Reason) + ")"
 	}
-	cell = strings.TrimSpace(cell + " " + v.Containment + " " + v.Labels)
+	cell = strings.TrimSpace(cell + " " + string(v.Containment) + " " + v.Labels)
 	if v.Extraction != "" || v.Extracted != "" {
 		cell = strings.TrimSpace(fmt.Sprintf("%s %s %.19s", cell, v.Extraction, v.Extracted))
 	}

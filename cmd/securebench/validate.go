@@ -12,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"securebench/internal/family"
 	"securebench/internal/pipeline"
 	"securebench/internal/redact"
+	"securebench/internal/verdict"
 )
 
 type validateFlags struct {
@@ -191,7 +191,7 @@ func (r *validationReport) explain() {
 				continue
 			}
 			what := c.Message
-			if c.Outcome == family.Passed {
+			if c.Outcome == verdict.Passed {
 				what = "it passes and must fail"
 			}
 			fmt.Fprintf(r.w, "%s%s:%d: %s: %s candidate: %s\n", sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), c.Candidate, redact.Escape(what))
@@ -207,7 +207,7 @@ func (r *validationReport) explain() {
 
 func cell(c pipeline.Check) string {
 	got := "fails"
-	if c.Outcome == family.Passed {
+	if c.Outcome == verdict.Passed {
 		got = "passes"
 	}
 	if !c.OK {

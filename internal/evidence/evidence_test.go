@@ -27,6 +27,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,7 +104,7 @@ func (m *maker) line(d *record.Dir, run record.RunDigests, index, attempt int) *
 		Index: index, Attempt: attempt, Agent: "command", Containment: "passive", Labels: []string{"unpinned_image"},
 		Digests: record.Digests{Pack: run.Pack, Assets: run.Assets, Config: run.Config, Verifier: run.Verifier,
 			Row: d.Salt().Keyed("row", id, []byte(id)), Image: "sha256:1", Candidate: c.Digest},
-		Timings: map[string]int64{"total": int64(index)}, Restricted: []record.RawFile{raw},
+		Timings: map[verdict.Phase]int64{"total": int64(index)}, Restricted: []record.RawFile{raw},
 	}
 	if index == 3 {
 		x := capture.New(task.Text, "stdout", []byte("taken from "+data))

@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/verdict"
 )
 
 // decoded is a line with what became of its decoding.
@@ -179,19 +180,19 @@ func (r *lineCheck) place(e record.Entry, fail failer) {
 // count keeps the totals, and checks that a record agrees with itself.
 func (r *lineCheck) count(e record.Entry, fail failer) {
 	switch e.Status {
-	case "passed":
+	case verdict.StatusPassed:
 		r.counts.Passed++
-	case "failed":
+	case verdict.StatusFailed:
 		r.counts.Failed++
-	case "pending":
+	case verdict.StatusPending:
 		r.counts.Pending++
 	default:
 		fail("its status is %q", e.Status)
 	}
-	if e.Outcome == "infrastructure" {
+	if e.Outcome == verdict.Infrastructure {
 		r.counts.Infrastructure++
 	}
-	if passed := e.Status == "passed"; passed != e.Passed || passed != (e.Outcome == "passed") {
+	if passed := e.Status == verdict.StatusPassed; passed != e.Passed || passed != (e.Outcome == verdict.Passed) {
 		fail("status, outcome and verdict contradict each other")
 	}
 	if !slices.IsSorted(e.Labels) {

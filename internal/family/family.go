@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // Family describes one benchmark family.
@@ -52,7 +53,7 @@ type Family struct {
 	// Pending says why a row has no verdict although its family has a
 	// verifier: a reason and one line; "" is a row that is scored. The agent
 	// is not run for a pending row. Nil is no such row.
-	Pending func(task.SandboxView, task.EvaluatorView) (Reason, string)
+	Pending func(task.SandboxView, task.EvaluatorView) (verdict.Reason, string)
 	// PublicMetadata lists the keys of a verdict's metadata that a record shows
 	// whatever the outcome. The others may tell how near a candidate came to a
 	// hidden value, and with enough failures lead to it: they are published for
@@ -109,71 +110,15 @@ type Candidate struct {
 	Said bool
 }
 
-// Containment says where candidate code could run during verification.
-type Containment string
-
-// The containment profiles; no total mixes them silently.
-const (
-	Passive Containment = "passive" // no candidate code was executed
-	Split   Containment = "split"   // candidate code ran away from the tests
-	Shared  Containment = "shared"  // candidate code and tests shared a sandbox
-)
-
-// Outcome is the class of a finished attempt.
-type Outcome string
-
-// The outcome classes of a record.
-const (
-	Passed          Outcome = "passed"
-	Failed          Outcome = "failed"
-	NoCandidate     Outcome = "no_candidate"
-	AgentTimeout    Outcome = "agent_timeout"
-	Limit           Outcome = "limit"
-	VerifierTimeout Outcome = "verifier_timeout"
-	Tampering       Outcome = "tampering"
-	Pending         Outcome = "pending"
-	Infrastructure  Outcome = "infrastructure"
-)
-
-// Reason is the machine-readable cause of an outcome that is not a pass.
-type Reason string
-
-// The reasons.
-const (
-	WrongAnswer         Reason = "wrong_answer"
-	AmbiguousAnswer     Reason = "ambiguous_answer"
-	TestsFailed         Reason = "tests_failed"
-	EmptyCandidate      Reason = "empty_candidate"
-	CandidateMissing    Reason = "candidate_missing"
-	CandidateTooLarge   Reason = "candidate_too_large"
-	CandidateNotRegular Reason = "candidate_not_regular"
-	InvalidUTF8         Reason = "invalid_utf8"
-	WorkerExited        Reason = "worker_exited"
-	ProtocolViolation   Reason = "protocol_violation"
-	// UnsupportedOperation: the tests did something to an object of the
-	// candidate's that nobody can answer for the candidate.
-	UnsupportedOperation Reason = "unsupported_operation"
-	ProducerTimeout      Reason = "producer_timeout"
-	VerifyTimeout        Reason = "verifier_timeout"
-	OutputLimit          Reason = "output_limit"
-	DiskLimit            Reason = "disk_limit"
-	OutOfMemory          Reason = "oom"
-	PidsLimit            Reason = "pids_limit"
-	NoVerifier           Reason = "no_verifier"
-	NoJudge              Reason = "no_judge"
-	PackFault            Reason = "pack" // what the pack holds cannot be used
-	InfrastructureError  Reason = "infrastructure_error"
-)
-
 // Verdict is what a verifier decided. The zero value is a failure.
 type Verdict struct {
-	Outcome Outcome // Passed, Failed, Limit, VerifierTimeout, Tampering or Pending
-	Reason  Reason  // "" when passed
+	Outcome verdict.Outcome // Passed, Failed, Limit, VerifierTimeout, Tampering or Pending
+	Reason  verdict.Reason  // "" when passed
 	// Message is one line in the framework's own words. No byte of the
 	// candidate and no hidden value stands in it.
 	Message     string
-	Phase       string // for the record's failure_phase and metadata
-	Containment Containment
+	Phase       verdict.Phase // for the record's failure_phase and metadata
+	Containment verdict.Containment
 	Labels      []string // for the record, e.g. "heuristic"
 	// Metadata becomes verifier_metadata, in part where the candidate did not
 	// pass (see [Family.PublicMetadata]); "verifier" is set by the caller.
@@ -192,7 +137,7 @@ type Verdict struct {
 
 // Score is 1 for a pass and 0 for everything else.
 func (v Verdict) Score() float64 {
-	if v.Outcome == Passed {
+	if v.Outcome == verdict.Passed {
 		return 1
 	}
 	return 0

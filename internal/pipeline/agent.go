@@ -14,6 +14,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // Agent makes the candidates of a run. It is safe for concurrent use.
@@ -136,7 +137,7 @@ func (p *harnessProduction) Run(ctx context.Context) (Produced, error) {
 		},
 	})
 	out.Capture = time.Since(start)
-	absent := errors.As(err, &out.Rejection) && out.Rejection.Reason == capture.Missing
+	absent := errors.As(err, &out.Rejection) && out.Rejection.Reason == verdict.CandidateMissing
 	if err != nil && out.Rejection == nil {
 		return Produced{}, fmt.Errorf("capturing the candidate: %w", err)
 	}

@@ -18,16 +18,17 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // The phases of an attempt, as failure_phase and timings name them.
 const (
-	phasePrepare = "prepare"
-	phaseProduce = "producer"
-	phaseCapture = "candidate_extraction"
-	phaseVerify  = "verifier"
+	phasePrepare = verdict.PhasePrepare
+	phaseProduce = verdict.PhaseProduce
+	phaseCapture = verdict.PhaseCapture
+	phaseVerify  = verdict.PhaseVerify
 	// phaseSandboxes is the wait for the verifier's sandboxes, in timings.
-	phaseSandboxes = "verifier_sandboxes"
+	phaseSandboxes verdict.Phase = "verifier_sandboxes"
 )
 
 // attempt is one try at one task on its way to a record.
@@ -44,11 +45,11 @@ type attempt struct {
 	partial *record.Line // what is known of a try that an error cut short
 	stored  string       // the digest of the try's candidate, once it is stored
 
-	phase      string
+	phase      verdict.Phase
 	session    family.Session
 	production Production
 	prepareErr error
-	timings    map[string]int64
+	timings    map[verdict.Phase]int64
 	total      time.Duration // that is told; 0 is all of it
 }
 
@@ -61,16 +62,18 @@ func (r *run) newAttempt(j job) *attempt {
 
 func (a *attempt) reset() {
 	a.phase, a.prepareErr, a.partial, a.stored, a.total = phasePrepare, nil, nil, "", 0
-	a.timings = map[string]int64{}
+	a.timings = map[verdict.Phase]int64{}
 }
 
 // unscored says why the attempt stays pending, or "".
-func (a *attempt) unscored() (family.Reason, string) { return unscored(a.task, a.family, a.verifier()) }
+func (a *attempt) unscored() (verdict.Reason, string) {
+	return unscored(a.task, a.family, a.verifier())
+}
 
-func unscored(t task.Task, fam family.Family, v family.Verifier) (family.Reason, string) {
+func unscored(t task.Task, fam family.Family, v family.Verifier) (verdict.Reason, string) {
 	switch {
 	case v == nil:
-		return family.NoVerifier, fmt.Sprintf("family %s has no verifier", t.Family())
+		return verdict.NoVerifier, fmt.Sprintf("family %s has no verifier", t.Family())
 	case fam.Pending != nil:
 		return fam.Pending(t.TestSandbox(), t.Evaluator())
 	}
@@ -129,7 +132,7 @@ func (a *attempt) take() (family.Session, Production) {
 	return s, p
 }
 
-func (a *attempt) took(phase string, start time.Time) {
+func (a *attempt) took(phase verdict.Phase, start time.Time) {
 	a.timings[phase] += time.Since(start).Milliseconds()
 }
 
@@ -227,7 +230,7 @@ func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) e
 	a.timings[phaseSandboxes] = v.Waited.Milliseconds()
 	a.timings[phaseVerify] = (time.Since(start) - v.Waited).Milliseconds()
 	a.judge(line, out, v)
-	if v.Outcome != family.Passed {
+	if v.Outcome != verdict.Passed {
 		if err := a.hold(&v, start); err != nil {
 			return err
 		}
@@ -261,7 +264,7 @@ func (a *attempt) extracted(line *record.Line, out Produced, v family.Verdict) e
 // their verification took, which a candidate can stretch by what it is asked.
 func (a *attempt) hold(v *family.Verdict, start time.Time) error {
 	_, held := a.published(*v)
-	times := map[string]int64{phaseSandboxes: a.timings[phaseSandboxes], phaseVerify: a.timings[phaseVerify]}
+	times := map[verdict.Phase]int64{phaseSandboxes: a.timings[phaseSandboxes], phaseVerify: a.timings[phaseVerify]}
 	delete(a.timings, phaseSandboxes)
 	delete(a.timings, phaseVerify)
 	a.total = max(start.Sub(a.turn), time.Millisecond)
@@ -324,7 +327,7 @@ func firstLine(err error) string {
 // packFault is the line of an attempt that the pack's own files kept from
 // being made: pending and final, since no other try would do better.
 func (a *attempt) packFault(err error) *record.Line {
-	line := a.pending(family.PackFault, firstLine(err))
+	line := a.pending(verdict.PackFault, firstLine(err))
 	line.FailurePhase, line.Retries, line.Restricted = a.phase, a.retries, a.raw
 	return line
 }
@@ -338,9 +341,9 @@ func (a *attempt) infrastructure(err error) *record.Line {
 	}
 	line.Retries, line.Restricted = a.retries, a.raw
 	line.Verified, line.Passed, line.VerifierMetadata = false, false, nil // no verdict counts that could not be kept
-	line.Status = string(family.Pending)
-	line.Outcome = string(family.Infrastructure)
-	line.FailureReason = string(family.InfrastructureError)
+	line.Status = verdict.StatusPending
+	line.Outcome = verdict.Infrastructure
+	line.FailureReason = verdict.InfrastructureError
 	line.FailurePhase = a.phase
 	line.FailureMessage = firstLine(err)
 	return line

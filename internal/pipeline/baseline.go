@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // Where nobody knows how many answers a question has, chance is taken for that
@@ -53,7 +54,7 @@ func (cfg ValidateConfig) blindly(ctx context.Context, t task.Task, v family.Ver
 			if err != nil {
 				return nil, fmt.Errorf("trying %q: %w", base.Name, err)
 			}
-			pass = got.Outcome == family.Passed
+			pass = got.Outcome == verdict.Passed
 			verdicts[text] = pass
 		}
 		b.tried[i], b.passed[i] = true, pass

@@ -14,6 +14,7 @@ import (
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // taker is a verifier that takes a word from what an agent said.
@@ -23,7 +24,7 @@ func (v taker) Open(context.Context, family.Case) family.Session { return v }
 func (v taker) Close(context.Context) error                      { return nil }
 
 func (v taker) Verify(_ context.Context, c family.Candidate) (family.Verdict, error) {
-	out := family.Verdict{Outcome: family.Passed, Containment: family.Passive, Extraction: "as_is"}
+	out := family.Verdict{Outcome: verdict.Passed, Containment: verdict.Passive, Extraction: "as_is"}
 	if c.Said {
 		out.Extraction, out.Extracted = v.how, []byte(v.word)
 	}

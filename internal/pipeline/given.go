@@ -15,6 +15,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // The agents that need no agent: their candidate enters at capture and goes
@@ -53,7 +54,7 @@ func give(agent, from string, kind task.CandidateKind, data []byte, limit int64)
 func giveNothing(agent, why string) given {
 	return given{Produced{
 		Metadata:  map[string]any{"harness": agent},
-		Rejection: &capture.Rejection{Reason: capture.Missing, Message: why},
+		Rejection: &capture.Rejection{Reason: verdict.CandidateMissing, Message: why},
 	}}
 }
 

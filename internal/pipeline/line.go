@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"securebench/internal/family"
-	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // line begins the attempt's record with what is known before a verdict.
@@ -24,7 +24,7 @@ func (a *attempt) line(out Produced) *record.Line {
 		ProducerStdout: stdout, ProducerStderr: stderr, ProducerMetadata: out.Metadata,
 		Summary: a.task.Result().Summary(),
 		Index:   a.task.Index(), Attempt: a.number, Retries: a.retries, Agent: a.r.Agent.Name(),
-		Containment: string(family.Passive), Labels: a.labels(),
+		Containment: verdict.Passive, Labels: a.labels(),
 		Digests: a.r.Digests.Digests(a.task, a.image), Timings: a.timings, Usage: out.Usage,
 	}
 }
@@ -78,15 +78,15 @@ func (a *attempt) candidate(line *record.Line, out Produced) {
 func (a *attempt) judge(line *record.Line, out Produced, v family.Verdict) {
 	j := judged(v)
 	line.Status, line.Outcome, line.FailureReason, line.Containment = j.Status, j.Outcome, j.Reason, j.Containment
-	line.Passed = v.Outcome == family.Passed
-	line.Verified = v.Outcome != family.Pending
+	line.Passed = v.Outcome == verdict.Passed
+	line.Verified = v.Outcome != verdict.Pending
 	line.Labels = append(line.Labels, v.Labels...)
 	slices.Sort(line.Labels)
 	line.Labels = slices.Compact(line.Labels)
-	if v.Outcome != family.Passed {
+	if v.Outcome != verdict.Passed {
 		line.FailurePhase, line.FailureMessage = cmp.Or(v.Phase, phaseVerify), v.Message
 	}
-	if v.Reason == family.EmptyCandidate {
+	if v.Reason == verdict.EmptyCandidate {
 		line.FailureMessage += exitHint(out)
 	}
 	line.VerifierMetadata, _ = a.published(v)
@@ -102,7 +102,7 @@ func (a *attempt) judge(line *record.Line, out Produced, v family.Verdict) {
 func (a *attempt) published(v family.Verdict) (shown, held map[string]any) {
 	shown, held = map[string]any{}, map[string]any{}
 	for k, val := range v.Metadata {
-		if v.Outcome == family.Passed || slices.Contains(a.family.PublicMetadata, k) {
+		if v.Outcome == verdict.Passed || slices.Contains(a.family.PublicMetadata, k) {
 			shown[k] = val
 		} else {
 			held[k] = val
@@ -115,7 +115,7 @@ func (a *attempt) published(v family.Verdict) (shown, held map[string]any) {
 // Partial work is never scored.
 func (a *attempt) limited(line *record.Line, out Produced) {
 	o := out.Limit
-	line.Status, line.Outcome = "failed", string(family.Limit)
+	line.Status, line.Outcome = verdict.StatusFailed, verdict.Limit
 	line.FailurePhase = phaseProduce
 	line.ProducerMetadata["exit_code"] = o.ExitCode
 	line.FailureReason = limitReason(o.End)
@@ -123,7 +123,7 @@ func (a *attempt) limited(line *record.Line, out Produced) {
 		line.FailureMessage = "the agent's sandbox ran into its limit: " + string(o.End)
 		return
 	}
-	line.Outcome = string(family.AgentTimeout)
+	line.Outcome = verdict.AgentTimeout
 	line.FailureMessage = fmt.Sprintf("candidate production timed out after %s seconds", seconds(out.Timeout))
 	line.ProducerMetadata["timed_out"] = true
 	line.ProducerMetadata["timeout_seconds"] = out.Timeout.Seconds()
@@ -132,11 +132,11 @@ func (a *attempt) limited(line *record.Line, out Produced) {
 }
 
 // limitReason names a limit as records do.
-func limitReason(end sandbox.End) string {
+func limitReason(end sandbox.End) verdict.Reason {
 	if end == sandbox.TimedOut {
-		return string(family.ProducerTimeout)
+		return verdict.ProducerTimeout
 	}
-	return string(end)
+	return verdict.Reason(end)
 }
 
 // seconds renders a duration as the reference does, with C's %g.
@@ -144,9 +144,9 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.6g", d.Seconds()) }
 
 // rejected is the line of an agent that left no acceptable candidate.
 func (a *attempt) rejected(line *record.Line, out Produced) {
-	line.Status, line.Outcome = "failed", string(family.NoCandidate)
-	if out.Rejection.Reason == capture.TooLarge {
-		line.Outcome = string(family.Limit)
+	line.Status, line.Outcome = verdict.StatusFailed, verdict.NoCandidate
+	if out.Rejection.Reason == verdict.CandidateTooLarge {
+		line.Outcome = verdict.Limit
 	}
 	line.FailureReason, line.FailurePhase, line.FailureMessage = out.Rejection.Reason, phaseCapture, out.Rejection.Message+exitHint(out)
 }
@@ -161,9 +161,9 @@ func exitHint(out Produced) string {
 
 // pending is the line of a task that nothing here can score; its agent is not
 // run.
-func (a *attempt) pending(reason family.Reason, message string) *record.Line {
+func (a *attempt) pending(reason verdict.Reason, message string) *record.Line {
 	line := a.line(Produced{Metadata: map[string]any{}})
-	line.Status, line.Outcome = "pending", string(family.Pending)
-	line.FailureReason, line.FailurePhase, line.FailureMessage = string(reason), phaseVerify, message
+	line.Status, line.Outcome = verdict.StatusPending, verdict.Pending
+	line.FailureReason, line.FailurePhase, line.FailureMessage = reason, phaseVerify, message
 	return line
 }

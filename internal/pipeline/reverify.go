@@ -14,6 +14,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // Recorded is a verdict that a run recorded of a stored candidate. Without
@@ -27,11 +28,11 @@ type Recorded struct {
 
 // Judged is what a record says of a verdict.
 type Judged struct {
-	Status      string `json:"status"`
-	Outcome     string `json:"outcome"`
-	Reason      string `json:"reason"`
-	Containment string `json:"containment"`
-	Labels      string `json:"labels"` // of the verdict, sorted, with spaces between
+	Status      verdict.Status      `json:"status"`
+	Outcome     verdict.Outcome     `json:"outcome"`
+	Reason      verdict.Reason      `json:"reason"`
+	Containment verdict.Containment `json:"containment"`
+	Labels      string              `json:"labels"` // of the verdict, sorted, with spaces between
 	// Extraction is how the candidate was taken from what an agent said, and
 	// Extracted the digest of what was taken.
 	Extraction string `json:"extraction,omitzero"`
@@ -49,18 +50,18 @@ func JudgedOf(l *record.Line) Judged {
 // judged is what a record will say of a verdict.
 func judged(v family.Verdict) Judged {
 	labels := slices.Sorted(slices.Values(v.Labels))
-	j := Judged{Status: string(family.Failed), Outcome: string(v.Outcome), Reason: string(v.Reason), Containment: string(v.Containment),
+	j := Judged{Status: verdict.StatusFailed, Outcome: v.Outcome, Reason: v.Reason, Containment: v.Containment,
 		Labels: strings.Join(slices.Compact(labels), " "), Extraction: v.Extraction}
 	if v.Extracted != nil {
 		j.Extracted = digest.Bytes(v.Extracted)
 	}
 	switch {
-	case v.Outcome == family.Passed:
-		j.Status, j.Reason = string(family.Passed), ""
-	case v.Outcome == family.Pending:
-		j.Status = string(family.Pending)
-	case v.Reason == family.EmptyCandidate:
-		j.Outcome = string(family.NoCandidate)
+	case v.Outcome == verdict.Passed:
+		j.Status, j.Reason = verdict.StatusPassed, ""
+	case v.Outcome == verdict.Pending:
+		j.Status = verdict.StatusPending
+	case v.Reason == verdict.EmptyCandidate:
+		j.Outcome = verdict.NoCandidate
 	}
 	return j
 }
@@ -166,7 +167,7 @@ func (cfg ReverifyConfig) rederive(ctx context.Context, t task.Task, rec Recorde
 	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict}
 	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
 	if reason, _ := unscored(t, fam, v); reason != "" {
-		r.Is = judged(family.Verdict{Outcome: family.Pending, Reason: reason, Containment: family.Passive})
+		r.Is = judged(family.Verdict{Outcome: verdict.Pending, Reason: reason, Containment: verdict.Passive})
 		return r, nil
 	}
 	if rec.Candidate == nil {

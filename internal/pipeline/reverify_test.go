@@ -14,6 +14,7 @@ import (
 	"securebench/internal/pipeline"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // forgetful is the weak set-up: a verifier that one candidate can spoil for
@@ -26,9 +27,9 @@ func (f *forgetful) Close(context.Context) error                      { return n
 func (f *forgetful) Verify(_ context.Context, c family.Candidate) (family.Verdict, error) {
 	f.spoiled = f.spoiled || strings.Contains(string(c.Data), "spoil")
 	if f.spoiled {
-		return family.Verdict{Outcome: family.Passed, Containment: family.Passive}, nil
+		return family.Verdict{Outcome: verdict.Passed, Containment: verdict.Passive}, nil
 	}
-	return family.Verdict{Outcome: family.Failed, Reason: family.WrongAnswer, Containment: family.Passive}, nil
+	return family.Verdict{Outcome: verdict.Failed, Reason: verdict.WrongAnswer, Containment: verdict.Passive}, nil
 }
 
 // TestReverifyTurnsTheOrder: verdicts that hung on the rows before them come
@@ -58,8 +59,8 @@ func TestReverifyTurnsTheOrder(t *testing.T) {
 		text, _ := l["candidate_text"].(string)
 		recorded[l["task_id"].(string)] = pipeline.Recorded{Attempt: 1,
 			Candidate: func() ([]byte, error) { return []byte(text), nil },
-			Verdict: pipeline.Judged{Status: l["verification_status"].(string), Outcome: l["outcome"].(string),
-				Reason: reason, Containment: "passive"}}
+			Verdict: pipeline.Judged{Status: verdict.Status(l["verification_status"].(string)), Outcome: verdict.Outcome(l["outcome"].(string)),
+				Reason: verdict.Reason(reason), Containment: "passive"}}
 	}
 	reverify := func(tasks []task.Task) (diffs []string) {
 		err := pipeline.Reverify(t.Context(), pipeline.ReverifyConfig{

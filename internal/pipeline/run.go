@@ -19,6 +19,7 @@ import (
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 	"securebench/internal/workspace"
 )
 
@@ -89,9 +90,11 @@ type Config struct {
 
 // Final is the outcome of an attempt that has its record.
 type Final struct {
-	TaskID                  string
-	Attempt                 int
-	Status, Outcome, Reason string
+	TaskID  string
+	Attempt int
+	Status  verdict.Status
+	Outcome verdict.Outcome
+	Reason  verdict.Reason
 }
 
 // FinalOf is what a record says of its attempt.
@@ -430,24 +433,24 @@ func Summarise(runID string, planned int, finals []Final) Summary {
 func (s *Summary) count(f Final) {
 	s.Total++
 	switch f.Status {
-	case string(family.Passed):
+	case verdict.StatusPassed:
 		s.Passed++
 		s.Score++
 		s.Verified++
-	case string(family.Failed):
+	case verdict.StatusFailed:
 		s.Failed++
 		s.Verified++
 	default:
 		s.Pending++
 	}
-	if f.Reason == string(family.PackFault) {
+	if f.Reason == verdict.PackFault {
 		s.PackFaults++
 	}
-	if f.Outcome == string(family.Infrastructure) {
+	if f.Outcome == verdict.Infrastructure {
 		s.Infrastructure++
 		s.Pending--
 	}
-	if f.Status != string(family.Passed) && len(s.Failures) < progress.MaxFailures {
+	if f.Status != verdict.StatusPassed && len(s.Failures) < progress.MaxFailures {
 		s.Failures = append(s.Failures, progress.Failure{TaskID: f.TaskID, Attempt: f.Attempt, Outcome: f.Outcome, Reason: f.Reason})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
+	"securebench/internal/verdict"
 )
 
 // meddler is a verifier in whose time somebody changes the stored candidate.
@@ -32,9 +33,9 @@ func (m meddler) Verify(_ context.Context, c family.Candidate) (family.Verdict, 
 	if m.weak {
 		data, _ = os.ReadFile(name)
 	}
-	v := family.Verdict{Outcome: family.Failed, Reason: family.WrongAnswer, Containment: family.Passive}
+	v := family.Verdict{Outcome: verdict.Failed, Reason: verdict.WrongAnswer, Containment: verdict.Passive}
 	if strings.TrimSpace(string(data)) == "right" {
-		v = family.Verdict{Outcome: family.Passed, Containment: family.Passive}
+		v = family.Verdict{Outcome: verdict.Passed, Containment: verdict.Passive}
 	}
 	return v, nil
 }

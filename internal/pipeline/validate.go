@@ -12,6 +12,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // garbage is a candidate that no task accepts: a word without meaning, which
@@ -28,12 +29,12 @@ const (
 
 // Check is the outcome of one candidate in a validation.
 type Check struct {
-	Candidate string         `json:"candidate"` // reference, empty, garbage or starter
-	Want      string         `json:"want"`      // "pass" or "fail"
-	Outcome   family.Outcome `json:"outcome"`
-	Reason    family.Reason  `json:"reason,omitzero"`
-	Message   string         `json:"message,omitzero"`
-	OK        bool           `json:"ok"`
+	Candidate string          `json:"candidate"` // reference, empty, garbage or starter
+	Want      string          `json:"want"`      // "pass" or "fail"
+	Outcome   verdict.Outcome `json:"outcome"`
+	Reason    verdict.Reason  `json:"reason,omitzero"`
+	Message   string          `json:"message,omitzero"`
+	OK        bool            `json:"ok"`
 }
 
 // Validation is what was found out about one task.
@@ -189,7 +190,7 @@ func (cfg ValidateConfig) weak(ctx context.Context, v family.Verifier, at family
 		if err != nil {
 			return nil, err
 		}
-		if got.Outcome == family.Passed {
+		if got.Outcome == verdict.Passed {
 			out = append(out, twin.What)
 		}
 	}
@@ -254,7 +255,7 @@ func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at famil
 		c.Want = "pass"
 	}
 	if p.cand == nil {
-		c.Outcome, c.Reason, c.Message = family.NoCandidate, family.CandidateMissing, "the row has no reference solution"
+		c.Outcome, c.Reason, c.Message = verdict.NoCandidate, verdict.CandidateMissing, "the row has no reference solution"
 		return c, closeSession(ctx, s)
 	}
 	got, err := p.score(ctx, v, at, s, cfg.Retries)
@@ -262,22 +263,22 @@ func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at famil
 		return c, err
 	}
 	c.Outcome, c.Reason, c.Message = got.Outcome, got.Reason, got.Message
-	c.OK = (got.Outcome == family.Passed) == p.pass
+	c.OK = (got.Outcome == verdict.Passed) == p.pass
 	return c, nil
 }
 
 // score scores the candidate in an open session, and in fresh ones after
 // errors that are ours.
 func (p probe) score(ctx context.Context, v family.Verifier, at family.Case, s family.Session, retries int) (family.Verdict, error) {
-	got, err := verdict(ctx, s, *p.cand)
+	got, err := scoreIn(ctx, s, *p.cand)
 	for try := 1; err != nil && try <= retries && ctx.Err() == nil; try++ {
-		got, err = verdict(ctx, p.open(ctx, v, at), *p.cand)
+		got, err = scoreIn(ctx, p.open(ctx, v, at), *p.cand)
 	}
 	return got, err
 }
 
-// verdict scores a candidate and ends the session.
-func verdict(ctx context.Context, s family.Session, cand family.Candidate) (family.Verdict, error) {
+// scoreIn scores a candidate and ends the session.
+func scoreIn(ctx context.Context, s family.Session, cand family.Candidate) (family.Verdict, error) {
 	out, err := s.Verify(ctx, cand)
 	return out, errors.Join(err, closeSession(ctx, s))
 }

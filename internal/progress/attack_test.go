@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/progress"
+	"securebench/internal/verdict"
 )
 
 // payloads are what an agent or a pack prints to forge a result: attacks P01
@@ -45,16 +46,16 @@ func outside(text string) []progress.Event {
 		progress.ProducerStart(text),
 		progress.SandboxResult("t", "agent", 0, []string{text}, text, text),
 		progress.AgentOutput(text, "stdout", text),
-		progress.ProducerDone(text, "none", "failed", text),
+		progress.ProducerDone(text, "none", "failed", verdict.Reason(text)),
 		progress.VerifierStart(text),
 		progress.VerifierPolicyDenied(text, text, text),
 		progress.Warning(text),
 		progress.Retry(text, 1, 2, text),
 		progress.Infrastructure(text, text),
-		progress.VerifierDone(text, "failed", 0, text),
-		progress.TaskDone(text, 1, "failed", 0, "failed", text),
+		progress.VerifierDone(text, "failed", 0, verdict.Phase(text)),
+		progress.TaskDone(text, 1, "failed", 0, "failed", verdict.Reason(text)),
 		progress.Interrupted(text),
-		progress.RunDone(progress.Summary{Failures: []progress.Failure{{TaskID: text, Outcome: text, Reason: text}}}),
+		progress.RunDone(progress.Summary{Failures: []progress.Failure{{TaskID: text, Outcome: verdict.Outcome(text), Reason: verdict.Reason(text)}}}),
 	}
 }
 

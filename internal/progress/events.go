@@ -1,6 +1,10 @@
 package progress
 
-import "strings"
+import (
+	"strings"
+
+	"securebench/internal/verdict"
+)
 
 // The names of the events. The first group is the reference's.
 const (
@@ -79,10 +83,10 @@ func ProducerStart(taskID string) Event { return event(NameProducerStart, F("tas
 
 // ProducerDone tells the kind of the candidate that was taken. Without one the
 // kind is "none" and status and reason say why; they are "" otherwise.
-func ProducerDone(taskID, candidateKind, status, reason string) Event {
+func ProducerDone(taskID, candidateKind string, status verdict.Status, reason verdict.Reason) Event {
 	e := event(NameProducerDone, F("task_id", taskID), F("candidate_kind", candidateKind))
 	if status != "" {
-		e.Fields = append(e.Fields, F("status", status), F("failure_reason", reason))
+		e.Fields = append(e.Fields, F("status", string(status)), F("failure_reason", string(reason)))
 	}
 	return e
 }
@@ -91,24 +95,24 @@ func ProducerDone(taskID, candidateKind, status, reason string) Event {
 func VerifierStart(taskID string) Event { return event(NameVerifierStart, F("task_id", taskID)) }
 
 // VerifierDone tells a verdict; phase is "" where the family has none.
-func VerifierDone(taskID, status string, score float64, phase string) Event {
+func VerifierDone(taskID string, status verdict.Status, score float64, phase verdict.Phase) Event {
 	var shown any
 	if phase != "" {
-		shown = phase
+		shown = string(phase)
 	}
-	return event(NameVerifierDone, F("task_id", taskID), F("status", status),
+	return event(NameVerifierDone, F("task_id", taskID), F("status", string(status)),
 		F("score", scoreOf(status, score)), F("phase", shown))
 }
 
 // TaskDone ends an attempt. Status is passed, failed or pending; a pending
 // attempt has no score. Outcome and reason are the record's.
-func TaskDone(taskID string, attempt int, status string, score float64, outcome, reason string) Event {
-	return event(NameTaskDone, F("task_id", taskID), F("attempt", attempt), F("status", status), F("passed", status == "passed"),
-		F("score", scoreOf(status, score)), F("outcome", outcome), F("reason", reason))
+func TaskDone(taskID string, attempt int, status verdict.Status, score float64, outcome verdict.Outcome, reason verdict.Reason) Event {
+	return event(NameTaskDone, F("task_id", taskID), F("attempt", attempt), F("status", string(status)), F("passed", status == verdict.StatusPassed),
+		F("score", scoreOf(status, score)), F("outcome", string(outcome)), F("reason", string(reason)))
 }
 
-func scoreOf(status string, score float64) any {
-	if status == "pending" {
+func scoreOf(status verdict.Status, score float64) any {
+	if status == verdict.StatusPending {
 		return nil
 	}
 	return score
@@ -172,10 +176,10 @@ func Interrupted(resumeCommand string) Event {
 
 // Failure is an attempt that did not pass.
 type Failure struct {
-	TaskID  string `json:"task_id"`
-	Attempt int    `json:"attempt"`
-	Outcome string `json:"outcome"`
-	Reason  string `json:"reason"`
+	TaskID  string          `json:"task_id"`
+	Attempt int             `json:"attempt"`
+	Outcome verdict.Outcome `json:"outcome"`
+	Reason  verdict.Reason  `json:"reason"`
 }
 
 // MaxFailures is how many failures the end of a run lists.

@@ -120,7 +120,7 @@ func runDone(e Event) []line {
 	}
 	out := say("", "not passed:")
 	for _, f := range failures {
-		text := fmt.Sprintf("  %s%s %s %s", name(f.TaskID), again(f.Attempt), name(f.Outcome), name(f.Reason))
+		text := fmt.Sprintf("  %s%s %s %s", name(f.TaskID), again(f.Attempt), name(string(f.Outcome)), name(string(f.Reason)))
 		out = append(out, line{text: strings.TrimRight(text, " ")})
 	}
 	if n := get[int](e, "failures_left_out"); n > 0 {

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/verdict"
 )
 
 // BenchmarkRow tells where the time of a row goes: until the sandboxes are
@@ -26,7 +26,7 @@ func benchmarkRow(b *testing.B, e sandbox.Engine, img sandbox.Image) {
 	v := newTestVerifier(b, e)
 	c := makeCase(b, add())
 	c.Image = img
-	if got := verify(b, v, c, add().reference); got.Outcome != family.Passed {
+	if got := verify(b, v, c, add().reference); got.Outcome != verdict.Passed {
 		b.Fatal(describe(got)) // and the oracle is warm from here on
 	}
 	var ready, verified, closed time.Duration
@@ -38,7 +38,7 @@ func benchmarkRow(b *testing.B, e sandbox.Engine, img sandbox.Image) {
 		}
 		ready += time.Since(start)
 		start = time.Now()
-		if got, err := s.Verify(b.Context(), module(add().reference)); err != nil || got.Outcome != family.Passed {
+		if got, err := s.Verify(b.Context(), module(add().reference)); err != nil || got.Outcome != verdict.Passed {
 			b.Fatal(describe(got), err)
 		}
 		verified += time.Since(start)
@@ -68,7 +68,7 @@ func BenchmarkHeavyCall(b *testing.B) {
 			}
 			took := func(calls int) time.Duration {
 				start := time.Now()
-				if got := verify(b, v, makeCase(b, row(calls)), "def f(x):\n    return x\n"); got.Outcome != family.Passed {
+				if got := verify(b, v, makeCase(b, row(calls)), "def f(x):\n    return x\n"); got.Outcome != verdict.Passed {
 					b.Fatal(describe(got))
 				}
 				return time.Since(start)

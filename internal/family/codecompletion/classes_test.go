@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // classRow is a row about a class as its author writes it.
@@ -253,14 +253,14 @@ func TestClassRows(t *testing.T) {
 				t.Fatal("the reference fails in one process")
 			}
 			if row.operators {
-				if got := verify(t, v, makeCase(t, s), row.reference); got.Reason != family.UnsupportedOperation ||
+				if got := verify(t, v, makeCase(t, s), row.reference); got.Reason != verdict.UnsupportedOperation ||
 					!strings.Contains(got.Message, "tests.operators") {
 					t.Errorf("without operators: %s", describe(got))
 				}
 			}
 			s.operators = row.operators
 			got := verify(t, v, makeCase(t, s), row.reference)
-			if got.Outcome != family.Passed || slices.Contains(got.Labels, "candidate_operators") != row.operators {
+			if got.Outcome != verdict.Passed || slices.Contains(got.Labels, "candidate_operators") != row.operators {
 				t.Errorf("reference: %v %s", got.Labels, describe(got))
 			}
 			for i, wrong := range row.wrong {

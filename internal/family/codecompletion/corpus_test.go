@@ -14,6 +14,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
 )
 
 // add is the row that most attacks are about.
@@ -33,7 +34,7 @@ type attack struct {
 	// weak is the mode of the naive runner in which the attack passes; ""
 	// is for attacks on something else than the verdict.
 	weak   string
-	reason family.Reason
+	reason verdict.Reason
 	// within bounds the whole verification; 0 is 20 seconds.
 	within time.Duration
 	// alone is set where the candidate harms processes around it, so that
@@ -78,10 +79,10 @@ func checkAttack(t *testing.T, v family.Verifier, c family.Case, a attack) {
 	if took := time.Since(start); took > a.within {
 		t.Errorf("took %v, want at most %v", took, a.within)
 	}
-	if got.Score() != 0 || got.Reason != a.reason || got.Containment != family.Split {
+	if got.Score() != 0 || got.Reason != a.reason || got.Containment != verdict.Split {
 		t.Errorf("got %s; want 0 and %s", describe(got), a.reason)
 	}
-	if got := verify(t, v, c, a.spec().reference); got.Outcome != family.Passed {
+	if got := verify(t, v, c, a.spec().reference); got.Outcome != verdict.Passed {
 		t.Errorf("the honest twin: %s", describe(got))
 	}
 }
@@ -225,19 +226,19 @@ print('looked at', seen)
 func TestHardCodedAnswers(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	const visible = "def add(a, b):\n    return {(2, 3): 5}.get((a, b))\n"
-	if got := verify(t, v, makeCase(t, add()), visible); got.Reason != family.TestsFailed {
+	if got := verify(t, v, makeCase(t, add()), visible); got.Reason != verdict.TestsFailed {
 		t.Errorf("a table of visible examples: %s", describe(got))
 	}
 	weak := add()
 	weak.tests = "assert add(2, 3) == 5\n"
-	if got := verify(t, v, makeCase(t, weak), visible); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, weak), visible); got.Outcome != verdict.Passed {
 		t.Errorf("a table that is all of the tests: %s", describe(got))
 	}
 	const counter = "n = 0\ndef add(a, b):\n    global n\n    n += 1\n    return (%s)[n - 1]\n"
-	if got := verify(t, v, makeCase(t, add()), strings.ReplaceAll(counter, "%s", "4, 5")); got.Reason != family.TestsFailed {
+	if got := verify(t, v, makeCase(t, add()), strings.ReplaceAll(counter, "%s", "4, 5")); got.Reason != verdict.TestsFailed {
 		t.Errorf("a counter that guesses: %s", describe(got))
 	}
-	if got := verify(t, v, makeCase(t, add()), strings.ReplaceAll(counter, "%s", "5, 6")); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, add()), strings.ReplaceAll(counter, "%s", "5, 6")); got.Outcome != verdict.Passed {
 		t.Errorf("a counter that knows the hidden values: %s", describe(got))
 	}
 }
@@ -248,7 +249,7 @@ func TestEncodings(t *testing.T) {
 	honest := add().reference
 	tests := map[string]struct {
 		candidate string
-		want      family.Reason
+		want      verdict.Reason
 	}{
 		"BOM":                   {"\xef\xbb\xbf" + honest, ""},
 		"latin-1 cookie":        {"# -*- coding: latin-1 -*-\nname = '\xe9'\n" + honest, ""},
@@ -256,16 +257,16 @@ func TestEncodings(t *testing.T) {
 		"CRLF and tabs":         {"def add(a, b):\r\n\treturn a + b\r\n", ""},
 		"lone CR":               {"def add(a, b):\r    return a + b\r", ""},
 		"bidi in a comment":     {"# \u202e\u2066 x\n" + honest, ""},
-		"utf-7 and wrong":       {"# -*- coding: utf-7 -*-\ndef add(a, b):\n    return 4\n", family.TestsFailed},
-		"NUL":                   {honest + "\x00", family.TestsFailed},
-		"NUL ahead":             {"\x00" + honest, family.TestsFailed},
-		"invalid UTF-8":         {honest + "name = '\xff'\n", family.InvalidUTF8},
-		"unknown cookie":        {"# -*- coding: nonsense -*-\n" + honest, family.TestsFailed},
-		"blank":                 {" \n\t\r\n", family.EmptyCandidate},
-		"empty":                 {"", family.EmptyCandidate},
-		"over the cap":          {"#" + strings.Repeat("x", maxSource), family.CandidateTooLarge},
-		"not Python":            {"```python\n" + honest + "```\n", family.TestsFailed},
-		"100,000 open brackets": {strings.Repeat("(", 100_000), family.TestsFailed},
+		"utf-7 and wrong":       {"# -*- coding: utf-7 -*-\ndef add(a, b):\n    return 4\n", verdict.TestsFailed},
+		"NUL":                   {honest + "\x00", verdict.TestsFailed},
+		"NUL ahead":             {"\x00" + honest, verdict.TestsFailed},
+		"invalid UTF-8":         {honest + "name = '\xff'\n", verdict.InvalidUTF8},
+		"unknown cookie":        {"# -*- coding: nonsense -*-\n" + honest, verdict.TestsFailed},
+		"blank":                 {" \n\t\r\n", verdict.EmptyCandidate},
+		"empty":                 {"", verdict.EmptyCandidate},
+		"over the cap":          {"#" + strings.Repeat("x", maxSource), verdict.CandidateTooLarge},
+		"not Python":            {"```python\n" + honest + "```\n", verdict.TestsFailed},
+		"100,000 open brackets": {strings.Repeat("(", 100_000), verdict.TestsFailed},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -280,7 +281,7 @@ func TestEncodings(t *testing.T) {
 func TestBlankCandidateStartsNothing(t *testing.T) {
 	v := newTestVerifier(t, deadEngine{})
 	got := verify(t, v, makeCase(t, add()), "\n")
-	if got.Outcome != family.Failed || got.Reason != family.EmptyCandidate {
+	if got.Outcome != verdict.Failed || got.Reason != verdict.EmptyCandidate {
 		t.Errorf("got %s", describe(got))
 	}
 }

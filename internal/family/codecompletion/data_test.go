@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // dataCase is a public row with its honest candidate.
@@ -60,11 +60,11 @@ func testData(t *testing.T, rows []dataCase, want int) {
 	for _, r := range rows {
 		c := makeCase(t, r.spec)
 		start := time.Now()
-		if got := verify(t, v, c, r.honest); got.Outcome != family.Passed {
+		if got := verify(t, v, c, r.honest); got.Outcome != verdict.Passed {
 			t.Errorf("%s: reference: %s", r.id, describe(got))
 		}
 		times = append(times, time.Since(start))
-		if got := verify(t, v, c, "pass\n"); got.Score() != 0 || got.Reason == family.ProtocolViolation {
+		if got := verify(t, v, c, "pass\n"); got.Score() != 0 || got.Reason == verdict.ProtocolViolation {
 			t.Errorf("%s: empty module: %s", r.id, describe(got))
 		}
 	}
@@ -82,14 +82,14 @@ func TestHumanEvalLeaning(t *testing.T) {
 		function := r.prompt[head:] + r.reference
 		if strings.TrimSpace(r.prompt[:head]) != "" {
 			leaning++
-			if got := verify(t, v, makeCase(t, r.spec), function); got.Outcome != family.Passed {
+			if got := verify(t, v, makeCase(t, r.spec), function); got.Outcome != verdict.Passed {
 				t.Errorf("%s: function: %s", r.id, describe(got))
 			}
 		}
 		for form, words := range map[string]string{
 			"body": r.reference, "trimmed body": strings.TrimSpace(r.reference), "fenced function": "Sure!\n" + fenced(function) + "Done.",
 		} {
-			if got := verifySaid(t, v, makeCase(t, r.spec), words); got.Outcome != family.Passed {
+			if got := verifySaid(t, v, makeCase(t, r.spec), words); got.Outcome != verdict.Passed {
 				t.Errorf("%s: %s: %s", r.id, form, describe(got))
 			}
 		}

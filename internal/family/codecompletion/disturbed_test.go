@@ -8,9 +8,9 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/verdict"
 )
 
 // TestDisturbedBoxes: a worker or an oracle that somebody else kills or pauses
@@ -35,14 +35,14 @@ func TestDisturbedBoxes(t *testing.T) {
 	for _, c := range []struct {
 		name, role, candidate string
 		do                    func(id string) error // nil is nothing
-		want                  family.Reason         // "" is no verdict
+		want                  verdict.Reason        // "" is no verdict
 	}{
 		{"worker killed", "worker", slow, kill, ""},
 		{"worker paused", "worker", slow, pause, ""},
 		{"oracle killed", "oracle", slow, kill, ""},
 		{"oracle paused", "oracle", slow, pause, ""},
-		{"worker ends", "", "import os\ndef add(a, b): os._exit(137)\n", nil, family.WorkerExited},
-		{"worker sleeps", "", "import time\ndef add(a, b): time.sleep(60)\n", nil, family.VerifyTimeout},
+		{"worker ends", "", "import os\ndef add(a, b): os._exit(137)\n", nil, verdict.WorkerExited},
+		{"worker sleeps", "", "import time\ndef add(a, b): time.sleep(60)\n", nil, verdict.VerificationTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := resources(e)

@@ -8,6 +8,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/verdict"
 )
 
 // onDocker makes a row's case run in the test image.
@@ -33,11 +34,11 @@ func TestDockerData(t *testing.T) {
 	var times []time.Duration
 	for _, r := range rows {
 		start := time.Now()
-		if got := verify(t, v, onDocker(t, img, r.spec), r.honest); got.Outcome != family.Passed {
+		if got := verify(t, v, onDocker(t, img, r.spec), r.honest); got.Outcome != verdict.Passed {
 			t.Errorf("%s: reference: %s", r.id, describe(got))
 		}
 		times = append(times, time.Since(start))
-		if got := verify(t, v, onDocker(t, img, r.spec), "pass\n"); got.Score() != 0 || got.Reason == family.ProtocolViolation {
+		if got := verify(t, v, onDocker(t, img, r.spec), "pass\n"); got.Score() != 0 || got.Reason == verdict.ProtocolViolation {
 			t.Errorf("%s: empty module: %s", r.id, describe(got))
 		}
 	}
@@ -64,7 +65,7 @@ func dockerAttacks() []attack {
 	small := add()
 	small.limits = sandbox.Limits{Memory: 128 << 20, Disk: 16 << 20}
 	out := []attack{
-		{id: "C11", name: "other processes' memory", reason: family.TestsFailed, candidate: `
+		{id: "C11", name: "other processes' memory", reason: verdict.TestsFailed, candidate: `
 import os
 answer = 4
 for pid in filter(str.isdigit, os.listdir('/proc')):
@@ -83,11 +84,11 @@ def add(a, b):
         return a + b  # a pass: the sandbox has failed
     return 4
 `},
-		{id: "C14", name: "a fork bomb", reason: family.PidsLimit, row: few,
+		{id: "C14", name: "a fork bomb", reason: verdict.PidsLimit, row: few,
 			candidate: "import os, time\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(60)\nexcept OSError:\n    time.sleep(4)\n    raise\n"},
-		{id: "C15", name: "memory", reason: family.OutOfMemory, row: small,
+		{id: "C15", name: "memory", reason: verdict.OutOfMemory, row: small,
 			candidate: "def add(a, b):\n    return len([bytearray(1 << 20) for _ in range(4096)])\n"},
-		{id: "C15", name: "/tmp and /dev/shm filled", reason: family.TestsFailed, row: small, candidate: `
+		{id: "C15", name: "/tmp and /dev/shm filled", reason: verdict.TestsFailed, row: small, candidate: `
 def fill(path):
     try:
         with open(path, 'wb') as f:
@@ -97,7 +98,7 @@ def fill(path):
 full = fill('/tmp/x') & fill('/dev/shm/x')
 def add(a, b): return 4 if full else a + b
 `},
-		{id: "C22", name: "the network", reason: family.TestsFailed, candidate: `
+		{id: "C22", name: "the network", reason: verdict.TestsFailed, candidate: `
 import socket
 def reach(*target):
     try:
@@ -107,7 +108,7 @@ def reach(*target):
 open_ = any([reach('1.1.1.1', 443), reach('172.17.0.1', 22), reach('localhost', 1)])
 def add(a, b): return a + b if open_ else 4
 `},
-		{id: "C29", name: "privileges", reason: family.TestsFailed, candidate: `
+		{id: "C29", name: "privileges", reason: verdict.TestsFailed, candidate: `
 import os
 def gained():
     for become in (os.setuid, os.setgid):

@@ -4,7 +4,7 @@ import (
 	"context"
 	_ "embed" // the extractor's program
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 //go:embed extract.py
@@ -31,7 +31,7 @@ type extraction struct {
 // worker's box, with trusted code, before any of the candidate's runs.
 func (w *worker) extract(ctx context.Context, words []byte, prompt string, p plan) (extraction, error) {
 	if len(words)+len(prompt) > maxSource { // they share a frame
-		return extraction{}, &failure{family.CandidateTooLarge, "the candidate and the prompt are over 8 MiB"}
+		return extraction{}, &failure{verdict.CandidateTooLarge, "the candidate and the prompt are over 8 MiB"}
 	}
 	r, err := w.ask(ctx, "extract", bytesValue(extractSource), bytesValue(words), stringValue(prompt), p.nameList())
 	if err != nil {
@@ -39,9 +39,9 @@ func (w *worker) extract(ctx context.Context, words []byte, prompt string, p pla
 	}
 	switch {
 	case r.kind == "large":
-		return extraction{}, &failure{family.CandidateTooLarge, "the candidate's code is over 8 MiB"}
+		return extraction{}, &failure{verdict.CandidateTooLarge, "the candidate's code is over 8 MiB"}
 	case r.kind == "raise":
-		return extraction{}, &failure{family.TestsFailed, "no code can be taken from what the candidate says"}
+		return extraction{}, &failure{verdict.TestsFailed, "no code can be taken from what the candidate says"}
 	case r.kind != "value" || r.parts != 1:
 		return extraction{}, violation("an extraction of no known form")
 	}

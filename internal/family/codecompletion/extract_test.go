@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
 )
 
 const (
@@ -181,14 +182,14 @@ func TestExtractionIsOfTheWordsAlone(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	for name, tc := range map[string]struct {
 		blocks []string
-		want   family.Outcome
+		want   verdict.Outcome
 	}{
-		"the right one last":       {[]string{addWrong, addRight}, family.Passed},
-		"the wrong one last":       {[]string{addRight, addWrong}, family.Failed},
-		"a last that runs badly":   {[]string{addRight, "raise SystemExit\n" + addRight}, family.Failed},
-		"a spray":                  {[]string{"def add(a, b): return a - b\n", addRight, "def add(a, b): return b - a\n"}, family.Failed},
-		"two in one block":         {[]string{addRight + addWrong}, family.Failed},
-		"a wrong one and its body": {[]string{addBody, addWrong}, family.Failed},
+		"the right one last":       {[]string{addWrong, addRight}, verdict.Passed},
+		"the wrong one last":       {[]string{addRight, addWrong}, verdict.Failed},
+		"a last that runs badly":   {[]string{addRight, "raise SystemExit\n" + addRight}, verdict.Failed},
+		"a spray":                  {[]string{"def add(a, b): return a - b\n", addRight, "def add(a, b): return b - a\n"}, verdict.Failed},
+		"two in one block":         {[]string{addRight + addWrong}, verdict.Failed},
+		"a wrong one and its body": {[]string{addBody, addWrong}, verdict.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := add()
@@ -197,7 +198,7 @@ func TestExtractionIsOfTheWordsAlone(t *testing.T) {
 			weak := false
 			for _, block := range tc.blocks {
 				words.WriteString("Perhaps:\n" + fenced(block))
-				weak = weak || verifySaid(t, v, makeCase(t, s), block).Outcome == family.Passed
+				weak = weak || verifySaid(t, v, makeCase(t, s), block).Outcome == verdict.Passed
 			}
 			if got := verifySaid(t, v, makeCase(t, s), words.String()); got.Outcome != tc.want {
 				t.Errorf("got %s", describe(got))
@@ -218,10 +219,10 @@ func TestFilesAreCodeAsTheyAre(t *testing.T) {
 	for _, words := range []string{fenced(addRight), addBody, addRight + "<|im_end|>", "<think></think>" + addRight} {
 		said := verifySaid(t, v, makeCase(t, s), words)
 		file := verify(t, v, makeCase(t, s), words)
-		if said.Outcome != family.Passed || said.Extracted == nil {
+		if said.Outcome != verdict.Passed || said.Extracted == nil {
 			t.Errorf("%q, said: %s", words, describe(said))
 		}
-		if file.Reason != family.TestsFailed || file.Extracted != nil || file.Extraction != asIs {
+		if file.Reason != verdict.TestsFailed || file.Extracted != nil || file.Extraction != asIs {
 			t.Errorf("%q, as a file: %s", words, describe(file))
 		}
 	}
@@ -230,7 +231,7 @@ func TestFilesAreCodeAsTheyAre(t *testing.T) {
 func TestNothingButReasoning(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	for _, words := range []string{"<think>\n" + fenced(addRight) + "</think>\n", "<|im_end|>"} {
-		if got := verifySaid(t, v, makeCase(t, add()), words); got.Outcome != family.Failed || got.Reason != family.EmptyCandidate {
+		if got := verifySaid(t, v, makeCase(t, add()), words); got.Outcome != verdict.Failed || got.Reason != verdict.EmptyCandidate {
 			t.Errorf("%q: %s", words, describe(got))
 		}
 	}
@@ -248,7 +249,7 @@ func TestLongWords(t *testing.T) {
 		start := time.Now()
 		_, err := w.extract(t.Context(), repeat(unit), addPrompt, names("add"))
 		var f *failure
-		if errors.As(err, &f) && f.reason == family.WorkerExited {
+		if errors.As(err, &f) && f.reason == verdict.WorkerExited {
 			t.Fatalf("%q: %v", unit, err)
 		}
 		if err != nil {
@@ -325,17 +326,17 @@ func TestPromptLends(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	for name, tc := range map[string]struct {
 		prompt, tests, candidate string
-		want                     family.Outcome
+		want                     verdict.Outcome
 	}{
-		"its imports and helpers": {prompt, tests, "def f(x: List[int]):\n    return double(floor(x[0]))\n", family.Passed},
-		"not what it stubs":       {prompt, "assert f([1.5]) == 7\n", "x = 1\n", family.Failed},
-		"nothing of its own":      {prompt, "assert f([1.5]) == 7\n", "g = f\nf = g\n", family.Failed},
-		"a name less":             {prompt, "assert f([1.5]) + other(1) == 9\n", "def f(x):\n    return 2\n", family.Failed},
-		"a prompt that fails":     {"def double(x): return 2 * x\nraise ValueError\n", "try:\n    f(1)\nexcept Exception:\n    pass\nelse:\n    assert 0\n", "def f(x):\n    return double(x)\n", family.Passed},
-		"a prompt that exits":     {"import sys\nsys.exit()\n", "assert f(1) == 2\n", "def f(x):\n    return 2\n", family.Passed},
-		"a prompt that is gone":   {"import os\nif __name__ == 'candidate': os._exit(3)\n", "assert f(1) == 2\n", "def f(x):\n    return 2\n", family.Passed},
-		"prose":                   {"Write f.", "assert f(1) == 2\n", "def f(x):\n    return 2\n", family.Passed},
-		"later annotations":       {"from __future__ import annotations\n", "assert f(1) == 2\n", "def f(x: Later) -> Later:\n    return 2\n", family.Passed},
+		"its imports and helpers": {prompt, tests, "def f(x: List[int]):\n    return double(floor(x[0]))\n", verdict.Passed},
+		"not what it stubs":       {prompt, "assert f([1.5]) == 7\n", "x = 1\n", verdict.Failed},
+		"nothing of its own":      {prompt, "assert f([1.5]) == 7\n", "g = f\nf = g\n", verdict.Failed},
+		"a name less":             {prompt, "assert f([1.5]) + other(1) == 9\n", "def f(x):\n    return 2\n", verdict.Failed},
+		"a prompt that fails":     {"def double(x): return 2 * x\nraise ValueError\n", "try:\n    f(1)\nexcept Exception:\n    pass\nelse:\n    assert 0\n", "def f(x):\n    return double(x)\n", verdict.Passed},
+		"a prompt that exits":     {"import sys\nsys.exit()\n", "assert f(1) == 2\n", "def f(x):\n    return 2\n", verdict.Passed},
+		"a prompt that is gone":   {"import os\nif __name__ == 'candidate': os._exit(3)\n", "assert f(1) == 2\n", "def f(x):\n    return 2\n", verdict.Passed},
+		"prose":                   {"Write f.", "assert f(1) == 2\n", "def f(x):\n    return 2\n", verdict.Passed},
+		"later annotations":       {"from __future__ import annotations\n", "assert f(1) == 2\n", "def f(x: Later) -> Later:\n    return 2\n", verdict.Passed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := spec{prompt: tc.prompt, tests: tc.tests, entry: []string{"f", "other"}}
@@ -345,7 +346,7 @@ func TestPromptLends(t *testing.T) {
 				}
 			}
 			// A runner that makes one module of both takes the prompt's word.
-			if strings.HasPrefix(name, "not") && verify(t, v, makeCase(t, s), tc.prompt+tc.candidate).Outcome != family.Passed {
+			if strings.HasPrefix(name, "not") && verify(t, v, makeCase(t, s), tc.prompt+tc.candidate).Outcome != verdict.Passed {
 				t.Error("the attack does not work where prompt and candidate are one module")
 			}
 		})
@@ -358,7 +359,7 @@ func TestPromptThatHangs(t *testing.T) {
 	v := newTestVerifier(t, e)
 	s := spec{prompt: "import sys\nif __name__ == 'candidate':\n    while True: pass\n", tests: "assert f(1) == 2\n", entry: "f",
 		limits: sandbox.Limits{Timeout: 2 * time.Second}}
-	if got := verify(t, v, makeCase(t, s), "def f(x):\n    return 2\n"); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), "def f(x):\n    return 2\n"); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}
 	if n := e.count("worker"); n != 2 {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
 )
 
 // errDeadline is the cause of a context whose row has run out of time.
@@ -15,7 +15,7 @@ var errDeadline = errors.New("the row's time is over")
 
 // failure is a row that has not passed, in the framework's own words.
 type failure struct {
-	reason  family.Reason
+	reason  verdict.Reason
 	message string
 }
 
@@ -45,26 +45,26 @@ func isFailure(err error) bool {
 }
 
 func violation(what string) *failure {
-	return &failure{family.ProtocolViolation, "the worker broke the protocol: " + what}
+	return &failure{verdict.ProtocolViolation, "the worker broke the protocol: " + what}
 }
 
 func timeout(d time.Duration) *failure {
-	return &failure{family.VerifyTimeout, fmt.Sprintf("the candidate ran longer than the row's %v", d)}
+	return &failure{verdict.VerificationTimeout, fmt.Sprintf("the candidate ran longer than the row's %v", d)}
 }
 
 // outcomeOf is the class of a reason.
-func outcomeOf(r family.Reason) family.Outcome {
+func outcomeOf(r verdict.Reason) verdict.Outcome {
 	switch r {
 	case "":
-		return family.Passed
-	case family.VerifyTimeout:
-		return family.VerifierTimeout
-	case family.OutOfMemory, family.PidsLimit, family.DiskLimit, family.OutputLimit:
-		return family.Limit
-	case family.NoVerifier, family.PackFault:
-		return family.Pending
+		return verdict.Passed
+	case verdict.VerificationTimeout:
+		return verdict.VerifierTimeout
+	case verdict.OutOfMemory, verdict.PidsLimit, verdict.DiskLimit, verdict.OutputLimit:
+		return verdict.Limit
+	case verdict.NoVerifier, verdict.PackFault:
+		return verdict.Pending
 	}
-	return family.Failed
+	return verdict.Failed
 }
 
 // limitOf is the limit that explains a failure: the one that ended a box, or
@@ -76,15 +76,15 @@ func limitOf(o sandbox.Outcome, who string) *failure {
 	}
 	switch limits[0] {
 	case sandbox.OutOfMemory:
-		return &failure{family.OutOfMemory, who + " ran out of memory"}
+		return &failure{verdict.OutOfMemory, who + " ran out of memory"}
 	case sandbox.PidsLimit:
-		return &failure{family.PidsLimit, who + " reached its limit of processes"}
+		return &failure{verdict.PidsLimit, who + " reached its limit of processes"}
 	case sandbox.DiskLimit:
-		return &failure{family.DiskLimit, who + " reached its limit of disk space"}
+		return &failure{verdict.DiskLimit, who + " reached its limit of disk space"}
 	case sandbox.OutputLimit:
-		return &failure{family.OutputLimit, who + " wrote more than its limit of output"}
+		return &failure{verdict.OutputLimit, who + " wrote more than its limit of output"}
 	case sandbox.TimedOut:
-		return &failure{family.VerifyTimeout, who + " ran out of time"}
+		return &failure{verdict.VerificationTimeout, who + " ran out of time"}
 	}
 	return nil
 }
@@ -99,5 +99,5 @@ func died(ctx context.Context, l *link) error {
 	if f := limitOf(o, "the candidate"); ended && f != nil {
 		return f
 	}
-	return &failure{family.WorkerExited, "the candidate's process ended before it had answered"}
+	return &failure{verdict.WorkerExited, "the candidate's process ended before it had answered"}
 }

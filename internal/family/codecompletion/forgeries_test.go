@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // insider is what a candidate does to hold the worker's own channel: nothing
@@ -43,10 +43,10 @@ func protocolAttacks() []attack {
 	hasty := add()
 	hasty.limits.Timeout = time.Second
 	forged := func(name, expression string) attack {
-		return attack{id: "codec", name: name, candidate: encodes(expression), reason: family.ProtocolViolation}
+		return attack{id: "codec", name: name, candidate: encodes(expression), reason: verdict.ProtocolViolation}
 	}
 	wrote := func(name, statement string) attack {
-		return attack{id: "frames", name: name, reason: family.ProtocolViolation,
+		return attack{id: "frames", name: name, reason: verdict.ProtocolViolation,
 			candidate: insider + statement + "\ndef add(a, b): return 4\n"}
 	}
 	out := []attack{
@@ -77,15 +77,15 @@ func protocolAttacks() []attack {
 		wrote("a header of 4 GiB", `os.write(FD, b'\xff\xff\xff\xff')`),
 		wrote("one stray byte", `os.write(FD, b'\0')`),
 		wrote("text", `os.write(FD, b'{"passed": true}\n')`),
-		{id: "frames", name: "an endless stream", reason: family.ProtocolViolation,
+		{id: "frames", name: "an endless stream", reason: verdict.ProtocolViolation,
 			candidate: insider + "while 1: os.write(FD, bytes(65536))\n"},
-		{id: "frames", name: "a reply more than asked", reason: family.ProtocolViolation,
+		{id: "frames", name: "a reply more than asked", reason: verdict.ProtocolViolation,
 			candidate: insider + "send = W.channel.send\ndef twice(data):\n    send(data)\n    send(data)\ndef add(a, b):\n    W.channel.send = twice\n    return a + b\n"},
-		{id: "frames", name: "a reply of another call", reason: family.ProtocolViolation,
+		{id: "frames", name: "a reply of another call", reason: verdict.ProtocolViolation,
 			candidate: insider + "last = []\nsend = W.channel.send\ndef again(data):\n    last.append(data)\n    send(last[0])\nW.channel.send = again\ndef add(a, b): return a + b\n"},
-		{id: "frames", name: "a slow drip", reason: family.VerifyTimeout, row: hasty, within: 5 * time.Second,
+		{id: "frames", name: "a slow drip", reason: verdict.VerificationTimeout, row: hasty, within: 5 * time.Second,
 			candidate: insider + "import time\ndef add(a, b):\n    os.write(FD, bytes([0, 0, 16, 0]))\n    while 1:\n        os.write(FD, b'x')\n        time.sleep(0.05)\n"},
-		{id: "frames", name: "the channel closed", reason: family.WorkerExited, within: 10 * time.Second,
+		{id: "frames", name: "the channel closed", reason: verdict.WorkerExited, within: 10 * time.Second,
 			candidate: insider + "os.close(W.channel.source)\nos.close(FD)\n"},
 	}
 	return append(out, exceptionAttacks()...)
@@ -130,45 +130,45 @@ func exceptionAttacks() []attack {
 		return insider + "M.nearest = lambda kind: '" + name + "'\ndef twice(x): raise ValueError\n"
 	}
 	return []attack{
-		{id: "5.4", name: "StopIteration ends the loop of the tests", weak: "sentinel", row: zip, reason: family.TestsFailed,
+		{id: "5.4", name: "StopIteration ends the loop of the tests", weak: "sentinel", row: zip, reason: verdict.TestsFailed,
 			candidate: "def twice(x): raise StopIteration\n"},
-		{id: "5.4", name: "StopIteration by a forged name", row: zip, reason: family.TestsFailed, candidate: as("StopIteration")},
-		{id: "5.4", name: "AssertionError by a forged name", row: zip, reason: family.TestsFailed, candidate: as("AssertionError")},
-		{id: "5.4", name: "a name that is no exception", row: zip, reason: family.TestsFailed, candidate: as("print")},
-		{id: "5.5", name: "os._exit under a bare except", row: swallow, reason: family.WorkerExited,
+		{id: "5.4", name: "StopIteration by a forged name", row: zip, reason: verdict.TestsFailed, candidate: as("StopIteration")},
+		{id: "5.4", name: "AssertionError by a forged name", row: zip, reason: verdict.TestsFailed, candidate: as("AssertionError")},
+		{id: "5.4", name: "a name that is no exception", row: zip, reason: verdict.TestsFailed, candidate: as("print")},
+		{id: "5.5", name: "os._exit under a bare except", row: swallow, reason: verdict.WorkerExited,
 			candidate: "import os\ndef add(a, b): os._exit(0)\n"},
-		{id: "5.5", name: "SystemExit under a bare except", weak: "sentinel", row: swallow, reason: family.WorkerExited,
+		{id: "5.5", name: "SystemExit under a bare except", weak: "sentinel", row: swallow, reason: verdict.WorkerExited,
 			candidate: "def add(a, b): raise SystemExit\n"},
-		{id: "5.5", name: "a bad value under a bare except", row: swallow, reason: family.ProtocolViolation,
+		{id: "5.5", name: "a bad value under a bare except", row: swallow, reason: verdict.ProtocolViolation,
 			candidate: encodes(`b'E2:I1:1T'`)},
-		{id: "5.5", name: "a chameleon under a bare except", weak: "sentinel", row: swallow, reason: family.TestsFailed,
+		{id: "5.5", name: "a chameleon under a bare except", weak: "sentinel", row: swallow, reason: verdict.TestsFailed,
 			candidate: equalToAll},
-		{id: "5.4", name: "another exception than the expected", row: expects, reason: family.TestsFailed,
+		{id: "5.4", name: "another exception than the expected", row: expects, reason: verdict.TestsFailed,
 			candidate: "def half(n):\n    if n % 2: raise KeyError\n    return n // 2\n"},
-		{id: "5.3", name: "the argument changed for the tests", weak: "sentinel", row: written, reason: family.TestsFailed,
+		{id: "5.3", name: "the argument changed for the tests", weak: "sentinel", row: written, reason: verdict.TestsFailed,
 			candidate: "def ordered(l):\n    l.clear()\n    return []\n"},
-		{id: "5.6", name: "an object with its own equality", weak: "", row: object, reason: family.TestsFailed,
+		{id: "5.6", name: "an object with its own equality", weak: "", row: object, reason: verdict.TestsFailed,
 			candidate: "class Box:\n    def __init__(self, x): self.x = 5\n    def __eq__(self, o): return True\n"},
-		{id: "values", name: "cyclic", reason: family.OutputLimit, candidate: "def add(a, b):\n    x = []\n    x.append(x)\n    return x\n"},
-		{id: "values", name: "deep", reason: family.OutputLimit, candidate: "def add(a, b):\n    x = []\n    for _ in range(100_000): x = [x]\n    return x\n"},
-		{id: "values", name: "many", reason: family.OutputLimit, candidate: "def add(a, b): return [0] * 10**7\n"},
-		{id: "values", name: "a huge int", reason: family.OutputLimit, candidate: "def add(a, b): return 2**(8 * 10**7)\n"},
-		{id: "values", name: "a huge string", reason: family.OutputLimit, candidate: "def add(a, b): return 'x' * (9 << 20)\n"},
-		{id: "values", name: "a huge range", reason: family.OutputLimit, candidate: "def add(a, b): return range(10**30)\n"},
-		{id: "values", name: "two that are too large together", row: together, reason: family.TestsFailed,
+		{id: "values", name: "cyclic", reason: verdict.OutputLimit, candidate: "def add(a, b):\n    x = []\n    x.append(x)\n    return x\n"},
+		{id: "values", name: "deep", reason: verdict.OutputLimit, candidate: "def add(a, b):\n    x = []\n    for _ in range(100_000): x = [x]\n    return x\n"},
+		{id: "values", name: "many", reason: verdict.OutputLimit, candidate: "def add(a, b): return [0] * 10**7\n"},
+		{id: "values", name: "a huge int", reason: verdict.OutputLimit, candidate: "def add(a, b): return 2**(8 * 10**7)\n"},
+		{id: "values", name: "a huge string", reason: verdict.OutputLimit, candidate: "def add(a, b): return 'x' * (9 << 20)\n"},
+		{id: "values", name: "a huge range", reason: verdict.OutputLimit, candidate: "def add(a, b): return range(10**30)\n"},
+		{id: "values", name: "two that are too large together", row: together, reason: verdict.TestsFailed,
 			candidate: "def a(): return b'x' * 7_700_000\ndef b(): return [0.5] * 190_000\ndef c(x, y): return 3\n"},
-		{id: "values", name: "a counter that equals everything", weak: "sentinel", row: counts, reason: family.TestsFailed,
+		{id: "values", name: "a counter that equals everything", weak: "sentinel", row: counts, reason: verdict.TestsFailed,
 			candidate: "from collections import Counter\nclass C(Counter):\n    __eq__ = lambda *a: True\n    __ne__ = lambda *a: False\n    most_common = lambda *a: [('a', 2)]\ndef count(s):\n    return C()\n"},
-		{id: "values", name: "a default dict that equals everything", weak: "sentinel", row: ordered, reason: family.TestsFailed,
+		{id: "values", name: "a default dict that equals everything", weak: "sentinel", row: ordered, reason: verdict.TestsFailed,
 			candidate: "from collections import defaultdict\nclass D(defaultdict):\n    __eq__ = lambda *a: True\n    __missing__ = lambda *a: 1\ndef index(keys):\n    return D()\n"},
-		{id: "values", name: "another order", row: ordered, reason: family.TestsFailed,
+		{id: "values", name: "another order", row: ordered, reason: verdict.TestsFailed,
 			candidate: "from collections import OrderedDict\ndef index(keys):\n    return OrderedDict((k, 1) for k in sorted(keys))\n"},
-		{id: "values", name: "an endless generator", reason: family.OutputLimit, candidate: "import itertools\ndef add(a, b): return itertools.count()\n"},
-		{id: "values", name: "nan", reason: family.TestsFailed, candidate: "def add(a, b): return float('nan')\n"},
-		{id: "values", name: "inf", reason: family.TestsFailed, candidate: "def add(a, b): return float('inf')\n"},
-		{id: "values", name: "an object", reason: family.TestsFailed, candidate: "def add(a, b): return object()\n"},
-		{id: "values", name: "a function", reason: family.TestsFailed, candidate: "def add(a, b): return add\n"},
-		{id: "names", name: "nothing defined", reason: family.TestsFailed, candidate: "pass\n"},
-		{id: "names", name: "a constant instead of a function", reason: family.TestsFailed, candidate: "add = 5\n"},
+		{id: "values", name: "an endless generator", reason: verdict.OutputLimit, candidate: "import itertools\ndef add(a, b): return itertools.count()\n"},
+		{id: "values", name: "nan", reason: verdict.TestsFailed, candidate: "def add(a, b): return float('nan')\n"},
+		{id: "values", name: "inf", reason: verdict.TestsFailed, candidate: "def add(a, b): return float('inf')\n"},
+		{id: "values", name: "an object", reason: verdict.TestsFailed, candidate: "def add(a, b): return object()\n"},
+		{id: "values", name: "a function", reason: verdict.TestsFailed, candidate: "def add(a, b): return add\n"},
+		{id: "names", name: "nothing defined", reason: verdict.TestsFailed, candidate: "pass\n"},
+		{id: "names", name: "a constant instead of a function", reason: verdict.TestsFailed, candidate: "add = 5\n"},
 	}
 }

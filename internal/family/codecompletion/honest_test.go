@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
 )
 
 // TestHonestCandidatesPass: what well-meant code does must not fail.
@@ -54,7 +54,7 @@ func TestHonestCandidatesPass(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := spec{prompt: "Write it.", tests: tc.tests + "\n", reference: tc.candidate + "\n"}
-			if got := verify(t, v, makeCase(t, s), tc.candidate+"\n"); got.Outcome != family.Passed || got.Reason != "" {
+			if got := verify(t, v, makeCase(t, s), tc.candidate+"\n"); got.Outcome != verdict.Passed || got.Reason != "" {
 				t.Errorf("got %s", describe(got))
 			}
 		})
@@ -70,7 +70,7 @@ func TestPromptHelpersStayTheOracles(t *testing.T) {
 		tests:     "import random\nfor _ in range(9):\n    s = str(random.random())\n    assert decode(encode(s)) == s\n",
 	}
 	v := newTestVerifier(t, newLocalEngine(t))
-	checkAttack(t, v, makeCase(t, s), attack{row: s, reason: family.TestsFailed,
+	checkAttack(t, v, makeCase(t, s), attack{row: s, reason: verdict.TestsFailed,
 		candidate: "def encode(s): return s\ndef decode(s): return s\n"})
 }
 
@@ -85,16 +85,16 @@ func TestMutates(t *testing.T) {
 	}
 	s.mutates = true
 	got := verify(t, v, makeCase(t, s), candidate)
-	if got.Outcome != family.Passed || strings.Join(got.Labels, ",") != "mutates" {
+	if got.Outcome != verdict.Passed || strings.Join(got.Labels, ",") != "mutates" {
 		t.Errorf("declared: %v %s", got.Labels, describe(got))
 	}
 	s.tests = "box = [[1]]\nf(box[0])\nassert box == [[1]]\n"
-	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != verdict.Passed {
 		t.Errorf("an argument without a name was changed: %s", describe(got))
 	}
 	s.tests = "l = [1]\nf(l)\nassert l == [1, 4]\n"
 	forged := insider + "def f(l, d=None): pass\nclass F:\n    def __init__(self, *a): pass\n    def value(self, x, depth=1): return b'U1:I1:4'\nM.Encoder = F\n"
-	if got := verify(t, v, makeCase(t, s), forged); got.Reason != family.ProtocolViolation {
+	if got := verify(t, v, makeCase(t, s), forged); got.Reason != verdict.ProtocolViolation {
 		t.Errorf("changed arguments that are no list: %s", describe(got))
 	}
 }
@@ -104,16 +104,16 @@ func TestMutatesManyItems(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	s := spec{prompt: "Sort in place.", reference: "def f(l): l.sort()\n", mutates: true,
 		tests: "l = list(range(300_000, 0, -1))\nf(l)\nassert l == list(range(1, 300_001))\n"}
-	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}
-	if got := verify(t, v, makeCase(t, s), "def f(l): pass\n"); got.Reason != family.TestsFailed {
+	if got := verify(t, v, makeCase(t, s), "def f(l): pass\n"); got.Reason != verdict.TestsFailed {
 		t.Errorf("nothing sorted: %s", describe(got))
 	}
 	s.tests = "from collections import *\nc, o, d = Counter(a=1), OrderedDict(b=1, a=2), defaultdict(list)\n" +
 		"f(c); f(o); f(d)\nassert c == Counter(a=1, z=9) and list(o) == ['a', 'z'] and d['z'] == 9 and d['y'] == []\n"
 	candidate := "def f(d):\n    d.pop('b', 0)\n    d['z'] = 9\n"
-	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != verdict.Passed {
 		t.Errorf("dicts of other kinds: %s", describe(got))
 	}
 }
@@ -127,7 +127,7 @@ func TestPromptThatExits(t *testing.T) {
 	} {
 		s := add()
 		s.prompt = prompt
-		checkAttack(t, v, makeCase(t, s), attack{row: s, reason: family.TestsFailed, candidate: "def add(a, b): return 4\n"})
+		checkAttack(t, v, makeCase(t, s), attack{row: s, reason: verdict.TestsFailed, candidate: "def add(a, b): return 4\n"})
 	}
 }
 
@@ -173,7 +173,7 @@ func TestOnlyAnExplicitVerdictPasses(t *testing.T) {
 	} {
 		s := add()
 		s.tests = tests
-		if got := verify(t, v, makeCase(t, s), s.reference); got.Score() != 0 || got.Reason != family.TestsFailed {
+		if got := verify(t, v, makeCase(t, s), s.reference); got.Score() != 0 || got.Reason != verdict.TestsFailed {
 			t.Errorf("%s: %s", name, describe(got))
 		}
 	}
@@ -187,14 +187,14 @@ func TestPrintsAreNoFailure(t *testing.T) {
 		limits: sandbox.Limits{Output: 1 << 20}}
 	const loud = "import sys\ndef f(x):\n    print('x' * (1 << 20))\n    print('y' * (1 << 20), file=sys.stderr)\n    return x\n"
 	got := verify(t, v, makeCase(t, s), loud)
-	if dropped, _ := got.Metadata["dropped_output_bytes"].(int64); got.Outcome != family.Passed || dropped != 100*(1<<20+1)-keptSize {
+	if dropped, _ := got.Metadata["dropped_output_bytes"].(int64); got.Outcome != verdict.Passed || dropped != 100*(1<<20+1)-keptSize {
 		t.Errorf("%d bytes dropped: %s", dropped, describe(got))
 	}
 	if n := len(got.Restricted["worker-output.txt"]); n != keptSize {
 		t.Errorf("%d bytes are kept", n)
 	}
 	got = verify(t, v, makeCase(t, s), strings.Replace(loud, "return x", "return 0", 1))
-	if _, ok := got.Metadata["dropped_output_bytes"]; !ok || got.Reason != family.TestsFailed {
+	if _, ok := got.Metadata["dropped_output_bytes"]; !ok || got.Reason != verdict.TestsFailed {
 		t.Errorf("a wrong one: %s", describe(got))
 	}
 	if _, ok := verify(t, v, makeCase(t, s), s.reference).Metadata["dropped_output_bytes"]; ok {

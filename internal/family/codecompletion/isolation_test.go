@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/verdict"
 )
 
 // alteredEngine changes the boxes of oracles and counts them.
@@ -101,16 +101,16 @@ func TestRowsDoNotReachTheServer(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		alter func(*sandbox.Spec)
-		row   family.Outcome // of the attack on its own row
-		later family.Outcome // of wrong candidates behind it
-		made  int64          // oracles, for seven rows
+		row   verdict.Outcome // of the attack on its own row
+		later verdict.Outcome // of wrong candidates behind it
+		made  int64           // oracles, for seven rows
 	}{
-		{"weak", asWasOnce(t), family.Passed, family.Passed, 1},
-		{"ours", func(*sandbox.Spec) {}, family.Failed, family.Failed, 1},
+		{"weak", asWasOnce(t), verdict.Passed, verdict.Passed, 1},
+		{"ours", func(*sandbox.Spec) {}, verdict.Failed, verdict.Failed, 1},
 		// Where rows cannot be kept from the server, none has it after another.
-		{"without capabilities", func(s *sandbox.Spec) { s.User, s.Capabilities = &sandbox.Nobody, nil }, family.Passed, family.Failed, 7},
-		{"without SETPCAP", func(s *sandbox.Spec) { s.Capabilities = s.Capabilities[:3] }, family.Failed, family.Failed, 7},
-		{"without ctypes", func(s *sandbox.Spec) { *program(s) = "import sys\nsys.modules['ctypes'] = None\n" + *program(s) }, family.Failed, family.Failed, 7},
+		{"without capabilities", func(s *sandbox.Spec) { s.User, s.Capabilities = &sandbox.Nobody, nil }, verdict.Passed, verdict.Failed, 7},
+		{"without SETPCAP", func(s *sandbox.Spec) { s.Capabilities = s.Capabilities[:3] }, verdict.Failed, verdict.Failed, 7},
+		{"without ctypes", func(s *sandbox.Spec) { *program(s) = "import sys\nsys.modules['ctypes'] = None\n" + *program(s) }, verdict.Failed, verdict.Failed, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); c.name == "weak" && err == nil && string(scope) != "0\n" {
@@ -118,19 +118,19 @@ func TestRowsDoNotReachTheServer(t *testing.T) {
 			}
 			e := altered(docker, c.alter)
 			v := newTestVerifier(t, e)
-			check := func(s spec, candidate string, want family.Outcome) {
+			check := func(s spec, candidate string, want verdict.Outcome) {
 				t.Helper()
 				if got := verify(t, v, onDocker(t, img, s), candidate); got.Outcome != want {
 					t.Errorf("got %s, want %s", describe(got), want)
 				}
 			}
-			check(add(), "def add(a, b): return 4\n", family.Failed)
+			check(add(), "def add(a, b): return 4\n", verdict.Failed)
 			check(evaluates(), rewritesTheServer, c.row)
 			for range 3 {
 				check(add(), "def add(a, b): return 4\n", c.later)
 			}
-			check(add(), add().reference, family.Passed)
-			check(evaluates(), evaluates().reference, family.Passed)
+			check(add(), add().reference, verdict.Passed)
+			check(evaluates(), evaluates().reference, verdict.Passed)
 			if n := e.oracles.Load(); n != c.made {
 				t.Errorf("%d oracles, want %d", n, c.made)
 			}
@@ -214,10 +214,10 @@ func TestWhatARowCanReach(t *testing.T) {
 	s.tests = reach + tracing + descriptors + "assert add(2, 3) == 5\nassert not got, got\n"
 	for name, c := range map[string]struct {
 		alter func(*sandbox.Spec)
-		want  family.Outcome
+		want  verdict.Outcome
 	}{
-		"weak": {asWasOnce(t), family.Failed},
-		"ours": {func(*sandbox.Spec) {}, family.Passed},
+		"weak": {asWasOnce(t), verdict.Failed},
+		"ours": {func(*sandbox.Spec) {}, verdict.Passed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := altered(docker, c.alter)
@@ -225,7 +225,7 @@ func TestWhatARowCanReach(t *testing.T) {
 			for i := range 3 {
 				if got := verify(t, v, onDocker(t, img, s), s.reference); got.Outcome != c.want {
 					t.Errorf("row %d: got %s", i+1, describe(got))
-				} else if c.want == family.Failed {
+				} else if c.want == verdict.Failed {
 					for _, what := range []string{"mem for writing", "ptrace", "process_vm_readv", "descriptors", "'fd'"} {
 						if trace := string(got.Restricted["oracle-traceback.txt"]); !strings.Contains(trace, what) {
 							t.Errorf("the weak set-up keeps the row from %s:\n%s", what, trace)
@@ -233,7 +233,7 @@ func TestWhatARowCanReach(t *testing.T) {
 					}
 				}
 			}
-			if n := e.oracles.Load(); c.want == family.Passed && n != 1 {
+			if n := e.oracles.Load(); c.want == verdict.Passed && n != 1 {
 				t.Errorf("%d oracles", n)
 			}
 		})
@@ -274,14 +274,14 @@ func TestRowsDoNotSpeakForTheServer(t *testing.T) {
 	for i, c := range []struct {
 		row       spec
 		candidate string
-		want      family.Outcome
+		want      verdict.Outcome
 	}{
-		{forger, add().reference, family.Failed},
-		{add(), "def add(a, b): return 4\n", family.Failed},
-		{add(), add().reference, family.Passed},
-		{forger, "def add(a, b): return 4\n", family.Failed},
-		{add(), "def add(a, b): return 4\n", family.Failed},
-		{add(), add().reference, family.Passed},
+		{forger, add().reference, verdict.Failed},
+		{add(), "def add(a, b): return 4\n", verdict.Failed},
+		{add(), add().reference, verdict.Passed},
+		{forger, "def add(a, b): return 4\n", verdict.Failed},
+		{add(), "def add(a, b): return 4\n", verdict.Failed},
+		{add(), add().reference, verdict.Passed},
 	} {
 		if got := verify(t, v, makeCase(t, c.row), c.candidate); got.Outcome != c.want {
 			t.Errorf("row %d: %s", i+1, describe(got))

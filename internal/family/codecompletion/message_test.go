@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // FuzzReply: whatever a worker sends either ends the row or becomes a frame
@@ -32,7 +32,7 @@ func FuzzReply(f *testing.F) {
 		v, err := reply{kind: d.str(), parts: n - 1, d: d}.forOracle(req)
 		if err != nil {
 			var f *failure
-			if !errors.As(err, &f) || f.reason == "" || outcomeOf(f.reason) == family.Passed {
+			if !errors.As(err, &f) || f.reason == "" || outcomeOf(f.reason) == verdict.Passed {
 				t.Fatalf("%q: error %v ends no row", payload, err)
 			}
 			return
@@ -120,11 +120,11 @@ func TestRequestSeeds(t *testing.T) {
 func TestJudge(t *testing.T) {
 	tests := map[string]struct {
 		trips int
-		want  family.Reason
+		want  verdict.Reason
 	}{
-		"pass": {1, ""}, "pass ": {1, family.TestsFailed}, "fail": {9, family.TestsFailed}, "": {9, family.TestsFailed},
-		"sticky": {9, family.TestsFailed}, "malformed": {9, family.ProtocolViolation}, "argument": {9, family.TestsFailed},
-		"large": {9, family.TestsFailed}, "interrupted": {9, family.TestsFailed},
+		"pass": {1, ""}, "pass ": {1, verdict.TestsFailed}, "fail": {9, verdict.TestsFailed}, "": {9, verdict.TestsFailed},
+		"sticky": {9, verdict.TestsFailed}, "malformed": {9, verdict.ProtocolViolation}, "argument": {9, verdict.TestsFailed},
+		"large": {9, verdict.TestsFailed}, "interrupted": {9, verdict.TestsFailed},
 	}
 	for verdict, tc := range tests {
 		err := judge(verdict, tc.trips, plan{})

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
 )
 
 // weakEngine runs the oracle with proxies that answer for the candidate.
@@ -122,13 +122,13 @@ func TestVacuousAssertions(t *testing.T) {
 				s.entry = []string{"P", "make"}
 				s.reference = point
 			}
-			if got := verify(t, weak, makeCase(t, s), tc.wrong); got.Outcome != family.Passed {
+			if got := verify(t, weak, makeCase(t, s), tc.wrong); got.Outcome != verdict.Passed {
 				t.Errorf("the weak oracle: %s", describe(got))
 			}
 			for who, candidate := range map[string]string{"wrong": tc.wrong, "right": tc.right} {
 				got := verify(t, v, makeCase(t, s), candidate)
 				named := strings.Contains(got.Message, " use "+tc.operation+" o")
-				if got.Reason != family.UnsupportedOperation || !named {
+				if got.Reason != verdict.UnsupportedOperation || !named {
 					t.Errorf("%s: %s; want %q to be named", who, describe(got), tc.operation)
 				}
 			}
@@ -137,7 +137,7 @@ func TestVacuousAssertions(t *testing.T) {
 				t.Errorf("wrong, with operators: %s", describe(got))
 			}
 			got := verify(t, v, makeCase(t, s), tc.right)
-			if (got.Outcome == family.Passed) != tc.askable || !tc.askable && got.Reason != family.UnsupportedOperation {
+			if (got.Outcome == verdict.Passed) != tc.askable || !tc.askable && got.Reason != verdict.UnsupportedOperation {
 				t.Errorf("right, with operators: %s", describe(got))
 			}
 		})
@@ -162,27 +162,27 @@ class B:
     def __next__(self): raise StopIteration
 def f(*a): return B()
 `
-	tests := map[string]family.Reason{
-		"assert B(1) == 5":                                         family.UnsupportedOperation,
-		"assert 5 == B(1)":                                         family.UnsupportedOperation,
-		"assert not B(1) != 5":                                     family.UnsupportedOperation,
-		"assert B(1) > 4":                                          family.UnsupportedOperation,
-		"assert 6 > B(1)":                                          family.UnsupportedOperation,
-		"assert B(1) in [5]":                                       family.UnsupportedOperation,
-		"assert [B(1)] == [5]":                                     family.UnsupportedOperation,
-		"assert f(1) == None":                                      family.UnsupportedOperation,
-		"assert B(1) == B":                                         family.UnsupportedOperation,
-		"assert {'a': B(1)} == {'a': 5}":                           family.UnsupportedOperation,
-		"assert B(1).m == B(1).m":                                  family.UnsupportedOperation,
-		"assert isinstance(B(1), B)":                               family.UnsupportedOperation,
-		"assert B(1).__eq__(5)":                                    family.UnsupportedOperation,
-		"with B(1) as b:\n    assert b.m() is b":                   family.TestsFailed,
-		"with B(1) as b:\n    b.fails()\n    assert False":         family.UnsupportedOperation,
-		"for x, y in zip(f(1), [5, 6], strict=True): pass":         family.TestsFailed,
-		"with B(1):\n    raise SystemExit":                         family.TestsFailed,
-		"try:\n    assert B(1) == 5\nexcept BaseException: 1":      family.UnsupportedOperation,
-		"try:\n    raise B(1).m\nexcept TypeError: assert 0":       family.TestsFailed,
-		"import unittest\nunittest.TestCase().assertEqual(f(), 5)": family.UnsupportedOperation,
+	tests := map[string]verdict.Reason{
+		"assert B(1) == 5":                                         verdict.UnsupportedOperation,
+		"assert 5 == B(1)":                                         verdict.UnsupportedOperation,
+		"assert not B(1) != 5":                                     verdict.UnsupportedOperation,
+		"assert B(1) > 4":                                          verdict.UnsupportedOperation,
+		"assert 6 > B(1)":                                          verdict.UnsupportedOperation,
+		"assert B(1) in [5]":                                       verdict.UnsupportedOperation,
+		"assert [B(1)] == [5]":                                     verdict.UnsupportedOperation,
+		"assert f(1) == None":                                      verdict.UnsupportedOperation,
+		"assert B(1) == B":                                         verdict.UnsupportedOperation,
+		"assert {'a': B(1)} == {'a': 5}":                           verdict.UnsupportedOperation,
+		"assert B(1).m == B(1).m":                                  verdict.UnsupportedOperation,
+		"assert isinstance(B(1), B)":                               verdict.UnsupportedOperation,
+		"assert B(1).__eq__(5)":                                    verdict.UnsupportedOperation,
+		"with B(1) as b:\n    assert b.m() is b":                   verdict.TestsFailed,
+		"with B(1) as b:\n    b.fails()\n    assert False":         verdict.UnsupportedOperation,
+		"for x, y in zip(f(1), [5, 6], strict=True): pass":         verdict.TestsFailed,
+		"with B(1):\n    raise SystemExit":                         verdict.TestsFailed,
+		"try:\n    assert B(1) == 5\nexcept BaseException: 1":      verdict.UnsupportedOperation,
+		"try:\n    raise B(1).m\nexcept TypeError: assert 0":       verdict.TestsFailed,
+		"import unittest\nunittest.TestCase().assertEqual(f(), 5)": verdict.UnsupportedOperation,
 	}
 	v := newTestVerifier(t, newLocalEngine(t))
 	for tests, want := range tests {
@@ -199,10 +199,10 @@ def f(*a): return B()
 		s := spec{prompt: "Write B.", entry: "B", operators: true,
 			tests: "b = B()\ntry:\n    len(b), str(b), {b: 1}, bool(b), list(b)\nexcept Exception:\n    pass\n"}
 		candidate := insider + "M.OPERATORS['" + how + "\n" + chameleon
-		if got := verify(t, v, makeCase(t, s), candidate); got.Reason != family.ProtocolViolation {
+		if got := verify(t, v, makeCase(t, s), candidate); got.Reason != verdict.ProtocolViolation {
 			t.Errorf("%s: %s", name, describe(got))
 		}
-		if got := verify(t, v, makeCase(t, s), chameleon); got.Outcome != family.Passed {
+		if got := verify(t, v, makeCase(t, s), chameleon); got.Outcome != verdict.Passed {
 			t.Errorf("%s: the honest twin: %s", name, describe(got))
 		}
 	}
@@ -238,7 +238,7 @@ func TestObjectsAndTheirBases(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	for name, tc := range tests {
 		s := spec{prompt: "Write it.", tests: tc.tests + "\n", reference: "class P: pass\nclass Stack: pass\ndef f(): pass\n"}
-		if got := verify(t, v, makeCase(t, s), tc.candidate+"\n"); got.Outcome != family.Passed {
+		if got := verify(t, v, makeCase(t, s), tc.candidate+"\n"); got.Outcome != verdict.Passed {
 			t.Errorf("%s: %s", name, describe(got))
 		}
 	}
@@ -249,14 +249,14 @@ func TestObjectsAndTheirBases(t *testing.T) {
 func TestClosuresNeedOperators(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	s := spec{prompt: "Write f.", reference: "def f(k): return lambda x: x + k\n", tests: "assert f(1)(2) == 3 and f(5)(x=0) == 5 and f(5)(*[1]) == 6\n"}
-	if got := verify(t, v, makeCase(t, s), s.reference); got.Reason != family.TestsFailed {
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Reason != verdict.TestsFailed {
 		t.Errorf("without operators: %s", describe(got))
 	}
 	s.operators = true
-	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 		t.Errorf("with operators: %s", describe(got))
 	}
-	if got := verify(t, v, makeCase(t, s), "def f(k): return lambda x: 3\n"); got.Reason != family.TestsFailed {
+	if got := verify(t, v, makeCase(t, s), "def f(k): return lambda x: 3\n"); got.Reason != verdict.TestsFailed {
 		t.Errorf("a wrong one: %s", describe(got))
 	}
 }
@@ -288,12 +288,12 @@ t.start(); t.join()
 print(f, f"{f.__name__}")
 `}
 	v := newTestVerifier(t, newLocalEngine(t))
-	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}
 	for _, tests := range []string{"import inspect\ninspect.signature(f)", "import inspect\nassert not inspect.isgeneratorfunction(f)", "f.x = 1", "del f.x", "assert f.__doc__ is None", "dir(f)"} {
 		s.tests = "f(1)\n" + tests + "\n"
-		if got := verify(t, v, makeCase(t, s), s.reference); got.Reason != family.UnsupportedOperation {
+		if got := verify(t, v, makeCase(t, s), s.reference); got.Reason != verdict.UnsupportedOperation {
 			t.Errorf("%s: %s", tests, describe(got))
 		}
 	}
@@ -347,10 +347,10 @@ except ValueError as e:
     assert type(e) is ValueError
 `}
 	v := newTestVerifier(t, newLocalEngine(t))
-	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}
-	if got := verify(t, v, makeCase(t, s), strings.ReplaceAll(s.reference, "__str__", "text")); got.Reason != family.TestsFailed {
+	if got := verify(t, v, makeCase(t, s), strings.ReplaceAll(s.reference, "__str__", "text")); got.Reason != verdict.TestsFailed {
 		t.Errorf("without texts: %s", describe(got))
 	}
 }
@@ -382,13 +382,13 @@ assert a == array.array('i', [1, -2]) and a.typecode == 'i' and m == b'ab' and m
 assert g(array.array('d', [1.5]), memoryview(bytearray(b'x')), slice(1, None, 2)) == ([1.5], b'x', [2, 4], 'array', 'memoryview')
 `}
 	v := newTestVerifier(t, newLocalEngine(t))
-	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}
 	for _, returned := range []string{"type('N', (), {'__index__': lambda s: 'x'})()", "array.array('u', 'a')", "memoryview(b'abcd').cast('I')",
 		"type('S', (), {'__iter__': iter, '__len__': len})()", "slice('a', 'b')", "int"} {
 		s := spec{prompt: "Write f.", tests: "assert f() != 77\n", reference: "def f(): return 1\n"}
-		if got := verify(t, v, makeCase(t, s), "import array\ndef f(): return "+returned+"\n"); got.Reason != family.TestsFailed {
+		if got := verify(t, v, makeCase(t, s), "import array\ndef f(): return "+returned+"\n"); got.Reason != verdict.TestsFailed {
 			t.Errorf("%s: %s", returned, describe(got))
 		}
 	}
@@ -429,10 +429,10 @@ except ValueError as e:
 assert total([E.B] * 20) == 40 and total([Q()] * 20) == 60
 `}
 	v := newTestVerifier(t, newLocalEngine(t))
-	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}
-	if got := verify(t, v, makeCase(t, s), strings.Replace(candidate, "range(20)", "range(1, 21)", 1)); got.Reason != family.TestsFailed {
+	if got := verify(t, v, makeCase(t, s), strings.Replace(candidate, "range(20)", "range(1, 21)", 1)); got.Reason != verdict.TestsFailed {
 		t.Errorf("other numbers: %s", describe(got))
 	}
 }
@@ -442,11 +442,11 @@ assert total([E.B] * 20) == 40 and total([Q()] * 20) == 60
 func TestAlwaysEqualTwins(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	s := spec{prompt: "Write P.", reference: point, operators: true, tests: "assert P(1) == P(1)\nassert make(1) == P(1)\n"}
-	for tests, want := range map[string]family.Outcome{
-		s.tests:                                    family.Passed,
-		s.tests + "assert P(1) != P(2)\n":          family.Failed,
-		s.tests + "assert not P(1) == make(2)\n":   family.Failed,
-		s.tests + "assert len({P(1), P(2)}) > 1\n": family.Failed,
+	for tests, want := range map[string]verdict.Outcome{
+		s.tests:                                    verdict.Passed,
+		s.tests + "assert P(1) != P(2)\n":          verdict.Failed,
+		s.tests + "assert not P(1) == make(2)\n":   verdict.Failed,
+		s.tests + "assert len({P(1), P(2)}) > 1\n": verdict.Failed,
 	} {
 		s.tests = tests
 		twins, err := v.Twins(t.Context(), makeCase(t, s))
@@ -456,7 +456,7 @@ func TestAlwaysEqualTwins(t *testing.T) {
 		if got := verify(t, v, makeCase(t, s), string(twins[0].Candidate.Data)); got.Outcome != want {
 			t.Errorf("%q: %s", tests, describe(got))
 		}
-		if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+		if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 			t.Errorf("%q: the reference: %s", tests, describe(got))
 		}
 	}
@@ -495,14 +495,14 @@ def inner():
 inner()
 `}
 	v := newTestVerifier(t, newLocalEngine(t))
-	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}
-	if got := verify(t, v, makeCase(t, s), strings.Replace(candidate, "more['x'] = 1", "pass", 1)); got.Reason != family.TestsFailed {
+	if got := verify(t, v, makeCase(t, s), strings.Replace(candidate, "more['x'] = 1", "pass", 1)); got.Reason != verdict.TestsFailed {
 		t.Errorf("nothing changed: %s", describe(got))
 	}
 	s.mutates = false
-	if got := verify(t, v, makeCase(t, s), candidate); got.Reason != family.TestsFailed {
+	if got := verify(t, v, makeCase(t, s), candidate); got.Reason != verdict.TestsFailed {
 		t.Errorf("not declared: %s", describe(got))
 	}
 }
@@ -530,17 +530,17 @@ class P:
 `
 	rows := map[string]struct {
 		tests  string
-		reason family.Reason
+		reason verdict.Reason
 	}{
-		"a module variable again":     {"f()\nassert LIMIT == 1\n", family.TestsFailed},
-		"a function's attribute":      {"f()\nassert f.calls == 1\n", family.UnsupportedOperation},
-		"a file of the tests":         {"open('in.txt', 'w').write('x')\nassert read('in.txt') == 'x'\n", family.TestsFailed},
-		"a seed of the tests":         {"import random\nrandom.seed(1)\na = draw()\nrandom.seed(1)\nassert draw() == a\n", family.TestsFailed},
-		"a type that comes back":      {"assert kind() is int\n", family.TestsFailed},
-		"a type that is passed":       {"assert isa(int)\n", family.TestsFailed},
-		"an attribute changed inside": {"p = P()\np.items.append(1)\nassert p.items == [1]\n", family.TestsFailed},
-		"a class's private attribute": {"P()\nassert P._hidden == 1\n", family.UnsupportedOperation},
-		"a call in a fork":            {"import os\nf()\npid = os.fork()\nif not pid:\n    f()\n    os._exit(0)\nassert os.waitpid(pid, 0)[1] == 0\n", family.TestsFailed},
+		"a module variable again":     {"f()\nassert LIMIT == 1\n", verdict.TestsFailed},
+		"a function's attribute":      {"f()\nassert f.calls == 1\n", verdict.UnsupportedOperation},
+		"a file of the tests":         {"open('in.txt', 'w').write('x')\nassert read('in.txt') == 'x'\n", verdict.TestsFailed},
+		"a seed of the tests":         {"import random\nrandom.seed(1)\na = draw()\nrandom.seed(1)\nassert draw() == a\n", verdict.TestsFailed},
+		"a type that comes back":      {"assert kind() is int\n", verdict.TestsFailed},
+		"a type that is passed":       {"assert isa(int)\n", verdict.TestsFailed},
+		"an attribute changed inside": {"p = P()\np.items.append(1)\nassert p.items == [1]\n", verdict.TestsFailed},
+		"a class's private attribute": {"P()\nassert P._hidden == 1\n", verdict.UnsupportedOperation},
+		"a call in a fork":            {"import os\nf()\npid = os.fork()\nif not pid:\n    f()\n    os._exit(0)\nassert os.waitpid(pid, 0)[1] == 0\n", verdict.TestsFailed},
 	}
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 //go:embed proxies.py
@@ -114,7 +114,7 @@ func unsupportedOperation(label string, operators bool) *failure {
 			advice = "; tests.operators lets the candidate answer"
 		}
 	}
-	return &failure{family.UnsupportedOperation,
+	return &failure{verdict.UnsupportedOperation,
 		"the tests use " + what + " on " + of + " of the candidate, which is not supported" + advice}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
 )
 
 //go:embed analysis.py
@@ -162,7 +163,7 @@ func (o *oracle) message(payload []byte, last bool) (op string, parts int, d *de
 // oracle's own process, so they can break what it says.
 func (*oracle) sense(err error) error {
 	if errors.Is(err, errMalformed) {
-		return &fault{failure{family.TestsFailed, "the oracle's message cannot be read"}}
+		return &fault{failure{verdict.TestsFailed, "the oracle's message cannot be read"}}
 	}
 	return err
 }
@@ -174,9 +175,9 @@ func (o *oracle) trouble(ctx context.Context, err error) error {
 		if err := o.overdue(ctx); err != nil {
 			return fmt.Errorf("running the oracle: %w", err)
 		}
-		return &fault{failure{family.VerifyTimeout, "the tests ran longer than the row's time"}}
+		return &fault{failure{verdict.VerificationTimeout, "the tests ran longer than the row's time"}}
 	case errors.Is(err, errEarly):
-		return &fault{failure{family.TestsFailed, "the oracle spoke before it was asked"}}
+		return &fault{failure{verdict.TestsFailed, "the oracle spoke before it was asked"}}
 	case errors.Is(err, errGone):
 		return o.death(ctx)
 	}
@@ -192,7 +193,7 @@ func (o *oracle) death(ctx context.Context) error {
 	if limit := limitOf(outcome, "the oracle"); ended && limit != nil {
 		return &fault{*limit}
 	}
-	return &fault{failure{family.TestsFailed, "the oracle ended in the middle of the row"}}
+	return &fault{failure{verdict.TestsFailed, "the oracle ended in the middle of the row"}}
 }
 
 // finish reads the server's last word on a row: the child's exit status, and
@@ -324,7 +325,7 @@ func (o *oracle) answer(ctx context.Context, r request, serve func(request) ([]b
 	o.sent++
 	err = o.tell(ctx, payload)
 	if errors.Is(err, errEarly) {
-		return &failure{family.TestsFailed, "the tests ended before the candidate had answered"}
+		return &failure{verdict.TestsFailed, "the tests ended before the candidate had answered"}
 	}
 	return o.trouble(ctx, err)
 }
@@ -333,9 +334,9 @@ func (o *oracle) answer(ctx context.Context, r request, serve func(request) ([]b
 func (e ending) check(status int64) error {
 	switch {
 	case e.verdict == "memory", e.verdict == "" && status == -9:
-		return &fault{failure{family.OutOfMemory, "the tests ran out of memory over the candidate's value"}}
+		return &fault{failure{verdict.OutOfMemory, "the tests ran out of memory over the candidate's value"}}
 	case e.verdict == "" && status < 0:
-		return &fault{failure{family.TestsFailed, "the tests' process died"}}
+		return &fault{failure{verdict.TestsFailed, "the tests' process died"}}
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // planOf analyses a row.
@@ -92,11 +92,11 @@ func TestTestsThatDoNotParse(t *testing.T) {
 	s := add()
 	for _, tests := range []string{"assert (", "x = '\x00'", strings.Repeat("(", 100_000)} {
 		s.tests = tests
-		if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Pending || got.Reason != family.PackFault {
+		if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Pending || got.Reason != verdict.PackFault {
 			t.Errorf("%.20q: %s", tests, describe(got))
 		}
 	}
-	if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != verdict.Passed {
 		t.Errorf("the next row: %s", describe(got))
 	}
 }
@@ -110,7 +110,7 @@ func TestPendingRows(t *testing.T) {
 		"bad entry point":  {tests: "x", entry: 3},
 	} {
 		got := verify(t, v, makeCase(t, s), "x")
-		if got.Outcome != family.Pending || got.Reason != family.NoVerifier || got.Score() != 0 || strings.Contains(got.Message, "secret") {
+		if got.Outcome != verdict.Pending || got.Reason != verdict.NoVerifier || got.Score() != 0 || strings.Contains(got.Message, "secret") {
 			t.Errorf("%s: %s", name, describe(got))
 		}
 	}
@@ -126,12 +126,12 @@ func TestReferenceIsCompleted(t *testing.T) {
 	if err != nil || !ok || string(whole.Data) != s.prompt+s.reference {
 		t.Errorf("completed to %q, %v, %v", whole.Data, ok, err)
 	}
-	for candidate, want := range map[string]family.Outcome{
-		string(whole.Data):      family.Passed,
-		s.reference:             family.Failed, // a body alone is no module, also when it is the reference's
-		"    return x + x\n":    family.Failed,
-		s.prompt:                family.Failed,
-		s.prompt + "    return": family.Failed,
+	for candidate, want := range map[string]verdict.Outcome{
+		string(whole.Data):      verdict.Passed,
+		s.reference:             verdict.Failed, // a body alone is no module, also when it is the reference's
+		"    return x + x\n":    verdict.Failed,
+		s.prompt:                verdict.Failed,
+		s.prompt + "    return": verdict.Failed,
 	} {
 		if got := verify(t, v, c, candidate); got.Outcome != want {
 			t.Errorf("%q: %s", candidate, describe(got))

@@ -11,6 +11,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
 )
 
 // countingEngine counts the oracles that are made.
@@ -62,7 +63,7 @@ func TestSessionsPreparedAhead(t *testing.T) {
 		}
 		for i, s := range sessions {
 			got, err := s.Verify(t.Context(), module(add().reference))
-			if err != nil || got.Outcome != family.Passed {
+			if err != nil || got.Outcome != verdict.Passed {
 				t.Errorf("session %d: %v %s", i, err, describe(got))
 			}
 		}
@@ -86,14 +87,14 @@ func TestManyImagesAtOnce(t *testing.T) {
 		var wait sync.WaitGroup
 		for i := range 18 {
 			wait.Go(func() {
-				s, want := add(), family.Passed
+				s, want := add(), verdict.Passed
 				s.id = fmt.Sprint("task", i)
 				candidate := s.reference
 				switch i % 3 {
 				case 1:
-					candidate, want = "def add(a, b): return 4\n", family.Failed
+					candidate, want = "def add(a, b): return 4\n", verdict.Failed
 				case 2:
-					candidate, want = "import os\ndef add(a, b): os._exit(0)\n", family.Failed
+					candidate, want = "import os\ndef add(a, b): os._exit(0)\n", verdict.Failed
 				}
 				if got := verify(t, v, inImage(t, fmt.Sprint("image", i%6), s), candidate); got.Outcome != want {
 					t.Errorf("%d: %s", i, describe(got))
@@ -116,7 +117,7 @@ func TestLeastRecentlyUsedGoes(t *testing.T) {
 		image string
 		made  int // oracles so far
 	}{{"a", 1}, {"b", 2}, {"a", 2}, {"c", 3}, {"a", 3}, {"b", 4}, {"a", 4}, {"c", 5}} {
-		if got := verify(t, v, inImage(t, step.image, add()), add().reference); got.Outcome != family.Passed {
+		if got := verify(t, v, inImage(t, step.image, add()), add().reference); got.Outcome != verdict.Passed {
 			t.Fatal(describe(got))
 		}
 		if n := e.count("oracle"); n != step.made {
@@ -132,7 +133,7 @@ func TestRowsOfDifferentTimesShareAnOracle(t *testing.T) {
 	for i := range 3 {
 		s := add()
 		s.limits.Timeout = time.Duration(i+5) * time.Second
-		if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+		if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 			t.Fatal(describe(got))
 		}
 	}
@@ -164,10 +165,10 @@ func TestWaitingForAnOracle(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if got := verify(t, v, c, s.reference); got.Outcome != family.Passed || got.Waited < held/2 {
+	if got := verify(t, v, c, s.reference); got.Outcome != verdict.Passed || got.Waited < held/2 {
 		t.Errorf("waited %v: %s", got.Waited, describe(got))
 	}
-	if got := verify(t, v, c, "import time\ntime.sleep(0.5)\n"+s.reference); got.Outcome != family.Passed || got.Waited > held {
+	if got := verify(t, v, c, "import time\ntime.sleep(0.5)\n"+s.reference); got.Outcome != verdict.Passed || got.Waited > held {
 		t.Errorf("waited %v for a candidate that took its time: %s", got.Waited, describe(got))
 	}
 }
@@ -180,9 +181,9 @@ func TestTroubleUnderTheCap(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 4 {
 		wait.Go(func() {
-			candidate, want := s.reference, family.Passed
+			candidate, want := s.reference, verdict.Passed
 			if i%2 == 0 {
-				candidate, want = "def f(): return 10**11\n", family.Limit
+				candidate, want = "def f(): return 10**11\n", verdict.Limit
 			}
 			if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != want {
 				t.Errorf("%d: %s", i, describe(got))
@@ -220,7 +221,7 @@ func TestPlacesAfterFailedStarts(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}
 }

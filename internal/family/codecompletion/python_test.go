@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/verdict"
 )
 
 // fromASet is a row whose verdict hangs on the order of a set of strings: the
@@ -35,8 +35,8 @@ func (e seededEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box,
 // verdict every time; its twin that asks the tests' side for an order, too.
 func TestOneHashSeed(t *testing.T) {
 	local := newLocalEngine(t)
-	outcomes := func(e sandbox.Engine, s spec, candidate string, times int) map[family.Outcome]int {
-		v, found := newTestVerifier(t, e), make(map[family.Outcome]int)
+	outcomes := func(e sandbox.Engine, s spec, candidate string, times int) map[verdict.Outcome]int {
+		v, found := newTestVerifier(t, e), make(map[verdict.Outcome]int)
 		for range times {
 			found[verify(t, v, makeCase(t, s), candidate).Outcome]++
 		}
@@ -49,10 +49,10 @@ func TestOneHashSeed(t *testing.T) {
 	if got := outcomes(local, s, candidate, 20); len(got) != 1 {
 		t.Errorf("the order of a set: %v", got)
 	}
-	if got := outcomes(local, same, candidate, 20); got[family.Passed] != 20 {
+	if got := outcomes(local, same, candidate, 20); got[verdict.Passed] != 20 {
 		t.Errorf("the order of a set on both sides: %v", got)
 	}
-	if got := outcomes(seededEngine{local}, same, candidate, 20); got[family.Passed] == 20 {
+	if got := outcomes(seededEngine{local}, same, candidate, 20); got[verdict.Passed] == 20 {
 		t.Errorf("with seeds of chance: %v", got)
 	}
 }
@@ -123,12 +123,12 @@ func TestImageSettings(t *testing.T) {
 		e.furnish = func(_, dir string) { write(hostileModules(dir)) } // the working folder
 		c := makeCase(t, unimpressed())
 		c.Image.Env = names
-		if got := verify(t, newTestVerifier(t, e), c, unimpressed().reference); got.Outcome != family.Passed {
+		if got := verify(t, newTestVerifier(t, e), c, unimpressed().reference); got.Outcome != verdict.Passed {
 			t.Error(describe(got))
 		}
 		// Before Python 3.11 there is no safe path.
 		older := olderEngine{e}
-		if got := verify(t, newTestVerifier(t, older), c, unimpressed().reference); got.Outcome != family.Passed {
+		if got := verify(t, newTestVerifier(t, older), c, unimpressed().reference); got.Outcome != verdict.Passed {
 			t.Errorf("an older Python: %s", describe(got))
 		}
 	})
@@ -142,13 +142,13 @@ func TestImageSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := verify(t, newTestVerifier(t, e), onDocker(t, img, unimpressed()), unimpressed().reference); got.Outcome != family.Passed {
+		if got := verify(t, newTestVerifier(t, e), onDocker(t, img, unimpressed()), unimpressed().reference); got.Outcome != verdict.Passed {
 			t.Error(describe(got))
 		}
 		weak := img
 		weak.Env = nil // the settings arrive
 		s := newTestVerifier(t, e).Open(t.Context(), onDocker(t, weak, unimpressed()))
-		if got, err := s.Verify(t.Context(), module(unimpressed().reference)); err == nil && got.Outcome == family.Passed {
+		if got, err := s.Verify(t.Context(), module(unimpressed().reference)); err == nil && got.Outcome == verdict.Passed {
 			t.Error("the settings have no effect at all")
 		}
 		if err := s.Close(t.Context()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/verdict"
 )
 
 // leavesFiles are tests that pass in a sandbox as it was made and leave in it
@@ -57,9 +58,9 @@ func TestRowsLeaveNothing(t *testing.T) {
 	s := add()
 	s.tests = strings.ReplaceAll(leavesFiles, "OUTSIDE", outside)
 	for i, candidate := range []string{s.reference, "def add(a, b): return 4\n", s.reference, "import os\ndef add(a, b): os._exit(0)\n", s.reference} {
-		want := family.Failed
+		want := verdict.Failed
 		if i%2 == 0 {
-			want = family.Passed
+			want = verdict.Passed
 		}
 		if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != want {
 			t.Errorf("row %d: %s", i+1, describe(got))
@@ -98,7 +99,7 @@ func TestOracleThatCannotCleanUp(t *testing.T) {
 	for i, s := range sessions {
 		before := e.count("oracle")
 		got, err := s.Verify(t.Context(), module(add().reference))
-		if err != nil || got.Outcome != family.Passed {
+		if err != nil || got.Outcome != verdict.Passed {
 			t.Errorf("row %d: %v %s", i+1, err, describe(got))
 		}
 		if i > 0 && e.count("oracle") == before {
@@ -133,7 +134,7 @@ func TestDockerRowsLeaveNothing(t *testing.T) {
 	many.limits = roomy
 	many.tests = "for i in range(60_000): open('/tmp/%d' % i, 'x').close()\nassert add(2, 3) == 5\n"
 	for i, s := range []spec{full, files, full, files, many, many} {
-		if got := verify(t, v, onDocker(t, img, s), s.reference); got.Outcome != family.Passed {
+		if got := verify(t, v, onDocker(t, img, s), s.reference); got.Outcome != verdict.Passed {
 			t.Errorf("row %d: %s", i+1, describe(got))
 		}
 	}
@@ -145,7 +146,7 @@ func TestDockerRowsLeaveNothing(t *testing.T) {
 	ipc.tests = "import ctypes\nassert len(open('/proc/sysvipc/shm').readlines()) == 1\n" +
 		"assert ctypes.CDLL(None).shmget(0, 4096, 0o1600) >= 0\nassert add(2, 3) == 5\n"
 	for i := range 2 {
-		if got := verify(t, v, onDocker(t, img, ipc), ipc.reference); got.Outcome != family.Passed {
+		if got := verify(t, v, onDocker(t, img, ipc), ipc.reference); got.Outcome != verdict.Passed {
 			t.Errorf("shared memory, row %d: %s", i+1, describe(got))
 		}
 	}

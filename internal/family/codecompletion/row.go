@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // row is what a verification needs of a task.
@@ -68,7 +69,7 @@ func known(source string) string {
 }
 
 // pending says why a row's tests cannot be run here.
-func pending(s task.SandboxView, e task.EvaluatorView) (family.Reason, string) {
+func pending(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) {
 	_, err := readRow(family.Case{Sandbox: s, Evaluator: e})
 	var f *failure
 	if errors.As(err, &f) {
@@ -77,7 +78,7 @@ func pending(s task.SandboxView, e task.EvaluatorView) (family.Reason, string) {
 	return "", ""
 }
 
-func unsupported(message string) *failure { return &failure{family.NoVerifier, message} }
+func unsupported(message string) *failure { return &failure{verdict.NoVerifier, message} }
 
 // readEntry reads a name or a list of names.
 func readEntry(v jsontext.Value) ([]string, error) {

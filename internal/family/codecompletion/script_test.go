@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
 )
 
 // wire is the box's end of a link.
@@ -173,7 +173,7 @@ func TestOracleThatTalksNonsense(t *testing.T) {
 				})
 			}
 			v := newTestVerifier(t, e)
-			if got := verify(t, v, makeCase(t, add()), "def add(): return 4\n"); got.Outcome != family.Failed || got.Reason != family.TestsFailed {
+			if got := verify(t, v, makeCase(t, add()), "def add(): return 4\n"); got.Outcome != verdict.Failed || got.Reason != verdict.TestsFailed {
 				t.Errorf("got %s", describe(got))
 			}
 			if o, w := e.count("oracle"), e.count("worker"); o != 2 || w != 2 {
@@ -188,27 +188,27 @@ func TestOracleThatTalksNonsense(t *testing.T) {
 func TestOracleThatGoesAhead(t *testing.T) {
 	tests := map[string]struct {
 		test func(w oracleWire, run int)
-		want family.Outcome
-		next family.Outcome // of the next row
-		used int            // oracles for both
+		want verdict.Outcome
+		next verdict.Outcome // of the next row
+		used int             // oracles for both
 	}{
 		"in step": {func(w oracleWire, _ int) { w.call("add"); w.hear(); w.verdict(1); w.done() },
-			family.Passed, family.Passed, 1},
+			verdict.Passed, verdict.Passed, 1},
 		"the verdict before the answer": {func(w oracleWire, _ int) { w.call("add"); w.verdict(0); w.done() },
-			family.Failed, family.Failed, 2},
+			verdict.Failed, verdict.Failed, 2},
 		"an answer that nobody reads": {func(w oracleWire, _ int) { w.call("add"); w.hear(); w.verdict(0); w.done() },
-			family.Passed, family.Passed, 2},
+			verdict.Passed, verdict.Passed, 2},
 		"an end without a verdict": {func(w oracleWire, _ int) { w.call("add"); w.hear(); w.done() },
-			family.Failed, family.Failed, 2},
+			verdict.Failed, verdict.Failed, 2},
 		"a word behind the last": {func(w oracleWire, run int) { w.call("add"); w.hear(); w.verdict(1); w.done(); w.done() },
-			family.Passed, family.Passed, 2},
+			verdict.Passed, verdict.Passed, 2},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			e := &scriptedEngine{localEngine: newLocalEngine(t), role: "oracle"}
 			e.script = func(_ int64, w wire) { asOracle(w, tc.test) }
 			v := newTestVerifier(t, e)
-			for i, want := range []family.Outcome{tc.want, tc.next} {
+			for i, want := range []verdict.Outcome{tc.want, tc.next} {
 				got := verify(t, v, makeCase(t, add()), "import time\ndef add(): time.sleep(0.2)\n")
 				if got.Outcome != want {
 					t.Errorf("row %d: %s", i+1, describe(got))
@@ -247,14 +247,14 @@ func asWorker(w wire, answered func()) {
 func TestWorkerThatBreaksOffLater(t *testing.T) {
 	tests := map[string]struct {
 		answered func(w wire)
-		want     family.Reason
+		want     verdict.Reason
 	}{
-		"no frame behind the answer": {func(w wire) { w.raw("\xff\xff\xff\xff"); w.raw("more") }, family.TestsFailed},
+		"no frame behind the answer": {func(w wire) { w.raw("\xff\xff\xff\xff"); w.raw("more") }, verdict.TestsFailed},
 		"a flood on standard error": {func(w wire) {
 			_, _ = io.WriteString(w.err, strings.Repeat("x", 9<<20))
 			w.hear()
-		}, family.TestsFailed},
-		"silence": {func(w wire) { w.hear() }, family.TestsFailed},
+		}, verdict.TestsFailed},
+		"silence": {func(w wire) { w.hear() }, verdict.TestsFailed},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // maxSource is the largest candidate that a frame can carry, in bytes.
@@ -32,7 +33,7 @@ type tally struct {
 	trips      int
 	dropped    int64         // bytes that the candidate printed and nobody keeps
 	ran        time.Duration // of the candidate
-	phase      string
+	phase      verdict.Phase
 	restricted map[string][]byte
 	taken      extraction // how is "" before it is known
 }
@@ -77,9 +78,9 @@ func (s *session) refuse(c family.Candidate) *failure {
 	case errors.As(s.refused, &f):
 		return f
 	case len(bytes.TrimSpace(c.Data)) == 0:
-		return &failure{family.EmptyCandidate, "the candidate is blank"}
+		return &failure{verdict.EmptyCandidate, "the candidate is blank"}
 	case len(c.Data) > maxSource:
-		return &failure{family.CandidateTooLarge, "the candidate is over 8 MiB"}
+		return &failure{verdict.CandidateTooLarge, "the candidate is over 8 MiB"}
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (s *session) ready(ctx context.Context) (plan, error) {
 		s.oracle, err = s.verifier.oracles.replace(ctx, s.oracle, s.c)
 	}
 	if errors.Is(err, errBroken) {
-		return plan{}, &failure{family.PackFault, "the row's tests do not parse"}
+		return plan{}, &failure{verdict.PackFault, "the row's tests do not parse"}
 	}
 	return p, ours(err)
 }
@@ -153,7 +154,7 @@ func (s *session) load(ctx context.Context, w *worker, candidate family.Candidat
 		source = taken.code
 	}
 	if len(bytes.TrimSpace(source)) == 0 {
-		return &failure{family.EmptyCandidate, "nothing but reasoning or stop tokens"}
+		return &failure{verdict.EmptyCandidate, "nothing but reasoning or stop tokens"}
 	}
 	if err := w.load(ctx, source); err != nil {
 		return err
@@ -193,41 +194,41 @@ func (t *tally) overrun(err error, limit time.Duration) error {
 	case t.ran > limit/2:
 		return timeout(limit)
 	case t.trips == 0:
-		return &fault{failure{family.VerifyTimeout, fmt.Sprintf("the tests ran longer than the row's %v before the candidate had answered anything", limit)}}
+		return &fault{failure{verdict.VerificationTimeout, fmt.Sprintf("the tests ran longer than the row's %v before the candidate had answered anything", limit)}}
 	}
-	return &failure{family.VerifyTimeout, fmt.Sprintf("the tests ran longer than the row's %v with what the candidate had answered", limit)}
+	return &failure{verdict.VerificationTimeout, fmt.Sprintf("the tests ran longer than the row's %v with what the candidate had answered", limit)}
 }
 
 // ranOut reports whether a row has ended for its time.
 func ranOut(err error) bool {
 	var f *failure
 	var o *fault
-	return errors.As(err, &f) && f.reason == family.VerifyTimeout ||
-		errors.As(err, &o) && o.reason == family.VerifyTimeout
+	return errors.As(err, &f) && f.reason == verdict.VerificationTimeout ||
+		errors.As(err, &o) && o.reason == verdict.VerificationTimeout
 }
 
 // judge maps the oracle's last word to a failure, or to nil for a pass.
-func judge(verdict string, trips int, p plan) error {
-	if operation, ok := strings.CutPrefix(verdict, "unsupported "); ok {
+func judge(word string, trips int, p plan) error {
+	if operation, ok := strings.CutPrefix(word, "unsupported "); ok {
 		return unsupportedOperation(operation, p.operators)
 	}
 	switch {
-	case verdict == "pass" && trips > 0:
+	case word == "pass" && trips > 0:
 		return nil
-	case verdict == "pass":
-		return &failure{family.TestsFailed, "the tests ended without asking the candidate anything"}
-	case verdict == "argument":
-		return &failure{family.TestsFailed, "the tests pass an argument that is no plain data"}
-	case verdict == "large":
-		return &failure{family.TestsFailed, "the tests pass an argument that is too large"}
-	case verdict == "interrupted":
-		return &failure{family.TestsFailed, "the tests ended before the candidate had answered"}
-	case verdict == "malformed":
+	case word == "pass":
+		return &failure{verdict.TestsFailed, "the tests ended without asking the candidate anything"}
+	case word == "argument":
+		return &failure{verdict.TestsFailed, "the tests pass an argument that is no plain data"}
+	case word == "large":
+		return &failure{verdict.TestsFailed, "the tests pass an argument that is too large"}
+	case word == "interrupted":
+		return &failure{verdict.TestsFailed, "the tests ended before the candidate had answered"}
+	case word == "malformed":
 		return violation("a value that the oracle refuses")
-	case verdict == "fail":
-		return &failure{family.TestsFailed, "the tests failed"}
+	case word == "fail":
+		return &failure{verdict.TestsFailed, "the tests failed"}
 	}
-	return &failure{family.TestsFailed, "the tests ended without a verdict"}
+	return &failure{verdict.TestsFailed, "the tests ended without a verdict"}
 }
 
 // runArguments is what the oracle's child gets: nothing of the reference.
@@ -264,8 +265,8 @@ func (s *session) giveBack(ctx context.Context) {
 // verdict puts a try into the record's words; a nil failure is a pass.
 func (s *session) verdict(f *failure, t tally) family.Verdict {
 	v := family.Verdict{
-		Outcome:     family.Passed,
-		Containment: family.Split,
+		Outcome:     verdict.Passed,
+		Containment: verdict.Split,
 		Metadata:    map[string]any{"language": "python", "image": s.c.Image.Ref, "round_trips": t.trips},
 		Restricted:  t.restricted,
 		Waited:      s.waited,

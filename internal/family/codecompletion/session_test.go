@@ -15,6 +15,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +26,7 @@ func TestOracleIsKeptWarm(t *testing.T) {
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)
 	for range 3 {
-		if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != family.Passed {
+		if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != verdict.Passed {
 			t.Fatal(describe(got))
 		}
 	}
@@ -42,9 +43,9 @@ func TestSessionsAtOnce(t *testing.T) {
 		wait.Go(func() {
 			s := add()
 			s.id = fmt.Sprint("task", i)
-			candidate, want := s.reference, family.Passed
+			candidate, want := s.reference, verdict.Passed
 			if i%2 == 1 {
-				candidate, want = "def add(a, b):\n    return a - b\n", family.Failed
+				candidate, want = "def add(a, b):\n    return a - b\n", verdict.Failed
 			}
 			if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != want {
 				t.Errorf("%d: %s", i, describe(got))
@@ -73,7 +74,7 @@ func TestSessionsThatNobodyUses(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}
 }
@@ -86,21 +87,21 @@ func TestOracleInTrouble(t *testing.T) {
 	tests := map[string]struct {
 		spec
 		candidate string
-		outcome   family.Outcome
-		reason    family.Reason
+		outcome   verdict.Outcome
+		reason    verdict.Reason
 		tries     int
 		message   string
 	}{
 		"time": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\nwhile n: n -= 1\n", limits: sandbox.Limits{Timeout: time.Second}},
-			"def f(): return 10**12\n", family.VerifierTimeout, family.VerifyTimeout, 1, "the tests ran longer than the row's 1s with what the candidate had answered"},
+			"def f(): return 10**12\n", verdict.VerifierTimeout, verdict.VerificationTimeout, 1, "the tests ran longer than the row's 1s with what the candidate had answered"},
 		"time of the tests": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "while True: pass\nf()\n", limits: sandbox.Limits{Timeout: time.Second}},
-			"def f(): return 3\n", family.VerifierTimeout, family.VerifyTimeout, 2, "the tests ran longer than the row's 1s before the candidate had answered anything"},
+			"def f(): return 3\n", verdict.VerifierTimeout, verdict.VerificationTimeout, 2, "the tests ran longer than the row's 1s before the candidate had answered anything"},
 		"time of the candidate": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "while True: f()\n", limits: sandbox.Limits{Timeout: time.Second}},
-			"import time\ndef f(): time.sleep(0.2)\n", family.VerifierTimeout, family.VerifyTimeout, 1, "the candidate ran longer than the row's 1s"},
+			"import time\ndef f(): time.sleep(0.2)\n", verdict.VerifierTimeout, verdict.VerificationTimeout, 1, "the candidate ran longer than the row's 1s"},
 		"memory": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\nassert len('x' * n) == n\n"},
-			"def f(): return 10**11\n", family.Limit, family.OutOfMemory, 2, "the tests ran out of memory over the candidate's value"},
+			"def f(): return 10**11\n", verdict.Limit, verdict.OutOfMemory, 2, "the tests ran out of memory over the candidate's value"},
 		"memory, swallowed": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\ntry:\n    assert len('x' * n) != n\nexcept Exception:\n    assert n < 4\n"},
-			"def f(): return 10**11\n", family.Failed, family.TestsFailed, 1, "the tests failed"},
+			"def f(): return 10**11\n", verdict.Failed, verdict.TestsFailed, 1, "the tests failed"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +114,7 @@ func TestOracleInTrouble(t *testing.T) {
 			if o, w := e.count("oracle"), e.count("worker"); o != tc.tries || w != tc.tries {
 				t.Errorf("%d oracles and %d workers, want %d tries with fresh ones", o, w, tc.tries)
 			}
-			if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != family.Passed {
+			if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != verdict.Passed {
 				t.Errorf("the next row: %s", describe(got))
 			}
 		})
@@ -129,10 +130,10 @@ func TestHangingWorkerLeavesTheOracleClean(t *testing.T) {
 	s.tests = "try:\n    add(2, 3)\nexcept BaseException:\n    pass\nassert True\n"
 	s.limits.Timeout = time.Second
 	got := verify(t, v, makeCase(t, s), "def add(a, b):\n    while 1: pass\n")
-	if got.Outcome != family.VerifierTimeout || got.Reason != family.VerifyTimeout {
+	if got.Outcome != verdict.VerifierTimeout || got.Reason != verdict.VerificationTimeout {
 		t.Errorf("got %s", describe(got))
 	}
-	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 		t.Errorf("the next row: %s", describe(got))
 	}
 	if o := e.count("oracle"); o != 1 {
@@ -149,12 +150,12 @@ func TestStubbornTestsCostTheOracle(t *testing.T) {
 	s.tests = "while True:\n    try:\n        if add(2, 3) == 5: break\n    except BaseException:\n        pass\n"
 	start := time.Now()
 	got := verify(t, v, makeCase(t, s), "import os\ndef add(a, b): os._exit(0)\n")
-	if got.Reason != family.WorkerExited || time.Since(start) > 10*time.Second {
+	if got.Reason != verdict.WorkerExited || time.Since(start) > 10*time.Second {
 		t.Errorf("after %v: %s", time.Since(start), describe(got))
 	}
 	start = time.Now()
 	got = verify(t, v, makeCase(t, s), s.reference)
-	if got.Outcome != family.Passed || time.Since(start) > 10*time.Second {
+	if got.Outcome != verdict.Passed || time.Since(start) > 10*time.Second {
 		t.Errorf("the next row, after %v: %s", time.Since(start), describe(got))
 	}
 }
@@ -252,7 +253,7 @@ print(f())
 assert found == {b'control'}, found
 `}
 	candidate := "def f(): return 1\n"
-	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Passed {
+	if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != verdict.Passed {
 		t.Errorf("what the tests find in their memory: %s", describe(got))
 	}
 	s.tests = strings.Replace(s.tests, "held =", "other = ''.join(['reference', '-marker'])\nheld =", 1)
@@ -314,13 +315,13 @@ func TestLazySession(t *testing.T) {
 	v := newTestVerifier(t, e)
 	c := makeCase(t, spec{prompt: "Write it.", tests: "assert f(1) == 2\n", reference: "def f(x): return x + 1\n"})
 	c.Lazy = true
-	if got := verify(t, v, c, " \n"); got.Reason != family.EmptyCandidate {
+	if got := verify(t, v, c, " \n"); got.Reason != verdict.EmptyCandidate {
 		t.Errorf("a blank candidate: %s", describe(got))
 	}
 	if n := e.count("worker") + e.count("oracle"); n != 0 {
 		t.Errorf("%d sandboxes were made for it", n)
 	}
-	if got := verify(t, v, c, "def f(x): return x + 1\n"); got.Outcome != family.Passed {
+	if got := verify(t, v, c, "def f(x): return x + 1\n"); got.Outcome != verdict.Passed {
 		t.Errorf("a right candidate: %s", describe(got))
 	}
 }

@@ -3,7 +3,7 @@ package codecompletion
 import (
 	"testing"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // TestTestsWithATimeoutOfTheirOwn: tests that wait only so long for an answer
@@ -29,10 +29,10 @@ func TestTestsWithATimeoutOfTheirOwn(t *testing.T) {
 			s := add()
 			s.tests = tc.tests
 			got := verify(t, v, makeCase(t, s), "import time\ndef add(a, b):\n    time.sleep(1.5)\n    return a + b\n")
-			if got.Reason != family.TestsFailed || got.Message != tc.message {
+			if got.Reason != verdict.TestsFailed || got.Message != tc.message {
 				t.Errorf("slow: %s", describe(got))
 			}
-			if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != family.Passed {
+			if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 				t.Errorf("the honest twin: %s", describe(got))
 			}
 			if o := e.count("oracle"); o != tc.oracles {
@@ -55,10 +55,10 @@ func TestTestsThatInterruptDecoding(t *testing.T) {
 	s := add()
 	s.tests = "import sys\ndef stop(frame, event, arg):\n    if frame.f_code.co_name == 'understood':\n        sys.setprofile(None)\n        raise ValueError\n" +
 		"sys.setprofile(stop)\nadd(2, 3)\n"
-	if got := verify(t, v, makeCase(t, s), s.reference); got.Reason != family.TestsFailed {
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Reason != verdict.TestsFailed {
 		t.Errorf("got %s", describe(got))
 	}
-	if got := verify(t, v, makeCase(t, add()), encodes(`b'I2:zz'`)); got.Reason != family.ProtocolViolation {
+	if got := verify(t, v, makeCase(t, add()), encodes(`b'I2:zz'`)); got.Reason != verdict.ProtocolViolation {
 		t.Errorf("a value that is none: %s", describe(got))
 	}
 }
@@ -67,10 +67,10 @@ func TestTestsThatInterruptDecoding(t *testing.T) {
 // that asks the candidate has failed, so that its exit status is no success.
 func TestTestsThatFork(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
-	for candidate, want := range map[string]family.Outcome{
-		add().reference:                    family.Passed,
-		"def add(a, b):\n    return 4\n":   family.Failed,
-		"def add(a, b):\n    return 2.5\n": family.Failed,
+	for candidate, want := range map[string]verdict.Outcome{
+		add().reference:                    verdict.Passed,
+		"def add(a, b):\n    return 4\n":   verdict.Failed,
+		"def add(a, b):\n    return 2.5\n": verdict.Failed,
 	} {
 		s := add()
 		s.tests = "import os\nn = add(2, 3)\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n    assert n == 5\n"
@@ -82,11 +82,11 @@ func TestTestsThatFork(t *testing.T) {
 			t.Errorf("%q: a fork that fails: %s", candidate, describe(got))
 		}
 		s.tests = "import os\nn = add(2, 3)\npid = os.fork()\nif not pid:\n    os._exit(add(2, 3) != 5)\nassert os.waitpid(pid, 0)[1] == 0\n"
-		if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Failed {
+		if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != verdict.Failed {
 			t.Errorf("%q: a fork that asks, and is asked: %s", candidate, describe(got))
 		}
 		s.tests = "import os\nn = add(2, 3)\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n    os._exit(0)\n"
-		if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != family.Failed {
+		if got := verify(t, v, makeCase(t, s), candidate); got.Outcome != verdict.Failed {
 			t.Errorf("%q: a fork alone ends: %s", candidate, describe(got))
 		}
 	}

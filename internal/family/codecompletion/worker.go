@@ -15,6 +15,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
 )
 
 //go:embed codec.py
@@ -214,9 +215,9 @@ func (w *worker) load(ctx context.Context, source []byte) error {
 	}
 	name := r.d.str()
 	if name == "SyntaxError" && !utf8.Valid(source) {
-		return &failure{family.InvalidUTF8, "the candidate is not valid UTF-8"}
+		return &failure{verdict.InvalidUTF8, "the candidate is not valid UTF-8"}
 	}
-	return &failure{family.TestsFailed, "the candidate cannot be imported"}
+	return &failure{verdict.TestsFailed, "the candidate cannot be imported"}
 }
 
 // do sends a request of the oracle's and returns the frame that answers it.
@@ -286,11 +287,11 @@ func refusal(r reply) error {
 	if r.d.end() == nil {
 		switch r.kind {
 		case "large":
-			return &failure{family.OutputLimit, "the candidate returned a value over the caps on depth, number or size"}
+			return &failure{verdict.OutputLimit, "the candidate returned a value over the caps on depth, number or size"}
 		case "unsupported":
-			return &failure{family.TestsFailed, "the candidate returned a value that is no plain data"}
+			return &failure{verdict.TestsFailed, "the candidate returned a value that is no plain data"}
 		case "escape":
-			return &failure{family.WorkerExited, "the candidate tried to end its process"}
+			return &failure{verdict.WorkerExited, "the candidate tried to end its process"}
 		}
 	}
 	return violation("an answer of no known form")
@@ -319,7 +320,7 @@ func nearestName(name string, req request) string {
 // the number of processes now and then; a burst that is over before the first
 // look stays a plain failure.
 func (w *worker) excuse(ctx context.Context, f *failure) error {
-	if f.reason != family.TestsFailed {
+	if f.reason != verdict.TestsFailed {
 		return f
 	}
 	w.hangUp()

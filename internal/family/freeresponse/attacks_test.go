@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/family"
 	"securebench/internal/family/textmatch/vectortest"
+	"securebench/internal/verdict"
 )
 
 // A weak matcher is what an attack was made for: each is a mistake that a
@@ -78,10 +78,10 @@ func TestAttacks(t *testing.T) {
 			if !tt.weak(tt.attack) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
-			if v := r.Match(tt.attack); v.Outcome != family.Failed {
+			if v := r.Match(tt.attack); v.Outcome != verdict.Failed {
 				t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
 			}
-			if v := r.Match(tt.honest); v.Outcome != family.Passed {
+			if v := r.Match(tt.honest); v.Outcome != verdict.Passed {
 				t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
 			}
 		})

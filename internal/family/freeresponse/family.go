@@ -10,6 +10,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 //go:embed schema/input.json
@@ -98,9 +99,9 @@ func reference(v task.EvaluatorView) (family.Candidate, bool) {
 }
 
 // pending leaves a rubric in words to a judge.
-func pending(_ task.SandboxView, v task.EvaluatorView) (family.Reason, string) {
+func pending(_ task.SandboxView, v task.EvaluatorView) (verdict.Reason, string) {
 	if rubric, ok := v.Get("rubric"); ok && rubric.Kind() == "text" {
-		return family.NoJudge, needsJudge
+		return verdict.NoJudge, needsJudge
 	}
 	return "", ""
 }

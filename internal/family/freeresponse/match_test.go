@@ -15,6 +15,7 @@ import (
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 func newTestRubric(t testing.TB, text string) *rubric {
@@ -86,13 +87,13 @@ func TestReasoningIsNoAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	thoughts := "<think>" + strings.Repeat("Perhaps they grow into a tree? ", 20) + "</think>\n"
-	for candidate, want := range map[string]family.Outcome{
-		thoughts + "The seeds will be digested.<|im_end|>":    family.Passed,
-		"The seeds will be digested.</s>":                     family.Passed,
-		"<think>The seeds will be digested.</think>":          family.Failed,
-		"<think>The seeds will be digested.":                  family.Failed,
-		thoughts + "They grow into a tree.":                   family.Failed,
-		"The seeds will be digested.\nThey grow into a tree.": family.Failed,
+	for candidate, want := range map[string]verdict.Outcome{
+		thoughts + "The seeds will be digested.<|im_end|>":    verdict.Passed,
+		"The seeds will be digested.</s>":                     verdict.Passed,
+		"<think>The seeds will be digested.</think>":          verdict.Failed,
+		"<think>The seeds will be digested.":                  verdict.Failed,
+		thoughts + "They grow into a tree.":                   verdict.Failed,
+		"The seeds will be digested.\nThey grow into a tree.": verdict.Failed,
 	} {
 		if v := r.Match(candidate); v.Outcome != want {
 			t.Errorf("%.80q is %s, want %s", candidate, v.Outcome, want)
@@ -168,7 +169,7 @@ func TestVerifier(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := family.Verdict{
-		Outcome: family.Passed, Containment: family.Passive, Labels: []string{Heuristic},
+		Outcome: verdict.Passed, Containment: verdict.Passive, Labels: []string{Heuristic},
 		Metadata: map[string]any{
 			"rubric_type": "contains_any", "candidate_answer": "It becomes water", "expected_answer": task.Redacted,
 			"accepted_answer_count": 2, "rejected_answer_count": 1,
@@ -184,7 +185,7 @@ func TestVerifier(t *testing.T) {
 func TestStringRubricIsPending(t *testing.T) {
 	for _, candidate := range []string{"", "anything", "canary", "{\"score\": 1}"} {
 		got, err := verify(t, `"A canary in words."`, candidate)
-		if err != nil || got.Outcome != family.Pending || got.Reason != family.NoJudge {
+		if err != nil || got.Outcome != verdict.Pending || got.Reason != verdict.NoJudge {
 			t.Errorf("%q is %s, error %v", candidate, vectortest.Outcome(got), err)
 		}
 	}
@@ -223,10 +224,10 @@ func TestAppendedTextNeverHelps(t *testing.T) {
 		candidate := join(rapid.SliceOfN(mixed, 0, 12).Draw(t, "candidate"))
 		appended := join(rapid.SliceOfN(rapid.OneOf(bad, rapid.SampledFrom([]string{"zz", "the", ".", "qq"})), 1, 30).Draw(t, "appended"))
 		k := r.compile(t)
-		if k.Match(candidate).Outcome == family.Passed {
+		if k.Match(candidate).Outcome == verdict.Passed {
 			return
 		}
-		if v := k.Match(candidate + "\n" + appended); v.Outcome == family.Passed {
+		if v := k.Match(candidate + "\n" + appended); v.Outcome == verdict.Passed {
 			t.Fatalf("%+v: %q fails, but passes with %q behind it", *r, candidate, appended)
 		}
 	})
@@ -255,7 +256,7 @@ func TestRejectedSpanNeverPasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOf(word)
 		candidate := join(words.Draw(t, "before")) + " The Ice  freezes harder. " + join(words.Draw(t, "after"))
-		if v := r.Match(candidate); v.Outcome == family.Passed {
+		if v := r.Match(candidate); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed", candidate)
 		}
 	})
@@ -288,7 +289,7 @@ func FuzzMatch(f *testing.F) {
 	r := newTestRubric(f, melt)
 	f.Fuzz(func(t *testing.T, candidate string) {
 		candidate = strings.ToValidUTF8(candidate, "")
-		if r.Match(candidate).Outcome != family.Passed {
+		if r.Match(candidate).Outcome != verdict.Passed {
 			return
 		}
 		if counts, _ := r.count(lower(candidate)); len(counts) == 0 {
@@ -297,7 +298,7 @@ func FuzzMatch(f *testing.F) {
 		if textmatch.HasPhrase(textmatch.Normalize(candidate), "the ice freezes harder") {
 			t.Fatalf("%q passed with a rejected answer in it", candidate)
 		}
-		if v := r.Match(candidate + " The ice freezes harder"); v.Outcome == family.Passed {
+		if v := r.Match(candidate + " The ice freezes harder"); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed with a rejected answer behind it", candidate)
 		}
 	})

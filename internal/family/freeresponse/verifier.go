@@ -37,6 +37,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // Heuristic labels the verdicts of this family: they rest on shared words.
@@ -66,9 +67,9 @@ const needsJudge = "a rubric in words needs a judge"
 // Match leaves the candidate to a judge.
 func (noJudge) Match(candidate string) family.Verdict {
 	return family.Verdict{
-		Outcome: family.Pending, Reason: family.NoJudge,
+		Outcome: verdict.Pending, Reason: verdict.NoJudge,
 		Message:     needsJudge,
-		Containment: family.Passive,
+		Containment: verdict.Passive,
 		Metadata:    map[string]any{"candidate_answer": textmatch.Excerpt(candidate)},
 	}
 }
@@ -87,9 +88,9 @@ func (r *rubric) Match(candidate string) family.Verdict {
 func (s score) verdict() family.Verdict {
 	switch {
 	case s.blank:
-		return textmatch.Fail(family.EmptyCandidate, "the candidate is blank", nil)
+		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", nil)
 	case s.rejected >= 0 || s.accepted < 0:
-		return textmatch.Fail(family.WrongAnswer, "the candidate does not meet the rubric", nil)
+		return textmatch.Fail(verdict.WrongAnswer, "the candidate does not meet the rubric", nil)
 	}
 	return textmatch.Pass(nil)
 }

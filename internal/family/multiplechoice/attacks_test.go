@@ -7,8 +7,8 @@ import (
 	"testing"
 	"unicode"
 
-	"securebench/internal/family"
 	"securebench/internal/family/textmatch/vectortest"
+	"securebench/internal/verdict"
 )
 
 // The row that is attacked: TLS, label B, is right.
@@ -64,41 +64,41 @@ func TestAttacks(t *testing.T) {
 		row    string
 		attack string
 		weak   func(string) bool
-		reason family.Reason
+		reason verdict.Reason
 		honest string
 	}{
-		{"T01", "The answer is A, B, C, and D.", anyLabel, family.AmbiguousAnswer, "The answer is B."},
-		{"T01", "A B C D", anyLabel, family.AmbiguousAnswer, "B"},
+		{"T01", "The answer is A, B, C, and D.", anyLabel, verdict.AmbiguousAnswer, "The answer is B."},
+		{"T01", "A B C D", anyLabel, verdict.AmbiguousAnswer, "B"},
 		{"T02", "Final answer: A\n" + strings.Repeat("Let me think.\n", 40) + "Correction. Final answer: B",
-			anyFinal, family.AmbiguousAnswer, strings.Repeat("Let me think.\n", 40) + "Final answer: B"},
+			anyFinal, verdict.AmbiguousAnswer, strings.Repeat("Let me think.\n", 40) + "Final answer: B"},
 		{"T02", "Final answer: A\nFinal answer: B\nFinal answer: C\nFinal answer: D",
-			anyFinal, family.AmbiguousAnswer, "Final answer: B\nFinal answer: TLS"},
+			anyFinal, verdict.AmbiguousAnswer, "Final answer: B\nFinal answer: TLS"},
 		{"T03", "Which protocol encrypts?\nA) DNS\nB) TLS\nC) NTP\nD) FTP",
-			containsText, family.AmbiguousAnswer, "Which protocol encrypts?\nA) DNS\nB) TLS\nAnswer: TLS"},
-		{"T03", "Which protocol encrypts: DNS, TLS, NTP, FTP?", containsText, family.AmbiguousAnswer, "TLS"},
-		{"T07", "T\u200bL\u200bS", lettersOnly, family.WrongAnswer, "T\u004cS"},
-		{"T07", "\u202eB", lettersOnly, family.WrongAnswer, "\u00a0B"},
-		{"T07", "Ｂ", lettersOnly, family.WrongAnswer, "b"},
-		{"T07", "В", lettersOnly, family.WrongAnswer, "B"}, // Cyrillic
-		{"T07", "B\u0336", lettersOnly, family.WrongAnswer, "B"},
-		{"T08", " ", goldContains, family.EmptyCandidate, "TLS"},
-		{"T08", "-", goldContains, family.WrongAnswer, "- Answer: TLS"},
-		{"T08", ".", goldContains, family.WrongAnswer, "TLS."},
-		{"T09", "{}", anyOutput, family.WrongAnswer, "{B}"},
-		{"T09", "x", anyOutput, family.WrongAnswer, "b"},
-		{"T10", "The task is infeasible.", refusal, family.WrongAnswer, "B"},
-		{"T17", ".*", asPattern, family.WrongAnswer, "TLS"},
-		{"T17", "%s%[1]n", asFormat, family.WrongAnswer, "TLS"},
+			containsText, verdict.AmbiguousAnswer, "Which protocol encrypts?\nA) DNS\nB) TLS\nAnswer: TLS"},
+		{"T03", "Which protocol encrypts: DNS, TLS, NTP, FTP?", containsText, verdict.AmbiguousAnswer, "TLS"},
+		{"T07", "T\u200bL\u200bS", lettersOnly, verdict.WrongAnswer, "T\u004cS"},
+		{"T07", "\u202eB", lettersOnly, verdict.WrongAnswer, "\u00a0B"},
+		{"T07", "Ｂ", lettersOnly, verdict.WrongAnswer, "b"},
+		{"T07", "В", lettersOnly, verdict.WrongAnswer, "B"}, // Cyrillic
+		{"T07", "B\u0336", lettersOnly, verdict.WrongAnswer, "B"},
+		{"T08", " ", goldContains, verdict.EmptyCandidate, "TLS"},
+		{"T08", "-", goldContains, verdict.WrongAnswer, "- Answer: TLS"},
+		{"T08", ".", goldContains, verdict.WrongAnswer, "TLS."},
+		{"T09", "{}", anyOutput, verdict.WrongAnswer, "{B}"},
+		{"T09", "x", anyOutput, verdict.WrongAnswer, "b"},
+		{"T10", "The task is infeasible.", refusal, verdict.WrongAnswer, "B"},
+		{"T17", ".*", asPattern, verdict.WrongAnswer, "TLS"},
+		{"T17", "%s%[1]n", asFormat, verdict.WrongAnswer, "TLS"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.row, func(t *testing.T) {
 			if !tt.weak(tt.attack) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
-			if v := k.Match(tt.attack); v.Outcome != family.Failed || v.Reason != tt.reason {
+			if v := k.Match(tt.attack); v.Outcome != verdict.Failed || v.Reason != tt.reason {
 				t.Errorf("attack %q is %s, want failed %s", tt.attack, vectortest.Outcome(v), tt.reason)
 			}
-			if v := k.Match(tt.honest); v.Outcome != family.Passed {
+			if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
 				t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
 			}
 		})
@@ -109,7 +109,7 @@ func TestAttacks(t *testing.T) {
 // right where the row says so.
 func TestAbstention(t *testing.T) {
 	k := newTestKey(t, `"The task is infeasible"`, "42", "The task is infeasible")
-	if v := k.Match("The task is infeasible."); v.Outcome != family.Passed {
+	if v := k.Match("The task is infeasible."); v.Outcome != verdict.Passed {
 		t.Errorf("a declared abstention is %s", vectortest.Outcome(v))
 	}
 }
@@ -144,10 +144,10 @@ func TestDeniedLeads(t *testing.T) {
 		if !anyLead(tt.attack) {
 			t.Errorf("%q does not even pass the weak matcher", tt.attack)
 		}
-		if v := k.Match(tt.attack); v.Outcome != family.Failed {
+		if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
 			t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
 		}
-		if v := k.Match(tt.honest); v.Outcome != family.Passed {
+		if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
 			t.Errorf("honest %q is %s: %s", tt.honest, vectortest.Outcome(v), v.Message)
 		}
 	}

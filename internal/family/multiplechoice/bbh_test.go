@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/verdict"
 )
 
 // bbhRow is a question of BIG-Bench Hard with what a real model wrote about it
@@ -44,7 +44,7 @@ func TestBBHOutputs(t *testing.T) {
 		}
 		k.question = textmatch.NewQuestion(r.Input.Question, "")
 		v := k.Match(r.Response)
-		switch got := v.Outcome == family.Passed; {
+		switch got := v.Outcome == verdict.Passed; {
 		case got && !r.ReferencePassed:
 			t.Errorf("%s passed, which the reference fails", r.ID)
 		case got:

@@ -3,8 +3,8 @@ package multiplechoice
 import (
 	"testing"
 
-	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/verdict"
 )
 
 // TestChainsOfThought reads the usual end of a chain of thought that went
@@ -36,12 +36,12 @@ func TestChainsOfThought(t *testing.T) {
 		k := newTestKey(t, `"B"`, tt.choices...)
 		k.question = textmatch.NewQuestion(tt.question, "")
 		for _, s := range tt.right {
-			if v := k.Match(s); v.Outcome != family.Passed {
+			if v := k.Match(s); v.Outcome != verdict.Passed {
 				t.Errorf("%q failed: %s", s, v.Message)
 			}
 		}
 		for _, s := range tt.wrong {
-			if v := k.Match(s); v.Outcome == family.Passed {
+			if v := k.Match(s); v.Outcome == verdict.Passed {
 				t.Errorf("%q passed", s)
 			}
 		}

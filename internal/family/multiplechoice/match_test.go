@@ -15,6 +15,7 @@ import (
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 func newTestKey(t testing.TB, answer string, choices ...string) key {
@@ -213,7 +214,7 @@ func TestWrittenTextNamesItsChoice(t *testing.T) {
 				t.Fatal(err)
 			}
 			candidate := strings.ReplaceAll(frame, "%", choices[at])
-			if passed := k.Match(candidate).Outcome == family.Passed; passed != (at == right) {
+			if passed := k.Match(candidate).Outcome == verdict.Passed; passed != (at == right) {
 				t.Fatalf("%q, right is %d: %q passed is %v", choices, right, candidate, passed)
 			}
 		}
@@ -238,7 +239,7 @@ func TestVerifier(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := family.Verdict{
-		Outcome: family.Passed, Containment: family.Passive,
+		Outcome: verdict.Passed, Containment: verdict.Passive,
 		Metadata: map[string]any{"candidate_answer": "b", "expected_answer": task.Redacted},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -266,7 +267,7 @@ func TestAppendedTextNeverHelps(t *testing.T) {
 		if states.MatchString(appended) {
 			t.Skip("a sentence of its own")
 		}
-		if v := k.Match(candidate + appended); v.Outcome == family.Passed {
+		if v := k.Match(candidate + appended); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed", candidate+appended)
 		}
 	})
@@ -286,7 +287,7 @@ func TestSpraysNeverPass(t *testing.T) {
 			leads = leads[1:]
 		}
 		candidate := rapid.SampledFrom(leads).Draw(t, "lead") + strings.Join(items, separator)
-		if v := k.Match(candidate); v.Outcome == family.Passed {
+		if v := k.Match(candidate); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed", candidate)
 		}
 	})
@@ -308,7 +309,7 @@ func FuzzMatch(f *testing.F) {
 	k := newTestKey(f, `"TLS"`, "DNS", "TLS", "-5", "answer")
 	f.Fuzz(func(t *testing.T, candidate string) {
 		candidate = strings.ToValidUTF8(candidate, "")
-		if k.Match(candidate).Outcome != family.Passed {
+		if k.Match(candidate).Outcome != verdict.Passed {
 			return
 		}
 		stated := textmatch.Lower(textmatch.Reply(candidate))
@@ -318,7 +319,7 @@ func FuzzMatch(f *testing.F) {
 		if strings.Contains(candidate, "<") {
 			return // what follows may be reasoning
 		}
-		if v := k.Match(candidate + "\n\nAll in all:\n\n\\boxed{A}."); v.Outcome == family.Passed {
+		if v := k.Match(candidate + "\n\nAll in all:\n\n\\boxed{A}."); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed with a contradiction of the highest rank behind it", candidate)
 		}
 	})

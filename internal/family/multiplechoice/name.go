@@ -7,8 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/verdict"
 )
 
 const (
@@ -583,7 +583,7 @@ func (k key) behindLabel(s string) iter.Seq[string] {
 
 // unnamed tells an ambiguous last line, one that holds several choices as
 // words or as parts of a list, from one that is just no answer.
-func (k key) unnamed(line string) family.Reason {
+func (k key) unnamed(line string) verdict.Reason {
 	line = line[:min(len(line), maxReason)]
 	seen := set(0)
 	for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(",;/|", r) }) {
@@ -598,7 +598,7 @@ func (k key) unnamed(line string) family.Reason {
 		}
 	}
 	if seen.several() {
-		return family.AmbiguousAnswer
+		return verdict.AmbiguousAnswer
 	}
-	return family.WrongAnswer
+	return verdict.WrongAnswer
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 type truthRow struct {
@@ -50,7 +50,7 @@ func TestTruthfulQA(t *testing.T) {
 		for i, c := range choices {
 			label := string(rune('A' + i))
 			for _, candidate := range []string{label, c, "Final answer: " + c, "Answer: " + label, label + ") " + c} {
-				if got := k.Match(candidate).Outcome == family.Passed; got != (i == right) {
+				if got := k.Match(candidate).Outcome == verdict.Passed; got != (i == right) {
 					t.Errorf("row %d: %q passed is %v, want %v", r.Row, candidate, got, i == right)
 				}
 			}

@@ -42,6 +42,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
@@ -74,20 +75,20 @@ func (k key) Match(candidate string) family.Verdict {
 		"expected_answer":  task.Redacted,
 	}
 	if textmatch.Strip(candidate) == "" {
-		return textmatch.Fail(family.EmptyCandidate, "the candidate is blank", metadata)
+		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
 	passages := k.question.Passages(textmatch.Reply(candidate), textmatch.Options{Labels: true})
 	if len(passages) == 0 {
-		return textmatch.Fail(family.EmptyCandidate, "the candidate is blank", metadata)
+		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
 	got, reason, message := k.decide(passages)
 	switch {
 	case reason != "":
 		return textmatch.Fail(reason, message, metadata)
 	case got.several() && got&^k.expected != 0:
-		return textmatch.Fail(family.AmbiguousAnswer, "the candidate names several choices at once", metadata)
+		return textmatch.Fail(verdict.AmbiguousAnswer, "the candidate names several choices at once", metadata)
 	case got&k.expected == 0:
-		return textmatch.Fail(family.WrongAnswer, "the candidate names another choice", metadata)
+		return textmatch.Fail(verdict.WrongAnswer, "the candidate names another choice", metadata)
 	}
 	return textmatch.Pass(metadata)
 }
@@ -95,7 +96,7 @@ func (k key) Match(candidate string) family.Verdict {
 // decide returns the choice that the passages name, or why there is none. It is
 // more than one where choices share the text that is given. The highest rank
 // that names or hedges decides.
-func (k key) decide(passages []textmatch.Passage) (set, family.Reason, string) {
+func (k key) decide(passages []textmatch.Passage) (set, verdict.Reason, string) {
 	got, top, last, hedged := ^set(0), textmatch.Unmarked, -1, false
 	claims := make([]named, len(passages))
 	read := -1 // the line that was read to its end
@@ -122,11 +123,11 @@ func (k key) decide(passages []textmatch.Passage) (set, family.Reason, string) {
 	case last < 0:
 		return 0, k.unnamed(passages[len(passages)-1].Text), "the candidate does not name exactly one choice"
 	case hedged, got == ^set(0):
-		return 0, family.AmbiguousAnswer, "the candidate speaks of choices without naming exactly one"
+		return 0, verdict.AmbiguousAnswer, "the candidate speaks of choices without naming exactly one"
 	case got == 0:
-		return 0, family.AmbiguousAnswer, "the candidate names choices that contradict each other"
+		return 0, verdict.AmbiguousAnswer, "the candidate names choices that contradict each other"
 	case k.takenBack(got, passages[last:], claims[last:]):
-		return 0, family.AmbiguousAnswer, "the candidate takes back what it names"
+		return 0, verdict.AmbiguousAnswer, "the candidate takes back what it names"
 	}
 	return got, "", ""
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"securebench/internal/family"
 	"securebench/internal/family/textmatch/vectortest"
+	"securebench/internal/verdict"
 )
 
 // A weak matcher is what an attack was made for: each is a mistake that a
@@ -167,10 +167,10 @@ func TestAttacks(t *testing.T) {
 			if !tt.weak(tt.attack, tt.gold) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
-			if v := k.Match(tt.attack); v.Outcome != family.Failed {
+			if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
 				t.Errorf("attack %.60q is %s", tt.attack, vectortest.Outcome(v))
 			}
-			if v := k.Match(tt.honest); v.Outcome != family.Passed {
+			if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
 				t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
 			}
 		})
@@ -181,7 +181,7 @@ func TestAttacks(t *testing.T) {
 // right where the row says so.
 func TestAbstention(t *testing.T) {
 	k := newTestKey(t, `["infeasible"]`, "", "", "What is the last digit of pi?")
-	if v := k.Match("The answer is: infeasible."); v.Outcome != family.Passed {
+	if v := k.Match("The answer is: infeasible."); v.Outcome != verdict.Passed {
 		t.Errorf("a declared abstention is %s", vectortest.Outcome(v))
 	}
 }
@@ -191,7 +191,7 @@ func TestAbstention(t *testing.T) {
 func TestEmptyGolds(t *testing.T) {
 	k := newTestKey(t, `["", "...", " ", "\"\""]`, "", "", "")
 	for _, candidate := range []string{"", " ", ".", "...", "\"\"", "-", "N/A", "Answer:", "{}"} {
-		if v := k.Match(candidate); v.Outcome != family.Failed {
+		if v := k.Match(candidate); v.Outcome != verdict.Failed {
 			t.Errorf("%q is %s", candidate, vectortest.Outcome(v))
 		}
 	}
@@ -249,10 +249,10 @@ func TestWordsBesideNumbers(t *testing.T) {
 		if !tt.weak(tt.attack, "25") {
 			t.Errorf("%q does not even pass the weak matcher", tt.attack)
 		}
-		if v := k.Match(tt.attack); v.Outcome != family.Failed {
+		if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
 			t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
 		}
-		if v := k.Match(tt.honest); v.Outcome != family.Passed {
+		if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
 			t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
 		}
 	}
@@ -278,10 +278,10 @@ func TestManyMarks(t *testing.T) {
 		if !anyMarked(tt.attack, "25") && !contains(tt.attack, "25") {
 			t.Errorf("%q does not even pass the weak matcher", tt.attack)
 		}
-		if v := k.Match(tt.attack); v.Outcome != family.Failed {
+		if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
 			t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
 		}
-		if v := k.Match(tt.honest); v.Outcome != family.Passed {
+		if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
 			t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
 		}
 	}

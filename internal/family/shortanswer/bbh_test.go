@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // bbhRow is a question of BIG-Bench Hard with what a real model wrote about it
@@ -38,7 +38,7 @@ func TestBBHOutputs(t *testing.T) {
 		}
 		k := newTestKey(t, string(r.Eval.AcceptedAnswers), "", "", r.Input.Question)
 		v := k.Match(r.Response)
-		switch got := v.Outcome == family.Passed; {
+		switch got := v.Outcome == verdict.Passed; {
 		case got && !r.ReferencePassed:
 			t.Errorf("%s passed, which the reference fails", r.ID)
 		case got:

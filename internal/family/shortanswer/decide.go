@@ -4,19 +4,19 @@ import (
 	"slices"
 	"strings"
 
-	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/verdict"
 )
 
 // A decision says which accepted answer a reply gives, and how, or why none.
 type decision struct {
 	index    int // -1 for a set
 	strategy string
-	reason   family.Reason
+	reason   verdict.Reason
 	message  string
 }
 
-func fail(reason family.Reason, message string) decision {
+func fail(reason verdict.Reason, message string) decision {
 	return decision{index: -1, reason: reason, message: message}
 }
 
@@ -28,9 +28,9 @@ func (k *key) decide(reply string) decision {
 	}
 	passages := k.question.Passages(reply, textmatch.Options{ColonA: true})
 	if len(passages) == 0 {
-		return fail(family.WrongAnswer, "the candidate holds no answer")
+		return fail(verdict.WrongAnswer, "the candidate holds no answer")
 	}
-	d := fail(family.WrongAnswer, "the answer is not the expected one")
+	d := fail(verdict.WrongAnswer, "the answer is not the expected one")
 	numbers := slices.ContainsFunc(k.accepted, func(a answer) bool { return a.isNumber })
 	if numbers && k.rule != bySet {
 		n, reason, message := k.number(passages)
@@ -60,10 +60,10 @@ func (k *key) decideMarker(reply string) decision {
 	line := textmatch.LastLine(reply)
 	_, focus, ok := strings.Cut(k.fold(line), k.marker)
 	if !ok {
-		return fail(family.WrongAnswer, "the last line does not hold the row's marker")
+		return fail(verdict.WrongAnswer, "the last line does not hold the row's marker")
 	}
 	if len(focus) > maxFocus {
-		return fail(family.AmbiguousAnswer, "the answer is longer than 64 KiB")
+		return fail(verdict.AmbiguousAnswer, "the answer is longer than 64 KiB")
 	}
 	focus = textmatch.Strip(focus)
 	n, finding := k.question.FindNumber(textmatch.Plain(focus), k.tolerance != nil)
@@ -92,26 +92,26 @@ func (k *key) matchNumber(n textmatch.Number) decision {
 			return decision{index: i, strategy: strategy}
 		}
 	}
-	return fail(family.WrongAnswer, "the number is not the expected one")
+	return fail(verdict.WrongAnswer, "the number is not the expected one")
 }
 
 // explainNumber says why a text states no number.
-func explainNumber(f textmatch.Finding) (family.Reason, string) {
+func explainNumber(f textmatch.Finding) (verdict.Reason, string) {
 	switch f {
 	case textmatch.SeveralNumbers:
-		return family.AmbiguousAnswer, "the answer holds more than one number"
+		return verdict.AmbiguousAnswer, "the answer holds more than one number"
 	case textmatch.UnclearNumber:
-		return family.AmbiguousAnswer, "something beside the number changes it or may change it"
+		return verdict.AmbiguousAnswer, "something beside the number changes it or may change it"
 	case textmatch.WordNumber:
-		return family.WrongAnswer, "the number is not written in digits"
+		return verdict.WrongAnswer, "the number is not written in digits"
 	}
-	return family.WrongAnswer, "the answer holds no number"
+	return verdict.WrongAnswer, "the answer holds no number"
 }
 
 // number returns the number that the passages state. The highest rank that
 // holds one decides; all of that rank that state exactly one must agree, and
 // the last must be among them.
-func (k *key) number(passages []textmatch.Passage) (textmatch.Number, family.Reason, string) {
+func (k *key) number(passages []textmatch.Passage) (textmatch.Number, verdict.Reason, string) {
 	var got textmatch.Number
 	top, last, finding := textmatch.Unmarked, -1, textmatch.NoNumber
 	agree := true
@@ -138,7 +138,7 @@ func (k *key) number(passages []textmatch.Passage) (textmatch.Number, family.Rea
 		reason, message := explainNumber(finding)
 		return got, reason, message
 	case !agree, top > textmatch.Unmarked && k.takenBack(got, passages[last:]):
-		return got, family.AmbiguousAnswer, "the candidate gives numbers that contradict each other"
+		return got, verdict.AmbiguousAnswer, "the candidate gives numbers that contradict each other"
 	}
 	return got, "", ""
 }
@@ -220,7 +220,7 @@ func (k *key) text(passages []textmatch.Passage) decision {
 	if top == textmatch.Unmarked {
 		return k.unmarkedText(passages, last)
 	}
-	d := fail(family.WrongAnswer, "the answer is not the expected one")
+	d := fail(verdict.WrongAnswer, "the answer is not the expected one")
 	end := -1
 	for i, p := range passages {
 		if p.Rank == top && (top != textmatch.Hashes || p.Line == last) {
@@ -242,7 +242,7 @@ func (k *key) text(passages []textmatch.Passage) decision {
 		}
 	}
 	if d.reason == "" && k.textTakenBack(passages[end:]) {
-		return fail(family.AmbiguousAnswer, "the candidate takes its answer back")
+		return fail(verdict.AmbiguousAnswer, "the candidate takes its answer back")
 	}
 	return d
 }
@@ -257,7 +257,7 @@ func (k *key) long(s string) bool {
 // further sentence of the line could be another answer.
 func (k *key) matchPassage(p textmatch.Passage, after []textmatch.Passage) decision {
 	if p.Rank == textmatch.Boxed && (k.question.Denied(textmatch.Plain(p.Before)) || doubtful(textmatch.Plain(p.After))) {
-		return fail(family.AmbiguousAnswer, "something beside the answer takes it back")
+		return fail(verdict.AmbiguousAnswer, "something beside the answer takes it back")
 	}
 	var focuses []string
 	switch rest := p.RawRest(); p.Rest {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // gsmRow is a question with the solutions of four models and upstream's own
@@ -61,7 +61,7 @@ func TestGSM8K(t *testing.T) {
 		}
 		k := newTestKey(t, string(accepted), "", "", r.Question)
 		for model, s := range r.solutions() {
-			passed := k.Match(s.Solution).Outcome == family.Passed
+			passed := k.Match(s.Solution).Outcome == verdict.Passed
 			if passed != s.IsCorrect {
 				t.Errorf("row %d, %s: passed is %v, upstream says %v", r.Row, model, passed, s.IsCorrect)
 			}
@@ -69,7 +69,7 @@ func TestGSM8K(t *testing.T) {
 				got[model]++
 			}
 		}
-		if v := k.Match(r.GroundTruth); v.Outcome != family.Passed {
+		if v := k.Match(r.GroundTruth); v.Outcome != verdict.Passed {
 			t.Errorf("row %d: the ground truth fails: %s", r.Row, v.Message)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // TestNobodyAnswersTwice reads texts with two answers, each of which would be
@@ -64,5 +64,5 @@ func matches(t *testing.T, question, format, answer, candidate string) bool {
 		t.Fatal(err)
 	}
 	k.ask(question, format)
-	return k.Match(candidate).Outcome == family.Passed
+	return k.Match(candidate).Outcome == verdict.Passed
 }

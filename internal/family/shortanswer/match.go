@@ -6,8 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/verdict"
 )
 
 // maxFocusWords is the most words of a focus in which an answer is looked for.
@@ -154,17 +154,17 @@ func capital(s, w string) bool {
 // explain says why a focus that matches nothing failed. It depends on the
 // focus and the kind of the row alone: a reason that told whether an accepted
 // answer was among several would help to guess it.
-func (k *key) explain(focus string) (family.Reason, string) {
+func (k *key) explain(focus string) (verdict.Reason, string) {
 	if len(focus) > maxFocus {
-		return family.AmbiguousAnswer, "the answer is longer than 64 KiB"
+		return verdict.AmbiguousAnswer, "the answer is longer than 64 KiB"
 	}
 	if k.rule == bySet {
-		return family.WrongAnswer, "the list is not the expected one"
+		return verdict.WrongAnswer, "the list is not the expected one"
 	}
 	if lists(focus) {
-		return family.AmbiguousAnswer, "the answer is not one answer"
+		return verdict.AmbiguousAnswer, "the answer is not one answer"
 	}
-	return family.WrongAnswer, "the answer is not the expected one"
+	return verdict.WrongAnswer, "the answer is not the expected one"
 }
 
 // lists reports whether a focus is too long for one answer or names several.

@@ -17,6 +17,7 @@ import (
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 const (
@@ -230,7 +231,7 @@ func TestNegatorApostrophes(t *testing.T) {
 			"42": number.Match(not + "42"), "Paris": text.Match(not + "Paris"), "a span": span.Match(not + "Paris"),
 			"quoted": number.Match("It is " + apostrophe + "not" + apostrophe + " 42"),
 		} {
-			if v.Outcome != family.Failed {
+			if v.Outcome != verdict.Failed {
 				t.Errorf("%s, apostrophe %+q: %s", name, apostrophe, vectortest.Outcome(v))
 			}
 		}
@@ -238,7 +239,7 @@ func TestNegatorApostrophes(t *testing.T) {
 		for name, v := range map[string]family.Verdict{
 			"42": number.Match(is + "42"), "Paris": text.Match(is + "Paris"), "a span": span.Match(is + "Paris"),
 		} {
-			if v.Outcome != family.Passed {
+			if v.Outcome != verdict.Passed {
 				t.Errorf("honest %s, apostrophe %+q: %s", name, apostrophe, vectortest.Outcome(v))
 			}
 		}
@@ -251,16 +252,16 @@ func TestDashesBeforeNumbers(t *testing.T) {
 	for _, dash := range dashes() {
 		for _, candidate := range []string{"%5", "% 5", "Answer: %5", "It is %  $5", "%$ 5", "x %5"} {
 			candidate = strings.ReplaceAll(candidate, "%", dash)
-			if v := five.Match(candidate); v.Outcome != family.Failed {
+			if v := five.Match(candidate); v.Outcome != verdict.Failed {
 				t.Errorf("%+q is %s for 5", candidate, vectortest.Outcome(v))
 			}
-			if v := below.Match(candidate); v.Outcome != family.Failed {
+			if v := below.Match(candidate); v.Outcome != verdict.Failed {
 				t.Errorf("%+q is %s for -5", candidate, vectortest.Outcome(v))
 			}
 		}
 		for _, candidate := range []string{"%x, so 5", "well%known: 5", "a % b = 5", "5 % so be it"} {
 			candidate = strings.ReplaceAll(candidate, "%", dash)
-			if v := five.Match(candidate); v.Outcome != family.Passed {
+			if v := five.Match(candidate); v.Outcome != verdict.Passed {
 				t.Errorf("honest %+q is %s", candidate, vectortest.Outcome(v))
 			}
 		}
@@ -268,7 +269,7 @@ func TestDashesBeforeNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := newTestKey(t, string(accepted), "", "", "").Match(dash + "5"); v.Outcome != family.Passed {
+		if v := newTestKey(t, string(accepted), "", "", "").Match(dash + "5"); v.Outcome != verdict.Passed {
 			t.Errorf("%+q is %s where it is accepted", dash+"5", vectortest.Outcome(v))
 		}
 	}
@@ -339,7 +340,7 @@ func TestVerifier(t *testing.T) {
 		return v
 	}
 	want := family.Verdict{
-		Outcome: family.Passed, Containment: family.Passive,
+		Outcome: verdict.Passed, Containment: verdict.Passive,
 		Metadata: map[string]any{
 			"candidate_answer": "a cow has 4 legs", "expected_answer": task.Redacted,
 			"accepted_answer_count": 2, "matched_answer_index": 1,
@@ -365,7 +366,7 @@ func TestReasonsTellNothing(t *testing.T) {
 	spray := []string{"red", "green", "blue"}
 	with := newTestKey(t, `["green"]`, "", "", "").Match(strings.Join(spray, ", "))
 	without := newTestKey(t, `["mauve"]`, "", "", "").Match(strings.Join(spray, ", "))
-	if diff := cmp.Diff(with, without); diff != "" || with.Outcome != family.Failed {
+	if diff := cmp.Diff(with, without); diff != "" || with.Outcome != verdict.Failed {
 		t.Errorf("%s; the verdicts differ (-with +without):\n%s", vectortest.Outcome(with), diff)
 	}
 }
@@ -387,10 +388,10 @@ func TestAppendedTextNeverHelps(t *testing.T) {
 		if states.MatchString(appended) {
 			t.Skip("a sentence of its own")
 		}
-		if c := "Answer: 41" + appended; number.Match(c).Outcome == family.Passed {
+		if c := "Answer: 41" + appended; number.Match(c).Outcome == verdict.Passed {
 			t.Fatalf("%q passed", c)
 		}
-		if c := "Answer: elephant" + appended; text.Match(c).Outcome == family.Passed {
+		if c := "Answer: elephant" + appended; text.Match(c).Outcome == verdict.Passed {
 			t.Fatalf("%q passed", c)
 		}
 	})
@@ -403,7 +404,7 @@ func TestSpraysNeverPass(t *testing.T) {
 		numbers := rapid.SliceOfNDistinct(rapid.IntRange(20, 60), 2, 40, rapid.ID[int]).Draw(t, "numbers")
 		separator := rapid.SampledFrom([]string{" ", ", ", ";", " or ", "/", "-", "±", " .. ", "|"}).Draw(t, "separator")
 		candidate := strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", separator), "[]")
-		if v := k.Match(candidate); v.Outcome == family.Passed {
+		if v := k.Match(candidate); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed", candidate)
 		}
 	})
@@ -419,19 +420,19 @@ func FuzzMatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, candidate string) {
 		candidate = strings.ToValidUTF8(candidate, "")
 		said := textmatch.Lower(textmatch.Reply(candidate))
-		if v := number.Match(candidate); v.Outcome == family.Passed {
+		if v := number.Match(candidate); v.Outcome == verdict.Passed {
 			if digits := strings.NewReplacer(".", "", ",", "", "{", "", "}", "", `\`, "").Replace(said); !strings.Contains(digits, "42") {
 				t.Fatalf("%q passed without the digits of the answer", candidate)
 			}
 			boxed := candidate + "\n\nAll in all:\n\n\\boxed{43}."
-			if v := number.Match(boxed); v.Outcome == family.Passed && !strings.Contains(candidate, "<") {
+			if v := number.Match(boxed); v.Outcome == verdict.Passed && !strings.Contains(candidate, "<") {
 				t.Fatalf("%q passed with another number of the highest rank behind it", candidate)
 			}
 		}
-		if v := text.Match(candidate); v.Outcome == family.Passed && !strings.Contains(textmatch.Collapse(textmatch.Plain(said)), "blue whale") {
+		if v := text.Match(candidate); v.Outcome == verdict.Passed && !strings.Contains(textmatch.Collapse(textmatch.Plain(said)), "blue whale") {
 			t.Fatalf("%q passed without the answer", candidate)
 		}
-		if v := set.Match(candidate); v.Outcome == family.Passed && !strings.Contains(said, "3") {
+		if v := set.Match(candidate); v.Outcome == verdict.Passed && !strings.Contains(said, "3") {
 			t.Fatalf("%q passed without every element", candidate)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // TestReferencePasses: whatever a row asks for, its own reference gives.
@@ -36,7 +37,7 @@ func TestReferencePasses(t *testing.T) {
 			}
 			s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator(), Sandbox: row.TestSandbox()})
 			v, err := s.Verify(t.Context(), cand)
-			if err != nil || v.Outcome != family.Passed {
+			if err != nil || v.Outcome != verdict.Passed {
 				t.Errorf("%q: outcome %s, reason %s, %v", cand.Data, v.Outcome, v.Reason, err)
 			}
 		})

@@ -61,6 +61,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
@@ -100,7 +101,7 @@ func (k *key) Match(candidate string) family.Verdict {
 	}
 	reply := textmatch.Reply(candidate)
 	if textmatch.LastLine(reply) == "" {
-		return textmatch.Fail(family.EmptyCandidate, "the candidate is blank", metadata)
+		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
 	v := k.decide(reply)
 	if v.reason != "" {

@@ -12,6 +12,7 @@ import (
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // formsDoc is the page with the tables that TestForms runs.
@@ -33,8 +34,8 @@ func TestForms(t *testing.T) {
 	}
 	for _, table := range []struct {
 		title string
-		want  family.Outcome
-	}{{"Honest answers", family.Passed}, {"Sprays and hedges", family.Failed}} {
+		want  verdict.Outcome
+	}{{"Honest answers", verdict.Passed}, {"Sprays and hedges", verdict.Failed}} {
 		rows := tableRows(t, string(doc), table.title, 3)
 		if len(rows) < 60 {
 			t.Errorf("%s: %d rows, want 60 or more", table.title, len(rows))
@@ -50,7 +51,7 @@ func TestForms(t *testing.T) {
 			if v.Outcome != table.want {
 				t.Errorf("%s: %s: %q is %s %s (%s)", table.title, row[0], candidate, v.Outcome, v.Reason, v.Message)
 			}
-			if !strings.HasPrefix(row[2], map[family.Outcome]string{family.Passed: "passes", family.Failed: "fails"}[table.want]) {
+			if !strings.HasPrefix(row[2], map[verdict.Outcome]string{verdict.Passed: "passes", verdict.Failed: "fails"}[table.want]) {
 				t.Errorf("%s: the verdict of %q is written %q", table.title, candidate, row[2])
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/shortanswer"
+	"securebench/internal/verdict"
 )
 
 // guesses are the answers that a row could have, as tasks that differ in nothing
@@ -54,7 +55,7 @@ func allGuesses(t *testing.T) []guesses {
 func (g guesses) passes(text string) []string {
 	var out []string
 	for i, score := range g.score {
-		if score(text).Outcome == family.Passed {
+		if score(text).Outcome == verdict.Passed {
 			out = append(out, g.golds[i])
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/shortanswer"
+	"securebench/internal/verdict"
 )
 
 // A response is what a real model answered to a question of a benchmark, with
@@ -60,7 +61,7 @@ func TestResponses(t *testing.T) {
 		}
 		name := fmt.Sprintf("%s/%d", r.Benchmark, r.Index)
 		v := r.scorer(t)(r.Response)
-		switch passed := v.Outcome == family.Passed; {
+		switch passed := v.Outcome == verdict.Passed; {
 		case r.Reward == 1 && !passed:
 			t.Errorf("%s fails, which the scorer there accepts: %s", name, v.Message)
 		case r.Reward != 1 && passed:

@@ -6,6 +6,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // A Scorer decides about candidates of one row. Match is given the candidate
@@ -44,14 +45,14 @@ type session struct {
 func (s session) Verify(ctx context.Context, c family.Candidate) (family.Verdict, error) {
 	if s.err != nil {
 		// What is wrong may be a hidden value.
-		return family.Verdict{Outcome: family.Pending, Reason: family.PackFault, Message: "the row cannot be scored",
-			Containment: family.Passive, Restricted: map[string][]byte{"row.txt": []byte(s.err.Error())}}, nil
+		return family.Verdict{Outcome: verdict.Pending, Reason: verdict.PackFault, Message: "the row cannot be scored",
+			Containment: verdict.Passive, Restricted: map[string][]byte{"row.txt": []byte(s.err.Error())}}, nil
 	}
 	if err := context.Cause(ctx); err != nil {
 		return family.Verdict{}, err
 	}
 	if !utf8.Valid(c.Data) {
-		return Fail(family.InvalidUTF8, "the candidate is not valid UTF-8", nil), nil
+		return Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8", nil), nil
 	}
 	return s.scorer.Match(string(c.Data)), nil
 }
@@ -61,14 +62,14 @@ func (session) Close(context.Context) error { return nil }
 
 // Pass is the verdict of a right answer.
 func Pass(metadata map[string]any) family.Verdict {
-	return family.Verdict{Outcome: family.Passed, Containment: family.Passive, Metadata: metadata}
+	return family.Verdict{Outcome: verdict.Passed, Containment: verdict.Passive, Metadata: metadata}
 }
 
 // Fail is the verdict of an answer that does not pass. The message is in the
 // framework's words alone.
-func Fail(reason family.Reason, message string, metadata map[string]any) family.Verdict {
+func Fail(reason verdict.Reason, message string, metadata map[string]any) family.Verdict {
 	return family.Verdict{
-		Outcome: family.Failed, Reason: reason, Message: message,
-		Containment: family.Passive, Metadata: metadata,
+		Outcome: verdict.Failed, Reason: reason, Message: message,
+		Containment: verdict.Passive, Metadata: metadata,
 	}
 }

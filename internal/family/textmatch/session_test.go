@@ -10,6 +10,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 type echo struct{}
@@ -38,7 +39,7 @@ func TestVerifier(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := family.Verdict{
-		Outcome: family.Passed, Containment: family.Passive, Metadata: map[string]any{"candidate_answer": "text"},
+		Outcome: verdict.Passed, Containment: verdict.Passive, Metadata: map[string]any{"candidate_answer": "text"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("verdict (-want +got):\n%s", diff)
@@ -51,7 +52,7 @@ func TestVerifier(t *testing.T) {
 func TestVerifierRefusesInvalidUTF8(t *testing.T) {
 	v := textmatch.NewVerifier(func(task.EvaluatorView) (textmatch.Scorer, error) { return echo{}, nil })
 	got, err := verify(t, v, "text\xff")
-	if err != nil || got.Outcome != family.Failed || got.Reason != family.InvalidUTF8 {
+	if err != nil || got.Outcome != verdict.Failed || got.Reason != verdict.InvalidUTF8 {
 		t.Errorf("verdict %+v, error %v", got, err)
 	}
 }
@@ -59,7 +60,7 @@ func TestVerifierRefusesInvalidUTF8(t *testing.T) {
 func TestVerifierReportsBadRow(t *testing.T) {
 	bad := errors.New("bad row")
 	v := textmatch.NewVerifier(func(task.EvaluatorView) (textmatch.Scorer, error) { return nil, bad })
-	if got, err := verify(t, v, "text"); err != nil || got.Outcome != family.Pending || got.Reason != family.PackFault {
+	if got, err := verify(t, v, "text"); err != nil || got.Outcome != verdict.Pending || got.Reason != verdict.PackFault {
 		t.Errorf("verdict %+v, error %v", got, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // DefaultLimit is the largest candidate that is taken when no limit is given.
@@ -53,25 +54,17 @@ func New(kind task.CandidateKind, from string, data []byte) Candidate {
 	return Candidate{Kind: kind, Data: data, Digest: digest.Bytes(data), From: from}
 }
 
-// The reasons of a [Rejection], as records name them.
-const (
-	Missing     = "candidate_missing"
-	TooLarge    = "candidate_too_large"
-	NotRegular  = "candidate_not_regular"
-	InvalidUTF8 = "invalid_utf8"
-)
-
 // A Rejection says that an agent left no acceptable candidate. It is the
 // agent's fault: the attempt fails and is not retried.
 type Rejection struct {
-	Reason  string
+	Reason  verdict.Reason
 	Message string // in the framework's own words
 }
 
 // Error returns the message.
 func (r *Rejection) Error() string { return r.Message }
 
-func reject(reason, format string, args ...any) *Rejection {
+func reject(reason verdict.Reason, format string, args ...any) *Rejection {
 	return &Rejection{reason, fmt.Sprintf(format, args...)}
 }
 
@@ -115,10 +108,10 @@ func Admit(kind task.CandidateKind, from string, data []byte, limit int64) (Cand
 		limit = DefaultLimit
 	}
 	if int64(len(data)) > limit {
-		return Candidate{}, reject(TooLarge, "the candidate has %d bytes, the limit is %d", len(data), limit)
+		return Candidate{}, reject(verdict.CandidateTooLarge, "the candidate has %d bytes, the limit is %d", len(data), limit)
 	}
 	if !utf8.Valid(data) {
-		return Candidate{}, reject(InvalidUTF8, "the candidate is not valid UTF-8")
+		return Candidate{}, reject(verdict.InvalidUTF8, "the candidate is not valid UTF-8")
 	}
 	return New(kind, from, data), nil
 }
@@ -142,7 +135,7 @@ func (s Source) take(ctx context.Context) (data []byte, from string, err error) 
 // elsewhere.
 func useStdout(err error) bool {
 	var r *Rejection
-	return errors.As(err, &r) && r.Reason == Missing
+	return errors.As(err, &r) && r.Reason == verdict.CandidateMissing
 }
 
 // file reads the one file of the extraction out of the workspace.
@@ -150,7 +143,7 @@ func (s Source) file(ctx context.Context) ([]byte, error) {
 	var buf bytes.Buffer
 	err := s.Workspace.Get(ctx, s.Extraction.Path, s.Limit+tarOverhead, &buf)
 	if errors.Is(err, sandbox.ErrTooLarge) {
-		return nil, reject(TooLarge, "the candidate file is larger than %d bytes", s.Limit)
+		return nil, reject(verdict.CandidateTooLarge, "the candidate file is larger than %d bytes", s.Limit)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the candidate from the workspace: %w", err)
@@ -160,7 +153,7 @@ func (s Source) file(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	if s.Public != nil && s.Public(s.Extraction.Path) == digest.Bytes(data) {
-		return nil, reject(Missing, "the agent did not change %s", s.Extraction.Path)
+		return nil, reject(verdict.CandidateMissing, "the agent did not change %s", s.Extraction.Path)
 	}
 	return data, nil
 }
@@ -171,18 +164,18 @@ func onlyFile(archive io.Reader, path string, limit int64) ([]byte, error) {
 	tr := tar.NewReader(archive)
 	h, err := tr.Next()
 	if errors.Is(err, io.EOF) {
-		return nil, reject(Missing, "the agent left no %s", path)
+		return nil, reject(verdict.CandidateMissing, "the agent left no %s", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the workspace's archive: %w", err)
 	}
 	switch {
 	case h.Typeflag != tar.TypeReg:
-		return nil, reject(NotRegular, "%s is %s, not a regular file", path, typeName(h))
+		return nil, reject(verdict.CandidateNotRegular, "%s is %s, not a regular file", path, typeName(h))
 	case h.PAXRecords[holder.RecordLinks] != "":
-		return nil, reject(NotRegular, "%s has other names: hard links are not taken", path)
+		return nil, reject(verdict.CandidateNotRegular, "%s has other names: hard links are not taken", path)
 	case h.Size > limit:
-		return nil, reject(TooLarge, "the candidate has %d bytes, the limit is %d", h.Size, limit)
+		return nil, reject(verdict.CandidateTooLarge, "the candidate has %d bytes, the limit is %d", h.Size, limit)
 	}
 	data, err := io.ReadAll(io.LimitReader(tr, limit+1))
 	if err != nil {

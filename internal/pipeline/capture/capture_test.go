@@ -13,6 +13,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // fakeSpace serves one archive, whatever is asked for.
@@ -73,7 +74,7 @@ func TestCapture(t *testing.T) {
 		public     func(string) string
 		stdout     string
 		want, from string
-		reason     string
+		reason     verdict.Reason
 	}{
 		{name: "text is stdout as it is", extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text}, stdout: " B\n", want: " B\n", from: "stdout"},
 		{name: "a new file", extraction: code, space: file("x = 1\n"), stdout: "noise", want: "x = 1\n", from: "file"},
@@ -82,16 +83,16 @@ func TestCapture(t *testing.T) {
 		{name: "no file", extraction: code, stdout: "x = 4\n", want: "x = 4\n", from: "stdout"},
 		{name: "fences of a file stay", extraction: code, space: file("```\nx\n```\n"), want: "```\nx\n```\n", from: "file"},
 		{name: "fences of stdout stay", extraction: code, stdout: "```python\nx = 5\n```\n", want: "```python\nx = 5\n```\n", from: "stdout"},
-		{name: "no file and no stdout allowed", extraction: strict, stdout: "x", reason: Missing},
-		{name: "a link is not followed", extraction: code, space: special(tar.TypeSymlink), stdout: "x = 6\n", reason: NotRegular},
-		{name: "a pipe", extraction: code, space: special(tar.TypeFifo), reason: NotRegular},
-		{name: "a device", extraction: code, space: special(tar.TypeChar), reason: NotRegular},
-		{name: "a directory", extraction: code, space: special(tar.TypeDir), reason: NotRegular},
-		{name: "a hard link", extraction: code, space: linked(), stdout: "x = 7\n", reason: NotRegular},
-		{name: "an oversized file", extraction: code, space: file(strings.Repeat("x", 2000)), reason: TooLarge},
-		{name: "a tree that does not fit", extraction: code, space: fakeSpace{err: sandbox.ErrTooLarge}, reason: TooLarge},
-		{name: "oversized stdout", extraction: code, stdout: strings.Repeat("x", 2000), reason: TooLarge},
-		{name: "bytes that are no text", extraction: code, space: file("x = '\xff'"), reason: InvalidUTF8},
+		{name: "no file and no stdout allowed", extraction: strict, stdout: "x", reason: verdict.CandidateMissing},
+		{name: "a link is not followed", extraction: code, space: special(tar.TypeSymlink), stdout: "x = 6\n", reason: verdict.CandidateNotRegular},
+		{name: "a pipe", extraction: code, space: special(tar.TypeFifo), reason: verdict.CandidateNotRegular},
+		{name: "a device", extraction: code, space: special(tar.TypeChar), reason: verdict.CandidateNotRegular},
+		{name: "a directory", extraction: code, space: special(tar.TypeDir), reason: verdict.CandidateNotRegular},
+		{name: "a hard link", extraction: code, space: linked(), stdout: "x = 7\n", reason: verdict.CandidateNotRegular},
+		{name: "an oversized file", extraction: code, space: file(strings.Repeat("x", 2000)), reason: verdict.CandidateTooLarge},
+		{name: "a tree that does not fit", extraction: code, space: fakeSpace{err: sandbox.ErrTooLarge}, reason: verdict.CandidateTooLarge},
+		{name: "oversized stdout", extraction: code, stdout: strings.Repeat("x", 2000), reason: verdict.CandidateTooLarge},
+		{name: "bytes that are no text", extraction: code, space: file("x = '\xff'"), reason: verdict.InvalidUTF8},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/redact"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // Bounds on what is published inline.
@@ -31,7 +32,7 @@ const Genesis = "sha256:00000000000000000000000000000000000000000000000000000000
 type Line struct {
 	RunID, TaskID, BenchmarkID, TaskType string
 
-	Status    string // pending, passed or failed
+	Status    verdict.Status // pending, passed or failed
 	Candidate Candidate
 
 	ProducerStdout, ProducerStderr string // redacted, escaped excerpts
@@ -49,14 +50,14 @@ type Line struct {
 	Index, Attempt int // attempt counts from 1
 	Retries        []Retry
 	Agent          string
-	Outcome        string
-	FailureReason  string
-	FailurePhase   string
+	Outcome        verdict.Outcome
+	FailureReason  verdict.Reason
+	FailurePhase   verdict.Phase
 	FailureMessage string
-	Containment    string
+	Containment    verdict.Containment
 	Labels         []string // sorted
 	Digests        Digests
-	Timings        map[string]int64 // milliseconds by phase
+	Timings        map[verdict.Phase]int64 // milliseconds by phase
 	Usage          map[string]int64
 	Restricted     []RawFile
 
@@ -108,9 +109,9 @@ func Inline(data []byte) string {
 
 // Retry is a former try of the attempt that an infrastructure error ended.
 type Retry struct {
-	Candidate string `json:"candidate,omitzero"` // the digest of the one that was stored
-	Error     string `json:"error"`
-	Phase     string `json:"phase"`
+	Candidate string        `json:"candidate,omitzero"` // the digest of the one that was stored
+	Error     string        `json:"error"`
+	Phase     verdict.Phase `json:"phase"`
 }
 
 // Digests bind a line to its inputs. Those of hidden data are keyed by the
@@ -160,41 +161,41 @@ func (f RawFile) Check(fsys fs.FS, salt digest.Salt, taskID string) error {
 // wire is a line as it is written: keys in alphabetical order, as the
 // reference sorts them. What may be absent is a pointer.
 type wire struct {
-	Agent              string           `json:"agent"`
-	Attempt            int              `json:"attempt"`
-	BenchmarkID        string           `json:"benchmark_id"`
-	CandidatePatch     *string          `json:"candidate_patch"`
-	CandidateText      *string          `json:"candidate_text"`
-	CandidateWorkspace *string          `json:"candidate_workspace"`
-	Containment        string           `json:"containment"`
-	Digests            Digests          `json:"digests"`
-	FailureMessage     *string          `json:"failure_message,omitzero"`
-	FailurePhase       *string          `json:"failure_phase,omitzero"`
-	FailureReason      *string          `json:"failure_reason,omitzero"`
-	HiddenValues       string           `json:"hidden_values"`
-	Index              int              `json:"index"`
-	Labels             []string         `json:"labels"`
-	MAC                string           `json:"mac"`
-	Outcome            string           `json:"outcome"`
-	Passed             *bool            `json:"passed,omitzero"`
-	Prev               string           `json:"prev"`
-	ProducerMetadata   metadata         `json:"producer_metadata"`
-	ProducerStderr     string           `json:"producer_stderr"`
-	ProducerStdout     string           `json:"producer_stdout"`
-	Summary            []task.Summary   `json:"resource_summary"`
-	Restricted         []RawFile        `json:"restricted"`
-	Retries            []Retry          `json:"retries"`
-	RunID              string           `json:"run_id"`
-	Score              jsontext.Value   `json:"score,omitzero"`
-	Seq                int64            `json:"seq"`
-	TaskID             string           `json:"task_id"`
-	TaskType           string           `json:"task_type"`
-	Timings            map[string]int64 `json:"timings_ms"`
-	Usage              map[string]int64 `json:"usage"`
-	Status             string           `json:"verification_status"`
-	VerifierMetadata   *metadata        `json:"verifier_metadata,omitzero"`
-	VerifierStderr     *string          `json:"verifier_stderr,omitzero"`
-	VerifierStdout     *string          `json:"verifier_stdout,omitzero"`
+	Agent              string                  `json:"agent"`
+	Attempt            int                     `json:"attempt"`
+	BenchmarkID        string                  `json:"benchmark_id"`
+	CandidatePatch     *string                 `json:"candidate_patch"`
+	CandidateText      *string                 `json:"candidate_text"`
+	CandidateWorkspace *string                 `json:"candidate_workspace"`
+	Containment        verdict.Containment     `json:"containment"`
+	Digests            Digests                 `json:"digests"`
+	FailureMessage     *string                 `json:"failure_message,omitzero"`
+	FailurePhase       *verdict.Phase          `json:"failure_phase,omitzero"`
+	FailureReason      *verdict.Reason         `json:"failure_reason,omitzero"`
+	HiddenValues       string                  `json:"hidden_values"`
+	Index              int                     `json:"index"`
+	Labels             []string                `json:"labels"`
+	MAC                string                  `json:"mac"`
+	Outcome            verdict.Outcome         `json:"outcome"`
+	Passed             *bool                   `json:"passed,omitzero"`
+	Prev               string                  `json:"prev"`
+	ProducerMetadata   metadata                `json:"producer_metadata"`
+	ProducerStderr     string                  `json:"producer_stderr"`
+	ProducerStdout     string                  `json:"producer_stdout"`
+	Summary            []task.Summary          `json:"resource_summary"`
+	Restricted         []RawFile               `json:"restricted"`
+	Retries            []Retry                 `json:"retries"`
+	RunID              string                  `json:"run_id"`
+	Score              jsontext.Value          `json:"score,omitzero"`
+	Seq                int64                   `json:"seq"`
+	TaskID             string                  `json:"task_id"`
+	TaskType           string                  `json:"task_type"`
+	Timings            map[verdict.Phase]int64 `json:"timings_ms"`
+	Usage              map[string]int64        `json:"usage"`
+	Status             verdict.Status          `json:"verification_status"`
+	VerifierMetadata   *metadata               `json:"verifier_metadata,omitzero"`
+	VerifierStderr     *string                 `json:"verifier_stderr,omitzero"`
+	VerifierStdout     *string                 `json:"verifier_stdout,omitzero"`
 }
 
 // metadata is an object that is either known or as it was read.
@@ -235,7 +236,7 @@ func (l *Line) wire() wire {
 	if l.FailureReason != "" {
 		w.FailureReason, w.FailurePhase, w.FailureMessage = &l.FailureReason, &l.FailurePhase, &l.FailureMessage
 	}
-	if l.Status != pending {
+	if l.Status != verdict.StatusPending {
 		w.Passed, w.Score = &l.Passed, fmt.Appendf(nil, "%.1f", l.Score())
 	}
 	if l.Verified {
@@ -268,9 +269,6 @@ func value[T any](p *T) T {
 	}
 	return *p
 }
-
-// pending is the status of a line without a verdict.
-const pending = "pending"
 
 // link is a line's place in the chain.
 type link struct {

@@ -16,6 +16,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // begin starts a run in dir.
@@ -45,7 +46,7 @@ func sampleLine() *Line {
 		},
 		Verified: true, Passed: true, VerifierMetadata: map[string]any{"verifier": "multiple_choice"},
 		Attempt: 1, Agent: "command", Outcome: "passed", Containment: "passive",
-		Timings: map[string]int64{"producer": 12},
+		Timings: map[verdict.Phase]int64{"producer": 12},
 	}
 }
 
