@@ -190,8 +190,8 @@ func (x *execution) harnessAgent() (pipeline.Agent, error) {
 	return &pipeline.HarnessAgent{
 		Producer: &produce.Producer{
 			Engine: audited, Harness: x.harn, Assets: assets, Expect: x.in.PublicFiles, Env: os.LookupEnv,
-			Users:  func(image, name string) (sandbox.User, bool) { u, ok := x.users[imageUser{image, name}]; return u, ok },
-			Limits: limits,
+			Users:   func(image, name string) (sandbox.User, bool) { u, ok := x.users[imageUser{image, name}]; return u, ok },
+			Granted: x.tester.Sandbox.Capabilities, Limits: limits,
 		},
 		Audit: func(taskID string, attempt int) (allowed, denied int) {
 			a := audited.Take(taskID, attempt)

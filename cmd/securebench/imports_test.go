@@ -51,8 +51,8 @@ func allowed() []struct {
 		of("internal/verdict"),
 		of("internal/redact", "digest"),
 		of("internal/progress", "redact verdict"),
-		of("internal/config", "source"),
 		of("internal/sandbox"),
+		of("internal/config", "source sandbox"),
 		of("internal/importer", "source", "digest"),
 		// the words that stages share
 		of("internal/task", "digest"),
@@ -73,7 +73,7 @@ func allowed() []struct {
 		of("internal/family/deferred", family),
 		// stages
 		of("internal/pipeline/pack", "source digest task workspace"),
-		of("internal/pipeline/compile", "pipeline/pack task family source digest workspace"),
+		of("internal/pipeline/compile", "pipeline/pack task family sandbox source digest workspace"),
 		of("internal/pipeline/produce", "harness workspace sandbox task"),
 		of("internal/pipeline/capture", "sandbox sandbox/holder task", "digest source verdict"),
 		of("internal/pipeline/record", "task", words),

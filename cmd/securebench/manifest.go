@@ -46,7 +46,7 @@ func (x *execution) configuration() map[string]any {
 	t := x.tester
 	c := map[string]any{
 		"agent": x.agentName(), "limits": x.limits(),
-		"sandbox":      map[string]any{"engine": t.Sandbox.Engine, "runtime": t.Sandbox.Runtime, "allow": t.Sandbox.Allow, "deny": t.Sandbox.Deny},
+		"sandbox":      map[string]any{"engine": t.Sandbox.Engine, "runtime": t.Sandbox.Runtime, "allow": t.Sandbox.Allow, "deny": t.Sandbox.Deny, "capabilities": t.Sandbox.Capabilities},
 		"verification": map[string]any{"disallow_dangerous_commands": t.Verification.DisallowDangerous, "deny_commands": t.Verification.Deny},
 	}
 	if replay, ok := x.agent.(*pipeline.Replay); ok {

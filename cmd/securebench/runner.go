@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -83,6 +84,11 @@ func (r *runner) checkConfig(h config.Harness) source.Problems {
 // fits refuses, before the first task, a row that the harness cannot run on or
 // whose workspace would be larger than the limits.
 func (r *runner) fits(row pack.Row, v task.AgentView) error {
+	for _, name := range v.Environment().Capabilities {
+		if !slices.Contains(r.tester.Sandbox.Capabilities, sandbox.Capability(name)) {
+			return fmt.Errorf("task %q asks for the capability %s (environment.capabilities), which is not granted: add it to sandbox.capabilities in the tester YAML", v.ID(), name)
+		}
+	}
 	plan, err := r.harn.Plan(v)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"securebench/internal/sandbox"
 	"securebench/internal/source"
 )
 
@@ -74,6 +75,9 @@ type Sandbox struct {
 	// Allow and Deny are executable names for the command audit, which is
 	// no security boundary. An empty Allow allows everything.
 	Allow, Deny []string
+	// Capabilities are the privileges of root that rows may have if they ask
+	// for them; empty grants none.
+	Capabilities []sandbox.Capability
 }
 
 // Default returns the configuration of a run that has no tester YAML. What

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"securebench/internal/sandbox"
 	"securebench/internal/source"
 )
 
@@ -144,9 +145,10 @@ func (r *reader) limits(root *source.Node, l *Limits) {
 }
 
 func (r *reader) sandbox(root *source.Node, b *Sandbox) {
-	s := r.section(root, "sandbox", false, "engine", "runtime", "commands")
+	s := r.section(root, "sandbox", false, "engine", "runtime", "commands", "capabilities")
 	optional(r, s, "sandbox.engine", &b.Engine, oneOf(EngineAuto, EngineDocker, EngineNative))
 	optional(r, s, "sandbox.runtime", &b.Runtime, runtimeName)
+	optional(r, s, "sandbox.capabilities", &b.Capabilities, capabilities)
 	c := s.Get("commands")
 	if absent(c) {
 		return
@@ -292,6 +294,20 @@ func cores(n *source.Node, what string) (float64, *source.Problem) {
 		return 0, source.Problemf(n.Pos, "%s must be from 0.01 to 4096", what)
 	}
 	return f, p
+}
+
+// capabilities reads the capabilities that rows may have, without repetition.
+func capabilities(n *source.Node, what string) ([]sandbox.Capability, *source.Problem) {
+	var known []string
+	for _, c := range sandbox.Grantable() {
+		known = append(known, string(c))
+	}
+	names, p := listOf(oneOf(known...))(n, what)
+	var out []sandbox.Capability
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		out = append(out, sandbox.Capability(name))
+	}
+	return out, p
 }
 
 func runtimeName(n *source.Node, what string) (string, *source.Problem) {

@@ -40,6 +40,10 @@ const CustomLimits = "custom_limits"
 // candidateRedacted labels a candidate that a secret was taken out of.
 const candidateRedacted = "candidate_redacted"
 
+// capabilityLabel begins the label of each capability that the agent's sandbox
+// was granted.
+const capabilityLabel = "capability_"
+
 // ImageLabel is the label of records that depend on img, or "".
 func ImageLabel(img sandbox.Image) string {
 	if img.ID != "" && !strings.Contains(img.Ref, "@sha256:") {
@@ -52,6 +56,11 @@ func (a *attempt) labels() []string {
 	labels := slices.Clone(a.r.Labels)
 	if l := ImageLabel(a.image); l != "" {
 		labels = append(labels, l)
+	}
+	if a.r.Agent.Sandboxed() {
+		for _, c := range a.task.Environment().Capabilities {
+			labels = append(labels, capabilityLabel+strings.ToLower(c))
+		}
 	}
 	slices.Sort(labels)
 	return labels

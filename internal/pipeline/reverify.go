@@ -42,7 +42,7 @@ type Judged struct {
 // JudgedOf is the verdict in a record.
 func JudgedOf(l *record.Line) Judged {
 	labels := slices.DeleteFunc(slices.Clone(l.Labels), func(s string) bool {
-		return s == CustomLimits || s == UnpinnedImage || s == candidateRedacted // not the verdict's
+		return s == CustomLimits || s == UnpinnedImage || s == candidateRedacted || strings.HasPrefix(s, capabilityLabel) // not the verdict's
 	})
 	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " "), l.Extraction(), l.Digests.Extracted}
 }

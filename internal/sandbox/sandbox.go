@@ -151,16 +151,30 @@ type Spec struct {
 	Limits  Limits
 }
 
-// Capability is a power of root's, see capabilities(7).
+// Capability is one of root's privileges; see capabilities(7).
 type Capability string
 
 // The capabilities that a sandbox can have.
 const (
-	Kill    Capability = "KILL"    // signals processes of other users
-	SetGID  Capability = "SETGID"  // becomes another group
-	SetUID  Capability = "SETUID"  // becomes another user
-	SetPCap Capability = "SETPCAP" // gives capabilities up for good
+	Chown          Capability = "CHOWN"            // changes the owner of any file
+	DACOverride    Capability = "DAC_OVERRIDE"     // ignores file permissions
+	FOwner         Capability = "FOWNER"           // acts as the owner of any file
+	FSetID         Capability = "FSETID"           // keeps set-user-ID bits
+	SetUID         Capability = "SETUID"           // becomes another user
+	SetGID         Capability = "SETGID"           // becomes another group
+	Kill           Capability = "KILL"             // signals processes of other users
+	NetBindService Capability = "NET_BIND_SERVICE" // listens on ports below 1024
+	SysChroot      Capability = "SYS_CHROOT"       // changes its root directory
+	// SetPCap drops capabilities for good. It is for the framework's own
+	// processes only and cannot be granted to a row.
+	SetPCap Capability = "SETPCAP"
 )
+
+// Grantable lists the capabilities that a row may ask for and an operator may
+// grant. Under the sandbox's other restrictions none of them leads out of it.
+func Grantable() []Capability {
+	return []Capability{Chown, DACOverride, FOwner, FSetID, SetUID, SetGID, Kill, NetBindService, SysChroot}
+}
 
 // Limits bound a sandbox. A zero field is the default of [Limits.WithDefaults].
 type Limits struct {

@@ -113,6 +113,9 @@ type Environment struct {
 	User               string        // "" is the image's user
 	Timeout            time.Duration // 0 when the row names none
 	MaterializeWorkdir bool
+	// Capabilities are the privileges of root that the row asks for, by name
+	// (CHOWN, SETUID, …), sorted.
+	Capabilities []string
 }
 
 // Pack names the pack that a task belongs to.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -143,15 +144,16 @@ func TestChangedRow(t *testing.T) {
 func TestEnvironmentOfATask(t *testing.T) {
 	m := manifest + "defaults: {family: terminal_task, environment: {image: ' a:1 ', timeout_seconds: 1.5, workdir: /app}}\n"
 	rows := []string{
-		`{"id":"a","input":{"instructions":"i"},"eval":{"checker":{"command":"c"}},"environment":{"user":7,"materialize_workdir_from_image":true,"workdir":"/app/x/"}}`,
+		`{"id":"a","input":{"instructions":"i"},"eval":{"checker":{"command":"c"}},"environment":{"user":7,"materialize_workdir_from_image":true,"workdir":"/app/x/","capabilities":["SETUID","CHOWN","SETUID"]}}`,
 	}
 	p, errs, _ := load(t, write(t, m, rows))
 	if errs != "" {
 		t.Fatal(errs)
 	}
 	c := tasks(t, p)[0]
-	want := task.Environment{Image: "a:1", Workdir: "/app/x", User: "7", Timeout: 1_500_000_000, MaterializeWorkdir: true}
-	if got := c.Environment(); got != want {
+	want := task.Environment{Image: "a:1", Workdir: "/app/x", User: "7", Timeout: 1_500_000_000, MaterializeWorkdir: true,
+		Capabilities: []string{"CHOWN", "SETUID"}}
+	if got := c.Environment(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if c.Pack() != (task.Pack{ID: "p", Version: 1}) || c.Extraction().Mode != task.FromWorkspace || c.Agent().Instruction() == "" {

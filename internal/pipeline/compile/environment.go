@@ -3,12 +3,14 @@ package compile
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
 	"securebench/internal/family"
+	"securebench/internal/sandbox"
 	"securebench/internal/source"
 	"securebench/internal/task"
 )
@@ -28,7 +30,7 @@ var userPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_]
 // meaning are ignored, with a warning unless the format documents them.
 func (k *checker) environment(f family.Family) {
 	errs, warnings := k.row.Environment.Check("environment", true, "image", "workdir", "user", "timeout_seconds",
-		"materialize_workdir_from_image", "packages", "env", "setup", "network", "resources")
+		"materialize_workdir_from_image", "capabilities", "packages", "env", "setup", "network", "resources")
 	_, problems := environment(k.row.Environment, f)
 	k.errs = append(append(k.errs, errs...), problems...)
 	k.warnings = append(k.warnings, warnings...)
@@ -42,6 +44,7 @@ func environment(n *source.Node, f family.Family) (task.Environment, source.Prob
 	e.user()
 	e.timeout()
 	e.materialize()
+	e.capabilities()
 	return e.env, e.errs
 }
 
@@ -161,6 +164,35 @@ func (e *environmentReader) timeout() {
 		return
 	}
 	e.env.Timeout = time.Duration(s * float64(time.Second))
+}
+
+// capabilities reads what the row asks for. Only the operator grants it.
+func (e *environmentReader) capabilities() {
+	n, ok := e.get("capabilities")
+	if !ok {
+		return
+	}
+	names, err := n.Strings("environment.capabilities")
+	if e.fail(err) {
+		return
+	}
+	for i, name := range names {
+		if !slices.Contains(sandbox.Grantable(), sandbox.Capability(name)) {
+			e.errs.Add(n.Items[i].Pos, "choose from "+grantable(), "environment.capabilities[%d] %q cannot be granted", i, name)
+			return
+		}
+	}
+	slices.Sort(names)
+	e.env.Capabilities = slices.Compact(names)
+}
+
+// grantable lists the capabilities that a row may ask for.
+func grantable() string {
+	var names []string
+	for _, c := range sandbox.Grantable() {
+		names = append(names, string(c))
+	}
+	return strings.Join(names, ", ")
 }
 
 func (e *environmentReader) materialize() {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"securebench/internal/harness"
@@ -34,8 +35,11 @@ type Producer struct {
 	Users func(image, name string) (sandbox.User, bool)
 	// Env looks up the value of a variable that the harness forwards by
 	// name. A variable that is not set is not forwarded.
-	Env    func(name string) (string, bool)
-	Limits sandbox.Limits // Timeout is a ceiling on top of the plan's; 0 is none
+	Env func(name string) (string, bool)
+	// Granted are the capabilities that rows may have; a row that asks for
+	// another one is an error.
+	Granted []sandbox.Capability
+	Limits  sandbox.Limits // Timeout is a ceiling on top of the plan's; 0 is none
 }
 
 // Request names one attempt.
@@ -148,6 +152,13 @@ func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 		if v, ok := p.Env(name); ok {
 			spec.Env = append(spec.Env, name+"="+v)
 		}
+	}
+	for _, name := range req.View.Environment().Capabilities {
+		c := sandbox.Capability(name)
+		if !slices.Contains(p.Granted, c) {
+			return spec, fmt.Errorf("environment.capabilities: %s was not granted", name)
+		}
+		spec.Capabilities = append(spec.Capabilities, c)
 	}
 	name := req.View.Environment().User
 	if name == "" {

@@ -105,7 +105,7 @@ func checkSpec(s sandbox.Spec) error {
 		}
 	}
 	for _, c := range s.Capabilities {
-		if !slices.Contains([]sandbox.Capability{sandbox.Kill, sandbox.SetGID, sandbox.SetUID, sandbox.SetPCap}, c) {
+		if c != sandbox.SetPCap && !slices.Contains(sandbox.Grantable(), c) {
 			return fmt.Errorf("capability %q is not one that a sandbox can have", c)
 		}
 	}
@@ -180,9 +180,7 @@ func (e *Engine) boxHost(s sandbox.Spec, b *box, volumes []string) *container.Ho
 	for _, c := range s.Capabilities {
 		h.CapAdd = append(h.CapAdd, string(c))
 	}
-	if s.Tracing {
-		h.SecurityOpt = confined(e.seccompTracing)
-	}
+	h.SecurityOpt = confined(e.profile(s))
 	var taken []string
 	if s.Workspace != nil {
 		target := path.Clean(s.Target)
@@ -228,6 +226,18 @@ func (e *Engine) hardened(l sandbox.Limits) *container.HostConfig {
 			Ulimits:    []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}},
 		},
 	}
+}
+
+// profile is the seccomp profile of a box.
+func (e *Engine) profile(s sandbox.Spec) string {
+	switch {
+	case slices.Contains(s.Capabilities, sandbox.SysChroot):
+		text, _, _ := seccompProfile(s.Tracing, true) // cannot fail: the others were encoded
+		return text
+	case s.Tracing:
+		return e.seccompTracing
+	}
+	return e.seccomp
 }
 
 // confined is what every container is run under, with a seccomp profile.

@@ -224,10 +224,10 @@ func (e *Engine) introduce(ctx context.Context) error {
 		}
 		e.info.Runtime = e.runtime
 	}
-	if e.seccomp, e.info.Seccomp, err = seccompProfile(false); err != nil {
+	if e.seccomp, e.info.Seccomp, err = seccompProfile(false, false); err != nil {
 		return err
 	}
-	if e.seccompTracing, e.info.SeccompTracing, err = seccompProfile(true); err != nil {
+	if e.seccompTracing, e.info.SeccompTracing, err = seccompProfile(true, false); err != nil {
 		return err
 	}
 	if e.helper == "" {

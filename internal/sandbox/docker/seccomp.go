@@ -89,7 +89,7 @@ type architectures struct {
 
 // seccompProfile returns a box's profile as the engine takes it, and its
 // digest for the run manifest.
-func seccompProfile(tracing bool) (profile, sum string, err error) {
+func seccompProfile(tracing, chroot bool) (profile, sum string, err error) {
 	const allow, refuse = "SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO"
 	perm, nosys := uint(errnoPERM), uint(errnoNOSYS)
 	rules := []rule{
@@ -102,6 +102,9 @@ func seccompProfile(tracing bool) (profile, sum string, err error) {
 	}
 	if tracing {
 		rules = append(rules, rule{Names: strings.Fields(tracingCalls), Action: allow})
+	}
+	if chroot { // the engines' own profile allows it to holders of SYS_CHROOT
+		rules = append(rules, rule{Names: []string{"chroot"}, Action: allow})
 	}
 	for _, persona := range []uint64{0, 0x8, 0x20000, 0x20008, personaUnchange} {
 		rules = append(rules, rule{Names: []string{"personality"}, Action: allow,

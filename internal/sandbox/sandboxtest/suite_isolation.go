@@ -35,6 +35,7 @@ func (s *suite) isolation(t *testing.T) {
 	t.Run("working directory", s.workingDirectory)
 	t.Run("writable root", s.writableRoot)
 	t.Run("capabilities", s.capabilities)
+	t.Run("privileges", s.privileges)
 	t.Run("tracing", s.tracing)
 }
 
