@@ -124,7 +124,7 @@ type execution struct {
 	users     map[imageUser]sandbox.User
 	dir       *record.Dir
 	store     *capture.Store
-	assets    *os.Root
+	files     family.Files // of the pack
 	verifiers map[string]family.Verifier
 	names     workspace.Namer
 	binding   pipeline.Binding
@@ -151,13 +151,14 @@ func (x *execution) run(ctx context.Context) (err error) {
 	if x.finished {
 		return x.conclude(pipeline.Summarise(x.tester.RunID, x.planned(), x.kept), nil)
 	}
+	if x.files, err = x.in.files(); err != nil {
+		return err
+	}
 	x.verifiers = newVerifiers(x.in.families, family.Resources{
-		Engine: x.engine, RunID: x.tester.RunID, Seed: x.dir.Salt().Derive, Workers: x.tester.MaxWorkers,
+		Engine: x.engine, RunID: x.tester.RunID, Files: x.files, Seed: x.dir.Salt().Derive, Workers: x.tester.MaxWorkers,
 	})
 	if x.agent == nil {
-		if x.agent, err = x.harnessAgent(); err != nil {
-			return err
-		}
+		x.agent = x.harnessAgent()
 	}
 	return x.drive(ctx)
 }
@@ -178,18 +179,13 @@ func (x *execution) openEngine(ctx context.Context) (err error) {
 }
 
 // harnessAgent runs the configured harness in sandboxes.
-func (x *execution) harnessAgent() (pipeline.Agent, error) {
-	assets, err := os.OpenRoot(x.in.PublicRoot())
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, coded(exitPack, fmt.Errorf("opening the pack's public assets: %w", err))
-	}
-	x.assets = assets
+func (x *execution) harnessAgent() pipeline.Agent {
 	limits := sandboxLimits(x.tester.Limits)
 	limits.Timeout = x.tester.Limits.Produce
 	audited := sandbox.WithPolicy(x.engine, x.policy())
 	return &pipeline.HarnessAgent{
 		Producer: &produce.Producer{
-			Engine: audited, Harness: x.harn, Assets: assets, Expect: x.in.PublicFiles, Env: os.LookupEnv,
+			Engine: audited, Harness: x.harn, Assets: x.files.Public, Expect: x.in.PublicFiles, Env: os.LookupEnv,
 			Users:   func(image, name string) (sandbox.User, bool) { u, ok := x.users[imageUser{image, name}]; return u, ok },
 			Granted: x.tester.Sandbox.Capabilities, Limits: limits,
 		},
@@ -198,7 +194,7 @@ func (x *execution) harnessAgent() (pipeline.Agent, error) {
 			return a.Allowed, a.Denied
 		},
 		RunID: x.tester.RunID, Redact: x.redact.Split, Limit: x.tester.Limits.Candidate,
-	}, nil
+	}
 }
 
 // drive runs the pipeline and reports its end.
@@ -326,9 +322,7 @@ func (x *execution) close() error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, x.closeTrace())
-	if x.assets != nil {
-		errs = append(errs, x.assets.Close())
-	}
+	errs = append(errs, x.files.Close())
 	if x.store != nil {
 		errs = append(errs, x.store.Close())
 	}

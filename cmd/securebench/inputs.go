@@ -197,6 +197,12 @@ func (in *inputs) tasks(ctx context.Context) iter.Seq2[task.Task, error] {
 	}
 }
 
+// files opens the pack's own files for the sandboxes of a run.
+func (in *inputs) files() (family.Files, error) {
+	f, err := family.OpenFiles(in.PublicRoot(), in.EvalRoot(), in.PublicFiles, in.EvalFiles)
+	return f, coded(exitPack, err)
+}
+
 // changed gives a pack that changed under a run its exit code.
 func changed(err error) error {
 	var c *pack.ChangedError

@@ -38,6 +38,7 @@ func needsImage(f family.Family) bool { return f.NeedsImage }
 type scorer struct {
 	docker    *docker.Engine // nil where no row needs one
 	images    map[string]sandbox.Image
+	files     family.Files // of the pack
 	verifiers map[string]family.Verifier
 }
 
@@ -60,6 +61,10 @@ func (a *app) openScorer(ctx context.Context, name string, in *inputs, tester *c
 			return s, err
 		}
 	}
+	if s.files, err = in.files(); err != nil {
+		return s, err
+	}
+	res.Files = s.files
 	salt, err := digest.NewSalt()
 	if err != nil {
 		return s, err
@@ -73,7 +78,7 @@ func (a *app) openScorer(ctx context.Context, name string, in *inputs, tester *c
 func (s *scorer) close() error {
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
-	err := closeVerifiers(ctx, s.verifiers)
+	err := errors.Join(closeVerifiers(ctx, s.verifiers), s.files.Close())
 	if s.docker != nil {
 		err = errors.Join(err, s.docker.Close())
 	}

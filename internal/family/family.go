@@ -9,6 +9,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/sandbox"
@@ -34,6 +35,9 @@ type Family struct {
 	Extraction task.Extraction
 	// Instruction tells an agent what to hand in.
 	Instruction string
+	// TimeLimit returns the row's own time limit of a verification; 0 is
+	// none. The smaller of it and the operator's holds. Nil is no such row.
+	TimeLimit func(task.SandboxView) time.Duration
 	// NeedsImage is set when verification runs in the row's image.
 	NeedsImage bool
 	// VerifySeconds is the default time limit of a verification.
@@ -150,6 +154,8 @@ type Resources struct {
 	// Workers is how many verifications run at once; what a verifier keeps
 	// warm is bounded by it. 0 is 1.
 	Workers int
+	// Files are the pack's files, for test sandboxes.
+	Files Files
 	// Seed derives a secret per use from the run's salt.
 	Seed func(label string) [32]byte
 }
@@ -205,4 +211,32 @@ type Session interface {
 	Verify(ctx context.Context, c Candidate) (Verdict, error)
 	// Close releases the session's sandboxes. It is idempotent.
 	Close(ctx context.Context) error
+}
+
+// VerifyLimit is the time limit of a verification: the smaller of the row's and
+// the operator's where both are given, the family's default if neither is. A
+// limit of 0 means that the operator set none.
+func (f Family) VerifyLimit(v task.SandboxView, operator time.Duration) time.Duration {
+	row := time.Duration(0)
+	if f.TimeLimit != nil {
+		row = f.TimeLimit(v)
+	}
+	switch {
+	case row > 0 && operator > 0:
+		return min(row, operator)
+	case row > 0 || operator > 0:
+		return max(row, operator)
+	}
+	return time.Duration(f.VerifySeconds) * time.Second
+}
+
+// Seconds reads a number of seconds from a resource's object: the value at
+// key, 0 where there is none. Schemas check the range.
+func Seconds(r task.Resource, key string) time.Duration {
+	var fields map[string]jsontext.Value
+	var seconds float64
+	if json.Unmarshal(r.Value, &fields) != nil || json.Unmarshal(fields[key], &seconds) != nil {
+		return 0
+	}
+	return time.Duration(seconds * float64(time.Second))
 }

@@ -115,13 +115,10 @@ func (a *attempt) observe() func(string) io.WriteCloser {
 	return a.r.Observe(a.task.ID())
 }
 
-// verifyCase is what a verifier gets of an attempt. The family's own time
-// limit holds unless the run sets one.
+// verifyCase is what a verifier gets of an attempt. timeout is the operator's
+// time limit; 0 is none.
 func verifyCase(t task.Task, fam family.Family, n int, img sandbox.Image, limits sandbox.Limits, timeout time.Duration) family.Case {
-	limits.Timeout = timeout
-	if timeout <= 0 {
-		limits.Timeout = time.Duration(fam.VerifySeconds) * time.Second
-	}
+	limits.Timeout = fam.VerifyLimit(t.TestSandbox(), timeout)
 	return family.Case{Attempt: n, Sandbox: t.TestSandbox(), Evaluator: t.Evaluator(), Image: img, Limits: limits}
 }
 

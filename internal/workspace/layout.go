@@ -41,6 +41,12 @@ type Options struct {
 	// Expect holds the digests that the files of Assets had when the pack was
 	// loaded, by path; nil checks none. See [ErrChanged].
 	Expect map[string]string
+	// ExpectEvals is the same for the files of Evals.
+	ExpectEvals map[string]string
+	// EvalPaths are evaluation files and folders that a family names in a
+	// value of its own form. They are laid below [EvaluationRoot] under their
+	// own paths, beside those that file references name.
+	EvalPaths []string
 	// PublicAssets are laid into a test sandbox beside the evaluation
 	// inputs. They are listed by the caller because an agent may have been
 	// asked to change them.
@@ -117,6 +123,9 @@ func LayoutSandbox(v task.SandboxView, opts Options) (*Plan, error) {
 		case r.Name != "assets":
 			b.resource(r.Name, b.value(r), PublicRoot, 0o644)
 		}
+	}
+	for _, p := range opts.EvalPaths {
+		b.evalFile(p)
 	}
 	b.unique()
 	return b.plan()
@@ -236,8 +245,24 @@ func (b *builder) nonPublic(r task.Resource, root string) {
 		b.errs = append(b.errs, err)
 		return
 	}
-	e.root = b.opts.Evals
+	e.root, e.expect = b.opts.Evals, b.opts.ExpectEvals
 	b.entries = append(b.entries, e)
+}
+
+// evalFile adds an evaluation file or folder under its own path.
+func (b *builder) evalFile(p string) {
+	src, err := CleanSource(p)
+	if err != nil {
+		b.errorf("evaluation file %q: %w", p, err)
+		return
+	}
+	check := inside(EvaluationRoot)
+	dst, err := check(EvaluationRoot + "/" + src)
+	if err != nil {
+		b.errorf("evaluation file %q: %w", p, err)
+		return
+	}
+	b.entries = append(b.entries, Entry{Path: dst, Mode: 0o444, Asset: src, check: check, root: b.opts.Evals, expect: b.opts.ExpectEvals})
 }
 
 // isFileRef tells a file reference from a plain value (spec 9.3): an object

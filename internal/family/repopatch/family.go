@@ -4,6 +4,7 @@ package repopatch
 
 import (
 	_ "embed" // the schemas
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,6 +35,7 @@ func Family() family.Family {
 		Instruction: "Change the repository in the current directory; the difference to its first state is collected " +
 			"afterwards. Do not edit tests, dependency files, lock files or build configuration unless the task requires it.",
 		NeedsImage:    true,
+		TimeLimit:     timeLimit,
 		VerifySeconds: 300,
 		Reference:     reference,
 	}
@@ -68,4 +70,10 @@ func reference(v task.EvaluatorView) (family.Candidate, bool) {
 	r, _ := v.Get("gold_patch")
 	text, ok := r.Text()
 	return family.Candidate{Kind: task.Patch, Data: []byte(text)}, ok && text != ""
+}
+
+// timeLimit is that of each command of the tests.
+func timeLimit(v task.SandboxView) time.Duration {
+	r, _ := v.Get("tests")
+	return family.Seconds(r, "timeout_seconds")
 }

@@ -4,6 +4,7 @@ package terminaltask
 
 import (
 	_ "embed" // the schemas
+	"time"
 
 	"securebench/internal/family"
 	"securebench/internal/task"
@@ -33,6 +34,16 @@ func Family() family.Family {
 		Instruction: "Do the task with the files in the current directory. Its state when you end is what counts; " +
 			"processes that still run are stopped.",
 		NeedsImage:    true,
+		TimeLimit:     timeLimit,
 		VerifySeconds: 300,
 	}
+}
+
+// timeLimit is the checker's, or else that of the row's environment.
+func timeLimit(v task.SandboxView) time.Duration {
+	r, _ := v.Get("checker")
+	if t := family.Seconds(r, "timeout_seconds"); t > 0 {
+		return t
+	}
+	return v.Environment().Timeout
 }

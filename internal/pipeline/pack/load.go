@@ -41,7 +41,7 @@ func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings sou
 	d := &l.pack.Digests
 	d.Manifest, d.PublicAssets, d.EvalAssets = sum, trees.public.digest, trees.eval.digest
 	d.Pack = d.Sum()
-	l.pack.PublicFiles = trees.public.files()
+	l.pack.PublicFiles, l.pack.EvalFiles = trees.public.files(), trees.eval.files()
 	return l.pack, nil
 }
 

@@ -82,9 +82,10 @@ type Pack struct {
 	// [MaxWarnings] of them, and one more that counts the rest.
 	Warnings source.Problems
 	Digests  Digests
-	// PublicFiles are the digests of the public assets by path below their
-	// root, to notice one that changes under a run.
-	PublicFiles map[string]string
+	// PublicFiles and EvalFiles are the digests of the public assets and of
+	// the evaluation files by path below their roots, to notice one that
+	// changes under a run.
+	PublicFiles, EvalFiles map[string]string
 
 	hashes rowHashes
 }

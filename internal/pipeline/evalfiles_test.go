@@ -1,0 +1,82 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"securebench/internal/digest"
+	"securebench/internal/family"
+	"securebench/internal/pipeline"
+	"securebench/internal/progress"
+	"securebench/internal/verdict"
+)
+
+// filesVerifier passes where the pack's checker can be laid out.
+type filesVerifier struct{ files family.Files }
+
+func (v filesVerifier) Open(_ context.Context, c family.Case) family.Session {
+	return filesSession{v.files, c}
+}
+func (filesVerifier) Close(context.Context) error { return nil }
+
+type filesSession struct {
+	files family.Files
+	c     family.Case
+}
+
+func (s filesSession) Close(context.Context) error { return nil }
+func (s filesSession) Verify(context.Context, family.Candidate) (family.Verdict, error) {
+	layout, err := s.files.Layout(s.c.Sandbox, nil, "check.sh")
+	if err != nil {
+		return family.Verdict{}, err
+	}
+	var tar bytes.Buffer
+	if err := layout.WriteTar(&tar, 0, 0); err != nil {
+		return family.Verdict{}, err
+	}
+	v := family.Verdict{Outcome: verdict.Failed, Reason: verdict.TestsFailed, Containment: verdict.Shared}
+	if bytes.Contains(tar.Bytes(), []byte("the checker")) {
+		v = family.Verdict{Outcome: verdict.Passed, Containment: verdict.Shared}
+	}
+	return v, nil
+}
+
+// TestChangedEvaluationFileIsAPackFault: a checker that is not what was loaded
+// judges nothing. The attempt is pending for a fault of the pack, without
+// retries. Without the digests, the weak set-up, what was put there decides.
+func TestChangedEvaluationFileIsAPackFault(t *testing.T) {
+	for name, c := range map[string]struct {
+		content string
+		checked bool
+		want    func(pipeline.Summary) bool
+	}{
+		"unchanged":       {"the checker", true, func(s pipeline.Summary) bool { return s.Passed == 1 }},
+		"changed":         {"EVIL", true, func(s pipeline.Summary) bool { return s.Pending == 1 && s.PackFaults == 1 && s.Infrastructure == 0 }},
+		"without digests": {"EVIL", false, func(s pipeline.Summary) bool { return s.Failed == 1 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, answers)
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "check.sh"), []byte(c.content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var digests map[string]string
+			if c.checked {
+				digests = map[string]string{"check.sh": digest.Bytes([]byte("the checker"))}
+			}
+			files, err := family.OpenFiles(filepath.Join(dir, "none"), dir, nil, digests)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer files.Close()
+			b.cfg.Verifiers["short_answer"] = filesVerifier{files}
+			sum, err := b.run(t.Context(), question(t, "a", "4", `"4"`))
+			if err != nil || !c.want(sum) || b.events.count(progress.NameRetry) != 0 {
+				t.Errorf("%+v, %v, %d retries", sum, err, b.events.count(progress.NameRetry))
+			}
+		})
+	}
+}
