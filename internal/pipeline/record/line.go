@@ -37,7 +37,7 @@ type Line struct {
 
 	ProducerStdout, ProducerStderr string // redacted, escaped excerpts
 	ProducerMetadata               map[string]any
-	Summary                        []task.Summary
+	Summary                        []task.ResourceSummary
 
 	// Verified is set when a verdict exists: passed, score and the
 	// verifier's fields are then part of the line.
@@ -182,7 +182,7 @@ type wire struct {
 	ProducerMetadata   metadata                `json:"producer_metadata"`
 	ProducerStderr     string                  `json:"producer_stderr"`
 	ProducerStdout     string                  `json:"producer_stdout"`
-	Summary            []task.Summary          `json:"resource_summary"`
+	Summary            []task.ResourceSummary          `json:"resource_summary"`
 	Restricted         []RawFile               `json:"restricted"`
 	Retries            []Retry                 `json:"retries"`
 	RunID              string                  `json:"run_id"`

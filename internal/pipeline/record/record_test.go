@@ -40,7 +40,7 @@ func sampleLine() *Line {
 		RunID: "run", TaskID: "t/1", BenchmarkID: "pack", TaskType: "multiple_choice",
 		Status: "passed", Candidate: Candidate{Text: text("B")}, ProducerStdout: "B",
 		ProducerMetadata: map[string]any{"harness": "command", "exit_code": 0},
-		Summary: []task.Summary{
+		Summary: []task.ResourceSummary{
 			{Name: "question", Kind: "text", Visibility: "public", Value: jsontext.Value(`"é?"`)},
 			{Name: "answer", Kind: "text", Visibility: "hidden", Redacted: true},
 		},
