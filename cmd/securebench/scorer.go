@@ -39,6 +39,7 @@ type scorer struct {
 	docker    *docker.Engine // nil where no row needs one
 	images    map[string]sandbox.Image
 	verifiers map[string]family.Verifier
+	derive    func(label string) [32]byte
 }
 
 // openScorer makes the verifiers of a pack and connects to the engine where
@@ -64,7 +65,7 @@ func (a *app) openScorer(ctx context.Context, name string, in *inputs, tester *c
 	if err != nil {
 		return s, err
 	}
-	res.Seed = salt.Derive
+	s.derive = salt.Derive
 	s.verifiers = newVerifiers(in.families, res)
 	return s, nil
 }

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"io/fs"
@@ -78,16 +77,10 @@ func index(archive io.ReadSeeker, want string, b Bounds) ([]member, error) {
 
 // note adds one header to the members.
 func note(seen map[string]member, h *tar.Header, at int64, b Bounds) error {
-	for len(h.Name) > 2 && h.Name[:2] == "./" { // as tar writes it
-		h.Name = h.Name[2:]
-	}
 	if h.Typeflag == tar.TypeDir && (h.Name == "./" || h.Name == ".") {
 		return nil // the root has no entry
 	}
-	for _, key := range []string{"mtime", "atime", "ctime", "uid", "gid", "uname", "gname"} {
-		delete(h.PAXRecords, key)
-	}
-	e, err := entryOf(h)
+	e, err := ForeignEntry(h)
 	if err != nil {
 		return err
 	}
@@ -135,13 +128,4 @@ func (p *positioned) Read(b []byte) (int, error) {
 		return n, Reject(verdict.CandidateTooLarge, "the archive is larger than any tree within the limits: %d bytes", p.at)
 	}
 	return n, err
-}
-
-// FileDigest is the digest of a file's bytes.
-func FileDigest(r io.Reader) (string, error) {
-	h := sha256.New()
-	if _, err := io.Copy(h, r); err != nil {
-		return "", fmt.Errorf("reading for a digest: %w", err)
-	}
-	return digest.Format(h.Sum(nil)), nil
 }

@@ -1,7 +1,6 @@
 package candidate
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"os"
 
 	"securebench/internal/digest"
+	"securebench/internal/durable"
 	"securebench/internal/source"
 	"securebench/internal/task"
 )
@@ -45,33 +45,42 @@ func (s *Store) Close() error { return s.root.Close() }
 
 // Put stores a candidate and flushes it to disk. A damaged file that is there
 // under the same name is replaced.
-func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (Candidate, error) {
+func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (c Candidate, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("storing the candidate: %w", err)
+		}
+	}()
 	// A name of its own: two workers may store equal candidates at once.
-	tmp := ".new-" + rand.Text()
-	f, err := s.root.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := durable.Create(s.root, durable.UniqueName("."), 0o644)
 	if err != nil {
 		return Candidate{}, fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	w := &writer{f: f}
+	defer func() { err = errors.Join(err, f.Discard()) }()
+	w := &writer{f: f.File}
 	sum, err := receive(kind, content, w)
 	if w.err != nil {
 		err = fmt.Errorf("%w: %w", ErrStore, w.err)
 	}
-	c := Candidate{Kind: kind, Digest: sum, Size: w.n, Origin: origin}
-	if err == nil {
-		var there bool
-		if there, err = s.holds(c); there {
-			return s.attach(c), errors.Join(f.Close(), s.root.Remove(tmp))
-		}
-	}
-	if err == nil {
-		err = s.keep(f, tmp, sum)
-	}
 	if err != nil {
-		return Candidate{}, fmt.Errorf("storing the candidate: %w", errors.Join(err, f.Close(), s.root.Remove(tmp)))
+		return Candidate{}, err
 	}
-	return s.attach(c), nil
+	c = s.attach(Candidate{Kind: kind, Digest: sum, Size: w.n, Origin: origin})
+	there, err := s.holds(c)
+	if err != nil || there {
+		return c, err
+	}
+	name, err := digest.Hex(sum)
+	if err != nil {
+		return Candidate{}, err
+	}
+	if err := f.Commit(name); err != nil {
+		return Candidate{}, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	return c, nil
 }
+
+var errTooLarge = fmt.Errorf("the candidate is larger than %d bytes", MaxBytes)
 
 // receive copies the content to w and returns its digest.
 func receive(kind task.CandidateKind, content io.Reader, w io.Writer) (sum string, err error) {
@@ -81,14 +90,14 @@ func receive(kind task.CandidateKind, content io.Reader, w io.Writer) (sum strin
 	h := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(content, MaxBytes+1))
 	if err == nil && n > MaxBytes {
-		err = fmt.Errorf("the candidate is larger than %d bytes", MaxBytes)
+		err = errTooLarge
 	}
 	return digest.Format(h.Sum(nil)), err
 }
 
 // holds reports whether the store has this candidate, undamaged.
 func (s *Store) holds(c Candidate) (bool, error) {
-	r, err := s.attach(c).Open()
+	r, err := c.Open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -100,34 +109,6 @@ func (s *Store) holds(c Candidate) (bool, error) {
 		return false, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	return err == nil, nil
-}
-
-// keep makes a written file a candidate.
-func (s *Store) keep(f *os.File, tmp, sum string) error {
-	name, err := digest.Hex(sum)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if err == nil {
-		err = s.root.Rename(tmp, name)
-	}
-	if err == nil {
-		err = s.sync()
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	return f.Close()
-}
-
-// sync makes new names durable.
-func (s *Store) sync() error {
-	d, err := s.root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // writer tells its own errors from those of what is read.
@@ -157,6 +138,13 @@ func (s *Store) Find(c Candidate) (Candidate, error) {
 	}
 	c.Size = info.Size()
 	return s.attach(c), nil
+}
+
+// Check reports whether the store has this candidate, undamaged. It is
+// streamed.
+func (s *Store) Check(sum string) error {
+	_, err := Check(func() (io.ReadCloser, error) { return s.file(sum) }, sum)
+	return err
 }
 
 func (s *Store) attach(c Candidate) Candidate {
@@ -247,24 +235,22 @@ func (t *treeCheck) Close() error {
 	return t.raw.Close()
 }
 
-// Check reads a stored candidate, whose kind need not be known, and compares
-// it with its digest. size is what it reads at most.
-func Check(r io.ReadSeeker, sum string) error {
-	h := sha256.New()
-	if _, err := io.Copy(h, r); err != nil {
-		return err
+// Check streams a stored candidate, whose kind need not be known, and compares
+// it with its digest. It reports whether that is the digest of a tree.
+func Check(open func() (io.ReadCloser, error), sum string) (tree bool, err error) {
+	for _, kind := range []task.CandidateKind{task.Text, task.Workspace} {
+		r, err := open()
+		if err != nil {
+			return false, err
+		}
+		got, err := receive(kind, r, io.Discard)
+		var not *Rejection
+		if err = errors.Join(err, r.Close()); err != nil && !errors.As(err, &not) && !errors.Is(err, errTooLarge) {
+			return false, err
+		}
+		if err == nil && got == sum {
+			return kind == task.Workspace, nil
+		}
 	}
-	if digest.Format(h.Sum(nil)) == sum {
-		return nil
-	}
-	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	var not *Rejection
-	switch got, err := ReadTree(r, stored(), nil); {
-	case errors.As(err, &not), err == nil && got != sum:
-		return ErrDamaged
-	default:
-		return err
-	}
+	return false, ErrDamaged
 }

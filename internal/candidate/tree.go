@@ -303,6 +303,19 @@ func archiveError(err error) error {
 	return err
 }
 
+// ForeignEntry reads a header that is not canonical: times, owners, "./" and
+// the records named in ignore don't matter. Types that a tree cannot hold are
+// refused by name.
+func ForeignEntry(h *tar.Header, ignore ...string) (Entry, error) {
+	for strings.HasPrefix(h.Name, "./") && len(h.Name) > 2 {
+		h.Name = h.Name[2:]
+	}
+	for _, key := range append(ignore, "mtime", "atime", "ctime", "uid", "gid", "uname", "gname") {
+		delete(h.PAXRecords, key)
+	}
+	return entryOf(h)
+}
+
 // entryOf reads a header. Types that a tree cannot hold are refused by name.
 func entryOf(h *tar.Header) (Entry, error) {
 	e := Entry{Path: h.Name, Mode: fs.FileMode(h.Mode) & fs.ModePerm, Size: h.Size}
