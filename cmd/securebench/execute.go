@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"securebench/internal/attest"
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
@@ -26,12 +28,12 @@ import (
 func (r *runner) checkHarness() error {
 	name, _, _ := strings.Cut(r.flags.agent, ":")
 	switch name {
-	case pipeline.OracleName, pipeline.NullName:
+	case agent.OracleName, agent.NullName:
 		if name != r.flags.agent {
 			return coded(exitUsage, fmt.Errorf("--agent %s takes no file", name))
 		}
 		return nil
-	case pipeline.ReplayName:
+	case agent.ReplayName:
 		if r.flags.agent == name || r.flags.agent == name+":" {
 			return coded(exitUsage, errors.New("--agent replay needs a file: --agent replay:FILE"))
 		}
@@ -47,16 +49,16 @@ func (r *runner) checkHarness() error {
 }
 
 // givenAgent returns the agent of --agent, or nil for the harness.
-func (r *runner) givenAgent() (pipeline.Agent, error) {
+func (r *runner) givenAgent() (agent.Agent, error) {
 	limit := r.tester.Limits.Candidate
 	name, file, _ := strings.Cut(r.flags.agent, ":")
 	switch name {
-	case pipeline.OracleName:
-		return pipeline.Oracle{Limit: limit}, nil
-	case pipeline.NullName:
-		return pipeline.Null{}, nil
-	case pipeline.ReplayName:
-		a, err := pipeline.OpenReplay(file, limit)
+	case agent.OracleName:
+		return &agent.Oracle{Limit: limit}, nil
+	case agent.NullName:
+		return agent.Null{}, nil
+	case agent.ReplayName:
+		a, err := agent.OpenReplay(file, r.bounds())
 		return a, coded(exitConfig, err)
 	}
 	return nil, nil
@@ -72,7 +74,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 		return err
 	}
 	d := demands{strict: r.flags.strict, image: func(f family.Family) bool { return given == nil || f.NeedsImage }}
-	replay, _ := given.(*pipeline.Replay)
+	replay, _ := given.(*agent.Replay)
 	switch {
 	case given == nil:
 		if err := r.checkPolicy(); err != nil {
@@ -116,18 +118,18 @@ func (a *app) say(format string, args ...any) {
 type execution struct {
 	*runner
 	in        *inputs
-	agent     pipeline.Agent
+	agent     agent.Agent
 	engine    sandbox.Engine // nil where nothing needs one
 	docker    *docker.Engine
 	dead      bool // the engine stopped answering
 	images    map[string]sandbox.Image
 	users     map[imageUser]sandbox.User
 	dir       *record.Dir
-	store     *capture.Store
+	store     *candidate.Store
 	files     family.Files // of the pack
 	verifiers map[string]family.Verifier
 	names     workspace.Namer
-	binding   pipeline.Binding
+	binding   commit.Binding
 	config    []byte // as canonical JSON
 	manifest  record.Manifest
 	kept      []pipeline.Final // from an earlier part of the run
@@ -155,10 +157,10 @@ func (x *execution) run(ctx context.Context) (err error) {
 		return err
 	}
 	x.verifiers = newVerifiers(x.in.families, family.Resources{
-		Engine: x.engine, RunID: x.tester.RunID, Files: x.files, Seed: x.dir.Salt().Derive, Workers: x.tester.MaxWorkers,
+		Engine: x.engine, RunID: x.tester.RunID, Files: x.files, Workers: x.tester.MaxWorkers,
 	})
-	if x.agent == nil {
-		x.agent = x.harnessAgent()
+	if err := x.openAgent(); err != nil {
+		return err
 	}
 	return x.drive(ctx)
 }
@@ -178,23 +180,38 @@ func (x *execution) openEngine(ctx context.Context) (err error) {
 	return err
 }
 
-// harnessAgent runs the configured harness in sandboxes.
-func (x *execution) harnessAgent() pipeline.Agent {
+// bounds are those of candidates.
+func (r *runner) bounds() agent.Bounds {
+	l := r.tester.Limits
+	return agent.Bounds{Bytes: l.Candidate, Tree: candidate.Bounds{Bytes: l.Disk, Files: l.Files}}
+}
+
+// openAgent makes what runs agents in sandboxes: the configured harness, or
+// the programs that the rows of an oracle bring.
+func (x *execution) openAgent() error {
+	oracle, isOracle := x.agent.(*agent.Oracle)
+	if x.agent != nil && !isOracle || x.engine == nil {
+		return nil
+	}
 	limits := sandboxLimits(x.tester.Limits)
 	limits.Timeout = x.tester.Limits.Produce
 	audited := sandbox.WithPolicy(x.engine, x.policy())
-	return &pipeline.HarnessAgent{
-		Producer: &produce.Producer{
-			Engine: audited, Harness: x.harn, Assets: x.files.Public, Expect: x.in.PublicFiles, Env: os.LookupEnv,
-			Users:   func(image, name string) (sandbox.User, bool) { u, ok := x.users[imageUser{image, name}]; return u, ok },
-			Granted: x.tester.Sandbox.Capabilities, Limits: limits,
-		},
+	runner := agent.Runner{
+		Producer: &produce.Producer{Engine: audited, Assets: x.files.Public, Env: os.LookupEnv, Granted: x.tester.Sandbox.Capabilities},
+		Users:    func(image, name string) (sandbox.User, bool) { u, ok := x.users[imageUser{image, name}]; return u, ok },
+		Limits:   limits, Expect: x.in.PublicFiles, RunID: x.tester.RunID, Secrets: x.redact, Bounds: x.bounds(),
 		Audit: func(taskID string, attempt int) (allowed, denied int) {
 			a := audited.Take(taskID, attempt)
 			return a.Allowed, a.Denied
 		},
-		RunID: x.tester.RunID, Redact: x.redact.Split, Limit: x.tester.Limits.Candidate,
 	}
+	if isOracle {
+		oracle.Runner = &runner
+		return nil
+	}
+	runner.Producer.Harness = x.harn
+	x.agent = &agent.Harness{Runner: runner}
+	return nil
 }
 
 // drive runs the pipeline and reports its end.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -11,8 +12,9 @@ import (
 	"testing"
 
 	"securebench/internal/attest"
+	"securebench/internal/candidate"
+	"securebench/internal/digest"
 	"securebench/internal/evidence"
-	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/task"
 )
@@ -23,7 +25,7 @@ type dishonest struct {
 	manifest func(*record.Manifest)
 	// lines returns what is recorded instead; nil is what was.
 	lines func([]*record.Line) []*record.Line
-	keep  func(store *capture.Store) error
+	keep  func(store *candidate.Store) error
 }
 
 // forge rewrites the run in dir and signs it anew.
@@ -45,7 +47,9 @@ func forge(t *testing.T, dir string, how dishonest) {
 	_, err = evidence.Verify(t.Context(), d.FS(), evidence.Options{Each: func(e record.Entry) {
 		lines = append(lines, e.Line)
 		if sum := e.Digests.Candidate; sum != "" {
-			data, err := evidence.Candidate(d.FS(), sum)
+			c, err := evidence.Candidate(d.FS(), candidate.Candidate{Kind: task.Text, Digest: sum})
+			check(err)
+			data, err := c.Bytes()
 			check(err)
 			candidates[sum] = data
 		}
@@ -60,11 +64,12 @@ func forge(t *testing.T, dir string, how dishonest) {
 		how.manifest(&m)
 	}
 	check(d.Continue(plan, &m), d.WriteConfig(config))
-	store, err := capture.OpenStore(d.StorePath())
+	store, err := candidate.OpenStore(d.StorePath())
 	check(err)
 	defer store.Close()
 	for _, data := range candidates {
-		check(store.Put(capture.New(task.Text, "given", data)))
+		_, err := store.Put(task.Text, candidate.Given, bytes.NewReader(data))
+		check(err)
 	}
 	if how.keep != nil {
 		check(how.keep(store))
@@ -133,9 +138,12 @@ func TestDishonestOperators(t *testing.T) {
 			text := "4"
 			if l.TaskID == "a" { // what was captured was another candidate
 				pass(l)
-				l.Candidate.Text, l.Digests.Candidate = &text, capture.New(task.Text, "given", []byte(text)).Digest
+				l.Candidate.Text, l.Digests.Candidate = &text, digest.Bytes([]byte(text))
 			}
-		}), keep: func(s *capture.Store) error { return s.Put(capture.New(task.Text, "given", []byte("4"))) }}, exitDone, "3 equal"}, // nobody can tell: it is the operator's candidate
+		}), keep: func(s *candidate.Store) error {
+			_, err := s.Put(task.Text, candidate.Given, strings.NewReader("4"))
+			return err
+		}}, exitDone, "3 equal"}, // nobody can tell: it is the operator's candidate
 		"invented rows": {dishonest{manifest: func(m *record.Manifest) { m.Planned.Tasks = 5 }, lines: func(l []*record.Line) []*record.Line {
 			for i := range 2 {
 				x := *l[1]

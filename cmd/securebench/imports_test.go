@@ -30,7 +30,7 @@ func allowed() []struct {
 	}
 	const (
 		words  = "source digest redact verdict"
-		family = "internal/family internal/task internal/sandbox internal/verdict"
+		family = "internal/family internal/candidate internal/task internal/sandbox internal/verdict"
 	)
 	of := func(pkg string, imports ...string) line {
 		var out []string
@@ -47,6 +47,7 @@ func allowed() []struct {
 	return []line{
 		// leaves
 		of("internal/source"),
+		of("internal/durable", "source"),
 		of("internal/digest"),
 		of("internal/verdict"),
 		of("internal/redact", "digest"),
@@ -56,9 +57,10 @@ func allowed() []struct {
 		of("internal/importer", "source", "digest"),
 		// the words that stages share
 		of("internal/task", "digest"),
+		of("internal/candidate", "task digest durable source verdict"),
 		of("internal/sandbox/holder", "sandbox"),
 		of("internal/sandbox/docker", "sandbox sandbox/holder digest"),
-		of("internal/family", "task sandbox workspace verdict"),
+		of("internal/family", "candidate task sandbox workspace verdict"),
 		// tools
 		of("internal/workspace", "task digest source"),
 		of("internal/harness", "task source config workspace"),
@@ -74,14 +76,18 @@ func allowed() []struct {
 		// stages
 		of("internal/pipeline/pack", "source digest task workspace"),
 		of("internal/pipeline/compile", "pipeline/pack task family sandbox source digest workspace"),
-		of("internal/pipeline/produce", "harness workspace sandbox task"),
-		of("internal/pipeline/capture", "sandbox sandbox/holder task", "digest source verdict"),
-		of("internal/pipeline/record", "task", words),
-		of("internal/pipeline", "pipeline/pack pipeline/compile pipeline/produce pipeline/capture pipeline/record",
-			"family task sandbox progress workspace", words),
+		of("internal/pipeline/stage"),
+		of("internal/pipeline/produce", "harness workspace sandbox task verdict"),
+		of("internal/pipeline/capture", "candidate sandbox sandbox/holder task", "digest redact verdict"),
+		of("internal/pipeline/verify", "candidate family sandbox task verdict"),
+		of("internal/pipeline/record", "candidate task durable", words),
+		of("internal/pipeline/agent", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
+		of("internal/pipeline/commit", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
+		of("internal/pipeline", "pipeline/produce pipeline/capture pipeline/verify pipeline/record pipeline/agent pipeline/commit",
+			"candidate family task sandbox progress workspace", words),
 		// what a run leaves, read back
 		of("internal/attest", "digest source"),
-		of("internal/evidence", "attest pipeline/pack pipeline/record", words),
+		of("internal/evidence", "attest candidate task pipeline/pack pipeline/record", words),
 		of("internal/report", "redact"),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -14,7 +12,8 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/digest"
 	"securebench/internal/harness"
-	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/source"
 )
@@ -31,7 +30,7 @@ func (x *execution) bind() error {
 	if err != nil {
 		return err
 	}
-	x.binding = pipeline.Binding{
+	x.binding = commit.Binding{
 		Salt: salt, Config: digest.Bytes(x.config), Verifier: verifier,
 		Pack:   salt.Keyed("pack", "", []byte(d.Pack)),
 		Assets: salt.Keyed("assets", "", []byte(d.PublicAssets+d.EvalAssets)),
@@ -49,7 +48,7 @@ func (x *execution) configuration() map[string]any {
 		"sandbox":      map[string]any{"engine": t.Sandbox.Engine, "runtime": t.Sandbox.Runtime, "allow": t.Sandbox.Allow, "deny": t.Sandbox.Deny, "capabilities": t.Sandbox.Capabilities},
 		"verification": map[string]any{"disallow_dangerous_commands": t.Verification.DisallowDangerous, "deny_commands": t.Verification.Deny},
 	}
-	if replay, ok := x.agent.(*pipeline.Replay); ok {
+	if replay, ok := x.agent.(*agent.Replay); ok {
 		c["replay"] = replay.Digest()
 	}
 	if x.flags.agent == "" {
@@ -107,7 +106,7 @@ func (x *execution) newManifest(ctx context.Context) (m record.Manifest, err err
 	images, labels := map[string]string{}, x.labels()
 	for ref, img := range x.images {
 		images[ref] = img.ID
-		if l := pipeline.ImageLabel(img); l != "" && !slices.Contains(labels, l) {
+		if l := commit.ImageLabel(img); l != "" && !slices.Contains(labels, l) {
 			labels = append(labels, l)
 		}
 	}
@@ -133,7 +132,7 @@ func now() string { return time.Now().UTC().Format(time.RFC3339) }
 // labels are those of all records of the run.
 func (x *execution) labels() []string {
 	if x.tester.Limits != config.Default().Limits {
-		return []string{pipeline.CustomLimits}
+		return []string{commit.CustomLimits}
 	}
 	return []string{}
 }
@@ -159,9 +158,9 @@ func ownDigest() (string, error) {
 		return "", fmt.Errorf("opening the securebench binary: %w", err)
 	}
 	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	sum, _, err := digest.Reader(f)
+	if err != nil {
 		return "", fmt.Errorf("reading the securebench binary: %w", err)
 	}
-	return digest.Format(h.Sum(nil)), nil
+	return sum, nil
 }

@@ -12,10 +12,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/source"
@@ -87,7 +87,7 @@ func (x *execution) openOutput(ctx context.Context) error {
 		x.warn("nothing to resume in %s: the run starts", redact.Quote(x.tester.OutputDir))
 		return x.begin(ctx, true)
 	}
-	if x.store, err = capture.OpenStore(x.dir.StorePath()); err != nil {
+	if x.store, err = candidate.OpenStore(x.dir.StorePath()); err != nil {
 		return err
 	}
 	return x.resume(ctx, former)
@@ -102,7 +102,7 @@ func (x *execution) begin(ctx context.Context, force bool) error {
 	if err != nil {
 		return err
 	}
-	if x.store, err = capture.OpenStore(x.dir.StorePath()); err != nil {
+	if x.store, err = candidate.OpenStore(x.dir.StorePath()); err != nil {
 		return err
 	}
 	if x.manifest, err = x.newManifest(ctx); err != nil {
@@ -320,7 +320,7 @@ func (x *execution) judge(rows map[string]plannedRow, former *record.Former, e r
 		return record.InputsChanged
 	}
 	for _, sum := range e.Candidates() {
-		if _, err := x.store.Get(sum); err != nil {
+		if x.store.Check(sum) != nil {
 			return record.LostCandidate
 		}
 	}

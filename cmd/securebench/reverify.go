@@ -14,11 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
@@ -108,9 +109,10 @@ type noted struct {
 	taskID, family     string
 	row, image, stored string // digests
 	attempt            int
-	said               bool // the candidate is what an agent said
+	kind               task.CandidateKind
+	origin             candidate.Origin
 	labels             []string
-	verdict            pipeline.Judged
+	verdict            commit.Judged
 	summary            string // digest of the resource summary
 }
 
@@ -157,7 +159,7 @@ func (r *rederivation) note(e record.Entry) {
 	r.total++
 	r.records[e.Index] = append(r.records[e.Index], noted{
 		taskID: e.TaskID, family: e.TaskType, row: e.Digests.Row, image: e.Digests.Image, stored: e.Digests.Candidate,
-		attempt: e.Attempt, labels: e.Labels, said: capture.Said(e.Origin()), verdict: pipeline.JudgedOf(e.Line), summary: sum,
+		attempt: e.Attempt, labels: e.Labels, kind: evidence.KindOf(e.Line), origin: e.Origin(), verdict: commit.JudgedOf(e.Line), summary: sum,
 	})
 }
 
@@ -238,7 +240,7 @@ func (r *rederivation) derive(ctx context.Context, tester *config.Tester) (err e
 	err = pipeline.Reverify(ctx, pipeline.ReverifyConfig{
 		Families: r.in.families, Tasks: r.in.tasks(ctx), Verifiers: s.verifiers, Images: s.images,
 		Verify: r.limits(tester.Limits), VerifyTimeout: r.verifyTimeout(tester.Limits.Verify),
-		Workers: tester.MaxWorkers, Retries: tester.Retries, Recorded: r.recorded, Done: r.done,
+		Workers: tester.MaxWorkers, Retries: tester.Retries, Derive: s.derive, Recorded: r.recorded, Done: r.done,
 	})
 	if err != nil {
 		return scoringError(err)
@@ -303,9 +305,13 @@ func (r *rederivation) recorded(t task.Task) ([]pipeline.Recorded, error) {
 		if r.chosen != nil && !r.chosen[slot{t.Index(), n.attempt}] {
 			continue
 		}
-		rec := pipeline.Recorded{Attempt: n.attempt, Said: n.said, Verdict: n.verdict}
+		rec := pipeline.Recorded{Attempt: n.attempt, Verdict: n.verdict}
 		if n.stored != "" {
-			rec.Candidate = func() ([]byte, error) { return evidence.Candidate(r.run, n.stored) }
+			c, err := evidence.Candidate(r.run, candidate.Candidate{Kind: cmp.Or(n.kind, t.Extraction().Kind), Digest: n.stored, Origin: n.origin})
+			if err != nil {
+				return nil, err
+			}
+			rec.Candidate = &c
 		}
 		out = append(out, rec)
 	}
@@ -320,7 +326,7 @@ func (r *rederivation) sameRow(n noted, t task.Task) (string, error) {
 	}
 	ref, fam := t.Environment().Image, r.in.families[t.Family()]
 	image, ran := r.result.Manifest.Images[ref]
-	unpinned := pipeline.ImageLabel(sandbox.Image{Ref: ref, ID: n.image}) != ""
+	unpinned := commit.ImageLabel(sandbox.Image{Ref: ref, ID: n.image}) != ""
 	switch {
 	case n.taskID != t.ID() || n.family != t.Family():
 		return fmt.Sprintf("that is %q of family %s", t.ID(), t.Family()), nil
@@ -330,8 +336,8 @@ func (r *rederivation) sameRow(n noted, t task.Task) (string, error) {
 		return "its digest differs", nil
 	case n.image != image, !ran && fam.NeedsImage && fam.NewVerifier != nil:
 		return "it does not name the image of the run", nil
-	case unpinned != slices.Contains(n.labels, pipeline.UnpinnedImage):
-		return "its label " + pipeline.UnpinnedImage + " is wrong", nil
+	case unpinned != slices.Contains(n.labels, commit.UnpinnedImage):
+		return "its label " + commit.UnpinnedImage + " is wrong", nil
 	}
 	return "", nil
 }
@@ -391,7 +397,7 @@ func (r *rederivation) table() error {
 	return err
 }
 
-func verdictCell(v pipeline.Judged) string {
+func verdictCell(v commit.Judged) string {
 	cell := string(v.Outcome)
 	if v.Reason != "" {
 		cell += " (" + string(v.Reason) + ")"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/commit"
 )
 
 // said are answers of chat models to a row that wants add(a, b), and whether
@@ -134,7 +134,7 @@ func readSaid(t *testing.T, name string) map[string][]saidRecord {
 // TestVerdictCell: verdicts that differ in nothing but what was taken from the
 // candidate do not look alike, in how it was taken neither.
 func TestVerdictCell(t *testing.T) {
-	for want, v := range map[string]pipeline.Judged{
+	for want, v := range map[string]commit.Judged{
 		"failed (tests_failed) split mutates as_is": {Outcome: "failed", Reason: "tests_failed", Containment: "split", Labels: "mutates", Extraction: "as_is"},
 		"passed split fence sha256:0123456789ab": {Outcome: "passed", Containment: "split", Extraction: "fence",
 			Extracted: "sha256:0123456789abcdef"},

@@ -40,6 +40,7 @@ type scorer struct {
 	images    map[string]sandbox.Image
 	files     family.Files // of the pack
 	verifiers map[string]family.Verifier
+	derive    func(label string) [32]byte
 }
 
 // openScorer makes the verifiers of a pack and connects to the engine where
@@ -69,7 +70,7 @@ func (a *app) openScorer(ctx context.Context, name string, in *inputs, tester *c
 	if err != nil {
 		return s, err
 	}
-	res.Seed = salt.Derive
+	s.derive = salt.Derive
 	s.verifiers = newVerifiers(in.families, res)
 	return s, nil
 }

@@ -85,7 +85,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	out := &validationReport{w: a.stdout, json: f.json, file: in.Tasks, baselines: pipeline.Baselines{Families: in.families}}
 	err = pipeline.Validate(ctx, pipeline.ValidateConfig{
 		Families: in.families, Tasks: in.tasks(ctx), Verifiers: s.verifiers, Images: s.images,
-		Verify: sandboxLimits(tester.Limits), VerifyTimeout: tester.Limits.Verify, Workers: tester.MaxWorkers, Retries: tester.Retries, Done: out.add,
+		Verify: sandboxLimits(tester.Limits), VerifyTimeout: tester.Limits.Verify, Workers: tester.MaxWorkers, Retries: tester.Retries, Derive: s.derive, Done: out.add,
 	})
 	if err != nil {
 		return scoringError(err)

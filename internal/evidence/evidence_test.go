@@ -21,9 +21,9 @@ import (
 	"go.uber.org/goleak"
 
 	"securebench/internal/attest"
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
-	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/task"
@@ -90,27 +90,26 @@ func (m *maker) writeInputs(d *record.Dir, config []byte) error {
 func (m *maker) line(d *record.Dir, run record.RunDigests, index, attempt int) *record.Line {
 	id := "task/" + strconv.Itoa(index)
 	data := fmt.Sprintf("candidate of %s, %d\n%s", id, index%7, strings.Repeat("x", index%5*100))
-	c := capture.New(task.Text, "stdout", []byte(data))
-	store, err := capture.OpenStore(d.StorePath())
+	store, err := candidate.OpenStore(d.StorePath())
 	m.check(err)
-	m.check(store.Put(c), store.Close())
+	defer store.Close()
+	c, err := store.Put(task.Text, candidate.Stdout, strings.NewReader(data))
+	m.check(err)
 	raw, err := d.Restrict(id, fmt.Sprintf("task_%d/%d/agent-stdout", index, attempt), []byte(data))
 	m.check(err)
 	l := &record.Line{
 		RunID: m.runID, TaskID: id, BenchmarkID: "pack", TaskType: "short_answer", Status: "passed", Outcome: "passed",
-		Candidate: record.Candidate{Text: &data}, ProducerStdout: data, ProducerMetadata: map[string]any{"exit_code": 0, "timeout_seconds": 2.5},
-		Summary:  []task.Summary{{Name: "question", Kind: "text", Visibility: "public", Value: []byte(`"é <?>\ud83d\ude00"`)}},
-		Verified: true, Passed: true, VerifierMetadata: map[string]any{"verifier": "short_answer"},
+		Candidate: record.Candidate{Text: &data}, ProducerStdout: data, ProducerMetadata: verdict.NewMetadata(map[string]any{"exit_code": 0, "timeout_seconds": 2.5}),
+		Summary:  []task.ResourceSummary{{Name: "question", Kind: "text", Visibility: "public", Value: []byte(`"é <?>\ud83d\ude00"`)}},
+		Verified: true, Passed: true, VerifierMetadata: verdict.NewMetadata(map[string]any{"verifier": "short_answer"}),
 		Index: index, Attempt: attempt, Agent: "command", Containment: "passive", Labels: []string{"unpinned_image"},
 		Digests: record.Digests{Pack: run.Pack, Assets: run.Assets, Config: run.Config, Verifier: run.Verifier,
 			Row: d.Salt().Keyed("row", id, []byte(id)), Image: "sha256:1", Candidate: c.Digest},
 		Timings: map[verdict.Phase]int64{"total": int64(index)}, Restricted: []record.RawFile{raw},
 	}
 	if index == 3 {
-		x := capture.New(task.Text, "stdout", []byte("taken from "+data))
-		store, err := capture.OpenStore(d.StorePath())
+		x, err := store.Put(task.Text, candidate.Stdout, strings.NewReader("taken from "+data))
 		m.check(err)
-		m.check(store.Put(x), store.Close())
 		l.Digests.Extracted = x.Digest
 	}
 	switch {

@@ -10,8 +10,10 @@ import (
 	"runtime"
 	"slices"
 
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -241,23 +243,72 @@ func (r *lineCheck) candidate(e record.Entry, fail failer) {
 	}
 }
 
-// Candidate reads a candidate of the run in fsys and checks its digest.
-func Candidate(fsys fs.FS, sum string) ([]byte, error) {
-	name, err := record.CandidatePath(sum)
+// Candidate returns the stored candidate of a run that c names. Its digest is
+// checked when it is read.
+func Candidate(fsys fs.FS, c candidate.Candidate) (candidate.Candidate, error) {
+	name, err := record.CandidatePath(c.Digest)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	data, err := record.ReadFile(fsys, name, record.MaxCandidate)
-	if err != nil {
-		return nil, fmt.Errorf("reading candidate %s: %w", sum, err)
+	info, err := fs.Lstat(fsys, name)
+	switch {
+	case err != nil:
+		return c, fmt.Errorf("reading candidate %s: %w", c.Digest, err)
+	case !info.Mode().IsRegular():
+		return c, fmt.Errorf("reading candidate %s: %s is not a regular file", c.Digest, name)
 	}
-	if digest.Bytes(data) != sum {
-		return nil, fmt.Errorf("candidate %s: %w", sum, errChanged)
+	c.Size = info.Size()
+	return candidate.FromFS(fsys, name, c), nil
+}
+
+// KindOf is the kind of candidate that a record shows, as far as it matters
+// for reading it; "" is unknown.
+func KindOf(l *record.Line) task.CandidateKind {
+	switch {
+	case l.Candidate.Workspace != nil:
+		return task.Workspace
+	case l.Candidate.Patch != nil:
+		return task.Patch
 	}
-	return data, nil
+	return ""
 }
 
 var errChanged = errors.New("it is not what its name says")
+
+// inlined checks a stored candidate and returns what a record shows of it: a
+// tree's digest, or the text in part or whole. A tree is only streamed.
+func inlined(fsys fs.FS, sum string) (string, error) {
+	c, err := Candidate(fsys, candidate.Candidate{Kind: task.Text, Digest: sum})
+	if err != nil {
+		return "", err
+	}
+	var data []byte
+	if err = candidate.ErrDamaged; c.Size <= record.InlineLimit {
+		data, err = c.Bytes()
+	}
+	if errors.Is(err, candidate.ErrDamaged) { // or a tree, or long
+		name, _ := record.CandidatePath(sum)
+		tree, err := candidate.Check(func() (io.ReadCloser, error) { return fsys.Open(name) }, sum)
+		if err != nil || tree {
+			return sum, candidateError(sum, err)
+		}
+		if data, err = c.Bytes(); err != nil {
+			return "", candidateError(sum, err)
+		}
+		return record.Inline(data), nil
+	}
+	return record.Inline(data), candidateError(sum, err)
+}
+
+func candidateError(sum string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, candidate.ErrDamaged):
+		return fmt.Errorf("candidate %s: %w", sum, errChanged)
+	}
+	return fmt.Errorf("reading candidate %s: %w", sum, err)
+}
 
 // stored checks a candidate in the store, once.
 func (r *lineCheck) stored(sum string, fail failer) stored {
@@ -270,12 +321,10 @@ func (r *lineCheck) stored(sum string, fail failer) stored {
 	if name, err := record.CandidatePath(sum); err == nil {
 		r.name(name)
 	}
-	data, err := Candidate(r.fsys, sum)
-	var have stored
+	inline, err := inlined(r.fsys, sum)
+	have := stored{err == nil, sha256.Sum256([]byte(inline))}
 	if err != nil {
 		fail("%v", err)
-	} else {
-		have = stored{true, sha256.Sum256([]byte(record.Inline(data)))}
 	}
 	r.candidates[sum] = have
 	return have

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/candidate"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -43,11 +44,11 @@ type Family struct {
 	// VerifySeconds is the default time limit of a verification.
 	VerifySeconds int
 	// Reference returns the row's own solution for the oracle agent and for
-	// validation; nil or false where there is none.
-	Reference func(task.EvaluatorView) (Candidate, bool)
+	// validation; nil or false if there is none.
+	Reference func(task.EvaluatorView) (Solution, bool)
 	// Starter returns what the row gives the agent to begin with, which must
 	// not pass; nil or false where there is none.
-	Starter func(task.AgentView) (Candidate, bool)
+	Starter func(task.AgentView) (candidate.Candidate, bool)
 	// Baselines are blind answers that validation tries on every row. A family
 	// has them only if a verification needs no sandbox.
 	Baselines []Baseline
@@ -105,38 +106,44 @@ func (r Registry) Names() []string {
 	return out
 }
 
-// Candidate is a captured value. The bytes are the stored ones.
-type Candidate struct {
-	Kind task.CandidateKind
-	Data []byte // text, code or patch
-	// Said is set where the bytes are what an agent said, printed or recorded,
-	// and the candidate stands in them. A file is a candidate as it is.
-	Said bool
+// Solution is a row's own solution: a candidate, or a program that makes one
+// in the agent's sandbox.
+type Solution struct {
+	Candidate candidate.Candidate
+	// Command is the argv of the program; nil means that the candidate is the
+	// solution. A family whose solutions are programs needs an image.
+	Command []string
 }
 
-// Verdict is what a verifier decided. The zero value is a failure.
+// Solve returns a solution that is a candidate.
+func Solve(kind task.CandidateKind, text string) Solution {
+	return Solution{Candidate: candidate.New(kind, candidate.Given, []byte(text))}
+}
+
+// Verdict is what a verifier decided. The zero value is a failure. It can be
+// encoded.
 type Verdict struct {
-	Outcome verdict.Outcome // Passed, Failed, Limit, VerifierTimeout, Tampering or Pending
-	Reason  verdict.Reason  // "" when passed
+	Outcome verdict.Outcome `json:"outcome"`         // Passed, Failed, Limit, VerifierTimeout, Tampering or Pending
+	Reason  verdict.Reason  `json:"reason,omitzero"` // "" when passed
 	// Message is one line in the framework's own words. No byte of the
 	// candidate and no hidden value stands in it.
-	Message     string
-	Phase       verdict.Phase // for the record's failure_phase and metadata
-	Containment verdict.Containment
-	Labels      []string // for the record, e.g. "heuristic"
+	Message     string              `json:"message,omitzero"`
+	Phase       verdict.Phase       `json:"phase,omitzero"` // for the record's failure_phase and metadata
+	Containment verdict.Containment `json:"containment"`
+	Labels      []string            `json:"labels,omitzero"` // for the record, e.g. "heuristic"
 	// Metadata becomes verifier_metadata, in part where the candidate did not
 	// pass (see [Family.PublicMetadata]); "verifier" is set by the caller.
-	Metadata map[string]any
+	Metadata verdict.Metadata `json:"metadata,omitzero"`
 	// Extraction names how the candidate was taken from what an agent said;
 	// "" is a family that takes all of it.
-	Extraction string
+	Extraction string `json:"extraction,omitzero"`
 	// Extracted is what was taken, where it is not the candidate as it came.
 	// It is published.
-	Extracted []byte
+	Extracted []byte `json:"extracted,omitzero"`
 	// Waited is how long Verify waited for sandboxes.
-	Waited time.Duration
+	Waited time.Duration `json:"waited_ns,omitzero"`
 	// Restricted holds raw output by file name; it is never published.
-	Restricted map[string][]byte
+	Restricted map[string][]byte `json:"restricted,omitzero"`
 }
 
 // Score is 1 for a pass and 0 for everything else.
@@ -156,20 +163,21 @@ type Resources struct {
 	Workers int
 	// Files are the pack's files, for test sandboxes.
 	Files Files
-	// Seed derives a secret per use from the run's salt.
-	Seed func(label string) [32]byte
 }
 
-// Case is one attempt to verify.
+// Case is one attempt to verify, but for its candidate. It can be encoded.
 type Case struct {
-	Attempt   int
-	Sandbox   task.SandboxView
-	Evaluator task.EvaluatorView
-	Image     sandbox.Image  // the row's, resolved; zero when NeedsImage is false
-	Limits    sandbox.Limits // Timeout is the limit of the verification
-	// Lazy makes sandboxes only when Verify needs them: the candidate is known
-	// to be one that needs none, most likely.
-	Lazy bool
+	Attempt   int                `json:"attempt"`
+	Sandbox   task.SandboxView   `json:"sandbox"`
+	Evaluator task.EvaluatorView `json:"evaluator"`
+	Image     sandbox.Image      `json:"image"`  // the row's, resolved; zero when NeedsImage is false
+	Limits    sandbox.Limits     `json:"limits"` // Timeout is the limit of the verification
+	// Seed is a secret of this attempt. The parent derives it from the run's
+	// salt, which it keeps.
+	Seed [32]byte `json:"seed"`
+	// Lazy makes sandboxes only when Verify needs them: the candidate is
+	// likely to need none.
+	Lazy bool `json:"lazy,omitzero"`
 }
 
 // Verifier scores the candidates of one family. It is safe for concurrent
@@ -188,14 +196,14 @@ type Verifier interface {
 type Completer interface {
 	// Complete returns the reference as a whole candidate, false for a row
 	// without one.
-	Complete(ctx context.Context, c Case) (Candidate, bool, error)
+	Complete(ctx context.Context, c Case) (candidate.Candidate, bool, error)
 }
 
 // Twin is a variant of a row's reference that is wrong, but that weak tests
 // take for right.
 type Twin struct {
 	What      string // is wrong with it, in one phrase
-	Candidate Candidate
+	Candidate candidate.Candidate
 }
 
 // Twinner is a [Verifier] that knows how tests of its family are weak.
@@ -208,7 +216,7 @@ type Twinner interface {
 type Session interface {
 	// Verify scores the candidate; it may be called once. An error means
 	// that the engine or this process failed and the attempt can be retried.
-	Verify(ctx context.Context, c Candidate) (Verdict, error)
+	Verify(ctx context.Context, c candidate.Candidate) (Verdict, error)
 	// Close releases the session's sandboxes. It is idempotent.
 	Close(ctx context.Context) error
 }

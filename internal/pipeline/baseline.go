@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -49,7 +50,8 @@ func (cfg ValidateConfig) blindly(ctx context.Context, t task.Task, v family.Ver
 		}
 		pass, done := verdicts[text]
 		if !done {
-			p := probe{cand: &family.Candidate{Kind: t.Extraction().Kind, Data: []byte(text)}}
+			c := candidate.New(t.Extraction().Kind, candidate.Given, []byte(text))
+			p := probe{cand: &c}
 			got, err := p.score(ctx, v, at, p.open(ctx, v, at), cfg.Retries)
 			if err != nil {
 				return nil, fmt.Errorf("trying %q: %w", base.Name, err)

@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"securebench/internal/digest"
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/produce"
@@ -136,7 +137,11 @@ func runTasks(t testing.TB, engine sandbox.Engine, img sandbox.Image, rows []tas
 		if !ok {
 			t.Fatalf("%s has no reference", r.ID())
 		}
-		s.solutions[r.ID()] = string(c.Data)
+		data, err := c.Candidate.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.solutions[r.ID()] = string(data)
 	}
 	dir, err := record.Open(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
@@ -146,22 +151,21 @@ func runTasks(t testing.TB, engine sandbox.Engine, img sandbox.Image, rows []tas
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	store, err := capture.OpenStore(dir.StorePath())
+	store, err := candidate.OpenStore(dir.StorePath())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	verifier := fam.NewVerifier(family.Resources{Engine: engine, RunID: "bench", Seed: digest.Salt{}.Derive})
+	verifier := fam.NewVerifier(family.Resources{Engine: engine, RunID: "bench"})
 	names := workspace.Namer{}
 	sum, err := pipeline.Run(t.Context(), pipeline.Config{
 		RunID: "bench", Families: family.NewRegistry(fam), Tasks: each(rows), Total: len(rows),
-		Agent: &pipeline.HarnessAgent{
-			Producer: &produce.Producer{Engine: engine, Harness: s, Env: os.LookupEnv},
-			RunID:    "bench", Redact: func(texts ...[]byte) [][]byte { return texts },
-		},
+		Agent: &agent.Harness{Runner: agent.Runner{
+			Producer: &produce.Producer{Engine: engine, Harness: s, Env: os.LookupEnv}, RunID: "bench",
+		}},
 		Verifiers: map[string]family.Verifier{fam.Name: verifier},
 		Images:    map[string]sandbox.Image{rows[0].Environment().Image: img},
-		Dir:       dir, Store: store, Digests: pipeline.Binding{}, TaskDir: names.Name,
+		Dir:       dir, Store: store, Digests: commit.Binding{}, TaskDir: names.Name,
 		Workers: workers, Attempts: 1, Progress: progress.New(progress.None, nil, progress.Options{}),
 	})
 	if err := errors.Join(err, verifier.Close(context.WithoutCancel(t.Context()))); err != nil {

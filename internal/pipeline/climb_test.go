@@ -13,7 +13,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/shortanswer"
-	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/agent"
 	"securebench/internal/task"
 )
 
@@ -31,7 +31,7 @@ func replayed(t *testing.T, fam family.Family, tk task.Task, candidate string) m
 }
 
 // replay is the agent that hands in a text for task "q".
-func replay(t *testing.T, text string) *pipeline.Replay {
+func replay(t *testing.T, text string) *agent.Replay {
 	t.Helper()
 	line, err := json.Marshal(map[string]string{"task_id": "q", "text": text})
 	if err != nil {
@@ -41,7 +41,7 @@ func replay(t *testing.T, text string) *pipeline.Replay {
 	if err := os.WriteFile(file, line, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r, err := pipeline.OpenReplay(file, 0)
+	r, err := agent.OpenReplay(file, agent.Bounds{})
 	if err != nil {
 		t.Fatal(err)
 	}

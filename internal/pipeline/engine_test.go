@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/agent"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
@@ -106,11 +107,11 @@ func hangs(t *testing.T, then func()) (b *bench, h *hanging, tasks []task.Task) 
 		return code
 	})
 	h.Engine = b.engine
-	agent, ok := b.cfg.Agent.(*pipeline.HarnessAgent)
+	harness, ok := b.cfg.Agent.(*agent.Harness)
 	if !ok {
 		t.Fatalf("the bench's agent is a %T", b.cfg.Agent)
 	}
-	agent.Producer.Engine, b.cfg.Probe = h, h.probe
+	harness.Producer.Engine, b.cfg.Probe = h, h.probe
 	for i := range 10 {
 		tasks = append(tasks, question(t, fmt.Sprint("q", i), "4", `"4"`))
 	}

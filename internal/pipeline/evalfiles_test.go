@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
@@ -28,7 +29,7 @@ type filesSession struct {
 }
 
 func (s filesSession) Close(context.Context) error { return nil }
-func (s filesSession) Verify(context.Context, family.Candidate) (family.Verdict, error) {
+func (s filesSession) Verify(context.Context, candidate.Candidate) (family.Verdict, error) {
 	layout, err := s.files.Layout(s.c.Sandbox, nil, "check.sh")
 	if err != nil {
 		return family.Verdict{}, err

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -23,9 +25,9 @@ type taker struct{ word, how string }
 func (v taker) Open(context.Context, family.Case) family.Session { return v }
 func (v taker) Close(context.Context) error                      { return nil }
 
-func (v taker) Verify(_ context.Context, c family.Candidate) (family.Verdict, error) {
+func (v taker) Verify(_ context.Context, c candidate.Candidate) (family.Verdict, error) {
 	out := family.Verdict{Outcome: verdict.Passed, Containment: verdict.Passive, Extraction: "as_is"}
-	if c.Said {
+	if c.Said() {
 		out.Extraction, out.Extracted = v.how, []byte(v.word)
 	}
 	return out, nil
@@ -39,15 +41,15 @@ func TestExtractedIsEvidence(t *testing.T) {
 	if err := os.WriteFile(replay, []byte(`{"task_id": "q", "text": "words\n"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	replayed, err := pipeline.OpenReplay(replay, 0)
+	replayed, err := agent.OpenReplay(replay, agent.Bounds{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, agent := range map[string]pipeline.Agent{capture.Stdout: nil, capture.Replay: replayed, capture.Given: pipeline.Oracle{}} {
-		t.Run(name, func(t *testing.T) {
+	for origin, made := range map[candidate.Origin]agent.Agent{candidate.Stdout: nil, candidate.Replay: replayed, candidate.Given: &agent.Oracle{}} {
+		t.Run(string(origin), func(t *testing.T) {
 			b := newBench(t, answers)
-			if agent != nil {
-				b.cfg.Agent = agent
+			if made != nil {
+				b.cfg.Agent = made
 			}
 			b.cfg.Verifiers = map[string]family.Verifier{"short_answer": taker{"word", "fence"}}
 			q := question(t, "q", "words", `"right"`)
@@ -55,19 +57,19 @@ func TestExtractedIsEvidence(t *testing.T) {
 				t.Fatalf("%+v, %v", sum, err)
 			}
 			line := b.entries()[0]
-			said := name != capture.Given
+			said := origin != candidate.Given
 			want := ""
 			if said {
 				want = digest.Bytes([]byte("word"))
-				if data, err := evidence.Candidate(b.dir.FS(), want); err != nil || string(data) != "word" {
+				if data, err := b.stored(want).Bytes(); err != nil || string(data) != "word" {
 					t.Errorf("stored: %q, %v", data, err)
 				}
 			}
-			if line.Digests.Extracted != want || line.Origin() != name || (line.Extraction() == "fence") != said {
+			if line.Digests.Extracted != want || line.Origin() != origin || (line.Extraction() == "fence") != said {
 				t.Errorf("extracted %q, from %q by %q", line.Digests.Extracted, line.Origin(), line.Extraction())
 			}
 			// A record that says nothing of it is compared in the rest.
-			silent := pipeline.Rederived{Was: pipeline.JudgedOf(line.Line), Is: pipeline.JudgedOf(line.Line)}
+			silent := pipeline.Rederived{Was: commit.JudgedOf(line.Line), Is: commit.JudgedOf(line.Line)}
 			silent.Was.Extraction, silent.Was.Extracted = "", ""
 			if !silent.Equal() {
 				t.Errorf("of an earlier build: %+v", silent)
@@ -105,6 +107,16 @@ func (b *bench) entries() (out []record.Entry) {
 	return out
 }
 
+// stored finds a candidate of the run.
+func (b *bench) stored(sum string) candidate.Candidate {
+	b.t.Helper()
+	c, err := evidence.Candidate(b.dir.FS(), candidate.Candidate{Kind: task.Text, Digest: sum})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
 // rederive derives a recorded verdict anew with a verifier.
 func (b *bench) rederive(ctx context.Context, of task.Task, e record.Entry, v family.Verifier) (out pipeline.Rederived) {
 	b.t.Helper()
@@ -113,8 +125,9 @@ func (b *bench) rederive(ctx context.Context, of task.Task, e record.Entry, v fa
 		Tasks:         func(yield func(task.Task, error) bool) { yield(of, nil) },
 		VerifyTimeout: func(string) time.Duration { return time.Minute },
 		Recorded: func(task.Task) ([]pipeline.Recorded, error) {
-			return []pipeline.Recorded{{Attempt: 1, Said: capture.Said(e.Origin()), Verdict: pipeline.JudgedOf(e.Line),
-				Candidate: func() ([]byte, error) { return evidence.Candidate(b.dir.FS(), e.Digests.Candidate) }}}, nil
+			c := b.stored(e.Digests.Candidate)
+			c.Origin = e.Origin()
+			return []pipeline.Recorded{{Attempt: 1, Verdict: commit.JudgedOf(e.Line), Candidate: &c}}, nil
 		},
 		Done: func(r pipeline.Rederived) { out = r },
 	})

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"securebench/internal/digest"
-	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/agent"
 	"securebench/internal/progress"
 	"securebench/internal/task"
 )
@@ -33,13 +33,13 @@ func TestChangedAssetIsThePacksFault(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer root.Close()
-			agent, ok := b.cfg.Agent.(*pipeline.HarnessAgent)
+			harness, ok := b.cfg.Agent.(*agent.Harness)
 			if !ok {
 				t.Fatalf("the bench's agent is a %T", b.cfg.Agent)
 			}
-			agent.Producer.Assets, agent.Producer.Expect = root, map[string]string{"a": digest.Bytes([]byte("one"))}
+			harness.Producer.Assets, harness.Expect = root, map[string]string{"a": digest.Bytes([]byte("one"))}
 			if weak {
-				agent.Producer.Expect = nil
+				harness.Expect = nil
 			}
 			b.cfg.Retries = 2
 			if err := os.WriteFile(outside, []byte("EVIL"), 0o644); err != nil {

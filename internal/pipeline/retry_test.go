@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
 	"securebench/internal/progress"
@@ -24,7 +25,7 @@ func (stumbling) Open(context.Context, family.Case) family.Session { return stum
 
 type stumble struct{}
 
-func (stumble) Verify(context.Context, family.Candidate) (family.Verdict, error) {
+func (stumble) Verify(context.Context, candidate.Candidate) (family.Verdict, error) {
 	return family.Verdict{}, errors.New("the engine stumbled")
 }
 func (stumble) Close(context.Context) error { return nil }

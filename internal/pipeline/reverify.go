@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"securebench/internal/digest"
+	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/record"
+	"securebench/internal/pipeline/commit"
+	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -21,58 +21,17 @@ import (
 // one it is that the task cannot be scored.
 type Recorded struct {
 	Attempt   int
-	Candidate func() ([]byte, error)
-	Said      bool // the candidate is what an agent said
-	Verdict   Judged
-}
-
-// Judged is what a record says of a verdict.
-type Judged struct {
-	Status      verdict.Status      `json:"status"`
-	Outcome     verdict.Outcome     `json:"outcome"`
-	Reason      verdict.Reason      `json:"reason"`
-	Containment verdict.Containment `json:"containment"`
-	Labels      string              `json:"labels"` // of the verdict, sorted, with spaces between
-	// Extraction is how the candidate was taken from what an agent said, and
-	// Extracted the digest of what was taken.
-	Extraction string `json:"extraction,omitzero"`
-	Extracted  string `json:"extracted,omitzero"`
-}
-
-// JudgedOf is the verdict in a record.
-func JudgedOf(l *record.Line) Judged {
-	labels := slices.DeleteFunc(slices.Clone(l.Labels), func(s string) bool {
-		return s == CustomLimits || s == UnpinnedImage || s == candidateRedacted || strings.HasPrefix(s, capabilityLabel) // not the verdict's
-	})
-	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " "), l.Extraction(), l.Digests.Extracted}
-}
-
-// judged is what a record will say of a verdict.
-func judged(v family.Verdict) Judged {
-	labels := slices.Sorted(slices.Values(v.Labels))
-	j := Judged{Status: verdict.StatusFailed, Outcome: v.Outcome, Reason: v.Reason, Containment: v.Containment,
-		Labels: strings.Join(slices.Compact(labels), " "), Extraction: v.Extraction}
-	if v.Extracted != nil {
-		j.Extracted = digest.Bytes(v.Extracted)
-	}
-	switch {
-	case v.Outcome == verdict.Passed:
-		j.Status, j.Reason = verdict.StatusPassed, ""
-	case v.Outcome == verdict.Pending:
-		j.Status = verdict.StatusPending
-	case v.Reason == verdict.EmptyCandidate:
-		j.Outcome = verdict.NoCandidate
-	}
-	return j
+	Candidate *candidate.Candidate
+	Verdict   commit.Judged
 }
 
 // Rederived is a verdict that was derived anew.
 type Rederived struct {
-	TaskID  string `json:"task_id"`
-	Index   int    `json:"index"`
-	Attempt int    `json:"attempt"`
-	Was     Judged `json:"recorded"`
-	Is      Judged `json:"derived"`
+	TaskID  string        `json:"task_id"`
+	Index   int           `json:"index"`
+	Attempt int           `json:"attempt"`
+	Was     commit.Judged `json:"recorded"`
+	Is      commit.Judged `json:"derived"`
 }
 
 // Equal reports whether the verdict is the recorded one. A record that does
@@ -95,8 +54,10 @@ type ReverifyConfig struct {
 	Verify    sandbox.Limits
 	// VerifyTimeout is a family's time limit; 0 is the family's default.
 	VerifyTimeout func(fam string) time.Duration
-	Workers       int
-	Retries       int
+	// Derive makes a secret of the run's salt, for the tests' random numbers.
+	Derive  func(label string) [32]byte
+	Workers int
+	Retries int
 	// Recorded returns the verdicts of a task that are to be derived anew.
 	Recorded func(task.Task) ([]Recorded, error)
 	// Done is told of every verdict as soon as it is known, one at a time.
@@ -166,21 +127,18 @@ func (cfg ReverifyConfig) verdicts() iter.Seq2[recordedVerdict, error] {
 func (cfg ReverifyConfig) rederive(ctx context.Context, t task.Task, rec Recorded) (Rederived, error) {
 	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict}
 	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
-	if reason, _ := unscored(t, fam, v); reason != "" {
-		r.Is = judged(family.Verdict{Outcome: verdict.Pending, Reason: reason, Containment: verdict.Passive})
+	if reason, _ := verify.Unscored(t, fam, v); reason != "" {
+		r.Is = commit.Judge(family.Verdict{Outcome: verdict.Pending, Reason: reason, Containment: verdict.Passive})
 		return r, nil
 	}
 	if rec.Candidate == nil {
-		r.Is = Judged{Outcome: "scorable"}
+		r.Is = commit.Judged{Outcome: "scorable"}
 		return r, nil
 	}
-	data, err := rec.Candidate()
-	if err != nil {
-		return r, err
-	}
-	c := verifyCase(t, fam, rec.Attempt, cfg.Images[t.Environment().Image], cfg.Verify, cfg.VerifyTimeout(t.Family()))
-	p := probe{cand: &family.Candidate{Kind: t.Extraction().Kind, Data: data, Said: rec.Said}}
+	cases := verify.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout(t.Family()), Derive: cfg.Derive}
+	c := cases.Case(t, fam, rec.Attempt, cfg.Images[t.Environment().Image])
+	p := probe{cand: rec.Candidate}
 	got, err := p.score(ctx, v, c, p.open(ctx, v, c), cfg.Retries)
-	r.Is = judged(got)
+	r.Is = commit.Judge(got)
 	return r, err
 }

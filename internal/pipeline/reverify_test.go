@@ -10,8 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/commit"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -24,8 +26,12 @@ type forgetful struct{ spoiled bool }
 func (f *forgetful) Open(context.Context, family.Case) family.Session { return f }
 func (f *forgetful) Close(context.Context) error                      { return nil }
 
-func (f *forgetful) Verify(_ context.Context, c family.Candidate) (family.Verdict, error) {
-	f.spoiled = f.spoiled || strings.Contains(string(c.Data), "spoil")
+func (f *forgetful) Verify(_ context.Context, c candidate.Candidate) (family.Verdict, error) {
+	data, err := c.Bytes()
+	if err != nil {
+		return family.Verdict{}, err
+	}
+	f.spoiled = f.spoiled || strings.Contains(string(data), "spoil")
 	if f.spoiled {
 		return family.Verdict{Outcome: verdict.Passed, Containment: verdict.Passive}, nil
 	}
@@ -57,9 +63,9 @@ func TestReverifyTurnsTheOrder(t *testing.T) {
 	for _, l := range b.lines() {
 		reason, _ := l["failure_reason"].(string)
 		text, _ := l["candidate_text"].(string)
-		recorded[l["task_id"].(string)] = pipeline.Recorded{Attempt: 1,
-			Candidate: func() ([]byte, error) { return []byte(text), nil },
-			Verdict: pipeline.Judged{Status: verdict.Status(l["verification_status"].(string)), Outcome: verdict.Outcome(l["outcome"].(string)),
+		c := candidate.New(task.Text, candidate.Stdout, []byte(text))
+		recorded[l["task_id"].(string)] = pipeline.Recorded{Attempt: 1, Candidate: &c,
+			Verdict: commit.Judged{Status: verdict.Status(l["verification_status"].(string)), Outcome: verdict.Outcome(l["outcome"].(string)),
 				Reason: verdict.Reason(reason), Containment: "passive"}}
 	}
 	reverify := func(tasks []task.Task) (diffs []string) {

@@ -13,8 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
@@ -47,8 +49,8 @@ var ErrInterrupted = errors.New("interrupted")
 var ErrEngineDead = errors.New("the sandbox engine stopped answering")
 
 // ErrOutput is returned by [Run] when the output directory could not be
-// written, for want of room for example. What was recorded stays.
-var ErrOutput = errors.New("the output directory cannot be written")
+// written. What was recorded stays.
+var ErrOutput = commit.ErrOutput
 
 // Config is what a run needs. All fields are required unless said otherwise.
 type Config struct {
@@ -60,15 +62,18 @@ type Config struct {
 	// Kept are attempts that have their record from an earlier part of the
 	// run: they count and are not made again.
 	Kept []Final
+	// Unverified are former records of attempts whose candidate is stored and
+	// whose verification did not end: they start at verification.
+	Unverified map[record.AttemptKey]*record.Line
 	// Labels stand in every record.
 	Labels []string
-	Agent  Agent
+	Agent  agent.Agent
 	// Verifiers holds one verifier per family that has one.
 	Verifiers map[string]family.Verifier
 	Images    map[string]sandbox.Image // by reference
 	Dir       *record.Dir
-	Store     *capture.Store
-	Digests   Binder
+	Store     *candidate.Store
+	Digests   commit.Binder
 	// TaskDir names a task's folder; it is called in pack order by one
 	// goroutine.
 	TaskDir func(taskID string) string
@@ -80,7 +85,7 @@ type Config struct {
 	Retries       int // after infrastructure errors
 	Progress      progress.Reporter
 	// Observe is called for each try of an attempt, and returns what gets the
-	// streams of its agent while it runs; nil is nobody.
+	// streams of its agent while it runs; nil discards them.
 	Observe func(taskID string) func(stream string) io.WriteCloser
 	// Probe asks the engine whether it is alive; nil never asks.
 	Probe func(context.Context) error
@@ -100,11 +105,6 @@ type Final struct {
 // FinalOf is what a record says of its attempt.
 func FinalOf(l *record.Line) Final {
 	return Final{l.TaskID, l.Attempt, l.Status, l.Outcome, l.FailureReason}
-}
-
-// Binder makes the digests that bind a record to its inputs.
-type Binder interface {
-	Digests(t task.Task, image sandbox.Image) record.Digests
 }
 
 // Summary counts a run's final records.
@@ -197,11 +197,13 @@ func (r *run) outlast(ctx context.Context, ended <-chan struct{}) error {
 }
 
 func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
-	r := &run{Config: cfg, cancel: cancel, ready: make(chan *attempt), kept: map[attemptKey]bool{}}
+	r := &run{Config: cfg, cancel: cancel, ready: make(chan *attempt), kept: map[record.AttemptKey]bool{}}
+	r.committer = &commit.Committer{RunID: cfg.RunID, Agent: cfg.Agent.Name(), Labels: cfg.Labels, Families: cfg.Families,
+		Dir: cfg.Dir, Store: cfg.Store, Digests: cfg.Digests}
 	r.cleanupCtx, r.stopCleanup = context.WithCancel(context.Background())
 	r.ProbeTime, r.WatchEvery = cmp.Or(r.ProbeTime, probeTime), cmp.Or(r.WatchEvery, watchEvery)
 	for _, f := range cfg.Kept {
-		r.kept[attemptKey{f.TaskID, f.Attempt}] = true
+		r.kept[record.AttemptKey{Task: f.TaskID, Attempt: f.Attempt}] = true
 	}
 	r.summary = Summarise(cfg.RunID, cfg.Total, cfg.Kept)
 	r.started = len(cfg.Kept)
@@ -222,17 +224,13 @@ type job struct {
 	dir    string
 }
 
-type attemptKey struct {
-	task    string
-	attempt int
-}
-
 type run struct {
 	Config
-	cancel  context.CancelCauseFunc
-	kept    map[attemptKey]bool
-	ready   chan *attempt // prepared, waiting for a worker
-	cleanup sync.WaitGroup
+	committer *commit.Committer
+	cancel    context.CancelCauseFunc
+	kept      map[record.AttemptKey]bool
+	ready     chan *attempt // prepared, waiting for a worker
+	cleanup   sync.WaitGroup
 	// cleanupCtx outlives the run's end, unless the engine is dead.
 	cleanupCtx  context.Context
 	stopCleanup context.CancelFunc
@@ -251,7 +249,7 @@ func (r *run) feed(ctx context.Context, jobs chan<- job) {
 		}
 		dir := r.TaskDir(t.ID())
 		for n := 1; n <= r.Attempts; n++ {
-			if r.kept[attemptKey{t.ID(), n}] {
+			if r.kept[record.AttemptKey{Task: t.ID(), Attempt: n}] {
 				continue
 			}
 			select {
@@ -295,15 +293,15 @@ func (r *run) workAll(ctx context.Context) {
 // finish runs one attempt to its record, with retries after our own faults.
 func (r *run) finish(ctx context.Context, a *attempt) {
 	r.announce(a)
-	a.turn = time.Now()
+	a.draft.Begin()
 	line, err := a.run(ctx)
 	for try := 1; err != nil && try <= r.Retries && r.retry(ctx, a, err); try++ {
 		line, err = a.run(ctx)
 	}
 	r.release(a)
 	if errors.Is(err, workspace.ErrChanged) {
-		line, err = a.packFault(err), nil
-		r.Progress.Event(progress.Warning(fmt.Sprintf("task %s: %s", a.task.ID(), line.FailureMessage)))
+		line, err = a.draft.PackFault(err, a.phase), nil
+		r.Progress.Event(progress.Warning(fmt.Sprintf("task %s: %s", a.id(), line.FailureMessage)))
 	}
 	if errors.Is(err, ErrOutput) {
 		r.cancel(err)
@@ -316,8 +314,8 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 		if ctx.Err() != nil {
 			return
 		}
-		line = a.infrastructure(err)
-		r.Progress.Event(progress.Infrastructure(a.task.ID(), line.FailureMessage))
+		line = a.draft.Infrastructure(err, a.phase)
+		r.Progress.Event(progress.Infrastructure(a.id(), line.FailureMessage))
 	}
 	r.record(line)
 }
@@ -328,31 +326,22 @@ func final(err error) bool {
 	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity)
 }
 
-// outputError is [ErrOutput], unless the directory is no longer the run's own:
-// then there is nothing to go on with.
-func outputError(err error) error {
-	if errors.Is(err, record.ErrIntegrity) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrOutput, err)
-}
-
-// retry throws the attempt's sandboxes away and makes it anew after a pause.
-// It is false when the run ended meanwhile.
+// retry removes the attempt's sandboxes and, after a pause, makes new ones for
+// what is repeated: all of it, or the verification of a candidate that is
+// stored. It is false when the run ended meanwhile.
 func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
 	if ctx.Err() != nil || final(err) {
 		return false
 	}
-	a.retries = append(a.retries, record.Retry{Candidate: a.stored, Error: firstLine(err), Phase: a.phase})
-	r.Progress.Event(progress.Retry(a.task.ID(), len(a.retries), r.Retries, firstLine(err)))
+	a.draft.Retry(err, a.phase)
+	r.Progress.Event(progress.Retry(a.id(), a.draft.Retries(), r.Retries, commit.Line(err)))
 	r.release(a)
-	pause := time.Duration(len(a.retries)) * 500 * time.Millisecond
+	pause := time.Duration(a.draft.Retries()) * 500 * time.Millisecond
 	select {
 	case <-time.After(pause):
 	case <-ctx.Done():
 		return false
 	}
-	a.reset()
 	a.prepare(ctx)
 	return true
 }
@@ -364,7 +353,7 @@ func (r *run) checkEngine(ctx context.Context, cause error) {
 		return
 	}
 	if err := r.probe(ctx); err != nil && ctx.Err() == nil {
-		r.engineDead(fmt.Errorf("%w (last error: %s)", err, firstLine(cause)))
+		r.engineDead(fmt.Errorf("%w (last error: %s)", err, commit.Line(cause)))
 	}
 }
 
@@ -411,8 +400,8 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 
 // record writes the line and then, when it is on disk, announces it.
 func (r *run) record(line *record.Line) {
-	if err := r.Dir.Append(line); err != nil {
-		r.cancel(outputError(err))
+	if err := r.committer.Append(line); err != nil {
+		r.cancel(err)
 		return
 	}
 	r.mu.Lock()
@@ -473,7 +462,7 @@ func (r *run) release(a *attempt) {
 			errs = append(errs, production.Close(ctx))
 		}
 		if err := errors.Join(errs...); err != nil {
-			r.Progress.Event(progress.Warning(fmt.Sprintf("cleaning up after %s: %v", a.task.ID(), err)))
+			r.Progress.Event(progress.Warning(fmt.Sprintf("cleaning up after %s: %v", a.id(), err)))
 		}
 	})
 }
@@ -484,5 +473,5 @@ func (r *run) announce(a *attempt) {
 	r.started++
 	index := r.started
 	r.mu.Unlock()
-	r.Progress.Event(progress.TaskStart(index, r.Total, a.task.ID(), a.number, a.task.Family()))
+	r.Progress.Event(progress.TaskStart(index, r.Total, a.id(), a.draft.Number, a.draft.Task.Family()))
 }

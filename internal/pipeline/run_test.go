@@ -16,13 +16,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/repopatch"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
@@ -71,10 +73,10 @@ func (e *events) count(name string) int {
 	return n
 }
 
-func newBench(t *testing.T, agent sandboxtest.Program) *bench {
+func newBench(t *testing.T, program sandboxtest.Program) *bench {
 	t.Helper()
 	b := &bench{t: t, out: filepath.Join(t.TempDir(), "out"),
-		engine:   sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{"agent": agent}}),
+		engine:   sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{"agent": program}}),
 		families: family.NewRegistry(shortanswer.Family(), multiplechoice.Family(), repopatch.Family())}
 	dir, err := record.Open(b.out)
 	if err != nil {
@@ -83,7 +85,7 @@ func newBench(t *testing.T, agent sandboxtest.Program) *bench {
 	if err := dir.Begin(false); err != nil {
 		t.Fatal(err)
 	}
-	store, err := capture.OpenStore(dir.StorePath())
+	store, err := candidate.OpenStore(dir.StorePath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,16 +102,16 @@ func newBench(t *testing.T, agent sandboxtest.Program) *bench {
 	verifiers := map[string]family.Verifier{}
 	for name, f := range b.families {
 		if f.NewVerifier != nil {
-			verifiers[name] = f.NewVerifier(family.Resources{Engine: b.engine, Seed: dir.Salt().Derive})
+			verifiers[name] = f.NewVerifier(family.Resources{Engine: b.engine})
 		}
 	}
 	names := &workspace.Namer{}
 	b.cfg = pipeline.Config{
 		RunID: "test", Families: b.families, Verifiers: verifiers,
-		Agent: &pipeline.HarnessAgent{Producer: &produce.Producer{Engine: b.engine, Harness: h, Env: os.LookupEnv},
-			RunID: "test", Redact: new(redact.Registry).Split},
+		Agent: &agent.Harness{Runner: agent.Runner{Producer: &produce.Producer{Engine: b.engine, Harness: h, Env: os.LookupEnv},
+			RunID: "test", Secrets: new(redact.Registry)}},
 		Images: map[string]sandbox.Image{"img": {Ref: "img", ID: "sha256:1"}},
-		Dir:    dir, Store: store, Digests: pipeline.Binding{Salt: dir.Salt()}, TaskDir: names.Name,
+		Dir:    dir, Store: store, Digests: commit.Binding{Salt: dir.Salt()}, TaskDir: names.Name,
 		Workers: 2, Attempts: 1, Retries: 2, Progress: &b.events,
 	}
 	return b
@@ -366,14 +368,14 @@ func TestGivenAgents(t *testing.T) {
 	if err := os.WriteFile(replay, []byte(lines), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r, err := pipeline.OpenReplay(replay, 0)
+	r, err := agent.OpenReplay(replay, agent.Bounds{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		agent  pipeline.Agent
+		agent  agent.Agent
 		passed int
-	}{{pipeline.Oracle{}, 6}, {pipeline.Null{}, 0}, {r, 3}} {
+	}{{&agent.Oracle{}, 6}, {agent.Null{}, 0}, {r, 3}} {
 		t.Run(tt.agent.Name(), func(t *testing.T) {
 			b := newBench(t, func(context.Context, *sandboxtest.Process) int { t.Error("a sandbox was used"); return 0 })
 			b.cfg.Agent, b.cfg.Attempts = tt.agent, 2
@@ -393,22 +395,21 @@ func TestGivenAgents(t *testing.T) {
 func TestReplayRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		`r.jsonl:1:1: task_id must be a non-empty string`:                  `{"text": "x"}`,
-		`r.jsonl:1:32: give one of text and patch, not both`:               `{"task_id": "a", "text": "x", "patch": "y"}`,
+		`r.jsonl:1:32: give only one of text, patch and tree`:              `{"task_id": "a", "text": "x", "patch": "y"}`,
 		`r.jsonl:2:1: a replay line must be an object`:                     "{\"task_id\": \"a\", \"text\": \"x\"}\n[]",
 		`r.jsonl:1:18: the replay line contains unsupported field "score"`: `{"task_id": "a", "score": 1}`,
-		`r.jsonl:1:26: tree cannot be replayed`:                            "",
-		`r.jsonl:1:1: text or patch must be a string`:                      `{"task_id": "a", "text": 1}`,
+		`r.jsonl:1:27: tree must be a path below`:                          `{"task_id": "a", "tree": "../x.tar"}`,
+		`r.jsonl:1:26: tree cannot be read`:                                `{"task_id": "a", "tree":"none.tar"}`,
+		`r.jsonl:1:1: give one of text, patch and tree`:                    `{"task_id": "a"}`,
+		`r.jsonl:1:1: text must be a string`:                               `{"task_id": "a", "text": 1}`,
 		`r.jsonl:1:29: attempt must be from 1 to 1048576`:                  `{"task_id": "a", "attempt": 0, "text": "x"}`,
 		`r.jsonl:1:35: invalid JSON: duplicate key`:                        `{"task_id": "a", "text": "x"     ,"text": "y"}`,
 	} {
-		if text == "" {
-			continue
-		}
 		path := filepath.Join(t.TempDir(), "r.jsonl")
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := pipeline.OpenReplay(path, 0)
+		_, err := agent.OpenReplay(path, agent.Bounds{})
 		_, want, _ := strings.Cut(name, ": ")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, name)

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/capture"
 	"securebench/internal/verdict"
 )
 
@@ -24,12 +24,15 @@ type meddler struct {
 func (m meddler) Open(context.Context, family.Case) family.Session { return m }
 func (m meddler) Close(context.Context) error                      { return nil }
 
-func (m meddler) Verify(_ context.Context, c family.Candidate) (family.Verdict, error) {
-	name := filepath.Join(m.store, strings.TrimPrefix(digest.Bytes(c.Data), "sha256:"))
+func (m meddler) Verify(_ context.Context, c candidate.Candidate) (family.Verdict, error) {
+	data, err := c.Bytes()
+	if err != nil {
+		return family.Verdict{}, err
+	}
+	name := filepath.Join(m.store, strings.TrimPrefix(c.Digest, "sha256:"))
 	if err := os.WriteFile(name, []byte("right"), 0o644); err != nil {
 		return family.Verdict{}, err
 	}
-	data := c.Data
 	if m.weak {
 		data, _ = os.ReadFile(name)
 	}
@@ -59,7 +62,7 @@ func TestScoredBytesAreTheRecordedOnes(t *testing.T) {
 			if recorded != digest.Bytes([]byte("wrong\n")) {
 				t.Errorf("the record names %s, not what was captured", recorded)
 			}
-			if _, err := b.cfg.Store.Get(recorded); !errors.Is(err, capture.ErrDamaged) {
+			if err := b.cfg.Store.Check(recorded); !errors.Is(err, candidate.ErrDamaged) {
 				t.Errorf("the change is not noticed: %v", err)
 			}
 		})

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -71,8 +72,10 @@ type ValidateConfig struct {
 	Images        map[string]sandbox.Image
 	Verify        sandbox.Limits
 	VerifyTimeout time.Duration
-	Workers       int
-	Retries       int
+	// Derive makes a secret of a salt, for the tests' random numbers.
+	Derive  func(label string) [32]byte
+	Workers int
+	Retries int
 	// Done is told of every task as soon as it is known, one at a time.
 	Done func(Validation)
 }
@@ -151,12 +154,13 @@ func feed[T any](ctx context.Context, items iter.Seq2[T, error], jobs chan<- T, 
 func (cfg ValidateConfig) validate(ctx context.Context, t task.Task) (Validation, error) {
 	v := Validation{TaskID: t.ID(), Family: t.Family(), Line: t.Line()}
 	verifier, fam, start := cfg.Verifiers[t.Family()], cfg.Families[t.Family()], time.Now()
-	if reason, _ := unscored(t, fam, verifier); reason != "" {
+	if reason, _ := verify.Unscored(t, fam, verifier); reason != "" {
 		v.Skipped = string(reason)
 		return v, nil
 	}
-	c := verifyCase(t, fam, 1, cfg.Images[t.Environment().Image], cfg.Verify, cfg.VerifyTimeout)
-	ref, hasReference, err := reference(ctx, verifier, fam, c)
+	cases := verify.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout, Derive: cfg.Derive}
+	c := cases.Case(t, fam, 1, cfg.Images[t.Environment().Image])
+	ref, hasReference, err := verify.Reference(ctx, verifier, fam, c)
 	if err != nil {
 		return v, err
 	}
@@ -201,18 +205,23 @@ func (cfg ValidateConfig) weak(ctx context.Context, v family.Verifier, at family
 type probe struct {
 	name string
 	pass bool
-	cand *family.Candidate // nil where the row has none
+	cand *candidate.Candidate // nil where the row has none
+	why  string               // there is none
 }
 
-func probes(t task.Task, fam family.Family, ref family.Candidate, hasReference bool) []probe {
+func probes(t task.Task, fam family.Family, ref family.Solution, hasReference bool) []probe {
 	kind := t.Extraction().Kind
-	solution := probe{name: CheckReference, pass: true}
-	if hasReference {
-		solution.cand = &ref
+	solution := probe{name: CheckReference, pass: true, why: "the row has no reference solution"}
+	switch {
+	case hasReference && ref.Command != nil:
+		solution.why = "the reference solution is a program: check it with run --agent oracle"
+	case hasReference:
+		solution.cand = &ref.Candidate
 	}
+	empty, nonsense := candidate.New(kind, candidate.Given, nil), candidate.New(kind, candidate.Given, []byte(garbage))
 	out := []probe{solution,
-		{name: CheckEmpty, cand: &family.Candidate{Kind: kind}},
-		{name: CheckGarbage, cand: &family.Candidate{Kind: kind, Data: []byte(garbage)}}}
+		{name: CheckEmpty, cand: &empty},
+		{name: CheckGarbage, cand: &nonsense}}
 	if fam.Starter != nil {
 		if c, ok := fam.Starter(t.Agent()); ok {
 			out = append(out, probe{name: CheckStarter, cand: &c})
@@ -223,7 +232,7 @@ func probes(t task.Task, fam family.Family, ref family.Candidate, hasReference b
 
 // open begins the verification of a probe.
 func (p probe) open(ctx context.Context, v family.Verifier, at family.Case) family.Session {
-	at.Lazy = p.cand == nil || len(bytes.TrimSpace(p.cand.Data)) == 0
+	at.Lazy = p.cand == nil || p.cand.Size == 0
 	return v.Open(ctx, at)
 }
 
@@ -239,7 +248,7 @@ func (cfg ValidateConfig) checks(ctx context.Context, v family.Verifier, at fami
 		c, err := cfg.check(ctx, v, at, p, session)
 		if err != nil {
 			if i+1 < len(ps) {
-				err = errors.Join(err, closeSession(ctx, next))
+				err = errors.Join(err, verify.Close(ctx, next))
 			}
 			return out, err
 		}
@@ -255,8 +264,8 @@ func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at famil
 		c.Want = "pass"
 	}
 	if p.cand == nil {
-		c.Outcome, c.Reason, c.Message = verdict.NoCandidate, verdict.CandidateMissing, "the row has no reference solution"
-		return c, closeSession(ctx, s)
+		c.Outcome, c.Reason, c.Message = verdict.NoCandidate, verdict.CandidateMissing, p.why
+		return c, verify.Close(ctx, s)
 	}
 	got, err := p.score(ctx, v, at, s, cfg.Retries)
 	if err != nil {
@@ -270,21 +279,9 @@ func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at famil
 // score scores the candidate in an open session, and in fresh ones after
 // errors that are ours.
 func (p probe) score(ctx context.Context, v family.Verifier, at family.Case, s family.Session, retries int) (family.Verdict, error) {
-	got, err := scoreIn(ctx, s, *p.cand)
+	got, err := verify.Score(ctx, s, *p.cand)
 	for try := 1; err != nil && try <= retries && ctx.Err() == nil; try++ {
-		got, err = scoreIn(ctx, p.open(ctx, v, at), *p.cand)
+		got, err = verify.Score(ctx, p.open(ctx, v, at), *p.cand)
 	}
 	return got, err
-}
-
-// scoreIn scores a candidate and ends the session.
-func scoreIn(ctx context.Context, s family.Session, cand family.Candidate) (family.Verdict, error) {
-	out, err := s.Verify(ctx, cand)
-	return out, errors.Join(err, closeSession(ctx, s))
-}
-
-func closeSession(ctx context.Context, s family.Session) error {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
-	defer stop()
-	return s.Close(ctx)
 }

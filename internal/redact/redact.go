@@ -117,6 +117,9 @@ func (r *Registry) automaton() *automaton {
 	return r.auto
 }
 
+// Empty reports whether there is nothing to redact.
+func (r *Registry) Empty() bool { return r.automaton() == nil }
+
 // Bytes returns b with every registered secret replaced. It may return b
 // itself.
 func (r *Registry) Bytes(b []byte) []byte {

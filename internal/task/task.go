@@ -68,9 +68,9 @@ func (r Resource) Text() (string, bool) {
 
 // An Asset is a public file or directory that is laid into the workspace.
 type Asset struct {
-	Path     string // slash-separated, relative to the pack's public asset root
-	Mount    string // slash-separated, relative to the workspace
-	ReadOnly bool
+	Path     string `json:"path"`  // slash-separated, relative to the pack's public asset root
+	Mount    string `json:"mount"` // slash-separated, relative to the workspace
+	ReadOnly bool   `json:"read_only,omitzero"`
 }
 
 // CandidateKind is the type of value that a family's agent produces.
@@ -97,13 +97,17 @@ const (
 
 // Extraction says how a candidate is taken from what an agent left behind.
 type Extraction struct {
-	Mode ExtractionMode
-	Kind CandidateKind
-	// Path of the file in FromFile mode, relative to the workspace.
-	Path string
+	Mode ExtractionMode `json:"mode"`
+	Kind CandidateKind  `json:"kind"`
+	// Path of the file in FromFile mode, or of the folder in FromWorkspace
+	// mode, relative to the workspace. "" is the whole workspace.
+	Path string `json:"path,omitzero"`
 	// OrStdout takes standard output when the file is missing, or is a
 	// public asset that the agent did not change.
-	OrStdout bool
+	OrStdout bool `json:"or_stdout,omitzero"`
+	// Links allows symbolic links in a tree. They are kept as data and never
+	// followed.
+	Links bool `json:"links,omitzero"`
 }
 
 // Environment is the part of a row's environment that the runner acts on.
@@ -326,8 +330,8 @@ func (v ResultView) Payload() []Resource {
 	return out
 }
 
-// Summary is one entry of a record's resource_summary.
-type Summary struct {
+// ResourceSummary is one entry of a record's resource_summary.
+type ResourceSummary struct {
 	// Bytes and Digest stand for a public value that is too long to repeat.
 	Bytes      int64          `json:"bytes,omitzero"`
 	Digest     string         `json:"digest,omitzero"`
@@ -343,11 +347,11 @@ const summaryLimit = 256 << 10
 
 // Summary lists the resources in row order; only public ones have a value,
 // as long as there is room.
-func (v ResultView) Summary() []Summary {
-	out := make([]Summary, 0, len(v.resources))
+func (v ResultView) Summary() []ResourceSummary {
+	out := make([]ResourceSummary, 0, len(v.resources))
 	room := summaryLimit
 	for _, r := range v.resources {
-		s := Summary{Name: r.Name, Visibility: r.Lane.String(), Kind: r.Kind()}
+		s := ResourceSummary{Name: r.Name, Visibility: r.Lane.String(), Kind: r.Kind()}
 		switch {
 		case r.Lane != Public:
 			s.Redacted = true

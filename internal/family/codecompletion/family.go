@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/task"
 )
@@ -114,23 +115,23 @@ func isLocal(name string) bool {
 // reference hands in the row's own solution. A canonical solution that only
 // continues the prompt is handed in as it stands: whether it is a module by
 // itself is for a Python parser to decide, which the verifier has.
-func reference(v task.EvaluatorView) (family.Candidate, bool) {
+func reference(v task.EvaluatorView) (family.Solution, bool) {
 	for _, name := range []string{"reference_solution", "canonical_solution"} {
 		if c, ok := code(v.Get(name)); ok {
-			return c, true
+			return family.Solution{Candidate: c}, true
 		}
 	}
-	return family.Candidate{}, false
+	return family.Solution{}, false
 }
 
 // starter hands in the code that the row gives the agent to begin with.
-func starter(v task.AgentView) (family.Candidate, bool) { return code(v.Get("starter_code")) }
+func starter(v task.AgentView) (candidate.Candidate, bool) { return code(v.Get("starter_code")) }
 
 // code makes a candidate of a text resource that is not blank.
-func code(r task.Resource, ok bool) (family.Candidate, bool) {
+func code(r task.Resource, ok bool) (candidate.Candidate, bool) {
 	text, isText := r.Text()
 	if !ok || !isText || strings.TrimSpace(text) == "" {
-		return family.Candidate{}, false
+		return candidate.Candidate{}, false
 	}
-	return family.Candidate{Kind: task.Code, Data: []byte(text)}, true
+	return candidate.New(task.Code, candidate.Given, []byte(text)), true
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/task"
 )
@@ -32,13 +33,14 @@ func TestReferenceAndStarter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, ok := Family().Reference(c.Evaluator())
-		if string(got.Data) != tt.wantReference || ok != (tt.wantReference != "") || ok && got.Kind != task.Code {
-			t.Errorf("%+v: reference %s %q, %t", tt, got.Kind, got.Data, ok)
+		sol, ok := Family().Reference(c.Evaluator())
+		got := sol.Candidate
+		if content(t, got) != tt.wantReference || ok != (tt.wantReference != "") || ok && got.Kind != task.Code {
+			t.Errorf("%+v: reference %s %q, %t", tt, got.Kind, content(t, got), ok)
 		}
 		got, ok = Family().Starter(c.Agent())
-		if string(got.Data) != tt.wantStarter || ok != (tt.wantStarter != "") || ok && got.Kind != task.Code {
-			t.Errorf("%+v: starter %s %q, %t", tt, got.Kind, got.Data, ok)
+		if content(t, got) != tt.wantStarter || ok != (tt.wantStarter != "") || ok && got.Kind != task.Code {
+			t.Errorf("%+v: starter %s %q, %t", tt, got.Kind, content(t, got), ok)
 		}
 	}
 }
@@ -71,4 +73,17 @@ func TestSizeOfRows(t *testing.T) {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
+}
+
+// content reads a candidate.
+func content(tb testing.TB, c candidate.Candidate) string {
+	tb.Helper()
+	if c.Digest == "" {
+		return ""
+	}
+	data, err := c.Bytes()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(data)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -76,11 +77,7 @@ func makeCase(tb testing.TB, s spec) family.Case {
 }
 
 func resources(e sandbox.Engine) family.Resources {
-	return family.Resources{Engine: e, RunID: "test", Seed: func(label string) [32]byte {
-		var out [32]byte
-		copy(out[:], label)
-		return out
-	}}
+	return family.Resources{Engine: e, RunID: "test"}
 }
 
 func newTestVerifier(tb testing.TB, e sandbox.Engine) *Verifier {
@@ -95,23 +92,23 @@ func newTestVerifier(tb testing.TB, e sandbox.Engine) *Verifier {
 }
 
 // verify runs one case with a candidate that is code to its verdict.
-func verify(tb testing.TB, v family.Verifier, c family.Case, candidate string) family.Verdict {
+func verify(tb testing.TB, v family.Verifier, c family.Case, code string) family.Verdict {
 	tb.Helper()
-	return verdictOn(tb, v, c, family.Candidate{Kind: task.Code, Data: []byte(candidate)})
+	return verdictOn(tb, v, c, candidate.New(task.Code, candidate.Given, []byte(code)))
 }
 
 // verifySaid runs one case with what an agent said to its verdict.
 func verifySaid(tb testing.TB, v family.Verifier, c family.Case, words string) family.Verdict {
 	tb.Helper()
-	return verdictOn(tb, v, c, family.Candidate{Kind: task.Code, Data: []byte(words), Said: true})
+	return verdictOn(tb, v, c, candidate.New(task.Code, candidate.Stdout, []byte(words)))
 }
 
-func verdictOn(tb testing.TB, v family.Verifier, c family.Case, candidate family.Candidate) family.Verdict {
+func verdictOn(tb testing.TB, v family.Verifier, c family.Case, submitted candidate.Candidate) family.Verdict {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	s := v.Open(ctx, c)
-	got, err := s.Verify(ctx, candidate)
+	got, err := s.Verify(ctx, submitted)
 	if closeErr := s.Close(ctx); closeErr != nil {
 		tb.Errorf("closing the session: %v", closeErr)
 	}

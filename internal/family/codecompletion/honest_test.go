@@ -187,7 +187,7 @@ func TestPrintsAreNoFailure(t *testing.T) {
 		limits: sandbox.Limits{Output: 1 << 20}}
 	const loud = "import sys\ndef f(x):\n    print('x' * (1 << 20))\n    print('y' * (1 << 20), file=sys.stderr)\n    return x\n"
 	got := verify(t, v, makeCase(t, s), loud)
-	if dropped, _ := got.Metadata["dropped_output_bytes"].(int64); got.Outcome != verdict.Passed || dropped != 100*(1<<20+1)-keptSize {
+	if dropped := got.Metadata.Int("dropped_output_bytes"); got.Outcome != verdict.Passed || dropped != 100*(1<<20+1)-keptSize {
 		t.Errorf("%d bytes dropped: %s", dropped, describe(got))
 	}
 	if n := len(got.Restricted["worker-output.txt"]); n != keptSize {

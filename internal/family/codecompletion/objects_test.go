@@ -453,7 +453,7 @@ func TestAlwaysEqualTwins(t *testing.T) {
 		if err != nil || len(twins) != 1 || twins[0].What != "every P equals every other" {
 			t.Fatalf("%q: %v, error %v", tests, twins, err)
 		}
-		if got := verify(t, v, makeCase(t, s), string(twins[0].Candidate.Data)); got.Outcome != want {
+		if got := verify(t, v, makeCase(t, s), content(t, twins[0].Candidate)); got.Outcome != want {
 			t.Errorf("%q: %s", tests, describe(got))
 		}
 		if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {

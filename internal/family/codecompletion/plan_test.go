@@ -123,11 +123,11 @@ func TestReferenceIsCompleted(t *testing.T) {
 	s := spec{prompt: "def f(x):\n    '''Doubles x.'''\n", reference: "    return 2 * x\n", tests: "assert f(2) == 4\n", entry: "f"}
 	c := makeCase(t, s)
 	whole, ok, err := v.Complete(t.Context(), c)
-	if err != nil || !ok || string(whole.Data) != s.prompt+s.reference {
-		t.Errorf("completed to %q, %v, %v", whole.Data, ok, err)
+	if err != nil || !ok || content(t, whole) != s.prompt+s.reference {
+		t.Errorf("completed to %q, %v, %v", content(t, whole), ok, err)
 	}
 	for candidate, want := range map[string]verdict.Outcome{
-		string(whole.Data):      verdict.Passed,
+		content(t, whole):       verdict.Passed,
 		s.reference:             verdict.Failed, // a body alone is no module, also when it is the reference's
 		"    return x + x\n":    verdict.Failed,
 		s.prompt:                verdict.Failed,
@@ -138,8 +138,8 @@ func TestReferenceIsCompleted(t *testing.T) {
 		}
 	}
 	s.reference = "def f(x): return 2 * x\n"
-	if whole, ok, err := v.Complete(t.Context(), makeCase(t, s)); err != nil || !ok || string(whole.Data) != s.reference {
-		t.Errorf("a whole reference became %q, %v, %v", whole.Data, ok, err)
+	if whole, ok, err := v.Complete(t.Context(), makeCase(t, s)); err != nil || !ok || content(t, whole) != s.reference {
+		t.Errorf("a whole reference became %q, %v, %v", content(t, whole), ok, err)
 	}
 	s.reference = ""
 	if _, ok, err := v.Complete(t.Context(), makeCase(t, s)); ok || err != nil {

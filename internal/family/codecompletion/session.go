@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/verdict"
 )
@@ -44,21 +44,26 @@ type tally struct {
 // slow engine costs no candidate its time. Where the oracle itself dies, or
 // overruns before it has an answer, the row is tried once more with fresh
 // sandboxes and a fresh limit.
-func (s *session) Verify(ctx context.Context, candidate family.Candidate) (family.Verdict, error) {
-	if f := s.refuse(candidate); f != nil {
+func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
+	data, err := c.Bytes()
+	if err != nil {
+		return family.Verdict{}, err
+	}
+	code := submission{data, c.Said()}
+	if f := s.refuse(code); f != nil {
 		return s.verdict(f, tally{}), nil
 	}
 	if s.bench == nil {
 		s.bench = s.verifier.prepare(ctx, s.c, s.row, true)
 	}
 	defer s.giveBack(ctx)
-	t, err := s.try(ctx, candidate)
+	t, err := s.try(ctx, code)
 	var oracleFault *fault
 	if errors.As(err, &oracleFault) {
 		if err := s.renew(ctx); err != nil {
 			return family.Verdict{}, err
 		}
-		t, err = s.try(ctx, candidate)
+		t, err = s.try(ctx, code)
 	}
 	var f *failure
 	switch {
@@ -71,15 +76,21 @@ func (s *session) Verify(ctx context.Context, candidate family.Candidate) (famil
 	return s.verdict(f, t), nil
 }
 
+// submission is the content of a candidate.
+type submission struct {
+	data []byte
+	said bool // the code stands in what an agent said
+}
+
 // refuse decides what needs no sandbox.
-func (s *session) refuse(c family.Candidate) *failure {
+func (s *session) refuse(c submission) *failure {
 	var f *failure
 	switch {
 	case errors.As(s.refused, &f):
 		return f
-	case len(bytes.TrimSpace(c.Data)) == 0:
+	case len(bytes.TrimSpace(c.data)) == 0:
 		return &failure{verdict.EmptyCandidate, "the candidate is blank"}
-	case len(c.Data) > maxSource:
+	case len(c.data) > maxSource:
 		return &failure{verdict.CandidateTooLarge, "the candidate is over 8 MiB"}
 	}
 	return nil
@@ -109,7 +120,7 @@ func (s *session) ready(ctx context.Context) (plan, error) {
 
 // try has one go at the row. nil is a pass, a *failure or a *fault is the
 // row's end, any other error is ours.
-func (s *session) try(ctx context.Context, candidate family.Candidate) (tally, error) {
+func (s *session) try(ctx context.Context, code submission) (tally, error) {
 	t := tally{phase: "import", restricted: make(map[string][]byte)}
 	p, err := s.ready(ctx)
 	if err != nil {
@@ -119,7 +130,7 @@ func (s *session) try(ctx context.Context, candidate family.Candidate) (tally, e
 	defer cancel()
 	w, start := s.bench.worker, time.Now()
 	w.plan = p
-	err = s.load(ctx, w, candidate, &t)
+	err = s.load(ctx, w, code, &t)
 	t.ran = time.Since(start)
 	if err == nil {
 		t.phase = "tests"
@@ -141,11 +152,11 @@ func (s *session) try(ctx context.Context, candidate family.Candidate) (tally, e
 
 // load takes the code from a candidate that was said; any other is code. Then
 // it is imported.
-func (s *session) load(ctx context.Context, w *worker, candidate family.Candidate, t *tally) error {
-	taken, source := extraction{how: asIs}, candidate.Data
-	if candidate.Said {
+func (s *session) load(ctx context.Context, w *worker, code submission, t *tally) error {
+	taken, source := extraction{how: asIs}, code.data
+	if code.said {
 		var err error
-		if taken, err = w.extract(ctx, candidate.Data, s.row.prompt, w.plan); err != nil {
+		if taken, err = w.extract(ctx, code.data, s.row.prompt, w.plan); err != nil {
 			return err
 		}
 	}
@@ -237,10 +248,8 @@ func (s *session) runArguments(p plan) []value {
 	if p.promptRuns {
 		prompt = stringValue(s.row.prompt)
 	}
-	label := "oracle-seed\x00" + s.c.Sandbox.ID() + "\x00" + strconv.Itoa(s.c.Attempt)
-	seed := s.verifier.resources.Seed(label)
 	return []value{prompt, stringValue(s.row.tests), p.values(), stringValue(p.objects()),
-		boolValue(s.row.mutates), bytesValue(seed[:])}
+		boolValue(s.row.mutates), bytesValue(s.c.Seed[:])}
 }
 
 // renew replaces both sandboxes by fresh ones.
@@ -267,17 +276,17 @@ func (s *session) verdict(f *failure, t tally) family.Verdict {
 	v := family.Verdict{
 		Outcome:     verdict.Passed,
 		Containment: verdict.Split,
-		Metadata:    map[string]any{"language": "python", "image": s.c.Image.Ref, "round_trips": t.trips},
+		Metadata:    verdict.NewMetadata(map[string]any{"language": "python", "image": s.c.Image.Ref, "round_trips": t.trips}),
 		Restricted:  t.restricted,
 		Waited:      s.waited,
 		Extraction:  t.taken.how,
 		Extracted:   t.taken.code,
 	}
 	if t.taken.completed {
-		v.Metadata["completed_by_prompt"] = true
+		v.Metadata.Set("completed_by_prompt", true)
 	}
 	if t.dropped > 0 {
-		v.Metadata["dropped_output_bytes"] = t.dropped
+		v.Metadata.Set("dropped_output_bytes", t.dropped)
 	}
 	if f != nil {
 		v.Outcome, v.Reason, v.Message, v.Phase = outcomeOf(f.reason), f.reason, f.message, t.phase

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"securebench/internal/family"
+	"securebench/internal/candidate"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -20,7 +20,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func module(s string) family.Candidate { return family.Candidate{Kind: task.Code, Data: []byte(s)} }
+func module(s string) candidate.Candidate {
+	return candidate.New(task.Code, candidate.Given, []byte(s))
+}
 
 func TestOracleIsKeptWarm(t *testing.T) {
 	e := newLocalEngine(t)
@@ -186,31 +188,19 @@ func TestCancelledRunIsNoVerdict(t *testing.T) {
 	}
 }
 
-// TestSeed: the tests' random numbers come from the run's secret, the task
-// and the attempt, and from nothing else.
+// TestSeed: the tests' random numbers come from the attempt's secret and from
+// nothing else.
 func TestSeed(t *testing.T) {
-	e := newLocalEngine(t)
-	var labels []string
-	r := resources(e)
-	seed := r.Seed
-	r.Seed = func(label string) [32]byte {
-		labels = append(labels, label)
-		return seed(label)
-	}
-	v := NewVerifier(r)
-	defer v.Close(t.Context())
+	v := newTestVerifier(t, newLocalEngine(t))
 	s := spec{id: "t/1", prompt: "p", reference: "def f(x): pass\n", tests: "import random\nf(random.random())\n"}
-	draw := func(attempt int) string {
+	draw := func(attempt int, seed byte) string {
 		c := makeCase(t, s)
-		c.Attempt = attempt
+		c.Attempt, c.Seed = attempt, [32]byte{seed}
 		return string(verify(t, v, c, "def f(x): print(x)\n").Restricted["worker-output.txt"])
 	}
-	one, again, two := draw(1), draw(1), draw(2)
+	one, again, two := draw(1, 1), draw(2, 1), draw(1, 2)
 	if one == "" || one != again || one == two {
-		t.Errorf("drew %q, %q and for another attempt %q", one, again, two)
-	}
-	if labels[0] != "oracle-seed\x00t/1\x001" {
-		t.Errorf("the label is %q", labels[0])
+		t.Errorf("drew %q, %q and with another secret %q", one, again, two)
 	}
 }
 

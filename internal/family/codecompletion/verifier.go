@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/task"
 )
@@ -54,16 +55,16 @@ func (v *Verifier) Close(ctx context.Context) error { return v.oracles.close(ctx
 // Complete returns the row's reference as a whole module: behind the prompt
 // where it does not parse alone, which an oracle finds out. It is false for a
 // row without a reference.
-func (v *Verifier) Complete(ctx context.Context, c family.Case) (family.Candidate, bool, error) {
+func (v *Verifier) Complete(ctx context.Context, c family.Case) (candidate.Candidate, bool, error) {
 	r, err := readRow(c)
 	if err != nil || r.reference == nil {
-		return family.Candidate{}, false, nil // there is nothing to complete
+		return candidate.Candidate{}, false, nil // there is nothing to complete
 	}
 	p, err := v.planAlone(ctx, c, r)
 	if err != nil {
-		return family.Candidate{}, false, fmt.Errorf("completing the reference: %w", err)
+		return candidate.Candidate{}, false, fmt.Errorf("completing the reference: %w", err)
 	}
-	return family.Candidate{Kind: task.Code, Data: r.completed(p)}, true, nil
+	return candidate.New(task.Code, candidate.Given, r.completed(p)), true, nil
 }
 
 // planAlone analyses a row that is not about to be verified. Tests that do not
@@ -111,7 +112,7 @@ func (v *Verifier) Twins(ctx context.Context, c family.Case) ([]family.Twin, err
 		if n.kind == "class" {
 			source := string(r.completed(p)) + fmt.Sprintf(alwaysEqual, n.name)
 			out = append(out, family.Twin{What: "every " + n.name + " equals every other",
-				Candidate: family.Candidate{Kind: task.Code, Data: []byte(source)}})
+				Candidate: candidate.New(task.Code, candidate.Given, []byte(source))})
 		}
 	}
 	return out, nil

@@ -84,18 +84,18 @@ func check(row family.Row) (out []family.Problem) {
 
 // reference answers with the reference answer, or else with the first accepted
 // answer of an object rubric.
-func reference(v task.EvaluatorView) (family.Candidate, bool) {
+func reference(v task.EvaluatorView) (family.Solution, bool) {
 	if r, ok := v.Get("reference_answer"); ok {
 		if text, ok := r.Text(); ok {
-			return family.Candidate{Kind: task.Text, Data: []byte(text)}, true
+			return family.Solve(task.Text, text), true
 		}
 	}
 	rubric, _ := v.Get("rubric")
 	a, ok := rubricAnswers(rubric.Value)
 	if !ok || len(a.Accepted) == 0 {
-		return family.Candidate{}, false
+		return family.Solution{}, false
 	}
-	return family.Candidate{Kind: task.Text, Data: []byte(a.Accepted[0])}, true
+	return family.Solve(task.Text, a.Accepted[0]), true
 }
 
 // pending leaves a rubric in words to a judge.

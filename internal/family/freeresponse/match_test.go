@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/vectortest"
@@ -147,7 +148,7 @@ func TestNewRubricRefuses(t *testing.T) {
 }
 
 // verify scores a candidate the way a run does.
-func verify(t *testing.T, rubric, candidate string) (family.Verdict, error) {
+func verify(t *testing.T, rubric, text string) (family.Verdict, error) {
 	t.Helper()
 	row, err := task.New(task.Config{
 		ID: "t", Family: "free_response", Pack: task.Pack{ID: "p"},
@@ -160,7 +161,7 @@ func verify(t *testing.T, rubric, candidate string) (family.Verdict, error) {
 		t.Fatal(err)
 	}
 	s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator()})
-	return s.Verify(t.Context(), family.Candidate{Kind: task.Text, Data: []byte(candidate)})
+	return s.Verify(t.Context(), candidate.New(task.Text, candidate.Given, []byte(text)))
 }
 
 func TestVerifier(t *testing.T) {
@@ -170,12 +171,12 @@ func TestVerifier(t *testing.T) {
 	}
 	want := family.Verdict{
 		Outcome: verdict.Passed, Containment: verdict.Passive, Labels: []string{Heuristic},
-		Metadata: map[string]any{
+		Metadata: verdict.NewMetadata(map[string]any{
 			"rubric_type": "contains_any", "candidate_answer": "It becomes water", "expected_answer": task.Redacted,
 			"accepted_answer_count": 2, "rejected_answer_count": 1,
 			"matched_answer_index": 1, "rejected_answer_index": nil,
 			"accepted_token_f1": 1.0, "rejected_token_f1": 0.0, "min_token_f1": task.Redacted,
-		},
+		}),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("verdict (-want +got):\n%s", diff)

@@ -70,7 +70,7 @@ func (noJudge) Match(candidate string) family.Verdict {
 		Outcome: verdict.Pending, Reason: verdict.NoJudge,
 		Message:     needsJudge,
 		Containment: verdict.Passive,
-		Metadata:    map[string]any{"candidate_answer": textmatch.Excerpt(candidate)},
+		Metadata:    verdict.NewMetadata(map[string]any{"candidate_answer": textmatch.Excerpt(candidate)}),
 	}
 }
 
@@ -79,7 +79,7 @@ func (r *rubric) Match(candidate string) family.Verdict {
 	s := r.score(textmatch.Said(candidate))
 	v := s.verdict()
 	v.Labels = []string{Heuristic}
-	v.Metadata = r.metadata(candidate, s)
+	v.Metadata = verdict.NewMetadata(r.metadata(candidate, s))
 	return v
 }
 

@@ -116,15 +116,15 @@ func check(row family.Row) []family.Problem {
 }
 
 // reference answers with the label of the first choice that is right.
-func reference(v task.EvaluatorView) (family.Candidate, bool) {
+func reference(v task.EvaluatorView) (family.Solution, bool) {
 	list, _ := v.Get("choices")
 	answer, _ := v.Get("answer")
 	choices, _ := texts(list.Value)
 	right := goldChoices(choices, answer.Value)
 	if len(right) == 0 {
-		return family.Candidate{}, false
+		return family.Solution{}, false
 	}
-	return family.Candidate{Kind: task.Text, Data: []byte{'A' + byte(right[0])}}, true
+	return family.Solve(task.Text, string(rune('A'+right[0]))), true
 }
 
 func texts(v jsontext.Value) ([]string, bool) {

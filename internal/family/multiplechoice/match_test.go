@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/vectortest"
@@ -234,13 +235,13 @@ func TestVerifier(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator()})
-	got, err := s.Verify(t.Context(), family.Candidate{Kind: task.Text, Data: []byte(" b\n")})
+	got, err := s.Verify(t.Context(), candidate.New(task.Text, candidate.Given, []byte(" b\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := family.Verdict{
 		Outcome: verdict.Passed, Containment: verdict.Passive,
-		Metadata: map[string]any{"candidate_answer": "b", "expected_answer": task.Redacted},
+		Metadata: verdict.NewMetadata(map[string]any{"candidate_answer": "b", "expected_answer": task.Redacted}),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("verdict (-want +got):\n%s", diff)

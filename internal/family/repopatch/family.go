@@ -66,10 +66,10 @@ func check(row family.Row) (out []family.Problem) {
 }
 
 // reference hands in the gold patch.
-func reference(v task.EvaluatorView) (family.Candidate, bool) {
+func reference(v task.EvaluatorView) (family.Solution, bool) {
 	r, _ := v.Get("gold_patch")
 	text, ok := r.Text()
-	return family.Candidate{Kind: task.Patch, Data: []byte(text)}, ok && text != ""
+	return family.Solve(task.Patch, text), ok && text != ""
 }
 
 // timeLimit is that of each command of the tests.

@@ -89,17 +89,17 @@ func golds(list jsontext.Value) []string {
 
 // reference answers with the first accepted answer, or with all of them where
 // the row wants the whole set, after the marker that the row asks for.
-func reference(v task.EvaluatorView) (family.Candidate, bool) {
+func reference(v task.EvaluatorView) (family.Solution, bool) {
 	list, _ := v.Get("accepted_answers")
 	answers := golds(list.Value)
 	if len(answers) == 0 {
-		return family.Candidate{}, false
+		return family.Solution{}, false
 	}
 	text := answers[0]
 	var m match
 	if r, ok := v.Get("match"); ok {
 		if json.Unmarshal(r.Value, &m) != nil {
-			return family.Candidate{}, false
+			return family.Solution{}, false
 		}
 	}
 	if m.Type == bySet {
@@ -108,5 +108,5 @@ func reference(v task.EvaluatorView) (family.Candidate, bool) {
 	if m.Marker != nil {
 		text = *m.Marker + " " + text
 	}
-	return family.Candidate{Kind: task.Text, Data: []byte(text)}, true
+	return family.Solve(task.Text, text), true
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/vectortest"
@@ -331,9 +332,9 @@ func TestVerifier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verify := func(candidate string) family.Verdict {
+	verify := func(text string) family.Verdict {
 		s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator()})
-		v, err := s.Verify(t.Context(), family.Candidate{Kind: task.Text, Data: []byte(candidate)})
+		v, err := s.Verify(t.Context(), candidate.New(task.Text, candidate.Given, []byte(text)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,11 +342,11 @@ func TestVerifier(t *testing.T) {
 	}
 	want := family.Verdict{
 		Outcome: verdict.Passed, Containment: verdict.Passive,
-		Metadata: map[string]any{
+		Metadata: verdict.NewMetadata(map[string]any{
 			"candidate_answer": "a cow has 4 legs", "expected_answer": task.Redacted,
 			"accepted_answer_count": 2, "matched_answer_index": 1,
 			"match_strategy": "numeric_tolerance", "tolerance": task.Redacted,
-		},
+		}),
 	}
 	if diff := cmp.Diff(want, verify(" a cow has 4 legs\n")); diff != "" {
 		t.Errorf("verdict (-want +got):\n%s", diff)

@@ -36,9 +36,9 @@ func TestReferencePasses(t *testing.T) {
 				t.Fatal("there is no reference")
 			}
 			s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator(), Sandbox: row.TestSandbox()})
-			v, err := s.Verify(t.Context(), cand)
+			v, err := s.Verify(t.Context(), cand.Candidate)
 			if err != nil || v.Outcome != verdict.Passed {
-				t.Errorf("%q: outcome %s, reason %s, %v", cand.Data, v.Outcome, v.Reason, err)
+				t.Errorf("%q: outcome %s, reason %s, %v", content(t, cand.Candidate), v.Outcome, v.Reason, err)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/shortanswer"
@@ -127,9 +128,9 @@ func newScorer(t *testing.T, f family.Family, public, hidden map[string]any) fun
 		t.Fatal(err)
 	}
 	verifier := f.NewVerifier(family.Resources{})
-	return func(candidate string) family.Verdict {
+	return func(text string) family.Verdict {
 		s := verifier.Open(t.Context(), family.Case{Evaluator: made.Evaluator(), Sandbox: made.TestSandbox()})
-		v, err := s.Verify(t.Context(), family.Candidate{Kind: task.Text, Data: []byte(candidate)})
+		v, err := s.Verify(t.Context(), candidate.New(task.Text, candidate.Given, []byte(text)))
 		if err != nil {
 			t.Fatal(err)
 		}

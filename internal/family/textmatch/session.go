@@ -4,6 +4,7 @@ import (
 	"context"
 	"unicode/utf8"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -42,7 +43,7 @@ type session struct {
 }
 
 // Verify scores the candidate in this process; its code is never run.
-func (s session) Verify(ctx context.Context, c family.Candidate) (family.Verdict, error) {
+func (s session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
 	if s.err != nil {
 		// What is wrong may be a hidden value.
 		return family.Verdict{Outcome: verdict.Pending, Reason: verdict.PackFault, Message: "the row cannot be scored",
@@ -51,10 +52,14 @@ func (s session) Verify(ctx context.Context, c family.Candidate) (family.Verdict
 	if err := context.Cause(ctx); err != nil {
 		return family.Verdict{}, err
 	}
-	if !utf8.Valid(c.Data) {
+	data, err := c.Bytes()
+	if err != nil {
+		return family.Verdict{}, err
+	}
+	if !utf8.Valid(data) {
 		return Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8", nil), nil
 	}
-	return s.scorer.Match(string(c.Data)), nil
+	return s.scorer.Match(string(data)), nil
 }
 
 // Close does nothing: a session holds no resources.
@@ -62,7 +67,7 @@ func (session) Close(context.Context) error { return nil }
 
 // Pass is the verdict of a right answer.
 func Pass(metadata map[string]any) family.Verdict {
-	return family.Verdict{Outcome: verdict.Passed, Containment: verdict.Passive, Metadata: metadata}
+	return family.Verdict{Outcome: verdict.Passed, Containment: verdict.Passive, Metadata: verdict.NewMetadata(metadata)}
 }
 
 // Fail is the verdict of an answer that does not pass. The message is in the
@@ -70,6 +75,6 @@ func Pass(metadata map[string]any) family.Verdict {
 func Fail(reason verdict.Reason, message string, metadata map[string]any) family.Verdict {
 	return family.Verdict{
 		Outcome: verdict.Failed, Reason: reason, Message: message,
-		Containment: verdict.Passive, Metadata: metadata,
+		Containment: verdict.Passive, Metadata: verdict.NewMetadata(metadata),
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/task"
@@ -29,7 +30,7 @@ func verify(t *testing.T, v family.Verifier, data string) (family.Verdict, error
 			}
 		}
 	}()
-	return s.Verify(t.Context(), family.Candidate{Kind: task.Text, Data: []byte(data)})
+	return s.Verify(t.Context(), candidate.New(task.Text, candidate.Given, []byte(data)))
 }
 
 func TestVerifier(t *testing.T) {
@@ -39,7 +40,7 @@ func TestVerifier(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := family.Verdict{
-		Outcome: verdict.Passed, Containment: verdict.Passive, Metadata: map[string]any{"candidate_answer": "text"},
+		Outcome: verdict.Passed, Containment: verdict.Passive, Metadata: verdict.NewMetadata(map[string]any{"candidate_answer": "text"}),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("verdict (-want +got):\n%s", diff)
@@ -70,7 +71,7 @@ func TestVerifierStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("operator left")
 	cancel(cause)
-	if _, err := v.Open(ctx, family.Case{}).Verify(ctx, family.Candidate{}); !errors.Is(err, cause) {
+	if _, err := v.Open(ctx, family.Case{}).Verify(ctx, candidate.Candidate{}); !errors.Is(err, cause) {
 		t.Errorf("error %v, want %v", err, cause)
 	}
 }

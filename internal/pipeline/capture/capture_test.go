@@ -1,15 +1,17 @@
-package capture
+package capture_test
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"strings"
 	"testing"
 
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
+	"securebench/internal/pipeline/capture"
+	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/task"
@@ -66,14 +68,15 @@ var code = task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: "candidat
 func TestCapture(t *testing.T) {
 	strict := code
 	strict.OrStdout = false
-	starter := func(string) string { return digest.Bytes([]byte("starter\n")) }
+	starter := map[string]string{"candidate.py": digest.Bytes([]byte("starter\n"))}
 	tests := []struct {
 		name       string
 		extraction task.Extraction
 		space      fakeSpace
-		public     func(string) string
+		public     map[string]string
 		stdout     string
-		want, from string
+		want       string
+		from       candidate.Origin
 		reason     verdict.Reason
 	}{
 		{name: "text is stdout as it is", extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text}, stdout: " B\n", want: " B\n", from: "stdout"},
@@ -96,39 +99,64 @@ func TestCapture(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Capture(t.Context(), Source{Extraction: tt.extraction, Stdout: []byte(tt.stdout),
-				Workspace: tt.space, Public: tt.public, Limit: 1000})
-			var r *Rejection
-			if errors.As(err, &r) != (tt.reason != "") || r != nil && r.Reason != tt.reason {
-				t.Fatalf("error %v, want reason %q", err, tt.reason)
+			got, err := capture.Stage{Sink: newStore(t)}.Capture(t.Context(), capture.Request{Extraction: tt.extraction, Outcome: exited,
+				Stdout: []byte(tt.stdout), Public: tt.public, Limit: 1000}, tt.space)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := got.Rejection; (r != nil) != (tt.reason != "") || r != nil && r.Reason != tt.reason || (r == nil) != (got.Candidate != nil) {
+				t.Fatalf("rejection %v, candidate %v, want reason %q", r, got.Candidate, tt.reason)
 			}
 			if tt.reason != "" {
 				return
 			}
-			if err != nil || string(got.Data) != tt.want || got.From != tt.from || got.Digest != digest.Bytes([]byte(tt.want)) {
-				t.Errorf("got %q from %s, %v; want %q from %s", got.Data, got.From, err, tt.want, tt.from)
+			data, err := got.Candidate.Bytes()
+			if err != nil || string(data) != tt.want || got.Candidate.Origin != tt.from || got.Candidate.Digest != digest.Bytes([]byte(tt.want)) {
+				t.Errorf("got %q from %s, %v; want %q from %s", data, got.Candidate.Origin, err, tt.want, tt.from)
 			}
 		})
 	}
 }
 
+var exited = sandbox.Outcome{End: sandbox.Exited}
+
+func newStore(t *testing.T) *candidate.Store {
+	t.Helper()
+	s, err := candidate.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 func TestEngineFaultIsNoRejection(t *testing.T) {
 	broken := errors.New("the connection broke")
-	_, err := Capture(t.Context(), Source{Extraction: code, Workspace: fakeSpace{err: broken}})
-	var r *Rejection
-	if !errors.Is(err, broken) || errors.As(err, &r) {
-		t.Fatalf("got %v, want our own fault", err)
+	for _, x := range []task.Extraction{code, tree} {
+		got, err := capture.Stage{Sink: newStore(t)}.Capture(t.Context(), capture.Request{Extraction: x, Outcome: exited, Tree: roomy}, fakeSpace{err: broken})
+		if !errors.Is(err, broken) || got.Rejection != nil {
+			t.Errorf("%s: got %v, want the engine's fault", x.Mode, err)
+		}
 	}
 }
 
 func TestSecretsAreTakenOutBeforeTheDigest(t *testing.T) {
-	redact := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("sk-secret"), []byte("[redacted:KEY]")) }
-	got, err := Capture(t.Context(), Source{Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text},
-		Stdout: []byte("the key is sk-secret"), Redact: redact})
+	got, err := capture.Stage{Sink: newStore(t), Secrets: secrets(t)}.Capture(t.Context(), capture.Request{Outcome: exited,
+		Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text}, Stdout: []byte("the key is sk-secret-value")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "the key is [redacted:KEY]"; string(got.Data) != want || got.Digest != digest.Bytes([]byte(want)) {
-		t.Errorf("got %q with %s", got.Data, got.Digest)
+	data, err := got.Candidate.Bytes()
+	if want := "the key is [redacted:KEY]"; err != nil || string(data) != want || !got.Candidate.Redacted || string(got.Stdout) != want {
+		t.Errorf("got %q with %+v, %v", data, got.Candidate, err)
 	}
+}
+
+func secrets(t *testing.T) *redact.Registry {
+	t.Helper()
+	r := new(redact.Registry)
+	if err := r.Add("KEY", []byte("sk-secret-value")); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

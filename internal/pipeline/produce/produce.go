@@ -19,71 +19,105 @@ import (
 	"securebench/internal/harness"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 	"securebench/internal/workspace"
 )
 
-// Producer runs one harness.
+// Producer runs the agents of requests. It holds nothing of the pack but its
+// public assets.
 type Producer struct {
 	Engine  sandbox.Engine
-	Harness harness.Harness
-	Assets  *os.Root // the pack's public assets; nil where it has none
-	// Expect holds the digests that the assets had when the pack was loaded;
-	// an asset that changed is workspace.ErrChanged. Nil checks none.
-	Expect map[string]string
-	// Users resolves environment.user in an image; it is asked only for rows
-	// that name one. Nil knows none.
-	Users func(image, name string) (sandbox.User, bool)
+	Harness harness.Harness // nil if every request brings its own command
+	Assets  *os.Root        // the pack's public assets; nil where it has none
 	// Env looks up the value of a variable that the harness forwards by
 	// name. A variable that is not set is not forwarded.
 	Env func(name string) (string, bool)
 	// Granted are the capabilities that rows may have; a row that asks for
 	// another one is an error.
 	Granted []sandbox.Capability
-	Limits  sandbox.Limits // Timeout is a ceiling on top of the plan's; 0 is none
 }
 
-// Request names one attempt.
+// Request is all that is needed to run one attempt. It can be encoded, and it
+// holds no value that the agent may not see.
 type Request struct {
-	View   task.AgentView
-	Image  sandbox.Image
-	Labels sandbox.Labels
-	// Observe returns what gets the agent's output while it runs; nil is
-	// nobody.
-	Observe func(stream string) io.WriteCloser
+	View  task.AgentView `json:"view"`
+	Image sandbox.Image  `json:"image"`
+	// User is environment.user as the image knows it; nil is the image's own.
+	User   *sandbox.User  `json:"user,omitzero"`
+	Labels sandbox.Labels `json:"labels"`
+	// Limits bound the sandbox. Timeout is a ceiling on top of the plan's; 0
+	// is none.
+	Limits sandbox.Limits `json:"limits"`
+	// Expect holds the digests that the view's assets had when the pack was
+	// loaded; an asset that changed is workspace.ErrChanged. Nil checks none.
+	Expect map[string]string `json:"expect,omitzero"`
+	// Command runs a program in place of the harness, which a row brings as
+	// its solution.
+	Command []string `json:"command,omitzero"`
 }
 
 // Session is one prepared production.
 type Session struct {
-	plan   harness.Plan
-	public map[string]string
-	limit  time.Duration
-	space  sandbox.Workspace
-	box    sandbox.Box
-	req    Request
+	plan    harness.Plan
+	granted []sandbox.Capability
+	public  map[string]string
+	limit   time.Duration
+	space   sandbox.Workspace
+	box     sandbox.Box
+	req     Request
+	observe func(stream string) io.WriteCloser
 }
 
-// Result is what an agent did and left behind.
+// Result is what an agent did. It can be encoded. What the agent left in the
+// workspace is read through [Session.Workspace].
 type Result struct {
-	Outcome        sandbox.Outcome
-	Timeout        time.Duration // the limit that was in force
-	Stdout, Stderr []byte
-	Plan           harness.Plan
-	Workspace      sandbox.Workspace // valid until the session is closed
-	Public         func(path string) string
+	Outcome sandbox.Outcome `json:"outcome"`
+	Timeout time.Duration   `json:"timeout_ns"` // the limit that was in force
+	// Stdout and Stderr may hold secrets of the operator.
+	Stdout  []byte          `json:"stdout,omitzero"`
+	Stderr  []byte          `json:"stderr,omitzero"`
+	Argv    []string        `json:"argv,omitzero"` // nil where no command ran
+	Extract task.Extraction `json:"extract"`
+	// Capabilities are those that the sandbox was granted.
+	Capabilities []sandbox.Capability `json:"capabilities,omitzero"`
+	// Public holds the digests of the public files in the workspace by path.
+	Public   map[string]string `json:"public,omitzero"`
+	Metadata verdict.Metadata  `json:"metadata,omitzero"` // begins producer_metadata
+	Usage    map[string]int64  `json:"usage,omitzero"`
 }
 
-// Prepare makes the workspace and the sandbox of an attempt.
-// The caller closes the session.
-func (p *Producer) Prepare(ctx context.Context, req Request) (*Session, error) {
-	plan, err := p.Harness.Plan(req.View)
+// Prepare makes the workspace and the sandbox of an attempt. observe returns
+// what gets the agent's output while it runs; nil discards it. The caller
+// closes the session.
+func (p *Producer) Prepare(ctx context.Context, req Request, observe func(stream string) io.WriteCloser) (*Session, error) {
+	plan, err := p.plan(req)
 	if err != nil {
-		return nil, fmt.Errorf("planning the %s harness: %w", p.Harness.Name(), err)
+		return nil, err
 	}
-	s := &Session{plan: plan, req: req}
+	s := &Session{plan: plan, req: req, observe: observe}
 	if err := s.open(ctx, p); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	return s, nil
+}
+
+// plan says what runs: the request's own command, or the harness's.
+func (p *Producer) plan(req Request) (harness.Plan, error) {
+	if req.Command != nil {
+		plan, err := harness.PlanProgram(req.View, req.Command)
+		if err != nil {
+			return plan, fmt.Errorf("planning the row's program: %w", err)
+		}
+		return plan, nil
+	}
+	if p.Harness == nil {
+		return harness.Plan{}, errors.New("there is no harness to run")
+	}
+	plan, err := p.Harness.Plan(req.View)
+	if err != nil {
+		return plan, fmt.Errorf("planning the %s harness: %w", p.Harness.Name(), err)
+	}
+	return plan, nil
 }
 
 func (s *Session) open(ctx context.Context, p *Producer) error {
@@ -92,7 +126,7 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 		return err
 	}
 	layout, err := workspace.Layout(s.req.View, workspace.Options{
-		Assets: p.Assets, Expect: p.Expect, TaskFile: s.plan.TaskFile, ArtifactPath: s.plan.ArtifactPath,
+		Assets: p.Assets, Expect: s.req.Expect, TaskFile: s.plan.TaskFile, ArtifactPath: s.plan.ArtifactPath,
 		MaxBytes: spec.Limits.Disk, MaxFiles: int(spec.Limits.Files),
 	})
 	if err != nil {
@@ -111,7 +145,7 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 	if err := fill(ctx, s.space, layout, owner); err != nil {
 		return fmt.Errorf("filling the workspace: %w", err)
 	}
-	s.public, s.limit = layout.Digests(), spec.Limits.Timeout
+	s.public, s.limit, s.granted = layout.Digests(), spec.Limits.Timeout, spec.Capabilities
 	spec.Workspace = s.space
 	if s.box, err = p.Engine.Open(ctx, spec); err != nil {
 		return fmt.Errorf("making the agent's sandbox: %w", err)
@@ -143,11 +177,11 @@ func unlessClosed(err error) error {
 func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 	spec := sandbox.Spec{
 		Labels: req.Labels, Image: req.Image, Command: plan.Argv,
-		Workdir: plan.Workdir, Target: plan.Target, Limits: p.Limits.WithDefaults(),
+		Workdir: plan.Workdir, Target: plan.Target, Limits: req.Limits.WithDefaults(),
 		Tracing: true, // debugging is work
 	}
 	spec.Labels.Role = "agent"
-	spec.Limits.Timeout = plan.TimeLimit(p.Limits.Timeout)
+	spec.Limits.Timeout = plan.TimeLimit(req.Limits.Timeout)
 	for _, name := range plan.EnvNames {
 		if v, ok := p.Env(name); ok {
 			spec.Env = append(spec.Env, name+"="+v)
@@ -160,21 +194,15 @@ func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 		}
 		spec.Capabilities = append(spec.Capabilities, c)
 	}
-	name := req.View.Environment().User
-	if name == "" {
-		return spec, nil
-	}
-	var user sandbox.User
-	known := false
-	if p.Users != nil {
-		user, known = p.Users(req.Image.Ref, name)
-	}
-	if !known {
+	spec.User = req.User
+	if name := req.View.Environment().User; name != "" && req.User == nil {
 		return spec, fmt.Errorf("environment.user %q was not resolved in image %s", name, req.Image.Ref)
 	}
-	spec.User = &user
 	return spec, nil
 }
+
+// Workspace is what the agent left; it is valid until the session is closed.
+func (s *Session) Workspace() sandbox.Workspace { return s.space }
 
 // Command is what Run runs, and where.
 func (s *Session) Command() (argv []string, workdir string) { return s.plan.Argv, s.plan.Workdir }
@@ -183,7 +211,7 @@ func (s *Session) Command() (argv []string, workdir string) { return s.plan.Argv
 // the barrier before capture. Removing what is left waits for Close.
 func (s *Session) Run(ctx context.Context) (Result, error) {
 	var stdout, stderr bytes.Buffer
-	seenOut, seenErr := s.observe("stdout"), s.observe("stderr")
+	seenOut, seenErr := s.observer("stdout"), s.observer("stderr")
 	out, err := s.box.Run(ctx, sandbox.Streams{
 		Stdout: io.MultiWriter(&stdout, seenOut), Stderr: io.MultiWriter(&stderr, seenErr),
 	})
@@ -191,23 +219,34 @@ func (s *Session) Run(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("running the agent: %w", err)
 	}
-	return Result{
-		Outcome: out, Timeout: s.limit, Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Plan: s.plan, Workspace: s.space,
-		Public: func(path string) string { return s.public[path] },
-	}, nil
+	return s.result(out, stdout.Bytes(), stderr.Bytes()), nil
 }
 
-func (s *Session) observe(stream string) io.WriteCloser {
-	if s.req.Observe == nil {
-		return nobody{io.Discard}
+func (s *Session) result(out sandbox.Outcome, stdout, stderr []byte) Result {
+	m := verdict.NewMetadata(map[string]any{
+		"exit_code": out.ExitCode, "candidate_kind": s.plan.Extract.Kind, "candidate_extraction": s.plan.Extract.Mode,
+	})
+	if len(out.Seen) > 0 {
+		m.Set("limits_seen", out.Seen)
 	}
-	return s.req.Observe(stream)
+	for k, v := range s.plan.Metadata {
+		m.Set(k, v)
+	}
+	return Result{Outcome: out, Timeout: s.limit, Stdout: stdout, Stderr: stderr, Argv: s.plan.Argv,
+		Extract: s.plan.Extract, Public: s.public, Capabilities: s.granted, Metadata: m}
 }
 
-// nobody is an observer that does not look.
-type nobody struct{ io.Writer }
+func (s *Session) observer(stream string) io.WriteCloser {
+	if s.observe == nil {
+		return discard{io.Discard}
+	}
+	return s.observe(stream)
+}
 
-func (nobody) Close() error { return nil }
+// discard is a stream that nothing reads.
+type discard struct{ io.Writer }
+
+func (discard) Close() error { return nil }
 
 // Close removes the sandbox and the workspace. It is idempotent.
 func (s *Session) Close(ctx context.Context) error {

@@ -49,6 +49,10 @@ type bench struct {
 	env      task.Environment
 	assets   []task.Asset
 	labels   sandbox.Labels
+	limits   sandbox.Limits
+	user     *sandbox.User
+	command  []string
+	session  *produce.Session
 	observe  func(string) io.WriteCloser
 }
 
@@ -84,7 +88,8 @@ func (b *bench) prepare(ctx context.Context) (*produce.Session, error) {
 		b.t.Fatal(err)
 	}
 	b.producer.Harness = *b.harness
-	return b.producer.Prepare(ctx, produce.Request{View: tk.Agent(), Image: image, Labels: b.labels, Observe: b.observe})
+	return b.producer.Prepare(ctx, produce.Request{View: tk.Agent(), Image: image, Labels: b.labels, Limits: b.limits,
+		User: b.user, Command: b.command}, b.observe)
 }
 
 // run prepares and runs; the session is closed at the end of the test.
@@ -95,6 +100,7 @@ func (b *bench) run() produce.Result {
 		b.t.Fatal(err)
 	}
 	b.close(s)
+	b.session = s
 	res, err := s.Run(b.t.Context())
 	if err != nil {
 		b.t.Fatal(err)
@@ -160,10 +166,10 @@ func TestAgentSeesThePublicLane(t *testing.T) {
 	if got := fmt.Sprintf("%+v", b.engine.Specs()); strings.Contains(got, canary) {
 		t.Errorf("the sandbox's description holds a hidden value: %s", got)
 	}
-	if got, want := res.Public("in/data.csv"), digest.Bytes([]byte("1,2")); got != want {
+	if got, want := res.Public["in/data.csv"], digest.Bytes([]byte("1,2")); got != want {
 		t.Errorf("the public file's digest is %q, want %q", got, want)
 	}
-	if got := res.Public("candidate.py"); got != "" {
+	if got := res.Public["candidate.py"]; got != "" {
 		t.Errorf("a file that was not laid out has digest %q", got)
 	}
 }
@@ -175,7 +181,7 @@ func TestSpec(t *testing.T) {
 		v, ok := map[string]string{"TZ": "UTC", "EMPTY": "", "OTHER": "x"}[name]
 		return v, ok
 	}
-	b.producer.Limits = sandbox.Limits{Memory: 1 << 20, Timeout: 3 * time.Second}
+	b.limits = sandbox.Limits{Memory: 1 << 20, Timeout: 3 * time.Second}
 	b.run()
 	got := b.engine.Specs()[0]
 	if diff := cmp.Diff([]string{"TZ=UTC", "EMPTY="}, got.Env); diff != "" {
@@ -207,7 +213,7 @@ func TestTimeLimit(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, idle)
-			b.harness.plan.Timeout, b.producer.Limits.Timeout = tt.plan, tt.operator
+			b.harness.plan.Timeout, b.limits.Timeout = tt.plan, tt.operator
 			res := b.run()
 			if spec := b.engine.Specs()[0]; res.Timeout != tt.want || spec.Limits.Timeout != tt.want {
 				t.Errorf("limit %v, in the sandbox %v; want %v", res.Timeout, spec.Limits.Timeout, tt.want)
@@ -219,9 +225,7 @@ func TestTimeLimit(t *testing.T) {
 func TestUserOfTheRow(t *testing.T) {
 	b := newBench(t, idle)
 	b.env.User = "builder"
-	b.producer.Users = func(image, name string) (sandbox.User, bool) {
-		return sandbox.User{UID: 12, GID: 34}, image == "img" && name == "builder"
-	}
+	b.user = &sandbox.User{UID: 12, GID: 34}
 	b.run()
 	if got := b.engine.Specs()[0].User; got == nil || *got != (sandbox.User{UID: 12, GID: 34}) {
 		t.Errorf("the agent runs as %v", got)
@@ -259,7 +263,7 @@ func TestOutcomes(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tt.agent)
-			b.producer.Limits = sandbox.Limits{Output: 16, Timeout: 200 * time.Millisecond}
+			b.limits = sandbox.Limits{Output: 16, Timeout: 200 * time.Millisecond}
 			res := b.run()
 			if res.Outcome.End != tt.end || res.Outcome.ExitCode != tt.code {
 				t.Errorf("ended by %q with %d, want %q with %d", res.Outcome.End, res.Outcome.ExitCode, tt.end, tt.code)
@@ -279,9 +283,9 @@ func TestWorkspaceStaysUntilClose(t *testing.T) {
 		}
 		return 0
 	})
-	res := b.run()
+	b.run()
 	var archive bytes.Buffer
-	if err := res.Workspace.Get(t.Context(), "candidate.py", 1<<20, &archive); err != nil {
+	if err := b.session.Workspace().Get(t.Context(), "candidate.py", 1<<20, &archive); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(archive.Bytes(), []byte("x = 1\n")) {
@@ -302,8 +306,8 @@ func TestPrepareFails(t *testing.T) {
 		"the layout":        {func(b *bench) { b.harness.plan.TaskFile = "securebench/public/question.json" }, "laying out the workspace"},
 		"an asset is gone":  {func(b *bench) { b.assets = []task.Asset{{Path: "gone", Mount: "gone"}} }, "filling the workspace"},
 		"the sandbox":       {func(b *bench) { b.engine.FailOpen(1, boom) }, "making the agent's sandbox"},
-		"no room for files": {func(b *bench) { b.producer.Limits.Disk = 1 }, "bytes, more than 1"},
-		"too many files":    {func(b *bench) { b.producer.Limits.Files = 1 }, "more than 1 files"},
+		"no room for files": {func(b *bench) { b.limits.Disk = 1 }, "bytes, more than 1"},
+		"too many files":    {func(b *bench) { b.limits.Files = 1 }, "more than 1 files"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

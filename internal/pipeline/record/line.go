@@ -4,14 +4,15 @@ package record
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
+	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/redact"
 	"securebench/internal/task"
@@ -36,8 +37,8 @@ type Line struct {
 	Candidate Candidate
 
 	ProducerStdout, ProducerStderr string // redacted, escaped excerpts
-	ProducerMetadata               map[string]any
-	Summary                        []task.Summary
+	ProducerMetadata               verdict.Metadata
+	Summary                        []task.ResourceSummary
 
 	// Verified is set when a verdict exists: passed, score and the
 	// verifier's fields are then part of the line.
@@ -45,7 +46,7 @@ type Line struct {
 	Passed           bool
 	VerifierStdout   string
 	VerifierStderr   string
-	VerifierMetadata map[string]any
+	VerifierMetadata verdict.Metadata
 
 	Index, Attempt int // attempt counts from 1
 	Retries        []Retry
@@ -60,13 +61,10 @@ type Line struct {
 	Timings        map[verdict.Phase]int64 // milliseconds by phase
 	Usage          map[string]int64
 	Restricted     []RawFile
-
-	// The metadata of a line that was read back stays text: what a stranger's
-	// line says there could be a tree many times as large.
-	rawProducer, rawVerifier jsontext.Value
 }
 
-// Candidate is the published part of a candidate; nil fields are null.
+// Candidate is the published part of a candidate; nil fields are null. Of a
+// tree, that is its digest.
 type Candidate struct {
 	Text, Patch, Workspace *string
 }
@@ -78,29 +76,16 @@ const (
 )
 
 // Origin is where the candidate came from, as its capture names it.
-func (l *Line) Origin() string { return entry(l.ProducerMetadata, l.rawProducer, OriginKey) }
+func (l *Line) Origin() candidate.Origin { return candidate.Origin(l.ProducerMetadata.Text(OriginKey)) }
 
 // Extraction is how the candidate was taken from what an agent said, as its
 // verifier names it.
-func (l *Line) Extraction() string { return entry(l.VerifierMetadata, l.rawVerifier, ExtractionKey) }
+func (l *Line) Extraction() string { return l.VerifierMetadata.Text(ExtractionKey) }
 
-// entry is a text of metadata that is known or was read; "" where there is none.
-func entry(known map[string]any, raw jsontext.Value, key string) string {
-	text, _ := known[key].(string)
-	if raw == nil {
-		return text
-	}
-	var all map[string]jsontext.Value
-	if jsonv2.Unmarshal(raw, &all) != nil || jsonv2.Unmarshal(all[key], &text) != nil {
-		return ""
-	}
-	return text
-}
-
-// Inline is what a record shows of a candidate's bytes: all of them when they
-// are few, else an excerpt that names their digest.
+// Inline is what a record shows of a candidate's bytes: all of them if they
+// are few and text, else an excerpt that names their digest.
 func Inline(data []byte) string {
-	if len(data) <= InlineLimit {
+	if len(data) <= InlineLimit && utf8.Valid(data) {
 		return string(data)
 	}
 	text, _ := redact.Excerpt(data, ExcerptLimit)
@@ -179,10 +164,10 @@ type wire struct {
 	Outcome            verdict.Outcome         `json:"outcome"`
 	Passed             *bool                   `json:"passed,omitzero"`
 	Prev               string                  `json:"prev"`
-	ProducerMetadata   metadata                `json:"producer_metadata"`
+	ProducerMetadata   verdict.Metadata        `json:"producer_metadata"`
 	ProducerStderr     string                  `json:"producer_stderr"`
 	ProducerStdout     string                  `json:"producer_stdout"`
-	Summary            []task.Summary          `json:"resource_summary"`
+	Summary            []task.ResourceSummary  `json:"resource_summary"`
 	Restricted         []RawFile               `json:"restricted"`
 	Retries            []Retry                 `json:"retries"`
 	RunID              string                  `json:"run_id"`
@@ -193,33 +178,9 @@ type wire struct {
 	Timings            map[verdict.Phase]int64 `json:"timings_ms"`
 	Usage              map[string]int64        `json:"usage"`
 	Status             verdict.Status          `json:"verification_status"`
-	VerifierMetadata   *metadata               `json:"verifier_metadata,omitzero"`
+	VerifierMetadata   *verdict.Metadata       `json:"verifier_metadata,omitzero"`
 	VerifierStderr     *string                 `json:"verifier_stderr,omitzero"`
 	VerifierStdout     *string                 `json:"verifier_stdout,omitzero"`
-}
-
-// metadata is an object that is either known or as it was read.
-type metadata struct {
-	known map[string]any
-	raw   jsontext.Value
-}
-
-// MarshalJSONTo writes what was read, if anything was.
-func (m metadata) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if m.raw != nil {
-		return enc.WriteValue(m.raw)
-	}
-	return jsonv2.MarshalEncode(enc, m.known)
-}
-
-// UnmarshalJSONFrom keeps an object as it is.
-func (m *metadata) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	v, err := dec.ReadValue()
-	if err == nil && v.Kind() != '{' {
-		err = errors.New("metadata is not an object")
-	}
-	m.raw = v.Clone()
-	return err
 }
 
 // wire returns the line as it is written, without its place in the chain.
@@ -227,7 +188,7 @@ func (l *Line) wire() wire {
 	w := wire{
 		RunID: l.RunID, TaskID: l.TaskID, BenchmarkID: l.BenchmarkID, TaskType: l.TaskType, Status: l.Status,
 		CandidateText: l.Candidate.Text, CandidatePatch: l.Candidate.Patch, CandidateWorkspace: l.Candidate.Workspace,
-		ProducerStdout: l.ProducerStdout, ProducerStderr: l.ProducerStderr, ProducerMetadata: metadata{l.ProducerMetadata, l.rawProducer},
+		ProducerStdout: l.ProducerStdout, ProducerStderr: l.ProducerStderr, ProducerMetadata: l.ProducerMetadata,
 		Summary: l.Summary, HiddenValues: task.Redacted,
 		Index: l.Index, Attempt: l.Attempt, Retries: l.Retries, Agent: l.Agent,
 		Outcome: l.Outcome, Containment: l.Containment, Labels: l.Labels,
@@ -240,7 +201,7 @@ func (l *Line) wire() wire {
 		w.Passed, w.Score = &l.Passed, fmt.Appendf(nil, "%.1f", l.Score())
 	}
 	if l.Verified {
-		w.VerifierStdout, w.VerifierStderr, w.VerifierMetadata = &l.VerifierStdout, &l.VerifierStderr, &metadata{l.VerifierMetadata, l.rawVerifier}
+		w.VerifierStdout, w.VerifierStderr, w.VerifierMetadata = &l.VerifierStdout, &l.VerifierStderr, &l.VerifierMetadata
 	}
 	return w
 }
@@ -250,10 +211,10 @@ func (w *wire) line() *Line {
 	return &Line{
 		RunID: w.RunID, TaskID: w.TaskID, BenchmarkID: w.BenchmarkID, TaskType: w.TaskType, Status: w.Status,
 		Candidate:      Candidate{w.CandidateText, w.CandidatePatch, w.CandidateWorkspace},
-		ProducerStdout: w.ProducerStdout, ProducerStderr: w.ProducerStderr, rawProducer: w.ProducerMetadata.raw,
+		ProducerStdout: w.ProducerStdout, ProducerStderr: w.ProducerStderr, ProducerMetadata: w.ProducerMetadata,
 		Summary:  w.Summary,
 		Verified: w.VerifierMetadata != nil, Passed: value(w.Passed),
-		VerifierStdout: value(w.VerifierStdout), VerifierStderr: value(w.VerifierStderr), rawVerifier: value(w.VerifierMetadata).raw,
+		VerifierStdout: value(w.VerifierStdout), VerifierStderr: value(w.VerifierStderr), VerifierMetadata: value(w.VerifierMetadata),
 		Index: w.Index, Attempt: w.Attempt, Retries: w.Retries, Agent: w.Agent,
 		Outcome: w.Outcome, FailureReason: value(w.FailureReason), FailurePhase: value(w.FailurePhase), FailureMessage: value(w.FailureMessage),
 		Containment: w.Containment, Labels: w.Labels,

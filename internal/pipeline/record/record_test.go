@@ -39,12 +39,12 @@ func sampleLine() *Line {
 	return &Line{
 		RunID: "run", TaskID: "t/1", BenchmarkID: "pack", TaskType: "multiple_choice",
 		Status: "passed", Candidate: Candidate{Text: text("B")}, ProducerStdout: "B",
-		ProducerMetadata: map[string]any{"harness": "command", "exit_code": 0},
-		Summary: []task.Summary{
+		ProducerMetadata: verdict.NewMetadata(map[string]any{"harness": "command", "exit_code": 0}),
+		Summary: []task.ResourceSummary{
 			{Name: "question", Kind: "text", Visibility: "public", Value: jsontext.Value(`"é?"`)},
 			{Name: "answer", Kind: "text", Visibility: "hidden", Redacted: true},
 		},
-		Verified: true, Passed: true, VerifierMetadata: map[string]any{"verifier": "multiple_choice"},
+		Verified: true, Passed: true, VerifierMetadata: verdict.NewMetadata(map[string]any{"verifier": "multiple_choice"}),
 		Attempt: 1, Agent: "command", Outcome: "passed", Containment: "passive",
 		Timings: map[verdict.Phase]int64{"producer": 12},
 	}

@@ -1,4 +1,4 @@
-package pipeline
+package commit
 
 import (
 	"securebench/internal/digest"

@@ -1,0 +1,131 @@
+package candidate
+
+import (
+	"archive/tar"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+
+	"securebench/internal/digest"
+	"securebench/internal/verdict"
+)
+
+// member is one entry of a foreign archive and where its content lies.
+type member struct {
+	Entry
+	at int64
+}
+
+// Import writes a foreign archive, of which a person says that it holds a
+// tree, in canonical form. Order, times, owners and folders that have no entry
+// of their own don't matter; everything else that no tree may hold is a
+// [*Rejection] that names it. The archive is read twice and must have the
+// digest want; "" is any.
+func Import(archive io.ReadSeeker, want string, b Bounds, w io.Writer) (sum string, err error) {
+	members, err := index(archive, want, b)
+	if err != nil {
+		return "", err
+	}
+	slices.SortFunc(members, func(x, y member) int { return comparePaths(x.Path, y.Path) })
+	tw := NewTreeWriter(w, b)
+	for _, m := range members {
+		if _, err := archive.Seek(m.at, io.SeekStart); err != nil {
+			return "", err
+		}
+		if err := tw.Add(m.Entry, archive); err != nil {
+			return "", err
+		}
+	}
+	return tw.Close()
+}
+
+// index finds the members of an archive, which is read to its last byte.
+func index(archive io.ReadSeeker, want string, b Bounds) ([]member, error) {
+	if _, err := archive.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	in := &positioned{r: archive, sum: sha256.New(), left: b.ArchiveSize()}
+	tr, seen := tar.NewReader(in), map[string]member{}
+	for {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, archiveError(err)
+		}
+		if err := note(seen, h, in.at, b); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return nil, err
+	}
+	if want != "" && digest.Format(in.sum.Sum(nil)) != want {
+		return nil, errors.New("the archive changed since it was checked")
+	}
+	var out []member
+	for _, m := range seen {
+		out = append(out, m)
+	}
+	return withFolders(out, seen), nil
+}
+
+// note adds one header to the members.
+func note(seen map[string]member, h *tar.Header, at int64, b Bounds) error {
+	if h.Typeflag == tar.TypeDir && (h.Name == "./" || h.Name == ".") {
+		return nil // the root has no entry
+	}
+	e, err := ForeignEntry(h)
+	if err != nil {
+		return err
+	}
+	if err := e.check(b.Links); err != nil {
+		return err
+	}
+	if _, twice := seen[e.Path]; twice {
+		return bad(e.Path, "stands in the archive twice")
+	}
+	if int64(len(seen)) >= b.Files {
+		return Reject(verdict.CandidateTooLarge, "the tree has more than %d files and folders", b.Files)
+	}
+	seen[e.Path] = member{e, at}
+	return nil
+}
+
+// withFolders adds the folders that have no entry.
+func withFolders(out []member, seen map[string]member) []member {
+	for _, m := range slices.Clone(out) {
+		for dir := path.Dir(m.Path); dir != "."; dir = path.Dir(dir) {
+			if _, there := seen[dir]; there {
+				break
+			}
+			added := member{Entry: Entry{Path: dir, Mode: fs.ModeDir | 0o755}}
+			seen[dir] = added
+			out = append(out, added)
+		}
+	}
+	return out
+}
+
+// positioned knows how far it was read.
+type positioned struct {
+	r    io.Reader
+	sum  hash.Hash
+	at   int64
+	left int64
+}
+
+func (p *positioned) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.sum.Write(b[:n])
+	p.at += int64(n)
+	if p.left -= int64(n); p.left < 0 {
+		return n, Reject(verdict.CandidateTooLarge, "the archive is larger than any tree within the limits: %d bytes", p.at)
+	}
+	return n, err
+}

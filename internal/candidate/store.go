@@ -1,0 +1,256 @@
+package candidate
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"securebench/internal/digest"
+	"securebench/internal/durable"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// Sink takes candidates as they are captured.
+type Sink interface {
+	// Put takes the content of a candidate, a tree as its canonical archive,
+	// and returns it with its digest. The result can be opened if the sink
+	// keeps it.
+	Put(kind task.CandidateKind, origin Origin, content io.Reader) (Candidate, error)
+}
+
+// Store keeps candidates by their digest. Equal candidates are stored once. It
+// is safe for concurrent use.
+type Store struct{ root *os.Root }
+
+var _ Sink = (*Store)(nil)
+
+// ErrStore is wrapped by the errors of a store that cannot be written.
+var ErrStore = errors.New("the candidate store cannot be written")
+
+// OpenStore opens the store in dir, which must exist.
+func OpenStore(dir string) (*Store, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the candidate store: %w", err)
+	}
+	return &Store{root}, nil
+}
+
+// Close releases the store.
+func (s *Store) Close() error { return s.root.Close() }
+
+// Put stores a candidate and flushes it to disk. A damaged file that is there
+// under the same name is replaced.
+func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (c Candidate, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("storing the candidate: %w", err)
+		}
+	}()
+	// A name of its own: two workers may store equal candidates at once.
+	f, err := durable.Create(s.root, durable.UniqueName("."), 0o644)
+	if err != nil {
+		return Candidate{}, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	defer func() { err = errors.Join(err, f.Discard()) }()
+	w := &writer{f: f.File}
+	sum, err := receive(kind, content, w)
+	if w.err != nil {
+		err = fmt.Errorf("%w: %w", ErrStore, w.err)
+	}
+	if err != nil {
+		return Candidate{}, err
+	}
+	c = s.attach(Candidate{Kind: kind, Digest: sum, Size: w.n, Origin: origin})
+	there, err := s.holds(c)
+	if err != nil || there {
+		return c, err
+	}
+	name, err := digest.Hex(sum)
+	if err != nil {
+		return Candidate{}, err
+	}
+	if err := f.Commit(name); err != nil {
+		return Candidate{}, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	return c, nil
+}
+
+var errTooLarge = fmt.Errorf("the candidate is larger than %d bytes", MaxBytes)
+
+// receive copies the content to w and returns its digest.
+func receive(kind task.CandidateKind, content io.Reader, w io.Writer) (sum string, err error) {
+	if kind == task.Workspace {
+		return ReadTree(io.TeeReader(content, w), stored(), nil)
+	}
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(content, MaxBytes+1))
+	if err == nil && n > MaxBytes {
+		err = errTooLarge
+	}
+	return digest.Format(h.Sum(nil)), err
+}
+
+// holds reports whether the store has this candidate, undamaged.
+func (s *Store) holds(c Candidate) (bool, error) {
+	r, err := c.Open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	_, err = io.Copy(io.Discard, r)
+	if err = errors.Join(err, r.Close()); err != nil && !errors.Is(err, ErrDamaged) {
+		return false, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	return err == nil, nil
+}
+
+// writer tells its own errors from those of what is read.
+type writer struct {
+	f   *os.File
+	n   int64
+	err error
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	n, err := w.f.Write(p)
+	w.n += int64(n)
+	w.err = errors.Join(w.err, err)
+	return n, err
+}
+
+// Find returns the stored candidate that c names, ready to be opened. Its size
+// is that of the stored form; the digest is checked when it is read.
+func (s *Store) Find(c Candidate) (Candidate, error) {
+	f, err := s.file(c.Digest)
+	if err != nil {
+		return Candidate{}, fmt.Errorf("finding candidate %s: %w", c.Digest, err)
+	}
+	info, err := f.Stat()
+	if err = errors.Join(err, f.Close()); err != nil {
+		return Candidate{}, fmt.Errorf("finding candidate %s: %w", c.Digest, err)
+	}
+	c.Size = info.Size()
+	return s.attach(c), nil
+}
+
+// Check reports whether the store has this candidate, undamaged. It is
+// streamed.
+func (s *Store) Check(sum string) error {
+	_, err := Check(func() (io.ReadCloser, error) { return s.file(sum) }, sum)
+	return err
+}
+
+func (s *Store) attach(c Candidate) Candidate {
+	sum := c.Digest
+	c.open = func() (io.ReadCloser, error) { return s.file(sum) }
+	return c
+}
+
+func (s *Store) file(sum string) (*os.File, error) {
+	name, err := digest.Hex(sum)
+	if err != nil {
+		return nil, err
+	}
+	return source.OpenIn(s.root, name, os.O_RDONLY, 0)
+}
+
+// FromFS names a stored candidate in a directory or bundle that is open for
+// reading. Its digest is checked when it is read.
+func FromFS(fsys fs.FS, name string, c Candidate) Candidate {
+	c.open = func() (io.ReadCloser, error) { return fsys.Open(name) }
+	return c
+}
+
+// treeCheck passes an archive on while another goroutine reads it as a tree.
+type treeCheck struct {
+	raw  io.ReadCloser
+	w    *io.PipeWriter
+	done chan error
+	err  error // of the end, once it is known
+}
+
+func newTreeCheck(raw io.ReadCloser, want string) *treeCheck {
+	r, w := io.Pipe()
+	t := &treeCheck{raw: raw, w: w, done: make(chan error, 1)}
+	go func() {
+		sum, err := ReadTree(r, stored(), nil)
+		if err != nil || sum != want {
+			err = errors.Join(ErrDamaged, err)
+		}
+		_ = r.CloseWithError(err) // it never fails
+		t.done <- err
+	}()
+	return t
+}
+
+func (t *treeCheck) Read(p []byte) (int, error) {
+	if t.err != nil {
+		return 0, t.err
+	}
+	n, err := t.raw.Read(p)
+	if n > 0 {
+		if _, werr := t.w.Write(p[:n]); werr != nil {
+			t.end(nil)
+			return 0, t.err
+		}
+	}
+	if err != nil {
+		t.end(err)
+		if n == 0 {
+			return 0, t.err
+		}
+	}
+	return n, nil
+}
+
+// end waits for the check; err is how reading ended.
+func (t *treeCheck) end(err error) {
+	if errors.Is(err, io.EOF) {
+		_ = t.w.Close() // it never fails
+	} else {
+		_ = t.w.CloseWithError(err)
+	}
+	checked := <-t.done
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		t.err = err
+	case checked != nil:
+		t.err = checked
+	default:
+		t.err = io.EOF
+	}
+}
+
+func (t *treeCheck) Close() error {
+	if t.err == nil {
+		t.end(fs.ErrClosed)
+	}
+	return t.raw.Close()
+}
+
+// Check streams a stored candidate, whose kind need not be known, and compares
+// it with its digest. It reports whether that is the digest of a tree.
+func Check(open func() (io.ReadCloser, error), sum string) (tree bool, err error) {
+	for _, kind := range []task.CandidateKind{task.Text, task.Workspace} {
+		r, err := open()
+		if err != nil {
+			return false, err
+		}
+		got, err := receive(kind, r, io.Discard)
+		var not *Rejection
+		if err = errors.Join(err, r.Close()); err != nil && !errors.As(err, &not) && !errors.Is(err, errTooLarge) {
+			return false, err
+		}
+		if err == nil && got == sum {
+			return kind == task.Workspace, nil
+		}
+	}
+	return false, ErrDamaged
+}

@@ -1,0 +1,215 @@
+// Package agent holds the agents of a run: the configured harness in a
+// sandbox, and those that need none, whose candidate is there already. Each
+// produces and is captured in the same two steps.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+)
+
+// Agent makes the candidates of a run. It is safe for concurrent use.
+type Agent interface {
+	// Name is the record's agent field.
+	Name() string
+	// Sandboxed reports whether the agent always runs in the row's image.
+	Sandboxed() bool
+	// Prepare begins an attempt. The caller closes the production.
+	Prepare(ctx context.Context, a Attempt) (Production, error)
+}
+
+// Attempt names one attempt of one task for an [Agent].
+type Attempt struct {
+	View   task.AgentView
+	Number int    // from 1
+	Dir    string // the task's folder name in records
+	Image  sandbox.Image
+	// Sink takes the content of what is captured.
+	Sink candidate.Sink
+	// Reference returns the row's own solution; false where it has none. Only
+	// the oracle calls it.
+	Reference func(context.Context) (family.Solution, bool, error)
+	// Observe returns what gets the agent's output while it runs; nil
+	// discards it.
+	Observe func(stream string) io.WriteCloser
+}
+
+// Production is one attempt at a candidate. An error means that the engine or
+// this process failed.
+type Production interface {
+	// Run runs the agent to its end; it may be called once.
+	Run(ctx context.Context) (produce.Result, error)
+	// Capture takes the candidate after Run.
+	Capture(ctx context.Context) (capture.Result, error)
+	// Command is what Run will run in a sandbox, and where; nil is nothing.
+	Command() (argv []string, workdir string)
+	// Close releases what the attempt held. It is idempotent.
+	Close(ctx context.Context) error
+}
+
+// Blank reports whether a production is known to bring nothing to score.
+func Blank(p Production) bool {
+	g, ok := p.(*given)
+	return ok && g.blank()
+}
+
+// Runner runs agents in sandboxes.
+type Runner struct {
+	Producer *produce.Producer
+	RunID    string
+	Limits   sandbox.Limits // Timeout is the operator's ceiling; 0 is none
+	// Expect holds the digests of the pack's public files when it was loaded;
+	// nil checks none.
+	Expect map[string]string
+	// Users resolves environment.user in an image. Nil knows none.
+	Users func(image, name string) (sandbox.User, bool)
+	// Audit returns how many commands of an attempt the command policy let
+	// through and blocked; nil counts nothing.
+	Audit func(taskID string, attempt int) (allowed, denied int)
+	// Secrets are replaced in everything that the agent left; nil is none.
+	Secrets *redact.Registry
+	Bounds  Bounds
+}
+
+// Bounds limit candidates.
+type Bounds struct {
+	Bytes int64            // of a text, code or patch; 0 is the default
+	Tree  candidate.Bounds // zero fields are the defaults of a sandbox
+}
+
+// tree returns the bounds of a tree.
+func (b Bounds) tree(x task.Extraction) candidate.Bounds {
+	def := sandbox.Limits{Disk: b.Tree.Bytes, Files: b.Tree.Files}.WithDefaults()
+	return candidate.Bounds{Bytes: def.Disk, Files: def.Files, Links: x.Links}
+}
+
+// Request returns what a production of the attempt needs to know.
+func (r *Runner) Request(a Attempt) produce.Request {
+	req := produce.Request{
+		View: a.View, Image: a.Image, Limits: r.Limits, Expect: r.expect(a.View),
+		Labels: sandbox.Labels{Run: r.RunID, Task: a.View.ID(), Attempt: a.Number},
+	}
+	if name := a.View.Environment().User; name != "" && r.Users != nil {
+		if u, ok := r.Users(a.Image.Ref, name); ok {
+			req.User = &u
+		}
+	}
+	return req
+}
+
+// expect picks the digests of the assets of a view.
+func (r *Runner) expect(v task.AgentView) map[string]string {
+	if r.Expect == nil {
+		return nil
+	}
+	out := map[string]string{}
+	for _, a := range v.Assets() {
+		if sum, ok := r.Expect[a.Path]; ok {
+			out[a.Path] = sum
+			continue
+		}
+		for name, sum := range r.Expect {
+			if strings.HasPrefix(name, a.Path+"/") {
+				out[name] = sum
+			}
+		}
+	}
+	return out
+}
+
+// start prepares a production in a sandbox.
+func (r *Runner) start(ctx context.Context, a Attempt, req produce.Request) (Production, error) {
+	s, err := r.Producer.Prepare(ctx, req, a.Observe)
+	if err != nil {
+		return nil, err
+	}
+	return &sandboxed{runner: r, attempt: a, session: s}, nil
+}
+
+// Harness runs the configured harness.
+type Harness struct{ Runner }
+
+var _ Agent = (*Harness)(nil)
+
+// Name returns the harness's name.
+func (h *Harness) Name() string { return h.Producer.Harness.Name() }
+
+// Sandboxed is true.
+func (h *Harness) Sandboxed() bool { return true }
+
+// Prepare makes the attempt's workspace and sandbox.
+func (h *Harness) Prepare(ctx context.Context, a Attempt) (Production, error) {
+	return h.start(ctx, a, h.Request(a))
+}
+
+// sandboxed is a production that runs in a sandbox.
+type sandboxed struct {
+	runner  *Runner
+	attempt Attempt
+	session *produce.Session
+	result  *produce.Result
+}
+
+func (p *sandboxed) Close(ctx context.Context) error { return p.session.Close(ctx) }
+
+func (p *sandboxed) Command() (argv []string, workdir string) { return p.session.Command() }
+
+func (p *sandboxed) Run(ctx context.Context) (produce.Result, error) {
+	res, err := p.session.Run(ctx)
+	if err != nil {
+		return res, err
+	}
+	p.result = &res
+	p.runner.Complete(p.attempt, &res)
+	return res, nil
+}
+
+// Complete adds what only the parent knows to the result of an attempt.
+func (r *Runner) Complete(a Attempt, res *produce.Result) {
+	res.Metadata.Set("workspace_root", "workspaces/"+a.Dir)
+	if r.Audit != nil {
+		allowed, denied := r.Audit(a.View.ID(), a.Number)
+		res.Usage = map[string]int64{"commands_allowed": int64(allowed), "commands_denied": int64(denied)}
+	}
+}
+
+// errNotRun is returned where there is nothing to capture.
+var errNotRun = errors.New("the agent did not run")
+
+func (p *sandboxed) Capture(ctx context.Context) (capture.Result, error) {
+	if p.result == nil {
+		return capture.Result{}, errNotRun
+	}
+	stage := capture.Stage{Secrets: p.runner.Secrets, Sink: p.attempt.Sink}
+	return stage.Capture(ctx, p.runner.Bounds.Request(*p.result), p.session.Workspace())
+}
+
+// Request returns what to capture of a production.
+func (b Bounds) Request(r produce.Result) capture.Request {
+	return capture.Request{Extraction: r.Extract, Outcome: r.Outcome, Limit: b.Bytes, Tree: b.tree(r.Extract),
+		Public: r.Public, Stdout: r.Stdout, Stderr: r.Stderr}
+}
+
+// program runs the program that a row brings as its solution.
+func (r *Runner) program(ctx context.Context, a Attempt, argv []string) (Production, error) {
+	switch {
+	case r == nil || r.Producer == nil:
+		return nil, errors.New("the row's solution is a program, and there is no engine to run it")
+	case a.Image.ID == "":
+		return nil, fmt.Errorf("the solution of task %s is a program, and its family asks for no image", a.View.ID())
+	}
+	req := r.Request(a)
+	req.Command = argv
+	return r.start(ctx, a, req)
+}

@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"securebench/internal/candidate"
+	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// The agents that need no agent: their candidate enters at capture and goes
+// through the same verification and records as any other.
+const (
+	OracleName = "oracle"
+	NullName   = "null"
+	ReplayName = "replay"
+)
+
+// given is a production whose candidate is there from the start.
+type given struct {
+	agent     string
+	kind      task.CandidateKind
+	origin    candidate.Origin
+	data      []byte // of a text, code or patch
+	tree      func(context.Context) (candidate.Candidate, error)
+	rejection *candidate.Rejection
+	limit     int64
+	sink      candidate.Sink
+}
+
+func (g *given) blank() bool {
+	return g.rejection != nil || g.tree == nil && len(bytes.TrimSpace(g.data)) == 0
+}
+
+// Run returns what records say of the candidate.
+func (g *given) Run(context.Context) (produce.Result, error) {
+	m := verdict.NewMetadata(map[string]any{"harness": g.agent})
+	if g.origin != "" {
+		m.Set("candidate_kind", g.kind)
+		m.Set(record.OriginKey, g.origin)
+	}
+	return produce.Result{Metadata: m}, nil
+}
+
+// Capture admits the candidate under the run's bounds.
+func (g *given) Capture(ctx context.Context) (res capture.Result, err error) {
+	if g.rejection != nil {
+		return capture.Result{Rejection: g.rejection}, nil
+	}
+	c, err := g.admit(ctx)
+	if errors.As(err, &res.Rejection) {
+		return res, nil
+	}
+	if err != nil {
+		return res, fmt.Errorf("capturing the candidate: %w", err)
+	}
+	res.Candidate = &c
+	return res, nil
+}
+
+func (g *given) admit(ctx context.Context) (candidate.Candidate, error) {
+	if g.tree != nil {
+		return g.tree(ctx)
+	}
+	if _, err := candidate.Admit(g.kind, g.origin, g.data, g.limit); err != nil {
+		return candidate.Candidate{}, err
+	}
+	return g.sink.Put(g.kind, g.origin, bytes.NewReader(g.data))
+}
+
+// Command is nothing.
+func (*given) Command() ([]string, string) { return nil, "" }
+
+// Close does nothing.
+func (*given) Close(context.Context) error { return nil }
+
+// nothing is a production without a candidate.
+func nothing(agent, why string) *given {
+	return &given{agent: agent, rejection: candidate.Reject(verdict.CandidateMissing, "%s", why)}
+}
+
+// Oracle hands in the row's own reference solution, or runs it where it is a
+// program.
+type Oracle struct {
+	Limit int64 // of a text, code or patch in bytes; 0 is the default
+	// Runner runs programs; nil runs none.
+	Runner *Runner
+}
+
+// Name returns "oracle".
+func (*Oracle) Name() string { return OracleName }
+
+// Sandboxed is false: most solutions need no sandbox.
+func (*Oracle) Sandboxed() bool { return false }
+
+// Prepare takes the reference from the row.
+func (o *Oracle) Prepare(ctx context.Context, a Attempt) (Production, error) {
+	sol, ok, err := a.Reference(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("completing the reference solution: %w", err)
+	}
+	if !ok {
+		return nothing(OracleName, "the row has no reference solution"), nil
+	}
+	if sol.Command != nil {
+		return o.Runner.program(ctx, a, sol.Command)
+	}
+	data, err := sol.Candidate.Bytes()
+	if err != nil {
+		return nil, fmt.Errorf("reading the reference solution: %w", err)
+	}
+	return &given{agent: OracleName, kind: sol.Candidate.Kind, origin: candidate.Given, data: data, limit: o.Limit, sink: a.Sink}, nil
+}
+
+// Null hands in nothing: an empty candidate.
+type Null struct{}
+
+// Name returns "null".
+func (Null) Name() string { return NullName }
+
+// Sandboxed is false.
+func (Null) Sandboxed() bool { return false }
+
+// Prepare gives the empty candidate.
+func (Null) Prepare(_ context.Context, a Attempt) (Production, error) {
+	g := &given{agent: NullName, kind: a.View.Extraction().Kind, origin: candidate.Given, sink: a.Sink}
+	if g.kind == task.Workspace {
+		g.tree = func(context.Context) (candidate.Candidate, error) {
+			return stream(a.Sink, candidate.Given, func(w io.Writer) error {
+				_, err := candidate.NewTreeWriter(w, candidate.Bounds{}).Close() // the empty tree
+				return err
+			})
+		}
+	}
+	return g, nil
+}

@@ -1,0 +1,279 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"securebench/internal/candidate"
+	"securebench/internal/digest"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// Replay hands in candidates that a file holds: one JSON object a line with
+// task_id, optionally attempt, and one of text, patch and tree. A tree is the
+// path of a tar file, relative to the replay file.
+type Replay struct {
+	bounds Bounds
+	sum    string
+	dir    string
+	lines  map[replayKey]replayLine
+	trees  map[string]string // digests of the tar files by path
+	tasks  map[string]bool   // that the file has lines of
+	seen   map[string]bool   // those of them that the pack has
+}
+
+type replayKey struct {
+	task    string
+	attempt int // 0 serves every attempt
+}
+
+type replayLine struct {
+	kind task.CandidateKind
+	data []byte
+	tree string // path of a tar file
+}
+
+// maxReplayLine is the longest line of a replay file, in bytes.
+const maxReplayLine = 64 << 20
+
+// OpenReplay reads a replay file. Errors name file, line and column.
+func OpenReplay(path string, bounds Bounds) (*Replay, error) {
+	f, err := source.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the replay file: %w", err)
+	}
+	defer f.Close()
+	r := &Replay{bounds: bounds, dir: filepath.Dir(path), lines: map[replayKey]replayLine{}, trees: map[string]string{},
+		tasks: map[string]bool{}, seen: map[string]bool{}}
+	sum := sha256.New()
+	sc := bufio.NewScanner(io.TeeReader(f, sum))
+	sc.Buffer(nil, maxReplayLine)
+	line := 1
+	for ; sc.Scan(); line++ {
+		if len(sc.Bytes()) == 0 {
+			continue
+		}
+		if err := r.add(path, line, sc.Bytes()); err != nil {
+			return nil, err
+		}
+	}
+	if errors.Is(sc.Err(), bufio.ErrTooLong) {
+		return nil, source.Problemf(source.Pos{File: path, Line: line}, "the line is longer than %d bytes", maxReplayLine)
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("reading the replay file: %w", err)
+	}
+	r.sum = digest.Format(sum.Sum(nil))
+	return r, nil
+}
+
+// Digest is that of the file and of the trees that it names: what is replayed
+// is an input of the run.
+func (r *Replay) Digest() string {
+	if len(r.trees) == 0 {
+		return r.sum
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, r.sum)
+	for _, name := range slices.Sorted(maps.Keys(r.trees)) {
+		fmt.Fprintf(h, "%s\x00%s\n", name, r.trees[name])
+	}
+	return digest.Format(h.Sum(nil))
+}
+
+func (r *Replay) add(path string, line int, data []byte) error {
+	n, err := source.ParseJSON(path, line, data)
+	if err != nil {
+		return err
+	}
+	if n.Kind != source.Map {
+		return source.Problemf(n.Pos, "a replay line must be an object")
+	}
+	errs, _ := n.Check("the replay line", false, "task_id", "attempt", "text", "patch", "tree")
+	if err := errs.Err(); err != nil {
+		return err
+	}
+	key, val, err := replayEntry(n)
+	if err != nil {
+		return err
+	}
+	if val.tree != "" {
+		if err := r.digestTree(n.Get("tree").Pos, val.tree); err != nil {
+			return err
+		}
+	}
+	if _, dup := r.lines[key]; dup {
+		return source.Problemf(n.Pos, "task %q has this attempt twice", key.task)
+	}
+	r.tasks[key.task] = true
+	r.lines[key] = val
+	return nil
+}
+
+// digestTree reads a tar file for its digest.
+func (r *Replay) digestTree(at source.Pos, name string) error {
+	if r.trees[name] != "" {
+		return nil
+	}
+	if !filepath.IsLocal(name) {
+		return source.Problemf(at, "tree must be a path below the replay file's folder")
+	}
+	f, err := r.openTree(name)
+	if err != nil {
+		return source.Problemf(at, "tree cannot be read: %v", err)
+	}
+	defer f.Close()
+	if r.trees[name], _, err = digest.Reader(f); err != nil {
+		return source.Problemf(at, "tree cannot be read: %v", err)
+	}
+	return nil
+}
+
+// openTree opens a regular file below the replay file's folder.
+func (r *Replay) openTree(name string) (*os.File, error) {
+	root, err := os.OpenRoot(r.dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := source.OpenIn(root, name, os.O_RDONLY, 0)
+	return f, errors.Join(err, root.Close())
+}
+
+func replayEntry(n *source.Node) (key replayKey, val replayLine, err error) {
+	id := n.Get("task_id")
+	if id == nil || id.Kind != source.String || id.Text == "" {
+		return key, val, source.Problemf(n.Pos, "task_id must be a non-empty string")
+	}
+	key.task = id.Text
+	if a := n.Get("attempt"); a != nil {
+		i, p := a.Int("attempt", 1, 1<<20)
+		if p != nil {
+			return key, val, p
+		}
+		key.attempt = int(i)
+	}
+	var given *source.Node
+	for _, form := range []struct {
+		name string
+		kind task.CandidateKind
+	}{{"text", task.Text}, {"patch", task.Patch}, {"tree", task.Workspace}} {
+		v := n.Get(form.name)
+		switch {
+		case v == nil:
+			continue
+		case given != nil:
+			return key, val, source.Problemf(v.Pos, "give only one of text, patch and tree")
+		case v.Kind != source.String:
+			return key, val, source.Problemf(n.Pos, "%s must be a string", form.name)
+		}
+		given, val.kind = v, form.kind
+	}
+	switch {
+	case given == nil:
+		return key, val, source.Problemf(n.Pos, "give one of text, patch and tree")
+	case val.kind == task.Workspace:
+		val.tree = given.Text
+		if val.tree == "" {
+			return key, val, source.Problemf(given.Pos, "tree must be the path of a tar file")
+		}
+	default:
+		val.data = []byte(given.Text)
+	}
+	return key, val, nil
+}
+
+// Seen notes a task of the pack; it is called for each before the run.
+func (r *Replay) Seen(taskID string) {
+	if r.tasks[taskID] {
+		r.seen[taskID] = true
+	}
+}
+
+// Unmatched counts the lines that no attempt of a task seen will ask for, and
+// names the task of the first.
+func (r *Replay) Unmatched(attempts int) (n int, first string) {
+	for key := range r.lines {
+		if r.seen[key.task] && key.attempt <= attempts {
+			continue
+		}
+		if n++; n == 1 || key.task < first {
+			first = key.task
+		}
+	}
+	return n, first
+}
+
+// Name returns "replay".
+func (*Replay) Name() string { return ReplayName }
+
+// Sandboxed is false.
+func (*Replay) Sandboxed() bool { return false }
+
+// Prepare finds the attempt's line, or the task's line for every attempt.
+func (r *Replay) Prepare(_ context.Context, a Attempt) (Production, error) {
+	val, ok := r.lines[replayKey{a.View.ID(), a.Number}]
+	if !ok {
+		val, ok = r.lines[replayKey{a.View.ID(), 0}]
+	}
+	if !ok {
+		return nothing(ReplayName, "the replay file has no line for this attempt"), nil
+	}
+	kind := a.View.Extraction().Kind
+	if form(kind) != form(val.kind) {
+		return nothing(ReplayName, fmt.Sprintf("the replay file holds a %s, the family takes a %s", val.kind, kind)), nil
+	}
+	g := &given{agent: ReplayName, kind: kind, origin: candidate.Replay, data: val.data, limit: r.bounds.Bytes, sink: a.Sink}
+	if val.tree != "" {
+		g.tree = func(context.Context) (candidate.Candidate, error) {
+			return r.importTree(a.Sink, val.tree, r.bounds.tree(a.View.Extraction()))
+		}
+	}
+	return g, nil
+}
+
+// form is how a replay line writes a kind of candidate.
+func form(k task.CandidateKind) task.CandidateKind {
+	if k == task.Code {
+		return task.Text
+	}
+	return k
+}
+
+// importTree streams a tar file into the sink.
+func (r *Replay) importTree(sink candidate.Sink, name string, b candidate.Bounds) (candidate.Candidate, error) {
+	f, err := r.openTree(name)
+	if err != nil {
+		return candidate.Candidate{}, fmt.Errorf("opening the replayed tree: %w", err)
+	}
+	defer f.Close()
+	return stream(sink, candidate.Replay, func(w io.Writer) error {
+		_, err := candidate.Import(f, r.trees[name], b, w)
+		return err
+	})
+}
+
+// stream stores what write writes.
+func stream(sink candidate.Sink, origin candidate.Origin, write func(io.Writer) error) (candidate.Candidate, error) {
+	pr, pw := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := write(pw)
+		_ = pw.CloseWithError(err) // it never fails
+		done <- err
+	}()
+	c, err := sink.Put(task.Workspace, origin, pr)
+	_ = pr.CloseWithError(io.ErrClosedPipe)
+	if wrote := <-done; wrote != nil && !errors.Is(wrote, io.ErrClosedPipe) {
+		return c, wrote
+	}
+	return c, err
+}

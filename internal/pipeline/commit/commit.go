@@ -1,0 +1,231 @@
+// Package commit turns what the stages return into records. It is the only
+// writer of the output directory and of the candidate store.
+package commit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// ErrOutput is wrapped by errors of an output directory that cannot be
+// written, for example because the disk is full.
+var ErrOutput = errors.New("the output directory cannot be written")
+
+// outputError wraps err in [ErrOutput], unless the directory is no longer the
+// run's own: then there is nothing to resume.
+func outputError(err error) error {
+	if err == nil || errors.Is(err, record.ErrIntegrity) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrOutput, err)
+}
+
+// Binder makes the digests that bind a record to its inputs.
+type Binder interface {
+	Digests(t task.Task, image sandbox.Image) record.Digests
+}
+
+// Committer writes the records of a run. It is safe for concurrent use.
+type Committer struct {
+	RunID    string
+	Agent    string   // its name
+	Labels   []string // of every record
+	Families family.Registry
+	Dir      *record.Dir
+	Store    *candidate.Store
+	Digests  Binder
+}
+
+var _ candidate.Sink = (*Committer)(nil)
+
+// Put stores the content of a candidate.
+func (c *Committer) Put(kind task.CandidateKind, origin candidate.Origin, content io.Reader) (candidate.Candidate, error) {
+	out, err := c.Store.Put(kind, origin, content)
+	if errors.Is(err, candidate.ErrStore) {
+		err = outputError(err)
+	}
+	return out, err
+}
+
+// Append writes a finished record. It is on disk when Append returns.
+func (c *Committer) Append(l *record.Line) error { return outputError(c.Dir.Append(l)) }
+
+// Attempt names one attempt of one task.
+type Attempt struct {
+	Task   task.Task
+	Number int    // from 1
+	Dir    string // the task's folder name
+	Image  sandbox.Image
+}
+
+// Draft is the record of an attempt before it is written. It keeps what is
+// worth keeping when a stage has to be repeated.
+type Draft struct {
+	Attempt
+	// Timings are by phase, in milliseconds.
+	Timings map[verdict.Phase]int64
+
+	c       *Committer
+	turn    time.Time     // when the attempt's turn came
+	total   time.Duration // that is published; 0 is all of it
+	retries []record.Retry
+	raw     []record.RawFile
+	line    *record.Line // nil before the production has ended
+	left    *candidate.Candidate
+	exit    int // of the agent
+}
+
+// Draft begins the record of an attempt.
+func (c *Committer) Draft(a Attempt) *Draft {
+	return &Draft{Attempt: a, c: c, Timings: map[verdict.Phase]int64{}}
+}
+
+// Begin notes that the attempt's turn has come.
+func (d *Draft) Begin() { d.turn = time.Now() }
+
+// Took adds the time since start to a phase.
+func (d *Draft) Took(p verdict.Phase, start time.Time) {
+	d.Timings[p] += time.Since(start).Milliseconds()
+}
+
+// Retries is how often a stage of the attempt was repeated.
+func (d *Draft) Retries() int { return len(d.retries) }
+
+// Candidate is the stored candidate, nil where there is none to verify.
+func (d *Draft) Candidate() *candidate.Candidate { return d.left }
+
+// Retry notes that an infrastructure error ended a stage. Nothing is kept of
+// it but its evidence, unless the candidate is stored already.
+func (d *Draft) Retry(err error, phase verdict.Phase) {
+	r := record.Retry{Error: Line(err), Phase: phase}
+	if d.left != nil {
+		r.Candidate = d.left.Digest
+	} else {
+		d.line, d.Timings = nil, map[verdict.Phase]int64{}
+	}
+	d.total = 0
+	d.retries = append(d.retries, r)
+}
+
+// Resume takes up a former record whose verification did not end. The stored
+// candidate must be there.
+func (d *Draft) Resume(former *record.Line) error {
+	c, err := d.c.Store.Find(candidate.Candidate{Kind: d.Task.Extraction().Kind, Digest: former.Digests.Candidate,
+		Origin: former.Origin(), Redacted: slices.Contains(former.Labels, candidateRedacted)})
+	if err != nil {
+		return err
+	}
+	blank := *d
+	d.retries, d.raw, d.exit = slices.Clone(former.Retries), slices.Clone(former.Restricted), int(former.ProducerMetadata.Int("exit_code"))
+	d.retries = append(d.retries, record.Retry{Candidate: c.Digest, Error: former.FailureMessage, Phase: former.FailurePhase})
+	for p, ms := range former.Timings {
+		if p != phaseTotal {
+			d.Timings[p] = ms
+		}
+	}
+	d.line = d.begin(produce.Result{Metadata: former.ProducerMetadata, Usage: former.Usage})
+	d.line.ProducerStdout, d.line.ProducerStderr = former.ProducerStdout, former.ProducerStderr
+	err = d.candidate(c)
+	if err != nil {
+		*d = blank
+		d.Timings = map[verdict.Phase]int64{}
+	}
+	return err
+}
+
+// Produced takes what an agent did and left. The draft has a candidate then,
+// or a verdict.
+func (d *Draft) Produced(out produce.Result, left capture.Result) error {
+	d.exit = out.Outcome.ExitCode
+	d.line = d.begin(out)
+	d.line.ProducerStdout, _ = redact.EscapedExcerpt(left.Stdout, record.ExcerptLimit)
+	d.line.ProducerStderr, _ = redact.EscapedExcerpt(left.Stderr, record.ExcerptLimit)
+	if err := d.restrict(agentSide, map[string][]byte{"stdout": left.Stdout, "stderr": left.Stderr}); err != nil {
+		return err
+	}
+	switch {
+	case left.Limit != "":
+		d.limited(out, left.Limit)
+	case left.Rejection != nil:
+		d.rejected(left.Rejection)
+	case left.Candidate != nil:
+		d.line.ProducerMetadata.Set(record.OriginKey, left.Candidate.Origin)
+		if left.Candidate.Origin == candidate.File && !left.Candidate.IsTree() {
+			d.line.ProducerMetadata.Set("candidate_path", out.Extract.Path)
+		}
+		return d.candidate(*left.Candidate)
+	default:
+		return errors.New("the production has neither a candidate nor a reason why not")
+	}
+	return nil
+}
+
+// phaseTotal is the whole attempt, in timings.
+const phaseTotal verdict.Phase = "total"
+
+// Line returns the finished record.
+func (d *Draft) Line() *record.Line {
+	total := d.total
+	if total == 0 {
+		total = time.Since(d.turn)
+	}
+	d.Timings[phaseTotal] = total.Milliseconds()
+	d.line.Timings, d.line.Retries, d.line.Restricted = d.Timings, d.retries, d.raw
+	return d.line
+}
+
+// The sides that raw output comes from.
+const (
+	agentSide    = "agent"
+	verifierSide = "verifier"
+)
+
+// restrict stores raw output and notes it. The length of a verifier's is no
+// part of the note: it depends on hidden values.
+func (d *Draft) restrict(side string, files map[string][]byte) error {
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if len(files[name]) == 0 {
+			continue
+		}
+		path := fmt.Sprintf("%s/%d/%s-%s", d.Dir, d.Number, side, name)
+		if n := len(d.retries); n > 0 { // the evidence of former tries stays
+			path = fmt.Sprintf("%s/%d/retry%d-%s-%s", d.Dir, d.Number, n, side, name)
+		}
+		raw, err := d.c.Dir.Restrict(d.Task.ID(), path, files[name])
+		if err != nil {
+			return outputError(err)
+		}
+		if side == verifierSide {
+			raw.Bytes = 0
+		}
+		d.raw = append(d.raw, raw)
+	}
+	return nil
+}
+
+// Line is what a record says of an error: one line of bounded length, since
+// an engine's message has no bound.
+func Line(err error) string {
+	s, _, _ := strings.Cut(err.Error(), "\n")
+	s, _ = redact.EscapedExcerpt([]byte(s), 1<<10)
+	return s
+}

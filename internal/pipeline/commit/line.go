@@ -1,0 +1,172 @@
+package commit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"securebench/internal/candidate"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// begin makes the attempt's record with what is known before a verdict.
+func (d *Draft) begin(out produce.Result) *record.Line {
+	metadata := maps.Clone(out.Metadata)
+	if metadata == nil {
+		metadata = verdict.Metadata{}
+	}
+	return &record.Line{
+		RunID: d.c.RunID, TaskID: d.Task.ID(), BenchmarkID: d.Task.Pack().ID, TaskType: d.Task.Family(),
+		ProducerMetadata: metadata, Summary: d.Task.Result().Summary(),
+		Index: d.Task.Index(), Attempt: d.Number, Agent: d.c.Agent,
+		Containment: verdict.Passive, Labels: d.labels(out.Capabilities),
+		Digests: d.c.Digests.Digests(d.Task, d.Image), Usage: out.Usage,
+	}
+}
+
+// UnpinnedImage labels what depends on a tag: the image is the same for the
+// whole run, and may be another one tomorrow.
+const UnpinnedImage = "unpinned_image"
+
+// CustomLimits labels what was run under other limits than the defaults: more
+// time or memory can be the better score.
+const CustomLimits = "custom_limits"
+
+// candidateRedacted labels a candidate that a secret was taken out of.
+const candidateRedacted = "candidate_redacted"
+
+// capabilityLabel begins the label of each capability that the agent's sandbox
+// was granted.
+const capabilityLabel = "capability_"
+
+// ImageLabel is the label of records that depend on img, or "".
+func ImageLabel(img sandbox.Image) string {
+	if img.ID != "" && !strings.Contains(img.Ref, "@sha256:") {
+		return UnpinnedImage
+	}
+	return ""
+}
+
+func (d *Draft) labels(granted []sandbox.Capability) []string {
+	labels := slices.Clone(d.c.Labels)
+	if l := ImageLabel(d.Image); l != "" {
+		labels = append(labels, l)
+	}
+	for _, c := range granted {
+		labels = append(labels, capabilityLabel+strings.ToLower(string(c)))
+	}
+	slices.Sort(labels)
+	return labels
+}
+
+// candidate publishes the stored candidate: a text whole when it is short,
+// else an excerpt that names its digest; of a tree its digest.
+func (d *Draft) candidate(c candidate.Candidate) error {
+	d.line.Digests.Candidate = c.Digest
+	if c.Redacted {
+		d.line.Labels = append(d.line.Labels, candidateRedacted)
+		slices.Sort(d.line.Labels)
+	}
+	if c.IsTree() {
+		d.line.Candidate.Workspace = &c.Digest
+		d.left = &c
+		return nil
+	}
+	data, err := c.Bytes()
+	if err != nil {
+		return outputError(err)
+	}
+	text := record.Inline(data)
+	if c.Kind == task.Patch {
+		d.line.Candidate.Patch = &text
+	} else {
+		d.line.Candidate.Text = &text
+	}
+	d.left = &c
+	return nil
+}
+
+// limited is the line of an agent that ran into a limit of its sandbox.
+func (d *Draft) limited(out produce.Result, end sandbox.End) {
+	line := d.line
+	line.Status, line.Outcome = verdict.StatusFailed, verdict.Limit
+	line.FailurePhase = verdict.PhaseProduce
+	line.ProducerMetadata.Set("exit_code", out.Outcome.ExitCode)
+	line.FailureReason = LimitReason(end)
+	if end != sandbox.TimedOut {
+		line.FailureMessage = "the agent's sandbox ran into its limit: " + string(end)
+		return
+	}
+	line.Outcome = verdict.AgentTimeout
+	line.FailureMessage = fmt.Sprintf("candidate production timed out after %s seconds", seconds(out.Timeout))
+	line.ProducerMetadata.Set("timed_out", true)
+	line.ProducerMetadata.Set("timeout_seconds", out.Timeout.Seconds())
+	line.ProducerMetadata.Set("command", out.Argv)
+	line.ProducerMetadata.Set("phase", verdict.PhaseProduce)
+}
+
+// LimitReason names a limit as records do.
+func LimitReason(end sandbox.End) verdict.Reason {
+	if end == sandbox.TimedOut {
+		return verdict.ProducerTimeout
+	}
+	return verdict.Reason(end)
+}
+
+// seconds renders a duration as the reference does, with C's %g.
+func seconds(d time.Duration) string { return fmt.Sprintf("%.6g", d.Seconds()) }
+
+// rejected is the line of an agent that left no acceptable candidate.
+func (d *Draft) rejected(r *candidate.Rejection) {
+	d.line.Status, d.line.Outcome = verdict.StatusFailed, verdict.NoCandidate
+	if r.Reason == verdict.CandidateTooLarge {
+		d.line.Outcome = verdict.Limit
+	}
+	d.line.FailureReason, d.line.FailurePhase, d.line.FailureMessage = r.Reason, verdict.PhaseCapture, r.Message+d.exitHint()
+}
+
+// exitHint points to an agent that most likely failed to run at all.
+func (d *Draft) exitHint() string {
+	if d.exit == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (the command exited with %d)", d.exit)
+}
+
+// Pending ends the attempt of a task that nothing here can score; its agent is
+// not run.
+func (d *Draft) Pending(reason verdict.Reason, message string) *record.Line {
+	line := d.begin(produce.Result{})
+	line.Status, line.Outcome = verdict.StatusPending, verdict.Pending
+	line.FailureReason, line.FailurePhase, line.FailureMessage = reason, verdict.PhaseVerify, message
+	line.Timings, line.Retries, line.Restricted = d.Timings, d.retries, d.raw
+	return line
+}
+
+// PackFault ends an attempt that the pack's own files kept from being made:
+// pending and final, since no retry would do better.
+func (d *Draft) PackFault(err error, phase verdict.Phase) *record.Line {
+	line := d.Pending(verdict.PackFault, Line(err))
+	line.FailurePhase = phase
+	return line
+}
+
+// Infrastructure ends an attempt that could not be brought to an end: pending,
+// counted, shown, and run again by a later resume.
+func (d *Draft) Infrastructure(err error, phase verdict.Phase) *record.Line {
+	if d.line == nil {
+		d.line = d.begin(produce.Result{})
+	}
+	line := d.Line()
+	// A verdict that could not be stored does not count.
+	line.Verified, line.Passed, line.VerifierMetadata = false, false, nil
+	line.Status, line.Outcome = verdict.StatusPending, verdict.Infrastructure
+	line.FailureReason, line.FailurePhase, line.FailureMessage = verdict.InfrastructureError, phase, Line(err)
+	return line
+}

@@ -1,0 +1,148 @@
+package commit
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"securebench/internal/digest"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/verdict"
+)
+
+// phaseSandboxes is the wait for the verifier's sandboxes, in timings.
+const phaseSandboxes verdict.Phase = "verifier_sandboxes"
+
+// Verdict takes the verdict of a verification that began at start.
+func (d *Draft) Verdict(v family.Verdict, start time.Time) error {
+	d.Timings[phaseSandboxes] = v.Waited.Milliseconds()
+	d.Timings[verdict.PhaseVerify] = (time.Since(start) - v.Waited).Milliseconds()
+	d.judge(v)
+	files := v.Restricted
+	if v.Outcome != verdict.Passed {
+		var err error
+		if files, err = d.withhold(v, start); err != nil {
+			return err
+		}
+	}
+	if err := d.restrict(verifierSide, files); err != nil {
+		return err
+	}
+	return d.extracted(v)
+}
+
+// judge writes the verdict into the line.
+func (d *Draft) judge(v family.Verdict) {
+	line, j := d.line, Judge(v)
+	line.Status, line.Outcome, line.FailureReason, line.Containment = j.Status, j.Outcome, j.Reason, j.Containment
+	line.Passed = v.Outcome == verdict.Passed
+	line.Verified = v.Outcome != verdict.Pending
+	line.Labels = append(line.Labels, v.Labels...)
+	slices.Sort(line.Labels)
+	line.Labels = slices.Compact(line.Labels)
+	if v.Outcome != verdict.Passed {
+		line.FailurePhase, line.FailureMessage = cmp.Or(v.Phase, verdict.PhaseVerify), v.Message
+	}
+	if v.Reason == verdict.EmptyCandidate {
+		line.FailureMessage += d.exitHint()
+	}
+	line.VerifierMetadata, _ = d.published(v)
+	if v.Extraction != "" {
+		line.VerifierMetadata.Set(record.ExtractionKey, v.Extraction)
+	}
+	line.VerifierMetadata.Set("verifier", d.Task.Family())
+	line.VerifierStderr = v.Message
+}
+
+// published parts a verdict's metadata: what the record shows, and what is
+// withheld of a candidate that did not pass.
+func (d *Draft) published(v family.Verdict) (shown, withheld verdict.Metadata) {
+	shown, withheld = verdict.Metadata{}, verdict.Metadata{}
+	public := d.c.Families[d.Task.Family()].PublicMetadata
+	for k, val := range v.Metadata {
+		if v.Outcome == verdict.Passed || slices.Contains(public, k) {
+			shown[k] = val
+		} else {
+			withheld[k] = val
+		}
+	}
+	return shown, withheld
+}
+
+// withhold moves to the restricted output what could lead to a hidden value if
+// the failures of many candidates were published: how near they came, and how
+// long their verification took, which a candidate can stretch by what it is
+// asked.
+func (d *Draft) withhold(v family.Verdict, start time.Time) (map[string][]byte, error) {
+	_, withheld := d.published(v)
+	times := map[verdict.Phase]int64{phaseSandboxes: d.Timings[phaseSandboxes], verdict.PhaseVerify: d.Timings[verdict.PhaseVerify]}
+	delete(d.Timings, phaseSandboxes)
+	delete(d.Timings, verdict.PhaseVerify)
+	d.total = max(start.Sub(d.turn), time.Millisecond)
+	if len(withheld) == 0 {
+		return v.Restricted, nil
+	}
+	b, err := digest.Canonical(map[string]any{"verifier_metadata": withheld, "timings_ms": times})
+	if err != nil {
+		return nil, fmt.Errorf("encoding what is withheld of a verdict: %w", err)
+	}
+	files := map[string][]byte{"verdict.json": append(b, '\n')}
+	maps.Copy(files, v.Restricted)
+	return files, nil
+}
+
+// extracted stores what was taken from the candidate. Nothing of the attempt
+// can fail after it, so that no try leaves one without its record.
+func (d *Draft) extracted(v family.Verdict) error {
+	if v.Extracted == nil {
+		return nil
+	}
+	c, err := d.c.Put(d.left.Kind, d.left.Origin, bytes.NewReader(v.Extracted))
+	d.line.Digests.Extracted = c.Digest
+	return err
+}
+
+// Judged is what a record says of a verdict.
+type Judged struct {
+	Status      verdict.Status      `json:"status"`
+	Outcome     verdict.Outcome     `json:"outcome"`
+	Reason      verdict.Reason      `json:"reason"`
+	Containment verdict.Containment `json:"containment"`
+	Labels      string              `json:"labels"` // of the verdict, sorted, with spaces between
+	// Extraction is how the candidate was taken from what an agent said, and
+	// Extracted the digest of what was taken.
+	Extraction string `json:"extraction,omitzero"`
+	Extracted  string `json:"extracted,omitzero"`
+}
+
+// JudgedOf is the verdict in a record.
+func JudgedOf(l *record.Line) Judged {
+	labels := slices.DeleteFunc(slices.Clone(l.Labels), func(s string) bool {
+		return s == CustomLimits || s == UnpinnedImage || s == candidateRedacted || strings.HasPrefix(s, capabilityLabel) // not the verdict's
+	})
+	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " "), l.Extraction(), l.Digests.Extracted}
+}
+
+// Judge is what a record will say of a verdict.
+func Judge(v family.Verdict) Judged {
+	labels := slices.Sorted(slices.Values(v.Labels))
+	j := Judged{Status: verdict.StatusFailed, Outcome: v.Outcome, Reason: v.Reason, Containment: v.Containment,
+		Labels: strings.Join(slices.Compact(labels), " "), Extraction: v.Extraction}
+	if v.Extracted != nil {
+		j.Extracted = digest.Bytes(v.Extracted)
+	}
+	switch {
+	case v.Outcome == verdict.Passed:
+		j.Status, j.Reason = verdict.StatusPassed, ""
+	case v.Outcome == verdict.Pending:
+		j.Status = verdict.StatusPending
+	case v.Reason == verdict.EmptyCandidate:
+		j.Outcome = verdict.NoCandidate
+	}
+	return j
+}
