@@ -13,6 +13,7 @@ import (
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/reverify"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -67,7 +68,7 @@ func TestExtractedIsEvidence(t *testing.T) {
 				t.Errorf("extracted %q, from %q by %q", line.Digests.Extracted, line.Origin(), line.Extraction())
 			}
 			// A record that says nothing of it is compared in the rest.
-			silent := pipeline.Rederived{Was: pipeline.JudgedOf(line.Line), Is: pipeline.JudgedOf(line.Line)}
+			silent := reverify.Rederived{Was: pipeline.JudgedOf(line.Line), Is: pipeline.JudgedOf(line.Line)}
 			silent.Was.Extraction, silent.Was.Extracted = "", ""
 			if !silent.Equal() {
 				t.Errorf("of an earlier build: %+v", silent)
@@ -105,18 +106,18 @@ func (b *bench) entries() (out []record.Entry) {
 	return out
 }
 
-// rederive derives a recorded verdict anew with a verifier.
-func (b *bench) rederive(ctx context.Context, of task.Task, e record.Entry, v family.Verifier) (out pipeline.Rederived) {
+// rederive derives a recorded verdict again with a verifier.
+func (b *bench) rederive(ctx context.Context, of task.Task, e record.Entry, v family.Verifier) (out reverify.Rederived) {
 	b.t.Helper()
-	err := pipeline.Reverify(ctx, pipeline.ReverifyConfig{
+	err := reverify.Run(ctx, reverify.Config{
 		Families: b.families, Verifiers: map[string]family.Verifier{"short_answer": v}, Images: b.cfg.Images, Workers: 1,
 		Tasks:         func(yield func(task.Task, error) bool) { yield(of, nil) },
 		VerifyTimeout: func(string) time.Duration { return time.Minute },
-		Recorded: func(task.Task) ([]pipeline.Recorded, error) {
-			return []pipeline.Recorded{{Attempt: 1, Said: capture.Said(e.Origin()), Verdict: pipeline.JudgedOf(e.Line),
+		Recorded: func(task.Task) ([]reverify.Recorded, error) {
+			return []reverify.Recorded{{Attempt: 1, Said: capture.Said(e.Origin()), Verdict: pipeline.JudgedOf(e.Line),
 				Candidate: func() ([]byte, error) { return evidence.Candidate(b.dir.FS(), e.Digests.Candidate) }}}, nil
 		},
-		Done: func(r pipeline.Rederived) { out = r },
+		Done: func(r reverify.Rederived) { out = r },
 	})
 	if err != nil {
 		b.t.Fatal(err)

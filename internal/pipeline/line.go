@@ -76,7 +76,7 @@ func (a *attempt) candidate(line *record.Line, out Produced) {
 
 // judge writes the verdict into the line.
 func (a *attempt) judge(line *record.Line, out Produced, v family.Verdict) {
-	j := judged(v)
+	j := JudgedVerdict(v)
 	line.Status, line.Outcome, line.FailureReason, line.Containment = j.Status, j.Outcome, j.Reason, j.Containment
 	line.Passed = v.Outcome == verdict.Passed
 	line.Verified = v.Outcome != verdict.Pending

@@ -60,6 +60,9 @@ type Config struct {
 	// Kept are attempts that have their record from an earlier part of the
 	// run: they count and are not made again.
 	Kept []Final
+	// Unverified are the records of attempts whose verification alone is to be
+	// repeated: the agent does not run again.
+	Unverified map[record.AttemptKey]*record.Line
 	// Labels stand in every record.
 	Labels []string
 	Agent  Agent
@@ -197,11 +200,11 @@ func (r *run) outlast(ctx context.Context, ended <-chan struct{}) error {
 }
 
 func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
-	r := &run{Config: cfg, cancel: cancel, ready: make(chan *attempt), kept: map[attemptKey]bool{}}
+	r := &run{Config: cfg, cancel: cancel, ready: make(chan *attempt), kept: map[record.AttemptKey]bool{}}
 	r.cleanupCtx, r.stopCleanup = context.WithCancel(context.Background())
 	r.ProbeTime, r.WatchEvery = cmp.Or(r.ProbeTime, probeTime), cmp.Or(r.WatchEvery, watchEvery)
 	for _, f := range cfg.Kept {
-		r.kept[attemptKey{f.TaskID, f.Attempt}] = true
+		r.kept[record.AttemptKey{Task: f.TaskID, Attempt: f.Attempt}] = true
 	}
 	r.summary = Summarise(cfg.RunID, cfg.Total, cfg.Kept)
 	r.started = len(cfg.Kept)
@@ -222,15 +225,10 @@ type job struct {
 	dir    string
 }
 
-type attemptKey struct {
-	task    string
-	attempt int
-}
-
 type run struct {
 	Config
 	cancel  context.CancelCauseFunc
-	kept    map[attemptKey]bool
+	kept    map[record.AttemptKey]bool
 	ready   chan *attempt // prepared, waiting for a worker
 	cleanup sync.WaitGroup
 	// cleanupCtx outlives the run's end, unless the engine is dead.
@@ -251,7 +249,7 @@ func (r *run) feed(ctx context.Context, jobs chan<- job) {
 		}
 		dir := r.TaskDir(t.ID())
 		for n := 1; n <= r.Attempts; n++ {
-			if r.kept[attemptKey{t.ID(), n}] {
+			if r.kept[record.AttemptKey{Task: t.ID(), Attempt: n}] {
 				continue
 			}
 			select {

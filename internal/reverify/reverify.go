@@ -1,0 +1,147 @@
+// Package reverify derives the verdicts of a run again, from its stored
+// candidates and the pack.
+package reverify
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline"
+	"securebench/internal/sandbox"
+	"securebench/internal/scoring"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// Recorded is a verdict that a run recorded of a stored candidate. Without
+// one it is that the task cannot be scored.
+type Recorded struct {
+	Attempt   int
+	Candidate func() ([]byte, error)
+	Said      bool // the candidate is what an agent said
+	Verdict   pipeline.Judged
+}
+
+// Rederived is a verdict that was derived again.
+type Rederived struct {
+	TaskID  string          `json:"task_id"`
+	Index   int             `json:"index"`
+	Attempt int             `json:"attempt"`
+	Was     pipeline.Judged `json:"recorded"`
+	Is      pipeline.Judged `json:"derived"`
+}
+
+// Equal reports whether the verdict is the recorded one. A record that does
+// not say how the candidate was taken, as those of earlier builds, is compared
+// in the rest: the verdict hangs on what is taken now.
+func (r Rederived) Equal() bool {
+	is := r.Is
+	if r.Was.Extraction == "" && r.Was.Extracted == "" {
+		is.Extraction, is.Extracted = "", ""
+	}
+	return r.Was == is
+}
+
+// Config is what [Run] needs.
+type Config struct {
+	Families  family.Registry
+	Tasks     iter.Seq2[task.Task, error]
+	Verifiers map[string]family.Verifier
+	Images    map[string]sandbox.Image
+	Verify    sandbox.Limits
+	// VerifyTimeout is a family's time limit; 0 is the family's default.
+	VerifyTimeout func(fam string) time.Duration
+	Workers       int
+	Retries       int
+	// Recorded returns the verdicts of a task that are to be derived again.
+	Recorded func(task.Task) ([]Recorded, error)
+	// Done is called with every verdict as soon as it is known, one at a time.
+	Done func(Rederived)
+}
+
+// Run derives recorded verdicts again from their candidates, through the
+// same verifiers as a run and in fresh sandboxes. It does so from the last row
+// to the first: a verdict that hung on the rows before it is another then.
+func Run(ctx context.Context, cfg Config) error {
+	var mu sync.Mutex
+	return scoring.Each(ctx, cfg.Workers, cfg.verdicts(), func(ctx context.Context, v recordedVerdict) error {
+		r, err := cfg.rederive(ctx, v.task, v.rec)
+		if err != nil {
+			return fmt.Errorf("verifying %s again: %w", v.task.ID(), err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		cfg.Done(r)
+		return nil
+	})
+}
+
+type recordedVerdict struct {
+	task task.Task
+	rec  Recorded
+}
+
+// block is how many rows are turned round at once: a pack can be larger than
+// what fits in memory.
+const block = 4096
+
+// verdicts yields the recorded verdicts against pack order, block by block.
+func (cfg Config) verdicts() iter.Seq2[recordedVerdict, error] {
+	return func(yield func(recordedVerdict, error) bool) {
+		rows, kept := 0, []recordedVerdict(nil)
+		turn := func() bool {
+			for _, v := range slices.Backward(kept) {
+				if !yield(v, nil) {
+					return false
+				}
+			}
+			rows, kept = 0, nil
+			return true
+		}
+		for t, err := range cfg.Tasks {
+			var recs []Recorded
+			if err == nil {
+				recs, err = cfg.Recorded(t)
+			}
+			if err != nil {
+				yield(recordedVerdict{}, err)
+				return
+			}
+			for _, rec := range recs {
+				kept = append(kept, recordedVerdict{t, rec})
+			}
+			if rows++; rows == block && !turn() {
+				return
+			}
+		}
+		turn()
+	}
+}
+
+// rederive scores one stored candidate, again after an error that is ours.
+func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rederived, error) {
+	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict}
+	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
+	if reason, _ := pipeline.Unscored(t, fam, v); reason != "" {
+		r.Is = pipeline.JudgedVerdict(family.Verdict{Outcome: verdict.Pending, Reason: reason, Containment: verdict.Passive})
+		return r, nil
+	}
+	if rec.Candidate == nil {
+		r.Is = pipeline.Judged{Outcome: "scorable"}
+		return r, nil
+	}
+	data, err := rec.Candidate()
+	if err != nil {
+		return r, err
+	}
+	c := pipeline.VerifyCase(t, fam, rec.Attempt, cfg.Images[t.Environment().Image], cfg.Verify, cfg.VerifyTimeout(t.Family()))
+	cand := family.Candidate{Kind: t.Extraction().Kind, Data: data, Said: rec.Said}
+	got, err := scoring.Score(ctx, v, c, cand, nil, cfg.Retries)
+	r.Is = pipeline.JudgedVerdict(got)
+	return r, err
+}
