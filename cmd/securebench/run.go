@@ -96,7 +96,7 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case changed("resume") && f.resume != string(run.Resume) && f.resume != string(run.ResumeChanged):
 		return usageError(fmt.Errorf("--resume is %q, want nothing or %s", f.resume, run.ResumeChanged))
 	case changed("resume") && f.force:
-		return usageError(errors.New("give --resume to go on with the former run or --force to move it away, not both"))
+		return usageError(errors.New("give --resume to continue the former run or --force to move it away, not both"))
 	case changed("limit") && f.limit < 0:
 		return usageError(errors.New("--limit must be 0 or more"))
 	case changed("workers") && f.workers < 1, changed("attempts") && f.attempts < 1:

@@ -215,7 +215,7 @@ func (a *app) bundle(ctx context.Context, arg, out string, force bool, f trustFl
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	if _, err := os.Lstat(out); err == nil && !force {
-		return fault.As(fault.Refused, fmt.Errorf("%s is there already: give --force to replace it", out))
+		return fault.As(fault.Refused, fmt.Errorf("%s exists already: give --force to replace it", out))
 	}
 	return writeWhole(out, func(w io.Writer) error { return evidence.WriteBundle(w, run) })
 }
