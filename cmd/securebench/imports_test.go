@@ -93,7 +93,7 @@ func allowed() []struct {
 		of("internal/scoring", "engine workload config fault family sandbox source digest"),
 		of("internal/validate", "scoring workload pipeline console config fault family task sandbox redact verdict"),
 		of("internal/reverify", "scoring workload evidence pipeline pipeline/record pipeline/capture config fault family task sandbox", words),
-		of("internal/run", "scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/capture pipeline/record",
+		of("internal/run", "engine scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/capture pipeline/record",
 			"config fault family harness progress sandbox task workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),

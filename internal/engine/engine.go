@@ -29,6 +29,9 @@ type Engine interface {
 	Close() error
 }
 
+// Opener opens the engine that a configuration names; [Open] is one.
+type Opener func(ctx context.Context, cfg config.Sandbox, warn func(string)) (Engine, error)
+
 // Open connects to the engine and removes what killed runs left on it. Warn
 // gets what does not prevent the engine from being used.
 func Open(ctx context.Context, cfg config.Sandbox, warn func(string)) (Engine, error) {

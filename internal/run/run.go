@@ -14,6 +14,7 @@ import (
 
 	"securebench/internal/attest"
 	"securebench/internal/config"
+	"securebench/internal/engine"
 	"securebench/internal/evidence"
 	"securebench/internal/family"
 	"securebench/internal/fault"
@@ -64,6 +65,7 @@ type Options struct {
 	ShowAgent     bool   // report the agent's output and keep it in agent-trace.log
 	Version       string // of this build
 	Keyring       *attest.Keyring
+	OpenEngine    engine.Opener
 	LookupEnv     func(string) (string, bool)
 	Progress      progress.Reporter
 	// Notice gets a line for the operator that no progress mode suppresses.
@@ -108,7 +110,7 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	if r.scorer, err = scoring.Open(ctx, r.work, o.Config.Sandbox, r.agent == nil, r.warn); err != nil {
+	if r.scorer, err = scoring.Open(ctx, r.work, o.OpenEngine, o.Config.Sandbox, r.agent == nil, r.warn); err != nil {
 		return nil, err
 	}
 	if err := r.lock(); err != nil {

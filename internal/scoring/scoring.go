@@ -34,12 +34,12 @@ type Scorer struct {
 
 // Open connects to the engine where the used rows need one, and looks up their
 // images, and their users if users is set.
-func Open(ctx context.Context, w *workload.Workload, cfg config.Sandbox, users bool, warn func(string)) (s *Scorer, err error) {
+func Open(ctx context.Context, w *workload.Workload, open engine.Opener, cfg config.Sandbox, users bool, warn func(string)) (s *Scorer, err error) {
 	s = &Scorer{}
 	if len(w.Images) == 0 {
 		return s, nil
 	}
-	if s.Engine, err = engine.Open(ctx, cfg, warn); err != nil {
+	if s.Engine, err = open(ctx, cfg, warn); err != nil {
 		return nil, err
 	}
 	if s.Images, err = resolveImages(ctx, s.Engine, w.Images); err == nil && users {
@@ -54,7 +54,7 @@ func Open(ctx context.Context, w *workload.Workload, cfg config.Sandbox, users b
 // OpenForReview opens a scorer outside of a run: name stands in the labels of
 // its sandboxes.
 func OpenForReview(ctx context.Context, name string, w *workload.Workload, cfg *config.Tester, warn func(string)) (*Scorer, error) {
-	s, err := Open(ctx, w, cfg.Sandbox, false, warn)
+	s, err := Open(ctx, w, engine.Open, cfg.Sandbox, false, warn)
 	if err != nil {
 		return nil, err
 	}
