@@ -1,6 +1,6 @@
 package main
 
-import "errors"
+import "securebench/internal/fault"
 
 // The exit codes. They are part of the command's contract and documented in
 // its help.
@@ -19,49 +19,42 @@ const (
 	exitInterrupted = 130
 )
 
+// codes is the one place where errors become exit codes.
+var codes = map[fault.Kind]int{
+	fault.Internal:       exitInternal,
+	fault.Usage:          exitUsage,
+	fault.Config:         exitConfig,
+	fault.Pack:           exitPack,
+	fault.Engine:         exitEngine,
+	fault.Integrity:      exitIntegrity,
+	fault.Problems:       exitProblems,
+	fault.Refused:        exitRefused,
+	fault.Threshold:      exitFailOn,
+	fault.Infrastructure: exitInfra,
+	fault.Interrupted:    exitInterrupted,
+}
+
 const exitCodesHelp = `
 Exit codes:
   0    done (tasks may have failed)
   1    internal error, or the output could not be printed
   2    wrong usage
   10   the configuration is invalid
-  11   the pack is invalid, or at fault for attempts that could not be made
+  11   the pack is invalid, or caused attempts that could not be made
   12   no sandbox engine, or an image is missing
-  13   an integrity check failed, or a bundle is broken
+  13   an integrity check failed, or a bundle is damaged
   14   a check found problems
-  15   refused: locked, there already, cannot be written, or inputs changed
+  15   refused: locked, already exists, not writable, or inputs changed
   20   the condition of --fail-on is met
-  21   infrastructure errors are left
-  130  interrupted; --resume goes on`
+  21   infrastructure errors remain
+  130  interrupted; --resume continues the run`
 
-// codedError is an error that ends the process with a code of its own.
-type codedError struct {
-	code int
-	err  error
-}
-
-func (e *codedError) Error() string { return e.err.Error() }
-func (e *codedError) Unwrap() error { return e.err }
-
-// coded gives err an exit code; nil stays nil and a code once given stays. A
-// result that could not be printed says nothing about what it is of.
-func coded(code int, err error) error {
-	var c *codedError
-	var w *writeError
-	if err == nil || errors.As(err, &c) || errors.As(err, &w) {
-		return err
-	}
-	return &codedError{code, err}
-}
-
-// exitCode is the one place where errors become exit codes.
 func exitCode(err error) int {
 	if err == nil {
 		return exitDone
 	}
-	var c *codedError
-	if errors.As(err, &c) {
-		return c.code
-	}
-	return exitInternal
+	return codes[fault.KindOf(err)]
 }
+
+// usageError is an error of the command line.
+func usageError(err error) error { return fault.As(fault.Usage, err) }

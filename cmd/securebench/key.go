@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/internal/attest"
+	"securebench/internal/evidence"
+	"securebench/internal/fault"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
-
-// maxKeyInput bounds a key file that is read, in bytes.
-const maxKeyInput = 16 << 10
 
 const keyHelp = `Keep the keys that sign runs and those that check them.
 
@@ -54,7 +54,7 @@ unless --force is given: then the former key's public half is kept, so that
 old runs still verify, and its private half is deleted.`,
 		Example: "  securebench key new\n  securebench key new --force",
 		RunE: func(*cobra.Command, []string) error {
-			return keyError(a.keyNew(force))
+			return a.keyNew(force)
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "retire the signing key that is there")
@@ -62,30 +62,29 @@ old runs still verify, and its private half is deleted.`,
 }
 
 func (a *app) keyNew(force bool) error {
-	ring, err := openKeyring()
+	ring, err := evidence.OpenKeyring()
 	if err != nil {
 		return err
 	}
-	var key attest.PrivateKey
-	created := true
-	if force {
-		key, err = ring.New()
-	} else {
-		key, created, err = ring.Signing()
-	}
+	key, err := evidence.NewSigningKey(ring, force)
 	if err != nil {
-		return err
-	}
-	if !created {
-		return errHasKey(key.Public())
+		return keyAdvice(err)
 	}
 	return a.placed(ring, key)
 }
 
+// keyAdvice adds what to do where there is a signing key already.
+func keyAdvice(err error) error {
+	if errors.Is(err, evidence.ErrHasKey) {
+		return fault.Errorf(fault.KindOf(err), "%w: give --force to retire it", err)
+	}
+	return err
+}
+
 // placed says which key signs from now on, and where it lies.
-func (a *app) placed(ring *attest.Keyring, key attest.PrivateKey) error {
+func (a *app) placed(ring *attest.Keyring, key attest.PublicKey) error {
 	a.say("the signing key is in %s: keep it secret", redact.Escape(ring.SigningFile()))
-	_, err := fmt.Fprintln(a.stdout, key.Public().ID)
+	_, err := fmt.Fprintln(a.stdout, key.ID)
 	return err
 }
 
@@ -96,7 +95,7 @@ func (a *app) keyShowCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			k, err := publicKey(nil)
 			if err != nil {
-				return keyError(err)
+				return err
 			}
 			_, err = fmt.Fprintf(a.stdout, "%s\n%s", k.ID, k.PEM())
 			return err
@@ -111,7 +110,7 @@ func (a *app) keyListCommand() *cobra.Command {
 		Long:    "List the signing key, the retired and the trusted keys.",
 		Example: "  securebench key list\n  securebench key list --json",
 		RunE: func(*cobra.Command, []string) error {
-			return keyError(a.keyList(asJSON))
+			return a.keyList(asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per key instead of a table")
@@ -119,13 +118,13 @@ func (a *app) keyListCommand() *cobra.Command {
 }
 
 func (a *app) keyList(asJSON bool) error {
-	ring, err := openKeyring()
+	ring, err := evidence.OpenKeyring()
 	if err != nil {
 		return err
 	}
 	entries, err := ring.List()
 	if err != nil {
-		return err
+		return evidence.KeyringError(err)
 	}
 	if asJSON {
 		return a.keyLines(entries)
@@ -133,7 +132,7 @@ func (a *app) keyList(asJSON bool) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ROLE\tID\tNAME")
 	for _, e := range entries {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Role, e.Key.ID, orDash(e.Name))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Role, e.Key.ID, cmp.Or(e.Name, "-"))
 	}
 	return w.Flush()
 }
@@ -168,7 +167,7 @@ to another machine, copy signing.pem and import it there.`,
 			if err == nil {
 				err = a.exportKey(k, out)
 			}
-			return keyError(err)
+			return err
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "new file to write instead of standard output")
@@ -183,7 +182,7 @@ func (a *app) exportKey(k attest.PublicKey, file string) error {
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return coded(exitRefused, fmt.Errorf("exporting the key: %s exists: remove it or name another file", redact.Escape(file)))
+		return fault.As(fault.Refused, fmt.Errorf("exporting the key: %s exists: remove it or name another file", redact.Escape(file)))
 	}
 	if err != nil {
 		return unwritable(file, err)
@@ -205,7 +204,7 @@ the command is refused unless --force is given, as in "key new". FILE stays
 where it is.`,
 		Example: "  securebench key import signing.pem\n  openssl genpkey -algorithm ed25519 | securebench key import -",
 		RunE: func(c *cobra.Command, args []string) error {
-			return keyError(a.keyImport(c.InOrStdin(), args[0], force))
+			return a.keyImport(c.InOrStdin(), args[0], force)
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "retire the signing key that is there")
@@ -213,23 +212,30 @@ where it is.`,
 }
 
 func (a *app) keyImport(stdin io.Reader, file string, force bool) error {
-	ring, err := openKeyring()
+	return withKeyFile(stdin, file, func(ring *attest.Keyring, in io.Reader, name string) error {
+		key, err := evidence.ImportSigningKey(ring, in, name, force)
+		if err != nil {
+			return keyAdvice(err)
+		}
+		return a.placed(ring, key)
+	})
+}
+
+// withKeyFile opens the keyring and a key file, or standard input for "-".
+func withKeyFile(stdin io.Reader, file string, use func(ring *attest.Keyring, in io.Reader, name string) error) error {
+	ring, err := evidence.OpenKeyring()
 	if err != nil {
 		return err
 	}
-	key, err := readKey(stdin, file, attest.ParsePrivateKey)
+	if file == "-" {
+		return use(ring, stdin, "standard input")
+	}
+	f, err := source.Open(file)
 	if err != nil {
-		return err
+		return fault.As(fault.Config, fmt.Errorf("reading the key: %w", err))
 	}
-	if former, ok, err := ring.Current(); err != nil {
-		return err
-	} else if ok && !force {
-		return errHasKey(former)
-	}
-	if err := ring.Import(key); err != nil {
-		return err
-	}
-	return a.placed(ring, key)
+	defer f.Close()
+	return use(ring, f, redact.Escape(file))
 }
 
 func (a *app) keyTrustCommand() *cobra.Command {
@@ -245,13 +251,13 @@ name. --remove ends the trust.`,
 			removing := c.Flags().Changed("remove")
 			switch {
 			case removing && (len(args) > 0 || c.Flags().Changed("name")):
-				return coded(exitUsage, errors.New("--remove takes an ID and nothing else"))
+				return usageError(errors.New("--remove takes an ID and nothing else"))
 			case removing:
-				return keyError(a.keyDistrust(remove))
+				return a.keyDistrust(remove)
 			case len(args) == 0:
-				return coded(exitUsage, errors.New("give the FILE of a public key, or --remove ID"))
+				return usageError(errors.New("give the FILE of a public key, or --remove ID"))
 			}
-			return keyError(a.keyTrust(c.InOrStdin(), args[0], name))
+			return a.keyTrust(c.InOrStdin(), args[0], name)
 		},
 	}
 	c.Flags().StringVar(&name, "name", "", "what to call the key: letters, digits, spaces and . _ - @")
@@ -260,101 +266,36 @@ name. --remove ends the trust.`,
 }
 
 func (a *app) keyTrust(stdin io.Reader, file, name string) error {
-	ring, err := openKeyring()
-	if err != nil {
+	return withKeyFile(stdin, file, func(ring *attest.Keyring, in io.Reader, from string) error {
+		k, err := evidence.TrustKey(ring, in, from, name)
+		if err == nil {
+			_, err = fmt.Fprintln(a.stdout, k.ID)
+		}
 		return err
-	}
-	k, err := readKey(stdin, file, attest.ParsePublicKey)
-	if err != nil {
-		return err
-	}
-	if err := ring.Trust(name, k); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(a.stdout, k.ID)
-	return err
+	})
 }
 
 func (a *app) keyDistrust(id string) error {
-	ring, err := openKeyring()
+	ring, err := evidence.OpenKeyring()
 	if err != nil {
 		return err
 	}
 	if err := ring.Distrust(id); err != nil {
-		return err
+		return evidence.KeyringError(err)
 	}
 	a.say("the key is no longer trusted")
 	return nil
 }
 
-// openKeyring returns the operator's keyring.
-func openKeyring() (*attest.Keyring, error) {
-	dir, err := attest.DefaultKeyringDir(os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	return attest.OpenKeyring(dir), nil
-}
-
 // publicKey returns the key with the id in args, or the signing key's public
 // half.
 func publicKey(args []string) (attest.PublicKey, error) {
-	ring, err := openKeyring()
+	ring, err := evidence.OpenKeyring()
 	if err != nil {
 		return attest.PublicKey{}, err
 	}
-	if len(args) > 0 {
-		e, ok, err := ring.Lookup(args[0])
-		if err == nil && !ok {
-			err = coded(exitUsage, errors.New("no key has this id: see securebench key list"))
-		}
-		return e.Key, err
+	if len(args) == 0 {
+		return evidence.FindKey(ring, "")
 	}
-	k, ok, err := ring.Current()
-	if err == nil && !ok {
-		err = coded(exitRefused, errors.New("there is no signing key yet: securebench key new"))
-	}
-	return k, err
-}
-
-func errHasKey(k attest.PublicKey) error {
-	return coded(exitRefused, fmt.Errorf("there is a signing key already, %s: give --force to retire it", k.ID))
-}
-
-// readKey reads one key from a file or, for "-", from standard input.
-func readKey[K any](stdin io.Reader, file string, parse func([]byte) (K, error)) (key K, err error) {
-	in, name := stdin, "standard input"
-	if file != "-" {
-		f, err := source.Open(file)
-		if err != nil {
-			return key, fmt.Errorf("reading the key: %w", err)
-		}
-		defer f.Close()
-		in, name = f, redact.Escape(file)
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxKeyInput+1))
-	if err == nil && len(data) > maxKeyInput {
-		err = errors.New("it is larger than any key")
-	}
-	if err == nil {
-		key, err = parse(data)
-	}
-	if err != nil {
-		return key, fmt.Errorf("reading the key in %s: %w", name, err)
-	}
-	return key, nil
-}
-
-// keyError gives an error of the keyring its exit code. The keyring is part
-// of the operator's configuration.
-func keyError(err error) error {
-	switch {
-	case errors.Is(err, attest.ErrUnsafeKey):
-		return coded(exitIntegrity, err)
-	case errors.Is(err, attest.ErrKeyID), errors.Is(err, attest.ErrKeyName):
-		return coded(exitUsage, err)
-	case errors.Is(err, attest.ErrOwnKey):
-		return coded(exitRefused, err)
-	}
-	return coded(exitConfig, err)
+	return evidence.FindKey(ring, args[0])
 }

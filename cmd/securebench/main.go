@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"securebench/internal/console"
+	"securebench/internal/redact"
 )
 
 func main() {
@@ -23,7 +26,7 @@ func main() {
 
 // app is what the subcommands share.
 type app struct {
-	stdout, stderr *stream
+	stdout, stderr *console.Stream
 	args           []string
 	// ran is set once a subcommand's own code runs: errors before that are
 	// wrong usage.
@@ -35,15 +38,15 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	defer cancel()
 	stuck := make(chan struct{})
 	a := &app{args: args,
-		stdout: &stream{name: "standard output", w: stdout, gone: cancel, giveUp: stuck},
-		stderr: &stream{name: "standard error", w: stderr, gone: cancel, giveUp: stuck}}
+		stdout: &console.Stream{Name: "standard output", W: stdout, Gone: cancel, GiveUp: stuck},
+		stderr: &console.Stream{Name: "standard error", W: stderr, Gone: cancel, GiveUp: stuck}}
 	stop := interruptible(cancel, stuck, a.stderr)
 	defer stop()
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !a.ran {
-		err = coded(exitUsage, err)
+		err = usageError(err)
 	}
 	return a.end(err)
 }
@@ -53,8 +56,8 @@ func execute(args []string, stdout, stderr io.Writer) int {
 func (a *app) end(err error) int {
 	a.complain(err)
 	code := exitCode(err)
-	for _, s := range []*stream{a.stdout, a.stderr} {
-		if failed := s.failed(); failed != nil {
+	for _, s := range []*console.Stream{a.stdout, a.stderr} {
+		if failed := s.Failed(); failed != nil {
 			if !errors.Is(err, failed) {
 				a.complain(failed)
 			}
@@ -64,12 +67,20 @@ func (a *app) end(err error) int {
 	return code
 }
 
+// say prints one line for the operator.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "securebench: %s\n", redact.Escape(fmt.Sprintf(format, args...)))
+}
+
+// notice is [app.say] for packages that format their own lines.
+func (a *app) notice(text string) { a.say("%s", text) }
+
 // complain prints an error on lines that are ours.
 func (a *app) complain(err error) {
 	if err == nil {
 		return
 	}
-	for _, line := range errorLines(err) {
+	for _, line := range console.ErrorLines(err) {
 		if line != "" {
 			fmt.Fprintf(a.stderr, "securebench: error: %s\n", line)
 		}
@@ -143,7 +154,7 @@ fresh sandboxes that it never touched.
 
 // needSubcommand is what a command does that only holds others.
 func needSubcommand(c *cobra.Command, _ []string) error {
-	return coded(exitUsage, fmt.Errorf("say what to do: see %s --help", c.CommandPath()))
+	return usageError(fmt.Errorf("missing subcommand: see %s --help", c.CommandPath()))
 }
 
 // need asks for exactly these arguments.
@@ -152,14 +163,6 @@ func need(names ...string) cobra.PositionalArgs {
 		if len(args) == len(names) {
 			return nil
 		}
-		return fmt.Errorf("want %s, got %s: see %s --help", strings.Join(names, " "), plural(len(args), "argument"), c.CommandPath())
+		return fmt.Errorf("want %s, got %s: see %s --help", strings.Join(names, " "), console.Plural(len(args), "argument"), c.CommandPath())
 	}
-}
-
-// plural counts things in words.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

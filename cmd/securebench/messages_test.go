@@ -65,7 +65,7 @@ func TestMessages(t *testing.T) {
 		args []string
 	}{
 		"no run.json":         {exitIntegrity, "run.json: missing: nothing says what was planned", []string{"verify", changed("run.json", gone)}},
-		"no run.json, report": {exitIntegrity, "*** NOT VERIFIED: the run does not verify: 1 problem; the first: run.json: missing", []string{"report", changed("run.json", gone)}},
+		"no run.json, report": {exitIntegrity, "*** NOT VERIFIED: the run does not verify: problems found: 1; the first: run.json: missing", []string{"report", changed("run.json", gone)}},
 		"no run.json, CSV":    {exitIntegrity, ",false,0\r\n", []string{"report", "--format", "csv", changed("run.json", gone)}},
 		"no run.json, JSON":   {exitIntegrity, `"verified": false`, []string{"report", "--format", "json", changed("run.json", gone)}},
 		"no run.json, resume": {exitIntegrity, "run.json is missing or damaged", oracle("--resume", "-o", changed("run.json", gone))},
@@ -85,7 +85,7 @@ func TestMessages(t *testing.T) {
 		"nothing":             {exitUsage, "none: no such file or directory", []string{"verify", at("none")}},
 		"nowhere to bundle":   {exitRefused, "x.zip cannot be written: no such file or directory", []string{"bundle", out, "-o", at("none/x.zip")}},
 		"a folder to bundle":  {exitRefused, "cannot be written: it is a directory", []string{"bundle", out, "--force", "-o", dir}},
-		"a bundle is there":   {exitRefused, "is there already", []string{"bundle", out, "-o", at("run.zip")}},
+		"a bundle is there":   {exitRefused, "exists already", []string{"bundle", out, "-o", at("run.zip")}},
 		"nowhere to export":   {exitRefused, "k.pem cannot be written: no such file or directory", []string{"key", "export", "-o", at("none/k.pem")}},
 		"nowhere to import":   {exitRefused, "file: not a directory", []string{"pack", "import", "gsm8k", at("wrong.jsonl"), "-o", at("file/x")}},
 		"nowhere to run":      {exitRefused, "file: not a directory", oracle("-o", at("file/x"))},
@@ -97,11 +97,11 @@ func TestMessages(t *testing.T) {
 		"no env file":         {exitConfig, "none: no such file or directory", oracle("--env-file", at("none"))},
 		"no key":              {exitConfig, "none: no such file or directory", []string{"verify", out, "--key", at("none")}},
 		"no pack":             {exitPack, "none", []string{"run", at("none"), "--agent", "oracle"}},
-		"no agent":            {exitUsage, "a pack alone has no agent", []string{"run", pack}},
+		"no agent":            {exitUsage, "a pack alone does not name an agent", []string{"run", pack}},
 		"no command":          {exitUsage, "unknown command", []string{"runn"}},
 		"no engine":           {exitEngine, "start Docker or set DOCKER_HOST", []string{"run", codePack(t), "--agent", "oracle", "-o", at("code")}},
 		"a failed task":       {exitFailOn, "--fail-on failed: 3 failed", []string{"run", pack, "--agent", "null", "-o", at("null"), "--fail-on", "failed"}},
-		"a run that is there": {exitRefused, "holds a run already", oracle("-o", out)},
+		"a run that is there": {exitRefused, "already holds a run", oracle("-o", out)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res := securebench(t, []string{"DOCKER_HOST=unix:///nowhere.sock"}, c.args...)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"securebench/internal/pipeline/record"
+	"securebench/internal/run"
 )
 
 // noisePython defines NOISE: what terminals obey or do not show, and lines
@@ -256,7 +257,7 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 		t.Errorf("%d lines quote the agents' lies: the noise was not shown", shown)
 	}
 	for id, n := range bytesOf {
-		if n > maxShownTask+2*maxShownLine {
+		if n > run.MaxShownTask+2*run.MaxShownLine {
 			t.Errorf("%d bytes of what the agent of %s printed were shown", n, id)
 		}
 	}

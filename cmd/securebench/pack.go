@@ -10,10 +10,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"securebench/internal/console"
+	"securebench/internal/families"
+	"securebench/internal/fault"
 	"securebench/internal/importer"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/workload"
 )
 
 func (a *app) packCommand() *cobra.Command {
@@ -44,7 +48,7 @@ func (a *app) packCheck(ctx context.Context, arg string, strict bool) error {
 	if err != nil {
 		return err
 	}
-	in, err := loadPack(ctx, loc, -1, demands{strict: strict})
+	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Strict: strict})
 	if err != nil {
 		return err
 	}
@@ -52,7 +56,7 @@ func (a *app) packCheck(ctx context.Context, arg string, strict bool) error {
 		a.say("warning: %v", w)
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s version %d: %s good, %s\n", redact.Quote(in.Manifest.ID), in.Manifest.Version,
-		plural(in.Count, "row"), plural(len(in.Warnings), "warning"))
+		console.Plural(in.Count, "row"), console.Plural(len(in.Warnings), "warning"))
 	return err
 }
 
@@ -78,23 +82,23 @@ func (a *app) packShowCommand() *cobra.Command {
 func (a *app) packShow(ctx context.Context, arg, id, as string) error {
 	view, err := viewer(as)
 	if err != nil {
-		return coded(exitUsage, err)
+		return usageError(err)
 	}
 	loc, _, err := locate(arg)
 	if err != nil {
 		return err
 	}
-	in, err := loadPack(ctx, loc, -1, demands{})
+	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{})
 	if err != nil {
 		return err
 	}
 	row, err := in.Find(ctx, id)
 	if err != nil {
-		return coded(exitPack, err)
+		return fault.As(fault.Pack, err)
 	}
 	t, err := in.Compiler.Task(row)
 	if err != nil {
-		return coded(exitPack, err)
+		return fault.As(fault.Pack, err)
 	}
 	return a.printResources(view(t))
 }
@@ -157,24 +161,24 @@ rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 func (a *app) packImport(ctx context.Context, format, file, out string, o importer.Options) error {
 	switch {
 	case !slices.Contains(importer.Formats(), format):
-		return coded(exitUsage, fmt.Errorf("unknown format %q, want one of %s", format, strings.Join(importer.Formats(), ", ")))
+		return usageError(fmt.Errorf("unknown format %q, want one of %s", format, strings.Join(importer.Formats(), ", ")))
 	case out == "":
-		return coded(exitUsage, errors.New("say where the pack goes: -o DIR"))
+		return usageError(errors.New("missing output folder: give -o DIR"))
 	case o.Limit < 0:
-		return coded(exitUsage, errors.New("--limit must be 0 or more"))
+		return usageError(errors.New("--limit must be 0 or more"))
 	}
 	f, err := source.Open(file)
 	if err != nil {
-		return coded(exitPack, fmt.Errorf("opening the data set: %w", err))
+		return fault.As(fault.Pack, fmt.Errorf("opening the data set: %w", err))
 	}
 	defer f.Close()
 	o.Name = file
 	sum, err := importer.Import(ctx, format, f, out, o)
 	if errors.Is(err, importer.ErrExists) || errors.Is(err, importer.ErrOutput) {
-		return coded(exitRefused, err)
+		return fault.As(fault.Refused, err)
 	}
 	if err != nil {
-		return coded(exitPack, err)
+		return fault.As(fault.Pack, err)
 	}
 	_, err = fmt.Fprintf(a.stdout, "imported %d rows of %s into %s: %s\n", sum.Rows, sum.Format, redact.Quote(sum.Dir), strings.Join(sum.Files, ", "))
 	return err

@@ -46,7 +46,7 @@ func (a *app) report(ctx context.Context, arg, format string, f trustFlags) erro
 		"table": (*report.Report).WriteTable, "json": (*report.Report).WriteJSON, "csv": (*report.Report).WriteCSV,
 	}[format]
 	if !ok {
-		return coded(exitUsage, fmt.Errorf("--format is %q, want table, json or csv", format))
+		return usageError(fmt.Errorf("--format is %q, want table, json or csv", format))
 	}
 	var attempts []report.Attempt
 	run, res, signer, err := openVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
@@ -59,7 +59,7 @@ func (a *app) report(ctx context.Context, arg, format string, f trustFlags) erro
 	if err != nil {
 		return err
 	}
-	judged := signer.judge(res)
+	judged := judge(signer, res)
 	b := report.NewBuilder(aboutRun(res, signer, judged))
 	for _, at := range attempts {
 		b.Add(at)
@@ -68,7 +68,7 @@ func (a *app) report(ctx context.Context, arg, format string, f trustFlags) erro
 }
 
 // aboutRun is what the report says of the run as a whole.
-func aboutRun(res *evidence.Result, s signature, judged error) report.Run {
+func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run {
 	m := res.Manifest
 	if m.RunID == "" && res.Sealed { // run.json cannot be read
 		m.RunID, m.Planned = res.Statement.Predicate.RunID, record.Planned(res.Statement.Predicate.Planned)

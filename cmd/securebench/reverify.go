@@ -1,31 +1,23 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"securebench/internal/candidate"
-	"securebench/internal/config"
-	"securebench/internal/digest"
+	"securebench/internal/console"
 	"securebench/internal/evidence"
-	"securebench/internal/pipeline"
+	"securebench/internal/families"
+	"securebench/internal/fault"
 	"securebench/internal/pipeline/commit"
-	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
-	"securebench/internal/sandbox"
-	"securebench/internal/source"
-	"securebench/internal/task"
-	"securebench/internal/verdict"
+	"securebench/internal/reverify"
+	"securebench/internal/workload"
 )
 
 type reverifyFlags struct {
@@ -66,9 +58,9 @@ func (a *app) reverifyCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case f.pack == "":
-				return coded(exitUsage, errors.New("give --pack PACK"))
+				return usageError(errors.New("give --pack PACK"))
 			case c.Flags().Changed("sample") && f.sample < 1, c.Flags().Changed("workers") && f.workers < 1:
-				return coded(exitUsage, errors.New("--sample and --workers must be 1 or more"))
+				return usageError(errors.New("--sample and --workers must be 1 or more"))
 			}
 			return a.reverify(c.Context(), args[0], f)
 		},
@@ -84,292 +76,72 @@ func (a *app) reverifyCommand() *cobra.Command {
 	return c
 }
 
-// rederivation is one reverify on its way.
+// rederivation prints what comes of a review.
 type rederivation struct {
-	app     *app
-	flags   reverifyFlags
-	run     *evidence.Run
-	result  *evidence.Result
-	salt    *digest.Salt // nil where hidden parts cannot be compared
-	records map[int][]noted
-	total   int           // records
-	seen    int           // those whose row the pack has
-	chosen  map[slot]bool // nil is all
-	left    int           // records that have nothing to derive
-	in      *inputs
-	diffs   []pipeline.Rederived
-	equal   int
-	err     error // of printing
-}
-
-type slot struct{ index, attempt int }
-
-// noted is what is remembered of a record.
-type noted struct {
-	taskID, family     string
-	row, image, stored string // digests
-	attempt            int
-	kind               task.CandidateKind
-	origin             candidate.Origin
-	labels             []string
-	verdict            commit.Judged
-	summary            string // digest of the resource summary
-}
-
-// derivable reports whether there is something to derive: a candidate, or
-// that the task cannot be scored. That the pack's files had changed when the
-// attempt began cannot be seen any more.
-func (n noted) derivable() bool {
-	switch {
-	case n.stored != "":
-		return n.verdict.Outcome != verdict.Infrastructure
-	case n.verdict.Outcome == verdict.Pending:
-		return n.verdict.Reason != verdict.PackFault
-	}
-	return false
+	app    *app
+	json   bool
+	review *reverify.Review
+	diffs  []reverify.Rederived
+	equal  int
+	err    error // of printing
 }
 
 func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
-	r := &rederivation{app: a, flags: f, records: map[int][]noted{}}
-	if r.run, r.result, err = a.openTrusted(ctx, arg, f.trust, evidence.Options{Each: r.note}); err != nil {
+	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, Notice: a.notice}
+	if review.Run, review.Result, err = a.openTrusted(ctx, arg, f.trust, evidence.Options{Each: review.Records.Add}); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.run.Close()) }()
-	if err := r.findSalt(); err != nil {
+	defer func() { err = errors.Join(err, review.Run.Close()) }()
+	if review.Salt, err = reverify.FindSalt(review.Run, review.Result, f.salt); err != nil {
 		return err
+	}
+	if review.Salt == nil {
+		a.say("hidden parts of the pack are not compared: that needs the run's salt, see --salt")
 	}
 	loc, tester, err := locateForScoring(f.pack, f.workers)
 	if err != nil {
 		return err
 	}
-	if r.in, err = loadPack(ctx, loc, -1, demands{image: needsImage}); err != nil {
+	review.Config = tester
+	if review.Work, err = workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Image: needsImage}); err != nil {
 		return err
 	}
-	if err := r.samePack(); err != nil {
+	r := &rederivation{app: a, json: f.json, review: review}
+	review.Done = r.done
+	if err := review.Derive(ctx); err != nil {
 		return err
-	}
-	r.choose()
-	return r.derive(ctx, tester)
-}
-
-// note remembers a record.
-func (r *rederivation) note(e record.Entry) {
-	sum, err := digest.JSON(e.Summary)
-	r.err = errors.Join(r.err, err)
-	r.total++
-	r.records[e.Index] = append(r.records[e.Index], noted{
-		taskID: e.TaskID, family: e.TaskType, row: e.Digests.Row, image: e.Digests.Image, stored: e.Digests.Candidate,
-		attempt: e.Attempt, labels: e.Labels, kind: evidence.KindOf(e.Line), origin: e.Origin(), verdict: commit.JudgedOf(e.Line), summary: sum,
-	})
-}
-
-// findSalt reads the salt where there is one.
-func (r *rederivation) findSalt() error {
-	want := r.result.Manifest.SaltDigest
-	if r.flags.salt != "" {
-		raw, err := source.ReadFile(r.flags.salt, maxKeyInput)
-		if err != nil {
-			return coded(exitConfig, fmt.Errorf("reading the salt: %w", err))
-		}
-		s, ok := record.ParseSalt(raw, want)
-		if !ok {
-			return coded(exitIntegrity, fmt.Errorf("%s is not the salt of this run", redact.Quote(r.flags.salt)))
-		}
-		r.salt = &s
-		return nil
-	}
-	s, err := record.ReadSalt(r.run, want)
-	if errors.Is(err, fs.ErrNotExist) {
-		r.app.say("hidden parts of the pack are not bound: without --salt only its public part is compared")
-		return nil
-	}
-	if err != nil {
-		return coded(exitIntegrity, err)
-	}
-	r.salt = &s
-	return nil
-}
-
-// samePack refuses a pack that is not the run's.
-func (r *rederivation) samePack() error {
-	m, d := r.result.Manifest, r.in.Digests
-	var what string
-	switch {
-	case m.Pack != record.PackInfo{ID: r.in.Manifest.ID, Version: r.in.Manifest.Version}:
-		what = fmt.Sprintf("it is %q, version %d, the run's is %q, version %d", r.in.Manifest.ID, r.in.Manifest.Version, m.Pack.ID, m.Pack.Version)
-	case m.Digests.Manifest != d.Manifest:
-		what = "its manifest differs"
-	case m.Digests.Public != r.in.Public:
-		what = "its public part differs"
-	case r.salt != nil && r.salt.Keyed("pack", "", []byte(d.Pack)) != m.Digests.Pack:
-		what = "its hidden part differs"
-	default:
-		return nil
-	}
-	return coded(exitRefused, fmt.Errorf("%s is not the pack of the run: %s", r.flags.pack, redact.Escape(what)))
-}
-
-// choose draws the sample. Nobody who made the run could foresee it.
-func (r *rederivation) choose() {
-	if r.flags.sample < 1 {
-		return
-	}
-	var all []slot
-	for i, recs := range r.records {
-		for _, n := range recs {
-			if n.derivable() {
-				all = append(all, slot{i, n.attempt})
-			}
-		}
-	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	r.chosen = map[slot]bool{}
-	for _, s := range all[:min(len(all), r.flags.sample)] {
-		r.chosen[s] = true
-	}
-}
-
-// derive scores the candidates again.
-func (r *rederivation) derive(ctx context.Context, tester *config.Tester) (err error) {
-	s, err := r.app.openScorer(ctx, "reverify", r.in, tester)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	r.compareImages(s.images)
-	err = pipeline.Reverify(ctx, pipeline.ReverifyConfig{
-		Families: r.in.families, Tasks: r.in.tasks(ctx), Verifiers: s.verifiers, Images: s.images,
-		Verify: r.limits(tester.Limits), VerifyTimeout: r.verifyTimeout(tester.Limits.Verify),
-		Workers: tester.MaxWorkers, Retries: tester.Retries, Derive: s.derive, Recorded: r.recorded, Done: r.done,
-	})
-	if err != nil {
-		return scoringError(err)
 	}
 	return r.finish()
 }
 
-// compareImages tells images that are not those of the run: a reviewer may
-// have built them anew.
-func (r *rederivation) compareImages(images map[string]sandbox.Image) {
-	for ref, img := range images {
-		if was, ok := r.result.Manifest.Images[ref]; ok && was != img.ID {
-			r.app.say("image %s is %s here and was %s in the run", ref, img.ID, redact.Escape(was))
-		}
-	}
-}
-
-// limits are the run's, but not above the reviewer's own: who signed the run
-// says nothing about this machine.
-func (r *rederivation) limits(own config.Limits) sandbox.Limits {
-	run := r.result.Manifest.Limits
-	for _, note := range limitNotes(run) {
-		r.app.say("the run's %s", note)
-	}
-	theirs := sandbox.Limits{Memory: run.Memory, CPUs: run.CPUs, Pids: run.Pids, Disk: run.Disk, Files: cmp.Or(run.Files, own.Files), Output: run.Output}
-	if r.flags.limits {
-		return theirs
-	}
-	mine := sandboxLimits(own).WithDefaults()
-	return sandbox.Limits{Memory: min(theirs.Memory, mine.Memory), CPUs: min(theirs.CPUs, mine.CPUs), Pids: min(theirs.Pids, mine.Pids),
-		Disk: min(theirs.Disk, mine.Disk), Files: min(theirs.Files, mine.Files), Output: min(theirs.Output, mine.Output)}
-}
-
-// verifyTimeout is the time of a verification by family.
-func (r *rederivation) verifyTimeout(own time.Duration) func(string) time.Duration {
-	return func(fam string) time.Duration {
-		mine := own
-		if mine <= 0 {
-			mine = time.Duration(r.in.families[fam].VerifySeconds) * time.Second
-		}
-		run := r.result.Manifest.Limits.VerifySeconds[fam]
-		if run <= 0 || run > mine.Seconds() && !r.flags.limits {
-			return mine
-		}
-		return time.Duration(min(run, 1e6) * float64(time.Second))
-	}
-}
-
-// recorded returns the chosen verdicts of a task, after comparing what their
-// records say of the row.
-func (r *rederivation) recorded(t task.Task) ([]pipeline.Recorded, error) {
-	var out []pipeline.Recorded
-	for _, n := range r.records[t.Index()] {
-		r.seen++
-		if what, err := r.sameRow(n, t); err != nil || what != "" {
-			return nil, errors.Join(err, coded(exitIntegrity, fmt.Errorf("the record of %q is not of row %d of the pack: %s", n.taskID, t.Index(), what)))
-		}
-		if !n.derivable() {
-			r.left++
-			continue
-		}
-		if r.chosen != nil && !r.chosen[slot{t.Index(), n.attempt}] {
-			continue
-		}
-		rec := pipeline.Recorded{Attempt: n.attempt, Verdict: n.verdict}
-		if n.stored != "" {
-			c, err := evidence.Candidate(r.run, candidate.Candidate{Kind: cmp.Or(n.kind, t.Extraction().Kind), Digest: n.stored, Origin: n.origin})
-			if err != nil {
-				return nil, err
-			}
-			rec.Candidate = &c
-		}
-		out = append(out, rec)
-	}
-	return out, nil
-}
-
-// sameRow says what of a record does not fit the row, or "".
-func (r *rederivation) sameRow(n noted, t task.Task) (string, error) {
-	sum, err := digest.JSON(t.Result().Summary())
-	if err != nil {
-		return "", err
-	}
-	ref, fam := t.Environment().Image, r.in.families[t.Family()]
-	image, ran := r.result.Manifest.Images[ref]
-	unpinned := commit.ImageLabel(sandbox.Image{Ref: ref, ID: n.image}) != ""
-	switch {
-	case n.taskID != t.ID() || n.family != t.Family():
-		return fmt.Sprintf("that is %q of family %s", t.ID(), t.Family()), nil
-	case n.summary != sum:
-		return "its public values differ", nil
-	case r.salt != nil && r.salt.Keyed("row", t.ID(), t.Row()) != n.row:
-		return "its digest differs", nil
-	case n.image != image, !ran && fam.NeedsImage && fam.NewVerifier != nil:
-		return "it does not name the image of the run", nil
-	case unpinned != slices.Contains(n.labels, commit.UnpinnedImage):
-		return "its label " + commit.UnpinnedImage + " is wrong", nil
-	}
-	return "", nil
-}
-
 // done counts a verdict, and prints it with --json.
-func (r *rederivation) done(v pipeline.Rederived) {
+func (r *rederivation) done(v reverify.Rederived) {
 	if v.Equal() {
 		r.equal++
 	} else {
 		r.diffs = append(r.diffs, v)
 	}
-	if !r.flags.json {
+	if !r.json {
 		return
 	}
 	r.err = errors.Join(r.err, r.app.printJSON(struct {
-		pipeline.Rederived
+		reverify.Rederived
 		Equal bool `json:"equal"`
 	}{v, v.Equal()}))
 }
 
 func (r *rederivation) finish() error {
-	if !r.flags.json {
+	if !r.json {
 		r.err = errors.Join(r.err, r.table())
 	}
 	if r.err != nil {
 		return fmt.Errorf("printing the verdicts: %w", r.err)
 	}
-	if n := r.total - r.seen; n > 0 {
-		return coded(exitIntegrity, fmt.Errorf("%s not of a row of the pack", plural(n, "record")))
+	if n := r.review.Records.Total - r.review.Seen; n > 0 {
+		return fault.As(fault.Integrity, fmt.Errorf("records without a row in the pack: %d", n))
 	}
 	if n := len(r.diffs); n > 0 {
-		return coded(exitIntegrity, fmt.Errorf("%s different from what was recorded", plural(n, "verdict")))
+		return fault.As(fault.Integrity, fmt.Errorf("%s different from what was recorded", console.Plural(n, "verdict")))
 	}
 	return nil
 }
@@ -377,7 +149,7 @@ func (r *rederivation) finish() error {
 // table lists the differences and counts the rest.
 func (r *rederivation) table() error {
 	if len(r.diffs) > 0 {
-		slices.SortFunc(r.diffs, func(a, b pipeline.Rederived) int {
+		slices.SortFunc(r.diffs, func(a, b reverify.Rederived) int {
 			if a.Index != b.Index {
 				return a.Index - b.Index
 			}
@@ -393,7 +165,7 @@ func (r *rederivation) table() error {
 		}
 	}
 	_, err := fmt.Fprintf(r.app.stdout, "reverified %s of %d of the pack's %d rows: %d equal, %d different; %s without a candidate\n",
-		plural(r.equal+len(r.diffs), "verdict"), r.result.Manifest.Planned.Tasks, r.in.Count, r.equal, len(r.diffs), plural(r.left, "record"))
+		console.Plural(r.equal+len(r.diffs), "verdict"), r.review.Result.Manifest.Planned.Tasks, r.review.Work.Count, r.equal, len(r.diffs), console.Plural(r.review.Left, "record"))
 	return err
 }
 

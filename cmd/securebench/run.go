@@ -3,13 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"securebench/internal/config"
 	"securebench/internal/progress"
-	"securebench/internal/redact"
+	"securebench/internal/run"
 )
 
 // runFlags are the flags of run; they win over the tester YAML.
@@ -61,11 +60,11 @@ func (a *app) runCommand() *cobra.Command {
 		Use: "run {PACK | --config TESTER.yaml}", Short: "Run an agent over a pack and score it",
 		Long: runHelp, Example: runExamples, Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			r, err := a.newRunner(c, f, args)
+			o, err := f.options(c, args)
 			if err != nil {
 				return err
 			}
-			return r.run(c.Context())
+			return a.executeRun(c.Context(), &f, o)
 		},
 	}
 	fl := c.Flags()
@@ -78,7 +77,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.IntVar(&f.attempts, "attempts", 0, "independent attempts at every task (default 1)")
 	fl.IntVar(&f.retries, "retries", -1, "retries of an attempt after an infrastructure error (default 2)")
 	fl.StringVar(&f.resume, "resume", "", "go on with the run in the output directory; with =rerun-changed also if inputs changed")
-	fl.Lookup("resume").NoOptDefVal = resumeStrict
+	fl.Lookup("resume").NoOptDefVal = string(run.Resume)
 	fl.BoolVar(&f.force, "force", false, "move a run that is in the output directory to history/")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that there is a warning about")
 	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or either: failed, pending, any")
@@ -90,63 +89,28 @@ func (a *app) runCommand() *cobra.Command {
 	return c
 }
 
-// resumeCommand is what the operator types to go on with this run.
-func (a *app) resumeCommand() string {
-	words := []string{"securebench"}
-	for i, arg := range a.args {
-		if arg == "--force" || arg == "--resume" || strings.HasPrefix(arg, "--force=") || strings.HasPrefix(arg, "--resume=") {
-			continue
-		}
-		words = append(words, quote(arg))
-		if i == 0 { // behind "run", since what follows a -- is no flag
-			words = append(words, "--resume")
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-// quote makes a word that a shell takes as it is. What a terminal would not
-// show is written out in the quotes of bash and its kin, byte by byte.
-func quote(word string) string {
-	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%") == "" {
-		return word
-	}
-	if redact.Escape(word) == word {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	var b strings.Builder
-	for _, c := range []byte(word) {
-		if c > ' ' && c < 0x7f && c != '\'' && c != '\\' {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, `\x%02x`, c)
-		}
-	}
-	return "$'" + b.String() + "'"
-}
-
 // check refuses flag values that no run can have.
 func (f *runFlags) check(c *cobra.Command) error {
 	changed := c.Flags().Changed
 	switch {
-	case changed("resume") && f.resume != resumeStrict && f.resume != resumeChanged:
-		return coded(exitUsage, fmt.Errorf("--resume is %q, want nothing or %s", f.resume, resumeChanged))
+	case changed("resume") && f.resume != string(run.Resume) && f.resume != string(run.ResumeChanged):
+		return usageError(fmt.Errorf("--resume is %q, want nothing or %s", f.resume, run.ResumeChanged))
 	case changed("resume") && f.force:
-		return coded(exitUsage, errors.New("give --resume to go on with the former run or --force to move it away, not both"))
+		return usageError(errors.New("give --resume to continue the former run or --force to move it away, not both"))
 	case changed("limit") && f.limit < 0:
-		return coded(exitUsage, errors.New("--limit must be 0 or more"))
+		return usageError(errors.New("--limit must be 0 or more"))
 	case changed("workers") && f.workers < 1, changed("attempts") && f.attempts < 1:
-		return coded(exitUsage, errors.New("--workers and --attempts must be 1 or more"))
+		return usageError(errors.New("--workers and --attempts must be 1 or more"))
 	case changed("retries") && f.retries < 0:
-		return coded(exitUsage, errors.New("--retries must be 0 or more"))
+		return usageError(errors.New("--retries must be 0 or more"))
 	}
 	switch f.failOn {
 	case "", "failed", "pending", "any":
 	default:
-		return coded(exitUsage, fmt.Errorf("--fail-on is %q, want failed, pending or any", f.failOn))
+		return usageError(fmt.Errorf("--fail-on is %q, want failed, pending or any", f.failOn))
 	}
 	if _, err := progress.ParseMode(f.progress); err != nil {
-		return coded(exitUsage, fmt.Errorf("--progress: %w", err))
+		return usageError(fmt.Errorf("--progress: %w", err))
 	}
 	return nil
 }

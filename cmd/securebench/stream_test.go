@@ -2,72 +2,11 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
-
-// TestErrorLines: lines of an error are ours; a line break in a name is not
-// one of them.
-func TestErrorLines(t *testing.T) {
-	lie := "a\nsecurebench: error: b\x1b[2J"
-	missing := &fs.PathError{Op: "openat", Path: lie, Err: syscall.ENOENT}
-	joined := errors.Join(errors.New("one"), fmt.Errorf("two: %w", missing))
-	for _, c := range []struct {
-		err  error
-		want []string
-	}{
-		{errors.New(lie), []string{`a\x0asecurebench: error: b\x1b[2J`}},
-		{missing, []string{`a\x0asecurebench: error: b\x1b[2J: no such file or directory`}},
-		{joined, []string{"one", `two: a\x0asecurebench: error: b\x1b[2J: no such file or directory`}},
-		{coded(exitPack, fmt.Errorf("three %s: %w (do)", "\n", joined)),
-			[]string{`three \x0a: one`, `two: a\x0asecurebench: error: b\x1b[2J: no such file or directory (do)`}},
-		{fmt.Errorf("%w: %w", errors.New("four"), joined), []string{"four: one", `two: a\x0asecurebench: error: b\x1b[2J: no such file or directory`}},
-		{errors.Join(joined, errors.New(lie)), []string{"one", `two: a\x0asecurebench: error: b\x1b[2J: no such file or directory`, `a\x0asecurebench: error: b\x1b[2J`}},
-	} {
-		if got := errorLines(c.err); strings.Join(got, "|") != strings.Join(c.want, "|") {
-			t.Errorf("%q:\n%q, want\n%q", c.err, got, c.want)
-		}
-	}
-}
-
-// TestStreamGivesUp: a pipe that nobody reads holds a write only until the
-// operator wants to stop.
-func TestStreamGivesUp(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	stuck := make(chan struct{})
-	s := &stream{name: "standard error", w: w, gone: func() {}, giveUp: stuck}
-	done := make(chan error, 1)
-	go func() { _, err := s.Write(bytes.Repeat([]byte("x"), 1<<20)); done <- err }()
-	select {
-	case err := <-done:
-		t.Fatalf("a full pipe took it: %v", err)
-	case <-time.After(100 * time.Millisecond):
-	}
-	close(stuck)
-	select {
-	case err := <-done:
-		if !errors.Is(err, errNobodyReads) {
-			t.Error(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("it waits")
-	}
-	if err := s.failed(); err == nil || err.Error() != "standard error could not be written: nobody reads it" {
-		t.Error(err)
-	}
-}
 
 // TestFailedWrites: no command that could not say what it found ends well.
 func TestFailedWrites(t *testing.T) {

@@ -1,24 +1,22 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
+	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"securebench/internal/attest"
-	"securebench/internal/config"
+	"securebench/internal/console"
+	"securebench/internal/durable"
 	"securebench/internal/evidence"
-	"securebench/internal/pipeline/record"
+	"securebench/internal/families"
+	"securebench/internal/fault"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
@@ -26,7 +24,7 @@ import (
 // trustFlags say whose signature counts.
 type trustFlags struct {
 	key       string
-	keyGiven  func() bool // "" is no key either
+	keyGiven  func() bool // "" is not a key either
 	anySigner bool
 }
 
@@ -82,140 +80,65 @@ func (a *app) verify(ctx context.Context, arg string, f trustFlags, asJSON bool)
 		return err
 	}
 	if asJSON {
-		return errors.Join(a.verifyJSON(res, signer), signer.judge(res))
+		return errors.Join(a.verifyJSON(res, signer), judge(signer, res))
 	}
 	for _, p := range res.Problems {
 		fmt.Fprintln(a.stdout, p)
 	}
 	if res.More > 0 {
-		fmt.Fprintf(a.stdout, "and %s more\n", plural(res.More, "problem"))
+		fmt.Fprintf(a.stdout, "and %s more\n", console.Plural(res.More, "problem"))
 	}
-	if err := signer.judge(res); err != nil {
+	if err := judge(signer, res); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "verified: %s of run %s, signed by %s\n", plural(int(res.Records), "record"), redact.Quote(res.Manifest.RunID), signer)
-	for _, note := range notes(res) {
+	fmt.Fprintf(a.stdout, "verified: %s of run %s, signed by %s\n", console.Plural(int(res.Records), "record"), redact.Quote(res.Manifest.RunID), signer)
+	for _, note := range res.Remarks(families.All()) {
 		fmt.Fprintln(a.stdout, note)
 	}
 	return nil
 }
 
-// notes are what a reader of a verified run should know besides.
-func notes(res *evidence.Result) (out []string) {
-	out = append(out, res.Notes...)
-	if res.Published {
-		out = append(out, "published copy: the operator's restricted and history folders are not here and were not checked")
+// trust reads the key of --key.
+func (f trustFlags) trust() (evidence.Trust, error) {
+	t := evidence.Trust{AnySigner: f.anySigner}
+	if !f.keyGiven() {
+		return t, nil
 	}
-	m := res.Manifest
-	if n := m.Planned.LeftOut; n > 0 {
-		out = append(out, fmt.Sprintf("part of the pack: %d of its %s were left out by a flag", n, plural(n+m.Planned.Tasks, "row")))
-	}
-	out = append(out, limitNotes(m.Limits)...)
-	if n := m.FormerRuns; n > 0 {
-		out = append(out, plural(n, "former run")+" lay in the same directory before")
-	}
-	for _, r := range m.ResumedFrom {
-		line := fmt.Sprintf("resumed at %s with %s", redact.Escape(r.At), plural(r.Kept, "record"))
-		for _, reason := range slices.Sorted(maps.Keys(r.Rerun)) {
-			line += fmt.Sprintf(", %s %d", redact.Escape(reason), r.Rerun[reason])
-		}
-		out = append(out, line)
-	}
-	return out
-}
-
-// limitNotes names the limits of a run that are not this build's defaults:
-// more time or memory can be the better score.
-func limitNotes(l record.Limits) (out []string) {
-	def := config.Default().Limits
-	for _, c := range []struct {
-		name     string
-		was, def any
-	}{
-		{"memory", l.Memory, def.Memory}, {"cpus", l.CPUs, def.CPUs}, {"pids", l.Pids, def.Pids},
-		{"disk", l.Disk, def.Disk}, {"files", cmp.Or(l.Files, def.Files), def.Files}, {"output", l.Output, def.Output}, {"candidate", l.Candidate, def.Candidate},
-		{"produce_seconds", l.ProduceSeconds, def.Produce.Seconds()},
-	} {
-		if c.was != c.def {
-			out = append(out, fmt.Sprintf("limit %s: %v, by default %v", c.name, c.was, c.def))
-		}
-	}
-	reg := families()
-	for _, name := range slices.Sorted(maps.Keys(l.VerifySeconds)) {
-		if fam, ok := reg[name]; ok && l.VerifySeconds[name] != float64(fam.VerifySeconds) {
-			out = append(out, fmt.Sprintf("limit verify_seconds of %s: %v, by default %d", name, l.VerifySeconds[name], fam.VerifySeconds))
-		}
-	}
-	return out
-}
-
-// signature is who signed a run, and whether that counts.
-type signature struct {
-	entry attest.Entry
-	known bool // in the keyring, or the key of --key
-	any   bool // unknown keys are accepted
-	key   bool // --key says which one it must be
-}
-
-// String names the signer for a reader.
-func (s signature) String() string {
-	switch {
-	case !s.known:
-		return "unknown key " + s.entry.Key.ID
-	case s.entry.Role == attest.RoleSigning, s.entry.Role == attest.RoleRetired:
-		return "your own key " + s.entry.Key.ID
-	case s.entry.Name != "":
-		return redact.Escape(s.entry.Name) + ", " + s.entry.Key.ID
-	}
-	return s.entry.Key.ID
-}
-
-// judge returns why the run is not to be believed, or nil.
-func (s signature) judge(res *evidence.Result) error {
-	switch {
-	case !res.OK():
-		return coded(exitIntegrity, fmt.Errorf("the run does not verify: %s", plural(len(res.Problems)+res.More, "problem")))
-	case !s.known && s.key:
-		return coded(exitIntegrity, fmt.Errorf("the run is whole, but signed by %s, not by the key of --key", s.entry.Key.ID))
-	case !s.known && !s.any:
-		return coded(exitIntegrity, fmt.Errorf("the run is whole, but signed by a key that is not trusted: %s (give --key FILE, or --any-signer, or trust it: securebench key trust FILE)", s.entry.Key.ID))
-	}
-	return nil
+	key, err := evidence.ReadPublicKey(f.key)
+	t.Key = &key
+	return t, err
 }
 
 // openVerified opens a run and checks it. The caller closes it.
-func openVerified(ctx context.Context, arg string, f trustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, signature, error) {
-	var s signature
-	want, err := f.wanted()
+func openVerified(ctx context.Context, arg string, f trustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, evidence.Signer, error) {
+	t, err := f.trust()
 	if err != nil {
-		return nil, nil, s, err
+		return nil, nil, evidence.Signer{}, err
 	}
-	run, err := openRun(arg)
-	if err != nil {
-		return nil, nil, s, err
-	}
-	res, err := run.Verify(ctx, opts)
-	if err == nil && res.Sealed {
-		s, err = f.signature(res.Signer, want)
-	}
-	if ctx.Err() != nil {
-		err = coded(exitInterrupted, errors.New("interrupted"))
-	}
-	if err != nil {
-		return nil, nil, s, errors.Join(err, run.Close())
-	}
-	return run, res, s, nil
+	return evidence.OpenVerified(ctx, arg, t, opts)
 }
 
-// openTrusted opens a run that is to be believed. Of any other it says the
-// first problems.
+// judge returns why a run cannot be trusted, and what the operator can do.
+func judge(s evidence.Signer, res *evidence.Result) error {
+	err := s.Judge(res)
+	if untrusted := (*evidence.UntrustedError)(nil); errors.As(err, &untrusted) && !untrusted.OtherKey {
+		return fault.Errorf(fault.KindOf(err), "%w (give --key FILE or --any-signer, or trust it: securebench key trust FILE)", err)
+	}
+	return err
+}
+
+// maxListed is how many problems of a run are printed beside the refusal.
+const maxListed = 10
+
+// openTrusted opens a run that verifies and whose signer counts. It prints the
+// first problems of any other.
 func (a *app) openTrusted(ctx context.Context, arg string, f trustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, error) {
 	run, res, signer, err := openVerified(ctx, arg, f, opts)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := signer.judge(res); err != nil {
-		for _, p := range res.Problems[:min(len(res.Problems), maxProblems)] {
+	if err := judge(signer, res); err != nil {
+		for _, p := range res.Problems[:min(len(res.Problems), maxListed)] {
 			a.say("%s", p)
 		}
 		return nil, nil, errors.Join(err, run.Close())
@@ -223,68 +146,7 @@ func (a *app) openTrusted(ctx context.Context, arg string, f trustFlags, opts ev
 	return run, res, nil
 }
 
-// openRun opens a run; what is no run is wrong usage.
-func openRun(arg string) (*evidence.Run, error) {
-	run, err := evidence.OpenRun(arg)
-	if errors.Is(err, evidence.ErrBroken) {
-		return nil, coded(exitIntegrity, err)
-	}
-	if err != nil {
-		return nil, coded(exitUsage, err)
-	}
-	for _, name := range []string{record.LinesName, record.ManifestName, record.StatementName} {
-		if _, err := fs.Stat(run, name); err == nil {
-			return run, nil
-		}
-	}
-	code := exitUsage
-	if run.Bundle() {
-		code = exitIntegrity
-	}
-	return nil, errors.Join(coded(code, fmt.Errorf("%s holds no run: no %s, no %s", redact.Quote(arg), record.ManifestName, record.LinesName)), run.Close())
-}
-
-// wanted is the key of --key, nil without it.
-func (f trustFlags) wanted() (*attest.PublicKey, error) {
-	if !f.keyGiven() {
-		return nil, nil
-	}
-	raw, err := source.ReadFile(f.key, maxKeyInput)
-	if err != nil {
-		return nil, coded(exitConfig, fmt.Errorf("reading the key: %w", err))
-	}
-	key, err := attest.ParsePublicKey(raw)
-	if err != nil {
-		return nil, coded(exitConfig, fmt.Errorf("%s: %w", redact.Quote(f.key), err))
-	}
-	return &key, nil
-}
-
-// signature looks the signer up.
-func (f trustFlags) signature(signer attest.PublicKey, want *attest.PublicKey) (signature, error) {
-	s := signature{entry: attest.Entry{Key: signer}, any: f.anySigner}
-	if want != nil {
-		s.known, s.key = signer == *want, true
-		return s, nil
-	}
-	ring, err := openKeyring()
-	if err != nil && f.anySigner {
-		return s, nil // without a home there are no keys to know
-	}
-	if err != nil {
-		return s, keyError(err)
-	}
-	e, ok, err := ring.Lookup(signer.ID)
-	if err != nil {
-		return s, keyError(err)
-	}
-	if ok && e.Key == signer {
-		s.entry, s.known = e, true
-	}
-	return s, nil
-}
-
-func (a *app) verifyJSON(res *evidence.Result, s signature) error {
+func (a *app) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 	problems := make([]evidence.Problem, len(res.Problems))
 	for i, p := range res.Problems { // names of files can hold anything
 		problems[i] = evidence.Problem{File: redact.Escape(p.File), Line: p.Line, What: redact.Escape(p.What)}
@@ -300,7 +162,7 @@ func (a *app) verifyJSON(res *evidence.Result, s signature) error {
 		LeftOut   int                `json:"left_out,omitzero"`
 		Problems  []evidence.Problem `json:"problems"`
 		More      int                `json:"more_problems"`
-	}{s.judge(res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.entry.Key.ID, s.known, res.Published, res.Manifest.Planned.LeftOut, problems, res.More})
+	}{judge(s, res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, problems, res.More})
 }
 
 // printJSON prints one object on a line, in ASCII like a record.
@@ -335,7 +197,7 @@ func (a *app) bundleCommand() *cobra.Command {
 		Example: "  securebench bundle runs/demo -o demo.zip\n  securebench verify demo.zip",
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {
-				return coded(exitUsage, errors.New("give -o FILE"))
+				return usageError(errors.New("give -o FILE"))
 			}
 			return a.bundle(c.Context(), args[0], out, force, trust)
 		},
@@ -353,9 +215,9 @@ func (a *app) bundle(ctx context.Context, arg, out string, force bool, f trustFl
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	if _, err := os.Lstat(out); err == nil && !force {
-		return coded(exitRefused, fmt.Errorf("%s is there already: give --force to replace it", out))
+		return fault.As(fault.Refused, fmt.Errorf("%s exists already: give --force to replace it", out))
 	}
-	return writeWhole(out, func(w *os.File) error { return evidence.WriteBundle(w, run) })
+	return writeWhole(out, func(w io.Writer) error { return evidence.WriteBundle(w, run) })
 }
 
 // unwritable is a file of -o that cannot be written. What stood in the way has
@@ -364,25 +226,28 @@ func unwritable(name string, err error) error {
 	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return coded(exitRefused, fmt.Errorf("%s cannot be written: %w", redact.Quote(name), err))
+	return fault.As(fault.Refused, fmt.Errorf("%s cannot be written: %w", redact.Quote(name), err))
 }
 
-// writeWhole makes a file that is there whole or not at all.
-func writeWhole(name string, write func(*os.File) error) error {
+// writeWhole creates or replaces a file that is complete or absent.
+func writeWhole(name string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return unwritable(name, fmt.Errorf("it is %s", source.FileType(info.Mode())))
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".securebench-*")
+	dir, err := os.OpenRoot(filepath.Dir(name))
 	if err != nil {
 		return unwritable(name, err)
 	}
-	err = write(f)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
+	defer dir.Close()
+	f, err := durable.Create(dir, durable.UniqueName("."), 0o644)
 	if err != nil {
-		return errors.Join(unwritable(name, err), os.Remove(f.Name()))
+		return unwritable(name, err)
+	}
+	if err := write(f); err != nil {
+		return errors.Join(unwritable(name, err), f.Discard())
+	}
+	if err := f.Commit(filepath.Base(name)); err != nil {
+		return unwritable(name, err)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (c *check) layout() {
 		case record.LockName:
 			c.lock(e)
 		default:
-			c.problem(name, 0, "no part of a run")
+			c.problem(name, 0, "not part of a run")
 		}
 	}
 	c.Published = !c.top[record.RestrictedName] && !c.top[record.HistoryName]

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -81,6 +82,20 @@ func (c *command) Ready() error {
 		return &NotYetError{Harness: c.Name(), What: "allowed_domains"}
 	}
 	return nil
+}
+
+// Check refuses a working directory or a kind of candidate that the
+// configuration cannot serve.
+func (c *command) Check(v task.AgentView) (workspace.Options, error) {
+	if err := c.Ready(); err != nil {
+		return workspace.Options{}, err
+	}
+	_, targetErr := mountTarget(v)
+	_, extractErr := c.extraction(v.Extraction())
+	if err := cmp.Or(targetErr, extractErr); err != nil {
+		return workspace.Options{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
+	}
+	return workspace.Options{TaskFile: c.taskFile, ArtifactPath: c.artifactPath}, nil
 }
 
 // Plan plans one task.

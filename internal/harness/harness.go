@@ -67,9 +67,11 @@ type Harness interface {
 	// Ready returns a [*NotYetError] if the harness, as it is configured,
 	// cannot run, and nil otherwise.
 	Ready() error
-	// Plan plans one task. Its errors mean that the task and the
-	// configuration don't fit each other, so plan every task before the
-	// first one runs.
+	// Check reports why a task and the configuration don't fit each other;
+	// every task is checked before the first one runs. It returns how the
+	// task's workspace is laid out.
+	Check(v task.AgentView) (workspace.Options, error)
+	// Plan plans one task that has been checked.
 	Plan(v task.AgentView) (Plan, error)
 }
 

@@ -11,10 +11,10 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
 	"securebench/internal/family"
-	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/reverify"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -69,7 +69,7 @@ func TestExtractedIsEvidence(t *testing.T) {
 				t.Errorf("extracted %q, from %q by %q", line.Digests.Extracted, line.Origin(), line.Extraction())
 			}
 			// A record that says nothing of it is compared in the rest.
-			silent := pipeline.Rederived{Was: commit.JudgedOf(line.Line), Is: commit.JudgedOf(line.Line)}
+			silent := reverify.Rederived{Was: commit.JudgedOf(line.Line), Is: commit.JudgedOf(line.Line)}
 			silent.Was.Extraction, silent.Was.Extracted = "", ""
 			if !silent.Equal() {
 				t.Errorf("of an earlier build: %+v", silent)
@@ -118,18 +118,18 @@ func (b *bench) stored(sum string) candidate.Candidate {
 }
 
 // rederive derives a recorded verdict anew with a verifier.
-func (b *bench) rederive(ctx context.Context, of task.Task, e record.Entry, v family.Verifier) (out pipeline.Rederived) {
+func (b *bench) rederive(ctx context.Context, of task.Task, e record.Entry, v family.Verifier) (out reverify.Rederived) {
 	b.t.Helper()
-	err := pipeline.Reverify(ctx, pipeline.ReverifyConfig{
+	err := reverify.Run(ctx, reverify.Config{
 		Families: b.families, Verifiers: map[string]family.Verifier{"short_answer": v}, Images: b.cfg.Images, Workers: 1,
 		Tasks:         func(yield func(task.Task, error) bool) { yield(of, nil) },
 		VerifyTimeout: func(string) time.Duration { return time.Minute },
-		Recorded: func(task.Task) ([]pipeline.Recorded, error) {
+		Recorded: func(task.Task) ([]reverify.Recorded, error) {
 			c := b.stored(e.Digests.Candidate)
 			c.Origin = e.Origin()
-			return []pipeline.Recorded{{Attempt: 1, Verdict: commit.JudgedOf(e.Line), Candidate: &c}}, nil
+			return []reverify.Recorded{{Attempt: 1, Verdict: commit.JudgedOf(e.Line), Candidate: &c}}, nil
 		},
-		Done: func(r pipeline.Rederived) { out = r },
+		Done: func(r reverify.Rederived) { out = r },
 	})
 	if err != nil {
 		b.t.Fatal(err)

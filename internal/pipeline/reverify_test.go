@@ -12,8 +12,8 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/commit"
+	"securebench/internal/reverify"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -59,17 +59,17 @@ func TestReverifyTurnsTheOrder(t *testing.T) {
 	if _, err := b.run(t.Context(), tasks...); err != nil {
 		t.Fatal(err)
 	}
-	recorded := map[string]pipeline.Recorded{}
+	recorded := map[string]reverify.Recorded{}
 	for _, l := range b.lines() {
 		reason, _ := l["failure_reason"].(string)
 		text, _ := l["candidate_text"].(string)
 		c := candidate.New(task.Text, candidate.Stdout, []byte(text))
-		recorded[l["task_id"].(string)] = pipeline.Recorded{Attempt: 1, Candidate: &c,
+		recorded[l["task_id"].(string)] = reverify.Recorded{Attempt: 1, Candidate: &c,
 			Verdict: commit.Judged{Status: verdict.Status(l["verification_status"].(string)), Outcome: verdict.Outcome(l["outcome"].(string)),
 				Reason: verdict.Reason(reason), Containment: "passive"}}
 	}
 	reverify := func(tasks []task.Task) (diffs []string) {
-		err := pipeline.Reverify(t.Context(), pipeline.ReverifyConfig{
+		err := reverify.Run(t.Context(), reverify.Config{
 			Families: b.families, Verifiers: map[string]family.Verifier{"short_answer": &forgetful{}},
 			Tasks: func(yield func(task.Task, error) bool) {
 				for _, one := range tasks {
@@ -79,10 +79,10 @@ func TestReverifyTurnsTheOrder(t *testing.T) {
 				}
 			},
 			Images: b.cfg.Images, Workers: 1, VerifyTimeout: func(string) time.Duration { return 0 },
-			Recorded: func(one task.Task) ([]pipeline.Recorded, error) {
-				return []pipeline.Recorded{recorded[one.ID()]}, nil
+			Recorded: func(one task.Task) ([]reverify.Recorded, error) {
+				return []reverify.Recorded{recorded[one.ID()]}, nil
 			},
-			Done: func(r pipeline.Rederived) {
+			Done: func(r reverify.Rederived) {
 				if !r.Equal() {
 					diffs = append(diffs, r.TaskID)
 				}

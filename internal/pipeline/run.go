@@ -242,9 +242,9 @@ type run struct {
 
 // feed yields every attempt of every task.
 func (r *run) feed(ctx context.Context, jobs chan<- job) {
-	for t, err := range readPack(r.Tasks) {
+	for t, err := range r.Tasks {
 		if err != nil {
-			r.cancel(err)
+			r.cancel(fmt.Errorf("reading the pack: %w", err))
 			return
 		}
 		dir := r.TaskDir(t.ID())

@@ -117,7 +117,13 @@ func TestTaskChecks(t *testing.T) {
 func TestLoadCallsEachGoodRow(t *testing.T) {
 	var got []string
 	loc := write(t, manifest, []string{`{"id":"a","family":"t"}`, `{"id":"b","family":"t"}`})
-	if _, err := compile.Load(context.Background(), loc, registry(), func(_ *compile.Compiler, r pack.Row) { got = append(got, r.ID) }); err != nil {
+	if _, err := compile.Load(context.Background(), loc, registry(), func(r pack.Row, build func() (task.Task, error)) {
+		tk, err := build()
+		if err != nil || tk.ID() != r.ID {
+			t.Errorf("built %q of %q: %v", tk.ID(), r.ID, err)
+		}
+		got = append(got, r.ID)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if s := strings.Join(got, " "); s != "a b" {

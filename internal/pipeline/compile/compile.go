@@ -196,6 +196,11 @@ func (c *Compiler) Task(row pack.Row) (task.Task, error) {
 	if err := errs.Err(); err != nil {
 		return task.Task{}, err
 	}
+	return c.build(row)
+}
+
+// build compiles a row that has been checked.
+func (c *Compiler) build(row pack.Row) (task.Task, error) {
 	f := c.families[row.Family] // an unknown family is the empty one: all of eval is hidden
 	env, _ := environment(row.Environment, f)
 	t, err := task.New(task.Config{

@@ -6,6 +6,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
+	"securebench/internal/task"
 )
 
 // Loaded is a pack of which every row compiles.
@@ -15,9 +16,10 @@ type Loaded struct {
 	Public   string // the plain digest of the public lane
 }
 
-// Load loads the pack at loc and checks each row. each is called with
-// the compiler for every row without errors, in file order; nil is nobody.
-func Load(ctx context.Context, loc pack.Location, reg family.Registry, each func(*Compiler, pack.Row)) (*Loaded, error) {
+// Load loads the pack at loc and checks each row. each is called for every row
+// without errors, in file order, with a function that compiles it without
+// checking it again; nil is not called.
+func Load(ctx context.Context, loc pack.Location, reg family.Registry, each func(row pack.Row, build func() (task.Task, error))) (*Loaded, error) {
 	m, sum, _, err := pack.ReadManifest(loc)
 	if err != nil {
 		return nil, err
@@ -29,7 +31,7 @@ func Load(ctx context.Context, loc pack.Location, reg family.Registry, each func
 		}
 		public.Add(row)
 		if each != nil {
-			each(c, row)
+			each(row, func() (task.Task, error) { return c.build(row) })
 		}
 		return nil, warnings
 	})

@@ -79,7 +79,10 @@ type lineReader struct {
 	r    *bufio.Reader
 	sum  hash.Hash
 	line int
-	buf  []byte
+	// start is the offset of the line that next returned last, end that of
+	// the line after it.
+	start, end int64
+	buf        []byte
 }
 
 func openLines(name string) (*lineReader, error) {
@@ -117,9 +120,10 @@ func (l *lineReader) next() (line []byte, more bool, err error) {
 
 // read fills buf with the next line. It returns io.EOF when there is none.
 func (l *lineReader) read() error {
-	l.buf = l.buf[:0]
+	l.buf, l.start = l.buf[:0], l.end
 	for {
 		part, err := l.r.ReadSlice('\n')
+		l.end += int64(len(part))
 		if len(l.buf) == 0 && len(part) > 0 {
 			l.line++
 		}

@@ -81,7 +81,7 @@ func (l *loader) rows(ctx context.Context) error {
 			l.pack.Count, l.pack.Digests.Tasks = index, lines.digest()
 			return nil
 		}
-		l.row(lines.pos(), index, raw)
+		l.row(lines.pos(), lines.start, index, raw)
 		if len(l.errs) >= maxProblems {
 			return l.tooMany()
 		}
@@ -111,8 +111,9 @@ func (l *loader) err() error {
 	return all.Err()
 }
 
-func (l *loader) row(at source.Pos, index int, raw []byte) {
+func (l *loader) row(at source.Pos, offset int64, index int, raw []byte) {
 	row, errs, warnings := parseRow(&l.pack.Manifest, at, index, raw)
+	row.Offset = offset
 	l.warn(warnings)
 	l.fail(errs)
 	l.pack.hashes.add(hashRow(raw))

@@ -22,6 +22,7 @@ type Row struct {
 	AssetList                          *source.Node // as the row wrote it; nil when there are no assets
 	Raw                                []byte       // the line without its ending
 	Pos                                source.Pos
+	Offset                             int64 // of Raw in the file; set by Load
 
 	trees *trees // nil outside of Load
 }

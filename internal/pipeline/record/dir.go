@@ -48,7 +48,7 @@ var (
 	// ErrExists is returned by [Dir.Begin] when the directory holds a run.
 	ErrExists = errors.New("the output directory holds a run already")
 	// ErrForeign is returned by [Dir.Foreign].
-	ErrForeign = errors.New("no part of a run")
+	ErrForeign = errors.New("not part of a run")
 	// ErrLocked is returned by [Open] when another runner has the directory.
 	ErrLocked = errors.New("another securebench process is using the output directory")
 )

@@ -11,6 +11,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/durable"
 	"securebench/internal/source"
+	"securebench/internal/verdict"
 )
 
 // ErrIntegrity is returned where an earlier part of a run cannot be checked,
@@ -134,21 +135,26 @@ type Dropped struct {
 	Reason string
 }
 
-// Plan says which lines of an earlier run are kept.
-type Plan struct {
+// Review says which lines of an earlier run are kept.
+type Review struct {
 	Kept    int
 	Dropped []Dropped
 	Rerun   map[string]int // how many by reason
-	former  *Former
-	keep    []bool          // by line
-	files   map[string]bool // that kept lines name, below the directory
+	// Unverified are dropped lines whose verification alone is to be repeated:
+	// an infrastructure error ended it, and everything before it is good. The
+	// files that they name stay in place, so the new record must name them too.
+	Unverified map[AttemptKey]*Line
+
+	former *Former
+	keep   []bool          // by line
+	files  map[string]bool // that kept lines name, below the directory
 }
 
 // Review reads every line of the earlier run. One is kept if it is whole,
 // authentic, in its place in the chain, the only one of its attempt, and if
 // judge, which gets it then, has no reason against it.
-func (f *Former) Review(judge func(Entry) (reason string)) (*Plan, error) {
-	p := &Plan{former: f, Rerun: map[string]int{}, files: map[string]bool{SaltName: true, PackName: true, ConfigName: true}}
+func (f *Former) Review(judge func(Entry) (reason string)) (*Review, error) {
+	p := &Review{former: f, Rerun: map[string]int{}, Unverified: map[AttemptKey]*Line{}, files: map[string]bool{SaltName: true, PackName: true, ConfigName: true}}
 	file, err := source.OpenIn(f.dir.root, LinesName, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
@@ -157,7 +163,7 @@ func (f *Former) Review(judge func(Entry) (reason string)) (*Plan, error) {
 		return nil, fmt.Errorf("opening %s: %w", LinesName, err)
 	}
 	defer file.Close()
-	r := review{Plan: p, salt: f.dir.salt, chain: link{prev: Genesis}, seen: map[AttemptKey]int{}}
+	r := reviewer{Review: p, salt: f.dir.salt, chain: link{prev: Genesis}, seen: map[AttemptKey]int{}}
 	for raw, err := range Lines(file) {
 		if errors.Is(err, ErrLineTooLong) {
 			// No run wrote it. What stands behind it is run again, too.
@@ -177,14 +183,14 @@ func (f *Former) Review(judge func(Entry) (reason string)) (*Plan, error) {
 	return p, nil
 }
 
-type review struct {
-	*Plan
+type reviewer struct {
+	*Review
 	salt  digest.Salt
 	chain link // of the next line; prev is "" after a line that cannot be trusted
 	seen  map[AttemptKey]int
 }
 
-func (r *review) add(raw RawLine, judge func(Entry) string) {
+func (r *reviewer) add(raw RawLine, judge func(Entry) string) {
 	e, reason := r.check(raw)
 	if reason == "" {
 		key := e.Key()
@@ -195,28 +201,40 @@ func (r *review) add(raw RawLine, judge func(Entry) string) {
 				r.keep[first-1] = false
 				r.drop(first, e.TaskID, Duplicate)
 			}
+			delete(r.Unverified, key)
 		} else {
 			r.seen[key] = raw.Number
 		}
 	}
+	unverified := false
 	switch {
 	case reason != "":
-	case e.Outcome == unfinished:
+	case e.Outcome == verdict.Infrastructure:
 		reason = Unfinished
+		unverified = e.FailurePhase == verdict.PhaseVerify && e.Digests.Candidate != "" && !r.lost(e) && judge(e) == ""
 	case r.lost(e):
 		reason = LostOutput
 	default:
 		reason = judge(e)
 	}
 	r.keep = append(r.keep, reason == "")
+	if unverified {
+		r.Unverified[e.Key()] = e.Line
+	}
+	if reason == "" || unverified {
+		r.name(e)
+	}
 	if reason != "" {
 		id := ""
 		if e.Line != nil {
 			id = e.TaskID
 		}
 		r.drop(raw.Number, id, reason)
-		return
 	}
+}
+
+// name notes the files that a line names.
+func (r *reviewer) name(e Entry) {
 	for _, f := range e.Restricted {
 		r.files[f.Path] = true
 	}
@@ -228,7 +246,7 @@ func (r *review) add(raw RawLine, judge func(Entry) string) {
 }
 
 // check decides what the line itself and the chain say.
-func (r *review) check(raw RawLine) (e Entry, reason string) {
+func (r *reviewer) check(raw RawLine) (e Entry, reason string) {
 	if raw.Torn {
 		return e, Torn
 	}
@@ -249,7 +267,7 @@ func (r *review) check(raw RawLine) (e Entry, reason string) {
 }
 
 // lost reports whether raw output of the line is gone or changed.
-func (r *review) lost(e Entry) bool {
+func (r *reviewer) lost(e Entry) bool {
 	for _, f := range e.Restricted {
 		if f.Check(r.former.dir.FS(), r.salt, e.TaskID) != nil {
 			return true
@@ -258,13 +276,10 @@ func (r *review) lost(e Entry) bool {
 	return false
 }
 
-func (p *Plan) drop(line int, id, reason string) {
+func (p *Review) drop(line int, id, reason string) {
 	p.Dropped = append(p.Dropped, Dropped{line, id, reason})
 	p.Rerun[reason]++
 }
-
-// unfinished is the outcome of an attempt that failed for our own fault.
-const unfinished = "infrastructure"
 
 // Candidates are the digests of what the line has in the store.
 func (e Entry) Candidates() []string {
@@ -284,10 +299,10 @@ func (e Entry) Candidates() []string {
 }
 
 // SealBroken notes that the records are not those that a statement signs.
-func (p *Plan) SealBroken() { p.Rerun[brokenSealNote]++ }
+func (p *Review) SealBroken() { p.Rerun[brokenSealNote]++ }
 
 // Resumption is what the new run manifest says of this resume.
-func (p *Plan) Resumption(at string) Resumption {
+func (p *Review) Resumption(at string) Resumption {
 	return Resumption{At: at, Records: p.former.Records, Kept: p.Kept, Rerun: p.Rerun, Digests: p.former.Manifest.Digests}
 }
 
@@ -295,7 +310,7 @@ func (p *Plan) Resumption(at string) Resumption {
 // a new file of records, the old one and all that no kept line names go to
 // history/, and m is the new run manifest. Whatever cuts it short, the
 // directory can be resumed again.
-func (d *Dir) Continue(p *Plan, m *Manifest) error {
+func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err := d.Tidy(); err != nil {
 		return err
 	}
@@ -323,7 +338,7 @@ func (d *Dir) Continue(p *Plan, m *Manifest) error {
 
 // setAside copies the files that are about to be replaced to a folder of
 // history/, and moves there what nothing names any more.
-func (d *Dir) setAside(p *Plan, to string) error {
+func (d *Dir) setAside(p *Review, to string) error {
 	for _, name := range []string{LinesName, ManifestName} {
 		if err := d.keepCopy(name, path.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("keeping %s in %s: %w", name, to, err)
@@ -378,7 +393,7 @@ func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 }
 
 // rewrite writes the kept lines beside the old file, newly chained.
-func (d *Dir) rewrite(p *Plan) (*durable.File, error) {
+func (d *Dir) rewrite(p *Review) (*durable.File, error) {
 	out, err := durable.Create(d.root, durable.TempName(LinesName), 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("rewriting %s: %w", LinesName, err)
@@ -400,7 +415,7 @@ func (d *Dir) rewrite(p *Plan) (*durable.File, error) {
 }
 
 // each calls f for every line that is kept.
-func (p *Plan) each(f func(Entry) error) error {
+func (p *Review) each(f func(Entry) error) error {
 	if p.Kept == 0 {
 		return nil
 	}
@@ -431,7 +446,7 @@ func (p *Plan) each(f func(Entry) error) error {
 }
 
 // EachKept calls f for every line that is kept, in order.
-func (p *Plan) EachKept(f func(Entry)) error {
+func (p *Review) EachKept(f func(Entry)) error {
 	err := p.each(func(e Entry) error { f(e); return nil })
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", LinesName, err)

@@ -44,7 +44,7 @@ func recorded(t *testing.T, n int) *Dir {
 }
 
 // review reads what is in the directory of d.
-func reviewed(t *testing.T, d *Dir, judge func(Entry) string) (*Dir, *Former, *Plan) {
+func reviewed(t *testing.T, d *Dir, judge func(Entry) string) (*Dir, *Former, *Review) {
 	t.Helper()
 	again, err := Open(d.Path())
 	if err != nil {

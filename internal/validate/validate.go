@@ -1,4 +1,7 @@
-package pipeline
+// Package validate shows that a pack scores correct work as correct and nothing
+// as nothing: references pass, empty and garbage candidates fail, and answers
+// that ignore the question do no better than chance.
+package validate
 
 import (
 	"context"
@@ -9,11 +12,14 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
+	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
+	"securebench/internal/scoring"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
+	"securebench/internal/workload"
 )
 
 // garbage is a candidate that no task accepts: a word without meaning, which
@@ -38,8 +44,8 @@ type Check struct {
 	OK        bool            `json:"ok"`
 }
 
-// Validation is what was found out about one task.
-type Validation struct {
+// Result is what was found out about one task.
+type Result struct {
 	TaskID string  `json:"task_id"`
 	Family string  `json:"family"`
 	Line   int     `json:"line"`
@@ -55,7 +61,7 @@ type Validation struct {
 
 // OK reports whether every check came out as wanted. A task without a
 // reference solution is not OK: nobody has shown that it can be solved.
-func (v Validation) OK() bool {
+func (v Result) OK() bool {
 	for _, c := range v.Checks {
 		if !c.OK {
 			return false
@@ -64,8 +70,8 @@ func (v Validation) OK() bool {
 	return true
 }
 
-// ValidateConfig is what [Validate] needs.
-type ValidateConfig struct {
+// Config is what [Run] needs.
+type Config struct {
 	Families      family.Registry
 	Tasks         iter.Seq2[task.Task, error]
 	Verifiers     map[string]family.Verifier
@@ -77,15 +83,15 @@ type ValidateConfig struct {
 	Workers int
 	Retries int
 	// Done is told of every task as soon as it is known, one at a time.
-	Done func(Validation)
+	Done func(Result)
 }
 
-// Validate shows for every task that its reference solution passes and that
+// Run shows for every task that its reference solution passes and that
 // the empty, the garbage and the starter candidate fail, through the same
 // verifiers as a run.
-func Validate(ctx context.Context, cfg ValidateConfig) error {
+func Run(ctx context.Context, cfg Config) error {
 	var mu sync.Mutex
-	return atOnce(ctx, cfg.Workers, readPack(cfg.Tasks), func(ctx context.Context, t task.Task) error {
+	return scoring.Each(ctx, cfg.Workers, cfg.Tasks, func(ctx context.Context, t task.Task) error {
 		v, err := cfg.validate(ctx, t)
 		if err != nil {
 			return fmt.Errorf("validating %s: %w", t.ID(), err)
@@ -97,62 +103,8 @@ func Validate(ctx context.Context, cfg ValidateConfig) error {
 	})
 }
 
-// atOnce calls do for every item, as many at a time as there are workers. The
-// first error, of do or of items, ends it and is returned.
-func atOnce[T any](ctx context.Context, workers int, items iter.Seq2[T, error], do func(context.Context, T) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	jobs := make(chan T)
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for item := range jobs {
-				if err := do(ctx, item); err != nil {
-					cancel(err)
-					return
-				}
-			}
-		})
-	}
-	feed(ctx, items, jobs, cancel)
-	close(jobs)
-	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return interruption(err)
-	}
-	return nil
-}
-
-// readPack says of an error of tasks where it comes from.
-func readPack(tasks iter.Seq2[task.Task, error]) iter.Seq2[task.Task, error] {
-	return func(yield func(task.Task, error) bool) {
-		for t, err := range tasks {
-			if err != nil {
-				err = fmt.Errorf("reading the pack: %w", err)
-			}
-			if !yield(t, err) {
-				return
-			}
-		}
-	}
-}
-
-func feed[T any](ctx context.Context, items iter.Seq2[T, error], jobs chan<- T, cancel context.CancelCauseFunc) {
-	for item, err := range items {
-		if err != nil {
-			cancel(err)
-			return
-		}
-		select {
-		case jobs <- item:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (cfg ValidateConfig) validate(ctx context.Context, t task.Task) (Validation, error) {
-	v := Validation{TaskID: t.ID(), Family: t.Family(), Line: t.Line()}
+func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
+	v := Result{TaskID: t.ID(), Family: t.Family(), Line: t.Line()}
 	verifier, fam, start := cfg.Verifiers[t.Family()], cfg.Families[t.Family()], time.Now()
 	if reason, _ := verify.Unscored(t, fam, verifier); reason != "" {
 		v.Skipped = string(reason)
@@ -170,7 +122,7 @@ func (cfg ValidateConfig) validate(ctx context.Context, t task.Task) (Validation
 	if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {
 		return v, err
 	}
-	if v.blind, err = cfg.blindly(ctx, t, verifier, fam, c); err != nil {
+	if v.blind, err = cfg.tryBaselines(ctx, t, verifier, fam, c); err != nil {
 		return v, err
 	}
 	v.Took = time.Since(start)
@@ -179,7 +131,7 @@ func (cfg ValidateConfig) validate(ctx context.Context, t task.Task) (Validation
 
 // weak tries the wrong twins of the reference. That one passes is no error of
 // the pack, but its author should know.
-func (cfg ValidateConfig) weak(ctx context.Context, v family.Verifier, at family.Case) (out []string, err error) {
+func (cfg Config) weak(ctx context.Context, v family.Verifier, at family.Case) (out []string, err error) {
 	twinner, ok := v.(family.Twinner)
 	if !ok {
 		return nil, nil
@@ -189,8 +141,7 @@ func (cfg ValidateConfig) weak(ctx context.Context, v family.Verifier, at family
 		return nil, err
 	}
 	for _, twin := range twins {
-		p := probe{cand: &twin.Candidate}
-		got, err := p.score(ctx, v, at, p.open(ctx, v, at), cfg.Retries)
+		got, err := scoring.Score(ctx, v, at, twin.Candidate, nil, cfg.Retries)
 		if err != nil {
 			return nil, err
 		}
@@ -230,20 +181,14 @@ func probes(t task.Task, fam family.Family, ref family.Solution, hasReference bo
 	return out
 }
 
-// open begins the verification of a probe.
-func (p probe) open(ctx context.Context, v family.Verifier, at family.Case) family.Session {
-	at.Lazy = p.cand == nil || p.cand.Size == 0
-	return v.Open(ctx, at)
-}
-
 // checks scores the probes one after the other; the sandboxes of the next are
 // made while one is scored.
-func (cfg ValidateConfig) checks(ctx context.Context, v family.Verifier, at family.Case, ps []probe) (out []Check, err error) {
-	next := ps[0].open(ctx, v, at)
+func (cfg Config) checks(ctx context.Context, v family.Verifier, at family.Case, ps []probe) (out []Check, err error) {
+	next := scoring.OpenSession(ctx, v, at, ps[0].cand)
 	for i, p := range ps {
 		session := next
 		if i+1 < len(ps) {
-			next = ps[i+1].open(ctx, v, at)
+			next = scoring.OpenSession(ctx, v, at, ps[i+1].cand)
 		}
 		c, err := cfg.check(ctx, v, at, p, session)
 		if err != nil {
@@ -258,7 +203,7 @@ func (cfg ValidateConfig) checks(ctx context.Context, v family.Verifier, at fami
 }
 
 // check scores one candidate, again after an error that is ours.
-func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at family.Case, p probe, s family.Session) (Check, error) {
+func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, p probe, s family.Session) (Check, error) {
 	c := Check{Candidate: p.name, Want: "fail"}
 	if p.pass {
 		c.Want = "pass"
@@ -267,7 +212,7 @@ func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at famil
 		c.Outcome, c.Reason, c.Message = verdict.NoCandidate, verdict.CandidateMissing, p.why
 		return c, verify.Close(ctx, s)
 	}
-	got, err := p.score(ctx, v, at, s, cfg.Retries)
+	got, err := scoring.Score(ctx, v, at, *p.cand, s, cfg.Retries)
 	if err != nil {
 		return c, err
 	}
@@ -276,12 +221,16 @@ func (cfg ValidateConfig) check(ctx context.Context, v family.Verifier, at famil
 	return c, nil
 }
 
-// score scores the candidate in an open session, and in fresh ones after
-// errors that are ours.
-func (p probe) score(ctx context.Context, v family.Verifier, at family.Case, s family.Session, retries int) (family.Verdict, error) {
-	got, err := verify.Score(ctx, s, *p.cand)
-	for try := 1; err != nil && try <= retries && ctx.Err() == nil; try++ {
-		got, err = verify.Score(ctx, p.open(ctx, v, at), *p.cand)
+// Pack validates the used rows of a pack with the limits of cfg; done is
+// called for each, one at a time.
+func Pack(ctx context.Context, w *workload.Workload, cfg *config.Tester, notice func(string), done func(Result)) (err error) {
+	s, err := scoring.OpenForReview(ctx, "validate", w, cfg, notice)
+	if err != nil {
+		return err
 	}
-	return got, err
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return Run(ctx, Config{
+		Families: w.Families, Tasks: w.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
+		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: cfg.MaxWorkers, Retries: cfg.Retries, Derive: s.Derive, Done: done,
+	})
 }

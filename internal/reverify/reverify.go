@@ -1,4 +1,6 @@
-package pipeline
+// Package reverify derives the verdicts of a run again, from its stored
+// candidates and the pack.
+package reverify
 
 import (
 	"context"
@@ -13,6 +15,7 @@ import (
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
+	"securebench/internal/scoring"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -25,7 +28,7 @@ type Recorded struct {
 	Verdict   commit.Judged
 }
 
-// Rederived is a verdict that was derived anew.
+// Rederived is a verdict that was derived again.
 type Rederived struct {
 	TaskID  string        `json:"task_id"`
 	Index   int           `json:"index"`
@@ -45,8 +48,8 @@ func (r Rederived) Equal() bool {
 	return r.Was == is
 }
 
-// ReverifyConfig is what [Reverify] needs.
-type ReverifyConfig struct {
+// Config is what [Run] needs.
+type Config struct {
 	Families  family.Registry
 	Tasks     iter.Seq2[task.Task, error]
 	Verifiers map[string]family.Verifier
@@ -54,22 +57,22 @@ type ReverifyConfig struct {
 	Verify    sandbox.Limits
 	// VerifyTimeout is a family's time limit; 0 is the family's default.
 	VerifyTimeout func(fam string) time.Duration
-	// Derive makes a secret of the run's salt, for the tests' random numbers.
+	// Derive makes a secret of a salt, for the tests' random numbers.
 	Derive  func(label string) [32]byte
 	Workers int
 	Retries int
-	// Recorded returns the verdicts of a task that are to be derived anew.
+	// Recorded returns the verdicts of a task that are to be derived again.
 	Recorded func(task.Task) ([]Recorded, error)
-	// Done is told of every verdict as soon as it is known, one at a time.
+	// Done is called with every verdict as soon as it is known, one at a time.
 	Done func(Rederived)
 }
 
-// Reverify derives recorded verdicts anew from their candidates, through the
+// Run derives recorded verdicts again from their candidates, through the
 // same verifiers as a run and in fresh sandboxes. It does so from the last row
 // to the first: a verdict that hung on the rows before it is another then.
-func Reverify(ctx context.Context, cfg ReverifyConfig) error {
+func Run(ctx context.Context, cfg Config) error {
 	var mu sync.Mutex
-	return atOnce(ctx, cfg.Workers, cfg.verdicts(), func(ctx context.Context, v recordedVerdict) error {
+	return scoring.Each(ctx, cfg.Workers, cfg.verdicts(), func(ctx context.Context, v recordedVerdict) error {
 		r, err := cfg.rederive(ctx, v.task, v.rec)
 		if err != nil {
 			return fmt.Errorf("verifying %s again: %w", v.task.ID(), err)
@@ -91,7 +94,7 @@ type recordedVerdict struct {
 const block = 4096
 
 // verdicts yields the recorded verdicts against pack order, block by block.
-func (cfg ReverifyConfig) verdicts() iter.Seq2[recordedVerdict, error] {
+func (cfg Config) verdicts() iter.Seq2[recordedVerdict, error] {
 	return func(yield func(recordedVerdict, error) bool) {
 		rows, kept := 0, []recordedVerdict(nil)
 		turn := func() bool {
@@ -103,7 +106,7 @@ func (cfg ReverifyConfig) verdicts() iter.Seq2[recordedVerdict, error] {
 			rows, kept = 0, nil
 			return true
 		}
-		for t, err := range readPack(cfg.Tasks) {
+		for t, err := range cfg.Tasks {
 			var recs []Recorded
 			if err == nil {
 				recs, err = cfg.Recorded(t)
@@ -124,7 +127,7 @@ func (cfg ReverifyConfig) verdicts() iter.Seq2[recordedVerdict, error] {
 }
 
 // rederive scores one stored candidate, again after an error that is ours.
-func (cfg ReverifyConfig) rederive(ctx context.Context, t task.Task, rec Recorded) (Rederived, error) {
+func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rederived, error) {
 	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict}
 	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
 	if reason, _ := verify.Unscored(t, fam, v); reason != "" {
@@ -137,8 +140,7 @@ func (cfg ReverifyConfig) rederive(ctx context.Context, t task.Task, rec Recorde
 	}
 	cases := verify.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout(t.Family()), Derive: cfg.Derive}
 	c := cases.Case(t, fam, rec.Attempt, cfg.Images[t.Environment().Image])
-	p := probe{cand: rec.Candidate}
-	got, err := p.score(ctx, v, c, p.open(ctx, v, c), cfg.Retries)
+	got, err := scoring.Score(ctx, v, c, *rec.Candidate, nil, cfg.Retries)
 	r.Is = commit.Judge(got)
 	return r, err
 }

@@ -1,4 +1,4 @@
-package pipeline
+package validate
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/scoring"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -30,9 +31,9 @@ type blind struct {
 	tried  []bool // the others had no answer
 }
 
-// blindly scores what the baselines of the task's family answer. Families that
+// tryBaselines scores what the baselines of the task's family answer. Families that
 // need a sandbox for it have none.
-func (cfg ValidateConfig) blindly(ctx context.Context, t task.Task, v family.Verifier, fam family.Family, at family.Case) (*blind, error) {
+func (cfg Config) tryBaselines(ctx context.Context, t task.Task, v family.Verifier, fam family.Family, at family.Case) (*blind, error) {
 	if len(fam.Baselines) == 0 {
 		return nil, nil
 	}
@@ -50,9 +51,8 @@ func (cfg ValidateConfig) blindly(ctx context.Context, t task.Task, v family.Ver
 		}
 		pass, done := verdicts[text]
 		if !done {
-			c := candidate.New(t.Extraction().Kind, candidate.Given, []byte(text))
-			p := probe{cand: &c}
-			got, err := p.score(ctx, v, at, p.open(ctx, v, at), cfg.Retries)
+			cand := candidate.New(t.Extraction().Kind, candidate.Given, []byte(text))
+			got, err := scoring.Score(ctx, v, at, cand, nil, cfg.Retries)
 			if err != nil {
 				return nil, fmt.Errorf("trying %q: %w", base.Name, err)
 			}
@@ -94,7 +94,7 @@ type FamilyBaselines struct {
 }
 
 // Add notes a task. It is safe for concurrent use.
-func (b *Baselines) Add(v Validation) {
+func (b *Baselines) Add(v Result) {
 	if v.blind == nil {
 		return
 	}

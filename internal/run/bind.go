@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"securebench/internal/config"
 	"securebench/internal/digest"
+	"securebench/internal/fault"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
@@ -18,20 +18,19 @@ import (
 	"securebench/internal/source"
 )
 
-// bind makes the digests of the run's inputs.
-func (x *execution) bind() error {
-	salt := x.dir.Salt()
-	d := x.in.Digests
+// bind computes the digests of the run's inputs.
+func (r *Run) bind() error {
+	salt, d := r.dir.Salt(), r.work.Digests
 	var err error
-	if x.config, err = digest.Canonical(x.configuration()); err != nil {
+	if r.config, err = digest.Canonical(r.configuration()); err != nil {
 		return err
 	}
-	verifier, err := ownDigest()
+	verifier, err := executableDigest()
 	if err != nil {
 		return err
 	}
-	x.binding = commit.Binding{
-		Salt: salt, Config: digest.Bytes(x.config), Verifier: verifier,
+	r.binding = commit.Binding{
+		Salt: salt, Config: digest.Bytes(r.config), Verifier: verifier,
 		Pack:   salt.Keyed("pack", "", []byte(d.Pack)),
 		Assets: salt.Keyed("assets", "", []byte(d.PublicAssets+d.EvalAssets)),
 	}
@@ -39,19 +38,18 @@ func (x *execution) bind() error {
 }
 
 // configuration is what the score of an attempt depends on besides the pack.
-// The numbers of workers, attempts and retries, progress and output flags are
-// no part of it.
-func (x *execution) configuration() map[string]any {
-	t := x.tester
+// Workers, attempts, retries, progress and output flags are not part of it.
+func (r *Run) configuration() map[string]any {
+	t := r.Config
 	c := map[string]any{
-		"agent": x.agentName(), "limits": x.limits(),
+		"agent": r.agentName(), "limits": r.limits(),
 		"sandbox":      map[string]any{"engine": t.Sandbox.Engine, "runtime": t.Sandbox.Runtime, "allow": t.Sandbox.Allow, "deny": t.Sandbox.Deny, "capabilities": t.Sandbox.Capabilities},
 		"verification": map[string]any{"disallow_dangerous_commands": t.Verification.DisallowDangerous, "deny_commands": t.Verification.Deny},
 	}
-	if replay, ok := x.agent.(*agent.Replay); ok {
+	if replay, ok := r.agent.(*agent.Replay); ok {
 		c["replay"] = replay.Digest()
 	}
-	if x.flags.agent == "" {
+	if r.Agent == "" {
 		c["harness"] = map[string]any{"type": t.Harness.Type, "env": t.Harness.Env, "config": plain(t.Harness.Config)}
 	}
 	return c
@@ -65,22 +63,21 @@ func plain(n *source.Node) any {
 	return n.Any()
 }
 
-func (x *execution) agentName() string {
-	if x.flags.agent == "" {
-		return x.harn.Name()
+func (r *Run) agentName() string {
+	if r.Agent == "" {
+		return r.Harness.Name()
 	}
-	name, _, _ := strings.Cut(x.flags.agent, ":")
-	return name
+	return r.Agent
 }
 
-func (x *execution) limits() record.Limits {
-	l := x.tester.Limits
+func (r *Run) limits() record.Limits {
+	l := r.Config.Limits
 	out := record.Limits{
 		Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Files: l.Files, Output: l.Output, Candidate: l.Candidate,
 		ProduceSeconds: l.Produce.Seconds(), ProduceSecondsDefault: harness.DefaultTimeout.Seconds(),
 		VerifySeconds: map[string]float64{},
 	}
-	for name, f := range x.in.families {
+	for name, f := range r.work.Families {
 		if f.NewVerifier == nil {
 			continue
 		}
@@ -92,66 +89,66 @@ func (x *execution) limits() record.Limits {
 	return out
 }
 
-// newManifest says what a run that begins now is made of.
-func (x *execution) newManifest(ctx context.Context) (m record.Manifest, err error) {
-	if err := x.bind(); err != nil {
+// newManifest describes a run that starts now.
+func (r *Run) newManifest(ctx context.Context) (m record.Manifest, err error) {
+	if err := r.bind(); err != nil {
 		return m, err
 	}
 	var engine any
-	if x.docker != nil {
-		if engine, err = x.docker.Info(ctx); err != nil {
-			return m, coded(exitEngine, err)
+	if r.scorer.Engine != nil {
+		if engine, err = r.scorer.Engine.Info(ctx); err != nil {
+			return m, fault.As(fault.Engine, err)
 		}
 	}
-	images, labels := map[string]string{}, x.labels()
-	for ref, img := range x.images {
+	images, labels := map[string]string{}, r.labels()
+	for ref, img := range r.scorer.Images {
 		images[ref] = img.ID
 		if l := commit.ImageLabel(img); l != "" && !slices.Contains(labels, l) {
 			labels = append(labels, l)
 		}
 	}
 	slices.Sort(labels)
-	former, err := x.dir.FormerRuns()
+	former, err := r.dir.FormerRuns()
 	if err != nil {
 		return m, err
 	}
-	p, b := x.in.Manifest, x.binding
+	p, b := r.work.Manifest, r.binding
 	return record.Manifest{
-		Format: record.ManifestFormat, RunID: x.tester.RunID, Started: now(),
-		Agent: x.agentName(), Pack: record.PackInfo{ID: p.ID, Version: p.Version},
-		Planned: record.Planned{Tasks: x.in.count(), Attempts: x.tester.Attempts, LeftOut: x.in.leftOut()},
-		Digests: record.RunDigests{Manifest: x.in.Digests.Manifest, Public: x.in.Public, Config: b.Config,
+		Format: record.ManifestFormat, RunID: r.Config.RunID, Started: now(),
+		Agent: r.agentName(), Pack: record.PackInfo{ID: p.ID, Version: p.Version},
+		Planned: record.Planned{Tasks: len(r.work.Rows), Attempts: r.Config.Attempts, LeftOut: r.LeftOut()},
+		Digests: record.RunDigests{Manifest: r.work.Digests.Manifest, Public: r.work.Public, Config: b.Config,
 			Pack: b.Pack, Assets: b.Assets, Verifier: b.Verifier},
-		Limits: x.limits(), Engine: engine, Images: images, Labels: labels,
-		Version: buildVersion(), SaltDigest: x.dir.SaltDigest(), FormerRuns: former, ResumedFrom: []record.Resumption{},
+		Limits: r.limits(), Engine: engine, Images: images, Labels: labels,
+		Version: r.Version, SaltDigest: r.dir.SaltDigest(), FormerRuns: former, ResumedFrom: []record.Resumption{},
 	}, nil
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
 // labels are those of all records of the run.
-func (x *execution) labels() []string {
-	if x.tester.Limits != config.Default().Limits {
+func (r *Run) labels() []string {
+	if r.Config.Limits != config.Default().Limits {
 		return []string{commit.CustomLimits}
 	}
 	return []string{}
 }
 
-// writeInputs stores what the digests of run.json are of, for the operator.
-func (x *execution) writeInputs() error {
-	return errors.Join(x.dir.WritePack(x.packDigests()), x.dir.WriteConfig(x.config))
+// writeInputs stores, for the operator, what the digests of run.json are of.
+func (r *Run) writeInputs() error {
+	return errors.Join(r.dir.WritePack(r.packDigests()), r.dir.WriteConfig(r.config))
 }
 
-func (x *execution) packDigests() record.PackDigests {
-	d := x.in.Digests
+func (r *Run) packDigests() record.PackDigests {
+	d := r.work.Digests
 	return record.PackDigests{Pack: d.Pack, Tasks: d.Tasks, PublicAssets: d.PublicAssets, EvalAssets: d.EvalAssets}
 }
 
-// ownDigest identifies the code that decides: the running binary's bytes.
-func ownDigest() (string, error) {
+// executableDigest identifies the code that decides: the running binary.
+func executableDigest() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("finding the securebench binary: %w", err)
+		return "", fmt.Errorf("locating the securebench binary: %w", err)
 	}
 	f, err := os.Open(path)
 	if err != nil {

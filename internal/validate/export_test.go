@@ -1,4 +1,4 @@
-package pipeline
+package validate
 
 // PassesByChance lets tests check the distribution.
 func PassesByChance(chances []float64) []float64 { return passesByChance(chances) }

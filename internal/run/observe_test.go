@@ -1,22 +1,19 @@
-package main
+package run
 
 import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"securebench/internal/progress"
 )
 
 // TestShownIsBoundedByTask: an agent that prints without end is shown up to a
 // bound, over all its streams and attempts, and what is missing is counted; a
 // quiet neighbour is shown whole.
 func TestShownIsBoundedByTask(t *testing.T) {
-	budget := &shownBudget{used: map[string]int{}}
+	budget := &outputBudget{used: map[string]int{}}
 	shown := map[string][]string{}
 	say := func(task, text string, times int) {
-		l := &boundedLines{budget: budget, task: task, show: func(line string) { shown[task] = append(shown[task], line) }}
-		l.Lines = progress.NewLines(maxShownLine, l.line)
+		l := newBoundedLines(budget, task, func(line string) { shown[task] = append(shown[task], line) })
 		for range times {
 			fmt.Fprintln(l, text)
 		}
@@ -28,10 +25,10 @@ func TestShownIsBoundedByTask(t *testing.T) {
 	say("quiet", "4", 3)
 	say("loud", "more", 2) // of another stream, or another attempt
 	lines := shown["loud"]
-	if n := maxShownTask / shownFrame; len(lines) != n+2 {
+	if n := MaxShownTask / lineOverhead; len(lines) != n+2 {
 		t.Fatalf("%d lines of the loud one are shown, want %d and two that say what is not", len(lines), n)
 	}
-	for i, want := range []string{fmt.Sprintf("[%d bytes are not shown", 1<<20-maxShownTask/shownFrame), "[10 bytes are not shown"} {
+	for i, want := range []string{fmt.Sprintf("[%d bytes are not shown", 1<<20-MaxShownTask/lineOverhead), "[10 bytes are not shown"} {
 		if got := lines[len(lines)-2+i]; !strings.HasPrefix(got, want) || !strings.Contains(got, "in restricted/") {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -1,7 +1,8 @@
-package pipeline_test
+package validate_test
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,20 +14,20 @@ import (
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/shortanswer"
-	"securebench/internal/pipeline"
 	"securebench/internal/task"
+	"securebench/internal/validate"
 )
 
 // beaten returns the baselines that beat chance on tasks, and the best one.
-func beaten(t *testing.T, tasks []task.Task) (names []string, best pipeline.BaselineResult) {
+func beaten(t *testing.T, tasks []task.Task) (names []string, best validate.BaselineResult) {
 	t.Helper()
 	reg := family.NewRegistry(shortanswer.Family(), multiplechoice.Family(), freeresponse.Family())
 	verifiers := map[string]family.Verifier{}
 	for name, f := range reg {
 		verifiers[name] = f.NewVerifier(family.Resources{}) // without an engine: nothing may start a sandbox
 	}
-	collected := pipeline.Baselines{Families: reg}
-	err := pipeline.Validate(t.Context(), pipeline.ValidateConfig{
+	collected := validate.Baselines{Families: reg}
+	err := validate.Run(t.Context(), validate.Config{
 		Families: reg, Tasks: each(tasks), Verifiers: verifiers, Workers: 2, Done: collected.Add,
 	})
 	if err != nil {
@@ -42,6 +43,31 @@ func beaten(t *testing.T, tasks []task.Task) (names []string, best pipeline.Base
 		}
 	}
 	return names, results[0].Results[0]
+}
+
+func each(tasks []task.Task) iter.Seq2[task.Task, error] {
+	return func(yield func(task.Task, error) bool) {
+		for _, t := range tasks {
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
+}
+
+// question makes a short_answer task.
+func question(t *testing.T, id int, gold string) task.Task {
+	t.Helper()
+	tk, err := task.New(task.Config{ID: fmt.Sprint("q", id), Family: "short_answer", Pack: task.Pack{ID: "p"}, Row: []byte("x"),
+		Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text},
+		Resources: []task.Resource{
+			{Name: "question", Lane: task.Public, Value: []byte(`"What is it?"`)},
+			{Name: "accepted_answers", Lane: task.Hidden, Value: []byte("[" + gold + "]")},
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tk
 }
 
 // choose makes a multiple_choice task whose right choice is at gold.
@@ -78,7 +104,7 @@ func TestBaselines(t *testing.T) {
 	}
 	short := func(n int, gold func(int) string) (out []task.Task) {
 		for i := range n {
-			out = append(out, question(t, fmt.Sprint("q", i), "What is it?", gold(i)))
+			out = append(out, question(t, i, gold(i)))
 		}
 		return out
 	}
@@ -161,7 +187,7 @@ func TestPoissonBinomial(t *testing.T) {
 		}
 		want[passes] += p
 	}
-	got := pipeline.PassesByChance(chances)
+	got := validate.PassesByChance(chances)
 	for k, w := range want {
 		g := 0.0
 		if k < len(got) {
@@ -177,7 +203,7 @@ func TestPoissonBinomial(t *testing.T) {
 	for i := range half {
 		half[i] = 0.5
 	}
-	got = pipeline.PassesByChance(half)
+	got = validate.PassesByChance(half)
 	lg := func(x float64) float64 { v, _ := math.Lgamma(x + 1); return v }
 	for _, k := range []int{1300, 1500, 1600, 1700} {
 		w := math.Exp(lg(n) - lg(float64(k)) - lg(float64(n-k)) - n*math.Ln2)

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"securebench/internal/console"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/commit"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/progress"
+	"securebench/internal/redact"
+	"securebench/internal/run"
+	"securebench/internal/source"
+)
+
+// execute runs what the flags and arguments name.
+func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err error) {
+	report := f.renderer(a.stderr)
+	defer func() { _ = report.Close() }() // the stream remembers what it could not write
+	o.Progress, o.Notice = report, a.notice
+	r, err := run.Open(ctx, o)
+	if err != nil {
+		return a.openError(ctx, err, o.Config.OutputDir)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	sum, err := r.Drive(ctx)
+	if errors.Is(err, pipeline.ErrInterrupted) {
+		report.Event(progress.Interrupted(a.resumeCommand()))
+	}
+	_ = report.Close() // the status line goes before the summary comes
+	if err == nil || sum.Total > 0 {
+		a.summaryLine(r, sum)
+	}
+	if err != nil {
+		return a.driveError(err, r, sum)
+	}
+	return a.outcome(f, r, sum)
+}
+
+// openError adds to an error of [run.Open] what the operator can do.
+func (a *app) openError(ctx context.Context, err error, dir string) error {
+	var changed *run.ChangedError
+	var other *run.OtherRunError
+	var former *run.FormerError
+	var broken *run.BrokenSealError
+	kind, quoted := fault.KindOf(err), redact.Quote(dir)
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return fault.Errorf(fault.Interrupted, "interrupted before the first task")
+	case errors.As(err, &changed):
+		errs := []error{errors.New("the run cannot be resumed because these inputs changed:")}
+		for _, c := range changed.Changes {
+			errs = append(errs, errors.New("  "+c))
+		}
+		errs = append(errs, fmt.Errorf("give --resume=%s to run again what that affects, or --force to start over", run.ResumeChanged))
+		return fault.As(kind, errors.Join(errs...))
+	case errors.As(err, &other):
+		return fault.Errorf(kind, "%s: %w: choose another --output-dir, or give --force", quoted, err)
+	case errors.As(err, &broken):
+		return fault.Errorf(kind, "%w (see securebench verify; restore what was changed, or give --force to start over)", err)
+	case errors.As(err, &former):
+		return fault.Errorf(kind, "%w (give --force to move it to history/ and start over)", err)
+	case errors.Is(err, record.ErrExists):
+		return fault.Errorf(kind, "%s already holds a run: give --resume to continue it, --force to move it to history/, or another --output-dir", quoted)
+	case errors.Is(err, record.ErrLocked):
+		return fault.Errorf(kind, "%w: %s (wait for it, or choose another --output-dir)", err, quoted)
+	}
+	return a.outputError(err, dir)
+}
+
+// outputError adds to a failure of the output directory what to do about it.
+func (a *app) outputError(err error, dir string) error {
+	kind := fault.KindOf(err)
+	switch {
+	case kind != fault.Refused && kind != fault.Infrastructure:
+	case errors.Is(err, syscall.EROFS), errors.Is(err, os.ErrPermission):
+		return fault.Errorf(kind, "%w (choose an --output-dir that can be written)", err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fault.Errorf(kind, "%s; free some space, then: %s", firstLine(err), a.resumeCommand())
+	case errors.Is(err, record.ErrForeign), errors.Is(err, source.ErrNotRegular):
+		return fault.Errorf(kind, "%s: %w (move it away, or choose another --output-dir)", redact.Quote(dir), err)
+	}
+	return err
+}
+
+// driveError adds to the error that ended a run what remains and what to do.
+func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
+	kind, lines, resume := fault.KindOf(err), redact.Quote(r.Records()), "; to continue: "+a.resumeCommand()
+	switch {
+	case errors.Is(err, pipeline.ErrInterrupted):
+		note := ""
+		if r.EngineDead() {
+			note = " while the engine did not answer: the next start cleans up"
+		}
+		return fault.Errorf(kind, "interrupted after %d of %d%s; the records are kept in %s%s", sum.Total, sum.Planned, note, lines, resume)
+	case errors.Is(err, record.ErrIntegrity):
+		return fault.Errorf(kind, "%s; what was recorded is kept in %s (undo the change and continue with --resume, or start over with --force)", firstLine(err), lines)
+	case errors.Is(err, commit.ErrOutput):
+		return fault.Errorf(kind, "%s; what was recorded is kept%s", firstLine(err), resume)
+	case errors.Is(err, pipeline.ErrEngineDead):
+		return fault.Errorf(kind, "%s; the records are kept in %s%s", firstLine(err), lines, resume)
+	}
+	return a.outputError(err, r.Options.Config.OutputDir)
+}
+
+// firstLine is the first thing that went wrong. Errors of the clean-up that
+// follow it would separate it from the advice.
+func firstLine(err error) string { return console.ErrorLines(err)[0] }
+
+// outcome is the error of a run that came to its end.
+func (a *app) outcome(f *runFlags, r *run.Run, sum pipeline.Summary) error {
+	switch {
+	case sum.PackFaults > 0:
+		return fault.Errorf(fault.Pack, "%s could not be made because of a fault in the pack: see failure_message in %s", console.Plural(sum.PackFaults, "attempt"), redact.Quote(r.Records()))
+	case f.fails(sum):
+		return fault.Errorf(fault.Threshold, "--fail-on %s: %d failed, %d pending", f.failOn, sum.Failed, sum.Pending+sum.Infrastructure)
+	case sum.Infrastructure > 0:
+		return fault.Errorf(fault.Infrastructure, "%s ended in infrastructure errors; to repeat: %s", console.Plural(sum.Infrastructure, "attempt"), a.resumeCommand())
+	}
+	return nil
+}
+
+// summaryLine prints the one line on standard output. Whatever the run's id
+// and directory contain, it is one line with these fields.
+func (a *app) summaryLine(r *run.Run, sum pipeline.Summary) {
+	left := ""
+	if n := r.LeftOut(); n > 0 {
+		left = fmt.Sprintf(" left_out=%d", n)
+	}
+	fmt.Fprintf(a.stdout, "securebench: run_id=%s total=%d verification=%s verified=%d passed=%d output=%s%s\n",
+		redact.Quote(sum.RunID), sum.Total, sum.Status(), sum.Verified, sum.Passed, redact.Quote(r.Records()), left)
+}
+
+// fails reports whether the condition of --fail-on is met.
+func (f *runFlags) fails(s pipeline.Summary) bool {
+	failed, pending := s.Failed > 0, s.Pending+s.Infrastructure > 0
+	switch f.failOn {
+	case "failed":
+		return failed
+	case "pending":
+		return pending
+	case "any":
+		return failed || pending
+	}
+	return false
+}
+
+// resumeCommand is what the operator types to continue this run.
+func (a *app) resumeCommand() string {
+	words := []string{"securebench"}
+	for i, arg := range a.args {
+		if arg == "--force" || arg == "--resume" || strings.HasPrefix(arg, "--force=") || strings.HasPrefix(arg, "--resume=") {
+			continue
+		}
+		words = append(words, console.ShellQuote(arg))
+		if i == 0 { // after "run", since what follows a -- is not a flag
+			words = append(words, "--resume")
+		}
+	}
+	return strings.Join(words, " ")
+}

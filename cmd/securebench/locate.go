@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+
+	"securebench/internal/config"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline/pack"
+)
+
+// locate turns a PACK argument into a pack's files: a folder, a manifest, or
+// a tester YAML, whose configuration is then returned as well.
+func locate(arg string, checks ...config.Check) (pack.Location, *config.Tester, error) {
+	if config.IsTester(arg) {
+		t, err := config.LoadTester(arg, checks...)
+		if err != nil {
+			return pack.Location{}, nil, fault.As(fault.Config, err)
+		}
+		return pack.Location{Manifest: t.Manifest, Tasks: t.Tasks}, t, nil
+	}
+	loc, err := pack.Locate(arg)
+	if err != nil {
+		err = fmt.Errorf("%w (PACK is a folder with manifest.yaml and tasks.jsonl, a manifest, or a tester YAML)", err)
+	}
+	return loc, nil, fault.As(fault.Pack, err)
+}
+
+// locateForScoring is [locate] with the configuration that candidates are
+// scored under outside of a run: the tester YAML's or the defaults. workers
+// overrides it unless it is 0.
+func locateForScoring(arg string, workers int) (pack.Location, *config.Tester, error) {
+	loc, tester, err := locate(arg)
+	if err != nil {
+		return loc, nil, err
+	}
+	if tester == nil {
+		tester = config.Default()
+	}
+	if workers > 0 {
+		tester.MaxWorkers = workers
+	}
+	return loc, tester, nil
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"securebench/internal/config"
+	"securebench/internal/console"
+	"securebench/internal/engine"
+	"securebench/internal/evidence"
+	"securebench/internal/families"
+	"securebench/internal/fault"
+	"securebench/internal/harness"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/progress"
+	"securebench/internal/run"
+	"securebench/internal/source"
+	"securebench/internal/workspace"
+)
+
+// options turns flags and arguments into a run, and checks everything that can
+// be checked without reading the pack.
+func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err error) {
+	if err := f.check(c); err != nil {
+		return o, err
+	}
+	o = run.Options{Families: families.All(), Limit: f.limit, Strict: f.strict, ShowAgent: f.showAgent,
+		Version: buildVersion(), LookupEnv: os.LookupEnv, OpenEngine: engine.Open, Mode: run.Mode(f.resume)}
+	if f.force {
+		o.Mode = run.Replace
+	}
+	if err := f.resolve(args, &o); err != nil {
+		return o, err
+	}
+	if err := loadEnv(f.envFile); err != nil {
+		return o, fault.As(fault.Config, err)
+	}
+	if o.Agent, o.Replay, err = parseAgent(f.agent); err != nil {
+		return o, usageError(err)
+	}
+	if o.Agent != "" {
+		return o, f.openKeyring(&o)
+	}
+	if o.Harness == nil {
+		return o, usageError(errors.New("a pack alone does not name an agent: give --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
+	}
+	if err := o.Harness.Ready(); err != nil {
+		return o, fault.As(fault.Config, err)
+	}
+	return o, f.openKeyring(&o)
+}
+
+func (*runFlags) openKeyring(o *run.Options) (err error) {
+	o.Keyring, err = evidence.OpenKeyring()
+	return err
+}
+
+// resolve finds the configuration and the pack that the arguments name.
+func (f *runFlags) resolve(args []string, o *run.Options) (err error) {
+	// The harness's own package checks its section.
+	check := func(h config.Harness) (ps source.Problems) {
+		o.Harness, ps = harness.Parse(h.Type, h.Env, h.Config)
+		return ps
+	}
+	switch {
+	case len(args) == 1 && f.config != "":
+		return usageError(errors.New("give PACK or --config, not both"))
+	case len(args) == 1:
+		o.Pack, o.Config, err = locate(args[0], check)
+	case f.config != "":
+		o.Config, err = config.LoadTester(f.config, check)
+		if err == nil {
+			o.Pack = pack.Location{Manifest: o.Config.Manifest, Tasks: o.Config.Tasks}
+		}
+		err = fault.As(fault.Config, err)
+	default:
+		return usageError(errors.New("give a PACK or --config TESTER.yaml"))
+	}
+	if err != nil {
+		return err
+	}
+	if o.Config == nil {
+		o.Config = config.Default()
+		o.Config.RunID = runID(o.Pack.Manifest)
+		o.Config.OutputDir = filepath.Join("runs", o.Config.RunID)
+	}
+	f.override(o.Config)
+	return nil
+}
+
+// runID derives the id of a run without a tester YAML from its pack's folder.
+func runID(manifest string) string {
+	abs, err := filepath.Abs(manifest)
+	if err != nil {
+		return "run"
+	}
+	return workspace.DirName(filepath.Base(filepath.Dir(abs)))
+}
+
+// override applies the flags, which win over the tester YAML.
+func (f *runFlags) override(t *config.Tester) {
+	if f.outputDir != "" {
+		t.OutputDir = f.outputDir
+	}
+	if f.workers > 0 {
+		t.MaxWorkers = f.workers
+	}
+	if f.attempts > 0 {
+		t.Attempts = f.attempts
+	}
+	if f.retries >= 0 {
+		t.Retries = f.retries
+	}
+}
+
+// loadEnv loads the env file; variables that are set already win.
+func loadEnv(file string) error {
+	vars, err := config.LoadEnv(file)
+	if err != nil {
+		return err
+	}
+	for _, v := range vars {
+		if _, ok := os.LookupEnv(v.Name); ok {
+			continue
+		}
+		if err := os.Setenv(v.Name, v.Value); err != nil {
+			return fmt.Errorf("setting %s from %s: %w", v.Name, file, err)
+		}
+	}
+	return nil
+}
+
+// parseAgent reads --agent: a built-in agent and, for replay, its file.
+func parseAgent(flag string) (name, file string, err error) {
+	name, file, _ = strings.Cut(flag, ":")
+	switch {
+	case name == agent.ReplayName && file == "":
+		return "", "", errors.New("--agent replay needs a file: --agent replay:FILE")
+	case name == agent.ReplayName, flag == "":
+		return name, file, nil
+	case name != agent.OracleName && name != agent.NullName:
+		return "", "", fmt.Errorf("--agent is %q, want oracle, null or replay:FILE", flag)
+	case name != flag:
+		return "", "", fmt.Errorf("--agent %s takes no file", name)
+	}
+	return name, "", nil
+}
+
+// renderer shows progress as --progress asks for.
+func (f *runFlags) renderer(stderr *console.Stream) *progress.Renderer {
+	mode := progress.Mode(f.progress)
+	if f.quiet {
+		mode = progress.None
+	}
+	opts := progress.Options{ShowCommandOutput: f.showCommands, ShowAgentOutput: f.showAgent}
+	if file, ok := stderr.File(); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
+		opts.TTY = true
+		opts.Color = os.Getenv("NO_COLOR") == ""
+		opts.Width = func() int {
+			w, _, err := term.GetSize(int(file.Fd()))
+			if err != nil {
+				return 0
+			}
+			return w
+		}
+	}
+	return progress.New(mode, stderr, opts)
+}

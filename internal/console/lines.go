@@ -1,0 +1,70 @@
+package console
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"securebench/internal/redact"
+	"securebench/internal/source"
+)
+
+// ErrorLines splits the message of an error where errors were joined. Any
+// other line break in it came with a name from outside, and must not begin a
+// new line.
+func ErrorLines(err error) []string {
+	var inner []error
+	switch e := err.(type) { //nolint:errorlint // this walks the tree
+	case *os.PathError, *os.LinkError: // their parts are a name and a cause
+	case interface{ Unwrap() error }:
+		inner = []error{e.Unwrap()}
+	case interface{ Unwrap() []error }:
+		inner = e.Unwrap()
+	}
+	msg := err.Error()
+	out, rest := []string{""}, msg
+	add := func(lines ...string) {
+		out[len(out)-1] += lines[0]
+		out = append(out, lines[1:]...)
+	}
+	for _, e := range inner {
+		if e == nil {
+			continue
+		}
+		before, after, ok := strings.Cut(rest, e.Error())
+		if !ok {
+			continue
+		}
+		if before == "\n" && len(inner) > 1 { // as errors.Join puts them together
+			out, before = append(out, ""), ""
+		}
+		add(oneLine(before, err))
+		add(ErrorLines(e)...)
+		rest = after
+	}
+	add(oneLine(rest, err))
+	return out
+}
+
+// oneLine makes a part of an error's message one line for a terminal.
+func oneLine(text string, err error) string { return redact.Escape(source.Reword(text, err)) }
+
+// ShellQuote quotes a word for a shell. What a terminal would not show is
+// escaped byte by byte, in a form that bash and similar shells accept.
+func ShellQuote(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%") == "" {
+		return word
+	}
+	if redact.Escape(word) == word {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	for _, c := range []byte(word) {
+		if c > ' ' && c < 0x7f && c != '\'' && c != '\\' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return "$'" + b.String() + "'"
+}

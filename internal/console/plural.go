@@ -1,0 +1,11 @@
+package console
+
+import "fmt"
+
+// Plural counts things in words: 1 row, 2 rows.
+func Plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

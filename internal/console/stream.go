@@ -1,0 +1,93 @@
+// Package console prints for an operator: streams that remember that a write
+// failed, errors as lines of their own, and words that a shell accepts.
+package console
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"securebench/internal/fault"
+)
+
+// ErrNoReader ends a write to a pipe that is open, full and not read.
+var ErrNoReader = errors.New("it is not being read")
+
+// Stream is standard output or standard error. It remembers the first write
+// that failed, since most callers do not check for an error.
+type Stream struct {
+	Name string
+	W    io.Writer
+	// Gone is called when the reader has closed its end.
+	Gone func()
+	// GiveUp, once it is closed, ends a write that waits for its reader.
+	GiveUp <-chan struct{}
+
+	mu  sync.Mutex
+	err error
+}
+
+// Write writes all of p, or fails as every later write will.
+func (s *Stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		if err := s.write(bytes.Clone(p)); err != nil {
+			s.err = fault.As(fault.Internal, &writeError{s.Name, err})
+		}
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	return len(p), nil
+}
+
+// write waits for its reader until it gives up; p belongs to it alone.
+func (s *Stream) write(p []byte) error {
+	done := make(chan error, 1)
+	go func() { _, err := s.W.Write(p); done <- err }()
+	select {
+	case err := <-done:
+		if errors.Is(err, syscall.EPIPE) {
+			s.Gone()
+		}
+		if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return err
+	case <-s.GiveUp:
+		return ErrNoReader
+	}
+}
+
+// Failed returns the first error of writing, or nil.
+func (s *Stream) Failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// writeError is a failed write to a stream, in words.
+type writeError struct {
+	stream string
+	cause  error
+}
+
+func (e *writeError) Error() string {
+	if errors.Is(e.cause, syscall.EPIPE) {
+		return e.stream + " was closed before all of it was written"
+	}
+	return fmt.Sprintf("%s could not be written: %v", e.stream, e.cause)
+}
+
+func (e *writeError) Unwrap() error { return e.cause }
+
+// File is the file below, if there is one.
+func (s *Stream) File() (*os.File, bool) {
+	f, ok := s.W.(*os.File)
+	return f, ok
+}

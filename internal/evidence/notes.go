@@ -1,0 +1,61 @@
+package evidence
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"securebench/internal/config"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+)
+
+// Remarks are what a reader of a verified run should know besides.
+func (r *Result) Remarks(reg family.Registry) (out []string) {
+	out = append(out, r.Notes...)
+	if r.Published {
+		out = append(out, "published copy: the operator's restricted and history folders are not here and were not checked")
+	}
+	m := r.Manifest
+	if n := m.Planned.LeftOut; n > 0 {
+		out = append(out, fmt.Sprintf("part of the pack: %d of its %d rows were left out by a flag", n, n+m.Planned.Tasks))
+	}
+	out = append(out, LimitRemarks(m.Limits, reg)...)
+	if n := m.FormerRuns; n > 0 {
+		out = append(out, fmt.Sprintf("former runs in the same directory: %d", n))
+	}
+	for _, r := range m.ResumedFrom {
+		line := fmt.Sprintf("resumed at %s; records kept: %d", redact.Escape(r.At), r.Kept)
+		for _, reason := range slices.Sorted(maps.Keys(r.Rerun)) {
+			line += fmt.Sprintf(", %s %d", redact.Escape(reason), r.Rerun[reason])
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// LimitRemarks names the limits of a run that are not this build's defaults:
+// more time or memory can mean a better score.
+func LimitRemarks(l record.Limits, reg family.Registry) (out []string) {
+	def := config.Default().Limits
+	for _, c := range []struct {
+		name     string
+		was, def any
+	}{
+		{"memory", l.Memory, def.Memory}, {"cpus", l.CPUs, def.CPUs}, {"pids", l.Pids, def.Pids},
+		{"disk", l.Disk, def.Disk}, {"files", cmp.Or(l.Files, def.Files), def.Files}, {"output", l.Output, def.Output},
+		{"candidate", l.Candidate, def.Candidate}, {"produce_seconds", l.ProduceSeconds, def.Produce.Seconds()},
+	} {
+		if c.was != c.def {
+			out = append(out, fmt.Sprintf("limit %s: %v, by default %v", c.name, c.was, c.def))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.VerifySeconds)) {
+		if fam, ok := reg[name]; ok && l.VerifySeconds[name] != float64(fam.VerifySeconds) {
+			out = append(out, fmt.Sprintf("limit verify_seconds of %s: %v, by default %d", name, l.VerifySeconds[name], fam.VerifySeconds))
+		}
+	}
+	return out
+}

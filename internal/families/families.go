@@ -1,0 +1,25 @@
+// Package families lists the task families that this build knows.
+package families
+
+import (
+	"securebench/internal/family"
+	"securebench/internal/family/codecompletion"
+	"securebench/internal/family/deferred"
+	"securebench/internal/family/freeresponse"
+	"securebench/internal/family/multiplechoice"
+	"securebench/internal/family/repopatch"
+	"securebench/internal/family/shortanswer"
+	"securebench/internal/family/terminaltask"
+)
+
+// All returns the registry. A new family is one line here.
+func All() family.Registry {
+	return family.NewRegistry(append(deferred.Families(),
+		multiplechoice.Family(),
+		shortanswer.Family(),
+		freeresponse.Family(),
+		codecompletion.Family(),
+		repopatch.Family(),
+		terminaltask.Family(),
+	)...)
+}

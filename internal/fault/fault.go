@@ -1,0 +1,61 @@
+// Package fault says whose fault an error is. Commands turn the kind into an
+// exit code; no other package knows exit codes.
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind is whose fault an error is, or why a command does not succeed.
+type Kind string
+
+// The kinds of errors.
+const (
+	Internal       Kind = "internal"       // this program, or its output
+	Usage          Kind = "usage"          // the command line
+	Config         Kind = "config"         // the tester YAML, the environment, a key file
+	Pack           Kind = "pack"           // the pack's files
+	Engine         Kind = "engine"         // the sandbox engine, or a missing image
+	Integrity      Kind = "integrity"      // a run is not what was recorded or signed
+	Problems       Kind = "problems"       // a check found problems
+	Refused        Kind = "refused"        // would overwrite, mix or disturb something
+	Threshold      Kind = "threshold"      // a condition that the operator set is met
+	Infrastructure Kind = "infrastructure" // the machine, for example a full disk
+	Interrupted    Kind = "interrupted"    // the operator stopped the command
+)
+
+// Error is an error of a known kind.
+type Error struct {
+	Kind Kind
+	Err  error
+}
+
+// Error is the message of the error below.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error below.
+func (e *Error) Unwrap() error { return e.Err }
+
+// As gives err a kind; nil stays nil, and an error that has a kind keeps it.
+func As(kind Kind, err error) error {
+	var known *Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &Error{kind, err}
+}
+
+// Errorf formats an error of a kind, whatever the kind of an error below is.
+func Errorf(kind Kind, format string, args ...any) error {
+	return &Error{kind, fmt.Errorf(format, args...)}
+}
+
+// KindOf is the kind of an error: [Internal] where it has none.
+func KindOf(err error) Kind {
+	var known *Error
+	if errors.As(err, &known) {
+		return known.Kind
+	}
+	return Internal
+}

@@ -1,0 +1,73 @@
+package pack
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"securebench/internal/source"
+)
+
+// Ref says where a row lies in the file and what it holds.
+type Ref struct {
+	Index, Line int
+	Offset      int64
+	Length      int
+	Sum         [sha256.Size]byte
+}
+
+// Ref is the reference to a row that [Load] reads.
+func (r Row) Ref() Ref { return Ref{r.Index, r.Line, r.Offset, len(r.Raw), sha256.Sum256(r.Raw)} }
+
+// Reader reads rows by reference. It is safe for concurrent use.
+type Reader struct {
+	pack *Pack
+	file *os.File
+}
+
+// Open opens the rows for reading. The caller closes the reader.
+func (p *Pack) Open() (*Reader, error) {
+	f, err := openRegular(p.Tasks)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{p, f}, nil
+}
+
+// Close releases the file.
+func (r *Reader) Close() error { return r.file.Close() }
+
+// Raw returns the bytes of a row. The error is a [*ChangedError] if they are
+// not those that were loaded.
+func (r *Reader) Raw(ref Ref) ([]byte, error) {
+	at := source.Pos{File: r.pack.Tasks, Line: ref.Line}
+	// The byte after the row must be the end of its line.
+	raw := make([]byte, ref.Length+1)
+	n, err := r.file.ReadAt(raw, ref.Offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading %s: %w", r.pack.Tasks, withoutPath(err))
+	}
+	if n < ref.Length {
+		return nil, &ChangedError{at, fmt.Sprintf("row %d is missing", ref.Index+1)}
+	}
+	ends := n == ref.Length || bytes.ContainsAny(raw[ref.Length:], "\r\n")
+	raw = raw[:ref.Length]
+	if !ends || sha256.Sum256(raw) != ref.Sum {
+		return nil, &ChangedError{at, fmt.Sprintf("row %d changed", ref.Index+1)}
+	}
+	return raw, nil
+}
+
+// Row returns a row that was loaded.
+func (r *Reader) Row(ref Ref) (Row, error) {
+	raw, err := r.Raw(ref)
+	if err != nil {
+		return Row{}, err
+	}
+	row, errs, _ := parseRow(&r.pack.Manifest, source.Pos{File: r.pack.Tasks, Line: ref.Line}, ref.Index, raw)
+	row.Offset = ref.Offset
+	return row, errs.Err()
+}

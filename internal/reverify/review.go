@@ -1,0 +1,279 @@
+package reverify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"securebench/internal/candidate"
+	"securebench/internal/config"
+	"securebench/internal/digest"
+	"securebench/internal/evidence"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline/commit"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+	"securebench/internal/scoring"
+	"securebench/internal/source"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+	"securebench/internal/workload"
+)
+
+// Review derives the verdicts of one run again.
+type Review struct {
+	Run      *evidence.Run
+	Result   *evidence.Result
+	Records  *Records
+	Salt     *digest.Salt // nil where hidden parts cannot be compared
+	Work     *workload.Workload
+	Config   *config.Tester // the reviewer's own
+	PackName string         // in errors
+	Sample   int            // verdicts to derive, chosen at random; 0 is all
+	// RunLimits uses the run's limits even where they exceed the reviewer's.
+	RunLimits bool
+	Notice    func(string)    // a line for the reviewer
+	Done      func(Rederived) // called for each verdict, one at a time
+
+	// Seen is how many records are of a row of the pack, and Left how many of
+	// those have nothing to derive.
+	Seen, Left int
+	chosen     map[slot]bool // nil is all
+}
+
+type slot struct{ index, attempt int }
+
+// Records holds what is compared of a run's records.
+type Records struct {
+	Total int
+	byRow map[int][]recorded
+	err   error
+}
+
+// recorded is what is held of a record.
+type recorded struct {
+	taskID, family     string
+	row, image, stored string // digests
+	attempt            int
+	kind               task.CandidateKind // "" where the record does not say
+	origin             candidate.Origin
+	labels             []string
+	verdict            commit.Judged
+	summary            string // digest of the resource summary
+}
+
+// Add notes a record.
+func (r *Records) Add(e record.Entry) {
+	if r.byRow == nil {
+		r.byRow = map[int][]recorded{}
+	}
+	sum, err := digest.JSON(e.Summary)
+	r.err = errors.Join(r.err, err)
+	r.Total++
+	r.byRow[e.Index] = append(r.byRow[e.Index], recorded{
+		taskID: e.TaskID, family: e.TaskType, row: e.Digests.Row, image: e.Digests.Image, stored: e.Digests.Candidate,
+		attempt: e.Attempt, labels: e.Labels, kind: evidence.KindOf(e.Line), origin: e.Origin(), verdict: commit.JudgedOf(e.Line), summary: sum,
+	})
+}
+
+// derivable reports whether there is something to derive: a candidate, or
+// that the task cannot be scored. That the pack's files had changed when the
+// attempt began can no longer be seen.
+func (r recorded) derivable() bool {
+	switch {
+	case r.stored != "":
+		return r.verdict.Outcome != verdict.Infrastructure
+	case r.verdict.Outcome == verdict.Pending:
+		return r.verdict.Reason != verdict.PackFault
+	}
+	return false
+}
+
+// maxSalt bounds a salt file, in bytes.
+const maxSalt = 16 << 10
+
+// FindSalt reads the run's salt from a file, or from the run itself for "". It
+// is nil where the run is a published copy.
+func FindSalt(run *evidence.Run, res *evidence.Result, file string) (*digest.Salt, error) {
+	want := res.Manifest.SaltDigest
+	if file != "" {
+		raw, err := source.ReadFile(file, maxSalt)
+		if err != nil {
+			return nil, fault.As(fault.Config, fmt.Errorf("reading the salt: %w", err))
+		}
+		s, ok := record.ParseSalt(raw, want)
+		if !ok {
+			return nil, fault.As(fault.Integrity, fmt.Errorf("%s is not the salt of this run", redact.Quote(file)))
+		}
+		return &s, nil
+	}
+	s, err := record.ReadSalt(run, want)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.As(fault.Integrity, err)
+	}
+	return &s, nil
+}
+
+// Derive scores the chosen candidates again.
+func (r *Review) Derive(ctx context.Context) (err error) {
+	if err := errors.Join(r.Records.err, r.samePack()); err != nil {
+		return err
+	}
+	r.choose()
+	s, err := scoring.OpenForReview(ctx, "reverify", r.Work, r.Config, r.Notice)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r.compareImages(s.Images)
+	return Run(ctx, Config{
+		Families: r.Work.Families, Tasks: r.Work.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
+		Verify: r.limits(), VerifyTimeout: r.verifyTimeout,
+		Workers: r.Config.MaxWorkers, Retries: r.Config.Retries, Derive: s.Derive, Recorded: r.recorded, Done: r.Done,
+	})
+}
+
+// samePack refuses a pack that is not the run's.
+func (r *Review) samePack() error {
+	m, w := r.Result.Manifest, r.Work
+	var what string
+	switch {
+	case m.Pack != record.PackInfo{ID: w.Manifest.ID, Version: w.Manifest.Version}:
+		what = fmt.Sprintf("it is %q, version %d, the run's is %q, version %d", w.Manifest.ID, w.Manifest.Version, m.Pack.ID, m.Pack.Version)
+	case m.Digests.Manifest != w.Digests.Manifest:
+		what = "its manifest differs"
+	case m.Digests.Public != w.Public:
+		what = "its public part differs"
+	case r.Salt != nil && r.Salt.Keyed("pack", "", []byte(w.Digests.Pack)) != m.Digests.Pack:
+		what = "its hidden part differs"
+	default:
+		return nil
+	}
+	return fault.As(fault.Refused, fmt.Errorf("%s is not the pack of the run: %s", r.PackName, redact.Escape(what)))
+}
+
+// choose draws the sample, which whoever made the run could not foresee.
+func (r *Review) choose() {
+	if r.Sample < 1 {
+		return
+	}
+	var all []slot
+	for i, recs := range r.Records.byRow {
+		for _, rec := range recs {
+			if rec.derivable() {
+				all = append(all, slot{i, rec.attempt})
+			}
+		}
+	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	r.chosen = map[slot]bool{}
+	for _, s := range all[:min(len(all), r.Sample)] {
+		r.chosen[s] = true
+	}
+}
+
+// compareImages reports images that are not those of the run: a reviewer may
+// have built them again.
+func (r *Review) compareImages(images map[string]sandbox.Image) {
+	for ref, img := range images {
+		if was, ok := r.Result.Manifest.Images[ref]; ok && was != img.ID {
+			r.Notice(fmt.Sprintf("image %s is %s here and was %s in the run", ref, img.ID, redact.Escape(was)))
+		}
+	}
+}
+
+// limits are the run's, but at most the reviewer's own: a signature says
+// nothing about this machine.
+func (r *Review) limits() sandbox.Limits {
+	run := r.Result.Manifest.Limits
+	for _, remark := range evidence.LimitRemarks(run, r.Work.Families) {
+		r.Notice("the run's " + remark)
+	}
+	own := r.Config.Limits
+	theirs := sandbox.Limits{Memory: run.Memory, CPUs: run.CPUs, Pids: run.Pids, Disk: run.Disk, Files: cmp.Or(run.Files, own.Files), Output: run.Output}
+	if r.RunLimits {
+		return theirs
+	}
+	mine := scoring.Limits(own).WithDefaults()
+	return sandbox.Limits{Memory: min(theirs.Memory, mine.Memory), CPUs: min(theirs.CPUs, mine.CPUs), Pids: min(theirs.Pids, mine.Pids),
+		Disk: min(theirs.Disk, mine.Disk), Files: min(theirs.Files, mine.Files), Output: min(theirs.Output, mine.Output)}
+}
+
+// verifyTimeout is the time limit of a family's verifications.
+func (r *Review) verifyTimeout(fam string) time.Duration {
+	mine := r.Config.Limits.Verify
+	if mine <= 0 {
+		mine = time.Duration(r.Work.Families[fam].VerifySeconds) * time.Second
+	}
+	run := r.Result.Manifest.Limits.VerifySeconds[fam]
+	if run <= 0 || run > mine.Seconds() && !r.RunLimits {
+		return mine
+	}
+	return time.Duration(min(run, 1e6) * float64(time.Second))
+}
+
+// recorded returns the chosen verdicts of a task, after comparing their
+// records with the row.
+func (r *Review) recorded(t task.Task) ([]Recorded, error) {
+	var out []Recorded
+	for _, rec := range r.Records.byRow[t.Index()] {
+		r.Seen++
+		what, err := r.difference(rec, t)
+		if err != nil {
+			return nil, err
+		}
+		if what != "" {
+			return nil, fault.As(fault.Integrity, fmt.Errorf("the record of %q is not of row %d of the pack: %s", rec.taskID, t.Index(), what))
+		}
+		if !rec.derivable() {
+			r.Left++
+			continue
+		}
+		if r.chosen != nil && !r.chosen[slot{t.Index(), rec.attempt}] {
+			continue
+		}
+		again := Recorded{Attempt: rec.attempt, Verdict: rec.verdict}
+		if rec.stored != "" {
+			c, err := evidence.Candidate(r.Run, candidate.Candidate{Kind: cmp.Or(rec.kind, t.Extraction().Kind), Digest: rec.stored, Origin: rec.origin})
+			if err != nil {
+				return nil, err
+			}
+			again.Candidate = &c
+		}
+		out = append(out, again)
+	}
+	return out, nil
+}
+
+// difference says what of a record does not match the row, or "".
+func (r *Review) difference(rec recorded, t task.Task) (string, error) {
+	sum, err := digest.JSON(t.Result().Summary())
+	if err != nil {
+		return "", err
+	}
+	ref, fam := t.Environment().Image, r.Work.Families[t.Family()]
+	image, ran := r.Result.Manifest.Images[ref]
+	unpinned := commit.ImageLabel(sandbox.Image{Ref: ref, ID: rec.image}) != ""
+	switch {
+	case rec.taskID != t.ID() || rec.family != t.Family():
+		return fmt.Sprintf("that is %q of family %s", t.ID(), t.Family()), nil
+	case rec.summary != sum:
+		return "its public values differ", nil
+	case r.Salt != nil && r.Salt.Keyed("row", t.ID(), t.Row()) != rec.row:
+		return "its digest differs", nil
+	case rec.image != image, !ran && fam.NeedsImage && fam.NewVerifier != nil:
+		return "it does not name the image of the run", nil
+	case unpinned != slices.Contains(rec.labels, commit.UnpinnedImage):
+		return "its label " + commit.UnpinnedImage + " is wrong", nil
+	}
+	return "", nil
+}

@@ -1,0 +1,155 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	"securebench/internal/candidate"
+	"securebench/internal/config"
+	"securebench/internal/fault"
+	"securebench/internal/harness"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/sandbox"
+	"securebench/internal/scoring"
+	"securebench/internal/task"
+	"securebench/internal/workload"
+	"securebench/internal/workspace"
+)
+
+// builtinAgent returns the agent of that name, or nil for "".
+func builtinAgent(name, replay string, bounds agent.Bounds) (agent.Agent, error) {
+	switch name {
+	case agent.OracleName:
+		return &agent.Oracle{Limit: bounds.Bytes}, nil
+	case agent.NullName:
+		return agent.Null{}, nil
+	case agent.ReplayName:
+		a, err := agent.OpenReplay(replay, bounds)
+		if err != nil {
+			return nil, fault.As(fault.Config, err)
+		}
+		return a, nil
+	}
+	return nil, nil
+}
+
+// bounds are those of candidates.
+func (r *Run) bounds() agent.Bounds {
+	l := r.Config.Limits
+	return agent.Bounds{Bytes: l.Candidate, Tree: candidate.Bounds{Bytes: l.Disk, Files: l.Files}}
+}
+
+// openAgent makes what runs agents in sandboxes: the configured harness, or
+// the programs that are the solutions of an oracle's rows.
+func (r *Run) openAgent() {
+	oracle, isOracle := r.agent.(*agent.Oracle)
+	if r.agent != nil && !isOracle || r.scorer.Engine == nil {
+		return
+	}
+	limits := scoring.Limits(r.Config.Limits)
+	limits.Timeout = r.Config.Limits.Produce
+	audited := sandbox.WithPolicy(r.scorer.Engine, r.policy())
+	runner := agent.Runner{
+		Producer: &produce.Producer{Engine: audited, Assets: r.scorer.Files.Public, Env: r.LookupEnv, Granted: r.Config.Sandbox.Capabilities},
+		Users: func(image, name string) (sandbox.User, bool) {
+			u, ok := r.scorer.Users[workload.User{Image: image, Name: name}]
+			return u, ok
+		},
+		Limits: limits, Expect: r.work.PublicFiles, RunID: r.Config.RunID, Secrets: &r.secrets, Bounds: r.bounds(),
+		Audit: func(taskID string, attempt int) (allowed, denied int) {
+			a := audited.Take(taskID, attempt)
+			return a.Allowed, a.Denied
+		},
+	}
+	if isOracle {
+		oracle.Runner = &runner
+		return
+	}
+	runner.Producer.Harness = r.Harness
+	r.agent = &agent.Harness{Runner: runner}
+}
+
+// policy is the operator's command policy for agents.
+func (r *Run) policy() sandbox.Policy {
+	return sandbox.Policy{Allow: r.Config.Sandbox.Allow, Deny: r.Config.Sandbox.Deny}
+}
+
+// checkPolicy refuses a harness whose command the operator's policy blocks.
+func (r *Run) checkPolicy() error {
+	d := r.policy().Decide(harness.Command(r.Harness))
+	if d.Allowed {
+		return nil
+	}
+	at := r.Config.Harness.Pos
+	if n := r.Config.Harness.Config.Get("command"); n != nil {
+		at = n.Pos
+	}
+	return fault.As(fault.Config, fmt.Errorf("%s: %w (see sandbox.commands)", at, &sandbox.PolicyError{Decision: d}))
+}
+
+// fits refuses a task that the harness cannot run, or whose workspace would
+// exceed the limits.
+func (r *Run) fits(row pack.Row, t task.Task) error {
+	v := t.Agent()
+	for _, name := range v.Environment().Capabilities {
+		if !slices.Contains(r.Config.Sandbox.Capabilities, sandbox.Capability(name)) {
+			return fmt.Errorf("task %q asks for the capability %s (environment.capabilities), which is not granted: add it to sandbox.capabilities in the tester YAML", v.ID(), name)
+		}
+	}
+	opts, err := r.Harness.Check(v)
+	if err != nil {
+		return err
+	}
+	layout, err := workspace.Layout(v, opts)
+	if err != nil {
+		return err
+	}
+	return tooLarge(v, layout.Need(row.AssetNeed), r.Config.Limits, row.AssetNeed)
+}
+
+// tooLarge names the limit that a workspace would exceed, and the asset that
+// takes most of it.
+func tooLarge(v task.AgentView, need workspace.Need, limits config.Limits, asset func(string) workspace.Need) error {
+	var what string
+	var of func(workspace.Need) int64
+	switch {
+	case need.Files > limits.Files:
+		what, of = fmt.Sprintf("%d files and folders, limits.files is %d", need.Files, limits.Files), func(n workspace.Need) int64 { return n.Files }
+	case need.Bytes > limits.Disk:
+		what, of = fmt.Sprintf("%d bytes, limits.disk is %d", need.Bytes, limits.Disk), func(n workspace.Need) int64 { return n.Bytes }
+	default:
+		return nil
+	}
+	most, name := int64(0), ""
+	for _, a := range v.Assets() {
+		if n := of(asset(a.Path)); n > most {
+			most, name = n, a.Path
+		}
+	}
+	if name != "" {
+		what += fmt.Sprintf("; the asset %q takes %d of it", name, most)
+	}
+	return fmt.Errorf("task %q would start with a workspace of %s (raise the limit or make the pack smaller)", v.ID(), what)
+}
+
+// registerSecrets registers the values that must not appear in anything that
+// the run writes: those of forwarded variables whose names look secret.
+func (r *Run) registerSecrets() {
+	if r.Harness == nil || r.Agent != "" {
+		return
+	}
+	for _, w := range harness.Warnings(r.Harness) {
+		r.warn(w)
+	}
+	for _, name := range r.Config.Harness.Env {
+		value, ok := r.LookupEnv(name)
+		if !ok || !harness.LooksSecret(name) {
+			continue
+		}
+		if err := r.secrets.Add(name, []byte(value)); err != nil {
+			r.warn(err.Error())
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"securebench/internal/pipeline/record"
+	"securebench/internal/progress"
+	"securebench/internal/redact"
+)
+
+// observe copies the agents' output to progress and agent-trace.log where that
+// is asked for.
+func (r *Run) observe() (func(taskID string) func(stream string) io.WriteCloser, error) {
+	if !r.ShowAgent {
+		return nil, nil
+	}
+	file, err := r.dir.Trace()
+	if err != nil {
+		return nil, err
+	}
+	r.traceFile, r.trace = file, progress.NewTrace(file, 0)
+	budget := &outputBudget{used: map[string]int{}}
+	one := func(taskID, stream string, clean *redact.Group) io.WriteCloser {
+		shown := newBoundedLines(budget, taskID, func(line string) { r.reportAgent(taskID, stream, line) })
+		traced := r.trace.Writer(taskID, stream)
+		w := clean.Writer(io.MultiWriter(shown, traced))
+		return &observer{w, []io.Closer{w, shown, traced}}
+	}
+	return func(taskID string) func(string) io.WriteCloser {
+		clean := r.secrets.Group()
+		return func(stream string) io.WriteCloser { return one(taskID, stream, clean) }
+	}, nil
+}
+
+// closeTrace completes agent-trace.log, if there is one.
+func (r *Run) closeTrace() error {
+	if r.trace == nil {
+		return nil
+	}
+	err := errors.Join(r.trace.Err(), r.traceFile.Close())
+	r.trace = nil
+	return err
+}
+
+// The bounds on what is shown of agents' output, in bytes.
+const (
+	MaxShownLine = 4096     // where a line without an end is broken
+	MaxShownTask = 64 << 10 // of a task, all its attempts and streams together
+	lineOverhead = 128      // what a line costs besides its text
+)
+
+// outputBudget counts what was shown of each task.
+type outputBudget struct {
+	mu   sync.Mutex
+	used map[string]int
+}
+
+// take reports whether a task may show n more bytes.
+func (b *outputBudget) take(task string, n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used[task] > MaxShownTask {
+		return false
+	}
+	b.used[task] += n
+	return b.used[task] <= MaxShownTask
+}
+
+// boundedLines shows lines until their task's budget is used up, and finally
+// how much it did not show.
+type boundedLines struct {
+	*progress.Lines
+	budget   *outputBudget
+	task     string
+	show     func(line string)
+	leftOut  int // bytes
+	overflow bool
+}
+
+func newBoundedLines(budget *outputBudget, task string, show func(line string)) *boundedLines {
+	l := &boundedLines{budget: budget, task: task, show: show}
+	l.Lines = progress.NewLines(MaxShownLine, l.line)
+	return l
+}
+
+func (l *boundedLines) line(text string) {
+	if !l.overflow && l.budget.take(l.task, len(redact.Escape(text))+lineOverhead) {
+		l.show(text)
+		return
+	}
+	l.overflow = true
+	l.leftOut += len(text) + 1
+}
+
+// Close shows an unfinished last line, and what was left out.
+func (l *boundedLines) Close() error {
+	err := l.Lines.Close()
+	if l.overflow {
+		l.show(fmt.Sprintf("[%d bytes are not shown: the limit is %d per task; all of them are in %s/]", l.leftOut, MaxShownTask, record.RestrictedName))
+	}
+	return err
+}
+
+// observer closes a chain of writers from its head to its tail.
+type observer struct {
+	*redact.Writer
+	chain []io.Closer
+}
+
+// Close flushes what the chain still holds.
+func (o *observer) Close() error {
+	var errs []error
+	for _, c := range o.chain {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

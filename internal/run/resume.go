@@ -1,0 +1,255 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"securebench/internal/candidate"
+	"securebench/internal/evidence"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/workload"
+)
+
+// openOutput begins the run, or resumes the one that is there.
+func (r *Run) openOutput(ctx context.Context) error {
+	switch r.Mode {
+	case Fresh:
+		return r.begin(ctx, false)
+	case Replace:
+		return r.begin(ctx, true)
+	}
+	former, err := r.dir.Former()
+	if err != nil {
+		return &FormerError{err}
+	}
+	if former == nil {
+		r.warn(fmt.Sprintf("nothing to resume in %s: starting a new run", redact.Quote(r.Config.OutputDir)))
+		return r.begin(ctx, true)
+	}
+	if r.store, err = candidate.OpenStore(r.dir.StorePath()); err != nil {
+		return err
+	}
+	return r.resume(ctx, former)
+}
+
+// FormerError says that the run in the output directory cannot be read.
+type FormerError struct{ Err error }
+
+// Error is the reason.
+func (e *FormerError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *FormerError) Unwrap() error { return e.Err }
+
+// begin starts a new run.
+func (r *Run) begin(ctx context.Context, force bool) error {
+	err := r.dir.Begin(force)
+	if errors.Is(err, record.ErrExists) {
+		return fault.As(fault.Refused, err)
+	}
+	if err != nil {
+		return err
+	}
+	if r.store, err = candidate.OpenStore(r.dir.StorePath()); err != nil {
+		return err
+	}
+	if r.manifest, err = r.newManifest(ctx); err != nil {
+		return err
+	}
+	if err := r.writeInputs(); err != nil {
+		return err
+	}
+	return r.dir.WriteManifest(&r.manifest)
+}
+
+// resume checks what an earlier part of the run left, and continues from what
+// passes the check.
+func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
+	if r.manifest, err = r.newManifest(ctx); err != nil {
+		return err
+	}
+	if err := r.sameInputs(former); err != nil {
+		return err
+	}
+	review, err := r.review(former)
+	if err != nil {
+		return err
+	}
+	// A kill may have left empty folders beside a complete run.
+	if err := r.dir.Tidy(); err != nil {
+		return err
+	}
+	if err := r.checkSeal(ctx, former, review); err != nil {
+		return err
+	}
+	r.reportDropped(review)
+	if err := review.EachKept(func(e record.Entry) { r.kept = append(r.kept, pipeline.FinalOf(e.Line)) }); err != nil {
+		return err
+	}
+	r.unverified = review.Unverified
+	m := &r.manifest
+	m.Started, m.ResumedFrom = former.Manifest.Started, former.Manifest.ResumedFrom
+	m.FormerRuns = max(m.FormerRuns, former.Manifest.FormerRuns)
+	if former.Sealed && len(r.kept) == r.Planned() && len(review.Rerun) == 0 {
+		r.warn(fmt.Sprintf("nothing to resume: the run is complete and signed (%d records)", r.Planned()))
+		r.finished = true
+		return nil
+	}
+	m.ResumedFrom = append(m.ResumedFrom, review.Resumption(now()))
+	if err := r.dir.Continue(review, m); err != nil {
+		return err
+	}
+	return r.writeInputs()
+}
+
+// sameInputs refuses to resume a run of other inputs and names each.
+func (r *Run) sameInputs(former *record.Former) error {
+	changes := r.differences(former.Manifest)
+	was, is := former.Manifest, r.manifest
+	if was.RunID != is.RunID || was.Pack.ID != is.Pack.ID || was.Agent != is.Agent {
+		return fault.As(fault.Refused, &OtherRunError{was, is})
+	}
+	if len(changes) > 0 && r.Mode != ResumeChanged {
+		return fault.As(fault.Refused, &ChangedError{changes})
+	}
+	for _, change := range changes {
+		r.warn(change + ": what it affects is run again")
+	}
+	return nil
+}
+
+// review decides which records of the earlier part are kept.
+func (r *Run) review(former *record.Former) (*record.Review, error) {
+	rows, err := r.work.Open()
+	if err != nil {
+		return nil, fault.As(fault.Pack, err)
+	}
+	defer rows.Close()
+	j := judge{run: r, former: former, rows: rows, byID: make(map[string]workload.Row, len(r.work.Rows))}
+	for _, row := range r.work.Rows {
+		j.byID[row.ID] = row
+	}
+	review, err := former.Review(j.reason)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", record.ErrIntegrity, err)
+	}
+	return review, j.err
+}
+
+// judge compares records with the inputs of the run as it is resumed.
+type judge struct {
+	run    *Run
+	former *record.Former
+	rows   *pack.Reader
+	byID   map[string]workload.Row
+	err    error // of reading the pack
+}
+
+// reason says why a record cannot be kept, or "".
+func (j *judge) reason(e record.Entry) string {
+	row, planned := j.byID[e.TaskID]
+	switch {
+	case !planned || e.Attempt < 1 || e.Attempt > j.run.Config.Attempts || e.RunID != j.run.Config.RunID:
+		return record.NotPlanned
+	case e.Index != row.Index, !j.bound(e, row):
+		return record.InputsChanged
+	}
+	for _, sum := range e.Candidates() {
+		if j.run.store.Check(sum) != nil {
+			return record.LostCandidate
+		}
+	}
+	return ""
+}
+
+// bound reports whether a record is of the row, image, configuration and build
+// that the run has now.
+func (j *judge) bound(e record.Entry, row workload.Row) bool {
+	raw, err := j.rows.Raw(row.Ref)
+	if err != nil {
+		j.err = fault.As(fault.Refused, err)
+		return false
+	}
+	b, d := j.run.binding, e.Digests
+	return d.Row == b.Salt.Keyed("row", row.ID, raw) && d.Image == j.run.scorer.Images[row.Image].ID &&
+		d.Config == b.Config && d.Verifier == b.Verifier && d.Assets == b.Assets &&
+		j.former.Manifest.Bound(d.Pack, j.run.manifest.Digests.Manifest)
+}
+
+// BrokenSealError says that a complete run does not verify.
+type BrokenSealError struct{ Problem evidence.Problem }
+
+// Error names the first problem.
+func (e *BrokenSealError) Error() string {
+	return "every attempt has a record, but the run does not verify: " + e.Problem.String()
+}
+
+// checkSeal notes a statement that the records do not match.
+func (r *Run) checkSeal(ctx context.Context, former *record.Former, review *record.Review) error {
+	if !former.Sealed {
+		return nil
+	}
+	res, err := evidence.Verify(ctx, r.dir.FS(), evidence.Options{})
+	if err != nil {
+		return err
+	}
+	if res.OK() {
+		return nil
+	}
+	foreign := slices.ContainsFunc(res.Problems, func(p evidence.Problem) bool { return p.File != record.StatementName })
+	if review.Kept == r.Planned() && len(review.Rerun) == 0 && foreign {
+		return fault.As(fault.Integrity, &BrokenSealError{res.Problems[0]})
+	}
+	review.SealBroken()
+	r.warn("the run was signed and has changed since: " + res.Problems[0].String())
+	return nil
+}
+
+// maxReported is how many dropped records are reported one by one.
+const maxReported = 10
+
+// reportDropped says which records are not kept, and why.
+func (r *Run) reportDropped(review *record.Review) {
+	for _, d := range review.Dropped[:min(len(review.Dropped), maxReported)] {
+		what := "a record of an unknown task"
+		if d.TaskID != "" {
+			what = "the record of " + redact.Quote(d.TaskID)
+		}
+		r.warn(fmt.Sprintf("line %d is not kept: %s: %s", d.Line, what, dropReason(d.Reason)))
+	}
+	if n := len(review.Dropped) - maxReported; n > 0 {
+		r.warn(fmt.Sprintf("more lines that are not kept: %d", n))
+	}
+	if n := review.Rerun[record.Missing]; n > 0 {
+		r.warn(fmt.Sprintf("missing lines (gaps in the numbering): %d", n))
+	}
+}
+
+// dropReason explains a reason.
+func dropReason(reason string) string {
+	switch reason {
+	case record.Torn:
+		return "its write was cut short"
+	case record.Damaged:
+		return "it is damaged, or another run wrote it"
+	case record.OutOfChain:
+		return "the hash chain is broken before it"
+	case record.Duplicate:
+		return "its attempt has two records"
+	case record.Unfinished:
+		return "it ended in an infrastructure error"
+	case record.LostCandidate:
+		return "its candidate is missing or damaged"
+	case record.LostOutput:
+		return "its raw output is missing or damaged"
+	case record.InputsChanged:
+		return "its inputs changed"
+	}
+	return "its attempt is not planned"
+}

@@ -1,0 +1,334 @@
+// Package run is the life of a run: it loads the pack, locks the output
+// directory, begins or resumes the run, binds it to its inputs, drives the
+// pipeline, and seals what was recorded.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"securebench/internal/attest"
+	"securebench/internal/candidate"
+	"securebench/internal/config"
+	"securebench/internal/engine"
+	"securebench/internal/evidence"
+	"securebench/internal/family"
+	"securebench/internal/fault"
+	"securebench/internal/harness"
+	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/commit"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/progress"
+	"securebench/internal/redact"
+	"securebench/internal/scoring"
+	"securebench/internal/source"
+	"securebench/internal/workload"
+	"securebench/internal/workspace"
+)
+
+// The times that closing a run may take.
+const (
+	closeTime = 30 * time.Second
+	// deadTime is what is left when the engine does not answer: the next
+	// run removes what is left on it.
+	deadTime = 2 * time.Second
+)
+
+// Mode says what happens to a run that the output directory holds.
+type Mode string
+
+// The modes.
+const (
+	Fresh         Mode = ""              // refuse to begin
+	Replace       Mode = "replace"       // move it to history/ and begin
+	Resume        Mode = "strict"        // resume it, refuse if inputs changed
+	ResumeChanged Mode = "rerun-changed" // resume it, run again what changed inputs affect
+)
+
+// Options are what a run is made of.
+type Options struct {
+	Config   *config.Tester
+	Pack     pack.Location
+	Families family.Registry
+	Limit    int  // rows that are used; [workload.All] is every row
+	Strict   bool // refuse a pack that has warnings
+	Mode     Mode
+	// Agent is the built-in agent and Replay its file; without one the
+	// Harness runs.
+	Agent, Replay string
+	Harness       harness.Harness
+	ShowAgent     bool   // report the agent's output and keep it in agent-trace.log
+	Version       string // of this build
+	Keyring       *attest.Keyring
+	OpenEngine    engine.Opener
+	LookupEnv     func(string) (string, bool)
+	Progress      progress.Reporter
+	// Notice gets a line for the operator that no progress mode suppresses.
+	Notice func(string)
+}
+
+// Run is a run with everything open.
+type Run struct {
+	Options
+	work    *workload.Workload
+	scorer  *scoring.Scorer
+	agent   agent.Agent
+	secrets redact.Registry
+	names   workspace.Namer
+
+	dir      *record.Dir
+	store    *candidate.Store
+	key      attest.PrivateKey
+	binding  commit.Binding
+	config   []byte // as canonical JSON
+	manifest record.Manifest
+
+	kept       []pipeline.Final // from an earlier part of the run
+	unverified map[record.AttemptKey]*record.Line
+	finished   bool // nothing is left to do
+	dead       bool // the engine stopped answering
+
+	trace     *progress.Trace
+	traceFile io.Closer
+}
+
+// Open loads the pack, locks the output directory and begins or resumes the
+// run. The caller closes it.
+func Open(ctx context.Context, o Options) (_ *Run, err error) {
+	r := &Run{Options: o, names: workspace.Namer{Reserved: record.ReservedNames()}}
+	if err := r.load(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	if r.scorer, err = scoring.Open(ctx, r.work, o.OpenEngine, o.Config.Sandbox, r.inSandbox(), r.warn); err != nil {
+		return nil, err
+	}
+	if err := r.lock(); err != nil {
+		return nil, err
+	}
+	if err := r.openOutput(ctx); err != nil {
+		return nil, classify(err)
+	}
+	return r, nil
+}
+
+// load reads the agent's file and the pack.
+func (r *Run) load(ctx context.Context) error {
+	r.registerSecrets()
+	var err error
+	if r.agent, err = builtinAgent(r.Agent, r.Replay, r.bounds()); err != nil {
+		return err
+	}
+	d := workload.Demands{Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil || f.NeedsImage }}
+	replay, _ := r.agent.(*agent.Replay)
+	switch {
+	case r.agent == nil:
+		if err := r.checkPolicy(); err != nil {
+			return err
+		}
+		d.Task = r.fits
+	case replay != nil:
+		d.Seen = replay.Seen
+	}
+	if r.work, err = workload.Load(ctx, r.Pack, r.Families, r.Limit, d); err != nil {
+		return err
+	}
+	for _, w := range r.work.Warnings {
+		r.warn(w.Error())
+	}
+	if replay != nil {
+		if n, id := replay.Unmatched(r.Config.Attempts); n > 0 {
+			r.warn(fmt.Sprintf("replay file: lines without a matching attempt: %d; the first is for task %q", n, id))
+		}
+	}
+	return nil
+}
+
+// inSandbox reports whether agents run in sandboxes, as the user that a row
+// names: a harness, and the programs of an oracle's rows.
+func (r *Run) inSandbox() bool {
+	_, isOracle := r.agent.(*agent.Oracle)
+	return r.agent == nil || isOracle
+}
+
+// lock locks the output directory and finds the key that signs the run.
+func (r *Run) lock() (err error) {
+	r.dir, err = record.Open(r.Config.OutputDir)
+	if errors.Is(err, record.ErrLocked) {
+		return fault.As(fault.Refused, err)
+	}
+	if err == nil {
+		err = r.dir.Foreign()
+	}
+	if err != nil {
+		return fault.As(fault.Refused, classify(err))
+	}
+	key, created, err := r.Keyring.Signing()
+	if err != nil {
+		return evidence.KeyringError(err)
+	}
+	r.key = key
+	if created {
+		r.Notice("generated a key to sign runs with: " + key.Public().ID + " (see securebench key)")
+	}
+	return nil
+}
+
+// classify gives a failure of the output directory its kind.
+func classify(err error) error {
+	switch {
+	case errors.Is(err, syscall.EROFS), errors.Is(err, os.ErrPermission):
+		return fault.As(fault.Refused, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fault.As(fault.Infrastructure, err)
+	case errors.Is(err, record.ErrForeign), errors.Is(err, source.ErrNotRegular):
+		return fault.As(fault.Refused, err)
+	case errors.Is(err, record.ErrIntegrity):
+		return fault.As(fault.Integrity, err)
+	}
+	return err
+}
+
+// Planned is the number of attempts that the run consists of.
+func (r *Run) Planned() int { return len(r.work.Rows) * r.Config.Attempts }
+
+// LeftOut is the number of rows beyond the limit.
+func (r *Run) LeftOut() int { return r.work.LeftOut() }
+
+// Records is the absolute path of the records.
+func (r *Run) Records() string { return r.dir.LinesPath() }
+
+// EngineDead reports whether the engine stopped answering.
+func (r *Run) EngineDead() bool { return r.dead }
+
+// Drive makes the attempts that are left, and seals the run when all of them
+// have their record. The counts are right beside an error, too.
+func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
+	if r.finished {
+		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), nil
+	}
+	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config.MaxWorkers)
+	r.openAgent()
+	observe, err := r.observe()
+	if err != nil {
+		return pipeline.Summary{}, classify(err)
+	}
+	r.reportStart()
+	sum, err := pipeline.Run(ctx, r.pipeline(ctx, observe))
+	r.dead = errors.Is(err, pipeline.ErrEngineDead)
+	if err == nil {
+		err = r.seal()
+	}
+	r.reportEnd(sum)
+	return sum, runError(err)
+}
+
+// pipeline is the configuration of the run's attempts.
+func (r *Run) pipeline(ctx context.Context, observe func(string) func(string) io.WriteCloser) pipeline.Config {
+	done := r.recorded()
+	left := func(row workload.Row) bool {
+		if done[row.ID] < r.Config.Attempts {
+			return true
+		}
+		r.names.Name(row.ID) // its folder's name stays taken
+		return false
+	}
+	return pipeline.Config{
+		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.Planned(),
+		Kept: r.kept, Unverified: r.unverified, Labels: r.labels(),
+		Agent: r.agent, Verifiers: r.scorer.Verifiers, Images: r.scorer.Images,
+		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Name,
+		Verify: scoring.Limits(r.Config.Limits), VerifyTimeout: r.Config.Limits.Verify,
+		Workers: r.Config.MaxWorkers, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
+		Progress: r.Progress, Observe: observe, Probe: r.probe(),
+	}
+}
+
+// recorded counts the kept attempts of each task.
+func (r *Run) recorded() map[string]int {
+	out := map[string]int{}
+	for _, f := range r.kept {
+		out[f.TaskID]++
+	}
+	return out
+}
+
+// runError gives an error of the pipeline or the seal its kind.
+func runError(err error) error {
+	switch {
+	case errors.Is(err, pipeline.ErrInterrupted):
+		return fault.Errorf(fault.Interrupted, "%w", err)
+	case errors.Is(err, record.ErrIntegrity):
+		return fault.Errorf(fault.Integrity, "%w", err)
+	case errors.Is(err, commit.ErrOutput):
+		return fault.Errorf(fault.Infrastructure, "%w", err)
+	case errors.Is(err, pipeline.ErrEngineDead):
+		return fault.Errorf(fault.Engine, "%w", err)
+	}
+	return err
+}
+
+// probe asks the engine for an image that the run uses.
+func (r *Run) probe() func(context.Context) error {
+	if r.scorer.Engine == nil {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		for ref := range r.scorer.Images {
+			_, err := r.scorer.Engine.Image(ctx, ref)
+			return err
+		}
+		return nil
+	}
+}
+
+// seal signs the complete run.
+func (r *Run) seal() error {
+	if err := r.closeTrace(); err != nil {
+		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
+	}
+	// A complete run is signed even if it is interrupted now.
+	err := evidence.Seal(context.Background(), r.dir, r.manifest, r.key)
+	if err != nil && !errors.Is(err, record.ErrIntegrity) {
+		err = fmt.Errorf("%w: signing the run: %w", commit.ErrOutput, err)
+	}
+	return err
+}
+
+// Close releases everything that is open, in reverse order.
+func (r *Run) Close() error {
+	bound := closeTime
+	if r.dead {
+		bound = deadTime
+	}
+	ctx, stop := context.WithTimeout(context.Background(), bound)
+	defer stop()
+	var errs []error
+	if r.scorer != nil {
+		if err := r.scorer.CloseVerifiers(ctx); !r.dead {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, r.closeTrace())
+	if r.store != nil {
+		errs = append(errs, r.store.Close())
+	}
+	if r.dir != nil {
+		errs = append(errs, r.dir.Close())
+	}
+	if r.scorer != nil {
+		errs = append(errs, r.scorer.CloseEngine())
+	}
+	return errors.Join(errs...)
+}

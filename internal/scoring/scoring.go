@@ -1,0 +1,176 @@
+// Package scoring holds what candidates are scored with: the engine, the
+// images and users that rows name, and the families' verifiers.
+package scoring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"securebench/internal/config"
+	"securebench/internal/digest"
+	"securebench/internal/engine"
+	"securebench/internal/family"
+	"securebench/internal/fault"
+	"securebench/internal/sandbox"
+	"securebench/internal/source"
+	"securebench/internal/workload"
+)
+
+// closeTime bounds the release of what verifiers hold.
+const closeTime = 30 * time.Second
+
+// Scorer scores candidates. What it does not need is nil.
+type Scorer struct {
+	Engine    engine.Engine
+	Images    map[string]sandbox.Image // by reference
+	Users     map[workload.User]sandbox.User
+	Verifiers map[string]family.Verifier // by family
+	Files     family.Files               // of the pack
+	// Derive makes a secret of the salt for a use that its label names.
+	Derive func(label string) [32]byte
+}
+
+// Open connects to the engine where the used rows need one, and looks up their
+// images, and their users if users is set.
+func Open(ctx context.Context, w *workload.Workload, open engine.Opener, cfg config.Sandbox, users bool, warn func(string)) (s *Scorer, err error) {
+	s = &Scorer{}
+	if s.Files, err = w.OpenFiles(); err != nil || len(w.Images) == 0 {
+		return s, err
+	}
+	if s.Engine, err = open(ctx, cfg, warn); err != nil {
+		return nil, errors.Join(err, s.Files.Close())
+	}
+	if s.Images, err = resolveImages(ctx, s.Engine, w.Images); err == nil && users {
+		s.Users, err = resolveUsers(ctx, s.Engine, s.Images, w.Users)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.CloseEngine())
+	}
+	return s, nil
+}
+
+// OpenForReview opens a scorer outside of a run: name stands in the labels of
+// its sandboxes.
+func OpenForReview(ctx context.Context, name string, w *workload.Workload, cfg *config.Tester, warn func(string)) (*Scorer, error) {
+	s, err := Open(ctx, w, engine.Open, cfg.Sandbox, false, warn)
+	if err != nil {
+		return nil, err
+	}
+	salt, err := digest.NewSalt()
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.Derive = salt.Derive
+	s.MakeVerifiers(w.Families, name, cfg.MaxWorkers)
+	return s, nil
+}
+
+// MakeVerifiers makes the verifiers of the families that have one, for so many
+// verifications at a time. runID stands in the labels of their sandboxes.
+func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, workers int) {
+	r := family.Resources{RunID: runID, Workers: workers, Files: s.Files}
+	if s.Engine != nil {
+		r.Engine = s.Engine
+	}
+	s.Verifiers = map[string]family.Verifier{}
+	for name, f := range reg {
+		if f.NewVerifier != nil {
+			s.Verifiers[name] = f.NewVerifier(r)
+		}
+	}
+}
+
+// Close releases everything within a bounded time.
+func (s *Scorer) Close() error {
+	ctx, stop := context.WithTimeout(context.Background(), closeTime)
+	defer stop()
+	return errors.Join(s.CloseVerifiers(ctx), s.CloseEngine())
+}
+
+// CloseVerifiers releases what verifiers keep warm. It returns when ctx ends
+// even if the engine hangs.
+func (s *Scorer) CloseVerifiers(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() {
+		var errs []error
+		for name, v := range s.Verifiers {
+			if err := v.Close(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("closing the %s verifier: %w", name, err))
+			}
+		}
+		done <- errors.Join(errs...)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("closing the verifiers: %w", ctx.Err())
+	}
+}
+
+// CloseEngine releases the connection to the engine, and the pack's files.
+func (s *Scorer) CloseEngine() error {
+	err := s.Files.Close()
+	if s.Engine == nil {
+		return err
+	}
+	return errors.Join(err, s.Engine.Close())
+}
+
+// Limits are the configured limits of every sandbox; time limits differ by
+// what runs in it.
+func Limits(l config.Limits) sandbox.Limits {
+	return sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Files: l.Files, Output: l.Output}
+}
+
+// resolveImages looks every image up once. Missing images are reported
+// together, with the command that gets each.
+func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source.Pos) (map[string]sandbox.Image, error) {
+	out := make(map[string]sandbox.Image, len(refs))
+	var missing []error
+	for _, ref := range slices.Sorted(maps.Keys(refs)) {
+		img, err := e.Image(ctx, ref)
+		switch {
+		case errors.Is(err, sandbox.ErrImageMissing):
+			missing = append(missing, fmt.Errorf("image %s is not on the engine (first needed at %s): %s", ref, refs[ref], obtain(ref)))
+		case err != nil:
+			return nil, fault.As(fault.Engine, fmt.Errorf("looking up image %s: %w", ref, err))
+		default:
+			out[ref] = img
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fault.As(fault.Engine, errors.Join(missing...))
+	}
+	return out, nil
+}
+
+// obtain is the command that gets an image: the project's own are built, all
+// others pulled.
+func obtain(ref string) string {
+	if strings.HasPrefix(ref, "securebench-") && !strings.Contains(ref, "@") {
+		return "build it with: make image"
+	}
+	return "get it with: docker pull " + ref
+}
+
+// resolveUsers looks up the users that rows name. One that an image does not
+// have is the pack's fault.
+func resolveUsers(ctx context.Context, e engine.Engine, images map[string]sandbox.Image, users map[workload.User]source.Pos) (map[workload.User]sandbox.User, error) {
+	out := make(map[workload.User]sandbox.User, len(users))
+	var ps source.Problems
+	for key, at := range users {
+		u, err := e.User(ctx, images[key.Image], key.Name)
+		if err != nil {
+			ps.Add(at, "name a user of the image, or UID:GID", "environment.user: %v", err)
+			continue
+		}
+		out[key] = u
+	}
+	return out, fault.As(fault.Pack, ps.Err())
+}

@@ -1,0 +1,221 @@
+package validate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sort"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/console"
+	"securebench/internal/family"
+	"securebench/internal/fault"
+	"securebench/internal/redact"
+	"securebench/internal/verdict"
+)
+
+// Report prints results: as JSON lines when they come, or as one table in row
+// order at the end.
+type Report struct {
+	w    io.Writer
+	json bool
+	file string // of the rows
+	all  []Result
+	err  error
+
+	total, bad, skipped int
+	baselines           Baselines
+}
+
+// NewReport makes a report about the rows in file.
+func NewReport(w io.Writer, asJSON bool, file string, reg family.Registry) *Report {
+	return &Report{w: w, json: asJSON, file: file, baselines: Baselines{Families: reg}}
+}
+
+// Add notes a result.
+func (r *Report) Add(v Result) {
+	r.total++
+	r.baselines.Add(v)
+	switch {
+	case v.Skipped != "":
+		r.skipped++
+	case !v.OK():
+		r.bad++
+	}
+	if !r.json {
+		r.all = append(r.all, v)
+		return
+	}
+	b, err := json.Marshal(struct {
+		Result
+		OK     bool  `json:"ok"`
+		TookMS int64 `json:"took_ms"`
+	}{v, v.OK(), v.Took.Milliseconds()})
+	if err == nil {
+		_, err = fmt.Fprintf(r.w, "%s\n", redact.ASCII(b))
+	}
+	r.err = errors.Join(r.err, err)
+}
+
+// Finish prints what is left. The first error says that checks failed, the
+// second that an answer that ignores the question beats chance: [ErrBeaten].
+func (r *Report) Finish() (failed, beaten error) {
+	return r.finish(), printBaselines(r.w, r.json, r.baselines.Results())
+}
+
+func (r *Report) finish() error {
+	sort.Slice(r.all, func(i, j int) bool { return r.all[i].Line < r.all[j].Line })
+	if !r.json {
+		r.err = errors.Join(r.err, r.table())
+	}
+	if r.err != nil {
+		return fmt.Errorf("printing the validation: %w", r.err)
+	}
+	if r.bad > 0 {
+		return fault.As(fault.Problems, fmt.Errorf("%d of %d tasks have problems", r.bad, r.total))
+	}
+	return nil
+}
+
+func (r *Report) table() error {
+	w := tabwriter.NewWriter(r.w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TASK\tFAMILY\tREFERENCE\tEMPTY\tGARBAGE\tSTARTER\tRESULT")
+	for _, v := range r.all {
+		cells := map[string]string{}
+		for _, c := range v.Checks {
+			cells[c.Candidate] = cell(c)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", redact.Quote(v.TaskID), redact.Quote(v.Family),
+			orDash(cells[CheckReference]), orDash(cells[CheckEmpty]),
+			orDash(cells[CheckGarbage]), orDash(cells[CheckStarter]), result(v))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	r.explain()
+	_, err := fmt.Fprintf(r.w, "\n%s: %d valid, %d with problems, %d skipped\n",
+		console.Plural(r.total, "task"), r.total-r.bad-r.skipped, r.bad, r.skipped)
+	return err
+}
+
+// explain says, with the row's place, what is wrong with each problem, and
+// what tests are weak.
+func (r *Report) explain() {
+	sep := "\n"
+	for _, v := range r.all {
+		for _, c := range v.Checks {
+			if c.OK {
+				continue
+			}
+			what := c.Message
+			if c.Outcome == verdict.Passed {
+				what = "it passes and must fail"
+			}
+			fmt.Fprintf(r.w, "%s%s:%d: %s: %s candidate: %s\n", sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), c.Candidate, redact.Escape(what))
+			sep = ""
+		}
+		for _, what := range v.Weak {
+			fmt.Fprintf(r.w, "%s%s:%d: %s: warning: the tests pass where %s: let one of them tell two apart\n",
+				sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), redact.Escape(what))
+			sep = ""
+		}
+	}
+}
+
+func cell(c Check) string {
+	got := "fails"
+	if c.Outcome == verdict.Passed {
+		got = "passes"
+	}
+	if !c.OK {
+		got = strings.ToUpper(got)
+		if c.Reason != "" {
+			got += " (" + string(c.Reason) + ")"
+		}
+	}
+	return got
+}
+
+func orDash(s string) string { return cmp.Or(s, "-") }
+
+func result(v Result) string {
+	switch {
+	case v.Skipped != "":
+		return "skipped: " + v.Skipped
+	case v.OK():
+		return "ok"
+	}
+	return "PROBLEM"
+}
+
+// ErrBeaten says that answers that ignore the question do better than chance.
+var ErrBeaten = errors.New("answers that ignore the question beat chance")
+
+// printBaselines prints, by family, which blind answer passes most rows, and
+// every one that beats chance. Its error is ErrBeaten if there is one.
+func printBaselines(w io.Writer, asJSON bool, all []FamilyBaselines) error {
+	beaten := false
+	for _, f := range all {
+		if asJSON {
+			b, err := json.Marshal(f)
+			if err == nil {
+				_, err = fmt.Fprintf(w, "%s\n", b)
+			}
+			if err != nil {
+				return fmt.Errorf("printing the baselines: %w", err)
+			}
+		}
+		for i, r := range f.Results {
+			beaten = beaten || r.Beats
+			if asJSON || i > 0 && !r.Beats {
+				continue
+			}
+			if _, err := fmt.Fprintln(w, baselineLine(f, r, i == 0)); err != nil {
+				return fmt.Errorf("printing the baselines: %w", err)
+			}
+		}
+	}
+	if beaten {
+		return ErrBeaten
+	}
+	return nil
+}
+
+// baselineLine describes one baseline.
+func baselineLine(f FamilyBaselines, r BaselineResult, best bool) string {
+	what := "also "
+	switch {
+	case best && r.Passed == 0:
+		return f.Family + ": no blind answer passes a row"
+	case best:
+		what = "the best blind answer is "
+	}
+	s := fmt.Sprintf("%s: %s%q, which passes %d of %s (%s)", f.Family, what, r.Name, r.Passed, console.Plural(r.Tried, "row"), percent(r.Passed, r.Tried))
+	chance := fmt.Sprintf("%.1f %%", 100*r.Chance)
+	if f.KnownChance {
+		s += "; chance passes " + chance
+	} else {
+		s += "; chance is not known and assumed to be " + chance
+	}
+	if r.Beats {
+		s += fmt.Sprintf(". IT BEATS CHANCE (p %s)", likelihood(r.P))
+	}
+	return s
+}
+
+func percent(n, of int) string {
+	return fmt.Sprintf("%.1f %%", 100*float64(n)/math.Max(float64(of), 1))
+}
+
+// likelihood prints a p-value.
+func likelihood(p float64) string {
+	if p < 1e-12 {
+		return "below 1e-12"
+	}
+	return fmt.Sprintf("= %.2g", p)
+}

@@ -1,0 +1,190 @@
+// Package workload loads a pack for a command: it checks every row, collects
+// what the rows need of the machine, and compiles a row again when its turn
+// comes.
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"securebench/internal/family"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline/compile"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// All is the limit of a command that uses every row.
+const All = -1
+
+// maxProblems is how many problems of rows are reported at once.
+const maxProblems = 10
+
+// Demands say what a command asks of the rows that it uses.
+type Demands struct {
+	// Image reports whether a family's rows must name an image; nil asks
+	// for none.
+	Image func(family.Family) bool
+	// Task refuses a task that cannot run; nil accepts all.
+	Task func(pack.Row, task.Task) error
+	// Seen is called with the id of every row, used or not; nil is not.
+	Seen func(id string)
+	// Strict turns warnings about the pack into errors.
+	Strict bool
+}
+
+// User is a user as a row names it, in the row's image.
+type User struct{ Image, Name string }
+
+// Row is what is held of a used row between its check and its turn.
+type Row struct {
+	pack.Ref
+	ID    string
+	Image string // reference; "" is none
+}
+
+// Workload is a loaded pack, and what its used rows need.
+type Workload struct {
+	*compile.Loaded
+	Families family.Registry
+	Rows     []Row // those that are used, in file order
+	// Images and Users are what verifiable rows name, each with its first
+	// place.
+	Images map[string]source.Pos
+	Users  map[User]source.Pos
+
+	limit    int
+	demands  Demands
+	problems source.Problems
+}
+
+// Load reads and checks the whole pack, of which the first limit rows are
+// used.
+func Load(ctx context.Context, loc pack.Location, reg family.Registry, limit int, d Demands) (*Workload, error) {
+	w := &Workload{Families: reg, limit: limit, demands: d, Images: map[string]source.Pos{}, Users: map[User]source.Pos{}}
+	loaded, err := compile.Load(ctx, loc, reg, w.row)
+	if ctx.Err() != nil {
+		return nil, fault.As(fault.Interrupted, errors.New("interrupted while reading the pack"))
+	}
+	if err != nil {
+		return nil, fault.As(fault.Pack, err)
+	}
+	w.Loaded = loaded
+	if d.Strict {
+		w.problems = append(w.problems, w.Warnings...)
+	}
+	return w, fault.As(fault.Pack, w.problems.Err())
+}
+
+// row notes a row, and what it needs if it is used.
+func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
+	if w.demands.Seen != nil {
+		w.demands.Seen(row.ID)
+	}
+	if w.limit >= 0 && row.Index >= w.limit {
+		return
+	}
+	t, err := build()
+	if err != nil {
+		w.problem(row.Pos, "", err)
+		return
+	}
+	w.Rows = append(w.Rows, Row{row.Ref(), row.ID, t.Environment().Image})
+	fam := w.Families[row.Family]
+	if fam.NewVerifier == nil || w.demands.Image == nil {
+		return // nothing runs for a row that stays pending
+	}
+	if w.demands.Image(fam) {
+		w.image(t.Environment(), row.Pos)
+	}
+	if w.demands.Task == nil {
+		return
+	}
+	if err := w.demands.Task(row, t); err != nil {
+		w.problem(row.Pos, "", err)
+	}
+}
+
+func (w *Workload) problem(at source.Pos, fix string, err error) {
+	if len(w.problems) < maxProblems {
+		w.problems.Add(at, fix, "%v", err)
+	}
+}
+
+func (w *Workload) image(env task.Environment, at source.Pos) {
+	if env.Image == "" {
+		w.problem(at, "set environment.image in the row or in the manifest's defaults",
+			errors.New("environment.image is required: the agent or the verifier runs in it"))
+		return
+	}
+	if _, ok := w.Images[env.Image]; !ok {
+		w.Images[env.Image] = at
+	}
+	if key := (User{env.Image, env.User}); env.User != "" {
+		if _, ok := w.Users[key]; !ok {
+			w.Users[key] = at
+		}
+	}
+}
+
+// OpenFiles opens the pack's own files for sandboxes. The caller closes them.
+func (w *Workload) OpenFiles() (family.Files, error) {
+	f, err := family.OpenFiles(w.PublicRoot(), w.EvalRoot(), w.PublicFiles, w.EvalFiles)
+	return f, fault.As(fault.Pack, err)
+}
+
+// LeftOut is the number of rows beyond the limit.
+func (w *Workload) LeftOut() int { return w.Count - len(w.Rows) }
+
+// Tasks compiles the used rows for which want is true, each when its turn
+// comes; a nil want is all.
+func (w *Workload) Tasks(ctx context.Context, want func(Row) bool) iter.Seq2[task.Task, error] {
+	return func(yield func(task.Task, error) bool) {
+		if len(w.Rows) == 0 {
+			return
+		}
+		rows, err := w.Open()
+		if err != nil {
+			yield(task.Task{}, unreadable(err))
+			return
+		}
+		defer rows.Close()
+		for _, row := range w.Rows {
+			if ctx.Err() != nil {
+				yield(task.Task{}, context.Cause(ctx))
+				return
+			}
+			if want != nil && !want(row) {
+				continue
+			}
+			t, err := w.compile(rows, row)
+			if !yield(t, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (w *Workload) compile(rows *pack.Reader, row Row) (task.Task, error) {
+	r, err := rows.Row(row.Ref)
+	if err != nil {
+		return task.Task{}, unreadable(err)
+	}
+	t, err := w.Compiler.Task(r)
+	if err != nil {
+		return task.Task{}, fault.As(fault.Pack, fmt.Errorf("%s: %w", r.Pos, err))
+	}
+	return t, nil
+}
+
+// unreadable says whether the pack changed or could not be read.
+func unreadable(err error) error {
+	var changed *pack.ChangedError
+	if errors.As(err, &changed) {
+		return fault.As(fault.Refused, err)
+	}
+	return fault.As(fault.Pack, err)
+}
