@@ -207,9 +207,9 @@ func (x *execution) drive(ctx context.Context) error {
 	if err != nil {
 		return x.outputError(err)
 	}
-	x.report.Event(progress.RunStart(x.tester.RunID, x.dir.Path(), x.planned()))
+	x.report.Event(progress.RunStart{RunID: x.tester.RunID, OutputDir: x.dir.Path(), Total: x.planned()})
 	if len(x.kept) > 0 {
-		x.report.Event(progress.Resume(len(x.kept), x.planned()-len(x.kept), x.dir.LinesPath()))
+		x.report.Event(progress.Resume{Completed: len(x.kept), Remaining: x.planned() - len(x.kept), OutputPath: x.dir.LinesPath()})
 	}
 	sum, err := pipeline.Run(ctx, pipeline.Config{
 		RunID: x.tester.RunID, Families: x.in.families, Tasks: x.in.tasks(ctx), Total: x.planned(), Kept: x.kept, Labels: x.labels(),
@@ -223,13 +223,13 @@ func (x *execution) drive(ctx context.Context) error {
 	if err == nil {
 		err = x.seal()
 	}
-	x.report.Event(progress.RunDone(progress.Summary{
+	x.report.Event(progress.RunDone{
 		RunID: sum.RunID, Status: sum.Status(), Total: sum.Total, Verified: sum.Verified, Passed: sum.Passed,
 		Failed: sum.Failed, Pending: sum.Pending, Infrastructure: sum.Infrastructure,
 		Output: x.dir.LinesPath(), Failures: sum.Failures,
-	}))
+	})
 	if errors.Is(err, pipeline.ErrInterrupted) {
-		x.report.Event(progress.Interrupted(x.app.resumeCommand()))
+		x.report.Event(progress.Interrupted{ResumeCommand: x.app.resumeCommand()})
 	}
 	// The status line goes before the summary comes.
 	_ = x.report.Close()

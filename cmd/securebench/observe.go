@@ -58,7 +58,7 @@ func (r *runner) secrets() {
 
 // warn tells the operator something that stops nothing.
 func (r *runner) warn(format string, args ...any) {
-	r.report.Event(progress.Warning(fmt.Sprintf(format, args...)))
+	r.report.Event(progress.Warning{Message: fmt.Sprintf(format, args...)})
 }
 
 // observe mirrors agents' output to progress and agent-trace.log where
@@ -74,7 +74,7 @@ func (x *execution) observe() (func(taskID string) func(stream string) io.WriteC
 	x.traceFile, x.trace = file, progress.NewTrace(file, 0)
 	budget := &shownBudget{used: map[string]int{}}
 	one := func(taskID, stream string, clean *redact.Group) io.WriteCloser {
-		show := func(line string) { x.report.Event(progress.AgentOutput(taskID, stream, line)) }
+		show := func(line string) { x.report.Event(progress.AgentOutput{TaskID: taskID, Stream: stream, Line: line}) }
 		shown := &boundedLines{budget: budget, task: taskID, show: show}
 		shown.Lines = progress.NewLines(maxShownLine, shown.line)
 		traced := x.trace.Writer(taskID, stream)

@@ -169,7 +169,7 @@ func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 
 func (a *attempt) produce(ctx context.Context) (Produced, error) {
 	a.phase = phaseProduce
-	a.r.Progress.Event(progress.ProducerStart(a.task.ID()))
+	a.r.Progress.Event(progress.ProducerStart{TaskID: a.task.ID()})
 	a.tellSandbox()
 	start := time.Now()
 	out, err := a.production.Run(ctx)
@@ -189,23 +189,24 @@ func (a *attempt) tellSandbox() {
 		return
 	}
 	id, image := a.task.ID(), a.image.Ref
-	a.r.Progress.Event(progress.SandboxCreate(id, "agent", image, "none", true))
-	a.r.Progress.Event(progress.SandboxCommand(id, "agent", image, workdir, argv))
+	a.r.Progress.Event(progress.SandboxCreate{TaskID: id, Kind: "agent", Image: image, Network: "none", ReadOnly: true})
+	a.r.Progress.Event(progress.SandboxCommand{TaskID: id, Kind: "agent", Image: image, Workdir: workdir, Argv: argv})
 }
 
 // tell reports what came of a production.
 func (a *attempt) tell(out Produced) {
 	id := a.task.ID()
 	if out.Argv != nil {
-		a.r.Progress.Event(progress.SandboxResult(id, "agent", out.ExitCode, out.Argv, string(out.Stdout), string(out.Stderr)))
+		a.r.Progress.Event(progress.SandboxResult{TaskID: id, Kind: "agent", ExitCode: out.ExitCode, Argv: out.Argv,
+			Stdout: string(out.Stdout), Stderr: string(out.Stderr)})
 	}
 	switch {
 	case out.Limit != nil:
-		a.r.Progress.Event(progress.ProducerDone(id, "none", "failed", limitReason(out.Limit.End)))
+		a.r.Progress.Event(progress.ProducerDone{TaskID: id, CandidateKind: "none", Status: verdict.StatusFailed, Reason: limitReason(out.Limit.End)})
 	case out.Rejection != nil:
-		a.r.Progress.Event(progress.ProducerDone(id, "none", "failed", out.Rejection.Reason))
+		a.r.Progress.Event(progress.ProducerDone{TaskID: id, CandidateKind: "none", Status: verdict.StatusFailed, Reason: out.Rejection.Reason})
 	case out.Candidate != nil:
-		a.r.Progress.Event(progress.ProducerDone(id, string(out.Candidate.Kind), "", ""))
+		a.r.Progress.Event(progress.ProducerDone{TaskID: id, CandidateKind: string(out.Candidate.Kind)})
 	}
 }
 
@@ -221,7 +222,7 @@ func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) e
 		return outputError(err)
 	}
 	a.candidate(line, out)
-	a.r.Progress.Event(progress.VerifierStart(a.task.ID()))
+	a.r.Progress.Event(progress.VerifierStart{TaskID: a.task.ID()})
 	start := time.Now()
 	v, err := a.session.Verify(ctx, family.Candidate{Kind: out.Candidate.Kind, Data: data, Said: capture.Said(out.Candidate.From)})
 	if err != nil {
@@ -241,7 +242,7 @@ func (a *attempt) verify(ctx context.Context, line *record.Line, out Produced) e
 	if err := a.extracted(line, out, v); err != nil {
 		return err
 	}
-	a.r.Progress.Event(progress.VerifierDone(a.task.ID(), line.Status, v.Score(), v.Phase))
+	a.r.Progress.Event(progress.VerifierDone{TaskID: a.task.ID(), Status: line.Status, Score: v.Score(), Phase: v.Phase})
 	return nil
 }
 

@@ -303,7 +303,7 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 	r.release(a)
 	if errors.Is(err, workspace.ErrChanged) {
 		line, err = a.packFault(err), nil
-		r.Progress.Event(progress.Warning(fmt.Sprintf("task %s: %s", a.task.ID(), line.FailureMessage)))
+		r.Progress.Event(progress.Warning{Message: fmt.Sprintf("task %s: %s", a.task.ID(), line.FailureMessage)})
 	}
 	if errors.Is(err, ErrOutput) {
 		r.cancel(err)
@@ -317,7 +317,7 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 			return
 		}
 		line = a.infrastructure(err)
-		r.Progress.Event(progress.Infrastructure(a.task.ID(), line.FailureMessage))
+		r.Progress.Event(progress.Infrastructure{TaskID: a.task.ID(), Message: line.FailureMessage})
 	}
 	r.record(line)
 }
@@ -344,7 +344,7 @@ func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
 		return false
 	}
 	a.retries = append(a.retries, record.Retry{Candidate: a.stored, Error: firstLine(err), Phase: a.phase})
-	r.Progress.Event(progress.Retry(a.task.ID(), len(a.retries), r.Retries, firstLine(err)))
+	r.Progress.Event(progress.Retry{TaskID: a.task.ID(), Retry: len(a.retries), Limit: r.Retries, Message: firstLine(err)})
 	r.release(a)
 	pause := time.Duration(len(a.retries)) * 500 * time.Millisecond
 	select {
@@ -418,7 +418,8 @@ func (r *run) record(line *record.Line) {
 	r.mu.Lock()
 	r.summary.count(FinalOf(line))
 	r.mu.Unlock()
-	r.Progress.Event(progress.TaskDone(line.TaskID, line.Attempt, line.Status, line.Score(), line.Outcome, line.FailureReason))
+	r.Progress.Event(progress.TaskDone{TaskID: line.TaskID, Attempt: line.Attempt, Status: line.Status, Score: line.Score(),
+		Outcome: line.Outcome, Reason: line.FailureReason})
 }
 
 // Summarise counts attempts that have their record.
@@ -473,7 +474,7 @@ func (r *run) release(a *attempt) {
 			errs = append(errs, production.Close(ctx))
 		}
 		if err := errors.Join(errs...); err != nil {
-			r.Progress.Event(progress.Warning(fmt.Sprintf("cleaning up after %s: %v", a.task.ID(), err)))
+			r.Progress.Event(progress.Warning{Message: fmt.Sprintf("cleaning up after %s: %v", a.task.ID(), err)})
 		}
 	})
 }
@@ -484,5 +485,5 @@ func (r *run) announce(a *attempt) {
 	r.started++
 	index := r.started
 	r.mu.Unlock()
-	r.Progress.Event(progress.TaskStart(index, r.Total, a.task.ID(), a.number, a.task.Family()))
+	r.Progress.Event(progress.TaskStart{Index: index, Total: r.Total, TaskID: a.task.ID(), Attempt: a.number, Family: a.task.Family()})
 }

@@ -64,7 +64,7 @@ func (e *events) count(name string) int {
 	defer e.mu.Unlock()
 	n := 0
 	for _, ev := range e.all {
-		if ev.Name == name {
+		if ev.Name() == name {
 			n++
 		}
 	}
@@ -284,7 +284,7 @@ func TestRetriesHealInfrastructureErrors(t *testing.T) {
 		t.Fatalf("summary %+v, %v", sum, err)
 	}
 	retries, _ := b.lines()[0]["retries"].([]any)
-	if len(retries) != 2 || b.events.count(progress.NameRetry) != 2 {
+	if len(retries) != 2 || b.events.count("retry") != 2 {
 		t.Errorf("%d retries in the record, want 2: %v", len(retries), retries)
 	}
 }

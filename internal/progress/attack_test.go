@@ -41,21 +41,20 @@ func payloads() map[string]string {
 // outside returns events that carry text wherever text from outside can be.
 func outside(text string) []progress.Event {
 	return []progress.Event{
-		progress.RunStart("run", "out", 3),
-		progress.TaskStart(1, 3, text, 1, text),
-		progress.ProducerStart(text),
-		progress.SandboxResult("t", "agent", 0, []string{text}, text, text),
-		progress.AgentOutput(text, "stdout", text),
-		progress.ProducerDone(text, "none", "failed", verdict.Reason(text)),
-		progress.VerifierStart(text),
-		progress.VerifierPolicyDenied(text, text, text),
-		progress.Warning(text),
-		progress.Retry(text, 1, 2, text),
-		progress.Infrastructure(text, text),
-		progress.VerifierDone(text, "failed", 0, verdict.Phase(text)),
-		progress.TaskDone(text, 1, "failed", 0, "failed", verdict.Reason(text)),
-		progress.Interrupted(text),
-		progress.RunDone(progress.Summary{Failures: []progress.Failure{{TaskID: text, Outcome: verdict.Outcome(text), Reason: verdict.Reason(text)}}}),
+		progress.RunStart{RunID: "run", OutputDir: "out", Total: 3},
+		progress.TaskStart{Index: 1, Total: 3, TaskID: text, Attempt: 1, Family: text},
+		progress.ProducerStart{TaskID: text},
+		progress.SandboxResult{TaskID: "t", Kind: "agent", ExitCode: 0, Argv: []string{text}, Stdout: text, Stderr: text},
+		progress.AgentOutput{TaskID: text, Stream: "stdout", Line: text},
+		progress.ProducerDone{TaskID: text, CandidateKind: "none", Status: "failed", Reason: verdict.Reason(text)},
+		progress.VerifierStart{TaskID: text},
+		progress.Warning{Message: text},
+		progress.Retry{TaskID: text, Retry: 1, Limit: 2, Message: text},
+		progress.Infrastructure{TaskID: text, Message: text},
+		progress.VerifierDone{TaskID: text, Status: "failed", Score: 0, Phase: verdict.Phase(text)},
+		progress.TaskDone{TaskID: text, Attempt: 1, Status: "failed", Score: 0, Outcome: "failed", Reason: verdict.Reason(text)},
+		progress.Interrupted{ResumeCommand: text},
+		progress.RunDone{Failures: []progress.Failure{{TaskID: text, Outcome: verdict.Outcome(text), Reason: verdict.Reason(text)}}},
 	}
 }
 
@@ -136,7 +135,7 @@ func TestForgedJSON(t *testing.T) {
 			if strings.ContainsFunc(s.Text(), func(r rune) bool { return r < ' ' || r > '~' }) {
 				t.Errorf("%s: line %d is not plain ASCII: %q", name, n, s.Text())
 			}
-			if err := json.Unmarshal(s.Bytes(), &got); err != nil || n >= len(events) || got.Event != events[n].Name {
+			if err := json.Unmarshal(s.Bytes(), &got); err != nil || n >= len(events) || got.Event != events[n].Name() {
 				t.Fatalf("%s: line %d is %s, %v", name, n, s.Bytes(), err)
 			}
 		}
