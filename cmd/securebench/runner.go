@@ -76,18 +76,17 @@ func (r *runner) resolve(args []string) (err error) {
 // checkConfig lets the harness's own package judge its section.
 func (r *runner) checkConfig(h config.Harness) source.Problems {
 	var ps source.Problems
-	r.harn, ps = harness.Parse(h.Type, h.Env, h.Config)
+	r.harn, ps = harness.Parse(h)
 	return ps
 }
 
 // fits refuses, before the first task, a row that the harness cannot run on or
 // whose workspace would be larger than the limits.
 func (r *runner) fits(row pack.Row, v task.AgentView) error {
-	plan, err := r.harn.Plan(v)
-	if err != nil {
+	if err := r.harn.Check(v); err != nil {
 		return err
 	}
-	layout, err := workspace.Layout(v, workspace.Options{TaskFile: plan.TaskFile, ArtifactPath: plan.ArtifactPath})
+	layout, err := workspace.Layout(v, harness.Occupies(r.harn))
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
+	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/repopatch"
@@ -93,7 +94,7 @@ func newBench(t *testing.T, agent sandboxtest.Program) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, problems := harness.Parse("command", nil, cfg)
+	h, problems := harness.Parse(config.Harness{Type: "command", Config: cfg})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

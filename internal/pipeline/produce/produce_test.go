@@ -38,6 +38,7 @@ type fixed struct {
 
 func (fixed) Name() string                                { return "test" }
 func (fixed) Ready() error                                { return nil }
+func (f fixed) Check(task.AgentView) error                { return f.err }
 func (f fixed) Plan(task.AgentView) (harness.Plan, error) { return f.plan, f.err }
 
 // bench is a producer over the in-memory engine with one program, "agent".
