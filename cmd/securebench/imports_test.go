@@ -81,7 +81,7 @@ func allowed() []struct {
 		of("internal/pipeline", "pipeline/pack pipeline/compile pipeline/produce pipeline/capture pipeline/record",
 			"family task sandbox progress workspace", words),
 		// what a run leaves, read back
-		of("internal/attest", "digest source"),
+		of("internal/attest", "digest source durable"),
 		of("internal/evidence", "attest pipeline/pack pipeline/record", words),
 		of("internal/report", "redact verdict"),
 		// test kits
