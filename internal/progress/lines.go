@@ -143,22 +143,7 @@ func name(s string) string {
 func message(s string) string {
 	// No need to split a megabyte of output into words to show 1000 characters.
 	s = s[:min(len(s), 64<<10)]
-	return clip(redact.Escape(strings.Join(strings.Fields(s), " ")), maxMessage)
-}
-
-// clip cuts s to limit characters, the last three of them dots.
-func clip(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n == limit-3 {
-			return s[:i] + "..."
-		}
-		n++
-	}
-	return s
+	return redact.EscapeShort(strings.Join(strings.Fields(s), " "), maxMessage)
 }
 
 // render returns the line with its newline, wrapped to width columns when

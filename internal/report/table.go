@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
 
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
@@ -61,7 +60,7 @@ func (t *table) head() {
 	if !run.Verified {
 		const mark = "NOT VERIFIED"
 		why := strings.TrimLeft(strings.TrimPrefix(run.Evidence, mark), ": ")
-		t.line("*** %s: %s ***", mark, clip(cmp.Or(why, "no evidence"), maxEvidence))
+		t.line("*** %s: %s ***", mark, redact.EscapeShort(cmp.Or(why, "no evidence"), maxEvidence))
 		t.line("*** The figures below are only what the records claim. ***\n")
 	}
 	if n := run.LeftOut; n > 0 {
@@ -75,7 +74,7 @@ func (t *table) head() {
 		t.line("labels\t%s", list(run.Labels))
 	}
 	if run.Verified {
-		t.line("evidence\t%s", clip(run.Evidence, maxEvidence))
+		t.line("evidence\t%s", redact.EscapeShort(run.Evidence, maxEvidence))
 	}
 }
 
@@ -206,14 +205,4 @@ func name[T ~string](s T, limit int) string {
 		return "-"
 	}
 	return redact.QuoteShort(string(s), limit)
-}
-
-// clip escapes s and cuts it to limit characters, the last three of them dots.
-// The first cut may split a character; the second one removes it.
-func clip(s string, limit int) string {
-	s = redact.Escape(s[:min(len(s), 8*limit)])
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	return string([]rune(s)[:limit-3]) + "..."
 }
