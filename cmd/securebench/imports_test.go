@@ -46,11 +46,11 @@ func allowed() []struct {
 	}
 	return []line{
 		// leaves
-		of("internal/source"),
-		of("internal/durable", "source"),
 		of("internal/digest"),
 		of("internal/verdict"),
-		of("internal/redact", "digest"),
+		of("internal/redact"),
+		of("internal/source", "redact"),
+		of("internal/durable", "source"),
 		of("internal/progress", "redact verdict"),
 		of("internal/config", "source"),
 		of("internal/sandbox"),

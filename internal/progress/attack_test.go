@@ -13,8 +13,8 @@ import (
 	"securebench/internal/verdict"
 )
 
-// payloads are what an agent or a pack prints to forge a result: attacks P01
-// (escape sequences), P02 (overwriting) and D10 (lines like events).
+// payloads are texts by which an agent or a pack tries to forge a result: attacks
+// P01 (escape sequences), P02 (overwriting) and D10 (lines like events).
 func payloads() map[string]string {
 	const lie = "securebench: PASS forged score=1"
 	all := map[string]string{
@@ -38,7 +38,7 @@ func payloads() map[string]string {
 	return all
 }
 
-// outside returns events that carry text wherever text from outside can be.
+// outside returns events with text in every field that can hold text from outside.
 func outside(text string) []progress.Event {
 	return []progress.Event{
 		progress.RunStart{RunID: "run", OutputDir: "out", Total: 3},
@@ -58,7 +58,7 @@ func outside(text string) []progress.Event {
 	}
 }
 
-// weak is how a renderer looks that trusts its input.
+// weak is a renderer that trusts its input.
 func weak(w *screen, text string) {
 	fmt.Fprintf(w, "securebench: [1/3] t\n")
 	fmt.Fprintf(w, "securebench: stdout: %s\n", text)
@@ -145,9 +145,8 @@ func TestForgedJSON(t *testing.T) {
 	}
 }
 
-// FuzzForged: whatever text comes, plain output has one line for each thing to
-// say, JSON one for each event, and a terminal row that begins like ours is
-// ours.
+// FuzzForged: whatever the text, plain output and JSON have the same number of
+// lines, and no row of the terminal begins with a forged result.
 func FuzzForged(f *testing.F) {
 	for _, text := range payloads() {
 		f.Add(text)

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock starts at a fixed time and goes on by a second with every look.
+// clock starts at a fixed time and advances by a second with every call.
 func clock() func() time.Time {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	return func() time.Time {
@@ -213,7 +213,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-func TestLiveLinesAreThePlainOnes(t *testing.T) {
+func TestLiveLinesEqualPlainOnes(t *testing.T) {
 	s := newScreen(200)
 	r := progress.New(progress.Auto, s, progress.Options{TTY: true, Width: func() int { return 200 }, Now: clock()})
 	for _, e := range aRun() {
@@ -252,7 +252,7 @@ func TestStatusLine(t *testing.T) {
 	}
 }
 
-func TestStatusGoesOnByItself(t *testing.T) {
+func TestStatusIsRedrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lockedBuffer
 		r := progress.New(progress.Auto, &b, progress.Options{TTY: true})
@@ -261,7 +261,7 @@ func TestStatusGoesOnByItself(t *testing.T) {
 		before := b.len()
 		time.Sleep(10*time.Second + time.Millisecond)
 		if b.len() == before {
-			t.Error("the status line stands still")
+			t.Error("the status line is not redrawn")
 		}
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
@@ -269,7 +269,7 @@ func TestStatusGoesOnByItself(t *testing.T) {
 		after := b.len()
 		time.Sleep(10 * time.Second)
 		if b.len() != after {
-			t.Error("the status line goes on after Close")
+			t.Error("the status line is redrawn after Close")
 		}
 	})
 }

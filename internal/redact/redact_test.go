@@ -36,7 +36,7 @@ func reverse(s string) string {
 	return string(b)
 }
 
-// TestEncodings is attack D13: the secret in the forms in which it leaks.
+// TestEncodings is attack D13: the secret in the encodings in which it leaks.
 func TestEncodings(t *testing.T) {
 	const key = "sk-Proj/äb+<9>\"x\n&~Z"
 	r := registry(t, key)
@@ -237,8 +237,7 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// BenchmarkWriter measures noise: text of letters that begin patterns, and
-// bytes of all values.
+// BenchmarkWriter measures text, random bytes, and text that keeps matching.
 func BenchmarkWriter(b *testing.B) {
 	r := registry(b, "sk-proj-Abcdefghijklmnopqrstuvwxyz0123456789", strings.Repeat("0123456789abcdef", 100), "ghp_ZYXWVUTSRQPONM")
 	text := bytes.Repeat([]byte("the quick brown fox ran s0me skills, 0123 checks & sk-pro; "), 1<<20/59)
