@@ -20,14 +20,14 @@ import (
 	"securebench/internal/attest"
 )
 
-// openRing returns a keyring that is not there yet.
+// openRing returns a keyring that does not exist yet.
 func openRing(t *testing.T) (*attest.Keyring, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "config", "keys")
 	return attest.OpenKeyring(dir), dir
 }
 
-// sign returns the signing key, which it makes where there is none.
+// sign returns the signing key and creates it if there is none.
 func sign(t *testing.T, ring *attest.Keyring) attest.PrivateKey {
 	t.Helper()
 	key, _, err := ring.Signing()
@@ -107,7 +107,7 @@ func TestFirstUse(t *testing.T) {
 		t.Errorf("an absent keyring signs: %v", err)
 	}
 	if _, err := os.Lstat(dir); err == nil {
-		t.Error("looking made the keyring")
+		t.Error("reading created the keyring")
 	}
 	key, created, err := ring.Signing()
 	if err != nil || !created {
@@ -169,7 +169,7 @@ func TestNewRetiresTheFormerKey(t *testing.T) {
 	}
 }
 
-// A process that dies before it cleaned up leaves a copy of the signing key.
+// A process that dies before cleaning up leaves a copy of the signing key.
 func TestLeftoversAreSwept(t *testing.T) {
 	ring, dir := openRing(t)
 	sign(t, ring)
@@ -180,7 +180,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, ".new-x")); err == nil {
-		t.Error("a copy of the former key stays")
+		t.Error("a copy of the former key is left")
 	}
 }
 
@@ -295,7 +295,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// The ids of these two keys were searched for: both begin with a9a9e30e.
+// Two keys found by search: both ids begin with a9a9e30e.
 func TestAmbiguousID(t *testing.T) {
 	ring, _ := openRing(t)
 	for _, n := range []uint64{113930, 117018} {

@@ -40,8 +40,7 @@ func parseCommand(p *parser) Harness {
 	return c
 }
 
-// argv reads the command: a string goes to a login shell, a list runs as it
-// is.
+// argv reads the command: a string is run by a login shell, a list directly.
 func (p *parser) argv() []string {
 	n, what := p.get("command")
 	if n == nil {
@@ -65,8 +64,8 @@ func (p *parser) argv() []string {
 	return argv
 }
 
-// overlap reports whether two clean paths are equal or one lies inside the
-// other; an empty path overlaps nothing.
+// overlap reports whether two clean paths are equal or one is below the other;
+// an empty path overlaps nothing.
 func overlap(a, b string) bool {
 	return a != "" && b != "" && (a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/"))
 }

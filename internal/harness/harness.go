@@ -58,8 +58,8 @@ func shorter(a, b time.Duration) time.Duration {
 }
 
 // Harness plans the production of candidates. It is immutable and safe for
-// concurrent use. What only some harnesses have is an interface of its own:
-// [Commander], [Forwarder], [Occupier].
+// concurrent use. Optional capabilities are separate interfaces: [Commander],
+// [Forwarder], [Occupier].
 type Harness interface {
 	// Name is the harness's type as configured.
 	Name() string

@@ -79,7 +79,7 @@ func TestBase64Alignments(t *testing.T) {
 				text := enc.EncodeToString([]byte("\xfb\xff\xfe{\"a\"?>"[:before] + key + ">>>\xff"[:after]))
 				got := string(alone(r, []byte(text)))
 				if !strings.Contains(got, "[redacted:S0]") {
-					t.Errorf("%d bytes before, %d after: %q stays", before, after, text)
+					t.Errorf("%d bytes before, %d after: %q is not redacted", before, after, text)
 				}
 				// At most one character at the edges belongs partly to the key.
 				if hidden := len(text) - (len(got) - len("[redacted:S0]")); hidden < len(key)*8/6-1 {

@@ -60,8 +60,8 @@ type Report struct {
 	// Families are in alphabetical order. A missing attempt belongs to the
 	// family of its task's first record.
 	Families []Group `json:"families"`
-	// Profiles are in the order passive, split, shared, others. A missing
-	// attempt has no profile: it stands under the empty name, at the end.
+	// Profiles are in the order passive, split, shared, others. Missing attempts
+	// have the empty name, at the end.
 	Profiles []Group `json:"profiles"`
 	// Outcomes lists those of docs/records.md, then the report's own, then
 	// unknown ones in alphabetical order.
