@@ -13,22 +13,17 @@ func TestOddScalars(t *testing.T) {
 		notAll = ", which some YAML readers do not read as text "
 	)
 	quote := func(s string) string { return `(quote it: "` + s + `")` }
-	tests := []struct{ in, str, integer, positive string }{
-		{"010", text + "a number " + quote("010"),
-			"f.yaml:1:4: x must be an integer in plain digits, not 010 (YAML readers disagree whether it is 8)",
-			"f.yaml:1:4: x must be a number in plain digits, not 010 (YAML readers disagree whether it is 8)"},
-		{"08", text + "a number " + quote("08"),
-			"f.yaml:1:4: x must be an integer in plain digits, not 08 (YAML readers disagree whether it is 8)",
-			"f.yaml:1:4: x must be a number in plain digits, not 08 (YAML readers disagree whether it is 8)"},
-		{"0o10", text + "a number " + quote("0o10"),
-			"f.yaml:1:4: x must be an integer in plain digits, not 0o10 (YAML readers disagree whether it is 8)",
-			"f.yaml:1:4: x must be a number in plain digits, not 0o10 (YAML readers disagree whether it is 8)"},
-		{"1_0", text + "a number " + quote("1_0"),
-			"f.yaml:1:4: x must be an integer in plain digits, not 1_0 (YAML readers disagree whether it is 10)",
-			"f.yaml:1:4: x must be a number in plain digits, not 1_0 (YAML readers disagree whether it is 10)"},
-		{"0x1F", text + "a number " + quote("0x1F"),
-			"f.yaml:1:4: x must be an integer in plain digits, not 0x1F (YAML readers disagree whether it is 31)",
-			"f.yaml:1:4: x must be a number in plain digits, not 0x1F (YAML readers disagree whether it is 31)"},
+	type test struct{ in, str, integer, positive string }
+	digits := func(in, value string) test {
+		end := " in plain digits, not " + in + " (YAML readers disagree whether it is " + value + ")"
+		return test{in, text + "a number " + quote(in), "f.yaml:1:4: x must be an integer" + end, "f.yaml:1:4: x must be a number" + end}
+	}
+	tests := []test{
+		digits("010", "8"),
+		digits("08", "8"),
+		digits("0o10", "8"),
+		digits("1_0", "10"),
+		digits("0x1F", "31"),
 		{"+1", text + "a number " + quote("+1"),
 			"f.yaml:1:4: x must be an integer in plain digits, not +1 (YAML readers disagree whether it is 1)", ""},
 		{"1_0.5", text + "a number " + quote("1_0.5"), "f.yaml:1:4: x must be an integer, not 1_0.5",
