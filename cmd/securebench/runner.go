@@ -83,10 +83,11 @@ func (r *runner) checkConfig(h config.Harness) source.Problems {
 // fits refuses, before the first task, a row that the harness cannot run on or
 // whose workspace would be larger than the limits.
 func (r *runner) fits(row pack.Row, v task.AgentView) error {
-	if err := r.harn.Check(v); err != nil {
+	opts, err := r.harn.Check(v)
+	if err != nil {
 		return err
 	}
-	layout, err := workspace.Layout(v, harness.Occupies(r.harn))
+	layout, err := workspace.Layout(v, opts)
 	if err != nil {
 		return err
 	}

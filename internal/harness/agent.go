@@ -50,7 +50,9 @@ func (a *agent) Name() string { return a.name }
 func (a *agent) Ready() error { return &NotYetError{Harness: a.name} }
 
 // Check always returns a [*NotYetError].
-func (a *agent) Check(task.AgentView) error { return a.Ready() }
+func (a *agent) Check(task.AgentView) (workspace.Options, error) {
+	return workspace.Options{}, a.Ready()
+}
 
 // Plan always returns a [*NotYetError].
 func (a *agent) Plan(task.AgentView) (Plan, error) { return Plan{}, a.Ready() }

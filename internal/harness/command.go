@@ -87,16 +87,11 @@ func (c *command) Command() []string { return slices.Clone(c.argv) }
 // Forwards returns the variables of harness.env.
 func (c *command) Forwards() []string { return slices.Clone(c.env) }
 
-// Occupies returns the task file and the artifact.
-func (c *command) Occupies() workspace.Options {
-	return workspace.Options{TaskFile: c.taskFile, ArtifactPath: c.artifactPath}
-}
-
 // Check refuses a task whose workspace cannot be mounted where the row wants
 // it, or whose candidate cannot be taken from the configured artifact.
-func (c *command) Check(v task.AgentView) error {
+func (c *command) Check(v task.AgentView) (workspace.Options, error) {
 	_, _, err := c.check(v)
-	return err
+	return workspace.Options{TaskFile: c.taskFile, ArtifactPath: c.artifactPath}, err
 }
 
 func (c *command) check(v task.AgentView) (target string, extract task.Extraction, err error) {

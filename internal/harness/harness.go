@@ -58,8 +58,8 @@ func shorter(a, b time.Duration) time.Duration {
 }
 
 // Harness plans the production of candidates. It is immutable and safe for
-// concurrent use. Optional capabilities are separate interfaces: [Commander],
-// [Forwarder], [Occupier].
+// concurrent use. Optional capabilities are separate interfaces: [Commander]
+// and [Forwarder].
 type Harness interface {
 	// Name is the harness's type as configured.
 	Name() string
@@ -67,9 +67,9 @@ type Harness interface {
 	// configured.
 	Ready() error
 	// Check returns the error that Plan would return: the task and the
-	// configuration don't fit each other. Check every task before the first
-	// one runs.
-	Check(v task.AgentView) error
+	// configuration don't fit each other. Every task is checked before the
+	// first one runs. It also returns how the workspace is laid out.
+	Check(v task.AgentView) (workspace.Options, error)
 	// Plan plans one task.
 	Plan(v task.AgentView) (Plan, error)
 }
@@ -87,13 +87,6 @@ type Forwarder interface {
 	Forwards() []string
 }
 
-// Occupier is a harness that uses the same files of the workspace for every
-// task.
-type Occupier interface {
-	// Occupies returns the paths that nothing else may have.
-	Occupies() workspace.Options
-}
-
 // Command returns the argv that a harness runs for every task, nil if it
 // depends on the task.
 func Command(h Harness) []string {
@@ -101,14 +94,6 @@ func Command(h Harness) []string {
 		return c.Command()
 	}
 	return nil
-}
-
-// Occupies returns the paths that a harness uses in every workspace.
-func Occupies(h Harness) workspace.Options {
-	if o, ok := h.(Occupier); ok {
-		return o.Occupies()
-	}
-	return workspace.Options{}
 }
 
 // NotYetError means that a valid configuration asks for something that this

@@ -90,9 +90,9 @@ type solver struct{ solutions map[string]string }
 
 func (s solver) Name() string { return "command" }
 func (s solver) Ready() error { return nil }
-
-func (s solver) Check(task.AgentView) error { return nil }
-
+func (s solver) Check(task.AgentView) (workspace.Options, error) {
+	return workspace.Options{}, nil
+}
 func (s solver) Plan(v task.AgentView) (harness.Plan, error) {
 	solution, ok := s.solutions[v.ID()]
 	if !ok {

@@ -13,6 +13,7 @@ package redact
 import (
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -113,6 +114,16 @@ func (r *Registry) automaton() *automaton {
 		r.auto = newAutomaton(r.patterns, r.marks)
 	}
 	return r.auto
+}
+
+// Empty reports whether there is nothing to redact.
+func (r *Registry) Empty() bool { return r.automaton() == nil }
+
+// Writer returns a writer that redacts one stream to w, even across writes. It
+// redacts the secrets that are registered now. It holds back bytes that may
+// begin a secret, so it must be closed; that does not close w.
+func (r *Registry) Writer(w io.Writer) *Writer {
+	return &Writer{w: w, own: matcher{auto: r.automaton()}}
 }
 
 // Split redacts texts that are published side by side. A secret may also begin

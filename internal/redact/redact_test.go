@@ -123,7 +123,7 @@ func TestOverlaps(t *testing.T) {
 
 func chunked(t fataler, r *redact.Registry, in []byte, size func() int) string {
 	var out bytes.Buffer
-	w := r.Group().Writer(&out)
+	w := r.Writer(&out)
 	for len(in) > 0 {
 		n := min(size(), len(in))
 		if m, err := w.Write(in[:n]); m != n || err != nil {
@@ -170,7 +170,7 @@ func TestAddRefuses(t *testing.T) {
 
 func TestWriterFailure(t *testing.T) {
 	r := registry(t, "0123456789")
-	w := r.Group().Writer(brokenWriter{})
+	w := r.Writer(brokenWriter{})
 	if _, err := w.Write([]byte(strings.Repeat("x", 1000))); err == nil {
 		t.Error("no error")
 	}
@@ -251,7 +251,7 @@ func BenchmarkWriter(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
-			w := r.Group().Writer(discard{})
+			w := r.Writer(discard{})
 			for b.Loop() {
 				if _, err := w.Write(in); err != nil {
 					b.Fatal(err)

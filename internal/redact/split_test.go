@@ -180,7 +180,7 @@ func TestGroupKeepsHonestText(t *testing.T) {
 // TestLineBreaksCostNoMemory: a flood of line breaks after the start of a secret
 // is not kept in memory.
 func TestLineBreaksCostNoMemory(t *testing.T) {
-	w := keyed(t).Group().Writer(io.Discard)
+	w := keyed(t).Writer(io.Discard)
 	breaks := bytes.Repeat([]byte("\n"), 1<<20)
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -10,12 +10,12 @@ import (
 const maxPiece = 64 << 10
 
 // Writer redacts a stream. Its memory is bounded by the longest secret with the
-// longest line breaks in it, plus one piece. The writers of a [Group] may be
-// used concurrently.
+// longest line breaks in it, plus one piece. It is not safe for concurrent use,
+// but the writers of a [Group] are.
 type Writer struct {
 	w     io.Writer
 	own   matcher
-	group *Group
+	group *Group // nil for a single stream
 	base  int    // the offset of the buffer in the stream
 	buf   []byte // bytes that are not written yet
 	// spans are the matches that are not written yet, in order; those that
@@ -36,8 +36,10 @@ type span struct {
 // Write redacts p. It reports all of p as written unless the underlying writer
 // failed.
 func (w *Writer) Write(p []byte) (int, error) {
-	w.group.mu.Lock()
-	defer w.group.mu.Unlock()
+	if w.group != nil {
+		w.group.mu.Lock()
+		defer w.group.mu.Unlock()
+	}
 	if w.err != nil {
 		return 0, w.err
 	}
@@ -59,8 +61,10 @@ func (w *Writer) Write(p []byte) (int, error) {
 // Close writes the bytes that were held back. It does not close the underlying
 // writer. Close the writers of a group after all of its streams have ended.
 func (w *Writer) Close() error {
-	w.group.mu.Lock()
-	defer w.group.mu.Unlock()
+	if w.group != nil {
+		w.group.mu.Lock()
+		defer w.group.mu.Unlock()
+	}
 	if w.err == nil && w.own.auto != nil {
 		w.flush(w.base + len(w.buf))
 		w.own.reset()
@@ -75,7 +79,11 @@ func (w *Writer) scan(piece []byte) (safe int) {
 	w.buf = append(w.buf, piece...)
 	end := pos + len(piece)
 	w.own.scan(piece, pos, w.match)
-	return min(w.own.pending(end), w.group.scan(w, piece, pos))
+	safe = w.own.pending(end)
+	if w.group != nil {
+		safe = min(safe, w.group.scan(w, piece, pos))
+	}
+	return safe
 }
 
 // match adds a span.
@@ -154,9 +162,7 @@ func (r *Registry) Group() *Group {
 	return &Group{auto: a, joint: matcher{auto: a}}
 }
 
-// Writer adds a stream to the group and returns a writer that redacts it to w,
-// even across writes. The writer holds back bytes that may begin a secret, so it
-// must be closed.
+// Writer adds a stream to the group; see [Registry.Writer].
 func (g *Group) Writer(w io.Writer) *Writer {
 	return &Writer{w: w, own: matcher{auto: g.auto}, group: g}
 }

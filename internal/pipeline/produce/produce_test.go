@@ -24,6 +24,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
+	"securebench/internal/workspace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,9 +37,11 @@ type fixed struct {
 	err  error
 }
 
-func (fixed) Name() string                                { return "test" }
-func (fixed) Ready() error                                { return nil }
-func (f fixed) Check(task.AgentView) error                { return f.err }
+func (fixed) Name() string { return "test" }
+func (fixed) Ready() error { return nil }
+func (f fixed) Check(task.AgentView) (workspace.Options, error) {
+	return workspace.Options{}, f.err
+}
 func (f fixed) Plan(task.AgentView) (harness.Plan, error) { return f.plan, f.err }
 
 // bench is a producer over the in-memory engine with one program, "agent".
