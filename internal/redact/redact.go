@@ -119,6 +119,9 @@ func (r *Registry) automaton() *automaton {
 // Empty reports whether there is nothing to redact.
 func (r *Registry) Empty() bool { return r.automaton() == nil }
 
+// Bytes returns b with every registered secret replaced. It may return b itself.
+func (r *Registry) Bytes(b []byte) []byte { return r.Split(b)[0] }
+
 // Writer returns a writer that redacts one stream to w, even across writes. It
 // redacts the secrets that are registered now. It holds back bytes that may
 // begin a secret, so it must be closed; that does not close w.

@@ -27,9 +27,6 @@ func registry(t testing.TB, secrets ...string) *redact.Registry {
 	return r
 }
 
-// alone redacts a text that is published alone.
-func alone(r *redact.Registry, b []byte) []byte { return r.Split(b)[0] }
-
 func reverse(s string) string {
 	b := []rune(s)
 	slices.Reverse(b)
@@ -61,7 +58,7 @@ func TestEncodings(t *testing.T) {
 	for name, form := range forms {
 		for _, around := range []string{"%s", "Authorization: %s\n", "%s%[1]s"} {
 			text := fmt.Sprintf(around, form)
-			got := string(alone(r, []byte(text)))
+			got := string(r.Bytes([]byte(text)))
 			want := strings.ReplaceAll(text, form, "[redacted:S0]")
 			if got != want {
 				t.Errorf("%s: %q became %q, want %q", name, text, got, want)
@@ -77,7 +74,7 @@ func TestBase64Alignments(t *testing.T) {
 		for before := range 7 {
 			for after := range 4 {
 				text := enc.EncodeToString([]byte("\xfb\xff\xfe{\"a\"?>"[:before] + key + ">>>\xff"[:after]))
-				got := string(alone(r, []byte(text)))
+				got := string(r.Bytes([]byte(text)))
 				if !strings.Contains(got, "[redacted:S0]") {
 					t.Errorf("%d bytes before, %d after: %q is not redacted", before, after, text)
 				}
@@ -88,7 +85,7 @@ func TestBase64Alignments(t *testing.T) {
 			}
 		}
 	}
-	if got := string(alone(r, []byte(base64.StdEncoding.EncodeToString([]byte(key))))); got != "[redacted:S0]" {
+	if got := string(r.Bytes([]byte(base64.StdEncoding.EncodeToString([]byte(key))))); got != "[redacted:S0]" {
 		t.Errorf("the whole encoding became %q", got)
 	}
 }
@@ -110,7 +107,7 @@ func TestOverlaps(t *testing.T) {
 	}
 	for _, tc := range tests {
 		r := registry(t, tc.secrets...)
-		if got := string(alone(r, []byte(tc.in))); got != tc.want {
+		if got := string(r.Bytes([]byte(tc.in))); got != tc.want {
 			t.Errorf("%q: %.40q became %.60q, want %q", tc.secrets, tc.in, got, tc.want)
 		}
 		for size := range 12 {
@@ -195,7 +192,7 @@ func check(t *rapid.T, secrets []string, in []byte) {
 			kept = append(kept, s)
 		}
 	}
-	out := string(alone(r, in))
+	out := string(r.Bytes(in))
 	for _, s := range kept {
 		if strings.Contains(out, s) {
 			t.Fatalf("%q still holds %q", out, s)
@@ -227,7 +224,7 @@ func FuzzRedact(f *testing.F) {
 		r := &redact.Registry{}
 		okA, okB := r.Add("A", a) == nil, r.Add("B", b) == nil
 		text := slices.Concat(in, a, in, b, a)
-		out := alone(r, text)
+		out := r.Bytes(text)
 		if okA && bytes.Contains(out, a) || okB && bytes.Contains(out, b) {
 			t.Fatalf("%q still holds a secret", out)
 		}

@@ -51,7 +51,7 @@ func TestWrappedSecrets(t *testing.T) {
 				if bytes.Contains([]byte(text), []byte(form)) {
 					t.Fatalf("%s is in one piece: the test shows nothing", name)
 				}
-				got := string(alone(r, []byte(text)))
+				got := string(r.Bytes([]byte(text)))
 				if !strings.Contains(got, "[redacted:KEY]") || !strings.HasPrefix(got, "before\n") || !strings.HasSuffix(got, "after") {
 					t.Errorf("%s in lines of %d, ended by %q: %q", name, n, end, got)
 				}
@@ -61,7 +61,7 @@ func TestWrappedSecrets(t *testing.T) {
 	for _, text := range []string{
 		"sk-4f9Q\n\n  not the key\r\n\tZr=e8Lm\n", "s\nk\n-\n4\n", "\n\n\n  s", "sk-4f9Q" + strings.Repeat("\n", 300) + "/x7+Zr=e8Lm",
 	} {
-		if got := string(alone(r, []byte(text))); got != text {
+		if got := string(r.Bytes([]byte(text))); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
@@ -72,7 +72,7 @@ func TestWrappedSecrets(t *testing.T) {
 	if err := several.Add("PEM", []byte("-----BEGIN-----\nMIIabc\nMIIdef\n-----END-----\n")); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(alone(several, []byte("x\n-----BEGIN-----\r\n  MIIabcMII\r\ndef\r\n-----END-----\ny"))); got != "x\n[redacted:PEM]\ny" {
+	if got := string(several.Bytes([]byte("x\n-----BEGIN-----\r\n  MIIabcMII\r\ndef\r\n-----END-----\ny"))); got != "x\n[redacted:PEM]\ny" {
 		t.Errorf("a secret of several lines, with other line ends: %q", got)
 	}
 }
@@ -83,7 +83,7 @@ func TestSplitOverStreams(t *testing.T) {
 	r := keyed(t)
 	for cut := 1; cut < len(key); cut++ {
 		a, b := []byte("first "+key[:cut]+"\n"), []byte(key[cut:]+" last")
-		if one := string(alone(r, a)) + string(alone(r, b)); one != string(a)+string(b) {
+		if one := string(r.Bytes(a)) + string(r.Bytes(b)); one != string(a)+string(b) {
 			t.Fatalf("each text alone already gives %q", one)
 		}
 		for _, texts := range [][][]byte{{a, b}, {b, a}, {a, []byte("else"), b}, {b, nil, a}} {
@@ -236,8 +236,8 @@ func FuzzSplit(f *testing.F) {
 		if !marks && out[0].Len()+out[1].Len() != len(text) {
 			t.Errorf("%q came out as %q and %q", text, out[0].String(), out[1].String())
 		}
-		if marks == (string(alone(r, []byte(text))) == text) && !strings.Contains(text, "[redacted") {
-			want := fmt.Sprintf("%q", alone(r, []byte(text)))
+		if marks == (string(r.Bytes([]byte(text))) == text) && !strings.Contains(text, "[redacted") {
+			want := fmt.Sprintf("%q", r.Bytes([]byte(text)))
 			if !marks {
 				t.Errorf("in one stream %s, in two %q and %q", want, out[0].String(), out[1].String())
 			}
