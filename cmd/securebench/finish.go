@@ -31,7 +31,7 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 	defer func() { err = errors.Join(err, r.Close()) }()
 	sum, err := r.Drive(ctx)
 	if errors.Is(err, pipeline.ErrInterrupted) {
-		report.Event(progress.Interrupted(a.resumeCommand()))
+		report.Event(progress.Interrupted{ResumeCommand: a.resumeCommand()})
 	}
 	_ = report.Close() // the status line goes before the summary comes
 	if err == nil || sum.Total > 0 {

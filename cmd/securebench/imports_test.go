@@ -46,12 +46,12 @@ func allowed() []struct {
 	}
 	return []line{
 		// leaves
-		of("internal/source"),
 		of("internal/fault"),
-		of("internal/durable", "source"),
 		of("internal/digest"),
 		of("internal/verdict"),
-		of("internal/redact", "digest"),
+		of("internal/redact"),
+		of("internal/source", "redact"),
+		of("internal/durable", "source"),
 		of("internal/console", "fault redact source"),
 		of("internal/progress", "redact verdict"),
 		of("internal/sandbox"),
@@ -88,18 +88,18 @@ func allowed() []struct {
 		of("internal/pipeline", "pipeline/produce pipeline/capture pipeline/verify pipeline/record pipeline/agent pipeline/commit",
 			"candidate family task sandbox progress workspace", words),
 		// what a run leaves, read back
-		of("internal/attest", "digest source"),
+		of("internal/attest", "digest source durable"),
 		of("internal/evidence", "attest candidate config fault family task pipeline/pack pipeline/record", words),
-		of("internal/report", "redact"),
+		of("internal/report", "redact verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
 		of("internal/engine", "config fault sandbox sandbox/docker source"),
 		of("internal/workload", "fault family task source pipeline/pack pipeline/compile"),
-		of("internal/scoring", "engine workload config fault family sandbox source digest"),
-		of("internal/validate", "scoring workload pipeline console config fault family task sandbox redact verdict"),
-		of("internal/reverify", "scoring workload evidence pipeline pipeline/record pipeline/capture config fault family task sandbox", words),
-		of("internal/run", "engine scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/capture pipeline/record",
-			"config fault family harness progress sandbox task workspace", words),
+		of("internal/scoring", "engine workload candidate pipeline/verify config fault family sandbox source digest"),
+		of("internal/validate", "scoring workload candidate pipeline/verify console config fault family task sandbox redact verdict"),
+		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
+		of("internal/run", "engine scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
+			"candidate config fault family harness progress sandbox task workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),
 		of("internal/family/textmatch/vectortest", family),

@@ -66,7 +66,7 @@ func (*runFlags) openKeyring(o *run.Options) (err error) {
 func (f *runFlags) resolve(args []string, o *run.Options) (err error) {
 	// The harness's own package checks its section.
 	check := func(h config.Harness) (ps source.Problems) {
-		o.Harness, ps = harness.Parse(h.Type, h.Env, h.Config)
+		o.Harness, ps = harness.Parse(h)
 		return ps
 	}
 	switch {

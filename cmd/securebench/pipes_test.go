@@ -54,7 +54,7 @@ harness: {type: command, config: {command: "true"}}
 		"the key to trust":  {"key", "trust", fifo, "--name", "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			named(fifo+" is a named pipe, not a regular file (write what comes out of it to a file first)", exitConfig, args...)
+			named(fifo+" is a named pipe, not a regular file (write its output to a file first)", exitConfig, args...)
 		})
 	}
 	named(fifo, exitPack, "run", fifo, "--agent", "oracle")

@@ -51,8 +51,8 @@ func (a *app) report(ctx context.Context, arg, format string, f trustFlags) erro
 	var attempts []report.Attempt
 	run, res, signer, err := openVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
-			TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: string(e.Status),
-			Outcome: string(e.Outcome), Reason: string(e.FailureReason), Containment: string(e.Containment), Labels: e.Labels,
+			TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
+			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
 			Passed: e.Passed, TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 		})
 	}})

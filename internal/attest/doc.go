@@ -1,9 +1,9 @@
-// Package attest signs and checks what a run ends with: an in-toto statement
-// of what was recorded, and of how much, and keeps the keys.
+// Package attest signs and checks the statement that ends a run, an in-toto
+// statement of what was recorded and how much, and manages the keys.
 //
-// Keys are Ed25519 and live in a [Keyring], a directory of the operator. Its
-// one private key signs; the public halves of former signing keys stay, so
-// that old runs still verify, beside the public keys of others that the
-// operator trusts. A key's id is the digest of its public half, so a file
-// cannot pass for another key's by its name.
+// Keys are Ed25519 and are stored in a [Keyring], a directory of the operator.
+// Its one private key signs. The public halves of former signing keys are kept,
+// so that old runs still verify, and so are other people's public keys that the
+// operator trusts. A key's id is the digest of its public half: renaming a file
+// cannot make it pass for another key.
 package attest

@@ -14,7 +14,7 @@ import (
 	"securebench/internal/digest"
 )
 
-// The kinds of PEM block that hold keys, and the one header they may have.
+// The types of PEM block that contain keys, and the only header allowed.
 const (
 	publicBlock  = "PUBLIC KEY"
 	privateBlock = "PRIVATE KEY"
@@ -24,35 +24,35 @@ const (
 // maxName is the length of the longest name of a key.
 const maxName = 64
 
-// ErrKeyName says that a key cannot have the name it was given.
-var ErrKeyName = errors.New("the name of a key has 1 to 64 ASCII letters, digits, spaces and . _ - @, without a space at an end and without -----")
+// ErrKeyName means that a name is not valid for a key.
+var ErrKeyName = errors.New("a key's name must be 1 to 64 ASCII letters, digits, spaces or . _ - @, without a space at either end and without -----")
 
-// The errors of key files. None of them repeats what the file holds: it may
-// be a private key where a public one was meant.
+// The errors of key files. None of them quotes the file: it may be a private
+// key where a public one was expected.
 var (
 	errPublicKey      = errors.New(`want one Ed25519 public key in PEM and nothing else, as "securebench key export" or "openssl pkey -pubout" writes it`)
 	errPrivateKey     = errors.New(`want one Ed25519 private key in PKCS#8 PEM, not encrypted, and nothing else, as "openssl genpkey -algorithm ed25519" writes it`)
-	errIsPrivate      = errors.New(`this is a private key, which nobody else may see: give its public half, as "openssl pkey -pubout" writes it`)
+	errIsPrivate      = errors.New(`this is a private key, which must stay secret: give its public half, as "openssl pkey -pubout" writes it`)
 	errIsPublic       = errors.New(`this is a public key, which cannot sign: give the private key, or trust this one with "securebench key trust"`)
-	errSmallOrder     = errors.New("this public key is one that anybody can sign for: ask its owner for another")
-	errMarshalPrivate = errors.New("attest: a private key may not be marshalled")
+	errSmallOrder     = errors.New("this public key is insecure, since anybody can sign for it: ask its owner for another")
+	errMarshalPrivate = errors.New("attest: a private key must not be marshalled")
 )
 
-// PublicKey is an Ed25519 key that checks statements. The zero value accepts
+// PublicKey is an Ed25519 key that verifies statements. The zero value accepts
 // no signature.
 type PublicKey struct {
 	ID  string // "sha256:" and the hex digest of the key's PKIX DER
 	key [ed25519.PublicKeySize]byte
 }
 
-// ParsePublicKey reads one Ed25519 key in PKIX PEM, with nothing but white
-// space around it. A valid Name header is allowed and dropped.
+// ParsePublicKey reads one Ed25519 key in PKIX PEM, with only white space around
+// it. A valid Name header is allowed and ignored.
 func ParsePublicKey(data []byte) (PublicKey, error) {
 	k, _, err := parseNamed(data)
 	return k, err
 }
 
-// parseNamed is ParsePublicKey that keeps the name.
+// parseNamed is [ParsePublicKey] that also returns the name.
 func parseNamed(data []byte) (k PublicKey, name string, err error) {
 	if bytes.Contains(data, []byte(privateBlock+"-----")) {
 		return k, "", errIsPrivate
@@ -71,7 +71,7 @@ func parseNamed(data []byte) (k PublicKey, name string, err error) {
 	}
 	k = newPublicKey(key)
 	switch {
-	case !bytes.Equal(k.der(), block.Bytes): // the id is that of one encoding
+	case !bytes.Equal(k.der(), block.Bytes): // the id depends on the encoding
 		return PublicKey{}, "", errPublicKey
 	case smallOrder(k.key):
 		return PublicKey{}, "", errSmallOrder
@@ -79,9 +79,9 @@ func parseNamed(data []byte) (k PublicKey, name string, err error) {
 	return k, name, nil
 }
 
-// decodePEM returns the block that is all of data but for white space around
-// it and the kind of line ends, or nil. [pem.Decode] alone skips text before
-// the block and blocks that are damaged, in which anything could hide.
+// decodePEM returns the one block of which data consists, apart from white space
+// around it and the kind of line ends, or nil. [pem.Decode] alone skips text
+// before the block and damaged blocks, in which anything could hide.
 func decodePEM(data []byte) *pem.Block {
 	data = bytes.TrimSpace(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")))
 	block, _ := pem.Decode(data)
@@ -91,7 +91,8 @@ func decodePEM(data []byte) *pem.Block {
 	return block
 }
 
-// blockName returns the Name header, "" without one; there may be no other.
+// blockName returns the Name header, "" if there is none. No other header is
+// allowed.
 func blockName(block *pem.Block) (string, error) {
 	if len(block.Headers) == 0 {
 		return "", nil
@@ -103,7 +104,7 @@ func blockName(block *pem.Block) (string, error) {
 	return name, nil
 }
 
-// checkName keeps to what a PEM header can hold and a terminal shows as it is.
+// checkName allows what a PEM header can contain and a terminal shows unchanged.
 func checkName(name string) error {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ._-@"
 	switch {
@@ -123,7 +124,7 @@ func newPublicKey(key ed25519.PublicKey) PublicKey {
 func (k PublicKey) der() []byte {
 	der, err := x509.MarshalPKIXPublicKey(ed25519.PublicKey(k.key[:]))
 	if err != nil {
-		panic("attest: encoding an Ed25519 public key: " + err.Error()) // its length is fixed: it cannot fail
+		panic("attest: encoding an Ed25519 public key: " + err.Error()) // cannot fail: the length is fixed
 	}
 	return der
 }
@@ -131,7 +132,7 @@ func (k PublicKey) der() []byte {
 // PEM returns the key as [ParsePublicKey] reads it.
 func (k PublicKey) PEM() []byte { return k.namedPEM("") }
 
-// namedPEM is PEM with a header that names the key unless name is "".
+// namedPEM is PEM with a Name header, unless name is "".
 func (k PublicKey) namedPEM(name string) []byte {
 	block := &pem.Block{Type: publicBlock, Bytes: k.der()}
 	if name != "" {
@@ -148,10 +149,10 @@ func (k PublicKey) Verify(message, sig []byte) bool {
 // String returns the id.
 func (k PublicKey) String() string { return k.ID }
 
-// smallOrder reports whether the key is a point of small order. For those,
-// the all-zero key among them, signatures can be made that hold for many
-// messages without any private key. The list has every encoding that
-// [ed25519.Verify] takes; the sign bit makes no difference.
+// smallOrder reports whether the key is a point of small order. For such a key,
+// of which the all-zero key is one, anybody can make signatures that are valid
+// for many messages. The list has every encoding that [ed25519.Verify] accepts;
+// the sign bit makes no difference.
 func smallOrder(key [ed25519.PublicKeySize]byte) bool {
 	key[len(key)-1] &= 0x7f
 	switch hex.EncodeToString(key[:]) {
@@ -167,27 +168,27 @@ func smallOrder(key [ed25519.PublicKeySize]byte) bool {
 	return false
 }
 
-// PrivateKey signs. Formatting and logging it give its id, and marshalling it
-// fails. The zero value is no key: using it panics.
+// PrivateKey signs. Formatting and logging it print its id, and marshalling it
+// fails. The zero value is not a key: using it panics.
 type PrivateKey struct {
 	public PublicKey
-	// secret is a function because fmt shows no more of one than its address.
-	// It calls no methods on unexported fields of other structs, and follows
-	// pointers there for some verbs.
+	// secret is a function because fmt prints only the address of one. In an
+	// unexported field of another struct, fmt calls no methods, and some verbs
+	// follow pointers.
 	secret func() ed25519.PrivateKey
 }
 
-// GenerateKey draws a new key.
+// GenerateKey generates a new key.
 func GenerateKey() (PrivateKey, error) {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
-		return PrivateKey{}, fmt.Errorf("drawing a signing key: %w", err)
+		return PrivateKey{}, fmt.Errorf("generating a signing key: %w", err)
 	}
 	return newPrivateKey(key), nil
 }
 
-// ParsePrivateKey reads one Ed25519 key in PKCS#8 PEM, with nothing but white
-// space around it. Its errors never hold any of data.
+// ParsePrivateKey reads one Ed25519 key in PKCS#8 PEM, with only white space
+// around it. Its errors never quote the data.
 func ParsePrivateKey(data []byte) (PrivateKey, error) {
 	block := decodePEM(data)
 	switch {
@@ -202,7 +203,7 @@ func ParsePrivateKey(data []byte) (PrivateKey, error) {
 		return PrivateKey{}, errPrivateKey
 	}
 	k := newPrivateKey(key)
-	if !bytes.Equal(k.der(), block.Bytes) { // the parser skips what follows the key
+	if !bytes.Equal(k.der(), block.Bytes) { // the parser ignores bytes after the key
 		return PrivateKey{}, errPrivateKey
 	}
 	return k, nil
@@ -212,7 +213,7 @@ func newPrivateKey(key ed25519.PrivateKey) PrivateKey {
 	return PrivateKey{newPublicKey(ed25519.PublicKey(key[ed25519.SeedSize:])), func() ed25519.PrivateKey { return key }}
 }
 
-// Public returns the half that checks what the key signs.
+// Public returns the public half of the key.
 func (k PrivateKey) Public() PublicKey { return k.public }
 
 // Sign returns the signature of message.
@@ -221,7 +222,7 @@ func (k PrivateKey) Sign(message []byte) []byte { return ed25519.Sign(k.secret()
 func (k PrivateKey) der() []byte {
 	der, err := x509.MarshalPKCS8PrivateKey(k.secret())
 	if err != nil {
-		panic("attest: encoding an Ed25519 private key failed") // its length is fixed: it cannot fail
+		panic("attest: encoding an Ed25519 private key failed") // cannot fail: the length is fixed
 	}
 	return der
 }

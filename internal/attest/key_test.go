@@ -75,7 +75,7 @@ func TestSignAndVerify(t *testing.T) {
 	}
 }
 
-// The test vector 1 of RFC 8032, so that ids stay what they are.
+// Test vector 1 of RFC 8032: ids must not change.
 func TestKnownKey(t *testing.T) {
 	seed, err := hex.DecodeString("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
 	if err != nil {
@@ -190,8 +190,8 @@ func TestParsePrivateKey(t *testing.T) {
 	}
 }
 
-// The keys for which anybody can sign are refused: for each of them the same
-// bytes are a valid signature of one message in eight or more.
+// Keys of small order are refused: for each of them the same bytes are a valid
+// signature of at least one message in eight.
 func TestSmallOrderKeys(t *testing.T) {
 	forged := make([]byte, ed25519.SignatureSize)
 	forged[0] = 1 // R is the neutral element, S is zero
@@ -288,8 +288,8 @@ func secretWindows(t testing.TB, text []byte) windows {
 	return w
 }
 
-// base64Core returns what part is in the base64 of the PEM, whose seed starts
-// after 16 bytes.
+// base64Core returns part as it occurs in the base64 of the PEM, where the seed
+// starts after 16 bytes.
 func base64Core(part []byte) []byte {
 	text := pem.EncodeToMemory(&pem.Block{Type: "X", Bytes: append(make([]byte, 3), part...)})
 	return bytes.Split(text, []byte("\n"))[1][4:24]

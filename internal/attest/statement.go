@@ -13,8 +13,8 @@ import (
 	"securebench/internal/digest"
 )
 
-// The types of what is signed: https://in-toto.io/Statement/v1 in a DSSE
-// envelope, with a predicate of our own.
+// The types of a signed statement: https://in-toto.io/Statement/v1 in a DSSE
+// envelope, with our own predicate.
 const (
 	PayloadType   = "application/vnd.in-toto+json"
 	StatementType = "https://in-toto.io/Statement/v1"
@@ -24,7 +24,7 @@ const (
 // MaxEnvelope bounds an envelope that is read, in bytes.
 const MaxEnvelope = 1 << 20
 
-// Statement is the end of a run: what was recorded, and of how much.
+// Statement says what a run recorded, and how much.
 type Statement struct {
 	Type          string    `json:"_type"`
 	Subject       []Subject `json:"subject"`
@@ -38,35 +38,35 @@ type Subject struct {
 	Digest map[string]string `json:"digest"` // "sha256" → hex
 }
 
-// Predicate is what the statement says of its subjects.
+// Predicate is what the statement says about its subjects.
 type Predicate struct {
 	RunID   string  `json:"run_id"`
 	Ended   string  `json:"ended"` // RFC 3339, UTC
 	Planned Planned `json:"planned"`
 	Counts  Counts  `json:"counts"`
-	// Records is the number of lines, and MerkleRoot the root of the tree
-	// over them (RFC 6962): a run that was cut shows.
+	// Records is the number of lines, and MerkleRoot the root of the tree over
+	// them (RFC 6962), so that missing records are noticed.
 	Records    int64  `json:"records"`
 	MerkleRoot string `json:"merkle_root"`
-	// TraceBytes is the size of agent-trace.log, 0 where there is none.
+	// TraceBytes is the size of agent-trace.log, 0 if there is none.
 	TraceBytes int64 `json:"trace_bytes"`
-	// History is the keyed digest of the list of former files, "" where
-	// there are none.
+	// History is the keyed digest of the list of former files, "" if there are
+	// none.
 	History string `json:"history"`
-	// PublicKey is the signer's, in PEM. It lets anybody check that the run
-	// is whole; whether to trust it is for who reads.
+	// PublicKey is the signer's, in PEM. It lets anybody check that the run is
+	// complete; whether to trust the key is the reader's decision.
 	PublicKey string `json:"public_key"`
 }
 
-// Planned is how much the run set out to do.
+// Planned is how much the run planned to do.
 type Planned struct {
 	Tasks    int `json:"tasks"`
 	Attempts int `json:"attempts"`          // of each task
-	LeftOut  int `json:"left_out,omitzero"` // rows of the pack that a flag left out
+	LeftOut  int `json:"left_out,omitzero"` // rows of the pack that a flag excluded
 }
 
-// Counts are of records by their status; Infrastructure are those of the
-// pending that failed for the runner's own fault.
+// Counts are the numbers of records by status. Infrastructure counts the pending
+// ones that ended in an infrastructure error.
 type Counts struct {
 	Passed         int `json:"passed"`
 	Failed         int `json:"failed"`
@@ -74,8 +74,8 @@ type Counts struct {
 	Infrastructure int `json:"infrastructure"`
 }
 
-// Sign puts the statement into a signed envelope: one line of canonical JSON.
-// It sets the statement's types and its public key.
+// Sign returns the statement in a signed envelope: one line of canonical JSON.
+// It sets the statement's types and public key.
 func Sign(s Statement, key PrivateKey) ([]byte, error) {
 	s.Type, s.PredicateType = StatementType, PredicateType
 	s.Predicate.PublicKey = string(key.Public().PEM())
@@ -95,16 +95,16 @@ func Sign(s Statement, key PrivateKey) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// Signed is a statement whose signature is that of Signer. Whether Signer is
-// to be trusted is another question.
+// Signed is a statement with a valid signature by Signer. It does not say
+// whether Signer is trusted.
 type Signed struct {
 	Statement
 	Signer PublicKey
 }
 
-// Open reads an envelope strictly and checks its signature with the key that
-// it names itself. Every byte counts: the envelope and the statement in it
-// must be the one canonical form of what they say.
+// Open reads an envelope strictly and checks its signature with the key that it
+// contains. The envelope and the statement in it must be in canonical form, so
+// every byte counts.
 func Open(raw []byte) (Signed, error) {
 	var s Signed
 	if len(raw) > MaxEnvelope {
@@ -118,7 +118,7 @@ func Open(raw []byte) (Signed, error) {
 		return s, errors.New("reading the envelope: its last byte is missing")
 	}
 	if env.PayloadType != PayloadType {
-		return s, fmt.Errorf("the envelope holds %q, want %q", env.PayloadType, PayloadType)
+		return s, fmt.Errorf("the envelope contains %q, want %q", env.PayloadType, PayloadType)
 	}
 	payload, err := strictBase64(env.Payload)
 	if err != nil {
@@ -128,7 +128,7 @@ func Open(raw []byte) (Signed, error) {
 		return s, fmt.Errorf("reading the statement: %w", err)
 	}
 	if s.Type != StatementType || s.PredicateType != PredicateType {
-		return s, fmt.Errorf("the statement is %q about %q, want %q about %q", s.Type, s.PredicateType, StatementType, PredicateType)
+		return s, fmt.Errorf("the statement has types %q and %q, want %q and %q", s.Type, s.PredicateType, StatementType, PredicateType)
 	}
 	s.Signer, err = signatory(env, s.Predicate.PublicKey)
 	return s, err
@@ -162,8 +162,8 @@ func signatory(env dsse.Envelope, publicPEM string) (PublicKey, error) {
 	return key, nil
 }
 
-// strictBase64 decodes standard base64 with padding, of which every string
-// has exactly one.
+// strictBase64 decodes standard base64 with padding and refuses every other
+// encoding of the same bytes.
 func strictBase64(s string) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil {
@@ -175,7 +175,7 @@ func strictBase64(s string) ([]byte, error) {
 	return b, nil
 }
 
-// signer and checker are the keys as the envelope's library wants them.
+// signer and checker adapt the keys to the envelope library.
 type (
 	signer  struct{ key PrivateKey }
 	checker struct{ key PublicKey }
@@ -186,8 +186,7 @@ func (s signer) KeyID() (string, error)                              { return s.
 
 func (c checker) KeyID() (string, error) { return c.key.ID, nil }
 
-// Public returns nil: the library asks for it only to make a key id of its
-// own.
+// Public returns nil: the library uses it only to compute its own key id.
 func (c checker) Public() crypto.PublicKey { return nil }
 
 func (c checker) Verify(_ context.Context, data, sig []byte) error {

@@ -38,7 +38,7 @@ func TestSignedStatement(t *testing.T) {
 	if err != nil || s.Signer != key.Public() || s.Predicate.Records != 6 || s.Predicate.RunID != "run <é>" {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	// What others expect of an in-toto statement in a DSSE envelope.
+	// What other tools expect of an in-toto statement in a DSSE envelope.
 	var env struct {
 		PayloadType string
 		Payload     []byte
@@ -59,8 +59,8 @@ func TestSignedStatement(t *testing.T) {
 	}
 }
 
-// TestEveryByteOfAStatementCounts changes each byte in every bit, and drops
-// and repeats it.
+// TestEveryByteOfAStatementCounts flips every bit, and drops and repeats every
+// byte.
 func TestEveryByteOfAStatementCounts(t *testing.T) {
 	key, raw := signed(t)
 	check := func(what string, b []byte) {
@@ -84,8 +84,8 @@ func TestEveryByteOfAStatementCounts(t *testing.T) {
 	check("two lines", append(bytes.Clone(raw), '\n'))
 }
 
-// TestStatementSpellings: other spellings that lenient readers take for the
-// same envelope.
+// TestStatementSpellings: other encodings that lenient readers accept as the same
+// envelope.
 func TestStatementSpellings(t *testing.T) {
 	_, raw := signed(t)
 	var env map[string]any

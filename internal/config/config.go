@@ -42,10 +42,11 @@ type Tester struct {
 
 // Harness says how candidates are produced.
 type Harness struct {
-	Type   string
-	Env    []string     // names of variables that are forwarded
-	Config *source.Node // an object, never nil after [LoadTester]
-	Pos    source.Pos   // of the harness section
+	Type    string
+	TypePos source.Pos
+	Env     []string     // names of variables that are forwarded
+	Config  *source.Node // an object, never nil after [LoadTester]
+	Pos     source.Pos   // of the harness section
 }
 
 // Verification is the operator's policy for verifiers.

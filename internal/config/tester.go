@@ -110,7 +110,11 @@ func (r *reader) harness(root *source.Node, h *Harness) {
 	before := len(r.ps)
 	h.Pos = s.Pos
 	h.Config = &source.Node{Pos: s.Pos, Kind: source.Map}
-	required(r, s, "harness.type", &h.Type, oneOf("claude_code", "codex", "command"))
+	required(r, s, "harness.type", &h.Type, (*source.Node).Str)
+	h.Type = strings.TrimSpace(h.Type)
+	if n := s.Get("type"); n != nil {
+		h.TypePos = n.Pos
+	}
 	optional(r, s, "harness.env", &h.Env, envNames)
 	optional(r, s, "harness.config", &h.Config, object)
 	r.harnessOK = len(r.ps) == before

@@ -50,7 +50,7 @@ func TestLoadTesterDefaults(t *testing.T) {
 	want.Manifest = filepath.Join(dir, "m.yaml")
 	want.Tasks = filepath.Join(dir, "t.jsonl")
 	want.Harness.Type = "command"
-	ignore := cmpopts.IgnoreFields(config.Harness{}, "Config", "Pos")
+	ignore := cmpopts.IgnoreFields(config.Harness{}, "Config", "Pos", "TypePos")
 	if d := cmp.Diff(want, got, ignore); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
@@ -95,7 +95,7 @@ sandbox: {engine: docker, runtime: runsc, commands: {allow: [ls], deny: ["*"]}}
 		},
 		Sandbox: config.Sandbox{Engine: "docker", Runtime: "runsc", Allow: []string{"ls"}, Deny: []string{"*"}},
 	}
-	ignore := cmpopts.IgnoreFields(config.Harness{}, "Config", "Pos")
+	ignore := cmpopts.IgnoreFields(config.Harness{}, "Config", "Pos", "TypePos")
 	if d := cmp.Diff(want, got, ignore); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
@@ -125,7 +125,7 @@ tester.yaml:1:1: root.harness is required`},
 limits: {memory: 512, cpus: 0, pids: 0, disk: 5MB, produce_seconds: -1, memry: 1}
 run: {id: " ", Output_dir: x, max_workers: 0, attempts: 1.0}
 benchmark: [a]
-harness: {type: shell, env: ["A=secretvalue"], config: no}
+harness: {type: 12345, env: ["A=secretvalue"], config: no}
 verification: {deny_commands: [rm], disallow_dangerous_commands: "yes"}
 sandbox: {engine: podman, runtime: "-x", commands: {Allow: [], deny: x}}
 extra: 1
@@ -141,7 +141,7 @@ tester.yaml:3:16: run has field "Output_dir" in the wrong case (write output_dir
 tester.yaml:3:44: run.max_workers must be from 1 to 1024
 tester.yaml:3:57: run.attempts must be an integer, not 1.0
 tester.yaml:4:12: root.benchmark must be an object, not a list
-tester.yaml:5:17: harness.type must be one of: claude_code, codex, command
+tester.yaml:5:17: harness.type must be a non-empty string, not a number (quote it: "12345")
 tester.yaml:5:30: harness.env[0] contains "=" (list the name alone; its value comes from the environment)
 tester.yaml:5:56: harness.config must be an object, not a string
 tester.yaml:6:32: verification.deny_commands[0] must be one of: chroot
@@ -179,7 +179,7 @@ tester.yaml:5:1: root contains unsupported field "zzz" (known: schema_version, r
 	if d := cmp.Diff(want, got); d != "" || called != 1 {
 		t.Errorf("called %d times; -want +got:\n%s", called, d)
 	}
-	if _, _, got := load(t, strings.Replace(minimal, "command,", "nope,", 1), check); called != 1 {
+	if _, _, got := load(t, strings.Replace(minimal, "command,", "\" \",", 1), check); called != 1 {
 		t.Errorf("the check ran on a broken harness section: %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-// Package digest makes the digests that bind a record to its inputs.
+// Package digest computes the digests that bind a record to its inputs.
 package digest
 
 import (
@@ -21,10 +21,10 @@ func Bytes(b []byte) string {
 	return Format(sum[:])
 }
 
-// Format renders a SHA-256 sum.
+// Format formats a SHA-256 sum.
 func Format(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
 
-// Hex is the hex part of a plain SHA-256 digest.
+// Hex returns the hex part of a SHA-256 digest.
 func Hex(sum string) (string, error) {
 	part, ok := strings.CutPrefix(sum, "sha256:")
 	if !ok || len(part) != 64 || strings.Trim(part, "0123456789abcdef") != "" {
@@ -50,13 +50,13 @@ func Canonical(v any) ([]byte, error) {
 	}
 	out := jsontext.Value(b)
 	if err := out.Canonicalize(); err != nil {
-		return nil, fmt.Errorf("canonicalising for a digest: %w", err)
+		return nil, fmt.Errorf("canonicalizing for a digest: %w", err)
 	}
 	return out, nil
 }
 
-// DecodeCanonical decodes canonical JSON and refuses any other spelling of the
-// same value, unknown fields included.
+// DecodeCanonical decodes canonical JSON. It refuses unknown fields and any other
+// encoding of the same value.
 func DecodeCanonical(raw []byte, v any) error {
 	if err := json.Unmarshal(raw, v, json.RejectUnknownMembers(true)); err != nil {
 		return JSONError(err)
@@ -71,8 +71,8 @@ func DecodeCanonical(raw []byte, v any) error {
 	return nil
 }
 
-// JSONError says what is wrong with JSON in the words of its reader: what the
-// decoder says names types of this program.
+// JSONError describes a decoding error in terms of the JSON. The decoder's own
+// message names Go types.
 func JSONError(err error) error {
 	var syntax *jsontext.SyntacticError
 	var meaning *json.SemanticError
@@ -80,19 +80,18 @@ func JSONError(err error) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("it is not valid JSON at byte %d", syntax.ByteOffset)
 	case errors.As(err, &meaning) && errors.Is(err, json.ErrUnknownName):
-		return fmt.Errorf("nothing like %q belongs there", string(meaning.JSONPointer))
+		return fmt.Errorf("unknown field %q", string(meaning.JSONPointer))
 	case errors.As(err, &meaning) && meaning.JSONPointer != "":
-		return fmt.Errorf("%q is not of the kind that belongs there", string(meaning.JSONPointer))
+		return fmt.Errorf("%q has the wrong type", string(meaning.JSONPointer))
 	}
-	return errors.New("it is not a JSON object of the kind that belongs there")
+	return errors.New("it is not a JSON object of the expected type")
 }
 
-// A Salt keys the digests of values that must not be guessable. It is 32
-// bytes of crypto/rand.
+// A Salt keys the digests of values that must not be guessable: 32 random bytes.
 type Salt [32]byte
 
-// Keyed returns the HMAC-SHA-256 of field NUL taskID NUL data under the salt:
-// a plain digest of a short hidden value would let anybody guess it.
+// Keyed returns the HMAC-SHA-256 of field NUL taskID NUL data under the salt. A
+// plain digest of a short hidden value could be guessed.
 func (s Salt) Keyed(field, taskID string, data []byte) string {
 	m := hmac.New(sha256.New, s[:])
 	m.Write([]byte(field))
@@ -103,18 +102,18 @@ func (s Salt) Keyed(field, taskID string, data []byte) string {
 	return "hmac-sha256:" + hex.EncodeToString(m.Sum(nil))
 }
 
-// Derive returns a secret for one use of the salt.
+// Derive returns a secret for one purpose.
 func (s Salt) Derive(label string) [32]byte {
 	m := hmac.New(sha256.New, s[:])
 	m.Write([]byte(label))
 	return [32]byte(m.Sum(nil))
 }
 
-// NewSalt draws a salt from crypto/rand.
+// NewSalt generates a salt.
 func NewSalt() (Salt, error) {
 	var s Salt
 	if _, err := rand.Read(s[:]); err != nil {
-		return s, fmt.Errorf("drawing a salt: %w", err)
+		return s, fmt.Errorf("generating a salt: %w", err)
 	}
 	return s, nil
 }

@@ -9,13 +9,13 @@ import (
 )
 
 func TestBytes(t *testing.T) {
-	// The well-known digest of nothing.
+	// The well-known digest of no bytes.
 	if got, want := digest.Bytes(nil), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-// TestJSON: equal values have one digest, however they are written down.
+// TestJSON: equal values have the same digest, however they are written.
 func TestJSON(t *testing.T) {
 	a, err := digest.JSON(map[string]any{"b": 1.0, "a": []any{"é", nil, true}})
 	if err != nil {
@@ -33,8 +33,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestKeyed: without the salt nobody can guess a short value, and no part of
-// what is digested can pass for another.
+// TestKeyed: without the salt a short value cannot be guessed, and no part of the
+// input can pass for another.
 func TestKeyed(t *testing.T) {
 	salt, err := digest.NewSalt()
 	if err != nil {

@@ -8,17 +8,16 @@ import (
 	"securebench/internal/workspace"
 )
 
-// modelPattern is what a model or version may consist of (spec 6.5): it
-// becomes part of a command.
+// modelPattern matches a model or version: it becomes part of a command.
 var modelPattern = regexp.MustCompile(`^[A-Za-z0-9._+-]+$`)
 
-// agent is the valid configuration of an agent CLI. Running one needs the
-// gateway that keeps the provider's key away from it, so it can be checked
-// but not planned.
+// agent is the configuration of an agent CLI. To run one, a gateway must keep
+// the provider's key away from it; until there is one, the configuration is
+// checked and then refused.
 type agent struct{ name string }
 
-// agent checks a configuration.
-func (p *parser) agent(name string, needsModel bool) *agent {
+// parseAgent checks a configuration.
+func parseAgent(p *parser, needsModel bool) Harness {
 	p.closed("model", "version", "task_file", "timeout_seconds", "allowed_domains")
 	if n, what := p.get("model"); n == nil && needsModel {
 		p.ps.Add(p.cfg.Pos, "", "%s is required", what)
@@ -28,7 +27,7 @@ func (p *parser) agent(name string, needsModel bool) *agent {
 	p.path("task_file", workspace.DefaultTaskFile)
 	p.timeout()
 	p.domains()
-	return &agent{name: name}
+	return &agent{name: p.typ}
 }
 
 // token checks a model or version.

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -14,7 +13,7 @@ import (
 	"securebench/internal/workspace"
 )
 
-// command runs an operator's own command (spec 6.4).
+// command is the harness that runs the operator's own command.
 type command struct {
 	argv         []string
 	env          []string
@@ -24,11 +23,11 @@ type command struct {
 	domains      []string
 }
 
-func (p *parser) command(env []string) *command {
+func parseCommand(p *parser) Harness {
 	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains")
 	c := &command{
 		argv:         p.argv(),
-		env:          slices.Clone(env),
+		env:          slices.Clone(p.env),
 		taskFile:     p.path("task_file", workspace.DefaultTaskFile),
 		artifactPath: p.path("artifact_path", ""),
 		timeout:      p.timeout(),
@@ -41,8 +40,7 @@ func (p *parser) command(env []string) *command {
 	return c
 }
 
-// argv reads the command: a string goes to a login shell, a list runs as it
-// is.
+// argv reads the command: a string is run by a login shell, a list directly.
 func (p *parser) argv() []string {
 	n, what := p.get("command")
 	if n == nil {
@@ -66,8 +64,8 @@ func (p *parser) argv() []string {
 	return argv
 }
 
-// overlap reports whether two clean paths are equal or one lies inside the
-// other; an empty path overlaps nothing.
+// overlap reports whether two clean paths are equal or one is below the other;
+// an empty path overlaps nothing.
 func overlap(a, b string) bool {
 	return a != "" && b != "" && (a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/"))
 }
@@ -75,8 +73,7 @@ func overlap(a, b string) bool {
 // Name returns "command".
 func (c *command) Name() string { return "command" }
 
-// Ready refuses allowed domains: without a gateway they would be a promise
-// that nothing keeps.
+// Ready refuses allowed_domains: nothing enforces them yet.
 func (c *command) Ready() error {
 	if len(c.domains) > 0 {
 		return &NotYetError{Harness: c.Name(), What: "allowed_domains"}
@@ -84,44 +81,48 @@ func (c *command) Ready() error {
 	return nil
 }
 
-// Check refuses a working directory or a kind of candidate that the
-// configuration cannot serve.
+// Command returns the configured argv.
+func (c *command) Command() []string { return slices.Clone(c.argv) }
+
+// Forwards returns the variables of harness.env.
+func (c *command) Forwards() []string { return slices.Clone(c.env) }
+
+// Check refuses a task whose workspace cannot be mounted where the row wants
+// it, or whose candidate cannot be taken from the configured artifact.
 func (c *command) Check(v task.AgentView) (workspace.Options, error) {
+	_, _, err := c.check(v)
+	return workspace.Options{TaskFile: c.taskFile, ArtifactPath: c.artifactPath}, err
+}
+
+func (c *command) check(v task.AgentView) (target string, extract task.Extraction, err error) {
 	if err := c.Ready(); err != nil {
-		return workspace.Options{}, err
+		return "", extract, err
 	}
-	_, targetErr := mountTarget(v)
-	_, extractErr := c.extraction(v.Extraction())
-	if err := cmp.Or(targetErr, extractErr); err != nil {
-		return workspace.Options{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
+	if target, err = mountTarget(v); err == nil {
+		extract, err = c.extraction(v.Extraction())
 	}
-	return workspace.Options{TaskFile: c.taskFile, ArtifactPath: c.artifactPath}, nil
+	if err != nil {
+		err = fmt.Errorf("planning task %s: %w", v.ID(), err)
+	}
+	return target, extract, err
 }
 
 // Plan plans one task.
 func (c *command) Plan(v task.AgentView) (Plan, error) {
-	if err := c.Ready(); err != nil {
+	target, extract, err := c.check(v)
+	if err != nil {
 		return Plan{}, err
-	}
-	env := v.Environment()
-	target, err := mountTarget(v)
-	if err != nil {
-		return Plan{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
-	}
-	extract, err := c.extraction(v.Extraction())
-	if err != nil {
-		return Plan{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
 	}
 	var artifact any
 	if c.artifactPath != "" {
 		artifact = c.artifactPath
 	}
 	return Plan{
-		Argv:         slices.Clone(c.argv),
-		EnvNames:     slices.Clone(c.env),
+		Argv:         c.Command(),
+		EnvNames:     c.Forwards(),
 		Workdir:      target,
 		Target:       target,
-		Timeout:      shorter(env.Timeout, c.timeout),
+		Timeout:      shorter(v.Environment().Timeout, c.timeout),
 		TaskFile:     c.taskFile,
 		ArtifactPath: c.artifactPath,
 		Extract:      extract,
@@ -134,9 +135,9 @@ func (c *command) Plan(v task.AgentView) (Plan, error) {
 	}, nil
 }
 
-// extraction adapts a family's default: a command prints its candidate unless
-// it is told to leave a file, or the family takes the whole workspace, or the
-// family itself falls back to what is printed.
+// extraction adapts the family's default: a command prints its candidate unless
+// artifact_path names a file, the family takes the whole workspace, or the
+// family itself falls back to standard output.
 func (c *command) extraction(def task.Extraction) (task.Extraction, error) {
 	switch {
 	case c.artifactPath != "" && def.Kind == task.Workspace:
@@ -149,8 +150,8 @@ func (c *command) extraction(def task.Extraction) (task.Extraction, error) {
 	return task.Extraction{Mode: task.FromStdout, Kind: def.Kind}, nil
 }
 
-// mountTarget returns where the workspace goes: the row's own directory where
-// the candidate is the workspace (spec 6.5), else the default.
+// mountTarget returns where the workspace is mounted: the row's workdir if the
+// candidate is the workspace, otherwise the default.
 func mountTarget(v task.AgentView) (string, error) {
 	dir := v.Environment().Workdir
 	if dir == "" || v.Extraction().Kind != task.Workspace {
@@ -166,13 +167,4 @@ func mountTarget(v task.AgentView) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("environment.workdir %q must be under /workspace, /app, /securebench-workspace or /testbed", dir)
-}
-
-// Command is the argv that a harness runs for every task, nil where it
-// depends on the task.
-func Command(h Harness) []string {
-	if c, ok := h.(*command); ok {
-		return slices.Clone(c.argv)
-	}
-	return nil
 }

@@ -2,12 +2,14 @@ package harness_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/config"
 	"securebench/internal/harness"
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -22,7 +24,7 @@ func parse(t *testing.T, typ, yaml string, env ...string) (harness.Harness, stri
 			t.Fatal(err)
 		}
 	}
-	h, ps := harness.Parse(typ, env, cfg)
+	h, ps := harness.Parse(config.Harness{Type: typ, Env: env, Config: cfg, TypePos: source.Pos{File: "h.yaml", Line: 9}})
 	if err := ps.Err(); err != nil {
 		if h != nil {
 			t.Error("a harness beside problems")
@@ -67,6 +69,9 @@ func TestCommandPlan(t *testing.T) {
 	}
 	if h.Name() != "command" || h.Ready() != nil {
 		t.Errorf("%s, %v", h.Name(), h.Ready())
+	}
+	if d := cmp.Diff(got.Argv, harness.Command(h)); d != "" {
+		t.Errorf("the command is not the plan's: %s", d)
 	}
 	got.Argv[0] = "changed"
 	if again, _ := h.Plan(view(t, "f", task.Environment{}, fromStdout())); again.Argv[0] != "run" {
@@ -114,7 +119,12 @@ func TestCommandExtraction(t *testing.T) {
 			if problem != "" {
 				t.Fatal(problem)
 			}
-			p, err := h.Plan(view(t, "f", task.Environment{}, tc.def))
+			v := view(t, "f", task.Environment{}, tc.def)
+			p, err := h.Plan(v)
+			opts, checkErr := h.Check(v)
+			if fmt.Sprint(checkErr) != fmt.Sprint(err) || err == nil && (opts.TaskFile != p.TaskFile || opts.ArtifactPath != p.ArtifactPath) {
+				t.Errorf("Check returns %+v, %v; Plan %+v, %v", opts, checkErr, p, err)
+			}
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) || !strings.Contains(err.Error(), "p/t") {
 					t.Errorf("error %v, want one with %q and the task", err, tc.wantErr)
@@ -140,7 +150,11 @@ func TestMountTarget(t *testing.T) {
 	}
 	h, _ := parse(t, "command", "{command: x}")
 	for dir, want := range tests {
-		p, err := h.Plan(view(t, "terminal_task", task.Environment{Workdir: dir}, tree))
+		v := view(t, "terminal_task", task.Environment{Workdir: dir}, tree)
+		p, err := h.Plan(v)
+		if _, checkErr := h.Check(v); fmt.Sprint(checkErr) != fmt.Sprint(err) {
+			t.Errorf("%q: Check returns %v, Plan %v", dir, checkErr, err)
+		}
 		if want == "!" {
 			if err == nil || !strings.Contains(err.Error(), "environment.workdir") {
 				t.Errorf("%q: plan %+v, error %v", dir, p, err)
@@ -176,7 +190,7 @@ func TestTimeLimits(t *testing.T) {
 
 func TestParseProblems(t *testing.T) {
 	tests := map[string]struct{ typ, cfg, want string }{
-		"type":       {"shell", "{}", "h.yaml:1:1: harness.type must be one of: claude_code, codex, command"},
+		"type":       {"shell", "{}", "h.yaml:9: harness.type must be one of: claude_code, codex, command"},
 		"list":       {"command", "[a]", "h.yaml:1:1: harness.config must be an object, not a list"},
 		"no command": {"command", "{}", "h.yaml:1:1: harness.config.command is required"},
 		"blank":      {"command", `{command: "  "}`, "h.yaml:1:11: harness.config.command must be a non-empty string or a non-empty list of strings"},
@@ -223,8 +237,10 @@ func TestNotYet(t *testing.T) {
 			if problem != "" {
 				t.Fatal(problem)
 			}
-			_, planErr := h.Plan(view(t, "f", task.Environment{}, fromStdout()))
-			for _, err := range []error{h.Ready(), planErr} {
+			v := view(t, "f", task.Environment{}, fromStdout())
+			_, planErr := h.Plan(v)
+			_, checkErr := h.Check(v)
+			for _, err := range []error{h.Ready(), checkErr, planErr} {
 				if e, ok := errors.AsType[*harness.NotYetError](err); !ok || e.Error() != tc.want || e.Harness != tc.typ {
 					t.Errorf("error %v, want %q", err, tc.want)
 				}
@@ -269,7 +285,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		h, ps := harness.Parse(typ, nil, cfg)
+		h, ps := harness.Parse(config.Harness{Type: typ, Config: cfg})
 		if (h == nil) != (len(ps) > 0) {
 			t.Fatalf("harness %v beside problems %v", h, ps)
 		}

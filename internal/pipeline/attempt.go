@@ -62,7 +62,7 @@ func (a *attempt) prepare(ctx context.Context) {
 	}
 	if former := a.r.Unverified[record.AttemptKey{Task: a.id(), Attempt: a.draft.Number}]; former != nil && a.draft.Retries() == 0 {
 		if err := a.draft.Resume(former); err != nil {
-			a.r.Progress.Event(progress.Warning(fmt.Sprintf("task %s is run again: %s", a.id(), commit.Line(err))))
+			a.r.Progress.Event(progress.Warning{Message: fmt.Sprintf("task %s is run again: %s", a.id(), commit.Line(err))})
 		}
 	}
 	start := time.Now()
@@ -133,7 +133,7 @@ func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 // produce runs the agent.
 func (a *attempt) produce(ctx context.Context) (produce.Result, error) {
 	a.phase = verdict.PhaseProduce
-	a.r.Progress.Event(progress.ProducerStart(a.id()))
+	a.r.Progress.Event(progress.ProducerStart{TaskID: a.id()})
 	a.reportSandbox()
 	defer a.draft.Took(verdict.PhaseProduce, time.Now())
 	return a.production.Run(ctx)
@@ -155,7 +155,7 @@ func (a *attempt) capture(ctx context.Context, out produce.Result) error {
 // verify scores the stored candidate.
 func (a *attempt) verify(ctx context.Context, c candidate.Candidate) error {
 	a.phase = verdict.PhaseVerify
-	a.r.Progress.Event(progress.VerifierStart(a.id()))
+	a.r.Progress.Event(progress.VerifierStart{TaskID: a.id()})
 	start := time.Now()
 	v, err := a.session.Verify(ctx, c)
 	if errors.Is(err, candidate.ErrDamaged) {
@@ -167,7 +167,7 @@ func (a *attempt) verify(ctx context.Context, c candidate.Candidate) error {
 	if err := a.draft.Verdict(v, start); err != nil {
 		return err
 	}
-	a.r.Progress.Event(progress.VerifierDone(a.id(), commit.Judge(v).Status, v.Score(), v.Phase))
+	a.r.Progress.Event(progress.VerifierDone{TaskID: a.id(), Status: commit.Judge(v).Status, Score: v.Score(), Phase: v.Phase})
 	return nil
 }
 
@@ -178,22 +178,22 @@ func (a *attempt) reportSandbox() {
 		return
 	}
 	id, image := a.id(), a.draft.Image.Ref
-	a.r.Progress.Event(progress.SandboxCreate(id, "agent", image, "none", true))
-	a.r.Progress.Event(progress.SandboxCommand(id, "agent", image, workdir, argv))
+	a.r.Progress.Event(progress.SandboxCreate{TaskID: id, Kind: "agent", Image: image, Network: "none", ReadOnly: true})
+	a.r.Progress.Event(progress.SandboxCommand{TaskID: id, Kind: "agent", Image: image, Workdir: workdir, Argv: argv})
 }
 
 // reportProduced reports what came of a production.
 func (a *attempt) reportProduced(out produce.Result, left capture.Result) {
 	id := a.id()
 	if out.Argv != nil {
-		a.r.Progress.Event(progress.SandboxResult(id, "agent", out.Outcome.ExitCode, out.Argv, string(left.Stdout), string(left.Stderr)))
+		a.r.Progress.Event(progress.SandboxResult{TaskID: id, Kind: "agent", ExitCode: out.Outcome.ExitCode, Argv: out.Argv, Stdout: string(left.Stdout), Stderr: string(left.Stderr)})
 	}
 	switch {
 	case left.Limit != "":
-		a.r.Progress.Event(progress.ProducerDone(id, "none", "failed", commit.LimitReason(left.Limit)))
+		a.r.Progress.Event(progress.ProducerDone{TaskID: id, CandidateKind: "none", Status: "failed", Reason: commit.LimitReason(left.Limit)})
 	case left.Rejection != nil:
-		a.r.Progress.Event(progress.ProducerDone(id, "none", "failed", left.Rejection.Reason))
+		a.r.Progress.Event(progress.ProducerDone{TaskID: id, CandidateKind: "none", Status: "failed", Reason: left.Rejection.Reason})
 	case left.Candidate != nil:
-		a.r.Progress.Event(progress.ProducerDone(id, string(left.Candidate.Kind), "", ""))
+		a.r.Progress.Event(progress.ProducerDone{TaskID: id, CandidateKind: string(left.Candidate.Kind)})
 	}
 }

@@ -75,8 +75,8 @@ func TestChangedEvaluationFileIsAPackFault(t *testing.T) {
 			defer files.Close()
 			b.cfg.Verifiers["short_answer"] = filesVerifier{files}
 			sum, err := b.run(t.Context(), question(t, "a", "4", `"4"`))
-			if err != nil || !c.want(sum) || b.events.count(progress.NameRetry) != 0 {
-				t.Errorf("%+v, %v, %d retries", sum, err, b.events.count(progress.NameRetry))
+			if err != nil || !c.want(sum) || b.events.count("retry") != 0 {
+				t.Errorf("%+v, %v, %d retries", sum, err, b.events.count("retry"))
 			}
 		})
 	}

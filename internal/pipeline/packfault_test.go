@@ -55,8 +55,8 @@ func TestChangedAssetIsThePacksFault(t *testing.T) {
 				}
 				return
 			}
-			if sum.Passed != 1 || sum.Pending != 1 || sum.PackFaults != 1 || sum.Infrastructure != 0 || b.events.count(progress.NameRetry) != 0 {
-				t.Errorf("%+v, %d retries", sum, b.events.count(progress.NameRetry))
+			if sum.Passed != 1 || sum.Pending != 1 || sum.PackFaults != 1 || sum.Infrastructure != 0 || b.events.count("retry") != 0 {
+				t.Errorf("%+v, %d retries", sum, b.events.count("retry"))
 			}
 			for _, line := range b.lines() {
 				if line["task_id"] != "uses it" {

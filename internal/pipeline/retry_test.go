@@ -41,7 +41,7 @@ func TestInterruptDuringARetryPause(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	b.cfg.Progress = reporter(func(e progress.Event) {
-		if e.Name == progress.NameRetry {
+		if e.Name() == "retry" {
 			time.AfterFunc(20*time.Millisecond, cancel) // the pause is longer
 		}
 	})

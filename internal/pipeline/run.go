@@ -301,7 +301,7 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 	r.release(a)
 	if errors.Is(err, workspace.ErrChanged) {
 		line, err = a.draft.PackFault(err, a.phase), nil
-		r.Progress.Event(progress.Warning(fmt.Sprintf("task %s: %s", a.id(), line.FailureMessage)))
+		r.Progress.Event(progress.Warning{Message: fmt.Sprintf("task %s: %s", a.id(), line.FailureMessage)})
 	}
 	if errors.Is(err, ErrOutput) {
 		r.cancel(err)
@@ -315,7 +315,7 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 			return
 		}
 		line = a.draft.Infrastructure(err, a.phase)
-		r.Progress.Event(progress.Infrastructure(a.id(), line.FailureMessage))
+		r.Progress.Event(progress.Infrastructure{TaskID: a.id(), Message: line.FailureMessage})
 	}
 	r.record(line)
 }
@@ -334,7 +334,7 @@ func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
 		return false
 	}
 	a.draft.Retry(err, a.phase)
-	r.Progress.Event(progress.Retry(a.id(), a.draft.Retries(), r.Retries, commit.Line(err)))
+	r.Progress.Event(progress.Retry{TaskID: a.id(), Retry: a.draft.Retries(), Limit: r.Retries, Message: commit.Line(err)})
 	r.release(a)
 	pause := time.Duration(a.draft.Retries()) * 500 * time.Millisecond
 	select {
@@ -407,7 +407,8 @@ func (r *run) record(line *record.Line) {
 	r.mu.Lock()
 	r.summary.count(FinalOf(line))
 	r.mu.Unlock()
-	r.Progress.Event(progress.TaskDone(line.TaskID, line.Attempt, line.Status, line.Score(), line.Outcome, line.FailureReason))
+	r.Progress.Event(progress.TaskDone{TaskID: line.TaskID, Attempt: line.Attempt, Status: line.Status, Score: line.Score(),
+		Outcome: line.Outcome, Reason: line.FailureReason})
 }
 
 // Summarise counts attempts that have their record.
@@ -462,7 +463,7 @@ func (r *run) release(a *attempt) {
 			errs = append(errs, production.Close(ctx))
 		}
 		if err := errors.Join(errs...); err != nil {
-			r.Progress.Event(progress.Warning(fmt.Sprintf("cleaning up after %s: %v", a.id(), err)))
+			r.Progress.Event(progress.Warning{Message: fmt.Sprintf("cleaning up after %s: %v", a.id(), err)})
 		}
 	})
 }
@@ -473,5 +474,5 @@ func (r *run) announce(a *attempt) {
 	r.started++
 	index := r.started
 	r.mu.Unlock()
-	r.Progress.Event(progress.TaskStart(index, r.Total, a.id(), a.draft.Number, a.draft.Task.Family()))
+	r.Progress.Event(progress.TaskStart{Index: index, Total: r.Total, TaskID: a.id(), Attempt: a.draft.Number, Family: a.draft.Task.Family()})
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"securebench/internal/candidate"
+	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/repopatch"
@@ -66,7 +67,7 @@ func (e *events) count(name string) int {
 	defer e.mu.Unlock()
 	n := 0
 	for _, ev := range e.all {
-		if ev.Name == name {
+		if ev.Name() == name {
 			n++
 		}
 	}
@@ -95,7 +96,7 @@ func newBench(t *testing.T, program sandboxtest.Program) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, problems := harness.Parse("command", nil, cfg)
+	h, problems := harness.Parse(config.Harness{Type: "command", Config: cfg})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +287,7 @@ func TestRetriesHealInfrastructureErrors(t *testing.T) {
 		t.Fatalf("summary %+v, %v", sum, err)
 	}
 	retries, _ := b.lines()[0]["retries"].([]any)
-	if len(retries) != 2 || b.events.count(progress.NameRetry) != 2 {
+	if len(retries) != 2 || b.events.count("retry") != 2 {
 		t.Errorf("%d retries in the record, want 2: %v", len(retries), retries)
 	}
 }

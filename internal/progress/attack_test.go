@@ -13,8 +13,8 @@ import (
 	"securebench/internal/verdict"
 )
 
-// payloads are what an agent or a pack prints to forge a result: attacks P01
-// (escape sequences), P02 (overwriting) and D10 (lines like events).
+// payloads are texts by which an agent or a pack tries to forge a result: attacks
+// P01 (escape sequences), P02 (overwriting) and D10 (lines like events).
 func payloads() map[string]string {
 	const lie = "securebench: PASS forged score=1"
 	all := map[string]string{
@@ -38,28 +38,27 @@ func payloads() map[string]string {
 	return all
 }
 
-// outside returns events that carry text wherever text from outside can be.
+// outside returns events with text in every field that can hold text from outside.
 func outside(text string) []progress.Event {
 	return []progress.Event{
-		progress.RunStart("run", "out", 3),
-		progress.TaskStart(1, 3, text, 1, text),
-		progress.ProducerStart(text),
-		progress.SandboxResult("t", "agent", 0, []string{text}, text, text),
-		progress.AgentOutput(text, "stdout", text),
-		progress.ProducerDone(text, "none", "failed", verdict.Reason(text)),
-		progress.VerifierStart(text),
-		progress.VerifierPolicyDenied(text, text, text),
-		progress.Warning(text),
-		progress.Retry(text, 1, 2, text),
-		progress.Infrastructure(text, text),
-		progress.VerifierDone(text, "failed", 0, verdict.Phase(text)),
-		progress.TaskDone(text, 1, "failed", 0, "failed", verdict.Reason(text)),
-		progress.Interrupted(text),
-		progress.RunDone(progress.Summary{Failures: []progress.Failure{{TaskID: text, Outcome: verdict.Outcome(text), Reason: verdict.Reason(text)}}}),
+		progress.RunStart{RunID: "run", OutputDir: "out", Total: 3},
+		progress.TaskStart{Index: 1, Total: 3, TaskID: text, Attempt: 1, Family: text},
+		progress.ProducerStart{TaskID: text},
+		progress.SandboxResult{TaskID: "t", Kind: "agent", ExitCode: 0, Argv: []string{text}, Stdout: text, Stderr: text},
+		progress.AgentOutput{TaskID: text, Stream: "stdout", Line: text},
+		progress.ProducerDone{TaskID: text, CandidateKind: "none", Status: "failed", Reason: verdict.Reason(text)},
+		progress.VerifierStart{TaskID: text},
+		progress.Warning{Message: text},
+		progress.Retry{TaskID: text, Retry: 1, Limit: 2, Message: text},
+		progress.Infrastructure{TaskID: text, Message: text},
+		progress.VerifierDone{TaskID: text, Status: "failed", Score: 0, Phase: verdict.Phase(text)},
+		progress.TaskDone{TaskID: text, Attempt: 1, Status: "failed", Score: 0, Outcome: "failed", Reason: verdict.Reason(text)},
+		progress.Interrupted{ResumeCommand: text},
+		progress.RunDone{Failures: []progress.Failure{{TaskID: text, Outcome: verdict.Outcome(text), Reason: verdict.Reason(text)}}},
 	}
 }
 
-// weak is how a renderer looks that trusts its input.
+// weak is a renderer that trusts its input.
 func weak(w *screen, text string) {
 	fmt.Fprintf(w, "securebench: [1/3] t\n")
 	fmt.Fprintf(w, "securebench: stdout: %s\n", text)
@@ -136,7 +135,7 @@ func TestForgedJSON(t *testing.T) {
 			if strings.ContainsFunc(s.Text(), func(r rune) bool { return r < ' ' || r > '~' }) {
 				t.Errorf("%s: line %d is not plain ASCII: %q", name, n, s.Text())
 			}
-			if err := json.Unmarshal(s.Bytes(), &got); err != nil || n >= len(events) || got.Event != events[n].Name {
+			if err := json.Unmarshal(s.Bytes(), &got); err != nil || n >= len(events) || got.Event != events[n].Name() {
 				t.Fatalf("%s: line %d is %s, %v", name, n, s.Bytes(), err)
 			}
 		}
@@ -146,9 +145,8 @@ func TestForgedJSON(t *testing.T) {
 	}
 }
 
-// FuzzForged: whatever text comes, plain output has one line for each thing to
-// say, JSON one for each event, and a terminal row that begins like ours is
-// ours.
+// FuzzForged: whatever the text, plain output and JSON have the same number of
+// lines, and no row of the terminal begins with a forged result.
 func FuzzForged(f *testing.F) {
 	for _, text := range payloads() {
 		f.Add(text)

@@ -1,178 +1,152 @@
 package progress
 
-import (
-	"strings"
+import "securebench/internal/verdict"
 
-	"securebench/internal/verdict"
-)
-
-// The names of the events. The first group is the reference's.
-const (
-	NameRunStart             = "run_start"
-	NameResume               = "resume"
-	NameTaskStart            = "task_start"
-	NameProducerStart        = "producer_start"
-	NameProducerDone         = "producer_done"
-	NameVerifierStart        = "verifier_start"
-	NameVerifierDone         = "verifier_done"
-	NameTaskDone             = "task_done"
-	NameSandboxCreate        = "sandbox_create"
-	NameSandboxStart         = "sandbox_start"
-	NameSandboxCommand       = "sandbox_command"
-	NameSandboxResult        = "sandbox_result"
-	NameAgentOutput          = "agent_output"
-	NameVerifierPolicyDenied = "verifier_policy_denied"
-
-	NameWarning        = "warning"
-	NameRetry          = "retry"
-	NameInfrastructure = "infrastructure"
-	NameInterrupted    = "interrupted"
-	NameRunDone        = "run_done"
-)
-
-// Event is one thing that happened. Use the constructors: they fix the names
-// and the fields.
-type Event struct {
-	Name   string
-	Fields []Field
+// Event is something that happened during a run: one of the structs of this
+// package. Its fields are what --progress json prints.
+type Event interface {
+	// Name is the event's name in JSON.
+	Name() string
 }
 
-// Field is one value of an event: a string, bool, int, float64, []Failure or
-// nil.
-type Field struct {
-	Key   string
-	Value any
+// RunStart is the beginning of a run.
+type RunStart struct {
+	RunID     string `json:"run_id"`
+	OutputDir string `json:"output_dir"`
+	Total     int    `json:"total"` // attempts, including those of an earlier session
 }
 
-// F makes a field.
-func F(key string, value any) Field { return Field{key, value} }
-
-func event(name string, fields ...Field) Event { return Event{name, fields} }
-
-// get returns the value of a field, or T's zero value.
-func get[T any](e Event, key string) T {
-	for _, f := range e.Fields {
-		if f.Key == key {
-			v, _ := f.Value.(T)
-			return v
-		}
-	}
-	var zero T
-	return zero
+// Resume counts the attempts that an earlier session completed.
+type Resume struct {
+	Completed  int    `json:"completed"`
+	Remaining  int    `json:"remaining"`
+	OutputPath string `json:"output_path"` // the file of records
 }
 
-// RunStart begins a run of total attempts, those of an earlier session
-// included.
-func RunStart(runID, outputDir string, total int) Event {
-	return event(NameRunStart, F("run_id", runID), F("output_dir", outputDir), F("total", total))
+// TaskStart is the beginning of an attempt.
+type TaskStart struct {
+	Index   int    `json:"index"` // of the attempt in the run, from 1
+	Total   int    `json:"total"` // attempts of the run
+	TaskID  string `json:"task_id"`
+	Attempt int    `json:"attempt"` // of the task, from 1
+	Family  string `json:"family"`
 }
 
-// Resume says how much an earlier session left.
-func Resume(completed, remaining int, outputPath string) Event {
-	return event(NameResume, F("completed", completed), F("remaining", remaining), F("output_path", outputPath))
+// ProducerStart is the start of an agent.
+type ProducerStart struct {
+	TaskID string `json:"task_id"`
 }
 
-// TaskStart begins an attempt; index and attempt count from 1.
-func TaskStart(index, total int, taskID string, attempt int, family string) Event {
-	return event(NameTaskStart, F("index", index), F("total", total), F("task_id", taskID),
-		F("attempt", attempt), F("family", family))
+// ProducerDone is the end of an agent. Without a candidate the kind is "none",
+// and status and reason are set.
+type ProducerDone struct {
+	TaskID        string         `json:"task_id"`
+	CandidateKind string         `json:"candidate_kind"`
+	Status        verdict.Status `json:"status,omitzero"`
+	Reason        verdict.Reason `json:"failure_reason,omitzero"`
 }
 
-// ProducerStart says that an agent begins.
-func ProducerStart(taskID string) Event { return event(NameProducerStart, F("task_id", taskID)) }
-
-// ProducerDone tells the kind of the candidate that was taken. Without one the
-// kind is "none" and status and reason say why; they are "" otherwise.
-func ProducerDone(taskID, candidateKind string, status verdict.Status, reason verdict.Reason) Event {
-	e := event(NameProducerDone, F("task_id", taskID), F("candidate_kind", candidateKind))
-	if status != "" {
-		e.Fields = append(e.Fields, F("status", string(status)), F("failure_reason", string(reason)))
-	}
-	return e
+// VerifierStart is the start of a verification.
+type VerifierStart struct {
+	TaskID string `json:"task_id"`
 }
 
-// VerifierStart says that a verification begins.
-func VerifierStart(taskID string) Event { return event(NameVerifierStart, F("task_id", taskID)) }
-
-// VerifierDone tells a verdict; phase is "" where the family has none.
-func VerifierDone(taskID string, status verdict.Status, score float64, phase verdict.Phase) Event {
-	var shown any
-	if phase != "" {
-		shown = string(phase)
-	}
-	return event(NameVerifierDone, F("task_id", taskID), F("status", string(status)),
-		F("score", scoreOf(status, score)), F("phase", shown))
+// VerifierDone is a verdict. The phase is "" if the family has none.
+type VerifierDone struct {
+	TaskID string
+	Status verdict.Status
+	Score  float64
+	Phase  verdict.Phase
 }
 
-// TaskDone ends an attempt. Status is passed, failed or pending; a pending
-// attempt has no score. Outcome and reason are the record's.
-func TaskDone(taskID string, attempt int, status verdict.Status, score float64, outcome verdict.Outcome, reason verdict.Reason) Event {
-	return event(NameTaskDone, F("task_id", taskID), F("attempt", attempt), F("status", string(status)), F("passed", status == verdict.StatusPassed),
-		F("score", scoreOf(status, score)), F("outcome", string(outcome)), F("reason", string(reason)))
+// TaskDone is the end of an attempt, as its record says it. The score of a
+// pending attempt is not shown.
+type TaskDone struct {
+	TaskID  string
+	Attempt int
+	Status  verdict.Status
+	Score   float64
+	Outcome verdict.Outcome
+	Reason  verdict.Reason
 }
 
-func scoreOf(status verdict.Status, score float64) any {
-	if status == verdict.StatusPending {
-		return nil
-	}
-	return score
+// SandboxCreate is the creation of a sandbox.
+type SandboxCreate struct {
+	TaskID   string `json:"task_id"`
+	Kind     string `json:"kind"`
+	Image    string `json:"image"`
+	Network  string `json:"network"`
+	ReadOnly bool   `json:"read_only"`
 }
 
-// SandboxCreate says that a sandbox was made.
-func SandboxCreate(taskID, kind, image, network string, readOnly bool) Event {
-	return event(NameSandboxCreate, F("task_id", taskID), F("kind", kind), F("image", image),
-		F("network", network), F("read_only", readOnly))
+// SandboxCommand is the start of a command in a sandbox.
+type SandboxCommand struct {
+	TaskID  string   `json:"task_id"`
+	Kind    string   `json:"kind"`
+	Image   string   `json:"image"`
+	Workdir string   `json:"workdir"`
+	Argv    []string `json:"command"`
 }
 
-// SandboxStart says that a sandbox runs.
-func SandboxStart(taskID, kind, image, container string) Event {
-	return event(NameSandboxStart, F("task_id", taskID), F("kind", kind), F("image", image), F("container", container))
+// SandboxResult is the end of a command on the agent's side. Renderers show
+// its output only if asked to.
+type SandboxResult struct {
+	TaskID         string
+	Kind           string
+	ExitCode       int
+	Argv           []string
+	Stdout, Stderr string
 }
 
-// SandboxCommand names the command of a sandbox.
-func SandboxCommand(taskID, kind, image, workdir string, argv []string) Event {
-	return event(NameSandboxCommand, F("task_id", taskID), F("kind", kind), F("image", image),
-		F("workdir", workdir), F("command", strings.Join(argv, " ")))
+// AgentOutput is one line that an agent printed. Renderers show it only if
+// asked to.
+type AgentOutput struct {
+	TaskID string `json:"task_id"`
+	Stream string `json:"stream"` // stdout or stderr
+	Line   string `json:"line"`
 }
 
-// SandboxResult tells how a command on the agent's side ended and what it
-// printed. Renderers show the output only if they are asked to.
-func SandboxResult(taskID, kind string, exitCode int, argv []string, stdout, stderr string) Event {
-	return event(NameSandboxResult, F("task_id", taskID), F("kind", kind), F("exit_code", exitCode),
-		F("command", strings.Join(argv, " ")), F("stdout", stdout), F("stderr", stderr))
+// Warning is a problem that does not stop the run.
+type Warning struct {
+	Message string `json:"message"`
 }
 
-// AgentOutput is one line that an agent printed to "stdout" or "stderr".
-// Renderers show it only if they are asked to.
-func AgentOutput(taskID, stream, line string) Event {
-	return event(NameAgentOutput, F("task_id", taskID), F("stream", stream), F("line", line))
+// Retry announces that an attempt is repeated after an infrastructure error.
+type Retry struct {
+	TaskID  string `json:"task_id"`
+	Retry   int    `json:"retry"` // from 1
+	Limit   int    `json:"limit"`
+	Message string `json:"message"`
 }
 
-// VerifierPolicyDenied says that the operator's policy forbids what a checker
-// needs.
-func VerifierPolicyDenied(taskID, command, reason string) Event {
-	return event(NameVerifierPolicyDenied, F("task_id", taskID), F("denied_command", command), F("reason", reason))
+// Infrastructure is the end of an attempt that infrastructure errors kept from
+// a verdict.
+type Infrastructure struct {
+	TaskID  string `json:"task_id"`
+	Message string `json:"message"`
 }
 
-// Warning is something that the operator should know and that stops nothing.
-func Warning(message string) Event { return event(NameWarning, F("message", message)) }
-
-// Retry says that an attempt runs again after an infrastructure error; n
-// counts from 1.
-func Retry(taskID string, n, limit int, message string) Event {
-	return event(NameRetry, F("task_id", taskID), F("retry", n), F("limit", limit), F("message", message))
+// Interrupted tells the operator how to resume an interrupted run.
+type Interrupted struct {
+	ResumeCommand string `json:"resume_command"`
 }
 
-// Infrastructure says that an attempt was given up because of an
-// infrastructure error.
-func Infrastructure(taskID, message string) Event {
-	return event(NameInfrastructure, F("task_id", taskID), F("message", message))
+// RunDone is the end of a run. Counts are of attempts.
+type RunDone struct {
+	RunID          string    `json:"run_id"`
+	Status         string    `json:"status"`
+	Total          int       `json:"total"`
+	Verified       int       `json:"verified"`
+	Passed         int       `json:"passed"`
+	Failed         int       `json:"failed"`
+	Pending        int       `json:"pending"`
+	Infrastructure int       `json:"infrastructure"`
+	Output         string    `json:"output"`   // the file of records
+	Failures       []Failure `json:"failures"` // only the first [MaxFailures] are shown
 }
 
-// Interrupted says that the operator stopped the run and how to go on.
-func Interrupted(resumeCommand string) Event {
-	return event(NameInterrupted, F("resume_command", resumeCommand))
-}
+// MaxFailures is how many failures are listed at the end of a run.
+const MaxFailures = 10
 
 // Failure is an attempt that did not pass.
 type Failure struct {
@@ -182,24 +156,59 @@ type Failure struct {
 	Reason  verdict.Reason  `json:"reason"`
 }
 
-// MaxFailures is how many failures the end of a run lists.
-const MaxFailures = 10
-
-// Summary is the result of a run. Counts are of attempts.
-type Summary struct {
-	RunID, Status           string
-	Total, Verified, Passed int
-	Failed, Pending         int
-	Infrastructure          int
-	Output                  string    // the file of the records
-	Failures                []Failure // the first [MaxFailures]
+// listed returns the failures to show, and how many others there are.
+func (e RunDone) listed() (shown []Failure, others int) {
+	shown = e.Failures[:min(len(e.Failures), MaxFailures)]
+	return shown, max(0, e.Total-e.Passed-len(shown))
 }
 
-// RunDone ends a run. It lists the first ten failures and counts the others.
-func RunDone(s Summary) Event {
-	listed := s.Failures[:min(len(s.Failures), MaxFailures)]
-	return event(NameRunDone, F("run_id", s.RunID), F("status", s.Status), F("total", s.Total),
-		F("verified", s.Verified), F("passed", s.Passed), F("failed", s.Failed), F("pending", s.Pending),
-		F("infrastructure", s.Infrastructure), F("output", s.Output),
-		F("failures", listed), F("failures_left_out", max(0, s.Total-s.Passed-len(listed))))
-}
+// Name returns the event's name in JSON.
+func (RunStart) Name() string { return "run_start" }
+
+// Name returns the event's name in JSON.
+func (Resume) Name() string { return "resume" }
+
+// Name returns the event's name in JSON.
+func (TaskStart) Name() string { return "task_start" }
+
+// Name returns the event's name in JSON.
+func (ProducerStart) Name() string { return "producer_start" }
+
+// Name returns the event's name in JSON.
+func (ProducerDone) Name() string { return "producer_done" }
+
+// Name returns the event's name in JSON.
+func (VerifierStart) Name() string { return "verifier_start" }
+
+// Name returns the event's name in JSON.
+func (VerifierDone) Name() string { return "verifier_done" }
+
+// Name returns the event's name in JSON.
+func (TaskDone) Name() string { return "task_done" }
+
+// Name returns the event's name in JSON.
+func (SandboxCreate) Name() string { return "sandbox_create" }
+
+// Name returns the event's name in JSON.
+func (SandboxCommand) Name() string { return "sandbox_command" }
+
+// Name returns the event's name in JSON.
+func (SandboxResult) Name() string { return "sandbox_result" }
+
+// Name returns the event's name in JSON.
+func (AgentOutput) Name() string { return "agent_output" }
+
+// Name returns the event's name in JSON.
+func (Warning) Name() string { return "warning" }
+
+// Name returns the event's name in JSON.
+func (Retry) Name() string { return "retry" }
+
+// Name returns the event's name in JSON.
+func (Infrastructure) Name() string { return "infrastructure" }
+
+// Name returns the event's name in JSON.
+func (Interrupted) Name() string { return "interrupted" }
+
+// Name returns the event's name in JSON.
+func (RunDone) Name() string { return "run_done" }

@@ -1,59 +1,133 @@
 package progress
 
 import (
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/redact"
+	"securebench/internal/verdict"
 )
 
 // maxJSONText bounds a string in bytes.
 const maxJSONText = 64 << 10
 
-// jsonLine returns an event as one line: the name as "event", the time, then
-// its fields in order, in ASCII. What the options don't ask for is left out.
+// jsonLine returns an event as one line of ASCII: its name as "event", the
+// time, then its fields in order. It is "" for an event that is not shown.
 func jsonLine(e Event, opts Options, now time.Time) string {
-	if e.Name == NameAgentOutput && !opts.ShowAgentOutput {
+	if _, ok := e.(AgentOutput); ok && !opts.ShowAgentOutput {
 		return ""
 	}
-	b := appendMember([]byte{'{'}, "event", e.Name)
-	b = appendMember(append(b, ','), "time", now.UTC().Format(time.RFC3339Nano))
-	for _, f := range e.Fields {
-		v := f.Value
-		switch s := v.(type) {
-		case string:
-			if f.Key == "stdout" || f.Key == "stderr" {
-				if !opts.ShowCommandOutput {
-					continue
-				}
-				s = message(s)
-			}
-			v = s[:min(len(s), maxJSONText)]
-			if !isName(f.Key) {
-				v = redact.Escape(s[:min(len(s), maxJSONText)])
-			}
-		}
-		b = appendMember(append(b, ','), f.Key, v)
+	b := append([]byte(`{"event":`), strconv.QuoteToASCII(e.Name())...)
+	b = append(b, `,"time":"`+now.UTC().Format(time.RFC3339Nano)+`"`...)
+	// An event that cannot be encoded must not stop a run: its name remains.
+	if fields, err := json.Marshal(jsonForm(e, opts), encoders(), jsontext.AllowInvalidUTF8(true)); err == nil {
+		b = append(append(b, ','), redact.ASCII(fields[1:len(fields)-1])...)
 	}
 	return string(append(b, "}\n"...))
 }
 
-// isName reports whether a field names something that its reader will look
-// for: it is not changed, JSON's own escapes hold it.
-func isName(key string) bool {
-	return slices.Contains([]string{"task_id", "run_id", "output_dir", "output_path", "output"}, key)
+// jsonForm returns the struct to encode: the event itself, unless JSON has
+// derived fields.
+func jsonForm(e Event, opts Options) any {
+	switch e := e.(type) {
+	case VerifierDone:
+		return verifierDoneJSON{e.TaskID, e.Status, scoreOf(e.Status, e.Score), e.Phase}
+	case TaskDone:
+		return taskDoneJSON{e.TaskID, e.Attempt, e.Status, e.Status == verdict.StatusPassed, scoreOf(e.Status, e.Score), e.Outcome, e.Reason}
+	case SandboxResult:
+		out := sandboxResultJSON{e.TaskID, e.Kind, e.ExitCode, e.Argv, nil}
+		if opts.ShowCommandOutput {
+			out.commandOutputJSON = &commandOutputJSON{message(e.Stdout), message(e.Stderr)}
+		}
+		return out
+	case RunDone:
+		var others int
+		e.Failures, others = e.listed()
+		return runDoneJSON{e, others}
+	}
+	return e
 }
 
-// appendMember appends "key":value. A value that JSON cannot hold, such as
-// NaN, becomes null: progress must not stop a run.
-func appendMember(b []byte, key string, v any) []byte {
-	val, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		val = []byte("null")
+type verifierDoneJSON struct {
+	TaskID string         `json:"task_id"`
+	Status verdict.Status `json:"status"`
+	Score  *float64       `json:"score"`
+	Phase  verdict.Phase  `json:"phase"`
+}
+
+type taskDoneJSON struct {
+	TaskID  string          `json:"task_id"`
+	Attempt int             `json:"attempt"`
+	Status  verdict.Status  `json:"status"`
+	Passed  bool            `json:"passed"`
+	Score   *float64        `json:"score"`
+	Outcome verdict.Outcome `json:"outcome"`
+	Reason  verdict.Reason  `json:"reason"`
+}
+
+type sandboxResultJSON struct {
+	TaskID   string   `json:"task_id"`
+	Kind     string   `json:"kind"`
+	ExitCode int      `json:"exit_code"`
+	Command  []string `json:"command"`
+	*commandOutputJSON
+}
+
+type commandOutputJSON struct {
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+}
+
+type runDoneJSON struct {
+	RunDone
+	FailuresLeftOut int `json:"failures_left_out"`
+}
+
+// scoreOf returns nil where JSON has no score: for a pending attempt, and for
+// what JSON cannot hold.
+func scoreOf(status verdict.Status, score float64) *float64 {
+	if status == verdict.StatusPending || math.IsNaN(score) || math.IsInf(score, 0) {
+		return nil
 	}
-	return append(append(strconv.AppendQuoteToASCII(b, key), ':'), redact.ASCII(val)...)
+	return &score
+}
+
+// encoders escape and bound the strings of an event.
+func encoders() json.Options {
+	return json.WithMarshalers(json.JoinMarshalers(
+		json.MarshalToFunc(func(enc *jsontext.Encoder, s string) error {
+			if isName(enc.StackPointer().LastToken()) {
+				return enc.WriteToken(jsontext.String(s[:min(len(s), maxJSONText)]))
+			}
+			return writeText(enc, s)
+		}),
+		json.MarshalToFunc(func(enc *jsontext.Encoder, argv []string) error { return writeText(enc, strings.Join(argv, " ")) }),
+		json.MarshalToFunc(func(enc *jsontext.Encoder, s verdict.Status) error { return writeText(enc, string(s)) }),
+		json.MarshalToFunc(func(enc *jsontext.Encoder, s verdict.Outcome) error { return writeText(enc, string(s)) }),
+		json.MarshalToFunc(func(enc *jsontext.Encoder, s verdict.Reason) error { return writeText(enc, string(s)) }),
+		json.MarshalToFunc(func(enc *jsontext.Encoder, s verdict.Phase) error {
+			if s == "" {
+				return enc.WriteToken(jsontext.Null)
+			}
+			return writeText(enc, string(s))
+		}),
+	))
+}
+
+// writeText writes text from outside, escaped so that whoever decodes and
+// prints it is safe too.
+func writeText(enc *jsontext.Encoder, s string) error {
+	return enc.WriteToken(jsontext.String(redact.Escape(s[:min(len(s), maxJSONText)])))
+}
+
+// isName reports whether a field holds a name or path that readers look up: it
+// is not escaped beyond what JSON requires.
+func isName(key string) bool {
+	return slices.Contains([]string{"task_id", "run_id", "output_dir", "output_path", "output"}, key)
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/redact"
+	"securebench/internal/verdict"
 )
 
 // The caps on text from outside, in characters.
@@ -22,55 +23,44 @@ const (
 	yellow = "33"
 )
 
-// line is one line of plain output. The first len(head) bytes are in our own
-// words and may have a colour; with an empty head the colour is the line's.
+// line is one line of plain output. head is our own words and may be
+// coloured; if it is empty, the colour applies to the whole line.
 type line struct {
 	head, text, color string
 }
 
 // lines returns what an event looks like, without controls or newlines.
 func lines(e Event, opts Options, live bool) []line {
-	id := name(get[string](e, "task_id"))
-	switch e.Name {
-	case NameTaskStart:
+	switch e := e.(type) {
+	case TaskStart:
 		if live {
 			return nil // the status line counts
 		}
-		return say("", "[%d/%d] %s", get[int](e, "index"), get[int](e, "total"), id+again(get[int](e, "attempt")))
-	case NameResume:
-		return say("", "resume completed=%d remaining=%d", get[int](e, "completed"), get[int](e, "remaining"))
-	case NameTaskDone:
-		return taskDone(e, id+again(get[int](e, "attempt")))
-	case NameRunDone:
+		return say("", "[%d/%d] %s", e.Index, e.Total, attemptName(e.TaskID, e.Attempt))
+	case Resume:
+		return say("", "resume completed=%d remaining=%d", e.Completed, e.Remaining)
+	case TaskDone:
+		return taskDone(e)
+	case RunDone:
 		return runDone(e)
-	case NameSandboxResult:
+	case SandboxResult:
 		return commandOutput(e, opts)
-	case NameAgentOutput:
+	case AgentOutput:
 		if !opts.ShowAgentOutput {
 			return nil
 		}
-		return []line{{text: fmt.Sprintf("agent: %s | %s", id, message(get[string](e, "line"))), color: dim}}
-	}
-	return notice(e, id)
-}
-
-// notice returns the lines of what should not have happened.
-func notice(e Event, id string) []line {
-	text := get[string](e, "message")
-	switch e.Name {
-	case NameVerifierPolicyDenied:
-		return say(yellow, "DENIED %s %s: %s", id, name(get[string](e, "denied_command")), message(get[string](e, "reason")))
-	case NameWarning:
-		return say(yellow, "warning: %s", message(text))
-	case NameRetry:
-		return say(yellow, "RETRY %s %d/%d: %s", id, get[int](e, "retry"), get[int](e, "limit"), message(text))
-	case NameInfrastructure:
-		return say(yellow, "INFRASTRUCTURE %s: %s", id, message(text))
+		return []line{{text: fmt.Sprintf("agent: %s | %s", name(e.TaskID), message(e.Line)), color: dim}}
+	case Warning:
+		return say(yellow, "warning: %s", message(e.Message))
+	case Retry:
+		return say(yellow, "RETRY %s %d/%d: %s", name(e.TaskID), e.Retry, e.Limit, message(e.Message))
+	case Infrastructure:
+		return say(yellow, "INFRASTRUCTURE %s: %s", name(e.TaskID), message(e.Message))
 	}
 	return nil
 }
 
-// say makes one line of the framework's.
+// say makes one line in our own words.
 func say(color, format string, args ...any) []line {
 	text := "securebench: " + fmt.Sprintf(format, args...)
 	n := len("securebench: ")
@@ -83,61 +73,64 @@ func say(color, format string, args ...any) []line {
 	return []line{{head: text[:n], text: text[n:], color: color}}
 }
 
-func taskDone(e Event, id string) []line {
-	word, color := strings.ToUpper(name(get[string](e, "status"))), yellow
-	switch word {
-	case "PASSED":
+func taskDone(e TaskDone) []line {
+	word, color := strings.ToUpper(name(string(e.Status))), yellow
+	switch e.Status {
+	case verdict.StatusPassed:
 		word, color = "PASS", green
-	case "FAILED":
+	case verdict.StatusFailed:
 		word, color = "FAIL", red
 	}
-	if score := get[any](e, "score"); score != nil {
-		return say(color, "%s %s score=%v", word, id, score)
+	id := attemptName(e.TaskID, e.Attempt)
+	if e.Status == verdict.StatusPending {
+		return say(color, "%s %s", word, id)
 	}
-	return say(color, "%s %s", word, id)
+	return say(color, "%s %s score=%v", word, id, e.Score)
 }
 
 // commandOutput shows what a command printed, if anything and if asked to.
-func commandOutput(e Event, opts Options) []line {
+func commandOutput(e SandboxResult, opts Options) []line {
 	if !opts.ShowCommandOutput {
 		return nil
 	}
 	var out []line
-	for _, stream := range []string{"stdout", "stderr"} {
-		if text := message(get[string](e, stream)); text != "" {
-			out = append(out, line{text: stream + ": " + text, color: dim})
-		}
+	if text := message(e.Stdout); text != "" {
+		out = append(out, line{text: "stdout: " + text, color: dim})
+	}
+	if text := message(e.Stderr); text != "" {
+		out = append(out, line{text: "stderr: " + text, color: dim})
 	}
 	return out
 }
 
-// runDone lists the failures; the counts are in the summary that the command
-// prints.
-func runDone(e Event) []line {
-	failures := get[[]Failure](e, "failures")
+// runDone lists the failures. The counts are left to the summary line that the
+// command prints.
+func runDone(e RunDone) []line {
+	failures, others := e.listed()
 	if len(failures) == 0 {
 		return nil
 	}
 	out := say("", "not passed:")
 	for _, f := range failures {
-		text := fmt.Sprintf("  %s%s %s %s", name(f.TaskID), again(f.Attempt), name(string(f.Outcome)), name(string(f.Reason)))
+		text := fmt.Sprintf("  %s %s %s", attemptName(f.TaskID, f.Attempt), name(string(f.Outcome)), name(string(f.Reason)))
 		out = append(out, line{text: strings.TrimRight(text, " ")})
 	}
-	if n := get[int](e, "failures_left_out"); n > 0 {
-		out = append(out, line{text: fmt.Sprintf("  and %d more", n)})
+	if others > 0 {
+		out = append(out, line{text: fmt.Sprintf("  and %d more", others)})
 	}
 	return out
 }
 
-// again marks every attempt of a task but the first.
-func again(attempt int) string {
+// attemptName names an attempt: the task, and the number of every attempt but
+// the first.
+func attemptName(taskID string, attempt int) string {
 	if attempt < 2 {
-		return ""
+		return name(taskID)
 	}
-	return fmt.Sprintf("#%d", attempt)
+	return fmt.Sprintf("%s#%d", name(taskID), attempt)
 }
 
-// name makes a name from outside one word; nothing stays nothing.
+// name makes a name from outside one word; an empty one stays empty.
 func name(s string) string {
 	if s == "" {
 		return ""
@@ -145,31 +138,17 @@ func name(s string) string {
 	return redact.QuoteShort(s, maxName)
 }
 
-// message makes a long text from outside showable: one line, spaces collapsed.
+// message makes a long text from outside fit for one line: escaped, clipped,
+// spaces collapsed.
 func message(s string) string {
-	// A megabyte of output need not be split into words to show 1000 of it.
+	// No need to split a megabyte of output into words to show 1000 characters.
 	s = s[:min(len(s), 64<<10)]
-	return clip(redact.Escape(strings.Join(strings.Fields(s), " ")), maxMessage)
-}
-
-// clip cuts s to limit characters, of which the last three then are dots.
-func clip(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n == limit-3 {
-			return s[:i] + "..."
-		}
-		n++
-	}
-	return s
+	return redact.EscapeShort(strings.Join(strings.Fields(s), " "), maxMessage)
 }
 
 // render returns the line with its newline, wrapped to width columns when
-// width is not 0. Rows after the first are indented: a terminal that wrapped
-// by itself would let the text choose what stands at the start of a row.
+// width is not 0. Rows after the first are indented: if the terminal wrapped
+// them, the text could choose how a row begins.
 func (l line) render(width int, color bool) string {
 	const indent = "    "
 	rows := []string{l.head + l.text}
@@ -199,8 +178,8 @@ func (l line) render(width int, color bool) string {
 func paint(s, color string) string { return "\x1b[" + color + "m" + s + "\x1b[0m" }
 
 // wrap splits s into rows of at most width columns, all but the first shorter
-// by indent. Every character outside ASCII counts as two columns: what a
-// terminal really uses is not known, and never more than that.
+// by indent. Every character outside ASCII counts as two columns, the most
+// that a terminal uses.
 func wrap(s string, width, indent int) []string {
 	var rows []string
 	start, used := 0, 0

@@ -1,25 +1,24 @@
-// Package progress tells the operator what a run is doing: events, and
-// renderers that show them on a terminal, as plain lines or as JSON.
+// Package progress shows the operator what a run is doing: events, and a renderer
+// that shows them on a terminal, as plain lines or as JSON.
 //
-// Event fields hold text that agents, candidates and packs chose. A renderer
-// shows such text inside a frame that it cannot leave: controls are escaped, a
-// line stays one line, and on a terminal it wraps under an indentation, so
-// nothing an agent prints can look like an event.
+// Event fields can hold text chosen by agents, candidates and packs. A renderer
+// escapes controls, keeps such text on one line, and on a terminal wraps it with
+// an indentation, so that nothing an agent prints can look like an event.
 package progress
 
 import "fmt"
 
-// Reporter takes events. It is safe for concurrent use and never blocks for
-// longer than a write.
+// Reporter receives events. It is safe for concurrent use and blocks no longer
+// than a write.
 type Reporter interface {
+	// Event reports an event.
 	Event(Event)
 }
 
 // Mode is how events are shown.
 type Mode string
 
-// The modes. Auto is a status line and plain lines on a terminal, and plain
-// lines elsewhere.
+// The modes. Auto is plain lines, with a status line on a terminal.
 const (
 	Auto  Mode = "auto"
 	Plain Mode = "plain"
@@ -27,7 +26,7 @@ const (
 	None  Mode = "none"
 )
 
-// ParseMode reads a mode as the command line gives it.
+// ParseMode parses the value of --progress.
 func ParseMode(s string) (Mode, error) {
 	switch m := Mode(s); m {
 	case Auto, Plain, JSON, None:

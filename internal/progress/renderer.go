@@ -9,25 +9,25 @@ import (
 
 // The pace of the status line.
 const (
-	redrawEvery = 100 * time.Millisecond // at most, when only the status changed
-	tickEvery   = time.Second            // at least, so that times go on
+	redrawEvery = 100 * time.Millisecond // at most, if only the status changed
+	tickEvery   = time.Second            // at least, so that times advance
 )
 
 // Options say how events are shown.
 type Options struct {
-	// TTY is set when the writer is a terminal, and Width then returns its
-	// width in columns; nil or 0 is 80.
+	// TTY is set if the writer is a terminal. Width returns its width in
+	// columns; nil or 0 is 80.
 	TTY   bool
 	Width func() int
-	// ShowCommandOutput shows what commands on the agent's side printed, and
-	// ShowAgentOutput the lines of agents.
+	// ShowCommandOutput shows the output of commands on the agent's side,
+	// ShowAgentOutput the lines that agents print.
 	ShowCommandOutput, ShowAgentOutput bool
 	Color                              bool
 	Now                                func() time.Time // nil is time.Now
 }
 
-// Renderer shows events on a writer that nothing else may write to while it
-// is open. It is safe for concurrent use.
+// Renderer shows events on a writer. Nothing else may write to the writer until
+// Close. It is safe for concurrent use.
 type Renderer struct {
 	opts Options
 	mode Mode
@@ -37,7 +37,7 @@ type Renderer struct {
 
 	mu     sync.Mutex
 	w      io.Writer
-	err    error // of the first write that failed; nothing is written after it
+	err    error // the first write error; nothing is written after it
 	status status
 	shown  bool // the status line is on the screen
 	drawn  time.Time
@@ -79,8 +79,8 @@ func (r *Renderer) Event(e Event) {
 	r.show(b.String(), now)
 }
 
-// Close takes the status line away and returns the first error of writing.
-// Later events are dropped.
+// Close removes the status line and returns the first write error. Later events
+// are dropped.
 func (r *Renderer) Close() error {
 	r.mu.Lock()
 	if !r.closed {
@@ -111,7 +111,7 @@ func (r *Renderer) tick() {
 	}
 }
 
-// width is the number of columns that a line may use, 0 for any.
+// width returns the number of columns that a line may use, 0 for any.
 func (r *Renderer) width() int {
 	if !r.live {
 		return 0
@@ -123,12 +123,12 @@ func (r *Renderer) width() int {
 	if w <= 0 {
 		w = 80
 	}
-	// Terminals wrap, some of them early, when the last column is used.
+	// Some terminals wrap as soon as the last column is used.
 	return max(w-1, 1)
 }
 
-// show writes whole lines above the status line and draws that again. All of
-// it is one write, so that a line is never seen in part.
+// show writes whole lines above the status line and redraws it, in one write, so
+// that no line is shown in part.
 func (r *Renderer) show(text string, now time.Time) {
 	if !r.live {
 		r.write(text)

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// screen is a terminal that obeys what attacks use: wrapping, carriage
+// screen is a terminal that interprets what attacks use: wrapping, carriage
 // return, backspace, cursor and erase sequences.
 type screen struct {
 	width, col, row int
 	rows            [][]rune
-	pending         string // an escape sequence that is not complete
+	pending         string // an incomplete escape sequence
 }
 
 func newScreen(width int) *screen { return &screen{width: width, rows: make([][]rune, 1)} }

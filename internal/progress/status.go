@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"securebench/internal/verdict"
 )
 
 // status is what the status line counts. Counts are of attempts.
 type status struct {
 	started                        time.Time
-	total, earlier                 int // earlier were done by another session
+	total, earlier                 int // earlier: done in an earlier session
 	passed, failed, pending, infra int
 	running                        int
 	over                           bool
@@ -19,37 +21,37 @@ func (s *status) update(e Event, now time.Time) {
 	if s.started.IsZero() {
 		s.started = now
 	}
-	switch e.Name {
-	case NameRunStart:
-		s.total = get[int](e, "total")
-	case NameResume:
-		s.earlier = get[int](e, "completed")
-	case NameTaskStart:
+	switch e := e.(type) {
+	case RunStart:
+		s.total = e.Total
+	case Resume:
+		s.earlier = e.Completed
+	case TaskStart:
 		s.running++
-		s.total = max(s.total, get[int](e, "total"))
-	case NameTaskDone:
+		s.total = max(s.total, e.Total)
+	case TaskDone:
 		s.running--
 		s.count(e)
-	case NameRunDone, NameInterrupted:
+	case RunDone, Interrupted:
 		s.over = true
 	}
 }
 
-func (s *status) count(e Event) {
+func (s *status) count(e TaskDone) {
 	switch {
-	case get[string](e, "outcome") == "infrastructure":
+	case e.Outcome == verdict.Infrastructure:
 		s.infra++
-	case get[string](e, "status") == "passed":
+	case e.Status == verdict.StatusPassed:
 		s.passed++
-	case get[string](e, "status") == "failed":
+	case e.Status == verdict.StatusFailed:
 		s.failed++
 	default:
 		s.pending++
 	}
 }
 
-// line returns the status in at most width columns, "" when there is nothing
-// to say. It is ASCII and holds no text from outside.
+// line returns the status in at most width columns, "" if there is nothing to
+// show. It is ASCII and holds no text from outside.
 func (s *status) line(width int, now time.Time) string {
 	if s.total == 0 || s.over {
 		return ""

@@ -9,14 +9,14 @@ import (
 	"securebench/internal/redact"
 )
 
-// DefaultTraceLimit is how many bytes of agent-trace.log a task may fill.
+// DefaultTraceLimit is how many bytes of agent-trace.log a task may use.
 const DefaultTraceLimit = 1 << 20
 
-// maxTraceLine is where a line without end is broken.
+// maxTraceLine is where a longer line is broken.
 const maxTraceLine = 16 << 10
 
-// Trace writes agent-trace.log: "task_id | text" lines with what agents
-// printed, escaped. It is safe for concurrent use.
+// Trace writes agent-trace.log: "task_id | text" lines with the escaped output of
+// agents. It is safe for concurrent use.
 type Trace struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -25,8 +25,8 @@ type Trace struct {
 	err   error
 }
 
-// NewTrace returns a trace on w that takes at most limit bytes of each task;
-// 0 is [DefaultTraceLimit]. What is left out is said once a task.
+// NewTrace returns a trace on w of at most limit bytes per task; 0 is
+// [DefaultTraceLimit]. A task that exceeds the limit gets one line that says so.
 func NewTrace(w io.Writer, limit int64) *Trace {
 	if limit <= 0 {
 		limit = DefaultTraceLimit
@@ -35,8 +35,8 @@ func NewTrace(w io.Writer, limit int64) *Trace {
 }
 
 // Writer returns a writer for one stream of a task's agent, "stdout" or
-// "stderr". Its Close writes the last line. Its writes never fail, because a
-// full disk under the trace is no fault of the agent: see [Trace.Err].
+// "stderr". Close writes the last line. Writes never fail, because a full disk is
+// not the agent's fault: see [Trace.Err].
 func (t *Trace) Writer(taskID, stream string) io.WriteCloser {
 	prefix := name(taskID) + " | "
 	if stream == "stderr" {
@@ -47,7 +47,7 @@ func (t *Trace) Writer(taskID, stream string) io.WriteCloser {
 	})
 }
 
-// Err returns the first error of writing; nothing is written after it.
+// Err returns the first write error; nothing is written after it.
 func (t *Trace) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,8 +75,8 @@ type Lines struct {
 	buf  []byte
 }
 
-// NewLines returns a writer that calls emit with each line, without its end.
-// A line that reaches limit bytes is broken there, so memory stays bounded.
+// NewLines returns a writer that calls emit with each line, without its line
+// end. Lines are broken at limit bytes, which bounds the memory.
 func NewLines(limit int, emit func(line string)) *Lines {
 	return &Lines{max: max(limit, 1), emit: emit}
 }
@@ -106,7 +106,7 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close emits a last line that has no end.
+// Close emits the last line if it has no line end.
 func (l *Lines) Close() error {
 	if len(l.buf) > 0 {
 		l.flush()

@@ -52,9 +52,9 @@ func TestTraceIsBoundedByTask(t *testing.T) {
 	}
 	again := tr.Writer("noisy", "stderr") // another attempt has no new budget
 	write(t, again, "more\n")
-	write(t, tr.Writer("quiet", "stdout"), "still heard\n")
+	write(t, tr.Writer("quiet", "stdout"), "still here\n")
 	line := "noisy | " + strings.Repeat("x", 30) + "\n"
-	want := line + line + "noisy | [cut: the trace of a task has at most 100 bytes]\nquiet | still heard\n"
+	want := line + line + "noisy | [cut: the trace of a task has at most 100 bytes]\nquiet | still here\n"
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}

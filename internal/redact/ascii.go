@@ -5,9 +5,8 @@ import (
 	"unicode/utf16"
 )
 
-// ASCII escapes every character of JSON text outside printable ASCII. Such
-// characters occur only inside strings, where that is always allowed; newlines
-// between values stay.
+// ASCII escapes every character of JSON text outside ASCII, and DEL. Such
+// characters occur only inside strings, where escapes are always allowed.
 func ASCII(text []byte) []byte {
 	out := make([]byte, 0, len(text)+1)
 	for _, r := range string(text) {

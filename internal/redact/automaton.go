@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// automaton finds all patterns in one pass (Aho and Corasick). Nodes are kept
-// small, with lists of children, because a long key makes many of them and
-// ordinary text leaves the root rarely.
+// automaton finds all patterns in one pass (Aho-Corasick). A node has a list of
+// children, not a table: a long secret makes millions of nodes, and ordinary
+// text rarely leaves the root.
 type automaton struct {
 	nodes []node
 	root  [256]int32
-	// pairs has a bit for every two bytes that may begin a pattern: at the
-	// root, text is skipped by looking at pairs alone.
+	// pairs has a bit for every two bytes that may begin a pattern, so that
+	// text can be skipped quickly at the root.
 	pairs [1 << 16 / 64]uint64
 	marks []string
 }
@@ -23,7 +23,7 @@ type node struct {
 	fail        int32 // the longest proper suffix that is a prefix too
 	depth       int32
 	// match is the length of the longest pattern that ends here, 0 if none
-	// does, and mark is what replaces it.
+	// does; mark is the index of its replacement.
 	match int32
 	mark  int32
 	b     byte
@@ -39,7 +39,7 @@ func newAutomaton(patterns map[string]int, marks []string) *automaton {
 }
 
 func (a *automaton) insert(p string, mark int) {
-	for _, second := range []byte{p[1], '\n', '\r'} { // a line may end anywhere in a pattern
+	for _, second := range []byte{p[1], '\n', '\r'} { // a pattern may be wrapped anywhere
 		pair := uint16(p[0])<<8 | uint16(second)
 		a.pairs[pair>>6] |= 1 << (pair & 63)
 	}
@@ -102,7 +102,7 @@ func (a *automaton) move(s int32, b byte) int32 {
 }
 
 // skip returns the first index from i on at which a pattern may begin, or the
-// last index: what follows the last byte is not known.
+// last index, because the byte after it is not known yet.
 func (a *automaton) skip(b []byte, i int) int {
 	for ; i < len(b)-1; i++ {
 		pair := uint16(b[i])<<8 | uint16(b[i+1])

@@ -11,8 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// encodings lists the forms in which a secret is looked for, without
-// repetitions.
+// encodings lists the forms of a secret to look for, without duplicates.
 func encodings(value []byte) []string {
 	s := string(value)
 	out := []string{s, reversed(value), hex.EncodeToString(value), strings.ToUpper(hex.EncodeToString(value))}
@@ -38,9 +37,9 @@ func reversedRunes(s string) string {
 	return string(c)
 }
 
-// base64Forms lists what the value looks like inside base64 of something
-// longer. What comes before it shifts it by 0, 1 or 2 bytes; the characters
-// at the edges also depend on the neighbours and are left out.
+// base64Forms lists the forms of the value inside base64 of a longer text, which
+// shifts it by 0, 1 or 2 bytes. The characters at the edges depend on the
+// neighbouring bytes and are left out.
 func base64Forms(value []byte) []string {
 	var out []string
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -55,8 +54,8 @@ func base64Forms(value []byte) []string {
 	return out
 }
 
-// percentForms lists the value as URLs carry it: by the rules of a query, of
-// a path, and with every byte or every unsafe byte escaped.
+// percentForms lists the value percent-encoded: as in a query, as in a path, with
+// every byte escaped, and with every reserved byte escaped.
 func percentForms(s string) []string {
 	out := []string{url.QueryEscape(s), url.PathEscape(s)}
 	var all, strict strings.Builder
@@ -87,8 +86,8 @@ func jsonForms(s string) []string {
 	return out
 }
 
-// jsonEscape escapes what JSON requires, the characters in special, DEL and,
-// if asked, all that is not ASCII.
+// jsonEscape escapes what JSON requires, the characters in special and, if ascii
+// is set, DEL and everything outside ASCII.
 func jsonEscape(s, special string, ascii bool) string {
 	var b strings.Builder
 	for _, r := range s {

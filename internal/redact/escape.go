@@ -8,24 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// Escape makes text from outside safe for one line of a terminal or log:
-// everything that a reader would not see, or that a terminal would obey, is
-// written out. These are all control characters (newline, tab, ESC, DEL and
-// C1 among them), bidirectional controls, zero-width and other invisible
-// characters, line and paragraph separators, private-use and unassigned
-// characters, and bytes that are not UTF-8. Bytes become \xNN, characters
-// \u{XXXX}. A backslash stays one, so the result is for eyes, not for parsing
-// back; escaping twice changes nothing.
+// Escape makes text from outside safe for one line of a terminal or log: it
+// escapes everything that a reader would not see or a terminal would interpret.
+// These are all control characters (including newline, tab, ESC, DEL and C1),
+// bidirectional controls, zero-width and other invisible characters, line and
+// paragraph separators, private-use and unassigned characters, and bytes that
+// are not UTF-8. Bytes become \xNN, characters \u{XXXX}. A backslash is not
+// escaped, so the result cannot be parsed back, and escaping twice changes
+// nothing.
 func Escape(s string) string { return escape(s, "") }
 
-// EscapeText is Escape for text of several lines: newlines and tabs stay.
+// EscapeText is [Escape] for text of several lines: it keeps newlines and tabs.
 func EscapeText(s string) string { return escape(s, "\n\t") }
 
-// Quote makes a name from outside one word of a line that programs read too:
-// as it stands if it has only letters, digits and signs that mean nothing
-// there, and in quotes otherwise. What would not be seen, a quote and a
-// backslash are escaped as in a Go string, so [strconv.Unquote] gives the name
-// back, byte for byte.
+// Quote makes a name from outside one word of a line that programs read too. A
+// name of letters, digits and harmless signs is not changed; any other is
+// quoted, with quotes, backslashes and invisible characters escaped as in a Go
+// string, so that [strconv.Unquote] returns the name, byte for byte.
 func Quote(s string) string {
 	if s != "" && strings.Trim(s, plainRunes) == "" {
 		return s
@@ -49,10 +48,10 @@ func Quote(s string) string {
 	return string(append(out, '"'))
 }
 
-// QuoteShort is Quote, cut to limit characters, of which the last then are dots
-// and the closing quote.
+// QuoteShort is [Quote], cut to limit characters, the last of them dots and the
+// closing quote.
 func QuoteShort(s string, limit int) string {
-	// More bytes than can be shown: a cut in the middle of a character is cut away.
+	// This cut may split a character; the second one removes it.
 	q := Quote(s[:min(len(s), 8*limit)])
 	if utf8.RuneCountInString(q) <= limit {
 		return q
@@ -62,6 +61,16 @@ func QuoteShort(s string, limit int) string {
 		end += `"`
 	}
 	return string([]rune(q)[:limit-len(end)]) + end
+}
+
+// EscapeShort is [Escape], cut to limit characters, the last three of them dots.
+func EscapeShort(s string, limit int) string {
+	// This cut may split a character; the second one removes it.
+	s = Escape(s[:min(len(s), 8*limit)])
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit-3]) + "..."
 }
 
 // plainRunes need no quotes: none of them separates, quotes or escapes.
@@ -84,7 +93,7 @@ func escape(s, keep string) string {
 	return string(out)
 }
 
-// appendEscaped appends one character, raw as it came.
+// appendEscaped appends one character; raw is its bytes.
 func appendEscaped(out []byte, raw string, r rune, keep string) []byte {
 	switch {
 	case r == utf8.RuneError && len(raw) == 1, r < ' ' && !strings.ContainsRune(keep, r), r == 0x7f:
@@ -95,8 +104,8 @@ func appendEscaped(out []byte, raw string, r rune, keep string) []byte {
 	return fmt.Appendf(out, `\u{%04X}`, r)
 }
 
-// visible reports whether r has a glyph or is a space, and is not one of the
-// letters and marks that Unicode tells renderers to show as nothing.
+// visible reports whether r has a glyph or is a space, and is not among the
+// letters and marks that renderers ignore by default.
 func visible(r rune) bool {
 	return unicode.IsGraphic(r) &&
 		!unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)

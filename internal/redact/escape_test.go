@@ -41,7 +41,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// harmless fails when a terminal would obey, or a reader not see, a part of s.
+// harmless fails if a terminal would interpret, or a reader not see, part of s.
 func harmless(t *testing.T, s, keep string) {
 	t.Helper()
 	if !utf8.ValidString(s) {
@@ -83,7 +83,7 @@ func TestExcerpt(t *testing.T) {
 	if got, cut := redact.Excerpt(nil, 0); got != "" || cut {
 		t.Errorf("nothing: %q, %v", got, cut)
 	}
-	// Attack P08: something huge becomes something small that names it.
+	// Attack P08: a huge text becomes a small one with its size and digest.
 	big := []byte(strings.Repeat("é", 5<<20) + "THE END")
 	got, cut := redact.Excerpt(big, 8192)
 	note := fmt.Sprintf("\n[cut: %d bytes in all, sha256:%x]\n", len(big), sha256.Sum256(big))
@@ -115,8 +115,7 @@ func FuzzExcerpt(f *testing.F) {
 	})
 }
 
-// TestQuote: a name is one word that cannot be taken for anything else, and
-// nothing of it is lost.
+// TestQuote: a name is one unambiguous word that can be decoded.
 func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{
 		"HumanEval/0":                       "HumanEval/0",

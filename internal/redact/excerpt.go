@@ -6,11 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Excerpt returns b as valid UTF-8 of at most limit bytes and whether
-// something was left out. Bytes that are not UTF-8 are written as \xNN. What
-// does not fit is cut out of the middle, at the ends of characters, and a note
-// with the size and SHA-256 of all of b stands in its place; a limit too small
-// for the note gives the beginning alone.
+// Excerpt returns b as valid UTF-8 of at most limit bytes, and whether it was
+// truncated. Bytes that are not UTF-8 are written as \xNN. If b does not fit, a
+// note with the size and SHA-256 of b replaces its middle; if the limit is too
+// small for the note, only the beginning is returned. No character is split.
 func Excerpt(b []byte, limit int) (text string, truncated bool) {
 	return excerpt(b, limit, func(out, raw []byte, r rune) []byte {
 		if r == utf8.RuneError && len(raw) == 1 {
@@ -20,15 +19,15 @@ func Excerpt(b []byte, limit int) (text string, truncated bool) {
 	})
 }
 
-// EscapedExcerpt is [Excerpt] of text that is escaped as by [EscapeText]; the
-// limit holds for the escaped text.
+// EscapedExcerpt is [Excerpt] of text escaped as by [EscapeText]; the limit
+// applies to the escaped text.
 func EscapedExcerpt(b []byte, limit int) (text string, truncated bool) {
 	return excerpt(b, limit, func(out, raw []byte, r rune) []byte {
 		return appendEscaped(out, string(raw), r, "\n\t")
 	})
 }
 
-// appender appends a character in its printed form.
+// appender appends the printed form of a character.
 type appender func(out, raw []byte, r rune) []byte
 
 func excerpt(b []byte, limit int, add appender) (string, bool) {
@@ -48,8 +47,8 @@ func excerpt(b []byte, limit int, add appender) (string, bool) {
 	return string(append(out, tail(b[n:], room/4, add)...)), true
 }
 
-// head returns the printed form of as many characters as fit, and how many
-// bytes they had.
+// head returns the printed form of as many characters as fit, and how many bytes
+// of b they are.
 func head(b []byte, limit int, add appender) (out []byte, n int) {
 	for n < len(b) {
 		r, size := utf8.DecodeRune(b[n:])

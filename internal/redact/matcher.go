@@ -1,25 +1,25 @@
 package redact
 
-// maxBreak is how many line breaks and blanks in a row may stand inside of a
-// secret. It bounds what is held of text that is nothing else.
+import "strings"
+
+// maxBreak is how many line breaks and blanks in a row a wrapped secret may
+// contain. It bounds the memory that a flood of them takes.
 const maxBreak = 256
 
-// matcher looks for the patterns of an automaton in a text that comes in
-// pieces. Line breaks, and blanks where a line begins, may stand anywhere in
-// a pattern: that is how tools wrap what is long.
+// matcher finds the patterns of an automaton in a text that comes in pieces.
+// Line breaks, and blanks at the start of a line, may occur anywhere in a
+// pattern, because tools wrap long texts.
 type matcher struct {
 	auto  *automaton
 	state int32
-	// at is where the bytes of the state stand: as many as its depth.
-	at []int
-	// begun says that a line has begun inside of what may be a pattern, and
-	// ignored is how many bytes in a row were no part of it.
-	begun   bool
+	at    []int // the offsets of the bytes of the state, as many as its depth
+	// newLine is set after a line break inside a possible pattern; ignored
+	// counts the bytes in a row that were not part of it.
+	newLine bool
 	ignored int
 }
 
-// scan reads a piece whose first byte stands at pos, and calls found for each
-// match in it.
+// scan reads a piece that begins at offset pos and calls found for each match.
 func (m *matcher) scan(piece []byte, pos int, found func(span)) {
 	a := m.auto
 	for i := 0; i < len(piece); i++ {
@@ -37,9 +37,8 @@ func (m *matcher) scan(piece []byte, pos int, found func(span)) {
 	}
 }
 
-// keep notes where a byte stands, and forgets all but the last depth of them.
-// A few are moved to the front, so that text with nothing in it costs no new
-// memory.
+// keep notes the offset of a byte and drops all but the last depth offsets. Up
+// to 64 are moved to the front, so that text without secrets allocates nothing.
 func (m *matcher) keep(pos, depth int) {
 	m.at = append(m.at, pos)
 	last := m.at[len(m.at)-depth:]
@@ -50,13 +49,13 @@ func (m *matcher) keep(pos, depth int) {
 	m.at = m.at[:copy(m.at, last)]
 }
 
-// ignore reports whether a byte only wraps what may be a pattern.
+// ignore reports whether a byte only wraps a possible pattern.
 func (m *matcher) ignore(b byte) bool {
 	switch {
 	case b == '\n' || b == '\r':
-		m.begun = true
-	case !m.begun || b != ' ' && b != '\t' || m.auto.step(m.state, b) != 0:
-		m.begun, m.ignored = false, 0
+		m.newLine = true
+	case !m.newLine || b != ' ' && b != '\t' || m.auto.step(m.state, b) != 0:
+		m.newLine, m.ignored = false, 0
 		return false
 	}
 	if m.ignored++; m.ignored > maxBreak {
@@ -65,24 +64,16 @@ func (m *matcher) ignore(b byte) bool {
 	return true
 }
 
-func (m *matcher) reset() { m.state, m.at, m.begun, m.ignored = 0, m.at[:0], false, 0 }
+func (m *matcher) reset() { m.state, m.at, m.newLine, m.ignored = 0, m.at[:0], false, 0 }
 
-// hold is where what may still become a match begins; all before end where
-// nothing may.
-func (m *matcher) hold(end int) int {
+// pending returns the offset at which a possible match begins, end if there is
+// none.
+func (m *matcher) pending(end int) int {
 	if len(m.at) == 0 {
 		return end
 	}
 	return m.at[0]
 }
 
-// unbroken is a pattern as the matcher sees it.
-func unbroken(s string) string {
-	out := make([]byte, 0, len(s))
-	for i := range len(s) {
-		if s[i] != '\n' && s[i] != '\r' {
-			out = append(out, s[i])
-		}
-	}
-	return string(out)
-}
+// unbroken returns a pattern without line breaks, as the matcher sees it.
+func unbroken(s string) string { return strings.NewReplacer("\n", "", "\r", "").Replace(s) }

@@ -1,17 +1,16 @@
 // Package redact keeps secrets and control characters out of what is shown
 // and stored.
 //
-// A [Registry] replaces registered secrets, in the encodings in which they
-// usually leak, by [redacted:NAME], also where lines are wrapped or a secret
-// begins in one stream and goes on in another. It catches what somebody printed
-// by accident or encoded once; it cannot catch a secret that somebody encrypts,
-// cuts into pieces or spells out, so nothing may rely on it alone. [Escape] makes text
-// from outside safe for terminals and logs, and [Excerpt] bounds it. Redact
-// first, then escape: escaping changes the bytes that the registry looks for.
+// A [Registry] replaces registered secrets by [redacted:NAME], in the encodings
+// in which they usually leak, even if a secret is wrapped over lines or begins
+// in one stream and continues in another. It catches secrets that are printed
+// by accident or encoded once. It does not catch a secret that is encrypted, cut
+// into pieces or spelled out, so nothing may rely on it alone. [Escape] makes
+// text from outside safe for terminals and logs, and [Excerpt] bounds it. Redact
+// before escaping: escaping changes the bytes that the registry looks for.
 package redact
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,7 @@ import (
 	"sync"
 )
 
-// The lengths in bytes that a secret may have. Shorter ones occur by chance.
+// The length limits of a secret in bytes. Shorter texts occur by chance.
 const (
 	MinSecret = 8
 	MaxSecret = 64 << 10
@@ -36,18 +35,18 @@ type Registry struct {
 	marks    []string       // replacements
 	secrets  []string       // what each of them replaces
 	patterns map[string]int // encoded secret to its index in marks
-	auto     *automaton     // of the patterns; nil when it must be built
+	auto     *automaton     // of the patterns; nil if it must be rebuilt
 }
 
-// String names the type: a registry must not be printed.
+// String returns the name of the type: the secrets must not be printed.
 func (r *Registry) String() string { return "redact.Registry" }
 
 // GoString is String, for %#v.
 func (r *Registry) GoString() string { return r.String() }
 
-// Add registers a secret under the name that stands in its place. Errors never
-// hold the value. A value is refused when it is too short or too long, or when
-// it and a replacement could form a secret together.
+// Add registers a secret under the name that replaces it. Errors never quote the
+// value. A value is refused if it is too short or too long, or if it could
+// overlap with the text that replaces a secret.
 func (r *Registry) Add(name string, value []byte) error {
 	switch {
 	case !namePattern.MatchString(name):
@@ -78,9 +77,9 @@ func (r *Registry) Add(name string, value []byte) error {
 	return nil
 }
 
-// clashes reports whether a mark and a secret, of which one at least is new,
-// could overlap in the output. Only plain secrets count: an encoded one that
-// a mark happens to complete gives nothing away.
+// clashes reports whether a mark and a secret, at least one of them new, could
+// overlap in the output. Only plain secrets count: an encoded secret that a mark
+// happens to complete reveals nothing.
 func (r *Registry) clashes(mark, secret string) bool {
 	if overlap(mark, secret) {
 		return true
@@ -93,7 +92,7 @@ func (r *Registry) clashes(mark, secret string) bool {
 	return false
 }
 
-// overlap reports whether a text that holds mark could hold pattern with a
+// overlap reports whether a text that contains mark could contain pattern with a
 // byte of that mark in it.
 func overlap(mark, pattern string) bool {
 	if strings.Contains(mark, pattern) || strings.Contains(pattern, mark) {
@@ -107,7 +106,7 @@ func overlap(mark, pattern string) bool {
 	return false
 }
 
-// automaton returns the matcher of all secrets, nil when there are none.
+// automaton returns the matcher of all secrets, nil if there are none.
 func (r *Registry) automaton() *automaton {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,30 +119,19 @@ func (r *Registry) automaton() *automaton {
 // Empty reports whether there is nothing to redact.
 func (r *Registry) Empty() bool { return r.automaton() == nil }
 
-// Bytes returns b with every registered secret replaced. It may return b
-// itself.
-func (r *Registry) Bytes(b []byte) []byte {
-	if r.automaton() == nil {
-		return b
-	}
-	var out bytes.Buffer
-	w := r.Writer(&out)
-	// Writing to a buffer cannot fail.
-	_, _ = w.Write(b)
-	_ = w.Close()
-	return out.Bytes()
-}
+// Bytes returns b with every registered secret replaced. It may return b itself.
+func (r *Registry) Bytes(b []byte) []byte { return r.Split(b)[0] }
 
-// Writer returns a writer that redacts what passes through it to w, also
-// across the edges of writes. It knows the secrets that are registered now.
-// It holds back bytes that may begin a secret, so Close must be called; that
-// does not close w.
+// Writer returns a writer that redacts one stream to w, even across writes. It
+// redacts the secrets that are registered now. It holds back bytes that may
+// begin a secret, so it must be closed; that does not close w.
 func (r *Registry) Writer(w io.Writer) *Writer {
 	return &Writer{w: w, own: matcher{auto: r.automaton()}}
 }
 
-// Split redacts texts that are published side by side: besides what stands in
-// one of them, what begins at the end of one and goes on where another begins.
+// Split redacts texts that are published side by side. A secret may also begin
+// at the end of one text and continue at the start of another. It may return the
+// texts themselves.
 func (r *Registry) Split(texts ...[]byte) [][]byte {
 	a := r.automaton()
 	out := slices.Clone(texts)
@@ -177,7 +165,7 @@ func (r *Registry) Split(texts ...[]byte) [][]byte {
 	return out
 }
 
-// replace puts marks in the place of spans.
+// replace replaces spans by their marks.
 func replace(text []byte, spans []span, marks []string) []byte {
 	if len(spans) == 0 {
 		return text

@@ -33,7 +33,7 @@ func reverse(s string) string {
 	return string(b)
 }
 
-// TestEncodings is attack D13: the secret in the forms in which it leaks.
+// TestEncodings is attack D13: the secret in the encodings in which it leaks.
 func TestEncodings(t *testing.T) {
 	const key = "sk-Proj/äb+<9>\"x\n&~Z"
 	r := registry(t, key)
@@ -76,7 +76,7 @@ func TestBase64Alignments(t *testing.T) {
 				text := enc.EncodeToString([]byte("\xfb\xff\xfe{\"a\"?>"[:before] + key + ">>>\xff"[:after]))
 				got := string(r.Bytes([]byte(text)))
 				if !strings.Contains(got, "[redacted:S0]") {
-					t.Errorf("%d bytes before, %d after: %q stays", before, after, text)
+					t.Errorf("%d bytes before, %d after: %q is not redacted", before, after, text)
 				}
 				// At most one character at the edges belongs partly to the key.
 				if hidden := len(text) - (len(got) - len("[redacted:S0]")); hidden < len(key)*8/6-1 {
@@ -234,8 +234,7 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// BenchmarkWriter measures noise: text of letters that begin patterns, and
-// bytes of all values.
+// BenchmarkWriter measures text, random bytes, and text that keeps matching.
 func BenchmarkWriter(b *testing.B) {
 	r := registry(b, "sk-proj-Abcdefghijklmnopqrstuvwxyz0123456789", strings.Repeat("0123456789abcdef", 100), "ghp_ZYXWVUTSRQPONM")
 	text := bytes.Repeat([]byte("the quick brown fox ran s0me skills, 0123 checks & sk-pro; "), 1<<20/59)

@@ -35,10 +35,9 @@ func wrapped(text string, n int, end string) string {
 	return strings.Join(append(out, text), end)
 }
 
-// TestWrappedSecrets: a secret that is broken over lines, as tools wrap what is
-// long, is one all the same, in every encoding; a search that looks at lines
-// alone, or at bytes that follow each other, finds none of them. Lines that
-// hold no secret stay as they are.
+// TestWrappedSecrets: a secret that is wrapped over several lines is redacted in
+// every encoding; a search of single lines, or of contiguous bytes, would find
+// none of these. Lines without a secret are not changed.
 func TestWrappedSecrets(t *testing.T) {
 	r := keyed(t)
 	for name, form := range map[string]string{
@@ -50,7 +49,7 @@ func TestWrappedSecrets(t *testing.T) {
 			for _, n := range []int{1, 4, 7} {
 				text := "before\n" + wrapped(form, n, end) + "\nafter"
 				if bytes.Contains([]byte(text), []byte(form)) {
-					t.Fatalf("%s stands in one piece: the test shows nothing", name)
+					t.Fatalf("%s is in one piece: the test shows nothing", name)
 				}
 				got := string(r.Bytes([]byte(text)))
 				if !strings.Contains(got, "[redacted:KEY]") || !strings.HasPrefix(got, "before\n") || !strings.HasSuffix(got, "after") {
@@ -67,7 +66,7 @@ func TestWrappedSecrets(t *testing.T) {
 		}
 	}
 	if err := (&redact.Registry{}).Add("BREAKS", []byte("a\n\n\n\n\n\n\n\nb")); err == nil {
-		t.Error("a secret of two letters between line breaks is taken: each a and b would go")
+		t.Error("a secret of two letters and line breaks is accepted: it would redact every a and b")
 	}
 	several := &redact.Registry{}
 	if err := several.Add("PEM", []byte("-----BEGIN-----\nMIIabc\nMIIdef\n-----END-----\n")); err != nil {
@@ -78,8 +77,8 @@ func TestWrappedSecrets(t *testing.T) {
 	}
 }
 
-// TestSplitOverStreams: a secret that begins at the end of one text and goes
-// on where another begins is taken out of both.
+// TestSplitOverStreams: a secret that begins at the end of one text and continues
+// at the start of another is redacted in both.
 func TestSplitOverStreams(t *testing.T) {
 	r := keyed(t)
 	for cut := 1; cut < len(key); cut++ {
@@ -108,8 +107,8 @@ func TestSplitOverStreams(t *testing.T) {
 	}
 }
 
-// TestGroup: streams that are shown as they come hold no secret that goes from
-// one to the other, wherever it is cut and however often.
+// TestGroup: live streams show no secret that is spread over both of them,
+// wherever and however often it is cut.
 func TestGroup(t *testing.T) {
 	r := keyed(t)
 	seed := uint64(20261122)
@@ -136,7 +135,7 @@ func TestGroup(t *testing.T) {
 			}
 		}
 		all := streams[0].String() + streams[1].String()
-		for _, piece := range []string{"4f9Q", "x7+Z", "e8L"} { // no part of it stays
+		for _, piece := range []string{"4f9Q", "x7+Z", "e8L"} { // no part of it remains
 			for i := range len(piece) - 1 {
 				if strings.Contains(shown.String(), piece[i:i+2]) {
 					t.Fatalf("%q of the key is shown in %q (seed %d)", piece[i:i+2], shown.String(), seed)
@@ -150,9 +149,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestGroupKeepsWhatIsHonest: without a secret every stream comes out as it
-// went in.
-func TestGroupKeepsWhatIsHonest(t *testing.T) {
+// TestGroupKeepsHonestText: streams without a secret are not changed.
+func TestGroupKeepsHonestText(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	for range 200 {
 		g := keyed(t).Group()
@@ -179,8 +177,8 @@ func TestGroupKeepsWhatIsHonest(t *testing.T) {
 	}
 }
 
-// TestLineBreaksCostNoMemory: a flood of line breaks after the beginning of a
-// secret is not held.
+// TestLineBreaksCostNoMemory: a flood of line breaks after the start of a secret
+// is not kept in memory.
 func TestLineBreaksCostNoMemory(t *testing.T) {
 	w := keyed(t).Writer(io.Discard)
 	breaks := bytes.Repeat([]byte("\n"), 1<<20)
@@ -197,15 +195,15 @@ func TestLineBreaksCostNoMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 8<<20 {
-		t.Errorf("%d bytes are held", grown)
+		t.Errorf("%d bytes are kept", grown)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// FuzzSplit: however texts are cut into streams and pieces, what comes out
-// holds no secret, and what holds none comes out as it went in.
+// FuzzSplit: however a text is cut into streams and pieces, no secret is left in
+// it, and a text without secrets is not changed.
 func FuzzSplit(f *testing.F) {
 	f.Add("a "+key+" b", uint8(9), uint8(3))
 	f.Add(wrapped(key, 2, "\n  "), uint8(4), uint8(1))
@@ -239,9 +237,9 @@ func FuzzSplit(f *testing.F) {
 			t.Errorf("%q came out as %q and %q", text, out[0].String(), out[1].String())
 		}
 		if marks == (string(r.Bytes([]byte(text))) == text) && !strings.Contains(text, "[redacted") {
-			alone := fmt.Sprintf("%q", r.Bytes([]byte(text)))
+			want := fmt.Sprintf("%q", r.Bytes([]byte(text)))
 			if !marks {
-				t.Errorf("in one stream %s, in two %q and %q", alone, out[0].String(), out[1].String())
+				t.Errorf("in one stream %s, in two %q and %q", want, out[0].String(), out[1].String())
 			}
 		}
 	})

@@ -6,34 +6,35 @@ import (
 	"sync"
 )
 
-// maxPiece bounds what is worked on, and so held, at a time.
+// maxPiece is how many bytes are scanned, and so held, at a time.
 const maxPiece = 64 << 10
 
-// Writer redacts a stream. Its memory is bounded by the longest secret, wrapped
-// as far as a secret may be, and the size of a piece. It is not safe for
-// concurrent use, but writers of one [Group] are.
+// Writer redacts a stream. Its memory is bounded by the longest secret with the
+// longest line breaks in it, plus one piece. It is not safe for concurrent use,
+// but the writers of a [Group] are.
 type Writer struct {
 	w     io.Writer
 	own   matcher
-	group *Group // nil for a stream that stands alone
-	base  int    // where the buffer begins in the stream
+	group *Group // nil for a single stream
+	base  int    // the offset of the buffer in the stream
 	buf   []byte // bytes that are not written yet
-	// spans are the parts of the stream that matched and are not written,
-	// merged where they overlap, in order.
+	// spans are the matches that are not written yet, in order; those that
+	// overlap are merged.
 	spans []span
 	out   []byte
 	err   error
 }
 
-// span is a part of a stream that a mark replaces. Two secrets that overlap
-// become one span, so that no part of the second stays.
+// span is a part of a stream that a mark replaces. Overlapping secrets become one
+// span, so that no part of the second remains.
 type span struct {
 	start, end int
 	mark       int32 // of the match that began first
 	length     int   // of that match's pattern
 }
 
-// Write redacts p. It reports all of p as written unless writing on failed.
+// Write redacts p. It reports all of p as written unless the underlying writer
+// failed.
 func (w *Writer) Write(p []byte) (int, error) {
 	if w.group != nil {
 		w.group.mu.Lock()
@@ -57,8 +58,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what was held back. It does not close the writer below. The
-// streams of a group have ended when the first of their writers is closed.
+// Close writes the bytes that were held back. It does not close the underlying
+// writer. Close the writers of a group after all of its streams have ended.
 func (w *Writer) Close() error {
 	if w.group != nil {
 		w.group.mu.Lock()
@@ -71,24 +72,24 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-// scan appends a piece to the buffer, notes its matches, and returns up to
-// where in the stream nothing can become a match any more.
+// scan appends a piece to the buffer, notes its matches, and returns the offset
+// in the stream before which nothing can become a match any more.
 func (w *Writer) scan(piece []byte) (safe int) {
 	pos := w.base + len(w.buf)
 	w.buf = append(w.buf, piece...)
 	end := pos + len(piece)
 	w.own.scan(piece, pos, w.match)
-	safe = w.own.hold(end)
+	safe = w.own.pending(end)
 	if w.group != nil {
 		safe = min(safe, w.group.scan(w, piece, pos))
 	}
 	return safe
 }
 
-// match adds a span and merges it with those that it overlaps.
+// match adds a span.
 func (w *Writer) match(m span) { w.spans = merge(w.spans, m) }
 
-// merge adds a span to a list.
+// merge adds a span to a list and merges it with those that it overlaps.
 func merge(spans []span, m span) []span {
 	i := len(spans)
 	for i > 0 && spans[i-1].end > m.start {
@@ -105,8 +106,8 @@ func merge(spans []span, m span) []span {
 	return slices.Replace(spans, i, j, m)
 }
 
-// flush writes the buffer up to safe, from where on a match may still begin,
-// and moves the rest to the front.
+// flush writes the buffer up to safe, where a match may still begin, and moves
+// the rest to the front.
 func (w *Writer) flush(safe int) {
 	w.out = w.out[:0]
 	at := w.base
@@ -114,8 +115,8 @@ func (w *Writer) flush(safe int) {
 		s := w.spans[0]
 		w.out = append(w.out, w.part(at, s.start)...)
 		if s.end > safe {
-			// It may still grow: keep it, and drop what it replaces. Its
-			// start moves out of the buffer.
+			// The span may still grow: keep it, and drop the bytes that it
+			// replaces. Its start is then before the buffer.
 			at = safe
 			break
 		}
@@ -131,29 +132,30 @@ func (w *Writer) flush(safe int) {
 	w.base = safe
 }
 
-// part is what the buffer has of the stream from start to end.
+// part returns the part of the buffer from start to end, offsets in the stream.
 func (w *Writer) part(start, end int) []byte {
 	return w.buf[max(start, w.base)-w.base : max(end, start, w.base)-w.base]
 }
 
-// Group ties streams that a reader sees side by side: a secret may begin in
-// one of them and go on in another, in the order in which they are written.
+// Group is a set of streams that a reader sees side by side: a secret may begin
+// in one of them and continue in another, in the order of the writes.
 type Group struct {
 	auto *automaton
 
 	mu    sync.Mutex
 	joint matcher
-	pos   int // bytes that were written to all of them
+	pos   int // bytes written to all streams together
 	runs  []run
 }
 
-// run is a piece of a group, and where it stands in its stream.
+// run is a piece of a group: n bytes at offset pos in the group and at in the
+// stream.
 type run struct {
 	w          *Writer
 	pos, n, at int
 }
 
-// Group returns a group without streams. It knows the secrets that are
+// Group returns a group without streams. It redacts the secrets that are
 // registered now.
 func (r *Registry) Group() *Group {
 	a := r.automaton()
@@ -165,8 +167,8 @@ func (g *Group) Writer(w io.Writer) *Writer {
 	return &Writer{w: w, own: matcher{auto: g.auto}, group: g}
 }
 
-// scan reads a piece of a stream at its turn, notes matches in all the streams
-// that they are in, and returns up to where none can begin in w.
+// scan reads the next piece of the group, notes matches in every stream that they
+// extend over, and returns the offset in w before which none can begin.
 func (g *Group) scan(w *Writer, piece []byte, at int) (safe int) {
 	g.runs = append(g.runs, run{w, g.pos, len(piece), at})
 	g.joint.scan(piece, g.pos, func(m span) {
@@ -178,12 +180,12 @@ func (g *Group) scan(w *Writer, piece []byte, at int) (safe int) {
 		}
 	})
 	g.pos += len(piece)
-	hold := g.joint.hold(g.pos)
-	g.runs = slices.DeleteFunc(g.runs, func(r run) bool { return r.pos+r.n <= hold })
+	pending := g.joint.pending(g.pos)
+	g.runs = slices.DeleteFunc(g.runs, func(r run) bool { return r.pos+r.n <= pending })
 	safe = at + len(piece)
 	for _, r := range g.runs {
 		if r.w == w {
-			safe = min(safe, r.at+max(hold-r.pos, 0))
+			safe = min(safe, r.at+max(pending-r.pos, 0))
 		}
 	}
 	return safe

@@ -12,12 +12,12 @@ import (
 	"securebench/internal/redact"
 )
 
-// WriteCSV writes a header and one row per record in row order, as RFC 4180
-// has it, with CRLF. Passed, score and outcome are as counted: a record that
-// contradicts itself or repeats another has no pass. What has no record has no
-// row. The last two columns are about the run and the same in every row; where
-// they have something to say and there is no record, they stand alone. No cell
-// holds a control character or is a formula to a spreadsheet.
+// WriteCSV writes a header and one row per record in row order, as in RFC 4180,
+// with CRLF. Passed, score and outcome are as counted: a record that contradicts
+// itself or repeats another is not a pass. Attempts without a record have no
+// row. The last two columns are about the run and the same in every row; a run
+// without records that is not verified or left rows out has one row with these
+// two alone. No cell contains a control character or a spreadsheet formula.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
@@ -46,11 +46,11 @@ func csvRow(a Attempt) []string {
 		csvText(a.Containment), csvText(strings.Join(a.Labels, " ")), strconv.FormatInt(a.TotalMS, 10), csvText(a.Candidate)}
 }
 
-// csvText makes text from outside safe for a cell. The rules are those of
-// OWASP's "CSV injection": an apostrophe before a formula, and no semicolon,
-// which ends a cell where commas are for decimals and so would let a formula
-// begin in the middle.
-func csvText(s string) string {
+// csvText makes text from outside safe for a cell, by the rules of OWASP's "CSV
+// injection": an apostrophe before a formula, and no semicolon, because locales
+// with a decimal comma separate cells with it.
+func csvText[T ~string](text T) string {
+	s := string(text)
 	safe := strings.ReplaceAll(redact.Escape(s), ";", `\x3b`)
 	if formula(s) {
 		return "'" + safe
@@ -58,8 +58,8 @@ func csvText(s string) string {
 	return safe
 }
 
-// formula reports whether a spreadsheet might read s as a formula. Some take
-// the full-width forms of the signs for the signs.
+// formula reports whether a spreadsheet might read s as a formula. Some accept
+// the full-width forms of the signs.
 func formula(s string) bool {
 	rest := strings.TrimLeftFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 	first, _ := utf8.DecodeRuneInString(rest)

@@ -11,6 +11,7 @@ import (
 
 	"securebench/internal/redact"
 	"securebench/internal/report"
+	"securebench/internal/verdict"
 )
 
 // safeTable checks that s has only characters that can be seen, in lines of
@@ -65,9 +66,9 @@ func FuzzReport(f *testing.F) {
 			PlannedTasks: int(tasks), PlannedAttempts: int(attempts), Labels: []string{label, text},
 		})
 		records := []report.Attempt{
-			{TaskID: id, Index: 1, Attempt: 1, Family: family, Status: outcome, Outcome: outcome, Reason: reason,
-				Containment: profile, Labels: []string{label, text}, Passed: outcome == "passed", TotalMS: ms, Candidate: text},
-			{TaskID: text, Index: 2, Attempt: int(attempts), Family: profile, Outcome: "passed", Reason: text, TotalMS: ms},
+			{TaskID: id, Index: 1, Attempt: 1, Family: family, Status: verdict.Status(outcome), Outcome: verdict.Outcome(outcome),
+				Reason: verdict.Reason(reason), Containment: verdict.Containment(profile), Labels: []string{label, text}, Passed: outcome == "passed", TotalMS: ms, Candidate: text},
+			{TaskID: text, Index: 2, Attempt: int(attempts), Family: profile, Outcome: "passed", Reason: verdict.Reason(text), TotalMS: ms},
 			{TaskID: id, Index: 3, Attempt: 2, Status: "passed", Outcome: "passed", Passed: true},
 		}
 		for _, a := range records {

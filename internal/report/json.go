@@ -10,10 +10,9 @@ import (
 	"securebench/internal/redact"
 )
 
-// WriteJSON writes the report as one JSON object and a newline. It is ASCII
-// only, like a record, and has no <, > or &: neither a terminal nor a page
-// that the text is pasted into takes any of it for its own. A byte that is not
-// UTF-8 becomes U+FFFD.
+// WriteJSON writes the report as one JSON object and a newline. It is ASCII and
+// has no <, > or &, so it is safe on a terminal and in a web page. A byte that
+// is not UTF-8 becomes U+FFFD.
 func (r *Report) WriteJSON(w io.Writer) error {
 	b, err := json.Marshal(r, jsontext.EscapeForHTML(true), jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
 	if err != nil {

@@ -1,30 +1,32 @@
-// Package report is what a finished run says: counts, rates with their
-// intervals, and the tasks that did not pass, as a table, JSON or CSV.
+// Package report sums up a finished run: counts, rates with their intervals,
+// and the tasks that did not pass, as a table, JSON or CSV.
 //
-// Records come from a file that anybody may have written. So a pass counts
-// only where a record says so without contradicting itself, what was planned
-// and is not there counts against the run, and every text is escaped.
+// Records come from a file that anybody may have written. So a pass counts only
+// if its record does not contradict itself, planned attempts without a record
+// count as not passed, and every text is escaped.
 package report
 
 import (
 	"maps"
 	"slices"
 	"strings"
+
+	"securebench/internal/verdict"
 )
 
-// Run is what a report says of the run as a whole.
+// Run describes the run as a whole.
 type Run struct {
-	// Verified is set when the records' evidence holds; if not, the table and
-	// the JSON say so first, the CSV in every row.
+	// Verified is set if the run verifies. If not, the table and the JSON say so
+	// first, the CSV in every row.
 	Verified bool `json:"verified"`
-	// Evidence is one line: who signed, or what is wrong.
+	// Evidence is one line: the signer, or what is wrong.
 	Evidence    string `json:"evidence"`
 	RunID       string `json:"run_id"`
 	Agent       string `json:"agent"`
 	PackID      string `json:"pack_id"`
 	PackVersion int64  `json:"pack_version"`
-	// PlannedTasks below 0 count as 0, PlannedAttempts (per task) below 1 as
-	// 1, LeftOut below 0 as 0; more than 2^30 of each count as 2^30.
+	// PlannedTasks is clamped to 0..2^30, PlannedAttempts (per task) to 1..2^30,
+	// LeftOut to 0..2^30.
 	PlannedTasks    int `json:"planned_tasks"`
 	PlannedAttempts int `json:"planned_attempts"`
 	// LeftOut is how many rows of the pack were not planned.
@@ -40,10 +42,10 @@ type Attempt struct {
 	// Attempt counts from 1. Only one record of an attempt can pass.
 	Attempt     int
 	Family      string
-	Status      string
-	Outcome     string
-	Reason      string
-	Containment string
+	Status      verdict.Status
+	Outcome     verdict.Outcome
+	Reason      verdict.Reason
+	Containment verdict.Containment
 	Labels      []string
 	Passed      bool
 	TotalMS     int64  // milliseconds
@@ -58,11 +60,11 @@ type Report struct {
 	// Families are in alphabetical order. A missing attempt belongs to the
 	// family of its task's first record.
 	Families []Group `json:"families"`
-	// Profiles are in the order passive, split, shared, others. A missing
-	// attempt has no profile: it stands under the empty name, at the end.
+	// Profiles are in the order passive, split, shared, others. Missing attempts
+	// have the empty name, at the end.
 	Profiles []Group `json:"profiles"`
-	// Outcomes has all of docs/records.md in its order, then the report's
-	// own, then unknown ones in alphabetical order.
+	// Outcomes lists those of docs/records.md, then the report's own, then
+	// unknown ones in alphabetical order.
 	Outcomes []Count `json:"outcomes"`
 	Labels   []Count `json:"labels"` // attempts by label, in alphabetical order
 	// PassK is empty when one attempt per task was planned.
@@ -76,41 +78,41 @@ type Report struct {
 	attempts []Attempt // in row order, as counted
 }
 
-// Tally is what became of attempts. Attempts is the denominator, and the sum
-// of the five after it.
+// Tally counts attempts. Attempts is the denominator and the sum of the five
+// fields after it.
 type Tally struct {
 	Tasks    int `json:"tasks"`
 	Attempts int `json:"attempts"`
 	Passed   int `json:"passed"`
-	Failed   int `json:"failed"`  // and whatever else is final and no pass
-	Pending  int `json:"pending"` // nobody scored it
-	// Infrastructure failed for the engine's or this program's own fault.
+	Failed   int `json:"failed"`  // every other final outcome that is not a pass
+	Pending  int `json:"pending"` // without a verdict
+	// Infrastructure counts infrastructure errors.
 	Infrastructure int `json:"infrastructure"`
 	Missing        int `json:"missing"` // planned, without a record
-	// PassRate is the mean over tasks of a task's share of passes; 0 of none.
+	// PassRate is the mean over tasks of a task's share of passes; 0 without tasks.
 	PassRate float64 `json:"pass_rate"`
 	// Interval is the rate's 95 % Wilson score interval over tasks.
 	Interval Interval `json:"interval_95"`
 }
 
-// Total is the tally of all attempts. As no total mixes containment profiles
-// silently, it says how many attempts ran under each.
+// Total is the tally of all attempts. It shows how many attempts ran under each
+// containment profile, because no total mixes them silently.
 type Total struct {
 	Tally
 	Containment Mix `json:"containment"`
 }
 
-// Mix is how many attempts ran under each containment profile.
+// Mix counts attempts by containment profile.
 type Mix struct {
 	Passive int `json:"passive"`
 	Split   int `json:"split"`
 	Shared  int `json:"shared"`
-	Other   int `json:"other"` // a profile that this program does not know, or none
+	Other   int `json:"other"` // an unknown profile, or none
 	Missing int `json:"missing"`
 }
 
-// Group is the tally of one family or profile. The empty name is for what has
-// none, such as attempts without a record.
+// Group is the tally of one family or profile. Attempts without one, such as
+// those without a record, have the empty name.
 type Group struct {
 	Name string `json:"name"`
 	Tally
@@ -129,12 +131,12 @@ type PassK struct {
 	All float64 `json:"pass_hat_k"` // pass^k: every one passes
 }
 
-// Slow is an attempt that took long.
+// Slow is one of the slowest attempts.
 type Slow struct {
-	TaskID  string `json:"task_id"`
-	Attempt int    `json:"attempt"`
-	TotalMS int64  `json:"total_ms"`
-	Outcome string `json:"outcome"`
+	TaskID  string          `json:"task_id"`
+	Attempt int             `json:"attempt"`
+	TotalMS int64           `json:"total_ms"`
+	Outcome verdict.Outcome `json:"outcome"`
 }
 
 // Unpassed is a task of which not every attempt passed.
@@ -149,40 +151,25 @@ type Unpassed struct {
 
 // Failure is a recorded attempt that did not pass.
 type Failure struct {
-	Attempt int    `json:"attempt"`
-	Outcome string `json:"outcome"`
-	Reason  string `json:"reason"`
+	Attempt int             `json:"attempt"`
+	Outcome verdict.Outcome `json:"outcome"`
+	Reason  verdict.Reason  `json:"reason"`
 }
 
-// The outcomes of docs/records.md that the report treats differently.
+// The report's own outcomes. No honest record has them.
 const (
-	passed         = "passed"
-	pending        = "pending"
-	infrastructure = "infrastructure"
-)
-
-// The report's own outcomes, for what no honest record says.
-const (
-	missing = "missing" // there is no record
-	// inconsistent records claim a pass in one field and deny it in another,
-	// or claim one of these outcomes.
-	inconsistent = "inconsistent"
-	// repeated records are further ones of the same attempt.
-	repeated = "repeated"
+	missing verdict.Outcome = "missing" // there is no record
+	// inconsistent: one field of the record claims a pass and another denies
+	// it, or the record claims one of these three outcomes.
+	inconsistent verdict.Outcome = "inconsistent"
+	repeated     verdict.Outcome = "repeated" // another record of the same attempt
 )
 
 // knownOutcomes lists the outcomes in the order in which they are shown.
-func knownOutcomes() []string {
-	return []string{passed, "failed", "no_candidate", "agent_timeout", "verifier_timeout", "limit",
-		"tampering", pending, infrastructure, missing, inconsistent, repeated}
+func knownOutcomes() []verdict.Outcome {
+	return []verdict.Outcome{verdict.Passed, verdict.Failed, verdict.NoCandidate, verdict.AgentTimeout, verdict.VerifierTimeout,
+		verdict.Limit, verdict.Tampering, verdict.Pending, verdict.Infrastructure, missing, inconsistent, repeated}
 }
-
-// The containment profiles.
-const (
-	passive = "passive"
-	split   = "split"
-	shared  = "shared"
-)
 
 // Builder collects the records of a run.
 type Builder struct {
@@ -191,7 +178,7 @@ type Builder struct {
 	texts    map[string]string
 }
 
-// NewBuilder begins the report of run.
+// NewBuilder starts a report.
 func NewBuilder(run Run) *Builder {
 	const most = 1 << 30 // the product of two fits an int
 	run.PlannedTasks = min(max(run.PlannedTasks, 0), most)
@@ -201,36 +188,36 @@ func NewBuilder(run Run) *Builder {
 	return &Builder{run: run, texts: map[string]string{}}
 }
 
-// Add counts one record. Nothing of a is kept but short copies.
+// Add counts one record. It keeps only copies of its texts.
 func (b *Builder) Add(a Attempt) {
-	for _, s := range []*string{&a.TaskID, &a.Family, &a.Status, &a.Outcome, &a.Reason, &a.Containment} {
-		*s = b.keep(*s)
-	}
+	a.TaskID, a.Family, a.Status = keep(b, a.TaskID), keep(b, a.Family), keep(b, a.Status)
+	a.Outcome, a.Reason, a.Containment = keep(b, a.Outcome), keep(b, a.Reason), keep(b, a.Containment)
 	a.Candidate = strings.Clone(a.Candidate)
 	labels := a.Labels
 	a.Labels = nil
 	for _, l := range labels {
-		a.Labels = append(a.Labels, b.keep(l))
+		a.Labels = append(a.Labels, keep(b, l))
 	}
-	if claim := a.Outcome == passed; a.Passed != claim || (a.Status == passed) != claim || own(a.Outcome) {
+	claim := a.Outcome == verdict.Passed
+	if a.Passed != claim || (a.Status == verdict.StatusPassed) != claim || own(a.Outcome) {
 		a.Passed, a.Outcome = false, inconsistent
 	}
 	b.attempts = append(b.attempts, a)
 }
 
-func own(outcome string) bool {
+func own(outcome verdict.Outcome) bool {
 	return outcome == missing || outcome == inconsistent || outcome == repeated
 }
 
-// keep returns a copy of s, the same one for equal texts: most of them repeat
-// in every record, and s may be a small part of a large buffer.
-func (b *Builder) keep(s string) string {
-	if kept, ok := b.texts[s]; ok {
-		return kept
+// keep returns a copy of s, the same one for equal texts: most texts repeat in
+// every record, and s may be a small part of a large buffer.
+func keep[T ~string](b *Builder, s T) T {
+	text, ok := b.texts[string(s)]
+	if !ok {
+		text = strings.Clone(string(s))
+		b.texts[text] = text
 	}
-	s = strings.Clone(s)
-	b.texts[s] = s
-	return s
+	return T(text)
 }
 
 // Report sums up what was added so far.
@@ -255,11 +242,11 @@ func (b *Builder) Report() *Report {
 // sum fills in the tallies.
 func (r *Report) sum(tasks []*task) {
 	var total sums
-	families, profiles := map[string]*sums{}, map[string]*sums{}
+	families, profiles := map[string]*sums{}, map[verdict.Containment]*sums{}
 	for _, t := range tasks {
 		total.add(t.tally())
 		addTask(families, t, func(a *Attempt) string { return a.Family }, t.attempts[0].Family)
-		addTask(profiles, t, func(a *Attempt) string { return a.Containment }, "")
+		addTask(profiles, t, func(a *Attempt) verdict.Containment { return a.Containment }, "")
 	}
 	if r.TasksMissing > 0 {
 		for _, s := range []*sums{&total, group(families, ""), group(profiles, "")} {
@@ -267,20 +254,20 @@ func (r *Report) sum(tasks []*task) {
 		}
 	}
 	r.Total = Total{Tally: total.tally(), Containment: mix(profiles)}
-	r.Families, r.Profiles = groups(families), groups(profiles, passive, split, shared)
+	r.Families, r.Profiles = groups(families), groups(profiles, verdict.Passive, verdict.Split, verdict.Shared)
 }
 
-func mix(profiles map[string]*sums) Mix {
+func mix(profiles map[verdict.Containment]*sums) Mix {
 	var m Mix
 	for name, s := range profiles {
 		m.Missing += s.Missing
 		n := s.Attempts - s.Missing
 		switch name {
-		case passive:
+		case verdict.Passive:
 			m.Passive += n
-		case split:
+		case verdict.Split:
 			m.Split += n
-		case shared:
+		case verdict.Shared:
 			m.Shared += n
 		default:
 			m.Other += n
@@ -302,17 +289,17 @@ func labelCounts(attempts []Attempt) []Count {
 }
 
 func outcomeCounts(attempts []Attempt, without int) []Count {
-	by := map[string]int{missing: without}
+	by := map[verdict.Outcome]int{missing: without}
 	for _, a := range attempts {
 		by[a.Outcome]++
 	}
 	return counts(by, ordered(by, knownOutcomes()...))
 }
 
-func counts(by map[string]int, names []string) []Count {
+func counts[K ~string](by map[K]int, names []K) []Count {
 	out := make([]Count, 0, len(names))
 	for _, n := range names {
-		out = append(out, Count{Name: n, Attempts: by[n]})
+		out = append(out, Count{Name: string(n), Attempts: by[n]})
 	}
 	return out
 }

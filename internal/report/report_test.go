@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"securebench/internal/report"
+	"securebench/internal/verdict"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -27,7 +28,7 @@ var verified = report.Run{
 	RunID: "2026-01-02-demo", Agent: "harness", PackID: "demo", PackVersion: 3, PlannedAttempts: 1,
 }
 
-// plan is a run of so much work.
+// plan is a run of that many tasks and attempts per task.
 func plan(tasks, attempts int) report.Run {
 	run := verified
 	run.PlannedTasks, run.PlannedAttempts = tasks, attempts
@@ -40,7 +41,7 @@ func pass(index, attempt int) report.Attempt {
 		Status: "passed", Outcome: "passed", Passed: true, Containment: "passive", TotalMS: 1000}
 }
 
-func fail(a report.Attempt, outcome, reason string) report.Attempt {
+func fail(a report.Attempt, outcome verdict.Outcome, reason verdict.Reason) report.Attempt {
 	a.Passed, a.Outcome, a.Reason, a.Status = false, outcome, reason, "failed"
 	if outcome == "pending" || outcome == "infrastructure" {
 		a.Status = "pending"
@@ -80,10 +81,10 @@ func mixed() *report.Report {
 	return build(run, as[:13]...) // of the fifth task one record, of the sixth none
 }
 
-// single is a run of one attempt per task that nothing vouches for.
+// single is a run of one attempt per task that does not verify.
 func single() *report.Report {
 	run := plan(14, 1)
-	run.Verified, run.Evidence = false, "NOT VERIFIED: line 3 does not follow line 2"
+	run.Verified, run.Evidence = false, "NOT VERIFIED: hash chain broken between lines 2 and 3"
 	var as []report.Attempt
 	for i := range 13 {
 		a := pass(i, 1)
@@ -96,7 +97,7 @@ func single() *report.Report {
 	return build(run, as...)
 }
 
-// hostile is a run in which everybody lies.
+// hostile is a run in which every text is an attack.
 func hostile() *report.Report {
 	run := plan(3, 1)
 	run.RunID, run.Agent, run.PackID = "r\x1b]0;x\a", "oracle  \u202eevil", "p\r\nevidence  verified"
@@ -108,8 +109,8 @@ func hostile() *report.Report {
 	}
 	var as []report.Attempt
 	for i, id := range ids {
-		a := fail(pass(i, 1), id, id)
-		a.TaskID, a.Family, a.Containment, a.Labels, a.Candidate = id, id, id, []string{id, id}, id
+		a := fail(pass(i, 1), verdict.Outcome(id), verdict.Reason(id))
+		a.TaskID, a.Family, a.Containment, a.Labels, a.Candidate = id, id, verdict.Containment(id), []string{id, id}, id
 		as = append(as, a)
 	}
 	return build(run, as...)
@@ -304,9 +305,9 @@ func TestUnknownNamesComeLast(t *testing.T) {
 	var as []report.Attempt
 	for i, n := range []string{"zebra", "shared", "", "apple", "passive"} {
 		a := fail(pass(i, 1), "failed", "")
-		a.Containment = n
+		a.Containment = verdict.Containment(n)
 		if n != "shared" && n != "passive" {
-			a.Outcome = n
+			a.Outcome = verdict.Outcome(n)
 		}
 		as = append(as, a)
 	}
@@ -414,7 +415,7 @@ func TestNotVerifiedComesFirst(t *testing.T) {
 	for evidence, want := range map[string]string{
 		"NOT VERIFIED: no signature":   "*** NOT VERIFIED: no signature ***\n",
 		"verified, signed by sha256:1": "*** NOT VERIFIED: verified, signed by sha256:1 ***\n",
-		"":                             "*** NOT VERIFIED: there is no evidence ***\n",
+		"":                             "*** NOT VERIFIED: no evidence ***\n",
 		"x\n\x1b[1A":                   "*** NOT VERIFIED: x\\x0a\\x1b[1A ***\n",
 	} {
 		run := plan(1, 1)

@@ -8,30 +8,29 @@ type Interval [2]float64
 // wilson is the 95 % score interval of a proportion p of n tasks: E. B.
 // Wilson, "Probable inference, the law of succession, and statistical
 // inference", Journal of the American Statistical Association 22 (1927),
-// 209-212. Of no tasks nothing is known: 0 to 1.
+// 209-212. Without tasks it is 0 to 1.
 //
-// Attempts at the same task are not independent, so n never counts them: with
-// one attempt per task p is the share of tasks that passed, the plain case;
-// with more, p is pass@1, the mean over tasks of a task's share of passes.
-// Such shares lie in 0 to 1 and vary between tasks at most as passes and
-// failures with the same mean do, p(1-p). So the interval is conservative:
-// further attempts never make it narrower than so many tasks can support.
+// Attempts at the same task are not independent, so n counts tasks. With one
+// attempt per task, p is the share of tasks that passed; with more, p is pass@1,
+// the mean over tasks of a task's share of passes. The variance of such shares
+// is at most p(1-p), that of single passes and failures, so the interval is
+// conservative: more attempts never make it narrower.
 func wilson(p float64, n int) Interval {
 	if n <= 0 {
 		return Interval{0, 1}
 	}
-	const z = 1.959963984540054 // 97.5 % of the normal distribution lie below
+	const z = 1.959963984540054 // the 97.5 % quantile of the normal distribution
 	zz := z * z / float64(n)
 	centre := (p + zz/2) / (1 + zz)
 	half := math.Sqrt(zz*p*(1-p)+zz*zz/4) / (1 + zz)
-	// At p = 0 and 1 a bound equals p but for rounding.
+	// At p = 0 and 1 a bound equals p except for rounding.
 	return Interval{min(max(centre-half, 0), p), max(min(centre+half, 1), p)}
 }
 
-// passAtK is the chance that at least one of k attempts passes, drawn without
-// replacement from n of which c passed: 1 - C(n-c,k)/C(n,k), the unbiased
-// estimator of Chen et al. 2021, arXiv 2107.03374, in their product form, in
-// which no number grows large. 1 <= k <= n.
+// passAtK is the probability that at least one of k attempts passes, sampled
+// without replacement from n of which c passed: 1 - C(n-c,k)/C(n,k), the
+// unbiased estimator of Chen et al. 2021, arXiv 2107.03374, in their numerically
+// stable product form. 1 <= k <= n.
 func passAtK(n, c, k int) float64 {
 	if n-c < k {
 		return 1
@@ -43,8 +42,8 @@ func passAtK(n, c, k int) float64 {
 	return 1 - none
 }
 
-// passHatK is the chance that all of k attempts pass, drawn as for [passAtK]:
-// C(c,k)/C(n,k), pass^k of Yao et al. 2024, arXiv 2406.12045.
+// passHatK is the probability that all of k attempts pass, sampled as in
+// [passAtK]: C(c,k)/C(n,k), pass^k of Yao et al. 2024, arXiv 2406.12045.
 func passHatK(n, c, k int) float64 {
 	if c < k {
 		return 0
@@ -56,8 +55,8 @@ func passHatK(n, c, k int) float64 {
 	return all
 }
 
-// passK estimates pass@k and pass^k for steps of k. A missing attempt is a
-// failure, a task without a record a task without a pass.
+// passK estimates pass@k and pass^k for the steps of k. Missing attempts and
+// tasks without a record count as not passed.
 func passK(tasks []*task, run Run) []PassK {
 	n := max(run.PlannedTasks, len(tasks))
 	if run.PlannedAttempts < 2 || n == 0 {
@@ -76,7 +75,7 @@ func passK(tasks []*task, run Run) []PassK {
 	return out
 }
 
-// steps are 1, 2, 5, 10, 20, 50 and so on below n, and n.
+// steps returns 1, 2, 5, 10, 20, 50 and so on below n, and n.
 func steps(n int) []int {
 	var out []int
 	for ten := 1; ten < n; ten *= 10 {
@@ -89,5 +88,5 @@ func steps(n int) []int {
 	return append(out, n)
 }
 
-// rounded drops the digits in which machines differ.
+// rounded drops the digits that may differ between machines.
 func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }

@@ -56,7 +56,7 @@ func TestWilsonHoldsRate(t *testing.T) {
 	})
 }
 
-// The estimators equal what comes of drawing every subset.
+// The estimators equal the frequencies over all subsets.
 func TestPassKEnumerated(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		for c := 0; c <= n; c++ {

@@ -7,23 +7,24 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
 
 	"securebench/internal/redact"
+	"securebench/internal/verdict"
 )
 
-// Bounds on what the table shows, in characters and lines. JSON has it all.
+// Bounds on what the table shows, in characters and lines. The JSON has all of
+// it.
 const (
 	maxName      = 48 // ids, the agent
-	maxWord      = 24 // families, outcomes and whatever else is one of a few
+	maxWord      = 24 // families, outcomes, reasons, labels
 	maxEvidence  = 160
 	maxRunLabels = 5
 	maxGroups    = 20 // families, profiles, outcomes, labels
 	maxUnpassed  = 10
 )
 
-// WriteTable writes the report for a reader at a terminal. No line begins with
-// a text from outside, and none holds a character that cannot be seen.
+// WriteTable writes the report for a terminal. No line begins with text from
+// outside, and none contains an invisible character.
 func (r *Report) WriteTable(w io.Writer) error {
 	var b bytes.Buffer
 	t := &table{Writer: tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0), r: r}
@@ -45,8 +46,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// table writes sections of rows whose cells end in tabs. A buffer is below:
-// nothing fails before the end.
+// table writes sections of rows whose cells end in tabs. It writes to a buffer,
+// so only Flush can fail.
 type table struct {
 	*tabwriter.Writer
 	r *Report
@@ -59,11 +60,11 @@ func (t *table) head() {
 	if !run.Verified {
 		const mark = "NOT VERIFIED"
 		why := strings.TrimLeft(strings.TrimPrefix(run.Evidence, mark), ": ")
-		t.line("*** %s: %s ***", mark, clip(cmp.Or(why, "there is no evidence"), maxEvidence))
-		t.line("*** What follows is no more than what the records claim. ***\n")
+		t.line("*** %s: %s ***", mark, redact.EscapeShort(cmp.Or(why, "no evidence"), maxEvidence))
+		t.line("*** The figures below are only what the records claim. ***\n")
 	}
 	if n := run.LeftOut; n > 0 {
-		t.line("*** PART OF THE PACK: %d of its %s were left out; what follows is about %s. ***\n", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task"))
+		t.line("*** PART OF THE PACK: %d of its %s were left out; the figures below are about %s. ***\n", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task"))
 	}
 	t.line("run\t%s", name(run.RunID, maxName))
 	t.line("agent\t%s", name(run.Agent, maxName))
@@ -73,7 +74,7 @@ func (t *table) head() {
 		t.line("labels\t%s", list(run.Labels))
 	}
 	if run.Verified {
-		t.line("evidence\t%s", clip(run.Evidence, maxEvidence))
+		t.line("evidence\t%s", redact.EscapeShort(run.Evidence, maxEvidence))
 	}
 }
 
@@ -97,7 +98,7 @@ func (t *table) groups(title string, gs []Group) {
 	t.more(len(gs) - maxGroups)
 }
 
-// counts shows what occurred of all.
+// counts shows the names that occurred.
 func (t *table) counts(title string, all []Count) {
 	var seen []Count
 	for _, c := range all {
@@ -154,18 +155,18 @@ func (t *table) unpassed() {
 	}
 }
 
-// more says how many rows were left out.
+// more shows how many rows were left out.
 func (t *table) more(n int) {
 	if n > 0 {
 		t.line("  and %d more", n)
 	}
 }
 
-// String names every profile that attempts ran under.
+// String lists the profiles that occurred.
 func (m Mix) String() string {
 	var out []string
-	for _, c := range []Count{{passive, m.Passive}, {split, m.Split}, {shared, m.Shared},
-		{"of another profile", m.Other}, {"without a record", m.Missing}} {
+	for _, c := range []Count{{string(verdict.Passive), m.Passive}, {string(verdict.Split), m.Split},
+		{string(verdict.Shared), m.Shared}, {"of another profile", m.Other}, {"without a record", m.Missing}} {
 		if c.Attempts > 0 {
 			out = append(out, fmt.Sprintf("%d %s", c.Attempts, c.Name))
 		}
@@ -199,20 +200,9 @@ func list(labels []string) string {
 }
 
 // name makes a name from outside one word of at most limit characters.
-func name(s string, limit int) string {
+func name[T ~string](s T, limit int) string {
 	if s == "" {
 		return "-"
 	}
-	return redact.QuoteShort(s, limit)
-}
-
-// clip escapes s and cuts it to limit characters, of which the last three then
-// are dots. It looks at more bytes than it can show, so that a cut in the
-// middle of a character is cut away.
-func clip(s string, limit int) string {
-	s = redact.Escape(s[:min(len(s), 8*limit)])
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	return string([]rune(s)[:limit-3]) + "..."
+	return redact.QuoteShort(string(s), limit)
 }

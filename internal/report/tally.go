@@ -5,9 +5,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"securebench/internal/verdict"
 )
 
-// rowOrder sorts attempts as the pack has its rows.
+// rowOrder sorts attempts in the order of the pack's rows.
 func rowOrder(a, b Attempt) int {
 	return cmp.Or(cmp.Compare(a.Index, b.Index), strings.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Attempt, b.Attempt))
 }
@@ -18,9 +20,9 @@ type task struct {
 	missing  int        // planned attempts without a record
 }
 
-// byTask groups attempts by their task, in the order of the first ones. Of
-// several records of the same attempt all but the first become repeated: one
-// good attempt must not fill the place of another.
+// byTask groups attempts by task, in the order of the first one of each. Further
+// records of the same attempt become repeated: one good attempt must not count
+// for another.
 func byTask(attempts []Attempt, planned int) []*task {
 	type key struct {
 		task    *task
@@ -63,9 +65,9 @@ func (t *Tally) count(a *Attempt) {
 	switch {
 	case a.Passed:
 		t.Passed++
-	case a.Outcome == infrastructure:
+	case a.Outcome == verdict.Infrastructure:
 		t.Infrastructure++
-	case a.Outcome == pending || a.Status == pending:
+	case a.Outcome == verdict.Pending || a.Status == verdict.StatusPending:
 		t.Pending++
 	default:
 		t.Failed++
@@ -96,7 +98,7 @@ func (s *sums) addMissing(tasks, attempts int) {
 	s.Missing += tasks * attempts
 }
 
-// tally ends the sum with its rate.
+// tally returns the sum with its rate.
 func (s *sums) tally() Tally {
 	t := s.Tally
 	rate := 0.0
@@ -110,11 +112,11 @@ func (s *sums) tally() Tally {
 	return t
 }
 
-// addTask adds t to the groups that name finds for its attempts. A task whose
-// attempts differ is one task of each group, with the attempts that fall there.
-func addTask(to map[string]*sums, t *task, name func(*Attempt) string, ofMissing string) {
-	parts := map[string]*Tally{}
-	part := func(n string) *Tally {
+// addTask adds t to the groups of its attempts. A task whose attempts belong to
+// several groups counts in each of them, with its attempts there.
+func addTask[K ~string](to map[K]*sums, t *task, name func(*Attempt) K, ofMissing K) {
+	parts := map[K]*Tally{}
+	part := func(n K) *Tally {
 		if parts[n] == nil {
 			parts[n] = &Tally{}
 		}
@@ -133,16 +135,16 @@ func addTask(to map[string]*sums, t *task, name func(*Attempt) string, ofMissing
 	}
 }
 
-func group(in map[string]*sums, name string) *sums {
+func group[K ~string](in map[K]*sums, name K) *sums {
 	if in[name] == nil {
 		in[name] = &sums{}
 	}
 	return in[name]
 }
 
-// groups lists what was summed: those named first, others by name, the one
+// groups lists the sums: those in first, then the others by name, and the one
 // without a name last.
-func groups(by map[string]*sums, first ...string) []Group {
+func groups[K ~string](by map[K]*sums, first ...K) []Group {
 	var named, nameless []Group
 	for _, n := range ordered(by, first...) {
 		s := by[n]
@@ -151,15 +153,15 @@ func groups(by map[string]*sums, first ...string) []Group {
 		case n == "":
 			nameless = append(nameless, Group{Tally: s.tally()})
 		default:
-			named = append(named, Group{Name: n, Tally: s.tally()})
+			named = append(named, Group{Name: string(n), Tally: s.tally()})
 		}
 	}
 	return append(named, nameless...)
 }
 
-// ordered lists first, whether or not by has them, and then by's other keys in
+// ordered lists first, whether or not they are in by, then by's other keys in
 // alphabetical order.
-func ordered[V any](by map[string]V, first ...string) []string {
+func ordered[K ~string, V any](by map[K]V, first ...K) []K {
 	for _, n := range slices.Sorted(maps.Keys(by)) {
 		if !slices.Contains(first, n) {
 			first = append(first, n)

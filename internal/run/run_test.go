@@ -104,7 +104,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, problems := harness.Parse("command", nil, node)
+	h, problems := harness.Parse(config.Harness{Type: "command", Config: node})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

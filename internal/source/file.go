@@ -9,32 +9,33 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"securebench/internal/redact"
 )
 
-// ErrNotRegular is returned by [Open] and its like for a directory, a named
-// pipe, a device, and whatever else has no content of its own.
+// ErrNotRegular is returned by [Open] and the other functions for a directory, a
+// named pipe, a device or another special file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// Open opens a file that somebody named, for reading. It must be a regular
-// file, or a link to one: nothing else is opened, since a pipe without a
-// writer would wait for ever and a device may do something when it is opened.
-// Errors name the file, safe for a terminal.
+// Open opens a file for reading. It must be a regular file or a link to one:
+// opening a pipe would block until it has a writer, and opening a device can
+// have effects. Errors name the file, escaped for a terminal.
 func Open(name string) (*os.File, error) {
 	return open(name, os.Stat, func() (*os.File, error) {
 		return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	})
 }
 
-// OpenIn opens a file below root as [Open] does, with the flags of
-// [os.OpenFile]. A link is not followed.
+// OpenIn opens a file below root like [Open], with the flags of [os.OpenFile]. A
+// link is not followed.
 func OpenIn(root *os.Root, name string, flag int, perm fs.FileMode) (*os.File, error) {
 	return open(name, root.Lstat, func() (*os.File, error) {
 		return root.OpenFile(name, flag|syscall.O_NONBLOCK|syscall.O_NOCTTY, perm)
 	})
 }
 
-// open looks before it opens, and again at what it opened: the name could have
-// been exchanged in between.
+// open checks the file before opening it, and the open file again: the name could
+// have been replaced in between.
 func open(name string, stat func(string) (fs.FileInfo, error), do func() (*os.File, error)) (*os.File, error) {
 	if info, err := stat(name); err == nil {
 		if err := regular(name, info); err != nil {
@@ -55,8 +56,8 @@ func open(name string, stat func(string) (fs.FileInfo, error), do func() (*os.Fi
 	return f, nil
 }
 
-// FS is the content of root for reading. It opens directories, and files as
-// [OpenIn] does.
+// FS returns the content of root for reading. It opens directories, and files
+// like [OpenIn].
 func FS(root *os.Root) fs.FS { return tree{root} }
 
 type tree struct{ root *os.Root }
@@ -73,7 +74,7 @@ func (t tree) Stat(name string) (fs.FileInfo, error)      { return t.root.Stat(n
 func (t tree) Lstat(name string) (fs.FileInfo, error)     { return t.root.Lstat(name) }
 func (t tree) ReadLink(name string) (string, error)       { return t.root.Readlink(name) }
 
-// ReadFile reads a file that [Open] would open, of at most limit bytes.
+// ReadFile reads a file of at most limit bytes, opened like [Open].
 func ReadFile(name string, limit int64) ([]byte, error) {
 	f, err := Open(name)
 	if err != nil {
@@ -82,7 +83,7 @@ func ReadFile(name string, limit int64) ([]byte, error) {
 	return readAll(f, name, limit)
 }
 
-// ReadFileIn reads a file that [OpenIn] would open, of at most limit bytes.
+// ReadFileIn reads a file of at most limit bytes, opened like [OpenIn].
 func ReadFileIn(root *os.Root, name string, limit int64) ([]byte, error) {
 	f, err := OpenIn(root, name, os.O_RDONLY, 0)
 	if err != nil {
@@ -98,7 +99,7 @@ func readAll(f *os.File, name string, limit int64) ([]byte, error) {
 		return nil, fileError(name, err)
 	}
 	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", printable(name), limit)
+		return nil, fmt.Errorf("%s is larger than %d bytes", redact.Escape(name), limit)
 	}
 	return data, nil
 }
@@ -107,9 +108,9 @@ func regular(name string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() {
 		return nil
 	}
-	err := fmt.Errorf("%s is %s, %w", printable(name), FileType(info.Mode()), ErrNotRegular)
+	err := fmt.Errorf("%s is %s, %w", redact.Escape(name), FileType(info.Mode()), ErrNotRegular)
 	if info.Mode()&fs.ModeNamedPipe != 0 {
-		err = fmt.Errorf("%w (write what comes out of it to a file first)", err)
+		err = fmt.Errorf("%w (write its output to a file first)", err)
 	}
 	return err
 }
@@ -133,7 +134,7 @@ func FileType(m fs.FileMode) string {
 	return "a special file"
 }
 
-// fileError says what is wrong with a file, without the system call.
+// fileError names the file and the error, without the system call.
 func fileError(name string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -142,12 +143,11 @@ func fileError(name string, err error) error {
 	if name == "" {
 		name = `""`
 	}
-	return fmt.Errorf("%s: %w", printable(name), err)
+	return fmt.Errorf("%s: %w", redact.Escape(name), err)
 }
 
-// Words is the message of err in the words of somebody who has never seen the
-// code: errors of the file system lose the name of the system call, and the
-// sentinels of Go's library their jargon.
+// Words returns the message of err in plain English: file system errors without
+// the name of the system call, and Go's sentinel errors without their jargon.
 func Words(err error) string { return Reword(err.Error(), err) }
 
 // Reword is [Words] for a part of the message of err.
@@ -160,7 +160,7 @@ func Reword(text string, err error) string {
 	return text
 }
 
-// inWords translates one error of Go's library.
+// inWords rewords one error of the standard library.
 func inWords(err error) (string, bool) {
 	switch e := err.(type) { //nolint:errorlint // the tree is walked by the caller
 	case *fs.PathError:
@@ -184,7 +184,7 @@ func inWords(err error) (string, bool) {
 	return "", false
 }
 
-// walk visits err and all that it wraps, outer errors first.
+// walk visits err and all errors that it wraps, outer ones first.
 func walk(err error, visit func(error)) {
 	if err == nil {
 		return

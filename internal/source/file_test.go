@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// within fails unless do ends soon: what waits for a pipe's writer never does.
+// within fails if do does not return soon, as when it waits for a pipe's writer.
 func within(t *testing.T, do func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -23,12 +23,12 @@ func within(t *testing.T, do func()) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Fatal("it waits")
+		t.Fatal("it blocks")
 	}
 }
 
-// TestOnlyRegularFilesAreOpened: what is no regular file is refused at once
-// and by its name, wherever it stands; a file and a link to one are read.
+// TestOnlyRegularFilesAreOpened: anything but a regular file is refused at once,
+// with its name and type; a file and a link to one are read.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -52,7 +52,7 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	}
 	defer root.Close()
 	for _, c := range []struct{ name, want, below string }{
-		{"pipe", "pipe is a named pipe, not a regular file (write what", "pipe is a named pipe"},
+		{"pipe", "pipe is a named pipe, not a regular file (write its", "pipe is a named pipe"},
 		{"link-to-pipe", "is a named pipe", "is a symbolic link"},
 		{"folder", "is a directory", "is a directory"},
 		{"socket", "is a socket", "is a socket"},
@@ -103,7 +103,7 @@ func check(t *testing.T, name, want string, read func() ([]byte, error)) {
 	}
 }
 
-// TestWords: no word of the implementation reaches a reader.
+// TestWords: messages contain no jargon of the implementation.
 func TestWords(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {

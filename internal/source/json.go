@@ -11,12 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxNumber is the longest number literal in bytes. Together with the range
-// of a float64 it bounds the exponent as well, so that code which computes
-// with exact numbers needs no more than a moment for any of them.
+// maxNumber is the maximum length of a number literal in bytes. Together with the
+// range of a float64 it also bounds the exponent, so that exact arithmetic stays
+// fast.
 const maxNumber = 400
 
-// ParseJSON reads exactly one JSON value that begins at line of file.
+// ParseJSON reads exactly one JSON value; its first line is line of file.
 // Errors are [*Problem].
 func ParseJSON(file string, line int, data []byte) (*Node, error) {
 	if p := checkText(file, line, data); p != nil {
@@ -42,8 +42,8 @@ type jsonParser struct {
 	line int
 	data []byte
 	dec  *jsontext.Decoder
-	// Positions are asked for in rising order; the last one is kept so that
-	// a long line is walked once.
+	// Positions are computed in increasing order; the last one is kept so that
+	// a long line is scanned only once.
 	off, curLine, curCol int
 }
 
@@ -64,7 +64,7 @@ func (p *jsonParser) pos(off int64) Pos {
 	return Pos{File: p.file, Line: p.curLine, Col: p.curCol}
 }
 
-// here is the place where the next token starts.
+// here is the position of the next token.
 func (p *jsonParser) here() Pos {
 	o := int(p.dec.InputOffset())
 	for o < len(p.data) && strings.IndexByte(" \t\r\n,:", p.data[o]) >= 0 {
@@ -158,7 +158,7 @@ func (p *jsonParser) closing() error {
 	return nil
 }
 
-// numberFault says what makes a number literal unusable, or "".
+// numberFault returns what is wrong with a number literal, or "".
 func numberFault(lit string) string {
 	f, err := strconv.ParseFloat(lit, 64)
 	mantissa, _, _ := strings.Cut(strings.ToLower(lit), "e")

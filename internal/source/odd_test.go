@@ -5,34 +5,29 @@ import (
 	"testing"
 )
 
-// Scalars that readers of YAML disagree about are refused where text, a plain
-// integer or a number is meant, and nowhere else.
+// Scalars about which YAML readers disagree are refused where text, an integer or
+// a number is expected, and nowhere else.
 func TestOddScalars(t *testing.T) {
 	const (
 		text   = "f.yaml:1:4: x must be a non-empty string, not "
-		notAll = ", which is not text to every reader of YAML "
+		notAll = ", which some YAML readers do not read as text "
 	)
 	quote := func(s string) string { return `(quote it: "` + s + `")` }
-	tests := []struct{ in, str, integer, positive string }{
-		{"010", text + "a number " + quote("010"),
-			"f.yaml:1:4: x must be an integer in plain digits, not 010 (readers of YAML disagree whether it is 8)",
-			"f.yaml:1:4: x must be a number in plain digits, not 010 (readers of YAML disagree whether it is 8)"},
-		{"08", text + "a number " + quote("08"),
-			"f.yaml:1:4: x must be an integer in plain digits, not 08 (readers of YAML disagree whether it is 8)",
-			"f.yaml:1:4: x must be a number in plain digits, not 08 (readers of YAML disagree whether it is 8)"},
-		{"0o10", text + "a number " + quote("0o10"),
-			"f.yaml:1:4: x must be an integer in plain digits, not 0o10 (readers of YAML disagree whether it is 8)",
-			"f.yaml:1:4: x must be a number in plain digits, not 0o10 (readers of YAML disagree whether it is 8)"},
-		{"1_0", text + "a number " + quote("1_0"),
-			"f.yaml:1:4: x must be an integer in plain digits, not 1_0 (readers of YAML disagree whether it is 10)",
-			"f.yaml:1:4: x must be a number in plain digits, not 1_0 (readers of YAML disagree whether it is 10)"},
-		{"0x1F", text + "a number " + quote("0x1F"),
-			"f.yaml:1:4: x must be an integer in plain digits, not 0x1F (readers of YAML disagree whether it is 31)",
-			"f.yaml:1:4: x must be a number in plain digits, not 0x1F (readers of YAML disagree whether it is 31)"},
+	type test struct{ in, str, integer, positive string }
+	digits := func(in, value string) test {
+		end := " in plain digits, not " + in + " (YAML readers disagree whether it is " + value + ")"
+		return test{in, text + "a number " + quote(in), "f.yaml:1:4: x must be an integer" + end, "f.yaml:1:4: x must be a number" + end}
+	}
+	tests := []test{
+		digits("010", "8"),
+		digits("08", "8"),
+		digits("0o10", "8"),
+		digits("1_0", "10"),
+		digits("0x1F", "31"),
 		{"+1", text + "a number " + quote("+1"),
-			"f.yaml:1:4: x must be an integer in plain digits, not +1 (readers of YAML disagree whether it is 1)", ""},
+			"f.yaml:1:4: x must be an integer in plain digits, not +1 (YAML readers disagree whether it is 1)", ""},
 		{"1_0.5", text + "a number " + quote("1_0.5"), "f.yaml:1:4: x must be an integer, not 1_0.5",
-			"f.yaml:1:4: x must be a number in plain digits, not 1_0.5 (readers of YAML disagree whether it is 10.5)"},
+			"f.yaml:1:4: x must be a number in plain digits, not 1_0.5 (YAML readers disagree whether it is 10.5)"},
 		{"1e3", text + "a number " + quote("1e3"), "f.yaml:1:4: x must be an integer, not 1e3", ""},
 		{".5", text + "a number " + quote(".5"), "f.yaml:1:4: x must be an integer, not .5", ""},
 		{"1.0", text + "a number " + quote("1.0"), "f.yaml:1:4: x must be an integer, not 1.0", ""},
@@ -44,7 +39,7 @@ func TestOddScalars(t *testing.T) {
 		{"1e400", "f.yaml:1:4: x is written as 1e400" + notAll + quote("1e400"), "f.yaml:1:4: x must be an integer, not a string", "f.yaml:1:4: x must be a positive number, not a string"},
 		{"true", text + "a boolean " + quote("true"), "f.yaml:1:4: x must be an integer, not a boolean", "f.yaml:1:4: x must be a positive number, not a boolean"},
 		{"~", text + "null " + quote("~"), "f.yaml:1:4: x must be an integer, not null", "f.yaml:1:4: x must be a positive number, not null"},
-		// What nobody reads in another way.
+		// Scalars that every reader reads alike.
 		{"python:3", "", "f.yaml:1:4: x must be an integer, not a string", "f.yaml:1:4: x must be a positive number, not a string"},
 		{"1000:1000", "", "f.yaml:1:4: x must be an integer, not a string", "f.yaml:1:4: x must be a positive number, not a string"},
 		{"1.2.3", "", "f.yaml:1:4: x must be an integer, not a string", "f.yaml:1:4: x must be a positive number, not a string"},
@@ -74,7 +69,7 @@ func TestOddScalars(t *testing.T) {
 	}
 }
 
-// A boolean is true or false; yes and on are one for some readers only.
+// Only true and false are booleans; yes and on are for some readers only.
 func TestOddBooleans(t *testing.T) {
 	root, err := ParseYAML("f.yaml", []byte("a: true\nb: yes\nc: \"true\"\n"))
 	if err != nil {

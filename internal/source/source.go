@@ -1,10 +1,10 @@
-// Package source reads the YAML and JSON that users write, strictly, and
-// says where a problem is.
+// Package source reads the files that users name and the YAML and JSON that they
+// write, strictly, and reports where a problem is.
 //
-// Both formats become one tree of [Node] values that know their place, so a
-// rule is written once and its error always names file, line and column.
-// Duplicate keys, invalid UTF-8, trailing data, a second document, numbers
-// that are not finite and nesting beyond [MaxDepth] are errors.
+// Both formats become one tree of [Node] values with positions, so a rule is
+// written once and its error always names file, line and column. Duplicate keys,
+// invalid UTF-8, trailing data, a second document, numbers that are not finite
+// and nesting deeper than [MaxDepth] are errors.
 package source
 
 import (
@@ -14,14 +14,15 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"securebench/internal/redact"
 )
 
-// MaxDepth is the deepest nesting of lists and maps that is read.
+// MaxDepth is the maximum nesting of lists and maps.
 const MaxDepth = 64
 
-// Pos is a place in a file. Line and Col count from 1; a zero Line means the
+// Pos is a position in a file. Line and Col count from 1; a zero Line means the
 // file as a whole. Col counts characters, not bytes.
 type Pos struct {
 	File string
@@ -40,50 +41,29 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
-// A Problem is one thing wrong with a file that a user wrote.
+// A Problem is one error in a file that a user wrote.
 type Problem struct {
 	Pos     Pos
 	Message string // what is wrong
 	Fix     string // what to do about it; may be empty
 }
 
-// Error formats the problem as one line: place, message, fix. It quotes file
-// names and keys that a stranger chose, so whatever could steer a terminal or
-// start a new line is escaped.
+// Error formats the problem as one line: position, message, fix. The line is
+// escaped, because file names and keys can be chosen by anybody.
 func (p *Problem) Error() string {
 	s := p.Pos.String() + ": " + p.Message
 	if p.Fix != "" {
 		s += " (" + p.Fix + ")"
 	}
-	return printable(s)
+	return redact.Escape(s)
 }
-
-// printable escapes the runes of s that have no glyph of their own: control
-// characters, line separators, bidirectional overrides.
-func printable(s string) string {
-	if strings.IndexFunc(s, unprintable) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if !unprintable(r) {
-			b.WriteRune(r)
-			continue
-		}
-		q := strconv.QuoteRuneToASCII(r)
-		b.WriteString(q[1 : len(q)-1])
-	}
-	return b.String()
-}
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // Problemf makes a Problem at pos without a fix.
 func Problemf(pos Pos, format string, args ...any) *Problem {
 	return &Problem{Pos: pos, Message: fmt.Sprintf(format, args...)}
 }
 
-// Problems collects problems; its Err is nil when there are none.
+// Problems is a list of problems.
 type Problems []*Problem
 
 // Add appends a problem at pos.
@@ -91,7 +71,7 @@ func (ps *Problems) Add(pos Pos, fix, format string, args ...any) {
 	*ps = append(*ps, &Problem{Pos: pos, Message: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-// Err returns all problems joined, one a line, or nil.
+// Err returns all problems joined, one per line, or nil if there are none.
 func (ps Problems) Err() error {
 	if len(ps) == 0 {
 		return nil
@@ -103,8 +83,8 @@ func (ps Problems) Err() error {
 	return errors.Join(errs...)
 }
 
-// checkText refuses bytes that are no plain UTF-8 text, with their place.
-// Lines count from line.
+// checkText refuses a byte order mark and bytes that are not UTF-8, with their
+// position. The first line has the number line.
 func checkText(file string, line int, data []byte) *Problem {
 	pos := Pos{File: file, Line: line, Col: 1}
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
@@ -137,21 +117,21 @@ const (
 	Map
 )
 
-// String names k as an error message would: "an object", "a list".
+// String names k as in an error message: "an object", "a list".
 func (k Kind) String() string {
 	return [...]string{"null", "a boolean", "a number", "a string", "a list", "an object"}[k]
 }
 
-// Node is one value with its place.
+// Node is one value with its position.
 type Node struct {
 	Pos    Pos
 	Kind   Kind
 	Text   string  // the string, the number's literal in JSON syntax, or true/false
 	Items  []*Node // of a List
 	Fields []Field // of a Map, in file order
-	// Plain is a YAML scalar without quotes as it was written, where its value
-	// is another one or some readers of YAML see another one. Odd says that
-	// they do: 010 is 8, 10 or text.
+	// Plain is an unquoted YAML scalar as written, if it is not a string or Odd
+	// is set. Odd means that YAML readers disagree about its value: 010 is 8,
+	// 10 or text.
 	Plain string
 	Odd   bool
 }
@@ -176,8 +156,8 @@ func (n *Node) Get(name string) *Node {
 	return nil
 }
 
-// At returns the node that the JSON pointer tokens lead to, or the deepest
-// one on the way that exists. It is safe on a nil node.
+// At returns the node at the JSON pointer with these tokens, or its deepest
+// existing ancestor. It is safe on a nil node.
 func (n *Node) At(tokens []string) *Node {
 	for _, t := range tokens {
 		if n == nil {
@@ -226,8 +206,8 @@ func (n *Node) Any() any {
 	return nil
 }
 
-// JSON returns the value as compact JSON, members in file order and numbers
-// as they were written.
+// JSON returns the value as compact JSON, with members in file order and numbers
+// as written.
 func (n *Node) JSON() []byte {
 	return n.appendJSON(nil)
 }
@@ -263,8 +243,8 @@ func (n *Node) appendJSON(b []byte) []byte {
 }
 
 // Check reports the fields of map n that are not in known: as errors, or as
-// warnings where open is set. A name that differs from a known one only by
-// case is always an error.
+// warnings if open is set. A name that differs from a known one only in case is
+// always an error.
 func (n *Node) Check(section string, open bool, known ...string) (errs, warnings Problems) {
 	for _, f := range n.Fields {
 		exact, folded := false, ""

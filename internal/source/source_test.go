@@ -11,7 +11,7 @@ import (
 
 func TestProblemIsOnePrintableLine(t *testing.T) {
 	p := &source.Problem{Pos: source.Pos{File: "a\x1b[2J", Line: 2, Col: 3}, Message: "bad\nkey\u202e", Fix: "é 漢"}
-	if got, want := p.Error(), `a\x1b[2J:2:3: bad\nkey\u202e (é 漢)`; got != want {
+	if got, want := p.Error(), `a\x1b[2J:2:3: bad\x0akey\u{202E} (é 漢)`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// errType says that a node has the wrong type.
+// errType reports that a node has the wrong type.
 func (n *Node) errType(what, want string) *Problem {
 	return Problemf(n.Pos, "%s must be %s, not %s", what, want, n.Kind)
 }
 
-// OddText refuses a string that some readers of YAML would not take for one,
-// such as a date or "yes" without quotes; nil is any other node.
+// OddText refuses an unquoted scalar that some YAML readers don't read as a
+// string, such as a date or yes. It returns nil for every other node.
 func (n *Node) OddText(what string) *Problem {
 	if n.Kind != String || !n.Odd {
 		return nil
 	}
-	return &Problem{Pos: n.Pos, Message: fmt.Sprintf("%s is written as %s, which is not text to every reader of YAML", what, n.Plain), Fix: n.quoteIt()}
+	return &Problem{Pos: n.Pos, Message: fmt.Sprintf("%s is written as %s, which some YAML readers do not read as text", what, n.Plain), Fix: n.quoteIt()}
 }
 
-// quoteIt is how to make text of a plain scalar.
+// quoteIt tells how to write a plain scalar as text.
 func (n *Node) quoteIt() string {
 	if n.Plain == "" {
 		return ""
@@ -29,13 +29,13 @@ func (n *Node) quoteIt() string {
 	return "quote it: " + strconv.Quote(n.Plain)
 }
 
-// oddNumber refuses a number that readers of YAML disagree about.
+// oddNumber refuses a number about which YAML readers disagree.
 func (n *Node) oddNumber(what, want string) *Problem {
 	return &Problem{Pos: n.Pos, Message: fmt.Sprintf("%s must be %s in plain digits, not %s", what, want, n.Plain),
-		Fix: "readers of YAML disagree whether it is " + n.Text}
+		Fix: "YAML readers disagree whether it is " + n.Text}
 }
 
-// Str reads a string that is not empty after trimming spaces.
+// Str reads a string that is not blank.
 func (n *Node) Str(what string) (string, *Problem) {
 	if n.Kind != String {
 		p := n.errType(what, "a non-empty string")
@@ -63,8 +63,8 @@ func (n *Node) Boolean(what string) (bool, *Problem) {
 	return n.Text == "true", nil
 }
 
-// Int reads an integer within [lo, hi]. A number with a fraction or an
-// exponent is not an integer, whatever its value.
+// Int reads an integer from lo to hi. A number written with a fraction or an
+// exponent is refused.
 func (n *Node) Int(what string, lo, hi int64) (int64, *Problem) {
 	if n.Kind != Number {
 		return 0, n.errType(what, "an integer")
@@ -82,8 +82,8 @@ func (n *Node) Int(what string, lo, hi int64) (int64, *Problem) {
 	return i, nil
 }
 
-// Positive reads a finite number above zero. Forms that every reader takes for
-// the same number will do, such as .5.
+// Positive reads a finite number above zero. A form that every YAML reader reads
+// as the same number, such as .5, is accepted.
 func (n *Node) Positive(what string) (float64, *Problem) {
 	f, err := strconv.ParseFloat(n.Text, 64)
 	if n.Kind != Number || err != nil {

@@ -14,12 +14,12 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxYAMLNodes bounds the tree after aliases are resolved.
+// maxYAMLNodes is the maximum number of nodes after aliases are resolved.
 const maxYAMLNodes = 20_000
 
-// ParseYAML reads exactly one YAML document. Errors are [*Problem], joined
-// where the parser finds several. Aliases are resolved, merge keys ("<<") and
-// keys that are not strings are refused.
+// ParseYAML reads exactly one YAML document. Errors are [*Problem], joined if
+// there are several. Aliases are resolved; merge keys ("<<") and keys that are
+// not strings are refused.
 func ParseYAML(file string, data []byte) (*Node, error) {
 	if p := checkText(file, 1, data); p != nil {
 		return nil, p
@@ -148,8 +148,8 @@ func (y *yamlReader) fields(n *Node, in *yaml.Node, depth int) error {
 	return nil
 }
 
-// What plain scalars look like that readers of YAML disagree about. The older
-// version of the format has numbers to the base of 60, and yes and no.
+// The plain scalars about which YAML readers disagree. YAML 1.1 has base-60
+// numbers, and yes and no as booleans.
 var (
 	plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 	oddDigits   = regexp.MustCompile(`^[-+]?0[0-9xXoObB_]|_|:`)
@@ -158,7 +158,7 @@ var (
 		`[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+)$`)
 )
 
-// scalar fills n with the value of a scalar and how it was written.
+// scalar sets the value of n and how it was written.
 func (y *yamlReader) scalar(n *Node, in *yaml.Node) error {
 	if err := y.value(n, in); err != nil {
 		return err
@@ -179,8 +179,7 @@ func (y *yamlReader) scalar(n *Node, in *yaml.Node) error {
 	return nil
 }
 
-// value reads a scalar. Only the types of JSON exist; a date is the string
-// that was written.
+// value reads a scalar. Only the types of JSON exist; a date is a string.
 func (y *yamlReader) value(n *Node, in *yaml.Node) error {
 	switch in.ShortTag() {
 	case "!!null":

@@ -1,0 +1,109 @@
+package harness
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"securebench/internal/config"
+	"securebench/internal/source"
+	"securebench/internal/workspace"
+)
+
+// types maps every harness.type to the function that reads its configuration.
+func types() map[string]func(*parser) Harness {
+	return map[string]func(*parser) Harness{
+		"claude_code": parseClaudeCode,
+		"codex":       parseCodex,
+		"command":     parseCommand,
+	}
+}
+
+// Parse reads a harness section. It reports everything that is wrong.
+func Parse(c config.Harness) (Harness, source.Problems) {
+	if c.Config == nil {
+		c.Config = &source.Node{Kind: source.Map, Pos: c.Pos}
+	}
+	if c.Config.Kind != source.Map {
+		return nil, source.Problems{source.Problemf(c.Config.Pos, "harness.config must be an object, not %s", c.Config.Kind)}
+	}
+	read := types()[c.Type]
+	if read == nil {
+		return nil, source.Problems{source.Problemf(c.TypePos, "harness.type must be one of: %s",
+			strings.Join(slices.Sorted(maps.Keys(types())), ", "))}
+	}
+	p := &parser{typ: c.Type, env: c.Env, cfg: c.Config}
+	h := read(p)
+	if len(p.ps) > 0 {
+		return nil, p.ps
+	}
+	return h, nil
+}
+
+// parser reads a configuration and collects its problems.
+type parser struct {
+	typ string
+	env []string
+	cfg *source.Node
+	ps  source.Problems
+}
+
+func (p *parser) closed(known ...string) {
+	errs, _ := p.cfg.Check("harness.config", false, known...)
+	p.ps = append(p.ps, errs...)
+}
+
+// get returns the value of a key that is set, and its name in messages.
+func (p *parser) get(key string) (*source.Node, string) {
+	n := p.cfg.Get(key)
+	if n != nil && n.Kind == source.Null {
+		n = nil
+	}
+	return n, "harness.config." + key
+}
+
+func (p *parser) add(problem *source.Problem) {
+	if problem != nil {
+		p.ps = append(p.ps, problem)
+	}
+}
+
+// path reads a workspace path.
+func (p *parser) path(key, def string) string {
+	n, what := p.get(key)
+	if n == nil {
+		return def
+	}
+	s, problem := n.Str(what)
+	if problem != nil {
+		p.add(problem)
+		return def
+	}
+	c, err := workspace.CleanPath(s)
+	if err != nil {
+		p.ps.Add(n.Pos, "", "%s %q: %v", what, s, err)
+		return def
+	}
+	return c
+}
+
+func (p *parser) timeout() time.Duration {
+	n, what := p.get("timeout_seconds")
+	if n == nil {
+		return 0
+	}
+	d, problem := config.Seconds(n, what)
+	p.add(problem)
+	return d
+}
+
+func (p *parser) domains() []string {
+	n, what := p.get("allowed_domains")
+	if n == nil {
+		return nil
+	}
+	list, ps := config.ParseDomains(n, what)
+	p.ps = append(p.ps, ps...)
+	return list
+}
