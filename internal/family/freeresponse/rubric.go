@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 )
 
 // containsAny is the only type of rubric.
@@ -63,7 +64,7 @@ func newRubric(v jsontext.Value) (*rubric, error) {
 		}
 	}
 	if f := fields["min_token_f1"]; f != nil {
-		n, ok := textmatch.ParseNumber(string(f))
+		n, ok := number.Parse(string(f))
 		if f.Kind() != '0' || !ok || n.Rat().Sign() < 0 || n.Rat().Cmp(r.threshold) > 0 {
 			return nil, errThreshold
 		}

@@ -24,7 +24,7 @@
 // cannot dilute it, and appending them never turns a failure into a pass.
 //
 // Reasoning blocks and stop tokens of a chat model are no part of the candidate
-// (see [textmatch.Said]).
+// (see [reply.Said]).
 //
 // Overlap of words is not meaning, so every verdict is labelled [Heuristic]. A
 // rubric that is a string needs a judge: the task stays pending with reason
@@ -36,6 +36,8 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/verifier"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -44,9 +46,9 @@ import (
 const Heuristic = "heuristic"
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
-func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+func NewVerifier(family.Resources) family.Verifier { return verifier.New(readRow) }
 
-func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
+func readRow(v task.EvaluatorView) (verifier.Scorer, error) {
 	value, _ := v.Get("rubric")
 	if value.Value.Kind() == '"' {
 		return noJudge{}, nil
@@ -76,7 +78,7 @@ func (noJudge) Match(candidate string) family.Verdict {
 
 // Match scores a candidate.
 func (r *rubric) Match(candidate string) family.Verdict {
-	s := r.score(textmatch.Said(candidate))
+	s := r.score(reply.Said(candidate))
 	v := s.verdict()
 	v.Labels = []string{Heuristic}
 	v.Metadata = r.metadata(candidate, s)
@@ -88,11 +90,11 @@ func (r *rubric) Match(candidate string) family.Verdict {
 func (s score) verdict() family.Verdict {
 	switch {
 	case s.blank:
-		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", nil)
+		return verifier.Fail(verdict.EmptyCandidate, "the candidate is blank", nil)
 	case s.rejected >= 0 || s.accepted < 0:
-		return textmatch.Fail(verdict.WrongAnswer, "the candidate does not meet the rubric", nil)
+		return verifier.Fail(verdict.WrongAnswer, "the candidate does not meet the rubric", nil)
 	}
-	return textmatch.Pass(nil)
+	return verifier.Pass(nil)
 }
 
 // metadata has the reference's keys. The threshold is a hidden value where the

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 )
 
 // maxChoices is as many as there are labels.
@@ -30,7 +31,7 @@ type key struct {
 	texts    []text
 	longest  int // bytes of the longest text in normal form
 	expected set
-	question *textmatch.Question
+	question *number.Question
 }
 
 // A text is the text of a choice in the forms that are compared.
@@ -50,7 +51,7 @@ func newKey(choices []string, answer jsontext.Value) (key, error) {
 	case len(choices) > maxChoices:
 		return key{}, errTooManyChoices
 	}
-	k := key{question: textmatch.NewQuestion("", "")}
+	k := key{question: number.NewQuestion("", "")}
 	for _, c := range choices {
 		t := text{cuts: cutAll(asWritten(c)), normal: textmatch.Normalize(c)}
 		k.texts = append(k.texts, t)

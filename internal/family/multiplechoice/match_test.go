@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/reply"
 	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -312,7 +313,7 @@ func FuzzMatch(f *testing.F) {
 		if k.Match(candidate).Outcome != verdict.Passed {
 			return
 		}
-		stated := textmatch.Lower(textmatch.Reply(candidate))
+		stated := textmatch.Lower(reply.Text(candidate))
 		if !strings.Contains(stated, "b") && !strings.Contains(stated, "tls") {
 			t.Fatalf("%q passed without label or text in %q", candidate, stated)
 		}

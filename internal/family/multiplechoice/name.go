@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
 
@@ -42,20 +44,20 @@ const (
 )
 
 // read returns what a passage names, and its rank.
-func (k key) read(p textmatch.Passage) (named, textmatch.Rank) {
-	if p.First && p.Rank < textmatch.Hashes {
+func (k key) read(p reply.Passage) (named, reply.Rank) {
+	if p.First && p.Rank < reply.Hashes {
 		for _, line := range slices.Compact([]string{p.Whole, p.Item, textmatch.Plain(p.Item)}) {
 			if c := k.exact(line); c != 0 {
-				return named{choices: c, line: true}, textmatch.Unmarked
+				return named{choices: c, line: true}, reply.Unmarked
 			}
 		}
 	}
 	switch {
 	case p.Spent:
-		return k.spent(p), textmatch.Answer
-	case p.Rank == textmatch.Boxed:
+		return k.spent(p), reply.Answer
+	case p.Rank == reply.Boxed:
 		return k.boxed(p), p.Rank
-	case p.Rank == textmatch.Unmarked:
+	case p.Rank == reply.Unmarked:
 		return k.unmarked(p), p.Rank
 	}
 	return k.marked(p), p.Rank
@@ -63,7 +65,7 @@ func (k key) read(p textmatch.Passage) (named, textmatch.Rank) {
 
 // spent reads a sentence whose mark has no link: "answer B", "B is the answer",
 // "I choose B as my answer".
-func (k key) spent(p textmatch.Passage) named {
+func (k key) spent(p reply.Passage) named {
 	clause := cutOpening(p.Text)
 	c := k.praised(clause)
 	if c == 0 {
@@ -77,7 +79,7 @@ func (k key) spent(p textmatch.Passage) named {
 
 // marked reads what follows a mark: up to the end of the line, and of the
 // sentence.
-func (k key) marked(p textmatch.Passage) named {
+func (k key) marked(p reply.Passage) named {
 	if k.labels(p.Before) != 0 {
 		return named{hedges: true}
 	}
@@ -99,7 +101,7 @@ func (k key) marked(p textmatch.Passage) named {
 	}
 	text := strings.TrimLeft(p.Text, markup+"([{")
 	begins := text != "" && text[0] < 'a' && k.label(text[:1]) != 0 && (len(text) == 1 || !isWordByte(text[1]))
-	return named{hedges: begins || k.mentions(text) != 0 && !textmatch.HasNegator(text)}
+	return named{hedges: begins || k.mentions(text) != 0 && !vocabulary.HasNegator(text)}
 }
 
 // labels returns the choices whose labels stand as capitals in what comes
@@ -107,7 +109,7 @@ func (k key) marked(p textmatch.Passage) named {
 // "Answer A, answer: B" is two answers.
 func (k key) labels(before string) (found set) {
 	for _, w := range textmatch.Words(before, -1) {
-		if len(w) > 1 && !textmatch.IsFrame(w) && w != choice && w != option && w != "and" && w != "or" {
+		if len(w) > 1 && !vocabulary.Frame.Has(w) && w != choice && w != option && w != "and" && w != "or" {
 			return 0
 		}
 	}
@@ -121,14 +123,14 @@ func (k key) labels(before string) (found set) {
 
 // boxed reads a box: its content names a choice, and the sentence around it
 // neither denies it nor names another.
-func (k key) boxed(p textmatch.Passage) named {
+func (k key) boxed(p reply.Passage) named {
 	c := k.exact(p.Led)
 	if c == 0 {
 		c = k.sentence(p.Text)
 	}
 	before, after := textmatch.Plain(p.Before), textmatch.Plain(p.After)
 	other := k.mentions(after) | k.labels(before)
-	if c == 0 || k.labels(before) == 0 && k.question.Denied(before) || doubts(after) || other&^c != 0 {
+	if c == 0 || k.labels(before) == 0 && reply.Denied(k.question, before) || doubts(after) || other&^c != 0 {
 		return named{hedges: other|k.mentions(p.Text) != 0}
 	}
 	return named{choices: c}
@@ -137,7 +139,7 @@ func (k key) boxed(p textmatch.Passage) named {
 // doubts reports whether a word of s is one of doubt.
 func doubts(s string) bool {
 	for _, w := range textmatch.Words(s[:min(len(s), maxReason)], -1) {
-		if textmatch.IsDoubt(w) || textmatch.IsBarred(w) {
+		if vocabulary.IsDoubt(w) || vocabulary.IsBarred(w) {
 			return true
 		}
 	}
@@ -146,7 +148,7 @@ func doubts(s string) bool {
 
 // unmarked reads a sentence without a mark. The text of a choice counts only as
 // a line of its own; labels and what is said of them also as a sentence.
-func (k key) unmarked(p textmatch.Passage) named {
+func (k key) unmarked(p reply.Passage) named {
 	if c := k.stated(p.Text); c != 0 {
 		return named{choices: c}
 	}
@@ -190,7 +192,7 @@ func (k key) stated(s string) set {
 // led returns the choice behind the first lead of s.
 func (k key) led(s string) set {
 	before, rest, lead := textmatch.FindWord(s, leads()...)
-	if lead == "" || k.question.Denied(before) || k.labels(before) != 0 {
+	if lead == "" || reply.Denied(k.question, before) || k.labels(before) != 0 {
 		return 0
 	}
 	return k.afterLead(rest)
@@ -213,7 +215,7 @@ func (k key) cutAside(s string) string {
 // it has one.
 func framed(s string) bool {
 	before, _, lead := textmatch.FindWord(s, leads()...)
-	return lead == "" || !slices.ContainsFunc(textmatch.Words(before, -1), func(w string) bool { return !textmatch.IsFrame(w) })
+	return lead == "" || !slices.ContainsFunc(textmatch.Words(before, -1), func(w string) bool { return !vocabulary.Frame.Has(w) })
 }
 
 // praised returns the choice of "C is correct" and its like.
@@ -354,7 +356,7 @@ func denies(s string) bool {
 		switch {
 		case w == "wrong" || w == "incorrect" || w == "false" || w == "untrue" || w == "mistaken":
 			return true
-		case i > 0 && (w == "correct" || w == "right" || w == "true" || w == "answer") && textmatch.HasNegator(s):
+		case i > 0 && (w == "correct" || w == "right" || w == "true" || w == "answer") && vocabulary.HasNegator(s):
 			return true
 		}
 	}
@@ -415,9 +417,9 @@ func (k key) afterLead(rest string) set {
 		if after, lead := cutLead(rest); lead != "" && n < maxLeads {
 			rest = after
 			n, is, separator = n+1, false, false
-		} else if after, ok := textmatch.CutCopula(rest); ok && !is && !separator {
+		} else if after, ok := reply.CutCopula(rest); ok && !is && !separator {
 			rest, is = after, true
-		} else if after, ok := textmatch.CutAdverb(rest); ok && is {
+		} else if after, ok := reply.CutAdverb(rest); ok && is {
 			rest = after
 		} else if after, ok := cutSeparator(rest); ok && !separator {
 			rest, separator = after, true

@@ -20,7 +20,7 @@
 // nothing. A lone letter in range is a label before it is a text, as it is in
 // the row's answer. Nothing inside a text is looked at.
 //
-// A reply is read in passages (see [textmatch.Question.Passages]). What a mark
+// A reply is read in passages (see [reply.Passages]). What a mark
 // leads to, up to the end of the line or of the sentence, names a choice, also
 // behind "option", "choice" and repeated leads, and up to a reason. A line that
 // as a whole names a choice is unmarked, whatever words it holds. Without a mark
@@ -41,14 +41,17 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/verifier"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
-func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+func NewVerifier(family.Resources) family.Verifier { return verifier.New(readRow) }
 
-func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
+func readRow(v task.EvaluatorView) (verifier.Scorer, error) {
 	choices, ok := v.Get("choices")
 	if !ok {
 		return nil, fmt.Errorf("scoring task %s: the row has no choices", v.ID())
@@ -64,7 +67,7 @@ func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	}
 	question, _ := v.Get("question")
 	text, _ := question.Text()
-	k.question = textmatch.NewQuestion(text, "")
+	k.question = number.NewQuestion(text, "")
 	return k, nil
 }
 
@@ -75,29 +78,29 @@ func (k key) Match(candidate string) family.Verdict {
 		"expected_answer":  task.Redacted,
 	}
 	if textmatch.Strip(candidate) == "" {
-		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
+		return verifier.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
-	passages := k.question.Passages(textmatch.Reply(candidate), textmatch.Options{Labels: true})
+	passages := reply.Passages(k.question, reply.Text(candidate), reply.Options{Labels: true})
 	if len(passages) == 0 {
-		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
+		return verifier.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
 	got, reason, message := k.decide(passages)
 	switch {
 	case reason != "":
-		return textmatch.Fail(reason, message, metadata)
+		return verifier.Fail(reason, message, metadata)
 	case got.several() && got&^k.expected != 0:
-		return textmatch.Fail(verdict.AmbiguousAnswer, "the candidate names several choices at once", metadata)
+		return verifier.Fail(verdict.AmbiguousAnswer, "the candidate names several choices at once", metadata)
 	case got&k.expected == 0:
-		return textmatch.Fail(verdict.WrongAnswer, "the candidate names another choice", metadata)
+		return verifier.Fail(verdict.WrongAnswer, "the candidate names another choice", metadata)
 	}
-	return textmatch.Pass(metadata)
+	return verifier.Pass(metadata)
 }
 
 // decide returns the choice that the passages name, or why there is none. It is
 // more than one where choices share the text that is given. The highest rank
 // that names or hedges decides.
-func (k key) decide(passages []textmatch.Passage) (set, verdict.Reason, string) {
-	got, top, last, hedged := ^set(0), textmatch.Unmarked, -1, false
+func (k key) decide(passages []reply.Passage) (set, verdict.Reason, string) {
+	got, top, last, hedged := ^set(0), reply.Unmarked, -1, false
 	claims := make([]named, len(passages))
 	read := -1 // the line that was read to its end
 	for i, p := range passages {
@@ -135,12 +138,12 @@ func (k key) decide(passages []textmatch.Passage) (set, verdict.Reason, string) 
 // takenBack reports whether what follows the deciding passage, the first, takes
 // it back: the same line names another choice, or a sentence begins as one that
 // offers another and speaks of one, or is short and next.
-func (k key) takenBack(got set, passages []textmatch.Passage, claims []named) bool {
+func (k key) takenBack(got set, passages []reply.Passage, claims []named) bool {
 	for i, p := range passages[1:] {
 		if claims[i+1].choices != 0 && p.Line == passages[0].Line && claims[i+1].choices&got == 0 {
 			return true
 		}
-		if textmatch.Retracts(p.Text) && (i == 0 && textmatch.CountWords(p.Text, 5) < 5 || k.mentions(p.Text)&^got != 0) {
+		if reply.Retracts(p.Text) && (i == 0 && textmatch.CountWords(p.Text, 5) < 5 || k.mentions(p.Text)&^got != 0) {
 			return true
 		}
 	}

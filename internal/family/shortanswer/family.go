@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 	"securebench/internal/task"
 )
 
@@ -56,11 +57,11 @@ func check(row family.Row) (out []family.Problem) {
 	}
 	for i, gold := range golds(row.Eval["accepted_answers"]) {
 		path := []string{"eval", "accepted_answers", strconv.Itoa(i)}
-		switch _, number := textmatch.ParseNumber(gold); {
+		switch _, isNumber := number.Parse(gold); {
 		case textmatch.Normalize(gold) == "":
 			out = append(out, family.Problem{Path: path, Message: "is empty once it is normalised",
 				Fix: "spaces, quotes and . , ; : at the ends don't count"})
-		case rules.Type == byNumber && !number:
+		case rules.Type == byNumber && !isNumber:
 			out = append(out, family.Problem{Path: path, Message: "must be a number, as eval.match says"})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 )
 
 // Faults of a row.
@@ -49,7 +50,7 @@ type match struct {
 // An answer is one accepted answer.
 type answer struct {
 	text     string // normalised
-	number   textmatch.Number
+	number   number.Number
 	isNumber bool
 	asked    bool // the text occurs in the question, or in the format that it asks for
 }
@@ -62,12 +63,12 @@ type key struct {
 	marker     string // "" for the usual markers
 	keepCase   bool
 	extraWords int
-	question   *textmatch.Question
+	question   *number.Question
 }
 
 // newKey reads the hidden values of a row; tolerance and match may be absent.
 func newKey(accepted, tolerance, rules jsontext.Value) (*key, error) {
-	k := &key{extraWords: defaultExtraWords, question: textmatch.NewQuestion("", "")}
+	k := &key{extraWords: defaultExtraWords, question: number.NewQuestion("", "")}
 	if err := k.readMatch(rules); err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func newKey(accepted, tolerance, rules jsontext.Value) (*key, error) {
 		k.accepted = append(k.accepted, a)
 	}
 	if len(tolerance) > 0 && tolerance.Kind() != 'n' {
-		n, ok := textmatch.ParseNumber(string(tolerance))
+		n, ok := number.Parse(string(tolerance))
 		if tolerance.Kind() != '0' || !ok || n.Rat().Sign() < 0 {
 			return nil, errTolerance
 		}
@@ -139,7 +140,7 @@ func (k *key) readAnswer(v jsontext.Value) (answer, error) {
 	if k.rule == byText || k.rule == bySpan {
 		return a, nil
 	}
-	a.number, a.isNumber = textmatch.ParseNumber(text)
+	a.number, a.isNumber = number.Parse(text)
 	if k.rule == byNumber && !a.isNumber {
 		return answer{}, errNotNumber
 	}
@@ -149,7 +150,7 @@ func (k *key) readAnswer(v jsontext.Value) (answer, error) {
 // ask tells the key the question, whose words may stand beside an answer, and
 // the format that it asks for.
 func (k *key) ask(question, format string) {
-	k.question = textmatch.NewQuestion(question, format)
+	k.question = number.NewQuestion(question, format)
 	text := k.fold(textmatch.Collapse(question + " " + format))
 	for i := range k.accepted {
 		k.accepted[i].asked = textmatch.HasPhrase(text, k.accepted[i].text)

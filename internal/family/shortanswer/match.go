@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
 
@@ -82,7 +84,7 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 	if k.rule == bySpan {
 		extra := append(textmatch.Words(before, k.extraWords+1), textmatch.Words(after, k.extraWords+1)...)
 		return len(extra) <= k.extraWords && !slices.ContainsFunc(extra, func(w string) bool {
-			return w == "or" || textmatch.IsNegator(w)
+			return w == "or" || vocabulary.IsNegator(w)
 		})
 	}
 	if len(textmatch.Words(focus, maxFocusWords+1)) > maxFocusWords {
@@ -90,12 +92,12 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 	}
 	extra := append(textmatch.Words(before, -1), textmatch.Words(after, -1)...)
 	own := textmatch.Words(a.text, -1)
-	if all(own, textmatch.IsFrame) {
+	if all(own, vocabulary.Frame.Has) {
 		return !isLead(a.text) && all(extra, isLead)
 	}
-	unknown := func(w string) bool { return !textmatch.IsFrame(w) && (a.asked || !k.question.Has(w)) }
-	repeats := func(w string) bool { return !textmatch.IsFrame(w) && slices.Contains(own, w) }
-	if slices.ContainsFunc(extra, textmatch.IsBarred) || slices.ContainsFunc(extra, repeats) {
+	unknown := func(w string) bool { return !vocabulary.Frame.Has(w) && (a.asked || !k.question.Has(w)) }
+	repeats := func(w string) bool { return !vocabulary.Frame.Has(w) && slices.Contains(own, w) }
+	if slices.ContainsFunc(extra, vocabulary.IsBarred) || slices.ContainsFunc(extra, repeats) {
 		return false
 	}
 	return !slices.ContainsFunc(extra, unknown) || !a.asked && k.isSubject(before, after, focus)
@@ -117,9 +119,9 @@ func isLead(w string) bool {
 // small letters, and none of them doubts.
 func (k *key) isSubject(before, after, focus string) bool {
 	subject, rest, is := textmatch.FindWord(before, "is", "was", "are", "were")
-	fits := func(w string) bool { return textmatch.IsFrame(w) || k.question.Has(w) }
+	fits := func(w string) bool { return vocabulary.Frame.Has(w) || k.question.Has(w) }
 	behind := textmatch.Words(rest, -1)
-	if n := len(behind); n == 2 && behind[1] == "by" && !textmatch.IsDoubtful(behind[0]) {
+	if n := len(behind); n == 2 && behind[1] == "by" && !vocabulary.IsDoubtful(behind[0]) {
 		behind = nil // was written by
 	}
 	if is == "" || !all(behind, fits) || !all(textmatch.Words(after, -1), fits) {
@@ -128,10 +130,10 @@ func (k *key) isSubject(before, after, focus string) bool {
 	fresh, known := 0, false
 	for _, w := range textmatch.Words(subject, -1) {
 		switch {
-		case textmatch.IsFrame(w):
+		case vocabulary.Frame.Has(w):
 		case k.question.Has(w):
 			known = true
-		case textmatch.IsDoubtful(w) || capital(focus, w):
+		case vocabulary.IsDoubtful(w) || capital(focus, w):
 			return false
 		default:
 			fresh++
@@ -197,7 +199,7 @@ func opposes(w string) bool {
 	case "yes", "no", "wait":
 		return true
 	}
-	return (textmatch.IsDoubtful(w) || textmatch.IsBarred(w)) && w != "and" && !textmatch.IsNegator(w)
+	return (vocabulary.IsDoubtful(w) || vocabulary.IsBarred(w)) && w != "and" && !vocabulary.IsNegator(w)
 }
 
 // minExplains is the fewest words of a sentence that explains an answer: a
@@ -209,11 +211,11 @@ const minExplains = 4
 // the question is, nor begins with a name behind its verb.
 func (k *key) explains(s string) bool {
 	if k.rule != byDefault || len(s) > maxFocus || textmatch.CountWords(s, minExplains) < minExplains || strings.HasSuffix(s, "?") ||
-		textmatch.Retracts(s) || slices.ContainsFunc(textmatch.Words(s, -1), opposes) {
+		reply.Retracts(s) || slices.ContainsFunc(textmatch.Words(s, -1), opposes) {
 		return false
 	}
 	subject, rest, is := textmatch.FindWord(s, "is", "was", "are", "were", "be", "=")
 	name, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, " *_(["+quotes))
-	again := func(w string) bool { return !textmatch.IsFrame(w) && k.question.Has(w) }
+	again := func(w string) bool { return !vocabulary.Frame.Has(w) && k.question.Has(w) }
 	return is == "" || !unicode.IsUpper(name) && !unicode.IsDigit(name) && !slices.ContainsFunc(textmatch.Words(subject, -1), again)
 }

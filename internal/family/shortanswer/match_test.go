@@ -15,6 +15,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/reply"
 	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -419,7 +420,7 @@ func FuzzMatch(f *testing.F) {
 	set := newTestKey(f, `["a", "b", 3]`, "", `{"type": "set"}`, "")
 	f.Fuzz(func(t *testing.T, candidate string) {
 		candidate = strings.ToValidUTF8(candidate, "")
-		said := textmatch.Lower(textmatch.Reply(candidate))
+		said := textmatch.Lower(reply.Text(candidate))
 		if v := number.Match(candidate); v.Outcome == verdict.Passed {
 			if digits := strings.NewReplacer(".", "", ",", "", "{", "", "}", "", `\`, "").Replace(said); !strings.Contains(digits, "42") {
 				t.Fatalf("%q passed without the digits of the answer", candidate)

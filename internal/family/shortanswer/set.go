@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 )
 
 // maxSet is the most accepted answers of a set: every element of a list may be
@@ -28,7 +28,7 @@ func (k *key) matchSet(focus string) bool {
 
 // fits says for each accepted answer whether item gives it.
 func (k *key) fits(item string) []bool {
-	n, isNumber := textmatch.ParseNumber(item)
+	n, isNumber := number.Parse(item)
 	text := k.normalize(item)
 	out := make([]bool, len(k.accepted))
 	for i, a := range k.accepted {

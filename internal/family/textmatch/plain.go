@@ -23,68 +23,18 @@ func Plain(s string) string {
 	return Collapse(s)
 }
 
-// wraps reports the commands whose argument is all that they say.
-func wraps(name string) bool {
-	switch name {
-	case "boxed", "fbox", "text", "textbf", "textit", "textrm", "textsf", "texttt", "textup", "mathrm", "mathbf",
-		"mathit", "mathsf", "mathtt", "mbox", "hbox", "operatorname", "underline", "emph", "bm", "boldsymbol":
-		return true
-	}
-	return false
-}
-
-// stands returns what a command stands for, if that is known.
-func stands(name string) (string, bool) {
-	switch name {
-	case "times":
-		return "×", true
-	case "cdot":
-		return "·", true
-	case "div":
-		return "÷", true
-	case "pm":
-		return "±", true
-	case "mp":
-		return "∓", true
-	case "ne", "neq":
-		return "≠", true
-	case "leq", "le":
-		return "≤", true
-	case "geq", "ge":
-		return "≥", true
-	case "lt":
-		return "<", true
-	case "gt":
-		return ">", true
-	case "approx", "simeq":
-		return "≈", true
-	case "sim":
-		return "~", true
-	case "cong":
-		return "≅", true
-	case "equiv":
-		return "≡", true
-	case "sqrt":
-		return "√", true
-	case "circ", "degree":
-		return "°", true
-	case "pounds":
-		return "£", true
-	case "euro":
-		return "€", true
-	case "pi":
-		return "π", true
-	case "infty":
-		return "∞", true
-	case "rightarrow", "Rightarrow", "to", "implies", "therefore", "longrightarrow":
-		return "→", true
-	case "left", "right", "displaystyle", "textstyle", "bf", "rm", "large", "Large", "big", "Big", "bigl", "bigr":
-		return "", true
-	case "quad", "qquad", "hspace", "newline":
-		return " ", true
-	}
-	return "", false
-}
+// The commands of LaTeX that are known.
+const (
+	// wrappers are the commands whose argument is all that they say.
+	wrappers List = " boxed fbox text textbf textit textrm textsf texttt textup mathrm mathbf mathit mathsf mathtt mbox hbox" +
+		" operatorname underline emph bm boldsymbol "
+	// signs pairs commands with the sign that they stand for.
+	signs List = " times=× cdot=· div=÷ pm=± mp=∓ ne=≠ neq=≠ leq=≤ le=≤ geq=≥ ge=≥ lt=< gt=> approx=≈ simeq=≈ sim=~ cong=≅" +
+		" equiv=≡ sqrt=√ circ=° degree=° pounds=£ euro=€ pi=π infty=∞ rightarrow=→ Rightarrow=→ to=→ implies=→ therefore=→" +
+		" longrightarrow=→ left= right= displaystyle= textstyle= bf= rm= large= Large= big= Big= bigl= bigr= "
+	spaces    List = " quad qquad hspace newline "
+	fractions List = " frac dfrac tfrac "
+)
 
 // untex replaces the commands of LaTeX that are known.
 func untex(s string) string {
@@ -137,11 +87,15 @@ func untex(s string) string {
 func command(b *strings.Builder, s string, i int, name string, closers *[]bool) int {
 	end := i + 1 + len(name)
 	rest := strings.TrimLeft(s[end:], " ")
-	switch sign, known := stands(name); {
-	case wraps(name) && strings.HasPrefix(rest, "{"):
+	sign, known := signs.Value(name)
+	if spaces.Has(name) {
+		sign, known = " ", true
+	}
+	switch {
+	case wrappers.Has(name) && strings.HasPrefix(rest, "{"):
 		*closers = append(*closers, true)
 		return len(s) - len(rest) + 1
-	case name == "frac" || name == "dfrac" || name == "tfrac":
+	case fractions.Has(name):
 		if over, under, after, ok := fraction(rest); ok {
 			b.WriteString(over + "/" + under)
 			return len(s) - len(after)
@@ -172,7 +126,7 @@ func escaped(c byte) string {
 // isGroup reports whether a thin space between before and after parts the
 // thousands of a number.
 func isGroup(before, after string) bool {
-	return before != "" && isDigit(rune(before[len(before)-1])) && digitsEnd(after, 0) == 3
+	return before != "" && IsDigit(rune(before[len(before)-1])) && DigitsEnd(after, 0) == 3
 }
 
 // fraction reads {a}{b} where both are letters, digits and points.
@@ -180,7 +134,7 @@ func fraction(s string) (over, under, after string, ok bool) {
 	part := func(s string) (string, string, bool) {
 		inside, ok := strings.CutPrefix(s, "{")
 		end := strings.IndexByte(inside, '}')
-		if !ok || end < 1 || strings.ContainsFunc(inside[:end], func(r rune) bool { return r != '.' && !isLetterOrNumber(r) }) {
+		if !ok || end < 1 || strings.ContainsFunc(inside[:end], func(r rune) bool { return r != '.' && !IsLetterOrNumber(r) }) {
 			return "", "", false
 		}
 		return inside[:end], inside[end+1:], true
@@ -241,7 +195,7 @@ func closingDollar(s string, i int) int {
 		j++
 	}
 	inside := s[i:j]
-	if inside == "" || strings.HasPrefix(inside, " ") || strings.HasSuffix(inside, " ") || j+1 < len(s) && isDigit(rune(s[j+1])) {
+	if inside == "" || strings.HasPrefix(inside, " ") || strings.HasSuffix(inside, " ") || j+1 < len(s) && IsDigit(rune(s[j+1])) {
 		return 0
 	}
 	return j
@@ -265,8 +219,8 @@ func cutEmphasis(s string) string {
 		}
 		before, _ := utf8.DecodeLastRuneInString(s[:i])
 		after, _ := utf8.DecodeRuneInString(s[i+n:])
-		opens := (i == 0 || !isWordRune(before)) && i+n < len(s) && !isSpace(after)
-		closes := i > 0 && !isSpace(before) && (i+n == len(s) || !isLetterOrNumber(after))
+		opens := (i == 0 || !IsWordRune(before)) && i+n < len(s) && !IsSpace(after)
+		closes := i > 0 && !IsSpace(before) && (i+n == len(s) || !IsLetterOrNumber(after))
 		partner := -1
 		if closes && len(open) > 0 {
 			last := open[len(open)-1]
@@ -288,16 +242,15 @@ func cutEmphasis(s string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(s))
-	for i := 0; i < len(s); {
+	for i := 0; i < len(s); i++ {
 		if n := drop[i]; n > 0 {
-			i += n
+			i += n - 1
 			continue
 		}
 		b.WriteByte(s[i])
-		i++
 	}
 	return b.String()
 }
 
-// isInvisible reports a character that takes no room or changes the direction.
-func isInvisible(r rune) bool { return unicode.Is(unicode.Cf, r) }
+// IsInvisible reports a character that takes no room or changes the direction.
+func IsInvisible(r rune) bool { return unicode.Is(unicode.Cf, r) }

@@ -1,6 +1,6 @@
-// Package textmatch holds the rules about text that the multiple_choice,
-// short_answer and free_response verifiers share: one normal form, words,
-// numbers and the session around a scorer.
+// Package textmatch holds the text rules that multiple_choice, short_answer and
+// free_response share: one normal form, words and spans, sentences, and text
+// without markup.
 //
 // The normal form of a text is Unicode NFC. Nothing else is folded: zero-width
 // and bidirectional characters stay, a letter of another alphabet or width is
@@ -24,8 +24,11 @@ import (
 // MaxExcerpt is the most bytes of a candidate that metadata may hold.
 const MaxExcerpt = 1024
 
-// edges is what [Normalize] takes off both ends of a text.
-const edges = " \t\r\n\"'`.,;:"
+// Edges is what [Normalize] takes off both ends of a text.
+const Edges = " \t\r\n\"'`.,;:"
+
+// Markup may stand between the parts of a marked answer.
+const Markup = " *_`"
 
 // NFC returns s in the normal form that every comparison uses.
 func NFC(s string) string { return norm.NFC.String(s) }
@@ -36,7 +39,7 @@ func Normalize(s string) string { return Tidy(Lower(s)) }
 
 // Tidy collapses white space and takes spaces, quotes, backticks and . , ; :
 // off both ends.
-func Tidy(s string) string { return strings.Trim(Collapse(s), edges) }
+func Tidy(s string) string { return strings.Trim(Collapse(s), Edges) }
 
 // Lower returns s in NFC and lower case as Python's str.lower has it: İ becomes
 // i and a combining dot, ß stays. The two forms of a small sigma, which Python
@@ -76,22 +79,22 @@ func isASCII(s string) bool {
 	return true
 }
 
-// isSpace reports what Python's str.isspace reports: Unicode white space and
+// IsSpace reports what Python's str.isspace reports: Unicode white space and
 // the four ASCII separators.
-func isSpace(r rune) bool {
+func IsSpace(r rune) bool {
 	return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f
 }
 
-// isWordRune reports whether r is part of a word: a letter, a combining mark,
+// IsWordRune reports whether r is part of a word: a letter, a combining mark,
 // a number of any script, or an underscore.
-func isWordRune(r rune) bool { return r == '_' || isLetterOrNumber(r) }
+func IsWordRune(r rune) bool { return r == '_' || IsLetterOrNumber(r) }
 
-func isLetterOrNumber(r rune) bool {
+func IsLetterOrNumber(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.N)
 }
 
 // Strip takes white space off both ends.
-func Strip(s string) string { return strings.TrimFunc(s, isSpace) }
+func Strip(s string) string { return strings.TrimFunc(s, IsSpace) }
 
 // Collapse strips s and turns every run of white space into one space.
 func Collapse(s string) string {
@@ -103,7 +106,7 @@ func Collapse(s string) string {
 	b.Grow(len(s))
 	space := false
 	for _, r := range s {
-		if isSpace(r) {
+		if IsSpace(r) {
 			space = true
 			continue
 		}
@@ -120,7 +123,7 @@ func Collapse(s string) string {
 func isCollapsed(s string) bool {
 	last := rune(0)
 	for _, r := range s {
-		if isSpace(r) && (r != ' ' || last == ' ') {
+		if IsSpace(r) && (r != ' ' || last == ' ') {
 			return false
 		}
 		last = r
@@ -128,8 +131,8 @@ func isCollapsed(s string) bool {
 	return true
 }
 
-// isLineBreak reports what ends a line for Python's str.splitlines.
-func isLineBreak(r rune) bool {
+// IsLineBreak reports what ends a line for Python's str.splitlines.
+func IsLineBreak(r rune) bool {
 	switch r {
 	case '\n', '\r', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
 		return true
@@ -142,7 +145,7 @@ func isLineBreak(r rune) bool {
 // left out. Anything that Unicode calls a line break ends a line.
 func Lines(s string) []string {
 	var out []string
-	for line := range strings.FieldsFuncSeq(s, isLineBreak) {
+	for line := range strings.FieldsFuncSeq(s, IsLineBreak) {
 		if line = Collapse(NFC(line)); !isBlank(line) {
 			out = append(out, line)
 		}
@@ -153,7 +156,7 @@ func Lines(s string) []string {
 // LastLine returns the last of the [Lines] of s, or "".
 func LastLine(s string) string {
 	for s != "" {
-		i := strings.LastIndexFunc(s, isLineBreak)
+		i := strings.LastIndexFunc(s, IsLineBreak)
 		line := s
 		if i < 0 {
 			s = ""
@@ -185,4 +188,15 @@ func Excerpt(s string) string {
 		n--
 	}
 	return s[:n] + mark
+}
+
+// IsDigit reports whether r is an ASCII digit.
+func IsDigit(r rune) bool { return r >= '0' && r <= '9' }
+
+// DigitsEnd returns where the ASCII digits that begin at s[i] end.
+func DigitsEnd(s string, i int) int {
+	for i < len(s) && IsDigit(rune(s[i])) {
+		i++
+	}
+	return i
 }

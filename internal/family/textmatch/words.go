@@ -12,17 +12,17 @@ func isBound(r rune) bool {
 	case '.', ',', ';', ':', '!', '?', '(', ')', '[', ']', '"', '*', '`', '“', '”', '‘':
 		return true
 	}
-	return isApostrophe(r) || isSpace(r)
+	return IsApostrophe(r) || IsSpace(r)
 }
 
-func isApostrophe(r rune) bool { return r == '\'' || r == '’' }
+func IsApostrophe(r rune) bool { return r == '\'' || r == '’' }
 
-// plain returns a word in lower case with every apostrophe written ': also the
+// FoldWord returns a word in lower case with every apostrophe written ': also the
 // modifier letter (U+02BC) and the full-width one (U+FF07), which are no bounds
 // but count as apostrophes inside a word. At its ends they are quotes.
-func plain(word string) string {
+func FoldWord(word string) string {
 	apostrophe := func(r rune) rune {
-		if isApostrophe(r) || r == 'ʼ' || r == '＇' {
+		if IsApostrophe(r) || r == 'ʼ' || r == '＇' {
 			return '\''
 		}
 		return r
@@ -38,7 +38,7 @@ func Words(s string, limit int) []string {
 	var out []string
 	for s != "" && len(out) != limit {
 		word, rest := cutWord(s)
-		if word = plain(word); word != "" {
+		if word = FoldWord(word); word != "" {
 			out = append(out, word)
 		}
 		s = rest
@@ -50,7 +50,7 @@ func Words(s string, limit int) []string {
 // what follows.
 func cutWord(s string) (word, rest string) {
 	for i, r := range s {
-		if !isBound(r) || i > 0 && isApostrophe(r) && startsWord(s[i+utf8.RuneLen(r):]) {
+		if !isBound(r) || i > 0 && IsApostrophe(r) && StartsWord(s[i+utf8.RuneLen(r):]) {
 			continue
 		}
 		return s[:i], s[i+utf8.RuneLen(r):]
@@ -58,16 +58,16 @@ func cutWord(s string) (word, rest string) {
 	return s, ""
 }
 
-func startsWord(s string) bool {
+func StartsWord(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
-	return s != "" && isLetterOrNumber(r)
+	return s != "" && IsLetterOrNumber(r)
 }
 
 // CountWords counts the runs of letters, marks and numbers of s, up to limit.
 func CountWords(s string, limit int) int {
 	n, inside := 0, false
 	for _, r := range s {
-		now := isLetterOrNumber(r)
+		now := IsLetterOrNumber(r)
 		if now && !inside {
 			if n++; n == limit {
 				break
@@ -76,60 +76,6 @@ func CountWords(s string, limit int) int {
 		inside = now
 	}
 	return n
-}
-
-// IsNegator reports whether a word of [Words] turns a statement round: not,
-// never, neither, nor, except, cannot, or a word that ends in n't.
-func IsNegator(word string) bool {
-	switch word {
-	case "not", "never", "neither", "nor", "except", "cannot":
-		return true
-	}
-	return strings.HasSuffix(word, "n't")
-}
-
-// maxNegator is the most bytes of a word that is looked at for a negator.
-const maxNegator = 32
-
-// HasNegator reports whether a word of s is a negator.
-func HasNegator(s string) bool {
-	for s != "" {
-		word, rest := cutWord(s)
-		if len(word) <= maxNegator && IsNegator(plain(word)) {
-			return true
-		}
-		s = rest
-	}
-	return false
-}
-
-// IsFrame reports whether a word of [Words] may stand beside an answer without
-// changing it. The list is fixed.
-func IsFrame(word string) bool {
-	switch word {
-	case "a", "an", "the",
-		"it", "it's", "its", "this", "that", "that's", "these", "those",
-		"he", "she", "they", "we", "i", "i'm", "my", "our", "there",
-		"is", "was", "are", "were", "be", "been", "would", "must", "should",
-		"think", "believe", "guess", "say", "know",
-		"so", "thus", "hence", "therefore", "then", "here",
-		"answer", "final", "correct", "right", "response", "result", "solution",
-		"called", "named", "known", "as", "by", "in", "at", "on", "of", "to", "for", "from", "=",
-		"dr", "mr", "mrs", "ms", "prof", "professor", "sir":
-		return true
-	}
-	return false
-}
-
-// IsBarred reports whether a word of [Words] may never stand beside an answer:
-// negators, and words that offer a second answer or take one back.
-func IsBarred(word string) bool {
-	switch word {
-	case "and", "or", "but", "no", "none", "without", "either", "versus", "vs",
-		"false", "wrong", "incorrect", "untrue", "&", "/", "|":
-		return true
-	}
-	return IsNegator(word)
 }
 
 // FindSpan returns the text before and after the leftmost place where span
@@ -141,7 +87,7 @@ func FindSpan(s, span string) (before, after string, ok bool) {
 // HasPhrase reports whether phrase stands in s with no word character next to
 // it.
 func HasPhrase(s, phrase string) bool {
-	_, _, ok := find(s, phrase, func(r rune) bool { return !isWordRune(r) })
+	_, _, ok := find(s, phrase, func(r rune) bool { return !IsWordRune(r) })
 	return ok
 }
 
@@ -182,7 +128,7 @@ func CutFold(s, word string) (rest string, ok bool) {
 			return s, false
 		}
 	}
-	if rest = s[len(word):]; startsWord(rest) {
+	if rest = s[len(word):]; StartsWord(rest) {
 		return s, false
 	}
 	return rest, true
@@ -201,7 +147,31 @@ func FindWord(s string, words ...string) (before, after string, found string) {
 				}
 			}
 		}
-		inside = isLetterOrNumber(r)
+		inside = IsLetterOrNumber(r)
 	}
 	return s, "", ""
+}
+
+// CutAny is [CutFold] for the first of words that s begins with.
+func CutAny(s string, words ...string) (rest string, ok bool) {
+	for _, w := range words {
+		if rest, ok = CutFold(s, w); ok {
+			return rest, true
+		}
+	}
+	return s, false
+}
+
+// A List is a fixed set of lower-case words, or of word=value pairs, with a
+// space before and after each.
+type List string
+
+// Has reports whether w is a word of the list.
+func (l List) Has(w string) bool { return strings.Contains(string(l), " "+w+" ") }
+
+// Value returns the value that the list pairs with w.
+func (l List) Value(w string) (string, bool) {
+	_, value, ok := strings.Cut(string(l), " "+w+"=")
+	value, _, _ = strings.Cut(value, " ")
+	return value, ok
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/vocabulary"
 )
 
 func TestWords(t *testing.T) {
@@ -49,7 +50,7 @@ func TestHasNegator(t *testing.T) {
 		"except": true, "isnʼt": true, "WOULDN＇T": true, "ʼnotʼ": true, "ʼknotʼ": false, "itʼs": false,
 		"nothing": false, "knot": false, "noted": false, "": false, "n't": true,
 	} {
-		if got := textmatch.HasNegator(in); got != want {
+		if got := vocabulary.HasNegator(in); got != want {
 			t.Errorf("HasNegator(%q) = %v, want %v", in, got, want)
 		}
 	}
@@ -60,13 +61,13 @@ func TestHasNegator(t *testing.T) {
 func TestWordListsAreDisjoint(t *testing.T) {
 	for _, w := range []string{"not", "never", "neither", "nor", "except", "cannot", "isn't", "and", "or", "but",
 		"no", "none", "without", "either", "versus", "vs", "false", "wrong", "incorrect", "untrue"} {
-		if !textmatch.IsBarred(w) || textmatch.IsFrame(w) {
-			t.Errorf("%q: barred %v, frame %v", w, textmatch.IsBarred(w), textmatch.IsFrame(w))
+		if !vocabulary.IsBarred(w) || vocabulary.Frame.Has(w) {
+			t.Errorf("%q: barred %v, frame %v", w, vocabulary.IsBarred(w), vocabulary.Frame.Has(w))
 		}
 	}
 	for _, w := range []string{"the", "answer", "is", "i", "think", "so"} {
-		if textmatch.IsBarred(w) || !textmatch.IsFrame(w) {
-			t.Errorf("%q: barred %v, frame %v", w, textmatch.IsBarred(w), textmatch.IsFrame(w))
+		if vocabulary.IsBarred(w) || !vocabulary.Frame.Has(w) {
+			t.Errorf("%q: barred %v, frame %v", w, vocabulary.IsBarred(w), vocabulary.Frame.Has(w))
 		}
 	}
 }

@@ -1,9 +1,11 @@
-package textmatch
+package number
 
 import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"securebench/internal/family/textmatch"
 )
 
 // The kinds of a token.
@@ -34,9 +36,9 @@ func (t token) sign() rune {
 
 // tokens are the tokens of a text.
 type tokens struct {
-	list  []token
-	odd   bool // holds a number character beyond ASCII that is no power of a unit
-	ghost bool // holds an invisible character
+	list      []token
+	foreign   bool // holds a digit beyond ASCII that is not the power of a unit
+	invisible bool // holds an invisible character
 }
 
 // tokenize splits a collapsed text in NFC.
@@ -46,21 +48,21 @@ func tokenize(s string) tokens {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		t := token{kind: aSign, start: i, tight: i > 0 && s[i-1] != ' '}
 		switch {
-		case isSpace(r):
+		case textmatch.IsSpace(r):
 			i += size
 			continue
-		case isDigit(r) || r == '.' && i+1 < len(s) && isDigit(rune(s[i+1])) && !pointed(s[:i]):
+		case textmatch.IsDigit(r) || r == '.' && i+1 < len(s) && textmatch.IsDigit(rune(s[i+1])) && !pointed(s[:i]):
 			t.kind = aNumber
-			t.end = t.literal.scanDigits(s, i)
+			t.end = t.literal.scan(s, i)
 			t.text = s[i:t.end]
 		case unicode.In(r, unicode.L, unicode.M):
 			t.kind, t.capital = aWord, unicode.IsUpper(r)
 			t.end = wordEnd(s, i)
-			t.text = plain(s[i:t.end])
+			t.text = textmatch.FoldWord(s[i:t.end])
 			t.end = powerEnd(s, t.end)
 		default:
-			ts.odd = ts.odd || unicode.IsNumber(r)
-			ts.ghost = ts.ghost || isInvisible(r)
+			ts.foreign = ts.foreign || unicode.IsNumber(r)
+			ts.invisible = ts.invisible || textmatch.IsInvisible(r)
 			t.text, t.end = sign(s, i, r)
 		}
 		ts.list = append(ts.list, t)
@@ -78,7 +80,7 @@ func pointed(before string) bool {
 
 func wordEnd(s string, i int) int {
 	for j, r := range s[i:] {
-		if unicode.In(r, unicode.L, unicode.M) || j > 0 && (isApostrophe(r) || r == '＇') && startsWord(s[i+j+utf8.RuneLen(r):]) {
+		if unicode.In(r, unicode.L, unicode.M) || j > 0 && (textmatch.IsApostrophe(r) || r == '＇') && textmatch.StartsWord(s[i+j+utf8.RuneLen(r):]) {
 			continue
 		}
 		return i + j
@@ -90,7 +92,7 @@ func wordEnd(s string, i int) int {
 // m^{3}, s⁻¹.
 func powerEnd(s string, i int) int {
 	for _, p := range [...]string{"^{2}", "^{3}", "^2", "^3"} {
-		if rest, ok := strings.CutPrefix(s[i:], p); ok && !startsWord(rest) {
+		if rest, ok := strings.CutPrefix(s[i:], p); ok && !textmatch.StartsWord(rest) {
 			return i + len(p)
 		}
 	}
@@ -121,4 +123,25 @@ func sign(s string, i int, r rune) (string, int) {
 		return "≠", end + 1
 	}
 	return s[i:end], end
+}
+
+// Begins reports whether a text begins with a number that does not
+// number a heading.
+func Begins(s string) bool {
+	ts := tokenize(s)
+	for i, t := range ts.list {
+		switch c := t.sign(); {
+		case t.kind == aNumber:
+			if i+1 == len(ts.list) {
+				return true
+			}
+			next := ts.list[i+1]
+			counts := next.tight && (next.text == "." || next.text == ")" || next.text == ":")
+			return !counts || i+2 == len(ts.list)
+		case t.kind == aSign && (IsSign(c) || IsCurrency(c) || strings.ContainsRune("*_`(\"", c)):
+		default:
+			return false
+		}
+	}
+	return false
 }

@@ -1,10 +1,12 @@
-package textmatch_test
+package reply_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/reply"
 )
 
 func TestReply(t *testing.T) {
@@ -47,7 +49,7 @@ func TestReply(t *testing.T) {
 		{"\\[\na\n", "\\[\na\n"},
 	}
 	for _, tt := range tests {
-		if got := textmatch.Reply(tt.in); got != tt.want {
+		if got := reply.Text(tt.in); got != tt.want {
 			t.Errorf("Reply(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
@@ -92,7 +94,7 @@ func TestPlain(t *testing.T) {
 // TestPassages shows what is read of a reply, and at which rank.
 func TestPassages(t *testing.T) {
 	type passage struct {
-		Rank  textmatch.Rank
+		Rank  reply.Rank
 		Text  string
 		Spent bool
 	}
@@ -117,10 +119,10 @@ func TestPassages(t *testing.T) {
 		{"1. Paris\n- Rome\n- 25", []passage{{0, "Paris", false}, {0, "Rome", false}, {0, "- 25", false}}},
 		{"The U.S. team of J. Smith won. Dr. No lost.", []passage{{0, "The U.S. team of J. Smith won.", false}, {0, "Dr. No lost.", false}}},
 	}
-	q := textmatch.NewQuestion("", "")
+	q := number.NewQuestion("", "")
 	for _, tt := range tests {
 		var got []passage
-		for _, p := range q.Passages(textmatch.Reply(tt.in), textmatch.Options{}) {
+		for _, p := range reply.Passages(q, reply.Text(tt.in), reply.Options{}) {
 			got = append(got, passage{p.Rank, p.Text, p.Spent})
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {

@@ -1,0 +1,194 @@
+package reply
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
+)
+
+// A Rank says how strongly a passage is marked as the answer.
+type Rank uint8
+
+// The ranks. The highest that is present decides.
+const (
+	Unmarked    Rank = iota
+	Answer           // "answer"
+	FinalAnswer      // "final answer"
+	Hashes           // ####
+	Boxed            // \boxed{…}
+)
+
+// A Passage is a sentence of a reply, or the part of one that a mark leads to.
+type Passage struct {
+	Rank Rank
+	// Text is what is stated, in [textmatch.Plain] form: of an unmarked passage the whole
+	// sentence, of a marked one what follows the mark and its link.
+	Text string
+	// Led is what follows the mark as it stands; of a box its content.
+	Led string
+	// Before is what the sentence holds before the mark or box, After what it
+	// holds behind a box.
+	Before, After string
+	// Line counts the lines of the reply; First is set for the first passage of
+	// one, and Last for its last.
+	Line        int
+	First, Last bool
+	// Whole is the line as it was written and Item the same without bullet or
+	// heading; both are set for the first passage of a line. Rest is what of the
+	// line follows its first mark, for the passage of that mark.
+	Whole, Item, Rest string
+	// Spent is set for a sentence whose mark leads to nothing or is denied. It
+	// states nothing by that mark, and is no unmarked answer either. Where only a
+	// link is missing, Led is set.
+	Spent bool
+}
+
+// RawRest is Rest as it was written, or "" where that is not known.
+func (p Passage) RawRest() string {
+	if p.Rest == "" || p.Whole == "" {
+		return ""
+	}
+	rest := strings.TrimLeft(p.Item, textmatch.Markup)
+	if p.Rank != Hashes {
+		_, rest, _ = textmatch.FindWord(p.Whole, "final answer", "answer")
+	}
+	if textmatch.CountWords(textmatch.Plain(rest), -1) != textmatch.CountWords(p.Rest, -1) {
+		return "" // the mark is another one
+	}
+	return rest
+}
+
+// Options say how a family reads replies.
+type Options struct {
+	Labels bool // single letters are labels, not initials
+	ColonA bool // "A:" begins an answer
+}
+
+// Passages reads a reply to q: its lines, and in each the textmatch.Sentences in their order.
+// A line that ends in the middle of a statement, such as one that ends in
+// "answer:" or in a number word, is read with the next one.
+func Passages(q *number.Question, text string, o Options) []Passage {
+	var out []Passage
+	for i, line := range joinLines(textmatch.Lines(text), o) {
+		from := len(out)
+		out = appendLine(q, out, line, o)
+		if from == len(out) {
+			continue
+		}
+		for j := from; j < len(out); j++ {
+			out[j].Line = i
+		}
+		out[from].First, out[from].Whole, out[from].Item = true, line, item(line)
+		out[len(out)-1].Last = true
+	}
+	return out
+}
+
+func appendLine(q *number.Question, out []Passage, line string, o Options) []Passage {
+	rest, level := cutHeading(line)
+	line = cutBullet(rest)
+	if boxes := findBoxes(line); len(boxes) > 0 {
+		return appendBoxes(out, line, boxes, o)
+	}
+	line = textmatch.Plain(line)
+	if level == 4 && line != "" {
+		p, marked := findMark(q, line, o)
+		if !marked {
+			p = Passage{Led: rest, Text: textmatch.Plain(rest), Spent: p.Spent}
+		}
+		p.Rank, p.Rest = Hashes, p.Led
+		return append(out, p)
+	}
+	first := true
+	for _, s := range textmatch.Sentences(line, o.Labels) {
+		o.ColonA = o.ColonA && s.Start == 0
+		p, marked := findMark(q, line[s.Start:s.End], o)
+		if marked && first {
+			p.Rest = line[s.End-len(p.Led):]
+			first = false
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// appendBoxes adds the passages of a line with boxes. A box hides what is in it
+// from the search for textmatch.Sentences.
+func appendBoxes(out []Passage, line string, boxes []box, o Options) []Passage {
+	masked := []byte(line)
+	for _, b := range boxes {
+		for i := b.start; i < b.end; i++ {
+			masked[i] = 'x'
+		}
+	}
+	boxes = boxes[max(0, len(boxes)-maxBoxes):]
+	for _, s := range textmatch.Sentences(string(masked), o.Labels) {
+		n := len(out)
+		for len(boxes) > 0 && boxes[0].start < s.End {
+			b := boxes[0]
+			boxes = boxes[1:]
+			content := line[b.open : b.end-1]
+			out = append(out, Passage{
+				Rank: Boxed, Led: content, Text: textmatch.Plain(content)})
+			p := &out[len(out)-1]
+			p.Before, p.After = cutDelimiters(line[max(s.Start, b.start-maxAround):b.start], line[b.end:min(s.End, b.end+maxAround)])
+		}
+		if n == len(out) {
+			out = append(out, Passage{Text: textmatch.Plain(line[s.Start:s.End])})
+		}
+	}
+	return out
+}
+
+// cutDelimiters takes the dollar signs off that enclose a formula with a box.
+func cutDelimiters(before, after string) (string, string) {
+	bare := strings.ReplaceAll(strings.ReplaceAll(before, `\$`, ""), "$$", "")
+	if strings.Count(bare, "$")%2 == 0 {
+		return before, after
+	}
+	i := strings.LastIndexByte(before, '$')
+	return before[:i] + before[i+1:], strings.Replace(after, "$", "", 1)
+}
+
+// item returns a line without heading and bullet.
+func item(line string) string {
+	rest, _ := cutHeading(line)
+	return cutBullet(rest)
+}
+
+// cutHeading takes the # of a Markdown heading off a line; four are a mark.
+func cutHeading(line string) (rest string, level int) {
+	rest = strings.TrimLeft(strings.TrimLeft(line, textmatch.Markup), "#")
+	level = strings.Count(line[:len(line)-len(rest)], "#")
+	if level == 0 || level != 4 && !strings.HasPrefix(rest, " ") {
+		return line, 0
+	}
+	return strings.TrimLeft(rest, " "), level
+}
+
+// cutBullet takes the bullet or the number of a list item off a line. A hyphen
+// before a number may be its sign and stays.
+func cutBullet(line string) string {
+	for _, bullet := range [...]string{"* ", "• ", "- ", "– ", "‣ ", "▪ "} {
+		if rest, ok := strings.CutPrefix(line, bullet); ok && letterFollows(rest) {
+			return rest
+		}
+	}
+	end := textmatch.DigitsEnd(line, 0)
+	if end > 0 && end < 3 && end < len(line) && (line[end] == '.' || line[end] == ')') {
+		if rest, ok := strings.CutPrefix(line[end+1:], " "); ok && letterFollows(rest) {
+			return rest
+		}
+	}
+	return line
+}
+
+// letterFollows reports whether s begins with a letter, quotes, brackets and
+// textmatch.Markup aside.
+func letterFollows(s string) bool {
+	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(s, " *_`\"'“‘([{"))
+	return unicode.IsLetter(r)
+}
