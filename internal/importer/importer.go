@@ -42,8 +42,8 @@ const (
 	DefaultSeed  = "1"
 )
 
-// ErrOutput says that the output cannot be written.
-var ErrOutput = errors.New("the output cannot be written")
+// ErrOutput says that cannot write the output.
+var ErrOutput = errors.New("cannot write the output")
 
 // ErrExists says that the output is already there and Force was not set.
 var ErrExists = errors.New("output exists")
@@ -90,7 +90,7 @@ type Summary struct {
 func Import(ctx context.Context, format string, in io.Reader, outDir string, o Options) (Summary, error) {
 	o = o.withDefaults(format)
 	if o.Limit < 0 {
-		return Summary{}, fmt.Errorf("importing %s: the limit is below 0", format)
+		return Summary{}, fmt.Errorf("importing %s: the limit must not be negative", format)
 	}
 	if format == GSM8KAnswers {
 		return importAnswers(ctx, in, outDir, o)
@@ -100,7 +100,7 @@ func Import(ctx context.Context, format string, in io.Reader, outDir string, o O
 			return importPack(ctx, ds, in, outDir, o)
 		}
 	}
-	return Summary{}, fmt.Errorf("unknown format %q: known are %s", format, strings.Join(Formats(), ", "))
+	return Summary{}, fmt.Errorf("unknown format %q: use one of %s", format, strings.Join(Formats(), ", "))
 }
 
 // dataset is one source of packs.
@@ -118,7 +118,7 @@ func datasets() []dataset {
 	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA()}
 }
 
-// converter is what a conversion may use beside the row itself.
+// converter is what a conversion may use besides the row itself.
 type converter struct {
 	index int // 0-based, among the rows of the input
 	seed  string
@@ -219,7 +219,7 @@ func eachRow(ctx context.Context, in io.Reader, o Options, f func(*object) error
 			break
 		}
 		if errors.Is(err, io.EOF) {
-			return "", fmt.Errorf("%s: there are no rows", o.Name)
+			return "", fmt.Errorf("%s contains no rows", o.Name)
 		}
 		if err != nil {
 			return "", err

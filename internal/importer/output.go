@@ -10,7 +10,7 @@ import (
 )
 
 // output is a set of files in one folder that appear together: each is
-// written beside its place and renamed at the end.
+// written under a temporary name and renamed at the end.
 type output struct {
 	dir   string
 	root  *os.Root

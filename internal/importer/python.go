@@ -16,7 +16,7 @@ type pyToken struct {
 	lineStart  bool // the token is the first character of its line
 }
 
-// pyTokens splits src. It is no Python parser: it knows names, strings and
+// pyTokens splits src. It is not a Python parser: it knows names, strings and
 // comments, which is all that finding a definition's header needs.
 func pyTokens(src string) []pyToken {
 	var out []pyToken
@@ -186,7 +186,7 @@ func headerText(code string, tokens []pyToken) string {
 	return strings.Join(strings.Fields(code[tokens[0].start:end]), " ")
 }
 
-// constructor tells how the class at the start of tokens is made, as a phrase
+// constructor says how the class at the start of tokens is made, as a phrase
 // after its header; it is empty for a class without __init__.
 func constructor(code string, tokens []pyToken) string {
 	for i, t := range tokens {

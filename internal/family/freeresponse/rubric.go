@@ -18,8 +18,8 @@ const containsAny = "contains_any"
 var (
 	errRubric    = errors.New("the rubric must be a string or an object")
 	errType      = errors.New("rubric.type must be contains_any")
-	errAccepted  = errors.New("rubric.accepted_answers must be a list of strings that is not empty, each of which says something")
-	errRejected  = errors.New("rubric.rejected_answers must be a list of strings that is not empty, each of which says something")
+	errAccepted  = errors.New("rubric.accepted_answers must be a non-empty list of non-blank strings")
+	errRejected  = errors.New("rubric.rejected_answers must be a non-empty list of non-blank strings")
 	errThreshold = errors.New("rubric.min_token_f1 must be a number from 0 to 1")
 )
 

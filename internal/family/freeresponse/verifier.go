@@ -13,7 +13,7 @@
 // matches and no rejected one does.
 //
 // Tokens are runs of a-z and 0-9 in lower case, "u.s." read as "united states",
-// less a fixed list of stop words. What is beyond ASCII is no token, but a word
+// less a fixed list of stop words. What is beyond ASCII is not a token, but a word
 // that holds some is another word, so look-alikes and hidden characters never
 // fold onto an answer. Negators are tokens: no, not, never,
 // neither, nor, and n't and cannot, which are read as not.
@@ -23,7 +23,7 @@
 // words that the rubric does not know. So words that no accepted answer has
 // cannot dilute it, and appending them never turns a failure into a pass.
 //
-// Reasoning blocks and stop tokens of a chat model are no part of the candidate
+// Reasoning blocks and stop tokens of a chat model are not part of the candidate
 // (see [reply.Said]).
 //
 // Overlap of words is not meaning, so every verdict is labelled [Heuristic]. A
@@ -63,8 +63,8 @@ func readRow(v task.EvaluatorView) (verifier.Scorer, error) {
 // noJudge leaves a string rubric pending.
 type noJudge struct{}
 
-// needsJudge says why a rubric in words has no verdict.
-const needsJudge = "a rubric in words needs a judge"
+// needsJudge says why a text rubric has no verdict.
+const needsJudge = "scoring a text rubric requires a judge"
 
 // Match leaves the candidate to a judge.
 func (noJudge) Match(candidate string) family.Verdict {

@@ -104,8 +104,8 @@ func namedChoices(choices []string, s string) (out []int) {
 
 // check refuses an answer that no candidate could give.
 func check(row family.Row) []family.Problem {
-	choices, ok := texts(row.Input["choices"])
-	if !ok || len(goldChoices(choices, row.Eval["answer"])) > 0 {
+	choices := texts(row.Input["choices"])
+	if choices == nil || len(goldChoices(choices, row.Eval["answer"])) > 0 {
 		return nil
 	}
 	return []family.Problem{{
@@ -117,18 +117,35 @@ func check(row family.Row) []family.Problem {
 
 // reference answers with the label of the first choice that is right.
 func reference(v task.EvaluatorView) (family.Candidate, bool) {
-	list, _ := v.Get("choices")
-	answer, _ := v.Get("answer")
-	choices, _ := texts(list.Value)
-	right := goldChoices(choices, answer.Value)
+	right := goldChoices(rowOf(v))
 	if len(right) == 0 {
 		return family.Candidate{}, false
 	}
-	return family.Candidate{Kind: task.Text, Data: []byte{'A' + byte(right[0])}}, true
+	return family.Candidate{Kind: task.Text, Data: []byte(label(right[0]))}, true
 }
 
-func texts(v jsontext.Value) ([]string, bool) {
+// chance is the part of the choices that is right.
+func chance(v task.EvaluatorView) (float64, bool) {
+	choices, answer := rowOf(v)
+	if len(choices) == 0 {
+		return 0, false
+	}
+	return float64(len(goldChoices(choices, answer))) / float64(len(choices)), true
+}
+
+// rowOf returns the choices and the answer of a row; a row that cannot be read
+// has none.
+func rowOf(v task.EvaluatorView) (choices []string, answer jsontext.Value) {
+	list, _ := v.Get("choices")
+	gold, _ := v.Get("answer")
+	return texts(list.Value), gold.Value
+}
+
+// texts reads a list of strings, or nothing if it is something else.
+func texts(v jsontext.Value) []string {
 	var out []string
-	err := json.Unmarshal(v, &out)
-	return out, err == nil
+	if json.Unmarshal(v, &out) != nil {
+		return nil
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package multiplechoice
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -15,9 +16,9 @@ const maxChoices = 26
 
 // Faults of a row.
 var (
-	errNoChoices      = errors.New("there are no choices")
-	errTooManyChoices = errors.New("there are more than 26 choices")
-	errNoValidAnswer  = errors.New("the answer names no choice")
+	errNoChoices      = errors.New("the row has no choices")
+	errTooManyChoices = errors.New("the row has more than 26 choices")
+	errNoValidAnswer  = errors.New("the answer does not name a choice")
 )
 
 // A set holds choices: bit i is the choice at position i.
@@ -41,7 +42,7 @@ type text struct {
 	isLabel bool // it reads as a label
 }
 
-// newKey reads choices and answer of a row. A string that is no choice makes a
+// newKey reads choices and answer of a row. A string that names no choice makes a
 // key that nothing matches, as in the reference; anything else that names no
 // choice is an error.
 func newKey(choices []string, answer jsontext.Value) (key, error) {
@@ -59,7 +60,8 @@ func newKey(choices []string, answer jsontext.Value) (key, error) {
 	}
 	for i := range k.texts {
 		t := &k.texts[i]
-		t.isLabel = k.label(bare(t.cuts[peelNone].core)) != 0
+		bare := strings.TrimRight(strings.TrimLeft(t.cuts[peelNone].core, " ()[]{}"), " ()[]{}.,;:!")
+		t.isLabel = k.label(bare) != 0
 	}
 	right := goldChoices(choices, answer)
 	if len(right) == 0 && !bytes.ContainsRune(answer, '"') {
@@ -85,16 +87,4 @@ func (k key) label(s string) set {
 		return 0
 	}
 	return 1 << i
-}
-
-// withText returns the choices with a normalised text. A text that normalises
-// to nothing matches nothing.
-func (k key) withText(text string) set {
-	var c set
-	for i, t := range k.texts {
-		if t.normal == text && text != "" {
-			c |= 1 << i
-		}
-	}
-	return c
 }

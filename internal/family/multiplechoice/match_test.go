@@ -109,9 +109,9 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestNearTwins tells choices apart that differ in case, quotes or punctuation
+// TestSimilarChoices keeps choices apart that differ in case, quotes or punctuation
 // alone: what is written as one of them is that one.
-func TestNearTwins(t *testing.T) {
+func TestSimilarChoices(t *testing.T) {
 	genes := []string{"AA", "Aa", "aa", "none"}
 	quotes := []string{`"a"`, "'a'", "a1", "x"}
 	steps := []string{"i++;", "i++", "++i"}
@@ -249,7 +249,7 @@ func TestVerifier(t *testing.T) {
 }
 
 // states matches text that states the right answer in a sentence of its own,
-// behind one that names nothing exactly.
+// after one that names nothing exactly.
 var states = regexp.MustCompile(`(?s)[.\n].*Final answer: B`)
 
 // TestAppendedTextNeverHelps starts with a wrong answer and appends what may

@@ -4,7 +4,7 @@
 // # What counts as an answer
 //
 // A text names a choice when it is exactly one of these, spaces, quotes,
-// brackets, * _ ` $ around it and . , ; : ! behind it aside:
+// brackets, * _ ` $ around it and . , ; : ! after it aside:
 //
 //   - the label of a choice, in either case;
 //   - the text of a choice;
@@ -13,7 +13,7 @@
 // A text is compared as it is written first, in NFC and with single spaces, and
 // only if no choice is written so in the normal form of package textmatch. So
 // choices that differ in case, quotes or closing punctuation alone ("Aa" and
-// "aa", "i++;" and "i++") are told apart; of two that stand in a line the
+// "aa", "i++;" and "i++") are kept apart; of two that stand in a line the
 // longer one counts. The text of the row's answer is read in the same way. A
 // text in normal form may be that of several choices: then it is right if all
 // of them are, and ambiguous otherwise. Text that normalises to nothing names
@@ -22,7 +22,7 @@
 //
 // A reply is read in passages (see [reply.Passages]). What a mark
 // leads to, up to the end of the line or of the sentence, names a choice, also
-// behind "option", "choice" and repeated leads, and up to a reason. A line that
+// after "option", "choice" and repeated leads, and up to a reason. A line that
 // as a whole names a choice is unmarked, whatever words it holds. Without a mark
 // count such lines, sentences that are only a label, and sentences that state a
 // choice in words: by the lead "option" or "choice", as "C is correct", or as "I
@@ -37,8 +37,6 @@ package multiplechoice
 import (
 	"fmt"
 
-	"github.com/go-json-experiment/json"
-
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/number"
@@ -52,16 +50,8 @@ import (
 func NewVerifier(family.Resources) family.Verifier { return verifier.New(readRow) }
 
 func readRow(v task.EvaluatorView) (verifier.Scorer, error) {
-	choices, ok := v.Get("choices")
-	if !ok {
-		return nil, fmt.Errorf("scoring task %s: the row has no choices", v.ID())
-	}
-	var texts []string
-	if err := json.Unmarshal(choices.Value, &texts); err != nil {
-		return nil, fmt.Errorf("reading the choices of task %s: %w", v.ID(), err)
-	}
-	answer, _ := v.Get("answer")
-	k, err := newKey(texts, answer.Value)
+	choices, answer := rowOf(v)
+	k, err := newKey(choices, answer)
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer of task %s: %w", v.ID(), err)
 	}
@@ -76,9 +66,6 @@ func (k key) Match(candidate string) family.Verdict {
 	metadata := map[string]any{
 		"candidate_answer": textmatch.Excerpt(candidate),
 		"expected_answer":  task.Redacted,
-	}
-	if textmatch.Strip(candidate) == "" {
-		return verifier.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
 	passages := reply.Passages(k.question, reply.Text(candidate), reply.Options{Labels: true})
 	if len(passages) == 0 {
@@ -126,11 +113,11 @@ func (k key) decide(passages []reply.Passage) (set, verdict.Reason, string) {
 	case last < 0:
 		return 0, k.unnamed(passages[len(passages)-1].Text), "the candidate does not name exactly one choice"
 	case hedged, got == ^set(0):
-		return 0, verdict.AmbiguousAnswer, "the candidate speaks of choices without naming exactly one"
+		return 0, verdict.AmbiguousAnswer, "the candidate mentions choices but does not name exactly one"
 	case got == 0:
-		return 0, verdict.AmbiguousAnswer, "the candidate names choices that contradict each other"
+		return 0, verdict.AmbiguousAnswer, "the candidate names different choices"
 	case k.takenBack(got, passages[last:], claims[last:]):
-		return 0, verdict.AmbiguousAnswer, "the candidate takes back what it names"
+		return 0, verdict.AmbiguousAnswer, "the candidate retracts the choice that it names"
 	}
 	return got, "", ""
 }

@@ -53,17 +53,17 @@ func check(row family.Row) (out []family.Problem) {
 		return []family.Problem{{Path: []string{"eval", "tests"}, Message: "cannot be read"}}
 	}
 	if spec.Workdir == "" && row.Environment["workdir"] == nil {
-		out = append(out, family.Problem{Path: []string{"eval", "tests"}, Message: "names no workdir",
-			Fix: "set environment.workdir to the repository's folder in the image"})
+		out = append(out, family.Problem{Path: []string{"eval", "tests"}, Message: "does not set a workdir",
+			Fix: "set environment.workdir to the path of the repository in the image"})
 	}
 	if spec.Policy != nil && row.Eval["candidate_policy"] != nil {
 		out = append(out, family.Problem{Path: []string{"eval", "candidate_policy"},
-			Message: "is given in tests as well", Fix: "keep one of them"})
+			Message: "is already set in eval.tests", Fix: "remove one of the two"})
 	}
 	return out
 }
 
-// reference hands in the gold patch.
+// reference submits the gold patch.
 func reference(v task.EvaluatorView) (family.Candidate, bool) {
 	r, _ := v.Get("gold_patch")
 	text, ok := r.Text()

@@ -31,7 +31,7 @@ func (k *key) decide(text string) decision {
 	}
 	passages := reply.Passages(k.question, text, reply.Options{ColonA: true})
 	if len(passages) == 0 {
-		return fail(verdict.WrongAnswer, "the candidate holds no answer")
+		return fail(verdict.WrongAnswer, "the candidate does not contain an answer")
 	}
 	d := fail(verdict.WrongAnswer, "the answer is not the expected one")
 	numbers := slices.ContainsFunc(k.accepted, func(a answer) bool { return a.isNumber })
@@ -63,7 +63,7 @@ func (k *key) decideMarker(text string) decision {
 	line := textmatch.LastLine(text)
 	_, focus, ok := strings.Cut(k.fold(line), k.marker)
 	if !ok {
-		return fail(verdict.WrongAnswer, "the last line does not hold the row's marker")
+		return fail(verdict.WrongAnswer, "the last line does not contain the row's marker")
 	}
 	if len(focus) > maxFocus {
 		return fail(verdict.AmbiguousAnswer, "the answer is longer than 64 KiB")
@@ -102,13 +102,13 @@ func (k *key) matchNumber(n number.Number) decision {
 func explainNumber(f number.Finding) (verdict.Reason, string) {
 	switch f {
 	case number.Several:
-		return verdict.AmbiguousAnswer, "the answer holds more than one number"
+		return verdict.AmbiguousAnswer, "the answer contains more than one number"
 	case number.Unclear:
-		return verdict.AmbiguousAnswer, "something beside the number changes it or may change it"
+		return verdict.AmbiguousAnswer, "the text next to the number may change its value"
 	case number.InWords:
 		return verdict.WrongAnswer, "the number is not written in digits"
 	}
-	return verdict.WrongAnswer, "the answer holds no number"
+	return verdict.WrongAnswer, "the answer does not contain a number"
 }
 
 // number returns the number that the passages state. The highest rank that
@@ -120,7 +120,7 @@ func (k *key) number(passages []reply.Passage) (number.Number, verdict.Reason, s
 	agree := true
 	lastLine := lastLine(passages)
 	for i, p := range passages {
-		if p.Rank < top || p.Spent || p.Rank == reply.Unmarked && p.Line != lastLine {
+		if p.Rank < top || p.Void || p.Rank == reply.Unmarked && p.Line != lastLine {
 			continue
 		}
 		n, f := k.stated(p)
@@ -141,7 +141,7 @@ func (k *key) number(passages []reply.Passage) (number.Number, verdict.Reason, s
 		reason, message := explainNumber(finding)
 		return got, reason, message
 	case !agree, top > reply.Unmarked && k.takenBack(got, passages[last:]):
-		return got, verdict.AmbiguousAnswer, "the candidate gives numbers that contradict each other"
+		return got, verdict.AmbiguousAnswer, "the candidate gives different numbers"
 	}
 	return got, "", ""
 }
@@ -245,7 +245,7 @@ func (k *key) text(passages []reply.Passage) decision {
 		}
 	}
 	if d.reason == "" && k.textTakenBack(passages[end:]) {
-		return fail(verdict.AmbiguousAnswer, "the candidate takes its answer back")
+		return fail(verdict.AmbiguousAnswer, "the candidate retracts its answer")
 	}
 	return d
 }
@@ -260,7 +260,7 @@ func (k *key) long(s string) bool {
 // further sentence of the line could be another answer.
 func (k *key) matchPassage(p reply.Passage, after []reply.Passage) decision {
 	if p.Rank == reply.Boxed && (reply.Denied(k.question, textmatch.Plain(p.Before)) || doubtful(textmatch.Plain(p.After))) {
-		return fail(verdict.AmbiguousAnswer, "something beside the answer takes it back")
+		return fail(verdict.AmbiguousAnswer, "the text around the answer denies it")
 	}
 	var focuses []string
 	switch rest := p.RawRest(); p.Rest {
@@ -314,7 +314,7 @@ func bareBehind(p reply.Passage, after []reply.Passage) bool {
 	return false
 }
 
-// textTakenBack reports whether a sentence behind the deciding passage, the
+// textTakenBack reports whether a sentence after the deciding passage, the
 // first, begins as one that offers another answer.
 func (k *key) textTakenBack(passages []reply.Passage) bool {
 	for i, p := range passages[1:] {
@@ -351,7 +351,7 @@ func (k *key) unmarkedText(passages []reply.Passage, line int) decision {
 	}
 	d := fail(k.explain(whole))
 	for n, p := range own {
-		if p.Spent || k.rule == bySet {
+		if p.Void || k.rule == bySet {
 			return fail(k.explain(whole))
 		}
 		i, strategy := k.match(p.Text)

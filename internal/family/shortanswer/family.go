@@ -44,7 +44,7 @@ func Family() family.Family {
 }
 
 // check refuses gold answers that say nothing once they are normalised, which
-// an empty candidate would meet, those that are no number where the row asks
+// an empty candidate would meet, those that are not numbers where the row asks
 // for numbers, which no candidate could meet, and whatever else the verifier
 // cannot score.
 func check(row family.Row) (out []family.Problem) {
@@ -59,10 +59,10 @@ func check(row family.Row) (out []family.Problem) {
 		path := []string{"eval", "accepted_answers", strconv.Itoa(i)}
 		switch _, isNumber := number.Parse(gold); {
 		case textmatch.Normalize(gold) == "":
-			out = append(out, family.Problem{Path: path, Message: "is empty once it is normalised",
-				Fix: "spaces, quotes and . , ; : at the ends don't count"})
+			out = append(out, family.Problem{Path: path, Message: "is empty after normalisation",
+				Fix: "spaces, quotes and . , ; : at either end are ignored"})
 		case rules.Type == byNumber && !isNumber:
-			out = append(out, family.Problem{Path: path, Message: "must be a number, as eval.match says"})
+			out = append(out, family.Problem{Path: path, Message: "must be a number because eval.match.type is number"})
 		}
 	}
 	if _, err := newKey(row.Eval["accepted_answers"], row.Eval["tolerance"], row.Eval["match"]); err != nil && len(out) == 0 {

@@ -14,13 +14,13 @@ import (
 
 // Faults of a row.
 var (
-	errNoAnswers  = errors.New("accepted_answers must be a list of strings and numbers that is not empty")
-	errTolerance  = errors.New("tolerance must be a number from 0, of at most 400 digits and an exponent of at most 400")
+	errNoAnswers  = errors.New("accepted_answers must be a non-empty list of strings and numbers")
+	errTolerance  = errors.New("tolerance must be a number of at least 0 with at most 400 digits and an exponent of at most 400")
 	errMatchType  = errors.New("match.type must be number, text, span or set")
-	errNotNumber  = errors.New("match.type is number, but an accepted answer is none")
+	errNotNumber  = errors.New("match.type is number, but an accepted answer is not a number")
 	errMarker     = errors.New("match.marker must not be blank")
 	errSetSize    = errors.New("a set has at most 256 accepted answers")
-	errExtraWords = errors.New("match.max_extra_words must be from 0 to 1000 and needs the type span")
+	errExtraWords = errors.New("match.max_extra_words must be from 0 to 1000 and requires match.type span")
 )
 
 const (
@@ -147,7 +147,7 @@ func (k *key) readAnswer(v jsontext.Value) (answer, error) {
 	return a, nil
 }
 
-// ask tells the key the question, whose words may stand beside an answer, and
+// ask gives the key the question, whose words may stand next to an answer, and
 // the format that it asks for.
 func (k *key) ask(question, format string) {
 	k.question = number.NewQuestion(question, format)

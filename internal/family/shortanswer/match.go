@@ -15,7 +15,7 @@ import (
 // maxFocusWords is the most words of a focus in which an answer is looked for.
 const maxFocusWords = 12
 
-// maxFocus is the most bytes of a focus that is looked at; more is no answer.
+// maxFocus is the most bytes of a focus that is looked at; more is not an answer.
 const maxFocus = 64 << 10
 
 // maxNew is how many words that are neither frame words nor the question's may
@@ -70,9 +70,9 @@ func (k *key) equal(focus string) (index int, strategy string) {
 	return -1, ""
 }
 
-// matchSpan reports whether a stands in the focus beside nothing but words that
+// matchSpan reports whether a stands in the focus next to nothing but words that
 // may stand there. An answer without a word, such as closing brackets, must be
-// all of it: nothing would tell the signs beside it from its own.
+// all of it: nothing would distinguish the signs next to it from its own.
 func (k *key) matchSpan(focus, folded string, a answer) bool {
 	if k.rule != byDefault && k.rule != bySpan || textmatch.CountWords(a.text, 1) == 0 {
 		return false
@@ -103,7 +103,7 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 	return !slices.ContainsFunc(extra, unknown) || !a.asked && k.isSubject(before, after, focus)
 }
 
-// isLead reports the frame words that may stand beside an answer that is made of
+// isLead reports the frame words that may stand next to an answer that is made of
 // frame words itself, such as "in" or "she", and that no other could be.
 func isLead(w string) bool {
 	switch w {
@@ -154,7 +154,7 @@ func capital(s, w string) bool {
 }
 
 // explain says why a focus that matches nothing failed. It depends on the
-// focus and the kind of the row alone: a reason that told whether an accepted
+// focus and the kind of the row alone: a reason that revealed whether an accepted
 // answer was among several would help to guess it.
 func (k *key) explain(focus string) (verdict.Reason, string) {
 	if len(focus) > maxFocus {
@@ -164,7 +164,7 @@ func (k *key) explain(focus string) (verdict.Reason, string) {
 		return verdict.WrongAnswer, "the list is not the expected one"
 	}
 	if lists(focus) {
-		return verdict.AmbiguousAnswer, "the answer is not one answer"
+		return verdict.AmbiguousAnswer, "the answer is a list or too long"
 	}
 	return verdict.WrongAnswer, "the answer is not the expected one"
 }
@@ -206,9 +206,9 @@ func opposes(w string) bool {
 // shorter one could be another answer.
 const minExplains = 4
 
-// explains reports whether a sentence behind an answer only says more about it:
+// explains reports whether a sentence after an answer only says more about it:
 // "It lies on the Seine." It neither doubts, nor says again what something of
-// the question is, nor begins with a name behind its verb.
+// the question is, nor begins with a name after its verb.
 func (k *key) explains(s string) bool {
 	if k.rule != byDefault || len(s) > maxFocus || textmatch.CountWords(s, minExplains) < minExplains || strings.HasSuffix(s, "?") ||
 		reply.Retracts(s) || slices.ContainsFunc(textmatch.Words(s, -1), opposes) {

@@ -18,11 +18,11 @@
 //
 // Any other accepted answer is matched as text, in the normal form of package
 // textmatch: it equals what is marked, up to the end of the line or of the
-// sentence; or it stands there beside at most 11 other words, with a space, a
+// sentence; or it stands there next to at most 11 other words, with a space, a
 // quote or one of . , ; : ! ? ( ) [ ] * on both sides, and every other word is a
 // frame word (see [vocabulary.Frame.Has]) or a word of the question. Where the
 // accepted answer itself occurs in the question or its format only frame words
-// may stand beside it, and beside one that is made of frame words only a few of
+// may stand next to it, and next to one that is made of frame words only a few of
 // those. Words that negate or offer a second answer (see
 // [vocabulary.IsBarred]) never may. All passages of the deciding rank must give
 // an accepted answer; long ones before the last don't count. Without a mark the
@@ -40,7 +40,7 @@
 // With number, every accepted answer must be a number and the number rule
 // holds. With text, all accepted answers are text, numbers as the row wrote
 // them, and one must equal what is marked, or the line. With span, one must
-// stand there, bounded as above, beside at most max_extra_words other
+// stand there, bounded as above, next to at most max_extra_words other
 // words (8 by default), none of which negates or says "or". With set, it
 // is a list and the accepted answers are its elements: each exactly once, in
 // any order, and nothing else. A list is separated by ";", or else by "," and

@@ -83,7 +83,7 @@ func untex(s string) string {
 }
 
 // command writes what the command name at s[i] stands for and returns where
-// the scan goes on.
+// the scan continues.
 func command(b *strings.Builder, s string, i int, name string, closers *[]bool) int {
 	end := i + 1 + len(name)
 	rest := strings.TrimLeft(s[end:], " ")
@@ -148,8 +148,8 @@ func fraction(s string) (over, under, after string, ok bool) {
 func isASCIILetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // cutDollars takes the dollar signs off that enclose a formula: as in Markdown,
-// the first has no space behind it, the second none before it and no digit
-// behind it. An escaped one is a sign of a currency.
+// the first has no space after it, the second none before it and no digit
+// after it. An escaped one is a sign of a currency.
 func cutDollars(s string) string {
 	s = strings.ReplaceAll(s, "$$", " ")
 	var b strings.Builder

@@ -45,7 +45,7 @@ func Tidy(s string) string { return strings.Trim(Collapse(s), Edges) }
 // i and a combining dot, ß stays. The two forms of a small sigma, which Python
 // chooses by place, are one letter here.
 func Lower(s string) string {
-	if isASCII(s) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return strings.ToLower(s)
 	}
 	s = NFC(s)
@@ -70,15 +70,6 @@ func Lower(s string) string {
 	return NFC(b.String())
 }
 
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
 // IsSpace reports what Python's str.isspace reports: Unicode white space and
 // the four ASCII separators.
 func IsSpace(r rune) bool {
@@ -93,51 +84,21 @@ func IsLetterOrNumber(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.N)
 }
 
-// Strip takes white space off both ends.
+// Strip removes white space from both ends.
 func Strip(s string) string { return strings.TrimFunc(s, IsSpace) }
 
 // Collapse strips s and turns every run of white space into one space.
 func Collapse(s string) string {
 	s = Strip(s)
-	if isCollapsed(s) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r != ' ' && IsSpace(r) }) && !strings.Contains(s, "  ") {
 		return s
 	}
-	var b strings.Builder
-	b.Grow(len(s))
-	space := false
-	for _, r := range s {
-		if IsSpace(r) {
-			space = true
-			continue
-		}
-		if space {
-			b.WriteByte(' ')
-			space = false
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// isCollapsed reports whether the only white space in s is single spaces.
-func isCollapsed(s string) bool {
-	last := rune(0)
-	for _, r := range s {
-		if IsSpace(r) && (r != ' ' || last == ' ') {
-			return false
-		}
-		last = r
-	}
-	return true
+	return strings.Join(strings.FieldsFunc(s, IsSpace), " ")
 }
 
 // IsLineBreak reports what ends a line for Python's str.splitlines.
 func IsLineBreak(r rune) bool {
-	switch r {
-	case '\n', '\r', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
-		return true
-	}
-	return false
+	return strings.ContainsRune("\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029", r)
 }
 
 // Lines returns the lines of s that say something, collapsed and in NFC. Blank
@@ -155,20 +116,11 @@ func Lines(s string) []string {
 
 // LastLine returns the last of the [Lines] of s, or "".
 func LastLine(s string) string {
-	for s != "" {
-		i := strings.LastIndexFunc(s, IsLineBreak)
-		line := s
-		if i < 0 {
-			s = ""
-		} else {
-			_, size := utf8.DecodeRuneInString(s[i:])
-			s, line = s[:i], s[i+size:]
-		}
-		if line = Collapse(NFC(line)); !isBlank(line) {
-			return line
-		}
+	lines := Lines(s)
+	if len(lines) == 0 {
+		return ""
 	}
-	return ""
+	return lines[len(lines)-1]
 }
 
 func isBlank(line string) bool {
@@ -183,11 +135,7 @@ func Excerpt(s string) string {
 		return s
 	}
 	const mark = "…"
-	n := MaxExcerpt - len(mark)
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + mark
+	return strings.ToValidUTF8(s[:MaxExcerpt-len(mark)], "") + mark
 }
 
 // IsDigit reports whether r is an ASCII digit.

@@ -5,20 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// isBound reports what may stand next to an answer inside a line: a space, a
+// isBound reports whether r may stand next to an answer inside a line: a space, a
 // quote, or one of . , ; : ! ? ( ) [ ] *.
 func isBound(r rune) bool {
-	switch r {
-	case '.', ',', ';', ':', '!', '?', '(', ')', '[', ']', '"', '*', '`', '“', '”', '‘':
-		return true
-	}
-	return IsApostrophe(r) || IsSpace(r)
+	return strings.ContainsRune(".,;:!?()[]\"*`“”‘", r) || IsApostrophe(r) || IsSpace(r)
 }
 
+// IsApostrophe reports whether r is ' or ’.
 func IsApostrophe(r rune) bool { return r == '\'' || r == '’' }
 
 // FoldWord returns a word in lower case with every apostrophe written ': also the
-// modifier letter (U+02BC) and the full-width one (U+FF07), which are no bounds
+// modifier letter (U+02BC) and the full-width one (U+FF07), which are not bounds
 // but count as apostrophes inside a word. At its ends they are quotes.
 func FoldWord(word string) string {
 	apostrophe := func(r rune) rune {
@@ -33,7 +30,7 @@ func FoldWord(word string) string {
 // Words returns the words of s in lower case: what lies between spaces,
 // brackets, quotes and punctuation. An apostrophe inside a word belongs to it
 // and is written ' whichever way it was typed. At most limit words are
-// returned; a limit below 0 is none.
+// returned; a negative limit means no limit.
 func Words(s string, limit int) []string {
 	var out []string
 	for s != "" && len(out) != limit {
@@ -167,7 +164,9 @@ func CutAny(s string, words ...string) (rest string, ok bool) {
 type List string
 
 // Has reports whether w is a word of the list.
-func (l List) Has(w string) bool { return strings.Contains(string(l), " "+w+" ") }
+func (l List) Has(w string) bool {
+	return !strings.Contains(w, " ") && strings.Contains(string(l), " "+w+" ")
+}
 
 // Value returns the value that the list pairs with w.
 func (l List) Value(w string) (string, bool) {

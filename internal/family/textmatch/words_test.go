@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/vocabulary"
 )
 
 func TestWords(t *testing.T) {
@@ -41,34 +40,6 @@ func TestCountWords(t *testing.T) {
 	}
 	if got := textmatch.CountWords(strings.Repeat("a ", 100), 3); got != 3 {
 		t.Errorf("a limit of 3 gave %d", got)
-	}
-}
-
-func TestHasNegator(t *testing.T) {
-	for in, want := range map[string]bool{
-		"it is not so": true, "It isn’t": true, "CANNOT": true, "neither, nor": true, "never!": true,
-		"except": true, "isnʼt": true, "WOULDN＇T": true, "ʼnotʼ": true, "ʼknotʼ": false, "itʼs": false,
-		"nothing": false, "knot": false, "noted": false, "": false, "n't": true,
-	} {
-		if got := vocabulary.HasNegator(in); got != want {
-			t.Errorf("HasNegator(%q) = %v, want %v", in, got, want)
-		}
-	}
-}
-
-// TestWordListsAreDisjoint holds the two lists apart: a word that may stand
-// beside an answer must not be one that may never.
-func TestWordListsAreDisjoint(t *testing.T) {
-	for _, w := range []string{"not", "never", "neither", "nor", "except", "cannot", "isn't", "and", "or", "but",
-		"no", "none", "without", "either", "versus", "vs", "false", "wrong", "incorrect", "untrue"} {
-		if !vocabulary.IsBarred(w) || vocabulary.Frame.Has(w) {
-			t.Errorf("%q: barred %v, frame %v", w, vocabulary.IsBarred(w), vocabulary.Frame.Has(w))
-		}
-	}
-	for _, w := range []string{"the", "answer", "is", "i", "think", "so"} {
-		if vocabulary.IsBarred(w) || !vocabulary.Frame.Has(w) {
-			t.Errorf("%q: barred %v, frame %v", w, vocabulary.IsBarred(w), vocabulary.Frame.Has(w))
-		}
 	}
 }
 

@@ -22,13 +22,14 @@ type reading struct {
 // expected in NFC and went through [Plain]; loose takes an approximation for a
 // statement.
 //
-// What stands beside the number decides. A sign or sign word before it belongs
+// What stands next to the number decides. A sign or sign word before it belongs
 // to it. Negations, alternatives and doubt, comparisons, functions, operators
-// and powers, number words and multiples spoil it, and so does a letter, mark
-// or invisible character that touches it. Units and other nouns do not; nor
+// and powers, number words and multiples make it unclear, and so does a letter,
+// mark or invisible character that touches it. Units and other nouns do not; nor
 // does a multiple in which the question asks for the answer. A further number
-// spoils it too, unless it follows per, every, each, in, for or of and occurs
-// in the question, or belongs to a calculation that an equals sign ends.
+// makes it unclear too, unless it follows per, every, each, in, for or of and
+// occurs in the question, or belongs to a calculation that ends in an equals
+// sign.
 func (q *Question) FindNumber(s string, loose bool) (Number, Finding) {
 	s = cutCalculation(s)
 	return q.FindNumberIn(s, 0, len(s), loose)
@@ -113,7 +114,7 @@ func (r *reading) more() bool {
 	return false
 }
 
-// counted reports whether the number at i behind the answer only says what the
+// counted reports whether the number at i after the answer only says what the
 // answer counts: it follows a connector and occurs in the question.
 func (r *reading) counted(i int, t token) bool {
 	if t.kind == aNumber {
@@ -134,19 +135,22 @@ func (r *reading) counted(i int, t token) bool {
 	return j > r.at && connectors.Has(r.list[j].text)
 }
 
-// near reports whether the word at i is one of the two words next to the number.
-func (r *reading) near(i int) bool {
-	step, words := 1, 0
+// between counts the words between the one at i and the number, up to 2.
+func (r *reading) between(i int) int {
+	step, n := 1, 0
 	if i > r.at {
 		step = -1
 	}
-	for j := i + step; j != r.at; j += step {
+	for j := i + step; j != r.at && n < 2; j += step {
 		if r.list[j].kind == aWord {
-			words++
+			n++
 		}
 	}
-	return words < 2
+	return n
 }
+
+// near reports whether the word at i is one of the two words next to the number.
+func (r *reading) near(i int) bool { return r.between(i) < 2 }
 
 // undoubted reports whether no word of the text negates the number or offers
 // another. Words of the question that stand apart from the number are its own.
@@ -259,8 +263,8 @@ func (r *reading) joins(i int) bool {
 
 // leftWord judges a word before the number.
 func (r *reading) leftWord(i int, w string) bool {
-	last := i == r.lastWord()
-	near := r.near(i)
+	n := r.between(i)
+	last, near := n == 0, n < 2
 	switch {
 	case w == "minus" || w == "negative":
 		if near || !r.Has(w) {
@@ -288,16 +292,6 @@ func (r *reading) leftWord(i int, w string) bool {
 	return true
 }
 
-// lastWord is the index of the last word before the number.
-func (r *reading) lastWord() int {
-	for i := r.at - 1; i >= 0; i-- {
-		if r.list[i].kind == aWord {
-			return i
-		}
-	}
-	return -1
-}
-
 // applies reports whether the function at i is applied to the number: nothing
 // but "of", articles and brackets stands between them.
 func (r *reading) applies(i int) bool {
@@ -312,23 +306,14 @@ func (r *reading) applies(i int) bool {
 	return true
 }
 
-// right judges what stands behind the number.
+// right judges what stands after the number.
 func (r *reading) right() bool {
 	if !r.suffix() {
 		return false
 	}
-	words := 0
 	for i := r.at + 1; i < len(r.list); i++ {
-		switch t := r.list[i]; t.kind {
-		case aSign:
-			if !r.rightSign(i, t.sign()) {
-				return false
-			}
-		case aWord:
-			if !r.rightWord(i, words, t.text) {
-				return false
-			}
-			words++
+		if t := r.list[i]; t.kind == aSign && !r.rightSign(i, t.sign()) || t.kind == aWord && !r.rightWord(i, t.text) {
+			return false
 		}
 	}
 	return true
@@ -353,21 +338,17 @@ func (r *reading) suffix() bool {
 	return true
 }
 
-// rightSign judges a sign behind the number.
+// rightSign judges a sign after the number.
 func (r *reading) rightSign(i int, c rune) bool {
 	next := token{kind: -1}
 	if i+1 < len(r.list) {
 		next = r.list[i+1]
 	}
-	touches := true // nothing but signs stands between the number and it
-	for j := r.at + 1; j < i; j++ {
-		touches = touches && r.list[j].kind == aSign
-	}
 	switch {
 	case c == '?':
 		return false
 	case c == '!':
-		return !touches
+		return slices.ContainsFunc(r.list[r.at+1:i], func(t token) bool { return t.kind != aSign })
 	case c == '%':
 		return i == r.at+1
 	case c == '/':
@@ -380,8 +361,9 @@ func (r *reading) rightSign(i int, c rune) bool {
 	return c != '+' && !IsMath(c)
 }
 
-// rightWord judges the word at i behind the number; n is its place.
-func (r *reading) rightWord(i, n int, w string) bool {
+// rightWord judges the word at i after the number.
+func (r *reading) rightWord(i int, w string) bool {
+	n := r.between(i)
 	switch {
 	case vocabulary.IsNumber(w):
 		return r.counted(i, r.list[i]) || r.asks(w)
@@ -403,15 +385,11 @@ func (r *reading) rightWord(i, n int, w string) bool {
 
 // IsMath reports an operator, a comparison or another mathematical sign.
 func IsMath(r rune) bool {
-	switch r {
-	case '^', '*', '×', '÷', '·', '<', '>', '\\', '‰', '‱', '％', '٪', '∕', '⁄':
-		return true
-	}
 	arrow := r >= 0x2190 && r <= 0x21ff || r >= 0x27f0 && r <= 0x27ff
-	return r >= utf8.RuneSelf && unicode.Is(unicode.Sm, r) && !arrow
+	return strings.ContainsRune(`^*×÷·<>\‰‱％٪∕⁄`, r) || r >= utf8.RuneSelf && unicode.Is(unicode.Sm, r) && !arrow
 }
 
-// isVariable reports a letter behind a number that multiplies it.
+// isVariable reports a letter after a number that multiplies it.
 func isVariable(w string, capital bool) bool {
 	if capital {
 		return strings.Contains("kmbgtxyzn", w)

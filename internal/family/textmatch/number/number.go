@@ -1,5 +1,5 @@
 // Package number reads exact decimals: a text that is one, and the one that a
-// sentence states. Words, signs and units beside a number decide whether it is
+// sentence states. Words, signs and units next to a number decide whether it is
 // stated as it stands; the question that was asked decides some of them.
 package number
 
@@ -20,7 +20,7 @@ const (
 	MaxExponent = 400 // absolute value of the exponent
 )
 
-// A Number is an exact decimal with the signs that were written beside it.
+// A Number is an exact decimal with the signs that were written next to it.
 type Number struct {
 	value    *big.Rat
 	currency rune // 0 when there is none
@@ -35,7 +35,7 @@ const (
 	None    Finding = iota // no number at all
 	One                    // one number is stated, and nothing makes it unclear
 	Several                // more than one
-	Unclear                // one that something beside it changes or may change
+	Unclear                // one that something next to it changes or may change
 	InWords                // none but in words
 )
 
@@ -168,11 +168,7 @@ func IsSign(r rune) bool { return r == '+' || r == '-' || r == '−' }
 // dashes of Unicode, the modifier letter, superscript, subscript and heavy minus
 // signs and the hyphen bullet.
 func IsDash(r rune) bool {
-	switch r {
-	case '˗', '⁻', '₋', '➖', '⁃':
-		return true
-	}
-	return unicode.Is(unicode.Pd, r)
+	return strings.ContainsRune("˗⁻₋➖⁃", r) || unicode.Is(unicode.Pd, r)
 }
 
 // number converts the literal; false means that it exceeds the bounds.

@@ -11,10 +11,10 @@ import (
 	"securebench/internal/family/textmatch/number"
 )
 
-func TestParseNumber(t *testing.T) {
+func TestParse(t *testing.T) {
 	tests := []struct {
 		in   string
-		want string // as a fraction; "" is no number
+		want string // as a fraction; "" is not a number
 	}{
 		{"144", "144"},
 		{" \"1,450,000\". ", "1450000"},
@@ -135,9 +135,9 @@ func TestFindNumber(t *testing.T) {
 	}
 }
 
-// TestBesideNumbers: what stands beside a number spoils it, belongs to it, or is
+// TestTextNextToNumbers: what stands next to a number makes it unclear, belongs to it, or is
 // a unit or noun.
-func TestBesideNumbers(t *testing.T) {
+func TestTextNextToNumbers(t *testing.T) {
 	const question = "Tom earns 300 dollars in 7 days and eats 2 apples more than Ann. How many does she have?"
 	tests := []struct{ in, want string }{ // the number as a fraction, or ""
 		{"minus 25", "-25"}, {"negative 25", "-25"}, {"-25", "-25"}, {"−25", "-25"}, {"-$25", "-25"}, {"minus $25", "-25"},

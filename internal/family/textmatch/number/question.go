@@ -81,7 +81,7 @@ func (q *Question) ask(s string) {
 	}
 }
 
-// Has reports whether a word of [Words], less the 's of a possessive, occurs in
+// Has reports whether a word of [Words], without the 's of a possessive, occurs in
 // the question.
 func (q *Question) Has(word string) bool {
 	return q.words[word] || q.words[strings.TrimSuffix(word, "'s")]

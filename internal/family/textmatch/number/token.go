@@ -15,7 +15,7 @@ const (
 	aSign          // any other character
 )
 
-// A token is a part of a text beside or in a number.
+// A token is a part of a text next to or in a number.
 type token struct {
 	kind       int
 	text       string // a word in lower case
@@ -71,8 +71,8 @@ func tokenize(s string) tokens {
 	return ts
 }
 
-// pointed reports whether a point behind before belongs to it and leads no
-// fraction.
+// pointed reports whether a point that follows before belongs to it instead of
+// to a fraction.
 func pointed(before string) bool {
 	r, _ := utf8.DecodeLastRuneInString(before)
 	return r == '.' || unicode.In(r, unicode.L, unicode.M)

@@ -5,7 +5,7 @@ import (
 	"securebench/internal/family/textmatch/vocabulary"
 )
 
-// The words beside a number that change it, or that leave it what it is.
+// Words next to a number that change its value, and words that do not.
 const (
 	// multiples follow a number and make another one of it.
 	multiples textmatch.List = " quarter third fourth fifth sixth eighth tenth hundredth thousandth millionth" +
@@ -15,13 +15,13 @@ const (
 	functions textmatch.List = " sqrt root log ln lg exp sin cos tan cot sec csc arcsin arccos arctan abs floor ceil ceiling" +
 		" gcd lcm factorial square squared cube cubed reciprocal complement negation negative negated third quarter fifth" +
 		" tenth percent times power multiple multiples factor factors sum product part "
-	// applying may stand between a function and its number.
+	// applying words may stand between a function and its number.
 	applying textmatch.List = " of the a root number "
-	// adding makes "equals" of "up to" behind it.
+	// adding gives "up to", which follows, the meaning of "equals".
 	adding textmatch.List = " add adds added adding sum sums summing "
 	// bounds bound the number that directly follows, or belong to it.
 	bounds textmatch.List = " than from before after until till toward towards x point "
-	// vague makes more of a number behind "and".
+	// vague follows "and" and makes a number larger, as in "25 and some".
 	vague textmatch.List = " a an some change counting bit more up above over below under rising "
 	// articles and connectors stand before a number that only says what the
 	// answer counts.

@@ -1,6 +1,8 @@
 package reply
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -11,44 +13,32 @@ import (
 
 // FindBoxed returns the number that a box states. What stands before the box in
 // its clause, back to a verb or an equals sign, and what follows it in the
-// sentence are read with it: -\boxed{25} is -25 and \boxed{25} million is none.
+// sentence are read with it: -\boxed{25} is -25, and \boxed{25} million is
+// unclear.
 func FindBoxed(q *number.Question, p Passage, loose bool) (number.Number, number.Finding) {
 	before, after := textmatch.Plain(p.Before), textmatch.Plain(p.After)
 	n, finding := q.FindNumber(p.Text, loose)
 	if finding != number.One {
 		return n, finding
 	}
-	clause := LastClause(before)
-	for _, w := range textmatch.Words(clause, -1) {
-		if vocabulary.IsDoubt(w) || vocabulary.SoftDoubt.Has(w) && !q.Has(w) {
-			return number.Number{}, number.Unclear
-		}
+	clause := lastClause(before)
+	if slices.ContainsFunc(textmatch.Words(clause, -1), func(w string) bool {
+		return vocabulary.IsDoubt(w) || vocabulary.SoftDoubt.Has(w) && !q.Has(w)
+	}) {
+		return number.Number{}, number.Unclear
 	}
 	left, ok := boxTail(clause)
 	if !ok || after != "" && textmatch.IsDigit(rune(after[0])) {
 		return number.Number{}, number.Unclear
 	}
-	gap := func(apart bool) string {
-		if apart {
-			return " "
-		}
-		return ""
+	// A space counts also where only the delimiters of a formula part it from the box.
+	if left != "" && strings.HasSuffix(strings.TrimRight(p.Before, `$(\[{`), " ") {
+		left += " "
 	}
-	left += gap(left != "" && endsApart(p.Before))
-	right := gap(startsApart(p.After)) + after
-	return q.FindNumberIn(left+p.Text+right, len(left), len(left)+len(p.Text), loose)
-}
-
-// endsApart reports whether a space, and nothing but delimiters of a formula
-// behind it, ends s.
-func endsApart(s string) bool {
-	s = strings.TrimRight(s, `$(\[{`)
-	return s != strings.TrimRight(s, " ")
-}
-
-func startsApart(s string) bool {
-	s = strings.TrimLeft(s, `$)\]}`)
-	return s != strings.TrimLeft(s, " ")
+	if strings.HasPrefix(strings.TrimLeft(p.After, `$)\]}`), " ") {
+		after = " " + after
+	}
+	return q.FindNumberIn(left+p.Text+after, len(left), len(left)+len(p.Text), loose)
 }
 
 // boxTail returns what of a clause before a box belongs to it: what follows its
@@ -134,7 +124,7 @@ func findBoxes(s string) []box {
 				braces = append(braces, box{start: i, open: i + n})
 				i += n - 1
 			} else {
-				i++ // an escaped brace is none
+				i++ // an escaped brace does not count
 			}
 		case '{':
 			braces = append(braces, box{start: -1})
@@ -158,14 +148,6 @@ func findBoxes(s string) []box {
 }
 
 // boxStart returns the length of the \boxed{ that s begins with, or 0.
-func boxStart(s string) int {
-	for _, name := range [...]string{`\boxed`, `\fbox`} {
-		if rest, ok := strings.CutPrefix(s, name); ok {
-			bare := strings.TrimLeft(rest, " ")
-			if strings.HasPrefix(bare, "{") {
-				return len(s) - len(bare) + 1
-			}
-		}
-	}
-	return 0
-}
+func boxStart(s string) int { return len(boxOpening.FindString(s)) }
+
+var boxOpening = regexp.MustCompile(`^\\(boxed|fbox) *\{`)

@@ -9,16 +9,16 @@ import (
 	"securebench/internal/family/textmatch/vocabulary"
 )
 
-// joinLines joins a line that is not complete with the next one: it ends in a
-// mark, or in a word or sign that belongs to what follows, or the next one
-// begins with what belongs to it.
+// joinLines joins an incomplete line with the next one: it ends in a mark, or in
+// a word or sign that belongs to what follows, or the next one begins with
+// something that belongs to it.
 func joinLines(lines []string, o Options) []string {
 	var out []string
 	var open []string
 	for i, line := range lines {
 		open = append(open, line)
 		if i+1 < len(lines) {
-			if hangs(line) && !beginsWithMark(lines[i+1], o) || leans(lines[i+1]) {
+			if endsOpen(line) && !beginsWithMark(lines[i+1], o) || beginsOpen(lines[i+1]) {
 				continue
 			}
 			if endsInMark(line) {
@@ -34,13 +34,13 @@ func joinLines(lines []string, o Options) []string {
 	return out
 }
 
-// maxHang is how many bytes at an end of a line are looked at.
-const maxHang = 64
+// maxLineEnd is how many bytes are read at either end of a line.
+const maxLineEnd = 64
 
-// hangs reports whether a line ends in what belongs to the next.
-func hangs(line string) bool {
+// endsOpen reports whether a line ends in something that belongs to the next one.
+func endsOpen(line string) bool {
 	tail := strings.TrimRight(line, textmatch.Markup+"$")
-	tail = tail[max(0, len(tail)-maxHang):]
+	tail = tail[max(0, len(tail)-maxLineEnd):]
 	r, _ := utf8.DecodeLastRuneInString(tail)
 	if number.IsSign(r) || number.IsMath(r) || number.IsDash(r) || r == '/' || r == '≈' || r == '~' {
 		return true
@@ -50,14 +50,14 @@ func hangs(line string) bool {
 		return false
 	}
 	w = textmatch.FoldWord(w)
-	return hanging.Has(w) || vocabulary.IsNegator(w) || w != "one" && vocabulary.IsNumber(w)
+	return openEnds.Has(w) || vocabulary.IsNegator(w) || w != "one" && vocabulary.IsNumber(w)
 }
 
 const (
-	// hanging words at the end of a line belong to the next one.
-	hanging textmatch.List = " minus negative plus not or than about approximately except "
-	// leaning words at the beginning of a line belong to the one before.
-	leaning textmatch.List = " or percent squared cubed factorial hundred thousand million billion trillion dozen "
+	// openEnds at the end of a line belong to the next one.
+	openEnds textmatch.List = " minus negative plus not or than about approximately except "
+	// openBeginnings at the beginning of a line belong to the one before.
+	openBeginnings textmatch.List = " or percent squared cubed factorial hundred thousand million billion trillion dozen "
 )
 
 // beginsWithMark reports whether a line begins with a mark of its own.
@@ -70,22 +70,23 @@ func beginsWithMark(line string, o Options) bool {
 	return marked || o.ColonA && strings.HasPrefix(line, "A:")
 }
 
-// leans reports whether a line begins with what belongs to the one before.
-func leans(line string) bool {
-	head := strings.TrimLeft(line[:min(len(line), maxHang)], textmatch.Markup)
+// beginsOpen reports whether a line begins with something that belongs to the
+// one before.
+func beginsOpen(line string) bool {
+	head := strings.TrimLeft(line[:min(len(line), maxLineEnd)], textmatch.Markup)
 	r, _ := utf8.DecodeRuneInString(head)
 	if strings.ContainsRune("^!%/±×", r) {
 		return true
 	}
 	words := textmatch.Words(head, 1)
-	return len(words) > 0 && textmatch.IsWordRune(r) && leaning.Has(words[0])
+	return len(words) > 0 && textmatch.IsWordRune(r) && openBeginnings.Has(words[0])
 }
 
 // endsInMark reports whether a line ends in a mark, or its link, that leads to
 // nothing.
 func endsInMark(line string) bool {
 	tail := strings.TrimRight(textmatch.Plain(line), " *_`:#=")
-	tail = tail[max(0, len(tail)-maxHang):]
+	tail = tail[max(0, len(tail)-maxLineEnd):]
 	i := strings.LastIndexAny(tail, " *_`(#")
 	last := strings.ToLower(tail[i+1:])
 	switch last {

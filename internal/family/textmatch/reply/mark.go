@@ -19,7 +19,7 @@ func findMark(q *number.Question, s string, o Options) (Passage, bool) {
 			return Passage{Rank: Answer, Led: rest, Text: strings.TrimLeft(rest, textmatch.Markup)}, true
 		}
 	}
-	spent := Passage{Text: s}
+	void := Passage{Text: s}
 	at := 0
 	for range maxMarks {
 		_, rest, word := textmatch.FindWord(s[at:], "final answer", "answer")
@@ -36,17 +36,17 @@ func findMark(q *number.Question, s string, o Options) (Passage, bool) {
 		if begins(before, s[len(before):]) {
 			denied = doubts(q, before)
 		}
-		if !spent.Spent {
-			spent.Spent = true
+		if !void.Void {
+			void.Void = true
 			if !denied {
-				spent.Led, spent.Before = rest, before
+				void.Led, void.Before = rest, before
 			}
 		}
 		if !linked || strings.HasPrefix(rest, "'") || strings.HasPrefix(rest, "’") {
 			continue
 		}
 		if denied {
-			return Passage{Text: s, Spent: true}, false
+			return Passage{Text: s, Void: true}, false
 		}
 		p := Passage{Rank: Answer, Led: rest, Text: text, Before: before}
 		if _, _, inner := textmatch.FindWord(text, "final answer"); inner != "" || word == "final answer" {
@@ -54,7 +54,7 @@ func findMark(q *number.Question, s string, o Options) (Passage, bool) {
 		}
 		return p, true
 	}
-	return spent, false
+	return void, false
 }
 
 // Bounds on what is read of one line, so that reading takes time linear in the
@@ -65,8 +65,8 @@ const (
 	maxAround = 4096 // bytes on either side of a box
 )
 
-// begins reports whether a mark with a capital letter behind a small one begins
-// a sentence although nothing ended the one before.
+// begins reports whether a mark begins a sentence although no full stop ended the
+// one before: it has a capital letter and follows a small one.
 func begins(before, mark string) bool {
 	last := strings.TrimRight(before, textmatch.Markup)
 	last = last[strings.LastIndexByte(last, ' ')+1:]
@@ -77,7 +77,7 @@ func begins(before, mark string) bool {
 
 // cutEnding returns the answer of "25 is the answer".
 func cutEnding(before, after string) (string, bool) {
-	if CountText(strings.Trim(after, ")!")) > 0 {
+	if !isBlank(strings.Trim(after, ")!")) {
 		return "", false
 	}
 	words := textmatch.Words(before, -1)
@@ -92,11 +92,11 @@ func cutEnding(before, after string) (string, bool) {
 	return strings.TrimSpace(head), word != "" && head != ""
 }
 
-// CutLink takes off what may link a mark to what it marks: "is" and its like, a
-// colon, an equals sign, or a hyphen or dash that a space follows and that
-// therefore is no sign; before it words of the question that begin with "to" or
-// "for". Without a link, what begins with a digit, a sign, a currency or a
-// bracket is marked, and so is the rest of a sentence that begins with a mark.
+// CutLink removes what may link a mark to its answer: "is" and the like, a colon,
+// an equals sign, or a hyphen or dash that a space follows, so that it is not a
+// sign. Words of the question that begin with "to" or "for" may come first.
+// Without a link, only text that begins with a digit, a sign, a currency, a quote
+// or a bracket is an answer.
 func CutLink(q *number.Question, s string) (rest string, linked bool) {
 	rest = strings.TrimLeft(s, textmatch.Markup+"\"”’)")
 	if after, ok := textmatch.CutAny(rest, "choice", "option", "number", "value", "letter"); ok {
@@ -120,13 +120,13 @@ func CutLink(q *number.Question, s string) (rest string, linked bool) {
 	if r, _ := utf8.DecodeRuneInString(rest); !linked && rest != "" {
 		linked = textmatch.IsDigit(r) || number.IsSign(r) || number.IsDash(r) || number.IsCurrency(r) || strings.ContainsRune("([{\"“", r)
 	}
-	return rest, linked && CountText(rest) > 0
+	return rest, linked && !isBlank(rest)
 }
 
-// CountText counts the characters of s that say something.
-func CountText(s string) int { return utf8.RuneCountInString(strings.Trim(s, textmatch.Edges+"*")) }
+// isBlank reports whether s says nothing.
+func isBlank(s string) bool { return strings.Trim(s, textmatch.Edges+"*") == "" }
 
-// CutCopula takes "is" or one of its like off s.
+// CutCopula removes "is" or one of its like from s.
 func CutCopula(s string) (string, bool) {
 	return textmatch.CutAny(s, "is", "was", "are", "were", "would be", "should be", "must be", "will be", "has to be", "can only be", "comes to",
 		"equals", "turns out to be", "becomes", "comes out to be", "works out to")
@@ -146,7 +146,7 @@ func cutPunctuation(s string, linked bool) (string, bool) {
 	return s, false
 }
 
-// CutAdverb takes an adverb off s that leaves a statement what it is.
+// CutAdverb removes an adverb that does not change a statement from s.
 func CutAdverb(s string) (string, bool) {
 	after, ok := textmatch.CutAny(s, "therefore", "thus", "hence", "then", "clearly", "simply", "just", "exactly", "definitely", "indeed", "obviously")
 	if ok {
@@ -155,21 +155,20 @@ func CutAdverb(s string) (string, bool) {
 	return after, ok
 }
 
-// maxAbout is how many bytes behind a mark may say what it answers.
+// maxAbout is how many bytes after a mark may name the question.
 const maxAbout = 512
 
-// cutAbout takes "to the question …" off s, up to a link, where the question or
-// the frame words have all of its words.
+// cutAbout removes "to the question …" from s, up to a link, if all of its words
+// are frame words or the question's.
 func cutAbout(q *number.Question, s string) string {
 	head := s[:min(len(s), maxAbout)]
 	if _, ok := textmatch.CutAny(head, "to", "for", "of", "here", "in"); !ok {
 		return s
 	}
 	end := strings.IndexByte(head, ':')
-	for _, c := range [...]string{"is", "was", "are", "would be", "should be", "must be"} {
-		if before, _, word := textmatch.FindWord(head, c); word != "" && (end < 0 || len(before) < end) {
-			end = len(before)
-		}
+	before, _, link := textmatch.FindWord(head, "is", "was", "are", "would be", "should be", "must be")
+	if link != "" && (end < 0 || len(before) < end) {
+		end = len(before)
 	}
 	if end < 0 {
 		return s
@@ -183,30 +182,29 @@ func cutAbout(q *number.Question, s string) string {
 }
 
 const (
-	// praise lists the adjectives that leave an answer an answer.
+	// praise lists the adjectives that do not change what an answer is.
 	praise textmatch.List = " correct right best final proper true accurate appropriate suitable likely most only single overall" +
 		" logical chosen selected ultimate definitive short simple direct numeric numerical exact complete resulting desired" +
 		" required closest better multiple-choice letter obvious clear one "
-	// turns lists the words before "the answer" that make something else of it.
+	// turns lists the words before "the answer" that give it another meaning.
 	turns textmatch.List = " of to from than unlike like near beyond under over below above against twice double all "
 	// leadVerbs lists what may stand directly before a mark.
 	leadVerbs textmatch.List = " get gives give gave got have has obtain with and mark select choose reach find means finally overall" +
 		" ultimately conclusion summary clearly obviously → because since which q question "
 	determiners textmatch.List = " a an the my our this that its "
 	labelNames  textmatch.List = " letter label number option "
-	// negatives are what doubts reports beside words of doubt.
+	// negatives are words that doubts finds besides words of doubt.
 	negatives textmatch.List = " half minus negative than except "
 )
 
-// Denied reports whether what stands before a mark, or a lead, takes away what
-// it leads to: a word of doubt, a sign or a half in its clause, an adjective
-// that is not known to leave an answer an answer, or "of" and its like before
-// its article.
+// Denied reports whether the text before a mark, or another lead, changes what it
+// leads to: a word of doubt, a sign or a half in its clause, an adjective that is
+// not known to be harmless, or "of" and the like before its article.
 func Denied(q *number.Question, before string) bool {
 	if doubts(q, before) {
 		return true
 	}
-	words := words(LastClause(before))
+	words := words(lastClause(before))
 	i := len(words) - 1
 	for i >= 0 && (praise.Has(words[i]) || q.Has(words[i]) && !vocabulary.Frame.Has(words[i])) {
 		i--
@@ -224,7 +222,7 @@ func Denied(q *number.Question, before string) bool {
 // doubts reports whether the clause that s ends in holds a word of doubt, a sign
 // or a half.
 func doubts(q *number.Question, s string) bool {
-	return slices.ContainsFunc(words(LastClause(s)), func(w string) bool {
+	return slices.ContainsFunc(words(lastClause(s)), func(w string) bool {
 		return vocabulary.IsDoubt(w) || negatives.Has(w) || (vocabulary.SoftDoubt.Has(w) || vocabulary.Factor.Has(w)) && !q.Has(w)
 	})
 }
@@ -234,9 +232,9 @@ func words(s string) []string {
 	return slices.DeleteFunc(textmatch.Words(s, -1), func(w string) bool { return w != "=" && w != "→" && textmatch.CountWords(w, 1) == 0 })
 }
 
-// LastClause returns the clause that s ends in: what follows the last
+// lastClause returns the clause that s ends in: what follows the last
 // punctuation that ends a clause, or a conjunction that begins one.
-func LastClause(s string) string {
+func lastClause(s string) string {
 	if i := strings.LastIndexAny(s, ".,;!?—–"); i >= 0 {
 		_, size := utf8.DecodeRuneInString(s[i:])
 		s = s[i+size:]

@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -30,7 +31,7 @@ type Passage struct {
 	// Led is what follows the mark as it stands; of a box its content.
 	Led string
 	// Before is what the sentence holds before the mark or box, After what it
-	// holds behind a box.
+	// holds after a box.
 	Before, After string
 	// Line counts the lines of the reply; First is set for the first passage of
 	// one, and Last for its last.
@@ -40,10 +41,10 @@ type Passage struct {
 	// heading; both are set for the first passage of a line. Rest is what of the
 	// line follows its first mark, for the passage of that mark.
 	Whole, Item, Rest string
-	// Spent is set for a sentence whose mark leads to nothing or is denied. It
-	// states nothing by that mark, and is no unmarked answer either. Where only a
+	// Void is set for a sentence whose mark leads to nothing or is denied. It
+	// states nothing by that mark, nor is it an unmarked answer. Where only a
 	// link is missing, Led is set.
-	Spent bool
+	Void bool
 }
 
 // RawRest is Rest as it was written, or "" where that is not known.
@@ -67,7 +68,7 @@ type Options struct {
 	ColonA bool // "A:" begins an answer
 }
 
-// Passages reads a reply to q: its lines, and in each the textmatch.Sentences in their order.
+// Passages reads a reply to q: its lines, and in each the sentences in their order.
 // A line that ends in the middle of a statement, such as one that ends in
 // "answer:" or in a number word, is read with the next one.
 func Passages(q *number.Question, text string, o Options) []Passage {
@@ -97,7 +98,7 @@ func appendLine(q *number.Question, out []Passage, line string, o Options) []Pas
 	if level == 4 && line != "" {
 		p, marked := findMark(q, line, o)
 		if !marked {
-			p = Passage{Led: rest, Text: textmatch.Plain(rest), Spent: p.Spent}
+			p = Passage{Led: rest, Text: textmatch.Plain(rest), Void: p.Void}
 		}
 		p.Rank, p.Rest = Hashes, p.Led
 		return append(out, p)
@@ -116,7 +117,7 @@ func appendLine(q *number.Question, out []Passage, line string, o Options) []Pas
 }
 
 // appendBoxes adds the passages of a line with boxes. A box hides what is in it
-// from the search for textmatch.Sentences.
+// from the search for sentences.
 func appendBoxes(out []Passage, line string, boxes []box, o Options) []Passage {
 	masked := []byte(line)
 	for _, b := range boxes {
@@ -131,10 +132,9 @@ func appendBoxes(out []Passage, line string, boxes []box, o Options) []Passage {
 			b := boxes[0]
 			boxes = boxes[1:]
 			content := line[b.open : b.end-1]
-			out = append(out, Passage{
-				Rank: Boxed, Led: content, Text: textmatch.Plain(content)})
-			p := &out[len(out)-1]
+			p := Passage{Rank: Boxed, Led: content, Text: textmatch.Plain(content)}
 			p.Before, p.After = cutDelimiters(line[max(s.Start, b.start-maxAround):b.start], line[b.end:min(s.End, b.end+maxAround)])
+			out = append(out, p)
 		}
 		if n == len(out) {
 			out = append(out, Passage{Text: textmatch.Plain(line[s.Start:s.End])})
@@ -169,25 +169,19 @@ func cutHeading(line string) (rest string, level int) {
 	return strings.TrimLeft(rest, " "), level
 }
 
-// cutBullet takes the bullet or the number of a list item off a line. A hyphen
+// cutBullet removes the bullet or the number of a list item from a line. A hyphen
 // before a number may be its sign and stays.
 func cutBullet(line string) string {
-	for _, bullet := range [...]string{"* ", "• ", "- ", "– ", "‣ ", "▪ "} {
-		if rest, ok := strings.CutPrefix(line, bullet); ok && letterFollows(rest) {
-			return rest
-		}
-	}
-	end := textmatch.DigitsEnd(line, 0)
-	if end > 0 && end < 3 && end < len(line) && (line[end] == '.' || line[end] == ')') {
-		if rest, ok := strings.CutPrefix(line[end+1:], " "); ok && letterFollows(rest) {
-			return rest
-		}
+	if mark := bullet.FindString(line); letterFollows(line[len(mark):]) {
+		return line[len(mark):]
 	}
 	return line
 }
 
+var bullet = regexp.MustCompile(`^([*•–‣▪-]|[0-9]{1,2}[.)]) `)
+
 // letterFollows reports whether s begins with a letter, quotes, brackets and
-// textmatch.Markup aside.
+// markup aside.
 func letterFollows(s string) bool {
 	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(s, " *_`\"'“‘([{"))
 	return unicode.IsLetter(r)

@@ -97,7 +97,7 @@ func cutReasoning(s string) string {
 	}
 }
 
-// cutStops takes the stop tokens of chat models off the end of s. One that
+// cutStops removes the stop tokens of chat models from the end of s. One that
 // stands where an answer is expected stays: it may be the answer.
 func cutStops(s string) string {
 	for {
@@ -153,17 +153,10 @@ func openTags(s string) string {
 		if s = after; closing {
 			continue
 		}
-		inside, rest, _, closed, found := cutTag(s, isTag)
-		if found && closed {
-			inside = textmatch.Collapse(inside)
-			s = rest
-		} else {
-			inside = ""
-		}
 		b.WriteString(tagMark(name))
-		b.WriteString(inside)
-		if found && closed {
-			b.WriteByte('\n')
+		if inside, rest, _, closed, found := cutTag(s, isTag); found && closed {
+			b.WriteString(textmatch.Collapse(inside) + "\n")
+			s = rest
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package vocabulary holds the English words that decide whether a text states
-// an answer: words that may stand beside one, and words that deny it, doubt it
+// an answer: words that may stand next to one, and words that deny it, doubt it
 // or offer another. The lists are fixed. Words are as [textmatch.Words] returns
 // them.
 package vocabulary
@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Frame lists the words that may stand beside an answer without changing it.
+	// Frame lists the words that may stand next to an answer without changing it.
 	Frame textmatch.List = " a an the it it's its this that that's these those he she they we i i'm my our there" +
 		" is was are were be been would must should think believe guess say know so thus hence therefore then here" +
 		" answer final correct right response result solution called named known as by in at on of to for from =" +
@@ -50,7 +50,7 @@ func IsNegator(w string) bool { return negators.Has(w) || strings.HasSuffix(w, "
 // HasNegator reports whether a word of s is a negator.
 func HasNegator(s string) bool { return slices.ContainsFunc(textmatch.Words(s, -1), IsNegator) }
 
-// IsBarred reports whether a word may never stand beside an answer: negators,
+// IsBarred reports whether a word may never stand next to an answer: negators,
 // and words that offer a second answer or take one back.
 func IsBarred(w string) bool { return barred.Has(w) || IsNegator(w) }
 
