@@ -48,6 +48,7 @@ func allowed() []struct {
 	return []line{
 		// leaves
 		of("internal/source"),
+		of("internal/durable", "source"),
 		of("internal/digest"),
 		of("internal/verdict"),
 		of("internal/redact", "digest"),
@@ -81,7 +82,7 @@ func allowed() []struct {
 		of("internal/pipeline/compile", "pipeline/pack task family source digest workspace"),
 		of("internal/pipeline/produce", "harness workspace sandbox task"),
 		of("internal/pipeline/capture", "sandbox sandbox/holder task", "digest source verdict"),
-		of("internal/pipeline/record", "task", words),
+		of("internal/pipeline/record", "task durable", words),
 		of("internal/pipeline", "pipeline/pack pipeline/compile pipeline/produce pipeline/capture pipeline/record",
 			"family task sandbox progress workspace", words),
 		// what a run leaves, read back

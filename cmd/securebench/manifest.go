@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -159,9 +157,9 @@ func ownDigest() (string, error) {
 		return "", fmt.Errorf("opening the securebench binary: %w", err)
 	}
 	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	sum, _, err := digest.Reader(f)
+	if err != nil {
 		return "", fmt.Errorf("reading the securebench binary: %w", err)
 	}
-	return digest.Format(h.Sum(nil)), nil
+	return sum, nil
 }

@@ -3,7 +3,6 @@ package evidence
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -359,7 +358,7 @@ func (c *check) is(name string, want fileSum) bool {
 	if err != nil || !info.Mode().IsRegular() || info.Size() != want.Bytes || c.ctx.Err() != nil {
 		return false
 	}
-	sum, err := fileDigest(c.fsys, name)
+	sum, _, err := digest.File(c.fsys, name)
 	return err == nil && sum == want.Digest
 }
 
@@ -372,18 +371,4 @@ func (c *check) trace() {
 	if !c.is(record.TraceName, want) {
 		c.problem(record.TraceName, 0, "not what was signed")
 	}
-}
-
-// fileDigest is the digest of a file's bytes.
-func fileDigest(fsys fs.FS, name string) (string, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("reading %s: %w", name, err)
-	}
-	return digest.Format(h.Sum(nil)), nil
 }

@@ -12,9 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"securebench/internal/digest"
+	"securebench/internal/durable"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
@@ -40,7 +39,7 @@ const (
 func ReservedNames() []string {
 	var out []string
 	for _, name := range []string{SaltName, PackName, ConfigName} {
-		out = append(out, path.Base(name), path.Base(tempName(name)))
+		out = append(out, path.Base(name), path.Base(durable.TempName(name)))
 	}
 	return out
 }
@@ -51,7 +50,7 @@ var (
 	// ErrForeign is returned by [Dir.Foreign].
 	ErrForeign = errors.New("no part of a run")
 	// ErrLocked is returned by [Open] when another runner has the directory.
-	ErrLocked = errors.New("another securebench run is using the output directory")
+	ErrLocked = errors.New("another securebench process is using the output directory")
 )
 
 // Dir is the output directory of a run that is being written, locked against
@@ -98,29 +97,29 @@ func Open(dir string) (*Dir, error) {
 // lockDir locks the lock file, and the directory itself: the file can be
 // removed.
 func lockDir(root *os.Root) ([]*os.File, error) {
-	dir, err := flock(root.Open("."))
+	dir, err := lock(root.Open("."))
 	if err != nil {
 		return nil, err
 	}
-	file, err := flock(source.OpenIn(root, LockName, os.O_CREATE|os.O_RDWR, 0o644))
+	file, err := lock(source.OpenIn(root, LockName, os.O_CREATE|os.O_RDWR, 0o644))
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
 	return []*os.File{dir, file}, nil
 }
 
-func flock(f *os.File, err error) (*os.File, error) {
+func lock(f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking the output directory: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = durable.TryLock(f)
 	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		err = ErrLocked
-	case err != nil:
-		err = fmt.Errorf("locking the output directory: %w", err)
-	default:
+	case err == nil:
 		return f, nil
+	case errors.Is(err, durable.ErrLocked):
+		err = ErrLocked
+	default:
+		err = fmt.Errorf("locking the output directory: %w", err)
 	}
 	return nil, errors.Join(err, f.Close())
 }
@@ -190,7 +189,7 @@ func (d *Dir) foreign(e fs.DirEntry) error {
 			}
 			return fmt.Errorf("%s is %s, %w", redact.Quote(below), source.FileType(e.Type()), ErrForeign)
 		})
-	case LinesName, ManifestName, StatementName, TraceName, LockName, tempName(LinesName), tempName(ManifestName), tempName(StatementName):
+	case LinesName, ManifestName, StatementName, TraceName, LockName, durable.TempName(LinesName), durable.TempName(ManifestName), durable.TempName(StatementName):
 		if !e.Type().IsRegular() {
 			return fmt.Errorf("%s is %s, %w", name, source.FileType(e.Type()), ErrForeign)
 		}
@@ -233,7 +232,7 @@ func (d *Dir) present(names ...string) (there []string, err error) {
 // and restricted/ that hold nothing.
 func (d *Dir) Tidy() error {
 	for _, name := range []string{LinesName, ManifestName, StatementName, IndexName} {
-		tmp := tempName(name)
+		tmp := durable.TempName(name)
 		if err := d.root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing the unfinished %s: %w", tmp, err)
 		}
@@ -418,11 +417,8 @@ func (d *Dir) Restrict(taskID, name string, data []byte) (RawFile, error) {
 	if err := d.root.MkdirAll(path.Dir(full), 0o700); err != nil {
 		return RawFile{}, fmt.Errorf("storing raw output: %w", err)
 	}
-	if err := d.writeFile(full, data, 0o600); err != nil {
+	if err := durable.WriteFile(d.root, full, data, 0o600); err != nil {
 		return RawFile{}, fmt.Errorf("storing raw output: %w", err)
-	}
-	if err := d.sync(path.Dir(full)); err != nil {
-		return RawFile{}, err
 	}
 	return RawFile{Path: full, Bytes: int64(len(data)), Digest: d.salt.Keyed("restricted", taskID, data)}, nil
 }
@@ -462,36 +458,18 @@ func (d *Dir) Close() error {
 	return errors.Join(append(errs, d.root.Close())...)
 }
 
-func (d *Dir) writeFile(name string, data []byte, mode fs.FileMode) error {
-	f, err := source.OpenIn(d.root, name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// replaceFile writes a file that is there whole or not at all.
+// replaceFile writes a file that is complete or absent after a crash.
 func (d *Dir) replaceFile(name string, data []byte, mode fs.FileMode) error {
-	tmp := tempName(name)
-	err := d.writeFile(tmp, data, mode)
-	if err == nil {
-		err = d.root.Rename(tmp, name)
+	if err := durable.WriteFile(d.root, name, data, mode); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
 	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", name, errors.Join(err, d.root.Remove(tmp)))
-	}
-	return d.sync(path.Dir(name))
+	return nil
 }
-
-// tempName is the name of a file that is not whole yet.
-func tempName(name string) string { return path.Join(path.Dir(name), ".new-"+path.Base(name)) }
 
 // sync makes new names in a directory durable.
 func (d *Dir) sync(name string) error {
-	f, err := d.root.Open(name)
-	if err != nil {
+	if err := durable.SyncDir(d.root, name); err != nil {
 		return fmt.Errorf("flushing the output directory: %w", err)
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return nil
 }

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"path"
 
 	"securebench/internal/digest"
+	"securebench/internal/durable"
 	"securebench/internal/source"
 )
 
@@ -81,20 +81,13 @@ func (d *Dir) linesSize() (int64, error) {
 	return info.Size(), nil
 }
 
-// fileDigest is the digest of a file that need not be there.
+// fileDigest is the digest of a file; a missing one counts as empty.
 func (d *Dir) fileDigest(name string) (string, error) {
-	h := sha256.New()
-	f, err := source.OpenIn(d.root, name, os.O_RDONLY, 0)
+	sum, _, err := digest.File(d.FS(), name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return digest.Format(h.Sum(nil)), nil
+		return digest.Bytes(nil), nil
 	}
-	if err != nil {
-		return "", err
-	}
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("reading %s: %w", name, errors.Join(err, f.Close()))
-	}
-	return digest.Format(h.Sum(nil)), f.Close()
+	return sum, err
 }
 
 // ReadSalt reads the run's salt and compares it with the digest that run.json
@@ -164,7 +157,7 @@ func (f *Former) Review(judge func(Entry) (reason string)) (*Plan, error) {
 		return nil, fmt.Errorf("opening %s: %w", LinesName, err)
 	}
 	defer file.Close()
-	r := review{Plan: p, salt: f.dir.salt, chain: link{prev: Genesis}, seen: map[attemptKey]int{}}
+	r := review{Plan: p, salt: f.dir.salt, chain: link{prev: Genesis}, seen: map[AttemptKey]int{}}
 	for raw, err := range Lines(file) {
 		if errors.Is(err, ErrLineTooLong) {
 			// No run wrote it. What stands behind it is run again, too.
@@ -184,22 +177,17 @@ func (f *Former) Review(judge func(Entry) (reason string)) (*Plan, error) {
 	return p, nil
 }
 
-type attemptKey struct {
-	task    string
-	attempt int
-}
-
 type review struct {
 	*Plan
 	salt  digest.Salt
 	chain link // of the next line; prev is "" after a line that cannot be trusted
-	seen  map[attemptKey]int
+	seen  map[AttemptKey]int
 }
 
 func (r *review) add(raw RawLine, judge func(Entry) string) {
 	e, reason := r.check(raw)
 	if reason == "" {
-		key := attemptKey{e.TaskID, e.Attempt}
+		key := e.Key()
 		if first, dup := r.seen[key]; dup {
 			// Never the best of two: both go.
 			reason = Duplicate
@@ -318,15 +306,16 @@ func (d *Dir) Continue(p *Plan, m *Manifest) error {
 	if err := d.setAside(p, to); err != nil {
 		return err
 	}
-	if err := d.rewrite(p); err != nil {
+	lines, err := d.rewrite(p)
+	if err != nil {
 		return err
 	}
 	// Killed here, the new manifest stands beside the old records. It names
 	// the state that they are of among those that it resumed from.
 	if err := d.WriteManifest(m); err != nil {
-		return err
+		return errors.Join(err, lines.Discard())
 	}
-	if err := d.root.Rename(tempName(LinesName), LinesName); err != nil {
+	if err := lines.Commit(LinesName); err != nil {
 		return fmt.Errorf("replacing %s: %w", LinesName, err)
 	}
 	return d.openLines()
@@ -389,10 +378,10 @@ func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 }
 
 // rewrite writes the kept lines beside the old file, newly chained.
-func (d *Dir) rewrite(p *Plan) error {
-	out, err := source.OpenIn(d.root, tempName(LinesName), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+func (d *Dir) rewrite(p *Plan) (*durable.File, error) {
+	out, err := durable.Create(d.root, durable.TempName(LinesName), 0o644)
 	if err != nil {
-		return fmt.Errorf("rewriting %s: %w", LinesName, err)
+		return nil, fmt.Errorf("rewriting %s: %w", LinesName, err)
 	}
 	d.link = link{prev: Genesis}
 	err = p.each(func(e Entry) error {
@@ -404,10 +393,10 @@ func (d *Dir) rewrite(p *Plan) error {
 		_, err = out.Write(append(b, '\n'))
 		return err
 	})
-	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
-		return fmt.Errorf("rewriting %s: %w", LinesName, err)
+	if err = errors.Join(err, out.Sync()); err != nil {
+		return nil, fmt.Errorf("rewriting %s: %w", LinesName, errors.Join(err, out.Discard()))
 	}
-	return nil
+	return out, nil
 }
 
 // each calls f for every line that is kept.

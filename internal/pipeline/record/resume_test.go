@@ -386,7 +386,7 @@ func TestContinueCanBeCutShort(t *testing.T) {
 		}
 		steps := []func() error{
 			func() error { return again.setAside(plan, to) },
-			func() error { return again.rewrite(plan) },
+			func() error { _, err := again.rewrite(plan); return err },
 			func() error {
 				m := former.Manifest
 				m.ResumedFrom = append(m.ResumedFrom, plan.Resumption("now"))

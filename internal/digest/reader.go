@@ -1,0 +1,28 @@
+package digest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// Reader returns the digest and the number of the bytes of r.
+func Reader(r io.Reader) (sum string, size int64, err error) {
+	h := sha256.New()
+	size, err = io.Copy(h, r)
+	return Format(h.Sum(nil)), size, err
+}
+
+// File returns the digest and the size of a file.
+func File(fsys fs.FS, name string) (sum string, size int64, err error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	if sum, size, err = Reader(f); err != nil {
+		return "", 0, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return sum, size, nil
+}

@@ -1,0 +1,19 @@
+package digest_test
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"securebench/internal/digest"
+)
+
+func TestFile(t *testing.T) {
+	fsys := fstest.MapFS{"f": {Data: []byte("text")}}
+	sum, size, err := digest.File(fsys, "f")
+	if err != nil || size != 4 || sum != digest.Bytes([]byte("text")) {
+		t.Errorf("got %s, %d, %v", sum, size, err)
+	}
+	if _, _, err := digest.File(fsys, "none"); err == nil {
+		t.Error("a missing file has a digest")
+	}
+}

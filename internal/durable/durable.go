@@ -1,0 +1,137 @@
+// Package durable writes files that are either complete or absent after a
+// crash, and locks them.
+package durable
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"securebench/internal/source"
+)
+
+// TempPrefix begins the names of files that are not complete yet. A writer
+// that was killed leaves such files behind.
+const TempPrefix = ".new-"
+
+// TempName is the temporary name of a file that has one writer.
+func TempName(name string) string { return path.Join(path.Dir(name), TempPrefix+path.Base(name)) }
+
+// UniqueName is a temporary name in dir that no other writer uses.
+func UniqueName(dir string) string { return path.Join(dir, TempPrefix+rand.Text()) }
+
+// File is a file that is being written under a temporary name. Either
+// [File.Commit], [File.Link] or [File.Discard] ends it.
+type File struct {
+	*os.File
+	root *os.Root
+	temp string
+	done bool
+}
+
+// Create opens a temporary file below root. A regular file of that name, which
+// a killed writer left, is overwritten.
+func Create(root *os.Root, temp string, mode fs.FileMode) (*File, error) {
+	f, err := source.OpenIn(root, temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+	if err != nil {
+		return nil, err
+	}
+	return &File{File: f, root: root, temp: temp}, nil
+}
+
+// Commit flushes the file and renames it to name, which it replaces.
+func (f *File) Commit(name string) error { return f.finish(name, f.root.Rename) }
+
+// Link flushes the file and gives it its name; the error is [fs.ErrExist] where
+// there is a file of that name.
+func (f *File) Link(name string) error {
+	return f.finish(name, func(temp, name string) error {
+		if err := f.root.Link(temp, name); err != nil {
+			return err
+		}
+		return f.root.Remove(temp)
+	})
+}
+
+func (f *File) finish(name string, place func(temp, name string) error) error {
+	f.done = true
+	err := errors.Join(f.Sync(), f.Close())
+	if err == nil {
+		err = place(f.temp, name)
+	}
+	if err != nil {
+		return errors.Join(err, f.remove())
+	}
+	return SyncDir(f.root, path.Dir(name))
+}
+
+// Discard removes the file. After a commit it does nothing, so it can be
+// deferred.
+func (f *File) Discard() error {
+	if f.done {
+		return nil
+	}
+	f.done = true
+	return errors.Join(f.Close(), f.remove())
+}
+
+func (f *File) remove() error {
+	if err := f.root.Remove(f.temp); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// WriteFile creates or replaces a file that has one writer.
+func WriteFile(root *os.Root, name string, data []byte, mode fs.FileMode) error {
+	f, err := Create(root, TempName(name), mode)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return errors.Join(err, f.Discard())
+	}
+	return f.Commit(name)
+}
+
+// SyncDir makes new names in a directory durable.
+func SyncDir(root *os.Root, dir string) error {
+	f, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// ErrLocked is returned by [TryLock] when another process holds the lock.
+var ErrLocked = errors.New("locked by another process")
+
+// TryLock locks an open file or directory for this process. The kernel
+// releases the lock when the file is closed or the process dies.
+func TryLock(f *os.File) error {
+	err := flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return ErrLocked
+	}
+	return err
+}
+
+// Lock is [TryLock], except that it waits for another holder.
+func Lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("locking %s: %w", f.Name(), err)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package durable_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"securebench/internal/durable"
+	"securebench/internal/source"
+)
+
+func openRoot(t *testing.T) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return root
+}
+
+// names lists a directory.
+func names(t *testing.T, root *os.Root) (out []string) {
+	t.Helper()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func TestWriteFileReplaces(t *testing.T) {
+	root := openRoot(t)
+	for _, text := range []string{"a longer text", "short"} {
+		if err := durable.WriteFile(root, "f", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := root.ReadFile("f"); err != nil || string(got) != text {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	if info, err := root.Stat("f"); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if got := names(t, root); len(got) != 1 {
+		t.Errorf("left behind: %q", got)
+	}
+}
+
+// TestWriteFileKeepsFormerFile: a write that fails leaves the former file and
+// no temporary one.
+func TestWriteFileKeepsFormerFile(t *testing.T) {
+	root := openRoot(t)
+	if err := errors.Join(root.Mkdir("f", 0o755), root.WriteFile("f/in", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteFile(root, "f", []byte("x"), 0o600); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if got := names(t, root); len(got) != 1 {
+		t.Errorf("left behind: %q", got)
+	}
+}
+
+// TestCreateRefusesPipe: opening a pipe would block.
+func TestCreateRefusesPipe(t *testing.T) {
+	root := openRoot(t)
+	if err := unix.Mkfifo(filepath.Join(root.Name(), durable.TempName("f")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteFile(root, "f", nil, 0o600); !errors.Is(err, source.ErrNotRegular) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLinkDoesNotReplace(t *testing.T) {
+	root := openRoot(t)
+	for _, want := range []error{nil, fs.ErrExist} {
+		f, err := durable.Create(root, durable.UniqueName("."), 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Link("f"); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	if got := names(t, root); len(got) != 1 {
+		t.Errorf("left behind: %q", got)
+	}
+}
+
+func TestDiscard(t *testing.T) {
+	root := openRoot(t)
+	f, err := durable.Create(root, durable.UniqueName("."), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, root); len(got) != 0 {
+		t.Errorf("left behind: %q", got)
+	}
+	if f, err = durable.Create(root, durable.UniqueName("."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Commit("f"), f.Discard()); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, root); len(got) != 1 {
+		t.Errorf("a discard after the commit removed it: %q", got)
+	}
+}
+
+func TestTryLock(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	open := func() *os.File {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	first, second := open(), open()
+	if err := durable.TryLock(first); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.TryLock(second); !errors.Is(err, durable.ErrLocked) {
+		t.Errorf("got %v", err)
+	}
+	done := make(chan error)
+	go func() { done <- durable.Lock(second) }()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
