@@ -55,7 +55,7 @@ func allowed() []struct {
 		of("internal/progress", "redact verdict"),
 		of("internal/config", "source"),
 		of("internal/sandbox"),
-		of("internal/importer", "source", "digest"),
+		of("internal/importer", "source digest durable"),
 		// the words that stages share
 		of("internal/task", "digest"),
 		of("internal/sandbox/holder", "sandbox"),
