@@ -32,7 +32,7 @@ const (
 		`"175b_finetuning": {"is_correct": false, "solution": "A: 3"}, "175b_verification": {"is_correct": true, "solution": "so\nA: 2"}, "row": 3}`
 )
 
-func run(t *testing.T, format, in string, o importer.Options) (string, importer.Summary, error) {
+func run(t *testing.T, format, in string, o importer.Options) (string, importer.Result, error) {
 	t.Helper()
 	dir := t.TempDir()
 	sum, err := importer.Import(context.Background(), format, strings.NewReader(in), dir, o)

@@ -116,9 +116,8 @@ func headersOf(code, tests string) []string {
 	return out
 }
 
-// needsOperators reports whether tests use a class of code that says what
-// operators make of its objects, by a special method other than those that
-// make an object.
+// needsOperators reports whether tests use a class of code that overloads
+// operators: one with special methods other than those that create an object.
 func needsOperators(code, tests string) bool {
 	used := make(map[string]bool)
 	for _, t := range pyTokens(tests) {

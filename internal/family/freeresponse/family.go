@@ -53,9 +53,9 @@ func rubricAnswers(rubric jsontext.Value) (a answers, ok bool) {
 	return a, rubric.Kind() == '{' && json.Unmarshal(rubric, &a) == nil
 }
 
-// check refuses answers that say nothing once they are normalised: an accepted
-// one would be met by an empty candidate, a rejected one by every candidate.
-// It refuses whatever else the verifier cannot score.
+// check refuses answers that are empty after normalisation: an empty candidate
+// would match an accepted one, and every candidate a rejected one. It refuses
+// anything else that the verifier cannot score.
 func check(row family.Row) (out []family.Problem) {
 	add := func(text string, path ...string) {
 		if textmatch.Normalize(text) == "" {

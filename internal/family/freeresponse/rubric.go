@@ -14,7 +14,7 @@ import (
 // containsAny is the only type of rubric.
 const containsAny = "contains_any"
 
-// Faults of a row.
+// Reasons why a row cannot be scored.
 var (
 	errRubric    = errors.New("the rubric must be a string or an object")
 	errType      = errors.New("rubric.type must be contains_any")

@@ -85,7 +85,7 @@ func stem(word string) string {
 }
 
 // isStop reports whether a word is left out of the tokens. The list is the
-// reference's less its negators, no and not.
+// reference's without its negators, no and not.
 func isStop(word string) bool {
 	switch word {
 	case "", "a", "an", "and", "are", "as", "at", "be", "because", "been", "before",

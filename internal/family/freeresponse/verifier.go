@@ -13,8 +13,8 @@
 // matches and no rejected one does.
 //
 // Tokens are runs of a-z and 0-9 in lower case, "u.s." read as "united states",
-// less a fixed list of stop words. What is beyond ASCII is not a token, but a word
-// that holds some is another word, so look-alikes and hidden characters never
+// without a fixed list of stop words. What is beyond ASCII is not a token, but a word
+// that contains some is another word, so look-alikes and hidden characters never
 // fold onto an answer. Negators are tokens: no, not, never,
 // neither, nor, and n't and cannot, which are read as not.
 //
@@ -85,8 +85,8 @@ func (r *rubric) Match(candidate string) family.Verdict {
 	return v
 }
 
-// verdict says of all failures the same: whether an accepted answer or a
-// rejected one was matched would help to find either.
+// verdict gives all failures the same reason: to know whether an accepted or a
+// rejected answer was matched would help to find either.
 func (s score) verdict() family.Verdict {
 	switch {
 	case s.blank:

@@ -39,8 +39,7 @@ func baselines() []family.Baseline {
 // label is the label of the choice at position i.
 func label(i int) string { return string(rune('A' + i)) }
 
-// pick is the baseline that answers with what from makes of a row's choices; ""
-// means no answer.
+// pick is a baseline that answers from a row's choices; "" means no answer.
 func pick(name string, from func(choices []string) string) family.Baseline {
 	return family.Baseline{Name: name, Answer: func(v task.AgentView) (string, bool) {
 		r, _ := v.Get("choices")

@@ -10,14 +10,11 @@ import (
 )
 
 const (
-	// maxSeparator bounds the characters between a label and its text.
-	maxSeparator = 8
-	// maxEdge is the room for quotes and punctuation around a text that the
-	// layers leave to the normal form.
-	maxEdge = 64
+	maxSeparator = 8  // characters between a label and its text
+	maxEdge      = 64 // bytes around a text that only the normal form removes
 )
 
-// The layers of what may stand around an answer, each with all before it.
+// The layers that may surround an answer; each includes those before it.
 const (
 	peelNone     = iota
 	peelMarkup   // spaces, quotes, * _ ` and closing punctuation
@@ -26,8 +23,8 @@ const (
 	layers
 )
 
-// A cut is a text in three parts: what a layer takes off its ends, and the core
-// between them.
+// A cut is a text in three parts: what a layer removes from its ends, and the
+// core between them.
 type cut struct{ left, core, right string }
 
 // cutAll cuts s at every layer.
@@ -38,8 +35,8 @@ func cutAll(s string) (cuts [layers]cut) {
 	return cuts
 }
 
-// cutAt takes off both ends of s what does not belong to an answer, and closing
-// punctuation after it.
+// cutAt removes what surrounds an answer from both ends of s, and closing
+// punctuation from its end.
 func cutAt(s string, layer int) cut {
 	if layer == peelNone {
 		return cut{core: s}
@@ -52,17 +49,17 @@ func cutAt(s string, layer int) cut {
 }
 
 // holds reports whether the text that was cut into own stands in the text that
-// was cut into c with nothing but what the layer takes off around it. A dollar
-// sign that is taken off has another one on the other side.
+// was cut into c with nothing around it but what the layer removes. Dollar signs are
+// removed in pairs only.
 func (c cut) holds(own cut) bool {
 	return own.core == c.core && own.core != "" &&
 		strings.HasSuffix(c.left, own.left) && strings.HasPrefix(c.right, own.right) &&
 		strings.Count(c.left, "$")-strings.Count(own.left, "$") == strings.Count(c.right, "$")-strings.Count(own.right, "$")
 }
 
-// exact returns the choices that s names as a whole. What is around an answer
-// is taken off in layers, so that a text that itself begins with a dollar sign
-// or a bracket is met before that is taken off. A choice's text as it is
+// exact returns the choices that s names as a whole. What surrounds an answer
+// is removed in layers, so that a text that itself begins with a dollar sign or a
+// bracket is compared before that is removed. A choice's text as it is
 // written comes first, then a label, then a text in normal form.
 func (k key) exact(s string) set {
 	cuts := cutAll(s)
@@ -82,12 +79,12 @@ func (k key) exact(s string) set {
 			return found
 		}
 	}
-	return cmp.Or(k.labelled(cuts), k.labelBehind(s))
+	return cmp.Or(k.labelled(cuts), k.labelAfter(s))
 }
 
-// labelBehind returns the choice that a line gives the text of, and after it
+// labelAfter returns the choice that a line gives the text of, and after it
 // the same choice's label in brackets: "Paris (B)".
-func (k key) labelBehind(s string) set {
+func (k key) labelAfter(s string) set {
 	s = strings.TrimRight(s, ".,;:! *_`")
 	i := strings.LastIndexAny(s, "([")
 	if i < 1 || len(s) != i+3 || !strings.ContainsRune(")]", rune(s[i+2])) {
@@ -97,7 +94,7 @@ func (k key) labelBehind(s string) set {
 }
 
 // written returns the choices whose text, as the row writes it, is the core of
-// c with as much of what is around it as belongs to the text. A text that is
+// c with as much of its surroundings as belongs to the text. A text that is
 // itself a label counts only where labels is true.
 func (k key) written(layer int, c cut, labels bool) set {
 	best, found := 0, set(0)
@@ -136,7 +133,7 @@ func (k key) text(s string) (found set) {
 // choice it names nothing.
 func (k key) labelled(cuts [layers]cut) set {
 	for layer, c := range cuts {
-		for _, rest := range k.behindLabel(c.core) {
+		for _, rest := range k.afterLabel(c.core) {
 			tail := cutAt(rest, layer)
 			tail.right = c.right
 			if found := k.written(layer, tail, true); found != 0 {
@@ -145,7 +142,7 @@ func (k key) labelled(cuts [layers]cut) set {
 		}
 	}
 	for _, c := range cuts {
-		for _, rest := range k.behindLabel(c.core) {
+		for _, rest := range k.afterLabel(c.core) {
 			if both := k.text(rest) & k.label(c.core[:1]); both != 0 {
 				return both
 			}
@@ -154,9 +151,9 @@ func (k key) labelled(cuts [layers]cut) set {
 	return 0
 }
 
-// behindLabel returns what may be the text after the label and the separators
+// afterLabel returns what may be the text after the label and the separators
 // that s begins with, the longest first.
-func (k key) behindLabel(s string) (rests []string) {
+func (k key) afterLabel(s string) (rests []string) {
 	if s == "" || len(s) > 2*k.longest+maxEdge+maxSeparator || k.label(s[:1]) == 0 {
 		return nil
 	}

@@ -133,8 +133,7 @@ func chance(v task.EvaluatorView) (float64, bool) {
 	return float64(len(goldChoices(choices, answer))) / float64(len(choices)), true
 }
 
-// rowOf returns the choices and the answer of a row; a row that cannot be read
-// has none.
+// rowOf returns the choices and the answer of a row, as far as they can be read.
 func rowOf(v task.EvaluatorView) (choices []string, answer jsontext.Value) {
 	list, _ := v.Get("choices")
 	gold, _ := v.Get("answer")

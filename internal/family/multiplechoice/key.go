@@ -14,17 +14,17 @@ import (
 // maxChoices is as many as there are labels.
 const maxChoices = 26
 
-// Faults of a row.
+// Reasons why a row cannot be scored.
 var (
 	errNoChoices      = errors.New("the row has no choices")
 	errTooManyChoices = errors.New("the row has more than 26 choices")
 	errNoValidAnswer  = errors.New("the answer does not name a choice")
 )
 
-// A set holds choices: bit i is the choice at position i.
+// A set is a set of choices: bit i is the choice at position i.
 type set uint32
 
-// several reports whether s holds more than one choice.
+// several reports whether s contains more than one choice.
 func (s set) several() bool { return s&(s-1) != 0 }
 
 // A key is the choices of a row and which of them are right.

@@ -11,12 +11,9 @@ import (
 )
 
 const (
-	// maxLeads bounds how often a lead may be repeated.
-	maxLeads = 4
-	// maxPraise is as many words as may say that a choice is right.
-	maxPraise = 8
-	// markup may stand between the parts of a lead.
-	markup = textmatch.Markup + "\"'"
+	maxLeads  = 4                        // repeated leads
+	maxPraise = 8                        // words that say that a choice is right
+	markup    = textmatch.Markup + "\"'" // between the parts of a lead
 )
 
 // Words that call a choice right or wrong. Fillers may stand with praise.
@@ -68,7 +65,7 @@ func (k key) stated(s string) set {
 	return 0
 }
 
-// praised returns the choice of "C is correct" and its like.
+// praised returns the choice of "C is correct" and the like.
 func (k key) praised(s string) set {
 	at := 0
 	for range maxLeads {
@@ -99,7 +96,7 @@ func isPraise(s string) bool {
 		!slices.ContainsFunc(words, func(w string) bool { return !praise.Has(w) && !fillers.Has(w) })
 }
 
-// picked returns the choice of "I choose C", "it is C" and their like.
+// picked returns the choice of "I choose C", "it is C" and the like.
 func (k key) picked(s string) set {
 	rest := strings.TrimLeft(s, markup)
 	if after, ok := textmatch.CutAny(rest, "i would", "i'd", "i’d", "i will", "i'll", "i’ll", "i must", "i am", "i'm", "i’m", "i have", "i",
@@ -149,8 +146,8 @@ func (k key) afterLead(rest string) set {
 	}
 }
 
-// cutOpening takes off s the clauses and words that lead up to a statement:
-// everything up to its last comma, "so", "therefore" and their like.
+// cutOpening removes from s the clauses and words before a statement: everything
+// up to its last comma, "so", "therefore" and the like.
 func cutOpening(s string) string {
 	if i := strings.LastIndexByte(s, ','); i >= 0 && !doubts(s[i:]) {
 		s = s[i+1:]
@@ -194,8 +191,8 @@ func denies(s string) bool {
 	return false
 }
 
-// cutAside returns s without a remark in brackets at its end, or from "as" on,
-// where that speaks of no choice and doubts nothing.
+// cutAside returns s without a remark in brackets or after "as", if that mentions
+// no other choice and no doubt.
 func (k key) cutAside(s string) string {
 	head, aside, found := strings.Cut(s, " (")
 	if !found {

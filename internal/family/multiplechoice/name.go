@@ -17,7 +17,7 @@ import (
 const maxReason = 4096
 
 // named is what a passage names: the choices that it may mean, none if zero,
-// and whether it speaks of several, or of one in words that do not name it.
+// and whether it mentions several, or one without naming it.
 type named struct {
 	choices set
 	hedges  bool
@@ -102,8 +102,8 @@ func (k key) unmarked(p reply.Passage) named {
 	return named{choices: c}
 }
 
-// labels returns the choices whose labels stand as capitals in what comes
-// before a mark or lead, where it holds nothing else but leads and frame words:
+// labels returns the choices whose labels stand as capitals before a mark or
+// lead, if nothing else stands there but leads and frame words:
 // "Answer A, answer: B" is two answers.
 func (k key) labels(before string) (found set) {
 	for _, w := range textmatch.Words(before, -1) {
@@ -119,7 +119,7 @@ func (k key) labels(before string) (found set) {
 	return found
 }
 
-// mentions returns the choices that a text speaks of: labels in brackets or as
+// mentions returns the choices that a text mentions: labels in brackets or as
 // lone capitals, and whole texts.
 func (k key) mentions(s string) (found set) {
 	s = s[:min(len(s), maxReason)]

@@ -10,28 +10,24 @@
 //   - the text of a choice;
 //   - a label, a separator and the text of the same choice: "C) 4".
 //
-// A text is compared as it is written first, in NFC and with single spaces, and
-// only if no choice is written so in the normal form of package textmatch. So
-// choices that differ in case, quotes or closing punctuation alone ("Aa" and
-// "aa", "i++;" and "i++") are kept apart; of two that stand in a line the
-// longer one counts. The text of the row's answer is read in the same way. A
-// text in normal form may be that of several choices: then it is right if all
-// of them are, and ambiguous otherwise. Text that normalises to nothing names
-// nothing. A lone letter in range is a label before it is a text, as it is in
-// the row's answer. Nothing inside a text is looked at.
+// Texts are first compared as written, in NFC and with single spaces, then in the
+// normal form of package textmatch. So choices that differ only in case, quotes
+// or closing punctuation ("i++;" and "i++") stay distinct; of two that match a
+// line, the longer one counts. The row's answer is read in the same way. A normal
+// form that several choices share is right if all of them are, and ambiguous
+// otherwise. A single letter in range is a label before it is a text.
 //
-// A reply is read in passages (see [reply.Passages]). What a mark
-// leads to, up to the end of the line or of the sentence, names a choice, also
-// after "option", "choice" and repeated leads, and up to a reason. A line that
-// as a whole names a choice is unmarked, whatever words it holds. Without a mark
-// count such lines, sentences that are only a label, and sentences that state a
-// choice in words: by the lead "option" or "choice", as "C is correct", or as "I
-// choose C". A minus sign in front of a digit is never taken for a separator.
+// A reply is read in passages (see [reply.Passages]). A mark leads to a choice up
+// to the end of the line, of the sentence, or to a reason; "option", "choice" and
+// repeated leads may come between. A line that as a whole names a choice is
+// unmarked, whatever words it contains. Without a mark, such lines count, and
+// sentences that are only a label or that state a choice: "option C", "C is
+// correct", "I choose C". A minus sign before a digit is never a separator.
 //
-// The highest rank at which a choice is named or spoken of decides. All that
-// name one there must agree, the last that speaks of one must name it, and
-// nothing behind it may take it back. Everything else fails, so neither a list
-// of choices, nor an echo of the question, nor a second thought can pass.
+// The highest rank at which a choice is named or mentioned decides. All passages
+// of that rank that name a choice must agree, the last that mentions one must
+// name it, and nothing after it may retract it. Everything else fails: lists of
+// choices, echoes of the question and second thoughts.
 package multiplechoice
 
 import (

@@ -45,7 +45,7 @@ type testSpec struct {
 	Policy  jsontext.Value `json:"candidate_policy"`
 }
 
-// check refuses a row that leaves open where the repository is, or that states
+// check refuses a row that does not say where the repository is, or that states
 // its policy twice.
 func check(row family.Row) (out []family.Problem) {
 	var spec testSpec

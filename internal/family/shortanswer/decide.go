@@ -58,7 +58,7 @@ func allNumbers(accepted []answer) bool {
 	return !slices.ContainsFunc(accepted, func(a answer) bool { return !a.isNumber })
 }
 
-// decideMarker reads the last line, which must hold the row's own marker.
+// decideMarker reads the last line, which must contain the row's own marker.
 func (k *key) decideMarker(text string) decision {
 	line := textmatch.LastLine(text)
 	_, focus, ok := strings.Cut(k.fold(line), k.marker)
@@ -112,7 +112,7 @@ func explainNumber(f number.Finding) (verdict.Reason, string) {
 }
 
 // number returns the number that the passages state. The highest rank that
-// holds one decides; all of that rank that state exactly one must agree, and
+// contains one decides; all of that rank that state exactly one must agree, and
 // the last must be among them.
 func (k *key) number(passages []reply.Passage) (number.Number, verdict.Reason, string) {
 	var got number.Number
@@ -179,7 +179,7 @@ func cutReason(s string) string {
 	return before
 }
 
-// lastLine returns the number of the last line that does not only take leave.
+// lastLine returns the number of the last line that is not just a closing phrase.
 func lastLine(passages []reply.Passage) int {
 	for i := len(passages) - 1; i > 0; i-- {
 		if !reply.IsCourtesy(passages[i].Text) {
@@ -189,11 +189,11 @@ func lastLine(passages []reply.Passage) int {
 	return passages[0].Line
 }
 
-// maxBare is how many words a sentence has that is an answer by itself.
+// maxBare is the most words of a sentence that is an answer by itself.
 const maxBare = 2
 
-// takenBack reports whether what follows the deciding passage, the first, takes
-// its number back: the same line gives another as a sentence of its own, or a
+// takenBack reports whether what follows the deciding passage, the first, retracts
+// its number: the same line gives another as a sentence of its own, or a
 // sentence begins as one that offers another.
 func (k *key) takenBack(got number.Number, passages []reply.Passage) bool {
 	for i, p := range passages[1:] {
@@ -259,7 +259,7 @@ func (k *key) long(s string) bool {
 // follows the mark up to the end of the line, or of the sentence where no
 // further sentence of the line could be another answer.
 func (k *key) matchPassage(p reply.Passage, after []reply.Passage) decision {
-	if p.Rank == reply.Boxed && (reply.Denied(k.question, textmatch.Plain(p.Before)) || doubtful(textmatch.Plain(p.After))) {
+	if p.Rank == reply.Boxed && (reply.Denied(k.question, textmatch.Plain(p.Before)) || vocabulary.HasDoubt(textmatch.Plain(p.After))) {
 		return fail(verdict.AmbiguousAnswer, "the text around the answer denies it")
 	}
 	var focuses []string
@@ -274,7 +274,7 @@ func (k *key) matchPassage(p reply.Passage, after []reply.Passage) decision {
 			}
 		}
 	}
-	if !bareBehind(p, after) {
+	if !bareAfter(p, after) {
 		focuses = append(focuses, trimLink(k.question, p.Led), p.Text, strings.TrimRight(p.Text, "]}\"' "))
 	}
 	if p.Rank == reply.Boxed {
@@ -288,7 +288,7 @@ func (k *key) matchPassage(p reply.Passage, after []reply.Passage) decision {
 	return fail(k.explain(p.Text))
 }
 
-// trimLink takes the link off what follows a mark, if it has one.
+// trimLink removes the link, if any, from the text after a mark.
 func trimLink(q *number.Question, s string) string {
 	if rest, linked := reply.CutLink(q, s); linked {
 		return rest
@@ -296,13 +296,9 @@ func trimLink(q *number.Question, s string) string {
 	return s
 }
 
-func doubtful(s string) bool {
-	return slices.ContainsFunc(textmatch.Words(s, -1), func(w string) bool { return vocabulary.IsDoubt(w) || vocabulary.IsBarred(w) })
-}
-
-// bareBehind reports whether another sentence of the line of p is so short that
+// bareAfter reports whether another sentence of the line of p is so short that
 // it could be a second answer.
-func bareBehind(p reply.Passage, after []reply.Passage) bool {
+func bareAfter(p reply.Passage, after []reply.Passage) bool {
 	for _, a := range after {
 		if a.Line != p.Line {
 			break

@@ -43,10 +43,10 @@ func Family() family.Family {
 	}
 }
 
-// check refuses gold answers that say nothing once they are normalised, which
-// an empty candidate would meet, those that are not numbers where the row asks
-// for numbers, which no candidate could meet, and whatever else the verifier
-// cannot score.
+// check refuses gold answers that are empty after normalisation, which an empty
+// candidate would match, those that are not numbers where the row asks for
+// numbers, which nothing would match, and anything else that the verifier cannot
+// score.
 func check(row family.Row) (out []family.Problem) {
 	var rules match
 	if m := row.Eval["match"]; m != nil {
@@ -81,7 +81,7 @@ func golds(list jsontext.Value) []string {
 	for i, v := range values {
 		out[i] = string(v)
 		if v.Kind() == '"' {
-			// A string that the row's parser has read can be read again.
+			// It is valid: the row's parser has read it.
 			_ = json.Unmarshal(v, &out[i])
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"securebench/internal/family/textmatch/number"
 )
 
-// Faults of a row.
+// Reasons why a row cannot be scored.
 var (
 	errNoAnswers  = errors.New("accepted_answers must be a non-empty list of strings and numbers")
 	errTolerance  = errors.New("tolerance must be a number of at least 0 with at most 400 digits and an exponent of at most 400")

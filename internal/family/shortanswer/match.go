@@ -12,15 +12,15 @@ import (
 	"securebench/internal/verdict"
 )
 
-// maxFocusWords is the most words of a focus in which an answer is looked for.
+// maxFocusWords is the most words of a focus that is searched for an answer.
 const maxFocusWords = 12
 
-// maxFocus is the most bytes of a focus that is looked at; more is not an answer.
+// maxFocus is the maximum size of a focus in bytes; a longer one is not an answer.
 const maxFocus = 64 << 10
 
-// maxNew is how many words that are neither frame words nor the question's may
+// maxUnknown is how many words that are neither frame words nor the question's may
 // stand in the subject of "the capital city of France is Paris".
-const maxNew = 2
+const maxUnknown = 2
 
 // match returns the first accepted answer that the focus gives as text and the
 // strategy that found it, or "" for none. The index of a set is -1.
@@ -103,7 +103,7 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 	return !slices.ContainsFunc(extra, unknown) || !a.asked && k.isSubject(before, after, focus)
 }
 
-// isLead reports the frame words that may stand next to an answer that is made of
+// isLead reports whether w is one of the frame words that may stand next to an answer that is made of
 // frame words itself, such as "in" or "she", and that no other could be.
 func isLead(w string) bool {
 	switch w {
@@ -114,17 +114,17 @@ func isLead(w string) bool {
 }
 
 // isSubject reports whether an answer between before and after ends a sentence
-// whose subject speaks of the question: "The capital city of France is Paris".
+// whose subject restates the question: "The capital city of France is Paris".
 // All words that are not the question's stand before the verb, are few and in
 // small letters, and none of them doubts.
 func (k *key) isSubject(before, after, focus string) bool {
 	subject, rest, is := textmatch.FindWord(before, "is", "was", "are", "were")
 	fits := func(w string) bool { return vocabulary.Frame.Has(w) || k.question.Has(w) }
-	behind := textmatch.Words(rest, -1)
-	if n := len(behind); n == 2 && behind[1] == "by" && !vocabulary.IsDoubtful(behind[0]) {
-		behind = nil // was written by
+	between := textmatch.Words(rest, -1)
+	if n := len(between); n == 2 && between[1] == "by" && !vocabulary.IsDoubtful(between[0]) {
+		between = nil // was written by
 	}
-	if is == "" || !all(behind, fits) || !all(textmatch.Words(after, -1), fits) {
+	if is == "" || !all(between, fits) || !all(textmatch.Words(after, -1), fits) {
 		return false
 	}
 	fresh, known := 0, false
@@ -139,7 +139,7 @@ func (k *key) isSubject(before, after, focus string) bool {
 			fresh++
 		}
 	}
-	return known && fresh <= maxNew
+	return known && fresh <= maxUnknown
 }
 
 func all(words []string, ok func(string) bool) bool {
@@ -192,8 +192,8 @@ func cutPolar(s string) (lead, rest string) {
 	return "", ""
 }
 
-// opposes reports a word that takes back a polar answer before it. What is said
-// may be negative: "No, it is not".
+// opposes reports whether a word retracts the polar answer before it. A negation
+// does not: "No, it is not".
 func opposes(w string) bool {
 	switch w {
 	case "yes", "no", "wait":

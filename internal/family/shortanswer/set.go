@@ -72,8 +72,8 @@ func claim(fits [][]bool, row int, owner []int, tried []bool) bool {
 	return false
 }
 
-// compounds returns the accepted answers that hold what separates the elements
-// of a list, the longest first.
+// compounds returns the accepted answers that contain a separator of list
+// elements, the longest first.
 func (k *key) compounds() []string {
 	var out []string
 	for _, a := range k.accepted {
@@ -86,7 +86,7 @@ func (k *key) compounds() []string {
 }
 
 // split cuts a folded list into its elements, at most one more than are
-// accepted. An accepted answer that holds a separator is not cut where an
+// accepted. An accepted answer that contains a separator is not cut where an
 // element begins with it: the longest one, and each as often as it is accepted.
 func (k *key) split(focus string) []string {
 	limit := len(k.accepted)

@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Plain returns a line without what only typesets it: Markdown emphasis,
-// delimiters of formulas, and the commands of LaTeX that set a font or a space.
-// Commands that stand for a sign become the sign, and a simple fraction becomes
-// a/b. A command that is not known stays.
+// Plain returns a line without typesetting: Markdown emphasis, delimiters of
+// formulas, and LaTeX commands for fonts and spaces. LaTeX commands for signs
+// become the sign, and a simple fraction becomes a/b. Unknown commands stay.
 func Plain(s string) string {
 	if strings.IndexByte(s, '\\') >= 0 || strings.Contains(s, "{,}") {
 		s = untex(s)
@@ -25,7 +24,7 @@ func Plain(s string) string {
 
 // The commands of LaTeX that are known.
 const (
-	// wrappers are the commands whose argument is all that they say.
+	// wrappers are the commands that only format their argument.
 	wrappers List = " boxed fbox text textbf textit textrm textsf texttt textup mathrm mathbf mathit mathsf mathtt mbox hbox" +
 		" operatorname underline emph bm boldsymbol "
 	// signs pairs commands with the sign that they stand for.
@@ -56,7 +55,7 @@ func untex(s string) string {
 				}
 				i += 2
 				if s[i-1] >= utf8.RuneSelf {
-					i-- // a letter, not a sign of LaTeX's own
+					i-- // a letter, not a LaTeX sign
 				}
 				continue
 			}
@@ -118,7 +117,7 @@ func escaped(c byte) string {
 	case '%', '#', '&', '_', '{', '}':
 		return string(c)
 	case '$':
-		return "\\$" // a sign of a currency, not the end of a formula
+		return "\\$" // a currency sign, not the end of a formula
 	}
 	return `\`
 }
@@ -147,9 +146,9 @@ func fraction(s string) (over, under, after string, ok bool) {
 
 func isASCIILetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// cutDollars takes the dollar signs off that enclose a formula: as in Markdown,
+// cutDollars removes the dollar signs that enclose a formula: as in Markdown,
 // the first has no space after it, the second none before it and no digit
-// after it. An escaped one is a sign of a currency.
+// after it. An escaped one is a currency sign.
 func cutDollars(s string) string {
 	s = strings.ReplaceAll(s, "$$", " ")
 	var b strings.Builder
@@ -181,7 +180,7 @@ func cutDollars(s string) string {
 }
 
 // closingDollar returns where the formula that begins at s[i] ends, 0 where
-// none begins there, or -1 where s holds no further dollar sign.
+// none begins there, or -1 where s contains no further dollar sign.
 func closingDollar(s string, i int) int {
 	j := i
 	for {
@@ -201,8 +200,8 @@ func closingDollar(s string, i int) int {
 	return j
 }
 
-// cutEmphasis takes off runs of * _ ` that enclose a part of s: at an edge of a
-// word and each with a partner.
+// cutEmphasis removes runs of * _ ` that enclose a part of s: each at the edge of
+// a word and with a partner.
 func cutEmphasis(s string) string {
 	type run struct{ at, n int }
 	var open []run
@@ -252,5 +251,5 @@ func cutEmphasis(s string) string {
 	return b.String()
 }
 
-// IsInvisible reports a character that takes no room or changes the direction.
+// IsInvisible reports whether r has no width or changes the writing direction.
 func IsInvisible(r rune) bool { return unicode.Is(unicode.Cf, r) }

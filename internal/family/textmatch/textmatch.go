@@ -7,7 +7,7 @@
 // another letter, and compatibility characters keep their identity. On top of
 // that [Normalize] does what the reference does: Python's str.strip and
 // str.lower, one space for every run of white space, and quotes and closing
-// punctuation off both ends.
+// punctuation removed from both ends.
 //
 // Candidates are only ever data: no byte of one reaches a pattern, a format or
 // a template. Every function here takes time linear in its input.
@@ -21,10 +21,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// MaxExcerpt is the most bytes of a candidate that metadata may hold.
+// MaxExcerpt is the maximum size of a candidate in metadata, in bytes.
 const MaxExcerpt = 1024
 
-// Edges is what [Normalize] takes off both ends of a text.
+// Edges is what [Normalize] removes from both ends of a text.
 const Edges = " \t\r\n\"'`.,;:"
 
 // Markup may stand between the parts of a marked answer.
@@ -34,11 +34,11 @@ const Markup = " *_`"
 func NFC(s string) string { return norm.NFC.String(s) }
 
 // Normalize returns the form in which answers are compared: [Lower], then
-// [Tidy]. It is idempotent. The result is empty for text that says nothing.
+// [Tidy]. It is idempotent. The result is empty if nothing else is in the text.
 func Normalize(s string) string { return Tidy(Lower(s)) }
 
-// Tidy collapses white space and takes spaces, quotes, backticks and . , ; :
-// off both ends.
+// Tidy collapses white space and removes spaces, quotes, backticks and . , ; :
+// from both ends.
 func Tidy(s string) string { return strings.Trim(Collapse(s), Edges) }
 
 // Lower returns s in NFC and lower case as Python's str.lower has it: İ becomes
@@ -80,6 +80,7 @@ func IsSpace(r rune) bool {
 // a number of any script, or an underscore.
 func IsWordRune(r rune) bool { return r == '_' || IsLetterOrNumber(r) }
 
+// IsLetterOrNumber reports whether r is a letter, a mark or a number.
 func IsLetterOrNumber(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.N)
 }
@@ -101,8 +102,7 @@ func IsLineBreak(r rune) bool {
 	return strings.ContainsRune("\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029", r)
 }
 
-// Lines returns the lines of s that say something, collapsed and in NFC. Blank
-// lines and the fences of a Markdown code block (three or more backticks) are
+// Lines returns the lines of s, collapsed and in NFC. Blank lines and the fences of a Markdown code block (three or more backticks) are
 // left out. Anything that Unicode calls a line break ends a line.
 func Lines(s string) []string {
 	var out []string
@@ -128,7 +128,7 @@ func isBlank(line string) bool {
 }
 
 // Excerpt returns s stripped, cut to at most [MaxExcerpt] bytes between two
-// characters; an ellipsis says that something was cut off.
+// characters; an ellipsis marks the cut.
 func Excerpt(s string) string {
 	s = Strip(s)
 	if len(s) <= MaxExcerpt {

@@ -9,18 +9,18 @@ import (
 	"securebench/internal/family/textmatch/vocabulary"
 )
 
-// A reading is how a text is searched for its number.
+// A reading is the state of a search for the number that a text states.
 type reading struct {
 	*Question
 	list  []token
 	at    int  // the number
-	loose bool // an approximation is a statement
+	loose bool // an approximation counts
 	n     Number
 }
 
-// FindNumber returns the number that a text states: its first. The text is
-// expected in NFC and went through [Plain]; loose takes an approximation for a
-// statement.
+// FindNumber returns the number that a text states: its first. The text
+// must be in NFC and have gone through [textmatch.Plain]; with loose, an
+// approximation counts.
 //
 // What stands next to the number decides. A sign or sign word before it belongs
 // to it. Negations, alternatives and doubt, comparisons, functions, operators
@@ -36,8 +36,8 @@ func (q *Question) FindNumber(s string, loose bool) (Number, Finding) {
 }
 
 // cutCalculation returns s without the calculation whose result it states: in
-// "Tom has 5 × 5 = 25 apples" what stands from its first number up to its last
-// equals sign, where that is numbers, operators and units alone.
+// "Tom has 5 × 5 = 25 apples" everything from the first number up to the last
+// equals sign, if only numbers, operators and units are in between.
 func cutCalculation(s string) string {
 	if !strings.Contains(s, "=") {
 		return s
@@ -104,7 +104,7 @@ func (q *Question) FindNumberIn(s string, from, to int, loose bool) (Number, Fin
 	return r.n, One
 }
 
-// more reports whether a further number stands where none may.
+// more reports whether a further number makes the answer unclear.
 func (r *reading) more() bool {
 	for i := r.at + 1; i < len(r.list); i++ {
 		if t := r.list[i]; t.kind == aNumber && !r.counted(i, t) {
@@ -119,7 +119,7 @@ func (r *reading) more() bool {
 func (r *reading) counted(i int, t token) bool {
 	if t.kind == aNumber {
 		n, ok := t.literal.number()
-		if !ok || !r.hasNumber(n.value) {
+		if !ok || !r.numbers[n.value.RatString()] {
 			return false
 		}
 	} else if v, ok := vocabulary.NumberValue(t.text); !ok || !r.numbers[v] {
@@ -167,22 +167,17 @@ func (r *reading) undoubted() bool {
 			}
 			currency = c
 		}
-		if t.kind != aWord {
-			continue
-		}
-		if vocabulary.IsDoubt(t.text) || vocabulary.SoftDoubt.Has(t.text) && (!r.Has(t.text) || r.near(i)) || i == r.at+1 && r.foreign(t.text) {
+		if t.kind == aWord && (vocabulary.IsDoubt(t.text) || vocabulary.SoftDoubt.Has(t.text) && (!r.Has(t.text) || r.near(i))) {
 			return false
 		}
 	}
 	r.n.currency = currency
+	// A currency that the question does not name, where it names another.
+	if r.at+1 < len(r.list) && r.list[r.at+1].kind == aWord && len(r.currency) > 0 {
+		c := currencyOf(r.list[r.at+1].text)
+		return c == 0 || r.currency[c]
+	}
 	return true
-}
-
-// foreign reports a word for a currency that the question does not name, where
-// it names another.
-func (r *reading) foreign(w string) bool {
-	c := currencyOf(w)
-	return c != 0 && len(r.currency) > 0 && !r.currency[c]
 }
 
 // left judges what stands before the number, back to an equals sign.
@@ -199,8 +194,8 @@ func (r *reading) left() bool {
 	return true
 }
 
-// prefix takes sign and currency off that touch the number. It returns the
-// index of what stands before them.
+// prefix reads the sign and currency that touch the number and returns the index
+// of the token before them.
 func (r *reading) prefix() (int, bool) {
 	i, signed, money := r.at-1, false, false
 	for ; i >= 0 && r.list[i+1].tight; i-- {
@@ -255,7 +250,7 @@ func (r *reading) leftSign(i int, c rune) bool {
 	return IsDash(c) || !IsMath(c)
 }
 
-// joins reports whether the sign at i stands tight between two words.
+// joins reports whether the sign at i touches a word on both sides.
 func (r *reading) joins(i int) bool {
 	between := func(j int) bool { return j >= 0 && j < len(r.list) && r.list[j].kind == aWord }
 	return between(i-1) && between(i+1) && (r.list[i].tight && r.list[i+1].tight || r.list[i].text == "-")
@@ -383,7 +378,8 @@ func (r *reading) rightWord(i int, w string) bool {
 	return true
 }
 
-// IsMath reports an operator, a comparison or another mathematical sign.
+// IsMath reports whether r is an operator, a comparison or another mathematical
+// sign.
 func IsMath(r rune) bool {
 	arrow := r >= 0x2190 && r <= 0x21ff || r >= 0x27f0 && r <= 0x27ff
 	return strings.ContainsRune(`^*×÷·<>\‰‱％٪∕⁄`, r) || r >= utf8.RuneSelf && unicode.Is(unicode.Sm, r) && !arrow

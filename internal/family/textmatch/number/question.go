@@ -1,7 +1,6 @@
 package number
 
 import (
-	"math/big"
 	"strings"
 
 	"securebench/internal/family/textmatch"
@@ -81,14 +80,11 @@ func (q *Question) ask(s string) {
 	}
 }
 
-// Has reports whether a word of [Words], without the 's of a possessive, occurs in
+// Has reports whether a word of [textmatch.Words], without the 's of a possessive, occurs in
 // the question.
 func (q *Question) Has(word string) bool {
 	return q.words[word] || q.words[strings.TrimSuffix(word, "'s")]
 }
-
-// hasNumber reports whether a number occurs in the question.
-func (q *Question) hasNumber(v *big.Rat) bool { return q.numbers[v.RatString()] }
 
 // asks reports whether the question asks for an answer in the unit or multiple
 // that w names.

@@ -36,8 +36,8 @@ func opens(words []string, phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool { return strings.HasPrefix(s, p+" ") })
 }
 
-// IsCourtesy reports whether a sentence only takes leave: it begins as such
-// Sentences do, is short and holds no digit.
+// IsCourtesy reports whether a sentence is only a closing phrase: it begins like
+// one, is short and contains no digit.
 func IsCourtesy(s string) bool {
 	s = strings.TrimLeft(s, " *_`\"'(")
 	if len(s) > 200 || strings.ContainsFunc(s, textmatch.IsDigit) {
@@ -49,7 +49,7 @@ func IsCourtesy(s string) bool {
 		"have a", "cheers", "enjoy")
 }
 
-// IsInterjection reports a sentence such as "Sure!" that only opens a reply.
+// IsInterjection reports whether a sentence only opens a reply, like "Sure!".
 func IsInterjection(s string) bool {
 	switch strings.Join(textmatch.Words(s, 3), " ") {
 	case "sure", "sure thing", "certainly", "of course", "absolutely", "great question", "good question", "okay", "ok":

@@ -8,6 +8,7 @@ import (
 
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // A Rank says how strongly a passage is marked as the answer.
@@ -68,7 +69,7 @@ type Options struct {
 	ColonA bool // "A:" begins an answer
 }
 
-// Passages reads a reply to q: its lines, and in each the sentences in their order.
+// Passages reads a reply to q: the sentences of its lines, in order.
 // A line that ends in the middle of a statement, such as one that ends in
 // "answer:" or in a number word, is read with the next one.
 func Passages(q *number.Question, text string, o Options) []Passage {
@@ -143,7 +144,7 @@ func appendBoxes(out []Passage, line string, boxes []box, o Options) []Passage {
 	return out
 }
 
-// cutDelimiters takes the dollar signs off that enclose a formula with a box.
+// cutDelimiters removes the dollar signs that enclose a formula with a box.
 func cutDelimiters(before, after string) (string, string) {
 	bare := strings.ReplaceAll(strings.ReplaceAll(before, `\$`, ""), "$$", "")
 	if strings.Count(bare, "$")%2 == 0 {
@@ -159,7 +160,7 @@ func item(line string) string {
 	return cutBullet(rest)
 }
 
-// cutHeading takes the # of a Markdown heading off a line; four are a mark.
+// cutHeading removes the # of a Markdown heading from a line; four are a mark.
 func cutHeading(line string) (rest string, level int) {
 	rest = strings.TrimLeft(strings.TrimLeft(line, textmatch.Markup), "#")
 	level = strings.Count(line[:len(line)-len(rest)], "#")
@@ -180,9 +181,102 @@ func cutBullet(line string) string {
 
 var bullet = regexp.MustCompile(`^([*•–‣▪-]|[0-9]{1,2}[.)]) `)
 
-// letterFollows reports whether s begins with a letter, quotes, brackets and
-// markup aside.
+// letterFollows reports whether s begins with a letter, ignoring quotes,
+// brackets and markup.
 func letterFollows(s string) bool {
 	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(s, " *_`\"'“‘([{"))
 	return unicode.IsLetter(r)
+}
+
+// joinLines joins an incomplete line with the next one: it ends in a mark, or in
+// a word or sign that belongs to what follows, or the next one begins with
+// something that belongs to it.
+func joinLines(lines []string, o Options) []string {
+	var out []string
+	var open []string
+	for i, line := range lines {
+		open = append(open, line)
+		if i+1 < len(lines) {
+			if endsOpen(line) && !beginsWithMark(lines[i+1], o) || beginsOpen(lines[i+1]) {
+				continue
+			}
+			if endsInMark(line) {
+				if !strings.HasSuffix(strings.TrimRight(line, textmatch.Markup), ":") {
+					open[len(open)-1] = strings.TrimRight(line, textmatch.Markup+"#") + ":"
+				}
+				continue
+			}
+		}
+		out = append(out, strings.Join(open, " "))
+		open = nil
+	}
+	return out
+}
+
+// maxLineEnd is how many bytes are read at either end of a line.
+const maxLineEnd = 64
+
+// endsOpen reports whether a line ends in something that belongs to the next one.
+func endsOpen(line string) bool {
+	tail := strings.TrimRight(line, textmatch.Markup+"$")
+	tail = tail[max(0, len(tail)-maxLineEnd):]
+	r, _ := utf8.DecodeLastRuneInString(tail)
+	if number.IsSign(r) || number.IsMath(r) || number.IsDash(r) || r == '/' || r == '≈' || r == '~' {
+		return true
+	}
+	w := tail[strings.LastIndexByte(tail, ' ')+1:]
+	if !textmatch.IsWordRune(r) {
+		return false
+	}
+	w = textmatch.FoldWord(w)
+	return openEnds.Has(w) || vocabulary.IsNegator(w) || w != "one" && vocabulary.IsNumber(w)
+}
+
+const (
+	// openEnds at the end of a line belong to the next one.
+	openEnds textmatch.List = " minus negative plus not or than about approximately except "
+	// openBeginnings at the beginning of a line belong to the one before.
+	openBeginnings textmatch.List = " or percent squared cubed factorial hundred thousand million billion trillion dozen "
+)
+
+// beginsWithMark reports whether a line begins with a mark of its own.
+func beginsWithMark(line string, o Options) bool {
+	if _, level := cutHeading(line); level == 4 {
+		return true
+	}
+	line = strings.TrimLeft(line, textmatch.Markup)
+	_, marked := textmatch.CutAny(line, "answer", "final answer")
+	return marked || o.ColonA && strings.HasPrefix(line, "A:")
+}
+
+// beginsOpen reports whether a line begins with something that belongs to the
+// one before.
+func beginsOpen(line string) bool {
+	head := strings.TrimLeft(line[:min(len(line), maxLineEnd)], textmatch.Markup)
+	r, _ := utf8.DecodeRuneInString(head)
+	if strings.ContainsRune("^!%/±×", r) {
+		return true
+	}
+	words := textmatch.Words(head, 1)
+	return len(words) > 0 && textmatch.IsWordRune(r) && openBeginnings.Has(words[0])
+}
+
+// endsInMark reports whether a line ends in a mark, or its link, that leads to
+// nothing.
+func endsInMark(line string) bool {
+	tail := strings.TrimRight(textmatch.Plain(line), " *_`:#=")
+	tail = tail[max(0, len(tail)-maxLineEnd):]
+	i := strings.LastIndexAny(tail, " *_`(#")
+	last := strings.ToLower(tail[i+1:])
+	switch last {
+	case "answer": // with a colon, or as a heading
+		return strings.HasSuffix(strings.TrimRight(line, textmatch.Markup), ":") || textmatch.CountWords(line, 5) < 5
+	case "is", "be":
+		before := strings.TrimRight(tail[:max(i, 0)], " ")
+		for _, aux := range [...]string{" would", " should", " must", " will"} {
+			before = strings.TrimSuffix(before, aux)
+		}
+		return strings.HasSuffix(strings.ToLower(before), "answer")
+	}
+	return false
 }
