@@ -63,7 +63,7 @@ func check(row family.Row) (out []family.Problem) {
 	return out
 }
 
-// reference submits the gold patch.
+// reference hands in the gold patch.
 func reference(v task.EvaluatorView) (family.Candidate, bool) {
 	r, _ := v.Get("gold_patch")
 	text, ok := r.Text()
