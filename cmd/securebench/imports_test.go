@@ -31,6 +31,7 @@ func allowed() []struct {
 	const (
 		words  = "source digest redact verdict"
 		family = "internal/family internal/candidate internal/task internal/sandbox internal/verdict"
+		text   = "family/textmatch family/textmatch/vocabulary family/textmatch/number family/textmatch/reply family/textmatch/verifier"
 	)
 	of := func(pkg string, imports ...string) line {
 		var out []string
@@ -56,7 +57,7 @@ func allowed() []struct {
 		of("internal/progress", "redact verdict"),
 		of("internal/sandbox"),
 		of("internal/config", "source sandbox"),
-		of("internal/importer", "source", "digest"),
+		of("internal/importer", "source digest durable"),
 		// the words that stages share
 		of("internal/task", "digest"),
 		of("internal/candidate", "task digest durable source verdict"),
@@ -67,10 +68,14 @@ func allowed() []struct {
 		of("internal/workspace", "task digest source"),
 		of("internal/harness", "task source config workspace"),
 		// families
-		of("internal/family/textmatch", family),
-		of("internal/family/multiplechoice", family, "family/textmatch"),
-		of("internal/family/shortanswer", family, "family/textmatch"),
-		of("internal/family/freeresponse", family, "family/textmatch"),
+		of("internal/family/textmatch"),
+		of("internal/family/textmatch/vocabulary", "family/textmatch"),
+		of("internal/family/textmatch/number", "family/textmatch family/textmatch/vocabulary"),
+		of("internal/family/textmatch/reply", "family/textmatch family/textmatch/vocabulary family/textmatch/number"),
+		of("internal/family/textmatch/verifier", family),
+		of("internal/family/multiplechoice", family, text),
+		of("internal/family/shortanswer", family, text),
+		of("internal/family/freeresponse", family, text),
 		of("internal/family/codecompletion", family),
 		of("internal/family/repopatch", family),
 		of("internal/family/terminaltask", family),

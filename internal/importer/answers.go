@@ -19,17 +19,17 @@ type replayLine struct {
 }
 
 // importAnswers writes one replay file per model: <model>.jsonl.
-func importAnswers(ctx context.Context, in io.Reader, outDir string, o Options) (Summary, error) {
+func importAnswers(ctx context.Context, in io.Reader, outDir string, o Options) (Result, error) {
 	var names []string
 	for _, m := range models() {
 		names = append(names, m+".jsonl")
 	}
 	out, err := newOutput(outDir, o.Force, names...)
 	if err != nil {
-		return Summary{}, err
+		return Result{}, err
 	}
 	defer out.discard()
-	sum := Summary{Format: GSM8KAnswers, Dir: outDir, Files: names}
+	sum := Result{Format: GSM8KAnswers, Dir: outDir, Files: names}
 	seen := make(map[string]int)
 	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
 		obj.only(append(models(), "question", "ground_truth", "row")...)
@@ -47,7 +47,7 @@ func importAnswers(ctx context.Context, in io.Reader, outDir string, o Options) 
 		return nil
 	})
 	if err != nil {
-		return Summary{}, err
+		return Result{}, err
 	}
 	return sum, out.commit()
 }

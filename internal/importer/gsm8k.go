@@ -48,7 +48,7 @@ func convertGSM8K(o *object, c converter) row {
 	answer := o.text("answer")
 	gold := goldNumber.FindStringSubmatch(answer)
 	if answer != "" && gold == nil {
-		o.fail(o.node.Get("answer"), "answer must end in a line of #### and a number")
+		o.fail(o.node.Get("answer"), "answer must end with a line of #### and a number")
 	}
 	r := row{
 		ID:       "GSM8K/" + itoa(number),

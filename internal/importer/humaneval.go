@@ -62,7 +62,7 @@ func convertHumanEval(o *object, _ converter) row {
 		o.fail(o.node.Get("task_id"), "task_id must look like HumanEval/0")
 	}
 	if entry != "" && !identifier.MatchString(entry) {
-		o.fail(o.node.Get("entry_point"), "entry_point must be a Python name")
+		o.fail(o.node.Get("entry_point"), "entry_point must be a Python identifier")
 	}
 	return row{
 		ID:    id,

@@ -42,10 +42,10 @@ const (
 	DefaultSeed  = "1"
 )
 
-// ErrOutput says that the output cannot be written.
-var ErrOutput = errors.New("the output cannot be written")
+// ErrOutput means that the output cannot be written.
+var ErrOutput = errors.New("cannot write the output")
 
-// ErrExists says that the output is already there and Force was not set.
+// ErrExists means that the output exists and Force was not set.
 var ErrExists = errors.New("output exists")
 
 // Options are the choices of an import. The zero value is usable.
@@ -74,8 +74,8 @@ func (o Options) withDefaults(format string) Options {
 	return o
 }
 
-// Summary says what an import wrote.
-type Summary struct {
+// Result says what an import wrote.
+type Result struct {
 	Format string
 	Dir    string
 	Files  []string // names inside Dir, in the order of writing
@@ -84,13 +84,13 @@ type Summary struct {
 }
 
 // Import reads a data set in one of [Formats] from in and writes it to
-// outDir, which is made if it is not there. Nothing is written unless every
-// row is good. The error is a source.Problem for input that is wrong and
-// wraps [ErrExists] when a file would be replaced without leave.
-func Import(ctx context.Context, format string, in io.Reader, outDir string, o Options) (Summary, error) {
+// outDir, which is created if needed. Nothing is written unless every row is
+// valid. The error is a source.Problem for invalid input and wraps [ErrExists]
+// when a file exists and may not be replaced.
+func Import(ctx context.Context, format string, in io.Reader, outDir string, o Options) (Result, error) {
 	o = o.withDefaults(format)
 	if o.Limit < 0 {
-		return Summary{}, fmt.Errorf("importing %s: the limit is below 0", format)
+		return Result{}, fmt.Errorf("importing %s: the limit must not be negative", format)
 	}
 	if format == GSM8KAnswers {
 		return importAnswers(ctx, in, outDir, o)
@@ -100,7 +100,7 @@ func Import(ctx context.Context, format string, in io.Reader, outDir string, o O
 			return importPack(ctx, ds, in, outDir, o)
 		}
 	}
-	return Summary{}, fmt.Errorf("unknown format %q: known are %s", format, strings.Join(Formats(), ", "))
+	return Result{}, fmt.Errorf("unknown format %q: use one of %s", format, strings.Join(Formats(), ", "))
 }
 
 // dataset is one source of packs.
@@ -118,7 +118,7 @@ func datasets() []dataset {
 	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA()}
 }
 
-// converter is what a conversion may use beside the row itself.
+// converter is what a conversion may use besides the row itself.
 type converter struct {
 	index int // 0-based, among the rows of the input
 	seed  string
@@ -132,13 +132,13 @@ type row struct {
 	Metadata map[string]any `json:"metadata"`
 }
 
-func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o Options) (Summary, error) {
+func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o Options) (Result, error) {
 	out, err := newOutput(outDir, o.Force, "tasks.jsonl", "manifest.yaml", "ATTRIBUTION.md", "LICENSE")
 	if err != nil {
-		return Summary{}, err
+		return Result{}, err
 	}
 	defer out.discard()
-	sum := Summary{Format: ds.format, Dir: outDir, Files: out.names}
+	sum := Result{Format: ds.format, Dir: outDir, Files: out.names}
 	seen := make(map[string]int)
 	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
 		r := ds.convert(obj, converter{sum.Rows, o.Seed})
@@ -149,7 +149,7 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 		return out.line("tasks.jsonl", r)
 	})
 	if err != nil {
-		return Summary{}, err
+		return Result{}, err
 	}
 	for name, text := range map[string]string{
 		"manifest.yaml":  manifest(ds, o),
@@ -157,7 +157,7 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 		"LICENSE":        ds.licence,
 	} {
 		if err := out.write(name, []byte(text)); err != nil {
-			return Summary{}, err
+			return Result{}, err
 		}
 	}
 	return sum, out.commit()
@@ -177,7 +177,7 @@ defaults:
 }
 
 // attribution renders ATTRIBUTION.md.
-func attribution(ds dataset, o Options, sum Summary) string {
+func attribution(ds dataset, o Options, sum Result) string {
 	limited := ""
 	if o.Limit > 0 {
 		limited = " (the first of the input)"
@@ -219,7 +219,7 @@ func eachRow(ctx context.Context, in io.Reader, o Options, f func(*object) error
 			break
 		}
 		if errors.Is(err, io.EOF) {
-			return "", fmt.Errorf("%s: there are no rows", o.Name)
+			return "", fmt.Errorf("%s contains no rows", o.Name)
 		}
 		if err != nil {
 			return "", err

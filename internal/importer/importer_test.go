@@ -32,7 +32,7 @@ const (
 		`"175b_finetuning": {"is_correct": false, "solution": "A: 3"}, "175b_verification": {"is_correct": true, "solution": "so\nA: 2"}, "row": 3}`
 )
 
-func run(t *testing.T, format, in string, o importer.Options) (string, importer.Summary, error) {
+func run(t *testing.T, format, in string, o importer.Options) (string, importer.Result, error) {
 	t.Helper()
 	dir := t.TempDir()
 	sum, err := importer.Import(context.Background(), format, strings.NewReader(in), dir, o)
@@ -151,23 +151,23 @@ func TestRefused(t *testing.T) {
 		{"wrong type", importer.GSM8K, change(gsm8kRow, `"row": 3`, `"row": "3"`), "row must be an integer"},
 		{"no gold", importer.GSM8K, change(gsm8kRow, "#### 1,125", "1125"), "#### and a number"},
 		{"gold is no number", importer.GSM8K, change(gsm8kRow, "#### 1,125", "#### many"), "#### and a number"},
-		{"same id twice", importer.GSM8K, gsm8kRow + "\n\n" + gsm8kRow, `rows.jsonl:3:1: the id "GSM8K/3" stands already on line 1`},
-		{"no rows", importer.GSM8K, "\n\n", "there are no rows"},
+		{"same id twice", importer.GSM8K, gsm8kRow + "\n\n" + gsm8kRow, `rows.jsonl:3:1: the id "GSM8K/3" is already used on line 1`},
+		{"no rows", importer.GSM8K, "\n\n", "contains no rows"},
 		{"line too long", importer.GSM8K, gsm8kRow + "\n" + strings.Repeat(" ", 8<<20+1), "rows.jsonl:2: the line is longer"},
-		{"entry point is code", importer.HumanEval, change(humanEvalRow, `"twice"`, `"twice); x("`), "entry_point must be a Python name"},
+		{"entry point is code", importer.HumanEval, change(humanEvalRow, `"twice"`, `"twice); x("`), "entry_point must be a Python identifier"},
 		{"id is a path", importer.HumanEval, change(humanEvalRow, "HumanEval/7", "../7"), "task_id must look like"},
 		{"tests are blank", importer.HumanEval, change(humanEvalRow, `"def check(candidate):\n    assert candidate(2) == 4\n"`, `" "`), "test must be a non-empty string"},
 		{"no tests", importer.MBPP, change(mbppRow, `["assert add(one, 2) == 3", "assert add(2, 2) == 4"]`, "[]"), "test_list must not be empty"},
-		{"tests name nothing", importer.MBPP, change(mbppRow, "def add", "def sub"), "the tests name nothing that the code defines"},
+		{"tests name nothing", importer.MBPP, change(mbppRow, "def add", "def sub"), "the tests do not use anything that the code defines"},
 		{"setup is no string", importer.MBPP, change(mbppRow, `"one = 1\r\n"`, "1"), "test_setup_code must be a string, not a number"},
-		{"two right choices", importer.TruthfulQA, change(truthfulQARow, `"maybe": 0`, `"maybe": 1`), "exactly one right choice"},
-		{"the right choice is blank", importer.TruthfulQA, change(truthfulQARow, `{"no": 1, "yes": 0, "maybe": 0, "": 0}`, `{"no": 0, "yes": 0, "": 1}`), "exactly one right choice"},
+		{"two right choices", importer.TruthfulQA, change(truthfulQARow, `"maybe": 0`, `"maybe": 1`), "exactly one correct, non-blank choice"},
+		{"the right choice is blank", importer.TruthfulQA, change(truthfulQARow, `{"no": 1, "yes": 0, "maybe": 0, "": 0}`, `{"no": 0, "yes": 0, "": 1}`), "exactly one correct, non-blank choice"},
 		{"one choice", importer.TruthfulQA, change(truthfulQARow, `{"no": 1, "yes": 0, "maybe": 0, "": 0}`, `{"no": 1, "": 0}`), "2 to 26 choices"},
 		{"a value is 2", importer.TruthfulQA, change(truthfulQARow, `"maybe": 0`, `"maybe": 2`), "from 0 to 1"},
 		{"targets are a list", importer.TruthfulQA, change(truthfulQARow, `{"no": 1, "yes": 0, "maybe": 0, "": 0}`, `[]`), "mc1_targets must be an object"},
 		{"a model is missing", importer.GSM8KAnswers, change(answersRow, `"6b_finetuning"`, `"7b"`), `"6b_finetuning" is missing`},
 		{"a model is a string", importer.GSM8KAnswers, change(answersRow, `{"is_correct": false, "solution": "A: 1"}`, `"A: 1"`), "6b_finetuning must be an object"},
-		{"no answers", importer.GSM8KAnswers, "", "there are no rows"},
+		{"no answers", importer.GSM8KAnswers, "", "contains no rows"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func convertMBPP(o *object, _ converter) row {
 	}
 	headers := headersOf(code, tests)
 	if len(o.problems) == 0 && len(headers) == 0 {
-		o.fail(o.node.Get("code"), "the tests name nothing that the code defines")
+		o.fail(o.node.Get("code"), "the tests do not use anything that the code defines")
 	}
 	return row{
 		ID:       "MBPP/" + itoa(number),

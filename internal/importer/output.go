@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"securebench/internal/durable"
 )
 
-// output is a set of files in one folder that appear together: each is
-// written beside its place and renamed at the end.
+// output is a set of files in one folder. They are written under temporary
+// names and get their own once all of them are complete.
 type output struct {
 	dir   string
 	root  *os.Root
@@ -20,18 +22,15 @@ type output struct {
 
 // part is one file that is being written.
 type part struct {
-	file *os.File
+	file *durable.File
 	buf  *bufio.Writer
 }
 
-// partName is where a file lies until it is complete.
-func partName(name string) string { return "." + name + ".part" }
-
-// newOutput opens dir for the named files. Without force none of them may be
-// there already.
+// newOutput opens dir for the named files. Without force none of them may
+// exist.
 func newOutput(dir string, force bool, names ...string) (*output, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("%w: making the output folder: %w", ErrOutput, err)
+		return nil, fmt.Errorf("%w: creating the output folder: %w", ErrOutput, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -47,30 +46,22 @@ func newOutput(dir string, force bool, names ...string) (*output, error) {
 
 func (o *output) open(force bool) error {
 	for _, name := range o.names {
-		if err := o.vacant(name); err != nil && (!force || !errors.Is(err, ErrExists)) {
-			return err
+		_, err := o.root.Lstat(name)
+		switch {
+		case err == nil && !force:
+			return fmt.Errorf("%s: %w", filepath.Join(o.dir, name), ErrExists)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%w: reading the output folder: %w", ErrOutput, err)
 		}
 	}
 	for _, name := range o.names {
-		f, err := o.root.OpenFile(partName(name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+		f, err := durable.Create(o.root, durable.TempName(name), 0o644)
 		if err != nil {
-			return fmt.Errorf("%w: creating a file of the output: %w", ErrOutput, err)
+			return fmt.Errorf("%w: creating %s: %w", ErrOutput, name, err)
 		}
 		o.files[name] = &part{f, bufio.NewWriter(f)}
 	}
 	return nil
-}
-
-// vacant returns an error unless name is free.
-func (o *output) vacant(name string) error {
-	_, err := o.root.Lstat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("%w: looking at the output: %w", ErrOutput, err)
-	}
-	return fmt.Errorf("%s: %w", filepath.Join(o.dir, name), ErrExists)
 }
 
 // line appends v as one JSON line.
@@ -90,29 +81,28 @@ func (o *output) write(name string, data []byte) error {
 	return nil
 }
 
-// commit makes every file durable, then puts each in its place.
+// commit writes every file to disk before it renames the first, so that a full
+// disk leaves the former files as they were.
 func (o *output) commit() error {
 	for _, name := range o.names {
 		p := o.files[name]
-		if err := errors.Join(p.buf.Flush(), p.file.Sync(), p.file.Close()); err != nil {
-			return fmt.Errorf("%w: finishing %s: %w", ErrOutput, name, err)
+		if err := errors.Join(p.buf.Flush(), p.file.Sync()); err != nil {
+			return fmt.Errorf("%w: writing %s: %w", ErrOutput, name, err)
 		}
 	}
 	for _, name := range o.names {
-		if err := o.root.Rename(partName(name), name); err != nil {
-			return fmt.Errorf("%w: placing %s: %w", ErrOutput, name, err)
+		if err := o.files[name].file.Commit(name); err != nil {
+			return fmt.Errorf("%w: renaming %s: %w", ErrOutput, name, err)
 		}
-		delete(o.files, name)
 	}
 	return nil
 }
 
-// discard removes what was not committed. It is a clean-up after an error
-// that the caller returns; its own errors would only hide that one.
+// discard removes what was not committed. Its own errors are dropped: the
+// caller returns the error that led here.
 func (o *output) discard() {
-	for name, p := range o.files {
-		_ = p.file.Close()
-		_ = o.root.Remove(partName(name))
+	for _, p := range o.files {
+		_ = p.file.Discard()
 	}
 	_ = o.root.Close()
 }

@@ -16,7 +16,7 @@ type pyToken struct {
 	lineStart  bool // the token is the first character of its line
 }
 
-// pyTokens splits src. It is no Python parser: it knows names, strings and
+// pyTokens splits src. It is not a Python parser: it knows names, strings and
 // comments, which is all that finding a definition's header needs.
 func pyTokens(src string) []pyToken {
 	var out []pyToken
@@ -116,9 +116,8 @@ func headersOf(code, tests string) []string {
 	return out
 }
 
-// needsOperators reports whether tests use a class of code that says what
-// operators make of its objects, by a special method other than those that
-// make an object.
+// needsOperators reports whether tests use a class of code that overloads
+// operators: one with special methods other than those that create an object.
 func needsOperators(code, tests string) bool {
 	used := make(map[string]bool)
 	for _, t := range pyTokens(tests) {
@@ -186,7 +185,7 @@ func headerText(code string, tokens []pyToken) string {
 	return strings.Join(strings.Fields(code[tokens[0].start:end]), " ")
 }
 
-// constructor tells how the class at the start of tokens is made, as a phrase
+// constructor says how the class at the start of tokens is made, as a phrase
 // after its header; it is empty for a class without __init__.
 func constructor(code string, tokens []pyToken) string {
 	for i, t := range tokens {

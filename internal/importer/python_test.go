@@ -62,7 +62,7 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-func TestShuffleForgetsTheOrder(t *testing.T) {
+func TestShuffleIgnoresInputOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		choices := rapid.SliceOfNDistinct(rapid.String(), 2, 13, rapid.ID).Draw(t, "choices")
 		other := rapid.Permutation(choices).Draw(t, "other")

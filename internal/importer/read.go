@@ -68,7 +68,7 @@ func (o *object) err(seen map[string]int, id string) error {
 		return o.problems.Err()
 	}
 	if line, again := seen[id]; again {
-		o.fail(o.node, "the id %q stands already on line %d", id, line)
+		o.fail(o.node, "the id %q is already used on line %d", id, line)
 		return o.problems.Err()
 	}
 	seen[id] = o.node.Pos.Line

@@ -90,7 +90,7 @@ func mc1(o *object) (choices []string, right string) {
 		}
 	}
 	if count != 1 || strings.TrimSpace(right) == "" {
-		o.fail(targets, "mc1_targets must have exactly one right choice that is not blank")
+		o.fail(targets, "mc1_targets must have exactly one correct, non-blank choice")
 	}
 	if n := len(choices); n < 2 || n > maxChoices {
 		o.fail(targets, "mc1_targets must have 2 to %d choices, not %d", maxChoices, n)

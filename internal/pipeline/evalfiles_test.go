@@ -11,7 +11,6 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
-	"securebench/internal/progress"
 	"securebench/internal/verdict"
 )
 

@@ -8,7 +8,6 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/agent"
-	"securebench/internal/progress"
 	"securebench/internal/task"
 )
 

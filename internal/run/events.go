@@ -11,7 +11,7 @@ func (r *Run) warn(text string) { r.Progress.Event(progress.Warning{Message: tex
 func (r *Run) reportStart() {
 	r.Progress.Event(progress.RunStart{RunID: r.Config.RunID, OutputDir: r.dir.Path(), Total: r.Planned()})
 	if n := len(r.kept); n > 0 {
-		r.Progress.Event(progress.Resume{Completed: n, Remaining: r.Planned()-n, OutputPath: r.Records()})
+		r.Progress.Event(progress.Resume{Completed: n, Remaining: r.Planned() - n, OutputPath: r.Records()})
 	}
 }
 

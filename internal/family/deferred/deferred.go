@@ -1,6 +1,6 @@
-// Package deferred declares the families that packs may hold and nothing here
-// can score yet. Their rows are accepted as they are, their values lie in
-// their lanes, their tasks stay pending.
+// Package deferred declares the families that packs may contain but that have no
+// verifier yet. Their rows are accepted unchecked, their values get lanes, and
+// their tasks stay pending.
 package deferred
 
 import (

@@ -53,14 +53,14 @@ func rubricAnswers(rubric jsontext.Value) (a answers, ok bool) {
 	return a, rubric.Kind() == '{' && json.Unmarshal(rubric, &a) == nil
 }
 
-// check refuses answers that say nothing once they are normalised: an accepted
-// one would be met by an empty candidate, a rejected one by every candidate.
-// It refuses whatever else the verifier cannot score.
+// check refuses answers that are empty after normalisation: an empty candidate
+// would match an accepted one, and every candidate a rejected one. It refuses
+// anything else that the verifier cannot score.
 func check(row family.Row) (out []family.Problem) {
 	add := func(text string, path ...string) {
 		if textmatch.Normalize(text) == "" {
-			out = append(out, family.Problem{Path: path, Message: "is empty once it is normalised",
-				Fix: "spaces, quotes and . , ; : at the ends don't count"})
+			out = append(out, family.Problem{Path: path, Message: "is empty after normalisation",
+				Fix: "spaces, quotes and . , ; : at either end are ignored"})
 		}
 	}
 	a, _ := rubricAnswers(row.Eval["rubric"])
@@ -98,7 +98,7 @@ func reference(v task.EvaluatorView) (family.Solution, bool) {
 	return family.Solve(task.Text, a.Accepted[0]), true
 }
 
-// pending leaves a rubric in words to a judge.
+// pending leaves a text rubric to a judge.
 func pending(_ task.SandboxView, v task.EvaluatorView) (verdict.Reason, string) {
 	if rubric, ok := v.Get("rubric"); ok && rubric.Kind() == "text" {
 		return verdict.NoJudge, needsJudge

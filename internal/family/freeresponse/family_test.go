@@ -35,7 +35,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// T08: answers that say nothing, each beside one that does.
+// T08: answers that say nothing, each next to one that does.
 func TestCheck(t *testing.T) {
 	tests := []struct{ rubric, reference, want string }{
 		{`{"accepted_answers":["a"],"rejected_answers":null}`, `"r"`, ""},

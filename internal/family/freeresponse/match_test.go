@@ -80,9 +80,9 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestReasoningIsNoAnswer: what a model thinks before it answers neither counts
+// TestReasoningIsNotRead: what a model thinks before it answers neither counts
 // as words of the answer nor as the answer.
-func TestReasoningIsNoAnswer(t *testing.T) {
+func TestReasoningIsNotRead(t *testing.T) {
 	r, err := newRubric(jsontext.Value(`{"accepted_answers": ["the seeds will be digested"], "rejected_answers": ["they grow into a tree"]}`))
 	if err != nil {
 		t.Fatal(err)

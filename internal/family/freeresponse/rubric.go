@@ -8,17 +8,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 )
 
 // containsAny is the only type of rubric.
 const containsAny = "contains_any"
 
-// Faults of a row.
+// Reasons why a row cannot be scored.
 var (
 	errRubric    = errors.New("the rubric must be a string or an object")
 	errType      = errors.New("rubric.type must be contains_any")
-	errAccepted  = errors.New("rubric.accepted_answers must be a list of strings that is not empty, each of which says something")
-	errRejected  = errors.New("rubric.rejected_answers must be a list of strings that is not empty, each of which says something")
+	errAccepted  = errors.New("rubric.accepted_answers must be a non-empty list of non-blank strings")
+	errRejected  = errors.New("rubric.rejected_answers must be a non-empty list of non-blank strings")
 	errThreshold = errors.New("rubric.min_token_f1 must be a number from 0 to 1")
 )
 
@@ -63,7 +64,7 @@ func newRubric(v jsontext.Value) (*rubric, error) {
 		}
 	}
 	if f := fields["min_token_f1"]; f != nil {
-		n, ok := textmatch.ParseNumber(string(f))
+		n, ok := number.Parse(string(f))
 		if f.Kind() != '0' || !ok || n.Rat().Sign() < 0 || n.Rat().Cmp(r.threshold) > 0 {
 			return nil, errThreshold
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // maxExtraWords is how many words a candidate may have more than an accepted
-// answer that it holds as a span.
+// answer that it contains as a span.
 const maxExtraWords = 12
 
 // f1 is the token F1 of two texts as a fraction: twice the tokens that they

@@ -17,10 +17,10 @@ func lower(s string) string {
 }
 
 // tokens yields the tokens of a text that went through lower: runs of a-z and
-// 0-9 that are no stop words. Letters, marks and numbers beyond ASCII and
+// 0-9 that are not stop words. Letters, marks and numbers beyond ASCII and
 // invisible characters belong to the run that they touch, so that a look-alike
-// or a hidden character makes another token; alone they are none. A word that
-// ends in n't is its stem and "not".
+// or a hidden character makes another token; alone they are
+// not tokens. A word that ends in n't is its stem and "not".
 func tokens(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := 0; i < len(s); {
@@ -85,7 +85,7 @@ func stem(word string) string {
 }
 
 // isStop reports whether a word is left out of the tokens. The list is the
-// reference's less its negators, no and not.
+// reference's without its negators, no and not.
 func isStop(word string) bool {
 	switch word {
 	case "", "a", "an", "and", "are", "as", "at", "be", "because", "been", "before",

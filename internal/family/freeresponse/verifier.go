@@ -13,8 +13,8 @@
 // matches and no rejected one does.
 //
 // Tokens are runs of a-z and 0-9 in lower case, "u.s." read as "united states",
-// less a fixed list of stop words. What is beyond ASCII is no token, but a word
-// that holds some is another word, so look-alikes and hidden characters never
+// without a fixed list of stop words. What is beyond ASCII is not a token, but a word
+// that contains some is another word, so look-alikes and hidden characters never
 // fold onto an answer. Negators are tokens: no, not, never,
 // neither, nor, and n't and cannot, which are read as not.
 //
@@ -23,8 +23,8 @@
 // words that the rubric does not know. So words that no accepted answer has
 // cannot dilute it, and appending them never turns a failure into a pass.
 //
-// Reasoning blocks and stop tokens of a chat model are no part of the candidate
-// (see [textmatch.Said]).
+// Reasoning blocks and stop tokens of a chat model are not part of the candidate
+// (see [reply.Said]).
 //
 // Overlap of words is not meaning, so every verdict is labelled [Heuristic]. A
 // rubric that is a string needs a judge: the task stays pending with reason
@@ -36,6 +36,8 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/verifier"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -44,9 +46,9 @@ import (
 const Heuristic = "heuristic"
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
-func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+func NewVerifier(family.Resources) family.Verifier { return verifier.New(readRow) }
 
-func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
+func readRow(v task.EvaluatorView) (verifier.Scorer, error) {
 	value, _ := v.Get("rubric")
 	if value.Value.Kind() == '"' {
 		return noJudge{}, nil
@@ -61,8 +63,8 @@ func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 // noJudge leaves a string rubric pending.
 type noJudge struct{}
 
-// needsJudge says why a rubric in words has no verdict.
-const needsJudge = "a rubric in words needs a judge"
+// needsJudge says why a text rubric has no verdict.
+const needsJudge = "scoring a text rubric requires a judge"
 
 // Match leaves the candidate to a judge.
 func (noJudge) Match(candidate string) family.Verdict {
@@ -76,23 +78,23 @@ func (noJudge) Match(candidate string) family.Verdict {
 
 // Match scores a candidate.
 func (r *rubric) Match(candidate string) family.Verdict {
-	s := r.score(textmatch.Said(candidate))
+	s := r.score(reply.Said(candidate))
 	v := s.verdict()
 	v.Labels = []string{Heuristic}
 	v.Metadata = verdict.NewMetadata(r.metadata(candidate, s))
 	return v
 }
 
-// verdict says of all failures the same: whether an accepted answer or a
-// rejected one was matched would help to find either.
+// verdict gives all failures the same reason: to know whether an accepted or a
+// rejected answer was matched would help to find either.
 func (s score) verdict() family.Verdict {
 	switch {
 	case s.blank:
-		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", nil)
+		return verifier.Fail(verdict.EmptyCandidate, "the candidate is blank", nil)
 	case s.rejected >= 0 || s.accepted < 0:
-		return textmatch.Fail(verdict.WrongAnswer, "the candidate does not meet the rubric", nil)
+		return verifier.Fail(verdict.WrongAnswer, "the candidate does not meet the rubric", nil)
 	}
-	return textmatch.Pass(nil)
+	return verifier.Pass(nil)
 }
 
 // metadata has the reference's keys. The threshold is a hidden value where the

@@ -1,6 +1,8 @@
 package multiplechoice
 
 import (
+	"cmp"
+	"slices"
 	"unicode/utf8"
 
 	"securebench/internal/family"
@@ -8,20 +10,28 @@ import (
 )
 
 // baselines answer with a label whatever is asked, by the place or length of a
-// choice, or with what is no choice.
+// choice, or with something that is not a choice.
 func baselines() []family.Baseline {
 	var out []family.Baseline
 	for i := range maxChoices {
-		out = append(out, family.Baseline{Name: "always " + label(i), Answer: pick(func(choices []string) (string, bool) {
-			return label(i), i < len(choices)
-		})})
+		out = append(out, pick("always "+label(i), func(choices []string) string {
+			if i >= len(choices) {
+				return ""
+			}
+			return label(i)
+		}))
+	}
+	longer := func(a, b string) int { return cmp.Compare(utf8.RuneCountInString(b), utf8.RuneCountInString(a)) }
+	shorter := func(a, b string) int { return longer(b, a) }
+	first := func(choices []string, order func(a, b string) int) string {
+		return label(slices.Index(choices, slices.MinFunc(choices, order)))
 	}
 	out = append(out,
-		family.Baseline{Name: "the first choice's text", Answer: pick(func(choices []string) (string, bool) { return choices[0], true })},
-		family.Baseline{Name: "the last choice's text", Answer: pick(func(choices []string) (string, bool) { return choices[len(choices)-1], true })},
-		family.Baseline{Name: "the last label", Answer: pick(func(choices []string) (string, bool) { return label(len(choices) - 1), true })},
-		family.Baseline{Name: "the longest choice", Answer: pick(extreme(func(n, best int) bool { return n > best }))},
-		family.Baseline{Name: "the shortest choice", Answer: pick(extreme(func(n, best int) bool { return n < best }))},
+		pick("the first choice's text", func(choices []string) string { return choices[0] }),
+		pick("the last choice's text", func(choices []string) string { return choices[len(choices)-1] }),
+		pick("the last label", func(choices []string) string { return label(len(choices) - 1) }),
+		pick("the longest choice", func(choices []string) string { return first(choices, longer) }),
+		pick("the shortest choice", func(choices []string) string { return first(choices, shorter) }),
 		family.Echo("question"))
 	return append(out, family.Constants("0", "1", "true", "false", "yes", "no")...)
 }
@@ -29,39 +39,15 @@ func baselines() []family.Baseline {
 // label is the label of the choice at position i.
 func label(i int) string { return string(rune('A' + i)) }
 
-// pick makes an answer of a choice among a row's choices.
-func pick(from func(choices []string) (string, bool)) func(task.AgentView) (string, bool) {
-	return func(v task.AgentView) (string, bool) {
+// pick is a baseline that answers from a row's choices; "" means no answer.
+func pick(name string, from func(choices []string) string) family.Baseline {
+	return family.Baseline{Name: name, Answer: func(v task.AgentView) (string, bool) {
 		r, _ := v.Get("choices")
-		choices, ok := texts(r.Value)
-		if !ok || len(choices) == 0 || len(choices) > maxChoices {
+		choices := texts(r.Value)
+		if len(choices) == 0 || len(choices) > maxChoices {
 			return "", false
 		}
-		return from(choices)
-	}
-}
-
-// extreme answers with the label of the first choice whose length is beyond
-// that of every other before it.
-func extreme(beyond func(n, best int) bool) func([]string) (string, bool) {
-	return func(choices []string) (string, bool) {
-		at, best := 0, utf8.RuneCountInString(choices[0])
-		for i, c := range choices {
-			if n := utf8.RuneCountInString(c); beyond(n, best) {
-				at, best = i, n
-			}
-		}
-		return label(at), true
-	}
-}
-
-// chance is the part of the choices that is right.
-func chance(v task.EvaluatorView) (float64, bool) {
-	list, _ := v.Get("choices")
-	answer, _ := v.Get("answer")
-	choices, ok := texts(list.Value)
-	if !ok || len(choices) == 0 {
-		return 0, false
-	}
-	return float64(len(goldChoices(choices, answer.Value))) / float64(len(choices)), true
+		answer := from(choices)
+		return answer, answer != ""
+	}}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 	"securebench/internal/verdict"
 )
 
@@ -42,7 +42,7 @@ func TestBBHOutputs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.question = textmatch.NewQuestion(r.Input.Question, "")
+		k.question = number.NewQuestion(r.Input.Question, "")
 		v := k.Match(r.Response)
 		switch got := v.Outcome == verdict.Passed; {
 		case got && !r.ReferencePassed:

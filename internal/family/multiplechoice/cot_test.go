@@ -3,7 +3,7 @@ package multiplechoice
 import (
 	"testing"
 
-	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 	"securebench/internal/verdict"
 )
 
@@ -34,7 +34,7 @@ func TestChainsOfThought(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, `"B"`, tt.choices...)
-		k.question = textmatch.NewQuestion(tt.question, "")
+		k.question = number.NewQuestion(tt.question, "")
 		for _, s := range tt.right {
 			if v := k.Match(s); v.Outcome != verdict.Passed {
 				t.Errorf("%q failed: %s", s, v.Message)

@@ -104,8 +104,8 @@ func namedChoices(choices []string, s string) (out []int) {
 
 // check refuses an answer that no candidate could give.
 func check(row family.Row) []family.Problem {
-	choices, ok := texts(row.Input["choices"])
-	if !ok || len(goldChoices(choices, row.Eval["answer"])) > 0 {
+	choices := texts(row.Input["choices"])
+	if choices == nil || len(goldChoices(choices, row.Eval["answer"])) > 0 {
 		return nil
 	}
 	return []family.Problem{{
@@ -117,18 +117,34 @@ func check(row family.Row) []family.Problem {
 
 // reference answers with the label of the first choice that is right.
 func reference(v task.EvaluatorView) (family.Solution, bool) {
-	list, _ := v.Get("choices")
-	answer, _ := v.Get("answer")
-	choices, _ := texts(list.Value)
-	right := goldChoices(choices, answer.Value)
+	right := goldChoices(rowOf(v))
 	if len(right) == 0 {
 		return family.Solution{}, false
 	}
-	return family.Solve(task.Text, string(rune('A'+right[0]))), true
+	return family.Solve(task.Text, label(right[0])), true
 }
 
-func texts(v jsontext.Value) ([]string, bool) {
+// chance is the part of the choices that is right.
+func chance(v task.EvaluatorView) (float64, bool) {
+	choices, answer := rowOf(v)
+	if len(choices) == 0 {
+		return 0, false
+	}
+	return float64(len(goldChoices(choices, answer))) / float64(len(choices)), true
+}
+
+// rowOf returns the choices and the answer of a row, as far as they can be read.
+func rowOf(v task.EvaluatorView) (choices []string, answer jsontext.Value) {
+	list, _ := v.Get("choices")
+	gold, _ := v.Get("answer")
+	return texts(list.Value), gold.Value
+}
+
+// texts reads a list of strings, or nothing if it is something else.
+func texts(v jsontext.Value) []string {
 	var out []string
-	err := json.Unmarshal(v, &out)
-	return out, err == nil
+	if json.Unmarshal(v, &out) != nil {
+		return nil
+	}
+	return out
 }

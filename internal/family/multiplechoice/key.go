@@ -3,26 +3,28 @@ package multiplechoice
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 )
 
 // maxChoices is as many as there are labels.
 const maxChoices = 26
 
-// Faults of a row.
+// Reasons why a row cannot be scored.
 var (
-	errNoChoices      = errors.New("there are no choices")
-	errTooManyChoices = errors.New("there are more than 26 choices")
-	errNoValidAnswer  = errors.New("the answer names no choice")
+	errNoChoices      = errors.New("the row has no choices")
+	errTooManyChoices = errors.New("the row has more than 26 choices")
+	errNoValidAnswer  = errors.New("the answer does not name a choice")
 )
 
-// A set holds choices: bit i is the choice at position i.
+// A set is a set of choices: bit i is the choice at position i.
 type set uint32
 
-// several reports whether s holds more than one choice.
+// several reports whether s contains more than one choice.
 func (s set) several() bool { return s&(s-1) != 0 }
 
 // A key is the choices of a row and which of them are right.
@@ -30,7 +32,7 @@ type key struct {
 	texts    []text
 	longest  int // bytes of the longest text in normal form
 	expected set
-	question *textmatch.Question
+	question *number.Question
 }
 
 // A text is the text of a choice in the forms that are compared.
@@ -40,7 +42,7 @@ type text struct {
 	isLabel bool // it reads as a label
 }
 
-// newKey reads choices and answer of a row. A string that is no choice makes a
+// newKey reads choices and answer of a row. A string that names no choice makes a
 // key that nothing matches, as in the reference; anything else that names no
 // choice is an error.
 func newKey(choices []string, answer jsontext.Value) (key, error) {
@@ -50,7 +52,7 @@ func newKey(choices []string, answer jsontext.Value) (key, error) {
 	case len(choices) > maxChoices:
 		return key{}, errTooManyChoices
 	}
-	k := key{question: textmatch.NewQuestion("", "")}
+	k := key{question: number.NewQuestion("", "")}
 	for _, c := range choices {
 		t := text{cuts: cutAll(asWritten(c)), normal: textmatch.Normalize(c)}
 		k.texts = append(k.texts, t)
@@ -58,7 +60,8 @@ func newKey(choices []string, answer jsontext.Value) (key, error) {
 	}
 	for i := range k.texts {
 		t := &k.texts[i]
-		t.isLabel = k.label(bare(t.cuts[peelNone].core)) != 0
+		bare := strings.TrimRight(strings.TrimLeft(t.cuts[peelNone].core, " ()[]{}"), " ()[]{}.,;:!")
+		t.isLabel = k.label(bare) != 0
 	}
 	right := goldChoices(choices, answer)
 	if len(right) == 0 && !bytes.ContainsRune(answer, '"') {
@@ -84,16 +87,4 @@ func (k key) label(s string) set {
 		return 0
 	}
 	return 1 << i
-}
-
-// withText returns the choices with a normalised text. A text that normalises
-// to nothing matches nothing.
-func (k key) withText(text string) set {
-	var c set
-	for i, t := range k.texts {
-		if t.normal == text && text != "" {
-			c |= 1 << i
-		}
-	}
-	return c
 }

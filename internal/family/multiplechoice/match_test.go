@@ -14,6 +14,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/reply"
 	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -109,9 +110,9 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestNearTwins tells choices apart that differ in case, quotes or punctuation
+// TestSimilarChoices keeps choices apart that differ in case, quotes or punctuation
 // alone: what is written as one of them is that one.
-func TestNearTwins(t *testing.T) {
+func TestSimilarChoices(t *testing.T) {
 	genes := []string{"AA", "Aa", "aa", "none"}
 	quotes := []string{`"a"`, "'a'", "a1", "x"}
 	steps := []string{"i++;", "i++", "++i"}
@@ -249,7 +250,7 @@ func TestVerifier(t *testing.T) {
 }
 
 // states matches text that states the right answer in a sentence of its own,
-// behind one that names nothing exactly.
+// after one that names nothing exactly.
 var states = regexp.MustCompile(`(?s)[.\n].*Final answer: B`)
 
 // TestAppendedTextNeverHelps starts with a wrong answer and appends what may
@@ -313,7 +314,7 @@ func FuzzMatch(f *testing.F) {
 		if k.Match(candidate).Outcome != verdict.Passed {
 			return
 		}
-		stated := textmatch.Lower(textmatch.Reply(candidate))
+		stated := textmatch.Lower(reply.Text(candidate))
 		if !strings.Contains(stated, "b") && !strings.Contains(stated, "tls") {
 			t.Fatalf("%q passed without label or text in %q", candidate, stated)
 		}

@@ -47,7 +47,7 @@ type testSpec struct {
 	Policy  jsontext.Value `json:"candidate_policy"`
 }
 
-// check refuses a row that leaves open where the repository is, or that states
+// check refuses a row that does not say where the repository is, or that states
 // its policy twice.
 func check(row family.Row) (out []family.Problem) {
 	var spec testSpec
@@ -55,12 +55,12 @@ func check(row family.Row) (out []family.Problem) {
 		return []family.Problem{{Path: []string{"eval", "tests"}, Message: "cannot be read"}}
 	}
 	if spec.Workdir == "" && row.Environment["workdir"] == nil {
-		out = append(out, family.Problem{Path: []string{"eval", "tests"}, Message: "names no workdir",
-			Fix: "set environment.workdir to the repository's folder in the image"})
+		out = append(out, family.Problem{Path: []string{"eval", "tests"}, Message: "does not set a workdir",
+			Fix: "set environment.workdir to the path of the repository in the image"})
 	}
 	if spec.Policy != nil && row.Eval["candidate_policy"] != nil {
 		out = append(out, family.Problem{Path: []string{"eval", "candidate_policy"},
-			Message: "is given in tests as well", Fix: "keep one of them"})
+			Message: "is already set in eval.tests", Fix: "remove one of the two"})
 	}
 	return out
 }

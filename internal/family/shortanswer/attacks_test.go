@@ -197,7 +197,7 @@ func TestEmptyGolds(t *testing.T) {
 	}
 }
 
-// lastNumber takes the last run of digits for the answer, whatever is beside it.
+// lastNumber takes the last run of digits for the answer, whatever is next to it.
 func lastNumber(candidate, gold string) bool {
 	all := regexp.MustCompile(`[0-9]+`).FindAllString(candidate, -1)
 	return len(all) > 0 && all[len(all)-1] == gold
@@ -213,8 +213,8 @@ func anyMarked(candidate, gold string) bool {
 	return regexp.MustCompile(`(?i)(answer:? |#### |boxed\{)` + regexp.QuoteMeta(gold)).MatchString(candidate)
 }
 
-// TestWordsBesideNumbers states another number than the digits say.
-func TestWordsBesideNumbers(t *testing.T) {
+// TestWordsNextToNumbers states another number than the digits say.
+func TestWordsNextToNumbers(t *testing.T) {
 	tests := []struct {
 		attack string
 		weak   weak

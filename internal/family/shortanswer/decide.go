@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
 
@@ -22,13 +25,13 @@ func fail(reason verdict.Reason, message string) decision {
 
 // decide scores a reply. Numbers are decided first: which number is the answer
 // depends on the reply and the question alone.
-func (k *key) decide(reply string) decision {
+func (k *key) decide(text string) decision {
 	if k.marker != "" {
-		return k.decideMarker(reply)
+		return k.decideMarker(text)
 	}
-	passages := k.question.Passages(reply, textmatch.Options{ColonA: true})
+	passages := reply.Passages(k.question, text, reply.Options{ColonA: true})
 	if len(passages) == 0 {
-		return fail(verdict.WrongAnswer, "the candidate holds no answer")
+		return fail(verdict.WrongAnswer, "the candidate does not contain an answer")
 	}
 	d := fail(verdict.WrongAnswer, "the answer is not the expected one")
 	numbers := slices.ContainsFunc(k.accepted, func(a answer) bool { return a.isNumber })
@@ -55,19 +58,19 @@ func allNumbers(accepted []answer) bool {
 	return !slices.ContainsFunc(accepted, func(a answer) bool { return !a.isNumber })
 }
 
-// decideMarker reads the last line, which must hold the row's own marker.
-func (k *key) decideMarker(reply string) decision {
-	line := textmatch.LastLine(reply)
+// decideMarker reads the last line, which must contain the row's own marker.
+func (k *key) decideMarker(text string) decision {
+	line := textmatch.LastLine(text)
 	_, focus, ok := strings.Cut(k.fold(line), k.marker)
 	if !ok {
-		return fail(verdict.WrongAnswer, "the last line does not hold the row's marker")
+		return fail(verdict.WrongAnswer, "the last line does not contain the row's marker")
 	}
 	if len(focus) > maxFocus {
 		return fail(verdict.AmbiguousAnswer, "the answer is longer than 64 KiB")
 	}
 	focus = textmatch.Strip(focus)
 	n, finding := k.question.FindNumber(textmatch.Plain(focus), k.tolerance != nil)
-	if finding == textmatch.OneNumber && k.rule != bySet {
+	if finding == number.One && k.rule != bySet {
 		if d := k.matchNumber(n); d.reason == "" {
 			return d
 		}
@@ -75,14 +78,14 @@ func (k *key) decideMarker(reply string) decision {
 	if i, strategy := k.match(focus); strategy != "" {
 		return decision{index: i, strategy: strategy}
 	}
-	if k.accepted[0].isNumber && k.rule != bySet && finding != textmatch.OneNumber {
+	if k.accepted[0].isNumber && k.rule != bySet && finding != number.One {
 		return fail(explainNumber(finding))
 	}
 	return fail(k.explain(focus))
 }
 
 // matchNumber compares the number of a reply with the accepted ones.
-func (k *key) matchNumber(n textmatch.Number) decision {
+func (k *key) matchNumber(n number.Number) decision {
 	for i, a := range k.accepted {
 		if a.isNumber && a.number.Matches(n, k.tolerance, k.question) {
 			strategy := "numeric_exact"
@@ -96,69 +99,69 @@ func (k *key) matchNumber(n textmatch.Number) decision {
 }
 
 // explainNumber says why a text states no number.
-func explainNumber(f textmatch.Finding) (verdict.Reason, string) {
+func explainNumber(f number.Finding) (verdict.Reason, string) {
 	switch f {
-	case textmatch.SeveralNumbers:
-		return verdict.AmbiguousAnswer, "the answer holds more than one number"
-	case textmatch.UnclearNumber:
-		return verdict.AmbiguousAnswer, "something beside the number changes it or may change it"
-	case textmatch.WordNumber:
+	case number.Several:
+		return verdict.AmbiguousAnswer, "the answer contains more than one number"
+	case number.Unclear:
+		return verdict.AmbiguousAnswer, "the text next to the number may change its value"
+	case number.InWords:
 		return verdict.WrongAnswer, "the number is not written in digits"
 	}
-	return verdict.WrongAnswer, "the answer holds no number"
+	return verdict.WrongAnswer, "the answer does not contain a number"
 }
 
 // number returns the number that the passages state. The highest rank that
-// holds one decides; all of that rank that state exactly one must agree, and
+// contains one decides; all of that rank that state exactly one must agree, and
 // the last must be among them.
-func (k *key) number(passages []textmatch.Passage) (textmatch.Number, verdict.Reason, string) {
-	var got textmatch.Number
-	top, last, finding := textmatch.Unmarked, -1, textmatch.NoNumber
+func (k *key) number(passages []reply.Passage) (number.Number, verdict.Reason, string) {
+	var got number.Number
+	top, last, finding := reply.Unmarked, -1, number.None
 	agree := true
 	lastLine := lastLine(passages)
 	for i, p := range passages {
-		if p.Rank < top || p.Spent || p.Rank == textmatch.Unmarked && p.Line != lastLine {
+		if p.Rank < top || p.Void || p.Rank == reply.Unmarked && p.Line != lastLine {
 			continue
 		}
 		n, f := k.stated(p)
-		if f == textmatch.NoNumber {
+		if f == number.None {
 			continue
 		}
 		if p.Rank > top {
 			top, last, agree = p.Rank, -1, true
 		}
-		if f == textmatch.OneNumber {
+		if f == number.One {
 			agree = agree && (last < 0 || !got.Known() || n.Equal(got))
 			got = n
 		}
 		last, finding = i, f
 	}
 	switch {
-	case last < 0 || finding != textmatch.OneNumber:
+	case last < 0 || finding != number.One:
 		reason, message := explainNumber(finding)
 		return got, reason, message
-	case !agree, top > textmatch.Unmarked && k.takenBack(got, passages[last:]):
-		return got, verdict.AmbiguousAnswer, "the candidate gives numbers that contradict each other"
+	case !agree, top > reply.Unmarked && k.takenBack(got, passages[last:]):
+		return got, verdict.AmbiguousAnswer, "the candidate gives different numbers"
 	}
 	return got, "", ""
 }
 
 // stated returns the number of one passage.
-func (k *key) stated(p textmatch.Passage) (textmatch.Number, textmatch.Finding) {
+func (k *key) stated(p reply.Passage) (number.Number, number.Finding) {
 	loose := k.tolerance != nil
 	if len(p.Text) > maxFocus {
-		return textmatch.Number{}, textmatch.UnclearNumber
+		return number.Number{}, number.Unclear
 	}
 	switch p.Rank {
-	case textmatch.Boxed:
-		return k.question.FindBoxed(p, loose)
-	case textmatch.Hashes:
-		if !textmatch.BeginsWithNumber(p.Text) && p.Before == "" && p.Led == p.Text {
-			return textmatch.Number{}, textmatch.NoNumber // a heading
+	case reply.Boxed:
+		return reply.FindBoxed(k.question, p, loose)
+	case reply.Hashes:
+		if !number.Begins(p.Text) && p.Before == "" && p.Led == p.Text {
+			return number.Number{}, number.None // a heading
 		}
 	}
 	n, finding := k.question.FindNumber(p.Text, loose)
-	if finding != textmatch.OneNumber && p.Rank > textmatch.Unmarked {
+	if finding != number.One && p.Rank > reply.Unmarked {
 		if text := cutReason(p.Text); text != p.Text {
 			return k.question.FindNumber(text, loose)
 		}
@@ -170,36 +173,36 @@ func (k *key) stated(p textmatch.Passage) (textmatch.Number, textmatch.Finding) 
 // nothing else.
 func cutReason(s string) string {
 	before, after, word := textmatch.FindWord(s, "because", "since")
-	if word == "" || slices.ContainsFunc(textmatch.Words(after, -1), func(w string) bool { return textmatch.IsDoubt(w) && !textmatch.IsNegator(w) }) {
+	if word == "" || slices.ContainsFunc(textmatch.Words(after, -1), func(w string) bool { return vocabulary.IsDoubt(w) && !vocabulary.IsNegator(w) }) {
 		return s
 	}
 	return before
 }
 
-// lastLine returns the number of the last line that does not only take leave.
-func lastLine(passages []textmatch.Passage) int {
+// lastLine returns the number of the last line that is not just a closing phrase.
+func lastLine(passages []reply.Passage) int {
 	for i := len(passages) - 1; i > 0; i-- {
-		if !textmatch.IsCourtesy(passages[i].Text) {
+		if !reply.IsCourtesy(passages[i].Text) {
 			return passages[i].Line
 		}
 	}
 	return passages[0].Line
 }
 
-// maxBare is how many words a sentence has that is an answer by itself.
+// maxBare is the most words of a sentence that is an answer by itself.
 const maxBare = 2
 
-// takenBack reports whether what follows the deciding passage, the first, takes
-// its number back: the same line gives another as a sentence of its own, or a
+// takenBack reports whether what follows the deciding passage, the first, retracts
+// its number: the same line gives another as a sentence of its own, or a
 // sentence begins as one that offers another.
-func (k *key) takenBack(got textmatch.Number, passages []textmatch.Passage) bool {
+func (k *key) takenBack(got number.Number, passages []reply.Passage) bool {
 	for i, p := range passages[1:] {
 		n, f := k.question.FindNumber(p.Text[:min(len(p.Text), maxFocus)], true)
-		other := f != textmatch.NoNumber && (f != textmatch.OneNumber || !n.Equal(got))
+		other := f != number.None && (f != number.One || !n.Equal(got))
 		if other && p.Line == passages[0].Line && textmatch.CountWords(p.Text, maxBare+3) <= maxBare+1 {
 			return true
 		}
-		if textmatch.Retracts(p.Text) && (other || i == 0 && textmatch.CountWords(p.Text, 5) < 5) {
+		if reply.Retracts(p.Text) && (other || i == 0 && textmatch.CountWords(p.Text, 5) < 5) {
 			return true
 		}
 	}
@@ -209,26 +212,26 @@ func (k *key) takenBack(got textmatch.Number, passages []textmatch.Passage) bool
 // text returns the accepted answer that the passages give as text. The highest
 // rank decides, and all of that rank must give an accepted answer. Without a
 // mark it is the last line, as a whole or in each of its sentences.
-func (k *key) text(passages []textmatch.Passage) decision {
-	top := textmatch.Unmarked
+func (k *key) text(passages []reply.Passage) decision {
+	top := reply.Unmarked
 	last := lastLine(passages)
 	for _, p := range passages {
-		if p.Rank > top && (p.Rank != textmatch.Hashes || p.Line == last) {
+		if p.Rank > top && (p.Rank != reply.Hashes || p.Line == last) {
 			top = p.Rank
 		}
 	}
-	if top == textmatch.Unmarked {
+	if top == reply.Unmarked {
 		return k.unmarkedText(passages, last)
 	}
 	d := fail(verdict.WrongAnswer, "the answer is not the expected one")
 	end := -1
 	for i, p := range passages {
-		if p.Rank == top && (top != textmatch.Hashes || p.Line == last) {
+		if p.Rank == top && (top != reply.Hashes || p.Line == last) {
 			end = i
 		}
 	}
 	for i, p := range passages {
-		if p.Rank != top || top == textmatch.Hashes && p.Line != last || i != end && k.long(p.Text) {
+		if p.Rank != top || top == reply.Hashes && p.Line != last || i != end && k.long(p.Text) {
 			continue
 		}
 		if d = k.matchPassage(p, passages[i+1:]); d.reason != "" {
@@ -242,7 +245,7 @@ func (k *key) text(passages []textmatch.Passage) decision {
 		}
 	}
 	if d.reason == "" && k.textTakenBack(passages[end:]) {
-		return fail(verdict.AmbiguousAnswer, "the candidate takes its answer back")
+		return fail(verdict.AmbiguousAnswer, "the candidate retracts its answer")
 	}
 	return d
 }
@@ -255,9 +258,9 @@ func (k *key) long(s string) bool {
 // matchPassage returns the accepted answer that a marked passage gives: what
 // follows the mark up to the end of the line, or of the sentence where no
 // further sentence of the line could be another answer.
-func (k *key) matchPassage(p textmatch.Passage, after []textmatch.Passage) decision {
-	if p.Rank == textmatch.Boxed && (k.question.Denied(textmatch.Plain(p.Before)) || doubtful(textmatch.Plain(p.After))) {
-		return fail(verdict.AmbiguousAnswer, "something beside the answer takes it back")
+func (k *key) matchPassage(p reply.Passage, after []reply.Passage) decision {
+	if p.Rank == reply.Boxed && (reply.Denied(k.question, textmatch.Plain(p.Before)) || vocabulary.HasDoubt(textmatch.Plain(p.After))) {
+		return fail(verdict.AmbiguousAnswer, "the text around the answer denies it")
 	}
 	var focuses []string
 	switch rest := p.RawRest(); p.Rest {
@@ -271,10 +274,10 @@ func (k *key) matchPassage(p textmatch.Passage, after []textmatch.Passage) decis
 			}
 		}
 	}
-	if !bareBehind(p, after) {
+	if !bareAfter(p, after) {
 		focuses = append(focuses, trimLink(k.question, p.Led), p.Text, strings.TrimRight(p.Text, "]}\"' "))
 	}
-	if p.Rank == textmatch.Boxed {
+	if p.Rank == reply.Boxed {
 		focuses = []string{p.Led, p.Text}
 	}
 	for _, focus := range focuses {
@@ -285,37 +288,33 @@ func (k *key) matchPassage(p textmatch.Passage, after []textmatch.Passage) decis
 	return fail(k.explain(p.Text))
 }
 
-// trimLink takes the link off what follows a mark, if it has one.
-func trimLink(q *textmatch.Question, s string) string {
-	if rest, linked := q.CutLink(s); linked {
+// trimLink removes the link, if any, from the text after a mark.
+func trimLink(q *number.Question, s string) string {
+	if rest, linked := reply.CutLink(q, s); linked {
 		return rest
 	}
 	return s
 }
 
-func doubtful(s string) bool {
-	return slices.ContainsFunc(textmatch.Words(s, -1), func(w string) bool { return textmatch.IsDoubt(w) || textmatch.IsBarred(w) })
-}
-
-// bareBehind reports whether another sentence of the line of p is so short that
+// bareAfter reports whether another sentence of the line of p is so short that
 // it could be a second answer.
-func bareBehind(p textmatch.Passage, after []textmatch.Passage) bool {
+func bareAfter(p reply.Passage, after []reply.Passage) bool {
 	for _, a := range after {
 		if a.Line != p.Line {
 			break
 		}
-		if a.Rank == textmatch.Unmarked && !textmatch.IsCourtesy(a.Text) && textmatch.CountWords(a.Text, maxBare+1) <= maxBare {
+		if a.Rank == reply.Unmarked && !reply.IsCourtesy(a.Text) && textmatch.CountWords(a.Text, maxBare+1) <= maxBare {
 			return true
 		}
 	}
 	return false
 }
 
-// textTakenBack reports whether a sentence behind the deciding passage, the
+// textTakenBack reports whether a sentence after the deciding passage, the
 // first, begins as one that offers another answer.
-func (k *key) textTakenBack(passages []textmatch.Passage) bool {
+func (k *key) textTakenBack(passages []reply.Passage) bool {
 	for i, p := range passages[1:] {
-		if textmatch.Retracts(p.Text) && (i == 0 || p.Line == passages[0].Line) {
+		if reply.Retracts(p.Text) && (i == 0 || p.Line == passages[0].Line) {
 			return true
 		}
 	}
@@ -323,8 +322,8 @@ func (k *key) textTakenBack(passages []textmatch.Passage) bool {
 }
 
 // unmarkedText matches the last line of a reply without marks.
-func (k *key) unmarkedText(passages []textmatch.Passage, line int) decision {
-	var own []textmatch.Passage
+func (k *key) unmarkedText(passages []reply.Passage, line int) decision {
+	var own []reply.Passage
 	whole, item := "", ""
 	for _, p := range passages {
 		if p.Line != line {
@@ -333,7 +332,7 @@ func (k *key) unmarkedText(passages []textmatch.Passage, line int) decision {
 		if p.First {
 			whole, item = p.Whole, p.Item
 		}
-		if !textmatch.IsInterjection(p.Text) && !k.echoes(p.Text) {
+		if !reply.IsInterjection(p.Text) && !k.echoes(p.Text) {
 			own = append(own, p)
 		}
 	}
@@ -348,7 +347,7 @@ func (k *key) unmarkedText(passages []textmatch.Passage, line int) decision {
 	}
 	d := fail(k.explain(whole))
 	for n, p := range own {
-		if p.Spent || k.rule == bySet {
+		if p.Void || k.rule == bySet {
 			return fail(k.explain(whole))
 		}
 		i, strategy := k.match(p.Text)
@@ -365,5 +364,5 @@ func (k *key) unmarkedText(passages []textmatch.Passage, line int) decision {
 // echoes reports whether a sentence asks the question again.
 func (k *key) echoes(s string) bool {
 	return strings.HasSuffix(s, "?") && !k.long(s) &&
-		all(textmatch.Words(s, -1), func(w string) bool { return textmatch.IsFrame(w) || k.question.Has(w) })
+		all(textmatch.Words(s, -1), func(w string) bool { return vocabulary.Frame.Has(w) || k.question.Has(w) })
 }

@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 	"securebench/internal/task"
 )
 
@@ -42,10 +43,10 @@ func Family() family.Family {
 	}
 }
 
-// check refuses gold answers that say nothing once they are normalised, which
-// an empty candidate would meet, those that are no number where the row asks
-// for numbers, which no candidate could meet, and whatever else the verifier
-// cannot score.
+// check refuses gold answers that are empty after normalisation, which an empty
+// candidate would match, those that are not numbers where the row asks for
+// numbers, which nothing would match, and anything else that the verifier cannot
+// score.
 func check(row family.Row) (out []family.Problem) {
 	var rules match
 	if m := row.Eval["match"]; m != nil {
@@ -56,12 +57,12 @@ func check(row family.Row) (out []family.Problem) {
 	}
 	for i, gold := range golds(row.Eval["accepted_answers"]) {
 		path := []string{"eval", "accepted_answers", strconv.Itoa(i)}
-		switch _, number := textmatch.ParseNumber(gold); {
+		switch _, isNumber := number.Parse(gold); {
 		case textmatch.Normalize(gold) == "":
-			out = append(out, family.Problem{Path: path, Message: "is empty once it is normalised",
-				Fix: "spaces, quotes and . , ; : at the ends don't count"})
-		case rules.Type == byNumber && !number:
-			out = append(out, family.Problem{Path: path, Message: "must be a number, as eval.match says"})
+			out = append(out, family.Problem{Path: path, Message: "is empty after normalisation",
+				Fix: "spaces, quotes and . , ; : at either end are ignored"})
+		case rules.Type == byNumber && !isNumber:
+			out = append(out, family.Problem{Path: path, Message: "must be a number because eval.match.type is number"})
 		}
 	}
 	if _, err := newKey(row.Eval["accepted_answers"], row.Eval["tolerance"], row.Eval["match"]); err != nil && len(out) == 0 {
@@ -80,7 +81,7 @@ func golds(list jsontext.Value) []string {
 	for i, v := range values {
 		out[i] = string(v)
 		if v.Kind() == '"' {
-			// A string that the row's parser has read can be read again.
+			// It is valid: the row's parser has read it.
 			_ = json.Unmarshal(v, &out[i])
 		}
 	}

@@ -30,17 +30,17 @@ func TestReferenceIsTheFirstAnswer(t *testing.T) {
 // T08: gold answers that say nothing. Each has an honest twin that differs by
 // a character.
 func TestCheck(t *testing.T) {
-	const empty = "is empty once it is normalised"
+	const empty = "is empty after normalisation"
 	tests := []struct{ accepted, match, want string }{
 		{`["x"]`, ``, ""},
 		{`[" . "]`, ``, empty}, {`[" .- "]`, ``, ""},
 		{`["\u00a0\u2003"]`, ``, empty}, {`["\u00a0\u2003x"]`, ``, ""},
 		{`["\"'` + "`" + `"]`, ``, empty}, {`["\"'` + "`" + `0"]`, ``, ""},
 		{`["ok","…",":"]`, ``, empty}, {`["ok","…"]`, ``, ""},
-		{`["five"]`, `{"type":"number"}`, "must be a number, as eval.match says"}, {`["5"]`, `{"type":"number"}`, ""},
+		{`["five"]`, `{"type":"number"}`, "must be a number because eval.match.type is number"}, {`["5"]`, `{"type":"number"}`, ""},
 		{`["five"]`, `{"type":"text"}`, ""},
 		{`["x"]`, `{"type":"text","max_extra_words":2}`,
-			"cannot be scored: match.max_extra_words must be from 0 to 1000 and needs the type span"},
+			"cannot be scored: match.max_extra_words must be from 0 to 1000 and requires match.type span"},
 		{`["x"]`, `{"type":"span","max_extra_words":2}`, ""},
 	}
 	for _, tt := range tests {

@@ -7,10 +7,10 @@ import (
 	"securebench/internal/verdict"
 )
 
-// TestNobodyAnswersTwice reads texts with two answers, each of which would be
+// TestTwoAnswersPassForOneAtMost reads texts with two answers, each of which would be
 // right for another row: at most one may pass. What the question, its format or
 // the frame words hold must not hide the other.
-func TestNobodyAnswersTwice(t *testing.T) {
+func TestTwoAnswersPassForOneAtMost(t *testing.T) {
 	tests := []struct {
 		name, question, format string
 		answers                []string

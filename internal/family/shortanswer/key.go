@@ -9,17 +9,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 )
 
-// Faults of a row.
+// Reasons why a row cannot be scored.
 var (
-	errNoAnswers  = errors.New("accepted_answers must be a list of strings and numbers that is not empty")
-	errTolerance  = errors.New("tolerance must be a number from 0, of at most 400 digits and an exponent of at most 400")
+	errNoAnswers  = errors.New("accepted_answers must be a non-empty list of strings and numbers")
+	errTolerance  = errors.New("tolerance must be a number of at least 0 with at most 400 digits and an exponent of at most 400")
 	errMatchType  = errors.New("match.type must be number, text, span or set")
-	errNotNumber  = errors.New("match.type is number, but an accepted answer is none")
+	errNotNumber  = errors.New("match.type is number, but an accepted answer is not a number")
 	errMarker     = errors.New("match.marker must not be blank")
 	errSetSize    = errors.New("a set has at most 256 accepted answers")
-	errExtraWords = errors.New("match.max_extra_words must be from 0 to 1000 and needs the type span")
+	errExtraWords = errors.New("match.max_extra_words must be from 0 to 1000 and requires match.type span")
 )
 
 const (
@@ -49,7 +50,7 @@ type match struct {
 // An answer is one accepted answer.
 type answer struct {
 	text     string // normalised
-	number   textmatch.Number
+	number   number.Number
 	isNumber bool
 	asked    bool // the text occurs in the question, or in the format that it asks for
 }
@@ -62,12 +63,12 @@ type key struct {
 	marker     string // "" for the usual markers
 	keepCase   bool
 	extraWords int
-	question   *textmatch.Question
+	question   *number.Question
 }
 
 // newKey reads the hidden values of a row; tolerance and match may be absent.
 func newKey(accepted, tolerance, rules jsontext.Value) (*key, error) {
-	k := &key{extraWords: defaultExtraWords, question: textmatch.NewQuestion("", "")}
+	k := &key{extraWords: defaultExtraWords, question: number.NewQuestion("", "")}
 	if err := k.readMatch(rules); err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func newKey(accepted, tolerance, rules jsontext.Value) (*key, error) {
 		k.accepted = append(k.accepted, a)
 	}
 	if len(tolerance) > 0 && tolerance.Kind() != 'n' {
-		n, ok := textmatch.ParseNumber(string(tolerance))
+		n, ok := number.Parse(string(tolerance))
 		if tolerance.Kind() != '0' || !ok || n.Rat().Sign() < 0 {
 			return nil, errTolerance
 		}
@@ -139,17 +140,17 @@ func (k *key) readAnswer(v jsontext.Value) (answer, error) {
 	if k.rule == byText || k.rule == bySpan {
 		return a, nil
 	}
-	a.number, a.isNumber = textmatch.ParseNumber(text)
+	a.number, a.isNumber = number.Parse(text)
 	if k.rule == byNumber && !a.isNumber {
 		return answer{}, errNotNumber
 	}
 	return a, nil
 }
 
-// ask tells the key the question, whose words may stand beside an answer, and
+// ask gives the key the question, whose words may stand next to an answer, and
 // the format that it asks for.
 func (k *key) ask(question, format string) {
-	k.question = textmatch.NewQuestion(question, format)
+	k.question = number.NewQuestion(question, format)
 	text := k.fold(textmatch.Collapse(question + " " + format))
 	for i := range k.accepted {
 		k.accepted[i].asked = textmatch.HasPhrase(text, k.accepted[i].text)

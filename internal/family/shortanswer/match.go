@@ -7,18 +7,20 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
 
-// maxFocusWords is the most words of a focus in which an answer is looked for.
+// maxFocusWords is the most words of a focus that is searched for an answer.
 const maxFocusWords = 12
 
-// maxFocus is the most bytes of a focus that is looked at; more is no answer.
+// maxFocus is the maximum size of a focus in bytes; a longer one is not an answer.
 const maxFocus = 64 << 10
 
-// maxNew is how many words that are neither frame words nor the question's may
+// maxUnknown is how many words that are neither frame words nor the question's may
 // stand in the subject of "the capital city of France is Paris".
-const maxNew = 2
+const maxUnknown = 2
 
 // match returns the first accepted answer that the focus gives as text and the
 // strategy that found it, or "" for none. The index of a set is -1.
@@ -68,9 +70,9 @@ func (k *key) equal(focus string) (index int, strategy string) {
 	return -1, ""
 }
 
-// matchSpan reports whether a stands in the focus beside nothing but words that
+// matchSpan reports whether a stands in the focus next to nothing but words that
 // may stand there. An answer without a word, such as closing brackets, must be
-// all of it: nothing would tell the signs beside it from its own.
+// all of it: nothing would distinguish the signs next to it from its own.
 func (k *key) matchSpan(focus, folded string, a answer) bool {
 	if k.rule != byDefault && k.rule != bySpan || textmatch.CountWords(a.text, 1) == 0 {
 		return false
@@ -82,7 +84,7 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 	if k.rule == bySpan {
 		extra := append(textmatch.Words(before, k.extraWords+1), textmatch.Words(after, k.extraWords+1)...)
 		return len(extra) <= k.extraWords && !slices.ContainsFunc(extra, func(w string) bool {
-			return w == "or" || textmatch.IsNegator(w)
+			return w == "or" || vocabulary.IsNegator(w)
 		})
 	}
 	if len(textmatch.Words(focus, maxFocusWords+1)) > maxFocusWords {
@@ -90,18 +92,18 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 	}
 	extra := append(textmatch.Words(before, -1), textmatch.Words(after, -1)...)
 	own := textmatch.Words(a.text, -1)
-	if all(own, textmatch.IsFrame) {
+	if all(own, vocabulary.Frame.Has) {
 		return !isLead(a.text) && all(extra, isLead)
 	}
-	unknown := func(w string) bool { return !textmatch.IsFrame(w) && (a.asked || !k.question.Has(w)) }
-	repeats := func(w string) bool { return !textmatch.IsFrame(w) && slices.Contains(own, w) }
-	if slices.ContainsFunc(extra, textmatch.IsBarred) || slices.ContainsFunc(extra, repeats) {
+	unknown := func(w string) bool { return !vocabulary.Frame.Has(w) && (a.asked || !k.question.Has(w)) }
+	repeats := func(w string) bool { return !vocabulary.Frame.Has(w) && slices.Contains(own, w) }
+	if slices.ContainsFunc(extra, vocabulary.IsBarred) || slices.ContainsFunc(extra, repeats) {
 		return false
 	}
 	return !slices.ContainsFunc(extra, unknown) || !a.asked && k.isSubject(before, after, focus)
 }
 
-// isLead reports the frame words that may stand beside an answer that is made of
+// isLead reports whether w is one of the frame words that may stand next to an answer that is made of
 // frame words itself, such as "in" or "she", and that no other could be.
 func isLead(w string) bool {
 	switch w {
@@ -112,32 +114,32 @@ func isLead(w string) bool {
 }
 
 // isSubject reports whether an answer between before and after ends a sentence
-// whose subject speaks of the question: "The capital city of France is Paris".
+// whose subject restates the question: "The capital city of France is Paris".
 // All words that are not the question's stand before the verb, are few and in
 // small letters, and none of them doubts.
 func (k *key) isSubject(before, after, focus string) bool {
 	subject, rest, is := textmatch.FindWord(before, "is", "was", "are", "were")
-	fits := func(w string) bool { return textmatch.IsFrame(w) || k.question.Has(w) }
-	behind := textmatch.Words(rest, -1)
-	if n := len(behind); n == 2 && behind[1] == "by" && !textmatch.IsDoubtful(behind[0]) {
-		behind = nil // was written by
+	fits := func(w string) bool { return vocabulary.Frame.Has(w) || k.question.Has(w) }
+	between := textmatch.Words(rest, -1)
+	if n := len(between); n == 2 && between[1] == "by" && !vocabulary.IsDoubtful(between[0]) {
+		between = nil // was written by
 	}
-	if is == "" || !all(behind, fits) || !all(textmatch.Words(after, -1), fits) {
+	if is == "" || !all(between, fits) || !all(textmatch.Words(after, -1), fits) {
 		return false
 	}
 	fresh, known := 0, false
 	for _, w := range textmatch.Words(subject, -1) {
 		switch {
-		case textmatch.IsFrame(w):
+		case vocabulary.Frame.Has(w):
 		case k.question.Has(w):
 			known = true
-		case textmatch.IsDoubtful(w) || capital(focus, w):
+		case vocabulary.IsDoubtful(w) || capital(focus, w):
 			return false
 		default:
 			fresh++
 		}
 	}
-	return known && fresh <= maxNew
+	return known && fresh <= maxUnknown
 }
 
 func all(words []string, ok func(string) bool) bool {
@@ -152,7 +154,7 @@ func capital(s, w string) bool {
 }
 
 // explain says why a focus that matches nothing failed. It depends on the
-// focus and the kind of the row alone: a reason that told whether an accepted
+// focus and the kind of the row alone: a reason that revealed whether an accepted
 // answer was among several would help to guess it.
 func (k *key) explain(focus string) (verdict.Reason, string) {
 	if len(focus) > maxFocus {
@@ -162,7 +164,7 @@ func (k *key) explain(focus string) (verdict.Reason, string) {
 		return verdict.WrongAnswer, "the list is not the expected one"
 	}
 	if lists(focus) {
-		return verdict.AmbiguousAnswer, "the answer is not one answer"
+		return verdict.AmbiguousAnswer, "the answer is a list or too long"
 	}
 	return verdict.WrongAnswer, "the answer is not the expected one"
 }
@@ -190,30 +192,30 @@ func cutPolar(s string) (lead, rest string) {
 	return "", ""
 }
 
-// opposes reports a word that takes back a polar answer before it. What is said
-// may be negative: "No, it is not".
+// opposes reports whether a word retracts the polar answer before it. A negation
+// does not: "No, it is not".
 func opposes(w string) bool {
 	switch w {
 	case "yes", "no", "wait":
 		return true
 	}
-	return (textmatch.IsDoubtful(w) || textmatch.IsBarred(w)) && w != "and" && !textmatch.IsNegator(w)
+	return (vocabulary.IsDoubtful(w) || vocabulary.IsBarred(w)) && w != "and" && !vocabulary.IsNegator(w)
 }
 
 // minExplains is the fewest words of a sentence that explains an answer: a
 // shorter one could be another answer.
 const minExplains = 4
 
-// explains reports whether a sentence behind an answer only says more about it:
+// explains reports whether a sentence after an answer only says more about it:
 // "It lies on the Seine." It neither doubts, nor says again what something of
-// the question is, nor begins with a name behind its verb.
+// the question is, nor begins with a name after its verb.
 func (k *key) explains(s string) bool {
 	if k.rule != byDefault || len(s) > maxFocus || textmatch.CountWords(s, minExplains) < minExplains || strings.HasSuffix(s, "?") ||
-		textmatch.Retracts(s) || slices.ContainsFunc(textmatch.Words(s, -1), opposes) {
+		reply.Retracts(s) || slices.ContainsFunc(textmatch.Words(s, -1), opposes) {
 		return false
 	}
 	subject, rest, is := textmatch.FindWord(s, "is", "was", "are", "were", "be", "=")
 	name, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, " *_(["+quotes))
-	again := func(w string) bool { return !textmatch.IsFrame(w) && k.question.Has(w) }
+	again := func(w string) bool { return !vocabulary.Frame.Has(w) && k.question.Has(w) }
 	return is == "" || !unicode.IsUpper(name) && !unicode.IsDigit(name) && !slices.ContainsFunc(textmatch.Words(subject, -1), again)
 }

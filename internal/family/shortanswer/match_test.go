@@ -16,6 +16,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/reply"
 	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -247,7 +248,7 @@ func TestNegatorApostrophes(t *testing.T) {
 	}
 }
 
-// TestDashesBeforeNumbers: what is no sign but looks like one never vanishes.
+// TestDashesBeforeNumbers: what is not a sign but looks like one never vanishes.
 func TestDashesBeforeNumbers(t *testing.T) {
 	five, below := newTestKey(t, `[5]`, "", "", ""), newTestKey(t, `[-5]`, "", "", "")
 	for _, dash := range dashes() {
@@ -276,7 +277,7 @@ func TestDashesBeforeNumbers(t *testing.T) {
 	}
 }
 
-// dashes are the dashes of Unicode that are no sign and what looks like one.
+// dashes are the dashes of Unicode that are not signs and what looks like one.
 func dashes() []string {
 	out := []string{"\u02d7", "\u207b", "\u208b", "\u2796", "\u2043"}
 	for r := rune(0x80); r <= unicode.MaxRune; r++ {
@@ -361,9 +362,9 @@ func TestVerifier(t *testing.T) {
 	}
 }
 
-// TestReasonsTellNothing checks that a failure reads the same whether or not
+// TestReasonsRevealNothing checks that a failure reads the same whether or not
 // an accepted answer is in the candidate.
-func TestReasonsTellNothing(t *testing.T) {
+func TestReasonsRevealNothing(t *testing.T) {
 	spray := []string{"red", "green", "blue"}
 	with := newTestKey(t, `["green"]`, "", "", "").Match(strings.Join(spray, ", "))
 	without := newTestKey(t, `["mauve"]`, "", "", "").Match(strings.Join(spray, ", "))
@@ -373,10 +374,10 @@ func TestReasonsTellNothing(t *testing.T) {
 }
 
 // states matches text that states the right answer in a sentence of its own,
-// behind one that states nothing exactly.
+// after one that states nothing exactly.
 var states = regexp.MustCompile(`[.].*Answer: 42`)
 
-// TestAppendedTextNeverHelps starts with a wrong answer behind a marker and
+// TestAppendedTextNeverHelps starts with a wrong answer after a marker and
 // appends text to its line that may hold the right one.
 func TestAppendedTextNeverHelps(t *testing.T) {
 	number := newTestKey(t, `[42]`, "0.5", "", "What is six times seven?")
@@ -420,7 +421,7 @@ func FuzzMatch(f *testing.F) {
 	set := newTestKey(f, `["a", "b", 3]`, "", `{"type": "set"}`, "")
 	f.Fuzz(func(t *testing.T, candidate string) {
 		candidate = strings.ToValidUTF8(candidate, "")
-		said := textmatch.Lower(textmatch.Reply(candidate))
+		said := textmatch.Lower(reply.Text(candidate))
 		if v := number.Match(candidate); v.Outcome == verdict.Passed {
 			if digits := strings.NewReplacer(".", "", ",", "", "{", "", "}", "", `\`, "").Replace(said); !strings.Contains(digits, "42") {
 				t.Fatalf("%q passed without the digits of the answer", candidate)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 )
 
 // maxSet is the most accepted answers of a set: every element of a list may be
@@ -28,7 +28,7 @@ func (k *key) matchSet(focus string) bool {
 
 // fits says for each accepted answer whether item gives it.
 func (k *key) fits(item string) []bool {
-	n, isNumber := textmatch.ParseNumber(item)
+	n, isNumber := number.Parse(item)
 	text := k.normalize(item)
 	out := make([]bool, len(k.accepted))
 	for i, a := range k.accepted {
@@ -44,7 +44,7 @@ func (k *key) fits(item string) []bool {
 // pairs reports whether every row of a square table can have a column of its
 // own in which it is true.
 func pairs(fits [][]bool) bool {
-	owner := make([]int, len(fits)) // of each column; -1 is none
+	owner := make([]int, len(fits)) // of each column; -1 for none
 	for i := range owner {
 		owner[i] = -1
 	}
@@ -72,8 +72,8 @@ func claim(fits [][]bool, row int, owner []int, tried []bool) bool {
 	return false
 }
 
-// compounds returns the accepted answers that hold what separates the elements
-// of a list, the longest first.
+// compounds returns the accepted answers that contain a separator of list
+// elements, the longest first.
 func (k *key) compounds() []string {
 	var out []string
 	for _, a := range k.accepted {
@@ -86,7 +86,7 @@ func (k *key) compounds() []string {
 }
 
 // split cuts a folded list into its elements, at most one more than are
-// accepted. An accepted answer that holds a separator is not cut where an
+// accepted. An accepted answer that contains a separator is not cut where an
 // element begins with it: the longest one, and each as often as it is accepted.
 func (k *key) split(focus string) []string {
 	limit := len(k.accepted)
@@ -117,7 +117,7 @@ func (k *key) split(focus string) []string {
 const quotes = "\"'`"
 
 // beginsWith reports whether the first element of a list is the text c, closing
-// punctuation and quotes behind it aside.
+// punctuation and quotes after it aside.
 func beginsWith(list, c string) bool {
 	rest, ok := strings.CutPrefix(list, c)
 	rest = strings.TrimLeft(rest, quotes+".:")
@@ -126,7 +126,7 @@ func beginsWith(list, c string) bool {
 
 // nextSeparator returns where the first separator of s from s[i] on begins and
 // ends: a comma that is not inside a thousands group, "and", or both. The end is
-// 0 where there is none.
+// 0 if there is none.
 func nextSeparator(s string, i int) (start, end int) {
 	for ; i < len(s); i++ {
 		if end := separatorEnd(s, i); end > i {
@@ -150,7 +150,7 @@ func separatorEnd(s string, i int) int {
 }
 
 // inGroup reports whether the comma at s[i] is followed by exactly three
-// digits and stands behind one.
+// digits and stands after one.
 func inGroup(s string, i int) bool {
 	isDigit := func(j int) bool { return j >= 0 && j < len(s) && s[j] >= '0' && s[j] <= '9' }
 	return isDigit(i-1) && isDigit(i+1) && isDigit(i+2) && isDigit(i+3) && !isDigit(i+4)

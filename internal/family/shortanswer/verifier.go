@@ -3,28 +3,28 @@
 //
 // # What counts as an answer
 //
-// A reply is read in passages (see [textmatch.Question.Passages]). The highest
+// A reply is read in passages (see [reply.Passages]). The highest
 // rank that is present decides; without a mark it is the last line, less what
 // only takes leave.
 //
-// An accepted answer that is a number (see [textmatch.ParseNumber]) is matched
+// An accepted answer that is a number (see [number.Parse]) is matched
 // as a number. Which number a reply states depends on the reply and the question
-// alone (see [textmatch.Question.FindNumber]): all passages of the deciding rank
+// alone (see [number.Question.FindNumber]): all passages of the deciding rank
 // that state exactly one must agree, and the last that holds any must be among
 // them. It must equal the accepted one as a decimal, or lie within the row's
 // tolerance of it. The tolerance is absolute and its bound is within; there is
 // no hidden relative one. Percent and currency signs count as
-// [textmatch.Number.Matches] says.
+// [number.Number.Matches] says.
 //
 // Any other accepted answer is matched as text, in the normal form of package
 // textmatch: it equals what is marked, up to the end of the line or of the
-// sentence; or it stands there beside at most 11 other words, with a space, a
+// sentence; or it stands there next to at most 11 other words, with a space, a
 // quote or one of . , ; : ! ? ( ) [ ] * on both sides, and every other word is a
-// frame word (see [textmatch.IsFrame]) or a word of the question. Where the
+// frame word (see [vocabulary.Frame.Has]) or a word of the question. Where the
 // accepted answer itself occurs in the question or its format only frame words
-// may stand beside it, and beside one that is made of frame words only a few of
+// may stand next to it, and next to one that is made of frame words only a few of
 // those. Words that negate or offer a second answer (see
-// [textmatch.IsBarred]) never may. All passages of the deciding rank must give
+// [vocabulary.IsBarred]) never may. All passages of the deciding rank must give
 // an accepted answer; long ones before the last don't count. Without a mark the
 // first sentence of the line must, and each further one unless it explains. A
 // text that begins with yes, no, true or false and a comma or dash gives that
@@ -40,7 +40,7 @@
 // With number, every accepted answer must be a number and the number rule
 // holds. With text, all accepted answers are text, numbers as the row wrote
 // them, and one must equal what is marked, or the line. With span, one must
-// stand there, bounded as above, beside at most max_extra_words other
+// stand there, bounded as above, next to at most max_extra_words other
 // words (8 by default), none of which negates or says "or". With set, it
 // is a list and the accepted answers are its elements: each exactly once, in
 // any order, and nothing else. A list is separated by ";", or else by "," and
@@ -60,14 +60,16 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/verifier"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
-func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+func NewVerifier(family.Resources) family.Verifier { return verifier.New(readRow) }
 
-func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
+func readRow(v task.EvaluatorView) (verifier.Scorer, error) {
 	accepted, ok := v.Get("accepted_answers")
 	if !ok {
 		return nil, fmt.Errorf("scoring task %s: %w", v.ID(), errNoAnswers)
@@ -99,17 +101,17 @@ func (k *key) Match(candidate string) family.Verdict {
 	if k.tolerance != nil {
 		metadata["tolerance"] = task.Redacted
 	}
-	reply := textmatch.Reply(candidate)
-	if textmatch.LastLine(reply) == "" {
-		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
+	text := reply.Text(candidate)
+	if textmatch.LastLine(text) == "" {
+		return verifier.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
-	v := k.decide(reply)
+	v := k.decide(text)
 	if v.reason != "" {
-		return textmatch.Fail(v.reason, v.message, metadata)
+		return verifier.Fail(v.reason, v.message, metadata)
 	}
 	metadata["match_strategy"] = v.strategy
 	if v.index >= 0 {
 		metadata["matched_answer_index"] = v.index
 	}
-	return textmatch.Pass(metadata)
+	return verifier.Pass(metadata)
 }

@@ -59,7 +59,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// tableRows returns the cells of the rows of the Markdown table behind title,
+// tableRows returns the cells of the rows of the Markdown table after title,
 // without the marks of code.
 func tableRows(t *testing.T, doc, title string, columns int) [][]string {
 	t.Helper()

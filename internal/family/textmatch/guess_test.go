@@ -68,9 +68,9 @@ func (g guesses) text(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(g.tokens), 0, 16).Draw(t, "tokens"), gap)
 }
 
-// TestNobodyGuessesTwice: whatever is written, it is right for one answer at
-// most, and a marked answer behind it makes it right for no other one.
-func TestNobodyGuessesTwice(t *testing.T) {
+// TestTextPassesForOneAnswerOnly: whatever is written, it is right for one answer at
+// most, and a marked answer after it makes it right for no other one.
+func TestTextPassesForOneAnswerOnly(t *testing.T) {
 	for _, g := range allGuesses(t) {
 		t.Run(g.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

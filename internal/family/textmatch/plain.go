@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Plain returns a line without what only typesets it: Markdown emphasis,
-// delimiters of formulas, and the commands of LaTeX that set a font or a space.
-// Commands that stand for a sign become the sign, and a simple fraction becomes
-// a/b. A command that is not known stays.
+// Plain returns a line without typesetting: Markdown emphasis, delimiters of
+// formulas, and LaTeX commands for fonts and spaces. LaTeX commands for signs
+// become the sign, and a simple fraction becomes a/b. Unknown commands stay.
 func Plain(s string) string {
 	if strings.IndexByte(s, '\\') >= 0 || strings.Contains(s, "{,}") {
 		s = untex(s)
@@ -23,68 +22,18 @@ func Plain(s string) string {
 	return Collapse(s)
 }
 
-// wraps reports the commands whose argument is all that they say.
-func wraps(name string) bool {
-	switch name {
-	case "boxed", "fbox", "text", "textbf", "textit", "textrm", "textsf", "texttt", "textup", "mathrm", "mathbf",
-		"mathit", "mathsf", "mathtt", "mbox", "hbox", "operatorname", "underline", "emph", "bm", "boldsymbol":
-		return true
-	}
-	return false
-}
-
-// stands returns what a command stands for, if that is known.
-func stands(name string) (string, bool) {
-	switch name {
-	case "times":
-		return "×", true
-	case "cdot":
-		return "·", true
-	case "div":
-		return "÷", true
-	case "pm":
-		return "±", true
-	case "mp":
-		return "∓", true
-	case "ne", "neq":
-		return "≠", true
-	case "leq", "le":
-		return "≤", true
-	case "geq", "ge":
-		return "≥", true
-	case "lt":
-		return "<", true
-	case "gt":
-		return ">", true
-	case "approx", "simeq":
-		return "≈", true
-	case "sim":
-		return "~", true
-	case "cong":
-		return "≅", true
-	case "equiv":
-		return "≡", true
-	case "sqrt":
-		return "√", true
-	case "circ", "degree":
-		return "°", true
-	case "pounds":
-		return "£", true
-	case "euro":
-		return "€", true
-	case "pi":
-		return "π", true
-	case "infty":
-		return "∞", true
-	case "rightarrow", "Rightarrow", "to", "implies", "therefore", "longrightarrow":
-		return "→", true
-	case "left", "right", "displaystyle", "textstyle", "bf", "rm", "large", "Large", "big", "Big", "bigl", "bigr":
-		return "", true
-	case "quad", "qquad", "hspace", "newline":
-		return " ", true
-	}
-	return "", false
-}
+// The commands of LaTeX that are known.
+const (
+	// wrappers are the commands that only format their argument.
+	wrappers List = " boxed fbox text textbf textit textrm textsf texttt textup mathrm mathbf mathit mathsf mathtt mbox hbox" +
+		" operatorname underline emph bm boldsymbol "
+	// signs pairs commands with the sign that they stand for.
+	signs List = " times=× cdot=· div=÷ pm=± mp=∓ ne=≠ neq=≠ leq=≤ le=≤ geq=≥ ge=≥ lt=< gt=> approx=≈ simeq=≈ sim=~ cong=≅" +
+		" equiv=≡ sqrt=√ circ=° degree=° pounds=£ euro=€ pi=π infty=∞ rightarrow=→ Rightarrow=→ to=→ implies=→ therefore=→" +
+		" longrightarrow=→ left= right= displaystyle= textstyle= bf= rm= large= Large= big= Big= bigl= bigr= "
+	spaces    List = " quad qquad hspace newline "
+	fractions List = " frac dfrac tfrac "
+)
 
 // untex replaces the commands of LaTeX that are known.
 func untex(s string) string {
@@ -106,7 +55,7 @@ func untex(s string) string {
 				}
 				i += 2
 				if s[i-1] >= utf8.RuneSelf {
-					i-- // a letter, not a sign of LaTeX's own
+					i-- // a letter, not a LaTeX sign
 				}
 				continue
 			}
@@ -133,15 +82,19 @@ func untex(s string) string {
 }
 
 // command writes what the command name at s[i] stands for and returns where
-// the scan goes on.
+// the scan continues.
 func command(b *strings.Builder, s string, i int, name string, closers *[]bool) int {
 	end := i + 1 + len(name)
 	rest := strings.TrimLeft(s[end:], " ")
-	switch sign, known := stands(name); {
-	case wraps(name) && strings.HasPrefix(rest, "{"):
+	sign, known := signs.Value(name)
+	if spaces.Has(name) {
+		sign, known = " ", true
+	}
+	switch {
+	case wrappers.Has(name) && strings.HasPrefix(rest, "{"):
 		*closers = append(*closers, true)
 		return len(s) - len(rest) + 1
-	case name == "frac" || name == "dfrac" || name == "tfrac":
+	case fractions.Has(name):
 		if over, under, after, ok := fraction(rest); ok {
 			b.WriteString(over + "/" + under)
 			return len(s) - len(after)
@@ -164,7 +117,7 @@ func escaped(c byte) string {
 	case '%', '#', '&', '_', '{', '}':
 		return string(c)
 	case '$':
-		return "\\$" // a sign of a currency, not the end of a formula
+		return "\\$" // a currency sign, not the end of a formula
 	}
 	return `\`
 }
@@ -172,7 +125,7 @@ func escaped(c byte) string {
 // isGroup reports whether a thin space between before and after parts the
 // thousands of a number.
 func isGroup(before, after string) bool {
-	return before != "" && isDigit(rune(before[len(before)-1])) && digitsEnd(after, 0) == 3
+	return before != "" && IsDigit(rune(before[len(before)-1])) && DigitsEnd(after, 0) == 3
 }
 
 // fraction reads {a}{b} where both are letters, digits and points.
@@ -180,7 +133,7 @@ func fraction(s string) (over, under, after string, ok bool) {
 	part := func(s string) (string, string, bool) {
 		inside, ok := strings.CutPrefix(s, "{")
 		end := strings.IndexByte(inside, '}')
-		if !ok || end < 1 || strings.ContainsFunc(inside[:end], func(r rune) bool { return r != '.' && !isLetterOrNumber(r) }) {
+		if !ok || end < 1 || strings.ContainsFunc(inside[:end], func(r rune) bool { return r != '.' && !IsLetterOrNumber(r) }) {
 			return "", "", false
 		}
 		return inside[:end], inside[end+1:], true
@@ -193,9 +146,9 @@ func fraction(s string) (over, under, after string, ok bool) {
 
 func isASCIILetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// cutDollars takes the dollar signs off that enclose a formula: as in Markdown,
-// the first has no space behind it, the second none before it and no digit
-// behind it. An escaped one is a sign of a currency.
+// cutDollars removes the dollar signs that enclose a formula: as in Markdown,
+// the first has no space after it, the second none before it and no digit
+// after it. An escaped one is a currency sign.
 func cutDollars(s string) string {
 	s = strings.ReplaceAll(s, "$$", " ")
 	var b strings.Builder
@@ -227,7 +180,7 @@ func cutDollars(s string) string {
 }
 
 // closingDollar returns where the formula that begins at s[i] ends, 0 where
-// none begins there, or -1 where s holds no further dollar sign.
+// none begins there, or -1 where s contains no further dollar sign.
 func closingDollar(s string, i int) int {
 	j := i
 	for {
@@ -241,14 +194,14 @@ func closingDollar(s string, i int) int {
 		j++
 	}
 	inside := s[i:j]
-	if inside == "" || strings.HasPrefix(inside, " ") || strings.HasSuffix(inside, " ") || j+1 < len(s) && isDigit(rune(s[j+1])) {
+	if inside == "" || strings.HasPrefix(inside, " ") || strings.HasSuffix(inside, " ") || j+1 < len(s) && IsDigit(rune(s[j+1])) {
 		return 0
 	}
 	return j
 }
 
-// cutEmphasis takes off runs of * _ ` that enclose a part of s: at an edge of a
-// word and each with a partner.
+// cutEmphasis removes runs of * _ ` that enclose a part of s: each at the edge of
+// a word and with a partner.
 func cutEmphasis(s string) string {
 	type run struct{ at, n int }
 	var open []run
@@ -265,8 +218,8 @@ func cutEmphasis(s string) string {
 		}
 		before, _ := utf8.DecodeLastRuneInString(s[:i])
 		after, _ := utf8.DecodeRuneInString(s[i+n:])
-		opens := (i == 0 || !isWordRune(before)) && i+n < len(s) && !isSpace(after)
-		closes := i > 0 && !isSpace(before) && (i+n == len(s) || !isLetterOrNumber(after))
+		opens := (i == 0 || !IsWordRune(before)) && i+n < len(s) && !IsSpace(after)
+		closes := i > 0 && !IsSpace(before) && (i+n == len(s) || !IsLetterOrNumber(after))
 		partner := -1
 		if closes && len(open) > 0 {
 			last := open[len(open)-1]
@@ -288,16 +241,15 @@ func cutEmphasis(s string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(s))
-	for i := 0; i < len(s); {
+	for i := 0; i < len(s); i++ {
 		if n := drop[i]; n > 0 {
-			i += n
+			i += n - 1
 			continue
 		}
 		b.WriteByte(s[i])
-		i++
 	}
 	return b.String()
 }
 
-// isInvisible reports a character that takes no room or changes the direction.
-func isInvisible(r rune) bool { return unicode.Is(unicode.Cf, r) }
+// IsInvisible reports whether r has no width or changes the writing direction.
+func IsInvisible(r rune) bool { return unicode.Is(unicode.Cf, r) }

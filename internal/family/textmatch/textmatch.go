@@ -1,13 +1,13 @@
-// Package textmatch holds the rules about text that the multiple_choice,
-// short_answer and free_response verifiers share: one normal form, words,
-// numbers and the session around a scorer.
+// Package textmatch holds the text rules that multiple_choice, short_answer and
+// free_response share: one normal form, words and spans, sentences, and text
+// without markup.
 //
 // The normal form of a text is Unicode NFC. Nothing else is folded: zero-width
 // and bidirectional characters stay, a letter of another alphabet or width is
 // another letter, and compatibility characters keep their identity. On top of
 // that [Normalize] does what the reference does: Python's str.strip and
 // str.lower, one space for every run of white space, and quotes and closing
-// punctuation off both ends.
+// punctuation removed from both ends.
 //
 // Candidates are only ever data: no byte of one reaches a pattern, a format or
 // a template. Every function here takes time linear in its input.
@@ -21,28 +21,31 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// MaxExcerpt is the most bytes of a candidate that metadata may hold.
+// MaxExcerpt is the maximum size of a candidate in metadata, in bytes.
 const MaxExcerpt = 1024
 
-// edges is what [Normalize] takes off both ends of a text.
-const edges = " \t\r\n\"'`.,;:"
+// Edges is what [Normalize] removes from both ends of a text.
+const Edges = " \t\r\n\"'`.,;:"
+
+// Markup may stand between the parts of a marked answer.
+const Markup = " *_`"
 
 // NFC returns s in the normal form that every comparison uses.
 func NFC(s string) string { return norm.NFC.String(s) }
 
 // Normalize returns the form in which answers are compared: [Lower], then
-// [Tidy]. It is idempotent. The result is empty for text that says nothing.
+// [Tidy]. It is idempotent. The result is empty if nothing else is in the text.
 func Normalize(s string) string { return Tidy(Lower(s)) }
 
-// Tidy collapses white space and takes spaces, quotes, backticks and . , ; :
-// off both ends.
-func Tidy(s string) string { return strings.Trim(Collapse(s), edges) }
+// Tidy collapses white space and removes spaces, quotes, backticks and . , ; :
+// from both ends.
+func Tidy(s string) string { return strings.Trim(Collapse(s), Edges) }
 
 // Lower returns s in NFC and lower case as Python's str.lower has it: İ becomes
 // i and a combining dot, ß stays. The two forms of a small sigma, which Python
 // chooses by place, are one letter here.
 func Lower(s string) string {
-	if isASCII(s) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return strings.ToLower(s)
 	}
 	s = NFC(s)
@@ -67,82 +70,43 @@ func Lower(s string) string {
 	return NFC(b.String())
 }
 
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
-// isSpace reports what Python's str.isspace reports: Unicode white space and
+// IsSpace reports what Python's str.isspace reports: Unicode white space and
 // the four ASCII separators.
-func isSpace(r rune) bool {
+func IsSpace(r rune) bool {
 	return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f
 }
 
-// isWordRune reports whether r is part of a word: a letter, a combining mark,
+// IsWordRune reports whether r is part of a word: a letter, a combining mark,
 // a number of any script, or an underscore.
-func isWordRune(r rune) bool { return r == '_' || isLetterOrNumber(r) }
+func IsWordRune(r rune) bool { return r == '_' || IsLetterOrNumber(r) }
 
-func isLetterOrNumber(r rune) bool {
+// IsLetterOrNumber reports whether r is a letter, a mark or a number.
+func IsLetterOrNumber(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.N)
 }
 
-// Strip takes white space off both ends.
-func Strip(s string) string { return strings.TrimFunc(s, isSpace) }
+// Strip removes white space from both ends.
+func Strip(s string) string { return strings.TrimFunc(s, IsSpace) }
 
 // Collapse strips s and turns every run of white space into one space.
 func Collapse(s string) string {
 	s = Strip(s)
-	if isCollapsed(s) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r != ' ' && IsSpace(r) }) && !strings.Contains(s, "  ") {
 		return s
 	}
-	var b strings.Builder
-	b.Grow(len(s))
-	space := false
-	for _, r := range s {
-		if isSpace(r) {
-			space = true
-			continue
-		}
-		if space {
-			b.WriteByte(' ')
-			space = false
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
+	return strings.Join(strings.FieldsFunc(s, IsSpace), " ")
 }
 
-// isCollapsed reports whether the only white space in s is single spaces.
-func isCollapsed(s string) bool {
-	last := rune(0)
-	for _, r := range s {
-		if isSpace(r) && (r != ' ' || last == ' ') {
-			return false
-		}
-		last = r
-	}
-	return true
+// IsLineBreak reports what ends a line for Python's str.splitlines.
+func IsLineBreak(r rune) bool {
+	return strings.ContainsRune("\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029", r)
 }
 
-// isLineBreak reports what ends a line for Python's str.splitlines.
-func isLineBreak(r rune) bool {
-	switch r {
-	case '\n', '\r', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
-		return true
-	}
-	return false
-}
-
-// Lines returns the lines of s that say something, collapsed and in NFC. Blank
-// lines and the fences of a Markdown code block (three or more backticks) are
+// Lines returns the lines of s, collapsed and in NFC. Blank lines and the fences of a Markdown code block (three or more backticks) are
 // left out. Anything that Unicode calls a line break ends a line.
 func Lines(s string) []string {
 	var out []string
-	for line := range strings.FieldsFuncSeq(s, isLineBreak) {
+	for line := range strings.FieldsFuncSeq(s, IsLineBreak) {
 		if line = Collapse(NFC(line)); !isBlank(line) {
 			out = append(out, line)
 		}
@@ -152,20 +116,11 @@ func Lines(s string) []string {
 
 // LastLine returns the last of the [Lines] of s, or "".
 func LastLine(s string) string {
-	for s != "" {
-		i := strings.LastIndexFunc(s, isLineBreak)
-		line := s
-		if i < 0 {
-			s = ""
-		} else {
-			_, size := utf8.DecodeRuneInString(s[i:])
-			s, line = s[:i], s[i+size:]
-		}
-		if line = Collapse(NFC(line)); !isBlank(line) {
-			return line
-		}
+	lines := Lines(s)
+	if len(lines) == 0 {
+		return ""
 	}
-	return ""
+	return lines[len(lines)-1]
 }
 
 func isBlank(line string) bool {
@@ -173,16 +128,23 @@ func isBlank(line string) bool {
 }
 
 // Excerpt returns s stripped, cut to at most [MaxExcerpt] bytes between two
-// characters; an ellipsis says that something was cut off.
+// characters; an ellipsis marks the cut.
 func Excerpt(s string) string {
 	s = Strip(s)
 	if len(s) <= MaxExcerpt {
 		return s
 	}
 	const mark = "…"
-	n := MaxExcerpt - len(mark)
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
+	return strings.ToValidUTF8(s[:MaxExcerpt-len(mark)], "") + mark
+}
+
+// IsDigit reports whether r is an ASCII digit.
+func IsDigit(r rune) bool { return r >= '0' && r <= '9' }
+
+// DigitsEnd returns where the ASCII digits that begin at s[i] end.
+func DigitsEnd(s string, i int) int {
+	for i < len(s) && IsDigit(rune(s[i])) {
+		i++
 	}
-	return s[:n] + mark
+	return i
 }

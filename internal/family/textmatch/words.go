@@ -2,27 +2,25 @@ package textmatch
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-// isBound reports what may stand next to an answer inside a line: a space, a
+// isBound reports whether r may stand next to an answer inside a line: a space, a
 // quote, or one of . , ; : ! ? ( ) [ ] *.
 func isBound(r rune) bool {
-	switch r {
-	case '.', ',', ';', ':', '!', '?', '(', ')', '[', ']', '"', '*', '`', '“', '”', '‘':
-		return true
-	}
-	return isApostrophe(r) || isSpace(r)
+	return strings.ContainsRune(".,;:!?()[]\"*`“”‘", r) || IsApostrophe(r) || IsSpace(r)
 }
 
-func isApostrophe(r rune) bool { return r == '\'' || r == '’' }
+// IsApostrophe reports whether r is ' or ’.
+func IsApostrophe(r rune) bool { return r == '\'' || r == '’' }
 
-// plain returns a word in lower case with every apostrophe written ': also the
-// modifier letter (U+02BC) and the full-width one (U+FF07), which are no bounds
+// FoldWord returns a word in lower case with every apostrophe written ': also the
+// modifier letter (U+02BC) and the full-width one (U+FF07), which are not bounds
 // but count as apostrophes inside a word. At its ends they are quotes.
-func plain(word string) string {
+func FoldWord(word string) string {
 	apostrophe := func(r rune) rune {
-		if isApostrophe(r) || r == 'ʼ' || r == '＇' {
+		if IsApostrophe(r) || r == 'ʼ' || r == '＇' {
 			return '\''
 		}
 		return r
@@ -32,13 +30,13 @@ func plain(word string) string {
 
 // Words returns the words of s in lower case: what lies between spaces,
 // brackets, quotes and punctuation. An apostrophe inside a word belongs to it
-// and is written ' whichever way it was typed. At most limit words are
-// returned; a limit below 0 is none.
+// and is always written '. At most limit words are
+// returned; a negative limit means no limit.
 func Words(s string, limit int) []string {
 	var out []string
 	for s != "" && len(out) != limit {
 		word, rest := cutWord(s)
-		if word = plain(word); word != "" {
+		if word = FoldWord(word); word != "" {
 			out = append(out, word)
 		}
 		s = rest
@@ -50,7 +48,7 @@ func Words(s string, limit int) []string {
 // what follows.
 func cutWord(s string) (word, rest string) {
 	for i, r := range s {
-		if !isBound(r) || i > 0 && isApostrophe(r) && startsWord(s[i+utf8.RuneLen(r):]) {
+		if !isBound(r) || i > 0 && IsApostrophe(r) && StartsWord(s[i+utf8.RuneLen(r):]) {
 			continue
 		}
 		return s[:i], s[i+utf8.RuneLen(r):]
@@ -58,16 +56,17 @@ func cutWord(s string) (word, rest string) {
 	return s, ""
 }
 
-func startsWord(s string) bool {
+// StartsWord reports whether s begins with a letter, a mark or a number.
+func StartsWord(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
-	return s != "" && isLetterOrNumber(r)
+	return s != "" && IsLetterOrNumber(r)
 }
 
 // CountWords counts the runs of letters, marks and numbers of s, up to limit.
 func CountWords(s string, limit int) int {
 	n, inside := 0, false
 	for _, r := range s {
-		now := isLetterOrNumber(r)
+		now := IsLetterOrNumber(r)
 		if now && !inside {
 			if n++; n == limit {
 				break
@@ -76,60 +75,6 @@ func CountWords(s string, limit int) int {
 		inside = now
 	}
 	return n
-}
-
-// IsNegator reports whether a word of [Words] turns a statement round: not,
-// never, neither, nor, except, cannot, or a word that ends in n't.
-func IsNegator(word string) bool {
-	switch word {
-	case "not", "never", "neither", "nor", "except", "cannot":
-		return true
-	}
-	return strings.HasSuffix(word, "n't")
-}
-
-// maxNegator is the most bytes of a word that is looked at for a negator.
-const maxNegator = 32
-
-// HasNegator reports whether a word of s is a negator.
-func HasNegator(s string) bool {
-	for s != "" {
-		word, rest := cutWord(s)
-		if len(word) <= maxNegator && IsNegator(plain(word)) {
-			return true
-		}
-		s = rest
-	}
-	return false
-}
-
-// IsFrame reports whether a word of [Words] may stand beside an answer without
-// changing it. The list is fixed.
-func IsFrame(word string) bool {
-	switch word {
-	case "a", "an", "the",
-		"it", "it's", "its", "this", "that", "that's", "these", "those",
-		"he", "she", "they", "we", "i", "i'm", "my", "our", "there",
-		"is", "was", "are", "were", "be", "been", "would", "must", "should",
-		"think", "believe", "guess", "say", "know",
-		"so", "thus", "hence", "therefore", "then", "here",
-		"answer", "final", "correct", "right", "response", "result", "solution",
-		"called", "named", "known", "as", "by", "in", "at", "on", "of", "to", "for", "from", "=",
-		"dr", "mr", "mrs", "ms", "prof", "professor", "sir":
-		return true
-	}
-	return false
-}
-
-// IsBarred reports whether a word of [Words] may never stand beside an answer:
-// negators, and words that offer a second answer or take one back.
-func IsBarred(word string) bool {
-	switch word {
-	case "and", "or", "but", "no", "none", "without", "either", "versus", "vs",
-		"false", "wrong", "incorrect", "untrue", "&", "/", "|":
-		return true
-	}
-	return IsNegator(word)
 }
 
 // FindSpan returns the text before and after the leftmost place where span
@@ -141,7 +86,7 @@ func FindSpan(s, span string) (before, after string, ok bool) {
 // HasPhrase reports whether phrase stands in s with no word character next to
 // it.
 func HasPhrase(s, phrase string) bool {
-	_, _, ok := find(s, phrase, func(r rune) bool { return !isWordRune(r) })
+	_, _, ok := find(s, phrase, func(r rune) bool { return !IsWordRune(r) })
 	return ok
 }
 
@@ -182,7 +127,7 @@ func CutFold(s, word string) (rest string, ok bool) {
 			return s, false
 		}
 	}
-	if rest = s[len(word):]; startsWord(rest) {
+	if rest = s[len(word):]; StartsWord(rest) {
 		return s, false
 	}
 	return rest, true
@@ -201,7 +146,92 @@ func FindWord(s string, words ...string) (before, after string, found string) {
 				}
 			}
 		}
-		inside = isLetterOrNumber(r)
+		inside = IsLetterOrNumber(r)
 	}
 	return s, "", ""
 }
+
+// CutAny is [CutFold] for the first of words that s begins with.
+func CutAny(s string, words ...string) (rest string, ok bool) {
+	for _, w := range words {
+		if rest, ok = CutFold(s, w); ok {
+			return rest, true
+		}
+	}
+	return s, false
+}
+
+// A List is a fixed set of lower-case words, or of word=value pairs, with a
+// space before and after each.
+type List string
+
+// Has reports whether w is a word of the list.
+func (l List) Has(w string) bool {
+	return !strings.Contains(w, " ") && strings.Contains(string(l), " "+w+" ")
+}
+
+// Value returns the value that the list pairs with w.
+func (l List) Value(w string) (string, bool) {
+	_, value, ok := strings.Cut(string(l), " "+w+"=")
+	value, _, _ = strings.Cut(value, " ")
+	return value, ok
+}
+
+// A Span is the part s[Start:End] of a text s.
+type Span struct{ Start, End int }
+
+// Sentences returns where the sentences of a collapsed line begin and end. A
+// sentence ends after . ! ? and the quotes and brackets that follow, before a
+// space. A full stop does not end one before a small letter, after a known
+// abbreviation, or, unless letters are labels, after a single capital letter,
+// as in "J. Smith".
+func Sentences(line string, labels bool) []Span {
+	var out []Span
+	start := 0
+	for i, r := range line {
+		if i < start || !strings.ContainsRune(".!?。！？", r) {
+			continue
+		}
+		end := i + utf8.RuneLen(r)
+		end += len(line[end:]) - len(strings.TrimLeft(line[end:], closers))
+		if end >= len(line) {
+			break
+		}
+		wide := r >= utf8.RuneSelf // of Chinese or Japanese, which needs no space
+		if !wide && line[end] != ' ' || r == '.' && continues(line[start:i], line[end:], labels) {
+			continue
+		}
+		out = append(out, Span{start, end})
+		start = end + len(line[end:]) - len(strings.TrimLeft(line[end:], " "))
+	}
+	if start < len(line) {
+		out = append(out, Span{start, len(line)})
+	}
+	return out
+}
+
+// continues reports whether a sentence continues after the full stop between
+// before and after.
+func continues(before, after string, labels bool) bool {
+	next, _ := utf8.DecodeRuneInString(strings.TrimLeft(after, " \"'“‘(*_`"))
+	if unicode.IsLower(next) {
+		return true
+	}
+	word := before[strings.LastIndexAny(before, " (\"'“‘*_`")+1:]
+	if word == "" {
+		return false
+	}
+	if strings.ContainsFunc(word, unicode.IsLetter) && strings.Contains(word, ".") {
+		return !labels || utf8.RuneCountInString(word) > 1 // U.S, e.g
+	}
+	if r, size := utf8.DecodeRuneInString(word); size == len(word) && unicode.IsUpper(r) {
+		return !labels
+	}
+	word = strings.ToLower(word)
+	return abbreviations.Has(word) || (word == "no" || word == "nr") && IsDigit(next)
+}
+
+const abbreviations List = " dr mr mrs ms prof st mt jr sr vs approx ca etc fig eq rs gen rev "
+
+// closers may follow the full stop of a sentence and still belong to it.
+const closers = "\"'”’»)]*_`.!?"

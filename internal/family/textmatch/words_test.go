@@ -43,34 +43,6 @@ func TestCountWords(t *testing.T) {
 	}
 }
 
-func TestHasNegator(t *testing.T) {
-	for in, want := range map[string]bool{
-		"it is not so": true, "It isn’t": true, "CANNOT": true, "neither, nor": true, "never!": true,
-		"except": true, "isnʼt": true, "WOULDN＇T": true, "ʼnotʼ": true, "ʼknotʼ": false, "itʼs": false,
-		"nothing": false, "knot": false, "noted": false, "": false, "n't": true,
-	} {
-		if got := textmatch.HasNegator(in); got != want {
-			t.Errorf("HasNegator(%q) = %v, want %v", in, got, want)
-		}
-	}
-}
-
-// TestWordListsAreDisjoint holds the two lists apart: a word that may stand
-// beside an answer must not be one that may never.
-func TestWordListsAreDisjoint(t *testing.T) {
-	for _, w := range []string{"not", "never", "neither", "nor", "except", "cannot", "isn't", "and", "or", "but",
-		"no", "none", "without", "either", "versus", "vs", "false", "wrong", "incorrect", "untrue"} {
-		if !textmatch.IsBarred(w) || textmatch.IsFrame(w) {
-			t.Errorf("%q: barred %v, frame %v", w, textmatch.IsBarred(w), textmatch.IsFrame(w))
-		}
-	}
-	for _, w := range []string{"the", "answer", "is", "i", "think", "so"} {
-		if textmatch.IsBarred(w) || !textmatch.IsFrame(w) {
-			t.Errorf("%q: barred %v, frame %v", w, textmatch.IsBarred(w), textmatch.IsFrame(w))
-		}
-	}
-}
-
 func TestFindSpan(t *testing.T) {
 	tests := []struct {
 		s, span       string

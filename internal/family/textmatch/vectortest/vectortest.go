@@ -42,7 +42,7 @@ type deviation struct {
 	Line      int    `json:"line"` // of the vector, from 1
 	Candidate string `json:"candidate"`
 	Reference string `json:"reference"` // passed, failed or an error class
-	Ours      string `json:"ours"`
+	Verdict   string `json:"verdict"`
 	Reason    string `json:"reason"`
 }
 
@@ -65,9 +65,9 @@ func Run(t *testing.T, family string, score func(*testing.T, Vector) string) {
 		decode(t, line, &v)
 		d := deviation{
 			Family: family, Line: i + 1, Candidate: v.Candidate,
-			Reference: v.Expect.result(), Ours: score(t, v), Reason: want[i+1].Reason,
+			Reference: v.Expect.result(), Verdict: score(t, v), Reason: want[i+1].Reason,
 		}
-		if d.Reference != d.Ours {
+		if d.Reference != d.Verdict {
 			got[d.Line] = d
 		}
 	}

@@ -1,4 +1,6 @@
-package textmatch
+// Package verifier is the session that families of text share: it reads a row
+// once, checks a candidate's encoding, and leaves the decision to a [Scorer].
+package verifier
 
 import (
 	"context"
@@ -17,10 +19,10 @@ type Scorer interface {
 	Match(candidate string) family.Verdict
 }
 
-// NewVerifier makes the verifier of a text family. No sandbox is needed: read
+// New makes the verifier of a text family. No sandbox is needed: read
 // turns a row into its scorer, once for every session. Its error means that
 // the row cannot be scored, which a family's Check should have refused.
-func NewVerifier(read func(task.EvaluatorView) (Scorer, error)) family.Verifier {
+func New(read func(task.EvaluatorView) (Scorer, error)) family.Verifier {
 	return verifier{read}
 }
 

@@ -1,4 +1,4 @@
-package textmatch_test
+package number_test
 
 import (
 	"math/big"
@@ -8,12 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
 )
 
-func TestParseNumber(t *testing.T) {
+func TestParse(t *testing.T) {
 	tests := []struct {
 		in   string
-		want string // as a fraction; "" is no number
+		want string // as a fraction; "" is not a number
 	}{
 		{"144", "144"},
 		{" \"1,450,000\". ", "1450000"},
@@ -51,7 +52,7 @@ func TestParseNumber(t *testing.T) {
 		{strings.Repeat("1", 401), ""},
 	}
 	for _, tt := range tests {
-		n, ok := textmatch.ParseNumber(tt.in)
+		n, ok := number.Parse(tt.in)
 		got := ""
 		if ok {
 			got = n.Rat().RatString()
@@ -65,78 +66,78 @@ func TestParseNumber(t *testing.T) {
 func TestFindNumber(t *testing.T) {
 	tests := []struct {
 		in   string
-		want textmatch.Finding
+		want number.Finding
 	}{
-		{"no digits", textmatch.NoNumber},
-		{"", textmatch.NoNumber},
-		{"NaN", textmatch.NoNumber},
-		{"about 42 apples", textmatch.UnclearNumber},
-		{"**42**.", textmatch.UnclearNumber},
-		{"x=42!", textmatch.UnclearNumber},
-		{"42 km!", textmatch.OneNumber},
-		{"42;", textmatch.OneNumber},
-		{"\\boxed{1,500}", textmatch.UnclearNumber},
-		{"it costs $42", textmatch.OneNumber},
-		{"42 or 43", textmatch.SeveralNumbers},
-		{"1,44", textmatch.SeveralNumbers},
-		{"42±1e9", textmatch.SeveralNumbers},
-		{"1;500", textmatch.SeveralNumbers},
-		{"4\u200b2", textmatch.SeveralNumbers},
-		{"42 ½", textmatch.SeveralNumbers},
-		{"42²", textmatch.SeveralNumbers},
-		{"42 ٤", textmatch.SeveralNumbers},
-		{"10^42", textmatch.SeveralNumbers},
-		{"42km", textmatch.OneNumber},
-		{"42m", textmatch.UnclearNumber},
-		{"H42", textmatch.UnclearNumber},
-		{"4\u0336", textmatch.UnclearNumber},
-		{"42_", textmatch.UnclearNumber},
-		{"%42", textmatch.UnclearNumber},
-		{"^42", textmatch.UnclearNumber},
-		{"42/", textmatch.UnclearNumber},
-		{"x-42", textmatch.UnclearNumber},
-		{"- 42", textmatch.UnclearNumber},
-		{"--42", textmatch.UnclearNumber},
-		{"-$ 42", textmatch.UnclearNumber},
-		{"+ $ 42", textmatch.UnclearNumber},
-		{"all-in: $ 42", textmatch.OneNumber},
-		{"– 42", textmatch.UnclearNumber},
-		{"— $42", textmatch.UnclearNumber},
-		{"˗42", textmatch.UnclearNumber},
-		{"˗ 42", textmatch.UnclearNumber},
-		{"⁻ 42", textmatch.UnclearNumber},
-		{"well-known – 'tis 42", textmatch.OneNumber},
-		{"42 – so be it", textmatch.OneNumber},
-		{"–42", textmatch.UnclearNumber},
-		{"±42", textmatch.UnclearNumber},
-		{"√42", textmatch.UnclearNumber},
-		{"42+", textmatch.UnclearNumber},
-		{"..42", textmatch.UnclearNumber},
-		{"[1,500]", textmatch.UnclearNumber},
-		{"[1,500", textmatch.UnclearNumber},
-		{"1,500]", textmatch.UnclearNumber},
-		{"[1500]", textmatch.OneNumber},
-		{"not 42", textmatch.UnclearNumber},
-		{"isn’t 42", textmatch.UnclearNumber},
-		{"isnʼt 42", textmatch.UnclearNumber},
-		{"isn＇t 42", textmatch.UnclearNumber},
-		{"itʼs 42", textmatch.OneNumber},
-		{"\u202e42", textmatch.UnclearNumber},
-		{"42\u200b", textmatch.UnclearNumber},
-		{"$42€", textmatch.UnclearNumber},
-		{"$ 42 in €", textmatch.UnclearNumber},
-		{"42e999", textmatch.UnclearNumber},
+		{"no digits", number.None},
+		{"", number.None},
+		{"NaN", number.None},
+		{"about 42 apples", number.Unclear},
+		{"**42**.", number.Unclear},
+		{"x=42!", number.Unclear},
+		{"42 km!", number.One},
+		{"42;", number.One},
+		{"\\boxed{1,500}", number.Unclear},
+		{"it costs $42", number.One},
+		{"42 or 43", number.Several},
+		{"1,44", number.Several},
+		{"42±1e9", number.Several},
+		{"1;500", number.Several},
+		{"4\u200b2", number.Several},
+		{"42 ½", number.Several},
+		{"42²", number.Several},
+		{"42 ٤", number.Several},
+		{"10^42", number.Several},
+		{"42km", number.One},
+		{"42m", number.Unclear},
+		{"H42", number.Unclear},
+		{"4\u0336", number.Unclear},
+		{"42_", number.Unclear},
+		{"%42", number.Unclear},
+		{"^42", number.Unclear},
+		{"42/", number.Unclear},
+		{"x-42", number.Unclear},
+		{"- 42", number.Unclear},
+		{"--42", number.Unclear},
+		{"-$ 42", number.Unclear},
+		{"+ $ 42", number.Unclear},
+		{"all-in: $ 42", number.One},
+		{"– 42", number.Unclear},
+		{"— $42", number.Unclear},
+		{"˗42", number.Unclear},
+		{"˗ 42", number.Unclear},
+		{"⁻ 42", number.Unclear},
+		{"well-known – 'tis 42", number.One},
+		{"42 – so be it", number.One},
+		{"–42", number.Unclear},
+		{"±42", number.Unclear},
+		{"√42", number.Unclear},
+		{"42+", number.Unclear},
+		{"..42", number.Unclear},
+		{"[1,500]", number.Unclear},
+		{"[1,500", number.Unclear},
+		{"1,500]", number.Unclear},
+		{"[1500]", number.One},
+		{"not 42", number.Unclear},
+		{"isn’t 42", number.Unclear},
+		{"isnʼt 42", number.Unclear},
+		{"isn＇t 42", number.Unclear},
+		{"itʼs 42", number.One},
+		{"\u202e42", number.Unclear},
+		{"42\u200b", number.Unclear},
+		{"$42€", number.Unclear},
+		{"$ 42 in €", number.Unclear},
+		{"42e999", number.Unclear},
 	}
 	for _, tt := range tests {
-		if _, got := textmatch.NewQuestion("", "").FindNumber(tt.in, false); got != tt.want {
+		if _, got := number.NewQuestion("", "").FindNumber(tt.in, false); got != tt.want {
 			t.Errorf("FindNumber(%q) found %d, want %d", tt.in, got, tt.want)
 		}
 	}
 }
 
-// TestBesideNumbers: what stands beside a number spoils it, belongs to it, or is
+// TestTextNextToNumbers: what stands next to a number makes it unclear, belongs to it, or is
 // a unit or noun.
-func TestBesideNumbers(t *testing.T) {
+func TestTextNextToNumbers(t *testing.T) {
 	const question = "Tom earns 300 dollars in 7 days and eats 2 apples more than Ann. How many does she have?"
 	tests := []struct{ in, want string }{ // the number as a fraction, or ""
 		{"minus 25", "-25"}, {"negative 25", "-25"}, {"-25", "-25"}, {"−25", "-25"}, {"-$25", "-25"}, {"minus $25", "-25"},
@@ -160,10 +161,10 @@ func TestBesideNumbers(t *testing.T) {
 		{"x = 25", "25"}, {"2 = 25", ""}, {"total: 25", "25"}, {"(25)", "25"}, {"**25**", "25"}, {"25 – so be it", "25"}, {"25-minute", "25"},
 		{"1,234", "1234"}, {"1.5e3", "1500"}, {"25.0 kg.", "25"},
 	}
-	q := textmatch.NewQuestion(question, "")
+	q := number.NewQuestion(question, "")
 	for _, tt := range tests {
 		got := ""
-		if n, finding := q.FindNumber(textmatch.Plain(tt.in), false); finding == textmatch.OneNumber {
+		if n, finding := q.FindNumber(textmatch.Plain(tt.in), false); finding == number.One {
 			got = n.Rat().RatString()
 		}
 		if got != tt.want {
@@ -171,13 +172,13 @@ func TestBesideNumbers(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"about 25", "≈ 25", "~25", "25 approximately"} {
-		if _, finding := q.FindNumber(in, true); finding != textmatch.OneNumber {
+		if _, finding := q.FindNumber(in, true); finding != number.One {
 			t.Errorf("%q states nothing where an approximation is a statement", in)
 		}
 	}
-	asked := textmatch.NewQuestion("How many millions, and how many dozen?", "")
+	asked := number.NewQuestion("How many millions, and how many dozen?", "")
 	for _, in := range []string{"25 million", "25 dozen"} {
-		if _, finding := asked.FindNumber(in, false); finding != textmatch.OneNumber {
+		if _, finding := asked.FindNumber(in, false); finding != number.One {
 			t.Errorf("%q states nothing where millions are asked for", in)
 		}
 	}
@@ -216,10 +217,10 @@ func TestNumberMatches(t *testing.T) {
 		{"1e400", "1e400", "0", "", true},
 	}
 	for _, tt := range tests {
-		q := textmatch.NewQuestion(tt.question, "")
-		gold, ok := textmatch.ParseNumber(tt.gold)
+		q := number.NewQuestion(tt.question, "")
+		gold, ok := number.Parse(tt.gold)
 		got, finding := q.FindNumber(tt.got, false)
-		if !ok || finding != textmatch.OneNumber {
+		if !ok || finding != number.One {
 			t.Fatalf("%q or %q is no number", tt.gold, tt.got)
 		}
 		var tolerance *big.Rat
@@ -240,9 +241,9 @@ func TestNumbersAgree(t *testing.T) {
 		scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil)
 		want := new(big.Rat).SetFrac(big.NewInt(rapid.Int64().Draw(t, "n")), scale)
 		text := want.FloatString(digits)
-		parsed, ok := textmatch.ParseNumber(text)
-		found, finding := textmatch.NewQuestion("", "").FindNumber("so it is "+text+".", false)
-		if !ok || finding != textmatch.OneNumber || parsed.Rat().Cmp(want) != 0 || found.Rat().Cmp(want) != 0 {
+		parsed, ok := number.Parse(text)
+		found, finding := number.NewQuestion("", "").FindNumber("so it is "+text+".", false)
+		if !ok || finding != number.One || parsed.Rat().Cmp(want) != 0 || found.Rat().Cmp(want) != 0 {
 			t.Fatalf("%s was read as %v (%v) and %v (%d)", text, parsed, ok, found, finding)
 		}
 	})
@@ -254,18 +255,18 @@ func FuzzFindNumber(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		s = textmatch.NFC(strings.ToValidUTF8(s, ""))
-		q := textmatch.NewQuestion("", "")
+		q := number.NewQuestion("", "")
 		n, finding := q.FindNumber(s, false)
-		if digit := strings.ContainsAny(s, "0123456789"); !digit && finding == textmatch.OneNumber {
+		if digit := strings.ContainsAny(s, "0123456789"); !digit && finding == number.One {
 			t.Fatalf("%q holds a number without a digit", s)
 		}
-		if finding != textmatch.OneNumber {
+		if finding != number.One {
 			return
 		}
 		if bits := n.Rat().Num().BitLen() + n.Rat().Denom().BitLen(); bits > 8000 {
 			t.Fatalf("%q became a number of %d bits", s, bits)
 		}
-		if _, again := q.FindNumber(s+" 7", false); again != textmatch.SeveralNumbers {
+		if _, again := q.FindNumber(s+" 7", false); again != number.Several {
 			t.Fatalf("a second number behind %q was not seen: %d", s, again)
 		}
 	})

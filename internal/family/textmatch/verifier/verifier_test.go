@@ -1,4 +1,4 @@
-package textmatch_test
+package verifier_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/verifier"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -17,7 +17,7 @@ import (
 type echo struct{}
 
 func (echo) Match(candidate string) family.Verdict {
-	return textmatch.Pass(map[string]any{"candidate_answer": candidate})
+	return verifier.Pass(map[string]any{"candidate_answer": candidate})
 }
 
 func verify(t *testing.T, v family.Verifier, data string) (family.Verdict, error) {
@@ -34,7 +34,7 @@ func verify(t *testing.T, v family.Verifier, data string) (family.Verdict, error
 }
 
 func TestVerifier(t *testing.T) {
-	v := textmatch.NewVerifier(func(task.EvaluatorView) (textmatch.Scorer, error) { return echo{}, nil })
+	v := verifier.New(func(task.EvaluatorView) (verifier.Scorer, error) { return echo{}, nil })
 	got, err := verify(t, v, "text")
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestVerifier(t *testing.T) {
 }
 
 func TestVerifierRefusesInvalidUTF8(t *testing.T) {
-	v := textmatch.NewVerifier(func(task.EvaluatorView) (textmatch.Scorer, error) { return echo{}, nil })
+	v := verifier.New(func(task.EvaluatorView) (verifier.Scorer, error) { return echo{}, nil })
 	got, err := verify(t, v, "text\xff")
 	if err != nil || got.Outcome != verdict.Failed || got.Reason != verdict.InvalidUTF8 {
 		t.Errorf("verdict %+v, error %v", got, err)
@@ -60,14 +60,14 @@ func TestVerifierRefusesInvalidUTF8(t *testing.T) {
 
 func TestVerifierReportsBadRow(t *testing.T) {
 	bad := errors.New("bad row")
-	v := textmatch.NewVerifier(func(task.EvaluatorView) (textmatch.Scorer, error) { return nil, bad })
+	v := verifier.New(func(task.EvaluatorView) (verifier.Scorer, error) { return nil, bad })
 	if got, err := verify(t, v, "text"); err != nil || got.Outcome != verdict.Pending || got.Reason != verdict.PackFault {
 		t.Errorf("verdict %+v, error %v", got, err)
 	}
 }
 
 func TestVerifierStopsWhenCancelled(t *testing.T) {
-	v := textmatch.NewVerifier(func(task.EvaluatorView) (textmatch.Scorer, error) { return echo{}, nil })
+	v := verifier.New(func(task.EvaluatorView) (verifier.Scorer, error) { return echo{}, nil })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("operator left")
 	cancel(cause)

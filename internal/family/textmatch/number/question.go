@@ -1,8 +1,10 @@
-package textmatch
+package number
 
 import (
-	"math/big"
 	"strings"
+
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // A Question is what the rules need to know of what was asked. It never holds
@@ -19,11 +21,11 @@ type Question struct {
 // for.
 func NewQuestion(question, format string) *Question {
 	q := &Question{words: map[string]bool{}, numbers: map[string]bool{}, asked: map[string]bool{}, currency: map[rune]bool{}}
-	all := Plain(NFC(question + "\n" + format))
-	for _, w := range Words(all, -1) {
-		if CountWords(w, 1) > 0 {
+	all := textmatch.Plain(textmatch.NFC(question + "\n" + format))
+	for _, w := range textmatch.Words(all, -1) {
+		if textmatch.CountWords(w, 1) > 0 {
 			q.words[w] = true
-			q.money = q.money || isMoneyWord(w)
+			q.money = q.money || money.Has(vocabulary.Singular(w))
 		}
 		if c := currencyOf(w); c != 0 {
 			q.currency[c] = true
@@ -35,17 +37,17 @@ func NewQuestion(question, format string) *Question {
 				q.numbers[n.value.RatString()] = true
 			}
 		}
-		if v, ok := wordValue(t.text); ok {
+		if v, ok := vocabulary.NumberValue(t.text); ok {
 			q.numbers[v] = true
 		}
-		if t.kind == aSign && isCurrency(t.sign()) {
+		if t.kind == aSign && IsCurrency(t.sign()) {
 			q.currency[t.sign()] = true
 		}
 	}
-	for _, s := range asking(Plain(NFC(question))) {
+	for _, s := range asking(textmatch.Plain(textmatch.NFC(question))) {
 		q.ask(s)
 	}
-	q.ask(Plain(NFC(format)))
+	q.ask(textmatch.Plain(textmatch.NFC(format)))
 	return q
 }
 
@@ -53,20 +55,12 @@ func NewQuestion(question, format string) *Question {
 // those that begin with a command, and the last.
 func asking(text string) []string {
 	var out []string
-	spans := sentences(text, false)
+	spans := textmatch.Sentences(text, false)
 	for i, p := range spans {
-		s := text[p.start:p.end]
-		first := ""
-		if w := Words(s, 1); len(w) > 0 {
-			first = w[0]
-		}
-		switch first {
-		case "give", "express", "find", "calculate", "compute", "determine", "round", "write", "state", "report", "answer":
+		s := text[p.Start:p.End]
+		first := append(textmatch.Words(s, 1), "")[0]
+		if i == len(spans)-1 || strings.HasSuffix(s, "?") || commands.Has(first) {
 			out = append(out, s)
-		default:
-			if i == len(spans)-1 || strings.HasSuffix(s, "?") {
-				out = append(out, s)
-			}
 		}
 	}
 	return out
@@ -77,27 +71,24 @@ func asking(text string) []string {
 func (q *Question) ask(s string) {
 	last := token{}
 	for _, t := range tokenize(s).list {
-		_, counted := wordValue(last.text)
+		_, counted := vocabulary.NumberValue(last.text)
 		same := last.text == "same" || last.text == "this" || last.text == "that"
-		if w := singular(t.text); last.kind != aNumber && !counted && !same {
+		if w := vocabulary.Singular(t.text); last.kind != aNumber && !counted && !same {
 			q.asked[w] = true
 		}
 		last = t
 	}
 }
 
-// Has reports whether a word of [Words], less the 's of a possessive, occurs in
+// Has reports whether a word of [textmatch.Words], without the 's of a possessive, occurs in
 // the question.
 func (q *Question) Has(word string) bool {
 	return q.words[word] || q.words[strings.TrimSuffix(word, "'s")]
 }
 
-// hasNumber reports whether a number occurs in the question.
-func (q *Question) hasNumber(v *big.Rat) bool { return q.numbers[v.RatString()] }
-
 // asks reports whether the question asks for an answer in the unit or multiple
 // that w names.
-func (q *Question) asks(w string) bool { return q.asked[singular(w)] }
+func (q *Question) asks(w string) bool { return q.asked[vocabulary.Singular(w)] }
 
 // asksPercent reports whether the question asks for a percentage.
 func (q *Question) asksPercent() bool {
@@ -108,12 +99,4 @@ func (q *Question) asksPercent() bool {
 // that it names, or any where it speaks of money and names none.
 func (q *Question) allows(currency rune) bool {
 	return q.currency[currency] || len(q.currency) == 0 && q.money
-}
-
-// singular takes the s of a plural off a word.
-func singular(w string) string {
-	if len(w) > 3 && !strings.HasSuffix(w, "ss") && !strings.HasSuffix(w, "us") && !strings.HasSuffix(w, "is") {
-		return strings.TrimSuffix(w, "s")
-	}
-	return w
 }

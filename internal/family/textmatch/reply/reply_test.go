@@ -1,10 +1,12 @@
-package textmatch_test
+package reply_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"securebench/internal/family/textmatch"
+
+	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/reply"
 )
 
 func TestReply(t *testing.T) {
@@ -47,44 +49,8 @@ func TestReply(t *testing.T) {
 		{"\\[\na\n", "\\[\na\n"},
 	}
 	for _, tt := range tests {
-		if got := textmatch.Reply(tt.in); got != tt.want {
+		if got := reply.Text(tt.in); got != tt.want {
 			t.Errorf("Reply(%q) = %q, want %q", tt.in, got, tt.want)
-		}
-	}
-}
-
-func TestPlain(t *testing.T) {
-	tests := []struct{ in, want string }{
-		{"**a** *b* __c__ `d` _e_", "a b c d e"},
-		{"***a***", "a"},
-		{"2*3*4", "2*3*4"},
-		{"snake_case_name", "snake_case_name"},
-		{"25*", "25*"},
-		{"* 25", "* 25"},
-		{`\text{a b} \mathrm{km}`, "a b km"},
-		{`\boxed{\text{(B) x}}`, "(B) x"},
-		{`\(B\)`, "B"},
-		{`$x = 25$.`, "x = 25."},
-		{`$25 and $30`, "$25 and $30"},
-		{`$5`, "$5"},
-		{`\$5`, "$5"},
-		{`$\$5$`, "$5"},
-		{`25\%`, "25%"},
-		{`1\,234 1{,}234 70\ 000`, "1,234 1,234 70 000"},
-		{`12\,cm`, "12 cm"},
-		{`x \neq 25`, "x ≠ 25"},
-		{`\sqrt{25}`, "√{25}"},
-		{`\frac{1}{2} \dfrac{x}{3}`, "1/2 x/3"},
-		{`\frac{1+1}{2}`, `\frac{1+1}{2}`},
-		{`90^\circ`, "90°"},
-		{`\cancel{25}`, `\cancel{25}`},
-		{`C:\dir`, `C:\dir`},
-		{`\é`, `\é`},
-		{`\`, `\`},
-	}
-	for _, tt := range tests {
-		if got := textmatch.Plain(tt.in); got != tt.want {
-			t.Errorf("Plain(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
 }
@@ -92,9 +58,9 @@ func TestPlain(t *testing.T) {
 // TestPassages shows what is read of a reply, and at which rank.
 func TestPassages(t *testing.T) {
 	type passage struct {
-		Rank  textmatch.Rank
-		Text  string
-		Spent bool
+		Rank reply.Rank
+		Text string
+		Void bool
 	}
 	tests := []struct {
 		in   string
@@ -117,11 +83,11 @@ func TestPassages(t *testing.T) {
 		{"1. Paris\n- Rome\n- 25", []passage{{0, "Paris", false}, {0, "Rome", false}, {0, "- 25", false}}},
 		{"The U.S. team of J. Smith won. Dr. No lost.", []passage{{0, "The U.S. team of J. Smith won.", false}, {0, "Dr. No lost.", false}}},
 	}
-	q := textmatch.NewQuestion("", "")
+	q := number.NewQuestion("", "")
 	for _, tt := range tests {
 		var got []passage
-		for _, p := range q.Passages(textmatch.Reply(tt.in), textmatch.Options{}) {
-			got = append(got, passage{p.Rank, p.Text, p.Spent})
+		for _, p := range reply.Passages(q, reply.Text(tt.in), reply.Options{}) {
+			got = append(got, passage{p.Rank, p.Text, p.Void})
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tt.in, diff)

@@ -1,14 +1,18 @@
-package textmatch
+// Package reply reads what a model wrote: it removes reasoning and stop tokens,
+// splits the rest into passages, and finds the marks, such as "the answer is",
+// that lead to an answer.
+package reply
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"securebench/internal/family/textmatch"
 )
 
-// Reply returns the part of a candidate that is read for a marked answer: what
+// Text returns the part of a candidate that is read for a marked answer: what
 // [Said] leaves, with <answer>…</answer> as a line "Answer: …" and what
 // \boxed{…} or a displayed formula spreads over several lines on one.
-func Reply(candidate string) string {
+func Text(candidate string) string {
 	return joinFormulas(openTags(Said(candidate)))
 }
 
@@ -27,14 +31,8 @@ func plainTags(s string) string {
 	).Replace(s)
 }
 
-// isReasoning reports the names of the tags that enclose reasoning.
-func isReasoning(name string) bool {
-	switch name {
-	case "think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "seed:think":
-		return true
-	}
-	return false
-}
+// reasoning lists the names of the tags that enclose reasoning.
+const reasoning textmatch.List = " think thinking thought thoughts reasoning reflection scratchpad seed:think "
 
 // tagMark returns the mark that a tag around an answer is, or "".
 func tagMark(name string) string {
@@ -75,7 +73,7 @@ func cutReasoning(s string) string {
 	block := "" // the open one
 	for {
 		before, after, name, closing, ok := cutTag(s, func(n string) bool {
-			return isReasoning(n) && (block == "" || n == block)
+			return reasoning.Has(n) && (block == "" || n == block)
 		})
 		switch {
 		case block == "" && !ok:
@@ -99,16 +97,16 @@ func cutReasoning(s string) string {
 	}
 }
 
-// cutStops takes the stop tokens of chat models off the end of s. One that
+// cutStops removes the stop tokens of chat models from the end of s. One that
 // stands where an answer is expected stays: it may be the answer.
 func cutStops(s string) string {
 	for {
-		t := strings.TrimRightFunc(s, isSpace)
+		t := strings.TrimRightFunc(s, textmatch.IsSpace)
 		n := stopLen(t)
 		if n == 0 {
 			return s
 		}
-		t = strings.TrimRightFunc(t[:len(t)-n], isSpace)
+		t = strings.TrimRightFunc(t[:len(t)-n], textmatch.IsSpace)
 		if t == "" || strings.HasSuffix(strings.TrimRight(t, " *_`\"'"), ":") {
 			return s
 		}
@@ -128,7 +126,7 @@ func stopLen(s string) int {
 		if body, ok := strings.CutSuffix(s, bar+">"); ok {
 			from := max(0, len(body)-maxName)
 			i := strings.LastIndex(body[from:], "<"+bar)
-			if i >= 0 && CountWords(body[from+i:], 1) > 0 && !strings.ContainsAny(body[from+i:], "\n ") {
+			if i >= 0 && textmatch.CountWords(body[from+i:], 1) > 0 && !strings.ContainsAny(body[from+i:], "\n ") {
 				return len(s) - from - i
 			}
 		}
@@ -155,110 +153,10 @@ func openTags(s string) string {
 		if s = after; closing {
 			continue
 		}
-		inside, rest, _, closed, found := cutTag(s, isTag)
-		if found && closed {
-			inside = Collapse(inside)
-			s = rest
-		} else {
-			inside = ""
-		}
 		b.WriteString(tagMark(name))
-		b.WriteString(inside)
-		if found && closed {
-			b.WriteByte('\n')
+		if inside, rest, _, closed, found := cutTag(s, isTag); found && closed {
+			b.WriteString(textmatch.Collapse(inside) + "\n")
+			s = rest
 		}
 	}
-}
-
-// joinFormulas replaces line breaks inside boxes and displayed formulas by
-// spaces.
-func joinFormulas(s string) string {
-	if !strings.Contains(s, `\`) && !strings.Contains(s, "$$") {
-		return s
-	}
-	out := []byte(s)
-	join := func(from, to int) {
-		for i := from; i < to; i++ {
-			if out[i] < utf8.RuneSelf && isLineBreak(rune(out[i])) {
-				out[i] = ' '
-			}
-		}
-	}
-	end := 0 // of what is joined
-	for _, b := range findBoxes(s) {
-		if b.end > end {
-			join(b.start, b.end)
-			end = b.end
-		}
-	}
-	for _, pair := range [...][2]string{{`\[`, `\]`}, {`\(`, `\)`}, {"$$", "$$"}} {
-		for at := 0; ; {
-			i := strings.Index(s[at:], pair[0])
-			if i < 0 {
-				break
-			}
-			from := at + i + len(pair[0])
-			j := strings.Index(s[from:], pair[1])
-			if j < 0 {
-				break
-			}
-			if at = from + j + len(pair[1]); j <= maxFormula {
-				join(from, from+j)
-			}
-		}
-	}
-	return string(out)
-}
-
-// maxFormula is the most bytes of a formula whose lines are joined.
-const maxFormula = 4096
-
-// A box is a \boxed{…} in a text.
-type box struct{ start, open, end int } // of the whole; its content is s[open:end-1]
-
-// findBoxes returns the boxes of s that are closed and lie in no other.
-func findBoxes(s string) []box {
-	var out []box
-	var braces []box
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			if n := boxStart(s[i:]); n > 0 {
-				braces = append(braces, box{start: i, open: i + n})
-				i += n - 1
-			} else {
-				i++ // an escaped brace is none
-			}
-		case '{':
-			braces = append(braces, box{start: -1})
-		case '}':
-			if len(braces) == 0 {
-				continue
-			}
-			b := braces[len(braces)-1]
-			braces = braces[:len(braces)-1]
-			if b.start < 0 {
-				continue
-			}
-			for len(out) > 0 && out[len(out)-1].start > b.start {
-				out = out[:len(out)-1]
-			}
-			b.end = i + 1
-			out = append(out, b)
-		}
-	}
-	return out
-}
-
-// boxStart returns the length of the \boxed{ that s begins with, or 0.
-func boxStart(s string) int {
-	for _, name := range [...]string{`\boxed`, `\fbox`} {
-		if rest, ok := strings.CutPrefix(s, name); ok {
-			bare := strings.TrimLeft(rest, " ")
-			if strings.HasPrefix(bare, "{") {
-				return len(s) - len(bare) + 1
-			}
-		}
-	}
-	return 0
 }
