@@ -170,7 +170,8 @@ func (x *execution) openEngine(ctx context.Context) (err error) {
 		return err
 	}
 	x.engine = x.docker
-	if x.images, err = resolveImages(ctx, x.engine, x.in.images); err != nil || x.agent != nil {
+	_, isOracle := x.agent.(*agent.Oracle) // which may run a row's program
+	if x.images, err = resolveImages(ctx, x.engine, x.in.images); err != nil || x.agent != nil && !isOracle {
 		return err
 	}
 	x.users, err = resolveUsers(ctx, x.docker, x.images, x.in.users)

@@ -87,7 +87,7 @@ func (r *runner) fits(row pack.Row, v task.AgentView) error {
 	if err != nil {
 		return err
 	}
-	layout, err := workspace.Layout(v, workspace.Options{TaskFile: plan.TaskFile, ArtifactPath: plan.ArtifactPath})
+	layout, err := workspace.ForAgent(v, workspace.Options{TaskFile: plan.TaskFile, ArtifactPath: plan.ArtifactPath})
 	if err != nil {
 		return err
 	}
