@@ -58,7 +58,7 @@ func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (
 	}
 	defer func() { err = errors.Join(err, f.Discard()) }()
 	w := &writer{f: f.File}
-	sum, err := receive(kind, content, w)
+	sum, err := Copy(kind, content, w)
 	if w.err != nil {
 		err = fmt.Errorf("%w: %w", ErrStore, w.err)
 	}
@@ -82,8 +82,9 @@ func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (
 
 var errTooLarge = fmt.Errorf("the candidate is larger than %d bytes", MaxBytes)
 
-// receive copies the content to w and returns its digest.
-func receive(kind task.CandidateKind, content io.Reader, w io.Writer) (sum string, err error) {
+// Copy copies the content of a candidate, a tree as its canonical archive, to w
+// and returns its digest.
+func Copy(kind task.CandidateKind, content io.Reader, w io.Writer) (sum string, err error) {
 	if kind == task.Workspace {
 		return ReadTree(io.TeeReader(content, w), stored(), nil)
 	}
@@ -243,7 +244,7 @@ func Check(open func() (io.ReadCloser, error), sum string) (tree bool, err error
 		if err != nil {
 			return false, err
 		}
-		got, err := receive(kind, r, io.Discard)
+		got, err := Copy(kind, r, io.Discard)
 		var not *Rejection
 		if err = errors.Join(err, r.Close()); err != nil && !errors.As(err, &not) && !errors.Is(err, errTooLarge) {
 			return false, err

@@ -51,8 +51,8 @@ func (f Files) Close() error {
 // evaluation inputs, the public assets that the caller lists, and the files
 // that evaluation inputs refer to. The verifier adds the files that its rows
 // name in another form.
-func (f Files) Layout(v task.SandboxView, assets []task.Asset, evalPaths ...string) (*workspace.Plan, error) {
-	return workspace.LayoutSandbox(v, workspace.Options{
+func (f Files) Layout(v task.SandboxView, assets []task.Asset, evalPaths ...string) (*workspace.Layout, error) {
+	return workspace.ForTestSandbox(v, workspace.Options{
 		Assets: f.Public, Expect: f.PublicDigests, PublicAssets: assets,
 		Evals: f.Eval, ExpectEvals: f.EvalDigests, EvalPaths: evalPaths,
 	})

@@ -5,17 +5,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"securebench/internal/candidate"
+	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // stumbling is a verifier whose engine never works.
@@ -51,28 +59,151 @@ func TestInterruptDuringARetryPause(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfFailedTriesStays: what every try left is named in the final
-// record, also when none of them came to a verdict.
-func TestEvidenceOfFailedTriesStays(t *testing.T) {
+// TestVerificationAloneIsRepeated: once the candidate is stored, an
+// infrastructure error costs the verification alone. What the agent left is
+// in the record, also when no try came to a verdict.
+func TestVerificationAloneIsRepeated(t *testing.T) {
+	for _, fails := range []int{1, 2} {
+		t.Run(fmt.Sprint(fails), func(t *testing.T) {
+			var agents atomic.Int32
+			b := newBench(t, func(ctx context.Context, p *sandboxtest.Process) int {
+				agents.Add(1)
+				return answers(ctx, p)
+			})
+			b.cfg.Verifiers["short_answer"], b.cfg.Retries = &unsteady{Verifier: b.cfg.Verifiers["short_answer"], fails: fails}, 1
+			if _, err := b.run(t.Context(), question(t, "q", "4", `"4"`)); err != nil {
+				t.Fatal(err)
+			}
+			l := b.lines()[0]
+			if want := map[int]string{1: "passed", 2: "infrastructure"}[fails]; l["outcome"] != want || agents.Load() != 1 {
+				t.Errorf("%v after %d agents, want %s after one", l["outcome"], agents.Load(), want)
+			}
+			if l["producer_stdout"] != "4\n" || l["candidate_text"] != "4\n" {
+				t.Errorf("record %v", l)
+			}
+			retries, _ := l["retries"].([]any)
+			if len(retries) != 1 || retries[0].(map[string]any)["candidate"] != digest.Bytes([]byte("4\n")) || retries[0].(map[string]any)["phase"] != "verifier" {
+				t.Errorf("retries %v", retries)
+			}
+			raw, _ := l["restricted"].([]any)
+			if len(raw) != 1 {
+				t.Fatalf("%d raw files, want the agent's: %v", len(raw), raw)
+			}
+			path, _ := raw[0].(map[string]any)["path"].(string)
+			if data, err := os.ReadFile(filepath.Join(b.out, path)); err != nil || string(data) != "4\n" {
+				t.Errorf("%s holds %q, %v", path, data, err)
+			}
+		})
+	}
+}
+
+// unsteady is a verifier whose engine works after a number of failures.
+type unsteady struct {
+	family.Verifier
+	fails int
+}
+
+func (u *unsteady) Open(ctx context.Context, c family.Case) family.Session {
+	if u.fails--; u.fails >= 0 {
+		return stumble{}
+	}
+	return u.Verifier.Open(ctx, c)
+}
+
+// TestResumeStartsAtVerification: an attempt whose candidate an earlier part of
+// the run stored is verified; no agent runs. One whose candidate is gone is run
+// again.
+func TestResumeStartsAtVerification(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprint("gone: ", gone), func(t *testing.T) {
+			var agents atomic.Int32
+			b := newBench(t, func(ctx context.Context, p *sandboxtest.Process) int {
+				agents.Add(1)
+				return answers(ctx, p)
+			})
+			working := b.cfg.Verifiers["short_answer"]
+			b.cfg.Verifiers["short_answer"], b.cfg.Retries = stumbling{}, 0
+			q := question(t, "q", "4", `"4"`)
+			if _, err := b.run(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			former := b.entries()[0].Line
+			b.cfg.Verifiers["short_answer"] = working
+			b.cfg.Unverified = map[record.AttemptKey]*record.Line{{Task: "q", Attempt: 1}: former}
+			if gone {
+				if err := os.RemoveAll(filepath.Join(b.dir.StorePath(), strings.TrimPrefix(former.Digests.Candidate, "sha256:"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := b.run(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			l := b.entries()[1].Line
+			want := int32(1)
+			if gone {
+				want = 2
+			}
+			if l.Outcome != verdict.Passed || agents.Load() != want {
+				t.Errorf("%s after %d agents, want a pass after %d", l.Outcome, agents.Load(), want)
+			}
+			if gone {
+				return
+			}
+			if l.ProducerStdout != "4\n" || *l.Candidate.Text != "4\n" || l.Origin() != candidate.Stdout || l.Digests.Candidate != former.Digests.Candidate ||
+				len(l.Restricted) != 1 || l.Restricted[0] != former.Restricted[0] {
+				t.Errorf("record %+v", l)
+			}
+			if len(l.Retries) != 1 || l.Retries[0] != (record.Retry{Candidate: former.Digests.Candidate, Error: former.FailureMessage, Phase: "verifier"}) {
+				t.Errorf("retries %v", l.Retries)
+			}
+		})
+	}
+}
+
+// TestCaptureFaultsHaveTheirPhase: what fails while the candidate is taken is
+// no fault of the production.
+func TestCaptureFaultsHaveTheirPhase(t *testing.T) {
 	b := newBench(t, answers)
-	b.cfg.Verifiers["short_answer"], b.cfg.Retries = stumbling{}, 1
-	if _, err := b.run(t.Context(), question(t, "q", "4", `"4"`)); err != nil {
+	harness, ok := b.cfg.Agent.(*agent.Harness)
+	if !ok {
+		t.Fatalf("the bench's agent is a %T", b.cfg.Agent)
+	}
+	harness.Producer.Engine = unreadable{b.engine}
+	b.cfg.Retries = 1
+	c := task.Config{ID: "q", Family: "short_answer", Pack: task.Pack{ID: "pack", Version: 1}, Environment: task.Environment{Image: "img"},
+		Extraction: task.Extraction{Mode: task.FromFile, Kind: task.Text, Path: "answer", OrStdout: true}}
+	q, err := task.New(c)
+	if err != nil {
 		t.Fatal(err)
 	}
-	l := b.lines()[0]
-	if l["outcome"] != "infrastructure" || l["producer_stdout"] != "4\n" || l["candidate_text"] != "4\n" {
-		t.Errorf("record %v", l)
+	if _, err := b.run(t.Context(), q); err != nil {
+		t.Fatal(err)
 	}
-	raw, _ := l["restricted"].([]any)
-	if len(raw) != 2 {
-		t.Fatalf("%d raw files, want one of each try: %v", len(raw), raw)
+	l := b.entries()[0].Line
+	if l.Outcome != verdict.Infrastructure || l.FailurePhase != verdict.PhaseCapture || len(l.Retries) != 1 || l.Retries[0].Phase != verdict.PhaseCapture {
+		t.Errorf("record %+v", l)
 	}
-	for _, r := range raw {
-		path, _ := r.(map[string]any)["path"].(string)
-		if data, err := os.ReadFile(filepath.Join(b.out, path)); err != nil || string(data) != "4\n" {
-			t.Errorf("%s holds %q, %v", path, data, err)
-		}
+}
+
+// unreadable is an engine whose workspaces cannot be read.
+type unreadable struct{ sandbox.Engine }
+
+func (u unreadable) Workspace(ctx context.Context, spec sandbox.WorkspaceSpec) (sandbox.Workspace, error) {
+	w, err := u.Engine.Workspace(ctx, spec)
+	return unreadableSpace{w}, err
+}
+
+func (u unreadable) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	if w, ok := spec.Workspace.(unreadableSpace); ok {
+		spec.Workspace = w.Workspace
 	}
+	return u.Engine.Open(ctx, spec)
+}
+
+type unreadableSpace struct{ sandbox.Workspace }
+
+func (unreadableSpace) Get(context.Context, string, int64, io.Writer) error {
+	return errors.New("the workspace cannot be read")
 }
 
 // TestDenominator is attack D08: whatever becomes of an attempt, it counts,

@@ -37,7 +37,13 @@ import (
 	"securebench/internal/workspace"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain is also the main function of the processes that single stages run in.
+func TestMain(m *testing.M) {
+	if name := os.Getenv(stageEnv); name != "" {
+		os.Exit(runStage(name))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // bench is a pipeline over the in-memory engine with one program, "agent".
 type bench struct {

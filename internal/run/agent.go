@@ -102,7 +102,7 @@ func (r *Run) fits(row pack.Row, t task.Task) error {
 	if err != nil {
 		return err
 	}
-	layout, err := workspace.Layout(v, opts)
+	layout, err := workspace.ForAgent(v, opts)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func TestChangedAssets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := workspace.Layout(tk.Agent(), workspace.Options{Assets: root, Expect: expect})
+			plan, err := workspace.ForAgent(tk.Agent(), workspace.Options{Assets: root, Expect: expect})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -71,8 +71,8 @@ type Entry struct {
 	expect map[string]string
 }
 
-// Plan is a checked layout.
-type Plan struct {
+// Layout is the checked content of a workspace.
+type Layout struct {
 	Entries []Entry
 
 	maxBytes int64
@@ -82,10 +82,10 @@ type Plan struct {
 	digests map[string]string
 }
 
-// Layout lays out what the agent sees: the task file, one file for each public
+// ForAgent lays out what the agent sees: the task file, one file for each public
 // value, the public assets. It does no I/O. Its errors are the pack's or the
 // configuration's.
-func Layout(v task.AgentView, opts Options) (*Plan, error) {
+func ForAgent(v task.AgentView, opts Options) (*Layout, error) {
 	b := newBuilder(opts)
 	b.assets(v.Assets())
 	taskFile := opts.TaskFile
@@ -108,12 +108,12 @@ func Layout(v task.AgentView, opts Options) (*Plan, error) {
 		b.claimed[path.Clean(taskFile)] = true
 		b.free("harness.config.artifact_path", opts.ArtifactPath)
 	}
-	return b.plan()
+	return b.layout()
 }
 
-// LayoutSandbox lays out what a test sandbox sees: public values, evaluation
+// ForTestSandbox lays out what a test sandbox sees: public values, evaluation
 // inputs and the files that these name. Evaluation inputs are read-only.
-func LayoutSandbox(v task.SandboxView, opts Options) (*Plan, error) {
+func ForTestSandbox(v task.SandboxView, opts Options) (*Layout, error) {
 	b := newBuilder(opts)
 	b.assets(opts.PublicAssets)
 	for _, r := range v.Payload() {
@@ -128,12 +128,12 @@ func LayoutSandbox(v task.SandboxView, opts Options) (*Plan, error) {
 		b.evalFile(p)
 	}
 	b.unique()
-	return b.plan()
+	return b.layout()
 }
 
-// LayoutEvaluator lays out what an evaluator sees: public and hidden values
+// ForEvaluator lays out what an evaluator sees: public and hidden values
 // and the files that these name, everything read-only and below its own root.
-func LayoutEvaluator(v task.EvaluatorView, opts Options) (*Plan, error) {
+func ForEvaluator(v task.EvaluatorView, opts Options) (*Layout, error) {
 	b := newBuilder(opts)
 	for _, r := range v.Payload() {
 		switch {
@@ -144,7 +144,7 @@ func LayoutEvaluator(v task.EvaluatorView, opts Options) (*Plan, error) {
 		}
 	}
 	b.unique()
-	return b.plan()
+	return b.layout()
 }
 
 // builder collects entries and everything that is wrong with them.
@@ -171,11 +171,11 @@ func (b *builder) errorf(format string, args ...any) {
 	b.errs = append(b.errs, fmt.Errorf(format, args...))
 }
 
-func (b *builder) plan() (*Plan, error) {
+func (b *builder) layout() (*Layout, error) {
 	if err := b.err(); err != nil {
 		return nil, err
 	}
-	return &Plan{Entries: b.entries, maxBytes: b.opts.MaxBytes, maxFiles: b.opts.MaxFiles}, nil
+	return &Layout{Entries: b.entries, maxBytes: b.opts.MaxBytes, maxFiles: b.opts.MaxFiles}, nil
 }
 
 // assets adds public assets at their mounts.

@@ -25,7 +25,7 @@ func res(lane task.Lane, name, value string) task.Resource {
 	return task.Resource{Name: name, Lane: lane, Value: jsontext.Value(value)}
 }
 
-func contents(p *workspace.Plan) map[string]string {
+func contents(p *workspace.Layout) map[string]string {
 	out := map[string]string{}
 	for _, e := range p.Entries {
 		out[e.Path] = string(e.Data)
@@ -45,7 +45,7 @@ func TestLayoutAgent(t *testing.T) {
 		res(task.Hidden, "answer", `"CANARY"`),
 		res(task.EvaluationInputs, "tests", `"CANARY"`),
 	)
-	p, err := workspace.Layout(tk.Agent(), workspace.Options{})
+	p, err := workspace.ForAgent(tk.Agent(), workspace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestLayoutAgent(t *testing.T) {
 }
 
 func TestLayoutEmptyTask(t *testing.T) {
-	p, err := workspace.Layout(newTask(t, nil).Agent(), workspace.Options{TaskFile: "in/t.json"})
+	p, err := workspace.ForAgent(newTask(t, nil).Agent(), workspace.Options{TaskFile: "in/t.json"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestLayoutSandboxAndEvaluator(t *testing.T) {
 		res(task.Hidden, "expected_state", `{"path":"out.txt","content":"x"}`),
 		res(task.Hidden, "rubric", `{"path":"r.json"}`),
 	)
-	p, err := workspace.LayoutSandbox(tk.TestSandbox(), workspace.Options{PublicAssets: []task.Asset{{Path: "a", Mount: "a"}}})
+	p, err := workspace.ForTestSandbox(tk.TestSandbox(), workspace.Options{PublicAssets: []task.Asset{{Path: "a", Mount: "a"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestLayoutSandboxAndEvaluator(t *testing.T) {
 			t.Errorf("%s has mode %o", e.Path, e.Mode)
 		}
 	}
-	if p, err = workspace.LayoutEvaluator(tk.Evaluator(), workspace.Options{}); err != nil {
+	if p, err = workspace.ForEvaluator(tk.Evaluator(), workspace.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]string{
@@ -172,7 +172,7 @@ func TestLayoutRefuses(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := workspace.Layout(newTask(t, tc.assets, tc.res...).Agent(), tc.opts)
+			_, err := workspace.ForAgent(newTask(t, tc.assets, tc.res...).Agent(), tc.opts)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want one with %q", err, tc.want)
 			}
@@ -193,7 +193,7 @@ func TestFileReferences(t *testing.T) {
 	}
 	for value, want := range tests {
 		tk := newTask(t, nil, res(task.EvaluationInputs, "f", value))
-		_, err := workspace.LayoutSandbox(tk.TestSandbox(), workspace.Options{})
+		_, err := workspace.ForTestSandbox(tk.TestSandbox(), workspace.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", value, err, want)
 		}

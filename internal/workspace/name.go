@@ -43,32 +43,32 @@ func idHash(taskID string) string {
 // Namer gives the tasks of one run names that differ, also on file systems
 // that ignore case. A task keeps the name of [DirName] wherever that is safe.
 // Names depend on the order of the calls: name each task once, in pack order.
-// It keeps 9 to 18 bytes a task. The zero value is ready and safe for concurrent
-// use.
+// It keeps a hash for each task, not its name. The zero value is ready and safe
+// for concurrent use.
 type Namer struct {
 	// Reserved are names that no task gets, in lower case.
 	Reserved []string
 
 	mu    sync.Mutex
 	seed  maphash.Seed
-	taken hashSet // of folded names
+	taken map[uint64]struct{} // hashes of folded names
 }
 
 // Name returns the directory name of a task that has none yet.
 func (n *Namer) Name(taskID string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.taken.slots == nil {
-		n.seed = maphash.MakeSeed()
+	if n.taken == nil {
+		n.seed, n.taken = maphash.MakeSeed(), map[uint64]struct{}{}
 		for _, name := range n.Reserved {
-			n.taken.add(n.hash(name))
+			n.taken[n.hash(name)] = struct{}{}
 		}
 	}
 	name := DirName(taskID)
 	if !safeName(name) || n.isTaken(name) {
 		name = n.other(taskID)
 	}
-	n.taken.add(n.hash(name))
+	n.taken[n.hash(name)] = struct{}{}
 	return name
 }
 
@@ -76,7 +76,10 @@ func (n *Namer) hash(name string) uint64 { return maphash.String(n.seed, strings
 
 // isTaken may err on the safe side: a name whose hash another one has counts
 // as taken.
-func (n *Namer) isTaken(name string) bool { return n.taken.has(n.hash(name)) }
+func (n *Namer) isTaken(name string) bool {
+	_, ok := n.taken[n.hash(name)]
+	return ok
+}
 
 // other finds a free name of a task that cannot have the reference's.
 func (n *Namer) other(taskID string) string {

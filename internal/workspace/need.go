@@ -28,7 +28,7 @@ func plus(a, b int64) int64 {
 
 // Need returns what the layout takes, its root included; asset tells what an
 // asset does. It does no I/O.
-func (p *Plan) Need(asset func(path string) Need) Need {
+func (p *Layout) Need(asset func(path string) Need) Need {
 	total, dirs := Need{Files: 1}, map[string]bool{}
 	for _, e := range p.Entries {
 		if e.Asset != "" {

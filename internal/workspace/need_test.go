@@ -17,7 +17,7 @@ func TestNeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := workspace.Layout(tk.Agent(), workspace.Options{})
+	plan, err := workspace.ForAgent(tk.Agent(), workspace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

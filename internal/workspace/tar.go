@@ -19,7 +19,7 @@ import (
 	"securebench/internal/digest"
 )
 
-// ErrChanged is returned by [Plan.WriteTar] when an asset is not what it was
+// ErrChanged is returned by [Layout.WriteTar] when an asset is not what it was
 // when the pack was loaded.
 var ErrChanged = errors.New("the pack's files changed since it was loaded")
 
@@ -28,7 +28,7 @@ var ErrChanged = errors.New("the pack's files changed since it was loaded")
 // read through their root; a link, a special file, a file that changes while
 // it is read or a layout above its bounds is an error, and then w holds an
 // archive that is cut off.
-func (p *Plan) WriteTar(w io.Writer, uid, gid int) error {
+func (p *Layout) WriteTar(w io.Writer, uid, gid int) error {
 	files, err := p.files()
 	if err != nil {
 		return err
@@ -54,8 +54,8 @@ func (p *Plan) WriteTar(w io.Writer, uid, gid int) error {
 }
 
 // Digests returns the SHA-256, as "sha256:…", of every file by its path in the
-// workspace, as [Plan.WriteTar] last wrote it. It is empty before that.
-func (p *Plan) Digests() map[string]string {
+// workspace, as [Layout.WriteTar] last wrote it. It is empty before that.
+func (p *Layout) Digests() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.digests)
@@ -81,8 +81,8 @@ func (f file) size() int64 {
 }
 
 // files lists every regular file, with its directories where an asset brings
-// some, within the plan's bounds.
-func (p *Plan) files() ([]file, error) {
+// some, within the bounds of the layout.
+func (p *Layout) files() ([]file, error) {
 	x, checked := &expander{left: p.maxFiles}, false
 	for _, e := range p.Entries {
 		if e.Asset == "" {

@@ -75,9 +75,9 @@ func list(t testing.TB, data []byte) []string {
 	}
 }
 
-func layout(t testing.TB, opts workspace.Options, assets ...task.Asset) *workspace.Plan {
+func layout(t testing.TB, opts workspace.Options, assets ...task.Asset) *workspace.Layout {
 	t.Helper()
-	p, err := workspace.Layout(newTask(t, assets, res(task.Public, "q", "1")).Agent(), opts)
+	p, err := workspace.ForAgent(newTask(t, assets, res(task.Public, "q", "1")).Agent(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestWriteTarRefuses(t *testing.T) {
 func TestTreeMayNotReachReservedPaths(t *testing.T) {
 	_, root := assetRoot(t, map[string]string{"d/hidden.json": "x", "s/evaluator/x": "x"})
 	for _, a := range []task.Asset{{Path: "d", Mount: "task"}, {Path: "s", Mount: "securebench"}} {
-		p, err := workspace.Layout(newTask(t, []task.Asset{a}).Agent(), workspace.Options{Assets: root})
+		p, err := workspace.ForAgent(newTask(t, []task.Asset{a}).Agent(), workspace.Options{Assets: root})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -125,7 +125,7 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 	if err != nil {
 		return err
 	}
-	layout, err := workspace.Layout(s.req.View, workspace.Options{
+	layout, err := workspace.ForAgent(s.req.View, workspace.Options{
 		Assets: p.Assets, Expect: s.req.Expect, TaskFile: s.plan.TaskFile, ArtifactPath: s.plan.ArtifactPath,
 		MaxBytes: spec.Limits.Disk, MaxFiles: int(spec.Limits.Files),
 	})
@@ -155,7 +155,7 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 
 // fill streams the layout into the workspace; nothing of it touches the
 // host's disk.
-func fill(ctx context.Context, space sandbox.Workspace, layout *workspace.Plan, owner sandbox.User) error {
+func fill(ctx context.Context, space sandbox.Workspace, layout *workspace.Layout, owner sandbox.User) error {
 	r, w := io.Pipe()
 	done := make(chan error, 1)
 	go func() {

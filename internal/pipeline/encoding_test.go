@@ -1,0 +1,140 @@
+package pipeline_test
+
+import (
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"pgregory.net/rapid"
+
+	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/stage"
+	"securebench/internal/pipeline/verify"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// generators draw the parts of messages. Numbers that JSON would round and
+// strings that need escapes are among them.
+type generators struct{ *rapid.T }
+
+func (g generators) text(name string) string {
+	return rapid.StringMatching(`[a-z<>&"\\/é\x00-\x1f]{0,8}`).Draw(g.T, name)
+}
+
+func (g generators) bytes(name string) []byte {
+	if rapid.Bool().Draw(g.T, "nil "+name) {
+		return nil
+	}
+	return rapid.SliceOf(rapid.Byte()).Draw(g.T, name)
+}
+
+func (g generators) number() int64 { return rapid.Int64().Draw(g.T, "number") }
+
+func (g generators) limits() sandbox.Limits {
+	return sandbox.Limits{Memory: g.number(), CPUs: rapid.Float64Range(0, math.MaxFloat64).Draw(g.T, "cpus"), Pids: g.number(),
+		Disk: g.number(), Files: g.number(), Output: g.number(), Timeout: time.Duration(g.number())}
+}
+
+func (g generators) image() sandbox.Image {
+	return sandbox.Image{Ref: g.text("ref"), ID: g.text("id"), Digest: g.text("digest"), User: sandbox.User{UID: int(g.number()), GID: 7},
+		Env: []string{g.text("env")}, OS: "linux", Arch: g.text("arch")}
+}
+
+func (g generators) names(name string) map[string]string {
+	if rapid.Bool().Draw(g.T, "nil "+name) {
+		return nil
+	}
+	return rapid.MapOf(rapid.StringMatching("[a-z]{1,3}"), rapid.StringMatching("[a-z]{0,3}")).Draw(g.T, name)
+}
+
+func (g generators) metadata() verdict.Metadata {
+	return verdict.NewMetadata(map[string]any{"n": g.number(), "s": g.text("value"), "nested": map[string]any{"b": []int{1}, "a": nil}, "f": 0.1})
+}
+
+func (g generators) task() task.Task {
+	t, err := task.New(task.Config{ID: "t" + g.text("id"), Family: "f", Pack: task.Pack{ID: "p"},
+		Environment: task.Environment{Image: g.text("image"), Timeout: time.Duration(g.number())},
+		Extraction:  task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: g.text("path")},
+		Assets:      []task.Asset{{Path: "a", Mount: "b", ReadOnly: true}},
+		Resources: []task.Resource{{Name: "p", Lane: task.Public, Value: jsontext.Value(`{"b":1, "a": 2.50}`)},
+			{Name: "e", Lane: task.EvaluationInputs, Value: jsontext.Value(`"` + evaluationCanary + `"`)},
+			{Name: "h", Value: jsontext.Value(`"` + hiddenCanary + `"`)}}})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return t
+}
+
+func (g generators) outcome() sandbox.Outcome {
+	return sandbox.Outcome{End: sandbox.OutOfMemory, Seen: []sandbox.End{sandbox.DiskLimit}, ExitCode: int(g.number()),
+		Duration: time.Duration(g.number()), StdoutBytes: g.number(), StderrBytes: g.number()}
+}
+
+func (g generators) candidate() *candidate.Candidate {
+	return &candidate.Candidate{Kind: task.Patch, Digest: g.text("digest"), Size: g.number(), Origin: candidate.Replay, Redacted: rapid.Bool().Draw(g.T, "redacted")}
+}
+
+// survives wants that a message comes back as it was.
+func survives[T any](rt *rapid.T, v T) {
+	rt.Helper()
+	b, err := stage.Encode(v)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	var back T
+	if err := stage.Decode(b, &back); err != nil {
+		rt.Fatalf("%s: %v", b, err)
+	}
+	if !reflect.DeepEqual(v, back) {
+		rt.Fatalf("%+v became %+v through %s", v, back, b)
+	}
+}
+
+// TestMessagesSurviveEncoding: what crosses from stage to stage is the same on
+// the other side.
+func TestMessagesSurviveEncoding(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := generators{rt}
+		tk, user := g.task(), &sandbox.User{UID: 1, GID: int(g.number())}
+		if rapid.Bool().Draw(rt, "own user") {
+			user = nil
+		}
+		survives(rt, produce.Request{View: tk.Agent(), Image: g.image(), User: user, Limits: g.limits(), Expect: g.names("expect"),
+			Labels: sandbox.Labels{Run: g.text("run"), Task: tk.ID(), Attempt: 3, Role: "agent"}, Command: []string{g.text("command")}})
+		survives(rt, produce.Result{Outcome: g.outcome(), Timeout: time.Duration(g.number()), Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr"),
+			Argv: []string{g.text("argv")}, Extract: tk.Extraction(), Public: g.names("public"), Metadata: g.metadata(), Usage: map[string]int64{"n": g.number()}})
+		survives(rt, capture.Request{Extraction: tk.Extraction(), Outcome: g.outcome(), Limit: g.number(), Public: g.names("public"),
+			Tree: candidate.Bounds{Bytes: g.number(), Files: g.number(), Links: true}, Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr")})
+		survives(rt, capture.Result{Candidate: g.candidate(), Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr")})
+		survives(rt, capture.Result{Rejection: candidate.Reject(verdict.InvalidUTF8, "%s", g.text("message")), Limit: sandbox.PidsLimit})
+		seed := [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(rt, "seed"))
+		survives(rt, verify.Request{Candidate: *g.candidate(), Case: family.Case{Attempt: 2, Sandbox: tk.TestSandbox(), Evaluator: tk.Evaluator(),
+			Image: g.image(), Limits: g.limits(), Seed: seed, Lazy: rapid.Bool().Draw(rt, "lazy")}})
+		survives(rt, family.Verdict{Outcome: verdict.Failed, Reason: verdict.TestsFailed, Message: g.text("message"), Phase: "import", Containment: verdict.Split,
+			Labels: []string{g.text("label")}, Metadata: g.metadata(), Extraction: g.text("extraction"), Extracted: g.bytes("extracted"),
+			Waited: time.Duration(g.number()), Restricted: map[string][]byte{"a": {0, 0xff}}})
+	})
+}
+
+// TestRequestRefusesOtherLanes: a request to produce cannot be made to carry a
+// hidden value.
+func TestRequestRefusesOtherLanes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		tk := generators{rt}.task()
+		evaluator, err := stage.Encode(tk.Evaluator())
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var req produce.Request
+		if err := stage.Decode([]byte(`{"view":`+string(evaluator)+`,"image":{},"labels":{},"limits":{}}`), &req); err == nil {
+			rt.Fatal("a request holds hidden values")
+		}
+	})
+}
