@@ -51,7 +51,7 @@ func forge(t *testing.T, dir string, how dishonest) {
 		}
 	}})
 	check(err)
-	plan, err := former.Review(func(record.Entry) string { return record.NotPlanned })
+	plan, err := former.Review(func(string) error { return nil }, func(record.Entry) string { return record.NotPlanned })
 	check(err)
 	m := former.Manifest
 	config, err := record.ReadFile(d.FS(), record.ConfigName, 1<<20)

@@ -152,7 +152,7 @@ func (m *maker) resume() {
 	m.check(err)
 	former, err := d.Former()
 	m.check(err)
-	plan, err := former.Review(func(record.Entry) string { return "" })
+	plan, err := former.Review(func(string) error { return nil }, func(record.Entry) string { return "" })
 	m.check(err)
 	if plan.Rerun[record.Unfinished] == 0 || len(plan.Rerun) != 1 {
 		m.t.Fatalf("the review found %v", plan.Rerun)
@@ -462,11 +462,14 @@ func TestProblemsAreExact(t *testing.T) {
 		change func(fstest.MapFS)
 		want   string
 	}{
-		"a score":       {at(3, `"passed": false`, `"passed": true`), "candidates.jsonl:3: not a record in its one canonical form"},
-		"a word":        {at(2, `"agent": "command"`, `"agent": "commanD"`), "candidates.jsonl:2: it is of another run: run.json"},
-		"a digest":      {at(2, `"config": "sha256:`, `"config": "sha257:`), "candidates.jsonl:2: it is bound to other inputs than run.json names"},
-		"no chain":      {at(2, `"exit_code": 0`, `"exit_code": 1`), "candidates.jsonl:3: it does not follow the line before"},
-		"mac":           {at(2, `"exit_code": 0`, `"exit_code": 1`), "candidates.jsonl:2: its mac is wrong"},
+		"a score":  {at(3, `"passed": false`, `"passed": true`), "candidates.jsonl:3: not a record in its one canonical form"},
+		"a word":   {at(2, `"agent": "command"`, `"agent": "commanD"`), "candidates.jsonl:2: it is of another run: run.json"},
+		"a digest": {at(2, `"config": "sha256:`, `"config": "sha257:`), "candidates.jsonl:2: it is bound to other inputs than run.json names"},
+		"no chain": {func(run fstest.MapFS) {
+			at(2, `"exit_code": 0`, `"exit_code": 1`)(run)
+			maps.DeleteFunc(run, func(name string, _ *fstest.MapFile) bool { return strings.HasPrefix(name, record.RestrictedName+"/") })
+		}, "candidates.jsonl:3: hash chain broken between lines 2 and 3"},
+		"mac":           {at(2, `"exit_code": 0`, `"exit_code": 1`), "candidates.jsonl:2: its MAC is wrong"},
 		"duplicate key": {at(1, `"agent": "command"`, `"agent": "command", "agent": "command"`), "candidates.jsonl:1: not a record: "},
 		"other case":    {at(1, `"agent": `, `"Agent": `), "candidates.jsonl:1: not a record: "},
 		"trailing":      {at(1, "}\n", "} {}\n"), "candidates.jsonl:1: not a record: "},
@@ -480,7 +483,7 @@ func TestProblemsAreExact(t *testing.T) {
 		"what was taken":      {func(run fstest.MapFS) { run[taken].Data[0]++ }, "candidate sha256:" + strings.TrimPrefix(taken, "candidates/") + ": it is not what its name says"},
 		"lost what was taken": {func(run fstest.MapFS) { delete(run, taken) }, "reading candidate sha256:" + strings.TrimPrefix(taken, "candidates/")},
 		"extra candidate":     {func(run fstest.MapFS) { run["candidates/x"] = &fstest.MapFile{} }, "candidates/x: no record names it"},
-		"extra file":          {func(run fstest.MapFS) { run["notes.txt"] = &fstest.MapFile{} }, "notes.txt: no part of a run"},
+		"extra file":          {func(run fstest.MapFS) { run["notes.txt"] = &fstest.MapFile{} }, "notes.txt: not part of a run"},
 		"manifest": {func(run fstest.MapFS) {
 			run[record.ManifestName].Data = bytes.Replace(run[record.ManifestName].Data, []byte(`"attempts":2`), []byte(`"attempts":1`), 1)
 		}, "run.json: not what was signed"},
@@ -649,7 +652,7 @@ func TestSealTidies(t *testing.T) {
 	m.check(err)
 	former, err := d.Former()
 	m.check(err)
-	plan, err := former.Review(func(record.Entry) string { return "" })
+	plan, err := former.Review(func(string) error { return nil }, func(record.Entry) string { return "" })
 	m.check(err)
 	man := former.Manifest
 	man.ResumedFrom = append(man.ResumedFrom, plan.Resumption("2026-01-02T05:00:00Z"))

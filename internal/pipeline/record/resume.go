@@ -118,7 +118,7 @@ const (
 	Torn           = "torn"           // its write was cut short
 	Damaged        = "damaged"        // it is not what this run wrote
 	Missing        = "missing"        // the numbering has a gap: it was removed
-	OutOfChain     = "out_of_chain"   // it does not follow the line before
+	OutOfChain     = "out_of_chain"   // the hash chain is broken before it
 	Duplicate      = "duplicate"      // its attempt has another line
 	Unfinished     = "infrastructure" // it ended in an infrastructure error
 	LostCandidate  = "candidate"      // its candidate is not in the store
@@ -150,10 +150,10 @@ type Review struct {
 	files  map[string]bool // that kept lines name, below the directory
 }
 
-// Review reads every line of the earlier run. One is kept if it is whole,
-// authentic, in its place in the chain, the only one of its attempt, and if
-// judge, which gets it then, has no reason against it.
-func (f *Former) Review(judge func(Entry) (reason string)) (*Review, error) {
+// Review reads every line of the earlier run. One is kept if [Judge] finds no
+// fault with it and inputs, which compares it with the run as it is now, has
+// no reason against it. stored checks a candidate in the store.
+func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reason string)) (*Review, error) {
 	p := &Review{former: f, Rerun: map[string]int{}, Unverified: map[AttemptKey]*Line{}, files: map[string]bool{SaltName: true, PackName: true, ConfigName: true}}
 	file, err := source.OpenIn(f.dir.root, LinesName, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,17 +163,17 @@ func (f *Former) Review(judge func(Entry) (reason string)) (*Review, error) {
 		return nil, fmt.Errorf("opening %s: %w", LinesName, err)
 	}
 	defer file.Close()
-	r := reviewer{Review: p, salt: f.dir.salt, chain: link{prev: Genesis}, seen: map[AttemptKey]int{}}
+	r := reviewer{Review: p, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored}, inputs: inputs}
 	for raw, err := range Lines(file) {
 		if errors.Is(err, ErrLineTooLong) {
-			// No run wrote it. What stands behind it is run again, too.
+			// No run wrote it. The lines after it are run again, too.
 			r.drop(raw.Number, "", Damaged)
 			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", LinesName, err)
 		}
-		r.add(raw, judge)
+		r.add(raw)
 	}
 	for _, ok := range p.keep {
 		if ok {
@@ -185,52 +185,68 @@ func (f *Former) Review(judge func(Entry) (reason string)) (*Review, error) {
 
 type reviewer struct {
 	*Review
-	salt  digest.Salt
-	chain link // of the next line; prev is "" after a line that cannot be trusted
-	seen  map[AttemptKey]int
+	judge  Judge
+	inputs func(Entry) string
 }
 
-func (r *reviewer) add(raw RawLine, judge func(Entry) string) {
-	e, reason := r.check(raw)
-	if reason == "" {
-		key := e.Key()
-		if first, dup := r.seen[key]; dup {
-			// Never the best of two: both go.
-			reason = Duplicate
-			if r.keep[first-1] {
-				r.keep[first-1] = false
-				r.drop(first, e.TaskID, Duplicate)
-			}
-			delete(r.Unverified, key)
-		} else {
-			r.seen[key] = raw.Number
+func (r *reviewer) add(raw RawLine) {
+	e, err := Decode(raw.Bytes)
+	found := map[string]Fault{}
+	for _, f := range r.judge.Next(raw, e, err) {
+		found[f.Reason] = f
+	}
+	r.Rerun[Missing] += found[Missing].Gap
+	if r.Rerun[Missing] == 0 {
+		delete(r.Rerun, Missing)
+	}
+	if f, ok := found[Duplicate]; ok && !raw.Torn {
+		// Never the better of two: both are run again.
+		if r.keep[f.First-1] {
+			r.keep[f.First-1] = false
+			r.drop(f.First, e.TaskID, Duplicate)
 		}
+		delete(r.Unverified, e.Key())
 	}
-	unverified := false
-	switch {
-	case reason != "":
-	case e.Outcome == verdict.Infrastructure:
-		reason = Unfinished
-		unverified = e.FailurePhase == verdict.PhaseVerify && e.Digests.Candidate != "" && !r.lost(e) && judge(e) == ""
-	case r.lost(e):
-		reason = LostOutput
-	default:
-		reason = judge(e)
-	}
+	reason := r.reason(e, found)
 	r.keep = append(r.keep, reason == "")
+	unverified := reason == Unfinished && e.FailurePhase == verdict.PhaseVerify && e.Digests.Candidate != "" &&
+		len(found) == 0 && r.inputs(e) == ""
 	if unverified {
 		r.Unverified[e.Key()] = e.Line
 	}
 	if reason == "" || unverified {
 		r.name(e)
 	}
-	if reason != "" {
-		id := ""
-		if e.Line != nil {
-			id = e.TaskID
-		}
-		r.drop(raw.Number, id, reason)
+	if reason == "" {
+		return
 	}
+	id := ""
+	if _, damaged := found[Damaged]; !damaged && !raw.Torn {
+		id = e.TaskID
+	}
+	r.drop(raw.Number, id, reason)
+}
+
+// reason is the most important reason against a line, or "".
+func (r *reviewer) reason(e Entry, found map[string]Fault) string {
+	for _, reason := range []string{Torn, Damaged, OutOfChain, Duplicate} {
+		if _, ok := found[reason]; ok {
+			return reason
+		}
+	}
+	if e.Outcome == verdict.Infrastructure {
+		return Unfinished
+	}
+	if _, ok := found[LostOutput]; ok {
+		return LostOutput
+	}
+	if reason := r.inputs(e); reason != "" {
+		return reason
+	}
+	if _, ok := found[LostCandidate]; ok {
+		return LostCandidate
+	}
+	return ""
 }
 
 // name notes the files that a line names.
@@ -243,37 +259,6 @@ func (r *reviewer) name(e Entry) {
 			r.files[name] = true
 		}
 	}
-}
-
-// check decides what the line itself and the chain say.
-func (r *reviewer) check(raw RawLine) (e Entry, reason string) {
-	if raw.Torn {
-		return e, Torn
-	}
-	e, err := Decode(raw.Bytes)
-	if err != nil || !e.Authentic(r.salt) {
-		r.chain = link{r.chain.seq + 1, ""}
-		return Entry{}, Damaged
-	}
-	expected := r.chain
-	if e.Seq < expected.seq || e.Seq == expected.seq && expected.prev != "" && e.Prev != expected.prev {
-		return e, OutOfChain
-	}
-	if gap := int(e.Seq - expected.seq); gap > 0 {
-		r.Rerun[Missing] += gap
-	}
-	r.chain = link{e.Seq + 1, e.Digest}
-	return e, ""
-}
-
-// lost reports whether raw output of the line is gone or changed.
-func (r *reviewer) lost(e Entry) bool {
-	for _, f := range e.Restricted {
-		if f.Check(r.former.dir.FS(), r.salt, e.TaskID) != nil {
-			return true
-		}
-	}
-	return false
 }
 
 func (p *Review) drop(line int, id, reason string) {
