@@ -18,7 +18,7 @@ import (
 type decoded struct {
 	raw   record.RawLine
 	entry record.Entry
-	err   error // why it is no record
+	err   error // why it is not a record
 }
 
 // decodeAll reads lines and decodes some of them at the same time; they come
@@ -123,10 +123,10 @@ func (r *lineCheck) entry(e record.Entry, fail failer) {
 func (r *lineCheck) ofRun(e record.Entry, fail failer) {
 	m := r.Manifest
 	if e.RunID != m.RunID || e.Agent != m.Agent || e.BenchmarkID != m.Pack.ID {
-		fail("it is of another run: %s", record.ManifestName)
+		fail("it is of another run than %s", record.ManifestName)
 	}
 	if !r.boundTo(e.Digests) {
-		fail("it is bound to other inputs than %s names", record.ManifestName)
+		fail("it is bound to other inputs than %s", record.ManifestName)
 	}
 	r.place(e, fail)
 }
@@ -158,10 +158,10 @@ func (r *lineCheck) place(e record.Entry, fail failer) {
 	at := slot{e.Index, e.Attempt}
 	r.seen[at] = int(r.seq) + 1
 	if id, ok := r.byIndex[e.Index]; ok && id != e.TaskID {
-		fail("row %d is task %q here and %q before", e.Index, e.TaskID, id)
+		fail("row %d is task %q here and %q in an earlier line", e.Index, e.TaskID, id)
 	}
 	if i, ok := r.byID[e.TaskID]; ok && i != e.Index {
-		fail("task %q is row %d here and %d before", e.TaskID, e.Index, i)
+		fail("task %q is row %d here and %d in an earlier line", e.TaskID, e.Index, i)
 	}
 	r.byIndex[e.Index], r.byID[e.TaskID] = e.TaskID, e.Index
 }
@@ -216,7 +216,7 @@ func (r *lineCheck) candidate(e record.Entry, fail failer) {
 	}
 	have := r.stored(sum, func(string, ...any) {}) // the judge has reported what is missing
 	if len(shown) > 1 || len(shown) == 1 && have.ok && sha256.Sum256([]byte(shown[0])) != have.inline {
-		fail("the candidate that it shows is not the stored one")
+		fail("the candidate that it shows differs from the stored one")
 	}
 }
 

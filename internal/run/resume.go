@@ -16,7 +16,7 @@ import (
 	"securebench/internal/workload"
 )
 
-// openOutput begins the run, or resumes the one that is there.
+// openOutput begins the run, or resumes the existing one.
 func (r *Run) openOutput(ctx context.Context) error {
 	switch r.Mode {
 	case Fresh:

@@ -32,7 +32,7 @@ func (d *Dir) Former() (*Former, error) {
 	m, _, err := ReadManifest(d.FS())
 	if err != nil {
 		if n, sizeErr := d.linesSize(); sizeErr != nil || n > 0 {
-			return nil, fmt.Errorf("%w: %s is missing or damaged, so nothing says what the records are of: %w", ErrIntegrity, ManifestName, errors.Join(err, sizeErr))
+			return nil, fmt.Errorf("%w: %s is missing or damaged, so it is unknown what the records are of: %w", ErrIntegrity, ManifestName, errors.Join(err, sizeErr))
 		}
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (d *Dir) Former() (*Former, error) {
 		return nil, fmt.Errorf("%w: %w", ErrIntegrity, err)
 	}
 	if !m.Authentic(d.salt) {
-		return nil, fmt.Errorf("%w: %s is not what this run wrote: its mac is wrong", ErrIntegrity, ManifestName)
+		return nil, fmt.Errorf("%w: %s was not written by this run: its MAC is wrong", ErrIntegrity, ManifestName)
 	}
 	if err := d.ownFolders(); err != nil {
 		return nil, err
@@ -56,12 +56,12 @@ func (d *Dir) Former() (*Former, error) {
 }
 
 // ownFolders makes sure that the run's folders are folders, and its records a
-// file: what is a link leads elsewhere.
+// file: a link leads elsewhere.
 func (d *Dir) ownFolders() error {
 	for _, name := range []string{CandidatesName, RestrictedName, LinesName} {
 		info, err := d.root.Lstat(name)
 		if err == nil && info.IsDir() == (name == LinesName) || err == nil && name == LinesName && !info.Mode().IsRegular() {
-			return fmt.Errorf("%w: %s is not what it was", ErrIntegrity, name)
+			return fmt.Errorf("%w: %s is not of the right type", ErrIntegrity, name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("looking into the output directory: %w", err)
@@ -100,7 +100,7 @@ func ReadSalt(fsys fs.FS, want string) (s digest.Salt, err error) {
 	}
 	s, ok := ParseSalt(raw, want)
 	if !ok {
-		return s, fmt.Errorf("%s is not the salt that %s names", SaltName, ManifestName)
+		return s, fmt.Errorf("%s is not the salt whose digest %s contains", SaltName, ManifestName)
 	}
 	return s, nil
 }
@@ -116,22 +116,22 @@ func ParseSalt(raw []byte, want string) (s digest.Salt, ok bool) {
 // The reasons why a line of an earlier run is run again.
 const (
 	Torn           = "torn"           // its write was cut short
-	Damaged        = "damaged"        // it is not what this run wrote
+	Damaged        = "damaged"        // this run did not write it like that
 	Missing        = "missing"        // the numbering has a gap: it was removed
 	OutOfChain     = "out_of_chain"   // the hash chain is broken before it
 	Duplicate      = "duplicate"      // its attempt has another line
 	Unfinished     = "infrastructure" // it ended in an infrastructure error
 	LostCandidate  = "candidate"      // its candidate is not in the store
 	LostOutput     = "output"         // its raw output is not in the restricted folder
-	InputsChanged  = "inputs_changed" // what it was made of is no longer so
-	NotPlanned     = "not_planned"    // its attempt is no part of the run now
+	InputsChanged  = "inputs_changed" // an input of the attempt changed
+	NotPlanned     = "not_planned"    // its attempt is not part of the run any more
 	brokenSealNote = "statement"      // the records are not those that were sealed
 )
 
 // Dropped is a line that is not kept.
 type Dropped struct {
 	Line   int    // in the file, from 1
-	TaskID string // "" where the line does not tell
+	TaskID string // "" where it is unknown
 	Reason string
 }
 
@@ -283,7 +283,7 @@ func (e Entry) Candidates() []string {
 	return out
 }
 
-// SealBroken notes that the records are not those that a statement signs.
+// SealBroken notes that the records do not match the statement.
 func (p *Review) SealBroken() { p.Rerun[brokenSealNote]++ }
 
 // Resumption is what the new run manifest says of this resume.
@@ -291,10 +291,10 @@ func (p *Review) Resumption(at string) Resumption {
 	return Resumption{At: at, Records: p.former.Records, Kept: p.Kept, Rerun: p.Rerun, Digests: p.former.Manifest.Digests}
 }
 
-// Continue makes the directory that of the resumed run: the kept lines begin
-// a new file of records, the old one and all that no kept line names go to
-// history/, and m is the new run manifest. Whatever cuts it short, the
-// directory can be resumed again.
+// Continue turns the directory into that of the resumed run: a new file of
+// records starts with the kept lines, the old one and all files that are no
+// longer named go to history/, and m is the new run manifest. If it is
+// interrupted, the directory can be resumed again.
 func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err := d.Tidy(); err != nil {
 		return err
@@ -310,8 +310,8 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	// Killed here, the new manifest stands beside the old records. It names
-	// the state that they are of among those that it resumed from.
+	// If the process is killed here, the new manifest is beside the old
+	// records: their state is among those that it resumed from.
 	if err := d.WriteManifest(m); err != nil {
 		return errors.Join(err, lines.Discard())
 	}
@@ -329,7 +329,7 @@ func (d *Dir) setAside(p *Review, to string) error {
 			return fmt.Errorf("keeping %s in %s: %w", name, to, err)
 		}
 	}
-	// The run is open again: what was signed is no longer its end.
+	// The run is open again, so the statement no longer applies.
 	old, err := d.present(StatementName)
 	if err != nil {
 		return err
@@ -341,7 +341,7 @@ func (d *Dir) setAside(p *Review, to string) error {
 	return d.moveAll(append(old, orphans...), to)
 }
 
-// keepCopy copies a file; what is renamed over it later leaves the copy alone.
+// keepCopy copies a file that is about to be replaced.
 func (d *Dir) keepCopy(name, to string) error {
 	in, err := source.OpenIn(d.root, name, os.O_RDONLY, 0)
 	if err != nil {
@@ -356,8 +356,8 @@ func (d *Dir) keepCopy(name, to string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// orphans lists the files of the store and of the restricted folder that
-// nothing names: what an attempt left that never got its record.
+// orphans lists the files of the store and of the restricted folder that no
+// kept line names, as an attempt without a record leaves them.
 func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 	for _, top := range []string{CandidatesName, RestrictedName} {
 		err := fs.WalkDir(d.FS(), top, func(name string, e fs.DirEntry, err error) error {
@@ -371,7 +371,7 @@ func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("looking for what nothing names: %w", err)
+			return nil, fmt.Errorf("looking for orphaned files: %w", err)
 		}
 	}
 	return out, nil
