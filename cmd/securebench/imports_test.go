@@ -91,8 +91,8 @@ func allowed() []struct {
 		of("internal/engine", "config fault sandbox sandbox/docker source"),
 		of("internal/workload", "fault family task source pipeline/pack pipeline/compile"),
 		of("internal/scoring", "engine workload config fault family sandbox source digest"),
-		of("internal/validate", "scoring workload pipeline console config fault family task sandbox redact verdict"),
-		of("internal/reverify", "scoring workload evidence pipeline pipeline/record pipeline/capture config fault family task sandbox", words),
+		of("internal/validate", "engine scoring workload pipeline console config fault family task sandbox redact verdict"),
+		of("internal/reverify", "engine scoring workload evidence pipeline pipeline/record pipeline/capture config fault family task sandbox", words),
 		of("internal/run", "engine scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/capture pipeline/record",
 			"config fault family harness progress sandbox task workspace", words),
 		// test kits

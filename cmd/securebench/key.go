@@ -62,7 +62,7 @@ that old runs still verify, and its private half is deleted.`,
 }
 
 func (a *app) keyNew(force bool) error {
-	ring, err := evidence.OpenKeyring()
+	ring, err := evidence.OpenKeyring(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (a *app) keyListCommand() *cobra.Command {
 }
 
 func (a *app) keyList(asJSON bool) error {
-	ring, err := evidence.OpenKeyring()
+	ring, err := evidence.OpenKeyring(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (a *app) keyImport(stdin io.Reader, file string, force bool) error {
 
 // withKeyFile opens the keyring and a key file, or standard input for "-".
 func withKeyFile(stdin io.Reader, file string, use func(ring *attest.Keyring, in io.Reader, name string) error) error {
-	ring, err := evidence.OpenKeyring()
+	ring, err := evidence.OpenKeyring(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (a *app) keyTrust(stdin io.Reader, file, name string) error {
 }
 
 func (a *app) keyDistrust(id string) error {
-	ring, err := evidence.OpenKeyring()
+	ring, err := evidence.OpenKeyring(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (a *app) keyDistrust(id string) error {
 // publicKey returns the key with the id in args, or the signing key's public
 // half.
 func publicKey(args []string) (attest.PublicKey, error) {
-	ring, err := evidence.OpenKeyring()
+	ring, err := evidence.OpenKeyring(os.Getenv)
 	if err != nil {
 		return attest.PublicKey{}, err
 	}

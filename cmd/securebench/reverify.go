@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/internal/console"
+	"securebench/internal/engine"
 	"securebench/internal/evidence"
 	"securebench/internal/families"
 	"securebench/internal/fault"
@@ -87,7 +89,7 @@ type rederivation struct {
 }
 
 func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
-	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, Notice: a.notice}
+	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, OpenEngine: engine.New(os.Getenv), Notice: a.notice}
 	if review.Run, review.Result, err = a.openTrusted(ctx, arg, f.trust, evidence.Options{Each: review.Records.Add}); err != nil {
 		return err
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"securebench/internal/engine"
 	"securebench/internal/families"
 	"securebench/internal/family"
 	"securebench/internal/fault"
@@ -75,7 +77,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 		a.say("warning: %v", warning)
 	}
 	report := validate.NewReport(a.stdout, f.json, w.Location.Tasks, w.Families)
-	if err := validate.Pack(ctx, w, tester, a.notice, report.Add); err != nil {
+	if err := validate.Pack(ctx, w, engine.New(os.Getenv), tester, a.notice, report.Add); err != nil {
 		return err
 	}
 	switch failed, beaten := report.Finish(); {

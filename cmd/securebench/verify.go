@@ -100,7 +100,7 @@ func (a *app) verify(ctx context.Context, arg string, f trustFlags, asJSON bool)
 
 // trust reads the key of --key.
 func (f trustFlags) trust() (evidence.Trust, error) {
-	t := evidence.Trust{AnySigner: f.anySigner}
+	t := evidence.Trust{AnySigner: f.anySigner, Getenv: os.Getenv}
 	if !f.keyGiven() {
 		return t, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"securebench/internal/attest"
 	"securebench/internal/fault"
@@ -16,8 +15,8 @@ import (
 const maxKeyInput = 16 << 10
 
 // OpenKeyring returns the operator's keyring.
-func OpenKeyring() (*attest.Keyring, error) {
-	dir, err := attest.DefaultKeyringDir(os.Getenv)
+func OpenKeyring(getenv func(string) string) (*attest.Keyring, error) {
+	dir, err := attest.DefaultKeyringDir(getenv)
 	if err != nil {
 		return nil, KeyringError(err)
 	}
