@@ -49,7 +49,7 @@ harness: {type: command, config: {command: ["sh", "-c", "sleep 1; test -e a && e
 	waitFor(t, "the first record", func() bool { return recorded(t, runs) })
 	write(t, outside, "EVIL")
 	_ = cmd.Wait() // the exit code is looked at below
-	if code := cmd.ProcessState.ExitCode(); code != exitPack || !strings.Contains(stderr.String(), "1 attempt could not be made because the pack is at fault: see failure_message in \""+runs+"/out/candidates.jsonl\"\n") ||
+	if code := cmd.ProcessState.ExitCode(); code != exitPack || !strings.Contains(stderr.String(), "1 attempt could not be made because of a fault in the pack: see failure_message in \""+runs+"/out/candidates.jsonl\"\n") ||
 		strings.Contains(stderr.String(), "RETRY") {
 		t.Errorf("exit %d, want %d: %s", code, exitPack, stderr.String())
 	}

@@ -20,18 +20,20 @@ const (
 )
 
 // codes is the one place where errors become exit codes.
-var codes = map[fault.Kind]int{
-	fault.Internal:       exitInternal,
-	fault.Usage:          exitUsage,
-	fault.Config:         exitConfig,
-	fault.Pack:           exitPack,
-	fault.Engine:         exitEngine,
-	fault.Integrity:      exitIntegrity,
-	fault.Problems:       exitProblems,
-	fault.Refused:        exitRefused,
-	fault.Threshold:      exitFailOn,
-	fault.Infrastructure: exitInfra,
-	fault.Interrupted:    exitInterrupted,
+func codes() map[fault.Kind]int {
+	return map[fault.Kind]int{
+		fault.Internal:       exitInternal,
+		fault.Usage:          exitUsage,
+		fault.Config:         exitConfig,
+		fault.Pack:           exitPack,
+		fault.Engine:         exitEngine,
+		fault.Integrity:      exitIntegrity,
+		fault.Problems:       exitProblems,
+		fault.Refused:        exitRefused,
+		fault.Threshold:      exitFailOn,
+		fault.Infrastructure: exitInfra,
+		fault.Interrupted:    exitInterrupted,
+	}
 }
 
 const exitCodesHelp = `
@@ -53,7 +55,7 @@ func exitCode(err error) int {
 	if err == nil {
 		return exitDone
 	}
-	return codes[fault.KindOf(err)]
+	return codes()[fault.KindOf(err)]
 }
 
 // usageError is an error of the command line.

@@ -19,7 +19,7 @@ import (
 	"securebench/internal/source"
 )
 
-// execute runs what the flags and arguments name.
+// executeRun runs what the flags and arguments name.
 func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err error) {
 	report := f.renderer(a.stderr)
 	defer func() { _ = report.Close() }() // the stream remembers what it could not write
@@ -54,7 +54,7 @@ func (a *app) openError(ctx context.Context, err error, dir string) error {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return fault.Errorf(fault.Interrupted, "interrupted before the first task")
 	case errors.As(err, &changed):
-		errs := []error{errors.New("the run cannot be resumed because these inputs changed:")}
+		errs := []error{errors.New("the run cannot be resumed because inputs changed")}
 		for _, c := range changed.Changes {
 			errs = append(errs, errors.New("  "+c))
 		}
@@ -106,7 +106,7 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 	case errors.Is(err, pipeline.ErrEngineDead):
 		return fault.Errorf(kind, "%s; the records are kept in %s%s", firstLine(err), lines, resume)
 	}
-	return a.outputError(err, r.Options.Config.OutputDir)
+	return a.outputError(err, r.Config.OutputDir)
 }
 
 // firstLine is the first thing that went wrong. Errors of the clean-up that

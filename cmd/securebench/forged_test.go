@@ -55,7 +55,7 @@ func forge(t *testing.T, dir string, how dishonest) {
 		}
 	}})
 	check(err)
-	plan, err := former.Review(func(record.Entry) string { return record.NotPlanned })
+	plan, err := former.Review(func(string) error { return nil }, func(record.Entry) string { return record.NotPlanned })
 	check(err)
 	m := former.Manifest
 	config, err := record.ReadFile(d.FS(), record.ConfigName, 1<<20)
@@ -151,7 +151,7 @@ func TestDishonestOperators(t *testing.T) {
 				l = append(l, &x)
 			}
 			return l
-		}}, exitIntegrity, "2 records not of a row of the pack"},
+		}}, exitIntegrity, "records without a row in the pack: 2"},
 		"fewer rows": {dishonest{manifest: func(m *record.Manifest) { m.Planned.Tasks = 2 }, lines: func(l []*record.Line) []*record.Line {
 			return slices.DeleteFunc(l, func(l *record.Line) bool { return l.Index == 2 })
 		}}, exitDone, "2 verdicts of 2 of the pack's 3 rows"},

@@ -9,7 +9,7 @@ import (
 )
 
 // holderCommand serves a workspace from inside its own container. The engine
-// starts it there from a copy of this binary; nobody else has a use for it.
+// starts it there from a copy of this binary; it is of no other use.
 func (a *app) holderCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "sandbox-holder ROOT", Hidden: true, Args: cobra.ExactArgs(1),

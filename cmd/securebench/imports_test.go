@@ -101,8 +101,8 @@ func allowed() []struct {
 		of("internal/engine", "config fault sandbox sandbox/docker source"),
 		of("internal/workload", "fault family task source pipeline/pack pipeline/compile"),
 		of("internal/scoring", "engine workload candidate pipeline/verify config fault family sandbox source digest"),
-		of("internal/validate", "scoring workload candidate pipeline/verify console config fault family task sandbox redact verdict"),
-		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
+		of("internal/validate", "engine scoring workload candidate pipeline/verify console config fault family task sandbox redact verdict"),
+		of("internal/reverify", "engine scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
 		of("internal/run", "engine scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
 			"candidate config fault family harness progress sandbox task workspace", words),
 		// test kits

@@ -77,7 +77,7 @@ func TestCtrlC(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
 		t.Errorf("exit %d, want %d\n%s", code, exitInterrupted, stderr.String())
 	}
-	if !strings.Contains(stderr.String(), "interrupted after 1 of 4; the records stay in ") {
+	if !strings.Contains(stderr.String(), "interrupted after 1 of 4; the records are kept in ") {
 		t.Errorf("it does not say that the records stay:\n%s", stderr.String())
 	}
 	if !recorded(t, dir) {

@@ -19,18 +19,18 @@ import (
 	"securebench/internal/source"
 )
 
-const keyHelp = `Keep the keys that sign runs and those that check them.
+const keyHelp = `Manage the keys that sign runs and those that verify them.
 
-At its end a run is signed with the signing key, which the first run makes.
+A complete run is signed with the signing key, which the first run generates.
 The keyring is the directory that SECUREBENCH_KEYS names, or securebench/keys
 in your configuration directory:
 
   signing.pem  the signing key (PKCS#8, Ed25519); only you may read it
   retired/     public halves of former signing keys: old runs still verify
-  trusted/     public keys of others whose runs you believe
+  trusted/     public keys of others whose runs you trust
 
-An ID is sha256: and 64 hex digits; the first 8 or more digits do where no
-other key has them. No command prints a private key: to move the signing key
+An ID is sha256: and 64 hex digits; the first 8 or more digits suffice if they
+are unique. No command prints a private key: to move the signing key
 to another machine, copy signing.pem and import it there.
 
 The exit code is 10 for a bad key file, 13 for a keyring that others could
@@ -38,7 +38,7 @@ read or change, 15 for what is refused.`
 
 func (a *app) keyCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "key", Short: "Make, show and trust the keys that sign runs", Long: keyHelp,
+		Use: "key", Short: "Generate, show and trust the keys that sign runs", Long: keyHelp,
 		Args: cobra.NoArgs, RunE: needSubcommand,
 	}
 	c.AddCommand(a.keyNewCommand(), a.keyShowCommand(), a.keyListCommand(), a.keyExportCommand(), a.keyImportCommand(), a.keyTrustCommand())
@@ -48,21 +48,21 @@ func (a *app) keyCommand() *cobra.Command {
 func (a *app) keyNewCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "new", Short: "Make a signing key", Args: cobra.NoArgs,
-		Long: `Make a signing key and print its id. Where there is one, the command is refused
-unless --force is given: then the former key's public half is kept, so that
-old runs still verify, and its private half is deleted.`,
+		Use: "new", Short: "Generate a signing key", Args: cobra.NoArgs,
+		Long: `Generate a signing key and print its id. If there is one already, the command is
+refused unless --force is given: then the former key's public half is kept, so
+that old runs still verify, and its private half is deleted.`,
 		Example: "  securebench key new\n  securebench key new --force",
 		RunE: func(*cobra.Command, []string) error {
 			return a.keyNew(force)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "retire the signing key that is there")
+	c.Flags().BoolVar(&force, "force", false, "retire the existing signing key")
 	return c
 }
 
 func (a *app) keyNew(force bool) error {
-	ring, err := evidence.OpenKeyring()
+	ring, err := evidence.OpenKeyring(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func keyAdvice(err error) error {
 	return err
 }
 
-// placed says which key signs from now on, and where it lies.
+// placed prints which key signs from now on, and its file.
 func (a *app) placed(ring *attest.Keyring, key attest.PublicKey) error {
 	a.say("the signing key is in %s: keep it secret", redact.Escape(ring.SigningFile()))
 	_, err := fmt.Fprintln(a.stdout, key.ID)
@@ -118,7 +118,7 @@ func (a *app) keyListCommand() *cobra.Command {
 }
 
 func (a *app) keyList(asJSON bool) error {
-	ring, err := evidence.OpenKeyring()
+	ring, err := evidence.OpenKeyring(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -197,17 +197,17 @@ func (a *app) exportKey(k attest.PublicKey, file string) error {
 func (a *app) keyImportCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "import FILE", Short: "Sign with a key that you have", Args: need("FILE"),
+		Use: "import FILE", Short: "Import a signing key", Args: need("FILE"),
 		Long: `Take a private key (Ed25519, PKCS#8 PEM, not encrypted) as the signing key and
-print its id; FILE may be - for standard input. Where there is a signing key,
-the command is refused unless --force is given, as in "key new". FILE stays
-where it is.`,
+print its id; FILE may be - for standard input. If there is a signing key, the
+command is refused unless --force is given, as in "key new". FILE is left
+unchanged.`,
 		Example: "  securebench key import signing.pem\n  openssl genpkey -algorithm ed25519 | securebench key import -",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.keyImport(c.InOrStdin(), args[0], force)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "retire the signing key that is there")
+	c.Flags().BoolVar(&force, "force", false, "retire the existing signing key")
 	return c
 }
 
@@ -223,7 +223,7 @@ func (a *app) keyImport(stdin io.Reader, file string, force bool) error {
 
 // withKeyFile opens the keyring and a key file, or standard input for "-".
 func withKeyFile(stdin io.Reader, file string, use func(ring *attest.Keyring, in io.Reader, name string) error) error {
-	ring, err := evidence.OpenKeyring()
+	ring, err := evidence.OpenKeyring(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -241,11 +241,11 @@ func withKeyFile(stdin io.Reader, file string, use func(ring *attest.Keyring, in
 func (a *app) keyTrustCommand() *cobra.Command {
 	var name, remove string
 	c := &cobra.Command{
-		Use: "trust {FILE [--name NAME] | --remove ID}", Short: "Trust somebody else's public key", Args: cobra.MaximumNArgs(1),
-		Long: `Trust the runs that somebody else's key signed: take a public key (Ed25519, PEM)
-and print its id; FILE may be - for standard input. Compare the id with its
-owner before you believe a score. A key that is trusted already gets the new
-name. --remove ends the trust.`,
+		Use: "trust {FILE [--name NAME] | --remove ID}", Short: "Trust another party's public key", Args: cobra.MaximumNArgs(1),
+		Long: `Trust the runs that another party's key signed: add a public key (Ed25519, PEM)
+and print its id; FILE may be - for standard input. Confirm the id with the
+key's owner before you rely on a score. A key that is already trusted gets the
+new name. --remove ends the trust.`,
 		Example: "  securebench key trust lab.pem --name lab\n  securebench key trust --remove 1f2e3d4c",
 		RunE: func(c *cobra.Command, args []string) error {
 			removing := c.Flags().Changed("remove")
@@ -276,7 +276,7 @@ func (a *app) keyTrust(stdin io.Reader, file, name string) error {
 }
 
 func (a *app) keyDistrust(id string) error {
-	ring, err := evidence.OpenKeyring()
+	ring, err := evidence.OpenKeyring(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (a *app) keyDistrust(id string) error {
 // publicKey returns the key with the id in args, or the signing key's public
 // half.
 func publicKey(args []string) (attest.PublicKey, error) {
-	ring, err := evidence.OpenKeyring()
+	ring, err := evidence.OpenKeyring(os.Getenv)
 	if err != nil {
 		return attest.PublicKey{}, err
 	}

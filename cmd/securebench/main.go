@@ -1,5 +1,5 @@
-// Command securebench runs benchmark packs of AI agents so that a score can
-// be believed. Run "securebench --help" for its subcommands.
+// Command securebench runs AI agents on benchmark packs and produces scores
+// that can be verified. Run "securebench --help" for its subcommands.
 package main
 
 import (
@@ -51,8 +51,8 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	return a.end(err)
 }
 
-// end says what went wrong and returns the exit code. What could not be
-// printed is an error too, if there is no other.
+// end prints what went wrong and returns the exit code. A failure to print is
+// an error, too, if there is no other.
 func (a *app) end(err error) int {
 	a.complain(err)
 	code := exitCode(err)
@@ -75,7 +75,7 @@ func (a *app) say(format string, args ...any) {
 // notice is [app.say] for packages that format their own lines.
 func (a *app) notice(text string) { a.say("%s", text) }
 
-// complain prints an error on lines that are ours.
+// complain prints an error, one prefixed line for each joined error.
 func (a *app) complain(err error) {
 	if err == nil {
 		return
@@ -91,12 +91,11 @@ func (a *app) complain(err error) {
 // wants to stop.
 const patience = 2 * time.Second
 
-// interruptible calls cancel at the first signal that ends programs. At the
-// second the process ends at once; a terminal that hangs up may say so twice,
-// which is no second wish. A signal that was ignored from the start, as nohup
-// does, stays so. After the first, stuck is closed: a pipe that nobody reads
-// must not keep a run from its end. A pipe that nobody has open any more is an
-// error of writing, not a signal.
+// interruptible calls cancel at the first termination signal and exits at the
+// second; SIGHUP, which a terminal may send twice, does not count as a second
+// one. A signal that was ignored from the start, as under nohup, stays ignored.
+// Soon after the first signal stuck is closed, so that a pipe that is not read
+// cannot block the end of the run. SIGPIPE is a write error, not a signal.
 func interruptible(cancel context.CancelFunc, stuck chan<- struct{}, stderr io.Writer) (stop func()) {
 	signals, pipes := make(chan os.Signal, 4), make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
@@ -129,12 +128,12 @@ func interruptible(cancel context.CancelFunc, stuck chan<- struct{}, stderr io.W
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "securebench",
-		Short: "Run benchmark packs of AI agents so that a score can be believed",
-		Long: `securebench runs benchmark packs of AI agents so that a score can be believed.
+		Short: "Run AI agents on benchmark packs, with scores that can be verified",
+		Long: `securebench runs AI agents on benchmark packs, with scores that can be verified.
 
-The agent works in a sandbox that holds the public part of a task and nothing
-else. When it is dead, its result is captured, stored by digest, and scored in
-fresh sandboxes that it never touched.
+The agent works in a sandbox that contains only the public part of a task. After
+it has ended, its candidate is captured, stored by digest, and scored in fresh
+sandboxes that the agent never had access to.
 ` + exitCodesHelp,
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},

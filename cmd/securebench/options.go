@@ -32,7 +32,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 		return o, err
 	}
 	o = run.Options{Families: families.All(), Limit: f.limit, Strict: f.strict, ShowAgent: f.showAgent,
-		Version: buildVersion(), LookupEnv: os.LookupEnv, OpenEngine: engine.Open, Mode: run.Mode(f.resume)}
+		Version: buildVersion(), LookupEnv: os.LookupEnv, OpenEngine: engine.New(os.Getenv), Mode: run.Mode(f.resume)}
 	if f.force {
 		o.Mode = run.Replace
 	}
@@ -58,7 +58,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 }
 
 func (*runFlags) openKeyring(o *run.Options) (err error) {
-	o.Keyring, err = evidence.OpenKeyring()
+	o.Keyring, err = evidence.OpenKeyring(os.Getenv)
 	return err
 }
 

@@ -245,7 +245,7 @@ func TestSecondRunner(t *testing.T) {
 	before := lookAt(out)
 	for _, flags := range [][]string{nil, {"--force"}, {"--resume"}} {
 		res := inDir(t, dir, append(args, flags...)...)
-		if message := errorLine(t, res); res.code != exitRefused || !strings.Contains(message, "another securebench run is using the output directory: out") {
+		if message := errorLine(t, res); res.code != exitRefused || !strings.Contains(message, "another securebench process is using the output directory: out") {
 			t.Errorf("%v: exit %d, want %d: %s", flags, res.code, exitRefused, message)
 		}
 	}

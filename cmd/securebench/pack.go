@@ -33,13 +33,13 @@ func (a *app) packCheckCommand() *cobra.Command {
 		Long: `Check a pack without running anything: the manifest, every row against its
 family's schema and rules, ids, assets. Every error names file, line and
 column. Warnings are printed and do not change the exit code, unless --strict
-makes errors of them. A pack without rows is a warning.`,
+turns them into errors. A pack without rows is a warning.`,
 		Example: "  securebench pack check packs/demo",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.packCheck(c.Context(), args[0], strict)
 		},
 	}
-	c.Flags().BoolVar(&strict, "strict", false, "refuse a pack that there is a warning about")
+	c.Flags().BoolVar(&strict, "strict", false, "refuse a pack that has warnings")
 	return c
 }
 
@@ -63,8 +63,8 @@ func (a *app) packCheck(ctx context.Context, arg string, strict bool) error {
 func (a *app) packShowCommand() *cobra.Command {
 	var as string
 	c := &cobra.Command{
-		Use: "show PACK TASK", Short: "Show what a component sees of a task", Args: need("PACK", "TASK"),
-		Long: `Show what a component sees of a task, as one JSON object:
+		Use: "show PACK TASK", Short: "Show the part of a task that a component sees", Args: need("PACK", "TASK"),
+		Long: `Show the part of a task that a component sees, as one JSON object:
 
   agent         the public lane, as the agent gets it
   test_sandbox  the public lane and the evaluation inputs
@@ -137,8 +137,8 @@ func (a *app) packImportCommand() *cobra.Command {
 	var o importer.Options
 	var out string
 	c := &cobra.Command{
-		Use: "import FORMAT FILE -o DIR", Short: "Turn a public data set into a pack", Args: need("FORMAT", "FILE"),
-		Long: "Turn a public data set into a pack. FORMAT is one of\n\n  " + strings.Join(importer.Formats(), "\n  ") + `
+		Use: "import FORMAT FILE -o DIR", Short: "Convert a public data set into a pack", Args: need("FORMAT", "FILE"),
+		Long: "Convert a public data set into a pack. FORMAT is one of\n\n  " + strings.Join(importer.Formats(), "\n  ") + `
 
 FILE is the data set's own JSON lines file. The folder gets a manifest, the
 rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/internal/console"
+	"securebench/internal/engine"
 	"securebench/internal/evidence"
 	"securebench/internal/families"
 	"securebench/internal/fault"
@@ -30,29 +32,29 @@ type reverifyFlags struct {
 	limits  bool
 }
 
-const reverifyHelp = `Derive the verdicts of a run anew, from its candidates and the pack.
+const reverifyHelp = `Derive the verdicts of a run again, from its candidates and the pack.
 
 RUN is the output directory of a run, a published copy of one, or a bundle. It
 is checked as by "securebench verify". PACK must be the one that the run is
-bound to, and every record of one of its rows. Every stored candidate is then
-scored again, in fresh sandboxes and from the pack's last row to its first, and
-each verdict that differs is listed. The limits are the run's where they are not
-above yours: those of a tester YAML given as PACK, or the defaults. With
---run-limits they are the run's.
+bound to, and every record must be of one of its rows. Every stored candidate is
+then scored again, in fresh sandboxes and from the pack's last row to its first,
+and each verdict that differs is listed. The limits are the run's, but at most
+yours: those of a tester YAML given as PACK, or the defaults. With --run-limits
+they are the run's.
 
-Records without a candidate (an agent that ran out of time, for example) have
-nothing to derive from; they score nothing and are counted.
+Records without a candidate (for example, of an agent that timed out) have
+nothing to derive from; they are only counted.
 
 The public part of a pack is compared by its digest. Hidden parts are bound by
-keyed digests: they are compared where the run's salt is at hand, in the run's
+keyed digests: they are compared if the run's salt is available, in the run's
 restricted folder or with --salt.
 
-The exit code is 13 when a verdict differs, 15 when the pack is another.`
+The exit code is 13 if a verdict differs, 15 if it is another pack.`
 
 func (a *app) reverifyCommand() *cobra.Command {
 	var f reverifyFlags
 	c := &cobra.Command{
-		Use: "reverify RUN --pack PACK", Short: "Derive a run's verdicts anew from its candidates",
+		Use: "reverify RUN --pack PACK", Short: "Derive a run's verdicts again from its candidates",
 		Long: reverifyHelp + "\n" + trustHelp, Args: need("RUN"),
 		Example: "  securebench reverify runs/demo --pack packs/demo\n  securebench reverify demo.zip --pack packs/demo --any-signer --sample 20",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -69,9 +71,9 @@ func (a *app) reverifyCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVar(&f.pack, "pack", "", "the pack that the run is of")
 	fl.StringVar(&f.salt, "salt", "", "file of the run's salt (restricted/salt), for a published copy")
-	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits also where they are above yours")
+	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits even where they exceed yours")
 	fl.IntVar(&f.sample, "sample", 0, "derive only N verdicts, chosen at random")
-	fl.IntVarP(&f.workers, "workers", "w", 0, "verdicts that are derived at the same time (default min(cores, 4))")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "verdicts that are derived concurrently (default min(cores, 4))")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per verdict instead of a table")
 	return c
 }
@@ -87,7 +89,7 @@ type rederivation struct {
 }
 
 func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
-	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, Notice: a.notice}
+	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, OpenEngine: engine.New(os.Getenv), Notice: a.notice}
 	if review.Run, review.Result, err = a.openTrusted(ctx, arg, f.trust, evidence.Options{Each: review.Records.Add}); err != nil {
 		return err
 	}

@@ -21,26 +21,27 @@ type runFlags struct {
 	showCommands, showAgent           bool
 }
 
-const runHelp = `Run an agent over a benchmark pack and score what it hands in.
+const runHelp = `Run an agent on a benchmark pack and score its candidates.
 
 PACK is a folder with manifest.yaml and tasks.jsonl, a manifest, or a tester
-YAML. A tester YAML says which harness runs the agent; without one, --agent
-names an agent that needs none:
+YAML. A tester YAML configures the harness that runs the agent; without one,
+--agent names a built-in agent:
 
   oracle       the rows' own reference solutions (must score 100%)
   null         nothing (must score 0)
   replay:FILE  candidates from a JSONL file of {"task_id", "text"|"patch"}
 
-A run that was cut short goes on with --resume. It keeps every record that can
-be checked: whole, written by this run, with its candidate in the store, and
-made of the pack, configuration, images and build that are there now. All else
-is run again. If an input changed, --resume is refused and says which one;
---resume=rerun-changed keeps what the change does not touch.
+An interrupted run continues with --resume. Every record is kept that is intact,
+was written by this run, has its candidate in the store, and was made from the
+same pack, configuration, images and build. All others are run again; where only
+the verification failed, it alone is repeated. If an input changed, --resume is
+refused and names it; --resume=rerun-changed keeps what the change does not
+affect.
 
 Records go to OUTPUT/candidates.jsonl, one line per task and attempt; OUTPUT
-is run.output_dir of the tester YAML, or without one runs/FOLDER, after the
-pack's folder. The last line on standard output is the summary; everything else
-is on standard error.`
+is run.output_dir of the tester YAML, or else runs/FOLDER, named after the pack's
+folder. The last line on standard output is the summary; everything else goes to
+standard error.`
 
 const runExamples = `  # A pack's reference solutions: every task must pass.
   securebench run packs/demo --agent oracle
@@ -48,7 +49,7 @@ const runExamples = `  # A pack's reference solutions: every task must pass.
   # The agent that a tester YAML describes, four tasks at a time.
   securebench run --config tester.yaml --workers 4
 
-  # Go on where a former run was interrupted.
+  # Resume an interrupted run.
   securebench run --config tester.yaml --workers 4 --resume
 
   # Score answers that a model gave elsewhere.
@@ -57,7 +58,7 @@ const runExamples = `  # A pack's reference solutions: every task must pass.
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
-		Use: "run {PACK | --config TESTER.yaml}", Short: "Run an agent over a pack and score it",
+		Use: "run {PACK | --config TESTER.yaml}", Short: "Run an agent on a pack and score it",
 		Long: runHelp, Example: runExamples, Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := f.options(c, args)
@@ -70,21 +71,21 @@ func (a *app) runCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "tester YAML")
 	fl.StringVar(&f.agent, "agent", "", "oracle, null or replay:FILE instead of the harness")
-	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are set already win")
+	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set win")
 	fl.IntVar(&f.limit, "limit", -1, "run only the first N rows")
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output directory, relative to the current one")
-	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run at the same time (default min(cores, 4))")
-	fl.IntVar(&f.attempts, "attempts", 0, "independent attempts at every task (default 1)")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run concurrently (default min(cores, 4))")
+	fl.IntVar(&f.attempts, "attempts", 0, "independent attempts at each task (default 1)")
 	fl.IntVar(&f.retries, "retries", -1, "retries of an attempt after an infrastructure error (default 2)")
-	fl.StringVar(&f.resume, "resume", "", "go on with the run in the output directory; with =rerun-changed also if inputs changed")
+	fl.StringVar(&f.resume, "resume", "", "resume the run in the output directory; with =rerun-changed even if inputs changed")
 	fl.Lookup("resume").NoOptDefVal = string(run.Resume)
-	fl.BoolVar(&f.force, "force", false, "move a run that is in the output directory to history/")
-	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that there is a warning about")
+	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
+	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
 	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or either: failed, pending, any")
 	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
-	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // hides them: the text says what holds
+	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // hides them: the text names the defaults
 	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output, 64 KiB a task at most, and write agent-trace.log")
 	return c
 }

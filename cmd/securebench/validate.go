@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"securebench/internal/engine"
 	"securebench/internal/families"
 	"securebench/internal/family"
 	"securebench/internal/fault"
@@ -21,24 +23,24 @@ type validateFlags struct {
 	workers int
 }
 
-const validateHelp = `Show that a pack scores right work as right and nothing as nothing.
+const validateHelp = `Check that a pack accepts correct candidates and rejects empty ones.
 
 For every task the row's own reference solution must pass, and the empty, the
 garbage and the starter candidate must fail, through the verifiers and
-sandboxes of a real run. A task without a reference solution is a problem:
-nobody has shown that it can be solved. Families without a verifier are
-skipped and counted. Where tests.operators lets the candidate say what its
+sandboxes of a real run. A task without a reference solution is a problem: there
+is no proof that it can be solved. Families without a verifier are skipped and
+counted. Where tests.operators lets the candidate say what its
 objects are equal to, a reference whose objects are all equal is tried as well,
 and the tasks that it passes are named as warnings.
 
-Answers that understand nothing are tried as well, where that needs no sandbox:
-every label, the same word for every row, the longest choice, the question
-itself. The best of each family is shown. One that passes significantly more
-rows than chance is a warning: the pack can be answered without being read.
+Baselines, answers that ignore the question, are tried as well where that needs
+no sandbox: every label, the same word for every row, the longest choice, the
+question itself. The best of each family is shown. One that passes significantly
+more rows than chance is a warning: the pack can be answered without reading it.
 
-The exit code is 14 when a check came out wrong. With --strict it is also 14 when
-such an answer beats chance, and 11 when there is a warning about the pack
-itself, such as one without rows.`
+The exit code is 14 if a check failed. With --strict it is also 14 if a baseline
+beats chance, and 11 if there is a warning about the pack itself, such as that it
+has no rows.`
 
 func (a *app) validateCommand() *cobra.Command {
 	var f validateFlags
@@ -55,10 +57,10 @@ func (a *app) validateCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per task instead of a table")
-	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a blind answer beats chance, with 11 if there is a warning about the pack")
+	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a baseline beats chance, with 11 if the pack has warnings")
 	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
-	fl.Lookup("limit").DefValue = "0" // hides it: the text says what holds
-	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked at the same time (default min(cores, 4))")
+	fl.Lookup("limit").DefValue = "0" // hides it: the text names the default
+	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked concurrently (default min(cores, 4))")
 	return c
 }
 
@@ -75,7 +77,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 		a.say("warning: %v", warning)
 	}
 	report := validate.NewReport(a.stdout, f.json, w.Location.Tasks, w.Families)
-	if err := validate.Pack(ctx, w, tester, a.notice, report.Add); err != nil {
+	if err := validate.Pack(ctx, w, engine.New(os.Getenv), tester, a.notice, report.Add); err != nil {
 		return err
 	}
 	switch failed, beaten := report.Finish(); {

@@ -25,8 +25,8 @@ func TestVanishingFolders(t *testing.T) {
 				t.Fatal(err)
 			}
 			res := p.ended(t, time.Minute)
-			want := "securebench: error: integrity check failed: restricted/salt is gone from the output directory, or another; what was recorded stays in "
-			if res.code != exitIntegrity || !strings.Contains(res.stderr, want) || strings.Contains(res.stderr, "to go on: ") {
+			want := "securebench: error: integrity check failed: restricted/salt was removed from the output directory or replaced; what was recorded is kept in "
+			if res.code != exitIntegrity || !strings.Contains(res.stderr, want) || strings.Contains(res.stderr, "to continue: ") {
 				t.Errorf("exit %d, want %d and %q\n%s", res.code, exitIntegrity, want, res.stderr)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "out", "restricted", "salt")); err == nil {

@@ -37,21 +37,21 @@ func (f *trustFlags) add(c *cobra.Command) {
 
 const trustHelp = `
 A signature counts if its key is the one of --key or, without that flag, is in
-the keyring: your own keys, and those that you gave to "securebench key trust".
---any-signer accepts every other key too, and says which one it was: the run is
-then known to be whole, not whose it is.`
+the keyring: your own keys, and those added with "securebench key trust".
+--any-signer accepts every other key as well and names it: the run is then known
+to be intact, but not whose it is.`
 
-const verifyHelp = `Check that a run is whole, unchanged and signed, without network, engine or pack.
+const verifyHelp = `Check that a run is complete, unchanged and signed, without network, engine or pack.
 
 RUN is the output directory of a run, a published copy of one, or a bundle.
-Every byte counts: records and their chain, the run manifest, the signed
-statement, the candidates, the operator's restricted folder where it is there,
-and files that are missing or do not belong. Each problem is one line on
-standard output, with file and line.
+Everything is checked: records and their hash chain, the run manifest, the signed
+statement, the candidates, the operator's restricted folder if present, and
+missing or extra files. Each problem is one line on standard output, with file
+and line.
 ` + trustHelp + `
 
-What a signature does not say is that the operator was honest. Derive the
-verdicts again with "securebench reverify" where that matters.
+A signature does not prove that the operator was honest. Where that matters,
+derive the verdicts again with "securebench reverify".
 
 The exit code is 13 when anything is wrong, and for an unknown signer.`
 
@@ -59,7 +59,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	var trust trustFlags
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "verify RUN", Short: "Check that a run is whole, unchanged and signed",
+		Use: "verify RUN", Short: "Check that a run is complete, unchanged and signed",
 		Long: verifyHelp, Args: need("RUN"),
 		Example: "  securebench verify runs/demo\n  securebench verify demo.zip --key lab.pem\n  securebench verify runs/demo --any-signer --json",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -100,7 +100,7 @@ func (a *app) verify(ctx context.Context, arg string, f trustFlags, asJSON bool)
 
 // trust reads the key of --key.
 func (f trustFlags) trust() (evidence.Trust, error) {
-	t := evidence.Trust{AnySigner: f.anySigner}
+	t := evidence.Trust{AnySigner: f.anySigner, Getenv: os.Getenv}
 	if !f.keyGiven() {
 		return t, nil
 	}
@@ -177,13 +177,13 @@ func (a *app) printJSON(v any) error {
 	return nil
 }
 
-const bundleHelp = `Write an archive of what may be published of a run.
+const bundleHelp = `Write an archive of the publishable part of a run.
 
 The bundle is a zip of one folder: run manifest, records, candidates, signed
 statement and, where there is one, the agents' trace. The operator's folders
-are left out: raw output, salt and former runs. It verifies by itself, on any
-machine and without the pack: securebench verify FILE. The same run gives the
-same bytes.
+are left out: raw output, salt and former runs. It can be verified on any machine
+and without the pack: securebench verify FILE. The same run always gives the same
+bytes.
 
 The run must verify; see securebench verify for --key and --any-signer.`
 
@@ -192,7 +192,7 @@ func (a *app) bundleCommand() *cobra.Command {
 	var out string
 	var force bool
 	c := &cobra.Command{
-		Use: "bundle RUN -o FILE", Short: "Write an archive of what may be published of a run",
+		Use: "bundle RUN -o FILE", Short: "Write an archive of the publishable part of a run",
 		Long: bundleHelp, Args: need("RUN"),
 		Example: "  securebench bundle runs/demo -o demo.zip\n  securebench verify demo.zip",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -204,7 +204,7 @@ func (a *app) bundleCommand() *cobra.Command {
 	}
 	trust.add(c)
 	c.Flags().StringVarP(&out, "output", "o", "", "the archive to write, such as run.zip")
-	c.Flags().BoolVar(&force, "force", false, "replace FILE if it is there")
+	c.Flags().BoolVar(&force, "force", false, "replace an existing FILE")
 	return c
 }
 
@@ -220,8 +220,8 @@ func (a *app) bundle(ctx context.Context, arg, out string, force bool, f trustFl
 	return writeWhole(out, func(w io.Writer) error { return evidence.WriteBundle(w, run) })
 }
 
-// unwritable is a file of -o that cannot be written. What stood in the way has
-// the name of a file beside it, which nobody gave.
+// unwritable is a file of -o that cannot be written. The error below names a
+// temporary file, which the operator did not give.
 func unwritable(name string, err error) error {
 	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
 		err = pe.Err

@@ -23,7 +23,7 @@ var (
 const sizeFix = "write a whole number and B, KiB, MiB, GiB or TiB, such as 512MiB"
 
 // ParseSize reads a size such as 512MiB and returns it in bytes. The unit is
-// required and binary, so that nobody asks for 512 bytes of memory.
+// required and binary, so that 512 does not become 512 bytes by mistake.
 func ParseSize(s string) (int64, error) {
 	m := sizePattern.FindStringSubmatch(s)
 	if m == nil {

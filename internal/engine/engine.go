@@ -29,20 +29,27 @@ type Engine interface {
 	Close() error
 }
 
-// Opener opens the engine that a configuration names; [Open] is one.
+// Opener opens the engine that a configuration names.
 type Opener func(ctx context.Context, cfg config.Sandbox, warn func(string)) (Engine, error)
 
-// Open connects to the engine and removes what killed runs left on it. Warn
-// gets what does not prevent the engine from being used.
-func Open(ctx context.Context, cfg config.Sandbox, warn func(string)) (Engine, error) {
+// New returns an opener that connects to the engine and removes what killed
+// runs left on it. It calls warn for what does not prevent the engine from being
+// used.
+func New(getenv func(string) string) Opener {
+	return func(ctx context.Context, cfg config.Sandbox, warn func(string)) (Engine, error) {
+		return open(ctx, cfg, getenv, warn)
+	}
+}
+
+func open(ctx context.Context, cfg config.Sandbox, getenv func(string) string, warn func(string)) (Engine, error) {
 	if cfg.Engine == config.EngineNative {
 		return nil, fault.As(fault.Config, errors.New("sandbox.engine native is not implemented yet: use docker or auto"))
 	}
-	helper, err := helperBinary()
+	helper, err := helperBinary(getenv)
 	if err != nil {
 		return nil, err
 	}
-	e, err := docker.New(ctx, docker.Config{Helper: helper, Runtime: cfg.Runtime, Getenv: os.Getenv})
+	e, err := docker.New(ctx, docker.Config{Helper: helper, Runtime: cfg.Runtime, Getenv: getenv})
 	if err != nil {
 		return nil, fault.As(fault.Engine, fmt.Errorf("%w (start Docker or set DOCKER_HOST; in a checkout: make engine)", err))
 	}
@@ -64,8 +71,8 @@ func (e dockerEngine) Info(ctx context.Context) (any, error) { return e.Engine.I
 
 // helperBinary is the static binary that is put into sandboxes: this one,
 // unless the environment names another.
-func helperBinary() (string, error) {
-	if path := os.Getenv(HelperVar); path != "" {
+func helperBinary(getenv func(string) string) (string, error) {
+	if path := getenv(HelperVar); path != "" {
 		f, err := source.Open(path)
 		if err != nil {
 			return "", fault.As(fault.Config, fmt.Errorf("opening the helper binary that %s names: %w", HelperVar, err))

@@ -82,8 +82,8 @@ type Run struct {
 	close  func() error
 }
 
-// ErrBroken is returned by [OpenRun] for a file that is no whole bundle.
-var ErrBroken = errors.New("it is damaged, or something else")
+// ErrBroken is returned by [OpenRun] for a file that is not an intact bundle.
+var ErrBroken = errors.New("it is damaged, or not a bundle")
 
 // Bundle reports whether the run is a bundle.
 func (r *Run) Bundle() bool { return r.bundle != nil }
@@ -107,20 +107,20 @@ func OpenRun(name string) (*Run, error) {
 	}
 	z, err := zip.NewReader(f, info.Size())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s is neither the directory of a run nor a whole bundle: %w", name, ErrBroken), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is neither the directory of a run nor an intact bundle: %w", name, ErrBroken), f.Close())
 	}
 	sub, err := fs.Sub(z, bundleFolder)
 	if err == nil {
 		err = plainArchive(z, info.Size())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s is no bundle: %w: %w", name, ErrBroken, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is not a bundle: %w: %w", name, ErrBroken, err), f.Close())
 	}
 	return &Run{FS: sub, bundle: f, close: f.Close}, nil
 }
 
-// plainArchive refuses archives that hold more than they have bytes: a bundle
-// is not compressed, and its files do not share bytes.
+// plainArchive refuses compressed archives and overlapping files, which could
+// expand to far more than their size.
 func plainArchive(z *zip.Reader, size int64) error {
 	var sum uint64
 	for _, f := range z.File {
@@ -136,7 +136,7 @@ func plainArchive(z *zip.Reader, size int64) error {
 func (r *Run) Close() error { return r.close() }
 
 // Verify checks the run as [Verify] does. A bundle must besides be, byte for
-// byte, the one that its run gives: nothing can hide in an archive's corners.
+// byte, the one that its run gives: nothing can be hidden in the archive.
 func (r *Run) Verify(ctx context.Context, opts Options) (*Result, error) {
 	res, err := Verify(ctx, r.FS, opts)
 	if err != nil || r.bundle == nil {
@@ -151,7 +151,7 @@ func (r *Run) Verify(ctx context.Context, opts Options) (*Result, error) {
 		err = same.end()
 	}
 	if err != nil {
-		res.problem(filepath.Base(r.bundle.Name()), 0, "the archive differs from the one that its run gives")
+		res.problem(filepath.Base(r.bundle.Name()), 0, "the archive differs from the bundle of its run")
 	}
 	return res, nil
 }

@@ -18,13 +18,13 @@ import (
 // slot is one planned attempt.
 type slot struct{ index, attempt int }
 
-// check is a verification on its way.
+// check is a verification in progress.
 type check struct {
 	*Result
 	fsys fs.FS
 	opts Options
 
-	top         map[string]bool // what is there at the top
+	top         map[string]bool // names at the top level
 	known       bool            // run.json could be read: it says what the run is
 	salt        *digest.Salt    // nil in a published copy
 	ctx         context.Context
@@ -72,7 +72,7 @@ func (c *check) rank(p Problem) int {
 // unreadable notes what could not be read.
 func (c *check) unreadable(file string, err error) { c.problem(file, 0, "cannot be read: %v", err) }
 
-// layout looks at what lies at the top of the directory.
+// layout checks the top level of the directory.
 func (c *check) layout() {
 	entries, err := fs.ReadDir(c.fsys, ".")
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *check) layout() {
 	}
 	c.Published = !c.top[record.RestrictedName] && !c.top[record.HistoryName]
 	if c.top[record.HistoryName] && !c.top[record.RestrictedName] {
-		c.problem(record.RestrictedName, 0, "missing, while %s is there: a published copy has neither", record.HistoryName)
+		c.problem(record.RestrictedName, 0, "missing, while %s exists: a published copy has neither", record.HistoryName)
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *check) lock(e fs.DirEntry) {
 // statement reads and checks the signed end of the run.
 func (c *check) statement() {
 	if !c.top[record.StatementName] {
-		c.problem(record.StatementName, 0, "missing: the run has not come to its end, or its end was removed")
+		c.problem(record.StatementName, 0, "missing: the run is not complete, or the statement was removed")
 		return
 	}
 	raw, err := record.ReadFile(c.fsys, record.StatementName, attest.MaxEnvelope)
@@ -145,7 +145,7 @@ func (c *check) subject(name string) string {
 // manifest reads run.json and compares it with the statement.
 func (c *check) manifest() {
 	if !c.top[record.ManifestName] {
-		c.problem(record.ManifestName, 0, "missing: nothing says what was planned, or what the records are of")
+		c.problem(record.ManifestName, 0, "missing: it is unknown what was planned and what the records are of")
 		return
 	}
 	m, raw, err := record.ReadManifest(c.fsys)
@@ -158,7 +158,7 @@ func (c *check) manifest() {
 		return
 	}
 	if c.subject(record.ManifestName) != digest.Bytes(raw) {
-		c.problem(record.ManifestName, 0, "not what was signed")
+		c.problem(record.ManifestName, 0, "changed since it was signed")
 	}
 	p := c.Statement.Predicate
 	if c.known && (p.RunID != c.Manifest.RunID || p.Planned != attest.Planned(c.Manifest.Planned)) {
@@ -166,22 +166,22 @@ func (c *check) manifest() {
 	}
 }
 
-// secrets reads the salt where it is there.
+// secrets reads the salt if there is one.
 func (c *check) secrets() {
 	if !c.top[record.RestrictedName] || !c.known {
 		return
 	}
 	s, err := record.ReadSalt(c.fsys, c.Manifest.SaltDigest)
 	if err != nil {
-		c.problem(record.SaltName, 0, "missing or changed: %s names the digest of another", record.ManifestName)
+		c.problem(record.SaltName, 0, "missing or changed: %s contains another digest", record.ManifestName)
 		return
 	}
 	c.salt = &s
 	if !c.Manifest.Authentic(s) {
-		c.problem(record.ManifestName, 0, "its mac is wrong: it was not written by this run")
+		c.problem(record.ManifestName, 0, "its MAC is wrong: this run did not write it")
 	}
 	if info, err := fs.Stat(c.fsys, record.SaltName); err == nil && info.Mode().Perm()&0o077 != 0 {
-		c.Notes = append(c.Notes, "others can read "+record.SaltName+": who has it can guess hidden values from digests")
+		c.Notes = append(c.Notes, "others can read "+record.SaltName+": whoever has it can guess hidden values from digests")
 	}
 	c.pack()
 	c.config()
@@ -191,7 +191,7 @@ func (c *check) secrets() {
 func (c *check) config() {
 	raw, err := record.ReadFile(c.fsys, record.ConfigName, record.MaxConfig)
 	if err != nil || digest.Bytes(raw) != c.Manifest.Digests.Config {
-		c.problem(record.ConfigName, 0, "missing, or not what %s has the digest of", record.ManifestName)
+		c.problem(record.ConfigName, 0, "missing, or its digest is not that in %s", record.ManifestName)
 	}
 }
 
@@ -206,7 +206,7 @@ func (c *check) pack() {
 	if c.salt.Keyed("pack", "", []byte(p.Pack)) != d.Pack ||
 		c.salt.Keyed("assets", "", []byte(p.PublicAssets+p.EvalAssets)) != d.Assets ||
 		p.Pack != (pack.Digests{Manifest: d.Manifest, Tasks: p.Tasks, PublicAssets: p.PublicAssets, EvalAssets: p.EvalAssets}).Sum() {
-		c.problem(record.PackName, 0, "not the digests that %s holds", record.ManifestName)
+		c.problem(record.PackName, 0, "not the digests in %s", record.ManifestName)
 	}
 }
 
@@ -224,7 +224,7 @@ func (c *check) lines() {
 	defer f.Close()
 	sum := sha256.New()
 	var tree attest.Tree
-	r := lineCheck{check: c, prev: record.Genesis}
+	r := newLineCheck(c)
 	for e, err := range decodeAll(io.TeeReader(f, sum)) {
 		if err != nil {
 			c.problem(record.LinesName, e.raw.Number, "%v", err)
@@ -232,9 +232,6 @@ func (c *check) lines() {
 		}
 		if c.ctx.Err() != nil {
 			return
-		}
-		if e.raw.Torn {
-			c.problem(record.LinesName, e.raw.Number, "cut short: its end of line is missing")
 		}
 		tree.Add(e.raw.Bytes)
 		r.add(e)
@@ -251,7 +248,7 @@ func (c *check) complete() {
 	for i := 0; i < p.Tasks && missing < listed; i++ {
 		for n := 1; n <= p.Attempts && missing < listed; n++ {
 			if _, ok := c.seen[slot{i, n}]; !ok {
-				c.problem(record.LinesName, 0, "row %d, attempt %d was planned and has no record", i, n)
+				c.problem(record.LinesName, 0, "row %d, attempt %d has no record", i, n)
 				missing++
 			}
 		}
@@ -264,14 +261,14 @@ func (c *check) complete() {
 		c.problem(record.LinesName, 0, "%d records, %d were signed", c.Records, s.Records)
 	}
 	if s.MerkleRoot != c.root || c.subject(record.LinesName) != c.linesDigest {
-		c.problem(record.LinesName, 0, "not what was signed")
+		c.problem(record.LinesName, 0, "changed since it was signed")
 	}
 	if s.Counts != c.counts {
-		c.problem(record.StatementName, 0, "its counts are not those of the records")
+		c.problem(record.StatementName, 0, "its counts do not match the records")
 	}
 	for _, sub := range c.Statement.Subject {
-		if !c.top[sub.Name] && (c.known || sub.Name != record.ManifestName) { // said already
-			c.problem(sub.Name, 0, "signed and missing")
+		if !c.top[sub.Name] && (c.known || sub.Name != record.ManifestName) { // already reported
+			c.problem(sub.Name, 0, "missing, though it was signed")
 		}
 	}
 }
@@ -287,7 +284,7 @@ func (c *check) restricted() {
 	c.extras(record.RestrictedName)
 }
 
-// extras reports what lies in a folder and is not named.
+// extras reports files in a folder that are not named.
 func (c *check) extras(folder string) {
 	if !c.top[folder] {
 		return
@@ -302,7 +299,7 @@ func (c *check) extras(folder string) {
 		case !e.IsDir() && !e.Type().IsRegular():
 			c.problem(name, 0, "not a regular file")
 		case !c.named[name]:
-			c.problem(name, 0, "no record names it")
+			c.problem(name, 0, "not named by any record")
 		default:
 			return nil
 		}
@@ -323,17 +320,17 @@ func (c *check) history() {
 	case want == "" && !c.top[record.HistoryName], c.Published:
 		return
 	case want == "":
-		c.problem(record.HistoryName, 0, "there was none when the run was signed")
+		c.problem(record.HistoryName, 0, "it did not exist when the run was signed")
 		return
 	case !c.top[record.HistoryName]:
-		c.problem(record.HistoryName, 0, "missing, while %s is there", record.RestrictedName)
+		c.problem(record.HistoryName, 0, "missing, while %s exists", record.RestrictedName)
 		return
 	case c.salt == nil:
-		return // said already: nothing can be compared without it
+		return // already reported: nothing can be compared without it
 	}
 	raw, err := record.ReadFile(c.fsys, record.IndexName, maxIndex)
 	if err != nil || c.salt.Keyed("history", "", raw) != want {
-		c.problem(record.IndexName, 0, "missing, or not what was signed")
+		c.problem(record.IndexName, 0, "missing, or changed since it was signed")
 		return
 	}
 	then, err := readIndex(raw)
@@ -346,7 +343,7 @@ func (c *check) history() {
 		file := path.Join(record.HistoryName, name)
 		c.name(file)
 		if !c.is(file, then[name]) {
-			c.problem(file, 0, "missing, or not what it was when the run was signed")
+			c.problem(file, 0, "missing, or changed since the run was signed")
 		}
 	}
 	c.extras(record.HistoryName)
@@ -369,6 +366,6 @@ func (c *check) trace() {
 	}
 	want := fileSum{c.Statement.Predicate.TraceBytes, c.subject(record.TraceName)}
 	if !c.is(record.TraceName, want) {
-		c.problem(record.TraceName, 0, "not what was signed")
+		c.problem(record.TraceName, 0, "changed since it was signed")
 	}
 }

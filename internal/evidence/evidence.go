@@ -1,5 +1,5 @@
-// Package evidence checks what a run left behind: that the directory of a
-// run, or a bundle of it, is whole, unchanged and signed. It needs no network,
+// Package evidence verifies recorded runs: that the directory of a
+// run, or a bundle of it, is complete, unchanged and signed. It needs no network,
 // no engine and no pack.
 package evidence
 
@@ -73,7 +73,7 @@ func (r *Result) problem(file string, line int, format string, args ...any) {
 
 // Options are what a caller of [Verify] wants beyond the check.
 type Options struct {
-	// Each is told of every record that can be read, in order.
+	// Each is called with every record that can be read, in order.
 	Each func(record.Entry)
 }
 

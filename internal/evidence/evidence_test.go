@@ -151,7 +151,7 @@ func (m *maker) resume() {
 	m.check(err)
 	former, err := d.Former()
 	m.check(err)
-	plan, err := former.Review(func(record.Entry) string { return "" })
+	plan, err := former.Review(func(string) error { return nil }, func(record.Entry) string { return "" })
 	m.check(err)
 	if plan.Rerun[record.Unfinished] == 0 || len(plan.Rerun) != 1 {
 		m.t.Fatalf("the review found %v", plan.Rerun)
@@ -461,11 +461,14 @@ func TestProblemsAreExact(t *testing.T) {
 		change func(fstest.MapFS)
 		want   string
 	}{
-		"a score":       {at(3, `"passed": false`, `"passed": true`), "candidates.jsonl:3: not a record in its one canonical form"},
-		"a word":        {at(2, `"agent": "command"`, `"agent": "commanD"`), "candidates.jsonl:2: it is of another run: run.json"},
-		"a digest":      {at(2, `"config": "sha256:`, `"config": "sha257:`), "candidates.jsonl:2: it is bound to other inputs than run.json names"},
-		"no chain":      {at(2, `"exit_code": 0`, `"exit_code": 1`), "candidates.jsonl:3: it does not follow the line before"},
-		"mac":           {at(2, `"exit_code": 0`, `"exit_code": 1`), "candidates.jsonl:2: its mac is wrong"},
+		"a score":  {at(3, `"passed": false`, `"passed": true`), "candidates.jsonl:3: not a record in canonical form"},
+		"a word":   {at(2, `"agent": "command"`, `"agent": "commanD"`), "candidates.jsonl:2: it is of another run than run.json"},
+		"a digest": {at(2, `"config": "sha256:`, `"config": "sha257:`), "candidates.jsonl:2: it is bound to other inputs than run.json"},
+		"no chain": {func(run fstest.MapFS) {
+			at(2, `"exit_code": 0`, `"exit_code": 1`)(run)
+			maps.DeleteFunc(run, func(name string, _ *fstest.MapFile) bool { return strings.HasPrefix(name, record.RestrictedName+"/") })
+		}, "candidates.jsonl:3: hash chain broken between lines 2 and 3"},
+		"mac":           {at(2, `"exit_code": 0`, `"exit_code": 1`), "candidates.jsonl:2: its MAC is wrong"},
 		"duplicate key": {at(1, `"agent": "command"`, `"agent": "command", "agent": "command"`), "candidates.jsonl:1: not a record: "},
 		"other case":    {at(1, `"agent": `, `"Agent": `), "candidates.jsonl:1: not a record: "},
 		"trailing":      {at(1, "}\n", "} {}\n"), "candidates.jsonl:1: not a record: "},
@@ -473,31 +476,31 @@ func TestProblemsAreExact(t *testing.T) {
 		"last line": {func(run fstest.MapFS) {
 			f := run[record.LinesName]
 			f.Data = f.Data[:bytes.LastIndexByte(f.Data[:len(f.Data)-1], '\n')+1]
-		}, "candidates.jsonl: row 3, attempt 2 was planned and has no record"},
+		}, "candidates.jsonl: row 3, attempt 2 has no record"},
 		"candidate":           {func(run fstest.MapFS) { run[stored].Data[0]++ }, "candidate sha256:" + strings.TrimPrefix(stored, "candidates/") + ": it is not what its name says"},
 		"lost candidate":      {func(run fstest.MapFS) { delete(run, stored) }, "reading candidate sha256:" + strings.TrimPrefix(stored, "candidates/")},
 		"what was taken":      {func(run fstest.MapFS) { run[taken].Data[0]++ }, "candidate sha256:" + strings.TrimPrefix(taken, "candidates/") + ": it is not what its name says"},
 		"lost what was taken": {func(run fstest.MapFS) { delete(run, taken) }, "reading candidate sha256:" + strings.TrimPrefix(taken, "candidates/")},
-		"extra candidate":     {func(run fstest.MapFS) { run["candidates/x"] = &fstest.MapFile{} }, "candidates/x: no record names it"},
-		"extra file":          {func(run fstest.MapFS) { run["notes.txt"] = &fstest.MapFile{} }, "notes.txt: no part of a run"},
+		"extra candidate":     {func(run fstest.MapFS) { run["candidates/x"] = &fstest.MapFile{} }, "candidates/x: not named by any record"},
+		"extra file":          {func(run fstest.MapFS) { run["notes.txt"] = &fstest.MapFile{} }, "notes.txt: not part of a run"},
 		"manifest": {func(run fstest.MapFS) {
 			run[record.ManifestName].Data = bytes.Replace(run[record.ManifestName].Data, []byte(`"attempts":2`), []byte(`"attempts":1`), 1)
-		}, "run.json: not what was signed"},
-		"no statement":  {func(run fstest.MapFS) { delete(run, record.StatementName) }, "statement.dsse.json: missing: the run has not come to its end"},
+		}, "run.json: changed since it was signed"},
+		"no statement":  {func(run fstest.MapFS) { delete(run, record.StatementName) }, "statement.dsse.json: missing: the run is not complete"},
 		"salt":          {func(run fstest.MapFS) { run[record.SaltName].Data[3]++ }, "restricted/salt: missing or changed"},
 		"no salt":       {func(run fstest.MapFS) { delete(run, record.SaltName) }, "restricted/salt: missing or changed"},
 		"pack digests":  {func(run fstest.MapFS) { run[record.PackName].Data[60]++ }, "restricted/pack.json"},
-		"configuration": {func(run fstest.MapFS) { run[record.ConfigName].Data[3]++ }, "restricted/config.json: missing, or not what run.json has the digest of"},
+		"configuration": {func(run fstest.MapFS) { run[record.ConfigName].Data[3]++ }, "restricted/config.json: missing, or its digest is not that in run.json"},
 		"raw output":    {func(run fstest.MapFS) { run["restricted/task_1/1/agent-stdout"].Data[3]++ }, "candidates.jsonl:3: restricted/task_1/1/agent-stdout is not what the record says"},
 		"no raw output": {func(run fstest.MapFS) { delete(run, "restricted/task_1/1/agent-stdout") }, "candidates.jsonl:3: reading raw output: restricted/task_1/1/agent-stdout: file does not exist"},
-		"trace":         {func(run fstest.MapFS) { run[record.TraceName].Data[3]++ }, "agent-trace.log: not what was signed"},
-		"no trace":      {func(run fstest.MapFS) { delete(run, record.TraceName) }, "agent-trace.log: signed and missing"},
+		"trace":         {func(run fstest.MapFS) { run[record.TraceName].Data[3]++ }, "agent-trace.log: changed since it was signed"},
+		"no trace":      {func(run fstest.MapFS) { delete(run, record.TraceName) }, "agent-trace.log: missing, though it was signed"},
 		"lock":          {func(run fstest.MapFS) { run[record.LockName].Data = []byte("x") }, "run.lock: not an empty file"},
-		"history":       {func(run fstest.MapFS) { run["history/x"] = &fstest.MapFile{} }, "history: there was none when the run was signed"},
+		"history":       {func(run fstest.MapFS) { run["history/x"] = &fstest.MapFile{} }, "history: it did not exist when the run was signed"},
 		"history, published": {func(run fstest.MapFS) {
 			maps.DeleteFunc(run, func(n string, _ *fstest.MapFile) bool { return strings.HasPrefix(n, "restricted") })
 			run["history/x"] = &fstest.MapFile{}
-		}, "restricted: missing, while history is there"},
+		}, "restricted: missing, while history exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := clone(original)
@@ -648,7 +651,7 @@ func TestSealTidies(t *testing.T) {
 	m.check(err)
 	former, err := d.Former()
 	m.check(err)
-	plan, err := former.Review(func(record.Entry) string { return "" })
+	plan, err := former.Review(func(string) error { return nil }, func(record.Entry) string { return "" })
 	m.check(err)
 	man := former.Manifest
 	man.ResumedFrom = append(man.ResumedFrom, plan.Resumption("2026-01-02T05:00:00Z"))

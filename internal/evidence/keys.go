@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"securebench/internal/attest"
 	"securebench/internal/fault"
@@ -16,8 +15,8 @@ import (
 const maxKeyInput = 16 << 10
 
 // OpenKeyring returns the operator's keyring.
-func OpenKeyring() (*attest.Keyring, error) {
-	dir, err := attest.DefaultKeyringDir(os.Getenv)
+func OpenKeyring(getenv func(string) string) (*attest.Keyring, error) {
+	dir, err := attest.DefaultKeyringDir(getenv)
 	if err != nil {
 		return nil, KeyringError(err)
 	}
@@ -42,7 +41,7 @@ func KeyringError(err error) error {
 // operator says so.
 var ErrHasKey = errors.New("there is a signing key already")
 
-// NewSigningKey generates the signing key. With replace a key that is there is
+// NewSigningKey generates the signing key. With replace an existing key is
 // retired.
 func NewSigningKey(ring *attest.Keyring, replace bool) (attest.PublicKey, error) {
 	if replace {
@@ -56,8 +55,8 @@ func NewSigningKey(ring *attest.Keyring, replace bool) (attest.PublicKey, error)
 	return key.Public(), KeyringError(err)
 }
 
-// ImportSigningKey makes the key that in holds the signing key. With replace a
-// key that is there is retired.
+// ImportSigningKey makes the key that in holds the signing key. With replace an
+// existing key is retired.
 func ImportSigningKey(ring *attest.Keyring, in io.Reader, name string, replace bool) (attest.PublicKey, error) {
 	key, err := readKey(in, name, attest.ParsePrivateKey)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"runtime"
-	"slices"
 
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
@@ -21,7 +20,7 @@ import (
 type decoded struct {
 	raw   record.RawLine
 	entry record.Entry
-	err   error // why it is no record
+	err   error // why it is not a record
 }
 
 // decodeAll reads lines and decodes some of them at the same time; they come
@@ -81,23 +80,26 @@ func decodeAll(r io.Reader) iter.Seq2[decoded, error] {
 // lineCheck goes through the records in order.
 type lineCheck struct {
 	*check
-	seq  int64
-	prev string // digest of the line before
+	judge record.Judge
+	seq   int64
+	prev  string // digest of the line before
+}
+
+func newLineCheck(c *check) *lineCheck {
+	r := &lineCheck{check: c, prev: record.Genesis}
+	r.judge = record.Judge{FS: c.fsys, Salt: c.salt, Stored: r.inStore}
+	return r
 }
 
 func (r *lineCheck) add(d decoded) {
 	n := d.raw.Number
 	fail := func(format string, args ...any) { r.problem(record.LinesName, n, format, args...) }
+	for _, f := range r.judge.Next(d.raw, d.entry, d.err) {
+		fail("%v", f.Err)
+	}
 	if d.err != nil {
-		fail("%v", d.err)
 		d.entry.Digest = digest.Bytes(d.raw.Bytes)
 	} else {
-		if d.entry.Seq != r.seq {
-			fail("it is number %d and stands at %d: lines were dropped, added or moved", d.entry.Seq, r.seq)
-		}
-		if d.entry.Prev != r.prev {
-			fail("it does not follow the line before: one of them was changed, dropped or moved")
-		}
 		r.entry(d.entry, fail)
 	}
 	r.seq++
@@ -111,18 +113,8 @@ func (r *lineCheck) entry(e record.Entry, fail failer) {
 	if r.known {
 		r.ofRun(e, fail)
 	}
-	r.count(e, fail)
-	if r.salt != nil {
-		if !e.Authentic(*r.salt) {
-			fail("its mac is wrong: it was not written by this run")
-		}
-		r.raw(e, fail)
-	}
-	for _, try := range e.Retries {
-		if try.Candidate != "" {
-			r.stored(try.Candidate, fail)
-		}
-	}
+	r.count(e)
+	r.files(e, fail)
 	r.candidate(e, fail)
 	if r.opts.Each != nil {
 		r.opts.Each(e)
@@ -133,10 +125,10 @@ func (r *lineCheck) entry(e record.Entry, fail failer) {
 func (r *lineCheck) ofRun(e record.Entry, fail failer) {
 	m := r.Manifest
 	if e.RunID != m.RunID || e.Agent != m.Agent || e.BenchmarkID != m.Pack.ID {
-		fail("it is of another run: %s", record.ManifestName)
+		fail("it is of another run than %s", record.ManifestName)
 	}
 	if !r.boundTo(e.Digests) {
-		fail("it is bound to other inputs than %s names", record.ManifestName)
+		fail("it is bound to other inputs than %s", record.ManifestName)
 	}
 	r.place(e, fail)
 }
@@ -166,21 +158,18 @@ func (r *lineCheck) place(e record.Entry, fail failer) {
 		fail("row %d, attempt %d was not planned", e.Index, e.Attempt)
 	}
 	at := slot{e.Index, e.Attempt}
-	if first, dup := r.seen[at]; dup {
-		fail("row %d, attempt %d has a record in line %d already", e.Index, e.Attempt, first)
-	}
 	r.seen[at] = int(r.seq) + 1
 	if id, ok := r.byIndex[e.Index]; ok && id != e.TaskID {
-		fail("row %d is task %q here and %q before", e.Index, e.TaskID, id)
+		fail("row %d is task %q here and %q in an earlier line", e.Index, e.TaskID, id)
 	}
 	if i, ok := r.byID[e.TaskID]; ok && i != e.Index {
-		fail("task %q is row %d here and %d before", e.TaskID, e.Index, i)
+		fail("task %q is row %d here and %d in an earlier line", e.TaskID, e.Index, i)
 	}
 	r.byIndex[e.Index], r.byID[e.TaskID] = e.TaskID, e.Index
 }
 
-// count keeps the totals, and checks that a record agrees with itself.
-func (r *lineCheck) count(e record.Entry, fail failer) {
+// count keeps the totals.
+func (r *lineCheck) count(e record.Entry) {
 	switch e.Status {
 	case verdict.StatusPassed:
 		r.counts.Passed++
@@ -188,38 +177,34 @@ func (r *lineCheck) count(e record.Entry, fail failer) {
 		r.counts.Failed++
 	case verdict.StatusPending:
 		r.counts.Pending++
-	default:
-		fail("its status is %q", e.Status)
 	}
 	if e.Outcome == verdict.Infrastructure {
 		r.counts.Infrastructure++
 	}
-	if passed := e.Status == verdict.StatusPassed; passed != e.Passed || passed != (e.Outcome == verdict.Passed) {
-		fail("status, outcome and verdict contradict each other")
-	}
-	if !slices.IsSorted(e.Labels) {
-		fail("its labels are not sorted")
-	}
 }
 
-// raw checks the record's raw output in the restricted folder.
-func (r *lineCheck) raw(e record.Entry, fail failer) {
+// files notes the files that belong to the record.
+func (r *lineCheck) files(e record.Entry, fail failer) {
 	for _, f := range e.Restricted {
-		if r.named[f.Path] {
+		if r.named[f.Path] && r.salt != nil {
 			fail("%s is named twice", f.Path)
-			continue
 		}
 		r.name(f.Path)
-		if r.ctx.Err() != nil {
-			return
-		}
-		if err := f.Check(r.fsys, *r.salt, e.TaskID); err != nil {
-			fail("%v", err)
+	}
+	for _, sum := range e.Candidates() {
+		if name, err := record.CandidatePath(sum); err == nil {
+			r.name(name)
 		}
 	}
 }
 
-// candidate checks the stored candidate and what the record shows of it.
+// inStore checks a candidate for the judge.
+func (r *lineCheck) inStore(sum string) (err error) {
+	r.stored(sum, func(format string, args ...any) { err = fmt.Errorf(format, args...) })
+	return err
+}
+
+// candidate compares the stored candidate with what the record shows of it.
 func (r *lineCheck) candidate(e record.Entry, fail failer) {
 	sum := e.Digests.Candidate
 	var shown []string
@@ -229,17 +214,11 @@ func (r *lineCheck) candidate(e record.Entry, fail failer) {
 		}
 	}
 	if sum == "" {
-		if len(shown) > 0 || e.Passed || e.Digests.Extracted != "" {
-			fail("it has no candidate's digest")
-		}
 		return
 	}
-	have := r.stored(sum, fail)
-	if taken := e.Digests.Extracted; taken != "" {
-		r.stored(taken, fail)
-	}
+	have := r.stored(sum, func(string, ...any) {}) // the judge has reported what is missing
 	if len(shown) > 1 || len(shown) == 1 && have.ok && sha256.Sum256([]byte(shown[0])) != have.inline {
-		fail("the candidate that it shows is not the stored one")
+		fail("the candidate that it shows differs from the stored one")
 	}
 }
 

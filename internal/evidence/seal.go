@@ -62,7 +62,7 @@ func readIndex(raw []byte) (index, error) {
 	return out, json.Unmarshal(raw, &out, json.RejectUnknownMembers(true))
 }
 
-// Seal signs what the run recorded and so ends it. Records and manifest are
+// Seal signs the records of a complete run. Records and manifest are
 // read back from disk: they must be those that this process wrote. What is
 // signed is then verified as a reader would.
 func Seal(ctx context.Context, d *record.Dir, m record.Manifest, key attest.PrivateKey) error {
@@ -104,11 +104,11 @@ func Seal(ctx context.Context, d *record.Dir, m record.Manifest, key attest.Priv
 	if err == nil && !res.OK() {
 		err = changedUnderway(res)
 	}
-	return errors.Join(err, d.Whole()) // without its folder the run looks like a published copy
+	return errors.Join(err, d.Whole()) // without restricted/ the run would look like a published copy
 }
 
 func changedUnderway(res *Result) error {
-	return fmt.Errorf("%w: the output directory changed under the run: %s", record.ErrIntegrity, res.Problems[0])
+	return fmt.Errorf("%w: the output directory changed during the run: %s", record.ErrIntegrity, res.Problems[0])
 }
 
 // sealHistory writes the list of former files and returns its keyed digest.

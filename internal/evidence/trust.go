@@ -17,6 +17,7 @@ import (
 type Trust struct {
 	Key       *attest.PublicKey
 	AnySigner bool
+	Getenv    func(string) string // finds the keyring
 }
 
 // Signer is whoever signed a run, and whether that counts.
@@ -115,7 +116,7 @@ func (t Trust) signer(key attest.PublicKey) (Signer, error) {
 		s.Known = key == *t.Key
 		return s, nil
 	}
-	ring, err := OpenKeyring()
+	ring, err := OpenKeyring(t.Getenv)
 	if err != nil && t.AnySigner {
 		return s, nil // without a home directory no key is known
 	}

@@ -126,7 +126,7 @@ func (cfg Config) verdicts() iter.Seq2[recordedVerdict, error] {
 	}
 }
 
-// rederive scores one stored candidate, again after an error that is ours.
+// rederive scores one stored candidate, again after an infrastructure error.
 func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rederived, error) {
 	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict}
 	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]

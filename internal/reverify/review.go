@@ -13,6 +13,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/digest"
+	"securebench/internal/engine"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/commit"
@@ -28,14 +29,15 @@ import (
 
 // Review derives the verdicts of one run again.
 type Review struct {
-	Run      *evidence.Run
-	Result   *evidence.Result
-	Records  *Records
-	Salt     *digest.Salt // nil where hidden parts cannot be compared
-	Work     *workload.Workload
-	Config   *config.Tester // the reviewer's own
-	PackName string         // in errors
-	Sample   int            // verdicts to derive, chosen at random; 0 is all
+	Run        *evidence.Run
+	Result     *evidence.Result
+	Records    *Records
+	Salt       *digest.Salt // nil where hidden parts cannot be compared
+	Work       *workload.Workload
+	Config     *config.Tester // the reviewer's own
+	OpenEngine engine.Opener
+	PackName   string // in errors
+	Sample     int    // verdicts to derive, chosen at random; 0 is all
 	// RunLimits uses the run's limits even where they exceed the reviewer's.
 	RunLimits bool
 	Notice    func(string)    // a line for the reviewer
@@ -129,7 +131,7 @@ func (r *Review) Derive(ctx context.Context) (err error) {
 		return err
 	}
 	r.choose()
-	s, err := scoring.OpenForReview(ctx, "reverify", r.Work, r.Config, r.Notice)
+	s, err := scoring.OpenForReview(ctx, "reverify", r.Work, r.OpenEngine, r.Config, r.Notice)
 	if err != nil {
 		return err
 	}

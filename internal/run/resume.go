@@ -16,7 +16,7 @@ import (
 	"securebench/internal/workload"
 )
 
-// openOutput begins the run, or resumes the one that is there.
+// openOutput begins the run, or resumes the existing one.
 func (r *Run) openOutput(ctx context.Context) error {
 	switch r.Mode {
 	case Fresh:
@@ -131,19 +131,19 @@ func (r *Run) review(former *record.Former) (*record.Review, error) {
 		return nil, fault.As(fault.Pack, err)
 	}
 	defer rows.Close()
-	j := judge{run: r, former: former, rows: rows, byID: make(map[string]workload.Row, len(r.work.Rows))}
+	j := inputs{run: r, former: former, rows: rows, byID: make(map[string]workload.Row, len(r.work.Rows))}
 	for _, row := range r.work.Rows {
 		j.byID[row.ID] = row
 	}
-	review, err := former.Review(j.reason)
+	review, err := former.Review(r.stored, j.reason)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", record.ErrIntegrity, err)
 	}
 	return review, j.err
 }
 
-// judge compares records with the inputs of the run as it is resumed.
-type judge struct {
+// inputs compares records with the inputs of the run as it is resumed.
+type inputs struct {
 	run    *Run
 	former *record.Former
 	rows   *pack.Reader
@@ -152,7 +152,7 @@ type judge struct {
 }
 
 // reason says why a record cannot be kept, or "".
-func (j *judge) reason(e record.Entry) string {
+func (j *inputs) reason(e record.Entry) string {
 	row, planned := j.byID[e.TaskID]
 	switch {
 	case !planned || e.Attempt < 1 || e.Attempt > j.run.Config.Attempts || e.RunID != j.run.Config.RunID:
@@ -160,17 +160,17 @@ func (j *judge) reason(e record.Entry) string {
 	case e.Index != row.Index, !j.bound(e, row):
 		return record.InputsChanged
 	}
-	for _, sum := range e.Candidates() {
-		if j.run.store.Check(sum) != nil {
-			return record.LostCandidate
-		}
-	}
 	return ""
+}
+
+// stored checks a candidate in the store.
+func (r *Run) stored(sum string) error {
+	return r.store.Check(sum)
 }
 
 // bound reports whether a record is of the row, image, configuration and build
 // that the run has now.
-func (j *judge) bound(e record.Entry, row workload.Row) bool {
+func (j *inputs) bound(e record.Entry, row workload.Row) bool {
 	raw, err := j.rows.Raw(row.Ref)
 	if err != nil {
 		j.err = fault.As(fault.Refused, err)

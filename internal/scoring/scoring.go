@@ -56,8 +56,8 @@ func Open(ctx context.Context, w *workload.Workload, open engine.Opener, cfg con
 
 // OpenForReview opens a scorer outside of a run: name stands in the labels of
 // its sandboxes.
-func OpenForReview(ctx context.Context, name string, w *workload.Workload, cfg *config.Tester, warn func(string)) (*Scorer, error) {
-	s, err := Open(ctx, w, engine.Open, cfg.Sandbox, false, warn)
+func OpenForReview(ctx context.Context, name string, w *workload.Workload, open engine.Opener, cfg *config.Tester, warn func(string)) (*Scorer, error) {
+	s, err := Open(ctx, w, open, cfg.Sandbox, false, warn)
 	if err != nil {
 		return nil, err
 	}

@@ -15,16 +15,16 @@ import (
 	"securebench/internal/verdict"
 )
 
-// Where nobody knows how many answers a question has, chance is taken for that
-// of a question with two: a fair pack of yes and no is not blamed.
+// Where the number of possible answers is unknown, chance is assumed to be that
+// of a yes-or-no question, so that a fair pack of those is not blamed.
 const unknownChance = 0.5
 
 // baselineLevel is how unlikely a baseline's passes must be under chance, all
 // baselines of the family together, before it beats the pack.
 const baselineLevel = 0.001
 
-// blind is what the baselines of a family made of one row.
-type blind struct {
+// rowBaselines is how the baselines of a family did on one row.
+type rowBaselines struct {
 	chance float64
 	known  bool
 	passed []bool // by baseline
@@ -33,11 +33,11 @@ type blind struct {
 
 // tryBaselines scores what the baselines of the task's family answer. Families that
 // need a sandbox for it have none.
-func (cfg Config) tryBaselines(ctx context.Context, t task.Task, v family.Verifier, fam family.Family, at family.Case) (*blind, error) {
+func (cfg Config) tryBaselines(ctx context.Context, t task.Task, v family.Verifier, fam family.Family, at family.Case) (*rowBaselines, error) {
 	if len(fam.Baselines) == 0 {
 		return nil, nil
 	}
-	b := &blind{chance: unknownChance, passed: make([]bool, len(fam.Baselines)), tried: make([]bool, len(fam.Baselines))}
+	b := &rowBaselines{chance: unknownChance, passed: make([]bool, len(fam.Baselines)), tried: make([]bool, len(fam.Baselines))}
 	if fam.Chance != nil {
 		if c, ok := fam.Chance(at.Evaluator); ok {
 			b.chance, b.known = c, true
@@ -64,12 +64,12 @@ func (cfg Config) tryBaselines(ctx context.Context, t task.Task, v family.Verifi
 	return b, nil
 }
 
-// Baselines collects what blind answers make of a pack.
+// Baselines collects how the baselines of each family did on a pack.
 type Baselines struct {
 	Families family.Registry
 
 	mu   sync.Mutex
-	rows map[string][]*blind
+	rows map[string][]*rowBaselines
 }
 
 // BaselineResult is what one baseline made of the rows of its family.
@@ -88,25 +88,25 @@ type BaselineResult struct {
 type FamilyBaselines struct {
 	Family string `json:"family"`
 	Rows   int    `json:"rows"`
-	// KnownChance says that every row tells how many of its answers are right.
+	// KnownChance says that the number of right answers is known for every row.
 	KnownChance bool             `json:"known_chance"`
 	Results     []BaselineResult `json:"baselines"` // the most passes first
 }
 
 // Add notes a task. It is safe for concurrent use.
 func (b *Baselines) Add(v Result) {
-	if v.blind == nil {
+	if v.baselines == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.rows == nil {
-		b.rows = map[string][]*blind{}
+		b.rows = map[string][]*rowBaselines{}
 	}
-	b.rows[v.Family] = append(b.rows[v.Family], v.blind)
+	b.rows[v.Family] = append(b.rows[v.Family], v.baselines)
 }
 
-// Results tells of every family whose rows were tried, in alphabetical order.
+// Results returns the families whose rows were tried, in alphabetical order.
 func (b *Baselines) Results() []FamilyBaselines {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +117,7 @@ func (b *Baselines) Results() []FamilyBaselines {
 	return out
 }
 
-func judgeBaselines(name string, bases []family.Baseline, rows []*blind) FamilyBaselines {
+func judgeBaselines(name string, bases []family.Baseline, rows []*rowBaselines) FamilyBaselines {
 	out := FamilyBaselines{Family: name, Rows: len(rows), KnownChance: true}
 	chances := make([]float64, len(rows))
 	for i, r := range rows {
@@ -143,7 +143,7 @@ func judgeBaselines(name string, bases []family.Baseline, rows []*blind) FamilyB
 
 // judgeBaseline counts the passes of baseline i and names the rows that they
 // are of; everywhere is what chance makes of all rows.
-func judgeBaseline(name string, i int, rows []*blind, everywhere []float64) (r BaselineResult, pattern string) {
+func judgeBaseline(name string, i int, rows []*rowBaselines, everywhere []float64) (r BaselineResult, pattern string) {
 	r.Name = name
 	passes, chances := make([]byte, len(rows)), []float64(nil)
 	for j, row := range rows {

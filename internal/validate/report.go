@@ -120,7 +120,7 @@ func (r *Report) explain() {
 			sep = ""
 		}
 		for _, what := range v.Weak {
-			fmt.Fprintf(r.w, "%s%s:%d: %s: warning: the tests pass where %s: let one of them tell two apart\n",
+			fmt.Fprintf(r.w, "%s%s:%d: %s: warning: the tests pass where %s: make one of them distinguish two\n",
 				sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), redact.Escape(what))
 			sep = ""
 		}
@@ -156,7 +156,7 @@ func result(v Result) string {
 // ErrBeaten says that answers that ignore the question do better than chance.
 var ErrBeaten = errors.New("answers that ignore the question beat chance")
 
-// printBaselines prints, by family, which blind answer passes most rows, and
+// printBaselines prints, by family, which baseline passes most rows, and
 // every one that beats chance. Its error is ErrBeaten if there is one.
 func printBaselines(w io.Writer, asJSON bool, all []FamilyBaselines) error {
 	beaten := false
@@ -191,9 +191,9 @@ func baselineLine(f FamilyBaselines, r BaselineResult, best bool) string {
 	what := "also "
 	switch {
 	case best && r.Passed == 0:
-		return f.Family + ": no blind answer passes a row"
+		return f.Family + ": no baseline passes a row"
 	case best:
-		what = "the best blind answer is "
+		what = "the best baseline is "
 	}
 	s := fmt.Sprintf("%s: %s%q, which passes %d of %s (%s)", f.Family, what, r.Name, r.Passed, console.Plural(r.Tried, "row"), percent(r.Passed, r.Tried))
 	chance := fmt.Sprintf("%.1f %%", 100*r.Chance)

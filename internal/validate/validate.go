@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/config"
+	"securebench/internal/engine"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
@@ -22,8 +23,8 @@ import (
 	"securebench/internal/workload"
 )
 
-// garbage is a candidate that no task accepts: a word without meaning, which
-// is no number, no label and an unknown name in any program.
+// garbage is a candidate that no task accepts: a meaningless word, which is not
+// a number or a label, and an unknown name in any program.
 const garbage = "qwzxvbnk"
 
 // The candidates that validation tries.
@@ -56,11 +57,11 @@ type Result struct {
 	Skipped string        `json:"skipped,omitzero"`
 	Took    time.Duration `json:"-"`
 
-	blind *blind // what the family's baselines made of it; nil is nothing
+	baselines *rowBaselines // nil where the family has none
 }
 
 // OK reports whether every check came out as wanted. A task without a
-// reference solution is not OK: nobody has shown that it can be solved.
+// reference solution is not OK: there is no proof that it can be solved.
 func (v Result) OK() bool {
 	for _, c := range v.Checks {
 		if !c.OK {
@@ -82,7 +83,7 @@ type Config struct {
 	Derive  func(label string) [32]byte
 	Workers int
 	Retries int
-	// Done is told of every task as soon as it is known, one at a time.
+	// Done is called with every result, one at a time.
 	Done func(Result)
 }
 
@@ -122,15 +123,15 @@ func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {
 		return v, err
 	}
-	if v.blind, err = cfg.tryBaselines(ctx, t, verifier, fam, c); err != nil {
+	if v.baselines, err = cfg.tryBaselines(ctx, t, verifier, fam, c); err != nil {
 		return v, err
 	}
 	v.Took = time.Since(start)
 	return v, nil
 }
 
-// weak tries the wrong twins of the reference. That one passes is no error of
-// the pack, but its author should know.
+// weak tries the wrong twins of the reference. If one passes, that is not an
+// error of the pack, but its author should know.
 func (cfg Config) weak(ctx context.Context, v family.Verifier, at family.Case) (out []string, err error) {
 	twinner, ok := v.(family.Twinner)
 	if !ok {
@@ -202,7 +203,7 @@ func (cfg Config) checks(ctx context.Context, v family.Verifier, at family.Case,
 	return out, nil
 }
 
-// check scores one candidate, again after an error that is ours.
+// check scores one candidate, again after an infrastructure error.
 func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, p probe, s family.Session) (Check, error) {
 	c := Check{Candidate: p.name, Want: "fail"}
 	if p.pass {
@@ -223,8 +224,8 @@ func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, 
 
 // Pack validates the used rows of a pack with the limits of cfg; done is
 // called for each, one at a time.
-func Pack(ctx context.Context, w *workload.Workload, cfg *config.Tester, notice func(string), done func(Result)) (err error) {
-	s, err := scoring.OpenForReview(ctx, "validate", w, cfg, notice)
+func Pack(ctx context.Context, w *workload.Workload, open engine.Opener, cfg *config.Tester, notice func(string), done func(Result)) (err error) {
+	s, err := scoring.OpenForReview(ctx, "validate", w, open, cfg, notice)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func ReservedNames() []string {
 
 var (
 	// ErrExists is returned by [Dir.Begin] when the directory holds a run.
-	ErrExists = errors.New("the output directory holds a run already")
+	ErrExists = errors.New("the output directory already holds a run")
 	// ErrForeign is returned by [Dir.Foreign].
 	ErrForeign = errors.New("not part of a run")
 	// ErrLocked is returned by [Open] when another runner has the directory.
@@ -81,7 +81,7 @@ func Open(dir string) (*Dir, error) {
 		return nil, fmt.Errorf("resolving the output directory: %w", err)
 	}
 	if err := os.MkdirAll(abs, 0o755); err != nil {
-		return nil, fmt.Errorf("making the output directory: %w", err)
+		return nil, fmt.Errorf("creating the output directory: %w", err)
 	}
 	root, err := os.OpenRoot(abs)
 	if err != nil {
@@ -127,8 +127,8 @@ func lock(f *os.File, err error) (*os.File, error) {
 // Begin starts a new run in the directory. Where it holds a run, force moves
 // that one to history/ and ErrExists is the answer otherwise.
 func (d *Dir) Begin(force bool) error {
-	// The manifest goes first: what is cut short then is a run without one,
-	// which nobody takes for a run that has not begun.
+	// The manifest is moved first: if this is interrupted, a run without a
+	// manifest is left, which cannot be mistaken for an empty directory.
 	old, err := d.present(ManifestName, StatementName, LinesName, CandidatesName, RestrictedName, TraceName)
 	if err != nil {
 		return err
@@ -160,8 +160,8 @@ func (d *Dir) Begin(force bool) error {
 	return d.openLines()
 }
 
-// Foreign reports the first thing in the directory that no run can have made.
-// A run that has it can be neither signed nor moved to history/ as a whole.
+// Foreign reports the first file in the directory that no run can have made. A
+// run with such a file can be neither signed nor moved to history/ completely.
 func (d *Dir) Foreign() error {
 	entries, err := fs.ReadDir(d.FS(), ".")
 	if err != nil {
@@ -211,9 +211,9 @@ func (d *Dir) Whole() error {
 		return nil
 	}
 	if _, err := ReadSalt(d.FS(), d.SaltDigest()); err == nil {
-		return nil // somebody put it back
+		return nil // it was restored
 	}
-	return fmt.Errorf("%w: %s is gone from the output directory, or another", ErrIntegrity, SaltName)
+	return fmt.Errorf("%w: %s was removed from the output directory or replaced", ErrIntegrity, SaltName)
 }
 
 // present returns those of the names that are there.
@@ -229,7 +229,7 @@ func (d *Dir) present(names ...string) (there []string, err error) {
 }
 
 // Tidy removes what a killed writer had not finished, and folders of history/
-// and restricted/ that hold nothing.
+// and restricted/ that are empty.
 func (d *Dir) Tidy() error {
 	for _, name := range []string{LinesName, ManifestName, StatementName, IndexName} {
 		tmp := durable.TempName(name)
@@ -261,13 +261,13 @@ func (d *Dir) Tidy() error {
 func (d *Dir) makeFolders() error {
 	for name, mode := range map[string]fs.FileMode{CandidatesName: 0o755, RestrictedName: 0o700} {
 		if err := d.root.MkdirAll(name, mode); err != nil {
-			return fmt.Errorf("making the output directory: %w", err)
+			return fmt.Errorf("creating the output directory: %w", err)
 		}
 	}
 	return nil
 }
 
-// openLines opens the records for appending behind what they hold.
+// openLines opens the records for appending.
 func (d *Dir) openLines() error {
 	f, err := source.OpenIn(d.root, LinesName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -397,7 +397,7 @@ func (d *Dir) Append(l *Line) error {
 		err = d.lines.Sync()
 	}
 	if err != nil {
-		// Half a line, as a full disk leaves it, must not be built upon.
+		// Half a line, as a full disk leaves it, must not be continued.
 		d.broken = fmt.Errorf("writing %s: %w", LinesName, errors.Join(err, d.lines.Truncate(d.size)))
 		return d.broken
 	}
@@ -407,7 +407,7 @@ func (d *Dir) Append(l *Line) error {
 }
 
 // Restrict stores raw output at path below restricted/ and returns what a
-// record says of it. The digest is keyed: raw verifier output can hold hidden
+// record says of it. The digest is keyed: raw verifier output can contain hidden
 // values.
 func (d *Dir) Restrict(taskID, name string, data []byte) (RawFile, error) {
 	full := path.Join(RestrictedName, name)
@@ -423,8 +423,8 @@ func (d *Dir) Restrict(taskID, name string, data []byte) (RawFile, error) {
 	return RawFile{Path: full, Bytes: int64(len(data)), Digest: d.salt.Keyed("restricted", taskID, data)}, nil
 }
 
-// WritePack stores the plain digests of the pack, which are no secret to the
-// operator alone.
+// WritePack stores the plain digests of the pack, which only the operator may
+// see.
 func (d *Dir) WritePack(p PackDigests) error {
 	b, err := digest.Canonical(p)
 	if err != nil {
@@ -437,7 +437,7 @@ func (d *Dir) WritePack(p PackDigests) error {
 // its canonical JSON.
 func (d *Dir) WriteConfig(b []byte) error { return d.replaceFile(ConfigName, b, 0o600) }
 
-// Trace opens agent-trace.log behind what an earlier part of the run wrote.
+// Trace opens agent-trace.log for appending.
 func (d *Dir) Trace() (io.WriteCloser, error) {
 	f, err := source.OpenIn(d.root, TraceName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -446,7 +446,7 @@ func (d *Dir) Trace() (io.WriteCloser, error) {
 	return f, nil
 }
 
-// Close releases the directory and its lock. What was written stays.
+// Close releases the directory and its lock.
 func (d *Dir) Close() error {
 	var errs []error
 	if d.lines != nil {

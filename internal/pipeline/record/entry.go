@@ -30,8 +30,8 @@ type Entry struct {
 }
 
 // Decode reads a line strictly: it must be, byte for byte, what this package
-// would write for what it says. That leaves no room for repeated or unknown
-// keys, another case, another spelling of a value, or anything after it.
+// would write. That excludes repeated and unknown keys, other spellings of a
+// value, and trailing data.
 func Decode(raw []byte) (Entry, error) {
 	var w wire
 	if err := jsonv2.Unmarshal(raw, &w, jsonv2.RejectUnknownMembers(true)); err != nil {
@@ -45,19 +45,19 @@ func Decode(raw []byte) (Entry, error) {
 		return Entry{}, err
 	}
 	if !bytes.Equal(b, raw) {
-		return Entry{}, errors.New("not a record in its one canonical form")
+		return Entry{}, errors.New("not a record in canonical form")
 	}
 	return Entry{Line: l, Seq: w.Seq, Prev: w.Prev, MAC: w.MAC, Digest: lineDigest(raw), raw: raw}, nil
 }
 
-// Authentic reports whether the line was written by who holds the salt.
+// Authentic reports whether the line was written by whoever holds the salt.
 func (e Entry) Authentic(salt digest.Salt) bool {
 	b := bytes.Replace(e.raw, []byte(`"mac": "`+e.MAC+`"`), []byte(noMAC), 1)
 	return e.MAC == mac(salt, e.TaskID, b)
 }
 
-// ReadFile reads a regular file of at most limit bytes. What a stranger's
-// directory holds may be a pipe without an end, or larger than memory.
+// ReadFile reads a regular file of at most limit bytes. An untrusted directory
+// may contain an endless pipe, or files larger than memory.
 func ReadFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	info, err := fs.Lstat(fsys, name)
 	switch {
@@ -90,15 +90,15 @@ const (
 type RawLine struct {
 	Number int // from 1
 	Bytes  []byte
-	// Torn says that the newline is missing: the write was cut short.
+	// Torn says that the newline is missing: the write was interrupted.
 	Torn bool
 }
 
 // ErrLineTooLong ends a reading at a line longer than [MaxLine].
 var ErrLineTooLong = fmt.Errorf("a line is longer than %d bytes", MaxLine)
 
-// Lines reads a file of records line by line. The bytes of a line are its
-// reader's own.
+// Lines reads a file of records line by line. The caller may keep the
+// bytes of a line.
 func Lines(r io.Reader) iter.Seq2[RawLine, error] {
 	return func(yield func(RawLine, error) bool) {
 		br := bufio.NewReaderSize(r, 1<<20)

@@ -28,17 +28,17 @@ type Manifest struct {
 	Labels     []string          `json:"labels"`
 	Version    string            `json:"version"`
 	SaltDigest string            `json:"salt_sha256"`
-	// FormerRuns is how many runs lay in the directory before this one:
-	// somebody who runs until the score is good leaves a trace.
+	// FormerRuns is the number of earlier runs in the directory, so that
+	// repeating a run until the score is good leaves a trace.
 	FormerRuns int `json:"former_runs"`
-	// ResumedFrom tells what each resume found and what it kept of it.
+	// ResumedFrom describes what each resume found and kept.
 	ResumedFrom []Resumption `json:"resumed_from"`
-	// MAC authenticates the manifest to who holds the run's salt: HMAC-SHA-256,
+	// MAC authenticates the manifest to whoever holds the run's salt: HMAC-SHA-256,
 	// field "run", over the canonical form with an empty mac.
 	MAC string `json:"mac"`
 }
 
-// The most that a run may plan. It keeps a check of a stranger's run bounded.
+// The most that a run may plan, which bounds the check of an untrusted run.
 const (
 	maxTasks    = 1 << 31
 	maxAttempts = 1 << 20
@@ -57,7 +57,7 @@ func (m Manifest) mac(salt digest.Salt) (string, error) {
 	return salt.Keyed("run", "", b), err
 }
 
-// Authentic reports whether who holds the salt wrote the manifest.
+// Authentic reports whether a holder of the salt wrote the manifest.
 func (m Manifest) Authentic(salt digest.Salt) bool {
 	sum, err := m.mac(salt)
 	return err == nil && sum == m.MAC
@@ -77,7 +77,7 @@ func (m Manifest) Bound(pack, manifest string) bool {
 	return false
 }
 
-// check refuses what no run can be.
+// check refuses values that no run can have.
 func (m Manifest) check() error {
 	switch p := m.Planned; {
 	case m.Format != ManifestFormat:

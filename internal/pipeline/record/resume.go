@@ -32,7 +32,7 @@ func (d *Dir) Former() (*Former, error) {
 	m, _, err := ReadManifest(d.FS())
 	if err != nil {
 		if n, sizeErr := d.linesSize(); sizeErr != nil || n > 0 {
-			return nil, fmt.Errorf("%w: %s is missing or damaged, so nothing says what the records are of: %w", ErrIntegrity, ManifestName, errors.Join(err, sizeErr))
+			return nil, fmt.Errorf("%w: %s is missing or damaged, so it is unknown what the records are of: %w", ErrIntegrity, ManifestName, errors.Join(err, sizeErr))
 		}
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (d *Dir) Former() (*Former, error) {
 		return nil, fmt.Errorf("%w: %w", ErrIntegrity, err)
 	}
 	if !m.Authentic(d.salt) {
-		return nil, fmt.Errorf("%w: %s is not what this run wrote: its mac is wrong", ErrIntegrity, ManifestName)
+		return nil, fmt.Errorf("%w: %s was not written by this run: its MAC is wrong", ErrIntegrity, ManifestName)
 	}
 	if err := d.ownFolders(); err != nil {
 		return nil, err
@@ -56,12 +56,12 @@ func (d *Dir) Former() (*Former, error) {
 }
 
 // ownFolders makes sure that the run's folders are folders, and its records a
-// file: what is a link leads elsewhere.
+// file: a link leads elsewhere.
 func (d *Dir) ownFolders() error {
 	for _, name := range []string{CandidatesName, RestrictedName, LinesName} {
 		info, err := d.root.Lstat(name)
 		if err == nil && info.IsDir() == (name == LinesName) || err == nil && name == LinesName && !info.Mode().IsRegular() {
-			return fmt.Errorf("%w: %s is not what it was", ErrIntegrity, name)
+			return fmt.Errorf("%w: %s is not of the right type", ErrIntegrity, name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("looking into the output directory: %w", err)
@@ -100,7 +100,7 @@ func ReadSalt(fsys fs.FS, want string) (s digest.Salt, err error) {
 	}
 	s, ok := ParseSalt(raw, want)
 	if !ok {
-		return s, fmt.Errorf("%s is not the salt that %s names", SaltName, ManifestName)
+		return s, fmt.Errorf("%s is not the salt whose digest %s contains", SaltName, ManifestName)
 	}
 	return s, nil
 }
@@ -116,22 +116,22 @@ func ParseSalt(raw []byte, want string) (s digest.Salt, ok bool) {
 // The reasons why a line of an earlier run is run again.
 const (
 	Torn           = "torn"           // its write was cut short
-	Damaged        = "damaged"        // it is not what this run wrote
+	Damaged        = "damaged"        // this run did not write it like that
 	Missing        = "missing"        // the numbering has a gap: it was removed
-	OutOfChain     = "out_of_chain"   // it does not follow the line before
+	OutOfChain     = "out_of_chain"   // the hash chain is broken before it
 	Duplicate      = "duplicate"      // its attempt has another line
 	Unfinished     = "infrastructure" // it ended in an infrastructure error
 	LostCandidate  = "candidate"      // its candidate is not in the store
 	LostOutput     = "output"         // its raw output is not in the restricted folder
-	InputsChanged  = "inputs_changed" // what it was made of is no longer so
-	NotPlanned     = "not_planned"    // its attempt is no part of the run now
+	InputsChanged  = "inputs_changed" // an input of the attempt changed
+	NotPlanned     = "not_planned"    // its attempt is not part of the run any more
 	brokenSealNote = "statement"      // the records are not those that were sealed
 )
 
 // Dropped is a line that is not kept.
 type Dropped struct {
 	Line   int    // in the file, from 1
-	TaskID string // "" where the line does not tell
+	TaskID string // "" where it is unknown
 	Reason string
 }
 
@@ -150,10 +150,10 @@ type Review struct {
 	files  map[string]bool // that kept lines name, below the directory
 }
 
-// Review reads every line of the earlier run. One is kept if it is whole,
-// authentic, in its place in the chain, the only one of its attempt, and if
-// judge, which gets it then, has no reason against it.
-func (f *Former) Review(judge func(Entry) (reason string)) (*Review, error) {
+// Review reads every line of the earlier run. One is kept if [Judge] finds no
+// fault with it and inputs, which compares it with the run as it is now, has
+// no reason against it. stored checks a candidate in the store.
+func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reason string)) (*Review, error) {
 	p := &Review{former: f, Rerun: map[string]int{}, Unverified: map[AttemptKey]*Line{}, files: map[string]bool{SaltName: true, PackName: true, ConfigName: true}}
 	file, err := source.OpenIn(f.dir.root, LinesName, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,17 +163,17 @@ func (f *Former) Review(judge func(Entry) (reason string)) (*Review, error) {
 		return nil, fmt.Errorf("opening %s: %w", LinesName, err)
 	}
 	defer file.Close()
-	r := reviewer{Review: p, salt: f.dir.salt, chain: link{prev: Genesis}, seen: map[AttemptKey]int{}}
+	r := reviewer{Review: p, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored}, inputs: inputs}
 	for raw, err := range Lines(file) {
 		if errors.Is(err, ErrLineTooLong) {
-			// No run wrote it. What stands behind it is run again, too.
+			// No run wrote it. The lines after it are run again, too.
 			r.drop(raw.Number, "", Damaged)
 			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", LinesName, err)
 		}
-		r.add(raw, judge)
+		r.add(raw)
 	}
 	for _, ok := range p.keep {
 		if ok {
@@ -185,52 +185,68 @@ func (f *Former) Review(judge func(Entry) (reason string)) (*Review, error) {
 
 type reviewer struct {
 	*Review
-	salt  digest.Salt
-	chain link // of the next line; prev is "" after a line that cannot be trusted
-	seen  map[AttemptKey]int
+	judge  Judge
+	inputs func(Entry) string
 }
 
-func (r *reviewer) add(raw RawLine, judge func(Entry) string) {
-	e, reason := r.check(raw)
-	if reason == "" {
-		key := e.Key()
-		if first, dup := r.seen[key]; dup {
-			// Never the best of two: both go.
-			reason = Duplicate
-			if r.keep[first-1] {
-				r.keep[first-1] = false
-				r.drop(first, e.TaskID, Duplicate)
-			}
-			delete(r.Unverified, key)
-		} else {
-			r.seen[key] = raw.Number
+func (r *reviewer) add(raw RawLine) {
+	e, err := Decode(raw.Bytes)
+	found := map[string]Fault{}
+	for _, f := range r.judge.Next(raw, e, err) {
+		found[f.Reason] = f
+	}
+	r.Rerun[Missing] += found[Missing].Gap
+	if r.Rerun[Missing] == 0 {
+		delete(r.Rerun, Missing)
+	}
+	if f, ok := found[Duplicate]; ok && !raw.Torn {
+		// Never the better of two: both are run again.
+		if r.keep[f.First-1] {
+			r.keep[f.First-1] = false
+			r.drop(f.First, e.TaskID, Duplicate)
 		}
+		delete(r.Unverified, e.Key())
 	}
-	unverified := false
-	switch {
-	case reason != "":
-	case e.Outcome == verdict.Infrastructure:
-		reason = Unfinished
-		unverified = e.FailurePhase == verdict.PhaseVerify && e.Digests.Candidate != "" && !r.lost(e) && judge(e) == ""
-	case r.lost(e):
-		reason = LostOutput
-	default:
-		reason = judge(e)
-	}
+	reason := r.reason(e, found)
 	r.keep = append(r.keep, reason == "")
+	unverified := reason == Unfinished && e.FailurePhase == verdict.PhaseVerify && e.Digests.Candidate != "" &&
+		len(found) == 0 && r.inputs(e) == ""
 	if unverified {
 		r.Unverified[e.Key()] = e.Line
 	}
 	if reason == "" || unverified {
 		r.name(e)
 	}
-	if reason != "" {
-		id := ""
-		if e.Line != nil {
-			id = e.TaskID
-		}
-		r.drop(raw.Number, id, reason)
+	if reason == "" {
+		return
 	}
+	id := ""
+	if _, damaged := found[Damaged]; !damaged && !raw.Torn {
+		id = e.TaskID
+	}
+	r.drop(raw.Number, id, reason)
+}
+
+// reason is the most important reason against a line, or "".
+func (r *reviewer) reason(e Entry, found map[string]Fault) string {
+	for _, reason := range []string{Torn, Damaged, OutOfChain, Duplicate} {
+		if _, ok := found[reason]; ok {
+			return reason
+		}
+	}
+	if e.Outcome == verdict.Infrastructure {
+		return Unfinished
+	}
+	if _, ok := found[LostOutput]; ok {
+		return LostOutput
+	}
+	if reason := r.inputs(e); reason != "" {
+		return reason
+	}
+	if _, ok := found[LostCandidate]; ok {
+		return LostCandidate
+	}
+	return ""
 }
 
 // name notes the files that a line names.
@@ -243,37 +259,6 @@ func (r *reviewer) name(e Entry) {
 			r.files[name] = true
 		}
 	}
-}
-
-// check decides what the line itself and the chain say.
-func (r *reviewer) check(raw RawLine) (e Entry, reason string) {
-	if raw.Torn {
-		return e, Torn
-	}
-	e, err := Decode(raw.Bytes)
-	if err != nil || !e.Authentic(r.salt) {
-		r.chain = link{r.chain.seq + 1, ""}
-		return Entry{}, Damaged
-	}
-	expected := r.chain
-	if e.Seq < expected.seq || e.Seq == expected.seq && expected.prev != "" && e.Prev != expected.prev {
-		return e, OutOfChain
-	}
-	if gap := int(e.Seq - expected.seq); gap > 0 {
-		r.Rerun[Missing] += gap
-	}
-	r.chain = link{e.Seq + 1, e.Digest}
-	return e, ""
-}
-
-// lost reports whether raw output of the line is gone or changed.
-func (r *reviewer) lost(e Entry) bool {
-	for _, f := range e.Restricted {
-		if f.Check(r.former.dir.FS(), r.salt, e.TaskID) != nil {
-			return true
-		}
-	}
-	return false
 }
 
 func (p *Review) drop(line int, id, reason string) {
@@ -298,7 +283,7 @@ func (e Entry) Candidates() []string {
 	return out
 }
 
-// SealBroken notes that the records are not those that a statement signs.
+// SealBroken notes that the records do not match the statement.
 func (p *Review) SealBroken() { p.Rerun[brokenSealNote]++ }
 
 // Resumption is what the new run manifest says of this resume.
@@ -306,10 +291,10 @@ func (p *Review) Resumption(at string) Resumption {
 	return Resumption{At: at, Records: p.former.Records, Kept: p.Kept, Rerun: p.Rerun, Digests: p.former.Manifest.Digests}
 }
 
-// Continue makes the directory that of the resumed run: the kept lines begin
-// a new file of records, the old one and all that no kept line names go to
-// history/, and m is the new run manifest. Whatever cuts it short, the
-// directory can be resumed again.
+// Continue turns the directory into that of the resumed run: a new file of
+// records starts with the kept lines, the old one and all files that are no
+// longer named go to history/, and m is the new run manifest. If it is
+// interrupted, the directory can be resumed again.
 func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err := d.Tidy(); err != nil {
 		return err
@@ -325,8 +310,8 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	// Killed here, the new manifest stands beside the old records. It names
-	// the state that they are of among those that it resumed from.
+	// If the process is killed here, the new manifest is beside the old
+	// records: their state is among those that it resumed from.
 	if err := d.WriteManifest(m); err != nil {
 		return errors.Join(err, lines.Discard())
 	}
@@ -344,7 +329,7 @@ func (d *Dir) setAside(p *Review, to string) error {
 			return fmt.Errorf("keeping %s in %s: %w", name, to, err)
 		}
 	}
-	// The run is open again: what was signed is no longer its end.
+	// The run is open again, so the statement no longer applies.
 	old, err := d.present(StatementName)
 	if err != nil {
 		return err
@@ -356,7 +341,7 @@ func (d *Dir) setAside(p *Review, to string) error {
 	return d.moveAll(append(old, orphans...), to)
 }
 
-// keepCopy copies a file; what is renamed over it later leaves the copy alone.
+// keepCopy copies a file that is about to be replaced.
 func (d *Dir) keepCopy(name, to string) error {
 	in, err := source.OpenIn(d.root, name, os.O_RDONLY, 0)
 	if err != nil {
@@ -371,8 +356,8 @@ func (d *Dir) keepCopy(name, to string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// orphans lists the files of the store and of the restricted folder that
-// nothing names: what an attempt left that never got its record.
+// orphans lists the files of the store and of the restricted folder that no
+// kept line names, as an attempt without a record leaves them.
 func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 	for _, top := range []string{CandidatesName, RestrictedName} {
 		err := fs.WalkDir(d.FS(), top, func(name string, e fs.DirEntry, err error) error {
@@ -386,7 +371,7 @@ func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("looking for what nothing names: %w", err)
+			return nil, fmt.Errorf("looking for orphaned files: %w", err)
 		}
 	}
 	return out, nil

@@ -13,6 +13,9 @@ import (
 	stdjson "encoding/json"
 
 	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/digest"
+	"securebench/internal/verdict"
 )
 
 // recorded writes n lines of a run and closes it. Line 2 has raw output.
@@ -24,7 +27,7 @@ func recorded(t *testing.T, n int) *Dir {
 		t.Fatal(err)
 	}
 	for i := range n {
-		l := sampleLine()
+		l := storedLine()
 		l.TaskID, l.Index = fmt.Sprint("t", i), i
 		if i == 1 {
 			raw, err := d.Restrict(l.TaskID, "t1/1/agent-stdout", []byte("raw"))
@@ -55,7 +58,7 @@ func reviewed(t *testing.T, d *Dir, judge func(Entry) string) (*Dir, *Former, *R
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := former.Review(judge)
+	plan, err := former.Review(inStore, judge)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,9 +244,9 @@ func TestReviewDuplicates(t *testing.T) {
 	if err := d.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{Tasks: 1, Attempts: 1}, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
 		t.Fatal(err)
 	}
-	failed := sampleLine()
+	failed := storedLine()
 	failed.Status, failed.Outcome, failed.Passed, failed.FailureReason = "failed", "failed", false, "wrong_answer"
-	for _, l := range []*Line{failed, sampleLine()} {
+	for _, l := range []*Line{failed, storedLine()} {
 		if err := d.Append(l); err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +283,7 @@ func TestInfrastructureErrorsAreRunAgain(t *testing.T) {
 	if err := d.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{Tasks: 1, Attempts: 1}, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
 		t.Fatal(err)
 	}
-	l := sampleLine()
+	l := storedLine()
 	l.Status, l.Outcome, l.Passed, l.Verified, l.FailureReason = "pending", "infrastructure", false, false, "infrastructure_error"
 	if err := d.Append(l); err != nil {
 		t.Fatal(err)
@@ -303,7 +306,7 @@ func TestFormerRefuses(t *testing.T) {
 		"torn manifest":    {func(p string) error { return os.Truncate(filepath.Join(p, ManifestName), 30) }, "run.json is missing or damaged"},
 		"changed manifest": {func(p string) error { return appendTo(filepath.Join(p, ManifestName), " ") }, "run.json is missing or damaged"},
 		"no salt":          {func(p string) error { return os.Remove(filepath.Join(p, SaltName)) }, "reading the run's salt"},
-		"other salt":       {func(p string) error { return os.WriteFile(filepath.Join(p, SaltName), make([]byte, 32), 0o600) }, "is not the salt that run.json names"},
+		"other salt":       {func(p string) error { return os.WriteFile(filepath.Join(p, SaltName), make([]byte, 32), 0o600) }, "is not the salt whose digest run.json contains"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := recorded(t, 2)
@@ -421,7 +424,7 @@ func TestFormerRuns(t *testing.T) {
 		// A resume keeps a copy of its own manifest, which is no other run.
 		if former, err := again.Former(); err != nil || former == nil {
 			t.Fatal(err)
-		} else if plan, err := former.Review(keepAll); err != nil {
+		} else if plan, err := former.Review(inStore, keepAll); err != nil {
 			t.Fatal(err)
 		} else if err := again.Continue(plan, &former.Manifest); err != nil {
 			t.Fatal(err)
@@ -461,4 +464,76 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%v: written again it is %s", err, b)
 		}
 	})
+}
+
+// inStore accepts every candidate.
+func inStore(string) error { return nil }
+
+// storedLine is a line whose candidate is in the store.
+func storedLine() *Line {
+	l := sampleLine()
+	l.Digests.Candidate = digest.Bytes([]byte("B"))
+	return l
+}
+
+// TestReviewUnverified: what failed after its candidate was stored is verified
+// again, if nothing is wrong with it; its files stay where they are.
+func TestReviewUnverified(t *testing.T) {
+	lost := errors.New("it is gone")
+	for name, c := range map[string]struct {
+		change func(*Line)
+		stored error
+		inputs string
+		want   bool
+	}{
+		"good":           {want: true},
+		"other inputs":   {inputs: InputsChanged},
+		"lost candidate": {stored: lost},
+		"no candidate":   {change: func(l *Line) { l.Digests.Candidate, l.Candidate.Text = "", nil }},
+		"lost output":    {change: func(l *Line) { l.Restricted[0].Digest = "hmac-sha256:0" }},
+		"capture failed": {change: func(l *Line) { l.FailurePhase = verdict.PhaseCapture }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := begin(t, t.TempDir())
+			if err := d.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{Tasks: 1, Attempts: 1}, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
+				t.Fatal(err)
+			}
+			l := storedLine()
+			l.Status, l.Outcome, l.Passed, l.Verified = "pending", "infrastructure", false, false
+			l.FailureReason, l.FailurePhase = "infrastructure_error", verdict.PhaseVerify
+			raw, err := d.Restrict(l.TaskID, "t/1/agent-stdout", []byte("raw"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Restricted = []RawFile{raw}
+			if c.change != nil {
+				c.change(l)
+			}
+			if err := errors.Join(d.Append(l), d.Close()); err != nil {
+				t.Fatal(err)
+			}
+			again, err := Open(d.Path())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			former, err := again.Former()
+			if err != nil {
+				t.Fatal(err)
+			}
+			review, err := former.Review(func(string) error { return c.stored }, func(Entry) string { return c.inputs })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, got := review.Unverified[l.Key()]; got != c.want || review.Kept != 0 || review.Rerun[Unfinished] != 1 {
+				t.Errorf("unverified %v, want %v; kept %d, %v", got, c.want, review.Kept, review.Rerun)
+			}
+			if err := again.Continue(review, &former.Manifest); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(d.Path(), raw.Path)); (err == nil) != c.want {
+				t.Errorf("raw output in place: %v, want %v", err == nil, c.want)
+			}
+		})
+	}
 }

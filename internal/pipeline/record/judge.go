@@ -1,0 +1,127 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"securebench/internal/digest"
+	"securebench/internal/verdict"
+)
+
+// Judge decides whether the records of a run are good by themselves: intact,
+// in their place in the hash chain, the only ones of their attempts, and with
+// their raw output and candidates at hand. Resume drops the records that it
+// finds fault with, and verification reports them.
+type Judge struct {
+	// FS is the output directory.
+	FS fs.FS
+	// Salt is nil in a published copy, where neither MACs nor raw output can
+	// be checked.
+	Salt *digest.Salt
+	// Stored checks a candidate in the store.
+	Stored func(sum string) error
+
+	next link // of the next line; prev is "" after a line that cannot be trusted
+	last int  // the number of the line that next follows
+	seen map[AttemptKey]int
+}
+
+// Fault is what is wrong with a record.
+type Fault struct {
+	Reason string // one of the reasons why a line is run again
+	Err    error
+	// First is the line of the attempt's other record, for [Duplicate].
+	First int
+	// Gap is the number of lines that are missing before this one, for
+	// [Missing].
+	Gap int
+}
+
+// Next judges the next line of the file, which was decoded to e or could not
+// be decoded because of err.
+func (j *Judge) Next(raw RawLine, e Entry, err error) []Fault {
+	if j.seen == nil {
+		j.seen, j.next = map[AttemptKey]int{}, link{prev: Genesis}
+	}
+	var faults []Fault
+	add := func(reason, format string, args ...any) {
+		faults = append(faults, Fault{Reason: reason, Err: fmt.Errorf(format, args...)})
+	}
+	if raw.Torn {
+		add(Torn, "cut short: its end of line is missing")
+	}
+	if err == nil && j.Salt != nil && !e.Authentic(*j.Salt) {
+		err = errors.New("its MAC is wrong: this run did not write it")
+	}
+	if err != nil {
+		add(Damaged, "%w", err)
+		j.next, j.last = link{j.next.seq + 1, ""}, raw.Number
+		return faults
+	}
+	inChain := true
+	if f, ok := j.chain(raw.Number, e); ok {
+		faults = append(faults, f)
+		inChain = f.Reason != OutOfChain
+	}
+	// A line that was copied is not a second record of its attempt.
+	if first, dup := j.seen[e.Key()]; dup && inChain {
+		faults = append(faults, Fault{Reason: Duplicate, First: first,
+			Err: fmt.Errorf("row %d, attempt %d already has a record in line %d", e.Index, e.Attempt, first)})
+	} else if inChain {
+		j.seen[e.Key()] = raw.Number
+	}
+	for _, err := range e.contradictions() {
+		add(Damaged, "%w", err)
+	}
+	if j.Salt != nil {
+		for _, f := range e.Restricted {
+			if err := f.Check(j.FS, *j.Salt, e.TaskID); err != nil {
+				add(LostOutput, "%w", err)
+			}
+		}
+	}
+	for _, sum := range e.Candidates() {
+		if err := j.Stored(sum); err != nil {
+			add(LostCandidate, "%w", err)
+		}
+	}
+	return faults
+}
+
+// chain checks a record's place in the hash chain.
+func (j *Judge) chain(line int, e Entry) (Fault, bool) {
+	want, last := j.next, j.last
+	broken := fmt.Errorf("hash chain broken between lines %d and %d: one of them was changed, removed or moved", last, line)
+	if last == 0 {
+		broken = errors.New("the hash chain does not start with this line: it was changed or moved, or lines before it were removed")
+	}
+	if e.Seq < want.seq || e.Seq == want.seq && want.prev != "" && e.Prev != want.prev {
+		return Fault{Reason: OutOfChain, Err: broken}, true
+	}
+	j.next, j.last = link{e.Seq + 1, e.Digest}, line
+	if gap := int(e.Seq - want.seq); gap > 0 {
+		return Fault{Reason: Missing, Err: broken, Gap: gap}, true
+	}
+	return Fault{}, false
+}
+
+// contradictions are what cannot be true of a record all at once.
+func (e Entry) contradictions() (out []error) {
+	add := func(is bool, text string) {
+		if is {
+			out = append(out, errors.New(text))
+		}
+	}
+	known := []verdict.Status{verdict.StatusPassed, verdict.StatusFailed, verdict.StatusPending}
+	if !slices.Contains(known, e.Status) {
+		out = append(out, fmt.Errorf("its status is %q", e.Status))
+	}
+	passed := e.Status == verdict.StatusPassed
+	add(passed != e.Passed || passed != (e.Outcome == verdict.Passed), "its status, outcome and verdict contradict each other")
+	add(!slices.IsSorted(e.Labels), "its labels are not sorted")
+	shown := e.Candidate.Text != nil || e.Candidate.Patch != nil || e.Candidate.Workspace != nil
+	add(e.Digests.Candidate == "" && (shown || e.Passed || e.Digests.Extracted != ""), "it has no digest of a candidate")
+	return out
+}
