@@ -169,7 +169,7 @@ func TestNaiveRunnerWorks(t *testing.T) {
 }
 
 // TestCanaryStaysAway: nothing of the tests or the reference can be found in
-// the worker: not in files, arguments, environment, frames or objects (C03,
+// the candidate box: not in files, arguments, environment, frames or objects (C03,
 // C04, C28).
 func TestCanaryStaysAway(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
@@ -177,12 +177,12 @@ func TestCanaryStaysAway(t *testing.T) {
 	s.tests += "# canary-5f2e in the tests\n"
 	s.reference += "# canary-5f2e in the reference\n"
 	got := verify(t, v, makeCase(t, s), canaryHunter)
-	out := string(got.Restricted["worker-output.txt"])
+	out := string(got.Restricted["candidate-output.txt"])
 	if !strings.Contains(out, "looked at") {
 		t.Fatalf("the hunter did not run: %s\n%s", describe(got), out)
 	}
 	if strings.Contains(out, "FOUND") {
-		t.Errorf("the worker found the canary: %s", out)
+		t.Errorf("the candidate box found the canary: %s", out)
 	}
 }
 

@@ -71,7 +71,7 @@ answer = 4
 for pid in filter(str.isdigit, os.listdir('/proc')):
     try:
         with open('/proc/%s/cmdline' % pid, 'rb') as f:
-            if b'oracle' in f.read() and int(pid) != os.getpid():
+            if b'python' in f.read() and int(pid) != os.getpid():
                 open('/proc/%s/mem' % pid, 'r+b')
                 answer = None
     except OSError:

@@ -123,7 +123,7 @@ func verdictOn(tb testing.TB, v family.Verifier, c family.Case, candidate family
 
 // describe renders a verdict for an error message.
 func describe(v family.Verdict) string {
-	return fmt.Sprintf("%s/%s %q %v\n%s", v.Outcome, v.Reason, v.Message, v.Metadata, v.Restricted["oracle-traceback.txt"])
+	return fmt.Sprintf("%s/%s %q %v\n%s", v.Outcome, v.Reason, v.Message, v.Metadata, v.Restricted["tests-traceback.txt"])
 }
 
 // dataRows reads a data set's rows, or skips the test.

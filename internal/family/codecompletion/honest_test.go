@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/link"
 	"securebench/internal/verdict"
 )
 
@@ -61,9 +62,9 @@ func TestHonestCandidatesPass(t *testing.T) {
 	}
 }
 
-// TestPromptHelpersStayTheOracles: a candidate cannot redefine what the tests
+// TestPromptHelpersStayTheTests: a candidate cannot redefine what the tests
 // check with (split rule F1).
-func TestPromptHelpersStayTheOracles(t *testing.T) {
+func TestPromptHelpersStayTheTests(t *testing.T) {
 	s := spec{
 		prompt:    "def encode(s):\n    return s[::-1]\n\ndef decode(s):\n    '''Undoes encode.'''\n",
 		reference: "def encode(s):\n    return s[::-1]\n\ndef decode(s):\n    return s[::-1]\n",
@@ -187,10 +188,10 @@ func TestPrintsAreNoFailure(t *testing.T) {
 		limits: sandbox.Limits{Output: 1 << 20}}
 	const loud = "import sys\ndef f(x):\n    print('x' * (1 << 20))\n    print('y' * (1 << 20), file=sys.stderr)\n    return x\n"
 	got := verify(t, v, makeCase(t, s), loud)
-	if dropped, _ := got.Metadata["dropped_output_bytes"].(int64); got.Outcome != verdict.Passed || dropped != 100*(1<<20+1)-keptSize {
+	if dropped, _ := got.Metadata["dropped_output_bytes"].(int64); got.Outcome != verdict.Passed || dropped != 100*(1<<20+1)-link.MaxStderr {
 		t.Errorf("%d bytes dropped: %s", dropped, describe(got))
 	}
-	if n := len(got.Restricted["worker-output.txt"]); n != keptSize {
+	if n := len(got.Restricted["candidate-output.txt"]); n != link.MaxStderr {
 		t.Errorf("%d bytes are kept", n)
 	}
 	got = verify(t, v, makeCase(t, s), strings.Replace(loud, "return x", "return 0", 1))

@@ -21,7 +21,7 @@ func fromASet() (s spec, candidate string) {
 	return s, "def first(words): return list(set(words))\n"
 }
 
-// seededEngine starts workers as they once were: with a hash seed of chance.
+// seededEngine starts boxes with a random hash seed.
 type seededEngine struct{ sandbox.Engine }
 
 func (e seededEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
@@ -43,7 +43,7 @@ func TestOneHashSeed(t *testing.T) {
 		return found
 	}
 	s, candidate := fromASet()
-	// The same order in the oracle, so that it passes if the seed is one.
+	// The same order in the test box, so that it passes if the seed is one.
 	same := s
 	same.tests = "assert first(['a', 'b', 'c', 'd']) == list(set(['a', 'b', 'c', 'd']))\n"
 	if got := outcomes(local, s, candidate, 20); len(got) != 1 {
