@@ -9,11 +9,11 @@ import (
 	"securebench/internal/family"
 )
 
-// maxRowText bounds what an oracle is given of a row in one frame, in bytes:
+// maxRowText bounds what the test sandbox gets of a row in one frame, in bytes:
 // prompt, tests and reference. The frame has some room beside it.
 const maxRowText = maxSource - 1<<20
 
-// checkSize refuses a row that no oracle could be given.
+// checkSize refuses a row that does not fit into a frame.
 func checkSize(row family.Row, tests string) []family.Problem {
 	total := len(tests)
 	for _, v := range []jsontext.Value{row.Input["prompt"], row.Eval["reference_solution"], row.Eval["canonical_solution"]} {
