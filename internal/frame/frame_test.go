@@ -40,7 +40,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("Append gives %q, Write %q", stream, written)
 		}
 		got, err := readAll(iotest.OneByteReader(bytes.NewReader(stream)), 300)
-		if err != io.EOF || len(got) != len(contents) {
+		if !errors.Is(err, io.EOF) || len(got) != len(contents) {
 			t.Fatalf("%d of %d frames, error %v", len(got), len(contents), err)
 		}
 		for _, c := range got {
@@ -70,7 +70,7 @@ func TestReadErrors(t *testing.T) {
 		"huge":          {bytes.NewReader([]byte{0xff, 0xff, 0xff, 0xff}), ErrInvalid},
 		"broken stream": {iotest.ErrReader(broken), broken},
 	} {
-		if got, err := Read(tc.in, nil, 8); !errors.Is(err, tc.want) || (tc.want != io.EOF) != (err != io.EOF) {
+		if got, err := Read(tc.in, nil, 8); !errors.Is(err, tc.want) || errors.Is(tc.want, io.EOF) != errors.Is(err, io.EOF) {
 			t.Errorf("%s: got %q and %v, want %v", name, got, err, tc.want)
 		}
 	}
@@ -104,7 +104,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 9, 'x'})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got, err := readAll(bytes.NewReader(data), 100)
-		if err != io.EOF && !errors.Is(err, ErrInvalid) {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, ErrInvalid) {
 			t.Fatalf("error %v", err)
 		}
 		var again []byte
@@ -114,7 +114,7 @@ func FuzzRead(f *testing.F) {
 			}
 			again = Append(again, c)
 		}
-		if !bytes.HasPrefix(data, again) || err == io.EOF && len(again) != len(data) {
+		if !bytes.HasPrefix(data, again) || errors.Is(err, io.EOF) && len(again) != len(data) {
 			t.Fatalf("%q was read as %q", data, again)
 		}
 	})

@@ -146,7 +146,7 @@ func greetCandidateBox(ctx context.Context, engine sandbox.Engine, run string, c
 	b := &candidateBox{Link: l, limit: rowLimit(c)}
 	if _, err := b.ask(ctx, "greet"); err != nil {
 		printed, _ := l.Stderr()
-		err = infrastructure(fmt.Errorf("starting the candidate's Python (%.200q): %b", printed, err))
+		err = infrastructure(fmt.Errorf("starting the candidate's Python (%.200q): %w", printed, err))
 		return nil, errors.Join(err, l.Close(context.WithoutCancel(ctx)))
 	}
 	return b, nil
@@ -192,7 +192,7 @@ func (b *candidateBox) linkError(ctx context.Context, err error) error {
 		return candidateEnded(ctx, b.Link)
 	case errors.Is(err, errDeadline):
 		if err := b.KillOverdue(ctx); err != nil {
-			return fmt.Errorf("running the candidate: %b", err)
+			return fmt.Errorf("running the candidate: %w", err)
 		}
 		return timeout(b.limit)
 	}
@@ -334,7 +334,7 @@ func (b *candidateBox) explain(ctx context.Context, f *failure) error {
 	b.CloseInput()
 	o, ended, err := b.Outcome(ctx, settle/2)
 	if err != nil {
-		return fmt.Errorf("running the candidate: %b", err)
+		return fmt.Errorf("running the candidate: %w", err)
 	}
 	if limit := limitOf(o, "the candidate"); ended && limit != nil {
 		return limit

@@ -53,6 +53,7 @@ func (a attack) spec() spec {
 // and against the verifier, where it must not; then its honest twin, which
 // must pass with the same verifier.
 func TestCorpus(t *testing.T) {
+	t.Parallel()
 	engine := newLocalEngine(t)
 	v := newTestVerifier(t, engine)
 	for _, a := range slices.Concat(verdictAttacks(), protocolAttacks(), resourceAttacks()) {
@@ -157,6 +158,7 @@ func runNaive(t *testing.T, e *localEngine, dir, mode string) (int, string) {
 // TestNaiveRunnerWorks: an honest candidate passes in every mode and a wrong
 // one in none, so that a pass there means that an attack has fired.
 func TestNaiveRunnerWorks(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	for _, mode := range []string{"bare", "sentinel", "file", "fd", "pickle"} {
 		if !naivePasses(t, e, attack{weak: mode, candidate: add().reference}) {

@@ -16,13 +16,14 @@ import (
 // TestDisturbedBoxes: a candidate box or a test box that somebody else kills or pauses
 // in the middle of a row gives no verdict. What ends or stops by itself does.
 func TestDisturbedBoxes(t *testing.T) {
+	t.Parallel()
 	e := dockertest.Docker(t)
 	img := dockertest.Image(t, e)
 	api, err := client.New(client.FromEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer api.Close()
+	t.Cleanup(func() { _ = api.Close() })
 	kill := func(id string) error {
 		_, err := api.ContainerKill(context.Background(), id, client.ContainerKillOptions{Signal: "KILL"})
 		return err
@@ -45,6 +46,7 @@ func TestDisturbedBoxes(t *testing.T) {
 		{"candidate sleeps", "", "import time\ndef add(a, b): time.sleep(60)\n", nil, verdict.VerificationTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := resources(e)
 			r.RunID = t.Name()
 			v := NewVerifier(r)

@@ -241,6 +241,7 @@ func TestNothingButReasoning(t *testing.T) {
 // TestLongWords: texts that are made to cost much end, and the candidate box is there
 // to tell.
 func TestLongWords(t *testing.T) {
+	t.Parallel()
 	w := extractor(t)
 	const size = 1 << 20
 	repeat := func(s string) []byte { return bytes.Repeat([]byte(s), size/len(s)) }
@@ -322,6 +323,7 @@ func TestRecordedExtraction(t *testing.T) {
 // TestPromptLends: a candidate may use what the public prompt imports and
 // defines, and the prompt answers for no candidate.
 func TestPromptLends(t *testing.T) {
+	t.Parallel()
 	prompt := "from math import floor\nfrom typing import List\n\ndef double(x):\n    return 2 * x\n\ndef other(x):\n    return 7\n\ndef f(x: List[int]) -> int:\n    '''Doubles the first.'''\n    return 7\n"
 	tests := "assert f([1.5]) == 2\n"
 	v := newTestVerifier(t, newLocalEngine(t))
@@ -356,6 +358,7 @@ func TestPromptLends(t *testing.T) {
 
 // TestPromptThatHangs: the time is not the candidate's, and neither is the end.
 func TestPromptThatHangs(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)
 	s := spec{prompt: "import sys\nif __name__ == 'candidate':\n    while True: pass\n", tests: "assert f(1) == 2\n", entry: "f",

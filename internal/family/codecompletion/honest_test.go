@@ -11,6 +11,7 @@ import (
 
 // TestHonestCandidatesPass: what well-meant code does must not fail.
 func TestHonestCandidatesPass(t *testing.T) {
+	t.Parallel()
 	point := "class Point:\n    def __init__(self, x, y=0):\n        self.x, self.y = x, y\n" +
 		"    def plus(self, other, *, scale=1):\n        return Point(self.x + scale * other.x, self.y + scale * other.y)\n" +
 		"    @classmethod\n    def origin(cls):\n        return cls(0, 0)\n"
@@ -135,6 +136,7 @@ func TestPromptThatExits(t *testing.T) {
 // TestObjectsKeepTheirDistance: nothing of a candidate's object takes part in
 // what the tests decide (split rule 5.6).
 func TestObjectsKeepTheirDistance(t *testing.T) {
+	t.Parallel()
 	v := newTestVerifier(t, newLocalEngine(t))
 	const candidate = `
 class B:
@@ -162,6 +164,7 @@ class B:
 // TestOnlyAnExplicitVerdictPasses: neither an early end nor tests that ask
 // nothing are a pass.
 func TestOnlyAnExplicitVerdictPasses(t *testing.T) {
+	t.Parallel()
 	v := newTestVerifier(t, newLocalEngine(t))
 	for name, tests := range map[string]string{
 		"nothing asked":        "x = add\n",

@@ -96,6 +96,7 @@ def expr(n):
 // TestRowsDoNotReachTheServer: a candidate whose value is run by its row's
 // tests changes nothing for the rows behind it.
 func TestRowsDoNotReachTheServer(t *testing.T) {
+	t.Parallel()
 	docker := dockertest.Docker(t)
 	img := dockertest.Image(t, docker)
 	for _, c := range []struct {
@@ -206,6 +207,7 @@ if os.uname().machine == 'x86_64':
 // TestWhatARowCanReach: the tests of a row are the server's children, and yet
 // have no hold on it. In the weak set-up they do.
 func TestWhatARowCanReach(t *testing.T) {
+	t.Parallel()
 	docker := dockertest.Docker(t)
 	img := dockertest.Image(t, docker)
 	s := add()

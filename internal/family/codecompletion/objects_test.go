@@ -113,6 +113,7 @@ func vacuousTests() []vacuous {
 // the reference too, so that the author learns of it; it is no error that a
 // test may expect and no answer of Python's about the proxy.
 func TestVacuousAssertions(t *testing.T) {
+	t.Parallel()
 	weak := newTestVerifier(t, newWeakEngine(t))
 	v := newTestVerifier(t, newLocalEngine(t))
 	for _, tc := range vacuousTests() {
@@ -148,6 +149,7 @@ func TestVacuousAssertions(t *testing.T) {
 // compared here, an assertion that failed stays failed, and answers have their
 // exact type.
 func TestOperatorsKeepTheirDistance(t *testing.T) {
+	t.Parallel()
 	const chameleon = `
 class B:
     def __init__(self, *a): pass
@@ -510,6 +512,7 @@ inner()
 // TestWhatDoesNotCross: rows of the list in docs/families.md come out as it
 // says, for a candidate that is right in one process.
 func TestWhatDoesNotCross(t *testing.T) {
+	t.Parallel()
 	const right = `
 import random
 LIMIT = 0

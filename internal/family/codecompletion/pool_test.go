@@ -54,6 +54,7 @@ func inImage(t *testing.T, name string, s spec) family.Case {
 // TestSessionsPreparedAhead: sessions that are open have no test box yet, so
 // there are no more of these than verifications at once.
 func TestSessionsPreparedAhead(t *testing.T) {
+	t.Parallel()
 	for _, workers := range []int{0, 1, 3} {
 		e := newLocalEngine(t)
 		v := withWorkers(t, e, workers)
@@ -81,6 +82,7 @@ func TestSessionsPreparedAhead(t *testing.T) {
 // TestManyImagesAtOnce: all sessions finish, right and wrong ones, and no more
 // test boxes exist at once than there are workers.
 func TestManyImagesAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, workers := range []int{1, 2} {
 		e := newLocalEngine(t)
 		v := withWorkers(t, e, workers)
@@ -111,6 +113,7 @@ func TestManyImagesAtOnce(t *testing.T) {
 // TestLeastRecentlyUsedGoes: room is made at the cost of the image that was
 // used least recently.
 func TestLeastRecentlyUsedGoes(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	v := withWorkers(t, e, 2)
 	for i, step := range []struct {

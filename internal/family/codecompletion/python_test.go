@@ -34,6 +34,7 @@ func (e seededEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box,
 // TestOneHashSeed: a candidate whose answer comes out of a set gets the same
 // verdict every time; its twin that asks the tests' side for an order, too.
 func TestOneHashSeed(t *testing.T) {
+	t.Parallel()
 	local := newLocalEngine(t)
 	outcomes := func(e sandbox.Engine, s spec, candidate string, times int) map[verdict.Outcome]int {
 		v, found := newTestVerifier(t, e), make(map[verdict.Outcome]int)
@@ -104,6 +105,7 @@ def settings():
 // TestImageSettings: what an image sets for Python, and modules that lie where
 // Python might look, change nothing.
 func TestImageSettings(t *testing.T) {
+	t.Parallel()
 	t.Run("local", func(t *testing.T) {
 		e := newLocalEngine(t)
 		dir := openFolder(t)

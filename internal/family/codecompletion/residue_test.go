@@ -48,6 +48,7 @@ assert add(2, 3) == 5
 // TestRowsLeaveNothing: each row finds the test box's sandbox as it was made,
 // and nothing outside is touched for it.
 func TestRowsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	outside := openFolder(t)
 	victim := filepath.Join(outside, "file")
 	if err := os.WriteFile(victim, nil, 0o666); err != nil {
@@ -78,6 +79,7 @@ func TestRowsLeaveNothing(t *testing.T) {
 // TestTestBoxThatCannotCleanUp: where something stays, each row has a test box
 // to itself.
 func TestTestBoxThatCannotCleanUp(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	if !e.isolated {
 		t.Skip("only root can make what the test box cannot remove")
@@ -118,6 +120,7 @@ func TestTestBoxThatCannotCleanUp(t *testing.T) {
 // has: bounds that one row can exhaust for the next, and an engine's own
 // places.
 func TestDockerRowsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	e := dockertest.Docker(t)
 	img := dockertest.Image(t, e)
 	counted := &countingEngine{Engine: e}

@@ -146,6 +146,7 @@ func (w testWire) call(name string) {
 // message, and a candidate's value may be the cause. The row is tried again and
 // then fails; it is never an infrastructure error.
 func TestMalformedMessagesOfTests(t *testing.T) {
+	t.Parallel()
 	for name, say := range map[string]func(w testWire){
 		"no frame":                 func(w testWire) { w.raw("\xff\xff\xff\xff") },
 		"a frame that is too long": func(w testWire) { w.raw("\x00\x90\x00\x00") },
@@ -191,6 +192,7 @@ func TestMalformedMessagesOfTests(t *testing.T) {
 // TestMessagesOutOfStep: a test box whose messages do not match its requests
 // serves no other row.
 func TestMessagesOutOfStep(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		test func(w testWire, run int)
 		want verdict.Outcome
@@ -249,6 +251,7 @@ func asCandidateBox(w wire, answered func()) {
 // closed, which this process did because of what the box sent. That counts against
 // the candidate, whatever failed before it was noticed.
 func TestCandidateBreaksProtocolLater(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		answered func(w wire)
 		want     verdict.Reason

@@ -84,6 +84,7 @@ func TestUnusedSessions(t *testing.T) {
 // row has failed, and the next row has a fresh test box. An overrun over the
 // candidate's value is no second row's time, and the message says who ran long.
 func TestTestBoxFailures(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		spec
 		candidate string
@@ -124,6 +125,7 @@ func TestTestBoxFailures(t *testing.T) {
 // TestHangingCandidateKeepsTheTestBox: the time is the candidate's, there is
 // no second try, and the test box goes on.
 func TestHangingCandidateKeepsTheTestBox(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)
 	s := add()
@@ -144,6 +146,7 @@ func TestHangingCandidateKeepsTheTestBox(t *testing.T) {
 // TestStubbornTestsDoNotDelayTheVerdict: tests that go on for ever after the candidate box
 // has failed do not hold the verdict up.
 func TestStubbornTestsDoNotDelayTheVerdict(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)
 	s := add()

@@ -10,6 +10,7 @@ import (
 // fail a slow candidate. It is no fault of ours, no broken protocol, and the
 // next row does not get this row's answer.
 func TestTestsWithATimeoutOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		tests     string
 		message   string
@@ -66,6 +67,7 @@ func TestTestsThatInterruptDecoding(t *testing.T) {
 // TestTestsThatFork: a fork of the tests says nothing in their name, and one
 // that asks the candidate has failed, so that its exit status is no success.
 func TestTestsThatFork(t *testing.T) {
+	t.Parallel()
 	v := newTestVerifier(t, newLocalEngine(t))
 	for candidate, want := range map[string]verdict.Outcome{
 		add().reference:                    verdict.Passed,

@@ -116,7 +116,7 @@ func (d *dataReader) Read(p []byte) (int, error) {
 func (d *dataReader) fill() {
 	k, payload, err := d.f.next()
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		d.err = io.ErrUnexpectedEOF // the end frame is missing
 	case err != nil:
 		d.err = err
