@@ -7,9 +7,6 @@ import (
 	_ "embed" // the program
 	"errors"
 	"fmt"
-	"math"
-	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -36,66 +33,6 @@ func boxProgram() string { return frame.Python + value.Python() }
 // promptLimit bounds the time of the prompt, which runs before the candidate and
 // outside of its time.
 const promptLimit = 30 * time.Second
-
-// boxLifetime bounds a box that is never closed; rows have deadlines of their own.
-const boxLifetime = 24 * time.Hour
-
-// streamLimit lets a box write for as long as its row has time: frames have a
-// cap of their own, and only the beginning of standard error is kept.
-const streamLimit = math.MaxInt64
-
-// safePath stands in front of every program. PYTHONSAFEPATH, which Python 3.11
-// introduced, keeps the working folder off the module path; older versions need
-// the second line. Programs that a row starts do not inherit the setting.
-const safePath = "import os, sys\nsys.path[:] = [p for p in sys.path if p]\nos.environ.pop('PYTHONSAFEPATH', None)\n"
-
-// boot reads the program, which is the first frame. As an argument it would cost
-// about 20 ms, since engines pass arguments through many layers.
-const boot = safePath + `
-def program():
-    def exactly(n):
-        data = b""
-        while len(data) < n:
-            part = os.read(0, n - len(data))
-            if not part:
-                os._exit(1)
-            data += part
-        return data
-    return exactly(int.from_bytes(exactly(4), "big"))
-exec(program())
-`
-
-// pythonSpec describes a box that runs one of the embedded programs, under a
-// fixed hash seed: the order of a set can decide a verdict. -I would ignore the
-// seed.
-func pythonSpec(c family.Case, run, role string) sandbox.Spec {
-	limits := c.Limits.WithDefaults()
-	limits.Output, limits.Timeout = streamLimit, boxLifetime
-	user := sandbox.Nobody
-	return sandbox.Spec{
-		Labels:  sandbox.Labels{Run: run, Role: role},
-		Image:   c.Image,
-		Command: []string{"python3", "-s", "-B", "-c", boot},
-		Env:     pythonEnv(c.Image.Env),
-		User:    &user,
-		Workdir: "/tmp",
-		Stdin:   true,
-		Limits:  limits,
-	}
-}
-
-// pythonEnv configures Python and empties the variables that an image has set
-// for it. PYTHONTZPATH is data: empty, it hides all time zones.
-func pythonEnv(image []string) []string {
-	env := []string{"HOME=/tmp", "LANG=C.UTF-8", "PYTHONHASHSEED=0", "PYTHONSAFEPATH=1"}
-	for _, name := range image {
-		set := slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
-		if strings.HasPrefix(name, "PYTHON") && name != "PYTHONTZPATH" && !set {
-			env = append(env, name+"=")
-		}
-	}
-	return env
-}
 
 // candidateBox is the sandbox that holds the candidate.
 type candidateBox struct {
@@ -136,7 +73,7 @@ func (b *candidateBox) prompt(ctx context.Context, source string) error {
 // greetCandidateBox starts a box and checks that it works: what goes wrong later
 // is the candidate's doing.
 func greetCandidateBox(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*candidateBox, error) {
-	spec := pythonSpec(c, run, roleCandidate)
+	spec := link.PythonSpec(c.Image, c.Limits, sandbox.Labels{Run: run, Role: roleCandidate})
 	spec.Labels.Task, spec.Labels.Attempt = c.Sandbox.ID(), c.Attempt
 	l, err := link.Start(ctx, ctx, engine, spec, link.Options{Program: []byte(boxProgram() + candidateSource),
 		MaxFrame: value.MaxMessage, Stderr: c.Limits.WithDefaults().Output})

@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/link"
 	"securebench/internal/verdict"
 )
 
@@ -34,8 +35,8 @@ func (e *alteredEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Bo
 // altered, and tells where. What comes over the stream is read all the same.
 func program(s *sandbox.Spec) *string {
 	p := &s.Command[slices.Index(s.Command, "-c")+1]
-	if *p == boot {
-		*p = strings.Replace(boot, "exec(program())", "program()\n"+testProgram(), 1)
+	if *p == link.PythonBoot {
+		*p = strings.Replace(link.PythonBoot, "exec(program())", "program()\n"+testProgram(), 1)
 	}
 	return p
 }

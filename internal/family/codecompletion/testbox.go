@@ -61,7 +61,7 @@ func keyOf(c family.Case) boxKey {
 func startTestBox(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*testBox, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
-	spec := pythonSpec(c, run, roleTest)
+	spec := link.PythonSpec(c.Image, c.Limits, sandbox.Labels{Run: run, Role: roleTest})
 	spec.Command = append(spec.Command, scratch()...)
 	// Tests may run what a candidate gave them, so the server is another user
 	// than its rows. It needs these capabilities to become a row's user, to kill
