@@ -109,7 +109,7 @@ type Image struct {
 // User is a user in an image by number.
 type User struct{ UID, GID int }
 
-// Nobody runs the framework's own workers and oracles.
+// Nobody is the user of sandboxes that need no user of the image.
 var Nobody = User{65534, 65534} //nolint:gochecknoglobals // a struct cannot be a constant
 
 // Labels name what an engine object belongs to. The engine adds the owner.
@@ -117,7 +117,7 @@ type Labels struct {
 	Run     string
 	Task    string // "" for what serves several tasks
 	Attempt int
-	Role    string // "agent", "workspace", "worker", "oracle"
+	Role    string // "agent", "workspace", "candidate", "test"
 }
 
 // WorkspaceSpec describes a workspace; zero limits are the defaults.

@@ -1,6 +1,5 @@
-# Which names of the tests are the candidate's, and how they are used. Nothing
-# is executed here: it is the only part of the oracle that sees a reference.
-# This text stands between codec.py and oracle.py.
+# Which names of the tests are the candidate's, and how they are used. Nothing is
+# executed here: this is the only part of the test box that sees a reference.
 
 import _symtable
 import ast
@@ -97,8 +96,8 @@ def choose(free, prompt, reference, entry):
         names = free & definitions(reference).keys()
         return {n for n in names if functions.get(n, True)} or names
     stubs = {n for n, stub in functions.items() if stub} & free
-    ours = definitions(prompt).keys() | imported(prompt) | set(dir(builtins))
-    return stubs or free - ours - {"__file__"} or free & functions.keys()
+    known_names = definitions(prompt).keys() | imported(prompt) | set(dir(builtins))
+    return stubs or free - known_names - {"__file__"} or free & functions.keys()
 
 
 def imported(tree):
@@ -130,7 +129,7 @@ def wants_handles(tree, names, kinds):
     if "class" in [kinds.get(n) for n in names]:
         return True
     callees = aliases(tree, names)
-    # total or subtract may well be of an object; handles harm no plain value.
+    # total or subtract may be methods of objects; handles harm no plain value.
     common = EXACT.keys() - {collections.Counter, collections.defaultdict}
     plain = {attr for kind in common for attr in dir(kind)} | {"typecode"}  # an array's
     held = set()
@@ -139,7 +138,7 @@ def wants_handles(tree, names, kinds):
         return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
 
     def results(node):
-        """Whether an expression is a result of the candidate's, or part of one."""
+        """Whether an expression is a result of the candidate, or part of one."""
         while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred, ast.NamedExpr)) or method(node):
             node = node.func if method(node) else node.value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -155,12 +154,12 @@ def wants_handles(tree, names, kinds):
                for node in ast.walk(tree))
 
 
-# Builtins that hand on the members of what they are given.
+# Builtins that return members of their arguments.
 PASS_ON = {"enumerate", "iter", "list", "max", "min", "next", "reversed", "sorted", "tuple", "zip"}
 
 
 def assignments(tree):
-    """The pairs of a target and what it, or one after the other of it, gets."""
+    """The pairs of a target and the value, or the iterable of values, that it gets."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             yield from ((target, node.value) for target in node.targets)
@@ -188,5 +187,5 @@ def analyse(request):
     rows = [(n, "function" if n in calls and kinds.get(n) == "value" else
              kinds.get(n, "function")) for n in sorted(names)]
     handles = wants_handles(tree, names, dict(rows))
-    return message(text("plan"), Encoder().value(rows), Encoder().value(handles),
+    return message(text("analysis"), Encoder().value(rows), Encoder().value(handles),
                    Encoder().value(prompt is not None), text(state))

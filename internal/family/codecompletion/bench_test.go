@@ -27,13 +27,13 @@ func benchmarkRow(b *testing.B, e sandbox.Engine, img sandbox.Image) {
 	c := makeCase(b, add())
 	c.Image = img
 	if got := verify(b, v, c, add().reference); got.Outcome != verdict.Passed {
-		b.Fatal(describe(got)) // and the oracle is warm from here on
+		b.Fatal(describe(got)) // and the test box is warm from here on
 	}
 	var ready, verified, closed time.Duration
 	for b.Loop() {
 		start := time.Now()
 		s := v.Open(b.Context(), c).(*session)
-		if err := s.bench.wait(b.Context()); err != nil {
+		if err := s.prepared.wait(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		ready += time.Since(start)

@@ -244,6 +244,7 @@ func containerClassRows() []classRow {
 // reference passes, wrong classes fail. Where a row needs operators, it says so
 // by name without them.
 func TestClassRows(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)
 	for _, row := range classRows() {

@@ -53,6 +53,7 @@ func (a attack) spec() spec {
 // and against the verifier, where it must not; then its honest twin, which
 // must pass with the same verifier.
 func TestCorpus(t *testing.T) {
+	t.Parallel()
 	engine := newLocalEngine(t)
 	v := newTestVerifier(t, engine)
 	for _, a := range slices.Concat(verdictAttacks(), protocolAttacks(), resourceAttacks()) {
@@ -157,6 +158,7 @@ func runNaive(t *testing.T, e *localEngine, dir, mode string) (int, string) {
 // TestNaiveRunnerWorks: an honest candidate passes in every mode and a wrong
 // one in none, so that a pass there means that an attack has fired.
 func TestNaiveRunnerWorks(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	for _, mode := range []string{"bare", "sentinel", "file", "fd", "pickle"} {
 		if !naivePasses(t, e, attack{weak: mode, candidate: add().reference}) {
@@ -169,7 +171,7 @@ func TestNaiveRunnerWorks(t *testing.T) {
 }
 
 // TestCanaryStaysAway: nothing of the tests or the reference can be found in
-// the worker: not in files, arguments, environment, frames or objects (C03,
+// the candidate box: not in files, arguments, environment, frames or objects (C03,
 // C04, C28).
 func TestCanaryStaysAway(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
@@ -177,12 +179,12 @@ func TestCanaryStaysAway(t *testing.T) {
 	s.tests += "# canary-5f2e in the tests\n"
 	s.reference += "# canary-5f2e in the reference\n"
 	got := verify(t, v, makeCase(t, s), canaryHunter)
-	out := string(got.Restricted["worker-output.txt"])
+	out := string(got.Restricted["candidate-output.txt"])
 	if !strings.Contains(out, "looked at") {
 		t.Fatalf("the hunter did not run: %s\n%s", describe(got), out)
 	}
 	if strings.Contains(out, "FOUND") {
-		t.Errorf("the worker found the canary: %s", out)
+		t.Errorf("the candidate box found the canary: %s", out)
 	}
 }
 

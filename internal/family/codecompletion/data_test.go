@@ -52,6 +52,7 @@ func TestMBPP(t *testing.T) { testData(t, mbpp(t), 329) }
 // testData verifies the reference of each row, and an empty module, which
 // must fail: a verifier that passes everything would pass the first half.
 func testData(t *testing.T, rows []dataCase, want int) {
+	t.Parallel()
 	if len(rows) != want {
 		t.Fatalf("%d rows, want %d", len(rows), want)
 	}
@@ -75,6 +76,7 @@ func testData(t *testing.T, rows []dataCase, want int) {
 // TestHumanEvalLeaning: a reference's body alone is completed by the prompt, and
 // its function alone finds what the prompt imports and defines.
 func TestHumanEvalLeaning(t *testing.T) {
+	t.Parallel()
 	v := newTestVerifier(t, newLocalEngine(t))
 	leaning := 0
 	for _, r := range humanEval(t) {

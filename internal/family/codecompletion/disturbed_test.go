@@ -13,16 +13,17 @@ import (
 	"securebench/internal/verdict"
 )
 
-// TestDisturbedBoxes: a worker or an oracle that somebody else kills or pauses
+// TestDisturbedBoxes: a candidate box or a test box that somebody else kills or pauses
 // in the middle of a row gives no verdict. What ends or stops by itself does.
 func TestDisturbedBoxes(t *testing.T) {
+	t.Parallel()
 	e := dockertest.Docker(t)
 	img := dockertest.Image(t, e)
 	api, err := client.New(client.FromEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer api.Close()
+	t.Cleanup(func() { _ = api.Close() })
 	kill := func(id string) error {
 		_, err := api.ContainerKill(context.Background(), id, client.ContainerKillOptions{Signal: "KILL"})
 		return err
@@ -37,21 +38,22 @@ func TestDisturbedBoxes(t *testing.T) {
 		do                    func(id string) error // nil is nothing
 		want                  verdict.Reason        // "" is no verdict
 	}{
-		{"worker killed", "worker", slow, kill, ""},
-		{"worker paused", "worker", slow, pause, ""},
-		{"oracle killed", "oracle", slow, kill, ""},
-		{"oracle paused", "oracle", slow, pause, ""},
-		{"worker ends", "", "import os\ndef add(a, b): os._exit(137)\n", nil, verdict.WorkerExited},
-		{"worker sleeps", "", "import time\ndef add(a, b): time.sleep(60)\n", nil, verdict.VerificationTimeout},
+		{"candidate killed", roleCandidate, slow, kill, ""},
+		{"candidate paused", roleCandidate, slow, pause, ""},
+		{"test box killed", roleTest, slow, kill, ""},
+		{"test box paused", roleTest, slow, pause, ""},
+		{"candidate ends", "", "import os\ndef add(a, b): os._exit(137)\n", nil, verdict.WorkerExited},
+		{"candidate sleeps", "", "import time\ndef add(a, b): time.sleep(60)\n", nil, verdict.VerificationTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := resources(e)
 			r.RunID = t.Name()
 			v := NewVerifier(r)
 			s := add()
 			s.limits.Timeout = 4 * time.Second
 			open := v.Open(t.Context(), onDocker(t, img, s))
-			if err := open.(*session).bench.wait(t.Context()); err != nil {
+			if err := open.(*session).prepared.wait(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan error, 1)

@@ -22,6 +22,7 @@ func onDocker(tb testing.TB, img sandbox.Image, s spec) family.Case {
 // image need not have all of Python: a row whose reference wants a module that
 // is missing is left out.
 func TestDockerData(t *testing.T) {
+	t.Parallel()
 	e := dockertest.Docker(t)
 	img := dockertest.Image(t, e)
 	v := newTestVerifier(t, e)
@@ -49,6 +50,7 @@ func TestDockerData(t *testing.T) {
 // TestDockerCorpus runs the attacks that need what only an engine has: the
 // limits of a cgroup, and namespaces of one's own (split rule 5.1).
 func TestDockerCorpus(t *testing.T) {
+	t.Parallel()
 	e := dockertest.Docker(t)
 	img := dockertest.Image(t, e)
 	v := newTestVerifier(t, e)
@@ -71,7 +73,7 @@ answer = 4
 for pid in filter(str.isdigit, os.listdir('/proc')):
     try:
         with open('/proc/%s/cmdline' % pid, 'rb') as f:
-            if b'oracle' in f.read() and int(pid) != os.getpid():
+            if b'python' in f.read() and int(pid) != os.getpid():
                 open('/proc/%s/mem' % pid, 'r+b')
                 answer = None
     except OSError:

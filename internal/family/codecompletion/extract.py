@@ -1,20 +1,20 @@
-# What of an agent's words is its code. The parent sends this text to a worker
-# that holds no candidate yet, for candidates that were printed or replayed.
+# Takes the code from an agent's text. The parent sends this program to a candidate
+# box that holds no candidate yet, for candidates that were printed or replayed.
 #
-# The choice depends on the words, the public prompt and the proxied names
-# alone; nothing is run here. The words are untrusted: each step is linear in
-# their length, and how often they are parsed is bounded.
+# The choice depends only on the text, the public prompt and the proxied names;
+# nothing is run here. The text is untrusted: each step is linear in its length,
+# and the number of times that it is parsed is bounded.
 
 import _symtable
 import collections
 import re
 
-MOST_BLOCKS = 1000  # that are looked at, from the last
-MOST_BODIES = 16  # blocks that are tried as the rest of the prompt
-LONGEST_BODY = 256 << 10  # that is tried so, in characters
+MAX_BLOCKS = 1000  # that are considered, from the last
+MAX_BODIES = 16  # blocks that are tried as the rest of the prompt
+MAX_BODY = 256 << 10  # characters of a block that is tried so
 
-# Tags of reasoning count where a line begins with them, closing ones also where
-# a line ends: code that speaks of tags has them in a string.
+# Tags of reasoning count at the beginning of a line, closing ones also at its
+# end: code about tags has them in strings.
 _tags = "think|thinking|thoughts?|reasoning|reflection|scratchpad|seed:think"
 _open = rf"<(?:{_tags})>|\[THINK\]|◁think▷|<\|channel\|>analysis<\|message\|>"
 _close = rf"</(?:{_tags})>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>"
@@ -35,9 +35,9 @@ QUOTE_END = {q: re.compile(r"\\+|" + q) for q in ("'", '"', "'''", '"""')}
 
 
 def without_reasoning(words):
-    """The words outside of blocks of reasoning. What stands before a closing
-    tag that has no opening one is reasoning as well: a model's template may
-    open the block. An opening tag that nothing closes goes alone."""
+    """The text outside of blocks of reasoning. What stands before a closing tag
+    without an opening one is reasoning, too: a model's template may open the
+    block. Of an unclosed block only the tag is removed."""
     kept, start, inside = [], 0, False
     for tag in REASONING.finditer(words):
         if tag[1] and not inside:
@@ -51,7 +51,7 @@ def without_reasoning(words):
 
 
 def marked(words):
-    """The words behind the last tag that says that the answer follows."""
+    """The text after the last tag that announces the answer."""
     start = 0
     for tag in ANSWER.finditer(words):
         start = tag.end()
@@ -59,7 +59,7 @@ def marked(words):
 
 
 def without_tokens(words):
-    """The words without the tokens at their two ends."""
+    """The text without the tokens at its two ends."""
     begin, end = 0, len(words)
     while True:
         leading = LEADING.match(words, begin)
@@ -78,14 +78,14 @@ def without_tokens(words):
 
 
 def first_turn(words):
-    """The words before the first token among them."""
+    """The text before the first token in it."""
     ending = ENDING.search(words)
     return words[:ending.start()] if ending else words
 
 
 def left_open(line, quote):
-    """The triple quote that a line of Python leaves open, "" for none; quote is
-    the one in which it begins."""
+    """The triple quote that is open at the end of a line of Python, "" for none;
+    quote is the one that is open at its beginning."""
     at = 0
     while True:
         if quote:
@@ -96,7 +96,7 @@ def left_open(line, quote):
             if found[0] == quote:
                 quote = ""
             elif len(found[0]) % 2:
-                at += 1  # what the backslash stands before
+                at += 1  # the escaped character
             continue
         found = QUOTE.search(line, at)
         if found is None or found[0] == "#":
@@ -107,8 +107,8 @@ def left_open(line, quote):
 
 
 def fence_of(line, prose=False):
-    """The run of a line that is a fence, its column and what stands behind. In
-    prose a block may also begin behind a sentence, with a language."""
+    """The marks of a line that is a fence, their column and what follows them. In
+    prose a block may also begin after a sentence, with a language."""
     if "```" not in line and "~~~" not in line:
         return None
     found = FENCE.fullmatch(line)
@@ -122,7 +122,7 @@ def fence_of(line, prose=False):
 
 
 def last_of_code(line):
-    """The code in front of a fence that ends a line; "" where there is none."""
+    """The code in front of a fence at the end of a line; "" if there is none."""
     code = line.rstrip()
     if not code.endswith("```"):
         return ""
@@ -131,14 +131,13 @@ def last_of_code(line):
 
 
 class Blocks:
-    """The fenced blocks of a text that are not blank: their code, and whether
-    they are closed. A fence in a triple-quoted string is the code's own, unless
-    the string has no end. A fence with a language begins a block, also where
-    none should."""
+    """The fenced blocks of a text that are not blank: their code, and whether they
+    are closed. A fence in a triple-quoted string belongs to the code, unless the
+    string has no end. A fence with a language always begins a block."""
 
     def __init__(self, words):
         self.lines = words.split("\n")
-        self.last, self.count = collections.deque(maxlen=MOST_BLOCKS), 0
+        self.last, self.count = collections.deque(maxlen=MAX_BLOCKS), 0
         self.patience = 2 * len(words)  # characters that are read a second time
         self.ahead = ""  # the text in front of the first
         at = 0
@@ -149,7 +148,7 @@ class Blocks:
             at = self.read(at, *fence) if fence else at + 1
 
     def read(self, head, run, column, _):
-        """Reads the block that a line begins and tells where to go on."""
+        """Reads the block that a line begins and returns the next line to read."""
         quote, inner, again = "", None, 0
         for at in range(head + 1, len(self.lines)):
             line = self.lines[at]
@@ -171,7 +170,7 @@ class Blocks:
         return self.add(head, len(self.lines), column)
 
     def add(self, head, end, column, last=None):
-        """Notes the block between two lines, with what of it is in the last."""
+        """Adds the block between two lines, with its part of the last line."""
         closed = end < len(self.lines)
         lines = self.lines[head + 1:end] + ([last] if last else [])
         first = next((l for l in lines if l.strip()), "")
@@ -189,19 +188,19 @@ def margin(line):
 
 
 def binds(source):
-    """What a module defines and what it imports; None for text that is none."""
+    """What a module defines and what it imports; None if it does not parse."""
     try:
         compile(source, "candidate.py", "exec", dont_inherit=True)
         symbols = _symtable.symtable(source, "candidate.py", "exec").symbols
-    except Exception:  # whatever a parser has to say
+    except Exception:  # whatever the parser raises
         return None
     return ({n for n, flags in symbols.items() if flags & _symtable.DEF_LOCAL},
             {n for n, flags in symbols.items() if flags & _symtable.DEF_IMPORT})
 
 
 def shifted(code, to):
-    """The code with its lines moved so that the outermost begin at a margin.
-    Lines inside of strings stay."""
+    """The code with its lines moved so that the outermost begin at a margin. Lines
+    inside strings stay."""
     starts, quote = [], ""
     for line in code.split("\n"):
         starts.append(not quote and bool(line.strip()))
@@ -215,7 +214,7 @@ def tree(source):
     """The module's syntax tree, or None."""
     try:
         return compile(source, "candidate.py", "exec", 0x400, True)  # PyCF_ONLY_AST
-    except Exception:  # whatever a parser has to say
+    except Exception:  # whatever the parser raises
         return None
 
 
@@ -228,7 +227,7 @@ class Prompt:
         self.margin = self.open_margin()
 
     def open_margin(self):
-        """The margin of the body that the prompt ends in; None for no body."""
+        """The margin of the body that the prompt ends in; None if it ends in none."""
         last = margin(self.lines[-1])
         for more in ("", last + "    pass\n", last + "\tpass\n"):
             node, block = tree(self.source + more), None
@@ -265,7 +264,7 @@ def standing(code, prompt, names):
     """The code as a module of its own, and whether the prompt completed it."""
     if binds(code) is not None:
         return code, False
-    if len(code) > LONGEST_BODY:
+    if len(code) > MAX_BODY:
         return code, False
     moved = shifted(code, "")
     if defines(moved, names):
@@ -282,16 +281,16 @@ def of_several(blocks, prompt, names):
         for block in named:
             if defines(block[0], names, imports):
                 return block
-    for block in list(reversed(blocks))[:MOST_BODIES]:
+    for block in list(reversed(blocks))[:MAX_BODIES]:
         if standing(block[0], prompt, names)[1]:
             return block
     return blocks[-1]
 
 
 def taken(words, prompt, names):
-    """How the code is taken from words, the code, and whether it was completed.
-    Where no block has one of the names, code in front of them may: an answer can
-    go on in a block that was begun for it."""
+    """How the code is taken from a text, the code, and whether the prompt completed
+    it. If no block has one of the names, code in front of the blocks may: an answer
+    can continue in a block that the prompt template opened."""
     blocks = Blocks(words)
     found = of_blocks(blocks, prompt, names) if blocks.count else ("text", *standing(words, prompt, names))
     if blocks.ahead.strip() and not defines(found[1], names):
@@ -308,7 +307,7 @@ def of_blocks(blocks, prompt, names):
 
 
 def extract(raw, prompt, names):
-    """Answers (how, code, completed); no code is all of it, as it came."""
+    """Returns (how, code, completed); code None stands for raw itself."""
     names = set(names)
     if not raw.lstrip().startswith(b"~~~") and defines(raw, names):
         return "as_is", None, False

@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
 
@@ -21,22 +22,22 @@ const (
 	addBody   = "    c = a\n    for _ in range(b):\n        c += 1\n    return c\n"
 )
 
-// extractor starts a worker that takes code from texts.
-func extractor(tb testing.TB) *worker {
+// extractor starts a candidate box that takes code from texts.
+func extractor(tb testing.TB) *candidateBox {
 	tb.Helper()
-	w, err := startWorker(tb.Context(), newLocalEngine(tb), "test", makeCase(tb, add()), addPrompt)
+	w, err := startCandidateBox(tb.Context(), newLocalEngine(tb), "test", makeCase(tb, add()), addPrompt)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := w.close(tb.Context()); err != nil {
+		if err := w.Close(tb.Context()); err != nil {
 			tb.Error(err)
 		}
 	})
 	return w
 }
 
-func names(list ...string) (p plan) {
+func names(list ...string) (p analysis) {
 	for _, n := range list {
 		p.names = append(p.names, proxied{n, "function"})
 	}
@@ -237,9 +238,10 @@ func TestNothingButReasoning(t *testing.T) {
 	}
 }
 
-// TestLongWords: texts that are made to cost much end, and the worker is there
+// TestLongWords: texts that are made to cost much end, and the candidate box is there
 // to tell.
 func TestLongWords(t *testing.T) {
+	t.Parallel()
 	w := extractor(t)
 	const size = 1 << 20
 	repeat := func(s string) []byte { return bytes.Repeat([]byte(s), size/len(s)) }
@@ -290,27 +292,27 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
-// TestRecordedExtraction reads replies of workers strictly.
+// TestRecordedExtraction reads replies strictly.
 func TestRecordedExtraction(t *testing.T) {
-	whole := func(parts ...value) value { return tupleValue(parts...) }
-	none := value{kind: kindNone}
+	whole := func(parts ...value.Value) value.Value { return value.Tuple(parts...) }
+	none := value.Value{Kind: value.KindNone}
 	for name, tc := range map[string]struct {
-		reply value
+		reply value.Value
 		ok    bool
 	}{
-		"as it is":             {whole(stringValue(asIs), none, boolValue(false)), true},
-		"a fence":              {whole(stringValue(oneFence), bytesValue([]byte("x")), boolValue(true)), true},
-		"as it is, with code":  {whole(stringValue(asIs), bytesValue([]byte("x")), boolValue(false)), false},
-		"as it is, completed":  {whole(stringValue(asIs), none, boolValue(true)), false},
-		"a fence without code": {whole(stringValue(oneFence), none, boolValue(false)), false},
-		"a fence of text":      {whole(stringValue(oneFence), stringValue("x"), boolValue(false)), false},
-		"an unknown word":      {whole(stringValue("best"), bytesValue([]byte("x")), boolValue(false)), false},
-		"a part too many":      {whole(stringValue(oneFence), bytesValue([]byte("x")), boolValue(false), none), false},
-		"a part too few":       {whole(stringValue(oneFence), bytesValue([]byte("x"))), false},
-		"no tuple":             {stringValue(oneFence), false},
+		"as it is":             {whole(value.Text(asIs), none, value.Bool(false)), true},
+		"a fence":              {whole(value.Text(oneFence), value.Bytes([]byte("x")), value.Bool(true)), true},
+		"as it is, with code":  {whole(value.Text(asIs), value.Bytes([]byte("x")), value.Bool(false)), false},
+		"as it is, completed":  {whole(value.Text(asIs), none, value.Bool(true)), false},
+		"a fence without code": {whole(value.Text(oneFence), none, value.Bool(false)), false},
+		"a fence of text":      {whole(value.Text(oneFence), value.Text("x"), value.Bool(false)), false},
+		"an unknown word":      {whole(value.Text("best"), value.Bytes([]byte("x")), value.Bool(false)), false},
+		"a part too many":      {whole(value.Text(oneFence), value.Bytes([]byte("x")), value.Bool(false), none), false},
+		"a part too few":       {whole(value.Text(oneFence), value.Bytes([]byte("x"))), false},
+		"no tuple":             {value.Text(oneFence), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &decoder{data: tc.reply.appendTo(nil)}
+			d := value.NewDecoder(tc.reply.Append(nil))
 			if _, err := readExtraction(d); (err == nil) != tc.ok {
 				t.Errorf("error %v", err)
 			}
@@ -321,6 +323,7 @@ func TestRecordedExtraction(t *testing.T) {
 // TestPromptLends: a candidate may use what the public prompt imports and
 // defines, and the prompt answers for no candidate.
 func TestPromptLends(t *testing.T) {
+	t.Parallel()
 	prompt := "from math import floor\nfrom typing import List\n\ndef double(x):\n    return 2 * x\n\ndef other(x):\n    return 7\n\ndef f(x: List[int]) -> int:\n    '''Doubles the first.'''\n    return 7\n"
 	tests := "assert f([1.5]) == 2\n"
 	v := newTestVerifier(t, newLocalEngine(t))
@@ -355,6 +358,7 @@ func TestPromptLends(t *testing.T) {
 
 // TestPromptThatHangs: the time is not the candidate's, and neither is the end.
 func TestPromptThatHangs(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)
 	s := spec{prompt: "import sys\nif __name__ == 'candidate':\n    while True: pass\n", tests: "assert f(1) == 2\n", entry: "f",
@@ -362,8 +366,8 @@ func TestPromptThatHangs(t *testing.T) {
 	if got := verify(t, v, makeCase(t, s), "def f(x):\n    return 2\n"); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}
-	if n := e.count("worker"); n != 2 {
-		t.Errorf("%d workers, want a fresh one without the prompt", n)
+	if n := e.count(roleCandidate); n != 2 {
+		t.Errorf("%d candidate boxes, want a fresh one without the prompt", n)
 	}
 }
 
@@ -388,7 +392,7 @@ while frame:
 print('looked at', seen)
 `
 	for how, got := range map[string]family.Verdict{"a file": verify(t, v, makeCase(t, s), hunter), "said": verifySaid(t, v, makeCase(t, s), hunter)} {
-		out := string(got.Restricted["worker-output.txt"])
+		out := string(got.Restricted["candidate-output.txt"])
 		if !strings.Contains(out, "looked at") || strings.Contains(out, "FOUND") {
 			t.Errorf("%s: %s\n%s", how, describe(got), out)
 		}

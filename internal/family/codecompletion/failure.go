@@ -7,13 +7,25 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/link"
 	"securebench/internal/verdict"
 )
 
-// errDeadline is the cause of a context whose row has run out of time.
-var errDeadline = errors.New("the row's time is over")
+var (
+	// errDeadline is the cause of a context whose row has run out of time.
+	errDeadline = errors.New("the row's time is over")
+	// errSlow is the cause of a wait for the engine that took too long.
+	errSlow = errors.New("the engine takes too long")
+)
 
-// failure is a row that has not passed, in the framework's own words.
+const (
+	// startLimit bounds a wait for sandboxes. Beyond it the engine is at fault.
+	startLimit = 2 * time.Minute
+	// settle is how long to wait for the end of a box whose stream has ended.
+	settle = 2 * time.Second
+)
+
+// failure says why a row has not passed, in the framework's own words.
 type failure struct {
 	reason  verdict.Reason
 	message string
@@ -22,13 +34,13 @@ type failure struct {
 // Error returns the message.
 func (f *failure) Error() string { return f.message }
 
-// fault is a failure of the oracle while a candidate's value was in play. It
+// fault is a failure of the test box while a candidate's value was in play. It
 // counts against the candidate only when it happens again.
 type fault struct{ failure }
 
-// ours turns the failure of a row into an error of this process: nothing of a
-// candidate was in play.
-func ours(err error) error {
+// infrastructure turns the failure of a row into an error of this process: no
+// value of a candidate was in play.
+func infrastructure(err error) error {
 	var f *failure
 	var o *fault
 	if errors.As(err, &f) || errors.As(err, &o) {
@@ -37,15 +49,15 @@ func ours(err error) error {
 	return err
 }
 
-// isFailure reports whether an error is about what ran in a box, and not the
-// engine's or this process's.
+// isFailure reports whether an error is about what ran in a box, rather than
+// about the engine or this process.
 func isFailure(err error) bool {
 	var f *failure
 	return errors.As(err, &f)
 }
 
 func violation(what string) *failure {
-	return &failure{verdict.ProtocolViolation, "the worker broke the protocol: " + what}
+	return &failure{verdict.ProtocolViolation, "the candidate broke the protocol: " + what}
 }
 
 func timeout(d time.Duration) *failure {
@@ -67,8 +79,8 @@ func outcomeOf(r verdict.Reason) verdict.Outcome {
 	return verdict.Failed
 }
 
-// limitOf is the limit that explains a failure: the one that ended a box, or
-// one that was run into in it; nil if there was none.
+// limitOf returns the limit that explains a failure: the one that ended a box,
+// or one that a process in it ran into; nil if there was none.
 func limitOf(o sandbox.Outcome, who string) *failure {
 	limits := o.Limits()
 	if len(limits) == 0 {
@@ -89,12 +101,12 @@ func limitOf(o sandbox.Outcome, who string) *failure {
 	return nil
 }
 
-// died says why the worker went away. A death is the candidate's failure,
-// unless the engine reports that it was its own.
-func died(ctx context.Context, l *link) error {
-	o, ended, err := l.end(context.WithoutCancel(ctx), settle)
+// candidateEnded says why the candidate box ended. That is the candidate's
+// failure, unless the engine reports that it was its own.
+func candidateEnded(ctx context.Context, l *link.Link) error {
+	o, ended, err := l.Outcome(context.WithoutCancel(ctx), settle)
 	if err != nil {
-		return fmt.Errorf("running the worker: %w", err)
+		return fmt.Errorf("running the candidate: %w", err)
 	}
 	if f := limitOf(o, "the candidate"); ended && f != nil {
 		return f

@@ -57,7 +57,7 @@ func TestIsLocal(t *testing.T) {
 	}
 }
 
-// A row that no oracle could be given is refused with the pack.
+// A row that no test box could be given is refused with the pack.
 func TestSizeOfRows(t *testing.T) {
 	for _, tt := range []struct {
 		prompt, tests, reference int

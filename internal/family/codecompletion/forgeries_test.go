@@ -7,25 +7,25 @@ import (
 	"securebench/internal/verdict"
 )
 
-// insider is what a candidate does to hold the worker's own channel: nothing
-// in the worker is a boundary.
+// insider is what a candidate does to hold the candidate box's own channel: nothing
+// in the candidate box is a boundary.
 const insider = `
 import __main__ as M
 import os, sys
-def _worker():
+def _candidate():
     f = sys._getframe()
     while f:
         w = f.f_locals.get('self')
-        if type(w).__name__ == 'Worker':
+        if type(w).__name__ == 'Candidate':
             return w
         f = f.f_back
-W = _worker()
+W = _candidate()
 FD = W.channel.sink
 def frame(data):
     return len(data).to_bytes(4, 'big') + data
 `
 
-// encodes makes the worker's encoder answer with the given Python bytes.
+// encodes makes the candidate box's encoder answer with the given Python bytes.
 func encodes(expression string) string {
 	return insider + fmt.Sprintf(`
 class Forger:

@@ -120,7 +120,7 @@ func verdictOn(tb testing.TB, v family.Verifier, c family.Case, submitted candid
 
 // describe renders a verdict for an error message.
 func describe(v family.Verdict) string {
-	return fmt.Sprintf("%s/%s %q %v\n%s", v.Outcome, v.Reason, v.Message, v.Metadata, v.Restricted["oracle-traceback.txt"])
+	return fmt.Sprintf("%s/%s %q %v\n%s", v.Outcome, v.Reason, v.Message, v.Metadata, v.Restricted["tests-traceback.txt"])
 }
 
 // dataRows reads a data set's rows, or skips the test.

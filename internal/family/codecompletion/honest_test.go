@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/link"
 	"securebench/internal/verdict"
 )
 
 // TestHonestCandidatesPass: what well-meant code does must not fail.
 func TestHonestCandidatesPass(t *testing.T) {
+	t.Parallel()
 	point := "class Point:\n    def __init__(self, x, y=0):\n        self.x, self.y = x, y\n" +
 		"    def plus(self, other, *, scale=1):\n        return Point(self.x + scale * other.x, self.y + scale * other.y)\n" +
 		"    @classmethod\n    def origin(cls):\n        return cls(0, 0)\n"
@@ -61,9 +63,9 @@ func TestHonestCandidatesPass(t *testing.T) {
 	}
 }
 
-// TestPromptHelpersStayTheOracles: a candidate cannot redefine what the tests
+// TestPromptHelpersStayTheTests: a candidate cannot redefine what the tests
 // check with (split rule F1).
-func TestPromptHelpersStayTheOracles(t *testing.T) {
+func TestPromptHelpersStayTheTests(t *testing.T) {
 	s := spec{
 		prompt:    "def encode(s):\n    return s[::-1]\n\ndef decode(s):\n    '''Undoes encode.'''\n",
 		reference: "def encode(s):\n    return s[::-1]\n\ndef decode(s):\n    return s[::-1]\n",
@@ -134,6 +136,7 @@ func TestPromptThatExits(t *testing.T) {
 // TestObjectsKeepTheirDistance: nothing of a candidate's object takes part in
 // what the tests decide (split rule 5.6).
 func TestObjectsKeepTheirDistance(t *testing.T) {
+	t.Parallel()
 	v := newTestVerifier(t, newLocalEngine(t))
 	const candidate = `
 class B:
@@ -161,6 +164,7 @@ class B:
 // TestOnlyAnExplicitVerdictPasses: neither an early end nor tests that ask
 // nothing are a pass.
 func TestOnlyAnExplicitVerdictPasses(t *testing.T) {
+	t.Parallel()
 	v := newTestVerifier(t, newLocalEngine(t))
 	for name, tests := range map[string]string{
 		"nothing asked":        "x = add\n",
@@ -187,10 +191,10 @@ func TestPrintsAreNoFailure(t *testing.T) {
 		limits: sandbox.Limits{Output: 1 << 20}}
 	const loud = "import sys\ndef f(x):\n    print('x' * (1 << 20))\n    print('y' * (1 << 20), file=sys.stderr)\n    return x\n"
 	got := verify(t, v, makeCase(t, s), loud)
-	if dropped := got.Metadata.Int("dropped_output_bytes"); got.Outcome != verdict.Passed || dropped != 100*(1<<20+1)-keptSize {
+	if dropped := got.Metadata.Int("dropped_output_bytes"); got.Outcome != verdict.Passed || dropped != 100*(1<<20+1)-link.MaxStderr {
 		t.Errorf("%d bytes dropped: %s", dropped, describe(got))
 	}
-	if n := len(got.Restricted["worker-output.txt"]); n != keptSize {
+	if n := len(got.Restricted["candidate-output.txt"]); n != link.MaxStderr {
 		t.Errorf("%d bytes are kept", n)
 	}
 	got = verify(t, v, makeCase(t, s), strings.Replace(loud, "return x", "return 0", 1))

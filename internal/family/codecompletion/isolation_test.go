@@ -9,10 +9,11 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/link"
 	"securebench/internal/verdict"
 )
 
-// alteredEngine changes the boxes of oracles and counts them.
+// alteredEngine changes the test boxes and counts them.
 type alteredEngine struct {
 	*countingEngine
 	alter func(*sandbox.Spec)
@@ -23,19 +24,19 @@ func altered(e sandbox.Engine, alter func(*sandbox.Spec)) *alteredEngine {
 }
 
 func (e *alteredEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
-	if spec.Labels.Role == "oracle" {
+	if spec.Labels.Role == roleTest {
 		spec.Command = slices.Clone(spec.Command)
 		e.alter(&spec)
 	}
 	return e.countingEngine.Open(ctx, spec)
 }
 
-// program puts the oracle's program into a box's command, where it can be
+// program puts the test box's program into a box's command, where it can be
 // altered, and tells where. What comes over the stream is read all the same.
 func program(s *sandbox.Spec) *string {
 	p := &s.Command[slices.Index(s.Command, "-c")+1]
-	if *p == boot {
-		*p = strings.Replace(boot, "exec(program())", "program()\n"+oracleProgram(), 1)
+	if *p == link.PythonBoot {
+		*p = strings.Replace(link.PythonBoot, "exec(program())", "program()\n"+testProgram(), 1)
 	}
 	return p
 }
@@ -96,6 +97,7 @@ def expr(n):
 // TestRowsDoNotReachTheServer: a candidate whose value is run by its row's
 // tests changes nothing for the rows behind it.
 func TestRowsDoNotReachTheServer(t *testing.T) {
+	t.Parallel()
 	docker := dockertest.Docker(t)
 	img := dockertest.Image(t, docker)
 	for _, c := range []struct {
@@ -103,7 +105,7 @@ func TestRowsDoNotReachTheServer(t *testing.T) {
 		alter func(*sandbox.Spec)
 		row   verdict.Outcome // of the attack on its own row
 		later verdict.Outcome // of wrong candidates behind it
-		made  int64           // oracles, for seven rows
+		made  int64           // test boxes, for seven rows
 	}{
 		{"weak", asWasOnce(t), verdict.Passed, verdict.Passed, 1},
 		{"ours", func(*sandbox.Spec) {}, verdict.Failed, verdict.Failed, 1},
@@ -131,8 +133,8 @@ func TestRowsDoNotReachTheServer(t *testing.T) {
 			}
 			check(add(), add().reference, verdict.Passed)
 			check(evaluates(), evaluates().reference, verdict.Passed)
-			if n := e.oracles.Load(); n != c.made {
-				t.Errorf("%d oracles, want %d", n, c.made)
+			if n := e.testBoxes.Load(); n != c.made {
+				t.Errorf("%d test boxes, want %d", n, c.made)
 			}
 		})
 	}
@@ -206,6 +208,7 @@ if os.uname().machine == 'x86_64':
 // TestWhatARowCanReach: the tests of a row are the server's children, and yet
 // have no hold on it. In the weak set-up they do.
 func TestWhatARowCanReach(t *testing.T) {
+	t.Parallel()
 	docker := dockertest.Docker(t)
 	img := dockertest.Image(t, docker)
 	s := add()
@@ -227,14 +230,14 @@ func TestWhatARowCanReach(t *testing.T) {
 					t.Errorf("row %d: got %s", i+1, describe(got))
 				} else if c.want == verdict.Failed {
 					for _, what := range []string{"mem for writing", "ptrace", "process_vm_readv", "descriptors", "'fd'"} {
-						if trace := string(got.Restricted["oracle-traceback.txt"]); !strings.Contains(trace, what) {
+						if trace := string(got.Restricted["tests-traceback.txt"]); !strings.Contains(trace, what) {
 							t.Errorf("the weak set-up keeps the row from %s:\n%s", what, trace)
 						}
 					}
 				}
 			}
-			if n := e.oracles.Load(); c.want == verdict.Passed && n != 1 {
-				t.Errorf("%d oracles", n)
+			if n := e.testBoxes.Load(); c.want == verdict.Passed && n != 1 {
+				t.Errorf("%d test boxes", n)
 			}
 		})
 	}
@@ -261,9 +264,9 @@ shout()
 assert add(2, 3) == 5
 `
 
-// TestRowsDoNotSpeakForTheServer: the row that forges fails, those behind it
+// TestRowsCannotForgeServerFrames: the row that forges fails, those behind it
 // get the verdict that is theirs.
-func TestRowsDoNotSpeakForTheServer(t *testing.T) {
+func TestRowsCannotForgeServerFrames(t *testing.T) {
 	e := newLocalEngine(t)
 	if !e.isolated {
 		t.Skip("without a process namespace the forger lives on")

@@ -22,7 +22,7 @@ import (
 // localEngine runs a box's command as a plain process. Started by root, the
 // process gets a process namespace of its own and its box's user, so that
 // signals and /proc end where a sandbox's would; otherwise isolated is false,
-// each row has an oracle to itself, and tests that need more are skipped. Each box has a folder of its own for
+// each row has a test box to itself, and tests that need more are skipped. Each box has a folder of its own for
 // what a sandbox has in /tmp and /dev/shm: commands are told its name instead.
 type localEngine struct {
 	python   string

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
 
-// FuzzReply: whatever a worker sends either ends the row or becomes a frame
-// that the oracle can expect: one of four forms, canonical, with no exception
+// FuzzReply: whatever a candidate box sends either ends the row or becomes a frame
+// that the test box can expect: one of four forms, canonical, with no exception
 // but those on the list, and handles only where the row has them.
 func FuzzReply(f *testing.F) {
 	for _, s := range []string{
@@ -23,13 +24,14 @@ func FuzzReply(f *testing.F) {
 		f.Add([]byte(s), false, true, false)
 	}
 	f.Fuzz(func(t *testing.T, payload []byte, handles, mutates, get bool) {
-		d := &decoder{data: payload, nodes: -envelope, handles: handles}
-		n := d.tuple()
-		req := request{op: "call", mutates: mutates, on: value{kind: kindHandle}}
+		d := value.NewDecoder(payload)
+		d.Handles = handles
+		n := d.Tuple()
+		req := request{op: "call", mutates: mutates, on: value.Value{Kind: value.KindHandle}}
 		if get {
-			req = request{op: "get", on: value{kind: kindHandle}}
+			req = request{op: "get", on: value.Value{Kind: value.KindHandle}}
 		}
-		v, err := reply{kind: d.str(), parts: n - 1, d: d}.forOracle(req)
+		v, err := reply{kind: d.Text(), parts: n - 1, d: d}.forTests(req)
 		if err != nil {
 			var f *failure
 			if !errors.As(err, &f) || f.reason == "" || outcomeOf(f.reason) == verdict.Passed {
@@ -37,28 +39,29 @@ func FuzzReply(f *testing.F) {
 			}
 			return
 		}
-		checkOracleFrame(t, v, handles)
+		checkTestFrame(t, v, handles)
 	})
 }
 
-func checkOracleFrame(t *testing.T, v value, handles bool) {
+func checkTestFrame(t *testing.T, v value.Value, handles bool) {
 	t.Helper()
-	d := &decoder{data: v.appendTo(nil), handles: handles, nodes: -envelope, most: maxArguments}
-	if d.value(1); d.end() != nil {
-		t.Fatalf("the oracle gets %q: %v", v.appendTo(nil), d.err)
+	d := value.NewDecoder(v.Append(nil))
+	d.Handles, d.Limit = handles, value.MaxArguments
+	if d.Value(); d.End() != nil {
+		t.Fatalf("the test box gets %q: %v", v.Append(nil), d.Err())
 	}
-	form := string(v.items[0].atom)
+	form := string(v.Items[0].Atom)
 	lengths := map[string]int{"value": 2, "changed": 3, "raise": 4, "callable": 1}
-	if lengths[form] != len(v.items) {
-		t.Fatalf("the oracle gets the form %q with %d parts", form, len(v.items))
+	if lengths[form] != len(v.Items) {
+		t.Fatalf("the test box gets the form %q with %d parts", form, len(v.Items))
 	}
 	forbidden := []string{"StopIteration", "AssertionError", "SystemExit", "KeyboardInterrupt", "GeneratorExit"}
-	if form == "raise" && slices.Contains(forbidden, string(v.items[1].atom)) {
-		t.Fatalf("the oracle gets %s", v.items[1].atom)
+	if form == "raise" && slices.Contains(forbidden, string(v.Items[1].Atom)) {
+		t.Fatalf("the test box gets %s", v.Items[1].Atom)
 	}
 }
 
-// FuzzRequest: the tests ask for names of the plan and public names only.
+// FuzzRequest: the tests ask for names of the analysis and public names only.
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
 		"U5:S4:callNS3:addU2:U1:I1:1M0:F", "U3:S3:getNS3:add", "U4:S3:setH1:0S1:xI1:1",
@@ -68,31 +71,31 @@ func FuzzRequest(f *testing.F) {
 		f.Add([]byte(s), false)
 		f.Add([]byte(s), true)
 	}
-	p := plan{names: []proxied{{"add", "function"}}, handles: true}
+	p := analysis{names: []proxied{{"add", "function"}}, handles: true}
 	f.Fuzz(func(t *testing.T, payload []byte, operators bool) {
 		p.operators = operators
-		d := &decoder{data: payload, nodes: -envelope}
-		n := d.tuple()
-		r, err := readRequest(d.str(), n-1, d, p)
+		d := value.NewDecoder(payload)
+		n := d.Tuple()
+		r, err := readRequest(d.Text(), n-1, d, p)
 		if err != nil {
-			if !errors.Is(err, errMalformed) {
+			if !errors.Is(err, value.ErrMalformed) {
 				t.Fatalf("error %v is not a malformed value", err)
 			}
 			return
 		}
-		onModule := r.on.kind == kindNone && r.op != "set" && r.name == "add"
-		onObject := r.on.kind == kindHandle && r.name != "" && (r.name[0] != '_' || p.operators && r.op == "call" && r.allowsOperator())
+		onModule := r.on.Kind == value.KindNone && r.op != "set" && r.name == "add"
+		onObject := r.on.Kind == value.KindHandle && r.name != "" && (r.name[0] != '_' || p.operators && r.op == "call" && r.allowsOperator())
 		if !onModule && !onObject {
-			t.Fatalf("%q asks for %s of %c", payload, r.name, r.on.kind)
+			t.Fatalf("%q asks for %s of %c", payload, r.name, r.on.Kind)
 		}
 		if r.op == "call" && !isArguments(r.operand) {
-			t.Fatalf("%q calls with %q", payload, r.operand.appendTo(nil))
+			t.Fatalf("%q calls with %q", payload, r.operand.Append(nil))
 		}
 	})
 }
 
 func TestRequestSeeds(t *testing.T) {
-	p := plan{names: []proxied{{"add", "function"}}, handles: true}
+	p := analysis{names: []proxied{{"add", "function"}}, handles: true}
 	for in, ok := range map[string]bool{
 		"U5:S4:callNS3:addU2:U1:I1:1M0:F":    true,
 		"U3:S3:getNS3:add":                   true,
@@ -109,9 +112,9 @@ func TestRequestSeeds(t *testing.T) {
 		"U5:S4:callNS3:addU2:U1:I1:1M0:FFFF": false,
 		"U5:S4:callH1:0S7:__len__U2:U0:M0:F": false,
 	} {
-		d := &decoder{data: []byte(in), nodes: -envelope}
-		n := d.tuple()
-		if _, err := readRequest(d.str(), n-1, d, p); (err == nil) != ok {
+		d := value.NewDecoder([]byte(in))
+		n := d.Tuple()
+		if _, err := readRequest(d.Text(), n-1, d, p); (err == nil) != ok {
 			t.Errorf("%q: error %v, want taken %v", in, err, ok)
 		}
 	}
@@ -127,13 +130,13 @@ func TestJudge(t *testing.T) {
 		"large": {9, verdict.TestsFailed}, "interrupted": {9, verdict.TestsFailed},
 	}
 	for verdict, tc := range tests {
-		err := judge(verdict, tc.trips, plan{})
+		err := judge(verdict, tc.trips, analysis{})
 		var f *failure
 		if got := errors.As(err, &f); got != (tc.want != "") || got && f.reason != tc.want {
 			t.Errorf("%q: %v, want %q", verdict, err, tc.want)
 		}
 	}
-	if judge("pass", 0, plan{}) == nil {
+	if judge("pass", 0, analysis{}) == nil {
 		t.Error("tests that asked nothing pass")
 	}
 }
@@ -141,7 +144,7 @@ func TestJudge(t *testing.T) {
 // TestOperatorRequests: where a row has operators, the tests ask for those on
 // the list alone, of objects alone, and never for a comparison with plain data.
 func TestOperatorRequests(t *testing.T) {
-	p := plan{names: []proxied{{"B", "class"}}, handles: true, operators: true}
+	p := analysis{names: []proxied{{"B", "class"}}, handles: true, operators: true}
 	for in, ok := range map[string]bool{
 		"U5:S4:callH1:0S7:__len__U2:U0:M0:F":                   true,
 		"U5:S4:callH1:0S7:__len__U2:U0:M0:T":                   false,
@@ -168,17 +171,17 @@ func TestOperatorRequests(t *testing.T) {
 		"U5:S4:callNS1:BU2:U1:E1:H1:0M0:F":                     true,
 		"U5:S4:callNS1:BU2:U1:M1:H1:0NM0:F":                    true,
 	} {
-		d := &decoder{data: []byte(in), nodes: -envelope}
-		n := d.tuple()
-		if _, err := readRequest(d.str(), n-1, d, p); (err == nil) != ok {
+		d := value.NewDecoder([]byte(in))
+		n := d.Tuple()
+		if _, err := readRequest(d.Text(), n-1, d, p); (err == nil) != ok {
 			t.Errorf("%q: error %v, want taken %v", in, err, ok)
 		}
 	}
 }
 
-// TestOperationsHaveOneName: what the oracle may say is what a message says.
+// TestOperationsHaveOneName: what the test box may say is what a message says.
 func TestOperationsHaveOneName(t *testing.T) {
-	script := codecSource + analysisSource + proxiesSource + `
+	script := value.Python() + analysisSource + proxiesSource + `
 for name, label in {**OPERATORS, **COMPARISONS}.items():
     print("ask", name, label, sep="\t")
 for label in [*NEVER.values(), *[l + " with plain data" for l in COMPARISONS.values()]]:
@@ -228,7 +231,7 @@ for name in ("_x", "__class__", "__dict__", "__mro_entries__", "__bases__"):
 	}
 }
 
-// TestAnswersOfOneType: what a worker answers to len, hash, str, repr or bool is
+// TestAnswersOfOneType: what a candidate box answers to len, hash, str, repr or bool is
 // of that type. A hash that is a set of objects would ask for their hash again.
 func TestAnswersOfOneType(t *testing.T) {
 	for in, names := range map[string][]string{
@@ -237,9 +240,10 @@ func TestAnswersOfOneType(t *testing.T) {
 	} {
 		for _, name := range []string{"__len__", "__hash__", "__int__", "__index__", "__str__", "__repr__", "__format__",
 			"__bool__", "__contains__", "__exit__", "__iter__", "__float__", "__complex__"} {
-			d := &decoder{data: []byte("U2:S5:value" + in), handles: true, operators: true}
-			n := d.tuple()
-			_, err := reply{kind: d.str(), parts: n - 1, d: d}.forOracle(request{op: "call", on: value{kind: kindHandle}, name: name})
+			d := value.NewDecoder([]byte("U2:S5:value" + in))
+			d.Handles, d.HashHandles = true, true
+			n := d.Tuple()
+			_, err := reply{kind: d.Text(), parts: n - 1, d: d}.forTests(request{op: "call", on: value.Value{Kind: value.KindHandle}, name: name})
 			if (err == nil) != slices.Contains(names, name) {
 				t.Errorf("%s answered by %q: error %v", name, in, err)
 			}

@@ -11,7 +11,7 @@ import (
 	"securebench/internal/verdict"
 )
 
-// weakEngine runs the oracle with proxies that answer for the candidate.
+// weakEngine runs the test box with proxies that answer for the candidate.
 type weakEngine struct {
 	*localEngine
 	proxies string
@@ -27,7 +27,7 @@ func newWeakEngine(t *testing.T) *weakEngine {
 }
 
 func (e *weakEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
-	if spec.Labels.Role == "oracle" {
+	if spec.Labels.Role == roleTest {
 		spec.Command = slices.Clone(spec.Command)
 		p := program(&spec)
 		*p = strings.Replace(*p, proxiesSource, e.proxies, 1)
@@ -35,7 +35,7 @@ func (e *weakEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, 
 	return e.localEngine.Open(ctx, spec)
 }
 
-// vacuous is a test that a wrong class passes where the oracle answers for the
+// vacuous is a test that a wrong class passes where the test box answers for the
 // candidate's objects.
 type vacuous struct {
 	name, tests string
@@ -109,10 +109,11 @@ func vacuousTests() []vacuous {
 	}
 }
 
-// TestVacuousAssertions: what the oracle cannot ask fails the row by name, for
+// TestVacuousAssertions: what the test box cannot ask fails the row by name, for
 // the reference too, so that the author learns of it; it is no error that a
 // test may expect and no answer of Python's about the proxy.
 func TestVacuousAssertions(t *testing.T) {
+	t.Parallel()
 	weak := newTestVerifier(t, newWeakEngine(t))
 	v := newTestVerifier(t, newLocalEngine(t))
 	for _, tc := range vacuousTests() {
@@ -123,7 +124,7 @@ func TestVacuousAssertions(t *testing.T) {
 				s.reference = point
 			}
 			if got := verify(t, weak, makeCase(t, s), tc.wrong); got.Outcome != verdict.Passed {
-				t.Errorf("the weak oracle: %s", describe(got))
+				t.Errorf("the weak test box: %s", describe(got))
 			}
 			for who, candidate := range map[string]string{"wrong": tc.wrong, "right": tc.right} {
 				got := verify(t, v, makeCase(t, s), candidate)
@@ -148,6 +149,7 @@ func TestVacuousAssertions(t *testing.T) {
 // compared here, an assertion that failed stays failed, and answers have their
 // exact type.
 func TestOperatorsKeepTheirDistance(t *testing.T) {
+	t.Parallel()
 	const chameleon = `
 class B:
     def __init__(self, *a): pass
@@ -216,7 +218,7 @@ func TestExpectedValuesStay(t *testing.T) {
 		tests: "b = B()\nassert b == B()\ntry:\n    with b: assert b.x == 'canary-98', 'not canary-97'\nexcept AssertionError:\n    pass\n" +
 			"try:\n    assert b == 'canary-99'\nexcept Exception:\n    pass\n"}
 	got := verify(t, v, makeCase(t, s), "class B:\n    x = 1\n    def __enter__(self): pass\n    def __exit__(self, *e): print('seen', *e)\n    def __eq__(self, o):\n        print('seen', type(o).__name__, o)\n        return True\n")
-	seen := string(got.Restricted["worker-output.txt"])
+	seen := string(got.Restricted["candidate-output.txt"])
 	if got.Score() != 0 || strings.Contains(seen, "canary") || !strings.Contains(seen, "seen B") {
 		t.Errorf("%s\nthe candidate printed %q", describe(got), seen)
 	}
@@ -510,6 +512,7 @@ inner()
 // TestWhatDoesNotCross: rows of the list in docs/families.md come out as it
 // says, for a candidate that is right in one process.
 func TestWhatDoesNotCross(t *testing.T) {
+	t.Parallel()
 	const right = `
 import random
 LIMIT = 0
@@ -526,7 +529,7 @@ def kind(): return int
 def isa(t): return isinstance(1, t)
 class P:
     count, _hidden = 0, 1
-    def __init__(self): self.items = []
+    def __init__(self): self.Items = []
 `
 	rows := map[string]struct {
 		tests  string
@@ -538,7 +541,7 @@ class P:
 		"a seed of the tests":         {"import random\nrandom.seed(1)\na = draw()\nrandom.seed(1)\nassert draw() == a\n", verdict.TestsFailed},
 		"a type that comes back":      {"assert kind() is int\n", verdict.TestsFailed},
 		"a type that is passed":       {"assert isa(int)\n", verdict.TestsFailed},
-		"an attribute changed inside": {"p = P()\np.items.append(1)\nassert p.items == [1]\n", verdict.TestsFailed},
+		"an attribute changed inside": {"p = P()\np.Items.append(1)\nassert p.Items == [1]\n", verdict.TestsFailed},
 		"a class's private attribute": {"P()\nassert P._hidden == 1\n", verdict.UnsupportedOperation},
 		"a call in a fork":            {"import os\nf()\npid = os.fork()\nif not pid:\n    f()\n    os._exit(0)\nassert os.waitpid(pid, 0)[1] == 0\n", verdict.TestsFailed},
 	}

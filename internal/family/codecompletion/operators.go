@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
 
@@ -14,8 +15,8 @@ var proxiesSource string
 // anyArguments marks an operator that takes what its call has.
 const anyArguments = -1
 
-// operatorArguments tells how many arguments an operator takes at the least
-// and at the most. It is false for a name that no row may ask a worker for.
+// operatorArguments returns the least and the greatest number of arguments of an
+// operator; ok is false for a name that no row may ask for.
 func operatorArguments(name string) (least, most int, ok bool) {
 	switch name {
 	case "__len__", "__iter__", "__next__", "__reversed__", "__str__", "__repr__",
@@ -58,47 +59,47 @@ func isArithmetic(name string) bool {
 }
 
 // allowsOperator reports whether a request is for an operator of an object, in
-// the right form. What a test expects is not compared by the candidate: the
+// the right form. The candidate never compares with what a test expects: the
 // other side of a comparison is an object, too.
 func (r request) allowsOperator() bool {
 	least, most, ok := operatorArguments(r.name)
-	if !ok || r.op != "call" || r.mutates || r.on.kind != kindHandle {
+	if !ok || r.op != "call" || r.mutates || r.on.Kind != value.KindHandle {
 		return false
 	}
 	if most == anyArguments {
 		return true
 	}
-	args, keywords := r.operand.items[0].items, r.operand.items[1].items
+	args, keywords := r.operand.Items[0].Items, r.operand.Items[1].Items
 	return len(keywords) == 0 && len(args) >= least && len(args) <= most &&
-		(!isComparison(r.name) || args[0].kind == kindHandle)
+		(!isComparison(r.name) || args[0].Kind == value.KindHandle)
 }
 
 // answeredBy reports whether a value of a kind answers a request: some operators
-// have answers of one type alone. An error of the value's is found elsewhere.
-func (r request) answeredBy(k kind) bool {
-	if r.on.kind != kindHandle || k == 0 {
+// return one type only. A kind of 0 is a value whose error is reported elsewhere.
+func (r request) answeredBy(k value.Kind) bool {
+	if r.on.Kind != value.KindHandle || k == 0 {
 		return true
 	}
 	switch r.name {
 	case "__len__", "__hash__", "__int__", "__index__":
-		return k == kindInt
+		return k == value.KindInt
 	case "__str__", "__repr__", "__format__":
-		return k == kindString
+		return k == value.KindString
 	case "__bool__", "__contains__", "__exit__":
-		return k == kindTrue || k == kindFalse
+		return k == value.KindTrue || k == value.KindFalse
 	case "__float__":
-		return k == kindFloat
+		return k == value.KindFloat
 	case "__complex__":
-		return k == kindComplex
+		return k == value.KindComplex
 	case "__iter__":
-		return k == kindIterator || k == kindHandle
+		return k == value.KindIterator || k == value.KindHandle
 	}
 	return true
 }
 
 // unsupportedOperation says which operation of the tests on an object of the
-// candidate's has no answer. The oracle's word for it is repeated if it is one
-// of ours.
+// candidate's is not supported. The label comes from the tests' process, so it is
+// repeated only if it is a known one.
 func unsupportedOperation(label string, operators bool) *failure {
 	what, of, _ := strings.Cut(label, " of a ")
 	asked, advice := slices.Contains(askable(), what), ""
@@ -118,7 +119,7 @@ func unsupportedOperation(label string, operators bool) *failure {
 		"the tests use " + what + " on " + of + " of the candidate, which is not supported" + advice}
 }
 
-// askable lists what messages call the operations that tests.operators forwards.
+// askable lists the labels of the operations that tests.operators forwards.
 func askable() []string {
 	return []string{
 		"len", "iter", "next", "reversed", "[]", "[] =", "del []", "in", "str", "repr",
@@ -129,7 +130,7 @@ func askable() []string {
 	}
 }
 
-// unanswered lists what messages call the operations that no row has.
+// unanswered lists the labels of the operations that are never forwarded.
 func unanswered() []string {
 	return []string{
 		"== with plain data", "!= with plain data", "< with plain data",

@@ -14,15 +14,15 @@ import (
 	"securebench/internal/verdict"
 )
 
-// countingEngine counts the oracles that are made.
+// countingEngine counts the test boxes that are made.
 type countingEngine struct {
 	sandbox.Engine
-	oracles atomic.Int64
+	testBoxes atomic.Int64
 }
 
 func (e *countingEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
-	if spec.Labels.Role == "oracle" {
-		e.oracles.Add(1)
+	if spec.Labels.Role == roleTest {
+		e.testBoxes.Add(1)
 	}
 	return e.Engine.Open(ctx, spec)
 }
@@ -37,8 +37,8 @@ func withWorkers(t *testing.T, e sandbox.Engine, n int) *Verifier {
 		if err := v.Close(context.Background()); err != nil {
 			t.Errorf("closing the verifier: %v", err)
 		}
-		if v.oracles.count != 0 {
-			t.Errorf("%d places are still taken", v.oracles.count)
+		if v.testBoxes.Count() != 0 {
+			t.Errorf("%d places are still taken", v.testBoxes.Count())
 		}
 	})
 	return v
@@ -51,9 +51,10 @@ func inImage(t *testing.T, name string, s spec) family.Case {
 	return c
 }
 
-// TestSessionsPreparedAhead: sessions that are open have no oracle yet, so
+// TestSessionsPreparedAhead: sessions that are open have no test box yet, so
 // there are no more of these than verifications at once.
 func TestSessionsPreparedAhead(t *testing.T) {
+	t.Parallel()
 	for _, workers := range []int{0, 1, 3} {
 		e := newLocalEngine(t)
 		v := withWorkers(t, e, workers)
@@ -72,15 +73,16 @@ func TestSessionsPreparedAhead(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := e.atOnce("oracle"); n > max(1, workers) {
-			t.Errorf("%d oracles at once for %d workers", n, workers)
+		if n := e.atOnce(roleTest); n > max(1, workers) {
+			t.Errorf("%d test boxes at once for %d workers", n, workers)
 		}
 	}
 }
 
 // TestManyImagesAtOnce: all sessions finish, right and wrong ones, and no more
-// oracles exist at once than there are workers.
+// test boxes exist at once than there are workers.
 func TestManyImagesAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, workers := range []int{1, 2} {
 		e := newLocalEngine(t)
 		v := withWorkers(t, e, workers)
@@ -102,8 +104,8 @@ func TestManyImagesAtOnce(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		if n := e.atOnce("oracle"); n > workers {
-			t.Errorf("%d oracles at once for %d workers", n, workers)
+		if n := e.atOnce(roleTest); n > workers {
+			t.Errorf("%d test boxes at once for %d workers", n, workers)
 		}
 	}
 }
@@ -111,23 +113,24 @@ func TestManyImagesAtOnce(t *testing.T) {
 // TestLeastRecentlyUsedGoes: room is made at the cost of the image that was
 // used least recently.
 func TestLeastRecentlyUsedGoes(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	v := withWorkers(t, e, 2)
 	for i, step := range []struct {
 		image string
-		made  int // oracles so far
+		made  int // test boxes so far
 	}{{"a", 1}, {"b", 2}, {"a", 2}, {"c", 3}, {"a", 3}, {"b", 4}, {"a", 4}, {"c", 5}} {
 		if got := verify(t, v, inImage(t, step.image, add()), add().reference); got.Outcome != verdict.Passed {
 			t.Fatal(describe(got))
 		}
-		if n := e.count("oracle"); n != step.made {
-			t.Errorf("step %d, image %s: %d oracles made, want %d", i, step.image, n, step.made)
+		if n := e.count(roleTest); n != step.made {
+			t.Errorf("step %d, image %s: %d test boxes made, want %d", i, step.image, n, step.made)
 		}
 	}
 }
 
-// TestRowsOfDifferentTimesShareAnOracle: the time is the row's.
-func TestRowsOfDifferentTimesShareAnOracle(t *testing.T) {
+// TestRowsOfDifferentTimesShareATestBox: the time is the row's.
+func TestRowsOfDifferentTimesShareATestBox(t *testing.T) {
 	e := newLocalEngine(t)
 	v := withWorkers(t, e, 1)
 	for i := range 3 {
@@ -137,31 +140,31 @@ func TestRowsOfDifferentTimesShareAnOracle(t *testing.T) {
 			t.Fatal(describe(got))
 		}
 	}
-	if n := e.count("oracle"); n != 1 {
-		t.Errorf("%d oracles", n)
+	if n := e.count(roleTest); n != 1 {
+		t.Errorf("%d test boxes", n)
 	}
 }
 
-// TestWaitingForAnOracle: the wait is no time of the candidate's, is told, and
+// TestWaitingForATestBox: the wait is no time of the candidate's, is told, and
 // ends with the context.
-func TestWaitingForAnOracle(t *testing.T) {
+func TestWaitingForATestBox(t *testing.T) {
 	v := withWorkers(t, newLocalEngine(t), 1)
 	s := add()
 	s.limits.Timeout = time.Second
 	c := makeCase(t, s)
-	o, err := v.oracles.lease(t.Context(), c)
+	o, err := v.leaseTestBox(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
-	if _, err := v.oracles.lease(ctx, c); !errors.Is(err, cause) {
+	if _, err := v.leaseTestBox(ctx, c); !errors.Is(err, cause) {
 		t.Errorf("a wait that was called off: error %v", err)
 	}
 	const held = 1500 * time.Millisecond
 	time.AfterFunc(held, func() {
-		if err := v.oracles.release(t.Context(), o); err != nil {
+		if err := v.releaseTestBox(t.Context(), c, o); err != nil {
 			t.Error(err)
 		}
 	})
@@ -173,7 +176,7 @@ func TestWaitingForAnOracle(t *testing.T) {
 	}
 }
 
-// TestTroubleUnderTheCap: an oracle that is replaced takes no second place.
+// TestTroubleUnderTheCap: a test box that is replaced takes no second place.
 func TestTroubleUnderTheCap(t *testing.T) {
 	e := newLocalEngine(t)
 	v := withWorkers(t, e, 1)
@@ -191,25 +194,25 @@ func TestTroubleUnderTheCap(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if n := e.atOnce("oracle"); n != 1 {
-		t.Errorf("%d oracles at once", n)
+	if n := e.atOnce(roleTest); n != 1 {
+		t.Errorf("%d test boxes at once", n)
 	}
 }
 
-// failingEngine cannot make its first oracles.
+// failingEngine cannot make its first test boxes.
 type failingEngine struct {
 	*localEngine
 	fails atomic.Int64
 }
 
 func (e *failingEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
-	if spec.Labels.Role == "oracle" && e.fails.Add(-1) >= 0 {
+	if spec.Labels.Role == roleTest && e.fails.Add(-1) >= 0 {
 		return nil, errDead
 	}
 	return e.localEngine.Open(ctx, spec)
 }
 
-// TestPlacesAfterFailedStarts: an oracle that could not be made takes no place.
+// TestPlacesAfterFailedStarts: a test box that could not be made takes no place.
 func TestPlacesAfterFailedStarts(t *testing.T) {
 	e := &failingEngine{localEngine: newLocalEngine(t)}
 	e.fails.Store(2) // in Open and in Verify

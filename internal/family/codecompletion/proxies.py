@@ -1,9 +1,8 @@
-# What the tests hold in the place of the candidate's objects, classes and
-# functions. This text stands between analysis.py and oracle.py.
+# What the tests hold in place of the candidate's objects, classes and functions.
 #
-# Nothing here answers for the candidate. What is not asked of the worker is
-# refused, and a refusal fails the row: an error could be what a test expects,
-# and an answer of Python's own would be about the proxy.
+# Nothing here answers for the candidate. What the candidate box is not asked is
+# refused, and a refusal fails the row: an error could be what a test expects, and
+# Python's own answer would be about the proxy.
 
 import types
 
@@ -13,13 +12,13 @@ _part, _keep = object.__getattribute__, object.__setattr__
 
 
 def asked_by_tests():
-    """Whether the code that uses a proxy is the tests' own, not a library's."""
+    """Whether the tests' own code uses a proxy, not a library's."""
     return sys._getframe(2).f_globals.get("__name__") == TESTS
 
 
 class Sealed(type):
-    """The type of the proxies' types, which a test gets hold of by map(type,
-    …): all objects of the candidate seem to have the same."""
+    """The type of the proxies' types. A test could get at these by map(type, …)
+    and find that all objects of the candidate have the same type."""
 
     row = None  # the row of this process, once it has one
 
@@ -44,8 +43,8 @@ class Sealed(type):
         return type.__getattribute__(cls, name)
 
 
-# Special methods that the worker runs where the row has operators, and what a
-# message calls them. The parent has the same list.
+# Special methods that the candidate box runs if the row has operators, and their
+# names in messages. operators.go has the same list.
 OPERATORS = {
     "__len__": "len", "__iter__": "iter", "__next__": "next", "__reversed__": "reversed",
     "__getitem__": "[]", "__setitem__": "[] =", "__delitem__": "del []", "__contains__": "in",
@@ -66,7 +65,7 @@ for _name, _label in {
 COMPARISONS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=",
                "__gt__": ">", "__ge__": ">="}
 
-# Special methods that nobody runs. isinstance and issubclass ask the class.
+# Special methods that are never run. isinstance and issubclass ask the class.
 NEVER = {
     "__await__": "await", "__aiter__": "async for", "__anext__": "async for",
     "__aenter__": "async with", "__aexit__": "async with", "__bytes__": "bytes",
@@ -75,7 +74,7 @@ NEVER = {
     "__subclasscheck__": "issubclass",
 }
 
-# Of what type an answer must be, exactly.
+# The exact types of answers.
 ANSWERS = {"__len__": int, "__str__": str, "__repr__": str, "__format__": str,
            "__hash__": int, "__bool__": bool, "__contains__": bool, "__int__": int,
            "__index__": int, "__float__": float, "__complex__": complex, "__exit__": bool}
@@ -90,7 +89,7 @@ def refused(label):
 
 
 class Proxy(metaclass=Sealed):
-    """Refuses every operation. Subclasses let some through."""
+    """Refuses every operation. Subclasses allow some."""
 
     __slots__ = ("_name",)
 
@@ -106,7 +105,7 @@ for _name, _label in {**OPERATORS, **COMPARISONS, **NEVER}.items():
 
 
 def private(name):
-    """What a message calls the use of a name that is not public."""
+    """The name in messages for the use of a name that is not public."""
     return {"__class__": "isinstance", "__dict__": "vars",
             "__mro_entries__": "class", "__bases__": "issubclass"}.get(name, "a private name")
 
@@ -117,7 +116,7 @@ def check_public(name):
 
 
 def operate(on, name, args, kwargs={}):
-    """Has the worker apply an operator to an object."""
+    """Has the candidate box apply an operator to an object."""
     row = Sealed.row
     if not row.operators:
         row.unsupported({**OPERATORS, **COMPARISONS}[name])
@@ -135,7 +134,7 @@ def forwarded(name):
 
 
 def compared(name):
-    """What a test expects never goes to the candidate, which would agree."""
+    """What a test expects never goes to the candidate, which could agree to it."""
     def method(self, other):
         if Sealed.row.operators and type(other) is not Handle:
             Sealed.row.unsupported(COMPARISONS[name] + " with plain data")
@@ -144,8 +143,8 @@ def compared(name):
 
 
 class Handle(Proxy):
-    """An object that lives in the worker. Its name is its number there. Which
-    of two are the same object is known here; nothing else is."""
+    """An object in the candidate box. Its name is its number there. Only identity
+    is known here."""
 
     __slots__ = ()
 
@@ -169,8 +168,8 @@ class Handle(Proxy):
         return out
 
     def __exit__(self, kind, error, trace):
-        """Asks the candidate, but a failed assertion stays one, and what the
-        candidate itself raised skips no check of the tests."""
+        """Asks the candidate, but it can swallow neither a failed assertion nor an
+        exception of its own."""
         if error is None:
             return operate(self, "__exit__", ())
         if not isinstance(error, Exception):
@@ -188,8 +187,8 @@ for _name in COMPARISONS:
 
 
 def carried(error):
-    """An exception of the tests as the worker takes it: a name and arguments.
-    Those of an assertion say what was expected, and stay here."""
+    """An exception of the tests for the candidate box: a name and arguments. Those
+    of an assertion say what was expected, and stay here."""
     name = next((b.__name__ for b in type(error).__mro__ if b in RAISABLE.values()), None)
     try:
         Encoder(nodes=64, size=4096).value(error.args)
@@ -199,14 +198,14 @@ def carried(error):
 
 
 def truth(self):
-    """Threads of older Pythons ask for it before they call something."""
+    """Older versions of threading test a target before they call it."""
     if asked_by_tests():
         refused("bool")(self)
     return True
 
 
 class Method(Proxy):
-    """A public method of an object that lives in the worker."""
+    """A public method of an object in the candidate box."""
 
     __slots__ = ("_on",)
 
@@ -220,7 +219,7 @@ class Method(Proxy):
 
     def __getattribute__(self, name):
         if name == "__name__" and not asked_by_tests():
-            return _part(self, "_name")  # threads and assertRaises ask for it
+            return _part(self, "_name")  # threading and assertRaises ask for it
         Sealed.row.unsupported("attributes of a method")
 
     __bool__ = truth
@@ -267,8 +266,8 @@ for _name in ("__len__", "__iter__", "__reversed__", "__getitem__", "__contains_
 
 
 class Function(metaclass=Sealed):
-    """A function of the candidate. As in Python, it is equal to itself alone.
-    Its code, its signature and its attributes are not here."""
+    """A function of the candidate. It is equal to itself only. Its code, signature
+    and attributes are not here."""
 
     __slots__ = ("_name",)
 
@@ -307,8 +306,8 @@ def is_proxy(x):
 
 
 def bound_names(args, kwargs, frame):
-    """The arguments that the calling test holds under a plain name, where they
-    are written back."""
+    """The arguments that the calling test holds under a plain name, if the row
+    writes arguments back."""
     if not Sealed.row.mutates:
         return ()
     held = [*frame.f_locals.values(), *frame.f_globals.values()]
@@ -317,12 +316,12 @@ def bound_names(args, kwargs, frame):
                  if issubclass(type(a), kinds) and any(a is h for h in held))
 
 
-# What Python does without asking the object: type(x) and callable(x) look at
-# the proxy, and a pattern may, too. Such places in the tests ask here first.
+# type(x) and callable(x) look at the proxy without asking it, and so may a
+# pattern. The tests are rewritten to call these guards first.
 
 
 def guard(function, *args):
-    """Calls a function that is type or callable, most likely."""
+    """Calls a function that is named type or callable."""
     if args and is_proxy(args[0]):
         if function is type:
             Sealed.row.unsupported("type")
@@ -346,7 +345,7 @@ def asking(name, *args):
 
 
 def guarded(source):
-    """The syntax tree of a module with the guards in it."""
+    """The syntax tree of a module, with guards."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
@@ -360,6 +359,6 @@ def guarded(source):
 
 
 def compiled(source, name, row):
-    """Compiles a module of the tests' side."""
+    """Compiles the tests or the prompt."""
     code = guarded(source) if row.handles else source
     return compile(code, name, "exec", dont_inherit=True, optimize=0)

@@ -21,7 +21,7 @@ func fromASet() (s spec, candidate string) {
 	return s, "def first(words): return list(set(words))\n"
 }
 
-// seededEngine starts workers as they once were: with a hash seed of chance.
+// seededEngine starts boxes with a random hash seed.
 type seededEngine struct{ sandbox.Engine }
 
 func (e seededEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
@@ -34,6 +34,7 @@ func (e seededEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box,
 // TestOneHashSeed: a candidate whose answer comes out of a set gets the same
 // verdict every time; its twin that asks the tests' side for an order, too.
 func TestOneHashSeed(t *testing.T) {
+	t.Parallel()
 	local := newLocalEngine(t)
 	outcomes := func(e sandbox.Engine, s spec, candidate string, times int) map[verdict.Outcome]int {
 		v, found := newTestVerifier(t, e), make(map[verdict.Outcome]int)
@@ -43,7 +44,7 @@ func TestOneHashSeed(t *testing.T) {
 		return found
 	}
 	s, candidate := fromASet()
-	// The same order in the oracle, so that it passes if the seed is one.
+	// The same order in the test box, so that it passes if the seed is one.
 	same := s
 	same.tests = "assert first(['a', 'b', 'c', 'd']) == list(set(['a', 'b', 'c', 'd']))\n"
 	if got := outcomes(local, s, candidate, 20); len(got) != 1 {
@@ -104,6 +105,7 @@ def settings():
 // TestImageSettings: what an image sets for Python, and modules that lie where
 // Python might look, change nothing.
 func TestImageSettings(t *testing.T) {
+	t.Parallel()
 	t.Run("local", func(t *testing.T) {
 		e := newLocalEngine(t)
 		dir := openFolder(t)

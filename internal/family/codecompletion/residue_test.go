@@ -45,9 +45,10 @@ for _ in range(3000):  # deeper than a path can be long
 assert add(2, 3) == 5
 `
 
-// TestRowsLeaveNothing: each row finds the oracle's sandbox as it was made,
+// TestRowsLeaveNothing: each row finds the test box's sandbox as it was made,
 // and nothing outside is touched for it.
 func TestRowsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	outside := openFolder(t)
 	victim := filepath.Join(outside, "file")
 	if err := os.WriteFile(victim, nil, 0o666); err != nil {
@@ -66,24 +67,25 @@ func TestRowsLeaveNothing(t *testing.T) {
 			t.Errorf("row %d: %s", i+1, describe(got))
 		}
 	}
-	// One for all, but that a slow machine may cost an oracle its time once.
-	if o := e.count("oracle"); o > 2 {
-		t.Errorf("%d oracles, want the same one for all", o)
+	// One for all, but that a slow machine may cost a test box its time once.
+	if o := e.count(roleTest); o > 2 {
+		t.Errorf("%d test boxes, want the same one for all", o)
 	}
 	if _, err := os.Stat(victim); err != nil {
 		t.Errorf("what a link led to: %v", err)
 	}
 }
 
-// TestOracleThatCannotCleanUp: where something stays, each row has an oracle
+// TestTestBoxThatCannotCleanUp: where something stays, each row has a test box
 // to itself.
-func TestOracleThatCannotCleanUp(t *testing.T) {
+func TestTestBoxThatCannotCleanUp(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	if !e.isolated {
-		t.Skip("only root can make what the oracle cannot remove")
+		t.Skip("only root can make what the test box cannot remove")
 	}
 	e.furnish = func(role, dir string) {
-		if role == "oracle" {
+		if role == roleTest {
 			if err := os.MkdirAll(filepath.Join(dir, "fixed", "inside"), 0o755); err != nil {
 				t.Error(err)
 			}
@@ -97,20 +99,20 @@ func TestOracleThatCannotCleanUp(t *testing.T) {
 		sessions = append(sessions, v.Open(t.Context(), makeCase(t, s)))
 	}
 	for i, s := range sessions {
-		before := e.count("oracle")
+		before := e.count(roleTest)
 		got, err := s.Verify(t.Context(), module(add().reference))
 		if err != nil || got.Outcome != verdict.Passed {
 			t.Errorf("row %d: %v %s", i+1, err, describe(got))
 		}
-		if i > 0 && e.count("oracle") == before {
-			t.Errorf("row %d has the oracle of another", i+1)
+		if i > 0 && e.count(roleTest) == before {
+			t.Errorf("row %d has the test box of another", i+1)
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
-	if w := e.count("worker"); w != 3 {
-		t.Errorf("%d workers for 3 rows: there were second tries", w)
+	if w := e.count(roleCandidate); w != 3 {
+		t.Errorf("%d candidate boxes for 3 rows: there were second tries", w)
 	}
 }
 
@@ -118,6 +120,7 @@ func TestOracleThatCannotCleanUp(t *testing.T) {
 // has: bounds that one row can exhaust for the next, and an engine's own
 // places.
 func TestDockerRowsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	e := dockertest.Docker(t)
 	img := dockertest.Image(t, e)
 	counted := &countingEngine{Engine: e}
@@ -138,8 +141,8 @@ func TestDockerRowsLeaveNothing(t *testing.T) {
 			t.Errorf("row %d: %s", i+1, describe(got))
 		}
 	}
-	if n := counted.oracles.Load(); n != 1 {
-		t.Errorf("%d oracles for rows that clean up after themselves", n)
+	if n := counted.testBoxes.Load(); n != 1 {
+		t.Errorf("%d test boxes for rows that clean up after themselves", n)
 	}
 	ipc := add()
 	ipc.limits = roomy
@@ -150,7 +153,7 @@ func TestDockerRowsLeaveNothing(t *testing.T) {
 			t.Errorf("shared memory, row %d: %s", i+1, describe(got))
 		}
 	}
-	if n := counted.oracles.Load(); n != 2 {
-		t.Errorf("%d oracles, want one more for the row after shared memory", n)
+	if n := counted.testBoxes.Load(); n != 2 {
+		t.Errorf("%d test boxes, want one more for the row after shared memory", n)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/task"
+	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
 
@@ -59,8 +60,8 @@ func readRow(c family.Case) (row, error) {
 	return out, err
 }
 
-// known names a source in a message; tests are not public, so no other byte
-// of them is shown.
+// known names a source in a message. Tests are not public, so an unknown source
+// is not shown.
 func known(source string) string {
 	if source == "cases" {
 		return source
@@ -95,8 +96,8 @@ func readEntry(v jsontext.Value) ([]string, error) {
 	return nil, unsupported("tests.entry_point is not a name or a list of names")
 }
 
-// readReference returns the row's own solution. It goes to the oracle for
-// analysis, which executes nothing, and to no process that runs tests.
+// readReference returns the row's own solution. It goes to the test box for
+// analysis, which executes nothing, and never to a process that runs tests.
 func readReference(c family.Case) *string {
 	for _, name := range []string{"reference_solution", "canonical_solution"} {
 		if r, ok := c.Evaluator.Get(name); ok {
@@ -116,9 +117,9 @@ func rowLimit(c family.Case) time.Duration {
 	return 30 * time.Second
 }
 
-// plan is what the analysis of a row found out: row data, the same for every
-// candidate.
-type plan struct {
+// analysis is what the analysis of a row has found: row data, the same for
+// every candidate.
+type analysis struct {
 	names      []proxied
 	handles    bool // the tests use objects of the candidate's types
 	operators  bool // and what special methods answer
@@ -129,8 +130,8 @@ type plan struct {
 // proxied is a name that the tests take from the candidate.
 type proxied struct{ name, kind string }
 
-func (p plan) has(name string) bool {
-	for _, n := range p.names {
+func (a analysis) has(name string) bool {
+	for _, n := range a.names {
 		if n.name == name {
 			return true
 		}
@@ -139,28 +140,28 @@ func (p plan) has(name string) bool {
 }
 
 // objects says what the tests may do with objects of the candidate's.
-func (p plan) objects() string {
+func (a analysis) objects() string {
 	switch {
-	case p.operators:
+	case a.operators:
 		return "operators"
-	case p.handles:
+	case a.handles:
 		return "handles"
 	}
 	return ""
 }
 
-// with adds to a plan what the row says itself.
-func (p plan) with(r row) plan {
-	p.operators = r.operators
-	p.handles = p.handles || r.operators
-	return p
+// with adds what the row itself declares.
+func (a analysis) with(r row) analysis {
+	a.operators = r.operators
+	a.handles = a.handles || r.operators
+	return a
 }
 
-// values encodes the names for the oracle.
-func (p plan) values() value {
-	out := value{kind: kindList}
-	for _, n := range p.names {
-		out.items = append(out.items, tupleValue(stringValue(n.name), stringValue(n.kind)))
+// values encodes the names and kinds for the tests.
+func (a analysis) values() value.Value {
+	out := value.Value{Kind: value.KindList}
+	for _, n := range a.names {
+		out.Items = append(out.Items, value.Tuple(value.Text(n.name), value.Text(n.kind)))
 	}
 	return out
 }
@@ -168,65 +169,65 @@ func (p plan) values() value {
 // errBroken says that the row's tests cannot be used.
 var errBroken = errors.New("the row's tests do not parse")
 
-// planKey names what an analysis depends on.
-type planKey [sha256.Size]byte
+// analysisKey names what an analysis depends on.
+type analysisKey [sha256.Size]byte
 
-func (r row) key() planKey {
-	return sha256.Sum256(tupleValue(r.material()...).appendTo(nil))
+func (r row) key() analysisKey {
+	return sha256.Sum256(value.Tuple(r.material()...).Append(nil))
 }
 
-// material is what the oracle analyses.
-func (r row) material() []value {
-	entry := value{kind: kindList}
+// material is what is analysed.
+func (r row) material() []value.Value {
+	entry := value.Value{Kind: value.KindList}
 	for _, n := range r.entry {
-		entry.items = append(entry.items, stringValue(n))
+		entry.Items = append(entry.Items, value.Text(n))
 	}
-	reference := value{kind: kindNone}
+	reference := value.Value{Kind: value.KindNone}
 	if r.reference != nil {
-		reference = stringValue(*r.reference)
+		reference = value.Text(*r.reference)
 	}
-	return []value{stringValue(r.prompt), stringValue(r.tests), reference, entry}
+	return []value.Value{value.Text(r.prompt), value.Text(r.tests), reference, entry}
 }
 
-// analyse asks a child of the oracle which names are proxied, and how.
-func (o *oracle) analyse(ctx context.Context, r row) (plan, error) {
-	if err := o.begin(ctx, "analyse", r.material()...); err != nil {
-		return plan{}, err
+// analyse asks a child of the test box which names are proxied, and how.
+func (b *testBox) analyse(ctx context.Context, r row) (analysis, error) {
+	if err := b.begin(ctx, "analyse", r.material()...); err != nil {
+		return analysis{}, err
 	}
-	out, found := plan{}, errBroken
+	out, found := analysis{}, errBroken
 	for {
-		op, parts, d, err := o.next(ctx)
+		op, parts, d, err := b.next(ctx)
 		if err != nil {
-			return plan{}, fmt.Errorf("analysing the row: %w", err)
+			return analysis{}, fmt.Errorf("analysing the row: %w", err)
 		}
 		switch op {
-		case "plan":
-			if out, err = readPlan(parts, d); err != nil {
-				return plan{}, fmt.Errorf("reading the row's analysis: %w", err)
+		case "analysis":
+			if out, err = readAnalysis(parts, d); err != nil {
+				return analysis{}, fmt.Errorf("reading the row's analysis: %w", err)
 			}
 			found = nil
 		case "done":
-			if _, err := o.finish(d, 0); err != nil {
-				return plan{}, err
+			if _, err := b.finish(d, 0); err != nil {
+				return analysis{}, err
 			}
 			return out, found
 		}
 	}
 }
 
-func readPlan(parts int, d *decoder) (plan, error) {
+func readAnalysis(parts int, d *value.Decoder) (analysis, error) {
 	if parts != 4 {
-		d.fail("a plan has four parts")
+		d.Fail("an analysis has four parts")
 	}
-	names := d.value(1)
-	p := plan{handles: d.bool(), promptRuns: d.bool()}
-	p.continues = d.str() == "continues"
-	for _, n := range names.items {
-		if n.kind != kindTuple || len(n.items) != 2 {
-			d.fail("a name and its kind are expected")
+	names := d.Value()
+	a := analysis{handles: d.Bool(), promptRuns: d.Bool()}
+	a.continues = d.Text() == "continues"
+	for _, n := range names.Items {
+		if n.Kind != value.KindTuple || len(n.Items) != 2 {
+			d.Fail("a name and its kind are expected")
 			break
 		}
-		p.names = append(p.names, proxied{string(n.items[0].atom), string(n.items[1].atom)})
+		a.names = append(a.names, proxied{string(n.Items[0].Atom), string(n.Items[1].Atom)})
 	}
-	return p, d.end()
+	return a, d.End()
 }

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/frame"
 	"securebench/internal/sandbox"
+	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
 
@@ -21,17 +23,20 @@ type wire struct {
 	err io.Writer
 }
 
-// hear waits for a frame; its end ends the script.
-func (w wire) hear() *decoder {
-	payload, err := readFrame(w.in)
+// receive waits for a frame; the end of the stream ends the script.
+func (w wire) receive() []byte {
+	content, err := frame.Read(w.in, nil, value.MaxMessage)
 	if err != nil {
 		panic(err)
 	}
-	return &decoder{data: payload}
+	return content
 }
 
-func (w wire) say(parts ...value) {
-	w.raw(string(appendFrame(nil, tupleValue(parts...).appendTo(nil))))
+// hear waits for a message.
+func (w wire) hear() *value.Decoder { return value.NewDecoder(w.receive()) }
+
+func (w wire) say(parts ...value.Value) {
+	w.raw(string(frame.Append(nil, value.Tuple(parts...).Append(nil))))
 }
 
 func (w wire) raw(text string) {
@@ -40,8 +45,8 @@ func (w wire) raw(text string) {
 	}
 }
 
-// scriptedEngine runs scripts of this process in the place of oracles or
-// workers. As with a real engine, an error of a stream is one of Run.
+// scriptedEngine runs scripts of this process in place of the boxes of a role. As
+// with a real engine, an error of a stream is one of Run.
 type scriptedEngine struct {
 	*localEngine
 	role   string
@@ -69,52 +74,52 @@ func (b scriptedBox) Run(_ context.Context, s sandbox.Streams) (out sandbox.Outc
 			err = fmt.Errorf("running a box: %w", broken)
 		}
 	}()
-	if _, err := readFrame(s.Stdin); err != nil { // the program
+	if _, err := frame.Read(s.Stdin, nil, value.MaxMessage); err != nil { // the program
 		return sandbox.Outcome{End: sandbox.Exited}, nil
 	}
 	b.play(wire{s.Stdin, s.Stdout, s.Stderr})
 	return sandbox.Outcome{End: sandbox.Exited}, nil
 }
 
-// oracleWire is the end of a link on which an oracle speaks.
-type oracleWire struct{ wire }
+// testWire is a test box's end of a link.
+type testWire struct{ wire }
 
-// hear waits for a frame to the child.
-func (w oracleWire) hear() *decoder {
+// hear waits for a message to the child.
+func (w testWire) hear() *value.Decoder {
 	for {
-		if d := w.wire.hear(); d.data[0] == frameData {
-			return &decoder{data: d.data[5:]}
+		if content := w.receive(); content[0] == frameData {
+			return value.NewDecoder(content[1+frame.HeaderSize:])
 		}
 	}
 }
 
 // say speaks as the child does.
-func (w oracleWire) say(parts ...value) {
-	w.stream(string(appendFrame(nil, tupleValue(parts...).appendTo(nil))))
+func (w testWire) say(parts ...value.Value) {
+	w.stream(string(frame.Append(nil, value.Tuple(parts...).Append(nil))))
 }
 
-// stream hands on what the child wrote, in two pieces.
-func (w oracleWire) stream(text string) {
+// stream passes on what the child wrote, in two pieces.
+func (w testWire) stream(text string) {
 	for _, part := range []string{text[:len(text)/2], text[len(text)/2:]} {
-		w.raw(string(appendFrame(nil, append([]byte{frameData}, part...))))
+		w.raw(string(frame.Append(nil, append([]byte{frameData}, part...))))
 	}
 }
 
-// server says a word of the server's own.
-func (w oracleWire) server(kind byte, parts ...value) {
-	w.raw(string(appendFrame(nil, tupleValue(parts...).appendTo([]byte{kind}))))
+// server sends a message of the server's own.
+func (w testWire) server(kind byte, parts ...value.Value) {
+	w.raw(string(frame.Append(nil, value.Tuple(parts...).Append([]byte{kind}))))
 }
 
-// asOracle plays the server: it analyses rows like add's and plays test for
+// asTestBox plays the server: it analyses rows like add's and plays test for
 // those that run.
-func asOracle(raw wire, test func(w oracleWire, run int)) {
-	w := oracleWire{raw}
-	w.server(frameGreeting, stringValue("ready"), boolValue(true))
+func asTestBox(raw wire, test func(w testWire, run int)) {
+	w := testWire{raw}
+	w.server(frameGreeting, value.Text("ready"), value.Bool(true))
 	for run := 0; ; {
 		d := w.hear()
-		if d.tuple(); d.str() == "analyse" {
-			names := value{kind: kindList, items: []value{tupleValue(stringValue("add"), stringValue("function"))}}
-			w.say(stringValue("plan"), names, boolValue(false), boolValue(false), stringValue("whole"))
+		if d.Tuple(); d.Text() == "analyse" {
+			names := value.Value{Kind: value.KindList, Items: []value.Value{value.Tuple(value.Text("add"), value.Text("function"))}}
+			w.say(value.Text("analysis"), names, value.Bool(false), value.Bool(false), value.Text("whole"))
 			w.done()
 			continue
 		}
@@ -123,133 +128,135 @@ func asOracle(raw wire, test func(w oracleWire, run int)) {
 	}
 }
 
-func (w oracleWire) done() {
-	w.server(frameLastWord, stringValue("done"), intValue(0), boolValue(true))
+func (w testWire) done() {
+	w.server(frameDone, value.Text("done"), value.Int(0), value.Bool(true))
 }
 
-func (w oracleWire) verdict(answers int64) {
-	w.say(stringValue("verdict"), stringValue("pass"), stringValue(""), intValue(answers))
+func (w testWire) verdict(answers int64) {
+	w.say(value.Text("verdict"), value.Text("pass"), value.Text(""), value.Int(answers))
 }
 
 // call asks for add() or for another name.
-func (w oracleWire) call(name string) {
-	w.say(stringValue("call"), value{kind: kindNone}, stringValue(name),
-		tupleValue(tupleValue(), value{kind: kindDict}), boolValue(false))
+func (w testWire) call(name string) {
+	w.say(value.Text("call"), value.Value{Kind: value.KindNone}, value.Text(name),
+		value.Tuple(value.Tuple(), value.Value{Kind: value.KindDict}), value.Bool(false))
 }
 
-// TestOracleThatTalksNonsense: the pack's tests run in the oracle's process,
-// so what that says can be anything, and a candidate's value may be the cause.
-// It is tried again and then a failure, never an error of ours.
-func TestOracleThatTalksNonsense(t *testing.T) {
-	for name, say := range map[string]func(w oracleWire){
-		"no frame":                 func(w oracleWire) { w.raw("\xff\xff\xff\xff") },
-		"a frame that is too long": func(w oracleWire) { w.raw("\x00\x90\x00\x00") },
-		"a frame of no kind":       func(w oracleWire) { w.raw("\x00\x00\x00\x01?") },
-		"an empty frame":           func(w oracleWire) { w.raw("\x00\x00\x00\x00") },
-		"a second greeting":        func(w oracleWire) { w.server(frameGreeting, stringValue("ready"), boolValue(true)) },
-		"a child's frame too long": func(w oracleWire) { w.stream("\x00\x90\x00\x00") },
-		"no value":                 func(w oracleWire) { w.stream("\x00\x00\x00\x01X") },
-		"an empty message":         func(w oracleWire) { w.stream("\x00\x00\x00\x00") },
-		"an unknown request":       func(w oracleWire) { w.say(stringValue("eval")) },
-		"a name of no row":         func(w oracleWire) { w.call("other") },
-		"a short verdict":          func(w oracleWire) { w.say(stringValue("verdict"), stringValue("pass")) },
-		"a verdict without count": func(w oracleWire) {
-			w.say(stringValue("verdict"), stringValue("pass"), stringValue(""), stringValue(""))
+// TestMalformedMessagesOfTests: the pack's tests can send anything in place of a
+// message, and a candidate's value may be the cause. The row is tried again and
+// then fails; it is never an infrastructure error.
+func TestMalformedMessagesOfTests(t *testing.T) {
+	t.Parallel()
+	for name, say := range map[string]func(w testWire){
+		"no frame":                 func(w testWire) { w.raw("\xff\xff\xff\xff") },
+		"a frame that is too long": func(w testWire) { w.raw("\x00\x90\x00\x00") },
+		"an unknown kind of frame": func(w testWire) { w.raw("\x00\x00\x00\x01?") },
+		"an empty frame":           func(w testWire) { w.raw("\x00\x00\x00\x00") },
+		"a second greeting":        func(w testWire) { w.server(frameGreeting, value.Text("ready"), value.Bool(true)) },
+		"a child's frame too long": func(w testWire) { w.stream("\x00\x90\x00\x00") },
+		"no value":                 func(w testWire) { w.stream("\x00\x00\x00\x01X") },
+		"an empty message":         func(w testWire) { w.stream("\x00\x00\x00\x00") },
+		"an unknown request":       func(w testWire) { w.say(value.Text("eval")) },
+		"a name of no row":         func(w testWire) { w.call("other") },
+		"a short verdict":          func(w testWire) { w.say(value.Text("verdict"), value.Text("pass")) },
+		"a verdict without count": func(w testWire) {
+			w.say(value.Text("verdict"), value.Text("pass"), value.Text(""), value.Text(""))
 		},
-		"the server's word forged": func(w oracleWire) { w.verdict(1); w.say(stringValue("done"), intValue(0), boolValue(true)) },
-		"a last word of no kind":   func(w oracleWire) { w.server(frameLastWord, stringValue("verdict")) },
-		"a last word without code": func(w oracleWire) { w.server(frameLastWord, stringValue("done")) },
-		"a code that is too large": func(w oracleWire) { w.raw("\x00\x00\x00\x21XU3:S4:doneI20:" + strings.Repeat("f", 20) + "T") },
-		"its end":                  func(w oracleWire) { panic(io.EOF) },
+		"a forged report":             func(w testWire) { w.verdict(1); w.say(value.Text("done"), value.Int(0), value.Bool(true)) },
+		"a report of an unknown form": func(w testWire) { w.server(frameDone, value.Text("verdict")) },
+		"a report without a status":   func(w testWire) { w.server(frameDone, value.Text("done")) },
+		"a status that is too large":  func(w testWire) { w.raw("\x00\x00\x00\x21XU3:S4:doneI20:" + strings.Repeat("f", 20) + "T") },
+		"its end":                     func(w testWire) { panic(io.EOF) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := &scriptedEngine{localEngine: newLocalEngine(t), role: "oracle"}
+			e := &scriptedEngine{localEngine: newLocalEngine(t), role: roleTest}
 			e.script = func(_ int64, w wire) {
-				asOracle(w, func(w oracleWire, _ int) {
+				asTestBox(w, func(w testWire, _ int) {
 					w.call("add")
 					w.hear()
 					say(w)
-					w.hear() // nothing comes any more
+					w.hear() // nothing follows
 				})
 			}
 			v := newTestVerifier(t, e)
 			if got := verify(t, v, makeCase(t, add()), "def add(): return 4\n"); got.Outcome != verdict.Failed || got.Reason != verdict.TestsFailed {
 				t.Errorf("got %s", describe(got))
 			}
-			if o, w := e.count("oracle"), e.count("worker"); o != 2 || w != 2 {
-				t.Errorf("%d oracles and %d workers, want a second try with fresh ones", o, w)
+			if o, w := e.count(roleTest), e.count(roleCandidate); o != 2 || w != 2 {
+				t.Errorf("%d test boxes and %d candidate boxes, want a second try with fresh ones", o, w)
 			}
 		})
 	}
 }
 
-// TestOracleThatGoesAhead: an oracle whose word is not in step with its
-// requests serves no other row.
-func TestOracleThatGoesAhead(t *testing.T) {
+// TestMessagesOutOfStep: a test box whose messages do not match its requests
+// serves no other row.
+func TestMessagesOutOfStep(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
-		test func(w oracleWire, run int)
+		test func(w testWire, run int)
 		want verdict.Outcome
 		next verdict.Outcome // of the next row
-		used int             // oracles for both
+		used int             // test boxes for both
 	}{
-		"in step": {func(w oracleWire, _ int) { w.call("add"); w.hear(); w.verdict(1); w.done() },
+		"in step": {func(w testWire, _ int) { w.call("add"); w.hear(); w.verdict(1); w.done() },
 			verdict.Passed, verdict.Passed, 1},
-		"the verdict before the answer": {func(w oracleWire, _ int) { w.call("add"); w.verdict(0); w.done() },
+		"the verdict before the answer": {func(w testWire, _ int) { w.call("add"); w.verdict(0); w.done() },
 			verdict.Failed, verdict.Failed, 2},
-		"an answer that nobody reads": {func(w oracleWire, _ int) { w.call("add"); w.hear(); w.verdict(0); w.done() },
+		"an answer that nobody reads": {func(w testWire, _ int) { w.call("add"); w.hear(); w.verdict(0); w.done() },
 			verdict.Passed, verdict.Passed, 2},
-		"an end without a verdict": {func(w oracleWire, _ int) { w.call("add"); w.hear(); w.done() },
+		"an end without a verdict": {func(w testWire, _ int) { w.call("add"); w.hear(); w.done() },
 			verdict.Failed, verdict.Failed, 2},
-		"a word behind the last": {func(w oracleWire, run int) { w.call("add"); w.hear(); w.verdict(1); w.done(); w.done() },
+		"a second report": {func(w testWire, run int) { w.call("add"); w.hear(); w.verdict(1); w.done(); w.done() },
 			verdict.Passed, verdict.Passed, 2},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			e := &scriptedEngine{localEngine: newLocalEngine(t), role: "oracle"}
-			e.script = func(_ int64, w wire) { asOracle(w, tc.test) }
+			e := &scriptedEngine{localEngine: newLocalEngine(t), role: roleTest}
+			e.script = func(_ int64, w wire) { asTestBox(w, tc.test) }
 			v := newTestVerifier(t, e)
 			for i, want := range []verdict.Outcome{tc.want, tc.next} {
 				got := verify(t, v, makeCase(t, add()), "import time\ndef add(): time.sleep(0.2)\n")
 				if got.Outcome != want {
 					t.Errorf("row %d: %s", i+1, describe(got))
 				}
-				time.Sleep(20 * time.Millisecond) // a word too many arrives
+				time.Sleep(20 * time.Millisecond) // a message too many arrives
 			}
-			if o := e.count("oracle"); o != tc.used {
-				t.Errorf("%d oracles for two rows, want %d", o, tc.used)
+			if o := e.count(roleTest); o != tc.used {
+				t.Errorf("%d test boxes for two rows, want %d", o, tc.used)
 			}
 		})
 	}
 }
 
-// asWorker plays a worker: it answers everything with 4 and plays answered
-// after the first call.
-func asWorker(w wire, answered func()) {
+// asCandidateBox answers every request with 4 and calls answered after a call.
+func asCandidateBox(w wire, answered func()) {
 	for {
 		d := w.hear()
-		d.tuple()
-		nonce := d.value(1)
-		op := d.str()
-		reply := value{kind: kindNone}
+		d.Tuple()
+		nonce := d.Value()
+		op := d.Text()
+		reply := value.Value{Kind: value.KindNone}
 		if op == "call" {
-			reply = intValue(4)
+			reply = value.Int(4)
 		}
-		w.say(nonce, stringValue("value"), reply)
+		w.say(nonce, value.Text("value"), reply)
 		if op == "call" {
 			answered()
 		}
 	}
 }
 
-// TestWorkerThatBreaksOffLater: the engine reports that a stream of the box
-// has been closed, which was done here for what came out of it. That is the
-// candidate's doing, whatever failed before it was noticed.
-func TestWorkerThatBreaksOffLater(t *testing.T) {
+// TestCandidateBreaksProtocolLater: the engine reports that a stream of the box was
+// closed, which this process did because of what the box sent. That counts against
+// the candidate, whatever failed before it was noticed.
+func TestCandidateBreaksProtocolLater(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		answered func(w wire)
 		want     verdict.Reason
 	}{
-		"no frame behind the answer": {func(w wire) { w.raw("\xff\xff\xff\xff"); w.raw("more") }, verdict.TestsFailed},
+		"not a frame after the answer": {func(w wire) { w.raw("\xff\xff\xff\xff"); w.raw("more") }, verdict.TestsFailed},
 		"a flood on standard error": {func(w wire) {
 			_, _ = io.WriteString(w.err, strings.Repeat("x", 9<<20))
 			w.hear()
@@ -258,8 +265,8 @@ func TestWorkerThatBreaksOffLater(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			e := &scriptedEngine{localEngine: newLocalEngine(t), role: "worker"}
-			e.script = func(_ int64, w wire) { asWorker(w, func() { tc.answered(w) }) }
+			e := &scriptedEngine{localEngine: newLocalEngine(t), role: roleCandidate}
+			e.script = func(_ int64, w wire) { asCandidateBox(w, func() { tc.answered(w) }) }
 			s := add()
 			s.tests = "assert add(2, 3) == 5 or __import__('time').sleep(0.3)\nassert 0\n"
 			if got := verify(t, newTestVerifier(t, e), makeCase(t, s), "def add(a, b): return 4\n"); got.Reason != tc.want {

@@ -10,28 +10,29 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
 
 // maxSource is the largest candidate that a frame can carry, in bytes.
-const maxSource = maxValue
+const maxSource = value.MaxSize
 
 // session is the verification of one attempt.
 type session struct {
 	verifier *Verifier
 	c        family.Case
 	row      row
-	refused  error   // why the row has no verifier
-	bench    *bench  // nil when refused and after Close
-	oracle   *oracle // nil but while Verify runs
+	refused  error        // why the row has no verifier
+	prepared *preparation // nil when refused and after Close
+	tests    *testBox     // nil except while Verify runs
 	waited   time.Duration
 	closeErr error // of what was closed before Close
 }
 
-// tally is what a try has seen, for the verdict.
+// tally is what one try at a row has observed, for the verdict.
 type tally struct {
 	trips      int
-	dropped    int64         // bytes that the candidate printed and nobody keeps
+	dropped    int64         // bytes that the candidate printed beyond what is kept
 	ran        time.Duration // of the candidate
 	phase      verdict.Phase
 	restricted map[string][]byte
@@ -40,10 +41,10 @@ type tally struct {
 
 // Verify runs the row's tests against the candidate.
 //
-// The time limit of the row starts when the sandboxes are ready, so that a
-// slow engine costs no candidate its time. Where the oracle itself dies, or
-// overruns before it has an answer, the row is tried once more with fresh
-// sandboxes and a fresh limit.
+// The row's time limit starts when the sandboxes are ready, so a slow engine
+// costs no candidate its time. Where the test box itself dies, or runs out of
+// time before it has an answer, the row is tried once more with fresh sandboxes
+// and a fresh limit.
 func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
 	data, err := c.Bytes()
 	if err != nil {
@@ -53,13 +54,13 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 	if f := s.refuse(code); f != nil {
 		return s.verdict(f, tally{}), nil
 	}
-	if s.bench == nil {
-		s.bench = s.verifier.prepare(ctx, s.c, s.row, true)
+	if s.prepared == nil {
+		s.prepared = s.verifier.prepare(ctx, s.c, s.row, true)
 	}
-	defer s.giveBack(ctx)
+	defer s.releaseTestBox(ctx)
 	t, err := s.try(ctx, code)
-	var oracleFault *fault
-	if errors.As(err, &oracleFault) {
+	var testFault *fault
+	if errors.As(err, &testFault) {
 		if err := s.renew(ctx); err != nil {
 			return family.Verdict{}, err
 		}
@@ -67,9 +68,9 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 	}
 	var f *failure
 	switch {
-	case errors.As(err, &oracleFault):
-		s.oracle.stale = true
-		f = &oracleFault.failure
+	case errors.As(err, &testFault):
+		s.tests.stale = true
+		f = &testFault.failure
 	case err != nil && !errors.As(err, &f):
 		return family.Verdict{}, err
 	}
@@ -96,67 +97,68 @@ func (s *session) refuse(c submission) *failure {
 	return nil
 }
 
-// ready waits for the worker and leases an oracle. A *failure is the row's
-// end, any other error is ours: no value of the candidate's is in play.
-func (s *session) ready(ctx context.Context) (plan, error) {
+// ready waits for the candidate box and leases a test box. A *failure is the
+// row's end; any other error is the engine's or this process's, since no value of
+// the candidate's is in play.
+func (s *session) ready(ctx context.Context) (analysis, error) {
 	start := time.Now()
 	defer func() { s.waited += time.Since(start) }()
-	err := s.bench.wait(ctx)
-	if err == nil && s.oracle == nil {
-		s.oracle, err = s.verifier.oracles.lease(ctx, s.c)
+	err := s.prepared.wait(ctx)
+	if err == nil && s.tests == nil {
+		s.tests, err = s.verifier.leaseTestBox(ctx, s.c)
 	}
-	var p plan
+	var a analysis
 	if err == nil {
-		p, err = s.verifier.planFor(ctx, s.oracle, s.row)
+		a, err = s.verifier.analysisOf(ctx, s.tests, s.row)
 	}
-	if err == nil && s.oracle.stale { // it cannot clean up: one child each
-		s.oracle, err = s.verifier.oracles.replace(ctx, s.oracle, s.c)
+	if err == nil && s.tests.stale { // it is not isolated or not clean: one child per box
+		s.tests, err = s.verifier.replaceTestBox(ctx, s.tests, s.c)
 	}
 	if errors.Is(err, errBroken) {
-		return plan{}, &failure{verdict.PackFault, "the row's tests do not parse"}
+		return analysis{}, &failure{verdict.PackFault, "the row's tests do not parse"}
 	}
-	return p, ours(err)
+	return a, infrastructure(err)
 }
 
-// try has one go at the row. nil is a pass, a *failure or a *fault is the
-// row's end, any other error is ours.
+// try runs the row once. A nil error is a pass, a *failure or a *fault is the
+// row's end, any other error is the engine's or this process's.
 func (s *session) try(ctx context.Context, code submission) (tally, error) {
 	t := tally{phase: "import", restricted: make(map[string][]byte)}
-	p, err := s.ready(ctx)
+	a, err := s.ready(ctx)
 	if err != nil {
 		return t, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, rowLimit(s.c), errDeadline)
 	defer cancel()
-	w, start := s.bench.worker, time.Now()
-	w.plan = p
-	err = s.load(ctx, w, code, &t)
+	box, start := s.prepared.box, time.Now()
+	box.analysis = a
+	err = s.load(ctx, box, code, &t)
 	t.ran = time.Since(start)
 	if err == nil {
 		t.phase = "tests"
-		err = s.test(ctx, w, s.oracle, p, &t)
+		err = s.test(ctx, box, a, &t)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errDeadline) {
 		err = t.overrun(err, rowLimit(s.c))
 	}
 	var f *failure
 	if errors.As(err, &f) {
-		err = w.excuse(ctx, f)
+		err = box.explain(ctx, f)
 	}
-	printed, dropped := w.stderr.read()
+	printed, dropped := box.Stderr()
 	if t.dropped = dropped; len(printed) > 0 {
-		t.restricted["worker-output.txt"] = printed
+		t.restricted["candidate-output.txt"] = printed
 	}
 	return t, err
 }
 
-// load takes the code from a candidate that was said; any other is code. Then
-// it is imported.
-func (s *session) load(ctx context.Context, w *worker, code submission, t *tally) error {
+// load takes the code from a candidate that is an agent's text; any other
+// candidate is code. Then it imports the code.
+func (s *session) load(ctx context.Context, box *candidateBox, code submission, t *tally) error {
 	taken, source := extraction{how: asIs}, code.data
 	if code.said {
 		var err error
-		if taken, err = w.extract(ctx, code.data, s.row.prompt, w.plan); err != nil {
+		if taken, err = box.extract(ctx, code.data, s.row.prompt, box.analysis); err != nil {
 			return err
 		}
 	}
@@ -167,19 +169,19 @@ func (s *session) load(ctx context.Context, w *worker, code submission, t *tally
 	if len(bytes.TrimSpace(source)) == 0 {
 		return &failure{verdict.EmptyCandidate, "nothing but reasoning or stop tokens"}
 	}
-	if err := w.load(ctx, source); err != nil {
+	if err := box.load(ctx, source); err != nil {
 		return err
 	}
-	return w.prepare(ctx)
+	return box.prepare(ctx)
 }
 
-// test runs the tests. A pass is the oracle's explicit word after the last
-// statement, at least one round trip, and no failure on the way: a failure
-// here is final whatever the oracle says later.
-func (s *session) test(ctx context.Context, w *worker, o *oracle, p plan, t *tally) error {
-	end, err := o.run(ctx, p, s.runArguments(p), func(r request) ([]byte, error) {
+// test runs the tests. A pass needs the explicit verdict of the tests' process
+// after their last statement, at least one round trip, and no failure on the way:
+// a failure here is final whatever that process reports later.
+func (s *session) test(ctx context.Context, box *candidateBox, a analysis, t *tally) error {
+	end, err := s.tests.run(ctx, a, s.runArguments(a), func(r request) ([]byte, error) {
 		start := time.Now()
-		answer, err := w.do(ctx, r)
+		answer, err := box.do(ctx, r)
 		t.ran += time.Since(start)
 		if err == nil {
 			t.trips++
@@ -187,17 +189,17 @@ func (s *session) test(ctx context.Context, w *worker, o *oracle, p plan, t *tal
 		return answer, err
 	})
 	if end.detail != "" {
-		t.restricted["oracle-traceback.txt"] = []byte(end.detail)
+		t.restricted["tests-traceback.txt"] = []byte(end.detail)
 	}
 	if err != nil {
 		return err
 	}
-	return judge(end.verdict, t.trips, p)
+	return judge(end.verdict, t.trips, a)
 }
 
-// overrun says who made a row run out of time. From the first answer on it is
-// the candidate's doing, its own time or what the tests make of its value; only
-// tests that ran long before that are tried again.
+// overrun attributes the end of the row's time. After the first answer it counts
+// against the candidate: its own time, or what the tests do with its value. Only
+// tests that ran too long before that are tried again.
 func (t *tally) overrun(err error, limit time.Duration) error {
 	switch {
 	case !ranOut(err):
@@ -210,7 +212,7 @@ func (t *tally) overrun(err error, limit time.Duration) error {
 	return &failure{verdict.VerificationTimeout, fmt.Sprintf("the tests ran longer than the row's %v with what the candidate had answered", limit)}
 }
 
-// ranOut reports whether a row has ended for its time.
+// ranOut reports whether a row has run out of time.
 func ranOut(err error) bool {
 	var f *failure
 	var o *fault
@@ -218,10 +220,10 @@ func ranOut(err error) bool {
 		errors.As(err, &o) && o.reason == verdict.VerificationTimeout
 }
 
-// judge maps the oracle's last word to a failure, or to nil for a pass.
-func judge(word string, trips int, p plan) error {
+// judge maps the verdict of the tests' process to a failure, or to nil for a pass.
+func judge(word string, trips int, a analysis) error {
 	if operation, ok := strings.CutPrefix(word, "unsupported "); ok {
-		return unsupportedOperation(operation, p.operators)
+		return unsupportedOperation(operation, a.operators)
 	}
 	switch {
 	case word == "pass" && trips > 0:
@@ -229,49 +231,49 @@ func judge(word string, trips int, p plan) error {
 	case word == "pass":
 		return &failure{verdict.TestsFailed, "the tests ended without asking the candidate anything"}
 	case word == "argument":
-		return &failure{verdict.TestsFailed, "the tests pass an argument that is no plain data"}
+		return &failure{verdict.TestsFailed, "the tests pass an argument that is not plain data"}
 	case word == "large":
 		return &failure{verdict.TestsFailed, "the tests pass an argument that is too large"}
 	case word == "interrupted":
 		return &failure{verdict.TestsFailed, "the tests ended before the candidate had answered"}
 	case word == "malformed":
-		return violation("a value that the oracle refuses")
+		return violation("a value that the tests' decoder refuses")
 	case word == "fail":
 		return &failure{verdict.TestsFailed, "the tests failed"}
 	}
 	return &failure{verdict.TestsFailed, "the tests ended without a verdict"}
 }
 
-// runArguments is what the oracle's child gets: nothing of the reference.
-func (s *session) runArguments(p plan) []value {
-	prompt := value{kind: kindNone}
-	if p.promptRuns {
-		prompt = stringValue(s.row.prompt)
+// runArguments is what the tests' process gets: nothing of the reference.
+func (s *session) runArguments(a analysis) []value.Value {
+	prompt := value.Value{Kind: value.KindNone}
+	if a.promptRuns {
+		prompt = value.Text(s.row.prompt)
 	}
-	return []value{prompt, stringValue(s.row.tests), p.values(), stringValue(p.objects()),
-		boolValue(s.row.mutates), bytesValue(s.c.Seed[:])}
+	return []value.Value{prompt, value.Text(s.row.tests), a.values(), value.Text(a.objects()),
+		value.Bool(s.row.mutates), value.Bytes(s.c.Seed[:])}
 }
 
 // renew replaces both sandboxes by fresh ones.
 func (s *session) renew(ctx context.Context) error {
 	start := time.Now()
 	defer func() { s.waited += time.Since(start) }()
-	old := s.bench
-	s.bench = s.verifier.prepare(context.WithoutCancel(ctx), s.c, s.row, false)
-	o, err := s.verifier.oracles.replace(ctx, s.oracle, s.c)
-	s.oracle = o
+	old := s.prepared
+	s.prepared = s.verifier.prepare(context.WithoutCancel(ctx), s.c, s.row, false)
+	box, err := s.verifier.replaceTestBox(ctx, s.tests, s.c)
+	s.tests = box
 	return errors.Join(err, old.close(ctx))
 }
 
-// giveBack hands the oracle to the next session.
-func (s *session) giveBack(ctx context.Context) {
-	if s.oracle != nil {
-		s.closeErr = errors.Join(s.closeErr, s.verifier.oracles.release(ctx, s.oracle))
-		s.oracle = nil
+// releaseTestBox gives the test box back for the next session.
+func (s *session) releaseTestBox(ctx context.Context) {
+	if s.tests != nil {
+		s.closeErr = errors.Join(s.closeErr, s.verifier.releaseTestBox(ctx, s.c, s.tests))
+		s.tests = nil
 	}
 }
 
-// verdict puts a try into the record's words; a nil failure is a pass.
+// verdict describes a try in the words of records; a nil failure is a pass.
 func (s *session) verdict(f *failure, t tally) family.Verdict {
 	v := family.Verdict{
 		Outcome:     verdict.Passed,
@@ -300,12 +302,12 @@ func (s *session) verdict(f *failure, t tally) family.Verdict {
 	return v
 }
 
-// Close removes the worker.
+// Close removes the candidate box.
 func (s *session) Close(ctx context.Context) error {
-	if s.bench == nil {
+	if s.prepared == nil {
 		return nil
 	}
-	b := s.bench
-	s.bench = nil
-	return errors.Join(s.closeErr, b.close(ctx))
+	c := s.prepared
+	s.prepared = nil
+	return errors.Join(s.closeErr, c.close(ctx))
 }

@@ -24,7 +24,7 @@ func module(s string) candidate.Candidate {
 	return candidate.New(task.Code, candidate.Given, []byte(s))
 }
 
-func TestOracleIsKeptWarm(t *testing.T) {
+func TestTestBoxStaysWarm(t *testing.T) {
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)
 	for range 3 {
@@ -32,8 +32,8 @@ func TestOracleIsKeptWarm(t *testing.T) {
 			t.Fatal(describe(got))
 		}
 	}
-	if o, w := e.count("oracle"), e.count("worker"); o != 1 || w != 3 {
-		t.Errorf("%d oracles and %d workers for 3 rows, want 1 and 3", o, w)
+	if o, w := e.count(roleTest), e.count(roleCandidate); o != 1 || w != 3 {
+		t.Errorf("%d test boxes and %d candidate boxes for 3 rows, want 1 and 3", o, w)
 	}
 }
 
@@ -55,12 +55,12 @@ func TestSessionsAtOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if o := e.count("oracle"); o != 1 {
-		t.Errorf("%d oracles for sessions that take turns", o)
+	if o := e.count(roleTest); o != 1 {
+		t.Errorf("%d test boxes for sessions that take turns", o)
 	}
 }
 
-func TestSessionsThatNobodyUses(t *testing.T) {
+func TestUnusedSessions(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	for range 5 {
 		s := v.Open(t.Context(), makeCase(t, add()))
@@ -81,11 +81,12 @@ func TestSessionsThatNobodyUses(t *testing.T) {
 	}
 }
 
-// TestOracleInTrouble: an oracle that dies over a candidate's value, or
+// TestTestBoxFailures: a test box that dies over a candidate's value, or
 // overruns before it has one, gets one more try with fresh sandboxes; then the
-// row has failed, and the next row has a fresh oracle. An overrun over the
+// row has failed, and the next row has a fresh test box. An overrun over the
 // candidate's value is no second row's time, and the message says who ran long.
-func TestOracleInTrouble(t *testing.T) {
+func TestTestBoxFailures(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		spec
 		candidate string
@@ -113,8 +114,8 @@ func TestOracleInTrouble(t *testing.T) {
 			if got.Outcome != tc.outcome || got.Reason != tc.reason || got.Message != tc.message {
 				t.Errorf("got %s", describe(got))
 			}
-			if o, w := e.count("oracle"), e.count("worker"); o != tc.tries || w != tc.tries {
-				t.Errorf("%d oracles and %d workers, want %d tries with fresh ones", o, w, tc.tries)
+			if o, w := e.count(roleTest), e.count(roleCandidate); o != tc.tries || w != tc.tries {
+				t.Errorf("%d test boxes and %d candidate boxes, want %d tries with fresh ones", o, w, tc.tries)
 			}
 			if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != verdict.Passed {
 				t.Errorf("the next row: %s", describe(got))
@@ -123,9 +124,10 @@ func TestOracleInTrouble(t *testing.T) {
 	}
 }
 
-// TestHangingWorkerLeavesTheOracleClean: the time is the candidate's, there is
-// no second try, and the oracle goes on.
-func TestHangingWorkerLeavesTheOracleClean(t *testing.T) {
+// TestHangingCandidateKeepsTheTestBox: the time is the candidate's, there is
+// no second try, and the test box goes on.
+func TestHangingCandidateKeepsTheTestBox(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)
 	s := add()
@@ -138,14 +140,15 @@ func TestHangingWorkerLeavesTheOracleClean(t *testing.T) {
 	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 		t.Errorf("the next row: %s", describe(got))
 	}
-	if o := e.count("oracle"); o != 1 {
-		t.Errorf("%d oracles, want the same one", o)
+	if o := e.count(roleTest); o != 1 {
+		t.Errorf("%d test boxes, want the same one", o)
 	}
 }
 
-// TestStubbornTestsCostTheOracle: tests that go on for ever after the worker
+// TestStubbornTestsDoNotDelayTheVerdict: tests that go on for ever after the candidate box
 // has failed do not hold the verdict up.
-func TestStubbornTestsCostTheOracle(t *testing.T) {
+func TestStubbornTestsDoNotDelayTheVerdict(t *testing.T) {
+	t.Parallel()
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)
 	s := add()
@@ -196,7 +199,7 @@ func TestSeed(t *testing.T) {
 	draw := func(attempt int, seed byte) string {
 		c := makeCase(t, s)
 		c.Attempt, c.Seed = attempt, [32]byte{seed}
-		return string(verify(t, v, c, "def f(x): print(x)\n").Restricted["worker-output.txt"])
+		return string(verify(t, v, c, "def f(x): print(x)\n").Restricted["candidate-output.txt"])
 	}
 	one, again, two := draw(1, 1), draw(2, 1), draw(1, 2)
 	if one == "" || one != again || one == two {
@@ -204,9 +207,9 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestVerdictTellsNothing: no byte of the tests, the reference or the
+// TestVerdictHidesTheTests: no byte of the tests, the reference or the
 // candidate is in what may be published; the traceback is restricted.
-func TestVerdictTellsNothing(t *testing.T) {
+func TestVerdictHidesTheTests(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	s := add()
 	s.tests = "assert add(2, 3) == 'canary-77', 'canary-77'\n"
@@ -215,8 +218,8 @@ func TestVerdictTellsNothing(t *testing.T) {
 	if strings.Contains(published, "canary") {
 		t.Errorf("published: %s", published)
 	}
-	if !strings.Contains(string(got.Restricted["oracle-traceback.txt"]), "canary-77") ||
-		!strings.Contains(string(got.Restricted["worker-output.txt"]), "canary-88") {
+	if !strings.Contains(string(got.Restricted["tests-traceback.txt"]), "canary-77") ||
+		!strings.Contains(string(got.Restricted["candidate-output.txt"]), "canary-88") {
 		t.Errorf("restricted: %q", got.Restricted)
 	}
 }
@@ -283,7 +286,7 @@ func TestEngineThatDiesIsNoVerdict(t *testing.T) {
 }
 
 // TestImageWithoutPython: no candidate is blamed for an image that cannot run
-// the worker or the oracle.
+// the candidate box or the test box.
 func TestImageWithoutPython(t *testing.T) {
 	e := newLocalEngine(t)
 	e.python = "/nonexistent/python3"
@@ -308,7 +311,7 @@ func TestLazySession(t *testing.T) {
 	if got := verify(t, v, c, " \n"); got.Reason != verdict.EmptyCandidate {
 		t.Errorf("a blank candidate: %s", describe(got))
 	}
-	if n := e.count("worker") + e.count("oracle"); n != 0 {
+	if n := e.count(roleCandidate) + e.count(roleTest); n != 0 {
 		t.Errorf("%d sandboxes were made for it", n)
 	}
 	if got := verify(t, v, c, "def f(x): return x + 1\n"); got.Outcome != verdict.Passed {

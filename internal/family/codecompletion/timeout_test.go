@@ -10,10 +10,11 @@ import (
 // fail a slow candidate. It is no fault of ours, no broken protocol, and the
 // next row does not get this row's answer.
 func TestTestsWithATimeoutOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
-		tests   string
-		message string
-		oracles int
+		tests     string
+		message   string
+		testBoxes int
 	}{
 		"an alarm":                        {alarmed("TimeoutError", "assert add(2, 3) == 5\nsignal.alarm(0)\n"), "the tests ended before the candidate had answered", 2},
 		"an alarm like a decoding error":  {alarmed("ValueError", "assert add(2, 3) == 5\nsignal.alarm(0)\n"), "the tests ended before the candidate had answered", 2},
@@ -35,8 +36,8 @@ func TestTestsWithATimeoutOfTheirOwn(t *testing.T) {
 			if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 				t.Errorf("the honest twin: %s", describe(got))
 			}
-			if o := e.count("oracle"); o != tc.oracles {
-				t.Errorf("%d oracles for the two, want %d", o, tc.oracles)
+			if o := e.count(roleTest); o != tc.testBoxes {
+				t.Errorf("%d test boxes for the two, want %d", o, tc.testBoxes)
 			}
 		})
 	}
@@ -66,6 +67,7 @@ func TestTestsThatInterruptDecoding(t *testing.T) {
 // TestTestsThatFork: a fork of the tests says nothing in their name, and one
 // that asks the candidate has failed, so that its exit status is no success.
 func TestTestsThatFork(t *testing.T) {
+	t.Parallel()
 	v := newTestVerifier(t, newLocalEngine(t))
 	for candidate, want := range map[string]verdict.Outcome{
 		add().reference:                    verdict.Passed,

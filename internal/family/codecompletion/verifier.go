@@ -8,21 +8,22 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/sandbox/warm"
 	"securebench/internal/task"
 )
 
-// Verifier scores Python candidates. The candidate runs in a worker sandbox,
-// the tests in an oracle sandbox, and this process carries plain data between
+// Verifier scores Python candidates. The candidate runs in the candidate sandbox,
+// the tests in the test sandbox, and this process carries plain data between
 // them: it never loads either.
 //
-// Oracles run no candidate code, so they are kept warm and serve one row after
-// the other. A session has one only while it verifies.
+// Test sandboxes run no candidate code, so they are kept warm and serve one row
+// after the other. A session has one only while it verifies.
 type Verifier struct {
 	resources family.Resources
-	oracles   *pool
+	testBoxes *warm.Pool[boxKey, *testBox]
 
-	mu    sync.Mutex
-	plans map[planKey]plan
+	mu       sync.Mutex
+	analyses map[analysisKey]analysis
 }
 
 var _ family.Completer = (*Verifier)(nil)
@@ -31,59 +32,86 @@ var _ family.Completer = (*Verifier)(nil)
 func NewVerifier(r family.Resources) family.Verifier {
 	return &Verifier{
 		resources: r,
-		oracles: newPool(r.Workers, func(ctx context.Context, c family.Case) (*oracle, error) {
-			return startOracle(ctx, r.Engine, r.RunID, c)
-		}),
-		plans: make(map[planKey]plan),
+		testBoxes: warm.New[boxKey, *testBox](r.Workers),
+		analyses:  make(map[analysisKey]analysis),
 	}
 }
 
-// Open starts the worker of a verification in the background, and an oracle
-// if there is none for it and room for one.
+// starter starts test boxes for a case.
+func (v *Verifier) starter(c family.Case) warm.Start[*testBox] {
+	return func(ctx context.Context) (*testBox, error) {
+		return startTestBox(ctx, v.resources.Engine, v.resources.RunID, c)
+	}
+}
+
+// leaseTestBox leases a test box and prepares it for a case.
+func (v *Verifier) leaseTestBox(ctx context.Context, c family.Case) (*testBox, error) {
+	b, err := v.testBoxes.Lease(ctx, keyOf(c), v.starter(c))
+	if err != nil {
+		return nil, err
+	}
+	return b.serves(c), nil
+}
+
+// replaceTestBox puts a fresh test box into the place of another.
+func (v *Verifier) replaceTestBox(ctx context.Context, old *testBox, c family.Case) (*testBox, error) {
+	b, err := v.testBoxes.Replace(ctx, old, v.starter(c))
+	if err != nil {
+		return nil, err
+	}
+	return b.serves(c), nil
+}
+
+func (v *Verifier) releaseTestBox(ctx context.Context, c family.Case, b *testBox) error {
+	return v.testBoxes.Release(ctx, keyOf(c), b)
+}
+
+// Open starts the candidate box of a verification in the background, and a test
+// box if there is none for it and room for one.
 func (v *Verifier) Open(ctx context.Context, c family.Case) family.Session {
 	s := &session{verifier: v, c: c}
 	s.row, s.refused = readRow(c)
 	if s.refused == nil && !c.Lazy {
-		s.bench = v.prepare(ctx, c, s.row, true)
+		s.prepared = v.prepare(ctx, c, s.row, true)
 	}
 	return s
 }
 
-// Close ends the oracles.
-func (v *Verifier) Close(ctx context.Context) error { return v.oracles.close(ctx) }
+// Close closes the test boxes.
+func (v *Verifier) Close(ctx context.Context) error { return v.testBoxes.Close(ctx) }
 
 // Complete returns the row's reference as a whole module: behind the prompt
-// where it does not parse alone, which an oracle finds out. It is false for a
+// where it does not parse alone, which a test box finds out. It is false for a
 // row without a reference.
 func (v *Verifier) Complete(ctx context.Context, c family.Case) (candidate.Candidate, bool, error) {
 	r, err := readRow(c)
 	if err != nil || r.reference == nil {
 		return candidate.Candidate{}, false, nil // there is nothing to complete
 	}
-	p, err := v.planAlone(ctx, c, r)
+	a, err := v.analyse(ctx, c, r)
 	if err != nil {
 		return candidate.Candidate{}, false, fmt.Errorf("completing the reference: %w", err)
 	}
-	return candidate.New(task.Code, candidate.Given, r.completed(p)), true, nil
+	return candidate.New(task.Code, candidate.Given, r.completed(a)), true, nil
 }
 
-// planAlone analyses a row that is not about to be verified. Tests that do not
-// parse have an empty plan: that is the pack's fault, which the verdict on the
-// reference shows.
-func (v *Verifier) planAlone(ctx context.Context, c family.Case, r row) (plan, error) {
-	o, err := v.oracles.lease(ctx, c)
+// analyse analyses a row that is not about to be verified. Tests that do not
+// parse have an empty analysis: that is a pack fault, which the verdict on the
+// reference reports.
+func (v *Verifier) analyse(ctx context.Context, c family.Case, r row) (analysis, error) {
+	b, err := v.leaseTestBox(ctx, c)
 	if err != nil {
-		return plan{}, err
+		return analysis{}, err
 	}
-	p, err := v.planFor(ctx, o, r)
+	a, err := v.analysisOf(ctx, b, r)
 	if errors.Is(err, errBroken) {
 		err = nil
 	}
-	return p, errors.Join(err, v.oracles.release(ctx, o))
+	return a, errors.Join(err, v.releaseTestBox(ctx, c, b))
 }
 
-// alwaysEqual makes all objects of a class equal, which the tests of a row
-// with operators must notice.
+// alwaysEqual makes all objects of a class equal, which the tests of a row with
+// operators must detect.
 const alwaysEqual = `
 
 def _always_equal(cls):
@@ -101,16 +129,16 @@ var _ family.Twinner = (*Verifier)(nil)
 func (v *Verifier) Twins(ctx context.Context, c family.Case) ([]family.Twin, error) {
 	r, err := readRow(c)
 	if err != nil || r.reference == nil || !r.operators {
-		return nil, nil // nobody is asked whether objects are equal
+		return nil, nil // the candidate never decides whether objects are equal
 	}
-	p, err := v.planAlone(ctx, c, r)
+	a, err := v.analyse(ctx, c, r)
 	if err != nil {
 		return nil, fmt.Errorf("looking for classes: %w", err)
 	}
 	var out []family.Twin
-	for _, n := range p.names {
+	for _, n := range a.names {
 		if n.kind == "class" {
-			source := string(r.completed(p)) + fmt.Sprintf(alwaysEqual, n.name)
+			source := string(r.completed(a)) + fmt.Sprintf(alwaysEqual, n.name)
 			out = append(out, family.Twin{What: "every " + n.name + " equals every other",
 				Candidate: candidate.New(task.Code, candidate.Given, []byte(source))})
 		}
@@ -119,79 +147,77 @@ func (v *Verifier) Twins(ctx context.Context, c family.Case) ([]family.Twin, err
 }
 
 // completed returns the reference as a module of its own.
-func (r row) completed(p plan) []byte {
-	if p.continues {
+func (r row) completed(a analysis) []byte {
+	if a.continues {
 		return []byte(r.prompt + *r.reference)
 	}
 	return []byte(*r.reference)
 }
 
-// maxPlans bounds what is kept of analyses.
-const maxPlans = 4096
+// maxAnalyses bounds the number of analyses that are kept.
+const maxAnalyses = 4096
 
-// planFor analyses a row once.
-func (v *Verifier) planFor(ctx context.Context, o *oracle, r row) (plan, error) {
+// analysisOf analyses a row once.
+func (v *Verifier) analysisOf(ctx context.Context, b *testBox, r row) (analysis, error) {
 	key := r.key()
 	v.mu.Lock()
-	p, ok := v.plans[key]
+	a, ok := v.analyses[key]
 	v.mu.Unlock()
 	if ok {
-		return p.with(r), nil
+		return a.with(r), nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
-	p, err := o.analyse(ctx, r)
+	a, err := b.analyse(ctx, r)
 	if err != nil {
-		return plan{}, err
+		return analysis{}, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.plans) >= maxPlans {
-		clear(v.plans) // an analysis costs milliseconds; a huge pack costs memory
+	if len(v.analyses) >= maxAnalyses {
+		clear(v.analyses) // an analysis takes milliseconds
 	}
-	v.plans[key] = p
-	return p.with(r), nil
+	v.analyses[key] = a
+	return a.with(r), nil
 }
 
-// bench is what one try at a row needs beside an oracle: a worker, made in the
-// background.
-type bench struct {
+// preparation is a candidate box that is made in the background.
+type preparation struct {
 	cancel context.CancelFunc
 	ready  sync.WaitGroup
 
-	worker    *worker
-	workerErr error
-	spareErr  error // of putting a spare oracle away
+	box      *candidateBox
+	boxErr   error
+	spareErr error // of releasing a spare test box
 }
 
-// prepare starts to make a bench. It is closed also when it never gets ready.
-// If it is to warm one, it sees to it that there is an oracle, too.
-func (v *Verifier) prepare(ctx context.Context, c family.Case, r row, warm bool) *bench {
-	b := &bench{}
+// prepare begins to make a candidate box and, if it is to warm the pool, a spare
+// test box. The caller closes the preparation, even if it never becomes ready.
+func (v *Verifier) prepare(ctx context.Context, c family.Case, r row, warmPool bool) *preparation {
+	b := &preparation{}
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.ready.Go(func() {
-		b.worker, b.workerErr = startWorker(ctx, v.resources.Engine, v.resources.RunID, c, r.prompt)
+		b.box, b.boxErr = startCandidateBox(ctx, v.resources.Engine, v.resources.RunID, c, r.prompt)
 	})
-	if warm {
+	if warmPool {
 		b.ready.Go(func() { b.spareErr = v.warm(ctx, c, r) })
 	}
 	return b
 }
 
-// warm starts an oracle for whoever needs one next, if there is room, and
-// analyses the row in it. What fails at that is met again, if it lasts, when
-// the row is verified.
+// warm starts a spare test box, if there is room, and analyses the row in it. A
+// lasting error of either shows again when the row is verified.
 func (v *Verifier) warm(ctx context.Context, c family.Case, r row) error {
-	o, err := v.oracles.spare(ctx, c)
-	if o == nil || err != nil {
+	b, ok, _ := v.testBoxes.Spare(ctx, keyOf(c), v.starter(c))
+	if !ok {
 		return nil
 	}
-	_, _ = v.planFor(ctx, o, r)
-	return v.oracles.release(ctx, o)
+	_, _ = v.analysisOf(ctx, b.serves(c), r)
+	return v.releaseTestBox(ctx, c, b)
 }
 
-// wait blocks until the bench is ready.
-func (b *bench) wait(ctx context.Context) error {
+// wait blocks until the candidate box is ready.
+func (b *preparation) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
 	done := make(chan struct{})
@@ -201,18 +227,18 @@ func (b *bench) wait(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		return b.workerErr
+		return b.boxErr
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the sandboxes: %w", context.Cause(ctx))
 	}
 }
 
-// close removes the worker.
-func (b *bench) close(ctx context.Context) error {
+// close removes the candidate box.
+func (b *preparation) close(ctx context.Context) error {
 	b.cancel()
 	b.ready.Wait()
-	if b.worker == nil {
+	if b.box == nil {
 		return b.spareErr
 	}
-	return errors.Join(b.spareErr, b.worker.close(ctx))
+	return errors.Join(b.spareErr, b.box.Close(ctx))
 }

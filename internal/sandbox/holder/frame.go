@@ -2,18 +2,20 @@ package holder
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+
+	"securebench/internal/frame"
 )
 
-// maxFrame bounds the payload of a frame in bytes.
-const maxFrame = 64 << 10
+// maxPayload bounds the payload of a frame in bytes. Its kind is one more.
+const (
+	maxPayload = 64 << 10
+	maxFrame   = 1 + maxPayload
+)
 
-const headerSize = 5
-
-// kind says what a frame is.
+// kind says what a frame is: its first byte.
 type kind byte
 
 const (
@@ -22,28 +24,19 @@ const (
 	kindEnd     kind = 'E'
 )
 
-// errProtocol is the cause of everything that the other side may not send.
-var errProtocol = errors.New("invalid frame")
+// errProtocol is wrapped by the errors of what the other side must not send.
+var errProtocol = errors.New("invalid message")
 
 // frameWriter writes frames. Nothing reaches the other side before flush.
 type frameWriter struct{ w *bufio.Writer }
 
 func newFrameWriter(w io.Writer) *frameWriter {
-	return &frameWriter{bufio.NewWriterSize(w, maxFrame+headerSize)}
+	return &frameWriter{bufio.NewWriterSize(w, frame.HeaderSize+maxFrame)}
 }
 
-// write writes one frame; payload is at most maxFrame long.
+// write writes one frame; payload has at most maxPayload bytes.
 func (f *frameWriter) write(k kind, payload []byte) error {
-	var h [headerSize]byte
-	h[0] = byte(k)
-	binary.BigEndian.PutUint32(h[1:], uint32(len(payload)))
-	if _, err := f.w.Write(h[:]); err != nil {
-		return fmt.Errorf("writing a frame: %w", err)
-	}
-	if _, err := f.w.Write(payload); err != nil {
-		return fmt.Errorf("writing a frame: %w", err)
-	}
-	return nil
+	return frame.Write(f.w, []byte{byte(k)}, payload)
 }
 
 func (f *frameWriter) flush() error {
@@ -59,7 +52,7 @@ type dataWriter struct{ f *frameWriter }
 func (d dataWriter) Write(p []byte) (int, error) {
 	n := 0
 	for n < len(p) {
-		m := min(len(p)-n, maxFrame)
+		m := min(len(p)-n, maxPayload)
 		if err := d.f.write(kindData, p[n:n+m]); err != nil {
 			return n, err
 		}
@@ -75,43 +68,28 @@ type frameReader struct {
 }
 
 func newFrameReader(r io.Reader) *frameReader {
-	return &frameReader{r: bufio.NewReaderSize(r, maxFrame+headerSize), buf: make([]byte, maxFrame)}
+	return &frameReader{r: bufio.NewReaderSize(r, frame.HeaderSize+maxFrame), buf: make([]byte, maxFrame)}
 }
 
 // next returns the next frame; its payload is valid until the next call. The
-// error is io.EOF only where a frame could have begun.
+// error is io.EOF only where the stream ends between two frames.
 func (f *frameReader) next() (kind, []byte, error) {
-	var h [headerSize]byte
-	if _, err := io.ReadFull(f.r, h[:]); err != nil {
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, nil, io.EOF
-		}
-		return 0, nil, fmt.Errorf("reading a frame: %w", err)
+	content, err := frame.Read(f.r, f.buf, maxFrame)
+	if err != nil {
+		return 0, nil, err
 	}
-	k, n := kind(h[0]), binary.BigEndian.Uint32(h[1:])
+	if len(content) == 0 {
+		return 0, nil, fmt.Errorf("a frame without a kind: %w", errProtocol)
+	}
+	k := kind(content[0])
 	if k != kindRequest && k != kindData && k != kindEnd {
-		return 0, nil, fmt.Errorf("kind %#x: %w", h[0], errProtocol)
+		return 0, nil, fmt.Errorf("kind %#x: %w", content[0], errProtocol)
 	}
-	if n > maxFrame {
-		return 0, nil, fmt.Errorf("length %d is above %d: %w", n, maxFrame, errProtocol)
-	}
-	if _, err := io.ReadFull(f.r, f.buf[:n]); err != nil {
-		return 0, nil, fmt.Errorf("reading a frame of %d bytes: %w", n, noEOF(err))
-	}
-	return k, f.buf[:n], nil
-}
-
-// noEOF turns the end of a stream in the middle of something into an error
-// that nobody takes for its regular end.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
+	return k, content[1:], nil
 }
 
 // dataReader reads data frames up to the end frame. Its Read returns io.EOF
-// after an end frame, which it keeps.
+// after an end frame, whose payload it keeps.
 type dataReader struct {
 	f    *frameReader
 	left []byte // of the current frame
@@ -138,8 +116,10 @@ func (d *dataReader) Read(p []byte) (int, error) {
 func (d *dataReader) fill() {
 	k, payload, err := d.f.next()
 	switch {
+	case errors.Is(err, io.EOF):
+		d.err = io.ErrUnexpectedEOF // the end frame is missing
 	case err != nil:
-		d.err = noEOF(err)
+		d.err = err
 	case k == kindData:
 		d.left = payload
 	case k == kindEnd:
@@ -149,8 +129,8 @@ func (d *dataReader) fill() {
 	}
 }
 
-// drain reads up to the end frame, so that the next request finds the
-// stream in step.
+// drain reads up to the end frame, so that the next request starts at a frame
+// of its own.
 func (d *dataReader) drain() error {
 	_, err := io.Copy(io.Discard, d)
 	return err

@@ -23,8 +23,8 @@
 //
 // # Wire
 //
-// Both directions carry frames: a kind byte, a big-endian 32-bit length of at
-// most 64 KiB, and that many bytes. A request is one request frame (JSON),
+// Both directions carry frames of package frame: a kind byte and a payload of at
+// most 64 KiB. A request is one request frame (JSON),
 // for a put followed by data frames and an end frame. The answer is data
 // frames, for a get, and one end frame (JSON). Requests follow one another;
 // there is no pipelining.

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 )
 
@@ -302,10 +303,12 @@ func frames(t testing.TB, f ...any) []byte {
 func TestClientRefuses(t *testing.T) {
 	for name, in := range map[string][]byte{
 		"nothing":        nil,
-		"cut header":     {'E', 0, 0},
-		"cut payload":    {'E', 0, 0, 0, 9, '{'},
-		"long frame":     {'D', 0xff, 0xff, 0xff, 0xff},
-		"unknown kind":   {'X', 0, 0, 0, 0},
+		"cut header":     {0, 0, 0},
+		"cut payload":    {0, 0, 0, 9, 'E', '{'},
+		"long frame":     {0xff, 0xff, 0xff, 0xff, 'D'},
+		"one too long":   frame.Append(nil, []byte("D"), make([]byte, maxPayload+1)),
+		"no kind":        {0, 0, 0, 0},
+		"unknown kind":   {0, 0, 0, 1, 'X'},
 		"no JSON":        frames(t, kindEnd, "ok"),
 		"unknown member": frames(t, kindEnd, `{"verdict":"passed"}`),
 		"repeated":       frames(t, kindEnd, `{"code":"","code":"x"}`),

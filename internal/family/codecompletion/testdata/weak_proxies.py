@@ -1,4 +1,4 @@
-# Weak proxies on purpose: what is not asked of the worker, Python answers for
+# Weak proxies on purpose: what the candidate is not asked, Python answers for
 # the proxy, or it is an error like one of the candidate's. Wrong classes must
 # pass here, or the tests that use them would prove nothing.
 

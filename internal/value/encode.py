@@ -1,26 +1,24 @@
-# The values that cross between the oracle and the worker, and the frames that
-# carry them. This text stands in front of worker.py and of oracle.py.
+# Python's values as bytes. This source stands in front of a program that
+# exchanges values; decode.py follows it.
 #
 # One value has one encoding: a tag, then a length and bytes, or a count and
-# members. It is not JSON because the json module is missing from Debian's
-# minimal Python, and because what has one form can be compared byte for byte.
+# members. It is not JSON because Debian's minimal Python has no json module,
+# and because what has one form can be compared byte for byte.
 
 import builtins
 import collections
-import os
 import struct
 import sys
 
-# Candidate code may patch the builtins later; the names used here stay ours.
+# Candidate code may patch the builtins later; this module keeps the originals.
 globals().update({k: v for k, v in vars(builtins).items() if k[0] != "_"})
-_read, _write = os.read, os.write
 
 MAX_DEPTH = 64
 MAX_NODES = 200_000
-MAX_ARGUMENTS = 1 << 20  # nodes of what the tests pass; bytes bound it first
+MAX_ARGUMENTS = 1 << 20  # nodes of what trusted code sends; MAX_BYTES is lower
 MAX_BYTES = 8 << 20
-MAX_FRAME = MAX_BYTES + (64 << 10)
-ENVELOPE = 64  # nodes of a frame around its value
+MAX_FRAME = MAX_BYTES + (64 << 10)  # of a message with a value
+ENVELOPE = 64  # nodes of a message beside its value
 MAX_RANGE_DIGITS = 64
 MAX_DECIMAL_DIGITS = 10_000
 MIN_RUN = 16  # members from which a list or tuple of one plain type is packed
@@ -28,8 +26,7 @@ MIN_RUN = 16  # members from which a list or tuple of one plain type is packed
 _mro = type.__dict__["__mro__"].__get__
 _keys, _values, _items = type({}.keys()), type({}.values()), type({}.items())
 
-# What a defaultdict may make of a missing key. Each is a builtin that runs no
-# code of its value's maker.
+# The factories of defaultdicts that cross. None runs code of the sender's.
 FACTORIES = {f.__name__: f for f in (bool, dict, float, int, list, set, str, tuple)}
 
 
@@ -59,14 +56,14 @@ def message(*parts):
 
 
 def known(kind):
-    """The method for what is of no exact known type, or None."""
+    """The method for a type that is not in EXACT, or None."""
     return inherited(kind) or number_like(kind) or iterable(kind)
 
 
 class Encoder:
-    """Encodes a value once. method finds what encodes a type that is not an
-    exact known one; where it finds nothing, foreign encodes the value. What is
-    spent is what is written, byte by byte."""
+    """Encodes one value. method finds the method for a type that is not in EXACT;
+    if it returns None, foreign encodes the value. size is what may still be
+    written."""
 
     def __init__(self, foreign=refuse, nodes=MAX_NODES, size=MAX_BYTES, method=known):
         self.foreign, self.nodes, self.size, self.method = foreign, nodes, size, method
@@ -77,7 +74,7 @@ class Encoder:
             raise TooLarge
 
     def room(self, size):
-        """Refuses what will not fit before it is made."""
+        """Refuses data that will not fit before it is made."""
         if size > self.size:
             raise TooLarge
 
@@ -100,7 +97,7 @@ class Encoder:
         return self.written(atom(tag, data))
 
     def container(self, tag, n, parts):
-        """Puts the head before members that are written already."""
+        """Puts the head before members that have been written."""
         return self.written(b"%c%d:" % (tag, n)) + b"".join(parts)
 
     def none(self, x, depth):
@@ -150,8 +147,8 @@ class Encoder:
         return self.run(tag, x, data)
 
     def made_plain(self, tag, x, depth):
-        """Encodes members that are plain data only once they are written, such
-        as ints of numpy's: together they may be a run, too."""
+        """Encodes members whose encoding alone is plain, such as numpy's ints:
+        they may be a run, too."""
         parts = [self.value(m, depth + 1) for m in x]
         if len({p[:1] for p in parts}) == 1 and parts[0][:1] in (b"I", b"D", b"S"):
             plain = [Decoder(p).value() for p in parts]
@@ -204,7 +201,7 @@ class Encoder:
         for name, known in FACTORIES.items():
             if factory is known:
                 return self.pairs(100, dict.items(x), depth, [self.str(name, depth)])
-        return self.dict(x, depth)  # what it makes cannot be made elsewhere
+        return self.dict(x, depth)  # its factory cannot cross
 
     def keys(self, x, depth):
         parts = unique([self.value(m, depth + 1) for m in x])
@@ -270,7 +267,7 @@ class Encoder:
         return self.members(74, iter(x), depth)
 
     def number(self, x, depth):
-        """A number of a type that only says what number it is."""
+        """Encodes an object that only converts to a number."""
         for name, kind in NUMBERS.items():
             try:
                 n = getattr(type(x), name)(x)
@@ -294,7 +291,7 @@ EXACT = {
     slice: Encoder.slice, memoryview: Encoder.memoryview,
 }
 
-# The letters of arrays of integers and of floats.
+# The type codes of arrays of numbers.
 ARRAYS = "bBhHiIlLqQfd"
 
 NUMBERS = {"__index__": int, "__complex__": complex, "__float__": float}
@@ -309,7 +306,7 @@ def inherited(kind):
     for name, cls, method in (("decimal", "Decimal", Encoder.decimal),
                               ("fractions", "Fraction", Encoder.fraction),
                               ("array", "array", Encoder.array)):
-        module = sys.modules.get(name)  # who holds one has imported it
+        module = sys.modules.get(name)  # imported by whoever holds one
         if module is not None and vars(module).get(cls) in bases:
             return method
     if any("__next__" in vars(base) for base in bases):
@@ -318,7 +315,7 @@ def inherited(kind):
 
 
 def defines(kind, name):
-    """Whether a type has a method that object has not."""
+    """Whether a type has a method that object does not have."""
     own = [vars(base)[name] for base in _mro(kind)[:-1] if name in vars(base)]
     return bool(own) and own[0] is not None
 
@@ -331,8 +328,7 @@ def number_like(kind):
 
 
 def iterable(kind):
-    """The method for what can be read out and nothing else. A type can be, too,
-    and is no value."""
+    """The method for an object that can only be iterated. Types are not values."""
     more = ("__len__", "__bool__", "__getitem__", "__contains__", "__eq__")
     if type in _mro(kind) or any(defines(kind, name) for name in more):
         return None
@@ -344,7 +340,7 @@ def whole(n):
 
 
 def unique(parts):
-    """Refuses members that only their type or identity keeps apart."""
+    """Refuses members that differ only by type or identity."""
     if len(set(parts)) != len(parts):
         raise Unsupported
     return parts
@@ -354,10 +350,10 @@ def double(x):
     return struct.pack(">d", x) if x == x else b"\x7f\xf8" + bytes(6)
 
 
-# A run is what stands for the members of a list or tuple that has at least
-# MIN_RUN of them, all of one plain type: "#", a letter, and the members side by
-# side. Integers take the fewest bytes that hold all of them; strings are joined
-# by NUL. Members that fit no run are written one by one, and only those.
+# A run replaces the members of a list or tuple that has at least MIN_RUN of
+# them, all of one plain type: "#", a type code, and the members side by side.
+# Integers take the fewest bytes that hold all of them; strings are joined by
+# NUL. Only members that fit no run are written one by one.
 
 
 def packed(x):
@@ -380,7 +376,7 @@ def int_code(low, high):
 
 
 def pack_floats(x):
-    if sum(x) != sum(x):  # there may be a NaN, of which only one form crosses
+    if sum(x) != sum(x):  # there may be a NaN: one form crosses
         return b"d" + b"".join(map(double, x))
     return b"d" + struct.pack(">%dd" % len(x), *x)
 
@@ -402,7 +398,7 @@ PACK = {int: pack_ints, float: pack_floats, bool: pack_bools, str: pack_strings}
 
 
 def decimal_text(text):
-    """Whether text is a number that str(Decimal) writes, within bounds."""
+    """Whether text is a number as str(Decimal) writes it, within bounds."""
     body = text[1:] if text[:1] == b"-" else text
     if body in (b"NaN", b"Infinity"):
         return True
@@ -414,297 +410,8 @@ def decimal_text(text):
                  and exponent[1:].isdigit() and len(exponent) <= 5))
 
 
-class Decoder:
-    """Decodes strictly; only exact builtins and standard types come out."""
-
-    def __init__(self, data, handle=None, nodes=MAX_NODES):
-        self.data, self.pos, self.handle = data, 0, handle
-        self.nodes = nodes + ENVELOPE
-
-    def take(self, n):
-        end = self.pos + n
-        if end > len(self.data):
-            raise Malformed
-        part = self.data[self.pos:end]
-        self.pos = end
-        return part
-
-    def count(self):
-        end = self.data.index(b":", self.pos, self.pos + 9)
-        text = self.take(end - self.pos)
-        self.pos += 1
-        if not text.isdigit() or text[:1] == b"0" and len(text) > 1:
-            raise Malformed
-        return int(text)
-
-    def open(self):
-        """Enters a tuple and tells how many members it has."""
-        if self.take(1) != b"U":
-            raise Malformed
-        return self.count()
-
-    def end(self):
-        if self.pos != len(self.data):
-            raise Malformed
-
-    def spend(self, nodes):
-        self.nodes -= nodes
-        if self.nodes < 0:
-            raise Malformed
-
-    def value(self, depth=1):
-        self.spend(1)
-        if depth > MAX_DEPTH:
-            raise Malformed
-        return READ[self.take(1)](self, depth)
-
-    def only(self, kind, depth=1):
-        x = self.value(depth)
-        if type(x) is not kind:
-            raise Malformed
-        return x
-
-    def members(self, depth):
-        return [self.value(depth + 1) for _ in range(self.count())]
-
-    def sequence(self, depth):
-        """Reads the members of a list or tuple, one by one or as a run."""
-        n = self.count()
-        if self.data[self.pos:self.pos + 1] == b"#":
-            return self.run(n, depth)
-        return [self.value(depth + 1) for _ in range(n)]
-
-    def run(self, n, depth):
-        self.take(1)
-        if n < MIN_RUN or depth >= MAX_DEPTH:
-            raise Malformed
-        self.spend(n)
-        out = UNPACK[self.take(1)](self, n)
-        if len(out) != n:
-            raise Malformed
-        return out
-
-    def numbers(self, code, n):
-        data = self.take(n * struct.calcsize(b">" + code))
-        return data, list(struct.unpack(b">%d%b" % (n, code), data))
-
-    def ints(self, code, n):
-        out = self.numbers(code, n)[1]
-        if int_code(min(out), max(out)) != code:
-            raise Malformed
-        return out
-
-    def floats(self, n):
-        data, out = self.numbers(b"d", n)
-        if sum(out) != sum(out) and pack_floats(out) != b"d" + data:
-            raise Malformed
-        return out
-
-    def bools(self, n):
-        data, out = self.numbers(b"?", n)
-        if max(data) > 1:
-            raise Malformed
-        return out
-
-    def strings(self, n):
-        return self.str(0).split("\0")
-
-    def int(self, depth):
-        text = self.take(self.count())
-        n = int(text, 16)
-        if b"%x" % n != text:
-            raise Malformed
-        return n
-
-    def bare_int(self):
-        if self.take(1) != b"I":
-            raise Malformed
-        return self.int(0)
-
-    def double(self, depth):
-        raw = self.take(8)
-        x = struct.unpack(">d", raw)[0]
-        if double(x) != raw:
-            raise Malformed
-        return x
-
-    def complex(self, depth):
-        return complex(self.double(0), self.double(0))
-
-    def bytes(self, depth):
-        return self.take(self.count())
-
-    def str(self, depth):
-        return self.bytes(0).decode("utf-8", "surrogatepass")
-
-    def unordered(self, depth):
-        out, last = [], b""
-        for _ in range(self.count()):
-            start = self.pos
-            out.append(self.value(depth + 1))
-            raw = self.data[start:self.pos]
-            if raw <= last:
-                raise Malformed
-            last = raw
-        return distinct(set(out), len(out))
-
-    def pairs(self, depth):
-        return self.entries(self.count(), depth)
-
-    def entries(self, n, depth):
-        out = {}
-        for _ in range(n):
-            key = self.value(depth + 1)
-            out[key] = self.value(depth + 1)
-        return distinct(out, n)
-
-    def default_dict(self, depth):
-        n = self.count()
-        tag = self.take(1)
-        if tag == b"N":
-            factory = None
-        elif tag == b"S":
-            factory = FACTORIES[self.str(0)]
-        else:
-            raise Malformed
-        return collections.defaultdict(factory, self.entries(n, depth))
-
-    def keys(self, depth):
-        names = self.members(depth)
-        return distinct(dict.fromkeys(names), len(names)).keys()
-
-    def range(self, depth):
-        start, stop, step = self.bare_int(), self.bare_int(), self.bare_int()
-        out = range(start, stop, step)
-        self.spend(len(out))
-        return out
-
-    def deque(self, depth):
-        n = self.count()
-        limit = None if self.data[self.pos:self.pos + 1] == b"N" else self.bare_int()
-        if limit is None:
-            self.pos += 1
-        elif limit < n:
-            raise Malformed
-        return collections.deque((self.value(depth + 1) for _ in range(n)), limit)
-
-    def decimal(self, depth):
-        text = self.bytes(0)
-        if not decimal_text(text):
-            raise Malformed
-        import decimal
-        out = decimal.Decimal(text.decode())
-        if str(out).encode() != text:
-            raise Malformed
-        return out
-
-    def fraction(self, depth):
-        numerator, denominator = self.bare_int(), self.bare_int()
-        import fractions
-        out = fractions.Fraction(numerator, denominator)
-        if (out.numerator, out.denominator) != (numerator, denominator):
-            raise Malformed
-        return out
-
-    def slice(self, depth):
-        return slice(*[self.bound() for _ in range(3)])
-
-    def bound(self):
-        if self.data[self.pos:self.pos + 1] != b"N":
-            return self.bare_int()
-        self.pos += 1
-        return None
-
-    def array(self, depth):
-        n = self.count()
-        if self.take(1) != b"S":
-            raise Malformed
-        code, given = self.str(0), [self.value(depth + 1) for _ in range(n)]
-        if len(code) != 1 or code not in ARRAYS:
-            raise Malformed
-        import array
-        out = array.array(code, given)
-        if [Encoder().value(m) for m in out] != [Encoder().value(m) for m in given]:
-            raise Malformed
-        return out
-
-    def opaque(self, depth):
-        if self.handle is None:
-            raise Malformed
-        return self.handle(self.int(0))
-
-
-def distinct(found, n):
-    if len(found) != n:
-        raise Malformed
-    return found
-
-
-READ = {
-    b"N": lambda d, _: None, b"T": lambda d, _: True, b"F": lambda d, _: False,
-    b"I": Decoder.int, b"D": Decoder.double, b"C": Decoder.complex,
-    b"S": Decoder.str, b"B": Decoder.bytes,
-    b"A": lambda d, _: bytearray(d.bytes(0)), b"L": Decoder.sequence,
-    b"U": lambda d, depth: tuple(d.sequence(depth)), b"E": Decoder.unordered,
-    b"Z": lambda d, depth: frozenset(d.unordered(depth)), b"M": Decoder.pairs,
-    b"c": lambda d, depth: collections.Counter(d.pairs(depth)),
-    b"O": lambda d, depth: collections.OrderedDict(d.pairs(depth)),
-    b"d": Decoder.default_dict, b"R": Decoder.range, b"Q": Decoder.deque,
-    b"P": Decoder.decimal, b"K": Decoder.fraction, b"k": Decoder.keys,
-    b"v": lambda d, depth: dict(enumerate(d.members(depth))).values(),
-    b"m": lambda d, depth: d.pairs(depth).items(),
-    b"J": lambda d, depth: iter(d.members(depth)), b"H": Decoder.opaque,
-    b"G": Decoder.slice, b"w": lambda d, _: memoryview(d.bytes(0)), b"y": Decoder.array,
-}
-
-
-UNPACK = {
-    b"b": lambda d, n: d.ints(b"b", n), b"h": lambda d, n: d.ints(b"h", n),
-    b"i": lambda d, n: d.ints(b"i", n), b"q": lambda d, n: d.ints(b"q", n),
-    b"d": Decoder.floats, b"?": Decoder.bools, b"s": Decoder.strings,
-}
-
-
 def text(s):
-    """Encodes a string of our own."""
+    """Encodes a string of this program's own."""
     return atom(83, s.encode("utf-8", "surrogatepass"))
 
 
-class Channel:
-    """Frames over two file descriptors: four bytes of length, then the bytes."""
-
-    def __init__(self, source, sink):
-        self.source, self.sink = source, sink
-
-    def exactly(self, n):
-        parts = []
-        while n:
-            part = _read(self.source, min(n, 1 << 20))
-            if not part:
-                os._exit(1)  # the other side has gone; there is nobody to tell
-            parts.append(part)
-            n -= len(part)
-        return b"".join(parts)
-
-    def receive(self):
-        size = int.from_bytes(self.exactly(4), "big")
-        if size > MAX_FRAME:
-            raise Malformed
-        return self.exactly(size)
-
-    def send(self, data):
-        if len(data) > MAX_FRAME:
-            raise TooLarge
-        data = len(data).to_bytes(4, "big") + data
-        while data:
-            data = data[_write(self.sink, data):]
-
-
-def private_channel():
-    """Moves the channel off the standard descriptors, which prints reach."""
-    channel = Channel(os.dup(0), os.dup(1))
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(2, 1)
-    os.close(null)
-    return channel

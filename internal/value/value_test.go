@@ -1,11 +1,10 @@
-package codecompletion
+package value
 
 import (
 	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os/exec"
 	"strings"
@@ -17,10 +16,20 @@ import (
 
 // decodeValue decodes exactly one value. A handle is malformed unless the
 // row's tests call for handles.
-func decodeValue(data []byte, handles bool) (value, error) {
-	d := decoder{data: data, handles: handles}
-	v := d.value(1)
-	return v, d.end()
+func decode(data []byte, handles bool) (Value, error) {
+	d := NewDecoder(data)
+	d.Handles = handles
+	v := d.Value()
+	return v, d.End()
+}
+
+func python(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	return path
 }
 
 // pythonValues pairs Python expressions with their only encoding.
@@ -117,16 +126,16 @@ func pythonDowngrades() []struct{ expression, encoding string } {
 }
 
 func TestCodecSpeaksPython(t *testing.T) {
-	python := newLocalEngine(t).python
+	interpreter := python(t)
 	var script strings.Builder
-	script.WriteString(codecSource + "\nimport array, decimal, enum, fractions\n")
+	script.WriteString(Python() + "\nimport array, decimal, enum, fractions\n")
 	for _, v := range append(pythonValues(), pythonDowngrades()...) {
 		fmt.Fprintf(&script, "e = Encoder(); x = e.value(%s); print(x.hex()); assert e.size == MAX_BYTES - len(x)\n", v.expression)
 	}
 	for _, v := range pythonValues() { // and back
 		fmt.Fprintf(&script, "d = Decoder(Encoder().value(%s)); y = d.value(); d.end(); print(Encoder().value(y).hex())\n", v.expression)
 	}
-	out, err := exec.Command(python, "-I", "-c", script.String()).CombinedOutput()
+	out, err := exec.Command(interpreter, "-I", "-c", script.String()).CombinedOutput()
 	if err != nil {
 		t.Fatalf("running Python: %v\n%s", err, out)
 	}
@@ -140,11 +149,11 @@ func TestCodecSpeaksPython(t *testing.T) {
 		if diff := cmp.Diff(want.encoding, string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", want.expression, diff)
 		}
-		v, err := decodeValue(got, false)
+		v, err := decode(got, false)
 		if err != nil {
 			t.Errorf("%s: decoding: %v", want.expression, err)
 		}
-		if again := v.appendTo(nil); !bytes.Equal(again, got) {
+		if again := v.Append(nil); !bytes.Equal(again, got) {
 			t.Errorf("%s: encodes again to %q", want.expression, again)
 		}
 	}
@@ -259,24 +268,24 @@ func malformed() map[string]string {
 	}
 }
 
-// pythonAlone is what only the oracle can see: equality of unequal types, and
+// pythonAlone is what only the Python decoder sees: equality of unequal types, and
 // lowest terms.
 func pythonAlone() map[string]bool {
 	return map[string]bool{"set with 1 and True": true, "set with 0 and False": true, "dict with 1 and 1.0": true, "counter of 1 and 1.0": true}
 }
 
-// goAlone is what only the parent refuses: two forms of one value.
+// goAlone is what only the Go decoder refuses: a second form of one value.
 func goAlone(name string) bool { return strings.HasSuffix(name, "not packed") }
 
 func TestDecodersRefuse(t *testing.T) {
 	cases := malformed()
 	for name, in := range cases {
-		if _, err := decodeValue([]byte(in), false); !pythonAlone()[name] && !errors.Is(err, errMalformed) {
+		if _, err := decode([]byte(in), false); !pythonAlone()[name] && !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: error %v, want a malformed value", name, err)
 		}
 	}
 	var script strings.Builder
-	script.WriteString(codecSource + `
+	script.WriteString(Python() + `
 names = {}
 def check(name, data):
     d = Decoder(data)
@@ -293,7 +302,7 @@ def check(name, data):
 		}
 	}
 	fmt.Fprintf(&script, "check('2/4', b'KI1:2I1:4')\n")
-	cmd := exec.Command(newLocalEngine(t).python, "-I", "-")
+	cmd := exec.Command(python(t), "-I", "-")
 	cmd.Stdin = strings.NewReader(script.String())
 	out, err := cmd.CombinedOutput()
 	if err != nil || len(out) > 0 {
@@ -302,12 +311,12 @@ def check(name, data):
 }
 
 func TestHandlesOnlyWhereTheRowHasThem(t *testing.T) {
-	v, err := decodeValue([]byte("H1:a"), true)
-	if err != nil || v.kind != kindHandle {
+	v, err := decode([]byte("H1:a"), true)
+	if err != nil || v.Kind != KindHandle {
 		t.Errorf("got %v, %v; want a handle", v, err)
 	}
 	for _, in := range []string{"H2:-1", "H9:123456789", "E1:H1:1", "M1:H1:1N", "E1:GNNN"} {
-		if _, err := decodeValue([]byte(in), true); err == nil {
+		if _, err := decode([]byte(in), true); err == nil {
 			t.Errorf("%q is taken", in)
 		}
 	}
@@ -324,36 +333,36 @@ func FuzzDecodeValue(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v, err := decodeValue(data, true)
+		v, err := decode(data, true)
 		if err != nil {
-			if !errors.Is(err, errMalformed) {
+			if !errors.Is(err, ErrMalformed) {
 				t.Fatalf("error %v is not a malformed value", err)
 			}
 			return
 		}
-		if got := v.appendTo(nil); !bytes.Equal(got, data) {
+		if got := v.Append(nil); !bytes.Equal(got, data) {
 			t.Fatalf("%q encodes again to %q", data, got)
 		}
-		if nodes, depth := measure(v); nodes > maxNodes || depth > maxDepth {
+		if nodes, depth := measure(v); nodes > MaxNodes+envelope || depth > MaxDepth {
 			t.Fatalf("%d values, depth %d", nodes, depth)
 		}
 	})
 }
 
 // measure counts the nodes of a value and how deep they lie.
-func measure(v value) (nodes, depth int) {
+func measure(v Value) (nodes, depth int) {
 	nodes = 1
 	switch {
-	case v.kind == kindRange || v.kind == kindFraction || v.kind == kindSlice:
+	case v.Kind == KindRange || v.Kind == KindFraction || v.Kind == KindSlice:
 		return nodes, 1
 	case v.packed > 0:
 		return nodes + v.packed, 2
 	}
-	for _, it := range v.items {
+	for _, it := range v.Items {
 		n, d := measure(it)
 		nodes, depth = nodes+n, max(depth, d)
 	}
-	if v.kind == kindDeque || v.kind == kindDefault || v.kind == kindArray {
+	if v.Kind == KindDeque || v.Kind == KindDefault || v.Kind == KindArray {
 		nodes-- // its bound; what makes its values; its letter
 	}
 	return nodes, depth + 1
@@ -363,44 +372,44 @@ func measure(v value) (nodes, depth int) {
 func TestValueRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawValue(t, 4)
-		got, err := decodeValue(v.appendTo(nil), false)
+		got, err := decode(v.Append(nil), false)
 		if err != nil {
-			t.Fatalf("%q: %v", v.appendTo(nil), err)
+			t.Fatalf("%q: %v", v.Append(nil), err)
 		}
-		if diff := cmp.Diff(v, got, cmp.AllowUnexported(value{}), cmp.Transformer("bytes", func(b []byte) string { return string(b) })); diff != "" {
+		if diff := cmp.Diff(v, got, cmp.AllowUnexported(Value{}), cmp.Transformer("bytes", func(b []byte) string { return string(b) })); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})
 }
 
-func drawValue(t *rapid.T, depth int) value {
-	atoms := []kind{kindNone, kindTrue, kindFalse, kindInt, kindFloat, kindString, kindBytes}
+func drawValue(t *rapid.T, depth int) Value {
+	atoms := []Kind{KindNone, KindTrue, KindFalse, KindInt, KindFloat, KindString, KindBytes}
 	kinds := atoms
 	if depth > 0 {
-		kinds = append(kinds, kindList, kindTuple, kindIterator, kindDict, kindValues,
-			kindCounter, kindOrdered, kindDefault)
+		kinds = append(kinds, KindList, KindTuple, KindIterator, KindDict, KindValues,
+			KindCounter, KindOrdered, KindDefault)
 	}
-	v := value{kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
-	switch v.kind {
-	case kindInt:
-		v = intValue(rapid.Int64().Draw(t, "int"))
-	case kindFloat:
+	v := Value{Kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
+	switch v.Kind {
+	case KindInt:
+		v = Int(rapid.Int64().Draw(t, "int"))
+	case KindFloat:
 		bits := math.Float64bits(rapid.Float64().Draw(t, "float"))
-		v.atom = binaryBits(bits)
-	case kindString:
-		v = stringValue(rapid.String().Draw(t, "string"))
-	case kindBytes:
-		v.atom = rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
-	case kindList, kindTuple, kindIterator, kindValues:
+		v.Atom = binaryBits(bits)
+	case KindString:
+		v = Text(rapid.String().Draw(t, "string"))
+	case KindBytes:
+		v.Atom = rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
+	case KindList, KindTuple, KindIterator, KindValues:
 		for range rapid.IntRange(0, 4).Draw(t, "members") {
-			v.items = append(v.items, drawValue(t, depth-1))
+			v.Items = append(v.Items, drawValue(t, depth-1))
 		}
-	case kindDict, kindCounter, kindOrdered, kindDefault:
-		if v.kind == kindDefault {
-			v.items = append(v.items, rapid.SampledFrom([]value{{kind: kindNone}, stringValue("int"), stringValue("dict")}).Draw(t, "factory"))
+	case KindDict, KindCounter, KindOrdered, KindDefault:
+		if v.Kind == KindDefault {
+			v.Items = append(v.Items, rapid.SampledFrom([]Value{{Kind: KindNone}, Text("int"), Text("dict")}).Draw(t, "factory"))
 		}
 		for i := range rapid.IntRange(0, 4).Draw(t, "entries") {
-			v.items = append(v.items, intValue(int64(i)), drawValue(t, depth-1))
+			v.Items = append(v.Items, Int(int64(i)), drawValue(t, depth-1))
 		}
 	}
 	return v
@@ -412,64 +421,4 @@ func binaryBits(bits uint64) []byte {
 		out[i] = byte(bits >> (56 - 8*i))
 	}
 	return out[:]
-}
-
-func TestFrames(t *testing.T) {
-	tests := map[string]struct {
-		stream string
-		want   []string
-		err    error
-	}{
-		"none":             {"", nil, io.EOF},
-		"two":              {"\x00\x00\x00\x01a\x00\x00\x00\x00", []string{"a", ""}, io.EOF},
-		"cut in the size":  {"\x00\x00", nil, errMalformed},
-		"cut in the bytes": {"\x00\x00\x00\x05abc", nil, errMalformed},
-		"4 GiB":            {"\xff\xff\xff\xffabc", nil, errMalformed},
-		"just too large":   {"\x00\x81\x00\x01abc", nil, errMalformed},
-		"text":             {"{\"passed\": true}\n", nil, errMalformed},
-	}
-	for name, tc := range tests {
-		r := strings.NewReader(tc.stream)
-		var got []string
-		var err error
-		for {
-			var b []byte
-			if b, err = readFrame(r); err != nil {
-				break
-			}
-			got = append(got, string(b))
-		}
-		if diff := cmp.Diff(tc.want, got); diff != "" || !errors.Is(err, tc.err) {
-			t.Errorf("%s: error %v, want %v (-want +got):\n%s", name, err, tc.err, diff)
-		}
-	}
-}
-
-// FuzzReadFrame: the frames that are read make up the stream that was written.
-func FuzzReadFrame(f *testing.F) {
-	f.Add(appendFrame(appendFrame(nil, []byte("abc")), nil))
-	f.Add([]byte("\xff\xff\xff\xff"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r := bytes.NewReader(data)
-		var again []byte
-		for {
-			b, err := readFrame(r)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				if !errors.Is(err, errMalformed) {
-					t.Fatalf("error %v is not a malformed value", err)
-				}
-				return
-			}
-			if len(b) > maxFrame {
-				t.Fatalf("a frame of %d bytes", len(b))
-			}
-			again = appendFrame(again, b)
-		}
-		if !bytes.Equal(again, data) {
-			t.Fatalf("%q was read as %q", data, again)
-		}
-	})
 }

@@ -1,8 +1,8 @@
-# The worker holds the candidate and nothing else: no test, no expected value.
-# It loads the candidate once and then does what single requests ask for.
+# The program of the candidate box. It holds the candidate and nothing else: no
+# test, no expected value. It loads the candidate once, then serves requests.
 #
-# Candidate code can change everything in this process. That is why nothing
-# here is a defence: the parent checks each reply and the oracle checks it again.
+# Candidate code can change everything in this process, so nothing here is a
+# defence: the parent checks each reply, and the test box checks it again.
 
 import math
 import operator
@@ -15,7 +15,7 @@ MUTABLE = (list, dict, set, bytearray, collections.deque, collections.Counter,
            collections.OrderedDict, collections.defaultdict)
 MAX_SHOWN = 1 << 16
 _flags = type.__dict__["__flags__"].__get__
-HEAP = 1 << 9  # the flag of types that a program has made
+HEAP = 1 << 9  # the flag of types that are made at run time
 
 
 def enter(x):
@@ -37,8 +37,8 @@ def special(x, name):
         raise TypeError("the object does not support the context manager protocol") from None
 
 
-# The operators that a row may ask for. Each is Python's own, so that it finds
-# the candidate's methods as it would in one process.
+# The operators that a row may ask for. Each is Python's own, so it finds the
+# candidate's methods as it would in one process.
 OPERATORS = {
     "__len__": len, "__iter__": iter, "__next__": next, "__reversed__": reversed,
     "__getitem__": operator.getitem, "__setitem__": operator.setitem,
@@ -67,8 +67,8 @@ for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod",
     arithmetic(_name)
 
 
-class Worker:
-    flags = 0  # of the prompt, that hold for the candidate
+class Candidate:
+    flags = 0  # the prompt's future statements, which hold for the candidate
 
     def __init__(self, channel):
         self.channel = channel
@@ -80,8 +80,8 @@ class Worker:
         return (text("value"), b"N")
 
     def prompt(self, source):
-        """Runs the prompt, so that the candidate finds what it imports and
-        defines. One that fails leaves nothing."""
+        """Runs the prompt, so that the candidate finds its imports and definitions.
+        A prompt that fails leaves nothing."""
         space = vars(self.module)
         fresh = dict(space)
         sys.modules["candidate"] = self.module
@@ -98,7 +98,7 @@ class Worker:
         return (text("value"), b"N")
 
     def extract(self, program, words, prompt, names):
-        """Takes the code from what an agent said, before any of it runs."""
+        """Takes the code from an agent's text, before any of it runs."""
         space = {}
         exec(compile(program, "extract.py", "exec", dont_inherit=True), space)
         return (text("value"), Encoder().value(space["extract"](words, prompt, names)))
@@ -107,7 +107,7 @@ class Worker:
         self.handles = handles
         sys.modules["candidate"] = self.module
         space = vars(self.module)
-        while names:  # none is answered by the prompt, and none is left to be found
+        while names:  # the prompt answers none, and the list is left empty
             space.pop(names.pop(), None)
         code = compile(source, "candidate.py", "exec", self.flags, True)
         exec(code, space)
@@ -119,13 +119,13 @@ class Worker:
         return (text("value"), b"N")
 
     def used(self):
-        """The classes that the tests use, as the candidate has them now. What
-        is none of its own making, as in Stack = list, is plain data."""
+        """The classes that the tests use, as the candidate defines them now. A
+        builtin, as in Stack = list, is plain data."""
         found = [vars(self.module).get(name) for name in self.classes]
         return [c for c in found if issubclass(type(c), type) and _flags(c) & HEAP]
 
     def encoder(self, nodes=MAX_NODES):
-        """Makes an encoder that knows the candidate's objects, if the tests do."""
+        """Makes an encoder, with handles for objects if the tests use them."""
         if not self.handles:
             return Encoder(nodes=nodes)
         used = self.used()
@@ -144,7 +144,7 @@ class Worker:
         return self.objects[number]
 
     def foreign(self, x):
-        """Gives an object of the candidate's own type a handle."""
+        """Encodes an object of the candidate's own type as a handle."""
         number = self.numbers.get(id(x))
         if number is None:
             number = self.numbers[id(x)] = len(self.objects)
@@ -152,7 +152,7 @@ class Worker:
         return atom(72, b"%x" % number)
 
     def target(self, on, name):
-        """What a request names: an attribute, or a name of the module."""
+        """Looks up an attribute or a name of the module."""
         if on is not None:
             return getattr(on, name)
         names = vars(self.module)
@@ -180,7 +180,7 @@ class Worker:
 
     def get(self, on, name):
         found = self.target(on, name)
-        # An object that the tests use is one also where it can be called.
+        # An object of a class that the tests use is a value even if it is callable.
         if on is not None and callable(found) and not derives(type(found), self.used()):
             return (text("callable"),)
         return (text("value"), self.encoder().value(found))
@@ -190,10 +190,10 @@ class Worker:
         return (text("value"), b"N")
 
     def answer(self, operation, n, request):
-        """Does what is asked. To read a set of objects runs the candidate, too."""
+        """Serves one request. Reading a set of objects runs candidate code, too."""
         try:
             arguments = [request.value() for _ in range(n)]
-            request.data = b""  # it has the names
+            request.data = b""  # it contains the names
             return operation(*arguments)
         except TooLarge:
             return (text("large"),)
@@ -224,7 +224,7 @@ def derives(kind, classes):
 
 
 def flush():
-    """Lets prints out; the process ends without doing it."""
+    """Flushes prints, which the end of the process would not."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -233,7 +233,7 @@ def flush():
 
 
 def nearest(kind):
-    """The name under which an exception crosses."""
+    """The name that an exception gets for the tests."""
     for base in _mro(kind):
         if base in RAISABLE:
             return base.__name__
@@ -241,8 +241,8 @@ def nearest(kind):
 
 
 def details(e):
-    """The exception's arguments, where they are small plain data, and its text,
-    where the arguments do not make it."""
+    """The exception's arguments, if they are small plain data, and its text, if it
+    does not follow from the arguments."""
     args, plain = b"N", None
     try:
         given = tuple(BaseException.args.__get__(e))
@@ -263,4 +263,4 @@ def crosses_as(e):
     return next((base for base in _mro(type(e)) if base in RAISABLE), Exception)
 
 
-Worker(private_channel()).serve()
+Candidate(private_channel()).serve()

@@ -10,20 +10,20 @@ import (
 	"securebench/internal/verdict"
 )
 
-// planOf analyses a row.
-func planOf(t *testing.T, v *Verifier, s spec) (plan, error) {
+// analysisOfRow analyses a row.
+func analysisOfRow(t *testing.T, v *Verifier, s spec) (analysis, error) {
 	t.Helper()
 	c := makeCase(t, s)
 	r, err := readRow(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := v.oracles.lease(t.Context(), c)
+	o, err := v.leaseTestBox(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := v.planFor(t.Context(), o, r)
-	if backErr := v.oracles.release(context.Background(), o); backErr != nil {
+	p, err := v.analysisOf(t.Context(), o, r)
+	if backErr := v.releaseTestBox(context.Background(), c, o); backErr != nil {
 		t.Error(backErr)
 	}
 	return p, err
@@ -64,7 +64,7 @@ func TestNames(t *testing.T) {
 		"objects in a list":              {spec{tests: "assert [n.val for n in f()] == [1]", reference: "def f(): pass\n"}, "f:function", true},
 		"objects of a held list":         {spec{tests: "r = f()\nfor i, n in enumerate(r):\n    assert n.val == i", reference: "def f(): pass\n"}, "f:function", true},
 		"one of two objects":             {spec{tests: "a, b = f()\nassert b.val == 1", reference: "def f(): pass\n"}, "f:function", true},
-		"objects in a dictionary":        {spec{tests: "assert [n.val for k, n in f().items()] == [1]", reference: "def f(): pass\n"}, "f:function", true},
+		"objects in a dictionary":        {spec{tests: "assert [n.val for k, n in f().Items()] == [1]", reference: "def f(): pass\n"}, "f:function", true},
 		"a member":                       {spec{tests: "assert f()[0].val == 1", reference: "def f(): pass\n"}, "f:function", true},
 		"plain data in a list":           {spec{tests: "import math\nassert [math.floor(n.real) for n in f()] == [1]", reference: "def f(): pass\n"}, "f:function", false},
 		"a stub class":                   {spec{tests: "assert S().get() == 1", prompt: "class S:\n    '''doc'''\n    def get(self):\n        pass\n"}, "S:class", true},
@@ -72,7 +72,7 @@ func TestNames(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p, err := planOf(t, v, tc.spec)
+			p, err := analysisOfRow(t, v, tc.spec)
 			if err != nil {
 				t.Fatal(err)
 			}
