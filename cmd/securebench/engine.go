@@ -11,21 +11,21 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker"
+	"securebench/internal/sandbox/engines"
 	"securebench/internal/source"
 )
 
 // openEngine connects to the sandbox engine and removes what dead runs left
 // on it.
-func openEngine(ctx context.Context, cfg config.Sandbox, warn func(string, ...any)) (*docker.Engine, error) {
-	if cfg.Engine == config.EngineNative {
-		return nil, coded(exitConfig, errors.New("sandbox.engine native is not there yet: write docker or auto"))
-	}
+func openEngine(ctx context.Context, cfg config.Sandbox, warn func(string, ...any)) (sandbox.Engine, error) {
 	helper, err := helperBinary()
 	if err != nil {
 		return nil, err
 	}
-	e, err := docker.New(ctx, docker.Config{Helper: helper, Runtime: cfg.Runtime, Getenv: os.Getenv})
+	e, err := engines.Open(ctx, engines.Config{Name: cfg.Engine, Helper: helper, Runtime: cfg.Runtime, Getenv: os.Getenv})
+	if errors.Is(err, engines.ErrUnavailable) {
+		return nil, coded(exitConfig, err)
+	}
 	if err != nil {
 		return nil, coded(exitEngine, fmt.Errorf("%w (start Docker or set DOCKER_HOST; in a checkout: make engine)", err))
 	}
@@ -122,7 +122,7 @@ func closeVerifiers(ctx context.Context, vs map[string]family.Verifier) error {
 
 // resolveUsers finds the users that rows name, once for each image. One that
 // an image does not have is the pack's fault.
-func resolveUsers(ctx context.Context, e *docker.Engine, images map[string]sandbox.Image, users map[imageUser]source.Pos) (map[imageUser]sandbox.User, error) {
+func resolveUsers(ctx context.Context, e sandbox.Engine, images map[string]sandbox.Image, users map[imageUser]source.Pos) (map[imageUser]sandbox.User, error) {
 	out := make(map[imageUser]sandbox.User, len(users))
 	var ps source.Problems
 	for key, at := range users {

@@ -18,7 +18,6 @@ import (
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker"
 	"securebench/internal/workspace"
 )
 
@@ -118,8 +117,7 @@ type execution struct {
 	in        *inputs
 	agent     pipeline.Agent
 	engine    sandbox.Engine // nil where nothing needs one
-	docker    *docker.Engine
-	dead      bool // the engine stopped answering
+	dead      bool           // the engine stopped answering
 	images    map[string]sandbox.Image
 	users     map[imageUser]sandbox.User
 	dir       *record.Dir
@@ -166,14 +164,13 @@ func (x *execution) openEngine(ctx context.Context) (err error) {
 	if len(x.in.images) == 0 {
 		return nil
 	}
-	if x.docker, err = openEngine(ctx, x.tester.Sandbox, x.warn); err != nil {
+	if x.engine, err = openEngine(ctx, x.tester.Sandbox, x.warn); err != nil {
 		return err
 	}
-	x.engine = x.docker
 	if x.images, err = resolveImages(ctx, x.engine, x.in.images); err != nil || x.agent != nil {
 		return err
 	}
-	x.users, err = resolveUsers(ctx, x.docker, x.images, x.in.users)
+	x.users, err = resolveUsers(ctx, x.engine, x.images, x.in.users)
 	return err
 }
 
@@ -335,8 +332,8 @@ func (x *execution) close() error {
 	if x.dir != nil {
 		errs = append(errs, x.dir.Close())
 	}
-	if x.docker != nil {
-		errs = append(errs, x.docker.Close())
+	if x.engine != nil {
+		errs = append(errs, x.engine.Close())
 	}
 	return errors.Join(errs...)
 }

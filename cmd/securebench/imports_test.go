@@ -57,7 +57,14 @@ func allowed() []struct {
 		// the words that stages share
 		of("internal/task", "digest"),
 		of("internal/sandbox/holder", "sandbox"),
-		of("internal/sandbox/docker", "sandbox sandbox/holder digest"),
+		of("internal/sandbox/owner"),
+		of("internal/sandbox/seccomp", "digest"),
+		of("internal/sandbox/docker/dockerapi", "sandbox sandbox/owner"),
+		of("internal/sandbox/docker/images", "sandbox sandbox/docker/dockerapi"),
+		of("internal/sandbox/docker/helper", "sandbox sandbox/docker/dockerapi"),
+		of("internal/sandbox/docker", "sandbox sandbox/holder sandbox/owner sandbox/seccomp",
+			"sandbox/docker/dockerapi sandbox/docker/images sandbox/docker/helper"),
+		of("internal/sandbox/engines", "sandbox sandbox/docker"),
 		of("internal/family", "task sandbox workspace verdict"),
 		// tools
 		of("internal/workspace", "task digest source"),

@@ -99,10 +99,8 @@ func (x *execution) newManifest(ctx context.Context) (m record.Manifest, err err
 		return m, err
 	}
 	var engine any
-	if x.docker != nil {
-		if engine, err = x.docker.Info(ctx); err != nil {
-			return m, coded(exitEngine, err)
-		}
+	if x.engine != nil {
+		engine = x.engine.Info()
 	}
 	images, labels := map[string]string{}, x.labels()
 	for ref, img := range x.images {

@@ -11,7 +11,6 @@ import (
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker"
 )
 
 // locateForScoring is [locate] with the configuration that candidates are
@@ -36,7 +35,7 @@ func needsImage(f family.Family) bool { return f.NeedsImage }
 
 // scorer scores candidates outside of a run.
 type scorer struct {
-	docker    *docker.Engine // nil where no row needs one
+	engine    sandbox.Engine // nil where no row needs one
 	images    map[string]sandbox.Image
 	verifiers map[string]family.Verifier
 }
@@ -52,11 +51,11 @@ func (a *app) openScorer(ctx context.Context, name string, in *inputs, tester *c
 	}()
 	res := family.Resources{RunID: name, Workers: tester.MaxWorkers}
 	if len(in.images) > 0 {
-		if s.docker, err = openEngine(ctx, tester.Sandbox, a.say); err != nil {
+		if s.engine, err = openEngine(ctx, tester.Sandbox, a.say); err != nil {
 			return s, err
 		}
-		res.Engine = s.docker
-		if s.images, err = resolveImages(ctx, s.docker, in.images); err != nil {
+		res.Engine = s.engine
+		if s.images, err = resolveImages(ctx, s.engine, in.images); err != nil {
 			return s, err
 		}
 	}
@@ -74,8 +73,8 @@ func (s *scorer) close() error {
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
 	err := closeVerifiers(ctx, s.verifiers)
-	if s.docker != nil {
-		err = errors.Join(err, s.docker.Close())
+	if s.engine != nil {
+		err = errors.Join(err, s.engine.Close())
 	}
 	return err
 }

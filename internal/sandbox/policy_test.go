@@ -103,6 +103,6 @@ func TestPolicyEngine(t *testing.T) {
 
 // TestPolicyKeepsContract runs the engine's contract through the decorator.
 func TestPolicyKeepsContract(t *testing.T) {
-	inner := sandboxtest.New(sandboxtest.Config{Programs: sandboxtest.Programs(), Images: map[string]sandbox.Image{}})
+	inner := sandboxtest.New(sandboxtest.Config{Programs: sandboxtest.Programs(), Images: map[string]sandbox.Image{}, Root: sandboxtest.Root()})
 	sandboxtest.Suite(t, sandbox.WithPolicy(inner, sandbox.Policy{}), sandboxtest.Caps{Image: sandbox.Image{ID: "sha256:test"}})
 }

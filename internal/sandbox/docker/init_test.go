@@ -12,6 +12,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/owner"
 )
 
 // TestInit checks that a sandbox with [sandbox.Spec.Init] starts the helper as
@@ -40,7 +41,7 @@ func TestInit(t *testing.T) {
 	diffOwned(t, e)
 	helperVolumes := func() int {
 		res, err := engineAPI(t).VolumeList(t.Context(), client.VolumeListOptions{Filters: client.Filters{}.
-			Add("label", "securebench.owner="+docker.CurrentOwner().String()).Add("label", "securebench.role=helper")})
+			Add("label", "securebench.owner="+owner.Current().String()).Add("label", "securebench.role=helper")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func TestInitIsReadOnly(t *testing.T) {
 		}
 	})
 	res, err := engineAPI(t).ContainerList(t.Context(), client.ContainerListOptions{All: true,
-		Filters: client.Filters{}.Add("label", "securebench.owner="+docker.CurrentOwner().String())})
+		Filters: client.Filters{}.Add("label", "securebench.owner="+owner.Current().String())})
 	if err != nil || len(res.Items) != 1 {
 		t.Fatalf("%d containers, %v", len(res.Items), err)
 	}

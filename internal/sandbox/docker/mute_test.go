@@ -54,7 +54,7 @@ func TestMuteEngine(t *testing.T) {
 	if err == nil {
 		_ = e.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), host+" takes connections but does not answer within 200ms") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), host+" accepts connections but does not answer within 200ms") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

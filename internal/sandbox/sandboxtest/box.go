@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,28 +30,32 @@ const (
 )
 
 type box struct {
-	engine    *Engine
-	spec      sandbox.Spec
-	limits    sandbox.Limits
-	workspace *workspace
-	ran       atomic.Bool
-	once      sync.Once
-	closed    chan struct{}
+	engine *Engine
+	spec   sandbox.Spec
+	limits sandbox.Limits
+	root   string // on this machine, "" without a writable root
+	ran    atomic.Bool
+	ended  atomic.Bool
+	once   sync.Once
+	closed chan struct{}
 }
 
 // Close tells a running program to end and forgets the box.
-func (b *box) Close(context.Context) error {
+func (b *box) Close(context.Context) (err error) {
 	b.once.Do(func() {
 		close(b.closed)
 		b.engine.count(-1)
+		if b.root != "" {
+			err = os.RemoveAll(b.root)
+		}
 	})
-	return nil
+	return err
 }
 
 // Run runs the program.
 func (b *box) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
 	if b.ran.Swap(true) {
-		return sandbox.Outcome{}, errors.New("running a sandbox: it ran before")
+		return sandbox.Outcome{}, errors.New("running a sandbox: it has already run")
 	}
 	if s.Stdin != nil && !b.spec.Stdin {
 		return sandbox.Outcome{}, errors.New("running a sandbox: it has no standard input")
@@ -59,6 +64,7 @@ func (b *box) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	if err != nil {
 		return sandbox.Outcome{}, fmt.Errorf("running a sandbox: %w", err)
 	}
+	b.ended.Store(true)
 	return out, nil
 }
 
@@ -80,10 +86,10 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 		}
 	}()
 	c := &capture{left: b.limits.Output, cancel: cancel, ended: func() error { return context.Cause(ctx) }}
-	p := &Process{Args: b.spec.Command, Env: b.spec.Env, Spec: b.spec, end: sandbox.Exited,
+	p := &Process{Args: b.spec.Command, Env: b.spec.Env, Spec: b.spec, root: b.root, end: sandbox.Exited,
 		Stdout: &stream{c, s.Stdout, 0}, Stderr: &stream{c, s.Stderr, 0}}
-	if b.workspace != nil {
-		p.Dir = b.workspace.dir
+	if len(b.spec.Mounts) > 0 {
+		p.Dir = b.spec.Mounts[0].Workspace.(*workspace).dir
 	}
 	stdin := newFeed(ctx, s.Stdin)
 	p.Stdin = stdin
@@ -139,15 +145,17 @@ func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Durat
 	default:
 		return sandbox.Outcome{}, cause
 	}
-	if out.End != sandbox.Exited || b.workspace == nil {
+	if out.End != sandbox.Exited {
 		return out, nil
 	}
-	u, err := b.workspace.Usage(ctx)
-	if err != nil {
-		return sandbox.Outcome{}, err
-	}
-	if u.Full() {
-		out.Seen = append(out.Seen, sandbox.DiskLimit)
+	for _, m := range b.spec.Mounts {
+		u, err := m.Workspace.Usage(ctx)
+		if err != nil {
+			return sandbox.Outcome{}, err
+		}
+		if u.Full() && !m.ReadOnly && !slices.Contains(out.Seen, sandbox.DiskLimit) {
+			out.Seen = append(out.Seen, sandbox.DiskLimit)
+		}
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,6 +27,11 @@ const (
 	scriptFill   = "head -c 100000000 /dev/zero > big"
 	scriptRead   = "cat a.txt"
 	scriptList   = "ls -A"
+	scriptMounts = "cat /input/data/a.txt > /workspace/copy; { echo x > /input/data/new; } 2>/dev/null && echo created; " +
+		"rm -f /input/data/a.txt 2>/dev/null && echo removed; exit 0"
+	scriptChange = "echo changed > /suite/file; rm /suite/gone; mkdir /suite/new; echo new > /suite/new/file; " +
+		"ln -s /etc /suite/new/link; mkfifo /suite/new/fifo; chmod 700 /suite/dir/run.sh"
+	scriptHostile = "truncate -s 1T /suite/sparse; rm -r /suite/dir; ln -s /etc /suite/dir"
 )
 
 // Programs are the commands that [Suite] needs from an [Engine].
@@ -75,6 +81,12 @@ func shell(ctx context.Context, p *Process) int {
 		}
 	case scriptList:
 		err = list(p)
+	case scriptMounts:
+		err = useMounts(p)
+	case scriptChange:
+		err = changeRoot(p)
+	case scriptHostile:
+		err = plant(p)
 	default:
 		err = fmt.Errorf("no such script: %q", p.Args[2])
 	}
@@ -102,10 +114,20 @@ func list(p *Process) error {
 	return err
 }
 
+// steps runs functions until one fails.
+func steps(all ...func() error) error {
+	for _, step := range all {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // makeTree is scriptTree.
 func makeTree(dir string) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, step := range []func() error{
+	return steps(
 		func() error { return os.WriteFile(at("a.txt"), []byte("hello\n"), 0o644) },
 		func() error { return os.MkdirAll(at("d/e"), 0o755) },
 		func() error { return os.WriteFile(at("d/e/f"), []byte("deep\n"), 0o644) },
@@ -114,12 +136,57 @@ func makeTree(dir string) error {
 		func() error { return os.Link(at("a.txt"), at("hard")) },
 		func() error { return syscall.Mkfifo(at("fifo"), 0o644) },
 		func() error { return os.WriteFile(at("secret"), []byte("s\n"), 0o000) },
-	} {
-		if err := step(); err != nil {
-			return err
-		}
+	)
+}
+
+// useMounts is scriptMounts.
+func useMounts(p *Process) error {
+	from, err1 := p.Path("/input/data/a.txt", false)
+	to, err2 := p.Path("/workspace/copy", true)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	content, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, content, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	if path, err := p.Path("/input/data/new", true); err == nil && os.WriteFile(path, []byte("x\n"), 0o644) == nil {
+		_, _ = io.WriteString(p.Stdout, "created\n")
+	}
+	if path, err := p.Path("/input/data/a.txt", true); err == nil && os.Remove(path) == nil {
+		_, _ = io.WriteString(p.Stdout, "removed\n")
 	}
 	return nil
+}
+
+// changeRoot is scriptChange.
+func changeRoot(p *Process) error {
+	dir, err := p.Path(Folder, true)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	return steps(
+		func() error { return err },
+		func() error { return os.WriteFile(at("file"), []byte("changed\n"), 0o644) },
+		func() error { return os.Remove(at("gone")) },
+		func() error { return os.Mkdir(at("new"), 0o755) },
+		func() error { return os.WriteFile(at("new/file"), []byte("new\n"), 0o644) },
+		func() error { return os.Symlink("/etc", at("new/link")) },
+		func() error { return syscall.Mkfifo(at("new/fifo"), 0o644) },
+		func() error { return os.Chmod(at("dir/run.sh"), 0o700) },
+	)
+}
+
+// plant is scriptHostile.
+func plant(p *Process) error {
+	dir, err := p.Path(Folder, true)
+	return steps(
+		func() error { return err },
+		func() error { return makeSparse(filepath.Join(dir, "sparse")) },
+		func() error { return os.RemoveAll(filepath.Join(dir, "dir")) },
+		func() error { return os.Symlink("/etc", filepath.Join(dir, "dir")) },
+	)
 }
 
 func makeSparse(path string) error {

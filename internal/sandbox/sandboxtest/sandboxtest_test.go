@@ -17,6 +17,7 @@ func TestSuite(t *testing.T) {
 	e := sandboxtest.New(sandboxtest.Config{
 		Programs: sandboxtest.Programs(),
 		Images:   map[string]sandbox.Image{"test": img},
+		Root:     sandboxtest.Root(),
 	})
 	sandboxtest.Suite(t, e, sandboxtest.Caps{Image: img})
 	if n := e.Left(); n != 0 {

@@ -19,8 +19,9 @@ import (
 
 // Caps says what an engine is to be tested with.
 type Caps struct {
-	// Image has sh, the usual small tools and, for the isolation part,
-	// python3. An engine in memory needs the programs of [Programs].
+	// Image has sh, the usual small tools, [Folder] and, for the isolation
+	// part, python3. An engine in memory needs the programs of [Programs]
+	// and the root of [Root].
 	Image sandbox.Image
 	// Isolation also runs the attacks on the sandbox itself, which only an
 	// engine that confines programs can withstand.
@@ -46,6 +47,10 @@ func Suite(t *testing.T, e sandbox.Engine, caps Caps) {
 	t.Run("writer fails", s.writerFails)
 	t.Run("opened early", s.openedEarly)
 	t.Run("workspace", s.workspaces)
+	t.Run("service", s.service)
+	t.Run("mounts", s.mounts)
+	t.Run("image folder", s.imageFolder)
+	t.Run("root", s.root)
 	if caps.Isolation {
 		t.Run("isolation", s.isolation)
 	}

@@ -179,7 +179,7 @@ func (s *suite) hostNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := s.python(hostSearch, wd, os.Args[0])
-	spec.Workspace, spec.Target = w, target
+	spec.Mounts = []sandbox.Mount{{Workspace: w, Target: target}}
 	if got := s.run(t, spec); got.ExitCode != 0 || got.stdout != "" {
 		t.Errorf("got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
 	}
@@ -195,7 +195,7 @@ func (s *suite) workingDirectory(t *testing.T) {
 			_ = b.Close(context.Background())
 		}
 		spec = s.spec(scriptOK)
-		spec.Workspace, spec.Target = w, dir
+		spec.Mounts = []sandbox.Mount{{Workspace: w, Target: dir}}
 		if b, err := s.engine.Open(t.Context(), spec); err == nil {
 			t.Errorf("workspace target %q is accepted", dir)
 			_ = b.Close(context.Background())

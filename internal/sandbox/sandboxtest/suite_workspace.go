@@ -53,7 +53,7 @@ func (s *suite) in(t *testing.T, w sandbox.Workspace, script string) (got result
 	t.Helper()
 	t.Run("box", func(t *testing.T) {
 		spec := s.spec(script)
-		spec.Workspace, spec.Target = w, target
+		spec.Mounts = []sandbox.Mount{{Workspace: w, Target: target}}
 		got = s.run(t, spec)
 	})
 	return got

@@ -89,9 +89,14 @@ func (w *workspace) Close(context.Context) error {
 	}
 	w.removed = true
 	w.engine.count(-1)
+	return errors.Join(w.stop(), openUp(w.dir), os.RemoveAll(w.dir))
+}
+
+// stop ends the holder.
+func (w *workspace) stop() error {
 	err := w.client.Close()
 	<-w.served // it ends with the stream, by whatever error
-	return errors.Join(err, openUp(w.dir), os.RemoveAll(w.dir))
+	return err
 }
 
 // openUp gives directories back the permissions that removing them needs.
