@@ -134,7 +134,8 @@ type RootReader interface {
 	// Archive writes the trees at the given absolute paths as one tar stream
 	// of at most limit bytes; more are [ErrTooLarge]. Entry names are paths
 	// without the leading slash. Links are archived, never followed: a path
-	// that does not exist, or that leads through a link, adds nothing.
+	// that does not exist, or that leads through a link, adds nothing. A file
+	// with several names may be archived once, with hard links to it.
 	Archive(ctx context.Context, paths []string, limit int64, w io.Writer) error
 }
 

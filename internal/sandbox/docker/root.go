@@ -219,7 +219,7 @@ func (b *box) rename(archive io.Reader, p string, tw *tar.Writer, out *limitWrit
 func fullName(p, name string) (string, bool) {
 	name = path.Clean(strings.TrimPrefix(name, "/"))
 	if p == "/" {
-		return "/" + strings.TrimPrefix(name, "./"), fs.ValidPath(name)
+		return path.Join("/", name), fs.ValidPath(name)
 	}
 	base := path.Base(p)
 	if name != base && !strings.HasPrefix(name, base+"/") {

@@ -22,10 +22,10 @@ const (
 	kindEnd     kind = 'E'
 )
 
-// errProtocol is the cause of everything that the other side may not send.
+// errProtocol is wrapped by the error for anything that the other side may not send.
 var errProtocol = errors.New("invalid frame")
 
-// frameWriter writes frames. Nothing reaches the other side before flush.
+// frameWriter writes frames. Nothing is sent before flush.
 type frameWriter struct{ w *bufio.Writer }
 
 func newFrameWriter(w io.Writer) *frameWriter {
@@ -101,8 +101,8 @@ func (f *frameReader) next() (kind, []byte, error) {
 	return k, f.buf[:n], nil
 }
 
-// noEOF turns the end of a stream in the middle of something into an error
-// that nobody takes for its regular end.
+// noEOF turns an end of the stream inside a frame into an error that is not
+// taken for a regular end.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -145,12 +145,12 @@ func (d *dataReader) fill() {
 	case k == kindEnd:
 		d.end, d.done = append([]byte(nil), payload...), true
 	default:
-		d.err = fmt.Errorf("a request inside another: %w", errProtocol)
+		d.err = fmt.Errorf("a request within another: %w", errProtocol)
 	}
 }
 
-// drain reads up to the end frame, so that the next request finds the
-// stream in step.
+// drain reads up to the end frame, so that the stream can be used for the next
+// request.
 func (d *dataReader) drain() error {
 	_, err := io.Copy(io.Discard, d)
 	return err

@@ -247,6 +247,9 @@ func (e *Engine) Workspace(ctx context.Context, spec sandbox.WorkspaceSpec) (san
 		return nil, context.Cause(ctx)
 	}
 	spec = spec.WithDefaults()
+	if err := spec.Check(); err != nil {
+		return nil, fmt.Errorf("making a workspace: %w", err)
+	}
 	folder := "."
 	if spec.From != nil {
 		folder = path.Clean(spec.From.Path)[1:]
@@ -254,11 +257,11 @@ func (e *Engine) Workspace(ctx context.Context, spec sandbox.WorkspaceSpec) (san
 			return nil, fmt.Errorf("making a workspace: %s: %w", spec.From.Path, sandbox.ErrNoFolder)
 		}
 	}
-	make := func() (string, error) { return os.MkdirTemp("", "sandboxtest-") }
+	tree := func() (string, error) { return os.MkdirTemp("", "sandboxtest-") }
 	if spec.From != nil {
-		make = func() (string, error) { return e.copyRoot(folder) }
+		tree = func() (string, error) { return e.copyRoot(folder) }
 	}
-	dir, err := make()
+	dir, err := tree()
 	if err != nil {
 		return nil, fmt.Errorf("making a workspace: %w", err)
 	}

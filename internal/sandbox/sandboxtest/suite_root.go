@@ -26,7 +26,7 @@ const Folder = "/suite"
 
 // FolderOwner owns everything in [Folder]. It is not root: a root without
 // capabilities cannot write to other users' folders.
-var FolderOwner = sandbox.User{UID: 1000, GID: 1000} //nolint:gochecknoglobals // a struct cannot be a constant
+var FolderOwner = sandbox.User{UID: 1000, GID: 1000}
 
 // Root is the part of the image's root that the suite uses.
 func Root() fs.FS {
@@ -136,7 +136,7 @@ func (s *suite) refusedTargets(t *testing.T) {
 
 // imageFolder checks workspaces that begin as a folder of the image.
 func (s *suite) imageFolder(t *testing.T) {
-	make := func(path string, disk, inodes int64) (sandbox.Workspace, error) {
+	open := func(path string, disk, inodes int64) (sandbox.Workspace, error) {
 		return s.engine.Workspace(t.Context(), sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: "suite"}, Owner: FolderOwner,
 			Disk: disk, Inodes: inodes, From: &sandbox.ImageFolder{Image: s.caps.Image, Path: path}})
 	}
@@ -149,7 +149,7 @@ func (s *suite) imageFolder(t *testing.T) {
 		{"missing", "/no/such/folder", 0, 0, sandbox.ErrNoFolder}, {"file", Folder + "/file", 0, 0, sandbox.ErrNoFolder},
 		{"root", "/", 0, 0, nil}, {"reserved", "/proc/self", 0, 0, nil}, {"relative", "suite", 0, 0, nil},
 	} {
-		w, err := make(c.path, c.disk, c.inodes)
+		w, err := open(c.path, c.disk, c.inodes)
 		if err == nil {
 			err = w.Close(t.Context())
 			t.Errorf("%s: it was made (%v)", c.name, err)
@@ -157,7 +157,7 @@ func (s *suite) imageFolder(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	w, err := make(Folder, 16<<20, 0)
+	w, err := open(Folder, 16<<20, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func (s *suite) imageFolder(t *testing.T) {
 	diffTree(t, w, "file", "0 644 file changed")
 	diffTree(t, w, "gone")
 	t.Run("the image is unchanged", func(t *testing.T) {
-		again, err := make(Folder, 16<<20, 0)
+		again, err := open(Folder, 16<<20, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
