@@ -37,7 +37,7 @@ func diffOwned(t *testing.T, e *docker.Engine) {
 	}
 }
 
-// engineAPI is the engine without our package around it.
+// engineAPI is the engine without this package around it.
 func engineAPI(t *testing.T) *client.Client {
 	t.Helper()
 	api, err := client.New(client.FromEnv)
@@ -64,7 +64,7 @@ func volumes(t *testing.T, api *client.Client) []string {
 	return names
 }
 
-func TestImageThatMeansWell(t *testing.T) {
+func TestImageConfigurationIsIgnored(t *testing.T) {
 	e := dockertest.Docker(t)
 	base, api := dockertest.Image(t, e), engineAPI(t)
 	id := dockertest.Derive(t, base, nil, `ENTRYPOINT ["/bin/false"]`, `CMD ["nothing"]`, `USER daemon`,

@@ -31,7 +31,7 @@ func TestReap(t *testing.T) {
 	img, api := dockertest.Image(t, e), engineAPI(t)
 	me := owner.Current()
 	if me.PIDNS == "" || me.Machine == "" {
-		t.Skip("this machine does not tell enough of itself")
+		t.Skip("this machine cannot be identified")
 	}
 	with := func(change func(*owner.Owner)) string {
 		o := me
@@ -49,7 +49,7 @@ func TestReap(t *testing.T) {
 		"self":            {me.String(), false},
 		"other machine":   {with(func(o *owner.Owner) { o.Machine, o.Boot = "other", "other" }), false},
 		"other namespace": {with(func(o *owner.Owner) { o.PIDNS, o.PID = "1", dead }), false},
-		"unreadable":      {"somebody else's", false},
+		"unreadable":      {"not an owner", false},
 		"unknown start":   {with(func(o *owner.Owner) { o.Start, o.PID = 0, dead }), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func onEngine(t *testing.T, api *client.Client, id string) bool {
 	return slices.ContainsFunc(res.Items, func(c container.Summary) bool { return c.ID == id })
 }
 
-// envOrphan makes TestOrphanMaker do its work, in a process that is killed.
+// envOrphan makes TestOrphanMaker work, in a process that is killed.
 const envOrphan = "SECUREBENCH_TEST_ORPHAN"
 
 func TestOrphanMaker(t *testing.T) {

@@ -14,13 +14,13 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// Why a program is told to end, besides the caller's own reasons.
+// Why a program has to end, besides the caller's own reasons.
 var (
-	errTimeout  = errors.New("the time is over")
-	errOverflow = errors.New("the output is too long")
+	errTimeout  = errors.New("timeout")
+	errOverflow = errors.New("output limit exceeded")
 )
 
-// patience is how long a program may go on after it was told to end.
+// patience is how long a program may run after it was asked to end.
 const patience = 5 * time.Second
 
 // The exit codes of programs that were killed.
@@ -40,7 +40,7 @@ type box struct {
 	closed chan struct{}
 }
 
-// Close tells a running program to end and forgets the box.
+// Close asks a running program to end.
 func (b *box) Close(context.Context) (err error) {
 	b.once.Do(func() {
 		close(b.closed)
@@ -102,7 +102,7 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	return b.outcome(ctx, p, code, time.Since(began))
 }
 
-// execute calls the program and waits for it, but not for ever.
+// execute calls the program and waits for it, but not forever.
 func (b *box) execute(ctx context.Context, p *Process) (int, error) {
 	program := b.engine.cfg.Programs[p.Args[0]]
 	if program == nil {
@@ -122,11 +122,12 @@ func (b *box) execute(ctx context.Context, p *Process) (int, error) {
 	case code := <-done:
 		return code, nil
 	case <-t.C:
-		return 0, fmt.Errorf("program %q does not end with its context", p.Args[0])
+		return 0, fmt.Errorf("program %q ignores the end of its context", p.Args[0])
 	}
 }
 
-// outcome sums up; what ended ctx comes before what the program returned.
+// outcome assembles the result. What ended ctx wins over what the program
+// returned.
 func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Duration) (sandbox.Outcome, error) {
 	stdout, stderr := p.Stdout.(*stream), p.Stderr.(*stream)
 	stdout.mu.Lock()
@@ -175,7 +176,7 @@ type stream struct {
 	n int64
 }
 
-// Write passes bytes on up to the limit of the box, which then ends.
+// Write delivers bytes up to the limit of the box, which then ends.
 func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,8 +205,8 @@ type feed struct {
 	r *io.PipeReader
 }
 
-// newFeed copies r for the process. A Read of r that is blocked at the end is
-// left to the caller.
+// newFeed copies r for the process. A Read of r that blocks at the end is left to
+// the caller.
 func newFeed(ctx context.Context, r io.Reader) *feed {
 	pr, pw := io.Pipe()
 	if r == nil {

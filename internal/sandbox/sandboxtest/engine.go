@@ -1,5 +1,5 @@
-// Package sandboxtest tests what makes and what uses sandboxes: [Suite] is
-// the contract that every engine passes, and [Engine] is an engine in memory
+// Package sandboxtest helps to test engines and their users: [Suite] is
+// the contract that every engine fulfils, and [Engine] is an engine in memory
 // whose programs are Go functions.
 package sandboxtest
 
@@ -63,7 +63,7 @@ func (p *Process) Path(name string, write bool) (string, error) {
 	return filepath.Join(p.root, name), nil
 }
 
-// End makes the outcome of the program end, such as
+// End sets the end in the outcome of the program, such as
 // [sandbox.OutOfMemory], instead of [sandbox.Exited].
 func (p *Process) End(end sandbox.End) {
 	p.mu.Lock()
@@ -71,7 +71,7 @@ func (p *Process) End(end sandbox.End) {
 	p.end = end
 }
 
-// See adds to the limits that the outcome says were run into.
+// See adds to the limits in [sandbox.Outcome.Seen].
 func (p *Process) See(limits ...sandbox.End) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,8 +86,8 @@ func (p *Process) ending() (end sandbox.End, seen []sandbox.End) {
 
 // Config configures an [Engine].
 type Config struct {
-	// Programs are the commands by the first word of the command line. One
-	// that is not there ends with exit code 127.
+	// Programs are the commands by the first word of the command line. An
+	// unknown command ends with exit code 127.
 	Programs map[string]Program
 	// Images are the images by reference. Nil is every reference.
 	Images map[string]sandbox.Image
@@ -104,8 +104,8 @@ type Engine struct {
 
 	mu       sync.Mutex
 	opens    int
-	failures map[int]error // by number of the opening
-	open     int           // boxes and workspaces that are not closed
+	failures map[int]error // by number of the call
+	open     int           // boxes and workspaces that are open
 	specs    []sandbox.Spec
 }
 
@@ -133,7 +133,7 @@ func (e *Engine) Specs() []sandbox.Spec {
 	return slices.Clone(e.specs)
 }
 
-// Left is the number of boxes and workspaces that are not closed.
+// Left is the number of boxes and workspaces that are open.
 func (e *Engine) Left() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

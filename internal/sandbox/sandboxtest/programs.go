@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// The shell scripts that the suite runs outside its isolation part, and that
-// [Programs] does for an engine in memory.
+// The shell scripts of the suite outside its isolation part. [Programs]
+// implements them for an engine in memory.
 const (
 	scriptOK          = "exit 0"
 	scriptExit3       = "exit 3"
@@ -46,7 +46,7 @@ func cat(_ context.Context, p *Process) int {
 	return 0
 }
 
-// shell does what one of the scripts says.
+// shell executes one of the scripts.
 func shell(ctx context.Context, p *Process) int {
 	var err error
 	switch p.Args[2] {

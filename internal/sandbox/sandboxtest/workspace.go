@@ -39,8 +39,8 @@ func serve(e *Engine, dir string, spec sandbox.WorkspaceSpec) *workspace {
 	return w
 }
 
-// Put lays an archive into the tree. The directory has no size of its own, so
-// that the limit is found broken afterwards.
+// Put lays an archive into the tree. The directory has no size of its own, so the
+// limit is checked afterwards.
 func (w *workspace) Put(ctx context.Context, tar io.Reader) error {
 	if err := w.client.Put(ctx, tar); err != nil {
 		return err
@@ -95,11 +95,11 @@ func (w *workspace) Close(context.Context) error {
 // stop ends the holder.
 func (w *workspace) stop() error {
 	err := w.client.Close()
-	<-w.served // it ends with the stream, by whatever error
+	<-w.served // it ends with the stream; its error does not matter
 	return err
 }
 
-// openUp gives directories back the permissions that removing them needs.
+// openUp restores the permissions that removing directories needs.
 func openUp(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
