@@ -42,7 +42,9 @@ var (
 // use. An error means that the engine or this process failed, never that an
 // agent misbehaved.
 //
-// Building and pulling images are optional: see [Builder] and [Puller].
+// It has seven methods because a command needs all three parts of one
+// connection. Code that needs one part should accept that interface. Building
+// and pulling images are optional: see [Builder] and [Puller].
 type Engine interface {
 	Sandboxes
 	Images

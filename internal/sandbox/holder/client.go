@@ -33,7 +33,7 @@ func NewClient(stream io.ReadWriteCloser) *Client {
 
 // Put unpacks the directories and regular files of an archive into the tree.
 // What is in the way of an entry is removed. Entries of any other type, names
-// that climb and names deeper than [MaxDepth] are errors. The error of a full
+// that leave the tree and names deeper than [MaxDepth] are errors. The error of a full
 // tree wraps [syscall.ENOSPC]. After an error some entries may exist.
 func (c *Client) Put(ctx context.Context, archive io.Reader) error {
 	return c.do(ctx, "writing to the workspace", func() error {

@@ -85,7 +85,7 @@ func sparse(h *tar.Header) bool {
 	return false
 }
 
-// entryName checks and cleans a name. Names that climb are refused, never
+// entryName checks and cleans a name. Names that leave the tree are refused, never
 // repaired.
 func entryName(name string) (string, error) {
 	parts := strings.Split(name, "/")
