@@ -92,6 +92,7 @@ func allowed() []struct {
 		of("internal/report", "redact"),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),
+		of("internal/sandbox/sandboxtest/contract", "sandbox sandbox/holder sandbox/sandboxtest"),
 		of("internal/family/textmatch/vectortest", family),
 		of("internal/sandbox/dockertest", "sandbox sandbox/docker"),
 		of("internal/sandbox/dockertest/helper", "sandbox/holder"),

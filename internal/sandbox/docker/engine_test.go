@@ -17,14 +17,14 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/dockertest"
-	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/sandbox/sandboxtest/contract"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSuite(t *testing.T) {
 	e := dockertest.Docker(t)
-	sandboxtest.Suite(t, e, sandboxtest.Caps{Image: suiteImage(t, e), Isolation: true})
+	contract.Suite(t, e, contract.Caps{Image: suiteImage(t, e), Isolation: true})
 	diffOwned(t, e)
 }
 

@@ -13,7 +13,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/dockertest"
-	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/sandbox/sandboxtest/contract"
 )
 
 // buildContext is a tar stream for a build.
@@ -60,7 +60,7 @@ func suiteImage(t *testing.T, e *docker.Engine) sandbox.Image {
 	t.Helper()
 	return build(t, e, map[string]string{
 		"Dockerfile": "FROM " + dockertest.Image(t, e).Ref + "\nADD root.tar /\n",
-		"root.tar":   string(sandboxtest.RootArchive(t)),
+		"root.tar":   string(contract.RootArchive(t)),
 	})
 }
 

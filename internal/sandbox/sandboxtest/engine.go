@@ -1,6 +1,6 @@
-// Package sandboxtest helps to test engines and their users: [Suite] is
-// the contract that every engine fulfils, and [Engine] is an engine in memory
-// whose programs are Go functions.
+// Package sandboxtest helps to test what uses sandboxes: [Engine] is an engine in
+// memory whose programs are Go functions. It passes the suite of package
+// contract, except for isolation.
 package sandboxtest
 
 import (

@@ -1,4 +1,5 @@
-package sandboxtest
+// Package contract is what every sandbox engine has to fulfil, as a test suite.
+package contract
 
 import (
 	"bytes"
@@ -20,8 +21,8 @@ import (
 // Caps says how an engine is tested.
 type Caps struct {
 	// Image has sh, the usual small tools, [Folder] and, for the isolation
-	// part, python3. An engine in memory needs the programs of [Programs]
-	// and the root of [Root].
+	// part, python3. An engine of package sandboxtest needs [Programs] and
+	// [Root].
 	Image sandbox.Image
 	// Isolation also runs the attacks on the sandbox itself, which only an
 	// engine that confines programs can withstand.

@@ -1,4 +1,4 @@
-package sandboxtest
+package contract
 
 import (
 	"archive/tar"

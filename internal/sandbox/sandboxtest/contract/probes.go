@@ -1,4 +1,4 @@
-package sandboxtest
+package contract
 
 // probe is a Python program that prints what a sandbox failed to deny.
 type probe struct{ name, code string }

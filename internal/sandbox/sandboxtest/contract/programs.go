@@ -1,4 +1,4 @@
-package sandboxtest
+package contract
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // The shell scripts of the suite outside its isolation part. [Programs]
@@ -34,12 +36,12 @@ const (
 	scriptHostile = "truncate -s 1T /suite/sparse; rm -r /suite/dir; ln -s /etc /suite/dir"
 )
 
-// Programs are the commands that [Suite] needs from an [Engine].
-func Programs() map[string]Program {
-	return map[string]Program{"sh": shell, "cat": cat}
+// Programs are the commands that [Suite] needs from a [sandboxtest.Engine].
+func Programs() map[string]sandboxtest.Program {
+	return map[string]sandboxtest.Program{"sh": shell, "cat": cat}
 }
 
-func cat(_ context.Context, p *Process) int {
+func cat(_ context.Context, p *sandboxtest.Process) int {
 	if _, err := io.Copy(p.Stdout, p.Stdin); err != nil {
 		return 1
 	}
@@ -47,7 +49,7 @@ func cat(_ context.Context, p *Process) int {
 }
 
 // shell executes one of the scripts.
-func shell(ctx context.Context, p *Process) int {
+func shell(ctx context.Context, p *sandboxtest.Process) int {
 	var err error
 	switch p.Args[2] {
 	case scriptOK:
@@ -106,7 +108,7 @@ func variable(env []string, name string) string {
 	return ""
 }
 
-func list(p *Process) error {
+func list(p *sandboxtest.Process) error {
 	entries, err := os.ReadDir(p.Dir)
 	for _, e := range entries {
 		_, _ = fmt.Fprintln(p.Stdout, e.Name())
@@ -140,7 +142,7 @@ func makeTree(dir string) error {
 }
 
 // useMounts is scriptMounts.
-func useMounts(p *Process) error {
+func useMounts(p *sandboxtest.Process) error {
 	from, err1 := p.Path("/input/data/a.txt", false)
 	to, err2 := p.Path("/workspace/copy", true)
 	if err := errors.Join(err1, err2); err != nil {
@@ -163,7 +165,7 @@ func useMounts(p *Process) error {
 }
 
 // changeRoot is scriptChange.
-func changeRoot(p *Process) error {
+func changeRoot(p *sandboxtest.Process) error {
 	dir, err := p.Path(Folder, true)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	return steps(
@@ -179,7 +181,7 @@ func changeRoot(p *Process) error {
 }
 
 // plant is scriptHostile.
-func plant(p *Process) error {
+func plant(p *sandboxtest.Process) error {
 	dir, err := p.Path(Folder, true)
 	return steps(
 		func() error { return err },
