@@ -146,7 +146,9 @@ type RootReader interface {
 type Change struct {
 	Path string // absolute
 	Kind ChangeKind
-	Type FileType // "" for what was deleted
+	// Type is "" for what was deleted, and for a name that the engine cannot
+	// pass on because it is not UTF-8: such a file cannot be archived alone.
+	Type FileType
 }
 
 // ChangeKind says what happened to a path.
