@@ -66,7 +66,14 @@ func allowed() []struct {
 		of("internal/sandbox/warm"),
 		of("internal/sandbox/link", "frame sandbox"),
 		of("internal/sandbox/holder", "frame sandbox"),
-		of("internal/sandbox/docker", "sandbox sandbox/holder digest"),
+		of("internal/sandbox/owner"),
+		of("internal/sandbox/seccomp", "digest"),
+		of("internal/sandbox/docker/dockerapi", "sandbox sandbox/owner"),
+		of("internal/sandbox/docker/images", "sandbox sandbox/docker/dockerapi"),
+		of("internal/sandbox/docker/helper", "sandbox sandbox/docker/dockerapi"),
+		of("internal/sandbox/docker", "sandbox sandbox/holder sandbox/owner sandbox/seccomp",
+			"sandbox/docker/dockerapi sandbox/docker/images sandbox/docker/helper"),
+		of("internal/sandbox/engines", "sandbox sandbox/docker"),
 		of("internal/family", "candidate task sandbox workspace verdict"),
 		// tools
 		of("internal/workspace", "task digest source"),
@@ -102,7 +109,7 @@ func allowed() []struct {
 		of("internal/report", "redact verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
-		of("internal/engine", "config fault sandbox sandbox/docker source"),
+		of("internal/engine", "config fault sandbox sandbox/engines source"),
 		of("internal/workload", "fault family task source pipeline/pack pipeline/compile"),
 		of("internal/scoring", "engine workload candidate pipeline/verify config fault family sandbox source digest"),
 		of("internal/validate", "engine scoring workload candidate pipeline/verify console config fault family task sandbox redact verdict"),
@@ -111,6 +118,7 @@ func allowed() []struct {
 			"candidate config fault family harness progress sandbox task workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),
+		of("internal/sandbox/sandboxtest/contract", "sandbox sandbox/holder sandbox/sandboxtest"),
 		of("internal/family/textmatch/vectortest", family),
 		of("internal/sandbox/dockertest", "sandbox sandbox/docker"),
 		of("internal/sandbox/dockertest/helper", "sandbox/holder"),

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"securebench/internal/pipeline/record"
-	"securebench/internal/sandbox/docker"
+	"securebench/internal/sandbox/owner"
 )
 
 // The environment variables of the tests that cut runs short: how many kills
@@ -83,7 +83,7 @@ func bystander(t *testing.T, image string) (look func() string) {
 	t.Helper()
 	name := fmt.Sprintf("securebench-bystander-%d", os.Getpid())
 	label := func(key, value string) string { return "--label=securebench." + key + "=" + value }
-	owner, run := label("owner", docker.CurrentOwner().String()), label("run", name)
+	owner, run := label("owner", owner.Current().String()), label("run", name)
 	t.Cleanup(func() {
 		_ = exec.Command("docker", "rm", "-fv", name).Run()
 		_ = exec.Command("docker", "volume", "rm", name).Run()

@@ -36,8 +36,10 @@ func (h *hanging) pass() {
 
 func (h *hanging) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	h.pass()
-	if w, ok := spec.Workspace.(hangingSpace); ok {
-		spec.Workspace = w.Workspace
+	for i, m := range spec.Mounts {
+		if w, ok := m.Workspace.(hangingSpace); ok {
+			spec.Mounts[i].Workspace = w.Workspace
+		}
 	}
 	b, err := h.Engine.Open(ctx, spec)
 	if err != nil {

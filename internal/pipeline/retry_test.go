@@ -194,8 +194,10 @@ func (u unreadable) Workspace(ctx context.Context, spec sandbox.WorkspaceSpec) (
 }
 
 func (u unreadable) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
-	if w, ok := spec.Workspace.(unreadableSpace); ok {
-		spec.Workspace = w.Workspace
+	for i, m := range spec.Mounts {
+		if w, ok := m.Workspace.(unreadableSpace); ok {
+			spec.Mounts[i].Workspace = w.Workspace
+		}
 	}
 	return u.Engine.Open(ctx, spec)
 }

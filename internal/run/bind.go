@@ -10,7 +10,6 @@ import (
 
 	"securebench/internal/config"
 	"securebench/internal/digest"
-	"securebench/internal/fault"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
@@ -96,9 +95,7 @@ func (r *Run) newManifest(ctx context.Context) (m record.Manifest, err error) {
 	}
 	var engine any
 	if r.scorer.Engine != nil {
-		if engine, err = r.scorer.Engine.Info(ctx); err != nil {
-			return m, fault.As(fault.Engine, err)
-		}
+		engine = r.scorer.Engine.Info()
 	}
 	images, labels := map[string]string{}, r.labels()
 	for ref, img := range r.scorer.Images {

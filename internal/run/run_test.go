@@ -54,15 +54,6 @@ func (h *countingHarness) Plan(v task.AgentView) (harness.Plan, error) {
 	return h.Harness.Plan(v)
 }
 
-// memoryEngine is the in-memory engine as a run opens it.
-type memoryEngine struct{ *sandboxtest.Engine }
-
-func (memoryEngine) User(context.Context, sandbox.Image, string) (sandbox.User, error) {
-	return sandbox.User{}, errors.New("no such user")
-}
-func (memoryEngine) Info(context.Context) (any, error) { return map[string]any{"name": "memory"}, nil }
-func (memoryEngine) Close() error                      { return nil }
-
 // failing is a verifier that fails as if the engine had.
 type failing struct{ family.Verifier }
 
@@ -110,19 +101,19 @@ func newBench(t *testing.T) *bench {
 	}
 	b := &bench{t: t, compiles: map[string]int{}, harness: &countingHarness{Harness: h}}
 	b.reset()
-	memory := memoryEngine{sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{
+	memory := sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{
 		"agent": func(_ context.Context, p *sandboxtest.Process) int {
 			b.agents.Add(1)
 			fmt.Fprintln(p.Stdout, "4")
 			return 0
 		},
-	}})}
+	}})
 	cfg := config.Default()
 	cfg.RunID, cfg.OutputDir, cfg.Attempts, cfg.Retries = "r", filepath.Join(dir, "out"), 2, 0
 	cfg.Harness = config.Harness{Type: "command", Config: node}
 	b.opts = Options{Config: cfg, Pack: loc, Families: b.families(), Limit: workload.All, Harness: b.harness,
 		LookupEnv: os.LookupEnv, Progress: silent{}, Notice: func(string) {}, Keyring: attest.OpenKeyring(filepath.Join(dir, "keys")),
-		OpenEngine: func(context.Context, config.Sandbox, func(string)) (engine.Engine, error) { return memory, nil }}
+		OpenEngine: func(context.Context, config.Sandbox, func(string)) (sandbox.Engine, error) { return memory, nil }}
 	return b
 }
 

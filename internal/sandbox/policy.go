@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Policy says which executables may be the command of a sandbox.
+// Policy restricts which executables may be the command of a sandbox.
 //
-// It is an audit aid and no boundary: it looks at the first word of the
-// command and nothing else, exactly as written. /bin/rm is not rm, and sh -c
-// hides everything. What confines a command is its sandbox.
+// It is an audit aid, not a boundary: it compares only the first word of the
+// command, exactly as written. /bin/rm is not rm, and sh -c hides everything.
+// What confines a command is its sandbox.
 type Policy struct {
-	// Allow lists the only names that may run; empty allows all.
+	// Allow lists the names that may run; empty allows all.
 	Allow []string
 	// Deny lists names that may not run; it wins over Allow, and "*" is
 	// every name.
@@ -27,7 +27,7 @@ const (
 	ReasonNotAllowed = "not on the allow list"
 )
 
-// Decision is what a policy said to one command.
+// Decision is the answer of a policy to one command.
 type Decision struct {
 	Command []string `json:"command"`
 	Name    string   `json:"command_name"`
@@ -64,7 +64,7 @@ func (e *PolicyError) Error() string {
 // maxDecisions is how many decisions an audit keeps in full.
 const maxDecisions = 64
 
-// Audit is what a policy saw of one attempt.
+// Audit is what a policy decided in one attempt.
 type Audit struct {
 	Allowed int `json:"allowed"`
 	Denied  int `json:"denied"`
@@ -73,7 +73,7 @@ type Audit struct {
 }
 
 // PolicyEngine is an [Engine] that applies a policy to each command before
-// its sandbox is made, and keeps account of all of them.
+// its sandbox is made, and counts the decisions.
 type PolicyEngine struct {
 	Engine
 	policy Policy
@@ -82,14 +82,14 @@ type PolicyEngine struct {
 	audits map[attempt]*Audit
 }
 
-// attempt is what an audit is kept for.
+// attempt is the key of an audit.
 type attempt struct {
 	task   string
 	number int
 }
 
 // WithPolicy puts a policy in front of an engine. The zero policy blocks
-// nothing and counts all the same.
+// nothing but still counts.
 func WithPolicy(e Engine, p Policy) *PolicyEngine {
 	p.Allow, p.Deny = slices.Clone(p.Allow), slices.Clone(p.Deny)
 	return &PolicyEngine{Engine: e, policy: p, audits: make(map[attempt]*Audit)}
@@ -124,7 +124,7 @@ func (e *PolicyEngine) note(at attempt, d Decision) {
 	}
 }
 
-// Take returns the audit of an attempt and forgets it. Task and attempt are
+// Take returns the audit of an attempt and drops it. Task and attempt are
 // those of the sandboxes' labels; sandboxes that serve several tasks have the
 // task "".
 func (e *PolicyEngine) Take(task string, number int) Audit {

@@ -11,6 +11,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/sandbox/sandboxtest/contract"
 )
 
 func TestDecide(t *testing.T) {
@@ -103,6 +104,6 @@ func TestPolicyEngine(t *testing.T) {
 
 // TestPolicyKeepsContract runs the engine's contract through the decorator.
 func TestPolicyKeepsContract(t *testing.T) {
-	inner := sandboxtest.New(sandboxtest.Config{Programs: sandboxtest.Programs(), Images: map[string]sandbox.Image{}})
-	sandboxtest.Suite(t, sandbox.WithPolicy(inner, sandbox.Policy{}), sandboxtest.Caps{Image: sandbox.Image{ID: "sha256:test"}})
+	inner := sandboxtest.New(sandboxtest.Config{Programs: contract.Programs(), Images: map[string]sandbox.Image{}, Root: contract.Root()})
+	contract.Suite(t, sandbox.WithPolicy(inner, sandbox.Policy{}), contract.Caps{Image: sandbox.Image{ID: "sha256:test"}})
 }

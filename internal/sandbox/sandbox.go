@@ -1,9 +1,9 @@
-// Package sandbox says what a sandbox is: a bounded, private place in which
-// one untrusted command runs, made by an [Engine] that nobody outside this
-// tree knows more closely.
+// Package sandbox defines sandboxes: bounded, private places in which one
+// untrusted command runs. An [Engine] makes them; callers depend on the
+// interfaces here and never on an engine's own package.
 //
-// What the command did is data (an [Outcome]); what the engine failed to do
-// is an error.
+// What the command did is data (an [Outcome]). What the engine failed to do is
+// an error.
 package sandbox
 
 import (
@@ -13,60 +13,179 @@ import (
 	"time"
 )
 
-// ErrImageMissing is returned by [Engine.Image] for an image that the engine
-// does not hold.
-var ErrImageMissing = errors.New("image is not on the engine")
-
-// ErrDisturbed is wrapped by the error of a [Box.Run] that was not left alone:
-// somebody else killed, stopped, restarted or removed the box, or paused or
-// changed it while it ran out of time. What became of the command says nothing
-// about it.
-var ErrDisturbed = errors.New("the sandbox was disturbed from outside")
-
-// ErrOverdue is wrapped by the cause of a context that ends a box because it
-// takes too long. The error of [Box.Run] then wraps [ErrDisturbed] as well if
-// that was not the command's doing.
-var ErrOverdue = errors.New("it takes too long")
+// Errors that callers distinguish.
+var (
+	// ErrImageMissing is wrapped by the error of [Images.Image] for an image
+	// that the engine does not have.
+	ErrImageMissing = errors.New("image is not on the engine")
+	// ErrDisturbed is wrapped by the error of [Box.Run] when something outside
+	// the sandbox interfered: it was killed, stopped, restarted or removed,
+	// or paused or reconfigured while it ran out of time. How the command
+	// ended then says nothing about the command.
+	ErrDisturbed = errors.New("the sandbox was disturbed from outside")
+	// ErrOverdue is wrapped by the cause of a context that ends a box because
+	// it takes too long. The error of [Box.Run] then wraps [ErrDisturbed] as
+	// well if the delay was not the command's doing.
+	ErrOverdue = errors.New("it takes too long")
+	// ErrTooLarge is wrapped when a tree, an archive or a list of changes
+	// exceeds the caller's limit.
+	ErrTooLarge = errors.New("the tree is larger than the limit")
+	// ErrTooSmall is wrapped by the error of [Sandboxes.Workspace] when the
+	// image folder that the workspace begins as does not fit in it.
+	ErrTooSmall = errors.New("the workspace is too small for the image folder")
+	// ErrNoFolder is wrapped by the error of [Sandboxes.Workspace] when the
+	// image has no folder at [ImageFolder.Path].
+	ErrNoFolder = errors.New("the image has no such folder")
+)
 
 // Engine makes sandboxes and workspaces. All methods are safe for concurrent
 // use. An error means that the engine or this process failed, never that an
 // agent misbehaved.
+//
+// It has seven methods because a command needs all three parts of one
+// connection. Code that needs one part should accept that interface. Building
+// and pulling images are optional: see [Builder] and [Puller].
 type Engine interface {
-	// Image looks an image up by reference and returns its identity.
-	// It never pulls.
-	Image(ctx context.Context, ref string) (Image, error)
-	// Workspace makes an empty bounded file tree that sandboxes can mount.
-	// The caller closes it, after every box that mounts it.
+	Sandboxes
+	Images
+	Service
+}
+
+// Sandboxes makes what a task runs in.
+type Sandboxes interface {
+	// Workspace makes a bounded file tree that sandboxes can mount. The
+	// caller closes it, after every box that mounts it.
 	Workspace(ctx context.Context, spec WorkspaceSpec) (Workspace, error)
-	// Open makes a sandbox for one command without starting it.
-	// The caller closes it, also after an error from Run.
+	// Open makes a sandbox for one command without starting it. The caller
+	// closes it, also after an error from Run.
 	Open(ctx context.Context, spec Spec) (Box, error)
 }
 
-// Box is one sandbox. Its command is its own first process, so the box ends
-// with the command and the command ends with the box.
+// Images looks images up. It never runs any of their code.
+type Images interface {
+	// Image returns the identity of an image. It never pulls.
+	Image(ctx context.Context, ref string) (Image, error)
+	// User returns the IDs of a user as an image's configuration names it:
+	// "", "user", "uid", "user:group" and so on.
+	User(ctx context.Context, image Image, name string) (User, error)
+}
+
+// Service is what an engine offers besides sandboxes.
+type Service interface {
+	// Info describes the engine.
+	Info() Info
+	// Reap removes what dead processes left on the engine and returns how
+	// many objects that were. It removes an object only when it can prove
+	// that the process that made it has ended.
+	Reap(ctx context.Context) (int, error)
+	// Close disconnects. Boxes and workspaces must be closed before.
+	Close() error
+}
+
+// Builder is an engine that can build images.
+type Builder interface {
+	// Build builds an image from a tar stream that holds a Dockerfile, tags
+	// it and returns it. Progress goes to log as text.
+	Build(ctx context.Context, tag string, files io.Reader, log io.Writer) (Image, error)
+}
+
+// Puller is an engine that can fetch images from a registry.
+type Puller interface {
+	// Pull fetches an image by reference and returns it. Progress goes to log
+	// as text.
+	Pull(ctx context.Context, ref string, log io.Writer) (Image, error)
+}
+
+// Info describes an engine in the manifest of a run.
+type Info struct {
+	Name            string   `json:"name"`
+	Version         string   `json:"version"`
+	APIVersion      string   `json:"api_version"`
+	Runtime         string   `json:"runtime"`
+	CgroupVersion   string   `json:"cgroup_version"`
+	OS              string   `json:"os"`
+	Arch            string   `json:"arch"` // GOARCH
+	Kernel          string   `json:"kernel"`
+	SecurityOptions []string `json:"security_options"`
+	Seccomp         string   `json:"seccomp"`         // digest of a box's profile
+	SeccompTracing  string   `json:"seccomp_tracing"` // digest with [Spec.Tracing]
+}
+
+// Box is one sandbox. Its command is its first process, so the box ends with
+// the command and the command ends with the box.
+//
+// A box whose root can be read after the command has ended is a [RootReader]
+// as well.
 type Box interface {
 	// Run starts the command and waits for its end; it may be called once.
 	// When ctx ends, the box is killed and the cause of ctx is returned.
 	// Every process of the box is dead when Run returns.
 	Run(ctx context.Context, s Streams) (Outcome, error)
-	// Close kills and removes the box. It is idempotent, may be called
-	// while Run runs, and joins every clean-up error.
+	// Close kills and removes the box. It is idempotent, may be called while
+	// Run is running, and joins every clean-up error.
 	Close(ctx context.Context) error
 }
 
+// RootReader reads the root file system of a box that was opened with
+// [Spec.WritableRoot] and whose Run has returned. Mounts are not part of the
+// root: nothing at or below a mount point is reported or read.
+type RootReader interface {
+	// Changes lists the differences between the root and the image, sorted
+	// by path. More than limit are [ErrTooLarge].
+	Changes(ctx context.Context, limit int) ([]Change, error)
+	// Archive writes the trees at the given absolute paths as one tar stream
+	// of at most limit bytes; more are [ErrTooLarge]. Entry names are paths
+	// without the leading slash. Links are archived, never followed: a path
+	// that does not exist, or that leads through a link, adds nothing. A file
+	// with several names may be archived once, with hard links to it.
+	Archive(ctx context.Context, paths []string, limit int64, w io.Writer) error
+}
+
+// Change is one difference between the root of a box and its image. A folder
+// in which something was added or deleted can be reported as modified.
+type Change struct {
+	Path string // absolute
+	Kind ChangeKind
+	// Type is "" for what was deleted, and for a name that the engine cannot
+	// pass on because it is not UTF-8: such a file cannot be archived alone.
+	Type FileType
+}
+
+// ChangeKind says what happened to a path.
+type ChangeKind string
+
+// The kinds of changes. A path that became something else is modified.
+const (
+	Added    ChangeKind = "added"
+	Modified ChangeKind = "modified"
+	Deleted  ChangeKind = "deleted"
+)
+
+// FileType says what a path is.
+type FileType string
+
+// The types of files.
+const (
+	RegularFile FileType = "file"
+	Directory   FileType = "directory"
+	Symlink     FileType = "symlink"
+	NamedPipe   FileType = "fifo"
+	Socket      FileType = "socket"
+	Device      FileType = "device"
+)
+
 // Streams connects a command. A nil stream is closed (stdin) or discarded.
-// Writers get at most [Limits.Output] bytes in all.
+// Writers get at most [Limits.Output] bytes in total.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
 // Workspace is a file tree that outlives the boxes that mount it. It is
-// bounded in bytes and inodes, and is served by trusted code that runs no
-// byte of it.
+// bounded in bytes and inodes, and is served by trusted code that executes
+// nothing from it.
 type Workspace interface {
-	// Put lays the files and directories of a tar stream into the tree.
+	// Put unpacks the files and directories of a tar stream into the tree.
 	Put(ctx context.Context, tar io.Reader) error
 	// Get writes the tree below path ("." is all of it; a file is itself)
 	// as a tar stream: directories, regular files, and everything else as
@@ -74,14 +193,11 @@ type Workspace interface {
 	// exist gives an empty archive. Writing stops with [ErrTooLarge] after
 	// limit bytes.
 	Get(ctx context.Context, path string, limit int64, w io.Writer) error
-	// Usage tells how full the tree is.
+	// Usage reports how full the tree is.
 	Usage(ctx context.Context) (Usage, error)
 	// Close removes the tree. It is idempotent.
 	Close(ctx context.Context) error
 }
-
-// ErrTooLarge is returned by [Workspace.Get] when the tree does not fit.
-var ErrTooLarge = errors.New("the tree is larger than the limit")
 
 // Usage is how full a workspace is.
 type Usage struct {
@@ -106,116 +222,33 @@ type Image struct {
 	Arch   string
 }
 
-// User is a user in an image by number.
+// User is a user of an image by number.
 type User struct{ UID, GID int }
 
 // Nobody is the user of sandboxes that need no user of the image.
 var Nobody = User{65534, 65534} //nolint:gochecknoglobals // a struct cannot be a constant
 
-// Labels name what an engine object belongs to. The engine adds the owner.
-type Labels struct {
-	Run     string
-	Task    string // "" for what serves several tasks
-	Attempt int
-	Role    string // "agent", "workspace", "candidate", "test"
+// Outcome is what a command did. ExitCode is 124 after a timeout, as in the
+// reference, 128+n after signal n, and the command's own otherwise.
+//
+// End is a limit only if the limit ended the command itself. Limits that its
+// children ran into are in Seen: a command can survive that and do its work.
+type Outcome struct {
+	End      End
+	Seen     []End // limits that any process ran into, as far as the engine reports them
+	ExitCode int
+	Duration time.Duration
+	// StdoutBytes and StderrBytes count what was delivered.
+	StdoutBytes, StderrBytes int64
 }
 
-// WorkspaceSpec describes a workspace; zero limits are the defaults.
-type WorkspaceSpec struct {
-	Labels Labels
-	Owner  User
-	Disk   int64 // bytes
-	Inodes int64
-}
-
-// Spec describes a sandbox. The zero value of every field is the closed one:
-// no network exists at all, the root is read-only, there are no capabilities
-// and no tracing, limits are the defaults.
-type Spec struct {
-	Labels  Labels
-	Image   Image
-	Command []string // argv of the first process; the image's entrypoint is ignored
-	Env     []string // NAME=VALUE, on top of the image's
-	User    *User    // nil is the image's user
-	Workdir string   // absolute; "" is the workspace target or "/"
-	// Workspace is mounted writable at Target when it is not nil.
-	Workspace    Workspace
-	Target       string
-	Stdin        bool // the command reads a standard input
-	WritableRoot bool
-	// Capabilities are what a command that runs as root may keep of root's
-	// powers.
-	Capabilities []Capability
-	// Tracing lets the processes of the sandbox debug one another.
-	Tracing bool
-	Limits  Limits
-}
-
-// Capability is one of root's privileges; see capabilities(7).
-type Capability string
-
-// The capabilities that a sandbox can have.
-const (
-	Chown          Capability = "CHOWN"            // changes the owner of any file
-	DACOverride    Capability = "DAC_OVERRIDE"     // ignores file permissions
-	FOwner         Capability = "FOWNER"           // acts as the owner of any file
-	FSetID         Capability = "FSETID"           // keeps set-user-ID bits
-	SetUID         Capability = "SETUID"           // becomes another user
-	SetGID         Capability = "SETGID"           // becomes another group
-	Kill           Capability = "KILL"             // signals processes of other users
-	NetBindService Capability = "NET_BIND_SERVICE" // listens on ports below 1024
-	SysChroot      Capability = "SYS_CHROOT"       // changes its root directory
-	// SetPCap drops capabilities for good. It is for the framework's own
-	// processes only and cannot be granted to a row.
-	SetPCap Capability = "SETPCAP"
-)
-
-// Grantable lists the capabilities that a row may ask for and an operator may
-// grant. Under the sandbox's other restrictions none of them leads out of it.
-func Grantable() []Capability {
-	return []Capability{Chown, DACOverride, FOwner, FSetID, SetUID, SetGID, Kill, NetBindService, SysChroot}
-}
-
-// Limits bound a sandbox. A zero field is the default of [Limits.WithDefaults].
-type Limits struct {
-	Memory  int64   // bytes, without the workspace's
-	CPUs    float64 // cores
-	Pids    int64
-	Disk    int64         // bytes in the workspace, and in /tmp
-	Files   int64         // files and directories there, the roots included
-	Output  int64         // bytes of stdout and stderr together
-	Timeout time.Duration // of the command; 0 is the default
-}
-
-// Inodes is the default cap on files and directories in a workspace.
-const Inodes = 65536
-
-// WithDefaults fills zero fields: 1 GiB, 1 core, 256 processes, 256 MiB of
-// disk, 65536 files, 8 MiB of output, 900 s.
-func (l Limits) WithDefaults() Limits {
-	def := Limits{Memory: 1 << 30, CPUs: 1, Pids: 256, Disk: 256 << 20, Files: Inodes, Output: 8 << 20, Timeout: 900 * time.Second}
-	if l.Memory <= 0 {
-		l.Memory = def.Memory
+// Limits returns the limits that a command ran into, the one that ended it
+// first.
+func (o Outcome) Limits() []End {
+	if o.End == Exited {
+		return o.Seen
 	}
-	if l.CPUs <= 0 {
-		l.CPUs = def.CPUs
-	}
-	if l.Pids <= 0 {
-		l.Pids = def.Pids
-	}
-	if l.Disk <= 0 {
-		l.Disk = def.Disk
-	}
-	if l.Files <= 0 {
-		l.Files = def.Files
-	}
-	if l.Output <= 0 {
-		l.Output = def.Output
-	}
-	if l.Timeout <= 0 {
-		l.Timeout = def.Timeout
-	}
-	return l
+	return append([]End{o.End}, o.Seen...)
 }
 
 // End says how a command ended.
@@ -230,26 +263,3 @@ const (
 	DiskLimit   End = "disk_limit"
 	OutputLimit End = "output_limit"
 )
-
-// Limits returns the limits that a command ran into, the one that ended it
-// first.
-func (o Outcome) Limits() []End {
-	if o.End == Exited {
-		return o.Seen
-	}
-	return append([]End{o.End}, o.Seen...)
-}
-
-// Outcome is what a command did. ExitCode is 124 after a timeout, as in the
-// reference, 128+n after signal n, and the command's own otherwise.
-//
-// End is a limit only if that ended the command itself. What its children ran
-// into is in Seen: a command can live on after that, and do its work.
-type Outcome struct {
-	End      End
-	Seen     []End // limits that any process ran into, as far as the engine tells
-	ExitCode int
-	Duration time.Duration
-	// StdoutBytes and StderrBytes count what was delivered.
-	StdoutBytes, StderrBytes int64
-}

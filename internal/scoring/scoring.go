@@ -26,7 +26,7 @@ const closeTime = 30 * time.Second
 
 // Scorer scores candidates. What it does not need is nil.
 type Scorer struct {
-	Engine    engine.Engine
+	Engine    sandbox.Engine
 	Images    map[string]sandbox.Image // by reference
 	Users     map[workload.User]sandbox.User
 	Verifiers map[string]family.Verifier // by family
@@ -161,7 +161,7 @@ func obtain(ref string) string {
 
 // resolveUsers looks up the users that rows name. One that an image does not
 // have is the pack's fault.
-func resolveUsers(ctx context.Context, e engine.Engine, images map[string]sandbox.Image, users map[workload.User]source.Pos) (map[workload.User]sandbox.User, error) {
+func resolveUsers(ctx context.Context, e sandbox.Engine, images map[string]sandbox.Image, users map[workload.User]source.Pos) (map[workload.User]sandbox.User, error) {
 	out := make(map[workload.User]sandbox.User, len(users))
 	var ps source.Problems
 	for key, at := range users {

@@ -101,6 +101,12 @@ func (*localEngine) User(context.Context, sandbox.Image, string) (sandbox.User, 
 	return sandbox.User{}, errors.New("the local engine has no users")
 }
 
+func (*localEngine) Info() sandbox.Info { return sandbox.Info{Name: "local"} }
+
+func (*localEngine) Reap(context.Context) (int, error) { return 0, nil }
+
+func (*localEngine) Close() error { return nil }
+
 func (e *localEngine) Image(context.Context, string) (sandbox.Image, error) {
 	return sandbox.Image{Ref: "local", ID: "local"}, nil
 }

@@ -44,7 +44,7 @@ func agentLeaves(t *testing.T, write func(dir string) error) sandbox.Workspace {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { space.Close(context.Background()) })
-	box, err := e.Open(t.Context(), sandbox.Spec{Image: sandbox.Image{ID: "x"}, Command: []string{"agent"}, Workspace: space, Target: "/w"})
+	box, err := e.Open(t.Context(), sandbox.Spec{Image: sandbox.Image{ID: "x"}, Command: []string{"agent"}, Mounts: []sandbox.Mount{{Workspace: space, Target: "/w"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

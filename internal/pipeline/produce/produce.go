@@ -146,7 +146,7 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 		return fmt.Errorf("filling the workspace: %w", err)
 	}
 	s.public, s.limit, s.granted = layout.Digests(), spec.Limits.Timeout, spec.Capabilities
-	spec.Workspace = s.space
+	spec.Mounts = []sandbox.Mount{{Workspace: s.space, Target: s.plan.Target}}
 	if s.box, err = p.Engine.Open(ctx, spec); err != nil {
 		return fmt.Errorf("making the agent's sandbox: %w", err)
 	}
@@ -177,7 +177,7 @@ func unlessClosed(err error) error {
 func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 	spec := sandbox.Spec{
 		Labels: req.Labels, Image: req.Image, Command: plan.Argv,
-		Workdir: plan.Workdir, Target: plan.Target, Limits: req.Limits.WithDefaults(),
+		Workdir: plan.Workdir, Limits: req.Limits.WithDefaults(),
 		Tracing: true, // debugging is work
 	}
 	spec.Labels.Role = "agent"

@@ -198,7 +198,10 @@ func TestSpec(t *testing.T) {
 	if diff := cmp.Diff(want, got.Limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
-	if got.WritableRoot || got.Stdin || got.User != nil || got.Target != "/workspace" || got.Workdir != "/workspace" {
+	if len(got.Mounts) != 1 || got.Mounts[0].Target != "/workspace" || got.Mounts[0].ReadOnly {
+		t.Errorf("mounts %+v", got.Mounts)
+	}
+	if got.WritableRoot || got.Stdin || got.User != nil || got.Workdir != "/workspace" {
 		t.Errorf("spec %+v", got)
 	}
 	if diff := cmp.Diff([]string{"agent", "x"}, got.Command); diff != "" {

@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -16,165 +15,119 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/seccomp"
+	"securebench/internal/sandbox/docker/dockerapi"
 )
 
-// shmSize bounds /dev/shm in bytes; its pages count to the memory limit.
+// shmSize bounds /dev/shm in bytes; its pages count towards the memory limit.
 const shmSize = 64 << 20
 
 // box is one container.
 type box struct {
-	engine    *Engine
-	name      string
-	command   string // argv[0], for messages
-	stdin     bool
-	limits    sandbox.Limits
-	workspace *workspace // nil without one
+	engine   *Engine
+	name     string
+	argv     []string
+	stdin    bool
+	writable bool // the root
+	init     bool // argv begins with the helper
+	limits   sandbox.Limits
+	mounts   []mounted
+	hidden   []string // every mount point, the engine's own excepted
 
 	ran    atomic.Bool
+	ended  atomic.Bool // Run has returned without an error
 	closed atomic.Bool // Close has begun
 
 	mu      sync.Mutex
 	removed bool
 }
 
-var _ sandbox.Box = (*box)(nil)
+// mounted is a workspace in a box.
+type mounted struct {
+	workspace *workspace
+	target    string
+	readOnly  bool
+}
+
+var (
+	_ sandbox.Box        = (*box)(nil)
+	_ sandbox.RootReader = (*box)(nil)
+)
 
 // Open creates the container of a sandbox without starting it.
 func (e *Engine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
-	if err := checkSpec(spec); err != nil {
-		return nil, fmt.Errorf("opening a sandbox: %w", err)
-	}
-	b := &box{engine: e, name: newName(), command: spec.Command[0], stdin: spec.Stdin,
-		limits: spec.Limits.WithDefaults()}
-	if spec.Workspace != nil {
-		w, ok := spec.Workspace.(*workspace)
-		if !ok || w.engine != e {
-			return nil, errors.New("opening a sandbox: the workspace is of another engine")
-		}
-		b.workspace = w
-	}
-	facts, err := e.facts(ctx, spec.Image.ID)
+	b, err := e.open(ctx, spec)
 	if err != nil {
-		return nil, fmt.Errorf("opening a sandbox: %w", err)
-	}
-	opts := client.ContainerCreateOptions{
-		Name:       b.name,
-		Config:     e.boxConfig(spec),
-		HostConfig: e.boxHost(spec, b, facts.volumes),
-	}
-	if err := e.create(ctx, opts); err != nil {
 		return nil, fmt.Errorf("opening a sandbox: %w", err)
 	}
 	return b, nil
 }
 
-// create creates a container, or leaves none behind. Both create and start
-// outlive the context by a moment, see cancelAfter.
-func (e *Engine) create(ctx context.Context, opts client.ContainerCreateOptions) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+func (e *Engine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
+	if err := spec.Check(); err != nil {
+		return nil, err
 	}
-	cctx, cancel := cancelAfter(ctx)
-	defer cancel()
-	_, err := e.api.ContainerCreate(cctx, opts)
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err == nil {
-		return nil
-	}
-	return errors.Join(fmt.Errorf("creating a container: %w", err), e.removeContainer(ctx, opts.Name))
-}
-
-// checkSpec refuses what must not reach the engine.
-func checkSpec(s sandbox.Spec) error {
-	if s.Image.ID == "" {
-		return errors.New("the image has no id")
-	}
-	if len(s.Command) == 0 || s.Command[0] == "" {
-		return errors.New("the command is empty")
-	}
-	for _, a := range slices.Concat(s.Command, s.Env) {
-		if strings.ContainsRune(a, 0) {
-			return errors.New("an argument or variable holds a NUL byte")
+	b := &box{engine: e, name: dockerapi.NewName(), argv: spec.Command, stdin: spec.Stdin || spec.Init,
+		writable: spec.WritableRoot, init: spec.Init, limits: spec.Limits.WithDefaults()}
+	for _, m := range spec.Mounts {
+		w, ok := m.Workspace.(*workspace)
+		if !ok || w.engine != e {
+			return nil, errors.New("the workspace belongs to another engine")
 		}
+		b.mounts = append(b.mounts, mounted{w, path.Clean(m.Target), m.ReadOnly})
 	}
-	for _, v := range s.Env {
-		if i := strings.IndexByte(v, '='); i < 1 {
-			return fmt.Errorf("%q is no NAME=VALUE", v)
+	facts, err := e.Facts(ctx, spec.Image.ID)
+	if err != nil {
+		return nil, err
+	}
+	host := e.boxHost(spec, b, facts.Volumes)
+	if spec.Init {
+		helper, err := e.helper.Mount(ctx)
+		if err != nil {
+			return nil, err
 		}
+		host.Mounts = append(host.Mounts, helper)
+		b.argv = append([]string{sandbox.HelperPath, "sandbox-init"}, spec.Command...)
 	}
-	for _, c := range s.Capabilities {
-		if c != sandbox.SetPCap && !slices.Contains(sandbox.Grantable(), c) {
-			return fmt.Errorf("capability %q is not one that a sandbox can have", c)
-		}
+	for _, m := range host.Mounts {
+		b.hidden = append(b.hidden, m.Target)
 	}
-	if s.User != nil && (s.User.UID < 0 || s.User.GID < 0) {
-		return fmt.Errorf("user %d:%d is negative", s.User.UID, s.User.GID)
+	for target := range host.Tmpfs {
+		b.hidden = append(b.hidden, target)
 	}
-	if s.Workspace != nil {
-		if s.Target == "/" {
-			return errors.New("the workspace cannot be mounted at /")
-		}
-		if err := checkPath("workspace target", s.Target); err != nil {
-			return err
-		}
+	err = e.conn.CreateContainer(ctx, client.ContainerCreateOptions{Name: b.name, Config: e.boxConfig(spec, b), HostConfig: host})
+	if err != nil {
+		return nil, err
 	}
-	if s.Workdir == "" {
-		return nil
-	}
-	return checkPath("working directory", s.Workdir)
-}
-
-// checkPath refuses paths in the container that are not plain, and those
-// where runtimes had holes: a working directory in /proc/self/fd leads out of
-// the container (CVE-2024-21626).
-func checkPath(what, p string) error {
-	if !path.IsAbs(p) || strings.ContainsAny(p, "\x00:,\\") || slices.Contains(strings.Split(p, "/"), "..") {
-		return fmt.Errorf("the %s %q is not a plain absolute path", what, p)
-	}
-	clean := path.Clean(p)
-	for _, bad := range []string{"/proc", "/sys", "/dev"} {
-		if clean == bad || strings.HasPrefix(clean, bad+"/") {
-			return fmt.Errorf("the %s %q is below %s", what, p, bad)
-		}
-	}
-	return nil
+	return b, nil
 }
 
 // boxConfig is the part of a container that its command sees.
-func (e *Engine) boxConfig(s sandbox.Spec) *container.Config {
+func (e *Engine) boxConfig(s sandbox.Spec, b *box) *container.Config {
 	user := s.Image.User
 	if s.User != nil {
 		user = *s.User
 	}
-	workdir := s.Workdir
-	if workdir == "" && s.Workspace != nil {
-		workdir = s.Target
-	}
-	if workdir == "" {
-		workdir = "/"
-	}
 	return &container.Config{
 		Hostname:     "sandbox",
 		User:         userString(user),
-		AttachStdin:  s.Stdin,
-		OpenStdin:    s.Stdin,
-		StdinOnce:    s.Stdin,
+		AttachStdin:  b.stdin,
+		OpenStdin:    b.stdin,
+		StdinOnce:    b.stdin,
 		AttachStdout: true,
 		AttachStderr: true,
 		Env:          s.Env,
-		Entrypoint:   s.Command, // all of it: the image's entrypoint and command are void
+		Entrypoint:   b.argv, // all of it: the image's entrypoint and command have no effect
 		Image:        s.Image.ID,
-		WorkingDir:   workdir,
+		WorkingDir:   s.Dir(),
 		Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
-		Labels:       e.labels(s.Labels),
+		Labels:       e.conn.Labels(s.Labels),
 	}
 }
 
 // boxHost is the part of a container that confines its command.
 func (e *Engine) boxHost(s sandbox.Spec, b *box, volumes []string) *container.HostConfig {
-	h := e.hardened(b.limits)
+	h := e.hardened(b.limits, max(b.limits.Disk, b.writableDisk()))
 	h.Runtime = e.runtime
 	h.ReadonlyRootfs = !s.WritableRoot
 	for _, c := range s.Capabilities {
@@ -182,11 +135,10 @@ func (e *Engine) boxHost(s sandbox.Spec, b *box, volumes []string) *container.Ho
 	}
 	h.SecurityOpt = confined(e.profile(s))
 	var taken []string
-	if s.Workspace != nil {
-		target := path.Clean(s.Target)
-		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeVolume, Source: b.workspace.name, Target: target,
-			VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
-		taken = append(taken, target)
+	for _, m := range b.mounts {
+		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeVolume, Source: m.workspace.name, Target: m.target,
+			ReadOnly: m.readOnly, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
+		taken = append(taken, m.target)
 	}
 	if !slices.Contains(taken, "/tmp") {
 		h.Tmpfs = map[string]string{"/tmp": tmpfsOptions(b.limits)}
@@ -204,9 +156,19 @@ func (e *Engine) boxHost(s sandbox.Spec, b *box, volumes []string) *container.Ho
 	return h
 }
 
-// hardened confines any container of ours, the trusted holder included.
-func (e *Engine) hardened(l sandbox.Limits) *container.HostConfig {
-	memory, off := l.Memory+l.Disk, false
+// writableDisk is how many bytes the command can write to its mounts.
+func (b *box) writableDisk() (n int64) {
+	for _, m := range b.mounts {
+		if !m.readOnly {
+			n += m.workspace.disk
+		}
+	}
+	return n
+}
+
+// hardened confines any container that runs, the trusted holder included.
+func (e *Engine) hardened(l sandbox.Limits, disk int64) *container.HostConfig {
+	memory, off := l.Memory+disk, false
 	return &container.HostConfig{
 		NetworkMode:    "none",
 		IpcMode:        container.IPCModePrivate,
@@ -232,7 +194,7 @@ func (e *Engine) hardened(l sandbox.Limits) *container.HostConfig {
 func (e *Engine) profile(s sandbox.Spec) string {
 	switch {
 	case slices.Contains(s.Capabilities, sandbox.SysChroot):
-		text, _, _ := seccompProfile(s.Tracing, true) // cannot fail: the others were encoded
+		text, _, _ := seccomp.Profile(s.Tracing, true) // cannot fail: the others were encoded
 		return text
 	case s.Tracing:
 		return e.seccompTracing
@@ -240,7 +202,7 @@ func (e *Engine) profile(s sandbox.Spec) string {
 	return e.seccomp
 }
 
-// confined is what every container is run under, with a seccomp profile.
+// confined are the security options of every container that runs.
 func confined(profile string) []string {
 	return []string{"no-new-privileges:true", "seccomp=" + profile}
 }
@@ -254,8 +216,8 @@ func userString(u sandbox.User) string {
 	return strconv.Itoa(u.UID) + ":" + strconv.Itoa(u.GID)
 }
 
-// Close kills and removes the container. A Run that runs returns an error
-// that wraps [os.ErrClosed].
+// Close kills and removes the container. A Run that is in progress returns an
+// error that wraps [os.ErrClosed].
 func (b *box) Close(ctx context.Context) error {
 	b.closed.Store(true)
 	b.mu.Lock()
@@ -263,7 +225,7 @@ func (b *box) Close(ctx context.Context) error {
 	if b.removed {
 		return nil
 	}
-	if err := b.engine.removeContainer(ctx, b.name); err != nil {
+	if err := b.engine.conn.RemoveContainer(ctx, b.name); err != nil {
 		return fmt.Errorf("closing a sandbox: %w", err)
 	}
 	b.removed = true

@@ -17,14 +17,15 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker/dockerapi"
 )
 
-// sample looks whether the limit on processes is reached. A look that fails
-// says nothing: the container may just have ended.
+// sample notes whether the limit on processes is reached. A sample that fails
+// is ignored: the container may just have ended.
 func (r *run) sample(ctx context.Context) {
 	cctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	res, err := r.box.engine.api.ContainerStats(cctx, r.box.name, client.ContainerStatsOptions{})
+	res, err := r.box.engine.conn.API.ContainerStats(cctx, r.box.name, client.ContainerStatsOptions{})
 	if err != nil {
 		return
 	}
@@ -40,10 +41,10 @@ func (r *run) sample(ctx context.Context) {
 	}
 }
 
-// state looks at a container that has ended. One that is not there any more was
-// not removed here.
+// state inspects a container that has ended. If it is gone, something outside
+// removed it.
 func (r *run) state(ctx context.Context) (container.State, error) {
-	res, err := r.box.engine.api.ContainerInspect(ctx, r.box.name, client.ContainerInspectOptions{})
+	res, err := r.box.engine.conn.API.ContainerInspect(ctx, r.box.name, client.ContainerInspectOptions{})
 	switch {
 	case r.box.closed.Load():
 		return container.State{}, os.ErrClosed
@@ -52,34 +53,33 @@ func (r *run) state(ctx context.Context) (container.State, error) {
 	case err != nil:
 		return container.State{}, fmt.Errorf("inspecting an ended container: %w", err)
 	case res.Container.State == nil:
-		return container.State{}, errors.New("the engine says nothing of an ended container")
+		return container.State{}, errors.New("the engine reports no state of an ended container")
 	case res.Container.State.Running:
 		return container.State{}, fmt.Errorf("%w: its container was started again", sandbox.ErrDisturbed)
 	}
 	return *res.Container.State, nil
 }
 
-// eventSlack is how long after a container's end the engine may still tell of
-// what was done to it.
+// eventSlack is how long after a container's end the engine may still report an
+// event that came before.
 const eventSlack = 50 * time.Millisecond
 
-// disturbed asks the engine's events whether somebody did something to an ended
-// container while it ran, and returns an error that says what. The times are
-// the engine's own, whatever the clock here says. Engines keep the last few
-// hundred events, and some none: then a command is held to have ended by
-// itself.
+// disturbed looks in the engine's events for actions on an ended container while
+// it ran, and returns an error that names the first. The times are the engine's
+// own, so the clock here does not matter. Engines keep the last few hundred
+// events, and some keep none: then the command counts as having ended by itself.
 func (r *run) disturbed(ctx context.Context, s container.State, slack time.Duration, actions ...events.Action) error {
 	finished, err := time.Parse(time.RFC3339Nano, s.FinishedAt)
 	if err != nil {
 		return fmt.Errorf("reading when a container ended: %w", err)
 	}
-	cctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errMute)
+	cctx, cancel := context.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer)
 	defer cancel()
 	filters := client.Filters{}.Add("type", string(events.ContainerEventType)).Add("container", r.box.name)
 	for _, a := range actions {
 		filters = filters.Add("event", string(a))
 	}
-	res := r.box.engine.api.Events(cctx, client.EventsListOptions{Since: s.StartedAt,
+	res := r.box.engine.conn.API.Events(cctx, client.EventsListOptions{Since: s.StartedAt,
 		Until: finished.Add(slack).Format(time.RFC3339Nano), Filters: filters})
 	select {
 	case event := <-res.Messages:
@@ -94,14 +94,14 @@ func (r *run) disturbed(ctx context.Context, s container.State, slack time.Durat
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		r.box.engine.log.Warn("the engine does not tell its events", slog.Any("error", err))
+		r.box.engine.conn.Log.Warn("cannot read the engine's events", slog.Any("error", err))
 		return nil
 	}
 }
 
-// disturbedAtEnd is disturbed for a command that ended by itself, as it seems.
-// An end without an error waits for no event: whoever caused it was there
-// before.
+// disturbedAtEnd is disturbed for a command that seems to have ended by itself.
+// After exit code 0 it does not wait for late events: what caused such an end
+// came before it.
 func (r *run) disturbedAtEnd(ctx context.Context, s container.State) error {
 	if s.ExitCode == 0 {
 		return r.disturbed(ctx, s, 0, events.ActionKill, events.ActionStop)
@@ -109,7 +109,7 @@ func (r *run) disturbedAtEnd(ctx context.Context, s container.State) error {
 	return r.disturbed(ctx, s, eventSlack, events.ActionKill, events.ActionStop, events.ActionRestart, events.ActionDestroy, events.ActionUpdate)
 }
 
-// disturbedMeanwhile is disturbed for a command that was ended for its time.
+// disturbedMeanwhile is disturbed for a command that ran out of time.
 func (r *run) disturbedMeanwhile(ctx context.Context) error {
 	s, err := r.state(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *run) disturbedMeanwhile(ctx context.Context) error {
 	return r.disturbed(ctx, s, eventSlack, events.ActionPause, events.ActionUnPause, events.ActionUpdate, events.ActionRestart)
 }
 
-// limits says which limits the processes of an ended container ran into.
+// limits lists the limits that the processes of an ended container ran into.
 func (r *run) limits(ctx context.Context, s container.State) (seen []sandbox.End, err error) {
 	if s.OOMKilled {
 		seen = append(seen, sandbox.OutOfMemory)
@@ -126,20 +126,25 @@ func (r *run) limits(ctx context.Context, s container.State) (seen []sandbox.End
 	if r.pids {
 		seen = append(seen, sandbox.PidsLimit)
 	}
-	if r.box.workspace == nil {
-		return seen, nil
+	for _, m := range r.box.mounts {
+		if m.readOnly {
+			continue
+		}
+		u, err := m.workspace.Usage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if u.Full() {
+			return append(seen, sandbox.DiskLimit), nil
+		}
 	}
-	u, err := r.box.workspace.Usage(ctx)
-	if err == nil && u.Full() {
-		seen = append(seen, sandbox.DiskLimit)
-	}
-	return seen, err
+	return seen, nil
 }
 
-// startFailure tells a command that cannot be executed, which is the doing of
-// the image or of the one who named it, from an engine that cannot start
-// containers. The exit codes are those of a shell. The engine has no code of
-// its own for this; its command line matches the same words.
+// startFailure distinguishes a command that cannot be executed, which is the
+// fault of the image or of whoever named it, from an engine that cannot start
+// containers. The exit codes are those of a shell. The engine has no error code
+// for this; its command line matches the same words.
 func startFailure(err error, command string, stderr io.Writer) (sandbox.Outcome, bool) {
 	if !cerrdefs.IsInvalidArgument(err) && !cerrdefs.IsNotFound(err) {
 		return sandbox.Outcome{}, false

@@ -13,7 +13,7 @@ import (
 	"securebench/internal/sandbox/dockertest"
 )
 
-// signalled is a writer that tells of its first write.
+// signalled is a writer that reports its first write.
 type signalled chan struct{}
 
 func (s signalled) Write(p []byte) (int, error) {
@@ -37,7 +37,8 @@ func labelled(t *testing.T, api *client.Client, run string) (ids []string) {
 	return ids
 }
 
-// TestDisturbed: what somebody else does to a box is no outcome of its command.
+// TestDisturbed checks that outside interference with a box is not reported as an
+// outcome of its command.
 func TestDisturbed(t *testing.T) {
 	e := dockertest.Docker(t)
 	img, api := dockertest.Image(t, e), engineAPI(t)
@@ -45,7 +46,7 @@ func TestDisturbed(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		do           func(ctx context.Context, id string) error // nil is nothing
-		want         sandbox.Outcome                            // "" is that it was disturbed
+		want         sandbox.Outcome                            // zero means that it was disturbed
 	}{
 		{"kill", forever, func(ctx context.Context, id string) error {
 			_, err := api.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "KILL"})
@@ -55,7 +56,7 @@ func TestDisturbed(t *testing.T) {
 			_, err := api.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: new(int)})
 			return err
 		}, sandbox.Outcome{}},
-		{"stop, in good order", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done", func(ctx context.Context, id string) error {
+		{"stop, normal exit", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done", func(ctx context.Context, id string) error {
 			_, err := api.ContainerStop(ctx, id, client.ContainerStopOptions{})
 			return err
 		}, sandbox.Outcome{}},
@@ -71,7 +72,7 @@ func TestDisturbed(t *testing.T) {
 			_, err := api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true})
 			return err
 		}, sandbox.Outcome{}},
-		{"pause until the time is over", forever, func(ctx context.Context, id string) error {
+		{"pause until the timeout", forever, func(ctx context.Context, id string) error {
 			_, err := api.ContainerPause(ctx, id, client.ContainerPauseOptions{})
 			return err
 		}, sandbox.Outcome{}},
@@ -87,15 +88,15 @@ func TestDisturbed(t *testing.T) {
 			_, err := api.ContainerUnpause(ctx, id, client.ContainerUnpauseOptions{})
 			return err
 		}, sandbox.Outcome{End: sandbox.Exited, ExitCode: 3}},
-		{"a look", "echo ready; sleep 1; exit 137", func(ctx context.Context, id string) error {
+		{"an inspection", "echo ready; sleep 1; exit 137", func(ctx context.Context, id string) error {
 			_, err := api.ContainerTop(ctx, id, client.ContainerTopOptions{})
 			return err
 		}, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
 		// The honest twins: a command that ends like that by itself.
-		{"its own end, as if killed", "echo ready; exit 137", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
-		{"its own end, as if stopped", "echo ready; exit 143", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 143}},
+		{"ends by itself, as if killed", "echo ready; exit 137", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
+		{"ends by itself, as if stopped", "echo ready; exit 143", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 143}},
 		{"its own signals", "echo ready; trap 'exit 9' USR1; kill -9 $$; kill -TERM $$; kill -USR1 $$; sleep 5", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 9}},
-		{"its own time", forever, nil, sandbox.Outcome{End: sandbox.TimedOut, ExitCode: 124}},
+		{"its own timeout", forever, nil, sandbox.Outcome{End: sandbox.TimedOut, ExitCode: 124}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img,
@@ -131,8 +132,8 @@ func TestDisturbed(t *testing.T) {
 	diffOwned(t, e)
 }
 
-// TestOverdue: a caller that ends a box for its time learns whether it was the
-// command's.
+// TestOverdue checks that a caller that ends an overdue box learns whether the
+// delay was the command's doing.
 func TestOverdue(t *testing.T) {
 	e := dockertest.Docker(t)
 	img, api := dockertest.Image(t, e), engineAPI(t)

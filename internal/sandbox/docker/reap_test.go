@@ -12,8 +12,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/owner"
 )
 
 // deadPID is the number of a process that has ended.
@@ -29,11 +29,11 @@ func deadPID(t *testing.T) int {
 func TestReap(t *testing.T) {
 	e := dockertest.Docker(t)
 	img, api := dockertest.Image(t, e), engineAPI(t)
-	me := docker.CurrentOwner()
+	me := owner.Current()
 	if me.PIDNS == "" || me.Machine == "" {
-		t.Skip("this machine does not tell enough of itself")
+		t.Skip("this machine cannot be identified")
 	}
-	with := func(change func(*docker.Owner)) string {
+	with := func(change func(*owner.Owner)) string {
 		o := me
 		change(&o)
 		return o.String()
@@ -43,14 +43,14 @@ func TestReap(t *testing.T) {
 		label string
 		gone  bool
 	}{
-		"ended":           {with(func(o *docker.Owner) { o.PID = dead }), true},
-		"pid used again":  {with(func(o *docker.Owner) { o.Start-- }), true},
-		"before the boot": {with(func(o *docker.Owner) { o.Boot = "earlier" }), true},
+		"ended":           {with(func(o *owner.Owner) { o.PID = dead }), true},
+		"pid used again":  {with(func(o *owner.Owner) { o.Start-- }), true},
+		"before the boot": {with(func(o *owner.Owner) { o.Boot = "earlier" }), true},
 		"self":            {me.String(), false},
-		"other machine":   {with(func(o *docker.Owner) { o.Machine, o.Boot = "other", "other" }), false},
-		"other namespace": {with(func(o *docker.Owner) { o.PIDNS, o.PID = "1", dead }), false},
-		"unreadable":      {"somebody else's", false},
-		"unknown start":   {with(func(o *docker.Owner) { o.Start, o.PID = 0, dead }), false},
+		"other machine":   {with(func(o *owner.Owner) { o.Machine, o.Boot = "other", "other" }), false},
+		"other namespace": {with(func(o *owner.Owner) { o.PIDNS, o.PID = "1", dead }), false},
+		"unreadable":      {"not an owner", false},
+		"unknown start":   {with(func(o *owner.Owner) { o.Start, o.PID = 0, dead }), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id, volume := plant(t, api, img, c.label)
@@ -97,7 +97,7 @@ func onEngine(t *testing.T, api *client.Client, id string) bool {
 	return slices.ContainsFunc(res.Items, func(c container.Summary) bool { return c.ID == id })
 }
 
-// envOrphan makes TestOrphanMaker do its work, in a process that is killed.
+// envOrphan makes TestOrphanMaker work, in a process that is killed.
 const envOrphan = "SECUREBENCH_TEST_ORPHAN"
 
 func TestOrphanMaker(t *testing.T) {
@@ -109,7 +109,7 @@ func TestOrphanMaker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Workspace: w, Target: "/w",
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Mounts: []sandbox.Mount{{Workspace: w, Target: "/w"}},
 		Command: []string{"sh", "-c", "echo ready; sleep 1000"}})
 	if err != nil {
 		t.Fatal(err)

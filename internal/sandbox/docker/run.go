@@ -14,11 +14,12 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker/dockerapi"
 )
 
 const (
-	// firstSample and sampleEvery pace the look at the process count, so
-	// that a short command costs none and a long one little.
+	// firstSample and sampleEvery pace the sampling of the process count, so
+	// that a short command costs no sample and a long one few.
 	firstSample   = 500 * time.Millisecond
 	sampleEvery   = 2 * time.Second
 	sampleTimeout = time.Second
@@ -36,7 +37,7 @@ const (
 
 // run is the state of one Run. Its goroutines are the output pump, which ends
 // with the attached stream; the waiter, which ends with its context; and the
-// feeder of standard input, which ends with the caller's reader.
+// copier of standard input, which ends with the caller's reader.
 type run struct {
 	box    *box
 	output *pump
@@ -46,7 +47,7 @@ type run struct {
 	pids   bool // the limit on processes was seen reached
 }
 
-// exit is how the engine says that a container ended.
+// exit is the engine's report of a container's end.
 type exit struct {
 	code int
 	err  error
@@ -54,13 +55,13 @@ type exit struct {
 
 // Run starts the command and waits for its end.
 //
-// A writer of s is called from one goroutine at a time and must not block for
-// ever; its error kills the box and is returned. The reader of s is read as
-// the command can take it; a Read that is blocked when the command ends is
-// left to the caller, who ends it by closing what it reads from.
+// The writers of s are called from one goroutine at a time and must not block
+// forever; an error of theirs kills the box and is returned. The reader of s is
+// read as fast as the command consumes it. A Read that is blocked when the
+// command ends is left to the caller, who ends it by closing what it reads from.
 func (b *box) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
 	if b.ran.Swap(true) {
-		return sandbox.Outcome{}, errors.New("running a sandbox: it ran before")
+		return sandbox.Outcome{}, errors.New("running a sandbox: it has already run")
 	}
 	if s.Stdin != nil && !b.stdin {
 		return sandbox.Outcome{}, errors.New("running a sandbox: it has no standard input")
@@ -72,6 +73,7 @@ func (b *box) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 		}
 		return sandbox.Outcome{}, fmt.Errorf("running a sandbox: %w", err)
 	}
+	b.ended.Store(true)
 	return out, nil
 }
 
@@ -86,16 +88,16 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	wctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &run{box: b, output: newPump(conn.Reader, s, b.limits.Output),
 		exit: make(chan exit, 1), failed: make(chan error, 1)}
-	stop := context.AfterFunc(ctx, cancel) // it need not wait for the engine's note
+	stop := context.AfterFunc(ctx, cancel) // do not wait for the engine to register it
 	waited := r.wait(wctx)
 	stop()
 	defer func() { conn.Close(); cancel(); <-waited }()
 	if err := b.engine.start(ctx, b.name); err != nil {
-		if out, ok := startFailure(err, b.command, s.Stderr); ok {
+		if out, ok := startFailure(err, b.argv[0], s.Stderr); ok && !b.init {
 			return out, nil
 		}
 		// It may run all the same.
-		return sandbox.Outcome{}, errors.Join(err, b.engine.removeContainer(ctx, b.name))
+		return sandbox.Outcome{}, errors.Join(err, b.engine.conn.RemoveContainer(ctx, b.name))
 	}
 	r.began = time.Now()
 	go r.output.copy()
@@ -106,9 +108,9 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 
 // attach connects to the streams of a container that has not started.
 func (e *Engine) attach(ctx context.Context, name string, stdin bool) (client.HijackedResponse, error) {
-	cctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errMute) // of the call, not of the streams
+	cctx, cancel := context.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer) // of the call, not of the streams
 	defer cancel()
-	res, err := e.api.ContainerAttach(cctx, name, client.ContainerAttachOptions{
+	res, err := e.conn.API.ContainerAttach(cctx, name, client.ContainerAttachOptions{
 		Stream: true, Stdin: stdin, Stdout: true, Stderr: true})
 	if err != nil {
 		return client.HijackedResponse{}, fmt.Errorf("attaching to a container: %w", err)
@@ -117,19 +119,19 @@ func (e *Engine) attach(ctx context.Context, name string, stdin bool) (client.Hi
 }
 
 func (e *Engine) start(ctx context.Context, name string) error {
-	cctx, cancel := cancelAfter(ctx)
+	cctx, cancel := dockerapi.Creating(ctx)
 	defer cancel()
-	if _, err := e.api.ContainerStart(cctx, name, client.ContainerStartOptions{}); err != nil {
+	if _, err := e.conn.API.ContainerStart(cctx, name, client.ContainerStartOptions{}); err != nil {
 		return fmt.Errorf("starting a container: %w", err)
 	}
 	return nil
 }
 
-// wait registers for the container's end. It returns when the engine has
-// taken note, so that no end is missed, and a channel that is closed when its
+// wait subscribes to the container's end. It returns after the engine has
+// registered that, so that no end is missed. The channel is closed when wait's
 // goroutine has ended.
 func (r *run) wait(ctx context.Context) <-chan struct{} {
-	res := r.box.engine.api.ContainerWait(ctx, r.box.name,
+	res := r.box.engine.conn.API.ContainerWait(ctx, r.box.name,
 		client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
 	done := make(chan struct{})
 	go func() {
@@ -138,7 +140,7 @@ func (r *run) wait(ctx context.Context) <-chan struct{} {
 		case w := <-res.Result:
 			x := exit{code: int(w.StatusCode)}
 			if w.Error != nil && w.Error.Message != "" {
-				x.err = fmt.Errorf("waiting for a container: the engine says %q", w.Error.Message)
+				x.err = fmt.Errorf("waiting for a container: the engine reports %q", w.Error.Message)
 			}
 			r.exit <- x
 		case err := <-res.Error:
@@ -160,27 +162,13 @@ func (r *run) feed(conn *client.HijackedResponse, stdin io.Reader) {
 	}
 	src := &source{r: stdin}
 	go func() {
-		// An error of the writing end means that the command reads no more.
+		// A write error means that the command does not read any more.
 		_, _ = io.Copy(conn.Conn, src)
 		_ = conn.CloseWrite()
 		if src.err != nil {
 			r.failed <- fmt.Errorf("reading the standard input: %w", src.err)
 		}
 	}()
-}
-
-// source remembers an error of its reader.
-type source struct {
-	r   io.Reader
-	err error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }
 
 // supervise waits until the command ends or has to be ended.
@@ -215,7 +203,7 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 	}
 }
 
-// stop kills the container and says what for.
+// stop kills the container for a limit.
 func (r *run) stop(ctx context.Context, end sandbox.End, code int) (sandbox.Outcome, error) {
 	took := time.Since(r.began)
 	err := r.kill(ctx)
@@ -228,7 +216,8 @@ func (r *run) stop(ctx context.Context, end sandbox.End, code int) (sandbox.Outc
 	return r.outcome(end, code, took)
 }
 
-// canceled kills the container because the caller says so, and returns why.
+// canceled kills the container because the caller's context ended, and returns
+// the cause.
 func (r *run) canceled(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	err := r.kill(ctx)
@@ -241,9 +230,9 @@ func (r *run) canceled(ctx context.Context) error {
 // kill kills the container and waits until it has ended. A container that
 // cannot be killed is removed.
 func (r *run) kill(ctx context.Context) error {
-	cctx, cancel := cleanup(ctx)
+	cctx, cancel := dockerapi.Cleanup(ctx)
 	defer cancel()
-	_, err := r.box.engine.api.ContainerKill(cctx, r.box.name, client.ContainerKillOptions{Signal: "KILL"})
+	_, err := r.box.engine.conn.API.ContainerKill(cctx, r.box.name, client.ContainerKillOptions{Signal: "KILL"})
 	// It may have ended by itself, or be gone.
 	if err != nil && !cerrdefs.IsConflict(err) && !cerrdefs.IsNotFound(err) {
 		return errors.Join(fmt.Errorf("killing a container: %w", err), r.remove(ctx))
@@ -261,10 +250,9 @@ func (r *run) kill(ctx context.Context) error {
 	}
 }
 
-// remove ends a container whose state is not known. Closing the box again
-// later finds nothing to do.
+// remove ends a container whose state is unknown.
 func (r *run) remove(ctx context.Context) error {
-	return r.box.engine.removeContainer(ctx, r.box.name)
+	return r.box.engine.conn.RemoveContainer(ctx, r.box.name)
 }
 
 // ended turns the end of the container into an outcome.
@@ -288,16 +276,16 @@ func (r *run) ended(ctx context.Context, x exit) (sandbox.Outcome, error) {
 		return sandbox.Outcome{}, errors.Join(err, r.remove(ctx))
 	}
 	out.Seen, err = r.limits(ctx, state)
-	// The engine tells of the whole container. Its first process was killed
-	// for want of memory if it was killed at all; a shell that passes on a
-	// child's status looks the same.
+	// The engine reports for the whole container. If its first process was
+	// killed, memory was the reason; a shell that passes on a child's status
+	// looks the same.
 	if x.code == exitKilled && slices.Contains(out.Seen, sandbox.OutOfMemory) {
 		out.End = sandbox.OutOfMemory
 	}
 	return out, err
 }
 
-// outcome waits for the rest of the output and sums up.
+// outcome waits for the rest of the output and assembles the result.
 func (r *run) outcome(end sandbox.End, code int, took time.Duration) (sandbox.Outcome, error) {
 	t := time.NewTimer(endTimeout)
 	defer t.Stop()
@@ -316,5 +304,5 @@ func (r *run) outcome(end sandbox.End, code int, took time.Duration) (sandbox.Ou
 	default:
 	}
 	return sandbox.Outcome{End: end, ExitCode: code, Duration: took,
-		StdoutBytes: r.output.stdoutBytes, StderrBytes: r.output.stderrBytes}, nil
+		StdoutBytes: r.output.stdout.n, StderrBytes: r.output.stderr.n}, nil
 }

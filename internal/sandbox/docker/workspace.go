@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,17 +15,19 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker/dockerapi"
+	"securebench/internal/sandbox/docker/helper"
 	"securebench/internal/sandbox/holder"
 )
 
-// The holder's own needs; pages that it writes to the tree come on top.
+// The holder's own limits; pages that it writes to the tree come on top.
 const (
 	holderMemory = 128 << 20
 	holderPids   = 64
 )
 
-// pageSlack is how far a file system's size may differ from the one asked
-// for: engines round to pages, which are 64 KiB on some machines.
+// pageSlack is how far a file system's size may differ from the requested
+// one: kernels round to pages, which are 64 KiB on some machines.
 const pageSlack = 64 << 10
 
 // workspace is a tmpfs volume and the holder that keeps it.
@@ -32,6 +35,7 @@ type workspace struct {
 	engine *Engine
 	name   string // of the volume
 	holder string // name of the container
+	disk   int64  // bytes
 	client *holder.Client
 	stream *holderStream
 
@@ -43,17 +47,15 @@ var _ sandbox.Workspace = (*workspace)(nil)
 
 // Workspace makes a bounded volume and starts its holder.
 func (e *Engine) Workspace(ctx context.Context, spec sandbox.WorkspaceSpec) (sandbox.Workspace, error) {
-	if spec.Disk <= 0 {
-		spec.Disk = sandbox.Limits{}.WithDefaults().Disk
+	spec = spec.WithDefaults()
+	w := &workspace{engine: e, name: dockerapi.NewName(), holder: dockerapi.NewName(), disk: spec.Disk}
+	if err := spec.Check(); err != nil {
+		return nil, fmt.Errorf("making a workspace: %w", err)
 	}
-	if spec.Inodes <= 0 {
-		spec.Inodes = sandbox.Inodes
-	}
-	image, err := e.helperImage(ctx)
+	image, err := e.helper.Image(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("making a workspace: %w", err)
 	}
-	w := &workspace{engine: e, name: newName(), holder: newName()}
 	if err := w.make(ctx, spec, image); err != nil {
 		return nil, errors.Join(fmt.Errorf("making a workspace: %w", err), w.Close(ctx))
 	}
@@ -75,59 +77,114 @@ func (w *workspace) make(ctx context.Context, spec sandbox.WorkspaceSpec, image 
 		return fmt.Errorf("the engine cannot bound a volume: asked for %d bytes and %d inodes, got %d and %d",
 			spec.Disk, spec.Inodes, u.BytesLimit, u.InodesLimit)
 	}
-	return nil
+	if spec.From == nil {
+		return nil
+	}
+	return w.fill(ctx, spec.Labels, *spec.From)
 }
 
 func (w *workspace) makeVolume(ctx context.Context, spec sandbox.WorkspaceSpec) error {
-	cctx, cancel := cancelAfter(ctx)
-	defer cancel()
-	_, err := w.engine.api.VolumeCreate(cctx, client.VolumeCreateOptions{
+	return w.engine.conn.CreateVolume(ctx, client.VolumeCreateOptions{
 		Name:   w.name,
 		Driver: "local",
 		DriverOpts: map[string]string{"type": "tmpfs", "device": "tmpfs",
 			"o": fmt.Sprintf("size=%d,nr_inodes=%d,uid=%d,gid=%d,mode=0755,nosuid,nodev",
 				spec.Disk, spec.Inodes, spec.Owner.UID, spec.Owner.GID)},
-		Labels: w.engine.labels(spec.Labels),
+		Labels: w.engine.conn.Labels(spec.Labels),
 	})
-	if err != nil {
-		return fmt.Errorf("creating a bounded volume: %w", err)
-	}
-	return nil
 }
 
 func (w *workspace) startHolder(ctx context.Context, spec sandbox.WorkspaceSpec, image string) error {
-	host := w.engine.hardened(sandbox.Limits{Memory: holderMemory, Disk: spec.Disk,
-		CPUs: w.engine.cpus, Pids: holderPids})
-	host.Mounts = []mount.Mount{{Type: mount.TypeVolume, Source: w.name, Target: helperTree,
+	host := w.engine.hardened(sandbox.Limits{Memory: holderMemory, CPUs: w.engine.cpus, Pids: holderPids}, spec.Disk)
+	host.Mounts = []mount.Mount{{Type: mount.TypeVolume, Source: w.name, Target: helper.Tree,
 		VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}
-	opts := client.ContainerCreateOptions{
+	err := w.engine.conn.CreateContainer(ctx, client.ContainerCreateOptions{
 		Name: w.holder,
 		Config: &container.Config{Hostname: "sandbox", User: userString(spec.Owner), Image: image,
-			Entrypoint:  []string{helperPath, "sandbox-holder", helperTree},
+			Entrypoint:  []string{sandbox.HelperPath, "sandbox-holder", helper.Tree},
 			AttachStdin: true, OpenStdin: true, StdinOnce: true, AttachStdout: true, AttachStderr: true,
-			WorkingDir: "/", NetworkDisabled: true, Labels: w.engine.labels(spec.Labels)},
+			WorkingDir: "/", NetworkDisabled: true, Labels: w.engine.conn.Labels(spec.Labels)},
 		HostConfig: host,
-	}
-	if err := w.engine.create(ctx, opts); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	conn, err := w.engine.attach(ctx, w.holder, true)
 	if err != nil {
 		return err
 	}
-	w.stream = &holderStream{conn: conn, out: demux{r: conn.Reader}}
+	w.stream = newHolderStream(conn)
 	w.client = holder.NewClient(w.stream)
 	return w.engine.start(ctx, w.holder)
 }
 
-// holderStream is the attached holder: its standard input and output as one
-// stream. What it says on standard error is kept for the message of its end.
-type holderStream struct {
-	conn client.HijackedResponse
-	out  demux
-	said []byte
+// fill copies a folder of an image into the volume. The engine does it when it
+// creates a container of the image with the volume mounted at the folder; the
+// container never starts.
+func (w *workspace) fill(ctx context.Context, labels sandbox.Labels, from sandbox.ImageFolder) error {
+	has, err := w.engine.HasFolder(ctx, from.Image.ID, from.Path)
+	if err != nil {
+		return err
+	}
+	if !has {
+		return fmt.Errorf("%s in image %s: %w", from.Path, from.Image.ID, sandbox.ErrNoFolder)
+	}
+	name := dockerapi.NewName()
+	err = w.engine.conn.CreateContainer(ctx, client.ContainerCreateOptions{
+		Name: name,
+		Config: &container.Config{Image: from.Image.ID, Entrypoint: []string{"/"}, WorkingDir: "/", NetworkDisabled: true,
+			Labels: w.engine.conn.Labels(labels)},
+		HostConfig: &container.HostConfig{NetworkMode: "none", LogConfig: container.LogConfig{Type: "none"},
+			Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: w.name, Target: from.Path}}},
+	})
+	switch {
+	case err == nil:
+		return w.engine.conn.RemoveContainer(ctx, name)
+	case strings.Contains(err.Error(), "no space left on device"): // the engine has no error code for it
+		return fmt.Errorf("copying %s of image %s: %w (%w)", from.Path, from.Image.ID, sandbox.ErrTooSmall, err)
+	}
+	return fmt.Errorf("copying %s of image %s: %w", from.Path, from.Image.ID, err)
+}
 
-	moved atomic.Int64 // bytes that went either way
+// holderStream is the attached holder: its standard input and output as one
+// stream.
+type holderStream struct {
+	conn  client.HijackedResponse
+	out   *io.PipeReader
+	moved atomic.Int64 // bytes in either direction
+}
+
+// newHolderStream starts a goroutine that ends when the stream is closed.
+func newHolderStream(conn client.HijackedResponse) *holderStream {
+	out, in := io.Pipe()
+	go func() {
+		var stderr head
+		err := demultiplex(in, &stderr, conn.Reader)
+		_ = in.CloseWithError(unexpectedEnd(err, stderr.b)) // never fails
+	}()
+	return &holderStream{conn: conn, out: out}
+}
+
+// unexpectedEnd is the error of a holder whose output ends, which is never
+// regular: nobody reads more than the holder has to say.
+func unexpectedEnd(err error, stderr []byte) error {
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if len(stderr) > 0 {
+		return fmt.Errorf("the holder ended and wrote %q: %w", stderr, io.ErrUnexpectedEOF)
+	}
+	return fmt.Errorf("the holder ended: %w", io.ErrUnexpectedEOF)
+}
+
+// head keeps the beginning of what is written to it.
+type head struct{ b []byte }
+
+const headSize = 2048
+
+func (h *head) Write(p []byte) (int, error) {
+	h.b = append(h.b, p[:min(len(p), headSize-len(h.b))]...)
+	return len(p), nil
 }
 
 func (s *holderStream) Write(p []byte) (int, error) {
@@ -139,50 +196,33 @@ func (s *holderStream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *holderStream) Close() error { return s.conn.Conn.Close() }
-
-// maxSaid bounds what is kept of the holder's standard error.
-const maxSaid = 2048
-
-// Read reads what the holder answers. Its end is never a regular one: nobody
-// asks for more than it has to say.
 func (s *holderStream) Read(p []byte) (int, error) {
-	for {
-		stream, n, err := s.out.read(p)
-		s.moved.Add(int64(n))
-		if stream == streamStderr {
-			s.said = append(s.said, p[:min(n, maxSaid-len(s.said))]...)
-			n = 0
-		}
-		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-		switch {
-		case ended && len(s.said) > 0:
-			err = fmt.Errorf("the holder ended, saying %q: %w", s.said, io.ErrUnexpectedEOF)
-		case ended:
-			err = fmt.Errorf("the holder ended: %w", io.ErrUnexpectedEOF)
-		}
-		if n > 0 || err != nil {
-			return n, err
-		}
-	}
+	n, err := s.out.Read(p)
+	s.moved.Add(int64(n))
+	return n, err
 }
 
-// watched returns a context for a request, which ends when nothing moves any
-// more: a holder can be paused, and its engine can hang.
+// Close ends blocked reads and writes, and the goroutine.
+func (s *holderStream) Close() error {
+	return errors.Join(s.conn.Conn.Close(), s.out.Close())
+}
+
+// watched returns a context for a request, which ends when the transfer
+// stalls: a holder can be paused, and its engine can hang.
 func (w *workspace) watched(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		look := time.NewTicker(w.engine.silence)
-		defer look.Stop()
+		tick := time.NewTicker(w.engine.patience)
+		defer tick.Stop()
 		for last := w.stream.moved.Load(); ; {
 			select {
 			case <-ctx.Done():
 				return
-			case <-look.C:
+			case <-tick.C:
 			}
 			now := w.stream.moved.Load()
 			if now == last {
-				cancel(fmt.Errorf("the workspace's container has not answered for %v: it is paused, or the engine hangs", w.engine.silence))
+				cancel(fmt.Errorf("the workspace's container has not answered for %v: it is paused, or the engine hangs", w.engine.patience))
 			}
 			last = now
 		}
@@ -219,12 +259,12 @@ func (w *workspace) Close(ctx context.Context) error {
 		return nil
 	}
 	var errs []error
-	errs = append(errs, w.engine.removeContainer(ctx, w.holder))
+	errs = append(errs, w.engine.conn.RemoveContainer(ctx, w.holder))
 	if w.client != nil {
-		// After the removal the other end is gone, so an error says nothing.
+		// The other end is gone after the removal, so an error says nothing.
 		_ = w.client.Close()
 	}
-	errs = append(errs, w.engine.removeVolume(ctx, w.name))
+	errs = append(errs, w.engine.conn.RemoveVolume(ctx, w.name))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("closing a workspace: %w", err)
 	}

@@ -22,14 +22,14 @@ import (
 	"securebench/internal/sandbox/docker"
 )
 
-// The environment variables that tests obey.
+// The environment variables that control tests.
 const (
 	envRequire = "SECUREBENCH_TEST_DOCKER"
 	envImage   = "SECUREBENCH_TEST_IMAGE"
 )
 
-// Docker connects to the engine for one test and closes the connection at its
-// end. The test closes its boxes and workspaces.
+// Docker connects to the engine, the one that DOCKER_HOST names, for one test
+// and disconnects at its end. The test closes its boxes and workspaces.
 func Docker(t testing.TB) *docker.Engine {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -75,22 +75,22 @@ func missing(t testing.TB, err error) {
 	t.Skipf("%v (set %s=require to make this a failure)", err, envRequire)
 }
 
-// Helper returns the path of the workspace helper for tests, which is built
-// at the first call in a process.
+// Helper returns the path of the helper binary for tests. The first call in a
+// process builds it.
 func Helper(t testing.TB) string {
 	t.Helper()
 	path, err := helper()
 	if err != nil {
-		t.Fatalf("building the workspace helper: %v", err)
+		t.Fatalf("building the helper: %v", err)
 	}
 	return path
 }
 
-// helper is a variable because building is paid once per process.
+// helper builds once per process.
 var helper = sync.OnceValues(buildHelper)
 
-// buildHelper builds into the user's cache, where one file stays. Builds are
-// reproducible, so the engine keeps one helper image, too.
+// buildHelper builds into the user's cache. Builds are reproducible, so the
+// engine keeps one helper image, too.
 func buildHelper() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

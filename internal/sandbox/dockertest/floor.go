@@ -13,9 +13,9 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// Floor is what the bare engine takes for the sandboxes that one task needs
-// by design, without anything of this project in between: a bounded volume
-// with its holder, an agent that mounts it, and a worker. Every command is
+// Floor measures the bare engine: the sandboxes that one task needs by design,
+// made without this project's code. They are a bounded volume with its holder,
+// an agent that mounts it, and a candidate sandbox. Every command is
 // "true".
 type Floor struct {
 	api   *client.Client
@@ -40,7 +40,7 @@ func (f *Floor) Task(ctx context.Context) error {
 	_, err := f.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: id, Driver: "local", DriverOpts: map[string]string{
 		"type": "tmpfs", "device": "tmpfs", "o": fmt.Sprintf("size=%d", l.Disk)}})
 	if err != nil {
-		return fmt.Errorf("the floor's volume: %w", err)
+		return fmt.Errorf("creating the floor's volume: %w", err)
 	}
 	volume := []mount.Mount{{Type: mount.TypeVolume, Source: id, Target: "/workspace", VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}
 	if err := f.start(ctx, id+"-holder", volume, "sleep", "1000"); err != nil {
@@ -55,7 +55,7 @@ func (f *Floor) Task(ctx context.Context) error {
 		return err
 	}
 	if _, err := f.api.VolumeRemove(ctx, id, client.VolumeRemoveOptions{}); err != nil {
-		return fmt.Errorf("the floor's volume: %w", err)
+		return fmt.Errorf("creating the floor's volume: %w", err)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (f *Floor) start(ctx context.Context, name string, mounts []mount.Mount, ar
 		_, err = f.api.ContainerStart(ctx, name, client.ContainerStartOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("the floor's container: %w", err)
+		return fmt.Errorf("running the floor's container: %w", err)
 	}
 	return nil
 }
@@ -86,14 +86,14 @@ func (f *Floor) run(ctx context.Context, name string, mounts []mount.Mount) erro
 	select {
 	case <-w.Result:
 	case err := <-w.Error:
-		return fmt.Errorf("the floor's container: %w", err)
+		return fmt.Errorf("running the floor's container: %w", err)
 	}
 	return f.remove(ctx, name)
 }
 
 func (f *Floor) remove(ctx context.Context, name string) error {
 	if _, err := f.api.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
-		return fmt.Errorf("the floor's container: %w", err)
+		return fmt.Errorf("running the floor's container: %w", err)
 	}
 	return nil
 }

@@ -10,11 +10,11 @@ import (
 )
 
 // Client talks to a [Serve] at the other end of a stream. It is safe for
-// concurrent use; requests queue up. The holder is trusted code in a
-// container that mounts an untrusted tree, so everything it sends is bounded
-// and checked all the same.
+// concurrent use; requests are queued. The holder is trusted code, but
+// it shares a container with an untrusted tree, so everything it sends is bounded
+// and checked.
 type Client struct {
-	turn   chan struct{} // holds one token while nobody uses the stream
+	turn   chan struct{} // holds one token while the stream is free
 	stream io.ReadWriteCloser
 	in     *frameReader
 	out    *frameWriter
@@ -22,8 +22,8 @@ type Client struct {
 }
 
 // NewClient makes a client. Closing the stream must end blocked reads and
-// writes; the client closes it when a context ends in the middle of a
-// request, since the stream is out of step then.
+// writes; the client closes it when a context ends during a request,
+// since the stream cannot be used after that.
 func NewClient(stream io.ReadWriteCloser) *Client {
 	c := &Client{turn: make(chan struct{}, 1), stream: stream,
 		in: newFrameReader(stream), out: newFrameWriter(stream)}
@@ -31,10 +31,10 @@ func NewClient(stream io.ReadWriteCloser) *Client {
 	return c
 }
 
-// Put lays the directories and regular files of an archive into the tree.
+// Put unpacks the directories and regular files of an archive into the tree.
 // What is in the way of an entry is removed. Entries of any other type, names
-// that climb and names deeper than [MaxDepth] are errors. The error of a full
-// tree wraps [syscall.ENOSPC]. After an error some entries may be there.
+// that leave the tree and names deeper than [MaxDepth] are errors. The error of a full
+// tree wraps [syscall.ENOSPC]. After an error some entries may exist.
 func (c *Client) Put(ctx context.Context, archive io.Reader) error {
 	return c.do(ctx, "writing to the workspace", func() error {
 		if err := c.send(kindRequest, request{Op: opPut}); err != nil {
@@ -50,9 +50,9 @@ func (c *Client) Put(ctx context.Context, archive io.Reader) error {
 		}
 		_, err = c.answer(0, io.Discard)
 		if src.err != nil {
-			// The caller's own reader failed; the server's word about
-			// the torn archive adds nothing.
-			return inStep(err, fmt.Errorf("reading the archive: %w", src.err))
+			// The caller's reader failed; what the server says about
+			// the incomplete archive adds nothing.
+			return localOr(err, fmt.Errorf("reading the archive: %w", src.err))
 		}
 		return err
 	})
@@ -83,14 +83,14 @@ func (c *Client) Get(ctx context.Context, path string, limit int64, w io.Writer)
 		sink := &sink{w: w}
 		_, err := c.answer(limit, sink)
 		if sink.err != nil {
-			return inStep(err, fmt.Errorf("writing the archive: %w", sink.err))
+			return localOr(err, fmt.Errorf("writing the archive: %w", sink.err))
 		}
 		return err
 	})
 }
 
-// sink goes on without its writer after an error, so that the stream is read
-// to the end of the answer.
+// sink discards everything after an error of its writer, so that the answer is
+// read to its end.
 type sink struct {
 	w   io.Writer
 	err error
@@ -103,7 +103,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Usage tells how full the tree's file system is.
+// Usage reports how full the tree's file system is.
 func (c *Client) Usage(ctx context.Context) (sandbox.Usage, error) {
 	var u usage
 	err := c.do(ctx, "measuring the workspace", func() error {
@@ -124,10 +124,10 @@ func (c *Client) Usage(ctx context.Context) (sandbox.Usage, error) {
 		Inodes: u.Inodes, InodesLimit: u.InodesLimit}, err
 }
 
-// Close closes the stream. Requests that run end with an error.
+// Close closes the stream. Requests in progress end with an error.
 func (c *Client) Close() error { return c.stream.Close() }
 
-// do runs one request in its turn.
+// do runs one request at a time.
 func (c *Client) do(ctx context.Context, what string, request func() error) error {
 	select {
 	case <-c.turn:
@@ -147,27 +147,28 @@ func (c *Client) do(ctx context.Context, what string, request func() error) erro
 	if err == nil {
 		return nil
 	}
-	if !keepsStep(err) {
+	if !usable(err) {
 		c.broken = fmt.Errorf("the holder's stream broke: %w", err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// localError is an error of the caller's own reader or writer.
+// localError is an error of the caller's reader or writer.
 type localError struct{ error }
 
 func (e localError) Unwrap() error { return e.error }
 
-// inStep returns the caller's own error, or that of the stream if it is lost.
-func inStep(err, local error) error {
-	if err != nil && !keepsStep(err) {
+// localOr returns the caller's own error, or that of the stream if the stream
+// cannot be used any more.
+func localOr(err, local error) error {
+	if err != nil && !usable(err) {
 		return err
 	}
 	return localError{local}
 }
 
-// keepsStep reports whether the next request finds the stream in order.
-func keepsStep(err error) bool {
+// usable reports whether the stream can be used for the next request.
+func usable(err error) bool {
 	var local localError
 	var remote *remoteError
 	return errors.Is(err, sandbox.ErrTooLarge) || errors.As(err, &remote) || errors.As(err, &local)

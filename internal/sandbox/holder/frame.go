@@ -27,7 +27,7 @@ const (
 // errProtocol is wrapped by the errors of what the other side must not send.
 var errProtocol = errors.New("invalid message")
 
-// frameWriter writes frames. Nothing reaches the other side before flush.
+// frameWriter writes frames. Nothing is sent before flush.
 type frameWriter struct{ w *bufio.Writer }
 
 func newFrameWriter(w io.Writer) *frameWriter {
@@ -125,12 +125,12 @@ func (d *dataReader) fill() {
 	case k == kindEnd:
 		d.end, d.done = append([]byte(nil), payload...), true
 	default:
-		d.err = fmt.Errorf("a request inside another: %w", errProtocol)
+		d.err = fmt.Errorf("a request within another: %w", errProtocol)
 	}
 }
 
-// drain reads up to the end frame, so that the next request starts at a frame
-// of its own.
+// drain reads up to the end frame, so that the stream can be used for the next
+// request.
 func (d *dataReader) drain() error {
 	_, err := io.Copy(io.Discard, d)
 	return err

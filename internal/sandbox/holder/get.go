@@ -24,7 +24,7 @@ const tarBlock = 512
 // bytes.
 func get(root *os.Root, path string, limit int64, w io.Writer) error {
 	if !fs.ValidPath(path) || strings.ContainsRune(path, 0) {
-		return fmt.Errorf("%q is no path inside the tree", path)
+		return fmt.Errorf("%q is not a path inside the tree", path)
 	}
 	lw := &limitWriter{w: w, left: limit}
 	a := &archiver{tw: tar.NewWriter(lw), limit: lw}
@@ -60,7 +60,7 @@ func (a *archiver) walk(root *os.Root, path string) error {
 	}
 	parts := strings.Split(path, "/")
 	if len(parts) > MaxDepth {
-		return nil // no such path can have been archived
+		return nil // such a path is never archived
 	}
 	dir := root
 	for _, name := range parts[:len(parts)-1] {
@@ -77,7 +77,7 @@ func (a *archiver) walk(root *os.Root, path string) error {
 	return a.entry(dir, parts[len(parts)-1], path, len(parts))
 }
 
-// entry archives name of dir, which is called full in the archive.
+// entry archives name of dir under the name full.
 func (a *archiver) entry(dir *os.Root, name, full string, depth int) error {
 	info, err := dir.Lstat(name)
 	switch {
@@ -138,7 +138,7 @@ func (a *archiver) directory(dir *os.Root, name, full string, depth int) error {
 	return nil
 }
 
-// names lists a directory in order. It gives up when even the headers of the
+// names lists a directory in order. It stops when even the headers of the
 // names would not fit, so that a million files cost no memory.
 func (a *archiver) names(dir *os.Root) ([]string, error) {
 	f, err := dir.Open(".")
@@ -165,7 +165,7 @@ func (a *archiver) names(dir *os.Root) ([]string, error) {
 
 // file archives a regular file.
 func (a *archiver) file(dir *os.Root, name, full string, seen fs.FileInfo) error {
-	// O_NONBLOCK: a FIFO that was put there a moment ago must not block.
+	// O_NONBLOCK: the file may have been replaced with a FIFO.
 	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrPermission) {
 		return a.unreadable(full, seen)
@@ -199,7 +199,7 @@ func (a *archiver) file(dir *os.Root, name, full string, seen fs.FileInfo) error
 	return nil
 }
 
-// special archives the header of what is neither file nor directory.
+// special archives the header of what is neither a file nor a directory.
 func (a *archiver) special(dir *os.Root, name, full string, info fs.FileInfo) error {
 	h := newHeader(full, info)
 	switch mode := info.Mode(); {
@@ -238,8 +238,8 @@ func (a *archiver) header(h *tar.Header) error {
 	return nil
 }
 
-// newHeader fills what all entries have. It is made by hand since
-// tar.FileInfoHeader looks users up by name.
+// newHeader makes the common part of a header. tar.FileInfoHeader would look up
+// user names.
 func newHeader(name string, info fs.FileInfo) *tar.Header {
 	h := &tar.Header{Name: name, Mode: modeBits(info.Mode()), ModTime: info.ModTime()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -24,7 +24,7 @@ type request struct {
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// The codes of a result, for what a caller tells apart.
+// The codes of a result, for what callers distinguish.
 const (
 	codeOK       = ""
 	codeError    = "error"
@@ -46,7 +46,7 @@ type usage struct {
 	InodesLimit int64 `json:"inodes_limit"`
 }
 
-// resultOf says how an operation ended.
+// resultOf encodes how an operation ended.
 func resultOf(err error) result {
 	switch {
 	case err == nil:
@@ -72,7 +72,7 @@ func (r result) err() error {
 	return &remoteError{r.Message, nil}
 }
 
-// remoteError is what the server said; the stream is still in step.
+// remoteError is an error that the server reported; the stream can still be used.
 type remoteError struct {
 	message string
 	cause   error

@@ -15,30 +15,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// put lays the directories and regular files of an archive into the tree.
-// What it lays down wins: whatever else has a name that it needs is removed,
-// and a directory that its owner has closed is opened for the moment.
+// put unpacks the directories and regular files of an archive into the tree.
+// The archive wins: whatever else has a name that it needs is removed, and
+// a directory without permissions gets them until the end.
 func put(root *os.Root, archive io.Reader) error {
-	p := &placer{root: root}
-	err := p.all(tar.NewReader(archive))
+	u := &unpacker{root: root}
+	err := u.all(tar.NewReader(archive))
 	// Modes come last, deepest first: a directory that is to be read-only
 	// must be filled before, also when the rest failed.
-	return errors.Join(err, p.setModes())
+	return errors.Join(err, u.setModes())
 }
 
-type placer struct {
+type unpacker struct {
 	root  *os.Root
 	modes []dirMode
 }
 
-// dirMode is a mode that a directory gets in the end.
+// dirMode is the mode that a directory gets at the end.
 type dirMode struct {
 	name    string
 	mode    fs.FileMode
 	modTime time.Time
 }
 
-func (p *placer) all(tr *tar.Reader) error {
+func (u *unpacker) all(tr *tar.Reader) error {
 	for {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -47,13 +47,13 @@ func (p *placer) all(tr *tar.Reader) error {
 		if err != nil {
 			return fmt.Errorf("reading the archive: %w", err)
 		}
-		if err := p.one(h, tr); err != nil {
-			return fmt.Errorf("laying down %q: %w", h.Name, err)
+		if err := u.one(h, tr); err != nil {
+			return fmt.Errorf("unpacking %q: %w", h.Name, err)
 		}
 	}
 }
 
-func (p *placer) one(h *tar.Header, content io.Reader) error {
+func (u *unpacker) one(h *tar.Header, content io.Reader) error {
 	name, err := entryName(h.Name)
 	if err != nil {
 		return err
@@ -62,14 +62,14 @@ func (p *placer) one(h *tar.Header, content io.Reader) error {
 	case h.Typeflag == tar.TypeDir && name == ".":
 		return nil // the root belongs to whoever made the workspace
 	case h.Typeflag == tar.TypeDir:
-		dir, err := p.enter(name)
+		dir, err := u.enter(name)
 		if err != nil {
 			return err
 		}
-		p.modes = append(p.modes, dirMode{name, h.FileInfo().Mode().Perm(), h.ModTime})
+		u.modes = append(u.modes, dirMode{name, h.FileInfo().Mode().Perm(), h.ModTime})
 		return dir.Close()
 	case h.Typeflag == tar.TypeReg && name != "." && !sparse(h):
-		return p.file(name, h, content)
+		return u.file(name, h, content)
 	}
 	return fmt.Errorf("type %q is neither a plain file nor a directory", h.Typeflag)
 }
@@ -85,7 +85,7 @@ func sparse(h *tar.Header) bool {
 	return false
 }
 
-// entryName checks and cleans a name. Names that climb are refused, never
+// entryName checks and cleans a name. Names that leave the tree are refused, never
 // repaired.
 func entryName(name string) (string, error) {
 	parts := strings.Split(name, "/")
@@ -100,15 +100,15 @@ func entryName(name string) (string, error) {
 }
 
 // enter opens directory name and makes what is missing on the way.
-func (p *placer) enter(name string) (*os.Root, error) {
-	dir, err := p.root.OpenRoot(".")
+func (u *unpacker) enter(name string) (*os.Root, error) {
+	dir, err := u.root.OpenRoot(".")
 	if err != nil || name == "." {
 		return dir, err
 	}
 	at := ""
 	for part := range strings.SplitSeq(name, "/") {
 		at = path.Join(at, part)
-		sub, err := p.step(dir, part, at)
+		sub, err := u.step(dir, part, at)
 		if err = errors.Join(err, dir.Close()); err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func (p *placer) enter(name string) (*os.Root, error) {
 }
 
 // step opens or makes directory part of dir; at is its whole name.
-func (p *placer) step(dir *os.Root, part, at string) (*os.Root, error) {
+func (u *unpacker) step(dir *os.Root, part, at string) (*os.Root, error) {
 	info, err := dir.Lstat(part)
 	if err == nil && !info.IsDir() {
 		if err := dir.Remove(part); err != nil {
@@ -136,7 +136,7 @@ func (p *placer) step(dir *os.Root, part, at string) (*os.Root, error) {
 		return nil, err
 	}
 	if perm := info.Mode().Perm(); perm&0o700 != 0o700 {
-		p.modes = append(p.modes, dirMode{at, perm, time.Time{}})
+		u.modes = append(u.modes, dirMode{at, perm, time.Time{}})
 		if err := dir.Chmod(part, perm|0o700); err != nil {
 			return nil, err
 		}
@@ -144,8 +144,8 @@ func (p *placer) step(dir *os.Root, part, at string) (*os.Root, error) {
 	return openDir(dir, part)
 }
 
-func (p *placer) file(name string, h *tar.Header, content io.Reader) (err error) {
-	dir, err := p.enter(path.Dir(name))
+func (u *unpacker) file(name string, h *tar.Header, content io.Reader) (err error) {
+	dir, err := u.enter(path.Dir(name))
 	if err != nil {
 		return err
 	}
@@ -169,20 +169,20 @@ func (p *placer) file(name string, h *tar.Header, content io.Reader) (err error)
 }
 
 // setModes gives directories their modes, the latest word first.
-func (p *placer) setModes() error {
+func (u *unpacker) setModes() error {
 	var errs []error
-	done := make(map[string]bool, len(p.modes))
-	slices.Reverse(p.modes)
-	slices.SortStableFunc(p.modes, func(a, b dirMode) int {
+	done := make(map[string]bool, len(u.modes))
+	slices.Reverse(u.modes)
+	slices.SortStableFunc(u.modes, func(a, b dirMode) int {
 		return strings.Count(b.name, "/") - strings.Count(a.name, "/")
 	})
-	for _, m := range p.modes {
+	for _, m := range u.modes {
 		if done[m.name] {
 			continue
 		}
 		done[m.name] = true
-		err := setTime(p.root, m.name, m.modTime)
-		errs = append(errs, err, p.root.Chmod(m.name, m.mode))
+		err := setTime(u.root, m.name, m.modTime)
+		errs = append(errs, err, u.root.Chmod(m.name, m.mode))
 	}
 	return errors.Join(errs...)
 }

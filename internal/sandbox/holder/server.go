@@ -11,15 +11,15 @@ import (
 )
 
 // Serve answers requests about the tree below root until in ends. It returns
-// nil when in ends between two requests, and otherwise what went wrong with
-// the streams; what goes wrong with the tree is answered, not returned.
+// nil when in ends between two requests, and otherwise the error of the streams.
+// Errors of the tree are answered, not returned.
 func Serve(root string, in io.Reader, out io.Writer) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
 		return fmt.Errorf("opening the tree: %w", err)
 	}
 	defer r.Close()
-	// Opened now: the tree's owner may take the permission away later.
+	// Opened now, because the owner of the tree may remove the permission later.
 	dir, err := r.Open(".")
 	if err != nil {
 		return fmt.Errorf("opening the tree: %w", err)
@@ -78,7 +78,7 @@ func (s *server) servePut() error {
 		return err
 	}
 	if failed == nil && sent.Code != codeOK {
-		failed = errors.New("the archive was cut off")
+		failed = errors.New("the archive is incomplete")
 	}
 	return s.end(resultOf(failed))
 }
@@ -108,16 +108,16 @@ func (s *server) end(r result) error {
 	return s.out.flush()
 }
 
-// openDir opens directory name of dir, without following a link even when the
-// name is exchanged between the look and the opening. The error of a name
-// that is no directory is fs.ErrNotExist: for a walk it is not there.
+// openDir opens directory name of dir, without following a link even if the
+// name is replaced between lstat and open. The error of a name that is not a
+// directory is fs.ErrNotExist: a walk skips it.
 func openDir(dir *os.Root, name string) (*os.Root, error) {
 	seen, err := dir.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
 	if !seen.IsDir() {
-		return nil, fmt.Errorf("%q is no directory: %w", name, fs.ErrNotExist)
+		return nil, fmt.Errorf("%q is not a directory: %w", name, fs.ErrNotExist)
 	}
 	sub, err := dir.OpenRoot(name)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,13 +14,13 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// Why a program is told to end, besides the caller's own reasons.
+// Why a program has to end, besides the caller's own reasons.
 var (
-	errTimeout  = errors.New("the time is over")
-	errOverflow = errors.New("the output is too long")
+	errTimeout  = errors.New("timeout")
+	errOverflow = errors.New("output limit exceeded")
 )
 
-// patience is how long a program may go on after it was told to end.
+// patience is how long a program may run after it was asked to end.
 const patience = 5 * time.Second
 
 // The exit codes of programs that were killed.
@@ -29,28 +30,32 @@ const (
 )
 
 type box struct {
-	engine    *Engine
-	spec      sandbox.Spec
-	limits    sandbox.Limits
-	workspace *workspace
-	ran       atomic.Bool
-	once      sync.Once
-	closed    chan struct{}
+	engine *Engine
+	spec   sandbox.Spec
+	limits sandbox.Limits
+	root   string // on this machine, "" without a writable root
+	ran    atomic.Bool
+	ended  atomic.Bool
+	once   sync.Once
+	closed chan struct{}
 }
 
-// Close tells a running program to end and forgets the box.
-func (b *box) Close(context.Context) error {
+// Close asks a running program to end.
+func (b *box) Close(context.Context) (err error) {
 	b.once.Do(func() {
 		close(b.closed)
 		b.engine.count(-1)
+		if b.root != "" {
+			err = os.RemoveAll(b.root)
+		}
 	})
-	return nil
+	return err
 }
 
 // Run runs the program.
 func (b *box) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
 	if b.ran.Swap(true) {
-		return sandbox.Outcome{}, errors.New("running a sandbox: it ran before")
+		return sandbox.Outcome{}, errors.New("running a sandbox: it has already run")
 	}
 	if s.Stdin != nil && !b.spec.Stdin {
 		return sandbox.Outcome{}, errors.New("running a sandbox: it has no standard input")
@@ -59,6 +64,7 @@ func (b *box) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	if err != nil {
 		return sandbox.Outcome{}, fmt.Errorf("running a sandbox: %w", err)
 	}
+	b.ended.Store(true)
 	return out, nil
 }
 
@@ -80,10 +86,10 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 		}
 	}()
 	c := &capture{left: b.limits.Output, cancel: cancel, ended: func() error { return context.Cause(ctx) }}
-	p := &Process{Args: b.spec.Command, Env: b.spec.Env, Spec: b.spec, end: sandbox.Exited,
+	p := &Process{Args: b.spec.Command, Env: b.spec.Env, Spec: b.spec, root: b.root, end: sandbox.Exited,
 		Stdout: &stream{c, s.Stdout, 0}, Stderr: &stream{c, s.Stderr, 0}}
-	if b.workspace != nil {
-		p.Dir = b.workspace.dir
+	if len(b.spec.Mounts) > 0 {
+		p.Dir = b.spec.Mounts[0].Workspace.(*workspace).dir
 	}
 	stdin := newFeed(ctx, s.Stdin)
 	p.Stdin = stdin
@@ -96,7 +102,7 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	return b.outcome(ctx, p, code, time.Since(began))
 }
 
-// execute calls the program and waits for it, but not for ever.
+// execute calls the program and waits for it, but not forever.
 func (b *box) execute(ctx context.Context, p *Process) (int, error) {
 	program := b.engine.cfg.Programs[p.Args[0]]
 	if program == nil {
@@ -116,11 +122,12 @@ func (b *box) execute(ctx context.Context, p *Process) (int, error) {
 	case code := <-done:
 		return code, nil
 	case <-t.C:
-		return 0, fmt.Errorf("program %q does not end with its context", p.Args[0])
+		return 0, fmt.Errorf("program %q ignores the end of its context", p.Args[0])
 	}
 }
 
-// outcome sums up; what ended ctx comes before what the program returned.
+// outcome assembles the result. What ended ctx wins over what the program
+// returned.
 func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Duration) (sandbox.Outcome, error) {
 	stdout, stderr := p.Stdout.(*stream), p.Stderr.(*stream)
 	stdout.mu.Lock()
@@ -139,15 +146,17 @@ func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Durat
 	default:
 		return sandbox.Outcome{}, cause
 	}
-	if out.End != sandbox.Exited || b.workspace == nil {
+	if out.End != sandbox.Exited {
 		return out, nil
 	}
-	u, err := b.workspace.Usage(ctx)
-	if err != nil {
-		return sandbox.Outcome{}, err
-	}
-	if u.Full() {
-		out.Seen = append(out.Seen, sandbox.DiskLimit)
+	for _, m := range b.spec.Mounts {
+		u, err := m.Workspace.Usage(ctx)
+		if err != nil {
+			return sandbox.Outcome{}, err
+		}
+		if u.Full() && !m.ReadOnly && !slices.Contains(out.Seen, sandbox.DiskLimit) {
+			out.Seen = append(out.Seen, sandbox.DiskLimit)
+		}
 	}
 	return out, nil
 }
@@ -167,7 +176,7 @@ type stream struct {
 	n int64
 }
 
-// Write passes bytes on up to the limit of the box, which then ends.
+// Write delivers bytes up to the limit of the box, which then ends.
 func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,8 +205,8 @@ type feed struct {
 	r *io.PipeReader
 }
 
-// newFeed copies r for the process. A Read of r that is blocked at the end is
-// left to the caller.
+// newFeed copies r for the process. A Read of r that blocks at the end is left to
+// the caller.
 func newFeed(ctx context.Context, r io.Reader) *feed {
 	pr, pw := io.Pipe()
 	if r == nil {

@@ -1,16 +1,22 @@
-// Package sandboxtest tests what makes and what uses sandboxes: [Suite] is
-// the contract that every engine passes, and [Engine] is an engine in memory
-// whose programs are Go functions.
+// Package sandboxtest helps to test what uses sandboxes: [Engine] is an engine in
+// memory whose programs are Go functions. It passes the suite of package
+// contract, except for isolation.
 package sandboxtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"testing/fstest"
 
 	"securebench/internal/digest"
 	"securebench/internal/sandbox"
@@ -26,17 +32,38 @@ type Process struct {
 	Env            []string // NAME=VALUE
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Dir is the path of the workspace's tree on this machine, "" without
-	// a workspace.
+	// Dir is the path on this machine of the first mount's tree, "" without
+	// mounts.
 	Dir  string
 	Spec sandbox.Spec
+
+	root string // on this machine, "" without a writable root
 
 	mu   sync.Mutex
 	end  sandbox.End
 	seen []sandbox.End
 }
 
-// End makes the outcome of the program end, such as
+// Path returns where a path of the sandbox is on this machine. The error of a
+// path that the program may not write is [fs.ErrPermission]; of one that the
+// sandbox does not have, [fs.ErrNotExist].
+func (p *Process) Path(name string, write bool) (string, error) {
+	for _, m := range p.Spec.Mounts {
+		if !sandbox.Within(name, m.Target) {
+			continue
+		}
+		if m.ReadOnly && write {
+			return "", fmt.Errorf("writing %s: %w", name, fs.ErrPermission)
+		}
+		return filepath.Join(m.Workspace.(*workspace).dir, strings.TrimPrefix(path.Clean(name), path.Clean(m.Target))), nil
+	}
+	if p.root == "" {
+		return "", fmt.Errorf("opening %s: %w", name, fs.ErrNotExist)
+	}
+	return filepath.Join(p.root, name), nil
+}
+
+// End sets the end in the outcome of the program, such as
 // [sandbox.OutOfMemory], instead of [sandbox.Exited].
 func (p *Process) End(end sandbox.End) {
 	p.mu.Lock()
@@ -44,7 +71,7 @@ func (p *Process) End(end sandbox.End) {
 	p.end = end
 }
 
-// See adds to the limits that the outcome says were run into.
+// See adds to the limits in [sandbox.Outcome.Seen].
 func (p *Process) See(limits ...sandbox.End) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,11 +86,14 @@ func (p *Process) ending() (end sandbox.End, seen []sandbox.End) {
 
 // Config configures an [Engine].
 type Config struct {
-	// Programs are the commands by the first word of the command line. One
-	// that is not there ends with exit code 127.
+	// Programs are the commands by the first word of the command line. An
+	// unknown command ends with exit code 127.
 	Programs map[string]Program
 	// Images are the images by reference. Nil is every reference.
 	Images map[string]sandbox.Image
+	// Root is the root file system of every image, for writable roots and
+	// for workspaces that begin as an image folder. Nil is an empty one.
+	Root fs.FS
 }
 
 // Engine is a [sandbox.Engine] in memory. Its boxes confine nothing: programs
@@ -74,8 +104,8 @@ type Engine struct {
 
 	mu       sync.Mutex
 	opens    int
-	failures map[int]error // by number of the opening
-	open     int           // boxes and workspaces that are not closed
+	failures map[int]error // by number of the call
+	open     int           // boxes and workspaces that are open
 	specs    []sandbox.Spec
 }
 
@@ -83,6 +113,9 @@ var _ sandbox.Engine = (*Engine)(nil)
 
 // New makes an engine.
 func New(cfg Config) *Engine {
+	if cfg.Root == nil {
+		cfg.Root = fstest.MapFS{}
+	}
 	return &Engine{cfg: cfg, failures: make(map[int]error)}
 }
 
@@ -100,7 +133,7 @@ func (e *Engine) Specs() []sandbox.Spec {
 	return slices.Clone(e.specs)
 }
 
-// Left is the number of boxes and workspaces that are not closed.
+// Left is the number of boxes and workspaces that are open.
 func (e *Engine) Left() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,32 +161,84 @@ func (e *Engine) Image(_ context.Context, ref string) (sandbox.Image, error) {
 	return img, nil
 }
 
+// User resolves numbers only: there are no account files.
+func (e *Engine) User(_ context.Context, _ sandbox.Image, name string) (u sandbox.User, err error) {
+	if name == "" {
+		return u, nil
+	}
+	if _, err := fmt.Sscanf(name+"\n", "%d:%d\n", &u.UID, &u.GID); err != nil || u.UID < 0 || u.GID < 0 {
+		return u, fmt.Errorf("the image has no user %q", name)
+	}
+	return u, nil
+}
+
+// Info describes the engine.
+func (e *Engine) Info() sandbox.Info {
+	return sandbox.Info{Name: "memory", OS: "linux", Arch: "amd64", SecurityOptions: []string{}}
+}
+
+// Reap finds nothing: what the engine makes ends with the process.
+func (e *Engine) Reap(ctx context.Context) (int, error) { return 0, context.Cause(ctx) }
+
+// Close does nothing.
+func (e *Engine) Close() error { return nil }
+
 // Open makes a box.
 func (e *Engine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if len(spec.Command) == 0 || spec.Image.ID == "" {
-		return nil, errors.New("opening a sandbox: it needs an image and a command")
+	if err := spec.Check(); err != nil {
+		return nil, fmt.Errorf("opening a sandbox: %w", err)
 	}
 	b := &box{engine: e, spec: spec, limits: spec.Limits.WithDefaults(), closed: make(chan struct{})}
-	if spec.Workspace != nil {
-		w, ok := spec.Workspace.(*workspace)
-		if !ok || w.engine != e {
-			return nil, errors.New("opening a sandbox: the workspace is of another engine")
+	for _, m := range spec.Mounts {
+		if w, ok := m.Workspace.(*workspace); !ok || w.engine != e {
+			return nil, errors.New("opening a sandbox: the workspace belongs to another engine")
 		}
-		b.workspace = w
 	}
+	if err := e.opened(spec); err != nil {
+		return nil, fmt.Errorf("opening a sandbox: %w", err)
+	}
+	if !spec.WritableRoot {
+		return b, nil
+	}
+	root, err := e.copyRoot(".")
+	if err != nil {
+		return nil, fmt.Errorf("opening a sandbox: %w", err)
+	}
+	b.root = root
+	return b, nil
+}
+
+// opened counts a call of Open, or fails it as [Engine.FailOpen] asks.
+func (e *Engine) opened(spec sandbox.Spec) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.opens++
 	if err := e.failures[e.opens]; err != nil {
 		delete(e.failures, e.opens)
-		return nil, fmt.Errorf("opening a sandbox: %w", err)
+		return err
 	}
 	e.open++
 	e.specs = append(e.specs, spec)
-	return b, nil
+	return nil
+}
+
+// copyRoot copies a folder of the images' root into a temporary directory.
+func (e *Engine) copyRoot(folder string) (string, error) {
+	sub, err := fs.Sub(e.cfg.Root, folder)
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "sandboxtest-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(dir, sub); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, nil
 }
 
 // Workspace makes a workspace in a temporary directory.
@@ -161,16 +246,29 @@ func (e *Engine) Workspace(ctx context.Context, spec sandbox.WorkspaceSpec) (san
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if spec.Disk <= 0 {
-		spec.Disk = sandbox.Limits{}.WithDefaults().Disk
+	spec = spec.WithDefaults()
+	if err := spec.Check(); err != nil {
+		return nil, fmt.Errorf("making a workspace: %w", err)
 	}
-	if spec.Inodes <= 0 {
-		spec.Inodes = sandbox.Inodes
+	folder := "."
+	if spec.From != nil {
+		folder = path.Clean(spec.From.Path)[1:]
+		if info, err := fs.Stat(e.cfg.Root, folder); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("making a workspace: %s: %w", spec.From.Path, sandbox.ErrNoFolder)
+		}
 	}
-	dir, err := os.MkdirTemp("", "sandboxtest-")
+	tree := func() (string, error) { return os.MkdirTemp("", "sandboxtest-") }
+	if spec.From != nil {
+		tree = func() (string, error) { return e.copyRoot(folder) }
+	}
+	dir, err := tree()
 	if err != nil {
 		return nil, fmt.Errorf("making a workspace: %w", err)
 	}
 	e.count(1)
-	return serve(e, dir, spec), nil
+	w := serve(e, dir, spec)
+	if u, err := w.Usage(ctx); err != nil || u.Bytes > u.BytesLimit || u.Inodes > u.InodesLimit {
+		return nil, errors.Join(fmt.Errorf("making a workspace: %w", cmp.Or(err, sandbox.ErrTooSmall)), w.Close(ctx))
+	}
+	return w, nil
 }

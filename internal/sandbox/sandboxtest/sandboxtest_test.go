@@ -8,6 +8,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/sandbox/sandboxtest/contract"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -15,10 +16,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestSuite(t *testing.T) {
 	img := sandbox.Image{ID: "sha256:test"}
 	e := sandboxtest.New(sandboxtest.Config{
-		Programs: sandboxtest.Programs(),
+		Programs: contract.Programs(),
 		Images:   map[string]sandbox.Image{"test": img},
+		Root:     contract.Root(),
 	})
-	sandboxtest.Suite(t, e, sandboxtest.Caps{Image: img})
+	contract.Suite(t, e, contract.Caps{Image: img})
 	if n := e.Left(); n != 0 {
 		t.Errorf("%d boxes and workspaces are left", n)
 	}

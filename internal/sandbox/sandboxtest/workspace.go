@@ -39,8 +39,8 @@ func serve(e *Engine, dir string, spec sandbox.WorkspaceSpec) *workspace {
 	return w
 }
 
-// Put lays an archive into the tree. The directory has no size of its own, so
-// that the limit is found broken afterwards.
+// Put lays an archive into the tree. The directory has no size of its own, so the
+// limit is checked afterwards.
 func (w *workspace) Put(ctx context.Context, tar io.Reader) error {
 	if err := w.client.Put(ctx, tar); err != nil {
 		return err
@@ -89,12 +89,17 @@ func (w *workspace) Close(context.Context) error {
 	}
 	w.removed = true
 	w.engine.count(-1)
-	err := w.client.Close()
-	<-w.served // it ends with the stream, by whatever error
-	return errors.Join(err, openUp(w.dir), os.RemoveAll(w.dir))
+	return errors.Join(w.stop(), openUp(w.dir), os.RemoveAll(w.dir))
 }
 
-// openUp gives directories back the permissions that removing them needs.
+// stop ends the holder.
+func (w *workspace) stop() error {
+	err := w.client.Close()
+	<-w.served // it ends with the stream; its error does not matter
+	return err
+}
+
+// openUp restores the permissions that removing directories needs.
 func openUp(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {

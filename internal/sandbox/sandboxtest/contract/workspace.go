@@ -1,4 +1,4 @@
-package sandboxtest
+package contract
 
 import (
 	"archive/tar"
@@ -25,7 +25,7 @@ func (s *suite) workspaces(t *testing.T) {
 	t.Run("what a command leaves", s.leaves)
 	t.Run("too large", s.tooLarge)
 	t.Run("refused archives", s.refused)
-	t.Run("trusted files win", s.win)
+	t.Run("trusted files win", s.trustedFilesWin)
 	t.Run("full", s.full)
 	t.Run("put beyond the limit", s.putTooMuch)
 	t.Run("not shared", s.notShared)
@@ -53,7 +53,7 @@ func (s *suite) in(t *testing.T, w sandbox.Workspace, script string) (got result
 	t.Helper()
 	t.Run("box", func(t *testing.T) {
 		spec := s.spec(script)
-		spec.Workspace, spec.Target = w, target
+		spec.Mounts = []sandbox.Mount{{Workspace: w, Target: target}}
 		got = s.run(t, spec)
 	})
 	return got
@@ -92,8 +92,8 @@ func dir(name string, mode int64) file {
 	return file{tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: mode}, ""}
 }
 
-// tree gets a part of a workspace as lines: type, mode, name, and what else
-// there is to say.
+// tree describes a part of a workspace by lines: type, mode, name, and link
+// target, records or content.
 func tree(t *testing.T, w sandbox.Workspace, path string) []string {
 	t.Helper()
 	var b bytes.Buffer
@@ -164,7 +164,7 @@ func (s *suite) leaves(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	secret := "6 000 secret unreadable"
-	if canReadAll(w) {
+	if s.ignoresModes() {
 		secret = "0 000 secret s"
 	}
 	diffTree(t, w, ".", "0 644 a.txt 2 hello", "5 755 d/", "5 755 d/e/", "0 644 d/e/f deep",
@@ -174,12 +174,9 @@ func (s *suite) leaves(t *testing.T) {
 	diffTree(t, w, "link", "2 777 link /etc/passwd")
 }
 
-// canReadAll reports whether the holder runs with the rights of a root that
-// no mode stops, as in memory when the tests run as root.
-func canReadAll(w sandbox.Workspace) bool {
-	_, ok := w.(*workspace)
-	return ok && syscall.Geteuid() == 0
-}
+// ignoresModes reports whether the holder ignores modes, as an engine in memory
+// does when the tests run as root.
+func (s *suite) ignoresModes() bool { return !s.caps.Isolation && syscall.Geteuid() == 0 }
 
 func (s *suite) tooLarge(t *testing.T) {
 	w := s.workspace(t)
@@ -188,7 +185,7 @@ func (s *suite) tooLarge(t *testing.T) {
 	if err := w.Get(t.Context(), ".", 50_000, &b); !errors.Is(err, sandbox.ErrTooLarge) || b.Len() > 50_000 {
 		t.Errorf("Get: got %v and %d bytes, want ErrTooLarge", err, b.Len())
 	}
-	// The stream is in step afterwards.
+	// The stream can still be used.
 	if got := tree(t, w, "a"); len(got) != 1 {
 		t.Errorf("got %d entries", len(got))
 	}
@@ -205,7 +202,7 @@ func (s *suite) refused(t *testing.T) {
 		"hardlink": {tar.Header{Typeflag: tar.TypeLink, Name: "l", Linkname: "a"}, ""},
 		"fifo":     {tar.Header{Typeflag: tar.TypeFifo, Name: "f"}, ""},
 		"device":   {tar.Header{Typeflag: tar.TypeChar, Name: "c"}, ""},
-		"climbs":   plain("../x", "x", 0o644),
+		"leaves":   plain("../x", "x", 0o644),
 		"absolute": plain("/etc/x", "x", 0o644),
 		"inside":   plain("a/../../x", "x", 0o644),
 		"too deep": plain(strings.Repeat("d/", holder.MaxDepth)+"x", "x", 0o644),
@@ -229,7 +226,7 @@ type brokenReader struct{ err error }
 
 func (r brokenReader) Read([]byte) (int, error) { return 0, r.err }
 
-func (s *suite) win(t *testing.T) {
+func (s *suite) trustedFilesWin(t *testing.T) {
 	w := s.workspace(t)
 	put(t, w, dir("closed", 0o555), plain("closed/test", "planted", 0o444), plain("file", "planted", 0o644),
 		dir("dir/sub", 0o755))
@@ -301,6 +298,6 @@ func (s *suite) closeWorkspace(t *testing.T) {
 		}
 	}
 	if err := w.Put(t.Context(), archive(t)); err == nil {
-		t.Error("a closed workspace takes files")
+		t.Error("a closed workspace accepts files")
 	}
 }

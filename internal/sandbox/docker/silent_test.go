@@ -20,10 +20,10 @@ import (
 	"securebench/internal/sandbox/dockertest"
 )
 
-// muteEngine takes connections and answers nothing. It returns its address.
-func muteEngine(t *testing.T) string {
+// silentEngine accepts connections and never answers. It returns its address.
+func silentEngine(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "mute") // the path of a socket must be short
+	dir, err := os.MkdirTemp("", "silent") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,15 +46,15 @@ func muteEngine(t *testing.T) string {
 	return "unix://" + filepath.Join(dir, "s")
 }
 
-// TestMuteEngine: an engine that never answers is given up by itself, and at
-// once when the caller has had enough.
-func TestMuteEngine(t *testing.T) {
-	host := muteEngine(t)
+// TestSilentEngine checks that waiting for an engine that never answers ends by
+// itself, and at once when the caller cancels.
+func TestSilentEngine(t *testing.T) {
+	host := silentEngine(t)
 	e, err := docker.New(t.Context(), docker.Config{Host: host, Patience: 200 * time.Millisecond})
 	if err == nil {
 		_ = e.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), host+" takes connections but does not answer within 200ms") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), host+" accepts connections but does not answer within 200ms") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -68,7 +68,7 @@ func TestMuteEngine(t *testing.T) {
 	}
 }
 
-// TestPausedHolder: no request to a workspace waits for ever.
+// TestPausedHolder checks that no request to a workspace waits forever.
 func TestPausedHolder(t *testing.T) {
 	dockertest.Docker(t)
 	e, err := docker.New(t.Context(), docker.Config{Helper: dockertest.Helper(t), Getenv: os.Getenv, Patience: time.Second})

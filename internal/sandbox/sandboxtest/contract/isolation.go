@@ -1,4 +1,4 @@
-package sandboxtest
+package contract
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // isolation attacks the sandbox from inside. Each probe is a program that
-// prints what it should not have been able to do or see, and nothing else.
+// prints only what it should not have been able to do or see.
 func (s *suite) isolation(t *testing.T) {
 	for _, user := range []sandbox.User{sandbox.Nobody, {}} {
 		name := "as nobody"
@@ -66,7 +66,7 @@ func (s *suite) users(t *testing.T) {
 	spec.Command[2] = "test $(id -u):$(id -g) = $0"
 	spec.Command = append(spec.Command, fmt.Sprintf("%d:%d", want.UID, want.GID))
 	if got := s.run(t, spec); got.ExitCode != 0 {
-		t.Errorf("a sandbox without a user does not run as the image's, %v", want)
+		t.Errorf("without a user, the sandbox does not run as the image's, %v", want)
 	}
 }
 
@@ -76,9 +76,9 @@ func (s *suite) processLimit(t *testing.T) {
 		timeout time.Duration
 		want    sandbox.Outcome
 	}{
-		"ends badly": {forkBomb + "time.sleep(3); sys.exit(1)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}, ExitCode: 1}},
-		"ends well":  {forkBomb + "time.sleep(3)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}}},
-		"never ends": {forkBomb + "time.sleep(600)", 2 * time.Second, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: 124}},
+		"exits with an error": {forkBomb + "time.sleep(3); sys.exit(1)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}, ExitCode: 1}},
+		"exits normally":      {forkBomb + "time.sleep(3)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}}},
+		"never ends":          {forkBomb + "time.sleep(600)", 2 * time.Second, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: 124}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := s.python(c.code)
@@ -96,7 +96,7 @@ func (s *suite) processLimit(t *testing.T) {
 	})
 }
 
-// memoryLimit gives engines a moment to listen before memory runs out.
+// memoryLimit gives engines time to subscribe before memory runs out.
 func (s *suite) memoryLimit(t *testing.T) {
 	const start, bomb = "import os, sys, time\ntime.sleep(1)\n", "hoard = [bytearray(1 << 26) for _ in range(999)]\n"
 	for name, c := range map[string]struct {
@@ -104,9 +104,9 @@ func (s *suite) memoryLimit(t *testing.T) {
 		end  sandbox.End
 		exit int
 	}{
-		"command":             {start + bomb, sandbox.OutOfMemory, 137},
-		"child, an end badly": {start + "if os.fork() == 0: " + bomb + "os.wait()\nsys.exit(5)", sandbox.Exited, 5},
-		"child, an end well":  {start + "if os.fork() == 0: " + bomb + "os.wait()", sandbox.Exited, 0},
+		"command":                   {start + bomb, sandbox.OutOfMemory, 137},
+		"child, then an error":      {start + "if os.fork() == 0: " + bomb + "os.wait()\nsys.exit(5)", sandbox.Exited, 5},
+		"child, then a normal exit": {start + "if os.fork() == 0: " + bomb + "os.wait()", sandbox.Exited, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := sandbox.Outcome{End: c.end, Seen: []sandbox.End{sandbox.OutOfMemory}, ExitCode: c.exit}
@@ -172,7 +172,7 @@ func (s *suite) neighbours(t *testing.T) {
 	s.probe(t, sandbox.Nobody, neighbourSearch)
 }
 
-// hostNames checks that no path of this process shows in a sandbox.
+// hostNames checks that no path of this process is visible in a sandbox.
 func (s *suite) hostNames(t *testing.T) {
 	w := s.workspace(t)
 	wd, err := os.Getwd()
@@ -180,7 +180,7 @@ func (s *suite) hostNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := s.python(hostSearch, wd, os.Args[0])
-	spec.Workspace, spec.Target = w, target
+	spec.Mounts = []sandbox.Mount{{Workspace: w, Target: target}}
 	if got := s.run(t, spec); got.ExitCode != 0 || got.stdout != "" {
 		t.Errorf("got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
 	}
@@ -196,7 +196,7 @@ func (s *suite) workingDirectory(t *testing.T) {
 			_ = b.Close(context.Background())
 		}
 		spec = s.spec(scriptOK)
-		spec.Workspace, spec.Target = w, dir
+		spec.Mounts = []sandbox.Mount{{Workspace: w, Target: dir}}
 		if b, err := s.engine.Open(t.Context(), spec); err == nil {
 			t.Errorf("workspace target %q is accepted", dir)
 			_ = b.Close(context.Background())
@@ -215,12 +215,12 @@ func (s *suite) writableRoot(t *testing.T) {
 		t.Errorf("got %q, %q", got.stdout, got.stderr)
 	}
 	if got := s.run(t, s.spec("cat /etc/note")); got.ExitCode == 0 {
-		t.Error("the root of one sandbox shows in another")
+		t.Error("the root of one sandbox is visible in another")
 	}
 }
 
-// capabilities checks that a root gets those that it asks for and no other,
-// and that no other user gets any.
+// capabilities checks that a command that runs as root gets exactly those that
+// it asks for, and that no other user gets any.
 func (s *suite) capabilities(t *testing.T) {
 	const show = "grep -E '^Cap(Prm|Eff|Bnd|Amb):' /proc/self/status | tr -d '\\n\\t'"
 	for name, c := range map[string]struct {
@@ -243,13 +243,13 @@ func (s *suite) capabilities(t *testing.T) {
 	spec := s.spec(scriptOK)
 	spec.Capabilities = []sandbox.Capability{"SYS_ADMIN"}
 	if b, err := s.engine.Open(t.Context(), spec); err == nil {
-		t.Error("a sandbox may have SYS_ADMIN")
+		t.Error("SYS_ADMIN is granted")
 		_ = b.Close(context.Background())
 	}
 }
 
-// tracing checks that processes of one user debug each other where the
-// sandbox says so and nowhere else.
+// tracing checks that processes of one user can debug each other only where
+// the specification allows it.
 func (s *suite) tracing(t *testing.T) {
 	spec := s.python(probeTracing)
 	if got := s.run(t, spec); got.ExitCode != 0 || got.stdout != "" {

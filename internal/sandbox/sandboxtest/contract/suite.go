@@ -1,4 +1,5 @@
-package sandboxtest
+// Package contract is what every sandbox engine has to fulfil, as a test suite.
+package contract
 
 import (
 	"bytes"
@@ -17,10 +18,11 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// Caps says what an engine is to be tested with.
+// Caps says how an engine is tested.
 type Caps struct {
-	// Image has sh, the usual small tools and, for the isolation part,
-	// python3. An engine in memory needs the programs of [Programs].
+	// Image has sh, the usual small tools, [Folder] and, for the isolation
+	// part, python3. An engine of package sandboxtest needs [Programs] and
+	// [Root].
 	Image sandbox.Image
 	// Isolation also runs the attacks on the sandbox itself, which only an
 	// engine that confines programs can withstand.
@@ -30,7 +32,7 @@ type Caps struct {
 // bound is how long anything that has to end soon may take.
 const bound = 30 * time.Second
 
-// Suite tests that an engine keeps the contract of [sandbox.Engine].
+// Suite tests that an engine fulfils the contract of [sandbox.Engine].
 func Suite(t *testing.T, e sandbox.Engine, caps Caps) {
 	s := &suite{e, caps}
 	t.Run("image missing", s.imageMissing)
@@ -46,6 +48,10 @@ func Suite(t *testing.T, e sandbox.Engine, caps Caps) {
 	t.Run("writer fails", s.writerFails)
 	t.Run("opened early", s.openedEarly)
 	t.Run("workspace", s.workspaces)
+	t.Run("service", s.service)
+	t.Run("mounts", s.mounts)
+	t.Run("image folder", s.imageFolder)
+	t.Run("root", s.root)
 	if caps.Isolation {
 		t.Run("isolation", s.isolation)
 	}
@@ -105,7 +111,7 @@ func (s *suite) imageMissing(t *testing.T) {
 	}
 }
 
-// diffOutcome compares but for the duration, which must be sensible.
+// diffOutcome compares everything but the duration, which must be plausible.
 func diffOutcome(t *testing.T, want, got sandbox.Outcome) {
 	t.Helper()
 	if got.Duration <= 0 || got.Duration > bound {
@@ -179,7 +185,7 @@ func (s *suite) limits(t *testing.T) {
 }
 
 func (s *suite) cancel(t *testing.T) {
-	cause := errors.New("the operator has had enough")
+	cause := errors.New("the operator interrupts")
 	t.Run("before open", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
@@ -251,7 +257,7 @@ func (s *suite) close(t *testing.T) {
 	})
 }
 
-// signal is a writer that tells of its first write.
+// signal is a writer that reports its first write.
 type signal struct {
 	once sync.Once
 	c    chan struct{}

@@ -1,4 +1,4 @@
-package sandboxtest
+package contract
 
 import (
 	"archive/tar"
@@ -76,7 +76,7 @@ func (s *suite) privileges(t *testing.T) {
 			}
 			spec := s.python(probeCapabilityUse)
 			spec.User, spec.Capabilities = &sandbox.User{}, c.granted
-			spec.Workspace, spec.Target = w, "/workspace"
+			spec.Mounts = []sandbox.Mount{{Workspace: w, Target: "/workspace"}}
 			if got := s.run(t, spec); strings.Join(strings.Fields(got.stdout), " ") != c.want {
 				t.Errorf("root with %v can use %q, want %q\n%s", c.granted, got.stdout, c.want, got.stderr)
 			}

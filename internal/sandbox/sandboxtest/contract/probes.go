@@ -1,9 +1,9 @@
-package sandboxtest
+package contract
 
-// probe is a Python program that prints what a sandbox should have denied.
+// probe is a Python program that prints what a sandbox failed to deny.
 type probe struct{ name, code string }
 
-// denied is the helper of the probes: it tries something that has to fail.
+// denied is what the probes share: it tries something that has to fail.
 const denied = `
 import errno, os, socket, subprocess, sys, time
 def denied(what, f, *codes):
@@ -161,7 +161,7 @@ for d, limit in [("/tmp", 16 << 20), ("/dev/shm", 64 << 20)]:
     if n > limit: print(d, "takes", n, "bytes")
 `
 
-// probeTracing attaches to its own child, and says so if it can.
+// probeTracing reports whether it can attach to its own child.
 const probeTracing = `
 import ctypes, os, signal
 child = os.fork()
@@ -185,8 +185,8 @@ except OSError:
     pass
 `
 
-// neighbour leaves a note in every place that two sandboxes could share, and
-// neighbourSearch looks for it.
+// neighbour leaves traces in every place that two sandboxes could share, and
+// neighbourSearch looks for them.
 const neighbour = `
 import os, socket, sys, time
 for d in ["/tmp", "/dev/shm"]: open(d + "/note", "w").close()
@@ -203,8 +203,8 @@ denied("a local port", lambda: socket.socket().connect(("127.0.0.1", 7007)), err
 if len(open("/proc/sysvipc/shm").readlines()) > 1: print("shared memory shows")
 `
 
-// hostSearch looks for the strings of its arguments wherever the kernel tells
-// of the outside.
+// hostSearch looks for the strings of its arguments wherever the kernel could
+// reveal the host.
 const hostSearch = `
 import sys
 for p in ["mountinfo", "mounts", "environ", "cgroup"]:

@@ -1,4 +1,6 @@
-package docker
+// Package seccomp makes the seccomp profiles of sandboxes, in the format that
+// container engines take.
+package seccomp
 
 import (
 	"fmt"
@@ -9,7 +11,7 @@ import (
 	"securebench/internal/digest"
 )
 
-// allowedCalls are the system calls that a process in a box may make: what
+// allowedCalls are the system calls that a process in a sandbox may make: what
 // the engines' own default profile allows without capabilities, less what
 // widens the kernel's surface and no benchmark needs (io_uring, whose
 // operations no filter sees; file handles; fanotify; secret memory). The
@@ -53,7 +55,7 @@ timerfd_settime64 times tkill truncate truncate64 ugetrlimit umask uname unlink 
 utimensat_time64 utimes vfork vmsplice wait4 waitid waitpid write writev`
 
 // tracingCalls reach into another process. A process may use them on its own
-// user's, which is why only boxes that ask for it have them. Others of the
+// user's, which is why only sandboxes that ask for it have them. Others of the
 // kind (pidfd_getfd, kcmp, userfaultfd, perf_event_open, process_madvise) are
 // allowed nowhere.
 const tracingCalls = "process_vm_readv process_vm_writev ptrace"
@@ -87,9 +89,10 @@ type architectures struct {
 	Sub  []string `json:"subArchitectures"`
 }
 
-// seccompProfile returns a box's profile as the engine takes it, and its
-// digest for the run manifest.
-func seccompProfile(tracing, chroot bool) (profile, sum string, err error) {
+// Profile returns the profile of a sandbox and its digest for the run
+// manifest. With tracing, processes may debug one another;
+// with chroot, they may change their root directory if they have the capability.
+func Profile(tracing, chroot bool) (profile, sum string, err error) {
 	const allow, refuse = "SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO"
 	perm, nosys := uint(errnoPERM), uint(errnoNOSYS)
 	rules := []rule{

@@ -1,0 +1,179 @@
+package dockerapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/owner"
+)
+
+// The labels of objects. Only the owner's matters for reaping; the others are
+// for people.
+const (
+	labelOwner   = "securebench.owner"
+	labelRun     = "securebench.run"
+	labelTask    = "securebench.task"
+	labelAttempt = "securebench.attempt"
+	labelRole    = "securebench.role"
+)
+
+// Labels are the labels of a new object.
+func (c *Conn) Labels(l sandbox.Labels) map[string]string {
+	return map[string]string{
+		labelOwner:   c.owner.String(),
+		labelRun:     labelValue(l.Run),
+		labelTask:    labelValue(l.Task),
+		labelAttempt: strconv.Itoa(l.Attempt),
+		labelRole:    labelValue(l.Role),
+	}
+}
+
+// labelValue makes a pack's text safe for tools that print labels.
+func labelValue(s string) string {
+	q := strconv.QuoteToASCII(s[:min(len(s), 256)])
+	return q[1 : len(q)-1]
+}
+
+// CreateContainer creates a container, or leaves none behind.
+func (c *Conn) CreateContainer(ctx context.Context, opts client.ContainerCreateOptions) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	cctx, cancel := Creating(ctx)
+	defer cancel()
+	_, err := c.API.ContainerCreate(cctx, opts)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("creating a container: %w", err), c.RemoveContainer(ctx, opts.Name))
+}
+
+// CreateVolume creates a volume. After an error the caller removes it by name.
+func (c *Conn) CreateVolume(ctx context.Context, opts client.VolumeCreateOptions) error {
+	cctx, cancel := Creating(ctx)
+	defer cancel()
+	if _, err := c.API.VolumeCreate(cctx, opts); err != nil {
+		return fmt.Errorf("creating a volume: %w", err)
+	}
+	return nil
+}
+
+// RemoveContainer kills and removes a container by name or ID. A container
+// that does not exist is not an error.
+func (c *Conn) RemoveContainer(ctx context.Context, name string) error {
+	return c.remove(ctx, "container", name, func(ctx context.Context) error {
+		_, err := c.API.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		return err
+	})
+}
+
+// RemoveVolume removes a volume by name. A volume that does not exist is not
+// an error.
+func (c *Conn) RemoveVolume(ctx context.Context, name string) error {
+	return c.remove(ctx, "volume", name, func(ctx context.Context) error {
+		_, err := c.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
+		return err
+	})
+}
+
+// removeTries and removePause bound the wait for a removal that is already in
+// progress.
+const (
+	removeTries = 40
+	removePause = 50 * time.Millisecond
+)
+
+// remove removes an object whether or not ctx has ended. While the engine says
+// that the object is being removed already or still in use, it tries again:
+// both pass when a container is dying.
+func (c *Conn) remove(ctx context.Context, kind, name string, call func(context.Context) error) error {
+	cctx, cancel := Cleanup(ctx)
+	defer cancel()
+	for tries := 0; ; tries++ {
+		err := call(cctx)
+		if err == nil || cerrdefs.IsNotFound(err) {
+			return nil
+		}
+		if !cerrdefs.IsConflict(err) || cctx.Err() != nil || tries == removeTries {
+			c.Log.Error("an object is left on the engine", slog.String("kind", kind), slog.String("name", name))
+			return fmt.Errorf("removing %s %s: %w", kind, name, err)
+		}
+		time.Sleep(removePause)
+	}
+}
+
+// Reap removes the containers and volumes that dead processes left on the
+// engine, and returns how many.
+func (c *Conn) Reap(ctx context.Context) (removed int, err error) {
+	containers, volumes, err := c.labelled(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	reap := func(kind string, objects map[string]string, remove func(context.Context, string) error) {
+		for name, label := range objects {
+			o, ok := owner.Parse(label)
+			if !ok || !o.Dead(c.owner) {
+				continue
+			}
+			if err := remove(ctx, name); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			c.Log.Info("removed an object of a dead run", slog.String(kind, name), slog.Int("pid", o.PID))
+			removed++
+		}
+	}
+	reap("container", containers, c.RemoveContainer)
+	reap("volume", volumes, c.RemoveVolume)
+	return removed, errors.Join(errs...)
+}
+
+// Owned lists the containers, by ID, and volumes, by name, of this owner.
+func (c *Conn) Owned(ctx context.Context) ([]string, error) {
+	containers, volumes, err := c.labelled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, objects := range []map[string]string{containers, volumes} {
+		for name, label := range objects {
+			if label == c.owner.String() {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// labelled lists what has an owner's label: names to labels.
+func (c *Conn) labelled(ctx context.Context) (containers, volumes map[string]string, err error) {
+	filter := client.Filters{}.Add("label", labelOwner)
+	cs, err := c.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filter})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the engine's containers: %w", err)
+	}
+	vs, err := c.API.VolumeList(ctx, client.VolumeListOptions{Filters: filter})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the engine's volumes: %w", err)
+	}
+	containers, volumes = make(map[string]string), make(map[string]string)
+	for _, ctr := range cs.Items {
+		containers[ctr.ID] = ctr.Labels[labelOwner]
+	}
+	for _, v := range vs.Items {
+		volumes[v.Name] = v.Labels[labelOwner]
+	}
+	return containers, volumes, nil
+}

@@ -1,0 +1,72 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/moby/moby/api/types/build"
+	"github.com/moby/moby/client"
+
+	"securebench/internal/sandbox"
+)
+
+// Build implements [sandbox.Builder] with the engine's own builder, which
+// needs no session and no registry when the base image is on the engine.
+func (s *Store) Build(ctx context.Context, tag string, files io.Reader, log io.Writer) (sandbox.Image, error) {
+	res, err := s.conn.API.ImageBuild(ctx, files, client.ImageBuildOptions{Tags: []string{tag}, Version: build.BuilderV1,
+		Remove: true, ForceRemove: true})
+	if err != nil {
+		return sandbox.Image{}, fmt.Errorf("building image %q: %w", tag, err)
+	}
+	defer res.Body.Close()
+	if err := follow(res.Body, log); err != nil {
+		return sandbox.Image{}, fmt.Errorf("building image %q: %w", tag, err)
+	}
+	return s.Image(ctx, tag)
+}
+
+// Pull implements [sandbox.Puller].
+func (s *Store) Pull(ctx context.Context, ref string, log io.Writer) (sandbox.Image, error) {
+	res, err := s.conn.API.ImagePull(ctx, ref, client.ImagePullOptions{})
+	if err != nil {
+		return sandbox.Image{}, fmt.Errorf("pulling image %q: %w", ref, err)
+	}
+	defer res.Close()
+	if err := follow(res, log); err != nil {
+		return sandbox.Image{}, fmt.Errorf("pulling image %q: %w", ref, err)
+	}
+	return s.Image(ctx, ref)
+}
+
+// follow copies the progress messages of the engine to log until they end. An
+// error of the engine comes as a message in the stream.
+func follow(r io.Reader, log io.Writer) error {
+	dec := jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		var m struct {
+			Stream string `json:"stream"`
+			Status string `json:"status"`
+			Error  string `json:"error"`
+		}
+		err := json.UnmarshalDecode(dec, &m)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the engine's messages: %w", err)
+		}
+		if m.Error != "" {
+			return fmt.Errorf("the engine reports: %s", m.Error)
+		}
+		if m.Status != "" {
+			m.Status += "\n"
+		}
+		if _, err := io.WriteString(log, m.Stream+m.Status); err != nil {
+			return fmt.Errorf("writing the engine's messages: %w", err)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+// Package images looks up, builds and pulls the images of a Docker engine. It
+// reads what an untrusted image contains without running any of it.
+package images
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker/dockerapi"
+)
+
+// Store is the images of an engine. It is safe for concurrent use.
+type Store struct {
+	conn *dockerapi.Conn
+
+	mu      sync.Mutex
+	known   map[string]Facts // by ID
+	folders map[folder]bool  // whether it exists
+}
+
+// Facts is what is known of an image.
+type Facts struct {
+	Image   sandbox.Image
+	Volumes []string // declared mount points, sorted
+}
+
+type folder struct{ image, path string }
+
+// New makes a store.
+func New(conn *dockerapi.Conn) *Store {
+	return &Store{conn: conn, known: make(map[string]Facts), folders: make(map[folder]bool)}
+}
+
+// Image implements [sandbox.Images]. A user that the image names is looked up
+// in the image's own /etc/passwd and /etc/group.
+func (s *Store) Image(ctx context.Context, ref string) (sandbox.Image, error) {
+	facts, err := s.inspect(ctx, ref)
+	if err != nil {
+		return sandbox.Image{}, err
+	}
+	facts.Image.Ref = ref
+	return facts.Image, nil
+}
+
+// Facts returns what is known of an image by ID. It asks the engine once.
+func (s *Store) Facts(ctx context.Context, id string) (Facts, error) {
+	s.mu.Lock()
+	facts, ok := s.known[id]
+	s.mu.Unlock()
+	if ok {
+		return facts, nil
+	}
+	return s.inspect(ctx, id)
+}
+
+func (s *Store) inspect(ctx context.Context, ref string) (Facts, error) {
+	res, err := s.conn.API.ImageInspect(ctx, ref)
+	if cerrdefs.IsNotFound(err) {
+		return Facts{}, fmt.Errorf("image %q: %w", ref, sandbox.ErrImageMissing)
+	}
+	if err != nil {
+		return Facts{}, fmt.Errorf("inspecting image %q: %w", ref, err)
+	}
+	s.mu.Lock()
+	facts, ok := s.known[res.ID]
+	s.mu.Unlock()
+	if ok {
+		return facts, nil
+	}
+	facts.Image = sandbox.Image{ID: res.ID, OS: res.Os, Arch: res.Architecture}
+	if len(res.RepoDigests) > 0 {
+		facts.Image.Digest = slices.Min(res.RepoDigests)
+	}
+	user := ""
+	if res.Config != nil {
+		user = res.Config.User
+		facts.Volumes = slices.Sorted(maps.Keys(res.Config.Volumes))
+		facts.Image.Env = variableNames(res.Config.Env)
+	}
+	if facts.Image.User, err = s.User(ctx, facts.Image, user); err != nil {
+		return Facts{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[res.ID] = facts
+	return facts, nil
+}
+
+// variableNames returns the sorted names of variables.
+func variableNames(env []string) []string {
+	var out []string
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// User implements [sandbox.Images].
+func (s *Store) User(ctx context.Context, image sandbox.Image, name string) (sandbox.User, error) {
+	if u, ok := numericUser(name); ok {
+		return u, nil
+	}
+	var passwd, group []byte
+	err := s.read(ctx, image.ID, func(container string) (err error) {
+		if passwd, err = s.copyFile(ctx, container, "/etc/passwd"); err != nil {
+			return err
+		}
+		group, err = s.copyFile(ctx, container, "/etc/group")
+		return err
+	})
+	var u sandbox.User
+	if err == nil {
+		u, err = lookupUser(name, passwd, group)
+	}
+	if err != nil {
+		return sandbox.User{}, fmt.Errorf("looking up user %q of image %s: %w", name, image.ID, err)
+	}
+	return u, nil
+}
+
+// HasFolder reports whether an image has a folder. It asks the engine once.
+func (s *Store) HasFolder(ctx context.Context, id, path string) (bool, error) {
+	key := folder{id, path}
+	s.mu.Lock()
+	has, ok := s.folders[key]
+	s.mu.Unlock()
+	if ok {
+		return has, nil
+	}
+	err := s.read(ctx, id, func(container string) error {
+		res, err := s.conn.API.ContainerStatPath(ctx, container, client.ContainerStatPathOptions{Path: path})
+		if err != nil && !cerrdefs.IsNotFound(err) {
+			return fmt.Errorf("looking for %s: %w", path, err)
+		}
+		has = err == nil && res.Stat.Mode.IsDir()
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("reading image %s: %w", id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.folders[key] = has
+	return has, nil
+}
+
+// read calls f with a container of the image, which is never started.
+func (s *Store) read(ctx context.Context, id string, f func(container string) error) error {
+	name := dockerapi.NewName()
+	err := s.conn.CreateContainer(ctx, client.ContainerCreateOptions{
+		Name: name,
+		Config: &container.Config{Image: id, Entrypoint: []string{"/"}, WorkingDir: "/", NetworkDisabled: true,
+			Labels: s.conn.Labels(sandbox.Labels{Role: "lookup"})},
+		HostConfig: &container.HostConfig{NetworkMode: "none", LogConfig: container.LogConfig{Type: "none"}},
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(name), s.conn.RemoveContainer(ctx, name))
+}
+
+// maxAccounts bounds an account file in bytes: the image may be hostile.
+const maxAccounts = 1 << 20
+
+// copyFile reads one regular file. A missing one is empty.
+func (s *Store) copyFile(ctx context.Context, container, path string) ([]byte, error) {
+	res, err := s.conn.API.CopyFromContainer(ctx, container, client.CopyFromContainerOptions{SourcePath: path})
+	if cerrdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of the image: %w", path, err)
+	}
+	defer res.Content.Close()
+	b, err := onlyFile(res.Content, maxAccounts)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of the image: %w", path, err)
+	}
+	return b, nil
+}
+
+// onlyFile returns the content of an archive that is one regular file of at
+// most limit bytes.
+func onlyFile(archive io.Reader, limit int64) ([]byte, error) {
+	tr := tar.NewReader(archive)
+	h, err := tr.Next()
+	if err != nil {
+		return nil, fmt.Errorf("opening the archive: %w", err)
+	}
+	if h.Typeflag != tar.TypeReg {
+		return nil, errors.New("it is not a regular file")
+	}
+	if h.Size > limit {
+		return nil, fmt.Errorf("it is larger than %d bytes", limit)
+	}
+	b, err := io.ReadAll(io.LimitReader(tr, limit))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tr.Next(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the archive has more than one file")
+	}
+	return b, nil
+}

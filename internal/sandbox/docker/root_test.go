@@ -1,0 +1,125 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/sandbox"
+)
+
+// engineArchive is what an engine could answer.
+func engineArchive(t testing.TB, headers ...tar.Header) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range headers {
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(make([]byte, h.Size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func renamed(b *box, p string, archive []byte, limit int64) (names []string, err error) {
+	var out bytes.Buffer
+	lw := &limitWriter{w: &out, left: limit}
+	tw := tar.NewWriter(lw)
+	if err := b.rename(bytes.NewReader(archive), p, tw, lw); err != nil {
+		return nil, err
+	}
+	if err := tw.Close(); err != nil {
+		return nil, err
+	}
+	for tr := tar.NewReader(&out); ; {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return names, nil
+		}
+		if err != nil {
+			return names, err
+		}
+		names = append(names, strings.TrimSuffix(h.Name+" "+h.Linkname, " "))
+	}
+}
+
+func TestRename(t *testing.T) {
+	b := &box{hidden: []string{"/var/www/mount", "/tmp"}}
+	dir := func(name string) tar.Header { return tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755} }
+	file := func(name string, size int64) tar.Header {
+		return tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size}
+	}
+	hard := func(name, to string) tar.Header {
+		return tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: to}
+	}
+	got, err := renamed(b, "/var/www", engineArchive(t, dir("www/"), file("www/a", 9), hard("www/b", "www/a"), dir("www/mount/"),
+		file("www/mount/secret", 9), tar.Header{Typeflag: tar.TypeSymlink, Name: "www/out", Linkname: "../../etc"}), 1<<20)
+	want := []string{"var/www/", "var/www/a", "var/www/b var/www/a", "var/www/out ../../etc"}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("got %v; names (-want +got):\n%s", err, d)
+	}
+	got, err = renamed(b, "/", engineArchive(t, dir("/"), dir("etc/"), file("etc/x", 1), dir("tmp/"), file("tmp/x", 1)), 1<<20)
+	if d := cmp.Diff([]string{"etc/", "etc/x"}, got); err != nil || d != "" {
+		t.Errorf("the root: got %v; names (-want +got):\n%s", err, d)
+	}
+	for name, in := range map[string][]byte{
+		"elsewhere": engineArchive(t, file("etc/passwd", 1)), "sibling": engineArchive(t, file("www2", 1)),
+		"leaves": engineArchive(t, file("www/../../etc/passwd", 1)), "hard link out": engineArchive(t, hard("www/x", "etc/shadow")),
+		"too large": engineArchive(t, file("www/x", 1<<20)), "cut": engineArchive(t, file("www/x", 600))[:600],
+	} {
+		if got, err := renamed(b, "/var/www", in, 1<<19); err == nil {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
+
+func FuzzRename(f *testing.F) {
+	f.Add(engineArchive(f, tar.Header{Typeflag: tar.TypeDir, Name: "w/", Mode: 0o755}, tar.Header{Typeflag: tar.TypeReg, Name: "w/a", Size: 3}))
+	f.Add(engineArchive(f, tar.Header{Typeflag: tar.TypeLink, Name: "w/b", Linkname: "w/../x"}))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		names, err := renamed(&box{hidden: []string{"/v/w/m"}}, "/v/w", in, 1<<16)
+		if err != nil {
+			return
+		}
+		for _, name := range names {
+			p, _, _ := strings.Cut(name, " ")
+			if !sandbox.Within("/"+p, "/v/w") || sandbox.Within("/"+p, "/v/w/m") || strings.Contains(p, "/../") {
+				t.Errorf("an entry is called %q", name)
+			}
+		}
+	})
+}
+
+func TestWithoutMountParents(t *testing.T) {
+	b := &box{hidden: []string{"/made/for/mount", "/etc/conf"}}
+	var in []sandbox.Change
+	for _, p := range []string{"/etc", "/etc/other", "/made", "/made/for", "/root"} {
+		in = append(in, sandbox.Change{Path: p})
+	}
+	want := []sandbox.Change{{Path: "/etc"}, {Path: "/etc/other"}, {Path: "/root"}}
+	if d := cmp.Diff(want, b.withoutMountParents(in)); d != "" {
+		t.Errorf("changes (-want +got):\n%s", d)
+	}
+}
+
+func TestLimitWriter(t *testing.T) {
+	var out strings.Builder
+	w := &limitWriter{w: &out, left: 3}
+	if _, err := w.Write([]byte("abc")); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Write([]byte("d")); !errors.Is(err, sandbox.ErrTooLarge) || out.String() != "abc" {
+		t.Errorf("got %v and %q", err, out.String())
+	}
+}

@@ -1,0 +1,262 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Labels name what an engine object belongs to. The engine adds the owner.
+type Labels struct {
+	Run     string
+	Task    string // "" for what serves several tasks
+	Attempt int
+	Role    string // what the object is for, such as "agent" or "workspace"
+}
+
+// WorkspaceSpec describes a workspace; zero limits are the defaults.
+type WorkspaceSpec struct {
+	Labels Labels
+	Owner  User
+	Disk   int64 // bytes
+	Inodes int64
+	// From makes the workspace begin as a copy of a folder of an image, with
+	// its links, owners and modes; the root then has the folder's owner and
+	// mode. Nil is an empty workspace. The tree is still served with the
+	// rights of Owner alone.
+	From *ImageFolder
+}
+
+// WithDefaults fills zero limits.
+func (s WorkspaceSpec) WithDefaults() WorkspaceSpec {
+	if s.Disk <= 0 {
+		s.Disk = Limits{}.WithDefaults().Disk
+	}
+	if s.Inodes <= 0 {
+		s.Inodes = Inodes
+	}
+	return s
+}
+
+// Check refuses what must not reach an engine.
+func (s WorkspaceSpec) Check() error {
+	if s.From == nil {
+		return nil
+	}
+	if s.From.Image.ID == "" {
+		return errors.New("the image has no ID")
+	}
+	return checkTarget("image folder", s.From.Path)
+}
+
+// ImageFolder is a folder of an image.
+type ImageFolder struct {
+	Image Image
+	Path  string // absolute
+}
+
+// Spec describes a sandbox. The zero value of every field is the closed one:
+// there is no network, the root is read-only, there are no capabilities and no
+// tracing, and limits are the defaults.
+type Spec struct {
+	Labels  Labels
+	Image   Image
+	Command []string // argv of the first process; the image's entrypoint is ignored
+	Env     []string // NAME=VALUE, on top of the image's
+	User    *User    // nil is the image's user
+	Workdir string   // absolute; "" is the target of the first mount, or "/"
+	Mounts  []Mount
+	Stdin   bool // the command reads a standard input
+	// Init makes the helper binary the first process of the sandbox, with
+	// the arguments "sandbox-init" and then Command, which may be empty. Its
+	// standard input is always attached. See [HelperDir].
+	Init         bool
+	WritableRoot bool
+	// Capabilities are what a command that runs as root may keep of root's
+	// powers.
+	Capabilities []Capability
+	// Tracing lets the processes of the sandbox debug one another.
+	Tracing bool
+	Limits  Limits
+}
+
+// Mount makes a workspace visible in a sandbox.
+type Mount struct {
+	Workspace Workspace
+	Target    string // absolute
+	ReadOnly  bool
+}
+
+// HelperDir is where a sandbox with [Spec.Init] has the helper binary, as the
+// file [HelperPath]. The folder is mounted read-only and hides a folder of the
+// same name in the image; no workspace may be mounted there.
+const (
+	HelperDir  = "/.securebench"
+	HelperPath = HelperDir + "/helper"
+)
+
+// Check refuses what must not reach an engine.
+func (s Spec) Check() error {
+	if s.Image.ID == "" {
+		return errors.New("the image has no ID")
+	}
+	if !s.Init && (len(s.Command) == 0 || s.Command[0] == "") {
+		return errors.New("the command is empty")
+	}
+	for _, a := range slices.Concat(s.Command, s.Env) {
+		if strings.ContainsRune(a, 0) {
+			return errors.New("an argument or variable contains a NUL byte")
+		}
+	}
+	for _, v := range s.Env {
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+			return fmt.Errorf("the variable %q is not a NAME=VALUE pair", v)
+		}
+	}
+	if s.User != nil && (s.User.UID < 0 || s.User.GID < 0) {
+		return fmt.Errorf("the user %d:%d is not valid", s.User.UID, s.User.GID)
+	}
+	for _, c := range s.Capabilities {
+		if c != SetPCap && !slices.Contains(Grantable(), c) {
+			return fmt.Errorf("the capability %q is not granted to any sandbox", c)
+		}
+	}
+	if err := checkMounts(s.Mounts); err != nil {
+		return err
+	}
+	if s.Workdir == "" {
+		return nil
+	}
+	return checkPath("working directory", s.Workdir)
+}
+
+// checkMounts refuses targets that hide one another: which one a process sees
+// would depend on the engine's order.
+func checkMounts(mounts []Mount) error {
+	for i, m := range mounts {
+		if m.Workspace == nil {
+			return fmt.Errorf("the mount at %q has no workspace", m.Target)
+		}
+		if err := checkTarget("mount target", m.Target); err != nil {
+			return err
+		}
+		for _, other := range mounts[:i] {
+			if Within(m.Target, other.Target) || Within(other.Target, m.Target) {
+				return fmt.Errorf("the mount targets %q and %q overlap", other.Target, m.Target)
+			}
+		}
+	}
+	return nil
+}
+
+// Within reports whether the absolute path p is dir or below it.
+func Within(p, dir string) bool {
+	p, dir = path.Clean(p), path.Clean(dir)
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
+}
+
+func checkTarget(what, p string) error {
+	if err := checkPath(what, p); err != nil {
+		return err
+	}
+	if path.Clean(p) == "/" {
+		return fmt.Errorf("the %s must not be the root", what)
+	}
+	return nil
+}
+
+// checkPath refuses paths in the sandbox that are not plain, and those where
+// runtimes had holes: a working directory in /proc/self/fd leads out of the
+// container (CVE-2024-21626).
+func checkPath(what, p string) error {
+	if !path.IsAbs(p) || strings.ContainsAny(p, "\x00:,\\") || slices.Contains(strings.Split(p, "/"), "..") {
+		return fmt.Errorf("the %s %q is not a plain absolute path", what, p)
+	}
+	for _, reserved := range []string{"/proc", "/sys", "/dev", HelperDir} {
+		if Within(p, reserved) {
+			return fmt.Errorf("the %s %q is below %s, which is reserved", what, p, reserved)
+		}
+	}
+	return nil
+}
+
+// Dir is the working directory of the command.
+func (s Spec) Dir() string {
+	switch {
+	case s.Workdir != "":
+		return s.Workdir
+	case len(s.Mounts) > 0:
+		return s.Mounts[0].Target
+	}
+	return "/"
+}
+
+// Capability is one of root's privileges; see capabilities(7).
+type Capability string
+
+// The capabilities that a sandbox can have.
+const (
+	Chown          Capability = "CHOWN"            // changes the owner of any file
+	DACOverride    Capability = "DAC_OVERRIDE"     // ignores file permissions
+	FOwner         Capability = "FOWNER"           // acts as the owner of any file
+	FSetID         Capability = "FSETID"           // keeps set-user-ID bits
+	SetUID         Capability = "SETUID"           // becomes another user
+	SetGID         Capability = "SETGID"           // becomes another group
+	Kill           Capability = "KILL"             // signals processes of other users
+	NetBindService Capability = "NET_BIND_SERVICE" // listens on ports below 1024
+	SysChroot      Capability = "SYS_CHROOT"       // changes its root directory
+	// SetPCap drops capabilities for good. It is for the framework's own
+	// processes only and cannot be granted to a row.
+	SetPCap Capability = "SETPCAP"
+)
+
+// Grantable lists the capabilities that a row may ask for and an operator may
+// grant. Under the sandbox's other restrictions none of them leads out of it.
+func Grantable() []Capability {
+	return []Capability{Chown, DACOverride, FOwner, FSetID, SetUID, SetGID, Kill, NetBindService, SysChroot}
+}
+
+// Limits bound a sandbox. A zero field is the default of [Limits.WithDefaults].
+type Limits struct {
+	Memory  int64   // bytes, without the workspace's
+	CPUs    float64 // cores
+	Pids    int64
+	Disk    int64         // bytes in the workspace, and in /tmp
+	Files   int64         // files and directories there, the roots included
+	Output  int64         // bytes of stdout and stderr together
+	Timeout time.Duration // of the command; 0 is the default
+}
+
+// Inodes is the default cap on files and directories in a workspace.
+const Inodes = 65536
+
+// WithDefaults fills zero fields: 1 GiB, 1 core, 256 processes, 256 MiB of
+// disk, 65536 files, 8 MiB of output, 900 s.
+func (l Limits) WithDefaults() Limits {
+	def := Limits{Memory: 1 << 30, CPUs: 1, Pids: 256, Disk: 256 << 20, Files: Inodes, Output: 8 << 20, Timeout: 900 * time.Second}
+	if l.Memory <= 0 {
+		l.Memory = def.Memory
+	}
+	if l.CPUs <= 0 {
+		l.CPUs = def.CPUs
+	}
+	if l.Pids <= 0 {
+		l.Pids = def.Pids
+	}
+	if l.Disk <= 0 {
+		l.Disk = def.Disk
+	}
+	if l.Files <= 0 {
+		l.Files = def.Files
+	}
+	if l.Output <= 0 {
+		l.Output = def.Output
+	}
+	if l.Timeout <= 0 {
+		l.Timeout = def.Timeout
+	}
+	return l
+}

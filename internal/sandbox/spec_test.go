@@ -1,0 +1,94 @@
+package sandbox_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"securebench/internal/sandbox"
+)
+
+// anyWorkspace is a workspace that is never used.
+type anyWorkspace struct{ sandbox.Workspace }
+
+func TestSpecCheck(t *testing.T) {
+	good := func() sandbox.Spec {
+		return sandbox.Spec{Image: sandbox.Image{ID: "sha256:x"}, Command: []string{"true"}, Workdir: "/work", Env: []string{"A=", "B=c=d"},
+			Capabilities: []sandbox.Capability{sandbox.Kill},
+			Mounts: []sandbox.Mount{{Workspace: anyWorkspace{}, Target: "/work"}, {Workspace: anyWorkspace{}, Target: "/work2", ReadOnly: true},
+				{Workspace: anyWorkspace{}, Target: "/tmp/in"}}}
+	}
+	if err := good().Check(); err != nil {
+		t.Errorf("a valid specification: %v", err)
+	}
+	for name, c := range map[string]struct {
+		change func(*sandbox.Spec)
+		want   string
+	}{
+		"image":            {func(s *sandbox.Spec) { s.Image.ID = "" }, "image has no ID"},
+		"no command":       {func(s *sandbox.Spec) { s.Command = nil }, "command is empty"},
+		"empty command":    {func(s *sandbox.Spec) { s.Command = []string{""} }, "command is empty"},
+		"NUL":              {func(s *sandbox.Spec) { s.Command = []string{"a\x00b"} }, "NUL"},
+		"variable":         {func(s *sandbox.Spec) { s.Env = []string{"NOVALUE"} }, "not a NAME=VALUE pair"},
+		"nameless":         {func(s *sandbox.Spec) { s.Env = []string{"=x"} }, "not a NAME=VALUE pair"},
+		"user":             {func(s *sandbox.Spec) { s.User = &sandbox.User{GID: -1} }, "user 0:-1 is not valid"},
+		"capability":       {func(s *sandbox.Spec) { s.Capabilities = []sandbox.Capability{"SYS_ADMIN"} }, `"SYS_ADMIN" is not granted`},
+		"workdir":          {func(s *sandbox.Spec) { s.Workdir = "/proc/self/fd/8" }, "below /proc"},
+		"no workspace":     {func(s *sandbox.Spec) { s.Mounts[0].Workspace = nil }, "has no workspace"},
+		"root":             {func(s *sandbox.Spec) { s.Mounts[0].Target = "/" }, "must not be the root"},
+		"root in disguise": {func(s *sandbox.Spec) { s.Mounts[0].Target = "//." }, "must not be the root"},
+		"relative":         {func(s *sandbox.Spec) { s.Mounts[0].Target = "work" }, "not a plain absolute path"},
+		"helper":           {func(s *sandbox.Spec) { s.Mounts[0].Target = sandbox.HelperPath }, "reserved"},
+		"same":             {func(s *sandbox.Spec) { s.Mounts[1].Target = "/work/" }, "overlap"},
+		"below":            {func(s *sandbox.Spec) { s.Mounts[1].Target = "/work/x" }, "overlap"},
+		"above":            {func(s *sandbox.Spec) { s.Mounts[2].Target, s.Mounts[0].Target = "/a", "/a/b" }, "overlap"},
+	} {
+		spec := good()
+		c.change(&spec)
+		if err := spec.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	spec := good()
+	spec.Command, spec.Init = nil, true
+	if err := spec.Check(); err != nil {
+		t.Errorf("a first process without a command: %v", err)
+	}
+}
+
+// TestMountsNeverOverlap checks that no path belongs to two accepted mounts.
+func TestMountsNeverOverlap(t *testing.T) {
+	path := rapid.Custom(func(t *rapid.T) string {
+		return "/" + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", ".", ""}), 1, 4).Draw(t, "parts"), "/")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		spec := sandbox.Spec{Image: sandbox.Image{ID: "x"}, Command: []string{"x"}}
+		for _, p := range rapid.SliceOfN(path, 1, 4).Draw(t, "targets") {
+			spec.Mounts = append(spec.Mounts, sandbox.Mount{Workspace: anyWorkspace{}, Target: p})
+		}
+		if spec.Check() != nil {
+			return
+		}
+		probe, owners := path.Draw(t, "probe"), 0
+		for _, m := range spec.Mounts {
+			if sandbox.Within(probe, m.Target) {
+				owners++
+			}
+		}
+		if owners > 1 {
+			t.Fatalf("%q is in %d of the mounts %+v", probe, owners, spec.Mounts)
+		}
+	})
+}
+
+func TestDir(t *testing.T) {
+	mounts := []sandbox.Mount{{Target: "/first"}, {Target: "/second"}}
+	for want, spec := range map[string]sandbox.Spec{
+		"/": {}, "/first": {Mounts: mounts}, "/own": {Mounts: mounts, Workdir: "/own"},
+	} {
+		if got := spec.Dir(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
