@@ -16,8 +16,8 @@ import (
 )
 
 // openEngine connects to the sandbox engine and removes what dead runs left
-// on it.
-func openEngine(ctx context.Context, cfg config.Sandbox, warn func(string, ...any)) (*docker.Engine, error) {
+// on it. What the engine reports is appended to logFile, if it is not "".
+func openEngine(ctx context.Context, cfg config.Sandbox, logFile string, warn func(string, ...any)) (*docker.Engine, error) {
 	if cfg.Engine == config.EngineNative {
 		return nil, coded(exitConfig, errors.New("sandbox.engine native is not there yet: write docker or auto"))
 	}
@@ -25,7 +25,11 @@ func openEngine(ctx context.Context, cfg config.Sandbox, warn func(string, ...an
 	if err != nil {
 		return nil, err
 	}
-	e, err := docker.New(ctx, docker.Config{Helper: helper, Runtime: cfg.Runtime, Getenv: os.Getenv})
+	log, err := openEngineLog(logFile)
+	if err != nil {
+		return nil, coded(exitRefused, err)
+	}
+	e, err := docker.New(ctx, docker.Config{Helper: helper, Runtime: cfg.Runtime, Getenv: os.Getenv, Log: log})
 	if err != nil {
 		return nil, coded(exitEngine, fmt.Errorf("%w (start Docker or set DOCKER_HOST; in a checkout: make engine)", err))
 	}

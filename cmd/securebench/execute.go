@@ -166,7 +166,7 @@ func (x *execution) openEngine(ctx context.Context) (err error) {
 	if len(x.in.images) == 0 {
 		return nil
 	}
-	if x.docker, err = openEngine(ctx, x.tester.Sandbox, x.warn); err != nil {
+	if x.docker, err = openEngine(ctx, x.tester.Sandbox, x.app.logFile, x.warn); err != nil {
 		return err
 	}
 	x.engine = x.docker

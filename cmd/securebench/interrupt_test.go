@@ -207,8 +207,8 @@ func TestNohup(t *testing.T) {
 func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 	image := needDocker(t)
 	dead, alive := sleepers(t, image, "killed-test"), sleepers(t, image, "alive-test")
-	start := func(dir string) *os.Process {
-		cmd := command(t, nil, "run", filepath.Join(dir, "tester.yaml"), "-q")
+	start := func(dir string, flags ...string) *os.Process {
+		cmd := command(t, nil, append([]string{"run", filepath.Join(dir, "tester.yaml"), "-q"}, flags...)...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -226,8 +226,12 @@ func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 	if left(t, "killed-test") == 0 {
 		t.Fatal("the killed runner left nothing: the test shows nothing")
 	}
-	start(alive)
+	log := filepath.Join(t.TempDir(), "engine.log")
+	start(alive, "--log", log)
 	waitFor(t, "the dead run's remains to go", func() bool { return left(t, "killed-test") == 0 })
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"msg":"removed what a dead run left"`) {
+		t.Errorf("the engine log does not say what was removed: %q, %v", text, err)
+	}
 	busy := func() string {
 		return dockerOutput(t, "ps", "-q", "--filter", "label=securebench.run=alive-test", "--filter", "label=securebench.task=t1")
 	}

@@ -25,6 +25,7 @@ func main() {
 type app struct {
 	stdout, stderr *stream
 	args           []string
+	logFile        string // of --log, "" for none
 	// ran is set once a subcommand's own code runs: errors before that are
 	// wrong usage.
 	ran bool

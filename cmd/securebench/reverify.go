@@ -79,6 +79,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits also where they are above yours")
 	fl.IntVar(&f.sample, "sample", 0, "derive only N verdicts, chosen at random")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "verdicts that are derived at the same time (default min(cores, 4))")
+	a.addLogFlag(c)
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per verdict instead of a table")
 	return c
 }

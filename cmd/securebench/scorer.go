@@ -52,7 +52,7 @@ func (a *app) openScorer(ctx context.Context, name string, in *inputs, tester *c
 	}()
 	res := family.Resources{RunID: name, Workers: tester.MaxWorkers}
 	if len(in.images) > 0 {
-		if s.docker, err = openEngine(ctx, tester.Sandbox, a.say); err != nil {
+		if s.docker, err = openEngine(ctx, tester.Sandbox, a.logFile, a.say); err != nil {
 			return s, err
 		}
 		res.Engine = s.docker

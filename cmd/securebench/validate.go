@@ -62,6 +62,7 @@ func (a *app) validateCommand() *cobra.Command {
 	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
 	fl.Lookup("limit").DefValue = "0" // hides it: the text says what holds
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked at the same time (default min(cores, 4))")
+	a.addLogFlag(c)
 	return c
 }
 
