@@ -17,6 +17,7 @@ const harnessRows = 100
 // in a sandbox, get the verdicts that the data set itself has for them, which
 // are those of the replay.
 func TestGSM8KThroughTheHarness(t *testing.T) {
+	t.Parallel()
 	data := os.Getenv("SECUREBENCH_DATA")
 	if data == "" {
 		t.Skip("SECUREBENCH_DATA does not name a folder of data sets")

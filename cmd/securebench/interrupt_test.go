@@ -92,6 +92,7 @@ func TestCtrlC(t *testing.T) {
 // reader that goes away end a run as Ctrl-C does: nothing is left on the
 // engine, the records stay, and the run goes on.
 func TestEveryWayOutCleansUp(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	for _, c := range []struct {
 		name string
@@ -107,6 +108,7 @@ func TestEveryWayOutCleansUp(t *testing.T) {
 		{"full-pipe", func(t *testing.T, p *process, _ *os.File) { signalTo(t, p, os.Interrupt) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			runID := ownRun("out-by-" + c.name)
 			dir := sleepers(t, image, runID)
 			if c.name == "pipe" { // it is noticed when something is to be said
@@ -179,6 +181,7 @@ func fill(t *testing.T, w *os.File) {
 
 // TestNohup: who starts a run with nohup wants it to outlive the terminal.
 func TestNohup(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	runID := ownRun("nohup")
 	dir := t.TempDir()
@@ -203,7 +206,8 @@ func TestNohup(t *testing.T) {
 }
 
 // TestKilledRunnerIsCleanedUpAfter: what a killed runner left is removed by
-// the next one, and what a living one uses is not.
+// the next one, and what a living one uses is not. It runs alone: the start of
+// any run removes what a killed one left.
 func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 	image := needDocker(t)
 	dead, alive := sleepers(t, image, "killed-test"), sleepers(t, image, "alive-test")

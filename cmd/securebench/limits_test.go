@@ -26,6 +26,7 @@ except OSError: time.sleep(3)
 // limit. Its children's end, or a full disk, explains that there is no answer,
 // and voids none.
 func TestSurvivedLimits(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	dir := t.TempDir()
 	type row struct{ script, outcome, reason string }
@@ -57,7 +58,7 @@ func TestSurvivedLimits(t *testing.T) {
 	write(t, filepath.Join(dir, "tasks.jsonl"), lines.String())
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: limits\nversion: 1\ndefaults:\n  family: short_answer\n  environment:\n    image: "+image+"\n")
 	write(t, filepath.Join(dir, "tester.yaml"), `schema_version: "0.2"
-run: {id: limits, output_dir: out, max_workers: 2}
+run: {id: limits, output_dir: out, max_workers: 6}
 benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
 limits: {memory: 128MiB, disk: 16MiB, pids: 64}
 harness:

@@ -22,6 +22,7 @@ type modelAnswer struct {
 // verdicts that were recorded for them, however they are said: as code, as one
 // fenced block, as a block in prose, and as the body of the function alone.
 func TestRecordedAnswers(t *testing.T) {
+	t.Parallel()
 	data := os.Getenv("SECUREBENCH_DATA")
 	if data == "" {
 		t.Skip("SECUREBENCH_DATA does not name a folder of data sets")
