@@ -235,7 +235,7 @@ func TestReadOnlyOutput(t *testing.T) {
 func TestSecondRunner(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	args := append(replayPack(t, dir, 800, different(10)), "-o", "out", "-q", "-w", "1") // it takes seconds
+	args := append(replayPack(t, dir, 300, different(10)), "-o", "out", "-q", "-w", "1") // it takes seconds
 	out := filepath.Join(dir, "out")
 	first := background(t, dir, nil, args...)
 	waitFor(t, "the first records", func() bool { return countLines(out) > 3 })
@@ -262,8 +262,8 @@ func TestSecondRunner(t *testing.T) {
 	if res := first.ended(t, 2*time.Minute); res.code != exitDone {
 		t.Errorf("the first run: exit %d\n%s", res.code, res.stderr)
 	}
-	if lines, _ := wholeLines(t, out); len(lines) != 800 {
-		t.Errorf("%d records, want 800", len(lines))
+	if lines, _ := wholeLines(t, out); len(lines) != 300 {
+		t.Errorf("%d records, want 300", len(lines))
 	}
 	verified(t, out)
 

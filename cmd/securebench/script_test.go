@@ -50,5 +50,5 @@ func testImage() string {
 }
 
 func engineAnswers() bool {
-	return exec.Command("docker", "info").Run() == nil
+	return os.Getenv("SECUREBENCH_TEST_DOCKER") != "never" && exec.Command("docker", "info").Run() == nil
 }

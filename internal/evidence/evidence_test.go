@@ -397,6 +397,10 @@ func TestChangesAreFound(t *testing.T) {
 // changeInShards makes the changes on all cores.
 func changeInShards(t *testing.T, original, other fstest.MapFS) {
 	const shards = 4
+	manyChanges := 10_000
+	if testing.Short() {
+		manyChanges = 800 // enough for every kind
+	}
 	for shard := range uint64(shards) {
 		t.Run(fmt.Sprint(shard), func(t *testing.T) {
 			t.Parallel()
@@ -588,7 +592,8 @@ func TestSealNoticesChanges(t *testing.T) {
 }
 
 func TestBundle(t *testing.T) {
-	m := newMaker(t, 5)
+	m := newMaker(t, 3) // small: every change costs a whole verification
+	m.attempts = 1
 	m.make()
 	write := func() (string, []byte) {
 		run, err := evidence.OpenRun(m.dir)
@@ -619,10 +624,14 @@ func TestBundle(t *testing.T) {
 		}
 		return res
 	}
-	if res := check(first); !res.OK() || !res.Published || res.Records != 10 {
+	if res := check(first); !res.OK() || !res.Published || res.Records != 3 {
 		t.Fatalf("%+v", res)
 	}
-	for i := 0; i < len(first); i += 1 + i%23 {
+	most := 23 // bytes from one change to the next
+	if testing.Short() {
+		most = 400
+	}
+	for i := 0; i < len(first); i += 1 + i%most {
 		changed := bytes.Clone(first)
 		changed[i] ^= 1
 		if check(changed).OK() {
