@@ -399,7 +399,7 @@ func changeInShards(t *testing.T, original, other fstest.MapFS) {
 	const shards = 4
 	manyChanges := 10_000
 	if testing.Short() {
-		manyChanges = 800 // enough for every kind
+		manyChanges = 400
 	}
 	for shard := range uint64(shards) {
 		t.Run(fmt.Sprint(shard), func(t *testing.T) {
