@@ -14,11 +14,6 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 # The race detector slows what drives sandboxes: it runs over all other packages.
 RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(sandbox/docker|family/codecompletion)$$')
 
-# Engine tests mostly wait for containers, so more of them run at the same
-# time than there are cores: packages, and tests within a package.
-PACKAGES_AT_ONCE ?= 3
-TESTS_AT_ONCE ?= 4
-
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME ?= 10s
 
@@ -56,7 +51,7 @@ check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests witho
 
 .PHONY: test
 test: image fmt-check modules vet build packs race ## everything but lint: all tests, with a real engine
-	SECUREBENCH_TEST_DOCKER=require go test -timeout 15m -p $(PACKAGES_AT_ONCE) -parallel $(TESTS_AT_ONCE) ./...
+	SECUREBENCH_TEST_DOCKER=require go test -timeout 15m ./...
 
 .PHONY: fmt-check
 fmt-check:

@@ -136,7 +136,7 @@ func soon(ok func() bool) bool {
 
 // manyProcesses counts more processes than ours allows.
 func manyProcesses(t *testing.T, image, script string) bool {
-	name := weakStart(t, []string{"--pids-limit=512"}, image, script)
+	name := weakStart(t, []string{"--pids-limit=160"}, image, script)
 	return soon(func() bool { return len(commands(name)) > corpusPids })
 }
 
