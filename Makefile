@@ -1,4 +1,4 @@
-# Everything that is done to this repository, by name. "make help" lists it.
+# Everything that is done in this repository, by name: "make help" lists it.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -7,13 +7,12 @@ SHELL       := /bin/bash
 BIN  := bin/securebench
 LINT := bin/golangci-lint
 
-# The binary names its revision where git can tell it: a checkout of another
-# user's, or an unpacked archive, builds all the same.
+# The binary names its revision if git knows it. An unpacked archive, or a
+# checkout that belongs to another user, builds without one.
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
-# The race detector needs a C compiler and slows what drives an engine, so it
-# runs over the packages that need none.
-RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(docker|codecompletion)$$')
+# The race detector slows what drives sandboxes: it runs over all other packages.
+RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(sandbox/docker|family/codecompletion)$$')
 
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME ?= 10s
@@ -46,26 +45,36 @@ image: go engine ## make sure that the image securebench-python:3 is there
 demo: image build ## run the demo pack in real sandboxes and print a table
 	@scripts/demo.sh $(BIN)
 
+.PHONY: check
+check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
+	SECUREBENCH_TEST_DOCKER=never go test -short -timeout 5m ./...
+
 .PHONY: test
-test: image fmt-check vet build race packs ## check everything: what CI runs
-	go test -timeout 15m ./...
+test: image fmt-check modules vet build packs race ## everything but lint: all tests, with a real engine
+	SECUREBENCH_TEST_DOCKER=require go test -timeout 15m ./...
 
 .PHONY: fmt-check
 fmt-check:
-	@bad=$$(gofmt -l cmd internal); if [ -n "$$bad" ]; then printf 'not gofmt-clean:\n%s\n' "$$bad" >&2; exit 1; fi
+	@bad=$$(gofmt -l cmd internal); if [ -n "$$bad" ]; then printf 'not formatted (run gofmt -w):\n%s\n' "$$bad" >&2; exit 1; fi
 
-.PHONY: vet
-vet:
+.PHONY: modules
+modules: go
 	go mod tidy -diff
 	go mod verify
+
+.PHONY: vet
+vet: go
 	go vet ./...
 
+# The race detector needs a C compiler. Under it, tests that repeat one
+# computation many times repeat it less often (-short): "make test" runs them
+# in full without it.
 .PHONY: race
-race: ## run the tests of the pure packages under the race detector
+race: go ## run tests under the race detector
 	@if command -v $${CC:-gcc} >/dev/null; then \
-		CGO_ENABLED=1 go test -race -timeout 10m $(RACE_PACKAGES); \
+		CGO_ENABLED=1 go test -race -short -timeout 10m $(RACE_PACKAGES); \
 	else \
-		echo 'no C compiler: the race detector is left out' >&2; \
+		echo 'skipped: the race detector needs a C compiler' >&2; \
 	fi
 
 .PHONY: packs
@@ -75,7 +84,7 @@ packs: build ## check the packs of this repository
 .PHONY: lint
 lint: $(LINT) ## lint the Go code and the scripts
 	$(LINT) run
-	@if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR scripts/*.sh .ci/run; else echo 'no shellcheck: the scripts are left out' >&2; fi
+	@if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR scripts/*.sh .ci/run; else echo 'skipped: no shellcheck, the scripts are not linted' >&2; fi
 
 $(LINT): tools/go.sum
 	cd tools && go build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -93,7 +102,7 @@ data: build ## make DATA=DIR data: import the data sets of DIR into data/
 	@scripts/data.sh $(BIN) '$(DATA)'
 
 .PHONY: accept
-accept: image data ## make DATA=DIR accept: score whole data sets, compare with known figures
+accept: image data ## make DATA=DIR accept: score the data sets of DIR, compare with their own figures
 	@scripts/accept.sh $(BIN) '$(DATA)'
 
 .PHONY: clean

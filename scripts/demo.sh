@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the demo pack four times in real sandboxes and prints a table. The pack,
-# the image and the engine are there already: "make demo" sees to it.
+# Runs the demo pack four times in real sandboxes and prints a table. "make demo"
+# provides the image and the engine first.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/say.sh"
@@ -10,7 +10,7 @@ pack=packs/demo
 out=runs/demo
 wrong=0
 
-say "Scoring four agents on $pack; each task runs in sandboxes of its own."
+say "Scoring four agents on $pack; each task runs in its own sandboxes."
 table=$(printf '%-9s %-58s %6s %7s' agent 'what it does' tasks passed)
 
 # row NAME TEXT ARGUMENT... runs one agent and adds its line to the table.
@@ -37,4 +37,4 @@ for name in oracle null small cheater; do
 	"$binary" verify "$out/$name" >/dev/null || die "the run in $out/$name does not verify"
 done
 say "All four runs are signed and verify: securebench verify $out/<agent>"
-[ "$wrong" = 0 ] || die "$wrong of the four scores are not what they must be"
+[ "$wrong" = 0 ] || die "$wrong of the four scores are not as expected"

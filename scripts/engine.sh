@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes sure that a Docker engine answers.
 #
-# Does nothing when one does. Otherwise it says what it is about to do, then
-# installs Debian's or Ubuntu's docker.io and starts it; that needs root.
+# Does nothing if one does. Otherwise it says what it is about to do, installs
+# docker.io of Debian or Ubuntu, and starts it; that needs root.
 #
-#   SECUREBENCH_ENGINE_LOG  where a dockerd without service manager logs
+#   SECUREBENCH_ENGINE_LOG  log file of a dockerd without a service manager
 #                           (default: /var/log/securebench-dockerd.log)
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -36,7 +36,7 @@ start() {
 		say "Starting the Docker engine: systemctl start docker"
 		systemctl start docker || true
 	else
-		say "Starting the Docker engine: dockerd, in a session of its own, logging to $log"
+		say "Starting the Docker engine: dockerd, in its own session, logging to $log"
 		setsid nohup dockerd >"$log" 2>&1 </dev/null &
 	fi
 	wait_for_engine 60 || die "the Docker engine did not answer within 60 s; its log: $log (or: journalctl -u docker)"
@@ -52,11 +52,11 @@ if [ -n "${DOCKER_HOST:-}" ]; then
 fi
 [ "$(uname -s)" = Linux ] || die "no Docker engine answers: start Docker Desktop, then try again"
 if [ "$(id -u)" != 0 ]; then
-	die "no Docker engine answers: start it, join the group docker, or run this once as root to install and start it"
+	die "no Docker engine answers: start it, join the group docker, or run this once as root, which installs and starts it"
 fi
 if ! command -v dockerd >/dev/null || ! command -v docker >/dev/null; then
 	install
 fi
-# The package may have started it.
+# The package may have started it already.
 answers || start
 say "The Docker engine answers: $(docker version --format '{{.Server.Version}}')"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the module for a while; the first finding ends it.
+# Runs every fuzz target of the module for TIME each; stops at the first failure.
 #
 #   fuzz.sh TIME    e.g. 10s
 set -euo pipefail

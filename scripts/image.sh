@@ -2,10 +2,10 @@
 # Makes sure that the image securebench-python:3 is on the engine: Python 3
 # with its standard library, and nothing that a task could cheat with.
 #
-# Pulls python:3.12-slim where a registry answers; otherwise builds the same
-# from Debian packages with mmdebstrap (root, about a minute).
+# Pulls python:3.12-slim if a registry answers; otherwise builds an equivalent
+# image from Debian packages with mmdebstrap (root, about a minute).
 #
-#   SECUREBENCH_IMAGE_PULL=never  do not ask a registry
+#   SECUREBENCH_IMAGE_PULL=never  do not pull
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./say.sh
@@ -38,8 +38,8 @@ install_mmdebstrap() {
 build() {
 	say "No registry answers. Building $image from Debian packages; this takes about a minute."
 	install_mmdebstrap
-	# The archive goes through a file: an import from a pipe would make an
-	# image of whatever came before a failure.
+	# The archive goes through a file: an import from a pipe would create an
+	# image from whatever came before a failure.
 	local tar
 	tar=$(mktemp --suffix=.tar)
 	# shellcheck disable=SC2064 # the name is known now
@@ -60,5 +60,5 @@ if pull; then
 	exit 0
 fi
 build
-have "$image" || die "the image $image could not be made"
+have "$image" || die "the image $image could not be built"
 say "Image $image: built from Debian $suite"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Helpers that the other scripts source: one line to the terminal, and errors
-# that end the script. Nothing here is run by itself.
+# Functions for the other scripts, which source this file: messages on standard
+# error, and errors that end the script.
 
 say() { printf '%s\n' "$*" >&2; }
 

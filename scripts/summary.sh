@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Helpers that demo.sh and accept.sh source: start a run and read its summary.
+# Functions for demo.sh and accept.sh, which source this file: start a run and
+# read its summary.
 
 # score BINARY ARGUMENT... runs "securebench run" with the arguments and sets
 # total and passed from the summary line. The run's own messages are shown.
@@ -17,7 +18,7 @@ score() {
 # field NAME LINE prints the value of name=value in a summary line.
 field() { sed -n "s/^securebench: .*\b$1=\([^ ]*\).*/\1/p" <<<"$2"; }
 
-# expect WHAT GOT WANT counts a mismatch and says so.
+# expect WHAT GOT WANT counts and reports a mismatch.
 expect() {
 	if [ "$2" != "$3" ]; then
 		say "  wrong: $1 is $2, not $3"

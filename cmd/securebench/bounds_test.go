@@ -17,6 +17,7 @@ import (
 // cannot be read, is refused by name before the first task. The most that a
 // row may hold fits into a record.
 func TestRowsBeyondRecords(t *testing.T) {
+	t.Parallel()
 	values := func(n int) string {
 		var b strings.Builder
 		for i := range n {

@@ -14,6 +14,7 @@ import (
 // task alone, without a retry; the run can be verified and its verdicts derived
 // again.
 func TestAssetChangesUnderTheRun(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	dir := t.TempDir()
 	var rows strings.Builder

@@ -12,6 +12,7 @@ import (
 // TestSomebodyElsesKill: what is done to a sandbox from outside costs a try and
 // no verdict, and the record says so. The twins do the same to themselves.
 func TestSomebodyElsesKill(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	const right = "def add(a, b):\n    return a + b\n"
 	for _, c := range []struct {

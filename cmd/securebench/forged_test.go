@@ -105,6 +105,7 @@ func dropUnnamed(t *testing.T, dir string, lines []*record.Line) {
 // anew does. Each of these runs verifies, since its operator signed it; none
 // passes a reverify.
 func TestDishonestOperators(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: p\nversion: 1\ndefaults: {family: short_answer}\n")
 	write(t, filepath.Join(dir, "tasks.jsonl"), `{"id": "a", "input": {"question": "2+2?"}, "eval": {"accepted_answers": ["4"]}}

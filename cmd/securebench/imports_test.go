@@ -122,6 +122,7 @@ func allowed() []struct {
 		of("internal/family/textmatch/vectortest", family),
 		of("internal/sandbox/dockertest", "sandbox sandbox/docker"),
 		of("internal/sandbox/dockertest/helper", "sandbox/holder"),
+		of("internal/datatest"),
 	}
 }
 

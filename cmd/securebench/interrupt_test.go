@@ -92,6 +92,7 @@ func TestCtrlC(t *testing.T) {
 // reader that goes away end a run as Ctrl-C does: nothing is left on the
 // engine, the records stay, and the run goes on.
 func TestEveryWayOutCleansUp(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	for _, c := range []struct {
 		name string
@@ -107,6 +108,7 @@ func TestEveryWayOutCleansUp(t *testing.T) {
 		{"full-pipe", func(t *testing.T, p *process, _ *os.File) { signalTo(t, p, os.Interrupt) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			runID := ownRun("out-by-" + c.name)
 			dir := sleepers(t, image, runID)
 			if c.name == "pipe" { // it is noticed when something is to be said
@@ -179,6 +181,7 @@ func fill(t *testing.T, w *os.File) {
 
 // TestNohup: who starts a run with nohup wants it to outlive the terminal.
 func TestNohup(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	runID := ownRun("nohup")
 	dir := t.TempDir()
@@ -203,12 +206,13 @@ func TestNohup(t *testing.T) {
 }
 
 // TestKilledRunnerIsCleanedUpAfter: what a killed runner left is removed by
-// the next one, and what a living one uses is not.
+// the next one, and what a living one uses is not. It runs alone: the start of
+// any run removes what a killed one left.
 func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 	image := needDocker(t)
 	dead, alive := sleepers(t, image, "killed-test"), sleepers(t, image, "alive-test")
-	start := func(dir string) *os.Process {
-		cmd := command(t, nil, "run", filepath.Join(dir, "tester.yaml"), "-q")
+	start := func(dir string, flags ...string) *os.Process {
+		cmd := command(t, nil, append([]string{"run", filepath.Join(dir, "tester.yaml"), "-q"}, flags...)...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -226,8 +230,12 @@ func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 	if left(t, "killed-test") == 0 {
 		t.Fatal("the killed runner left nothing: the test shows nothing")
 	}
-	start(alive)
+	log := filepath.Join(t.TempDir(), "engine.log")
+	start(alive, "--log", log)
 	waitFor(t, "the dead run's remains to go", func() bool { return left(t, "killed-test") == 0 })
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"msg":"removed what a dead run left"`) {
+		t.Errorf("the engine log does not say what was removed: %q, %v", text, err)
+	}
 	busy := func() string {
 		return dockerOutput(t, "ps", "-q", "--filter", "label=securebench.run=alive-test", "--filter", "label=securebench.task=t1")
 	}

@@ -446,6 +446,7 @@ func (v *victim) finished(res outcome) {
 // TestKilledRunsResume kills runs at random moments and resumes them: they end
 // with the verdicts of an undisturbed run, whole, and leave nothing behind.
 func TestKilledRunsResume(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	look := bystander(t, image)
 	before := look()
@@ -454,7 +455,7 @@ func TestKilledRunsResume(t *testing.T) {
 	runID := ownRun("kill-test")
 	tasks := 110
 	if os.Getenv(envKills) == "" {
-		tasks = 40 // sandboxes take their time
+		tasks = 24 // sandboxes take their time
 	}
 	v := &victim{t: t, rng: rand.New(rand.NewPCG(seed, 0)), runID: runID, tasks: tasks, left: map[string]int{}}
 	var want map[string]string
@@ -507,6 +508,7 @@ func killsAndSeed(t *testing.T) (kills int, seed uint64) {
 // TestRareCuts makes by hand what a kill leaves in moments that are too short
 // to be hit often: each can be resumed, and then verifies.
 func TestRareCuts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	args := append(replayPack(t, dir, 5, short), "-q")
 	run := func(out string, flags ...string) {
@@ -615,6 +617,7 @@ func remove(t *testing.T, path ...string) {
 // TestInterruptedRunGoesOn: the command that Ctrl-C prints works as it is
 // printed, also where names need quotes.
 func TestInterruptedRunGoesOn(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	runID, cwd := ownRun("go-on-test"), t.TempDir()
 	pack := filepath.Join(cwd, "it's a pack")

@@ -365,6 +365,7 @@ harness:
 // publishes or shows, in any of the common encodings. Raw output of checkers
 // has it, in the folder that the operator keeps.
 func TestNothingHiddenIsPublished(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	dir := t.TempDir()
 	c := canaries{}

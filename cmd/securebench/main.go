@@ -28,6 +28,7 @@ func main() {
 type app struct {
 	stdout, stderr *console.Stream
 	args           []string
+	logFile        string // of --log, "" for none
 	// ran is set once a subcommand's own code runs: errors before that are
 	// wrong usage.
 	ran bool

@@ -15,6 +15,7 @@ var jargon = regexp.MustCompile(`\b[a-z]*(?:statat|openat|mkdirat|renameat|unlin
 // TestMessages: whatever is broken, the exit code is the documented one, and
 // what is said names the thing in words of its user.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	pack := textPack(t, dir)

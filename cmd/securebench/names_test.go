@@ -18,6 +18,7 @@ var summaryForm = regexp.MustCompile(`(?m)^securebench: run_id=("(?:[^"\\]|\\.)*
 // nor the name of a directory or a task, gives a second summary, a field, or
 // anything that a terminal obeys. Who reads the line gets the names back.
 func TestForgedNames(t *testing.T) {
+	t.Parallel()
 	lie := "securebench: run_id=x total=1 verification=complete verified=1 passed=999 output=x"
 	for _, c := range []struct{ id, dir string }{
 		{"plain", "out"},
@@ -120,6 +121,7 @@ func printableOnly(r rune) rune {
 // TestForgedTaskNames: an id of a task is one cell of every table that names
 // it, whatever it says.
 func TestForgedTaskNames(t *testing.T) {
+	t.Parallel()
 	const id = `x  fails  fails  -  ok "quoted" passed=9`
 	dir := t.TempDir()
 	pack := textPack(t, dir)

@@ -12,7 +12,6 @@ import (
 
 	"securebench/internal/config"
 	"securebench/internal/console"
-	"securebench/internal/engine"
 	"securebench/internal/evidence"
 	"securebench/internal/families"
 	"securebench/internal/fault"
@@ -32,7 +31,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 		return o, err
 	}
 	o = run.Options{Families: families.All(), Limit: f.limit, Strict: f.strict, ShowAgent: f.showAgent,
-		Version: buildVersion(), LookupEnv: os.LookupEnv, OpenEngine: engine.New(os.Getenv), Mode: run.Mode(f.resume)}
+		Version: buildVersion(), LookupEnv: os.LookupEnv, Mode: run.Mode(f.resume)}
 	if f.force {
 		o.Mode = run.Replace
 	}

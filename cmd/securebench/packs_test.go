@@ -10,6 +10,7 @@ import (
 // TestPacks scores the packs of this repository, which are samples of the
 // public data sets: their own solutions pass, and nothing passes for nothing.
 func TestPacks(t *testing.T) {
+	t.Parallel()
 	needDocker(t)
 	packs, err := filepath.Glob(filepath.Join("..", "..", "packs", "*"))
 	if err != nil || len(packs) < 5 {

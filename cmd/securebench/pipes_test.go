@@ -24,6 +24,7 @@ func pipe(t *testing.T, name string) {
 // Wherever a user names a file, and wherever a run's directory has one, a pipe
 // is refused at once and by its name; the file itself is read.
 func TestNamedPipes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	pack, fifo := textPack(t, dir), at("fifo")

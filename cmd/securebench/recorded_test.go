@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"securebench/internal/datatest"
 )
 
 // modelAnswer is one answer of a model, and what its data set says of it.
@@ -22,20 +24,15 @@ type modelAnswer struct {
 // verdicts that were recorded for them, however they are said: as code, as one
 // fenced block, as a block in prose, and as the body of the function alone.
 func TestRecordedAnswers(t *testing.T) {
-	data := os.Getenv("SECUREBENCH_DATA")
-	if data == "" {
-		t.Skip("SECUREBENCH_DATA does not name a folder of data sets")
-	}
+	t.Parallel()
+	data := datatest.Dir(t)
 	folders, err := filepath.Glob(filepath.Join(data, "humaneval-results", "*"))
 	if err != nil || len(folders) == 0 {
 		t.Skipf("there is no folder of a model's answers in %s", filepath.Join(data, "humaneval-results"))
 	}
+	rows := datatest.Rows(t, "humaneval")
 	needDocker(t)
 	pack := filepath.Join(t.TempDir(), "humaneval")
-	rows := filepath.Join(data, "humaneval", "public", "rows.jsonl")
-	if _, err := os.Stat(rows); err != nil {
-		rows = filepath.Join(data, "humaneval.jsonl")
-	}
 	if res := securebench(t, nil, "pack", "import", "humaneval", rows, "-o", pack); res.code != 0 {
 		t.Fatal(res.stderr)
 	}

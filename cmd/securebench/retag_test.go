@@ -26,6 +26,7 @@ func marked(t *testing.T, base, word string) (id string) {
 // in it; a resume refuses it, or runs again what it affects. A runner that
 // names images by their tag would use both.
 func TestMovedTag(t *testing.T) {
+	t.Parallel()
 	base := needDocker(t)
 	const tag = "securebench-moved-tag-test:1"
 	first, second := marked(t, base, "one"), marked(t, base, "two")
@@ -64,7 +65,7 @@ harness:
 	if want := fmt.Sprintf("image %s was %s and is %s", tag, first, second); res.code != exitRefused || !strings.Contains(res.stderr, want) {
 		t.Errorf("exit %d, want %d and %q:\n%s", res.code, exitRefused, want, res.stderr)
 	}
-	res = securebench(t, nil, "run", tester, "-q", "--resume=rerun-changed")
+	res = securebench(t, nil, "run", tester, "-q", "--resume=rerun-changed", "--workers", "3")
 	if res.code != 0 || !strings.Contains(res.stdout, "total=3 verification=complete verified=3 passed=0") {
 		t.Errorf("exit %d: %s%s", res.code, res.stdout, res.stderr)
 	}

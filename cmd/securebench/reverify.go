@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/internal/console"
-	"securebench/internal/engine"
 	"securebench/internal/evidence"
 	"securebench/internal/families"
 	"securebench/internal/fault"
@@ -74,6 +72,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits even where they exceed yours")
 	fl.IntVar(&f.sample, "sample", 0, "derive only N verdicts, chosen at random")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "verdicts that are derived concurrently (default min(cores, 4))")
+	a.addLogFlag(c)
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per verdict instead of a table")
 	return c
 }
@@ -89,7 +88,7 @@ type rederivation struct {
 }
 
 func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
-	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, OpenEngine: engine.New(os.Getenv), Notice: a.notice}
+	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, OpenEngine: a.engine(), Notice: a.notice}
 	if review.Run, review.Result, err = a.openTrusted(ctx, arg, f.trust, evidence.Options{Each: review.Records.Add}); err != nil {
 		return err
 	}

@@ -65,6 +65,7 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			o.OpenEngine = a.engine()
 			return a.executeRun(c.Context(), &f, o)
 		},
 	}
@@ -87,6 +88,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
 	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // hides them: the text names the defaults
 	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output, 64 KiB a task at most, and write agent-trace.log")
+	a.addLogFlag(c)
 	return c
 }
 

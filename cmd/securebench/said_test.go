@@ -44,6 +44,7 @@ func said() map[string]bool {
 // code, whether a command prints it or a file holds it; and a file that an
 // agent writes is code as it is.
 func TestReplayEqualsCommand(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	dir := t.TempDir()
 	var rows, replay strings.Builder

@@ -16,6 +16,7 @@ import (
 // its answer. No piece of it is published or shown. An answer that holds no
 // key is scored as it came.
 func TestSplitSecrets(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	const head, tail = "sb-Zq4f1c9a7e", "2d8bX6035kPw"
 	key := head + tail

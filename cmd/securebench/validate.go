@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"securebench/internal/engine"
 	"securebench/internal/families"
 	"securebench/internal/family"
 	"securebench/internal/fault"
@@ -61,6 +59,7 @@ func (a *app) validateCommand() *cobra.Command {
 	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
 	fl.Lookup("limit").DefValue = "0" // hides it: the text names the default
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked concurrently (default min(cores, 4))")
+	a.addLogFlag(c)
 	return c
 }
 
@@ -77,7 +76,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 		a.say("warning: %v", warning)
 	}
 	report := validate.NewReport(a.stdout, f.json, w.Location.Tasks, w.Families)
-	if err := validate.Pack(ctx, w, engine.New(os.Getenv), tester, a.notice, report.Add); err != nil {
+	if err := validate.Pack(ctx, w, a.engine(), tester, a.notice, report.Add); err != nil {
 		return err
 	}
 	switch failed, beaten := report.Finish(); {

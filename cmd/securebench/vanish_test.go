@@ -13,11 +13,13 @@ import (
 // copy, which verifies. It ends with an error that says what is gone; put back,
 // the run goes on.
 func TestVanishingFolders(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	for _, moved := range []string{"restricted", "restricted/salt"} {
 		t.Run(strings.ReplaceAll(moved, "/", "-"), func(t *testing.T) {
-			dir := t.TempDir()
-			tester, _ := mixedPack(t, dir, image, ownRun("vanish"), 6, 2)
+			t.Parallel()
+			dir, runID := t.TempDir(), ownRun("vanish-"+strings.ReplaceAll(moved, "/", "-"))
+			tester, _ := mixedPack(t, dir, image, runID, 6, 2)
 			p := background(t, dir, nil, "run", tester, "--progress", "plain", "--workers", "1")
 			waitFor(t, "the first record", func() bool { return recordedLines(dir) >= 1 })
 			from, away := filepath.Join(dir, "out", moved), filepath.Join(dir, "away")
@@ -32,7 +34,7 @@ func TestVanishingFolders(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, "out", "restricted", "salt")); err == nil {
 				t.Error("the folder was made anew")
 			}
-			if left := leftovers(t, ownRun("vanish")); len(left) > 0 {
+			if left := leftovers(t, runID); len(left) > 0 {
 				t.Errorf("%d objects are left on the engine", len(left))
 			}
 			if res := securebench(t, nil, "run", tester, "--resume"); res.code != exitIntegrity {

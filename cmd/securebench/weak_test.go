@@ -20,12 +20,14 @@ import (
 // works against a set-up that is weak in just its own way. An attack that
 // never fires would prove nothing when it fails here.
 func TestWeakSetUps(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "tasks.jsonl"), canary+"\n")
 	write(t, filepath.Join(dir, "candidates.jsonl"), "{}\n")
 	for _, a := range corpus() {
 		t.Run(a.id, func(t *testing.T) {
+			t.Parallel()
 			var fired bool
 			if a.weakly != nil {
 				fired = a.weakly(t, image, a.script)
@@ -134,7 +136,7 @@ func soon(ok func() bool) bool {
 
 // manyProcesses counts more processes than ours allows.
 func manyProcesses(t *testing.T, image, script string) bool {
-	name := weakStart(t, []string{"--pids-limit=512"}, image, script)
+	name := weakStart(t, []string{"--pids-limit=160"}, image, script)
 	return soon(func() bool { return len(commands(name)) > corpusPids })
 }
 

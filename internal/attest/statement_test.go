@@ -72,7 +72,11 @@ func TestEveryByteOfAStatementCounts(t *testing.T) {
 			t.Fatalf("%s: accepted", what)
 		}
 	}
-	for i := range raw {
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	for i := 0; i < len(raw); i += step {
 		for bit := range 8 {
 			b := bytes.Clone(raw)
 			b[i] ^= 1 << bit

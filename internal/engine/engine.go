@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"securebench/internal/config"
@@ -23,19 +24,23 @@ type Opener func(ctx context.Context, cfg config.Sandbox, warn func(string)) (sa
 
 // New returns an opener that connects to the engine and removes what killed
 // runs left on it. It calls warn for what does not prevent the engine from being
-// used.
-func New(getenv func(string) string) Opener {
+// used. log makes the logger for what the engine reports.
+func New(getenv func(string) string, log func() (*slog.Logger, error)) Opener {
 	return func(ctx context.Context, cfg config.Sandbox, warn func(string)) (sandbox.Engine, error) {
-		return open(ctx, cfg, getenv, warn)
+		logger, err := log()
+		if err != nil {
+			return nil, fault.As(fault.Config, err)
+		}
+		return open(ctx, cfg, getenv, logger, warn)
 	}
 }
 
-func open(ctx context.Context, cfg config.Sandbox, getenv func(string) string, warn func(string)) (sandbox.Engine, error) {
+func open(ctx context.Context, cfg config.Sandbox, getenv func(string) string, log *slog.Logger, warn func(string)) (sandbox.Engine, error) {
 	helper, err := helperBinary(getenv)
 	if err != nil {
 		return nil, err
 	}
-	e, err := engines.Open(ctx, engines.Config{Name: cfg.Engine, Helper: helper, Runtime: cfg.Runtime, Getenv: getenv})
+	e, err := engines.Open(ctx, engines.Config{Name: cfg.Engine, Helper: helper, Runtime: cfg.Runtime, Getenv: getenv, Log: log})
 	if errors.Is(err, engines.ErrUnavailable) {
 		return nil, fault.As(fault.Config, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -372,34 +373,60 @@ func lines(f func(r *rand.Rand, l, other [][]byte) [][]byte) change {
 }
 
 // TestChangesAreFound changes a run in 10,000 ways, one at a time: a run that
-// was resumed, with its statement, store, restricted folder and history.
+// was resumed, with its statement, store, restricted folder and history. The
+// run is small, since every change costs a whole verification.
 func TestChangesAreFound(t *testing.T) {
 	m := newMaker(t, 6)
+	m.attempts = 1
 	m.make()
 	m.resume()
 	o := newMaker(t, 6)
+	o.attempts = 1
 	o.key = m.key // even the same operator's other run is another run
 	original, other := snapshot(t, m.dir), snapshot(t, o.make())
 	if res := verify(t, original); !res.OK() {
 		t.Fatal(res.Problems)
 	}
+	// Each verification allocates a megabyte and keeps nothing: without this
+	// the collector takes more time than the verifications.
+	defer debug.SetGCPercent(debug.SetGCPercent(2000))
+	t.Run("kinds", func(t *testing.T) { changeInShards(t, original, other) })
+}
+
+// changeInShards makes the changes on all cores.
+func changeInShards(t *testing.T, original, other fstest.MapFS) {
+	const shards = 4
+	manyChanges := 10_000
+	if testing.Short() {
+		manyChanges = 400
+	}
+	for shard := range uint64(shards) {
+		t.Run(fmt.Sprint(shard), func(t *testing.T) {
+			t.Parallel()
+			findChanges(t, rand.New(rand.NewPCG(1, shard)), manyChanges/shards, original, other)
+		})
+	}
+}
+
+// findChanges makes n changes, each to a copy of the run, and wants every one
+// of them found and every kind among them.
+func findChanges(t *testing.T, r *rand.Rand, n int, original, other fstest.MapFS) {
 	names := slices.Sorted(maps.Keys(changes))
-	r := rand.New(rand.NewPCG(1, 2))
 	made := map[string]int{}
-	for n := 0; n < manyChanges; {
+	for total := 0; total < n; {
 		name := names[r.IntN(len(names))]
 		run := clone(original)
 		if !changes[name](r, run, other) || same(original, run) {
 			continue
 		}
-		n++
+		total++
 		made[name]++
 		if res := verify(t, run); res.OK() {
-			t.Fatalf("%s (number %d) was not found: %s", name, n, difference(original, run))
+			t.Fatalf("%s (number %d) was not found: %s", name, total, difference(original, run))
 		}
 	}
 	for _, name := range names {
-		if made[name] < manyChanges/400 {
+		if made[name] < n/400 {
 			t.Errorf("only %d changes of kind %q were made", made[name], name)
 		}
 	}
@@ -567,7 +594,8 @@ func TestSealNoticesChanges(t *testing.T) {
 }
 
 func TestBundle(t *testing.T) {
-	m := newMaker(t, 5)
+	m := newMaker(t, 3) // small: every change costs a whole verification
+	m.attempts = 1
 	m.make()
 	write := func() (string, []byte) {
 		run, err := evidence.OpenRun(m.dir)
@@ -598,10 +626,14 @@ func TestBundle(t *testing.T) {
 		}
 		return res
 	}
-	if res := check(first); !res.OK() || !res.Published || res.Records != 10 {
+	if res := check(first); !res.OK() || !res.Published || res.Records != 3 {
 		t.Fatalf("%+v", res)
 	}
-	for i := 0; i < len(first); i += 1 + i%23 {
+	most := 23 // bytes from one change to the next
+	if testing.Short() {
+		most = 400
+	}
+	for i := 0; i < len(first); i += 1 + i%most {
 		changed := bytes.Clone(first)
 		changed[i] ^= 1
 		if check(changed).OK() {

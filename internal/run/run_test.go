@@ -14,7 +14,6 @@ import (
 	"securebench/internal/attest"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
-	"securebench/internal/engine"
 	"securebench/internal/family"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/harness"

@@ -151,7 +151,10 @@ func TestBaselines(t *testing.T) {
 // hardly any is blamed.
 func TestFairPacksAreNotBlamed(t *testing.T) {
 	random, blamed := rand.New(rand.NewPCG(3, 4)), 0
-	const packs = 150
+	packs := 150
+	if testing.Short() {
+		packs = 20
+	}
 	for range packs {
 		var tasks []task.Task
 		for i := range 5 + random.IntN(60) {

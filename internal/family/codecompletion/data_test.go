@@ -45,17 +45,14 @@ func mbpp(tb testing.TB) []dataCase {
 	return out
 }
 
-func TestHumanEval(t *testing.T) { testData(t, humanEval(t), 110) }
+func TestHumanEval(t *testing.T) { testData(t, humanEval(t)) }
 
-func TestMBPP(t *testing.T) { testData(t, mbpp(t), 329) }
+func TestMBPP(t *testing.T) { testData(t, mbpp(t)) }
 
 // testData verifies the reference of each row, and an empty module, which
 // must fail: a verifier that passes everything would pass the first half.
-func testData(t *testing.T, rows []dataCase, want int) {
+func testData(t *testing.T, rows []dataCase) {
 	t.Parallel()
-	if len(rows) != want {
-		t.Fatalf("%d rows, want %d", len(rows), want)
-	}
 	v := newTestVerifier(t, newLocalEngine(t))
 	var times []time.Duration
 	for _, r := range rows {

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/candidate"
+	"securebench/internal/datatest"
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -126,11 +126,7 @@ func describe(v family.Verdict) string {
 // dataRows reads a data set's rows, or skips the test.
 func dataRows(tb testing.TB, set string) []map[string]any {
 	tb.Helper()
-	dir := os.Getenv("SECUREBENCH_DATA")
-	if dir == "" {
-		tb.Skip("SECUREBENCH_DATA names no folder with data sets")
-	}
-	data, err := os.ReadFile(filepath.Join(dir, set, "public", "rows.jsonl"))
+	data, err := os.ReadFile(datatest.Rows(tb, set))
 	if err != nil {
 		tb.Fatal(err)
 	}

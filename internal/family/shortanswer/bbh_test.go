@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/datatest"
 	"securebench/internal/verdict"
 )
 
@@ -25,10 +26,10 @@ type bbhRow struct {
 }
 
 // TestBBHOutputs replays real chains of thought: no answer passes that the
-// reference fails, and at least 99 in 100 of those that it passes.
+// reference fails, and of those that it passes at most one in 100 fails.
 func TestBBHOutputs(t *testing.T) {
 	right, passed := 0, 0
-	for _, line := range dataLines(t, "bbh-outputs/public/rows.jsonl") {
+	for _, line := range datatest.Lines(t, datatest.Rows(t, "bbh-outputs")) {
 		var r bbhRow
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatal(err)
@@ -51,7 +52,7 @@ func TestBBHOutputs(t *testing.T) {
 		}
 	}
 	t.Logf("%d of the %d answers that the reference passes", passed, right)
-	if right == 0 || passed*100 < right*99 {
-		t.Errorf("%d of %d right answers passed", passed, right)
+	if failed := right - passed; failed > (right+99)/100 {
+		t.Errorf("%d of %d right answers failed", failed, right)
 	}
 }

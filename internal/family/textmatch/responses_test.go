@@ -1,17 +1,13 @@
 package textmatch_test
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/datatest"
 	"securebench/internal/family"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/shortanswer"
@@ -35,23 +31,12 @@ type response struct {
 }
 
 // TestResponses replays real answers to MMLU, MMLU-Pro, GSM8K, SimpleQA and
-// TriviaQA. What the scorer there accepts passes. Beyond that pass answers in
-// bold, which it does not read, and the answers to SimpleQA that give the
-// expected name, which it leaves to a judge.
+// TriviaQA. What the scorer there accepts passes. Beyond that only answers pass
+// that hold the expected one: in bold, which it does not read, or to SimpleQA,
+// which it leaves to a judge.
 func TestResponses(t *testing.T) {
-	dir := os.Getenv("SECUREBENCH_DATA")
-	if dir == "" {
-		t.Skip("SECUREBENCH_DATA is not set: it names the folder with the data sets")
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "responses-samples", "public", "rows.jsonl"))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	beyond := map[string]string{}
-	for _, line := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
+	accepted, beyond := 0, map[string]response{}
+	for _, line := range datatest.Lines(t, datatest.Rows(t, "responses-samples")) {
 		var r response
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatal(err)
@@ -62,16 +47,22 @@ func TestResponses(t *testing.T) {
 		name := fmt.Sprintf("%s/%d", r.Benchmark, r.Index)
 		v := r.scorer(t)(r.Response)
 		switch passed := v.Outcome == verdict.Passed; {
-		case r.Reward == 1 && !passed:
+		case r.Reward == 1 && passed:
+			accepted++
+		case r.Reward == 1:
 			t.Errorf("%s fails, which the scorer there accepts: %s", name, v.Message)
-		case r.Reward != 1 && passed:
-			beyond[name] = r.Expected
+		case passed:
+			beyond[name] = r
+		case strings.HasSuffix(r.Response, "The answer is **"+r.Expected+"**."):
+			t.Errorf("%s fails, which gives the expected answer in bold: %s", name, v.Message)
 		}
 	}
-	want := map[string]string{"gsm8k/1": "3", "gsm8k/3": "540", "gsm8k/4": "20", "simpleqa/3": "Adolf Anderssen"}
-	if diff := cmp.Diff(want, beyond); diff != "" {
-		t.Errorf("passes beyond the scorer's (-want +got):\n%s", diff)
+	for name, r := range beyond {
+		if !strings.Contains(r.Response, r.Expected) {
+			t.Errorf("%s passes, which the scorer there does not accept, and does not hold %q", name, r.Expected)
+		}
 	}
+	t.Logf("%d answers that the scorer there accepts, and %d more", accepted, len(beyond))
 }
 
 func (r response) scorer(t *testing.T) func(string) family.Verdict {

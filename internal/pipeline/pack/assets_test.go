@@ -200,10 +200,11 @@ func TestAcceptedPathsAreLocal(t *testing.T) {
 	part := rapid.SampledFrom([]string{"a", "d", "e", "..", ".", "", "/", `\`, "eval", "securebench", "evaluator", "~", "\u202e", "C:"})
 	accepted := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		join := func(label string) *source.Node {
-			return &source.Node{Kind: source.String, Text: strings.Join(rapid.SliceOfN(part, 1, 4).Draw(rt, label), "/")}
+		join := rapid.Map(rapid.SliceOfN(part, 1, 4), func(parts []string) string { return strings.Join(parts, "/") })
+		text := func(label string, valid ...string) *source.Node {
+			return &source.Node{Kind: source.String, Text: rapid.OneOf(rapid.SampledFrom(valid), join).Draw(rt, label)}
 		}
-		asset := &source.Node{Kind: source.Map, Fields: []source.Field{{Name: "path", Value: join("path")}, {Name: "mount", Value: join("mount")}}}
+		asset := &source.Node{Kind: source.Map, Fields: []source.Field{{Name: "path", Value: text("path", "a", "d/e")}, {Name: "mount", Value: text("mount", "a", "x/y")}}}
 		put(t, filepath.Dir(loc.Tasks), "tasks.jsonl", `{"id":"x","assets":[`+string(asset.JSON())+`]}`)
 		p, errs, _ := load(t, loc)
 		if errs != "" {

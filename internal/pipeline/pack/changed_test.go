@@ -142,6 +142,9 @@ func chmod(t *testing.T, dir, name string) {
 
 // Loading needs at most 32 bytes of live memory a row, at every moment.
 func TestMemoryPerRow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("300,000 rows take seconds")
+	}
 	const count, slack = 300_000, 512 << 10 // slack: buffers that do not grow with the rows
 	loc := write(t, manifest, "")
 	f, err := os.Create(loc.Tasks)

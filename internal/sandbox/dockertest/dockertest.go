@@ -2,7 +2,8 @@
 // why there is none.
 //
 // A test that needs one is skipped with the reason, unless the environment
-// has SECUREBENCH_TEST_DOCKER=require: then it fails.
+// has SECUREBENCH_TEST_DOCKER=require: then it fails. With
+// SECUREBENCH_TEST_DOCKER=never it is skipped in any case.
 package dockertest
 
 import (
@@ -32,6 +33,9 @@ const (
 // and disconnects at its end. The test closes its boxes and workspaces.
 func Docker(t testing.TB) *docker.Engine {
 	t.Helper()
+	if os.Getenv(envRequire) == "never" {
+		t.Skipf("%s=never", envRequire)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	e, err := docker.New(ctx, docker.Config{Helper: Helper(t), Getenv: os.Getenv})
