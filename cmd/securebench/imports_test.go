@@ -57,6 +57,7 @@ func allowed() []struct {
 		// the words that stages share
 		of("internal/task", "digest"),
 		of("internal/sandbox/holder", "sandbox"),
+		of("internal/sandbox/initproc", "sandbox"),
 		of("internal/sandbox/docker", "sandbox sandbox/holder digest"),
 		of("internal/family", "task sandbox workspace verdict"),
 		// tools
@@ -87,7 +88,7 @@ func allowed() []struct {
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),
 		of("internal/family/textmatch/vectortest", family),
 		of("internal/sandbox/dockertest", "sandbox sandbox/docker"),
-		of("internal/sandbox/dockertest/helper", "sandbox/holder"),
+		of("internal/sandbox/dockertest/helper", "sandbox/holder sandbox/initproc"),
 	}
 }
 

@@ -1,5 +1,5 @@
-// Command helper is the workspace holder that tests start: the part of the
-// real program that an engine puts into its helper image, and nothing else.
+// Command helper is the helper that tests put into sandboxes: the holder and
+// the init of the real program, and nothing else.
 package main
 
 import (
@@ -7,14 +7,21 @@ import (
 	"os"
 
 	"securebench/internal/sandbox/holder"
+	"securebench/internal/sandbox/initproc"
 )
 
 func main() {
-	if len(os.Args) != 3 || os.Args[1] != "sandbox-holder" {
-		fmt.Fprintln(os.Stderr, "usage: helper sandbox-holder ROOT")
+	var err error
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "sandbox-holder":
+		err = holder.Serve(os.Args[2], os.Stdin, os.Stdout)
+	case len(os.Args) == 2 && os.Args[1] == "sandbox-init":
+		err = initproc.Serve()
+	default:
+		fmt.Fprintln(os.Stderr, "usage: helper sandbox-holder ROOT | sandbox-init")
 		os.Exit(2)
 	}
-	if err := holder.Serve(os.Args[2], os.Stdin, os.Stdout); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
