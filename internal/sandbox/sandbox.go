@@ -139,9 +139,13 @@ type Spec struct {
 	User    *User    // nil is the image's user
 	Workdir string   // absolute; "" is the workspace target or "/"
 	// Workspace is mounted writable at Target when it is not nil.
-	Workspace    Workspace
-	Target       string
-	Stdin        bool // the command reads a standard input
+	Workspace Workspace
+	Target    string
+	Stdin     bool // the command reads a standard input
+	// Init makes the helper binary the first process of the sandbox, with
+	// the arguments "sandbox-init" and then Command, which may be empty. Its
+	// standard input is always attached. See [HelperDir].
+	Init         bool
 	WritableRoot bool
 	// Capabilities are what a command that runs as root may keep of root's
 	// powers.
@@ -150,6 +154,14 @@ type Spec struct {
 	Tracing bool
 	Limits  Limits
 }
+
+// HelperDir is where a sandbox with [Spec.Init] has the helper binary, as the
+// file [HelperPath]. The folder is mounted read-only and hides a folder of the
+// same name in the image; no workspace may be mounted there.
+const (
+	HelperDir  = "/.securebench"
+	HelperPath = HelperDir + "/helper"
+)
 
 // Capability is a power of root's, see capabilities(7).
 type Capability string

@@ -44,7 +44,7 @@ func (e *Engine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 	if err := checkSpec(spec); err != nil {
 		return nil, fmt.Errorf("opening a sandbox: %w", err)
 	}
-	b := &box{engine: e, name: newName(), command: spec.Command[0], stdin: spec.Stdin,
+	b := &box{engine: e, name: newName(), stdin: spec.Stdin || spec.Init,
 		limits: spec.Limits.WithDefaults()}
 	if spec.Workspace != nil {
 		w, ok := spec.Workspace.(*workspace)
@@ -53,15 +53,26 @@ func (e *Engine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 		}
 		b.workspace = w
 	}
+	var helper []mount.Mount
+	argv := spec.Command
+	if spec.Init {
+		m, err := e.helperMount(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("opening a sandbox: %w", err)
+		}
+		helper, argv = []mount.Mount{m}, append([]string{sandbox.HelperPath, "sandbox-init"}, argv...)
+	}
+	b.command = argv[0]
 	facts, err := e.facts(ctx, spec.Image.ID)
 	if err != nil {
 		return nil, fmt.Errorf("opening a sandbox: %w", err)
 	}
 	opts := client.ContainerCreateOptions{
 		Name:       b.name,
-		Config:     e.boxConfig(spec),
+		Config:     e.boxConfig(spec, b, argv),
 		HostConfig: e.boxHost(spec, b, facts.volumes),
 	}
+	opts.HostConfig.Mounts = append(opts.HostConfig.Mounts, helper...)
 	if err := e.create(ctx, opts); err != nil {
 		return nil, fmt.Errorf("opening a sandbox: %w", err)
 	}
@@ -91,7 +102,7 @@ func checkSpec(s sandbox.Spec) error {
 	if s.Image.ID == "" {
 		return errors.New("the image has no id")
 	}
-	if len(s.Command) == 0 || s.Command[0] == "" {
+	if !s.Init && (len(s.Command) == 0 || s.Command[0] == "") {
 		return errors.New("the command is empty")
 	}
 	for _, a := range slices.Concat(s.Command, s.Env) {
@@ -134,7 +145,7 @@ func checkPath(what, p string) error {
 		return fmt.Errorf("the %s %q is not a plain absolute path", what, p)
 	}
 	clean := path.Clean(p)
-	for _, bad := range []string{"/proc", "/sys", "/dev"} {
+	for _, bad := range []string{"/proc", "/sys", "/dev", sandbox.HelperDir} {
 		if clean == bad || strings.HasPrefix(clean, bad+"/") {
 			return fmt.Errorf("the %s %q is below %s", what, p, bad)
 		}
@@ -143,7 +154,7 @@ func checkPath(what, p string) error {
 }
 
 // boxConfig is the part of a container that its command sees.
-func (e *Engine) boxConfig(s sandbox.Spec) *container.Config {
+func (e *Engine) boxConfig(s sandbox.Spec, b *box, argv []string) *container.Config {
 	user := s.Image.User
 	if s.User != nil {
 		user = *s.User
@@ -158,13 +169,13 @@ func (e *Engine) boxConfig(s sandbox.Spec) *container.Config {
 	return &container.Config{
 		Hostname:     "sandbox",
 		User:         userString(user),
-		AttachStdin:  s.Stdin,
-		OpenStdin:    s.Stdin,
-		StdinOnce:    s.Stdin,
+		AttachStdin:  b.stdin,
+		OpenStdin:    b.stdin,
+		StdinOnce:    b.stdin,
 		AttachStdout: true,
 		AttachStderr: true,
 		Env:          s.Env,
-		Entrypoint:   s.Command, // all of it: the image's entrypoint and command are void
+		Entrypoint:   argv, // all of it: the image's entrypoint and command are void
 		Image:        s.Image.ID,
 		WorkingDir:   workdir,
 		Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},

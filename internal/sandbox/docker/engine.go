@@ -131,8 +131,9 @@ type Engine struct {
 	mu     sync.Mutex
 	images map[string]imageFacts // by id
 
-	helperMu sync.Mutex
-	helperID string // of the helper's image, once it is there
+	helperMu     sync.Mutex
+	helperID     string // of the helper's image, once it is there
+	helperVolume string // with the helper, once a box has asked for it
 }
 
 var _ sandbox.Engine = (*Engine)(nil)
@@ -244,13 +245,14 @@ func (e *Engine) Info(context.Context) (Info, error) {
 	return info, nil
 }
 
-// Close releases the connections. It removes nothing from the engine: boxes
-// and workspaces are closed by whoever opened them.
+// Close removes the helper's volume and releases the connections. Boxes and
+// workspaces are closed before, by whoever opened them.
 func (e *Engine) Close() error {
+	errs := []error{e.dropHelperVolume(context.Background())}
 	if err := e.api.Close(); err != nil {
-		return fmt.Errorf("closing the connection to the Docker engine: %w", err)
+		errs = append(errs, fmt.Errorf("closing the connection to the Docker engine: %w", err))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // resolveHost decides which engine is meant, as the docker command would, and

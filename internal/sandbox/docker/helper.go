@@ -13,16 +13,16 @@ import (
 	"os"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"securebench/internal/sandbox"
 )
 
-// helperPath is where the helper lies in its image, and helperTree where the
-// tree is mounted.
-const (
-	helperPath = "/securebench"
-	helperTree = "/tree"
-)
+// helperTree is where a holder's container has the tree.
+const helperTree = "/tree"
 
 // checkHelper refuses a helper that cannot run in an empty image on the
 // engine's machine.
@@ -69,11 +69,15 @@ func (e *Engine) helperImage(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the workspace helper: %w", err)
 	}
-	sum := sha256.Sum256(program)
+	archive, err := helperArchive(program)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(archive)
 	tag := "securebench-helper:" + hex.EncodeToString(sum[:6])
 	id, err := e.imageID(ctx, tag)
 	if cerrdefs.IsNotFound(err) {
-		if err = e.importHelper(ctx, tag, program); err == nil {
+		if err = e.importHelper(ctx, tag, archive); err == nil {
 			id, err = e.imageID(ctx, tag)
 		}
 	}
@@ -89,13 +93,9 @@ func (e *Engine) imageID(ctx context.Context, ref string) (string, error) {
 	return res.ID, err
 }
 
-func (e *Engine) importHelper(ctx context.Context, tag string, program []byte) error {
-	archive, err := helperArchive(program)
-	if err != nil {
-		return err
-	}
+func (e *Engine) importHelper(ctx context.Context, tag string, archive []byte) error {
 	res, err := e.api.ImageImport(ctx,
-		client.ImageImportSource{Source: archive, SourceName: "-"}, tag,
+		client.ImageImportSource{Source: bytes.NewReader(archive), SourceName: "-"}, tag,
 		client.ImageImportOptions{Message: "workspace helper of securebench",
 			Platform: ocispec.Platform{OS: "linux", Architecture: e.info.Arch}})
 	if err != nil {
@@ -109,14 +109,17 @@ func (e *Engine) importHelper(ctx context.Context, tag string, program []byte) e
 	return nil
 }
 
-// helperArchive is a root file system: the program, and the mount point that
-// a read-only root needs.
-func helperArchive(program []byte) (io.Reader, error) {
+// helperArchive is a root file system: the program in a folder of its own, and
+// the mount point that a read-only root needs.
+func helperArchive(program []byte) ([]byte, error) {
 	var b bytes.Buffer
 	tw := tar.NewWriter(&b)
 	err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: helperTree[1:] + "/", Mode: 0o755})
 	if err == nil {
-		err = tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: helperPath[1:], Mode: 0o755, Size: int64(len(program))})
+		err = tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: sandbox.HelperDir[1:] + "/", Mode: 0o755})
+	}
+	if err == nil {
+		err = tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: sandbox.HelperPath[1:], Mode: 0o755, Size: int64(len(program))})
 	}
 	if err == nil {
 		_, err = tw.Write(program)
@@ -127,5 +130,61 @@ func helperArchive(program []byte) (io.Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("archiving the helper: %w", err)
 	}
-	return &b, nil
+	return b.Bytes(), nil
+}
+
+// helperMount mounts the folder of the helper read-only. The volume is made
+// once per engine and filled by creating, never starting, a container of the
+// helper's image. It belongs to this process like any other object: Close
+// removes it, and Reap does so after the process has died.
+func (e *Engine) helperMount(ctx context.Context) (mount.Mount, error) {
+	m := mount.Mount{Type: mount.TypeVolume, Target: sandbox.HelperDir, ReadOnly: true,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+	image, err := e.helperImage(ctx)
+	if err != nil {
+		return m, err
+	}
+	e.helperMu.Lock()
+	defer e.helperMu.Unlock()
+	if e.helperVolume == "" {
+		name := newName()
+		if err := e.fillHelperVolume(ctx, name, image); err != nil {
+			return m, errors.Join(fmt.Errorf("making the helper's volume: %w", err), e.removeVolume(ctx, name))
+		}
+		e.helperVolume = name
+	}
+	m.Source = e.helperVolume
+	return m, nil
+}
+
+func (e *Engine) fillHelperVolume(ctx context.Context, name, image string) error {
+	labels := e.labels(sandbox.Labels{Role: "helper"})
+	cctx, cancel := cancelAfter(ctx)
+	defer cancel()
+	if _, err := e.api.VolumeCreate(cctx, client.VolumeCreateOptions{Name: name, Driver: "local", Labels: labels}); err != nil {
+		return fmt.Errorf("creating a volume: %w", err)
+	}
+	filler := newName()
+	host := e.hardened(sandbox.Limits{}.WithDefaults())
+	host.Mounts = []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: sandbox.HelperDir}}
+	err := e.create(ctx, client.ContainerCreateOptions{Name: filler, HostConfig: host, Config: &container.Config{
+		Image: image, Entrypoint: []string{sandbox.HelperPath}, WorkingDir: "/", NetworkDisabled: true, Labels: labels}})
+	if err != nil {
+		return err
+	}
+	return e.removeContainer(ctx, filler)
+}
+
+// dropHelperVolume removes the helper's volume, if there is one.
+func (e *Engine) dropHelperVolume(ctx context.Context) error {
+	e.helperMu.Lock()
+	defer e.helperMu.Unlock()
+	if e.helperVolume == "" {
+		return nil
+	}
+	err := e.removeVolume(ctx, e.helperVolume)
+	if err == nil {
+		e.helperVolume = ""
+	}
+	return err
 }

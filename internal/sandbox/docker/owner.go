@@ -189,16 +189,20 @@ func (e *Engine) Reap(ctx context.Context) (removed int, err error) {
 }
 
 // Owned lists the containers, by id, and volumes, by name, on the engine that
-// belong to this engine's owner. After a run it is empty.
+// belong to this engine's owner, except the helper's volume, which lasts until
+// Close. After a run it is empty.
 func (e *Engine) Owned(ctx context.Context) ([]string, error) {
 	containers, volumes, err := e.owned(ctx)
 	if err != nil {
 		return nil, err
 	}
+	e.helperMu.Lock()
+	helper := e.helperVolume
+	e.helperMu.Unlock()
 	var names []string
 	for _, objects := range []map[string]string{containers, volumes} {
 		for name, label := range objects {
-			if label == e.label {
+			if label == e.label && name != helper {
 				names = append(names, name)
 			}
 		}

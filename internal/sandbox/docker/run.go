@@ -91,7 +91,8 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	stop()
 	defer func() { conn.Close(); cancel(); <-waited }()
 	if err := b.engine.start(ctx, b.name); err != nil {
-		if out, ok := startFailure(err, b.command, s.Stderr); ok {
+		out, ok := startFailure(err, b.command, s.Stderr)
+		if ok && b.command != sandbox.HelperPath {
 			return out, nil
 		}
 		// It may run all the same.

@@ -103,7 +103,7 @@ func (w *workspace) startHolder(ctx context.Context, spec sandbox.WorkspaceSpec,
 	opts := client.ContainerCreateOptions{
 		Name: w.holder,
 		Config: &container.Config{Hostname: "sandbox", User: userString(spec.Owner), Image: image,
-			Entrypoint:  []string{helperPath, "sandbox-holder", helperTree},
+			Entrypoint:  []string{sandbox.HelperPath, "sandbox-holder", helperTree},
 			AttachStdin: true, OpenStdin: true, StdinOnce: true, AttachStdout: true, AttachStderr: true,
 			WorkingDir: "/", NetworkDisabled: true, Labels: w.engine.labels(spec.Labels)},
 		HostConfig: host,

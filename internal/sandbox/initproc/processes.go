@@ -270,16 +270,26 @@ func (p *processes) killUser(uid int) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return onOwnThread(func() error { return killAsUser(uid) })
+}
+
+// onOwnThread runs f on a thread that ends with it.
+func onOwnThread(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked, so the thread ends with the goroutine
-		done <- asUser(uid)
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() { // the first thread cannot end
+			defer runtime.UnlockOSThread()
+			done <- onOwnThread(f)
+			return
+		}
+		done <- f()
 	}()
 	return <-done
 }
 
-// asUser changes this thread's user and kills what that may kill.
-func asUser(uid int) error {
+// killAsUser changes this thread's user and kills what that may kill.
+func killAsUser(uid int) error {
 	if uid != os.Getuid() {
 		u := uintptr(uid)
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, u, u, u); errno != 0 {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -17,15 +16,12 @@ import (
 )
 
 // Serve makes this process the init of its sandbox and answers requests on its
-// standard input and output until they end. It must be called from the first
-// goroutine of the sandbox's first process, before anything else is started,
-// in a program without cgo. The error is what kept it from being safe, or
-// nil; then every other process of the sandbox is dead.
+// standard input and output until they end; then every other process of the
+// sandbox is dead. It must be called before anything is started, in a program
+// without cgo. The error is what kept it from being safe.
 func Serve() error { return serve(hardenings()) }
 
 func serve(steps []hardening) error {
-	// The first thread stays what it is: its credentials are what others see.
-	runtime.LockOSThread()
 	in, out, err := takeStreams()
 	if err != nil {
 		return fmt.Errorf("starting init: %w", err)

@@ -1,9 +1,10 @@
-// Command helper is the helper that tests put into sandboxes: the holder and
-// the init of the real program, and nothing else.
+// Command helper is the helper binary that tests put into sandboxes: the parts
+// of the real program that an engine starts there, and nothing else.
 package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"securebench/internal/sandbox/holder"
@@ -11,18 +12,23 @@ import (
 )
 
 func main() {
-	var err error
-	switch {
-	case len(os.Args) == 3 && os.Args[1] == "sandbox-holder":
-		err = holder.Serve(os.Args[2], os.Stdin, os.Stdout)
-	case len(os.Args) == 2 && os.Args[1] == "sandbox-init":
-		err = initproc.Serve()
-	default:
-		fmt.Fprintln(os.Stderr, "usage: helper sandbox-holder ROOT | sandbox-init")
-		os.Exit(2)
-	}
-	if err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func run(args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == "sandbox-holder":
+		return holder.Serve(args[1], os.Stdin, os.Stdout)
+	case len(args) == 1 && args[0] == "sandbox-init":
+		return initproc.Serve()
+	case len(args) > 0 && args[0] == "sandbox-init":
+		// A stand-in: it reports how it was started and echoes its input.
+		fmt.Println(os.Getpid(), os.Getuid(), args[1:])
+		_, err := io.Copy(os.Stdout, os.Stdin)
+		return err
+	}
+	return fmt.Errorf("usage: helper sandbox-holder ROOT | helper sandbox-init [COMMAND...]")
 }
