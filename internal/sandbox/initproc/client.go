@@ -39,6 +39,7 @@ type Client struct {
 	mu   sync.Mutex
 	lost error // why the connection is of no use any more
 
+	grace  time.Duration               // killGrace, but for tests
 	box    func(context.Context) error // ends and closes the box of Open
 	closed sync.Once
 }
@@ -54,7 +55,7 @@ func NewClient(conn net.Conn) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("connecting to init: %w", err), conn.Close())
 	}
-	return &Client{conn: cc, slots: make(chan struct{}, MaxCommands)}, nil
+	return &Client{conn: cc, slots: make(chan struct{}, MaxCommands), grace: killGrace}, nil
 }
 
 // Close kills every process of the sandbox and ends init. It is idempotent.
@@ -173,33 +174,38 @@ const stderrLimit = 4096
 // output that suit all that will cross it.
 func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
 	ours, theirs := net.Pipe()
-	said := &head{}
 	bctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
+	connected, ended := make(chan *Client, 1), make(chan error, 1)
+	go func() {
+		said := &head{}
+		out, err := box.Run(bctx, sandbox.Streams{Stdin: theirs, Stdout: untilClosed{theirs}, Stderr: said})
+		if err == nil {
+			err = fmt.Errorf("it ended with %s, code %d, and said %q", out.End, out.ExitCode, said.b)
+		}
+		select {
+		case c := <-connected:
+			c.fail(err)
+		default:
+		}
+		_ = theirs.Close()
+		ended <- err
+	}()
 	c, err := NewClient(ours)
 	if err != nil {
 		cancel(err)
-		return nil, errors.Join(err, box.Close(ctx))
+		return nil, errors.Join(err, <-ended, box.Close(ctx))
 	}
-	go func() {
-		defer close(ended)
-		out, err := box.Run(bctx, sandbox.Streams{Stdin: theirs, Stdout: &untilClosed{w: theirs}, Stderr: said})
-		if err == nil {
-			err = fmt.Errorf("it ended with %s, code %d, and said %q", out.End, out.ExitCode, said.bytes())
-		}
-		c.fail(err)
-		_ = theirs.Close()
-	}()
+	connected <- c
 	c.box = func(ctx context.Context) error {
+		t := time.AfterFunc(killGrace, func() { cancel(errors.New("the client is closed")) })
+		defer t.Stop()
 		select {
 		case <-ended: // with its input
 		case <-ctx.Done():
-		case <-time.After(killGrace):
+			cancel(context.Cause(ctx))
+			<-ended
 		}
-		cancel(errors.New("the client is closed"))
-		err := box.Close(ctx)
-		<-ended
-		return err
+		return box.Close(ctx)
 	}
 	return c, nil
 }
@@ -208,26 +214,15 @@ func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
 // discards the rest, so that a box ends by itself.
 type untilClosed struct{ w io.Writer }
 
-func (u *untilClosed) Write(p []byte) (int, error) {
+func (u untilClosed) Write(p []byte) (int, error) {
 	_, _ = u.w.Write(p)
 	return len(p), nil
 }
 
 // head keeps the beginning of what is written to it.
-type head struct {
-	mu sync.Mutex
-	b  []byte
-}
+type head struct{ b []byte }
 
-func (t *head) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p[:min(len(p), stderrLimit-len(t.b))]...)
+func (h *head) Write(p []byte) (int, error) {
+	h.b = append(h.b, p[:min(len(p), stderrLimit-len(h.b))]...)
 	return len(p), nil
-}
-
-func (t *head) bytes() []byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return bytes.Clone(t.b)
 }

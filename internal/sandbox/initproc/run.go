@@ -147,8 +147,8 @@ func (r *run) giveUp(why error) {
 		return
 	}
 	r.why = why
-	r.watchdog = time.AfterFunc(killGrace, func() {
-		r.client.fail(fmt.Errorf("it does not end a command within %v", killGrace))
+	r.watchdog = time.AfterFunc(r.client.grace, func() {
+		r.client.fail(fmt.Errorf("it does not end a command within %v", r.client.grace))
 	})
 	if r.running {
 		go r.kill()
@@ -166,7 +166,7 @@ func (r *run) begun() {
 }
 
 func (r *run) kill() {
-	ctx, cancel := context.WithTimeout(context.Background(), killGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), r.client.grace)
 	defer cancel()
 	_ = r.client.do(ctx, http.MethodDelete, r.path, nil) // the watchdog sees to what this fails to do
 }
