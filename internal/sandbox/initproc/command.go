@@ -1,6 +1,7 @@
 package initproc
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -15,15 +16,14 @@ import (
 
 // command is one that was started.
 type command struct {
-	id     uint64
-	pid    int
-	began  time.Time
-	stdin  *os.File // nil without one
-	stdout *output
-	stderr *output
+	id             uint64
+	pid            int
+	began          time.Time
+	stdin          *os.File // nil without one
+	stdout, stderr output
 
-	ended  chan struct{} // closed with report set
-	report report        // without the outputs
+	ended  chan struct{} // closed with result set
+	result Result        // without the outputs
 }
 
 // output is an output stream of a command. One request sends it.
@@ -35,26 +35,60 @@ type output struct {
 	count Output
 }
 
+// open makes the streams of a command and returns the descriptors that it
+// gets, which the caller closes. So it does after an error.
+func (c *command) open(s start) (theirs []uintptr, err error) {
+	for fd, wanted := range []bool{s.Stdin, s.Stdout, s.Stderr} {
+		if !wanted {
+			null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return theirs, err
+			}
+			theirs = append(theirs, uintptr(null))
+			continue
+		}
+		var p [2]int
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			return theirs, err
+		}
+		mine, its := p[0], p[1]
+		if fd == 0 {
+			mine, its = its, mine
+		}
+		theirs = append(theirs, uintptr(its))
+		if err := unix.SetNonblock(mine, true); err != nil { // so that it can be given up
+			return theirs, errors.Join(err, unix.Close(mine))
+		}
+		*[]**os.File{&c.stdin, &c.stdout.r, &c.stderr.r}[fd] = os.NewFile(uintptr(mine), "pipe")
+	}
+	for _, o := range []*output{&c.stdout, &c.stderr} {
+		o.limit, o.done = s.Output, make(chan struct{})
+		if o.r == nil {
+			close(o.done)
+		}
+	}
+	return theirs, nil
+}
+
+// close gives up the streams of a command that did not start.
+func (c *command) close() {
+	for _, f := range []*os.File{c.stdin, c.stdout.r, c.stderr.r} {
+		_ = f.Close() // does nothing to nil
+	}
+}
+
 // end takes note of the end of a command and cuts its streams loose from its
 // descendants.
 func (c *command) end(status unix.WaitStatus, used unix.Rusage) {
-	c.report = report{Duration: int64(time.Since(c.began)), User: used.Utime.Nano(), System: used.Stime.Nano(),
-		MaxRSS: used.Maxrss << 10}
+	c.result = Result{Duration: time.Since(c.began), ExitCode: status.ExitStatus(), MaxRSS: used.Maxrss << 10,
+		User: time.Duration(used.Utime.Nano()), System: time.Duration(used.Stime.Nano())}
 	if status.Signaled() {
-		c.report.Signal = int(status.Signal())
-	} else {
-		c.report.Exit = status.ExitStatus()
+		c.result.Signal = int(status.Signal())
+		c.result.ExitCode = 128 + c.result.Signal
 	}
 	close(c.ended)
-	past := time.Unix(1, 0)
-	// These cannot fail on a pipe that is open, and need not on one that is not.
-	if c.stdin != nil {
-		_ = c.stdin.SetWriteDeadline(past)
-	}
-	for _, o := range []*output{c.stdout, c.stderr} {
-		if o.r != nil {
-			_ = o.r.SetReadDeadline(past)
-		}
+	for _, f := range []*os.File{c.stdin, c.stdout.r, c.stderr.r} {
+		_ = f.SetDeadline(time.Unix(1, 0)) // an error means that it is closed or nil
 	}
 }
 
@@ -146,45 +180,21 @@ func (o *output) pass(w io.Writer, b []byte, flush func() error) {
 	o.count.Dropped += int64(len(b) - n)
 }
 
-// newOutput returns an output stream and the end that the command gets.
-func newOutput(wanted bool, limit int64, null int) (*output, int, error) {
-	o := &output{limit: limit, done: make(chan struct{})}
-	if !wanted {
-		close(o.done)
-		return o, null, nil
-	}
-	r, w, err := pipe()
-	if err != nil {
-		return nil, null, err
-	}
-	o.r, err = ownEnd(r)
-	return o, w, err
-}
-
-func pipe() (r, w int, err error) {
-	var p [2]int
-	err = unix.Pipe2(p[:], unix.O_CLOEXEC)
-	return p[0], p[1], err
-}
-
-// ownEnd makes the end of a pipe that init keeps one that can be given up.
-func ownEnd(fd int) (*os.File, error) {
-	err := unix.SetNonblock(fd, true)
-	return os.NewFile(uintptr(fd), "pipe"), err
-}
-
 // execute starts a program, looking it up as a shell does: the directories of
 // PATH are tried as the command's user.
 func execute(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	if strings.Contains(argv[0], "/") {
 		return syscall.ForkExec(argv[0], argv, attr)
 	}
-	err = unix.ENOENT
-	for _, dir := range strings.Split(variable(attr.Env, "PATH"), ":") {
-		if dir == "" {
-			dir = "."
+	path := ""
+	for _, v := range attr.Env {
+		if p, ok := strings.CutPrefix(v, "PATH="); ok {
+			path = p
 		}
-		pid, e := syscall.ForkExec(dir+"/"+argv[0], argv, attr)
+	}
+	err = unix.ENOENT
+	for dir := range strings.SplitSeq(path, ":") {
+		pid, e := syscall.ForkExec(cmp.Or(dir, ".")+"/"+argv[0], argv, attr)
 		switch {
 		case e == nil:
 			return pid, nil
@@ -195,14 +205,4 @@ func execute(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 		}
 	}
 	return 0, err
-}
-
-// variable returns the last value of a variable.
-func variable(env []string, name string) (value string) {
-	for _, v := range env {
-		if n, x, ok := strings.Cut(v, "="); ok && n == name {
-			value = x
-		}
-	}
-	return value
 }

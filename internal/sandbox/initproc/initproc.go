@@ -29,7 +29,7 @@
 //	PUT    /commands/{id}/stdin   its standard input; the end of the body closes it
 //	GET    /commands/{id}/stdout  its output, up to the limit that start names;
 //	GET    /commands/{id}/stderr  the rest is discarded and counted
-//	GET    /commands/{id}         -> report: answered when the command has ended and
+//	GET    /commands/{id}         -> Result: answered when the command has ended and
 //	                              its output is delivered; init then forgets it
 //	DELETE /commands/{id}         kills it with its descendants
 //	DELETE /users/{uid}           kills all processes of a user
@@ -59,9 +59,9 @@ package initproc
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // Limits of the protocol.
@@ -105,18 +105,6 @@ type started struct {
 	Message string `json:"message,omitzero"`
 }
 
-// report says how a command ended.
-type report struct {
-	Exit     int    `json:"exit"`            // of a command that exited
-	Signal   int    `json:"signal,omitzero"` // that killed it
-	Duration int64  `json:"duration_ns"`
-	User     int64  `json:"user_ns"`
-	System   int64  `json:"system_ns"`
-	MaxRSS   int64  `json:"max_rss"` // bytes
-	Stdout   Output `json:"stdout"`
-	Stderr   Output `json:"stderr"`
-}
-
 // Output counts the bytes of an output stream.
 type Output struct {
 	Bytes   int64 `json:"bytes"`   // delivered
@@ -150,23 +138,13 @@ func (s started) check() error {
 	return nil
 }
 
-func (r report) check() error {
-	ok := r.Exit >= 0 && r.Exit <= 255 && r.Signal >= 0 && r.Signal <= 64 && (r.Exit == 0 || r.Signal == 0) &&
-		min(r.Duration, r.User, r.System, r.MaxRSS) >= 0 &&
-		min(r.Stdout.Bytes, r.Stdout.Dropped, r.Stderr.Bytes, r.Stderr.Dropped) >= 0
-	if !ok {
+func (r Result) check() error {
+	if r.ExitCode < 0 || r.ExitCode > 255 || r.Signal < 0 || r.Signal > 64 || r.Signal != 0 && r.ExitCode != 128+r.Signal ||
+		min(r.Duration, r.User, r.System) < 0 ||
+		min(r.MaxRSS, r.Stdout.Bytes, r.Stdout.Dropped, r.Stderr.Bytes, r.Stderr.Dropped) < 0 {
 		return fmt.Errorf("report of a command: %w", errMessage)
 	}
 	return nil
-}
-
-func (r report) result() Result {
-	res := Result{ExitCode: r.Exit, Signal: r.Signal, Duration: time.Duration(r.Duration),
-		User: time.Duration(r.User), System: time.Duration(r.System), MaxRSS: r.MaxRSS, Stdout: r.Stdout, Stderr: r.Stderr}
-	if r.Signal != 0 {
-		res.ExitCode = 128 + r.Signal
-	}
-	return res
 }
 
 // message is what crosses the connection as JSON.
@@ -175,14 +153,14 @@ type message interface{ check() error }
 // decode reads a message strictly: one value, no unknown and no repeated names.
 func decode[M message](b []byte) (M, error) {
 	var m M
-	if err := json.Unmarshal(b, &m, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(b, &m, json.RejectUnknownMembers(true), jsonv1.FormatDurationAsNano(true)); err != nil {
 		return m, fmt.Errorf("decoding a message: %w", err)
 	}
 	return m, m.check()
 }
 
 func encode[M message](m M) ([]byte, error) {
-	b, err := json.Marshal(m)
+	b, err := json.Marshal(m, jsonv1.FormatDurationAsNano(true))
 	if err != nil {
 		return nil, fmt.Errorf("encoding a message: %w", err)
 	}

@@ -58,11 +58,13 @@ func (p *processes) start(s start) (uint64, error) {
 		return 0, fmt.Errorf("%d commands are there already", MaxCommands)
 	}
 	c := &command{ended: make(chan struct{})}
-	files, closeFiles, err := c.open(s)
-	defer closeFiles()
+	files, err := c.open(s)
 	if err == nil {
 		c.began = time.Now()
 		c.pid, err = execute(s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: files, Sys: sys})
+	}
+	for _, fd := range files {
+		_ = unix.Close(int(fd))
 	}
 	if err != nil {
 		c.close()
@@ -76,60 +78,6 @@ func (p *processes) start(s start) (uint64, error) {
 	default:
 	}
 	return c.id, nil
-}
-
-// open makes the streams of a command and returns the descriptors that it
-// gets, which are closed when it has them.
-func (c *command) open(s start) (files []uintptr, closeAll func(), err error) {
-	var theirs []int
-	closeAll = func() {
-		for _, fd := range theirs {
-			_ = unix.Close(fd)
-		}
-	}
-	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, closeAll, err
-	}
-	theirs = append(theirs, null)
-	in := null
-	if s.Stdin {
-		r, w, err := pipe()
-		if err != nil {
-			return nil, closeAll, err
-		}
-		theirs, in = append(theirs, r), r
-		if c.stdin, err = ownEnd(w); err != nil {
-			return nil, closeAll, err
-		}
-	}
-	files = []uintptr{uintptr(in)}
-	for _, o := range []struct {
-		to     **output
-		wanted bool
-	}{{&c.stdout, s.Stdout}, {&c.stderr, s.Stderr}} {
-		var fd int
-		if *o.to, fd, err = newOutput(o.wanted, s.Output, null); err != nil {
-			return nil, closeAll, err
-		}
-		if fd != null {
-			theirs = append(theirs, fd)
-		}
-		files = append(files, uintptr(fd))
-	}
-	return files, closeAll, nil
-}
-
-// close gives up the streams of a command that did not start.
-func (c *command) close() {
-	if c.stdin != nil {
-		_ = c.stdin.Close()
-	}
-	for _, o := range []*output{c.stdout, c.stderr} {
-		if o != nil && o.r != nil {
-			_ = o.r.Close()
-		}
-	}
 }
 
 // reap collects the ends of all children, orphans included, for ever.

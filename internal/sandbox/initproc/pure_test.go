@@ -29,7 +29,7 @@ func connect(t testing.TB) *Client {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		if err := serveConn(theirs, p.handler()); err != nil {
+		if err := serveConn(newStream(theirs, theirs), p.handler()); err != nil {
 			t.Error(err)
 		}
 	}()

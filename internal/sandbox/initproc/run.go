@@ -34,25 +34,27 @@ type Command struct {
 // NotStarted is the end of a command that the sandbox could not start.
 const NotStarted sandbox.End = "not_started"
 
-// Result is what a command did.
+// Result is what a command did. Init reports it, but for the first fields of
+// commands that did not end by themselves.
 type Result struct {
 	// End is [sandbox.Exited], [sandbox.TimedOut] or [NotStarted].
-	End sandbox.End
+	End sandbox.End `json:"-"`
+	// Reason says why the command was not started, and Errno by what error.
+	Reason string        `json:"-"`
+	Errno  syscall.Errno `json:"-"`
 	// ExitCode is 124 after a timeout, 128+n after signal n, 127 and 126 if
 	// the program was not found or could not be executed, and the command's
 	// own otherwise.
-	ExitCode int
-	Signal   int // that killed it, or 0
-	// Reason says why the command was not started, and Errno by what error.
-	Reason string
-	Errno  syscall.Errno
-
-	Duration     time.Duration // by init's clock
-	User, System time.Duration // processor time, of the command's own and its waited-for processes
-	MaxRSS       int64         // bytes, of the largest of them
-	// A count of dropped bytes is one that the commands can inflate by what
-	// they leave behind, never less than what is missing.
-	Stdout, Stderr Output
+	ExitCode int           `json:"exit_code"`
+	Signal   int           `json:"signal"` // that killed it, or 0
+	Duration time.Duration `json:"duration_ns"`
+	// The processor time and the largest memory in bytes are those of the
+	// command and of the processes that it waited for.
+	User   time.Duration `json:"user_ns"`
+	System time.Duration `json:"system_ns"`
+	MaxRSS int64         `json:"max_rss"`
+	Stdout Output        `json:"stdout"`
+	Stderr Output        `json:"stderr"`
 }
 
 // The exit codes of commands that did not end by themselves, as shells have it.
@@ -233,15 +235,14 @@ func (r *run) wait(ctx context.Context, cmd Command) (Result, error) {
 	if err != nil {
 		return Result{}, r.cause(err)
 	}
-	rep, err := decode[report](b)
-	if err == nil && (rep.Stdout.Bytes != stdout || rep.Stderr.Bytes != stderr) && r.cause(nil) == nil {
+	res, err := decode[Result](b)
+	if err == nil && (res.Stdout.Bytes != stdout || res.Stderr.Bytes != stderr) && r.cause(nil) == nil {
 		err = fmt.Errorf("reported %d and %d bytes of output, sent %d and %d: %w",
-			rep.Stdout.Bytes, rep.Stderr.Bytes, stdout, stderr, errMessage)
+			res.Stdout.Bytes, res.Stderr.Bytes, stdout, stderr, errMessage)
 	}
 	if err != nil {
 		return Result{}, r.client.hostile(err)
 	}
-	res := rep.result()
 	switch why := r.cause(nil); {
 	case why == errTimeout: //nolint:errorlint // it is never wrapped
 		res.End, res.ExitCode = sandbox.TimedOut, exitTimedOut

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,13 +45,11 @@ func serve(steps []hardening) error {
 }
 
 // serveConn answers requests on one connection until that ends.
-func serveConn(conn net.Conn, h http.Handler) error {
-	l := &listener{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
-	l.conn <- &notifyConn{Conn: conn, close: sync.OnceFunc(func() { close(l.closed) })}
+func serveConn(conn *stream, h http.Handler) error {
 	s := http.Server{Handler: h, Protocols: http2Only(), MaxHeaderBytes: maxReply, ErrorLog: log.New(io.Discard, "", 0),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: frameSize,
 			MaxReceiveBufferPerConnection: serverConnection, MaxReceiveBufferPerStream: serverWindow}}
-	if err := s.Serve(l); !errors.Is(err, io.EOF) {
+	if err := s.Serve(conn); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("serving requests: %w", err)
 	}
 	return nil
@@ -62,76 +61,59 @@ func http2Only() *http.Protocols {
 	return p
 }
 
-// listener accepts one connection, and then its end.
-type listener struct {
-	conn   chan net.Conn
-	closed chan struct{}
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conn:
-		return c, nil
-	case <-l.closed:
-		return nil, io.EOF
-	}
-}
-
-func (l *listener) Close() error   { return nil }
-func (l *listener) Addr() net.Addr { return address{} }
-
-// notifyConn tells of its end.
-type notifyConn struct {
-	net.Conn
-	close func()
-}
-
-func (c *notifyConn) Close() error {
-	defer c.close()
-	return c.Conn.Close()
-}
-
-// stream makes a connection of a reader and a writer without deadlines.
+// stream is a connection over a reader and a writer, and the listener that
+// accepts it and then its end.
 type stream struct {
 	io.Reader
 	io.Writer
-	close func() error
+	accepted atomic.Bool
+	once     sync.Once
+	closed   chan struct{}
 }
 
-func newStream(r io.ReadCloser, w io.WriteCloser) net.Conn {
-	return &stream{r, w, func() error { return errors.Join(w.Close(), r.Close()) }}
+func newStream(r io.Reader, w io.Writer) *stream {
+	return &stream{Reader: r, Writer: w, closed: make(chan struct{})}
 }
 
-func (s *stream) Close() error                     { return s.close() }
-func (s *stream) LocalAddr() net.Addr              { return address{} }
-func (s *stream) RemoteAddr() net.Addr             { return address{} }
+func (s *stream) Accept() (net.Conn, error) {
+	if s.accepted.Swap(true) {
+		<-s.closed
+		return nil, io.EOF
+	}
+	return s, nil
+}
+
+func (s *stream) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+func (s *stream) Addr() net.Addr                   { return &net.UnixAddr{Name: "init"} }
+func (s *stream) LocalAddr() net.Addr              { return s.Addr() }
+func (s *stream) RemoteAddr() net.Addr             { return s.Addr() }
 func (s *stream) SetDeadline(time.Time) error      { return nil }
 func (s *stream) SetReadDeadline(time.Time) error  { return nil }
 func (s *stream) SetWriteDeadline(time.Time) error { return nil }
 
-// address is that of a sandbox's standard streams.
-type address struct{}
-
-func (address) Network() string { return "sandbox" }
-func (address) String() string  { return "init" }
-
 // handler answers the requests of the package documentation.
 func (p *processes) handler() http.Handler {
 	mux := http.NewServeMux()
+	on := func(pattern string, f func(*command, http.ResponseWriter, *http.Request)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+			if c := p.find(id); err == nil && c != nil {
+				f(c, w, r)
+				return
+			}
+			answer(w, fmt.Errorf("there is no command %q", r.PathValue("id")))
+		})
+	}
 	mux.HandleFunc("POST /commands", p.handleStart)
-	mux.HandleFunc("PUT /commands/{id}/stdin", p.withCommand(func(c *command, _ http.ResponseWriter, r *http.Request) {
-		c.receive(r.Body)
-	}))
-	mux.HandleFunc("GET /commands/{id}/stdout", p.withCommand(func(c *command, w http.ResponseWriter, _ *http.Request) {
-		c.stdout.send(w)
-	}))
-	mux.HandleFunc("GET /commands/{id}/stderr", p.withCommand(func(c *command, w http.ResponseWriter, _ *http.Request) {
-		c.stderr.send(w)
-	}))
-	mux.HandleFunc("GET /commands/{id}", p.withCommand(p.handleReport))
-	mux.HandleFunc("DELETE /commands/{id}", p.withCommand(func(c *command, w http.ResponseWriter, _ *http.Request) {
-		answer(w, p.kill(c))
-	}))
+	on("GET /commands/{id}", p.handleReport)
+	on("PUT /commands/{id}/stdin", func(c *command, _ http.ResponseWriter, r *http.Request) { c.receive(r.Body) })
+	on("GET /commands/{id}/stdout", func(c *command, w http.ResponseWriter, _ *http.Request) { c.stdout.send(w) })
+	on("GET /commands/{id}/stderr", func(c *command, w http.ResponseWriter, _ *http.Request) { c.stderr.send(w) })
+	on("DELETE /commands/{id}", func(c *command, w http.ResponseWriter, _ *http.Request) { answer(w, p.kill(c)) })
 	mux.HandleFunc("DELETE /users/{uid}", func(w http.ResponseWriter, r *http.Request) {
 		uid, err := strconv.ParseUint(r.PathValue("uid"), 10, 32)
 		if err == nil {
@@ -139,24 +121,20 @@ func (p *processes) handler() http.Handler {
 		}
 		answer(w, err)
 	})
-	mux.HandleFunc("DELETE /processes", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, p.killAll())
-	})
+	mux.HandleFunc("DELETE /processes", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.killAll()) })
 	return mux
 }
 
 func (p *processes) handleStart(w http.ResponseWriter, r *http.Request) {
+	var s start
+	var id uint64
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxStart))
-	if err != nil {
-		answer(w, err)
-		return
+	if err == nil {
+		s, err = decode[start](b)
 	}
-	s, err := decode[start](b)
-	if err != nil {
-		answer(w, err)
-		return
+	if err == nil {
+		id, err = p.start(s)
 	}
-	id, err := p.start(s)
 	var errno unix.Errno
 	switch {
 	case errors.As(err, &errno):
@@ -177,22 +155,8 @@ func (p *processes) handleReport(c *command, w http.ResponseWriter, r *http.Requ
 		}
 	}
 	p.forget(c)
-	rep := c.report
-	rep.Stdout, rep.Stderr = c.stdout.count, c.stderr.count
-	reply(w, rep)
-}
-
-// withCommand finds the command that a request names.
-func (p *processes) withCommand(f func(*command, http.ResponseWriter, *http.Request)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
-		c := p.find(id)
-		if err != nil || c == nil {
-			answer(w, fmt.Errorf("there is no command %q", r.PathValue("id")))
-			return
-		}
-		f(c, w, r)
-	}
+	c.result.Stdout, c.result.Stderr = c.stdout.count, c.stderr.count
+	reply(w, c.result)
 }
 
 // answer says that a request was carried out, or why not.
