@@ -26,7 +26,7 @@ import (
 )
 
 // probeBinary builds this test as a static program.
-var probeBinary = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // built once per process
+var probeBinary = sync.OnceValues(func() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -401,21 +401,19 @@ func TestStopsOfInitEnd(t *testing.T) {
 	c := sameUser.open(t)
 	c.grace = 2 * time.Second
 	go func() { _, _ = c.Run(t.Context(), probe("stopstorm", sandbox.Nobody)) }()
-	began, lost := time.Now(), error(nil)
-	for lost == nil && time.Since(began) < 15*time.Second {
-		cmd := probe("capabilities", sandbox.Nobody)
-		cmd.Timeout = time.Second
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	lost := false
+	for i := 0; i < 100 && !lost; i++ {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		began := time.Now()
-		res, err := c.Run(ctx, cmd)
+		_, err := c.Run(ctx, probe("capabilities", sandbox.Nobody))
 		cancel()
-		if took := time.Since(began); took > 6*time.Second {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("Run took %v", took)
 		}
-		t.Logf("%v %v %v", time.Since(began), res.End, err)
-		if errors.Is(err, ErrLost) {
-			lost = err
-		}
+		lost = errors.Is(err, ErrLost)
+	}
+	if !lost {
+		t.Error("init outlives the storm: the documentation says too much")
 	}
 }
 

@@ -175,36 +175,36 @@ const stderrLimit = 4096
 func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
 	ours, theirs := net.Pipe()
 	bctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	connected, ended := make(chan *Client, 1), make(chan error, 1)
+	connected, ended := make(chan *Client, 1), make(chan struct{})
+	var lost error
 	go func() {
+		defer close(ended)
 		said := &head{}
 		out, err := box.Run(bctx, sandbox.Streams{Stdin: theirs, Stdout: untilClosed{theirs}, Stderr: said})
 		if err == nil {
 			err = fmt.Errorf("it ended with %s, code %d, and said %q", out.End, out.ExitCode, said.b)
 		}
+		lost = err
 		select {
 		case c := <-connected:
 			c.fail(err)
 		default:
 		}
 		_ = theirs.Close()
-		ended <- err
 	}()
 	c, err := NewClient(ours)
 	if err != nil {
 		cancel(err)
-		return nil, errors.Join(err, <-ended, box.Close(ctx))
+		<-ended
+		return nil, errors.Join(err, lost, box.Close(ctx))
 	}
 	connected <- c
 	c.box = func(ctx context.Context) error {
 		t := time.AfterFunc(killGrace, func() { cancel(errors.New("the client is closed")) })
 		defer t.Stop()
-		select {
-		case <-ended: // with its input
-		case <-ctx.Done():
-			cancel(context.Cause(ctx))
-			<-ended
-		}
+		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+		defer stop()
+		<-ended // with its input, or because it is killed
 		return box.Close(ctx)
 	}
 	return c, nil

@@ -34,8 +34,8 @@ func hardenings() []hardening {
 
 // onAllThreads makes a prctl call on every thread, since credentials belong to
 // threads.
-func onAllThreads(option, arg, arg2 uintptr) error {
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, option, arg, arg2); errno != 0 {
+func onAllThreads(option, arg uintptr) error {
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, option, arg, 0); errno != 0 {
 		return errno
 	}
 	return nil
@@ -54,7 +54,7 @@ func checkKernel() error {
 	return nil
 }
 
-func noNewPrivs() error { return onAllThreads(unix.PR_SET_NO_NEW_PRIVS, 1, 0) }
+func noNewPrivs() error { return onAllThreads(unix.PR_SET_NO_NEW_PRIVS, 1) }
 
 // switching are the capabilities that running commands as other users takes.
 const switching = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL
@@ -67,14 +67,14 @@ func dropCapabilities() error {
 	if err != nil || permitted == 0 {
 		return err // without any, no_new_privs sees to it that none is gained
 	}
-	if err := onAllThreads(unix.PR_SET_SECUREBITS, 0, 0); err != nil {
+	if err := onAllThreads(unix.PR_SET_SECUREBITS, 0); err != nil {
 		return fmt.Errorf("clearing the securebits, which takes CAP_SETPCAP: %w", err)
 	}
-	if err := onAllThreads(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0); err != nil {
+	if err := onAllThreads(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL); err != nil {
 		return fmt.Errorf("clearing the ambient set: %w", err)
 	}
 	for c := uintptr(0); c < 64; c++ {
-		err := onAllThreads(unix.PR_CAPBSET_DROP, c, 0)
+		err := onAllThreads(unix.PR_CAPBSET_DROP, c)
 		if errors.Is(err, unix.EINVAL) {
 			break // the kernel has no more
 		}

@@ -186,7 +186,7 @@ func (r *run) finish() {
 func (r *run) cause(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.why != nil && (r.why != errTimeout || err == nil) {
+	if r.why != nil && (err == nil || !errors.Is(r.why, errTimeout)) {
 		return r.why
 	}
 	return err
@@ -244,7 +244,7 @@ func (r *run) wait(ctx context.Context, cmd Command) (Result, error) {
 		return Result{}, r.client.hostile(err)
 	}
 	switch why := r.cause(nil); {
-	case why == errTimeout: //nolint:errorlint // it is never wrapped
+	case errors.Is(why, errTimeout):
 		res.End, res.ExitCode = sandbox.TimedOut, exitTimedOut
 	case why != nil:
 		return Result{}, why
@@ -307,7 +307,7 @@ func (r *run) fetch(ctx context.Context, name string, w io.Writer, count *int64,
 		defer res.Body.Close()
 		dst := &sink{w: w}
 		buf := make([]byte, copySize)
-		*count, err = io.CopyBuffer(dst, io.LimitReader(res.Body, r.limit+1), buf)
+		*count, _ = io.CopyBuffer(dst, io.LimitReader(res.Body, r.limit+1), buf)
 		switch {
 		case dst.err != nil:
 			r.giveUp(fmt.Errorf("writing the output: %w", dst.err))
