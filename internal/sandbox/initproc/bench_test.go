@@ -1,7 +1,6 @@
 package initproc
 
 import (
-	"bytes"
 	"io"
 	"testing"
 
@@ -9,78 +8,75 @@ import (
 	"securebench/internal/sandbox/dockertest"
 )
 
-// BenchmarkRun measures a command that does nothing and one that passes 16 MiB
-// on, through an init in a sandbox, and the same bytes through a sandbox's own
-// attached streams.
+// BenchmarkRun measures a command that does nothing.
 func BenchmarkRun(b *testing.B) {
-	const size = 16 << 20
-	b.Run("memory/true", func(b *testing.B) { benchTrue(b, connect(b), shell("true")) })
-	b.Run("memory/cat", func(b *testing.B) { benchCat(b, connect(b), shell("cat"), size) })
-	e := dockertest.Docker(b)
-	c := openSandbox(b, e, sandbox.Nobody, nil)
-	cmd := shell("true")
-	cmd.User, cmd.Argv = sandbox.Nobody, []string{"/bin/true"}
-	b.Run("sandbox/true", func(b *testing.B) { benchTrue(b, c, cmd) })
-	cmd.Argv = []string{"/bin/cat"}
-	b.Run("sandbox/cat", func(b *testing.B) { benchCat(b, c, cmd, size) })
-	b.Run("plain/cat", func(b *testing.B) {
-		b.SetBytes(size)
+	run := func(b *testing.B, c *Client, cmd Command) {
+		cmd.Argv = []string{"/bin/true"}
 		for b.Loop() {
-			b.StopTimer()
-			box, err := e.Open(b.Context(), sandbox.Spec{Image: dockertest.Image(b, e), Command: []string{"cat"}, Stdin: true,
-				Limits: sandbox.Limits{Output: 1 << 40}})
-			if err != nil {
-				b.Fatal(err)
+			if res, err := c.Run(b.Context(), cmd); err != nil || res.ExitCode != 0 {
+				b.Fatalf("%+v, %v", res, err)
 			}
-			b.StartTimer()
-			out, err := box.Run(b.Context(), sandbox.Streams{Stdin: io.LimitReader(zeros{}, size), Stdout: io.Discard})
-			b.StopTimer()
-			if err != nil || out.StdoutBytes != size {
-				b.Fatalf("%+v, %v", out, err)
-			}
-			if err := box.Close(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-			b.StartTimer()
+		}
+	}
+	b.Run("memory", func(b *testing.B) { run(b, connect(b), shell("")) })
+	b.Run("sandbox", func(b *testing.B) {
+		cmd := shell("")
+		cmd.User = sandbox.Nobody
+		run(b, openSandbox(b, dockertest.Docker(b), sandbox.Nobody, nil), cmd)
+	})
+}
+
+// BenchmarkStreams measures one byte to cat and back, and 16 MiB: through an
+// init in a sandbox, and through the attached streams of a sandbox of its own.
+func BenchmarkStreams(b *testing.B) {
+	e := dockertest.Docker(b)
+	b.Run("init", func(b *testing.B) {
+		c := openSandbox(b, e, sandbox.Nobody, nil)
+		benchStreams(b, func(in io.Reader, out io.Writer) error {
+			_, err := c.Run(b.Context(), Command{Argv: []string{"/bin/cat"}, User: sandbox.Nobody, Stdin: in, Stdout: out, Output: 1 << 40})
+			return err
+		})
+	})
+	b.Run("plain", func(b *testing.B) {
+		box, err := e.Open(b.Context(), sandbox.Spec{Image: dockertest.Image(b, e), User: &sandbox.Nobody, Command: []string{"cat"},
+			Stdin: true, Limits: sandbox.Limits{Output: 1 << 40}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		benchStreams(b, func(in io.Reader, out io.Writer) error {
+			_, err := box.Run(b.Context(), sandbox.Streams{Stdin: in, Stdout: out})
+			return err
+		})
+		if err := box.Close(b.Context()); err != nil {
+			b.Fatal(err)
 		}
 	})
 }
 
-func benchTrue(b *testing.B, c *Client, cmd Command) {
-	for b.Loop() {
-		if res, err := c.Run(b.Context(), cmd); err != nil || res.ExitCode != 0 {
-			b.Fatalf("%+v, %v", res, err)
-		}
-	}
-}
-
-func benchCat(b *testing.B, c *Client, cmd Command, size int64) {
-	b.SetBytes(size)
-	for b.Loop() {
-		cmd.Stdin, cmd.Stdout, cmd.Output = io.LimitReader(zeros{}, size), io.Discard, size
-		if res, err := c.Run(b.Context(), cmd); err != nil || res.Stdout.Bytes != size {
-			b.Fatalf("%+v, %v", res, err)
-		}
-	}
-}
-
-// BenchmarkRoundTrip measures a byte to a command that runs and back.
-func BenchmarkRoundTrip(b *testing.B) {
-	c := openSandbox(b, dockertest.Docker(b), sandbox.Nobody, nil)
+func benchStreams(b *testing.B, cat func(io.Reader, io.Writer) error) {
 	in, feed := io.Pipe()
 	out, w := io.Pipe()
-	cmd := shell("cat")
-	cmd.User, cmd.Stdin, cmd.Stdout, cmd.Timeout, cmd.Output = sandbox.Nobody, in, w, 0, 1<<40
 	done := make(chan error, 1)
-	go func() { _, err := c.Run(b.Context(), cmd); done <- err }()
-	buf := make([]byte, 1)
-	for b.Loop() {
-		if _, err := feed.Write([]byte("x")); err != nil {
-			b.Fatal(err)
+	go func() { done <- cat(in, w) }()
+	pass := func(b *testing.B, size int64) {
+		sent := make(chan error, 1)
+		go func() {
+			_, err := io.CopyN(feed, zeros{}, size)
+			sent <- err
+		}()
+		_, err := io.CopyN(io.Discard, out, size)
+		if serr := <-sent; err != nil || serr != nil {
+			b.Fatal(err, serr)
 		}
-		if _, err := io.ReadFull(out, buf); err != nil || !bytes.Equal(buf, []byte("x")) {
-			b.Fatal(err)
-		}
+	}
+	pass(b, 1) // it has started
+	for name, size := range map[string]int64{"byte": 1, "16MiB": 16 << 20} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(size)
+			for b.Loop() {
+				pass(b, size)
+			}
+		})
 	}
 	_ = feed.Close()
 	if err := <-done; err != nil {
