@@ -7,17 +7,19 @@
 // process of the sandbox, root's included, can trace it, read its memory or
 // open its descriptors. It marks every descriptor close-on-exec, leaves only
 // signal handlers that cannot end it (the kernel discards all other signals
-// for a first process), sets no_new_privs, and empties the ambient,
-// inheritable and bounding sets. So the kernel gives no command a capability,
-// root's included. Of its own capabilities it keeps SETUID, SETGID and KILL,
-// and only where it has all three: those let it run commands as other users.
+// for a first process), and sets no_new_privs. Where it has capabilities it
+// empties the ambient, inheritable and bounding sets, which takes SETPCAP. So
+// the kernel gives no command a capability, root's included. Of its own it
+// keeps SETUID, SETGID and KILL, and only where it has all three: those let it
+// run commands as other users.
 //
 // What remains open to a process of init's own user are calls that ask for
 // nothing but the same user: it can lower init's resource limits (prlimit) and
 // its priority, and stop a command while init starts it. All of these can end
 // or stall the sandbox, none gives access to it. The Client reports
-// [ErrLost] then. A process of another user can do none of that, and where
-// init can switch users root cannot change its limits either.
+// [ErrLost] then. A process of another user can do none of that. Where init
+// can switch users root cannot change its limits either, but root can make it
+// the first choice when memory runs out (/proc/1/oom_score_adj).
 //
 // # Protocol
 //

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,4 +176,4 @@ func reply[M message](w http.ResponseWriter, m M) {
 	_, _ = w.Write(b) // the connection has ended if this fails
 }
 
-func clip(s string) string { return s[:min(len(s), maxMessage/8)] }
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxMessage/8)], "") }
