@@ -66,6 +66,7 @@ func allowed() []struct {
 		of("internal/sandbox/warm"),
 		of("internal/sandbox/link", "frame sandbox"),
 		of("internal/sandbox/holder", "frame sandbox"),
+		of("internal/sandbox/initproc", "sandbox"),
 		of("internal/sandbox/owner"),
 		of("internal/sandbox/seccomp", "digest"),
 		of("internal/sandbox/docker/dockerapi", "sandbox sandbox/owner"),
@@ -121,7 +122,7 @@ func allowed() []struct {
 		of("internal/sandbox/sandboxtest/contract", "sandbox sandbox/holder sandbox/sandboxtest"),
 		of("internal/family/textmatch/vectortest", family),
 		of("internal/sandbox/dockertest", "sandbox sandbox/docker"),
-		of("internal/sandbox/dockertest/helper", "sandbox/holder"),
+		of("internal/sandbox/dockertest/helper", "sandbox/holder sandbox/initproc"),
 		of("internal/datatest"),
 	}
 }

@@ -144,7 +144,7 @@ sandboxes that the agent never had access to.
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(a.runCommand(), a.verifyCommand(), a.reverifyCommand(), a.reportCommand(), a.bundleCommand(), a.keyCommand(),
-		a.validateCommand(), a.packCommand(), a.versionCommand(), a.holderCommand())
+		a.validateCommand(), a.packCommand(), a.versionCommand(), a.holderCommand(), a.initCommand())
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		c.Args, c.RunE = cobra.NoArgs, needSubcommand

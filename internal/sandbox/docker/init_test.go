@@ -35,7 +35,7 @@ func TestInit(t *testing.T) {
 		}
 	}
 	got := output(t, e, sandbox.Spec{Image: img, Init: true})
-	if got != "1 0 []\n" {
+	if got != "" { // the real init, which ends with its input
 		t.Errorf("without a command: got %q", got)
 	}
 	diffOwned(t, e)

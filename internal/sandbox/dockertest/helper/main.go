@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"securebench/internal/sandbox/holder"
+	"securebench/internal/sandbox/initproc"
 )
 
 func main() {
@@ -21,6 +22,8 @@ func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "sandbox-holder":
 		return holder.Serve(args[1], os.Stdin, os.Stdout)
+	case len(args) == 1 && args[0] == "sandbox-init":
+		return initproc.Serve()
 	case len(args) > 0 && args[0] == "sandbox-init":
 		// A stand-in: it reports how it was started and echoes its input.
 		fmt.Println(os.Getpid(), os.Getuid(), args[1:])

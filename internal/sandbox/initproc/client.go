@@ -1,0 +1,228 @@
+package initproc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"securebench/internal/sandbox"
+)
+
+// ErrLost is wrapped by errors of a client whose init has ended or does not
+// answer. Processes of init's own user can bring that about; see the package
+// documentation.
+var ErrLost = errors.New("the sandbox's init is lost")
+
+// How long init may be silent. It shares the sandbox's processor with the
+// commands, so that is long.
+const (
+	killGrace    = 10 * time.Second // for the end of a command that was killed
+	pingAfter    = 20 * time.Second // of silence
+	pingTimeout  = 40 * time.Second
+	writeTimeout = 60 * time.Second
+)
+
+// Client runs commands through the init of a sandbox. It is safe for
+// concurrent use. Init can have been taken over, so what it sends is bounded
+// and checked.
+type Client struct {
+	conn  *http.ClientConn
+	slots chan struct{} // one per command
+
+	mu   sync.Mutex
+	lost error // why the connection is of no use any more
+
+	grace  time.Duration               // killGrace, but for tests
+	box    func(context.Context) error // ends and closes the box of Open
+	closed sync.Once
+}
+
+// NewClient makes a client of a connection to an init.
+func NewClient(conn net.Conn) (*Client, error) {
+	t := &http.Transport{Protocols: http2Only(), DisableCompression: true, MaxResponseHeaderBytes: maxReply,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		HTTP2: &http.HTTP2Config{MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: clientWindow,
+			StrictMaxConcurrentRequests: true,
+			SendPingTimeout:             pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout}}
+	cc, err := t.NewClientConn(context.Background(), "http", "init:80")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connecting to init: %w", err), conn.Close())
+	}
+	return &Client{conn: cc, slots: make(chan struct{}, MaxCommands), grace: killGrace}, nil
+}
+
+// Close kills every process of the sandbox and ends init. It is idempotent.
+// After [Open] it closes the box as well.
+func (c *Client) Close(ctx context.Context) (err error) {
+	c.closed.Do(func() {
+		c.fail(errors.New("the client is closed"))
+		if c.box != nil {
+			err = c.box(ctx)
+		}
+	})
+	return err
+}
+
+// fail ends the connection; every call returns then.
+func (c *Client) fail(cause error) {
+	c.mu.Lock()
+	if c.lost == nil {
+		c.lost = fmt.Errorf("%w: %w", ErrLost, cause)
+	}
+	c.mu.Unlock()
+	// It is a connection in memory or to a box that ends.
+	_ = c.conn.Close()
+}
+
+// KillAll kills every process of the sandbox but init. Commands that run
+// report that a signal killed them.
+func (c *Client) KillAll(ctx context.Context) error {
+	if err := c.do(ctx, http.MethodDelete, "/processes", nil); err != nil {
+		return fmt.Errorf("killing all processes: %w", err)
+	}
+	return nil
+}
+
+// KillUser kills every process of a user but init.
+func (c *Client) KillUser(ctx context.Context, uid int) error {
+	if err := c.do(ctx, http.MethodDelete, "/users/"+strconv.Itoa(uid), nil); err != nil {
+		return fmt.Errorf("killing the processes of user %d: %w", uid, err)
+	}
+	return nil
+}
+
+// do makes a request that is answered without a body.
+func (c *Client) do(ctx context.Context, method, path string, body io.Reader) error {
+	_, err := c.ask(ctx, method, path, body)
+	return err
+}
+
+// ask makes a request and returns the body of the answer.
+func (c *Client) ask(ctx context.Context, method, path string, body io.Reader) ([]byte, error) {
+	res, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
+	if err != nil {
+		return nil, c.broken(ctx, err)
+	}
+	if len(b) > maxReply {
+		return nil, c.hostile(fmt.Errorf("an answer of more than %d bytes: %w", maxReply, errMessage))
+	}
+	return b, nil
+}
+
+// send makes a request and returns the answer, whose body the caller closes.
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://init"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.conn.RoundTrip(req)
+	if err != nil {
+		return nil, c.broken(ctx, err)
+	}
+	switch res.StatusCode {
+	case http.StatusOK:
+		return res, nil
+	case http.StatusBadRequest:
+		defer res.Body.Close()
+		text, err := io.ReadAll(io.LimitReader(res.Body, maxMessage))
+		if err != nil {
+			return nil, c.broken(ctx, err)
+		}
+		return nil, fmt.Errorf("init refuses: %q", bytes.TrimSpace(text))
+	}
+	_ = res.Body.Close()
+	return nil, c.hostile(fmt.Errorf("status %d: %w", res.StatusCode, errMessage))
+}
+
+// broken says why a request failed: because the caller gave up, or because the
+// connection is lost.
+func (c *Client) broken(ctx context.Context, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.lost != nil:
+		return c.lost
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: %w", ErrLost, err)
+}
+
+// hostile ends the connection to an init that does not keep to the protocol.
+func (c *Client) hostile(err error) error {
+	c.fail(err)
+	return fmt.Errorf("%w: %w", ErrLost, err)
+}
+
+// stderrLimit is how much of init's own words is kept for an error.
+const stderrLimit = 4096
+
+// Open runs a box whose command is an init, and returns a client of it that
+// owns the box. The box needs a standard input and limits on its time and
+// output that suit all that will cross it.
+func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
+	ours, theirs := net.Pipe()
+	bctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	connected, ended := make(chan *Client, 1), make(chan struct{})
+	var lost error
+	go func() {
+		defer close(ended)
+		said := &head{}
+		out, err := box.Run(bctx, sandbox.Streams{Stdin: theirs, Stdout: untilClosed{theirs}, Stderr: said})
+		if err == nil {
+			err = fmt.Errorf("it ended with %s, code %d, and said %q", out.End, out.ExitCode, said.b)
+		}
+		lost = err
+		select {
+		case c := <-connected:
+			c.fail(err)
+		default:
+		}
+		_ = theirs.Close()
+	}()
+	c, err := NewClient(ours)
+	if err != nil {
+		cancel(err)
+		<-ended
+		return nil, errors.Join(err, lost, box.Close(ctx))
+	}
+	connected <- c
+	c.box = func(ctx context.Context) error {
+		t := time.AfterFunc(killGrace, func() { cancel(errors.New("the client is closed")) })
+		defer t.Stop()
+		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+		defer stop()
+		<-ended // with its input, or because it is killed
+		return box.Close(ctx)
+	}
+	return c, nil
+}
+
+// untilClosed passes on what is written until the other end is closed, and
+// discards the rest, so that a box ends by itself.
+type untilClosed struct{ w io.Writer }
+
+func (u untilClosed) Write(p []byte) (int, error) {
+	_, _ = u.w.Write(p)
+	return len(p), nil
+}
+
+// head keeps the beginning of what is written to it.
+type head struct{ b []byte }
+
+func (h *head) Write(p []byte) (int, error) {
+	h.b = append(h.b, p[:min(len(p), stderrLimit-len(h.b))]...)
+	return len(p), nil
+}

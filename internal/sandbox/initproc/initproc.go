@@ -1,0 +1,170 @@
+// Package initproc is the first process of a sandbox that runs more than one
+// command: [Serve] is that process, and a [Client] is its other end.
+//
+// # Protection
+//
+// Before it starts anything, init makes itself non-dumpable, so that no other
+// process of the sandbox, root's included, can trace it, read its memory or
+// open its descriptors. It marks every descriptor close-on-exec, leaves only
+// signal handlers that cannot end it (the kernel discards all other signals
+// for a first process), and sets no_new_privs. Where it has capabilities it
+// empties the ambient, inheritable and bounding sets, which takes SETPCAP. So
+// the kernel gives no command a capability, root's included. Of its own it
+// keeps SETUID, SETGID and KILL, and only where it has all three: those let it
+// run commands as other users.
+//
+// What remains open to a process of init's own user are calls that ask for
+// nothing but the same user: it can lower init's resource limits (prlimit) and
+// its priority, and stop a command while init starts it. All of these can end
+// or stall the sandbox, none gives access to it. The Client reports
+// [ErrLost] then. A process of another user can do none of that. Where init
+// can switch users root cannot change its limits either, but root can make it
+// the first choice when memory runs out (/proc/1/oom_score_adj).
+//
+// # Protocol
+//
+// The attached standard input and output of the sandbox carry HTTP/2, with
+// init as the server, so every stream has a window of its own and a limit on
+// what either side buffers. Messages are JSON and decoded strictly.
+//
+//	POST   /commands              start -> started: begins a command
+//	PUT    /commands/{id}/stdin   its standard input; the end of the body closes it
+//	GET    /commands/{id}/stdout  its output, up to the limit that start names;
+//	GET    /commands/{id}/stderr  the rest is discarded and counted
+//	GET    /commands/{id}         -> Result: answered when the command has ended and
+//	                              its output is delivered; init then forgets it
+//	DELETE /commands/{id}         kills it with its descendants
+//	DELETE /users/{uid}           kills all processes of a user
+//	DELETE /processes             kills everything but init
+//
+// A request that the parent should not have made is answered with status 400
+// and a text. That a command could not be started is not such a request: it is
+// part of a report, since what runs in the sandbox can cause it (a full
+// process table, a program that is not there). The end of standard input ends
+// init, and that ends the sandbox.
+//
+// Only the parent opens streams. A service inside the sandbox, such as a
+// gateway on its loopback, is carried by requests that init answers when a
+// connection arrives.
+//
+// # Ends
+//
+// Every command leads a session of its own. It has ended when its first
+// process has; what that wrote is delivered whole. Descendants that it leaves
+// behind live on, and what they still write is discarded. Killing a command
+// reaches its session, every process below it, and their sessions. A
+// descendant that has left the session and lost its parents cannot be told
+// from another command's: only [Client.KillUser] and [Client.KillAll] reach
+// it, and they miss nothing, since one system call kills all.
+package initproc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+)
+
+// Limits of the protocol.
+const (
+	// MaxCommands is how many commands run side by side.
+	MaxCommands = 32
+	// DefaultOutput is the limit on each output stream of a command.
+	DefaultOutput = 8 << 20
+
+	maxStart   = 1 << 20 // bytes of a start message
+	maxReply   = 16 << 10
+	maxMessage = 4096 // bytes of a text in a reply
+
+	clientWindow = 256 << 10 // per output stream
+	// The standard inputs of all commands fit into the window of the
+	// connection, so one that is not read holds up no other.
+	serverWindow     = 96 << 10
+	serverConnection = MaxCommands*serverWindow + 512<<10
+	maxStreams       = 4*MaxCommands + 64
+	frameSize        = 64 << 10
+	copySize         = 32 << 10
+)
+
+// start asks for a command.
+type start struct {
+	Argv   []string `json:"argv"`
+	Env    []string `json:"env,omitzero"`
+	Dir    string   `json:"dir"`
+	UID    int      `json:"uid"`
+	GID    int      `json:"gid"`
+	Stdin  bool     `json:"stdin,omitzero"`  // will be sent
+	Stdout bool     `json:"stdout,omitzero"` // will be asked for
+	Stderr bool     `json:"stderr,omitzero"`
+	Output int64    `json:"output"` // limit of each
+}
+
+// started answers a start. ID is 0 if the command could not be started.
+type started struct {
+	ID      uint64 `json:"id,omitzero"`
+	Errno   int    `json:"errno,omitzero"`
+	Message string `json:"message,omitzero"`
+}
+
+// Output counts the bytes of an output stream.
+type Output struct {
+	Bytes   int64 `json:"bytes"`   // delivered
+	Dropped int64 `json:"dropped"` // discarded beyond the limit
+}
+
+// errMessage is the cause of everything that the other side may not send.
+var errMessage = errors.New("invalid message")
+
+func (s start) check() error {
+	switch {
+	case len(s.Argv) == 0 || s.Argv[0] == "":
+		return errors.New("the command is empty")
+	case len(s.Dir) == 0 || s.Dir[0] != '/':
+		return fmt.Errorf("the working directory %q is not absolute", s.Dir)
+	case s.UID < 0 || s.GID < 0 || s.UID > maxID || s.GID > maxID:
+		return fmt.Errorf("user %d:%d is out of range", s.UID, s.GID)
+	case s.Output < 0:
+		return errors.New("the output limit is negative")
+	}
+	return nil
+}
+
+// maxID is the largest user or group id; the next one means "no change".
+const maxID = 1<<32 - 2
+
+func (s started) check() error {
+	if (s.ID == 0) == (s.Errno == 0) || s.Errno < 0 || s.Errno > 4095 || len(s.Message) > maxMessage {
+		return fmt.Errorf("start of command %d with error %d: %w", s.ID, s.Errno, errMessage)
+	}
+	return nil
+}
+
+func (r Result) check() error {
+	if r.ExitCode < 0 || r.ExitCode > 255 || r.Signal < 0 || r.Signal > 64 || r.Signal != 0 && r.ExitCode != 128+r.Signal ||
+		min(r.Duration, r.User, r.System) < 0 ||
+		min(r.MaxRSS, r.Stdout.Bytes, r.Stdout.Dropped, r.Stderr.Bytes, r.Stderr.Dropped) < 0 {
+		return fmt.Errorf("report of a command: %w", errMessage)
+	}
+	return nil
+}
+
+// message is what crosses the connection as JSON.
+type message interface{ check() error }
+
+// decode reads a message strictly: one value, no unknown and no repeated names.
+func decode[M message](b []byte) (M, error) {
+	var m M
+	if err := json.Unmarshal(b, &m, json.RejectUnknownMembers(true), jsonv1.FormatDurationAsNano(true)); err != nil {
+		return m, fmt.Errorf("decoding a message: %w", err)
+	}
+	return m, m.check()
+}
+
+func encode[M message](m M) ([]byte, error) {
+	b, err := json.Marshal(m, jsonv1.FormatDurationAsNano(true))
+	if err != nil {
+		return nil, fmt.Errorf("encoding a message: %w", err)
+	}
+	return b, nil
+}

@@ -1,0 +1,263 @@
+package initproc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// processes is the table of commands. While its lock is held no child of init
+// is reaped, so the number of one that is there means no other process.
+type processes struct {
+	switches bool // commands can run as other users
+	forked   chan struct{}
+
+	mu       sync.Mutex
+	last     uint64
+	commands map[uint64]*command
+	running  map[int]*command // by process
+}
+
+func newProcesses() *processes {
+	return &processes{forked: make(chan struct{}, 1), commands: map[uint64]*command{}, running: map[int]*command{}}
+}
+
+func (p *processes) find(id uint64) *command {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.commands[id]
+}
+
+func (p *processes) forget(c *command) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.commands, c.id)
+}
+
+// start starts a command. An [unix.Errno] in the error says that the sandbox
+// did not let it; anything else is a request that cannot be served.
+func (p *processes) start(s start) (uint64, error) {
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if p.switches {
+		sys.Credential = &syscall.Credential{Uid: uint32(s.UID), Gid: uint32(s.GID)}
+	} else if s.UID != os.Getuid() || s.GID != os.Getgid() {
+		return 0, fmt.Errorf("running as %d:%d takes the capabilities SETUID, SETGID and KILL", s.UID, s.GID)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.commands) >= MaxCommands {
+		return 0, fmt.Errorf("%d commands are there already", MaxCommands)
+	}
+	c := &command{ended: make(chan struct{})}
+	files, err := c.open(s)
+	if err == nil {
+		c.began = time.Now()
+		c.pid, err = execute(s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: files, Sys: sys})
+	}
+	for _, fd := range files {
+		_ = unix.Close(int(fd))
+	}
+	if err != nil {
+		c.close()
+		return 0, fmt.Errorf("starting %q: %w", clip(s.Argv[0]), err)
+	}
+	p.last++
+	c.id = p.last
+	p.commands[c.id], p.running[c.pid] = c, c
+	select {
+	case p.forked <- struct{}{}:
+	default:
+	}
+	return c.id, nil
+}
+
+// reap collects the ends of all children, orphans included, for ever.
+func (p *processes) reap() {
+	for {
+		pid, err := ended()
+		if errors.Is(err, unix.ECHILD) {
+			<-p.forked
+		}
+		if err != nil {
+			continue
+		}
+		p.mu.Lock()
+		var status unix.WaitStatus
+		var used unix.Rusage
+		_, err = unix.Wait4(pid, &status, 0, &used)
+		if c := p.running[pid]; c != nil && err == nil {
+			delete(p.running, pid)
+			c.end(status, used)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// ended waits for a child that has ended, and leaves it there.
+func ended() (pid int, err error) {
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		return 0, err
+	}
+	const pidOffset = 16 // si_pid, on 64-bit machines
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), pidOffset))), nil
+}
+
+// killPasses bounds the search for descendants that fork while they are killed.
+const killPasses = 50
+
+// kill kills a command with the descendants that are known to be its own.
+func (p *processes) kill(c *command) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running[c.pid] != c {
+		return nil // its number may be another process's by now
+	}
+	sessions := map[int]bool{c.pid: true}
+	for range killPasses {
+		all, err := listProcesses()
+		if err != nil {
+			return err
+		}
+		alive := false
+		for _, d := range descendants(all, c.pid, sessions) {
+			alive = true
+			_ = unix.Kill(d, unix.SIGKILL) // it may have ended
+		}
+		if !alive {
+			break
+		}
+	}
+	return nil
+}
+
+// process is a line of the process table.
+type process struct{ pid, parent, session int }
+
+// listProcesses lists the processes that are not zombies.
+func listProcesses() ([]process, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var all []process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		if pr, ok := parseStat(pid, stat); ok {
+			all = append(all, pr)
+		}
+	}
+	return all, nil
+}
+
+// parseStat reads a line of /proc/PID/stat; zombies are not reported. The name
+// in brackets can hold anything.
+func parseStat(pid int, stat []byte) (process, bool) {
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 4 || string(fields[0]) == "Z" || string(fields[0]) == "X" {
+		return process{}, false
+	}
+	parent, err1 := strconv.Atoi(string(fields[1]))
+	session, err2 := strconv.Atoi(string(fields[3]))
+	return process{pid, parent, session}, err1 == nil && err2 == nil
+}
+
+// descendants returns the processes of the sessions and below root, and adds
+// the sessions that they lead.
+func descendants(all []process, root int, sessions map[int]bool) []int {
+	found := map[int]bool{}
+	var pids []int
+	for grown := true; grown; {
+		grown = false
+		for _, pr := range all {
+			if found[pr.pid] || pr.pid == 1 || pr.pid != root && !sessions[pr.session] && !found[pr.parent] {
+				continue
+			}
+			found[pr.pid], grown = true, true
+			pids = append(pids, pr.pid)
+			sessions[pr.session] = true
+		}
+	}
+	return pids
+}
+
+// killAll kills everything but init. One call reaches all: the kernel lets no
+// process fork meanwhile.
+func (p *processes) killAll() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return killEach()
+}
+
+// killUser kills all processes of a user, by the same call on a thread that
+// may signal that user's processes alone.
+func (p *processes) killUser(uid int) error {
+	if !p.switches && uid != os.Getuid() {
+		return nil // none can be there
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return onOwnThread(func() error { return killAsUser(uid) })
+}
+
+// onOwnThread runs f on a thread that ends with it.
+func onOwnThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() { // the first thread cannot end
+			defer runtime.UnlockOSThread()
+			done <- onOwnThread(f)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+// killAsUser changes this thread's user and kills what that may kill.
+func killAsUser(uid int) error {
+	if uid != os.Getuid() {
+		u := uintptr(uid)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, u, u, u); errno != 0 {
+			return errno
+		}
+	}
+	c := capabilities{header: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}}
+	if err := unix.Capset(&c.header, &c.data[0]); err != nil {
+		return err
+	}
+	return killEach()
+}
+
+// killEach signals every process that this thread may, but the first and its own.
+func killEach() error {
+	if os.Getpid() != 1 {
+		return errors.New("init is not the first process: nothing is killed")
+	}
+	if err := unix.Kill(-1, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	return nil
+}

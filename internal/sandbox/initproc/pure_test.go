@@ -1,0 +1,270 @@
+package initproc
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"securebench/internal/sandbox"
+)
+
+// connect returns a client of an init that runs in this process without any
+// protection, over a connection in memory.
+func connect(t testing.TB) *Client {
+	t.Helper()
+	p := newProcesses()
+	go p.reap()
+	ours, theirs := net.Pipe()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := serveConn(newStream(theirs, theirs), p.handler()); err != nil {
+			t.Error(err)
+		}
+	}()
+	c, err := NewClient(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		<-served
+	})
+	return c
+}
+
+func shell(script string) Command {
+	return Command{Argv: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"},
+		User: sandbox.User{UID: os.Getuid(), GID: os.Getgid()}, Timeout: 30 * time.Second}
+}
+
+func TestRunCarriesStreamsAndEnds(t *testing.T) {
+	c := connect(t)
+	for _, tt := range []struct {
+		script, stdin, stdout, stderr string
+		code, signal                  int
+	}{
+		{script: "true"},
+		{script: "printf out; printf err >&2; exit 3", stdout: "out", stderr: "err", code: 3},
+		{script: "cat", stdin: "hello", stdout: "hello"},
+		{script: "kill -9 $$", code: 137, signal: 9},
+		{script: "printf whole; sleep 100 &", stdout: "whole"}, // a descendant keeps the pipe
+		{script: "exec <&-; printf done", stdin: strings.Repeat("x", 1<<20), stdout: "done"},
+		{script: "pwd; env", stdout: "/\nPWD=/\nPATH=/usr/bin:/bin\n"},
+	} {
+		var out, errs bytes.Buffer
+		cmd := shell(tt.script)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(tt.stdin), &out, &errs
+		res, err := c.Run(t.Context(), cmd)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.script, err)
+		}
+		if res.End != sandbox.Exited || res.ExitCode != tt.code || res.Signal != tt.signal {
+			t.Errorf("%s: %+v", tt.script, res)
+		}
+		if tt.script == "pwd; env" {
+			if !strings.Contains(out.String(), "PATH=/usr/bin:/bin\n") || strings.Count(out.String(), "\n") > 5 {
+				t.Errorf("environment %q", &out)
+			}
+			continue
+		}
+		if out.String() != tt.stdout || errs.String() != tt.stderr {
+			t.Errorf("%s: got %q and %q", tt.script, &out, &errs)
+		}
+	}
+}
+
+func TestRunReportsWhatCannotStart(t *testing.T) {
+	c := connect(t)
+	for _, tt := range []struct {
+		change func(*Command)
+		errno  syscall.Errno
+		code   int
+	}{
+		{func(c *Command) { c.Argv = []string{"no-such-program"} }, syscall.ENOENT, 127},
+		{func(c *Command) { c.Argv = []string{"/etc/passwd"} }, syscall.EACCES, 126},
+		{func(c *Command) { c.Dir = "/no/such/dir" }, syscall.ENOENT, 127},
+		{func(c *Command) { c.Argv[2] = "a\x00b" }, syscall.EINVAL, 126},
+	} {
+		cmd := shell("true")
+		tt.change(&cmd)
+		res, err := c.Run(t.Context(), cmd)
+		if err != nil || res.End != NotStarted || res.Errno != tt.errno || res.ExitCode != tt.code {
+			t.Errorf("%q in %q: %+v, %v", cmd.Argv, cmd.Dir, res, err)
+		}
+	}
+	for name, change := range map[string]func(*Command){
+		"another user":       func(c *Command) { c.User.UID++ },
+		"no command":         func(c *Command) { c.Argv = nil },
+		"relative directory": func(c *Command) { c.Dir = "tmp" },
+		"large arguments":    func(c *Command) { c.Env = []string{strings.Repeat("x", maxStart)} },
+		"negative limit":     func(c *Command) { c.Output = -1 },
+	} {
+		cmd := shell("true")
+		change(&cmd)
+		if res, err := c.Run(t.Context(), cmd); err == nil || errors.Is(err, ErrLost) {
+			t.Errorf("%s: %+v, %v", name, res, err)
+		}
+	}
+	if _, err := c.Run(t.Context(), shell("true")); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+}
+
+func TestRunLimitsOutput(t *testing.T) {
+	c := connect(t)
+	var out bytes.Buffer
+	cmd := shell("head -c 3000000 /dev/zero; head -c 10 /dev/zero >&2")
+	cmd.Stdout, cmd.Stderr, cmd.Output = &out, io.Discard, 1000
+	res, err := c.Run(t.Context(), cmd)
+	want := Output{Bytes: 1000, Dropped: 2999000}
+	if err != nil || res.Stdout != want || res.Stderr != (Output{Bytes: 10}) || out.Len() != 1000 {
+		t.Errorf("%+v, %v, %d bytes", res, err, out.Len())
+	}
+}
+
+// TestBytesArriveWhole sends 64 MiB in and out.
+func TestBytesArriveWhole(t *testing.T) {
+	c := connect(t)
+	checkWhole(t, c, shell("cat"))
+}
+
+func checkWhole(t *testing.T, c *Client, cmd Command) {
+	t.Helper()
+	const size = 64 << 20
+	in, out := sha256.New(), sha256.New()
+	src := rand.NewChaCha8([32]byte{1})
+	cmd.Stdin, cmd.Stdout, cmd.Output = io.TeeReader(io.LimitReader(src, size), in), out, size
+	cmd.Timeout = time.Minute
+	began := time.Now()
+	res, err := c.Run(t.Context(), cmd)
+	if err != nil || res.ExitCode != 0 || res.Stdout != (Output{Bytes: size}) {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if !bytes.Equal(in.Sum(nil), out.Sum(nil)) {
+		t.Error("the bytes have changed")
+	}
+	t.Logf("%.0f MiB/s each way", size/1048576/time.Since(began).Seconds())
+}
+
+// blocked is a writer that takes nothing until it is released.
+type blocked struct{ release chan struct{} }
+
+func (b blocked) Write(p []byte) (int, error) {
+	<-b.release
+	return len(p), nil
+}
+
+// TestFloodBlocksNoOther runs commands beside as many as can be that flood
+// writers that take nothing, and do not read what is sent without end. Both
+// ends are in this process, so its memory is that of both.
+func TestFloodBlocksNoOther(t *testing.T) {
+	c := connect(t)
+	release := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var floods sync.WaitGroup
+	for range MaxCommands - 1 {
+		floods.Go(func() {
+			cmd := shell("cat /dev/zero & sleep 100")
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = zeros{}, blocked{release}, blocked{release}
+			if res, err := c.Run(ctx, cmd); !errors.Is(err, context.Canceled) {
+				t.Errorf("flood: %+v, %v", res, err)
+			}
+		})
+	}
+	time.Sleep(500 * time.Millisecond)
+	for i := range 10 {
+		began := time.Now()
+		var out bytes.Buffer
+		cmd := shell("cat")
+		text := strconv.Itoa(i)
+		cmd.Stdin, cmd.Stdout = strings.NewReader(text), &out
+		if _, err := c.Run(t.Context(), cmd); err != nil || out.String() != text {
+			t.Fatalf("beside floods: %q, %v", &out, err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("a command beside floods took %v", took)
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapInuse > 96<<20 {
+		t.Errorf("floods take %d MiB", m.HeapInuse>>20)
+	}
+	close(release)
+	cancel()
+	floods.Wait()
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	c := connect(t)
+	cause := errors.New("changed my mind")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(200*time.Millisecond, func() { cancel(cause) })
+	began := time.Now()
+	_, err := c.Run(ctx, shell("sleep 100 & sleep 100"))
+	if !errors.Is(err, cause) || time.Since(began) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	cmd := shell("setsid sh -c 'sleep 100' & wait")
+	cmd.Timeout = 200 * time.Millisecond
+	res, err := c.Run(t.Context(), cmd)
+	if err != nil || res.End != sandbox.TimedOut || res.ExitCode != 124 {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+func TestRunReportsTheCallersErrors(t *testing.T) {
+	c := connect(t)
+	cmd := shell("cat; sleep 100")
+	cmd.Stdin = io.MultiReader(strings.NewReader("x"), failing{})
+	if _, err := c.Run(t.Context(), cmd); !errors.Is(err, errFailing) {
+		t.Errorf("reader: %v", err)
+	}
+	cmd = shell("echo x; sleep 100")
+	cmd.Stdout = failing{}
+	if _, err := c.Run(t.Context(), cmd); !errors.Is(err, errFailing) {
+		t.Errorf("writer: %v", err)
+	}
+}
+
+var errFailing = errors.New("broken disk")
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error)  { return 0, errFailing }
+func (failing) Write([]byte) (int, error) { return 0, errFailing }
+
+func TestCommandsRunSideBySide(t *testing.T) {
+	c := connect(t)
+	var all sync.WaitGroup
+	for i := range 3 * MaxCommands {
+		all.Go(func() {
+			var out bytes.Buffer
+			cmd := shell("cat; exit " + strconv.Itoa(i))
+			cmd.Stdin, cmd.Stdout = strings.NewReader(strconv.Itoa(i)), &out
+			if res, err := c.Run(t.Context(), cmd); err != nil || res.ExitCode != i || out.String() != strconv.Itoa(i) {
+				t.Errorf("command %d: %+v, %v, %q", i, res, err, &out)
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,179 @@
+package initproc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Serve makes this process the init of its sandbox and answers requests on its
+// standard input and output until they end; then every other process of the
+// sandbox is dead. It must be called before anything is started, in a program
+// without cgo. The error is what kept it from being safe.
+func Serve() error { return serve(hardenings()) }
+
+func serve(steps []hardening) error {
+	in, out, err := takeStreams()
+	if err != nil {
+		return fmt.Errorf("starting init: %w", err)
+	}
+	for _, s := range steps {
+		if err := s.apply(); err != nil {
+			return fmt.Errorf("starting init: %s: %w", s.name, err)
+		}
+	}
+	p := newProcesses()
+	if p.switches, err = switchesUsers(); err != nil {
+		return fmt.Errorf("starting init: %w", err)
+	}
+	if groups, err := os.Getgroups(); err != nil || !p.switches && len(groups) > 0 && (len(groups) > 1 || groups[0] != os.Getgid()) {
+		return errors.Join(fmt.Errorf("starting init: it has supplementary groups %v and cannot drop them", groups), err)
+	}
+	go p.reap()
+	err = serveConn(newStream(in, out), p.handler())
+	return errors.Join(err, p.killAll())
+}
+
+// serveConn answers requests on one connection until that ends.
+func serveConn(conn *stream, h http.Handler) error {
+	s := http.Server{Handler: h, Protocols: http2Only(), MaxHeaderBytes: maxReply, ErrorLog: log.New(io.Discard, "", 0),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: frameSize,
+			MaxReceiveBufferPerConnection: serverConnection, MaxReceiveBufferPerStream: serverWindow}}
+	if err := s.Serve(conn); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("serving requests: %w", err)
+	}
+	return nil
+}
+
+func http2Only() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+// stream is a connection over a reader and a writer, and the listener that
+// accepts it and then its end.
+type stream struct {
+	io.Reader
+	io.Writer
+	accepted atomic.Bool
+	once     sync.Once
+	closed   chan struct{}
+}
+
+func newStream(r io.Reader, w io.Writer) *stream {
+	return &stream{Reader: r, Writer: w, closed: make(chan struct{})}
+}
+
+func (s *stream) Accept() (net.Conn, error) {
+	if s.accepted.Swap(true) {
+		<-s.closed
+		return nil, io.EOF
+	}
+	return s, nil
+}
+
+func (s *stream) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+func (s *stream) Addr() net.Addr                   { return &net.UnixAddr{Name: "init"} }
+func (s *stream) LocalAddr() net.Addr              { return s.Addr() }
+func (s *stream) RemoteAddr() net.Addr             { return s.Addr() }
+func (s *stream) SetDeadline(time.Time) error      { return nil }
+func (s *stream) SetReadDeadline(time.Time) error  { return nil }
+func (s *stream) SetWriteDeadline(time.Time) error { return nil }
+
+// handler answers the requests of the package documentation.
+func (p *processes) handler() http.Handler {
+	mux := http.NewServeMux()
+	on := func(pattern string, f func(*command, http.ResponseWriter, *http.Request)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+			if c := p.find(id); err == nil && c != nil {
+				f(c, w, r)
+				return
+			}
+			answer(w, fmt.Errorf("there is no command %q", r.PathValue("id")))
+		})
+	}
+	mux.HandleFunc("POST /commands", p.handleStart)
+	on("GET /commands/{id}", p.handleReport)
+	on("PUT /commands/{id}/stdin", func(c *command, _ http.ResponseWriter, r *http.Request) { c.receive(r.Body) })
+	on("GET /commands/{id}/stdout", func(c *command, w http.ResponseWriter, _ *http.Request) { c.stdout.send(w) })
+	on("GET /commands/{id}/stderr", func(c *command, w http.ResponseWriter, _ *http.Request) { c.stderr.send(w) })
+	on("DELETE /commands/{id}", func(c *command, w http.ResponseWriter, _ *http.Request) { answer(w, p.kill(c)) })
+	mux.HandleFunc("DELETE /users/{uid}", func(w http.ResponseWriter, r *http.Request) {
+		uid, err := strconv.ParseUint(r.PathValue("uid"), 10, 32)
+		if err == nil {
+			err = p.killUser(int(uid))
+		}
+		answer(w, err)
+	})
+	mux.HandleFunc("DELETE /processes", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.killAll()) })
+	return mux
+}
+
+func (p *processes) handleStart(w http.ResponseWriter, r *http.Request) {
+	var s start
+	var id uint64
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxStart))
+	if err == nil {
+		s, err = decode[start](b)
+	}
+	if err == nil {
+		id, err = p.start(s)
+	}
+	var errno unix.Errno
+	switch {
+	case errors.As(err, &errno):
+		reply(w, started{Errno: int(errno), Message: clip(err.Error())})
+	case err != nil:
+		answer(w, err)
+	default:
+		reply(w, started{ID: id})
+	}
+}
+
+func (p *processes) handleReport(c *command, w http.ResponseWriter, r *http.Request) {
+	for _, done := range []<-chan struct{}{c.ended, c.stdout.done, c.stderr.done} {
+		select {
+		case <-done:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	p.forget(c)
+	c.result.Stdout, c.result.Stderr = c.stdout.count, c.stderr.count
+	reply(w, c.result)
+}
+
+// answer says that a request was carried out, or why not.
+func answer(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, clip(err.Error()), http.StatusBadRequest)
+	}
+}
+
+func reply[M message](w http.ResponseWriter, m M) {
+	b, err := encode(m)
+	if err != nil {
+		answer(w, err)
+		return
+	}
+	_, _ = w.Write(b) // the connection has ended if this fails
+}
+
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxMessage/8)], "") }
