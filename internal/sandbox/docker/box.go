@@ -15,8 +15,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/seccomp"
 	"securebench/internal/sandbox/docker/dockerapi"
+	"securebench/internal/sandbox/seccomp"
 )
 
 // shmSize bounds /dev/shm in bytes; its pages count towards the memory limit.
