@@ -25,6 +25,7 @@ type session struct {
 	refused  error        // why the row has no verifier
 	prepared *preparation // nil when refused and after Close
 	tests    *testBox     // nil except while Verify runs
+	said     bool         // the code is a part of what an agent printed
 	waited   time.Duration
 	closeErr error // of what was closed before Close
 }
@@ -46,11 +47,11 @@ type tally struct {
 // time before it has an answer, the row is tried once more with fresh sandboxes
 // and a fresh limit.
 func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
-	data, err := c.Bytes()
+	code, err := c.Bytes()
 	if err != nil {
 		return family.Verdict{}, err
 	}
-	code := submission{data, c.Said()}
+	s.said = c.Said()
 	if f := s.refuse(code); f != nil {
 		return s.verdict(f, tally{}), nil
 	}
@@ -77,21 +78,15 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 	return s.verdict(f, t), nil
 }
 
-// submission is the content of a candidate.
-type submission struct {
-	data []byte
-	said bool // the code stands in what an agent said
-}
-
 // refuse decides what needs no sandbox.
-func (s *session) refuse(c submission) *failure {
+func (s *session) refuse(code []byte) *failure {
 	var f *failure
 	switch {
 	case errors.As(s.refused, &f):
 		return f
-	case len(bytes.TrimSpace(c.data)) == 0:
+	case len(bytes.TrimSpace(code)) == 0:
 		return &failure{verdict.EmptyCandidate, "the candidate is blank"}
-	case len(c.data) > maxSource:
+	case len(code) > maxSource:
 		return &failure{verdict.CandidateTooLarge, "the candidate is over 8 MiB"}
 	}
 	return nil
@@ -122,7 +117,7 @@ func (s *session) ready(ctx context.Context) (analysis, error) {
 
 // try runs the row once. A nil error is a pass, a *failure or a *fault is the
 // row's end, any other error is the engine's or this process's.
-func (s *session) try(ctx context.Context, code submission) (tally, error) {
+func (s *session) try(ctx context.Context, code []byte) (tally, error) {
 	t := tally{phase: "import", restricted: make(map[string][]byte)}
 	a, err := s.ready(ctx)
 	if err != nil {
@@ -154,11 +149,11 @@ func (s *session) try(ctx context.Context, code submission) (tally, error) {
 
 // load takes the code from a candidate that is an agent's text; any other
 // candidate is code. Then it imports the code.
-func (s *session) load(ctx context.Context, box *candidateBox, code submission, t *tally) error {
-	taken, source := extraction{how: asIs}, code.data
-	if code.said {
+func (s *session) load(ctx context.Context, box *candidateBox, code []byte, t *tally) error {
+	taken, source := extraction{how: asIs}, code
+	if s.said {
 		var err error
-		if taken, err = box.extract(ctx, code.data, s.row.prompt, box.analysis); err != nil {
+		if taken, err = box.extract(ctx, code, s.row.prompt, box.analysis); err != nil {
 			return err
 		}
 	}
