@@ -146,7 +146,7 @@ func TestEveryWayOutCleansUp(t *testing.T) {
 			if n := recordedLines(dir); n < 1 {
 				t.Errorf("%d records stay", n)
 			}
-			if res := securebench(t, nil, "run", filepath.Join(dir, "tester.yaml"), "--resume", "--limit", "0"); res.code != exitRefused || !strings.Contains(res.stderr, "4 tasks were planned, now 0") {
+			if res := securebench(t, nil, "run", filepath.Join(dir, "tester.yaml"), "--resume", "--limit", "0"); res.code != exitRefused || !strings.Contains(res.stderr, "tasks planned: was 4, is 0") {
 				t.Errorf("it cannot be resumed: exit %d\n%s", res.code, res.stderr)
 			}
 		})
@@ -233,7 +233,7 @@ func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "engine.log")
 	start(alive, "--log", log)
 	waitFor(t, "the dead run's remains to go", func() bool { return left(t, "killed-test") == 0 })
-	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"msg":"removed what a dead run left"`) {
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"msg":"removed an object of a dead run"`) {
 		t.Errorf("the engine log does not say what was removed: %q, %v", text, err)
 	}
 	busy := func() string {

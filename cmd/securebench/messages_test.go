@@ -91,7 +91,7 @@ func TestMessages(t *testing.T) {
 		"nowhere to import":   {exitRefused, "file: not a directory", []string{"pack", "import", "gsm8k", at("wrong.jsonl"), "-o", at("file/x")}},
 		"nowhere to run":      {exitRefused, "file: not a directory", oracle("-o", at("file/x"))},
 		"a long replay line":  {exitConfig, "long.jsonl:2: the line is longer than 67108864 bytes", []string{"run", pack, "--agent", "replay:" + at("long.jsonl")}},
-		"a wrong replay line": {exitConfig, "wrong.jsonl:1:1: text or patch must be a string", []string{"run", pack, "--agent", "replay:" + at("wrong.jsonl")}},
+		"a wrong replay line": {exitConfig, "wrong.jsonl:1:1: text must be a string", []string{"run", pack, "--agent", "replay:" + at("wrong.jsonl")}},
 		"half a replay line":  {exitConfig, "cut.jsonl:1", []string{"run", pack, "--agent", "replay:" + at("cut.jsonl")}},
 		"no replay file":      {exitConfig, "none: no such file or directory", []string{"run", pack, "--agent", "replay:" + at("none")}},
 		"no configuration":    {exitConfig, "none: no such file or directory", []string{"run", "--config", at("none")}},

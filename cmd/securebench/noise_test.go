@@ -265,7 +265,7 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !regexp.MustCompile(`(?m)^agent: noise-floods \| \[[0-9]{7} bytes are not shown: a task may show 65536; all of them are in restricted/\]$`).Match(text) {
+	if !regexp.MustCompile(`(?m)^agent: noise-floods \| \[[0-9]{7} bytes are not shown: the limit is 65536 per task; all of them are in restricted/\]$`).Match(text) {
 		t.Error("it is not said that something was left out")
 	}
 }

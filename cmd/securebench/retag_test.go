@@ -62,7 +62,7 @@ harness:
 		t.Errorf("exit %d: %s%s", res.code, res.stdout, res.stderr)
 	}
 	res := securebench(t, nil, "run", tester, "-q", "--resume")
-	if want := fmt.Sprintf("image %s was %s and is %s", tag, first, second); res.code != exitRefused || !strings.Contains(res.stderr, want) {
+	if want := fmt.Sprintf("image %s: was %s, is %s", tag, first, second); res.code != exitRefused || !strings.Contains(res.stderr, want) {
 		t.Errorf("exit %d, want %d and %q:\n%s", res.code, exitRefused, want, res.stderr)
 	}
 	res = securebench(t, nil, "run", tester, "-q", "--resume=rerun-changed", "--workers", "3")

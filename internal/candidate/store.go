@@ -1,6 +1,7 @@
 package candidate
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -46,38 +47,84 @@ func (s *Store) Close() error { return s.root.Close() }
 // Put stores a candidate and flushes it to disk. A damaged file that is there
 // under the same name is replaced.
 func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (c Candidate, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("storing the candidate: %w", err)
-		}
-	}()
-	// A name of its own: two workers may store equal candidates at once.
-	f, err := durable.Create(s.root, durable.UniqueName("."), 0o644)
-	if err != nil {
-		return Candidate{}, fmt.Errorf("%w: %w", ErrStore, err)
+	c = Candidate{Kind: kind, Origin: origin}
+	if kind == task.Workspace {
+		err = s.stream(&c, content)
+	} else {
+		err = s.write(&c, content)
 	}
-	defer func() { err = errors.Join(err, f.Discard()) }()
+	if err != nil {
+		return Candidate{}, fmt.Errorf("storing the candidate: %w", err)
+	}
+	return s.attach(c), nil
+}
+
+// write stores what is short enough to be looked up before it is written:
+// agents often leave the same.
+func (s *Store) write(c *Candidate, content io.Reader) error {
+	var data bytes.Buffer
+	var err error
+	if c.Digest, err = Copy(c.Kind, content, &data); err != nil {
+		return err
+	}
+	c.Size = int64(data.Len())
+	there, err := s.holds(s.attach(*c))
+	if err != nil || there {
+		return err
+	}
+	f, err := s.create()
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data.Bytes()); err != nil {
+		err = fmt.Errorf("%w: %w", ErrStore, err)
+	} else {
+		err = s.commit(f, c.Digest)
+	}
+	return errors.Join(err, f.Discard())
+}
+
+// stream stores a tree, whose digest is known when it has been written.
+func (s *Store) stream(c *Candidate, content io.Reader) error {
+	f, err := s.create()
+	if err != nil {
+		return err
+	}
 	w := &writer{f: f.File}
-	sum, err := Copy(kind, content, w)
+	c.Digest, err = Copy(c.Kind, content, w)
+	c.Size = w.n
 	if w.err != nil {
 		err = fmt.Errorf("%w: %w", ErrStore, w.err)
 	}
+	there := false
+	if err == nil {
+		there, err = s.holds(s.attach(*c))
+	}
+	if err == nil && !there {
+		err = s.commit(f, c.Digest)
+	}
+	return errors.Join(err, f.Discard())
+}
+
+// create makes a file of its own: two workers may store equal candidates at
+// once.
+func (s *Store) create() (*durable.File, error) {
+	f, err := durable.Create(s.root, durable.UniqueName("."), 0o644)
 	if err != nil {
-		return Candidate{}, err
+		return nil, fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	c = s.attach(Candidate{Kind: kind, Digest: sum, Size: w.n, Origin: origin})
-	there, err := s.holds(c)
-	if err != nil || there {
-		return c, err
-	}
+	return f, nil
+}
+
+func (s *Store) commit(f *durable.File, sum string) error {
 	name, err := digest.Hex(sum)
+	if err == nil {
+		err = f.Commit(name)
+	}
 	if err != nil {
-		return Candidate{}, err
+		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	if err := f.Commit(name); err != nil {
-		return Candidate{}, fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	return c, nil
+	return nil
 }
 
 var errTooLarge = fmt.Errorf("the candidate is larger than %d bytes", MaxBytes)

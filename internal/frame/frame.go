@@ -87,8 +87,11 @@ func Read(r io.Reader, buf []byte, limit int) ([]byte, error) {
 // readError marks the end of a stream in the middle of a frame, so that it is
 // not taken for a regular one.
 func readError(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	switch {
+	case err == io.EOF: //nolint:errorlint // a wrapped one says more
 		return fmt.Errorf("%w: %w", ErrInvalid, io.ErrUnexpectedEOF)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return fmt.Errorf("reading a frame: %w", err)
 }
