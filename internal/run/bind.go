@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -89,7 +88,7 @@ func (r *Run) limits() record.Limits {
 }
 
 // newManifest describes a run that starts now.
-func (r *Run) newManifest(ctx context.Context) (m record.Manifest, err error) {
+func (r *Run) newManifest() (m record.Manifest, err error) {
 	if err := r.bind(); err != nil {
 		return m, err
 	}

@@ -59,7 +59,7 @@ func (r *Run) begin(ctx context.Context, force bool) error {
 	if r.store, err = candidate.OpenStore(r.dir.StorePath()); err != nil {
 		return err
 	}
-	if r.manifest, err = r.newManifest(ctx); err != nil {
+	if r.manifest, err = r.newManifest(); err != nil {
 		return err
 	}
 	if err := r.writeInputs(); err != nil {
@@ -71,7 +71,7 @@ func (r *Run) begin(ctx context.Context, force bool) error {
 // resume checks what an earlier part of the run left, and continues from what
 // passes the check.
 func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
-	if r.manifest, err = r.newManifest(ctx); err != nil {
+	if r.manifest, err = r.newManifest(); err != nil {
 		return err
 	}
 	if err := r.sameInputs(former); err != nil {
