@@ -20,9 +20,9 @@ import (
 func (r *Run) openOutput(ctx context.Context) error {
 	switch r.Mode {
 	case Fresh:
-		return r.begin(ctx, false)
+		return r.begin(false)
 	case Replace:
-		return r.begin(ctx, true)
+		return r.begin(true)
 	}
 	former, err := r.dir.Former()
 	if err != nil {
@@ -30,7 +30,7 @@ func (r *Run) openOutput(ctx context.Context) error {
 	}
 	if former == nil {
 		r.warn(fmt.Sprintf("nothing to resume in %s: starting a new run", redact.Quote(r.Config.OutputDir)))
-		return r.begin(ctx, true)
+		return r.begin(true)
 	}
 	if r.store, err = candidate.OpenStore(r.dir.StorePath()); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (e *FormerError) Error() string { return e.Err.Error() }
 func (e *FormerError) Unwrap() error { return e.Err }
 
 // begin starts a new run.
-func (r *Run) begin(ctx context.Context, force bool) error {
+func (r *Run) begin(force bool) error {
 	err := r.dir.Begin(force)
 	if errors.Is(err, record.ErrExists) {
 		return fault.As(fault.Refused, err)
