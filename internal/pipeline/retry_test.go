@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -123,7 +124,19 @@ func TestResumeStartsAtVerification(t *testing.T) {
 			})
 			working := b.cfg.Verifiers["short_answer"]
 			b.cfg.Verifiers["short_answer"], b.cfg.Retries = stumbling{}, 0
-			q := question(t, "q", "4", `"4"`)
+			harness, ok := b.cfg.Agent.(*agent.Harness)
+			if !ok {
+				t.Fatalf("the bench's agent is a %T", b.cfg.Agent)
+			}
+			harness.Producer.Granted = []sandbox.Capability{sandbox.Chown}
+			q, err := task.New(task.Config{ID: "q", Family: "short_answer", Pack: task.Pack{ID: "pack", Version: 1}, Row: []byte("q"),
+				Environment: task.Environment{Image: "img", Capabilities: []string{"CHOWN"}},
+				Extraction:  task.Extraction{Mode: task.FromStdout, Kind: task.Text},
+				Resources: []task.Resource{{Name: "question", Lane: task.Public, Value: []byte(`"4"`)},
+					{Name: "accepted_answers", Value: []byte(`["4"]`)}}})
+			if err != nil {
+				t.Fatal(err)
+			}
 			if _, err := b.run(t.Context(), q); err != nil {
 				t.Fatal(err)
 			}
@@ -152,6 +165,9 @@ func TestResumeStartsAtVerification(t *testing.T) {
 			if l.ProducerStdout != "4\n" || *l.Candidate.Text != "4\n" || l.Origin() != candidate.Stdout || l.Digests.Candidate != former.Digests.Candidate ||
 				len(l.Restricted) != 1 || l.Restricted[0] != former.Restricted[0] {
 				t.Errorf("record %+v", l)
+			}
+			if !slices.Equal(l.Labels, former.Labels) || !slices.Contains(l.Labels, "capability_chown") {
+				t.Errorf("labels %v, were %v", l.Labels, former.Labels)
 			}
 			if len(l.Retries) != 1 || l.Retries[0] != (record.Retry{Candidate: former.Digests.Candidate, Error: former.FailureMessage, Phase: "verifier"}) {
 				t.Errorf("retries %v", l.Retries)

@@ -45,6 +45,16 @@ const candidateRedacted = "candidate_redacted"
 // was granted.
 const capabilityLabel = "capability_"
 
+// granted reads the capabilities back from the labels of a record.
+func granted(labels []string) (out []sandbox.Capability) {
+	for _, l := range labels {
+		if name, ok := strings.CutPrefix(l, capabilityLabel); ok {
+			out = append(out, sandbox.Capability(strings.ToUpper(name)))
+		}
+	}
+	return out
+}
+
 // ImageLabel is the label of records that depend on img, or "".
 func ImageLabel(img sandbox.Image) string {
 	if img.ID != "" && !strings.Contains(img.Ref, "@sha256:") {
