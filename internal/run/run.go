@@ -15,7 +15,6 @@ import (
 	"securebench/internal/attest"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
-	"securebench/internal/engine"
 	"securebench/internal/evidence"
 	"securebench/internal/family"
 	"securebench/internal/fault"
@@ -67,7 +66,7 @@ type Options struct {
 	ShowAgent     bool   // report the agent's output and keep it in agent-trace.log
 	Version       string // of this build
 	Keyring       *attest.Keyring
-	OpenEngine    engine.Opener
+	OpenEngine    scoring.EngineOpener
 	LookupEnv     func(string) (string, bool)
 	Progress      progress.Reporter
 	// Notice gets a line for the operator that no progress mode suppresses.

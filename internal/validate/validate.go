@@ -13,7 +13,6 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/config"
-	"securebench/internal/engine"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
@@ -224,7 +223,7 @@ func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, 
 
 // Pack validates the used rows of a pack with the limits of cfg; done is
 // called for each, one at a time.
-func Pack(ctx context.Context, w *workload.Workload, open engine.Opener, cfg *config.Tester, notice func(string), done func(Result)) (err error) {
+func Pack(ctx context.Context, w *workload.Workload, open scoring.EngineOpener, cfg *config.Tester, notice func(string), done func(Result)) (err error) {
 	s, err := scoring.OpenForReview(ctx, "validate", w, open, cfg, notice)
 	if err != nil {
 		return err
