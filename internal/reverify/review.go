@@ -130,7 +130,7 @@ func (r *Review) Derive(ctx context.Context) (err error) {
 		return err
 	}
 	r.choose()
-	s, err := scoring.OpenForReview(ctx, "reverify", r.Work, r.OpenEngine, r.Config, r.Notice)
+	s, err := scoring.OpenForReview(ctx, "reverify", r.Work, r.OpenEngine, r.Config, false, r.Notice)
 	if err != nil {
 		return err
 	}

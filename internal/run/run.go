@@ -126,7 +126,7 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 func (r *Run) load(ctx context.Context) error {
 	r.registerSecrets()
 	var err error
-	if r.agent, err = builtinAgent(r.Agent, r.Replay, r.bounds()); err != nil {
+	if r.agent, err = builtinAgent(r.Agent, r.Replay, scoring.Bounds(r.Config.Limits)); err != nil {
 		return err
 	}
 	d := workload.Demands{Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil || f.NeedsImage }}

@@ -55,8 +55,8 @@ func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg conf
 
 // OpenForReview opens a scorer outside of a run: name stands in the labels of
 // its sandboxes.
-func OpenForReview(ctx context.Context, name string, w *workload.Workload, open EngineOpener, cfg *config.Tester, warn func(string)) (*Scorer, error) {
-	s, err := Open(ctx, w, open, cfg.Sandbox, false, warn)
+func OpenForReview(ctx context.Context, name string, w *workload.Workload, open EngineOpener, cfg *config.Tester, users bool, warn func(string)) (*Scorer, error) {
+	s, err := Open(ctx, w, open, cfg.Sandbox, users, warn)
 	if err != nil {
 		return nil, err
 	}

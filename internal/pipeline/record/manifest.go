@@ -22,7 +22,7 @@ type Manifest struct {
 	Pack       PackInfo          `json:"pack"`
 	Planned    Planned           `json:"planned"`
 	Digests    RunDigests        `json:"digests"`
-	Limits     RunLimits            `json:"limits"`
+	Limits     RunLimits         `json:"limits"`
 	Engine     any               `json:"engine"` // null when nothing needed one
 	Images     map[string]string `json:"images"` // reference → content digest
 	Labels     []string          `json:"labels"`
