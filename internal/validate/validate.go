@@ -57,8 +57,8 @@ type Result struct {
 	// Weak says what is wrong with variants of the reference that pass as well.
 	Weak []string `json:"weak,omitzero"`
 	// Skipped says why nothing was checked, e.g. no verifier.
-	Skipped string        `json:"skipped,omitzero"`
-	Took    time.Duration `json:"-"`
+	Skipped verdict.Reason `json:"skipped,omitzero"`
+	Took    time.Duration  `json:"-"`
 
 	baselines *rowBaselines // nil where the family has none
 }
@@ -115,7 +115,7 @@ func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	v := Result{TaskID: t.ID(), Family: t.Family(), Line: t.Line()}
 	verifier, fam, start := cfg.Verifiers[t.Family()], cfg.Families[t.Family()], time.Now()
 	if reason, _ := verify.Unscored(t, fam, verifier); reason != "" {
-		v.Skipped = string(reason)
+		v.Skipped = reason
 		return v, nil
 	}
 	cases := verify.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout, Derive: cfg.Derive}
