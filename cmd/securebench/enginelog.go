@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"securebench/internal/engine"
 	"securebench/internal/redact"
+	"securebench/internal/scoring"
 	"securebench/internal/source"
 )
 
@@ -54,6 +54,6 @@ func (a asciiWriter) Write(p []byte) (int, error) {
 }
 
 // engine returns what opens the configured engine, with the log of --log.
-func (a *app) engine() engine.Opener {
-	return engine.New(os.Getenv, func() (*slog.Logger, error) { return openEngineLog(a.logFile) })
+func (a *app) engine() scoring.EngineOpener {
+	return scoring.NewEngineOpener(os.Getenv, func() (*slog.Logger, error) { return openEngineLog(a.logFile) })
 }

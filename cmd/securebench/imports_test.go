@@ -110,12 +110,11 @@ func allowed() []struct {
 		of("internal/report", "redact verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
-		of("internal/engine", "config fault sandbox sandbox/engines source"),
 		of("internal/workload", "fault family task source pipeline/pack pipeline/compile"),
-		of("internal/scoring", "engine workload candidate pipeline/verify config fault family sandbox source digest"),
-		of("internal/validate", "engine scoring workload candidate pipeline/verify console config fault family task sandbox redact verdict"),
-		of("internal/reverify", "engine scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
-		of("internal/run", "engine scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
+		of("internal/scoring", "workload sandbox/engines candidate pipeline/verify pipeline/produce pipeline/agent config fault family sandbox source digest"),
+		of("internal/validate", "scoring workload candidate pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict"),
+		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
+		of("internal/run", "scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
 			"candidate config fault family harness progress sandbox task workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),

@@ -70,3 +70,31 @@ func TestStreamGivesUp(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// slowWriter is a reader that takes its time.
+type slowWriter struct{ bytes.Buffer }
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	time.Sleep(5 * time.Millisecond)
+	return w.Buffer.Write(p)
+}
+
+// TestStreamReachesReaders: what is printed after the operator wants to stop
+// reaches whoever reads.
+func TestStreamReachesReaders(t *testing.T) {
+	stuck := make(chan struct{})
+	close(stuck)
+	w := &slowWriter{}
+	s := &console.Stream{Name: "standard error", W: w, Gone: func() {}, GiveUp: stuck}
+	want := ""
+	for i := range 20 {
+		line := fmt.Sprintf("resume %d\n", i)
+		want += line
+		if _, err := s.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.String(); got != want {
+		t.Errorf("%q was printed, want %q", got, want)
+	}
+}

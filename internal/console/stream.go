@@ -10,9 +10,14 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"securebench/internal/fault"
 )
+
+// lastChance is how long a write waits for its reader after GiveUp: long
+// enough for one that reads, for example for the command that resumes a run.
+const lastChance = 200 * time.Millisecond
 
 // ErrNoReader ends a write to a pipe that is open, full and not read.
 var ErrNoReader = errors.New("it is not being read")
@@ -24,7 +29,7 @@ type Stream struct {
 	W    io.Writer
 	// Gone is called when the reader has closed its end.
 	Gone func()
-	// GiveUp, once it is closed, ends a write that waits for its reader.
+	// GiveUp, once it is closed, soon ends a write that waits for its reader.
 	GiveUp <-chan struct{}
 
 	mu  sync.Mutex
@@ -50,18 +55,23 @@ func (s *Stream) Write(p []byte) (int, error) {
 func (s *Stream) write(p []byte) error {
 	done := make(chan error, 1)
 	go func() { _, err := s.W.Write(p); done <- err }()
+	var err error
 	select {
-	case err := <-done:
-		if errors.Is(err, syscall.EPIPE) {
-			s.Gone()
-		}
-		if pe := (*os.PathError)(nil); errors.As(err, &pe) {
-			err = pe.Err
-		}
-		return err
+	case err = <-done:
 	case <-s.GiveUp:
-		return ErrNoReader
+		select {
+		case err = <-done:
+		case <-time.After(lastChance):
+			return ErrNoReader
+		}
 	}
+	if errors.Is(err, syscall.EPIPE) {
+		s.Gone()
+	}
+	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return err
 }
 
 // Failed returns the first error of writing, or nil.

@@ -38,7 +38,7 @@ func (r *Result) Remarks(reg family.Registry) (out []string) {
 
 // LimitRemarks names the limits of a run that are not this build's defaults:
 // more time or memory can mean a better score.
-func LimitRemarks(l record.Limits, reg family.Registry) (out []string) {
+func LimitRemarks(l record.RunLimits, reg family.Registry) (out []string) {
 	def := config.Default().Limits
 	for _, c := range []struct {
 		name     string

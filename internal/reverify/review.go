@@ -13,7 +13,6 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/digest"
-	"securebench/internal/engine"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/commit"
@@ -35,7 +34,7 @@ type Review struct {
 	Salt       *digest.Salt // nil where hidden parts cannot be compared
 	Work       *workload.Workload
 	Config     *config.Tester // the reviewer's own
-	OpenEngine engine.Opener
+	OpenEngine scoring.EngineOpener
 	PackName   string // in errors
 	Sample     int    // verdicts to derive, chosen at random; 0 is all
 	// RunLimits uses the run's limits even where they exceed the reviewer's.
@@ -131,7 +130,7 @@ func (r *Review) Derive(ctx context.Context) (err error) {
 		return err
 	}
 	r.choose()
-	s, err := scoring.OpenForReview(ctx, "reverify", r.Work, r.OpenEngine, r.Config, r.Notice)
+	s, err := scoring.OpenForReview(ctx, "reverify", r.Work, r.OpenEngine, r.Config, false, r.Notice)
 	if err != nil {
 		return err
 	}

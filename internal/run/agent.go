@@ -4,17 +4,14 @@ import (
 	"fmt"
 	"slices"
 
-	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/fault"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/pack"
-	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
 	"securebench/internal/task"
-	"securebench/internal/workload"
 	"securebench/internal/workspace"
 )
 
@@ -35,12 +32,6 @@ func builtinAgent(name, replay string, bounds agent.Bounds) (agent.Agent, error)
 	return nil, nil
 }
 
-// bounds are those of candidates.
-func (r *Run) bounds() agent.Bounds {
-	l := r.Config.Limits
-	return agent.Bounds{Bytes: l.Candidate, Tree: candidate.Bounds{Bytes: l.Disk, Files: l.Files}}
-}
-
 // openAgent makes what runs agents in sandboxes: the configured harness, or
 // the programs that are the solutions of an oracle's rows.
 func (r *Run) openAgent() {
@@ -48,37 +39,19 @@ func (r *Run) openAgent() {
 	if r.agent != nil && !isOracle || r.scorer.Engine == nil {
 		return
 	}
-	limits := scoring.Limits(r.Config.Limits)
-	limits.Timeout = r.Config.Limits.Produce
-	audited := sandbox.WithPolicy(r.scorer.Engine, r.policy())
-	runner := agent.Runner{
-		Producer: &produce.Producer{Engine: audited, Assets: r.scorer.Files.Public, Env: r.LookupEnv, Granted: r.Config.Sandbox.Capabilities},
-		Users: func(image, name string) (sandbox.User, bool) {
-			u, ok := r.scorer.Users[workload.User{Image: image, Name: name}]
-			return u, ok
-		},
-		Limits: limits, Expect: r.work.PublicFiles, RunID: r.Config.RunID, Secrets: &r.secrets, Bounds: r.bounds(),
-		Audit: func(taskID string, attempt int) (allowed, denied int) {
-			a := audited.Take(taskID, attempt)
-			return a.Allowed, a.Denied
-		},
-	}
+	runner := r.scorer.Runner(r.work, r.Config, r.Config.RunID)
+	runner.Secrets, runner.Producer.Env = &r.secrets, r.LookupEnv
 	if isOracle {
-		oracle.Runner = &runner
+		oracle.Runner = runner
 		return
 	}
 	runner.Producer.Harness = r.Harness
-	r.agent = &agent.Harness{Runner: runner}
-}
-
-// policy is the operator's command policy for agents.
-func (r *Run) policy() sandbox.Policy {
-	return sandbox.Policy{Allow: r.Config.Sandbox.Allow, Deny: r.Config.Sandbox.Deny}
+	r.agent = &agent.Harness{Runner: *runner}
 }
 
 // checkPolicy refuses a harness whose command the operator's policy blocks.
 func (r *Run) checkPolicy() error {
-	d := r.policy().Decide(harness.Command(r.Harness))
+	d := scoring.Policy(r.Config.Sandbox).Decide(harness.Command(r.Harness))
 	if d.Allowed {
 		return nil
 	}

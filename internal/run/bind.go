@@ -68,9 +68,9 @@ func (r *Run) agentName() string {
 	return r.Agent
 }
 
-func (r *Run) limits() record.Limits {
+func (r *Run) limits() record.RunLimits {
 	l := r.Config.Limits
-	out := record.Limits{
+	out := record.RunLimits{
 		Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Files: l.Files, Output: l.Output, Candidate: l.Candidate,
 		ProduceSeconds: l.Produce.Seconds(), ProduceSecondsDefault: harness.DefaultTimeout.Seconds(),
 		VerifySeconds: map[string]float64{},

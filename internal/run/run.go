@@ -15,7 +15,6 @@ import (
 	"securebench/internal/attest"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
-	"securebench/internal/engine"
 	"securebench/internal/evidence"
 	"securebench/internal/family"
 	"securebench/internal/fault"
@@ -67,7 +66,7 @@ type Options struct {
 	ShowAgent     bool   // report the agent's output and keep it in agent-trace.log
 	Version       string // of this build
 	Keyring       *attest.Keyring
-	OpenEngine    engine.Opener
+	OpenEngine    scoring.EngineOpener
 	LookupEnv     func(string) (string, bool)
 	Progress      progress.Reporter
 	// Notice gets a line for the operator that no progress mode suppresses.
@@ -127,7 +126,7 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 func (r *Run) load(ctx context.Context) error {
 	r.registerSecrets()
 	var err error
-	if r.agent, err = builtinAgent(r.Agent, r.Replay, r.bounds()); err != nil {
+	if r.agent, err = builtinAgent(r.Agent, r.Replay, scoring.Bounds(r.Config.Limits)); err != nil {
 		return err
 	}
 	d := workload.Demands{Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil || f.NeedsImage }}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -240,5 +241,73 @@ func TestResumeKeepsUnverifiedCandidates(t *testing.T) {
 	}
 	if got := r.manifest.ResumedFrom[0].Rerun[record.Unfinished]; got != 6 {
 		t.Errorf("%d records are reported as run again, want 6", got)
+	}
+}
+
+// files returns the content of every stored candidate and of all raw output.
+func (b *bench) files() map[string]string {
+	b.t.Helper()
+	out := map[string]string{}
+	root := os.DirFS(b.opts.Config.OutputDir)
+	for _, dir := range []string{record.CandidatesName, record.RestrictedName} {
+		err := fs.WalkDir(root, dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(root, path)
+			out[path] = string(data)
+			return err
+		})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestResumeRepeatsOnlyTheVerification: agents whose candidates are stored do
+// not run again, and what they left stays as it was. Without the candidates
+// they do.
+func TestResumeRepeatsOnlyTheVerification(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lost   bool
+		agents int32
+		plans  int
+	}{
+		"candidates are stored": {false, 0, 0},
+		"candidates are lost":   {true, 6, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.broken.Store(true)
+			if sum, _ := b.run(Fresh); sum.Infrastructure != 6 || b.agents.Load() != 6 {
+				t.Fatalf("%+v after %d agents", sum, b.agents.Load())
+			}
+			before := b.files()
+			if tt.lost {
+				for path := range before {
+					if strings.HasPrefix(path, record.CandidatesName) {
+						if err := os.Remove(filepath.Join(b.opts.Config.OutputDir, path)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+			b.broken.Store(false)
+			b.reset()
+			if sum, _ := b.run(Resume); sum.Passed != 6 || b.agents.Load() != tt.agents {
+				t.Errorf("%+v after %d agents, want %d", sum, b.agents.Load(), tt.agents)
+			}
+			b.counted(2, 1, tt.plans)
+			after := b.files()
+			for path, data := range before {
+				if got, ok := after[path]; !tt.lost && (!ok || got != data) {
+					t.Errorf("%s changed or is gone", path)
+				}
+			}
+			if len(before) < 7 { // a candidate, and what six agents printed
+				t.Errorf("only %d files were left: %v", len(before), before)
+			}
+		})
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"securebench/internal/config"
 	"securebench/internal/digest"
-	"securebench/internal/engine"
 	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/sandbox"
@@ -37,7 +36,7 @@ type Scorer struct {
 
 // Open connects to the engine where the used rows need one, and looks up their
 // images, and their users if users is set.
-func Open(ctx context.Context, w *workload.Workload, open engine.Opener, cfg config.Sandbox, users bool, warn func(string)) (s *Scorer, err error) {
+func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg config.Sandbox, users bool, warn func(string)) (s *Scorer, err error) {
 	s = &Scorer{}
 	if s.Files, err = w.OpenFiles(); err != nil || len(w.Images) == 0 {
 		return s, err
@@ -56,8 +55,8 @@ func Open(ctx context.Context, w *workload.Workload, open engine.Opener, cfg con
 
 // OpenForReview opens a scorer outside of a run: name stands in the labels of
 // its sandboxes.
-func OpenForReview(ctx context.Context, name string, w *workload.Workload, open engine.Opener, cfg *config.Tester, warn func(string)) (*Scorer, error) {
-	s, err := Open(ctx, w, open, cfg.Sandbox, false, warn)
+func OpenForReview(ctx context.Context, name string, w *workload.Workload, open EngineOpener, cfg *config.Tester, users bool, warn func(string)) (*Scorer, error) {
+	s, err := Open(ctx, w, open, cfg.Sandbox, users, warn)
 	if err != nil {
 		return nil, err
 	}

@@ -146,7 +146,7 @@ func orDash(s string) string { return cmp.Or(s, "-") }
 func result(v Result) string {
 	switch {
 	case v.Skipped != "":
-		return "skipped: " + v.Skipped
+		return "skipped: " + string(v.Skipped)
 	case v.OK():
 		return "ok"
 	}

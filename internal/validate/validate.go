@@ -13,8 +13,8 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/config"
-	"securebench/internal/engine"
 	"securebench/internal/family"
+	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
@@ -26,6 +26,9 @@ import (
 // garbage is a candidate that no task accepts: a meaningless word, which is not
 // a number or a label, and an unknown name in any program.
 const garbage = "qwzxvbnk"
+
+// runName stands in the labels of a validation's sandboxes.
+const runName = "validate"
 
 // The candidates that validation tries.
 const (
@@ -54,8 +57,8 @@ type Result struct {
 	// Weak says what is wrong with variants of the reference that pass as well.
 	Weak []string `json:"weak,omitzero"`
 	// Skipped says why nothing was checked, e.g. no verifier.
-	Skipped string        `json:"skipped,omitzero"`
-	Took    time.Duration `json:"-"`
+	Skipped verdict.Reason `json:"skipped,omitzero"`
+	Took    time.Duration  `json:"-"`
 
 	baselines *rowBaselines // nil where the family has none
 }
@@ -83,6 +86,10 @@ type Config struct {
 	Derive  func(label string) [32]byte
 	Workers int
 	Retries int
+	// Runner runs solutions that are programs; nil runs none. Sink keeps what
+	// they leave, and trees.
+	Runner *agent.Runner
+	Sink   candidate.Sink
 	// Done is called with every result, one at a time.
 	Done func(Result)
 }
@@ -108,7 +115,7 @@ func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	v := Result{TaskID: t.ID(), Family: t.Family(), Line: t.Line()}
 	verifier, fam, start := cfg.Verifiers[t.Family()], cfg.Families[t.Family()], time.Now()
 	if reason, _ := verify.Unscored(t, fam, verifier); reason != "" {
-		v.Skipped = string(reason)
+		v.Skipped = reason
 		return v, nil
 	}
 	cases := verify.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout, Derive: cfg.Derive}
@@ -117,7 +124,11 @@ func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	if err != nil {
 		return v, err
 	}
-	if v.Checks, err = cfg.checks(ctx, verifier, c, probes(t, fam, ref, hasReference)); err != nil {
+	tried, err := cfg.probes(ctx, t, fam, ref, hasReference)
+	if err != nil {
+		return v, err
+	}
+	if v.Checks, err = cfg.checks(ctx, verifier, c, tried); err != nil {
 		return v, err
 	}
 	if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {
@@ -157,29 +168,29 @@ func (cfg Config) weak(ctx context.Context, v family.Verifier, at family.Case) (
 type probe struct {
 	name string
 	pass bool
-	cand *candidate.Candidate // nil where the row has none
-	why  string               // there is none
+	cand *candidate.Candidate // nil where there is none
+	none Check                // says why
 }
 
-func probes(t task.Task, fam family.Family, ref family.Solution, hasReference bool) []probe {
-	kind := t.Extraction().Kind
-	solution := probe{name: CheckReference, pass: true, why: "the row has no reference solution"}
-	switch {
-	case hasReference && ref.Command != nil:
-		solution.why = "the reference solution is a program: check it with run --agent oracle"
-	case hasReference:
-		solution.cand = &ref.Candidate
+func (cfg Config) probes(ctx context.Context, t task.Task, fam family.Family, ref family.Solution, hasReference bool) ([]probe, error) {
+	solution, err := cfg.reference(ctx, t, ref, hasReference)
+	if err != nil {
+		return nil, err
 	}
-	empty, nonsense := candidate.New(kind, candidate.Given, nil), candidate.New(kind, candidate.Given, []byte(garbage))
-	out := []probe{solution,
-		{name: CheckEmpty, cand: &empty},
-		{name: CheckGarbage, cand: &nonsense}}
+	out := []probe{solution}
+	for _, wrong := range []struct{ name, word string }{{CheckEmpty, ""}, {CheckGarbage, garbage}} {
+		c, err := cfg.trial(t.Extraction().Kind, wrong.word)
+		if err != nil {
+			return nil, fmt.Errorf("making the %s candidate: %w", wrong.name, err)
+		}
+		out = append(out, probe{name: wrong.name, cand: c})
+	}
 	if fam.Starter != nil {
 		if c, ok := fam.Starter(t.Agent()); ok {
 			out = append(out, probe{name: CheckStarter, cand: &c})
 		}
 	}
-	return out
+	return out, nil
 }
 
 // checks scores the probes one after the other; the sandboxes of the next are
@@ -205,12 +216,12 @@ func (cfg Config) checks(ctx context.Context, v family.Verifier, at family.Case,
 
 // check scores one candidate, again after an infrastructure error.
 func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, p probe, s family.Session) (Check, error) {
-	c := Check{Candidate: p.name, Want: "fail"}
+	c := p.none
+	c.Candidate, c.Want = p.name, "fail"
 	if p.pass {
 		c.Want = "pass"
 	}
 	if p.cand == nil {
-		c.Outcome, c.Reason, c.Message = verdict.NoCandidate, verdict.CandidateMissing, p.why
 		return c, verify.Close(ctx, s)
 	}
 	got, err := scoring.Score(ctx, v, at, *p.cand, s, cfg.Retries)
@@ -224,14 +235,19 @@ func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, 
 
 // Pack validates the used rows of a pack with the limits of cfg; done is
 // called for each, one at a time.
-func Pack(ctx context.Context, w *workload.Workload, open engine.Opener, cfg *config.Tester, notice func(string), done func(Result)) (err error) {
-	s, err := scoring.OpenForReview(ctx, "validate", w, open, cfg, notice)
+func Pack(ctx context.Context, w *workload.Workload, open scoring.EngineOpener, cfg *config.Tester, notice func(string), done func(Result)) (err error) {
+	s, err := scoring.OpenForReview(ctx, runName, w, open, cfg, true, notice)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	var temp scratch
+	defer func() { err = errors.Join(err, s.Close(), temp.Close()) }()
+	var runner *agent.Runner
+	if s.Engine != nil {
+		runner = s.Runner(w, cfg, runName)
+	}
 	return Run(ctx, Config{
 		Families: w.Families, Tasks: w.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
-		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: cfg.MaxWorkers, Retries: cfg.Retries, Derive: s.Derive, Done: done,
+		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: cfg.MaxWorkers, Retries: cfg.Retries, Derive: s.Derive, Runner: runner, Sink: &temp, Done: done,
 	})
 }

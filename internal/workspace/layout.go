@@ -119,29 +119,13 @@ func ForTestSandbox(v task.SandboxView, opts Options) (*Layout, error) {
 	for _, r := range v.Payload() {
 		switch {
 		case r.Lane != task.Public:
-			b.nonPublic(r, EvaluationRoot)
+			b.nonPublic(r)
 		case r.Name != "assets":
 			b.resource(r.Name, b.value(r), PublicRoot, 0o644)
 		}
 	}
 	for _, p := range opts.EvalPaths {
 		b.evalFile(p)
-	}
-	b.unique()
-	return b.layout()
-}
-
-// ForEvaluator lays out what an evaluator sees: public and hidden values
-// and the files that these name, everything read-only and below its own root.
-func ForEvaluator(v task.EvaluatorView, opts Options) (*Layout, error) {
-	b := newBuilder(opts)
-	for _, r := range v.Payload() {
-		switch {
-		case r.Lane != task.Public:
-			b.nonPublic(r, EvaluatorRoot)
-		case r.Name != "assets":
-			b.resource(r.Name, b.value(r), EvaluatorRoot, 0o444)
-		}
 	}
 	b.unique()
 	return b.layout()
@@ -230,17 +214,17 @@ func (b *builder) value(r task.Resource) *source.Node {
 	return n
 }
 
-// nonPublic adds a value below root, or the file that it refers to.
-func (b *builder) nonPublic(r task.Resource, root string) {
+// nonPublic adds a value below [EvaluationRoot], or the file that it refers to.
+func (b *builder) nonPublic(r task.Resource) {
 	n := b.value(r)
 	if n == nil {
 		return
 	}
 	if !isFileRef(n) {
-		b.resource(r.Name, n, root, 0o444)
+		b.resource(r.Name, n, EvaluationRoot, 0o444)
 		return
 	}
-	e, err := fileRef(n, r.Name, root)
+	e, err := fileRef(n, r.Name)
 	if err != nil {
 		b.errs = append(b.errs, err)
 		return
@@ -281,7 +265,7 @@ func isFileRef(n *source.Node) bool {
 	return true
 }
 
-func fileRef(n *source.Node, name, root string) (Entry, error) {
+func fileRef(n *source.Node, name string) (Entry, error) {
 	p, problem := n.Get("path").Str(name + ".path")
 	if problem != nil {
 		return Entry{}, problem
@@ -290,7 +274,7 @@ func fileRef(n *source.Node, name, root string) (Entry, error) {
 	if err != nil {
 		return Entry{}, fmt.Errorf("%s.path %q: %w", name, p, err)
 	}
-	mount, readOnly := root+"/"+src, true
+	mount, readOnly := EvaluationRoot+"/"+src, true
 	if m := n.Get("mount"); m != nil {
 		if mount, problem = m.Str(name + ".mount"); problem != nil {
 			return Entry{}, problem
@@ -301,11 +285,11 @@ func fileRef(n *source.Node, name, root string) (Entry, error) {
 			return Entry{}, problem
 		}
 	}
-	dst, err := inside(root)(mount)
+	dst, err := inside(EvaluationRoot)(mount)
 	if err != nil {
 		return Entry{}, fmt.Errorf("%s.mount %q: %w", name, mount, err)
 	}
-	return Entry{Path: dst, Mode: mode(readOnly), Asset: src, check: inside(root)}, nil
+	return Entry{Path: dst, Mode: mode(readOnly), Asset: src, check: inside(EvaluationRoot)}, nil
 }
 
 // unique claims the entries' paths: no two may be equal, and none may lie

@@ -14,7 +14,7 @@ import (
 const (
 	PublicRoot     = "securebench/public"
 	EvaluationRoot = "securebench/evaluation_inputs"
-	EvaluatorRoot  = "securebench/evaluator"
+	EvaluatorRoot  = "securebench/evaluator" // reserved: nothing is laid there
 )
 
 // The bounds of paths in bytes, and of an asset's folders in each other. A

@@ -36,6 +36,7 @@ func outputError(err error) error {
 
 // Binder makes the digests that bind a record to its inputs.
 type Binder interface {
+	// Digests returns those of a task that runs in an image.
 	Digests(t task.Task, image sandbox.Image) record.Digests
 }
 

@@ -101,7 +101,7 @@ var ErrLineTooLong = fmt.Errorf("a line is longer than %d bytes", MaxLine)
 // bytes of a line.
 func Lines(r io.Reader) iter.Seq2[RawLine, error] {
 	return func(yield func(RawLine, error) bool) {
-		br := bufio.NewReaderSize(r, 1<<20)
+		br := bufio.NewReaderSize(r, 64<<10) // longer lines are put together from parts
 		for n := 1; ; n++ {
 			line, err := readLine(br)
 			torn := errors.Is(err, io.EOF)

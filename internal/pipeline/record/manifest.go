@@ -22,7 +22,7 @@ type Manifest struct {
 	Pack       PackInfo          `json:"pack"`
 	Planned    Planned           `json:"planned"`
 	Digests    RunDigests        `json:"digests"`
-	Limits     Limits            `json:"limits"`
+	Limits     RunLimits         `json:"limits"`
 	Engine     any               `json:"engine"` // null when nothing needed one
 	Images     map[string]string `json:"images"` // reference → content digest
 	Labels     []string          `json:"labels"`
@@ -88,8 +88,8 @@ func (m Manifest) check() error {
 	return nil
 }
 
-// Limits are those of every sandbox of the run. Sizes are in bytes.
-type Limits struct {
+// RunLimits are those of every sandbox of the run. Sizes are in bytes.
+type RunLimits struct {
 	Memory    int64   `json:"memory"`
 	CPUs      float64 `json:"cpus"`
 	Pids      int64   `json:"pids"`

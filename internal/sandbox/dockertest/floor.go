@@ -46,7 +46,7 @@ func (f *Floor) Task(ctx context.Context) error {
 	if err := f.start(ctx, id+"-holder", volume, "sleep", "1000"); err != nil {
 		return err
 	}
-	for name, mounts := range map[string][]mount.Mount{"-agent": volume, "-worker": nil} {
+	for name, mounts := range map[string][]mount.Mount{"-agent": volume, "-verifier": nil} {
 		if err := f.run(ctx, id+name, mounts); err != nil {
 			return err
 		}

@@ -12,10 +12,10 @@ import (
 	"securebench/internal/verdict"
 )
 
-// A Scorer decides about candidates of one row. Match is given the candidate
-// as it was captured, valid UTF-8 of any content, and may be called from one
-// goroutine at a time.
+// A Scorer decides about candidates of one row.
 type Scorer interface {
+	// Match decides about a candidate as it was captured: valid UTF-8 of any
+	// content. One goroutine at a time calls it.
 	Match(candidate string) family.Verdict
 }
 

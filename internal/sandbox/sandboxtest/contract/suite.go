@@ -64,7 +64,7 @@ type suite struct {
 
 // spec is a sandbox that runs a shell script.
 func (s *suite) spec(script string) sandbox.Spec {
-	return sandbox.Spec{Labels: sandbox.Labels{Run: "suite", Role: "worker"}, Image: s.caps.Image,
+	return sandbox.Spec{Labels: sandbox.Labels{Run: "suite", Role: "box"}, Image: s.caps.Image,
 		Command: []string{"sh", "-c", script}, User: &sandbox.Nobody,
 		Env:    []string{"HOME=/tmp"},
 		Limits: sandbox.Limits{Memory: 256 << 20, Disk: 16 << 20, Timeout: bound}}

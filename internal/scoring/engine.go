@@ -1,5 +1,4 @@
-// Package engine opens the sandbox engine that a configuration names.
-package engine
+package scoring
 
 import (
 	"context"
@@ -15,27 +14,27 @@ import (
 	"securebench/internal/source"
 )
 
-// HelperVar is the environment variable that names another build of the
+// helperVar is the environment variable that names another build of the
 // helper binary.
-const HelperVar = "SECUREBENCH_HELPER"
+const helperVar = "SECUREBENCH_HELPER"
 
-// Opener opens the engine that a configuration names.
-type Opener func(ctx context.Context, cfg config.Sandbox, warn func(string)) (sandbox.Engine, error)
+// EngineOpener opens the engine that a configuration names.
+type EngineOpener func(ctx context.Context, cfg config.Sandbox, warn func(string)) (sandbox.Engine, error)
 
-// New returns an opener that connects to the engine and removes what killed
+// NewEngineOpener returns an opener that connects to the engine and removes what killed
 // runs left on it. It calls warn for what does not prevent the engine from being
 // used. log makes the logger for what the engine reports.
-func New(getenv func(string) string, log func() (*slog.Logger, error)) Opener {
+func NewEngineOpener(getenv func(string) string, log func() (*slog.Logger, error)) EngineOpener {
 	return func(ctx context.Context, cfg config.Sandbox, warn func(string)) (sandbox.Engine, error) {
 		logger, err := log()
 		if err != nil {
 			return nil, fault.As(fault.Config, err)
 		}
-		return open(ctx, cfg, getenv, logger, warn)
+		return openEngine(ctx, cfg, getenv, logger, warn)
 	}
 }
 
-func open(ctx context.Context, cfg config.Sandbox, getenv func(string) string, log *slog.Logger, warn func(string)) (sandbox.Engine, error) {
+func openEngine(ctx context.Context, cfg config.Sandbox, getenv func(string) string, log *slog.Logger, warn func(string)) (sandbox.Engine, error) {
 	helper, err := helperBinary(getenv)
 	if err != nil {
 		return nil, err
@@ -60,10 +59,10 @@ func open(ctx context.Context, cfg config.Sandbox, getenv func(string) string, l
 // helperBinary is the static binary that is put into sandboxes: this one,
 // unless the environment names another.
 func helperBinary(getenv func(string) string) (string, error) {
-	if path := getenv(HelperVar); path != "" {
+	if path := getenv(helperVar); path != "" {
 		f, err := source.Open(path)
 		if err != nil {
-			return "", fault.As(fault.Config, fmt.Errorf("opening the helper binary that %s names: %w", HelperVar, err))
+			return "", fault.As(fault.Config, fmt.Errorf("opening the helper binary that %s names: %w", helperVar, err))
 		}
 		return path, f.Close()
 	}

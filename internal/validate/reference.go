@@ -1,0 +1,131 @@
+package validate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/commit"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// reference is the probe of a row's own solution. One that is a program runs
+// as the oracle agent would run it, again after an infrastructure error.
+func (cfg Config) reference(ctx context.Context, t task.Task, sol family.Solution, has bool) (probe, error) {
+	p := probe{name: CheckReference, pass: true}
+	switch {
+	case !has:
+		p.none = Check{Outcome: verdict.NoCandidate, Reason: verdict.CandidateMissing, Message: "the row has no reference solution"}
+		return p, nil
+	case sol.Command == nil:
+		p.cand = &sol.Candidate
+		return p, nil
+	}
+	err := cfg.runProgram(ctx, t, sol, &p)
+	for try := 1; err != nil && try <= cfg.Retries && ctx.Err() == nil; try++ {
+		err = cfg.runProgram(ctx, t, sol, &p)
+	}
+	return p, err
+}
+
+// runProgram runs a solution that is a program and notes what it left.
+func (cfg Config) runProgram(ctx context.Context, t task.Task, sol family.Solution, p *probe) (err error) {
+	oracle := &agent.Oracle{Runner: cfg.Runner}
+	production, err := oracle.Prepare(ctx, agent.Attempt{View: t.Agent(), Number: 1, Dir: "reference", Image: cfg.Images[t.Environment().Image], Sink: cfg.Sink,
+		Reference: func(context.Context) (family.Solution, bool, error) { return sol, true, nil }})
+	if err != nil {
+		return fmt.Errorf("preparing the reference solution: %w", err)
+	}
+	defer func() { err = errors.Join(err, production.Close(context.WithoutCancel(ctx))) }()
+	if _, err := production.Run(ctx); err != nil {
+		return fmt.Errorf("running the reference solution: %w", err)
+	}
+	left, err := production.Capture(ctx)
+	switch {
+	case err != nil:
+		return err
+	case left.Limit != "":
+		p.none = Check{Outcome: verdict.Limit, Reason: commit.LimitReason(left.Limit), Message: "the reference solution ran into a limit: " + string(left.Limit)}
+		if left.Limit == sandbox.TimedOut {
+			p.none.Outcome = verdict.AgentTimeout
+		}
+	case left.Rejection != nil:
+		p.none = Check{Outcome: verdict.NoCandidate, Reason: left.Rejection.Reason, Message: "the reference solution: " + left.Rejection.Message}
+	default:
+		p.cand = left.Candidate
+	}
+	return nil
+}
+
+// trial makes a candidate of a word; "" is the empty candidate. A tree has one
+// file of that name and content.
+func (cfg Config) trial(kind task.CandidateKind, word string) (*candidate.Candidate, error) {
+	if kind != task.Workspace {
+		c := candidate.New(kind, candidate.Given, []byte(word))
+		return &c, nil
+	}
+	var archive bytes.Buffer
+	w := candidate.NewTreeWriter(&archive, candidate.Bounds{Bytes: 1 << 10, Files: 1})
+	if word != "" {
+		if err := w.Add(candidate.Entry{Path: word, Mode: 0o644, Size: int64(len(word))}, strings.NewReader(word)); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := w.Close(); err != nil {
+		return nil, err
+	}
+	c, err := cfg.Sink.Put(kind, candidate.Given, &archive)
+	return &c, err
+}
+
+// scratch is a candidate store in a temporary folder, which is made for the
+// first candidate.
+type scratch struct {
+	mu    sync.Mutex
+	dir   string
+	store *candidate.Store
+}
+
+func (s *scratch) Put(kind task.CandidateKind, origin candidate.Origin, content io.Reader) (candidate.Candidate, error) {
+	store, err := s.open()
+	if err != nil {
+		return candidate.Candidate{}, fmt.Errorf("making a temporary folder for candidates: %w", err)
+	}
+	return store.Put(kind, origin, content)
+}
+
+func (s *scratch) open() (_ *candidate.Store, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir == "" {
+		if s.dir, err = os.MkdirTemp("", "securebench-validate-"); err != nil {
+			return nil, err
+		}
+	}
+	if s.store == nil {
+		s.store, err = candidate.OpenStore(s.dir)
+	}
+	return s.store, err
+}
+
+// Close removes the folder.
+func (s *scratch) Close() error {
+	var err error
+	if s.store != nil {
+		err = s.store.Close()
+	}
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}
