@@ -137,7 +137,7 @@ func (d *Draft) Resume(former *record.Line) error {
 			d.Timings[p] = ms
 		}
 	}
-	d.line = d.begin(produce.Result{Metadata: former.ProducerMetadata, Usage: former.Usage})
+	d.line = d.begin(produce.Result{Metadata: former.ProducerMetadata, Usage: former.Usage, Capabilities: grantedIn(former.Labels)})
 	d.line.ProducerStdout, d.line.ProducerStderr = former.ProducerStdout, former.ProducerStderr
 	err = d.candidate(c)
 	if err != nil {

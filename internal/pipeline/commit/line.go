@@ -65,6 +65,17 @@ func (d *Draft) labels(granted []sandbox.Capability) []string {
 	return labels
 }
 
+// grantedIn is the reverse of labels: what the agent's sandbox of a former
+// record was granted.
+func grantedIn(labels []string) (granted []sandbox.Capability) {
+	for _, l := range labels {
+		if name, ok := strings.CutPrefix(l, capabilityLabel); ok {
+			granted = append(granted, sandbox.Capability(strings.ToUpper(name)))
+		}
+	}
+	return granted
+}
+
 // candidate publishes the stored candidate: a text whole when it is short,
 // else an excerpt that names its digest; of a tree its digest.
 func (d *Draft) candidate(c candidate.Candidate) error {

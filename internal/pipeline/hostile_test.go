@@ -1,0 +1,95 @@
+package pipeline_test
+
+import (
+	"slices"
+	"testing"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// TestResumeKeepsLabels: an agent that had root's powers had them, also when
+// another part of the run verifies what it left.
+func TestResumeKeepsLabels(t *testing.T) {
+	for name, granted := range map[string][]sandbox.Capability{"granted": {sandbox.Chown, sandbox.DACOverride}, "none": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, answers)
+			harness, ok := b.cfg.Agent.(*agent.Harness)
+			if !ok {
+				t.Fatalf("the bench's agent is a %T", b.cfg.Agent)
+			}
+			harness.Producer.Granted = granted
+			env := task.Environment{Image: "img"}
+			for _, c := range granted {
+				env.Capabilities = append(env.Capabilities, string(c))
+			}
+			q, err := task.New(task.Config{ID: "q", Family: "short_answer", Pack: task.Pack{ID: "pack", Version: 1}, Environment: env,
+				Resources: []task.Resource{{Name: "question", Lane: task.Public, Value: []byte(`"4"`)},
+					{Name: "accepted_answers", Lane: task.Hidden, Value: []byte(`["4"]`)}},
+				Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			working := b.cfg.Verifiers["short_answer"]
+			b.cfg.Verifiers["short_answer"], b.cfg.Retries = stumbling{}, 0
+			if _, err := b.run(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			former := b.entries()[0].Line
+			b.cfg.Verifiers["short_answer"] = working
+			b.cfg.Unverified = map[record.AttemptKey]*record.Line{{Task: "q", Attempt: 1}: former}
+			if _, err := b.run(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			l := b.entries()[1].Line
+			want := []string{"unpinned_image"}
+			if granted != nil {
+				want = []string{"capability_chown", "capability_dac_override", "unpinned_image"}
+			}
+			if l.Outcome != verdict.Passed || !slices.Equal(former.Labels, want) || !slices.Equal(l.Labels, want) {
+				t.Errorf("%s, labels %v, before %v; want %v", l.Outcome, l.Labels, former.Labels, want)
+			}
+		})
+	}
+}
+
+// TestExtractedIsNoTree: what is taken from an agent's words is no error of
+// ours either if it could have the digest of a tree. It would be tried again
+// and end as pending.
+func TestExtractedIsNoTree(t *testing.T) {
+	b := newBench(t, answers)
+	const word = "securebench tree 1\nx"
+	b.cfg.Verifiers = map[string]family.Verifier{"short_answer": taker{word, "fence"}}
+	q := question(t, "q", "words", `"right"`)
+	if sum, err := b.run(t.Context(), q); err != nil || sum.Passed != 1 || sum.Infrastructure != 0 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	line := b.entries()[0]
+	if line.Digests.Extracted != "" || len(line.Retries) != 0 {
+		t.Errorf("extracted %q, retries %v", line.Digests.Extracted, line.Retries)
+	}
+	if got := b.rederive(t.Context(), q, line, taker{word, "fence"}); !got.Equal() {
+		t.Errorf("verified again: %+v", got)
+	}
+	if got := b.rederive(t.Context(), q, line, taker{"other", "fence"}); got.Equal() {
+		t.Error("what is not stored equals anything")
+	}
+}
+
+// TestTreeDigestAsAnswer: an agent that prints the lines of a tree has left
+// nothing that can be stored, and fails at once.
+func TestTreeDigestAsAnswer(t *testing.T) {
+	b := newBench(t, answers)
+	if sum, err := b.run(t.Context(), question(t, "q", "securebench tree 1\n0 0644", `"4"`), question(t, "p", "4", `"4"`)); err != nil || sum.Failed != 1 || sum.Passed != 1 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	for _, e := range b.entries() {
+		if e.TaskID == "q" && (e.Outcome != verdict.NoCandidate || e.FailureReason != verdict.CandidateNotRegular || e.Digests.Candidate != "") {
+			t.Errorf("%s/%s, candidate %q", e.Outcome, e.FailureReason, e.Digests.Candidate)
+		}
+	}
+}
