@@ -1,13 +1,19 @@
 package pipeline_test
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -91,5 +97,63 @@ func TestTreeDigestAsAnswer(t *testing.T) {
 		if e.TaskID == "q" && (e.Outcome != verdict.NoCandidate || e.FailureReason != verdict.CandidateNotRegular || e.Digests.Candidate != "") {
 			t.Errorf("%s/%s, candidate %q", e.Outcome, e.FailureReason, e.Digests.Candidate)
 		}
+	}
+}
+
+// cutShort is a verifier under which the operator interrupts the run.
+type cutShort struct{ interrupt context.CancelFunc }
+
+func (c cutShort) Open(context.Context, family.Case) family.Session { return c }
+func (c cutShort) Close(context.Context) error                      { return nil }
+func (c cutShort) Verify(ctx context.Context, _ candidate.Candidate) (family.Verdict, error) {
+	c.interrupt()
+	<-ctx.Done()
+	return family.Verdict{}, ctx.Err()
+}
+
+// TestInterruptedVerificationIsNoSecondTry: an operator who interrupts a
+// resumed run before the verification ends, or before it begins, gets no other
+// candidate by that.
+func TestInterruptedVerificationIsNoSecondTry(t *testing.T) {
+	var agents atomic.Int32
+	b := newBench(t, func(ctx context.Context, p *sandboxtest.Process) int {
+		agents.Add(1)
+		return answers(ctx, p)
+	})
+	working := b.cfg.Verifiers["short_answer"]
+	b.cfg.Verifiers["short_answer"], b.cfg.Retries, b.cfg.Workers = stumbling{}, 0, 1
+	tasks := []task.Task{question(t, "q", "4", `"4"`), question(t, "r", "4", `"4"`), question(t, "s", "4", `"4"`)}
+	if _, err := b.run(t.Context(), tasks...); err != nil || agents.Load() != 3 {
+		t.Fatalf("%d agents, %v", agents.Load(), err)
+	}
+	former := b.entries()
+	unverified := func(entries []record.Entry) map[record.AttemptKey]*record.Line {
+		out := map[record.AttemptKey]*record.Line{}
+		for _, e := range entries {
+			out[e.Key()] = e.Line
+		}
+		return out
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	b.cfg.Verifiers["short_answer"], b.cfg.Unverified = cutShort{interrupt}, unverified(former)
+	if _, err := b.run(ctx, tasks...); !errors.Is(err, pipeline.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	left := b.entries()[len(former):]
+	if len(left) != 3 {
+		t.Fatalf("%d records are left of %d", len(left), len(former))
+	}
+	for _, e := range left {
+		was := unverified(former)[e.Key()]
+		if e.Outcome != verdict.Infrastructure || e.Digests.Candidate != was.Digests.Candidate || !slices.Equal(e.Retries, was.Retries) || !slices.Equal(e.Restricted, was.Restricted) {
+			t.Errorf("%v is left as %+v, was %+v", e.Key(), e.Line, was)
+		}
+	}
+	b.cfg.Verifiers["short_answer"], b.cfg.Unverified = working, unverified(left)
+	if sum, err := b.run(t.Context(), tasks...); err != nil || sum.Passed != 3 || agents.Load() != 3 {
+		t.Errorf("%+v after %d agents, %v", sum, agents.Load(), err)
+	}
+	if got := len(b.entries()); got != 9 {
+		t.Errorf("%d records in three parts, want 9", got)
 	}
 }
