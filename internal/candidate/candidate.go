@@ -107,6 +107,7 @@ func (c Candidate) Bytes() ([]byte, error) {
 type blobCheck struct {
 	r    io.ReadCloser
 	sum  hash.Hash
+	head []byte // as much of the content as tells a tree's lines
 	want string
 	left int64
 }
@@ -114,7 +115,8 @@ type blobCheck struct {
 func (b *blobCheck) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.sum.Write(p[:n])
-	if b.left -= int64(n); b.left < 0 || errors.Is(err, io.EOF) && digest.Format(b.sum.Sum(nil)) != b.want {
+	b.head = append(b.head, p[:min(n, len(digestHeader)-len(b.head))]...)
+	if b.left -= int64(n); b.left < 0 || errors.Is(err, io.EOF) && (digest.Format(b.sum.Sum(nil)) != b.want || HasTreeDigest(b.head)) {
 		return 0, ErrDamaged
 	}
 	return n, err
@@ -145,6 +147,9 @@ func Admit(kind task.CandidateKind, origin Origin, data []byte, limit int64) (Ca
 	}
 	if kind == task.Workspace {
 		return Candidate{}, Reject(verdict.CandidateNotRegular, "the candidate must be a tree, not a text")
+	}
+	if HasTreeDigest(data) {
+		return Candidate{}, errTreeDigest()
 	}
 	if int64(len(data)) > limit {
 		return Candidate{}, Reject(verdict.CandidateTooLarge, "the candidate has %d bytes, the limit is %d", len(data), limit)

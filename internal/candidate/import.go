@@ -14,11 +14,18 @@ import (
 	"securebench/internal/verdict"
 )
 
-// member is one entry of a foreign archive and where its content lies.
+// member is one entry of a foreign archive, where its content lies and, of a
+// file, the content's digest.
 type member struct {
 	Entry
-	at int64
+	at  int64
+	sum string
 }
+
+// end is where the header after the member lies.
+func (m member) end() int64 { return m.at + (m.Size+tarBlock-1)/tarBlock*tarBlock }
+
+const tarBlock = 512
 
 // Import writes a foreign archive, of which a person says that it holds a
 // tree, in canonical form. Order, times, owners and folders that have no entry
@@ -39,9 +46,14 @@ func Import(archive io.ReadSeeker, want string, b Bounds, w io.Writer) (sum stri
 		if err := tw.Add(m.Entry, archive); err != nil {
 			return "", err
 		}
+		if m.Mode.IsRegular() && tw.content != m.sum {
+			return "", errArchiveChanged
+		}
 	}
 	return tw.Close()
 }
+
+var errArchiveChanged = errors.New("the archive changed since it was checked")
 
 // index finds the members of an archive, which is read to its last byte.
 func index(archive io.ReadSeeker, want string, b Bounds) ([]member, error) {
@@ -50,6 +62,7 @@ func index(archive io.ReadSeeker, want string, b Bounds) ([]member, error) {
 	}
 	in := &positioned{r: archive, sum: sha256.New(), left: b.ArchiveSize()}
 	tr, seen := tar.NewReader(in), map[string]member{}
+	end, buf := int64(0), make([]byte, 32<<10)
 	for {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -58,58 +71,95 @@ func index(archive io.ReadSeeker, want string, b Bounds) ([]member, error) {
 		if err != nil {
 			return nil, archiveError(err)
 		}
-		if err := note(seen, h, in.at, b); err != nil {
+		m := member{at: in.at}
+		if m.Entry, err = noted(seen, h, b); err != nil {
 			return nil, err
 		}
+		sum := sha256.New()
+		if _, err := io.CopyBuffer(sum, tr, buf); err != nil {
+			return nil, archiveError(err)
+		}
+		m.sum, end = digest.Format(sum.Sum(nil)), m.end()
+		if m.Path != "." { // the root has no entry
+			seen[m.Path] = m
+		}
+	}
+	if err := ended(archive, end, in.at); err != nil {
+		return nil, err
 	}
 	if _, err := io.Copy(io.Discard, in); err != nil {
 		return nil, err
 	}
 	if want != "" && digest.Format(in.sum.Sum(nil)) != want {
-		return nil, errors.New("the archive changed since it was checked")
+		return nil, errArchiveChanged
 	}
 	var out []member
 	for _, m := range seen {
 		out = append(out, m)
 	}
-	return withFolders(out, seen), nil
+	return withFolders(out, seen, b)
 }
 
-// note adds one header to the members.
-func note(seen map[string]member, h *tar.Header, at int64, b Bounds) error {
-	if h.Typeflag == tar.TypeDir && (h.Name == "./" || h.Name == ".") {
-		return nil // the root has no entry
+// ended refuses an archive that was cut between two entries: after the last,
+// at end, it must have a block of zeros before at, up to where it was read.
+func ended(archive io.ReadSeeker, end, at int64) error {
+	var block [tarBlock]byte
+	if at < end+tarBlock {
+		return archiveError(io.ErrUnexpectedEOF)
 	}
-	e, err := ForeignEntry(h)
-	if err != nil {
+	if _, err := archive.Seek(-tarBlock, io.SeekCurrent); err != nil {
 		return err
 	}
-	if err := e.check(b.Links); err != nil {
+	if _, err := io.ReadFull(archive, block[:]); err != nil {
 		return err
 	}
-	if _, twice := seen[e.Path]; twice {
-		return bad(e.Path, "stands in the archive twice")
+	if block != [tarBlock]byte{} {
+		return archiveError(io.ErrUnexpectedEOF)
 	}
-	if int64(len(seen)) >= b.Files {
-		return Reject(verdict.CandidateTooLarge, "the tree has more than %d files and folders", b.Files)
-	}
-	seen[e.Path] = member{e, at}
 	return nil
 }
 
+// noted reads one header of an archive in which others were seen.
+func noted(seen map[string]member, h *tar.Header, b Bounds) (Entry, error) {
+	if h.Typeflag == tar.TypeDir && (h.Name == "./" || h.Name == ".") {
+		return Entry{Path: ".", Mode: fs.ModeDir}, nil
+	}
+	e, err := ForeignEntry(h)
+	if err != nil {
+		return e, err
+	}
+	if err := e.check(b.Links); err != nil {
+		return e, err
+	}
+	if _, twice := seen[e.Path]; twice {
+		return e, bad(e.Path, "stands in the archive twice")
+	}
+	if int64(len(seen)) >= b.Files {
+		return e, tooMany(b)
+	}
+	return e, nil
+}
+
+func tooMany(b Bounds) error {
+	return Reject(verdict.CandidateTooLarge, "the tree has more than %d files and folders", b.Files)
+}
+
 // withFolders adds the folders that have no entry.
-func withFolders(out []member, seen map[string]member) []member {
+func withFolders(out []member, seen map[string]member, b Bounds) ([]member, error) {
 	for _, m := range slices.Clone(out) {
 		for dir := path.Dir(m.Path); dir != "."; dir = path.Dir(dir) {
 			if _, there := seen[dir]; there {
 				break
+			}
+			if int64(len(out)) >= b.Files {
+				return nil, tooMany(b)
 			}
 			added := member{Entry: Entry{Path: dir, Mode: fs.ModeDir | 0o755}}
 			seen[dir] = added
 			out = append(out, added)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // positioned knows how far it was read.

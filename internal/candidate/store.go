@@ -1,6 +1,7 @@
 package candidate
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"errors"
@@ -135,8 +136,12 @@ func Copy(kind task.CandidateKind, content io.Reader, w io.Writer) (sum string, 
 	if kind == task.Workspace {
 		return ReadTree(io.TeeReader(content, w), stored(), nil)
 	}
+	r := bufio.NewReader(content)
+	if head, _ := r.Peek(len(digestHeader)); HasTreeDigest(head) { // its error comes again
+		return "", errTreeDigest()
+	}
 	h := sha256.New()
-	n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(content, MaxBytes+1))
+	n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(r, MaxBytes+1))
 	if err == nil && n > MaxBytes {
 		err = errTooLarge
 	}

@@ -2,6 +2,7 @@ package candidate
 
 import (
 	"archive/tar"
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -47,8 +48,17 @@ type Entry struct {
 	Target string      // of a link
 }
 
-// digestHeader begins the digest of every tree, so that no text has it.
+// digestHeader begins what a tree's digest is taken of. No text, code or patch
+// may begin with it: it could have the digest of a tree.
 const digestHeader = "securebench tree 1\n"
+
+// HasTreeDigest reports whether a text could have the digest of a tree, so
+// that the store would have one name for both. No candidate may be like that.
+func HasTreeDigest(text []byte) bool { return bytes.HasPrefix(text, []byte(digestHeader)) }
+
+func errTreeDigest() error {
+	return Reject(verdict.CandidateNotRegular, "the candidate begins like the digest of a tree: %q", digestHeader)
+}
 
 // TreeWriter writes a tree in its canonical form: an archive whose entries are
 // sorted by path component, folders before what is in them, with nothing in a
@@ -56,13 +66,14 @@ const digestHeader = "securebench tree 1\n"
 // SHA-256 over one line per entry: type, permission bits, content digest,
 // path and link target.
 type TreeWriter struct {
-	tw     *tar.Writer
-	bounds Bounds
-	sum    hash.Hash
-	last   Entry
-	begun  bool
-	files  int64
-	bytes  int64
+	tw      *tar.Writer
+	bounds  Bounds
+	sum     hash.Hash
+	last    Entry
+	content string // the digest of the last file's content
+	begun   bool
+	files   int64
+	bytes   int64
 }
 
 // NewTreeWriter begins a tree.
@@ -110,6 +121,7 @@ func (t *TreeWriter) add(e Entry, content io.Reader, each func(Entry, io.Reader)
 	if e.Mode.IsRegular() {
 		contentSum = digest.Format(sum.Sum(nil))
 	}
+	t.content = contentSum
 	// No part can hold a NUL, so no two trees have the same lines.
 	_, err = fmt.Fprintf(t.sum, "%c %04o %s\x00%s\x00%s\x00\n", h.Typeflag, e.Mode.Perm(), contentSum, e.Path, e.Target)
 	return err
@@ -194,6 +206,8 @@ func (e Entry) check(links bool) error {
 		return bad(e.Path, "is neither a file nor a folder nor a symbolic link")
 	case !links:
 		return bad(e.Path, "is a symbolic link")
+	case e.Size != 0:
+		return bad(e.Path, "has a header that does not fit its type")
 	case e.Target == "" || len(e.Target) > maxPath || strings.ContainsRune(e.Target, 0) || !utf8.ValidString(e.Target):
 		return bad(e.Path, "has a link target that cannot be kept")
 	}

@@ -1,10 +1,13 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"securebench/internal/candidate"
@@ -169,6 +172,26 @@ func (a *attempt) verify(ctx context.Context, c candidate.Candidate) error {
 	}
 	a.r.Progress.Event(progress.VerifierDone{TaskID: a.id(), Status: commit.Judge(v).Status, Score: v.Score(), Phase: v.Phase})
 	return nil
+}
+
+// keepUnverified writes the former records of attempts that have no new one,
+// because the run was cut short: the next part must not make another candidate
+// for what waits to be verified.
+func (r *run) keepUnverified() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, line := range slices.SortedFunc(maps.Values(r.unverified), inOrder) {
+		if err := r.committer.Append(line); err != nil {
+			r.cancel(err)
+			return
+		}
+		r.summary.count(FinalOf(line))
+	}
+}
+
+// inOrder sorts records as they are planned.
+func inOrder(a, b *record.Line) int {
+	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Attempt, b.Attempt))
 }
 
 // reportSandbox reports what an agent is about to run in.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"sync"
 	"time"
 
@@ -163,6 +164,7 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 		prep.Wait()
 		close(r.ready)
 		work.Wait()
+		r.keepUnverified()
 		unwatch()
 		r.cleanup.Wait()
 	}()
@@ -206,7 +208,7 @@ func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
 		r.kept[record.AttemptKey{Task: f.TaskID, Attempt: f.Attempt}] = true
 	}
 	r.summary = Summarise(cfg.RunID, cfg.Total, cfg.Kept)
-	r.started = len(cfg.Kept)
+	r.started, r.unverified = len(cfg.Kept), maps.Clone(cfg.Unverified)
 	return r
 }
 
@@ -235,9 +237,10 @@ type run struct {
 	cleanupCtx  context.Context
 	stopCleanup context.CancelFunc
 
-	mu      sync.Mutex
-	summary Summary
-	started int
+	mu         sync.Mutex
+	summary    Summary
+	started    int
+	unverified map[record.AttemptKey]*record.Line // without a new record
 }
 
 // feed yields every attempt of every task.
@@ -406,6 +409,7 @@ func (r *run) record(line *record.Line) {
 	}
 	r.mu.Lock()
 	r.summary.count(FinalOf(line))
+	delete(r.unverified, line.Key())
 	r.mu.Unlock()
 	r.Progress.Event(progress.TaskDone{TaskID: line.TaskID, Attempt: line.Attempt, Status: line.Status, Score: line.Score(),
 		Outcome: line.Outcome, Reason: line.FailureReason})

@@ -138,7 +138,7 @@ func (d *Draft) Resume(former *record.Line) error {
 			d.Timings[p] = ms
 		}
 	}
-	d.line = d.begin(produce.Result{Metadata: former.ProducerMetadata, Usage: former.Usage, Capabilities: granted(former.Labels)})
+	d.line = d.begin(produce.Result{Metadata: former.ProducerMetadata, Usage: former.Usage, Capabilities: grantedIn(former.Labels)})
 	d.line.ProducerStdout, d.line.ProducerStderr = former.ProducerStdout, former.ProducerStderr
 	err = d.candidate(c)
 	if err != nil {

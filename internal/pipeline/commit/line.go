@@ -45,16 +45,6 @@ const candidateRedacted = "candidate_redacted"
 // was granted.
 const capabilityLabel = "capability_"
 
-// granted reads the capabilities back from the labels of a record.
-func granted(labels []string) (out []sandbox.Capability) {
-	for _, l := range labels {
-		if name, ok := strings.CutPrefix(l, capabilityLabel); ok {
-			out = append(out, sandbox.Capability(strings.ToUpper(name)))
-		}
-	}
-	return out
-}
-
 // ImageLabel is the label of records that depend on img, or "".
 func ImageLabel(img sandbox.Image) string {
 	if img.ID != "" && !strings.Contains(img.Ref, "@sha256:") {
@@ -73,6 +63,17 @@ func (d *Draft) labels(granted []sandbox.Capability) []string {
 	}
 	slices.Sort(labels)
 	return labels
+}
+
+// grantedIn is the reverse of labels: what the agent's sandbox of a former
+// record was granted.
+func grantedIn(labels []string) (granted []sandbox.Capability) {
+	for _, l := range labels {
+		if name, ok := strings.CutPrefix(l, capabilityLabel); ok {
+			granted = append(granted, sandbox.Capability(strings.ToUpper(name)))
+		}
+	}
+	return granted
 }
 
 // candidate publishes the stored candidate: a text whole when it is short,

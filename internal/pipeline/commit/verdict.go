@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/record"
@@ -99,12 +100,18 @@ func (d *Draft) withhold(v family.Verdict, start time.Time) (map[string][]byte, 
 // extracted stores what was taken from the candidate. Nothing of the attempt
 // can fail after it, so that no try leaves one without its record.
 func (d *Draft) extracted(v family.Verdict) error {
-	if v.Extracted == nil {
+	if !storable(v.Extracted) {
 		return nil
 	}
 	c, err := d.c.Put(d.left.Kind, d.left.Origin, bytes.NewReader(v.Extracted))
 	d.line.Digests.Extracted = c.Digest
 	return err
+}
+
+// storable reports whether there is something that was taken from a candidate
+// and that the store can have a name for.
+func storable(extracted []byte) bool {
+	return extracted != nil && !candidate.HasTreeDigest(extracted)
 }
 
 // Judged is what a record says of a verdict.
@@ -133,7 +140,7 @@ func Judge(v family.Verdict) Judged {
 	labels := slices.Sorted(slices.Values(v.Labels))
 	j := Judged{Status: verdict.StatusFailed, Outcome: v.Outcome, Reason: v.Reason, Containment: v.Containment,
 		Labels: strings.Join(slices.Compact(labels), " "), Extraction: v.Extraction}
-	if v.Extracted != nil {
+	if storable(v.Extracted) {
 		j.Extracted = digest.Bytes(v.Extracted)
 	}
 	switch {

@@ -36,6 +36,7 @@ func (s *suite) isolation(t *testing.T) {
 	t.Run("writable root", s.writableRoot)
 	t.Run("capabilities", s.capabilities)
 	t.Run("privileges", s.privileges)
+	t.Run("privileged reach", s.privilegedReach)
 	t.Run("tracing", s.tracing)
 }
 
