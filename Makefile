@@ -14,6 +14,15 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 # The race detector slows what drives sandboxes: it runs over all other packages.
 RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(sandbox/docker|family/codecompletion)$$')
 
+# Tests are built as bin/securebench is, so that most packages are compiled
+# once for both.
+GO_TEST := CGO_ENABLED=0 go test -trimpath
+
+# The packages that wait for the engine longest come first: "go test" starts
+# packages in this order. While tests wait, others can run: there are more at a
+# time than processors.
+ENGINE_PACKAGES := ./cmd/... ./internal/family/codecompletion ./internal/sandbox/docker ./internal/sandbox/initproc
+
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME ?= 10s
 
@@ -47,11 +56,16 @@ demo: image build ## run the demo pack in real sandboxes and print a table
 
 .PHONY: check
 check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
-	SECUREBENCH_TEST_DOCKER=never go test -short -timeout 5m ./...
+	SECUREBENCH_TEST_DOCKER=never $(GO_TEST) -short -timeout 5m ./...
 
+# The two test runs go on side by side; lines of the race detector's say so.
 .PHONY: test
-test: image fmt-check modules vet build packs race ## everything but lint: all tests, with a real engine
-	SECUREBENCH_TEST_DOCKER=require go test -timeout 15m ./...
+test: image fmt-check modules vet build packs ## everything but lint: all tests, with a real engine
+	@$(MAKE) --no-print-directory -j2 engine-tests race
+
+.PHONY: engine-tests
+engine-tests: go
+	SECUREBENCH_TEST_DOCKER=require $(GO_TEST) -timeout 15m -p 3 -parallel 4 $(ENGINE_PACKAGES) ./...
 
 .PHONY: fmt-check
 fmt-check:
@@ -64,7 +78,7 @@ modules: go
 
 .PHONY: vet
 vet: go
-	go vet ./...
+	CGO_ENABLED=0 go vet -trimpath ./...
 
 # The race detector needs a C compiler. Under it, tests that repeat one
 # computation many times repeat it less often (-short): "make test" runs them
@@ -72,7 +86,7 @@ vet: go
 .PHONY: race
 race: go ## run tests under the race detector
 	@if command -v $${CC:-gcc} >/dev/null; then \
-		CGO_ENABLED=1 go test -race -short -timeout 10m $(RACE_PACKAGES); \
+		CGO_ENABLED=1 nice -n 5 go test -trimpath -race -short -timeout 10m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
 	else \
 		echo 'skipped: the race detector needs a C compiler' >&2; \
 	fi

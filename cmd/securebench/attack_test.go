@@ -236,7 +236,7 @@ func writeCorpus(t *testing.T, dir, image string, attacks []attack) {
 	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: corpus\nversion: 1\ndefaults:\n  family: short_answer\n  environment:\n    image: "+image+"\n")
 	write(t, filepath.Join(dir, "tester.yaml"), fmt.Sprintf(`schema_version: "0.2"
-run: {id: corpus, output_dir: out, max_workers: 3}
+run: {id: corpus, output_dir: out, max_workers: 4}
 benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
 limits: {memory: %dB, disk: %dB, pids: %d, output: %dB}
 harness:

@@ -70,6 +70,7 @@ func TestRowsBeyondRecords(t *testing.T) {
 // TestCtrlCWhileReadingAssets: the first Ctrl-C ends a pack check and a run
 // that read a large asset.
 func TestCtrlCWhileReadingAssets(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "assets"), 0o755); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 // file; only the one whose row asks for the capability that the operator
 // grants can, and its record says so.
 func TestGrantedCapabilities(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: granted\nversion: 1\ndefaults:\n  family: short_answer\n  environment: {image: "+image+", user: '0'}\n")

@@ -455,7 +455,7 @@ func TestKilledRunsResume(t *testing.T) {
 	runID := ownRun("kill-test")
 	tasks := 110
 	if os.Getenv(envKills) == "" {
-		tasks = 24 // sandboxes take their time
+		tasks = 16 // sandboxes take their time
 	}
 	v := &victim{t: t, rng: rand.New(rand.NewPCG(seed, 0)), runID: runID, tasks: tasks, left: map[string]int{}}
 	var want map[string]string

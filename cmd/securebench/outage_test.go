@@ -406,7 +406,7 @@ func newOutage(t *testing.T, runID string) *outage {
 	t.Helper()
 	image := needDocker(t)
 	o := &outage{t: t, dir: t.TempDir(), runID: ownRun(runID), proxy: newProxy(t)}
-	_, o.want = mixedPack(t, o.dir, image, o.runID, 16, 1)
+	_, o.want = mixedPack(t, o.dir, image, o.runID, 10, 1)
 	o.run = background(t, o.dir, []string{"DOCKER_HOST=" + o.proxy.host}, "run", "tester.yaml", "-o", "out", "--progress", "plain")
 	waitFor(t, "the first records", func() bool { return countLines(o.out()) >= 3 || !o.run.running() })
 	return o
@@ -459,6 +459,7 @@ func TestEngineDies(t *testing.T) {
 
 // TestCtrlCAtTheStart: an engine that hangs from the start keeps nobody.
 func TestCtrlCAtTheStart(t *testing.T) {
+	t.Parallel()
 	p, dir := newProxy(t), t.TempDir()
 	p.hangs.Store(true)
 	mixedPack(t, dir, "any-image", "start-test", 3, 0)

@@ -18,6 +18,7 @@ func TestPacks(t *testing.T) {
 	}
 	for _, dir := range packs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
 			dir, err := filepath.Abs(dir)
 			if err != nil {
 				t.Fatal(err)

@@ -77,21 +77,26 @@ harness:
     timeout_seconds: 60
     command: ["python3", "-c", "import base64, json, sys; sys.stdout.buffer.write(base64.b64decode(json.load(open('task.json'))['prompt'].split()[1]))"]
 `)
-	runs := map[string]map[string][]saidRecord{}
-	for name, args := range map[string][]string{
+	ways := map[string][]string{
 		"printed":  {"run", filepath.Join(dir, "tester.yaml"), "-q"},
 		"replayed": {"run", dir, "--agent", "replay:" + filepath.Join(dir, "replay.jsonl"), "-o", filepath.Join(dir, "replayed"), "-q"},
-	} {
-		if res := securebench(t, nil, args...); res.code != 0 {
-			t.Fatalf("%s: exit %d: %s", name, res.code, res.stderr)
-		}
-		runs[name] = readSaid(t, filepath.Join(dir, name, "candidates.jsonl"))
-		if res := securebench(t, nil, "reverify", filepath.Join(dir, name), "--pack", dir); res.code != 0 || !strings.Contains(res.stdout, " 0 different") {
-			t.Errorf("%s: reverify exits with %d: %s%s", name, res.code, res.stdout, res.stderr)
-		}
 	}
+	t.Run("runs", func(t *testing.T) {
+		for name, args := range ways {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				if res := securebench(t, nil, append(args, "--workers", "3")...); res.code != 0 {
+					t.Fatalf("exit %d: %s", res.code, res.stderr)
+				}
+				if res := securebench(t, nil, "reverify", filepath.Join(dir, name), "--pack", dir); res.code != 0 || !strings.Contains(res.stdout, " 0 different") {
+					t.Errorf("reverify: exit %d: %s%s", res.code, res.stdout, res.stderr)
+				}
+			})
+		}
+	})
+	printedRun, replayedRun := readSaid(t, filepath.Join(dir, "printed", "candidates.jsonl")), readSaid(t, filepath.Join(dir, "replayed", "candidates.jsonl"))
 	for id, right := range want {
-		printed, replayed := runs["printed"][id], runs["replayed"][id]
+		printed, replayed := printedRun[id], replayedRun[id]
 		if len(printed) != 1 || len(replayed) != 1 || printed[0] != replayed[0] || printed[0].Passed != right {
 			t.Errorf("printed %+v, replayed %+v, right %v", printed, replayed, right)
 		}

@@ -31,6 +31,7 @@ func TestSplitSecrets(t *testing.T) {
 	}
 	for _, artifact := range []string{"", "answer.txt"} {
 		t.Run("artifact="+artifact, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			var rows strings.Builder
 			ids := 0

@@ -151,14 +151,18 @@ func (f *frameSink) end() error { return f.write(nil) }
 type frames struct {
 	r    *bufio.Reader
 	left uint32
+	done bool
 }
 
 func (f *frames) Read(p []byte) (int, error) {
+	if f.done {
+		return 0, io.EOF
+	}
 	if f.left == 0 {
 		if err := binary.Read(f.r, binary.BigEndian, &f.left); err != nil {
 			return 0, err
 		}
-		if f.left == 0 {
+		if f.done = f.left == 0; f.done {
 			return 0, io.EOF
 		}
 	}
@@ -321,6 +325,9 @@ func (p *remoteProduction) Run(ctx context.Context) (produce.Result, error) {
 			return err
 		}
 		rest, err := io.ReadAll(br)
+		if err == nil && len(rest) < 4 {
+			err = io.ErrUnexpectedEOF
+		}
 		if err == nil {
 			err = stage.Decode(rest[4:], &out)
 		}

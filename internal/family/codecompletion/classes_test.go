@@ -249,6 +249,7 @@ func TestClassRows(t *testing.T) {
 	v := newTestVerifier(t, e)
 	for _, row := range classRows() {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			s := spec{prompt: "Write it.", tests: row.tests, reference: row.reference}
 			if !naivePasses(t, e, attack{row: s, candidate: row.reference, weak: "bare"}) {
 				t.Fatal("the reference fails in one process")

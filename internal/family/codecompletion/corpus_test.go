@@ -58,6 +58,9 @@ func TestCorpus(t *testing.T) {
 	v := newTestVerifier(t, engine)
 	for _, a := range slices.Concat(verdictAttacks(), protocolAttacks(), resourceAttacks()) {
 		t.Run(a.id+" "+a.name, func(t *testing.T) {
+			if a.within == 0 && a.spec().limits.Timeout == 0 { // it has time to wait for others
+				t.Parallel()
+			}
 			if a.alone && !engine.isolated {
 				t.Skip("it would harm other processes: run as root, or see the Docker test")
 			}

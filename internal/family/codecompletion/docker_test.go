@@ -56,6 +56,9 @@ func TestDockerCorpus(t *testing.T) {
 	v := newTestVerifier(t, e)
 	for _, a := range dockerAttacks() {
 		t.Run(a.id+" "+a.name, func(t *testing.T) {
+			if a.within == 0 && a.spec().limits.Timeout == 0 { // it has time to wait for others
+				t.Parallel()
+			}
 			checkAttack(t, v, onDocker(t, img, a.spec()), a)
 		})
 	}

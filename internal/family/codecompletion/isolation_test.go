@@ -115,6 +115,7 @@ func TestRowsDoNotReachTheServer(t *testing.T) {
 		{"without ctypes", func(s *sandbox.Spec) { *program(s) = "import sys\nsys.modules['ctypes'] = None\n" + *program(s) }, verdict.Failed, verdict.Failed, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			if scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); c.name == "weak" && err == nil && string(scope) != "0\n" {
 				t.Skip("this kernel keeps processes of one user apart")
 			}
@@ -223,6 +224,7 @@ func TestWhatARowCanReach(t *testing.T) {
 		"ours": {func(*sandbox.Spec) {}, verdict.Passed},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := altered(docker, c.alter)
 			v := newTestVerifier(t, e)
 			for i := range 3 {

@@ -118,6 +118,7 @@ func TestVacuousAssertions(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	for _, tc := range vacuousTests() {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			s := spec{prompt: "Write it.", tests: tc.tests, reference: tc.right + "\n"}
 			if strings.Contains(tc.tests, "make(") {
 				s.entry = []string{"P", "make"}

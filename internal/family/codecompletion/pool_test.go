@@ -148,9 +148,10 @@ func TestRowsOfDifferentTimesShareATestBox(t *testing.T) {
 // TestWaitingForATestBox: the wait is no time of the candidate's, is told, and
 // ends with the context.
 func TestWaitingForATestBox(t *testing.T) {
+	t.Parallel()
 	v := withWorkers(t, newLocalEngine(t), 1)
 	s := add()
-	s.limits.Timeout = time.Second
+	s.limits.Timeout = 3 * time.Second
 	c := makeCase(t, s)
 	o, err := v.leaseTestBox(t.Context(), c)
 	if err != nil {
@@ -162,7 +163,7 @@ func TestWaitingForATestBox(t *testing.T) {
 	if _, err := v.leaseTestBox(ctx, c); !errors.Is(err, cause) {
 		t.Errorf("a wait that was called off: error %v", err)
 	}
-	const held = 1500 * time.Millisecond
+	const held = 4 * time.Second // longer than the row has
 	time.AfterFunc(held, func() {
 		if err := v.releaseTestBox(t.Context(), c, o); err != nil {
 			t.Error(err)

@@ -108,6 +108,7 @@ func TestTestBoxFailures(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := newLocalEngine(t)
 			v := newTestVerifier(t, e)
 			got := verify(t, v, makeCase(t, tc.spec), tc.candidate)

@@ -32,29 +32,42 @@ type Caps struct {
 // bound is how long anything that has to end soon may take.
 const bound = 30 * time.Second
 
-// Suite tests that an engine fulfils the contract of [sandbox.Engine].
+// Suite tests that an engine fulfils the contract of [sandbox.Engine]. It
+// returns when all of its parts have ended, which run side by side.
 func Suite(t *testing.T, e sandbox.Engine, caps Caps) {
 	s := &suite{e, caps}
-	t.Run("image missing", s.imageMissing)
-	t.Run("exit", s.exit)
-	t.Run("output", s.output)
-	t.Run("environment", s.environment)
-	t.Run("limits", s.limits)
-	t.Run("cancel", s.cancel)
-	t.Run("close", s.close)
-	t.Run("run twice", s.runTwice)
-	t.Run("stdin", s.stdin)
-	t.Run("stdin blocks", s.stdinBlocks)
-	t.Run("writer fails", s.writerFails)
-	t.Run("opened early", s.openedEarly)
-	t.Run("workspace", s.workspaces)
-	t.Run("service", s.service)
-	t.Run("mounts", s.mounts)
-	t.Run("image folder", s.imageFolder)
-	t.Run("root", s.root)
-	if caps.Isolation {
+	t.Run("contract", s.all)
+}
+
+func (s *suite) all(t *testing.T) {
+	parallel(t, "image missing", s.imageMissing)
+	parallel(t, "exit", s.exit)
+	parallel(t, "output", s.output)
+	parallel(t, "environment", s.environment)
+	parallel(t, "limits", s.limits)
+	parallel(t, "cancel", s.cancel)
+	parallel(t, "close", s.close)
+	parallel(t, "run twice", s.runTwice)
+	parallel(t, "stdin", s.stdin)
+	parallel(t, "stdin blocks", s.stdinBlocks)
+	parallel(t, "writer fails", s.writerFails)
+	parallel(t, "opened early", s.openedEarly)
+	parallel(t, "workspace", s.workspaces)
+	parallel(t, "service", s.service)
+	parallel(t, "mounts", s.mounts)
+	parallel(t, "image folder", s.imageFolder)
+	parallel(t, "root", s.root)
+	if s.caps.Isolation {
 		t.Run("isolation", s.isolation)
 	}
+}
+
+// parallel runs a part beside the others: most of them wait for an engine.
+func parallel(t *testing.T, name string, part func(*testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		part(t)
+	})
 }
 
 type suite struct {
