@@ -15,8 +15,8 @@ import (
 	"securebench/internal/pipeline/record"
 )
 
-// slot is one planned attempt.
-type slot struct{ index, attempt int }
+// Slot is one planned attempt: of the row at an index of the pack.
+type Slot struct{ Index, Attempt int }
 
 // check is a verification in progress.
 type check struct {
@@ -36,7 +36,7 @@ type check struct {
 	candidates  map[string]stored
 	byIndex     map[int]string // task id by row
 	byID        map[string]int // row by task id
-	seen        map[slot]int   // line by attempt
+	seen        map[Slot]int   // line by attempt
 }
 
 // maxIndex bounds the list of former files.
@@ -50,7 +50,7 @@ type stored struct {
 
 func newCheck(ctx context.Context, fsys fs.FS, res *Result) *check {
 	return &check{Result: res, ctx: ctx, fsys: fsys, named: map[string]bool{}, candidates: map[string]stored{},
-		byIndex: map[int]string{}, byID: map[string]int{}, seen: map[slot]int{}}
+		byIndex: map[int]string{}, byID: map[string]int{}, seen: map[Slot]int{}}
 }
 
 // name notes a file that belongs to the run, with the folders on its way.
@@ -247,7 +247,7 @@ func (c *check) complete() {
 	missing := 0
 	for i := 0; i < p.Tasks && missing < listed; i++ {
 		for n := 1; n <= p.Attempts && missing < listed; n++ {
-			if _, ok := c.seen[slot{i, n}]; !ok {
+			if _, ok := c.seen[Slot{i, n}]; !ok {
 				c.problem(record.LinesName, 0, "row %d, attempt %d has no record", i, n)
 				missing++
 			}

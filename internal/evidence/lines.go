@@ -157,7 +157,7 @@ func (r *lineCheck) place(e record.Entry, fail failer) {
 	if e.Index < 0 || e.Index >= p.Tasks || e.Attempt < 1 || e.Attempt > p.Attempts {
 		fail("row %d, attempt %d was not planned", e.Index, e.Attempt)
 	}
-	at := slot{e.Index, e.Attempt}
+	at := Slot{e.Index, e.Attempt}
 	r.seen[at] = int(r.seq) + 1
 	if id, ok := r.byIndex[e.Index]; ok && id != e.TaskID {
 		fail("row %d is task %q here and %q in an earlier line", e.Index, e.TaskID, id)

@@ -18,21 +18,25 @@ import (
 	"pgregory.net/rapid"
 
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion"
 	"securebench/internal/family/deferred"
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/repopatch"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/family/terminaltask"
+	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
+	"securebench/internal/pipeline/stage"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
 )
 
 // TestNoHiddenByteLeaks is the invariant that everything else rests on: for
 // random packs, no value of a hidden or evaluation lane is readable in the
-// agent's sandbox, nor published in an event or a record, in any encoding.
+// agent's sandbox or in what a process that produces is sent, nor published in
+// an event or a record, in any encoding.
 func TestNoHiddenByteLeaks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPack(rt)
@@ -52,6 +56,9 @@ func TestNoHiddenByteLeaks(t *testing.T) {
 		for _, c := range p.public {
 			if !bytes.Contains(seen["the agent's sandbox"], []byte(c)) && p.runs {
 				rt.Fatalf("the public value %s did not reach the agent: the test looks in the wrong place", c)
+			}
+			if !bytes.Contains(seen["a request to produce"], []byte(c)) {
+				rt.Fatalf("the public value %s is in no request: the test looks in the wrong place", c)
 			}
 		}
 	})
@@ -147,8 +154,8 @@ func drawPack(rt *rapid.T) randomPack {
 // row draws one row of a random family. Values that agents see and values
 // that they may not see are canaries, at every depth that the formats allow.
 func (d *draw) row(i int) map[string]any {
-	fam := rapid.SampledFrom([]string{"short_answer", "multiple_choice", "free_response", "repo_patch",
-		"terminal_task", "tool_call", "preference_pair", "something_new"}).Draw(d.T, "family")
+	fam := rapid.SampledFrom([]string{"short_answer", "multiple_choice", "free_response", "code_completion",
+		"repo_patch", "terminal_task", "tool_call", "preference_pair", "something_new"}).Draw(d.T, "family")
 	var input, eval map[string]any
 	runs := true
 	switch fam {
@@ -162,6 +169,10 @@ func (d *draw) row(i int) map[string]any {
 		input = map[string]any{"prompt": d.open(true)}
 		eval = map[string]any{"reference_answer": d.hidden(), "rubric": map[string]any{
 			"type": "contains_any", "accepted_answers": []any{d.hidden()}, "rejected_answers": []any{d.hidden()}}}
+	case "code_completion":
+		runs = false
+		input = map[string]any{"prompt": d.open(false)}
+		eval = map[string]any{"tests": map[string]any{"source": "inline", "code": d.hidden(), "entry_point": "f"}, "reference_solution": d.hidden()}
 	case "repo_patch":
 		runs = false
 		input = map[string]any{"repo": "r", "base_commit": "c", "instructions": d.open(false)}
@@ -198,6 +209,14 @@ func runPack(t *testing.T, rt *rapid.T, p randomPack) map[string][]byte {
 	if err != nil {
 		rt.Fatal(err)
 	}
+	var requests bytes.Buffer
+	for _, tk := range tasks {
+		req, err := stage.Encode((&agent.Runner{RunID: "test"}).Request(agent.Attempt{View: tk.Agent(), Number: 1}))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		requests.Write(req)
+	}
 	if _, err := b.run(t.Context(), tasks...); err != nil {
 		rt.Fatal(err)
 	}
@@ -205,8 +224,8 @@ func runPack(t *testing.T, rt *rapid.T, p randomPack) map[string][]byte {
 	for name, data := range publishedFiles(rt, b.out) {
 		fmt.Fprintf(&published, "%s\n%s\n", name, data)
 	}
-	return map[string][]byte{"the agent's sandbox": sandboxed.Bytes(), "what is published": published.Bytes(),
-		"an event": fmt.Append(nil, b.events.all)}
+	return map[string][]byte{"the agent's sandbox": sandboxed.Bytes(), "a request to produce": requests.Bytes(),
+		"what is published": published.Bytes(), "an event": fmt.Append(nil, b.events.all)}
 }
 
 func compilePack(t *testing.T, b *bench, p randomPack) ([]task.Task, error) {
@@ -216,7 +235,7 @@ func compilePack(t *testing.T, b *bench, p randomPack) ([]task.Task, error) {
 			return nil, err
 		}
 	}
-	b.families = family.NewRegistry(append(deferred.Families(), shortanswer.Family(), multiplechoice.Family(),
+	b.families = family.NewRegistry(append(deferred.Families(), codecompletion.Family(), shortanswer.Family(), multiplechoice.Family(),
 		freeresponse.Family(), repopatch.Family(), terminaltask.Family())...)
 	b.cfg.Families = b.families
 	b.cfg.Verifiers["free_response"] = freeresponse.NewVerifier(family.Resources{})

@@ -45,10 +45,8 @@ type Review struct {
 	// Seen is how many records are of a row of the pack, and Left how many of
 	// those have nothing to derive.
 	Seen, Left int
-	chosen     map[slot]bool // nil is all
+	chosen     map[evidence.Slot]bool // nil is all
 }
-
-type slot struct{ index, attempt int }
 
 // Records holds what is compared of a run's records.
 type Records struct {
@@ -167,16 +165,16 @@ func (r *Review) choose() {
 	if r.Sample < 1 {
 		return
 	}
-	var all []slot
+	var all []evidence.Slot
 	for i, recs := range r.Records.byRow {
 		for _, rec := range recs {
 			if rec.derivable() {
-				all = append(all, slot{i, rec.attempt})
+				all = append(all, evidence.Slot{Index: i, Attempt: rec.attempt})
 			}
 		}
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	r.chosen = map[slot]bool{}
+	r.chosen = map[evidence.Slot]bool{}
 	for _, s := range all[:min(len(all), r.Sample)] {
 		r.chosen[s] = true
 	}
@@ -239,7 +237,7 @@ func (r *Review) recorded(t task.Task) ([]Recorded, error) {
 			r.Left++
 			continue
 		}
-		if r.chosen != nil && !r.chosen[slot{t.Index(), rec.attempt}] {
+		if r.chosen != nil && !r.chosen[evidence.Slot{Index: t.Index(), Attempt: rec.attempt}] {
 			continue
 		}
 		again := Recorded{Attempt: rec.attempt, Verdict: rec.verdict}
