@@ -97,6 +97,12 @@ func (c *converter) convert(archive io.Reader, w io.Writer) error {
 // entry adds one entry, without the secrets in its content. A file that has
 // several names in the workspace is a file for each.
 func (c *converter) entry(tw *candidate.TreeWriter, h *tar.Header, content io.Reader) error {
+	// Before anything else, since what is refused is named.
+	for _, name := range []string{h.Name, h.Linkname} {
+		if !bytes.Equal(c.Secrets.Bytes([]byte(name)), []byte(name)) {
+			return candidate.Reject(verdict.CandidateNotRegular, "a name in the tree contains a secret of the operator")
+		}
+	}
 	if h.PAXRecords[holder.RecordType] != "" {
 		return candidate.Reject(verdict.CandidateNotRegular, "tree entry %.80q is %s", h.Name, typeName(h))
 	}
@@ -107,11 +113,6 @@ func (c *converter) entry(tw *candidate.TreeWriter, h *tar.Header, content io.Re
 	e.Path = strings.TrimPrefix(e.Path, c.prefix)
 	if c.Secrets.Empty() {
 		return tw.Add(e, content)
-	}
-	for _, name := range []string{e.Path, e.Target} {
-		if !bytes.Equal(c.Secrets.Bytes([]byte(name)), []byte(name)) {
-			return candidate.Reject(verdict.CandidateNotRegular, "a name in the tree contains a secret of the operator")
-		}
 	}
 	if e.Size > c.Tree.Bytes {
 		return tw.Add(e, content) // which refuses it
