@@ -117,7 +117,7 @@ func (c *converter) entry(tw *candidate.TreeWriter, h *tar.Header, content io.Re
 	if e.Size > c.Tree.Bytes {
 		return tw.Add(e, content) // which refuses it
 	}
-	s := &spool{}
+	s := &spool{limit: c.Tree.Bytes}
 	defer s.close()
 	if err := c.redact(s, &e, content); err != nil {
 		return fmt.Errorf("redacting the tree: %w", err)
@@ -153,12 +153,16 @@ const spoolMemory = 1 << 20
 
 // spool holds one file, a large one on disk.
 type spool struct {
-	buf bytes.Buffer
-	f   *os.File
-	n   int64
+	limit int64 // bytes; more are a [candidate.Rejection]
+	buf   bytes.Buffer
+	f     *os.File
+	n     int64
 }
 
 func (s *spool) Write(p []byte) (int, error) {
+	if s.n+int64(len(p)) > s.limit { // what replaces a secret can be longer
+		return 0, candidate.Reject(verdict.CandidateTooLarge, "the tree has more than %d bytes without its secrets", s.limit)
+	}
 	s.n += int64(len(p))
 	if s.f == nil && s.n <= spoolMemory {
 		return s.buf.Write(p)
