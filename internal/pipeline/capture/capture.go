@@ -119,6 +119,10 @@ func (j job) bytes(ctx context.Context, res *Result) (candidate.Candidate, error
 	}
 	clean := j.Secrets.Split(j.Stdout, j.Stderr, data)
 	res.Stdout, res.Stderr = clean[0], clean[1]
+	// What replaces a secret can be longer.
+	if _, err := candidate.Admit(raw.Kind, origin, clean[2], j.Limit); err != nil {
+		return candidate.Candidate{}, err
+	}
 	c, err := j.Sink.Put(raw.Kind, origin, bytes.NewReader(clean[2]))
 	c.Redacted = c.Digest != raw.Digest
 	return c, err

@@ -97,6 +97,12 @@ func (c *converter) convert(archive io.Reader, w io.Writer) error {
 // entry adds one entry, without the secrets in its content. A file that has
 // several names in the workspace is a file for each.
 func (c *converter) entry(tw *candidate.TreeWriter, h *tar.Header, content io.Reader) error {
+	// Before anything else, since what is refused is named.
+	for _, name := range []string{h.Name, h.Linkname} {
+		if !bytes.Equal(c.Secrets.Bytes([]byte(name)), []byte(name)) {
+			return candidate.Reject(verdict.CandidateNotRegular, "a name in the tree contains a secret of the operator")
+		}
+	}
 	if h.PAXRecords[holder.RecordType] != "" {
 		return candidate.Reject(verdict.CandidateNotRegular, "tree entry %.80q is %s", h.Name, typeName(h))
 	}
@@ -108,15 +114,10 @@ func (c *converter) entry(tw *candidate.TreeWriter, h *tar.Header, content io.Re
 	if c.Secrets.Empty() {
 		return tw.Add(e, content)
 	}
-	for _, name := range []string{e.Path, e.Target} {
-		if !bytes.Equal(c.Secrets.Bytes([]byte(name)), []byte(name)) {
-			return candidate.Reject(verdict.CandidateNotRegular, "a name in the tree contains a secret of the operator")
-		}
-	}
 	if e.Size > c.Tree.Bytes {
 		return tw.Add(e, content) // which refuses it
 	}
-	s := &spool{}
+	s := &spool{limit: c.Tree.Bytes}
 	defer s.close()
 	if err := c.redact(s, &e, content); err != nil {
 		return fmt.Errorf("redacting the tree: %w", err)
@@ -152,12 +153,16 @@ const spoolMemory = 1 << 20
 
 // spool holds one file, a large one on disk.
 type spool struct {
-	buf bytes.Buffer
-	f   *os.File
-	n   int64
+	limit int64 // bytes; more are a [candidate.Rejection]
+	buf   bytes.Buffer
+	f     *os.File
+	n     int64
 }
 
 func (s *spool) Write(p []byte) (int, error) {
+	if s.n+int64(len(p)) > s.limit { // what replaces a secret can be longer
+		return 0, candidate.Reject(verdict.CandidateTooLarge, "the tree has more than %d bytes without its secrets", s.limit)
+	}
 	s.n += int64(len(p))
 	if s.f == nil && s.n <= spoolMemory {
 		return s.buf.Write(p)

@@ -148,6 +148,33 @@ func TestSecretsLeaveTrees(t *testing.T) {
 	}
 }
 
+// TestRefusedNamesHideSecrets: what is refused is named in the record, so that
+// a secret in the name of a pipe or a link would be published.
+func TestRefusedNamesHideSecrets(t *testing.T) {
+	for name, h := range map[string]tar.Header{
+		"pipe":       {Name: "sk-secret-value", Typeflag: tar.TypeFifo},
+		"unreadable": {Name: "x/sk-secret-value", Typeflag: tar.TypeFifo, PAXRecords: map[string]string{holder.RecordType: holder.Unreadable}},
+		"link":       {Name: "sk-secret-value", Typeflag: tar.TypeSymlink, Linkname: "x"},
+		"climbing":   {Name: "../sk-secret-value", Typeflag: tar.TypeReg},
+		"backslash":  {Name: `\sk-secret-value`, Typeflag: tar.TypeReg},
+	} {
+		refused := func(s capture.Stage) string {
+			s.Sink = newStore(t)
+			got, err := s.Capture(t.Context(), capture.Request{Extraction: tree, Outcome: exited, Tree: roomy}, fakeSpace{headers: []tar.Header{h}})
+			if err != nil || got.Rejection == nil {
+				t.Fatalf("%s: %+v, %v", name, got, err)
+			}
+			return got.Rejection.Message
+		}
+		if weak := refused(capture.Stage{}); !strings.Contains(weak, "sk-secret-value") {
+			t.Errorf("%s: without secrets to look for, the message is %q", name, weak)
+		}
+		if got := refused(capture.Stage{Secrets: secrets(t)}); strings.Contains(got, "sk-secret") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 // TestTreesThatAreRefused: what cannot be a candidate is named, and nothing of
 // it is stored.
 func TestTreesThatAreRefused(t *testing.T) {

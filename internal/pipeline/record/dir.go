@@ -411,6 +411,9 @@ func (d *Dir) Append(l *Line) error {
 // values.
 func (d *Dir) Restrict(taskID, name string, data []byte) (RawFile, error) {
 	full := path.Join(RestrictedName, name)
+	if !fs.ValidPath(name) || name == "." {
+		return RawFile{}, fmt.Errorf("storing raw output: %q is not a path below %s", name, RestrictedName)
+	}
 	if err := d.Whole(); err != nil { // the folder is not to be made again
 		return RawFile{}, err
 	}

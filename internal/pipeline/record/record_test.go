@@ -199,3 +199,25 @@ func TestRestrictedDigestIsKeyed(t *testing.T) {
 		t.Errorf("%+v: anybody could guess a short hidden value from a plain digest", raw)
 	}
 }
+
+// TestRestrictedNamesStayBelow: a name that comes with a verdict, perhaps from
+// another process, must not lead to another file of the run.
+func TestRestrictedNamesStayBelow(t *testing.T) {
+	d := begin(t, t.TempDir())
+	victim := filepath.Join(d.Path(), ManifestName)
+	if err := os.WriteFile(victim, []byte("run"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"t/1/verifier-/../../../../" + ManifestName, "../" + ManifestName, "/" + ManifestName, "t//x", "t/./x", "", ".", "t/x/"} {
+		if raw, err := d.Restrict("t", name, []byte("forged")); err == nil {
+			t.Errorf("%q is written to %s", name, raw.Path)
+		}
+	}
+	if data, err := os.ReadFile(victim); err != nil || string(data) != "run" {
+		t.Errorf("the run's own file holds %q, %v", data, err)
+	}
+	raw, err := d.Restrict("t", "t/1/verifier-a..b", []byte("x"))
+	if err != nil || raw.Check(d.FS(), d.Salt(), "t") != nil {
+		t.Errorf("an honest name: %+v, %v", raw, err)
+	}
+}

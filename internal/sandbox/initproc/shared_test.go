@@ -1,0 +1,64 @@
+package initproc
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/dockertest"
+)
+
+// replaceHelper is what a command tries on the helper, which other sandboxes
+// start as their first process. It names what worked.
+const replaceHelper = `cd "$0" || exit 1
+try() { if eval "$1" 2>/dev/null; then echo "$1"; fi; }
+try 'echo x >> helper'
+try 'echo x > new'
+try 'cp /bin/sh helper'
+try 'ln -f /bin/sh helper'
+try 'mv helper other'
+try 'rm -f helper'
+try 'chmod 0 helper'
+try 'chown 1:1 helper'
+try 'touch -d 2001-01-01 helper'
+try 'mv ../.securebench /tmp/away'
+try 'rm -rf ../.securebench && false || ! test -e helper'
+try 'echo x >> /proc/1/exe'
+try 'cp /bin/sh /proc/1/exe'
+try 'mount -o remount,rw .'
+try 'umount -l .'
+true
+`
+
+// TestHelperIsShared: one volume holds the helper of every sandbox, so that
+// root in one of them must not be able to change it.
+func TestHelperIsShared(t *testing.T) {
+	e := dockertest.Docker(t)
+	run := func(c *Client, where, script string) string {
+		t.Helper()
+		var out bytes.Buffer
+		cmd := shell(script)
+		cmd.Argv = append(cmd.Argv, where)
+		cmd.User, cmd.Stdout = sandbox.User{}, &out
+		if res, err := c.Run(t.Context(), cmd); err != nil || res.ExitCode != 0 {
+			t.Fatalf("%+v, %v, %q", res, err, &out)
+		}
+		return out.String()
+	}
+	const sum = `sha256sum "$0/helper"; ls -ln "$0"`
+	first := openSandbox(t, e, sandbox.User{}, append(sandbox.Grantable(), sandbox.SetPCap))
+	before := run(first, sandbox.HelperDir, sum)
+	if got := run(first, sandbox.HelperDir, replaceHelper); got != "" {
+		t.Errorf("root could do this to the helper:\n%s", got)
+	}
+	// Against a folder of its own the attack is one.
+	own := run(first, "/tmp", `mkdir -p /tmp/own/.securebench && cp /.securebench/helper /tmp/own/.securebench && echo made`) + run(first, "/tmp/own/.securebench", replaceHelper)
+	if !strings.Contains(own, "cp /bin/sh helper") || !strings.Contains(own, "rm -f helper") {
+		t.Errorf("against a folder of its own: %q", own)
+	}
+	second := openSandbox(t, e, sandbox.User{}, nil)
+	if after := run(second, sandbox.HelperDir, sum); after != before {
+		t.Errorf("the helper of another sandbox changed:\n%s%s", before, after)
+	}
+}
