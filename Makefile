@@ -16,8 +16,8 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(sandbox/docker|family/codecompletion)$$')
 
 # Tests are built as bin/securebench is, so that most packages are compiled
-# once for both.
-GO_TEST := CGO_ENABLED=0 go test -trimpath
+# once for both; "make vet" has looked at them.
+GO_TEST := CGO_ENABLED=0 go test -trimpath -vet=off
 
 # The packages that wait for the engine longest come first: "go test" starts
 # packages in this order. While tests wait, others can run: there are more at a
@@ -87,7 +87,7 @@ vet: go
 .PHONY: race
 race: go ## run tests under the race detector
 	@if command -v $${CC:-gcc} >/dev/null; then \
-		SECUREBENCH_TEST_DOCKER=never CGO_ENABLED=1 nice -n 5 go test -trimpath -race -short -timeout 10m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
+		SECUREBENCH_TEST_DOCKER=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 10m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
 	else \
 		echo 'skipped: the race detector needs a C compiler' >&2; \
 	fi
