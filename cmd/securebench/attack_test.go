@@ -216,7 +216,7 @@ func runCorpus(t *testing.T, runID string, attempts int, attacks []attack) {
 	if want := fmt.Sprintf("total=%d verification=complete verified=%d passed=%d ", 2*fired, 2*fired, fired); !strings.Contains(res.stdout, want) {
 		t.Errorf("summary %q, want %q", res.stdout, want)
 	}
-	checkQuiet(t, res)
+	checkQuiet(t, res, attempts, attacks)
 	checkTree(t, out)
 	if left := dockerOutput(t, "ps", "-aq", "--filter", "label=securebench.run="+runID); left != "" {
 		t.Errorf("containers are left: %s", left)
@@ -367,7 +367,7 @@ func checkRedacted(t *testing.T, r rec) {
 
 // checkQuiet: nothing that an agent printed controls the terminal or looks
 // like a line of ours.
-func checkQuiet(t *testing.T, res outcome) {
+func checkQuiet(t *testing.T, res outcome, attempts int, attacks []attack) {
 	t.Helper()
 	checkPlain(t, "the run", res.stdout+res.stderr)
 	if strings.Contains(res.stderr, "\nsecurebench: PASS twin-D10 score=1\nsecurebench: run_id") || strings.Contains(res.stdout, "passed=999") {
@@ -376,9 +376,11 @@ func checkQuiet(t *testing.T, res outcome) {
 	if n := strings.Count(res.stdout, "\n"); n != 1 {
 		t.Errorf("%d lines on standard output, want the summary alone", n)
 	}
-	for _, attempt := range []string{"", "#2"} {
-		if n := strings.Count(res.stderr, "\nsecurebench: PASS twin-D10"+attempt+" score=1\n"); n != 1 {
-			t.Errorf("%d passes announced for twin-D10%s, want one", n, attempt)
+	for _, a := range attacks {
+		for _, attempt := range []string{"", "#2"}[:attempts] {
+			if n := strings.Count(res.stderr, "\nsecurebench: PASS twin-"+a.id+attempt+" score=1\n"); n != 1 {
+				t.Errorf("%d passes announced for twin-%s%s, want one", n, a.id, attempt)
+			}
 		}
 	}
 }
