@@ -11,12 +11,13 @@ LINT := bin/golangci-lint
 # checkout that belongs to another user, builds without one.
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
-# The race detector slows what drives sandboxes: it runs over all other packages.
+# The race detector slows what drives sandboxes: it runs over all other packages,
+# without an engine, so that it can run beside the tests that need one.
 RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(sandbox/docker|family/codecompletion)$$')
 
 # Tests are built as bin/securebench is, so that most packages are compiled
-# once for both.
-GO_TEST := CGO_ENABLED=0 go test -trimpath
+# once for both; "make vet" has looked at them.
+GO_TEST := CGO_ENABLED=0 go test -trimpath -vet=off
 
 # The packages that wait for the engine longest come first: "go test" starts
 # packages in this order. While tests wait, others can run: there are more at a
@@ -58,7 +59,7 @@ demo: image build ## run the demo pack in real sandboxes and print a table
 check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
 	SECUREBENCH_TEST_DOCKER=never $(GO_TEST) -short -timeout 5m ./...
 
-# The two test runs go on side by side; lines of the race detector's say so.
+# The two test runs are side by side. The lines of the second begin with "race:".
 .PHONY: test
 test: image fmt-check modules vet build packs ## everything but lint: all tests, with a real engine
 	@$(MAKE) --no-print-directory -j2 engine-tests race
@@ -86,7 +87,7 @@ vet: go
 .PHONY: race
 race: go ## run tests under the race detector
 	@if command -v $${CC:-gcc} >/dev/null; then \
-		CGO_ENABLED=1 nice -n 5 go test -trimpath -race -short -timeout 10m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
+		SECUREBENCH_TEST_DOCKER=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 10m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
 	else \
 		echo 'skipped: the race detector needs a C compiler' >&2; \
 	fi

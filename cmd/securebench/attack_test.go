@@ -179,14 +179,29 @@ const secret = "sb-test-4f1c?9a7e~2d8b?6035~"
 // At the end the run must verify, and report and bundle must tell no more.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
-	image := needDocker(t)
-	dir := t.TempDir()
-	attacks := corpus()
-	writeCorpus(t, dir, image, attacks)
+	attacks := slices.DeleteFunc(corpus(), leaves)
+	runCorpus(t, "corpus", 1, attacks)
+}
+
+// TestCorpusTwice does the same with the attacks that look for what a former
+// attempt left.
+func TestCorpusTwice(t *testing.T) {
+	t.Parallel()
+	attacks := slices.DeleteFunc(corpus(), func(a attack) bool { return !leaves(a) })
+	runCorpus(t, "corpus-twice", 2, attacks)
+}
+
+// leaves reports whether an attack leaves something for the next attempt.
+func leaves(a attack) bool { return slices.Contains([]string{"L10", "L12", "S16"}, a.id) }
+
+func runCorpus(t *testing.T, runID string, attempts int, attacks []attack) {
+	t.Helper()
+	image, dir := needDocker(t), t.TempDir()
+	writeCorpus(t, dir, image, runID, attacks)
 	out := filepath.Join(dir, "out")
 	start := time.Now()
 	res := securebench(t, []string{"SB_TEST_API_KEY=" + secret, "SB_OTHER_TOKEN=x"}, "run", filepath.Join(dir, "tester.yaml"),
-		"-o", out, "--attempts", "2", "--show-agent-output", "--show-command-output", "--progress", "plain")
+		"-o", out, "--attempts", fmt.Sprint(attempts), "--show-agent-output", "--show-command-output", "--progress", "plain")
 	if res.code != 0 {
 		t.Fatalf("exit %d:\n%s%s", res.code, res.stdout, res.stderr)
 	}
@@ -195,25 +210,26 @@ func TestCorpus(t *testing.T) {
 	}
 	records := readRecords(t, filepath.Join(out, "candidates.jsonl"))
 	for _, a := range attacks {
-		t.Run(a.id, func(t *testing.T) { checkAttack(t, a, records) })
+		t.Run(a.id, func(t *testing.T) { checkAttack(t, a, attempts, records) })
 	}
-	if want := fmt.Sprintf("total=%d verification=complete verified=%d passed=%d ", 4*len(attacks), 4*len(attacks), 2*len(attacks)); !strings.Contains(res.stdout, want) {
+	fired := attempts * len(attacks) // as often as their twins
+	if want := fmt.Sprintf("total=%d verification=complete verified=%d passed=%d ", 2*fired, 2*fired, fired); !strings.Contains(res.stdout, want) {
 		t.Errorf("summary %q, want %q", res.stdout, want)
 	}
-	checkQuiet(t, res)
+	checkQuiet(t, res, attempts, attacks)
 	checkTree(t, out)
-	if left := dockerOutput(t, "ps", "-aq", "--filter", "label=securebench.run=corpus"); left != "" {
+	if left := dockerOutput(t, "ps", "-aq", "--filter", "label=securebench.run="+runID); left != "" {
 		t.Errorf("containers are left: %s", left)
 	}
-	if left := dockerOutput(t, "volume", "ls", "-q", "--filter", "label=securebench.run=corpus"); left != "" {
+	if left := dockerOutput(t, "volume", "ls", "-q", "--filter", "label=securebench.run="+runID); left != "" {
 		t.Errorf("volumes are left: %s", left)
 	}
-	checkReaders(t, out, len(attacks))
+	checkReaders(t, out, fired)
 }
 
 // writeCorpus makes a pack of all attacks and twins. The agent runs the
 // script that the task's public context holds.
-func writeCorpus(t *testing.T, dir, image string, attacks []attack) {
+func writeCorpus(t *testing.T, dir, image, runID string, attacks []attack) {
 	t.Helper()
 	var rows bytes.Buffer
 	row := func(id, script string, seconds int) {
@@ -236,7 +252,7 @@ func writeCorpus(t *testing.T, dir, image string, attacks []attack) {
 	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: corpus\nversion: 1\ndefaults:\n  family: short_answer\n  environment:\n    image: "+image+"\n")
 	write(t, filepath.Join(dir, "tester.yaml"), fmt.Sprintf(`schema_version: "0.2"
-run: {id: corpus, output_dir: out, max_workers: 4}
+run: {id: %s, output_dir: out, max_workers: 4}
 benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
 limits: {memory: %dB, disk: %dB, pids: %d, output: %dB}
 harness:
@@ -245,7 +261,7 @@ harness:
   config:
     timeout_seconds: 60
     command: ["sh", "-c", "eval \"$(python3 -c 'import json; print(json.load(open(\"task.json\"))[\"context\"])')\""]
-`, corpusMemory, corpusDisk, corpusPids, corpusOutput))
+`, runID, corpusMemory, corpusDisk, corpusPids, corpusOutput))
 }
 
 func write(t *testing.T, path, text string) {
@@ -299,9 +315,9 @@ func readRecords(t *testing.T, path string) map[string][]rec {
 	return out
 }
 
-func checkAttack(t *testing.T, a attack, records map[string][]rec) {
-	if got := records[a.id]; len(got) != 2 { // one per attempt
-		t.Fatalf("%d records, want one for each of 2 attempts", len(got))
+func checkAttack(t *testing.T, a attack, attempts int, records map[string][]rec) {
+	if got := records[a.id]; len(got) != attempts {
+		t.Fatalf("%d records, want one for each of %d attempts", len(got), attempts)
 	}
 	for _, r := range records[a.id] {
 		if r.Passed || r.Outcome != a.outcome || r.Reason != a.reason {
@@ -328,7 +344,7 @@ func checkAttack(t *testing.T, a attack, records map[string][]rec) {
 			t.Errorf("the honest twin has outcome %s, reason %s", r.Outcome, r.Reason)
 		}
 	}
-	if len(records["twin-"+a.id]) != 2 {
+	if len(records["twin-"+a.id]) != attempts {
 		t.Errorf("the honest twin has %d records", len(records["twin-"+a.id]))
 	}
 }
@@ -351,7 +367,7 @@ func checkRedacted(t *testing.T, r rec) {
 
 // checkQuiet: nothing that an agent printed controls the terminal or looks
 // like a line of ours.
-func checkQuiet(t *testing.T, res outcome) {
+func checkQuiet(t *testing.T, res outcome, attempts int, attacks []attack) {
 	t.Helper()
 	checkPlain(t, "the run", res.stdout+res.stderr)
 	if strings.Contains(res.stderr, "\nsecurebench: PASS twin-D10 score=1\nsecurebench: run_id") || strings.Contains(res.stdout, "passed=999") {
@@ -360,9 +376,11 @@ func checkQuiet(t *testing.T, res outcome) {
 	if n := strings.Count(res.stdout, "\n"); n != 1 {
 		t.Errorf("%d lines on standard output, want the summary alone", n)
 	}
-	for _, attempt := range []string{"", "#2"} {
-		if n := strings.Count(res.stderr, "\nsecurebench: PASS twin-D10"+attempt+" score=1\n"); n != 1 {
-			t.Errorf("%d passes announced for twin-D10%s, want one", n, attempt)
+	for _, a := range attacks {
+		for _, attempt := range []string{"", "#2"}[:attempts] {
+			if n := strings.Count(res.stderr, "\nsecurebench: PASS twin-"+a.id+attempt+" score=1\n"); n != 1 {
+				t.Errorf("%d passes announced for twin-%s%s, want one", n, a.id, attempt)
+			}
 		}
 	}
 }
@@ -395,7 +413,7 @@ func checkTree(t *testing.T, out string) {
 
 // checkReaders: the run verifies, and its reports and its bundle count what
 // really happened and show nothing banned.
-func checkReaders(t *testing.T, out string, attacks int) {
+func checkReaders(t *testing.T, out string, fired int) {
 	t.Helper()
 	seen := readBack(t, out)
 	banned().check(t, seen)
@@ -411,11 +429,11 @@ func checkReaders(t *testing.T, out string, attacks int) {
 	if err := json.Unmarshal(seen["report "+out+" --format json"], &report); err != nil {
 		t.Fatal(err)
 	}
-	if c := report.Total; !report.Run.Verified || c.Attempts != 4*attacks || c.Passed != 2*attacks || c.Failed != 2*attacks {
-		t.Errorf("the report counts %+v, want half of %d passed", report, 4*attacks)
+	if c := report.Total; !report.Run.Verified || c.Attempts != 2*fired || c.Passed != fired || c.Failed != fired {
+		t.Errorf("the report counts %+v, want half of %d passed", report, 2*fired)
 	}
-	if rows := bytes.Count(seen["report "+out+" --format csv"], []byte("\n")); rows != 4*attacks+1 {
-		t.Errorf("the report as CSV has %d rows for %d records", rows, 4*attacks)
+	if rows := bytes.Count(seen["report "+out+" --format csv"], []byte("\n")); rows != 2*fired+1 {
+		t.Errorf("the report as CSV has %d rows for %d records", rows, 2*fired)
 	}
 }
 

@@ -15,8 +15,9 @@ const sentinel = `
 import os, sys
 target = sys.argv[3] if len(sys.argv) > 3 else '/tmp/sentinel'
 def mark(text='1'):
-    with open(target, 'w') as f:
+    with open(target + '.new', 'w') as f:
         f.write(text)
+    os.replace(target + '.new', target) # never half written, whoever is killed
 `
 
 // equalToAll is the chameleon of many of the attacks.

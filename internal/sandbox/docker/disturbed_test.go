@@ -42,8 +42,9 @@ func labelled(t *testing.T, api *client.Client, run string) (ids []string) {
 func TestDisturbed(t *testing.T) {
 	e := dockertest.Docker(t)
 	img, api := dockertest.Image(t, e), engineAPI(t)
+	t.Cleanup(func() { diffOwned(t, e) })
 	const forever = "echo ready; exec sleep 600"
-	cases := []struct {
+	for _, c := range []struct {
 		name, script string
 		do           func(ctx context.Context, id string) error // nil is nothing
 		want         sandbox.Outcome                            // zero means that it was disturbed
@@ -97,43 +98,39 @@ func TestDisturbed(t *testing.T) {
 		{"ends by itself, as if stopped", "echo ready; exit 143", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 143}},
 		{"its own signals", "echo ready; trap 'exit 9' USR1; kill -9 $$; kill -TERM $$; kill -USR1 $$; sleep 5", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 9}},
 		{"its own timeout", forever, nil, sandbox.Outcome{End: sandbox.TimedOut, ExitCode: 124}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img,
+				Command: []string{"sh", "-c", c.script}, Limits: sandbox.Limits{Timeout: 4 * time.Second, Memory: 64 << 20}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ready, done := make(signalled, 1), make(chan error, 1)
+			go func() {
+				<-ready
+				if c.do == nil {
+					done <- nil
+					return
+				}
+				var err error
+				for _, id := range labelled(t, api, t.Name()) {
+					err = errors.Join(err, c.do(context.Background(), id))
+				}
+				done <- err
+			}()
+			out, err := b.Run(t.Context(), sandbox.Streams{Stdout: ready})
+			if err := errors.Join(<-done, b.Close(t.Context())); err != nil {
+				t.Error(err)
+			}
+			switch {
+			case c.want.End == "" && !errors.Is(err, sandbox.ErrDisturbed):
+				t.Errorf("got %+v, %v; want that it was disturbed", out, err)
+			case c.want.End != "" && (err != nil || out.End != c.want.End || out.ExitCode != c.want.ExitCode):
+				t.Errorf("got %+v, %v; want %+v", out, err, c.want)
+			}
+		})
 	}
-	t.Run("box", func(t *testing.T) {
-		for _, c := range cases {
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
-				b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img,
-					Command: []string{"sh", "-c", c.script}, Limits: sandbox.Limits{Timeout: 4 * time.Second, Memory: 64 << 20}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				ready, done := make(signalled, 1), make(chan error, 1)
-				go func() {
-					<-ready
-					if c.do == nil {
-						done <- nil
-						return
-					}
-					var err error
-					for _, id := range labelled(t, api, t.Name()) {
-						err = errors.Join(err, c.do(context.Background(), id))
-					}
-					done <- err
-				}()
-				out, err := b.Run(t.Context(), sandbox.Streams{Stdout: ready})
-				if err := errors.Join(<-done, b.Close(t.Context())); err != nil {
-					t.Error(err)
-				}
-				switch {
-				case c.want.End == "" && !errors.Is(err, sandbox.ErrDisturbed):
-					t.Errorf("got %+v, %v; want that it was disturbed", out, err)
-				case c.want.End != "" && (err != nil || out.End != c.want.End || out.ExitCode != c.want.ExitCode):
-					t.Errorf("got %+v, %v; want %+v", out, err, c.want)
-				}
-			})
-		}
-	})
-	diffOwned(t, e)
 }
 
 // TestOverdue checks that a caller that ends an overdue box learns whether the

@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -24,14 +25,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSuite(t *testing.T) {
 	e := dockertest.Docker(t)
+	t.Cleanup(func() { diffOwned(t, e) })
 	contract.Suite(t, e, contract.Caps{Image: suiteImage(t, e), Isolation: true})
-	diffOwned(t, e)
 }
 
 // diffOwned checks that nothing of this process is on the engine.
 func diffOwned(t *testing.T, e *docker.Engine) {
 	t.Helper()
-	left, err := e.Owned(t.Context())
+	left, err := e.Owned(context.WithoutCancel(t.Context()))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left on the engine: %v, %v", left, err)
 	}

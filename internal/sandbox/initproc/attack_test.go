@@ -31,11 +31,23 @@ var probeBinary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "securebench-test", "initproc-probe")
-	cmd := exec.Command("go", "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", path, ".")
+	dir = filepath.Join(dir, "securebench-test")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	tmp, err := os.MkdirTemp(dir, "build-") // another process may build it, too
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	built, path := filepath.Join(tmp, "probe"), filepath.Join(dir, "initproc-probe")
+	cmd := exec.Command("go", "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", built, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	if err := os.Rename(built, path); err != nil {
+		return "", err
 	}
 	return path, nil
 })

@@ -20,10 +20,12 @@ func TestSuite(t *testing.T) {
 		Images:   map[string]sandbox.Image{"test": img},
 		Root:     contract.Root(),
 	})
+	t.Cleanup(func() {
+		if n := e.Left(); n != 0 {
+			t.Errorf("%d boxes and workspaces are left", n)
+		}
+	})
 	contract.Suite(t, e, contract.Caps{Image: img})
-	if n := e.Left(); n != 0 {
-		t.Errorf("%d boxes and workspaces are left", n)
-	}
 }
 
 func TestFailOpen(t *testing.T) {

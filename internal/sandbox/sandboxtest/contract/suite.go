@@ -32,14 +32,11 @@ type Caps struct {
 // bound is how long anything that has to end soon may take.
 const bound = 30 * time.Second
 
-// Suite tests that an engine fulfils the contract of [sandbox.Engine]. It
-// returns when all of its parts have ended, which run side by side.
+// Suite tests that an engine fulfils the contract of [sandbox.Engine]. Its
+// parts run in parallel and may go on after Suite has returned: the caller
+// looks for what they left in a cleanup.
 func Suite(t *testing.T, e sandbox.Engine, caps Caps) {
 	s := &suite{e, caps}
-	t.Run("contract", s.all)
-}
-
-func (s *suite) all(t *testing.T) {
 	parallel(t, "image missing", s.imageMissing)
 	parallel(t, "exit", s.exit)
 	parallel(t, "output", s.output)
@@ -57,7 +54,7 @@ func (s *suite) all(t *testing.T) {
 	parallel(t, "mounts", s.mounts)
 	parallel(t, "image folder", s.imageFolder)
 	parallel(t, "root", s.root)
-	if s.caps.Isolation {
+	if caps.Isolation {
 		t.Run("isolation", s.isolation)
 	}
 }
