@@ -154,7 +154,7 @@ func TestMounts(t *testing.T) {
 		return `assets[0].mount "` + mount + `" lies over the reserved path ` + over + " (choose another mount)"
 	}
 	const alike = " (spell them alike, or choose another mount)"
-	const apart = " (give each asset a place of its own)"
+	const apart = " (give each asset its own mount)"
 	tests := []struct{ mounts, want string }{
 		{"x", ""}, {"x y", ""}, {"x/a x/b", ""}, {"x xy", ""}, {"evaluate", ""}, {"Eval", ""}, {"task", ""}, {"securebench/public/other.json", ""},
 		{"eval", reserved("eval", "eval")},
