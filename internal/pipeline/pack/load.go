@@ -12,7 +12,7 @@ import (
 const (
 	// maxProblems is the number of errors after which loading stops.
 	maxProblems = 20
-	// MaxWarnings is the most distinct warnings that are kept.
+	// MaxWarnings is the maximum number of distinct warnings that are kept.
 	MaxWarnings = 100
 )
 

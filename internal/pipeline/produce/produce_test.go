@@ -311,8 +311,8 @@ func TestPrepareFails(t *testing.T) {
 		"the plan":          {func(b *bench) { b.harness.err = boom }, "planning the test harness: boom"},
 		"the user":          {func(b *bench) { b.env.User = "nobody" }, "environment.user"},
 		"the layout":        {func(b *bench) { b.harness.plan.TaskFile = "securebench/public/question.json" }, "laying out the workspace"},
-		"an asset is gone":  {func(b *bench) { b.assets = []task.Asset{{Path: "gone", Mount: "gone"}} }, "filling the workspace"},
-		"the sandbox":       {func(b *bench) { b.engine.FailOpen(1, boom) }, "making the agent's sandbox"},
+		"an asset is gone":  {func(b *bench) { b.assets = []task.Asset{{Path: "gone", Mount: "gone"}} }, "copying files into the workspace"},
+		"the sandbox":       {func(b *bench) { b.engine.FailOpen(1, boom) }, "creating the agent's sandbox"},
 		"no room for files": {func(b *bench) { b.limits.Disk = 1 }, "bytes, more than 1"},
 		"too many files":    {func(b *bench) { b.limits.Files = 1 }, "more than 1 files"},
 	}
