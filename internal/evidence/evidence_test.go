@@ -518,7 +518,7 @@ func TestProblemsAreExact(t *testing.T) {
 		"no salt":       {func(run fstest.MapFS) { delete(run, record.SaltName) }, "restricted/salt: missing or changed"},
 		"pack digests":  {func(run fstest.MapFS) { run[record.PackName].Data[60]++ }, "restricted/pack.json"},
 		"configuration": {func(run fstest.MapFS) { run[record.ConfigName].Data[3]++ }, "restricted/config.json: missing, or its digest is not that in run.json"},
-		"raw output":    {func(run fstest.MapFS) { run["restricted/task_1/1/agent-stdout"].Data[3]++ }, "candidates.jsonl:3: restricted/task_1/1/agent-stdout is not what the record says"},
+		"raw output":    {func(run fstest.MapFS) { run["restricted/task_1/1/agent-stdout"].Data[3]++ }, "candidates.jsonl:3: restricted/task_1/1/agent-stdout does not match its digest in the record"},
 		"no raw output": {func(run fstest.MapFS) { delete(run, "restricted/task_1/1/agent-stdout") }, "candidates.jsonl:3: reading raw output: restricted/task_1/1/agent-stdout: file does not exist"},
 		"trace":         {func(run fstest.MapFS) { run[record.TraceName].Data[3]++ }, "agent-trace.log: changed since it was signed"},
 		"no trace":      {func(run fstest.MapFS) { delete(run, record.TraceName) }, "agent-trace.log: missing, though it was signed"},

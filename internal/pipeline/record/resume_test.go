@@ -310,7 +310,7 @@ func TestFormerRefuses(t *testing.T) {
 		"torn manifest":    {func(p string) error { return os.Truncate(filepath.Join(p, ManifestName), 30) }, "run.json is missing or damaged"},
 		"changed manifest": {func(p string) error { return appendTo(filepath.Join(p, ManifestName), " ") }, "run.json is missing or damaged"},
 		"no salt":          {func(p string) error { return os.Remove(filepath.Join(p, SaltName)) }, "reading the run's salt"},
-		"other salt":       {func(p string) error { return os.WriteFile(filepath.Join(p, SaltName), make([]byte, 32), 0o600) }, "is not the salt whose digest run.json contains"},
+		"other salt":       {func(p string) error { return os.WriteFile(filepath.Join(p, SaltName), make([]byte, 32), 0o600) }, "does not match the salt digest in run.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := recorded(t, 2)
