@@ -19,7 +19,7 @@ const (
 	exitInterrupted = 130
 )
 
-// codes is the one place where errors become exit codes.
+// codes maps every kind of error to its exit code.
 func codes() map[fault.Kind]int {
 	return map[fault.Kind]int{
 		fault.Internal:       exitInternal,

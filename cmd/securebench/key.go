@@ -73,7 +73,7 @@ func (a *app) keyNew(force bool) error {
 	return a.placed(ring, key)
 }
 
-// keyAdvice adds what to do where there is a signing key already.
+// keyAdvice adds advice to the error for an existing signing key.
 func keyAdvice(err error) error {
 	if errors.Is(err, evidence.ErrHasKey) {
 		return fault.Errorf(fault.KindOf(err), "%w: give --force to retire it", err)
@@ -81,9 +81,9 @@ func keyAdvice(err error) error {
 	return err
 }
 
-// placed prints which key signs from now on, and its file.
+// placed prints the new signing key and its file.
 func (a *app) placed(ring *attest.Keyring, key attest.PublicKey) error {
-	a.say("the signing key is in %s: keep it secret", redact.Escape(ring.SigningFile()))
+	a.say("the signing key is in %s: keep this file secret", redact.Escape(ring.SigningFile()))
 	_, err := fmt.Fprintln(a.stdout, key.ID)
 	return err
 }
@@ -174,7 +174,7 @@ to another machine, copy signing.pem and import it there.`,
 	return c
 }
 
-// exportKey never replaces a file: it may be a key.
+// exportKey never replaces a file, because that could be a key.
 func (a *app) exportKey(k attest.PublicKey, file string) error {
 	if file == "" {
 		_, err := a.stdout.Write(k.PEM())
@@ -182,7 +182,7 @@ func (a *app) exportKey(k attest.PublicKey, file string) error {
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fault.As(fault.Refused, fmt.Errorf("exporting the key: %s exists: remove it or name another file", redact.Escape(file)))
+		return fault.As(fault.Refused, fmt.Errorf("exporting the key: %s already exists: remove it or choose another file", redact.Escape(file)))
 	}
 	if err != nil {
 		return unwritable(file, err)

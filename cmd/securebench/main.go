@@ -24,13 +24,13 @@ func main() {
 	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// app is what the subcommands share.
+// app holds the state that the subcommands share.
 type app struct {
 	stdout, stderr *console.Stream
 	args           []string
 	logFile        string // of --log, "" for none
-	// ran is set once a subcommand's own code runs: errors before that are
-	// wrong usage.
+	// ran is set when a subcommand's own code runs: earlier errors are usage
+	// errors.
 	ran bool
 }
 
@@ -52,8 +52,8 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	return a.end(err)
 }
 
-// end prints what went wrong and returns the exit code. A failure to print is
-// an error, too, if there is no other.
+// end prints the error and returns the exit code. A failure to print counts
+// only if there is no other error.
 func (a *app) end(err error) int {
 	a.complain(err)
 	code := exitCode(err)
@@ -88,15 +88,15 @@ func (a *app) complain(err error) {
 	}
 }
 
-// patience is how long a write may wait for its reader once the operator
-// wants to stop.
+// patience is how long a write may wait for its reader after an interruption.
 const patience = 2 * time.Second
 
 // interruptible calls cancel at the first termination signal and exits at the
 // second; SIGHUP, which a terminal may send twice, does not count as a second
-// one. A signal that was ignored from the start, as under nohup, stays ignored.
-// Soon after the first signal stuck is closed, so that a pipe that is not read
-// cannot block the end of the run. SIGPIPE is a write error, not a signal.
+// one. A signal that was ignored from the start, as under nohup, stays
+// ignored. Soon after the first signal, stuck is closed, so that a pipe
+// without a reader cannot block the end of the run. SIGPIPE is a write error,
+// not a signal.
 func interruptible(cancel context.CancelFunc, stuck chan<- struct{}, stderr io.Writer) (stop func()) {
 	signals, pipes := make(chan os.Signal, 4), make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
@@ -120,7 +120,7 @@ func interruptible(cancel context.CancelFunc, stuck chan<- struct{}, stderr io.W
 			}
 			cancel()
 			time.AfterFunc(patience, func() { close(stuck) })
-			go fmt.Fprintln(stderr, "\r\nsecurebench: stopping; press Ctrl-C again to stop at once")
+			go fmt.Fprintln(stderr, "\r\nsecurebench: stopping; press Ctrl-C again to stop immediately")
 		}
 	}()
 	return func() { signal.Stop(signals); signal.Stop(pipes); close(done) }
@@ -152,12 +152,12 @@ sandboxes that the agent never had access to.
 	return root
 }
 
-// needSubcommand is what a command does that only holds others.
+// needSubcommand is the action of a command that only groups subcommands.
 func needSubcommand(c *cobra.Command, _ []string) error {
 	return usageError(fmt.Errorf("missing subcommand: see %s --help", c.CommandPath()))
 }
 
-// need asks for exactly these arguments.
+// need requires exactly the named arguments.
 func need(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == len(names) {

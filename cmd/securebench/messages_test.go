@@ -98,7 +98,7 @@ func TestMessages(t *testing.T) {
 		"no env file":         {exitConfig, "none: no such file or directory", oracle("--env-file", at("none"))},
 		"no key":              {exitConfig, "none: no such file or directory", []string{"verify", out, "--key", at("none")}},
 		"no pack":             {exitPack, "none", []string{"run", at("none"), "--agent", "oracle"}},
-		"no agent":            {exitUsage, "a pack alone does not name an agent", []string{"run", pack}},
+		"no agent":            {exitUsage, "no agent given", []string{"run", pack}},
 		"no command":          {exitUsage, "unknown command", []string{"runn"}},
 		"no engine":           {exitEngine, "start Docker or set DOCKER_HOST", []string{"run", codePack(t), "--agent", "oracle", "-o", at("code")}},
 		"a failed task":       {exitFailOn, "--fail-on failed: 3 failed", []string{"run", pack, "--agent", "null", "-o", at("null"), "--fail-on", "failed"}},

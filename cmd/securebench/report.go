@@ -67,7 +67,7 @@ func (a *app) report(ctx context.Context, arg, format string, f trustFlags) erro
 	return errors.Join(write(b.Report(), a.stdout), judged, run.Close())
 }
 
-// aboutRun is what the report says of the run as a whole.
+// aboutRun returns the report's section about the run as a whole.
 func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run {
 	m := res.Manifest
 	if m.RunID == "" && res.Sealed { // run.json cannot be read

@@ -67,7 +67,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 	}
 	f.trust.add(c)
 	fl := c.Flags()
-	fl.StringVar(&f.pack, "pack", "", "the pack that the run is of")
+	fl.StringVar(&f.pack, "pack", "", "the pack of the run")
 	fl.StringVar(&f.salt, "salt", "", "file of the run's salt (restricted/salt), for a published copy")
 	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits even where they exceed yours")
 	fl.IntVar(&f.sample, "sample", 0, "derive only N verdicts, chosen at random")
@@ -77,7 +77,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 	return c
 }
 
-// rederivation prints what comes of a review.
+// rederivation prints the results of a reverification.
 type rederivation struct {
 	app    *app
 	json   bool

@@ -11,7 +11,7 @@ import (
 	"securebench/internal/run"
 )
 
-// runFlags are the flags of run; they win over the tester YAML.
+// runFlags are the flags of run; they override the tester YAML.
 type runFlags struct {
 	config, envFile, agent, outputDir string
 	failOn, progress                  string
@@ -72,7 +72,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "tester YAML")
 	fl.StringVar(&f.agent, "agent", "", "oracle, null or replay:FILE instead of the harness")
-	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set win")
+	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set keep their values")
 	fl.IntVar(&f.limit, "limit", -1, "run only the first N rows")
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output directory, relative to the current one")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run concurrently (default min(cores, 4))")
@@ -86,20 +86,20 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
-	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // hides them: the text names the defaults
-	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output, 64 KiB a task at most, and write agent-trace.log")
+	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // not shown: the help text names the defaults
+	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output, at most 64 KiB per task, and write agent-trace.log")
 	a.addLogFlag(c)
 	return c
 }
 
-// check refuses flag values that no run can have.
+// check rejects invalid flag values.
 func (f *runFlags) check(c *cobra.Command) error {
 	changed := c.Flags().Changed
 	switch {
 	case changed("resume") && f.resume != string(run.Resume) && f.resume != string(run.ResumeChanged):
 		return usageError(fmt.Errorf("--resume is %q, want nothing or %s", f.resume, run.ResumeChanged))
 	case changed("resume") && f.force:
-		return usageError(errors.New("give --resume to continue the former run or --force to move it away, not both"))
+		return usageError(errors.New("give either --resume to continue the existing run or --force to move it to history/, not both"))
 	case changed("limit") && f.limit < 0:
 		return usageError(errors.New("--limit must be 0 or more"))
 	case changed("workers") && f.workers < 1, changed("attempts") && f.attempts < 1:

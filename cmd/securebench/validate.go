@@ -57,7 +57,7 @@ func (a *app) validateCommand() *cobra.Command {
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per task instead of a table")
 	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a baseline beats chance, with 11 if the pack has warnings")
 	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
-	fl.Lookup("limit").DefValue = "0" // hides it: the text names the default
+	fl.Lookup("limit").DefValue = "0" // not shown: the help text names the default
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked concurrently (default min(cores, 4))")
 	a.addLogFlag(c)
 	return c
@@ -92,5 +92,5 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	}
 }
 
-// needsImage asks for the images that verification runs in.
+// needsImage selects the families whose verification runs in the row's image.
 func needsImage(f family.Family) bool { return f.NeedsImage }

@@ -21,10 +21,10 @@ import (
 	"securebench/internal/source"
 )
 
-// trustFlags say whose signature counts.
+// trustFlags are the flags that select the accepted signers.
 type trustFlags struct {
 	key       string
-	keyGiven  func() bool // "" is not a key either
+	keyGiven  func() bool // also set by an empty --key
 	anySigner bool
 }
 
@@ -118,7 +118,7 @@ func openVerified(ctx context.Context, arg string, f trustFlags, opts evidence.O
 	return evidence.OpenVerified(ctx, arg, t, opts)
 }
 
-// judge returns why a run cannot be trusted, and what the operator can do.
+// judge returns why a run cannot be trusted, with advice for the operator.
 func judge(s evidence.Signer, res *evidence.Result) error {
 	err := s.Judge(res)
 	if untrusted := (*evidence.UntrustedError)(nil); errors.As(err, &untrusted) && !untrusted.OtherKey {
@@ -127,11 +127,11 @@ func judge(s evidence.Signer, res *evidence.Result) error {
 	return err
 }
 
-// maxListed is how many problems of a run are printed beside the refusal.
+// maxListed is how many problems of a run are printed with the error.
 const maxListed = 10
 
-// openTrusted opens a run that verifies and whose signer counts. It prints the
-// first problems of any other.
+// openTrusted opens a run that verifies and whose signer is accepted. For any
+// other run it prints the first problems.
 func (a *app) openTrusted(ctx context.Context, arg string, f trustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, error) {
 	run, res, signer, err := openVerified(ctx, arg, f, opts)
 	if err != nil {
@@ -148,7 +148,7 @@ func (a *app) openTrusted(ctx context.Context, arg string, f trustFlags, opts ev
 
 func (a *app) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 	problems := make([]evidence.Problem, len(res.Problems))
-	for i, p := range res.Problems { // names of files can hold anything
+	for i, p := range res.Problems { // file names can contain any character
 		problems[i] = evidence.Problem{File: redact.Escape(p.File), Line: p.Line, What: redact.Escape(p.What)}
 	}
 	return a.printJSON(struct {
@@ -220,8 +220,8 @@ func (a *app) bundle(ctx context.Context, arg, out string, force bool, f trustFl
 	return writeWhole(out, func(w io.Writer) error { return evidence.WriteBundle(w, run) })
 }
 
-// unwritable is a file of -o that cannot be written. The error below names a
-// temporary file, which the operator did not give.
+// unwritable returns the error for a file of -o that cannot be written. The
+// wrapped error names only a temporary file, which the operator does not know.
 func unwritable(name string, err error) error {
 	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
 		err = pe.Err
@@ -229,7 +229,7 @@ func unwritable(name string, err error) error {
 	return fault.As(fault.Refused, fmt.Errorf("%s cannot be written: %w", redact.Quote(name), err))
 }
 
-// writeWhole creates or replaces a file that is complete or absent.
+// writeWhole creates or replaces a file atomically.
 func writeWhole(name string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return unwritable(name, fmt.Errorf("it is %s", source.FileType(info.Mode())))

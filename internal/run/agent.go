@@ -18,7 +18,7 @@ import (
 	"securebench/internal/workspace"
 )
 
-// builtinAgent returns the agent of that name, or nil for "".
+// builtinAgent returns the built-in agent with the given name, or nil for "".
 func builtinAgent(name, replay string, bounds agent.Bounds) (agent.Agent, error) {
 	switch name {
 	case agent.OracleName:
@@ -35,14 +35,14 @@ func builtinAgent(name, replay string, bounds agent.Bounds) (agent.Agent, error)
 	return nil, nil
 }
 
-// bounds are those of candidates.
+// bounds returns the limits of candidates.
 func (r *Run) bounds() agent.Bounds {
 	l := r.Config.Limits
 	return agent.Bounds{Bytes: l.Candidate, Tree: candidate.Bounds{Bytes: l.Disk, Files: l.Files}}
 }
 
-// openAgent makes what runs agents in sandboxes: the configured harness, or
-// the programs that are the solutions of an oracle's rows.
+// openAgent creates the agent that runs in sandboxes: the configured harness,
+// or, for the oracle, the rows' solution programs.
 func (r *Run) openAgent() {
 	oracle, isOracle := r.agent.(*agent.Oracle)
 	if r.agent != nil && !isOracle || r.scorer.Engine == nil {
@@ -71,7 +71,7 @@ func (r *Run) openAgent() {
 	r.agent = &agent.Harness{Runner: runner}
 }
 
-// policy is the operator's command policy for agents.
+// policy returns the operator's command policy for agents.
 func (r *Run) policy() sandbox.Policy {
 	return sandbox.Policy{Allow: r.Config.Sandbox.Allow, Deny: r.Config.Sandbox.Deny}
 }
@@ -89,8 +89,8 @@ func (r *Run) checkPolicy() error {
 	return fault.As(fault.Config, fmt.Errorf("%s: %w (see sandbox.commands)", at, &sandbox.PolicyError{Decision: d}))
 }
 
-// fits refuses a task that the harness cannot run, or whose workspace would
-// exceed the limits.
+// fits returns an error for a task that the harness cannot run or whose
+// workspace would exceed the limits.
 func (r *Run) fits(row pack.Row, t task.Task) error {
 	v := t.Agent()
 	for _, name := range v.Environment().Capabilities {
@@ -109,8 +109,8 @@ func (r *Run) fits(row pack.Row, t task.Task) error {
 	return tooLarge(v, layout.Need(row.AssetNeed), r.Config.Limits, row.AssetNeed)
 }
 
-// tooLarge names the limit that a workspace would exceed, and the asset that
-// takes most of it.
+// tooLarge returns an error that names the limit that a workspace would
+// exceed, and the asset that needs most of it.
 func tooLarge(v task.AgentView, need workspace.Need, limits config.Limits, asset func(string) workspace.Need) error {
 	var what string
 	var of func(workspace.Need) int64

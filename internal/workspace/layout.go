@@ -266,7 +266,7 @@ func (b *builder) evalFile(p string) {
 }
 
 // isFileRef reports whether a value is a file reference: an object with a path
-// and no keys but mount and read_only.
+// and no other keys than mount and read_only.
 func isFileRef(n *source.Node) bool {
 	if n.Kind != source.Map || n.Get("path") == nil {
 		return false
