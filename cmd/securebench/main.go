@@ -132,10 +132,11 @@ func (a *app) root() *cobra.Command {
 		Short: "Run AI agents on benchmark packs, with scores that can be verified",
 		Long: `securebench runs AI agents on benchmark packs, with scores that can be verified.
 
-The agent works in a sandbox that contains only the public part of a task. After
-it has ended, its candidate is captured, stored by digest, and scored in fresh
-sandboxes that the agent never had access to.
+The agent works in a sandbox that contains only the public part of a task. When
+the agent has ended, its candidate is captured, stored by digest, and scored in
+fresh sandboxes to which the agent never had access.
 ` + exitCodesHelp,
+		Example:      "  securebench run packs/demo --agent oracle\n  securebench verify runs/demo\n  securebench report runs/demo",
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		PersistentPreRun:  func(*cobra.Command, []string) { a.ran = true },

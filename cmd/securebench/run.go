@@ -27,32 +27,32 @@ PACK is a folder with manifest.yaml and tasks.jsonl, a manifest, or a tester
 YAML. A tester YAML configures the harness that runs the agent; without one,
 --agent names a built-in agent:
 
-  oracle       the rows' own reference solutions (must score 100%)
-  null         nothing (must score 0)
-  replay:FILE  candidates from a JSONL file of {"task_id", "text"|"patch"}
+  oracle       submits each row's reference solution (must score 100%)
+  null         submits nothing (must score 0)
+  replay:FILE  submits candidates from a JSONL file of {"task_id", "text"|"patch"}
 
-An interrupted run continues with --resume. Every record is kept that is intact,
-was written by this run, has its candidate in the store, and was made from the
-same pack, configuration, images and build. All others are run again; where only
-the verification failed, it alone is repeated. If an input changed, --resume is
-refused and names it; --resume=rerun-changed keeps what the change does not
-affect.
+--resume continues an interrupted run. A record is kept if it is intact, was
+written by this run, has its candidate in the store, and was made from the same
+pack, configuration, images and build. All other attempts are run again; if only
+the verification failed, only the verification is repeated. If an input changed,
+--resume stops and names it; --resume=rerun-changed keeps the records that the
+change does not affect.
 
-Records go to OUTPUT/candidates.jsonl, one line per task and attempt; OUTPUT
-is run.output_dir of the tester YAML, or else runs/FOLDER, named after the pack's
-folder. The last line on standard output is the summary; everything else goes to
-standard error.`
+Records are written to OUTPUT/candidates.jsonl, one line per task and attempt.
+OUTPUT is run.output_dir of the tester YAML, or runs/FOLDER, where FOLDER is the
+name of the pack's folder. The summary is the last line on standard output;
+everything else goes to standard error.`
 
-const runExamples = `  # A pack's reference solutions: every task must pass.
+const runExamples = `  # Check a pack with its reference solutions: every task must pass.
   securebench run packs/demo --agent oracle
 
-  # The agent that a tester YAML describes, four tasks at a time.
+  # Run the agent that a tester YAML describes, four tasks at a time.
   securebench run --config tester.yaml --workers 4
 
   # Resume an interrupted run.
   securebench run --config tester.yaml --workers 4 --resume
 
-  # Score answers that a model gave elsewhere.
+  # Score answers that a model has already given.
   securebench run packs/gsm8k-sample --agent replay:answers.jsonl -o runs/replay`
 
 func (a *app) runCommand() *cobra.Command {

@@ -38,8 +38,8 @@ func (f *trustFlags) add(c *cobra.Command) {
 const trustHelp = `
 A signature counts if its key is the one of --key or, without that flag, is in
 the keyring: your own keys, and those added with "securebench key trust".
---any-signer accepts every other key as well and names it: the run is then known
-to be intact, but not whose it is.`
+With --any-signer, every other key is accepted, too, and named: the run is then
+known to be intact, but not who signed it.`
 
 const verifyHelp = `Check that a run is complete, unchanged and signed, without network, engine or pack.
 
@@ -50,10 +50,10 @@ missing or extra files. Each problem is one line on standard output, with file
 and line.
 ` + trustHelp + `
 
-A signature does not prove that the operator was honest. Where that matters,
-derive the verdicts again with "securebench reverify".
+A signature does not prove that the operator was honest. If that matters, derive
+the verdicts again with "securebench reverify".
 
-The exit code is 13 when anything is wrong, and for an unknown signer.`
+The exit code is 13 if anything is wrong or the signer is unknown.`
 
 func (a *app) verifyCommand() *cobra.Command {
 	var trust trustFlags
@@ -67,7 +67,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		},
 	}
 	trust.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	return c
 }
 
@@ -179,11 +179,11 @@ func (a *app) printJSON(v any) error {
 
 const bundleHelp = `Write an archive of the publishable part of a run.
 
-The bundle is a zip of one folder: run manifest, records, candidates, signed
-statement and, where there is one, the agents' trace. The operator's folders
-are left out: raw output, salt and former runs. It can be verified on any machine
-and without the pack: securebench verify FILE. The same run always gives the same
-bytes.
+The bundle is a ZIP file with one folder: run manifest, records, candidates,
+signed statement and, if there is one, the agents' trace. The operator's files
+are left out: raw output, salt and former runs. A bundle can be verified on any
+machine and without the pack: securebench verify FILE. The same run always gives
+the same bytes.
 
 The run must verify; see securebench verify for --key and --any-signer.`
 
