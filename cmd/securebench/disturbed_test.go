@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// TestSomebodyElsesKill: what is done to a sandbox from outside costs a try and
-// no verdict, and the record says so. The twins do the same to themselves.
+// TestSomebodyElsesKill: a sandbox that is killed or stopped from outside
+// costs a try but gives no verdict, and the record shows it. The twins do the
+// same to themselves.
 func TestSomebodyElsesKill(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
@@ -61,7 +62,7 @@ func TestSomebodyElsesKill(t *testing.T) {
 	}
 }
 
-// disturbedPack makes a run of one task whose agent takes two seconds.
+// disturbedPack writes a pack of one task whose agent takes two seconds.
 func disturbedPack(t *testing.T, dir, image, run, candidate string) {
 	t.Helper()
 	row, err := json.Marshal(map[string]any{"id": "add", "input": map[string]any{"prompt": "Define add(a, b)."},
@@ -87,7 +88,7 @@ harness:
 `)
 }
 
-// checkDisturbed looks at the one record of a run.
+// checkDisturbed checks the only record of a run.
 func checkDisturbed(t *testing.T, dir, outcome, reason, says string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "out", "candidates.jsonl"))
