@@ -311,7 +311,7 @@ func TestIrregularFiles(t *testing.T) {
 	}
 }
 
-// The hook sees good rows in order, and its findings count.
+// The hook is called for valid rows in order, and its problems are reported.
 func TestCheckHook(t *testing.T) {
 	loc := write(t, manifest, "{\"id\":\"a\"}\n{}\n{\"id\":\"b\"}\n")
 	var seen []string

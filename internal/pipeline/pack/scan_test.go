@@ -18,8 +18,8 @@ import (
 	"securebench/internal/pipeline/pack"
 )
 
-// What could make a check long, or what could be laid out in no workspace, is
-// refused by its name before a byte of any asset is read.
+// Assets that would make a check slow, or that fit into no workspace, are
+// refused by name before any asset is read.
 func TestAssetBounds(t *testing.T) {
 	const flat = " (nest folders less deeply)"
 	sparse := func(name string, size int64) func(*testing.T, string) {
@@ -117,8 +117,7 @@ func deep(n int) func(*testing.T, string) {
 	}
 }
 
-// A folder with more files than may be is left at the bound, not read to its
-// end.
+// A folder with too many files is read only up to the bound.
 func TestTooManyAssets(t *testing.T) {
 	loc := write(t, manifest, "", "assets/a/1", "assets/a/2", "assets/b/1", "assets/b/2")
 	root, err := os.OpenRoot(filepath.Dir(loc.Manifest))
@@ -138,7 +137,7 @@ func TestTooManyAssets(t *testing.T) {
 	}
 }
 
-// Names that some file systems take for one would make another pack there.
+// Names that some file systems treat as equal would give another pack there.
 func TestAliasedAssets(t *testing.T) {
 	const differ = " (rename one: they differ only by case or Unicode form)"
 	const end = "the pack contains a name that ends in a dot or a space (rename it: some systems drop the end)"
@@ -166,7 +165,8 @@ func TestAliasedAssets(t *testing.T) {
 	}
 }
 
-// A path that only some systems would find is told how the file is spelled.
+// The error for a path that only some systems would find gives the file's
+// spelling.
 func TestAssetSpelling(t *testing.T) {
 	for path, want := range map[string]string{
 		"data/Read.me": "", "data/read.me": `assets[0].path "data/read.me" does not exist (spell it as the file system does: "data/Read.me")`,
@@ -185,7 +185,7 @@ func TestAssetSpelling(t *testing.T) {
 	}
 }
 
-// A folder may not bring what no mount could name.
+// A folder may not contain paths that a mount could not have.
 func TestFolderOverReservedPaths(t *testing.T) {
 	for _, tt := range []struct{ file, mount, want string }{
 		{"d/hidden.json", "task", `tasks.jsonl:1:29: assets[0] "d" brings d/hidden.json, which lies over the reserved path task/hidden.json (rename it or choose another mount)`},
@@ -202,7 +202,7 @@ func TestFolderOverReservedPaths(t *testing.T) {
 	}
 }
 
-// Keys of an asset that mean nothing are errors, but for the format's hints.
+// Unknown keys of an asset are errors, except for the format's hints.
 func TestAssetKeys(t *testing.T) {
 	for keys, want := range map[string]string{
 		`"type":"file","mode":"0644"`: "",

@@ -300,8 +300,8 @@ func TestWorkspaceStaysUntilClose(t *testing.T) {
 	}
 }
 
-// A failure on the way is an error, and nothing is left on the engine: the
-// cleanup of newBench looks.
+// A failure during preparation is an error, and nothing is left on the engine:
+// the cleanup of newBench checks that.
 func TestPrepareFails(t *testing.T) {
 	boom := errors.New("boom")
 	tests := map[string]struct {
@@ -355,7 +355,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// watcher is an observer that remembers what it saw.
+// watcher is an observer that records what it saw.
 type watcher struct {
 	bytes.Buffer
 	closed int
