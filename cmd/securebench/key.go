@@ -160,8 +160,8 @@ func (a *app) keyExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "export [ID] [-o FILE]", Short: "Write a public key as PEM", Args: cobra.MaximumNArgs(1),
 		Long: `Write a public key as PEM: that of the signing key, unless an ID is given. Give
-it to those who should trust your runs. A private key is never written: to move the signing key
-to another machine, copy signing.pem and import it there.`,
+it to those who should trust your runs. A private key is never written: to move
+the signing key to another machine, copy signing.pem and import it there.`,
 		Example: "  securebench key export -o lab.pem\n  securebench key export 1f2e3d4c",
 		RunE: func(_ *cobra.Command, args []string) error {
 			k, err := publicKey(args)

@@ -64,7 +64,7 @@ func TestLoadEnvMissing(t *testing.T) {
 		t.Errorf("a missing default file: %v, %v", got, err)
 	}
 	if _, err := config.LoadEnv("other.env"); err == nil {
-		t.Error("a missing named file is no error")
+		t.Error("a missing named file is not an error")
 	}
 }
 

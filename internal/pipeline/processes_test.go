@@ -451,7 +451,7 @@ func TestOracleRunsPrograms(t *testing.T) {
 		want   string
 	}{
 		"as it should be": {true, true, ""},
-		"no engine":       {false, true, "no engine to run it"},
+		"no engine":       {false, true, "no sandbox engine is available to run it"},
 		"no image":        {true, false, "asks for no image"},
 	} {
 		t.Run(name, func(t *testing.T) {
