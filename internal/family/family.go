@@ -49,7 +49,7 @@ type Family struct {
 	// Starter returns the content from which the agent starts, which must not
 	// pass; nil or false if there is none.
 	Starter func(task.AgentView) (candidate.Candidate, bool)
-	// Baselines are the blind answers that validation tries on every row. Only
+	// Baselines are the answers that validation tries on every row. Only
 	// a family whose verification needs no sandbox has them.
 	Baselines []Baseline
 	// Chance returns the probability that a guess passes a row; nil or false
