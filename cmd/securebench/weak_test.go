@@ -210,7 +210,7 @@ func holdsPipe(t *testing.T, image, script string) bool {
 }
 
 // changesInJSON stores what came as JSON: what is scored later are not the
-// bytes that were handed in.
+// bytes that were submitted.
 func changesInJSON(t *testing.T, image, script string) bool {
 	out := weakRun(t, nil, image, script)
 	stored, err := json.Marshal(out)
