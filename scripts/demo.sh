@@ -22,9 +22,9 @@ row() {
 	table+=$'\n'$(printf '%-9s %-58s %6d %7d' "$name" "$text" "$total" "$passed")
 }
 
-row oracle "hands in the pack's own solutions" "$pack" --agent oracle
+row oracle "submits the pack's reference solutions" "$pack" --agent oracle
 expect "the oracle's score" "$passed" "$total"
-row null "hands in nothing" "$pack" --agent null
+row null "submits nothing" "$pack" --agent null
 expect "the null agent's score" "$passed" 0
 row small "an honest page of Python, no model" --config "$pack/tester.yaml"
 expect "the small agent's score" "$passed" 8

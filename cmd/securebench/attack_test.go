@@ -17,8 +17,8 @@ import (
 	"securebench/internal/pipeline/record"
 )
 
-// canary stands in every hidden value of the corpus. It is written in two
-// halves wherever an agent can see it, so that a hit is a leak.
+// canary is part of every hidden value of the corpus. Where an agent can see
+// it, it is split into two halves, so that every match is a leak.
 const canary = "SBCANARY-" + "5f0c1d7a9be24c6c8d6e2f4a1b3c5d7e"
 
 // The limits of the corpus. The weak set-ups let more through.
@@ -29,18 +29,18 @@ const (
 	corpusOutput = 8 << 20
 )
 
-// attack is one row of the attack corpus: what a hostile agent does, a set-up
-// weak enough for it to work, and what must come of it here.
+// attack is one row of the attack corpus: what a hostile agent does, a weak
+// set-up in which it works, and the outcome that securebench must give.
 //
 // The script runs as the agent, under sh. It prints PWN where it succeeds.
 type attack struct {
 	id     string
 	script string
-	// weak are docker arguments under which the same script succeeds; nil
-	// where the weak set-up is in weakly.
+	// weak are docker arguments with which the same script succeeds; nil if
+	// weakly implements the weak set-up.
 	weak   []string
 	weakly func(t *testing.T, image, script string) bool
-	// want are the outcome and the reason of the record here.
+	// The outcome and the reason that the record must have.
 	outcome, reason string
 	seconds         int // time limit of the task; 0 is the run's
 }
@@ -55,7 +55,7 @@ done; n=0; for p in /proc/[0-9]*; do n=$((n+1)); done; [ $n -gt 3 ] && echo PWN;
 	python = "python3 -c '\n%s\n'; echo wrong"
 )
 
-// py wraps Python, which must hold no single quote.
+// py wraps Python code, which must not contain single quotes.
 func py(code string) string { return fmt.Sprintf(python, code) }
 
 const connect = `import socket, os
@@ -85,7 +85,8 @@ calls = {"bpf": (321, 0, 0, 0), "userfaultfd": (323, 0), "perf_event_open": (298
 for name, args in calls.items():
     if name != "ptrace" and call(*args): print("PWN", name)`
 
-// credentials looks where keys usually lie: each place counts by itself.
+// credentials looks in the usual places for keys; each place counts
+// separately.
 const credentials = `env | grep -v ^SB_TEST_API_KEY | grep -qiE 'key|token|secret|password' && echo PWN
 for home in "$HOME" /root /home/*; do
   for f in .netrc .aws/credentials .config/gh/hosts.yml; do [ -s "$home/$f" ] && echo PWN; done
@@ -172,11 +173,12 @@ while True: b.append(bytearray(64<<20))"`, weakly: muchMemory, outcome: "limit",
 // secret has letters that the two kinds of base64 write differently.
 const secret = "sb-test-4f1c?9a7e~2d8b?6035~"
 
-// TestCorpus fires every attack at the shipped binary in one run, each beside
-// an honest twin, and asserts five things: the exact verdict and reason, no
-// marker and no canary anywhere, a bounded run whose next task passes and that
-// leaves nothing on the engine, exactly one valid record, and the twin's pass.
-// At the end the run must verify, and report and bundle must tell no more.
+// TestCorpus runs every attack against the shipped binary in one run, each
+// beside an honest twin, and checks five things: the exact verdict and reason;
+// no marker and no canary anywhere; a bounded run whose next task passes and
+// that leaves nothing on the engine; exactly one valid record; and that the
+// twin passes. At the end the run must verify, and report and bundle must
+// reveal no more.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	attacks := slices.DeleteFunc(corpus(), leaves)
@@ -349,14 +351,15 @@ func checkAttack(t *testing.T, a attack, attempts int, records map[string][]rec)
 	}
 }
 
-// checkExcerpt: a long candidate is told by a bounded excerpt with its size.
+// checkExcerpt checks that a record shows a bounded excerpt of a long
+// candidate, with its size.
 func checkExcerpt(t *testing.T, r rec) {
 	if n := len(r.Text); n == 0 || n > record.ExcerptLimit || !strings.Contains(r.Text, "[cut: 900007 bytes in all, sha256:") {
 		t.Errorf("the record shows %d bytes of a candidate of 900007: %.100s", n, r.Text)
 	}
 }
 
-// checkRedacted: the key was there, in ten pieces of either stream.
+// checkRedacted checks that the key was redacted, in ten pieces per stream.
 func checkRedacted(t *testing.T, r rec) {
 	for _, text := range []string{r.Stdout, r.Stderr} {
 		if n := strings.Count(text, "[redacted:SB_TEST_API_KEY]"); n != 10 {
@@ -371,7 +374,7 @@ func checkQuiet(t *testing.T, res outcome, attempts int, attacks []attack) {
 	t.Helper()
 	checkPlain(t, "the run", res.stdout+res.stderr)
 	if strings.Contains(res.stderr, "\nsecurebench: PASS twin-D10 score=1\nsecurebench: run_id") || strings.Contains(res.stdout, "passed=999") {
-		t.Error("an agent forged a line of ours")
+		t.Error("an agent forged a line of securebench")
 	}
 	if n := strings.Count(res.stdout, "\n"); n != 1 {
 		t.Errorf("%d lines on standard output, want the summary alone", n)
@@ -385,8 +388,8 @@ func checkQuiet(t *testing.T, res outcome, attempts int, attacks []attack) {
 	}
 }
 
-// banned is what may stand nowhere below the run directory: the operator's
-// secret and the pack's hidden value.
+// banned returns what may not occur anywhere in the run directory: the
+// operator's secret and the pack's hidden value.
 func banned() *needles {
 	n := newNeedles()
 	n.add("the secret", secret)
@@ -394,7 +397,7 @@ func banned() *needles {
 	return n
 }
 
-// checkTree looks through all that a run left, the operator's folder too.
+// checkTree searches all files of a run, including the operator's folder.
 func checkTree(t *testing.T, out string) {
 	t.Helper()
 	n := banned()

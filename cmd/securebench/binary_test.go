@@ -13,8 +13,7 @@ import (
 	"securebench/internal/sandbox/dockertest"
 )
 
-// binary builds the program as it ships, once: attacks are fired at what
-// users get.
+// binary builds the program once, in the form that users get.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "securebench-test-")
 	if err != nil {
@@ -29,7 +28,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// outcome is what a run of the binary left.
+// outcome is the result of running the binary.
 type outcome struct {
 	code           int
 	stdout, stderr string

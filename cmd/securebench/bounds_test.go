@@ -29,7 +29,7 @@ func TestRowsBeyondRecords(t *testing.T) {
 		name, row, want string
 	}{
 		{"4096 values", values(4095), ""},
-		{"4097 values", values(4096), `pack/tasks.jsonl:2:1: task 'wide' (tool_call) has 4097 values in input and eval, more than 4096: each is listed in the task's record (put them into one list or object)`},
+		{"4097 values", values(4096), `pack/tasks.jsonl:2:1: task 'wide' (tool_call) has 4097 values in input and eval, more than 4096: each is listed in the task's record (combine them into one list or object)`},
 		{"27 MB", `{"id":"long","family":"short_answer","input":{"question":"` + strings.Repeat("x", 27<<20) + `"},"eval":{"accepted_answers":["4"]}}`,
 			"pack/tasks.jsonl:2: the row is longer than 16777216 bytes"},
 	}

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestAssetChangesUnderTheRun: an asset that is exchanged while the run goes
-// on, over a hard link from outside of the pack, reaches no agent. It costs its
-// task alone, without a retry; the run can be verified and its verdicts derived
+// TestAssetChangesUnderTheRun: an asset that is replaced during the run,
+// through a hard link from outside the pack, reaches no agent. Only its task
+// fails, without a retry; the run can be verified and its verdicts derived
 // again.
 func TestAssetChangesUnderTheRun(t *testing.T) {
 	t.Parallel()

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// TestSomebodyElsesKill: what is done to a sandbox from outside costs a try and
-// no verdict, and the record says so. The twins do the same to themselves.
+// TestSomebodyElsesKill: a sandbox that is killed or stopped from outside
+// costs a try but gives no verdict, and the record shows it. The twins do the
+// same to themselves.
 func TestSomebodyElsesKill(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
@@ -87,7 +88,7 @@ harness:
 `)
 }
 
-// checkDisturbed looks at the one record of a run.
+// checkDisturbed checks the only record of a run.
 func checkDisturbed(t *testing.T, dir, outcome, reason, says string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "out", "candidates.jsonl"))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestAttackTable keeps docs/attacks.md honest: every test that it names is
-// there, and its counts are those of its rows.
+// TestAttackTable checks docs/attacks.md: every test that it names exists, and
+// its counts match its rows.
 func TestAttackTable(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, "docs", "attacks.md"))
@@ -61,7 +61,7 @@ func TestAttackTable(t *testing.T) {
 var namedTest = regexp.MustCompile("`([a-z/]+) ((?:Test|Fuzz)[A-Za-z0-9_]+)")
 
 // checkNamedTests fails unless a row of a table names a test, and every test
-// that it names is there. Lines that are no row are left alone.
+// that it names exists. Other lines are ignored.
 func checkNamedTests(t *testing.T, root, line string) {
 	t.Helper()
 	row := strings.TrimSpace(line)

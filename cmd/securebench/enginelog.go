@@ -21,14 +21,15 @@ func (a *app) addLogFlag(c *cobra.Command) {
 }
 
 // openEngineLog returns a logger that appends to a file, one line of ASCII
-// JSON per event: engines quote names and errors of others. Without a name it
-// returns a logger that discards everything. The file stays open until the
-// process ends.
+// JSON per event, because engines quote foreign names and errors. Without a
+// name, the logger discards everything. The file stays open until the process
+// ends.
 func openEngineLog(name string) (*slog.Logger, error) {
 	if name == "" {
 		return slog.New(slog.DiscardHandler), nil
 	}
-	// O_NONBLOCK: a named pipe without a reader fails instead of waiting.
+	// With O_NONBLOCK, opening a named pipe without a reader fails instead of
+	// blocking.
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the engine log: %w", err)
@@ -43,7 +44,7 @@ func openEngineLog(name string) (*slog.Logger, error) {
 	return slog.New(slog.NewJSONHandler(asciiWriter{f}, &slog.HandlerOptions{Level: slog.LevelDebug})), nil
 }
 
-// asciiWriter escapes what is not ASCII in the JSON that passes through it.
+// asciiWriter escapes non-ASCII characters in the JSON that passes through it.
 type asciiWriter struct{ w io.Writer }
 
 func (a asciiWriter) Write(p []byte) (int, error) {

@@ -48,7 +48,7 @@ func TestEngineLog(t *testing.T) {
 }
 
 // TestEngineLogRefusesSpecialFiles: only a regular file can be the log, and a
-// named pipe without a reader is refused at once.
+// named pipe without a reader is refused immediately.
 func TestEngineLogRefusesSpecialFiles(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -19,7 +19,7 @@ const (
 	exitInterrupted = 130
 )
 
-// codes is the one place where errors become exit codes.
+// codes maps every kind of error to its exit code.
 func codes() map[fault.Kind]int {
 	return map[fault.Kind]int{
 		fault.Internal:       exitInternal,
@@ -40,9 +40,9 @@ const exitCodesHelp = `
 Exit codes:
   0    done (tasks may have failed)
   1    internal error, or the output could not be printed
-  2    wrong usage
+  2    usage error
   10   the configuration is invalid
-  11   the pack is invalid, or caused attempts that could not be made
+  11   the pack is invalid, or made attempts impossible
   12   no sandbox engine, or an image is missing
   13   an integrity check failed, or a bundle is damaged
   14   a check found problems

@@ -19,10 +19,10 @@ import (
 	"securebench/internal/source"
 )
 
-// executeRun runs what the flags and arguments name.
+// executeRun executes the run that the flags and arguments describe.
 func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err error) {
 	report := f.renderer(a.stderr)
-	defer func() { _ = report.Close() }() // the stream remembers what it could not write
+	defer func() { _ = report.Close() }() // the stream remembers write errors
 	o.Progress, o.Notice = report, a.notice
 	r, err := run.Open(ctx, o)
 	if err != nil {
@@ -33,7 +33,7 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 	if errors.Is(err, pipeline.ErrInterrupted) {
 		report.Event(progress.Interrupted{ResumeCommand: a.resumeCommand()})
 	}
-	_ = report.Close() // the status line goes before the summary comes
+	_ = report.Close() // remove the status line before the summary is printed
 	if err == nil || sum.Total > 0 {
 		a.summaryLine(r, sum)
 	}
@@ -43,7 +43,7 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 	return a.outcome(f, r, sum)
 }
 
-// openError adds to an error of [run.Open] what the operator can do.
+// openError adds advice for the operator to an error of [run.Open].
 func (a *app) openError(ctx context.Context, err error, dir string) error {
 	var changed *run.ChangedError
 	var other *run.OtherRunError
@@ -74,7 +74,8 @@ func (a *app) openError(ctx context.Context, err error, dir string) error {
 	return a.outputError(err, dir)
 }
 
-// outputError adds to a failure of the output directory what to do about it.
+// outputError adds advice for the operator to an error of the output
+// directory.
 func (a *app) outputError(err error, dir string) error {
 	kind := fault.KindOf(err)
 	switch {
@@ -89,7 +90,8 @@ func (a *app) outputError(err error, dir string) error {
 	return err
 }
 
-// driveError adds to the error that ended a run what remains and what to do.
+// driveError adds to the error that ended a run what was kept and how to
+// continue.
 func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 	kind, lines, resume := fault.KindOf(err), redact.Quote(r.Records()), "; to continue: "+a.resumeCommand()
 	switch {
@@ -109,11 +111,11 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 	return a.outputError(err, r.Config.OutputDir)
 }
 
-// firstLine is the first thing that went wrong. Errors of the clean-up that
-// follow it would separate it from the advice.
+// firstLine returns the first error. Clean-up errors that follow it would
+// separate it from the advice.
 func firstLine(err error) string { return console.ErrorLines(err)[0] }
 
-// outcome is the error of a run that came to its end.
+// outcome returns the error of a run that ended normally.
 func (a *app) outcome(f *runFlags, r *run.Run, sum pipeline.Summary) error {
 	switch {
 	case sum.PackFaults > 0:
@@ -126,8 +128,8 @@ func (a *app) outcome(f *runFlags, r *run.Run, sum pipeline.Summary) error {
 	return nil
 }
 
-// summaryLine prints the one line on standard output. Whatever the run's id
-// and directory contain, it is one line with these fields.
+// summaryLine prints the summary on standard output: one line with these
+// fields, whatever the run's id and directory contain.
 func (a *app) summaryLine(r *run.Run, sum pipeline.Summary) {
 	left := ""
 	if n := r.LeftOut(); n > 0 {
@@ -151,7 +153,7 @@ func (f *runFlags) fails(s pipeline.Summary) bool {
 	return false
 }
 
-// resumeCommand is what the operator types to continue this run.
+// resumeCommand returns the command that continues this run.
 func (a *app) resumeCommand() string {
 	words := []string{"securebench"}
 	for i, arg := range a.args {
@@ -159,7 +161,7 @@ func (a *app) resumeCommand() string {
 			continue
 		}
 		words = append(words, console.ShellQuote(arg))
-		if i == 0 { // after "run", since what follows a -- is not a flag
+		if i == 0 { // after "run", because flags are not recognised after --
 			words = append(words, "--resume")
 		}
 	}

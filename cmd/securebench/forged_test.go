@@ -19,16 +19,16 @@ import (
 	"securebench/internal/task"
 )
 
-// dishonest is an operator who makes a valid run say something else: with the
-// salt and a key of one's own, whatever is recorded can be signed.
+// dishonest is an operator who forges a valid run: with the salt and a signing
+// key, an operator can sign any records.
 type dishonest struct {
 	manifest func(*record.Manifest)
-	// lines returns what is recorded instead; nil is what was.
+	// lines returns the forged records; nil keeps the original ones.
 	lines func([]*record.Line) []*record.Line
 	keep  func(store *candidate.Store) error
 }
 
-// forge rewrites the run in dir and signs it anew.
+// forge rewrites the run in dir and signs it again.
 func forge(t *testing.T, dir string, how dishonest) {
 	t.Helper()
 	check := func(errs ...error) {
@@ -87,7 +87,7 @@ func forge(t *testing.T, dir string, how dishonest) {
 	check(evidence.Seal(context.Background(), d, m, key))
 }
 
-// dropUnnamed removes candidates that no line names any more.
+// dropUnnamed removes candidates that no line names.
 func dropUnnamed(t *testing.T, dir string, lines []*record.Line) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(dir, record.CandidatesName), func(name string, e fs.DirEntry, err error) error {
@@ -101,9 +101,9 @@ func dropUnnamed(t *testing.T, dir string, lines []*record.Line) {
 	}
 }
 
-// TestDishonestOperators: what a signature cannot tell, deriving the verdicts
-// anew does. Each of these runs verifies, since its operator signed it; none
-// passes a reverify.
+// TestDishonestOperators: reverify detects what a signature cannot. Each of
+// these runs verifies, because its operator signed it, but none passes a
+// reverify.
 func TestDishonestOperators(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -144,7 +144,7 @@ func TestDishonestOperators(t *testing.T) {
 		}), keep: func(s *candidate.Store) error {
 			_, err := s.Put(task.Text, candidate.Given, strings.NewReader("4"))
 			return err
-		}}, exitDone, "3 equal"}, // nobody can tell: it is the operator's candidate
+		}}, exitDone, "3 equal"}, // undetectable: it is the operator's candidate
 		"invented rows": {dishonest{manifest: func(m *record.Manifest) { m.Planned.Tasks = 5 }, lines: func(l []*record.Line) []*record.Line {
 			for i := range 2 {
 				x := *l[1]

@@ -9,8 +9,8 @@ import (
 	"securebench/internal/sandbox/initproc"
 )
 
-// holderCommand serves a workspace from inside its own container. The engine
-// starts it there from a copy of this binary; it is of no other use.
+// holderCommand serves a workspace from inside its own container. Only the
+// engine starts it, from a copy of this binary.
 func (a *app) holderCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "sandbox-holder ROOT", Hidden: true, Args: cobra.ExactArgs(1),

@@ -13,13 +13,13 @@ import (
 
 const module = "securebench/"
 
-// allowed is the whole import graph of the project's own packages: what is
-// not in it may not be imported. Every line imports only from lines above it,
-// so the graph is acyclic by reading.
+// allowed is the import graph of the project's own packages: an import that is
+// not listed is not allowed. Every line imports only from lines above it, so
+// the graph is visibly acyclic.
 //
-// Three guarantees fall out of it. The agent's side (harness, produce) cannot
-// reach rows, families or verifiers; verification cannot reach the agent's
-// side; and only the command knows which engine runs.
+// It gives three guarantees. The agent's side (harness, produce) cannot reach
+// rows, families or verifiers; verification cannot reach the agent's side; and
+// only the command knows which engine runs.
 func allowed() []struct {
 	pkg     string
 	imports []string

@@ -32,7 +32,7 @@ harness:
 	return dir
 }
 
-// left counts what a run has on the engine.
+// left counts a run's objects on the engine.
 func left(t *testing.T, runID string) int {
 	t.Helper()
 	out := dockerOutput(t, "ps", "-aq", "--filter", "label=securebench.run="+runID) + "\n" +
@@ -47,7 +47,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 			return
 		}
 	}
-	t.Fatalf("waited in vain for %s", what)
+	t.Fatalf("timed out waiting for %s", what)
 }
 
 // recorded reports whether the first task has its record and the others run.
@@ -78,10 +78,10 @@ func TestCtrlC(t *testing.T) {
 		t.Errorf("exit %d, want %d\n%s", code, exitInterrupted, stderr.String())
 	}
 	if !strings.Contains(stderr.String(), "interrupted after 1 of 4; the records are kept in ") {
-		t.Errorf("it does not say that the records stay:\n%s", stderr.String())
+		t.Errorf("the message does not say that the records are kept:\n%s", stderr.String())
 	}
 	if !recorded(t, dir) {
-		t.Error("the records are not what they were")
+		t.Error("the records changed")
 	}
 	if n := left(t, "ctrl-c-test"); n != 0 {
 		t.Errorf("%d containers and volumes are left", n)
@@ -89,8 +89,8 @@ func TestCtrlC(t *testing.T) {
 }
 
 // TestEveryWayOutCleansUp: a terminal that hangs up, once or twice, and a
-// reader that goes away end a run as Ctrl-C does: nothing is left on the
-// engine, the records stay, and the run goes on.
+// reader that closes the pipe end a run as Ctrl-C does: nothing is left on the
+// engine, the records are kept, and the run can be resumed.
 func TestEveryWayOutCleansUp(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
@@ -111,7 +111,7 @@ func TestEveryWayOutCleansUp(t *testing.T) {
 			t.Parallel()
 			runID := ownRun("out-by-" + c.name)
 			dir := sleepers(t, image, runID)
-			if c.name == "pipe" { // it is noticed when something is to be said
+			if c.name == "pipe" { // it is noticed at the next write
 				rows, err := os.ReadFile(filepath.Join(dir, "tasks.jsonl"))
 				if err != nil {
 					t.Fatal(err)
@@ -131,7 +131,7 @@ func TestEveryWayOutCleansUp(t *testing.T) {
 			go func() { defer close(p.done); _ = p.Wait() }()
 			t.Cleanup(func() { _ = p.Process.Kill(); <-p.done })
 			waitFor(t, "the first record and the next agents", func() bool { return recorded(t, dir) && left(t, runID) >= 4 })
-			if c.name == "full-pipe" { // nobody reads, and nobody closes
+			if c.name == "full-pipe" { // neither read nor closed
 				fill(t, w)
 			}
 			c.end(t, p, r)
@@ -160,7 +160,7 @@ func signalTo(t *testing.T, p *process, s os.Signal) {
 	}
 }
 
-// fill leaves no room in a pipe.
+// fill fills a pipe.
 func fill(t *testing.T, w *os.File) {
 	t.Helper()
 	fd, err := syscall.Dup(int(w.Fd()))
@@ -179,7 +179,8 @@ func fill(t *testing.T, w *os.File) {
 	}
 }
 
-// TestNohup: who starts a run with nohup wants it to outlive the terminal.
+// TestNohup: a run that is started with nohup survives the end of its
+// terminal.
 func TestNohup(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
@@ -205,9 +206,9 @@ func TestNohup(t *testing.T) {
 	}
 }
 
-// TestKilledRunnerIsCleanedUpAfter: what a killed runner left is removed by
-// the next one, and what a living one uses is not. It runs alone: the start of
-// any run removes what a killed one left.
+// TestKilledRunnerIsCleanedUpAfter: the next run removes what a killed run
+// left, but nothing that a live run uses. The test does not run in parallel,
+// because the start of any run removes what killed ones left.
 func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 	image := needDocker(t)
 	dead, alive := sleepers(t, image, "killed-test"), sleepers(t, image, "alive-test")
@@ -228,7 +229,7 @@ func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left(t, "killed-test") == 0 {
-		t.Fatal("the killed runner left nothing: the test shows nothing")
+		t.Fatal("the killed run left nothing, so the test proves nothing")
 	}
 	log := filepath.Join(t.TempDir(), "engine.log")
 	start(alive, "--log", log)

@@ -29,17 +29,18 @@ in your configuration directory:
   retired/     public halves of former signing keys: old runs still verify
   trusted/     public keys of others whose runs you trust
 
-An ID is sha256: and 64 hex digits; the first 8 or more digits suffice if they
-are unique. No command prints a private key: to move the signing key
-to another machine, copy signing.pem and import it there.
+An ID is "sha256:" and 64 hex digits; the first 8 or more digits suffice if they
+are unique. No command prints a private key: to move the signing key to another
+machine, copy signing.pem and import it there.
 
-The exit code is 10 for a bad key file, 13 for a keyring that others could
-read or change, 15 for what is refused.`
+The exit code is 10 for an invalid key file, 13 for a keyring that other users
+could read or change, and 15 if the command is refused.`
 
 func (a *app) keyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "key", Short: "Generate, show and trust the keys that sign runs", Long: keyHelp,
 		Args: cobra.NoArgs, RunE: needSubcommand,
+		Example: "  securebench key list\n  securebench key trust lab.pem --name lab",
 	}
 	c.AddCommand(a.keyNewCommand(), a.keyShowCommand(), a.keyListCommand(), a.keyExportCommand(), a.keyImportCommand(), a.keyTrustCommand())
 	return c
@@ -50,8 +51,8 @@ func (a *app) keyNewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "new", Short: "Generate a signing key", Args: cobra.NoArgs,
 		Long: `Generate a signing key and print its id. If there is one already, the command is
-refused unless --force is given: then the former key's public half is kept, so
-that old runs still verify, and its private half is deleted.`,
+refused unless --force is given. With --force, the private half of the former
+key is deleted; its public half is kept, so that old runs still verify.`,
 		Example: "  securebench key new\n  securebench key new --force",
 		RunE: func(*cobra.Command, []string) error {
 			return a.keyNew(force)
@@ -73,7 +74,7 @@ func (a *app) keyNew(force bool) error {
 	return a.placed(ring, key)
 }
 
-// keyAdvice adds what to do where there is a signing key already.
+// keyAdvice adds advice to the error for an existing signing key.
 func keyAdvice(err error) error {
 	if errors.Is(err, evidence.ErrHasKey) {
 		return fault.Errorf(fault.KindOf(err), "%w: give --force to retire it", err)
@@ -81,9 +82,9 @@ func keyAdvice(err error) error {
 	return err
 }
 
-// placed prints which key signs from now on, and its file.
+// placed prints the new signing key and its file.
 func (a *app) placed(ring *attest.Keyring, key attest.PublicKey) error {
-	a.say("the signing key is in %s: keep it secret", redact.Escape(ring.SigningFile()))
+	a.say("the signing key is in %s: keep this file secret", redact.Escape(ring.SigningFile()))
 	_, err := fmt.Fprintln(a.stdout, key.ID)
 	return err
 }
@@ -158,9 +159,9 @@ func (a *app) keyExportCommand() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use: "export [ID] [-o FILE]", Short: "Write a public key as PEM", Args: cobra.MaximumNArgs(1),
-		Long: `Write a public key as PEM, the signing key's without ID. Give it to those who
-are to trust your runs. A private key is never written: to move the signing key
-to another machine, copy signing.pem and import it there.`,
+		Long: `Write a public key as PEM: that of the signing key, unless an ID is given. Give
+it to those who should trust your runs. A private key is never written: to move
+the signing key to another machine, copy signing.pem and import it there.`,
 		Example: "  securebench key export -o lab.pem\n  securebench key export 1f2e3d4c",
 		RunE: func(_ *cobra.Command, args []string) error {
 			k, err := publicKey(args)
@@ -174,7 +175,7 @@ to another machine, copy signing.pem and import it there.`,
 	return c
 }
 
-// exportKey never replaces a file: it may be a key.
+// exportKey never replaces a file, because that could be a key.
 func (a *app) exportKey(k attest.PublicKey, file string) error {
 	if file == "" {
 		_, err := a.stdout.Write(k.PEM())
@@ -182,7 +183,7 @@ func (a *app) exportKey(k attest.PublicKey, file string) error {
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fault.As(fault.Refused, fmt.Errorf("exporting the key: %s exists: remove it or name another file", redact.Escape(file)))
+		return fault.As(fault.Refused, fmt.Errorf("exporting the key: %s already exists: remove it or choose another file", redact.Escape(file)))
 	}
 	if err != nil {
 		return unwritable(file, err)
@@ -198,9 +199,9 @@ func (a *app) keyImportCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "import FILE", Short: "Import a signing key", Args: need("FILE"),
-		Long: `Take a private key (Ed25519, PKCS#8 PEM, not encrypted) as the signing key and
-print its id; FILE may be - for standard input. If there is a signing key, the
-command is refused unless --force is given, as in "key new". FILE is left
+		Long: `Make a private key (Ed25519, PKCS#8 PEM, not encrypted) the signing key and print
+its id; FILE may be - for standard input. If there is a signing key already, the
+command is refused unless --force is given, as with "key new". FILE is left
 unchanged.`,
 		Example: "  securebench key import signing.pem\n  openssl genpkey -algorithm ed25519 | securebench key import -",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -245,7 +246,7 @@ func (a *app) keyTrustCommand() *cobra.Command {
 		Long: `Trust the runs that another party's key signed: add a public key (Ed25519, PEM)
 and print its id; FILE may be - for standard input. Confirm the id with the
 key's owner before you rely on a score. A key that is already trusted gets the
-new name. --remove ends the trust.`,
+new name. With --remove, a key is no longer trusted.`,
 		Example: "  securebench key trust lab.pem --name lab\n  securebench key trust --remove 1f2e3d4c",
 		RunE: func(c *cobra.Command, args []string) error {
 			removing := c.Flags().Changed("remove")
@@ -260,8 +261,8 @@ new name. --remove ends the trust.`,
 			return a.keyTrust(c.InOrStdin(), args[0], name)
 		},
 	}
-	c.Flags().StringVar(&name, "name", "", "what to call the key: letters, digits, spaces and . _ - @")
-	c.Flags().StringVar(&remove, "remove", "", "`ID` of a key to trust no longer")
+	c.Flags().StringVar(&name, "name", "", "name of the key: letters, digits, spaces and . _ - @")
+	c.Flags().StringVar(&remove, "remove", "", "stop trusting the key with this `ID`")
 	return c
 }
 

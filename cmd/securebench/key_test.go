@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// TestKeyCommandsKeepTheSecret runs every key command, also in the ways that
-// fail, and then looks for each signing key that there was: in what was
-// printed and in every file but signing.pem.
+// TestKeyCommandsKeepTheSecret runs every key command, including failing
+// calls, and then searches the output and every file but signing.pem for each
+// signing key that existed.
 func TestKeyCommandsKeepTheSecret(t *testing.T) {
 	work, given := t.TempDir(), t.TempDir()
 	ring, signing := filepath.Join(work, "keys"), filepath.Join(work, "keys", "signing.pem")
@@ -95,7 +95,7 @@ func TestKeyCommandsKeepTheSecret(t *testing.T) {
 	}
 }
 
-// lookForSeed reads every file below dir but one.
+// lookForSeed searches every file below dir but one.
 func lookForSeed(t *testing.T, dir, except, seed string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

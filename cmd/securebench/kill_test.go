@@ -20,15 +20,15 @@ import (
 	"securebench/internal/sandbox/owner"
 )
 
-// The environment variables of the tests that cut runs short: how many kills
-// there are, which also brings the tests that wait for a hanging engine, and
-// the seed of their moments.
+// The environment variables of the tests that kill runs: the number of kills,
+// which also enables the tests that wait for a hanging engine, and the seed of
+// their random times.
 const (
 	envKills = "SECUREBENCH_TEST_KILLS"
 	envSeed  = "SECUREBENCH_TEST_SEED"
 )
 
-// fewKills is what an ordinary test run can wait for: one of each moment.
+// fewKills is the number for an ordinary test run: one kill at each moment.
 const fewKills = 9
 
 // mixedPack writes a pack of n tasks: most pass, some have a wrong answer and
@@ -68,7 +68,7 @@ harness:
 // ownRun is a run id that no other test process uses.
 func ownRun(name string) string { return fmt.Sprintf("%s-%d", name, os.Getpid()) }
 
-// leftovers lists what a run has on the engine.
+// leftovers lists a run's objects on the engine.
 func leftovers(t *testing.T, runID string) []string {
 	t.Helper()
 	label := "label=securebench.run=" + runID
@@ -77,8 +77,8 @@ func leftovers(t *testing.T, runID string) []string {
 		dockerOutput(t, "network", "ls", "-q", "--filter", label))
 }
 
-// bystander puts a container and a volume of a living owner on the engine and
-// returns a look at them.
+// bystander creates a container and a volume of a live owner and returns a
+// function that inspects them.
 func bystander(t *testing.T, image string) (look func() string) {
 	t.Helper()
 	name := fmt.Sprintf("securebench-bystander-%d", os.Getpid())
@@ -111,7 +111,7 @@ func background(t *testing.T, dir string, env []string, args ...string) *process
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { defer close(p.done); _ = p.Wait() }() // the exit code tells
+	go func() { defer close(p.done); _ = p.Wait() }() // checked by its exit code
 	t.Cleanup(func() { _ = p.Process.Kill(); <-p.done })
 	return p
 }
@@ -141,11 +141,11 @@ func typed(t *testing.T, dir, line string) outcome {
 	cmd.Path, cmd.Args, cmd.Dir = "/bin/sh", []string{"sh", "-c", line}, dir
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	_ = cmd.Run() // the exit code tells
+	_ = cmd.Run() // checked by its exit code
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// errorLine is the one line that says why a run ended.
+// errorLine returns the line that says why a run ended.
 func errorLine(t *testing.T, res outcome) string {
 	t.Helper()
 	var found []string
@@ -160,17 +160,18 @@ func errorLine(t *testing.T, res outcome) string {
 	return found[0]
 }
 
-// resumeLine is the command that an error line tells the operator to type.
+// resumeLine returns the command for resuming that an error line contains.
 func resumeLine(t *testing.T, message string) string {
 	t.Helper()
 	i := strings.LastIndex(message, ": securebench run ")
 	if i < 0 {
-		t.Fatalf("%q does not say how to go on", message)
+		t.Fatalf("%q does not say how to resume", message)
 	}
 	return message[i+2:]
 }
 
-// verdicts are those of a finished run, by task. Every task has one line.
+// verdicts returns the verdicts of a finished run, by task. Every task has one
+// line.
 func verdicts(t *testing.T, out string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -201,7 +202,7 @@ func sameVerdicts(t *testing.T, out string, want map[string]string) {
 	}
 }
 
-// verified wants that a finished run is whole and signed.
+// verified checks that a finished run is complete and signed.
 func verified(t *testing.T, out string) {
 	t.Helper()
 	if res := securebench(t, nil, "verify", out); res.code != exitDone {
@@ -239,8 +240,8 @@ func wholeLines(t *testing.T, out string) (lines []record.Entry, torn bool) {
 	return lines, false
 }
 
-// nothingLost wants that every record of before is there still, the same but
-// for its place in the chain.
+// nothingLost checks that every record of before still exists, unchanged but
+// for its position in the chain.
 func nothingLost(t *testing.T, before, after []record.Entry) {
 	t.Helper()
 	there := map[string]*record.Line{}
@@ -254,7 +255,7 @@ func nothingLost(t *testing.T, before, after []record.Entry) {
 	}
 }
 
-// sight is what an onlooker sees of a run's directory.
+// sight is the visible state of a run's directory.
 type sight struct {
 	there, begun, rewriting, sealing, sealed bool
 	history                                  string // the newest folder of it
@@ -291,13 +292,13 @@ func newestFolder(dir string) (name string) {
 	return name
 }
 
-// countLines counts the records that are there, whole.
+// countLines counts the complete records.
 func countLines(out string) int {
 	data, _ := os.ReadFile(filepath.Join(out, record.LinesName))
 	return bytes.Count(data, []byte("\n"))
 }
 
-// state names what a kill left.
+// state names the state that a kill left.
 func (s sight) state(tasks int) string {
 	switch {
 	case s.sealed:
@@ -316,7 +317,8 @@ func (s sight) state(tasks int) string {
 	return "some recorded"
 }
 
-// moment is when a kill comes: a while after something is seen.
+// moment is the time of a kill: a random delay after something becomes
+// visible.
 type moment struct {
 	name string
 	seen func(v *victim, before sight) func() bool
@@ -324,8 +326,8 @@ type moment struct {
 	look time.Duration // how often it is looked for
 }
 
-// moments are those of one round. Together they hit a run's start, its first
-// records, its middle, its end, and what a resume does before it goes on.
+// moments returns the moments of one round. Together they cover a run's start,
+// its first records, its middle, its end, and the beginning of a resume.
 func moments() []moment {
 	start := moment{"start-up", func(v *victim, _ sight) func() bool {
 		at := time.Now().Add(50*time.Millisecond + time.Duration(v.rng.Int64N(int64(700*time.Millisecond))))
@@ -355,7 +357,7 @@ func moments() []moment {
 	return []moment{start, start, taken, records, start, taken, records, end, seal}
 }
 
-// victim is a run that is killed again and again, and goes on.
+// victim is a run that is killed and resumed repeatedly.
 type victim struct {
 	t             *testing.T
 	rng           *rand.Rand
@@ -367,7 +369,7 @@ type victim struct {
 	torn          int
 }
 
-// renew begins another run.
+// renew switches to a new run.
 func (v *victim) renew() { v.out, v.known = filepath.Join(v.t.TempDir(), "out"), nil }
 
 // taken reports whether a start has begun to change the directory.
@@ -386,8 +388,8 @@ func (v *victim) start() *process {
 	return background(v.t, v.t.TempDir(), nil, args...)
 }
 
-// kill starts the run and kills it at a moment. It is false when the run came
-// to its end before that.
+// kill starts the run and kills it at a moment. It returns false if the run
+// ended first.
 func (v *victim) kill(m moment) bool {
 	v.t.Helper()
 	before := lookAt(v.out)
@@ -409,7 +411,7 @@ func (v *victim) kill(m moment) bool {
 	return true
 }
 
-// running reports whether the process has not ended.
+// running reports whether the process is still running.
 func (p *process) running() bool {
 	select {
 	case <-p.done:
@@ -419,7 +421,7 @@ func (p *process) running() bool {
 	}
 }
 
-// remember wants that no record which was on disk once is lost or changed.
+// remember checks that no record that was ever on disk is lost or changed.
 func (v *victim) remember() {
 	v.t.Helper()
 	now, torn := wholeLines(v.t, v.out)
@@ -430,7 +432,7 @@ func (v *victim) remember() {
 	v.known = now
 }
 
-// finished checks a run that came to its end.
+// finished checks a run that has ended.
 func (v *victim) finished(res outcome) {
 	v.t.Helper()
 	if res.code != exitDone {
@@ -444,7 +446,7 @@ func (v *victim) finished(res outcome) {
 }
 
 // TestKilledRunsResume kills runs at random moments and resumes them: they end
-// with the verdicts of an undisturbed run, whole, and leave nothing behind.
+// complete, with the verdicts of an undisturbed run, and leave nothing behind.
 func TestKilledRunsResume(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
@@ -505,8 +507,8 @@ func killsAndSeed(t *testing.T) (kills int, seed uint64) {
 	return kills, seed
 }
 
-// TestRareCuts makes by hand what a kill leaves in moments that are too short
-// to be hit often: each can be resumed, and then verifies.
+// TestRareCuts creates the states that a kill leaves at moments too short to
+// be hit often: each can be resumed, and then verifies.
 func TestRareCuts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -614,9 +616,9 @@ func remove(t *testing.T, path ...string) {
 	}
 }
 
-// TestInterruptedRunGoesOn: the command that Ctrl-C prints works as it is
-// printed, also where names need quotes.
-func TestInterruptedRunGoesOn(t *testing.T) {
+// TestInterruptedRunResumes: the command that is printed after Ctrl-C resumes
+// the run, even if names need quotes.
+func TestInterruptedRunResumes(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
 	runID, cwd := ownRun("go-on-test"), t.TempDir()

@@ -18,8 +18,8 @@ import (
 	"unicode/utf8"
 )
 
-// forms are the ways in which a value may stand in other bytes. Base64 is
-// looked for as it stands inside of longer base64, wherever the value begins.
+// forms returns the encodings in which a value may occur. Base64 is searched
+// for inside longer base64, at any alignment.
 func forms(value string) map[string]string {
 	reversed := []byte(value)
 	slices.Reverse(reversed)
@@ -35,7 +35,7 @@ func forms(value string) map[string]string {
 	return out
 }
 
-// needles are byte strings to look for, and what each of them is.
+// needles are byte strings to search for, with a description of each.
 type needles struct {
 	pairs  map[[2]byte]bool // that begin a needle: most of the text has none
 	bySize map[int]map[string]string
@@ -45,7 +45,7 @@ func newNeedles() *needles {
 	return &needles{pairs: map[[2]byte]bool{}, bySize: map[int]map[string]string{}}
 }
 
-// add takes a value in all its forms.
+// add adds a value in all its forms.
 func (n *needles) add(what, value string) {
 	for form, s := range forms(value) {
 		n.addBytes(what+", "+form, s)
@@ -71,7 +71,7 @@ func (n *needles) addBytes(what, s string) {
 	n.bySize[len(s)][s] = what
 }
 
-// in says which needles stand in data.
+// in returns the needles that occur in data.
 func (n *needles) in(data []byte) (found []string) {
 	var begins [1 << 16]bool
 	for p := range n.pairs {
@@ -94,7 +94,7 @@ func (n *needles) in(data []byte) (found []string) {
 	return slices.Compact(found)
 }
 
-// check looks for needles in all of what was seen.
+// check searches everything that was seen for needles.
 func (n *needles) check(t *testing.T, seen map[string][]byte) {
 	t.Helper()
 	for where, data := range seen {
@@ -104,8 +104,8 @@ func (n *needles) check(t *testing.T, seen map[string][]byte) {
 	}
 }
 
-// published reads the files of a run that may be published, and the signed
-// statement as it reads without its envelope.
+// published reads the publishable files of a run, and the statement without
+// its envelope.
 func published(t *testing.T, out string) map[string][]byte {
 	t.Helper()
 	seen := map[string][]byte{}
@@ -135,8 +135,8 @@ func published(t *testing.T, out string) map[string][]byte {
 	return seen
 }
 
-// readBack runs what a reader of a finished run would run, and returns what came
-// out. All of it must succeed, and nothing of it may control a terminal.
+// readBack runs the commands that read a finished run and returns their
+// output. All of them must succeed, and no output may control a terminal.
 func readBack(t *testing.T, out string) map[string][]byte {
 	t.Helper()
 	bundle := filepath.Join(t.TempDir(), "run.zip")
@@ -158,7 +158,7 @@ func readBack(t *testing.T, out string) map[string][]byte {
 		seen[name] = []byte(res.stdout + res.stderr)
 	}
 	if z, err := zip.OpenReader(bundle); err != nil || len(z.File) < 3 {
-		t.Errorf("the bundle is no archive of a run: %v", err)
+		t.Errorf("the bundle is not an archive of a run: %v", err)
 	} else {
 		z.Close()
 	}
@@ -169,8 +169,9 @@ func readBack(t *testing.T, out string) map[string][]byte {
 	return seen
 }
 
-// checkPlain wants text that a terminal shows as it stands: no controls but
-// newlines, nothing that is invisible or changes the direction.
+// checkPlain checks that a terminal shows the text unchanged: no control
+// characters but newlines, nothing invisible, nothing that changes the
+// direction.
 func checkPlain(t *testing.T, where, text string) {
 	t.Helper()
 	if i := controlIn(text); i >= 0 {
@@ -178,8 +179,8 @@ func checkPlain(t *testing.T, where, text string) {
 	}
 }
 
-// controlIn is where the first character stands that a terminal would obey or
-// not show, or -1.
+// controlIn returns the index of the first character that a terminal would
+// interpret or hide, or -1.
 func controlIn(text string) int {
 	for i, r := range text {
 		if r >= ' ' && r < 0x7f || r == '\n' {
@@ -193,7 +194,7 @@ func controlIn(text string) int {
 	return -1
 }
 
-// leakSize is how many bytes of a hidden value make a leak.
+// leakSize is the number of bytes of a hidden value that count as a leak.
 const leakSize = 12
 
 // canaries are hidden values by what they are.
@@ -218,7 +219,7 @@ func (c canaries) name(what string) string {
 	return c[what]
 }
 
-// hiddenRow is a row of a pack, and what comes of it.
+// hiddenRow is a row of a pack and its expected outcome.
 type hiddenRow struct {
 	id, family      string
 	input, eval     map[string]any
@@ -229,8 +230,8 @@ type hiddenRow struct {
 	captured []string
 }
 
-// textRows are rows of the text families: an agent that fails, one that
-// passes with the answer that is no canary, and one that crashes.
+// textRows returns rows of the text families: an agent that fails, one that
+// passes with an answer without a canary, and one that crashes.
 func textRows(c canaries) (rows []hiddenRow) {
 	families := []struct {
 		name, right string
@@ -267,8 +268,8 @@ func textRows(c canaries) (rows []hiddenRow) {
 	return rows
 }
 
-// talkative begins tests that say all that they know: their source, which
-// holds two canaries, to every stream that they have.
+// talkative is the start of tests that print everything they know: they print
+// their source, which contains two canaries, to every stream.
 const talkative = `# COMMENT
 import os, sys
 gold = "GOLD"
@@ -281,7 +282,7 @@ for text in (gold, source):
     os.write(2, text.encode())
 `
 
-// codeRows are rows whose tests and candidates talk.
+// codeRows returns rows whose tests and candidates print what they know.
 func codeRows(c canaries) (rows []hiddenRow) {
 	const honest = "def f(x):\n    return x * x\n"
 	for _, r := range []struct {
@@ -396,7 +397,7 @@ func TestNothingHiddenIsPublished(t *testing.T) {
 	t.Run("planted", func(t *testing.T) { checkSearch(t, out, hidden, c["short_answer-fails accepted"]) })
 }
 
-// checkRow compares what came of a row, and looks for what its checker said.
+// checkRow checks a row's outcome, and that its checker's output was captured.
 func checkRow(t *testing.T, out string, r hiddenRow, got []rec) {
 	t.Helper()
 	if len(got) != 1 || got[0].Outcome != r.outcome || got[0].Reason != r.reason {
@@ -417,9 +418,9 @@ func checkRow(t *testing.T, out string, r hiddenRow, got []rec) {
 	}
 }
 
-// checkSearch plants a canary in a copy of the run, once in every form and
-// once a part of it, and wants it found: a search that finds nothing anywhere
-// would prove nothing.
+// checkSearch plants a canary in a copy of the run, in every form and in part,
+// and checks that the search finds it: otherwise finding nothing would prove
+// nothing.
 func checkSearch(t *testing.T, out string, hidden *needles, value string) {
 	reversed := []byte(value)
 	slices.Reverse(reversed)
@@ -450,8 +451,8 @@ func checkSearch(t *testing.T, out string, hidden *needles, value string) {
 	}
 }
 
-// plantIn puts a text into a file of a run, in the statement into what was
-// signed.
+// plantIn puts a text into a file of a run; for the statement, into its
+// payload.
 func plantIn(t *testing.T, path, plant string) {
 	t.Helper()
 	if filepath.Base(path) == "statement.dsse.json" {

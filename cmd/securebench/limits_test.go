@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Scripts that run into a limit by a child and live on. Each gives the engine
-// the moment that it needs to see it.
+// Scripts of which a child hits a limit while they survive. Each gives the
+// engine time to notice.
 const (
 	hogChild = `sleep 1; python3 -c "hoard = [bytearray(1 << 26) for _ in range(999)]" 2>/dev/null; sleep 0.5; `
 	manyKids = `python3 -c "
@@ -22,18 +22,18 @@ except OSError: time.sleep(3)
 	diskFull = `head -c 100000000 /dev/zero > big 2>/dev/null; `
 )
 
-// TestSurvivedLimits: what counts is whether the command itself was ended by a
-// limit. Its children's end, or a full disk, explains that there is no answer,
-// and voids none. It runs alone: engines poll for the limit on processes, and a
-// busy machine polls late.
+// TestSurvivedLimits: only a limit that ends the command itself counts. The
+// end of its children, or a full disk, explains a missing answer but does not
+// invalidate one. The test does not run in parallel: engines poll for the
+// process limit, and a busy machine polls late.
 func TestSurvivedLimits(t *testing.T) {
 	image := needDocker(t)
 	dir := t.TempDir()
 	type row struct{ script, outcome, reason string }
 	rows := map[string]row{
 		"oom-itself": {"echo it; sleep 1; exec python3 -c 'hoard = [bytearray(1 << 26) for _ in range(999)]'", "limit", "oom"},
-		// Nobody can tell a shell that passes its child's end on from one that
-		// was killed.
+		// A shell that exits with its child's status cannot be distinguished
+		// from one that was killed.
 		"oom-passed-on": {"echo it; " + hogChild + "exit 137", "limit", "oom"},
 		"disk-moment":   {diskFull + "rm big; echo it; exit 1", "passed", ""},
 		"none":          {"echo it; exit 1", "passed", ""},

@@ -8,8 +8,8 @@ import (
 	"securebench/internal/pipeline/pack"
 )
 
-// locate turns a PACK argument into a pack's files: a folder, a manifest, or
-// a tester YAML, whose configuration is then returned as well.
+// locate finds the files of a PACK argument: a folder, a manifest, or a tester
+// YAML, whose configuration is then returned as well.
 func locate(arg string, checks ...config.Check) (pack.Location, *config.Tester, error) {
 	if config.IsTester(arg) {
 		t, err := config.LoadTester(arg, checks...)
@@ -25,9 +25,9 @@ func locate(arg string, checks ...config.Check) (pack.Location, *config.Tester, 
 	return loc, nil, fault.As(fault.Pack, err)
 }
 
-// locateForScoring is [locate] with the configuration that candidates are
-// scored under outside of a run: the tester YAML's or the defaults. workers
-// overrides it unless it is 0.
+// locateForScoring is [locate] for scoring candidates outside a run: it
+// returns the configuration of the tester YAML or the default one. workers
+// overrides its number of workers unless it is 0.
 func locateForScoring(arg string, workers int) (pack.Location, *config.Tester, error) {
 	loc, tester, err := locate(arg)
 	if err != nil {

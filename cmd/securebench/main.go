@@ -24,13 +24,13 @@ func main() {
 	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// app is what the subcommands share.
+// app holds the state that the subcommands share.
 type app struct {
 	stdout, stderr *console.Stream
 	args           []string
 	logFile        string // of --log, "" for none
-	// ran is set once a subcommand's own code runs: errors before that are
-	// wrong usage.
+	// ran is set when a subcommand's own code runs: earlier errors are usage
+	// errors.
 	ran bool
 }
 
@@ -52,8 +52,8 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	return a.end(err)
 }
 
-// end prints what went wrong and returns the exit code. A failure to print is
-// an error, too, if there is no other.
+// end prints the error and returns the exit code. A failure to print counts
+// only if there is no other error.
 func (a *app) end(err error) int {
 	a.complain(err)
 	code := exitCode(err)
@@ -88,15 +88,15 @@ func (a *app) complain(err error) {
 	}
 }
 
-// patience is how long a write may wait for its reader once the operator
-// wants to stop.
+// patience is how long a write may wait for its reader after an interruption.
 const patience = 2 * time.Second
 
 // interruptible calls cancel at the first termination signal and exits at the
 // second; SIGHUP, which a terminal may send twice, does not count as a second
-// one. A signal that was ignored from the start, as under nohup, stays ignored.
-// Soon after the first signal stuck is closed, so that a pipe that is not read
-// cannot block the end of the run. SIGPIPE is a write error, not a signal.
+// one. A signal that was ignored from the start, as under nohup, stays
+// ignored. Soon after the first signal, stuck is closed, so that a pipe
+// without a reader cannot block the end of the run. SIGPIPE is a write error,
+// not a signal.
 func interruptible(cancel context.CancelFunc, stuck chan<- struct{}, stderr io.Writer) (stop func()) {
 	signals, pipes := make(chan os.Signal, 4), make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
@@ -120,7 +120,7 @@ func interruptible(cancel context.CancelFunc, stuck chan<- struct{}, stderr io.W
 			}
 			cancel()
 			time.AfterFunc(patience, func() { close(stuck) })
-			go fmt.Fprintln(stderr, "\r\nsecurebench: stopping; press Ctrl-C again to stop at once")
+			go fmt.Fprintln(stderr, "\r\nsecurebench: stopping; press Ctrl-C again to stop immediately")
 		}
 	}()
 	return func() { signal.Stop(signals); signal.Stop(pipes); close(done) }
@@ -132,10 +132,11 @@ func (a *app) root() *cobra.Command {
 		Short: "Run AI agents on benchmark packs, with scores that can be verified",
 		Long: `securebench runs AI agents on benchmark packs, with scores that can be verified.
 
-The agent works in a sandbox that contains only the public part of a task. After
-it has ended, its candidate is captured, stored by digest, and scored in fresh
-sandboxes that the agent never had access to.
+The agent works in a sandbox that contains only the public part of a task. When
+the agent has ended, its candidate is captured, stored by digest, and scored in
+fresh sandboxes to which the agent never had access.
 ` + exitCodesHelp,
+		Example:      "  securebench run packs/demo --agent oracle\n  securebench verify runs/demo\n  securebench report runs/demo",
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		PersistentPreRun:  func(*cobra.Command, []string) { a.ran = true },
@@ -152,12 +153,12 @@ sandboxes that the agent never had access to.
 	return root
 }
 
-// needSubcommand is what a command does that only holds others.
+// needSubcommand is the action of a command that only groups subcommands.
 func needSubcommand(c *cobra.Command, _ []string) error {
 	return usageError(fmt.Errorf("missing subcommand: see %s --help", c.CommandPath()))
 }
 
-// need asks for exactly these arguments.
+// need requires exactly the named arguments.
 func need(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == len(names) {

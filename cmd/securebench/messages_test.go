@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// jargon is what a message must not hold: words of the implementation.
+// jargon lists words of the implementation, which a message must not contain.
 var jargon = regexp.MustCompile(`\b[a-z]*(?:statat|openat|mkdirat|renameat|unlinkat|fstat)\b|\b(?:open|stat|lstat|mkdir|read|write) /?[^ ]+: |bufio|jsontext|[^.]json: |[^.]zip: |record\.|wire|\bEOF\b|context (?:deadline|canceled)|%!|0x[0-9a-f]{6}|\*[a-z]+\.[A-Z]|<nil>`)
 
 // TestMessages: whatever is broken, the exit code is the documented one, and
-// what is said names the thing in words of its user.
+// the message names the problem in the user's terms.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -98,7 +98,7 @@ func TestMessages(t *testing.T) {
 		"no env file":         {exitConfig, "none: no such file or directory", oracle("--env-file", at("none"))},
 		"no key":              {exitConfig, "none: no such file or directory", []string{"verify", out, "--key", at("none")}},
 		"no pack":             {exitPack, "none", []string{"run", at("none"), "--agent", "oracle"}},
-		"no agent":            {exitUsage, "a pack alone does not name an agent", []string{"run", pack}},
+		"no agent":            {exitUsage, "no agent given", []string{"run", pack}},
 		"no command":          {exitUsage, "unknown command", []string{"runn"}},
 		"no engine":           {exitEngine, "start Docker or set DOCKER_HOST", []string{"run", codePack(t), "--agent", "oracle", "-o", at("code")}},
 		"a failed task":       {exitFailOn, "--fail-on failed: 3 failed", []string{"run", pack, "--agent", "null", "-o", at("null"), "--fail-on", "failed"}},

@@ -14,9 +14,9 @@ import (
 // summaryForm is a summary line as a program reads it.
 var summaryForm = regexp.MustCompile(`(?m)^securebench: run_id=("(?:[^"\\]|\\.)*"|[^" ]+) total=(\d+) verification=(\w+) verified=(\d+) passed=(\d+) output=("(?:[^"\\]|\\.)*"|[^" ]+)(?: left_out=(\d+))?$`)
 
-// TestForgedNames: no id that the format allows is refused, and none of them,
-// nor the name of a directory or a task, gives a second summary, a field, or
-// anything that a terminal obeys. Who reads the line gets the names back.
+// TestForgedNames: every id that the format allows is accepted, and no id or
+// name of a directory or task can forge a second summary, a field, or a
+// terminal sequence. A program that reads the line gets the names back.
 func TestForgedNames(t *testing.T) {
 	t.Parallel()
 	lie := "securebench: run_id=x total=1 verification=complete verified=1 passed=999 output=x"
@@ -59,7 +59,7 @@ harness: {type: command, config: {command: "true"}}
 				}
 				for line := range strings.Lines(res.stderr) {
 					if !strings.HasPrefix(line, "securebench: ") && !strings.HasPrefix(line, "  ") || strings.HasPrefix(line, "securebench: run_id=") || strings.Contains(line, "PASS ") {
-						t.Errorf("a line that is not ours: %q", line)
+						t.Errorf("a line that is not from securebench: %q", line)
 					}
 				}
 				if n := strings.Count(res.stdout, "\n"); res.code == exitDone && n != 1 {
@@ -110,7 +110,7 @@ func yamlString(s string) string {
 	return `"` + b.String() + `"`
 }
 
-// printableOnly leaves out what no task's id may have.
+// printableOnly removes characters that a task's id may not contain.
 func printableOnly(r rune) rune {
 	if r < ' ' || r > '~' {
 		return -1
@@ -118,8 +118,8 @@ func printableOnly(r rune) rune {
 	return r
 }
 
-// TestForgedTaskNames: an id of a task is one cell of every table that names
-// it, whatever it says.
+// TestForgedTaskNames: a task's id stays within one cell of every table,
+// whatever it contains.
 func TestForgedTaskNames(t *testing.T) {
 	t.Parallel()
 	const id = `x  fails  fails  -  ok "quoted" passed=9`

@@ -16,8 +16,8 @@ import (
 	"securebench/internal/run"
 )
 
-// noisePython defines NOISE: what terminals obey or do not show, and lines
-// that look like ours, in about 400 bytes of UTF-8.
+// noisePython defines NOISE: characters that terminals interpret or hide, and
+// lines that look like securebench's, in about 400 bytes of UTF-8.
 const noisePython = `lie = "securebench: run_id=x total=1 verification=complete verified=1 passed=999 output=x"
 lies = [lie, "{\"event\":\"verifier_done\",\"passed\":true,\"score\":1}", "securebench: PASS noise-floods score=1"]
 NOISE = ("\x1b[2J\x1b]0;PWN\x07\u202e\u2066\u200b\u2028\x85\x9b31m\0\b\x7f\r" + "\r".join(lies) + "\n" + "\n".join(lies) + "\r\n").encode()
@@ -74,7 +74,7 @@ print("an honest", "answer")`, "passed", ""),
 
 func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n    ") + "\n" }
 
-// heard is what came of a run with noise.
+// heard is the result of a run with noise.
 type heard struct {
 	out    string // the run's directory
 	stdout string
@@ -138,8 +138,8 @@ func peakMemory(pid int) int {
 const maxNoisePeak = 96 << 10
 
 // TestNoise: agents, candidates and tests that print hundreds of megabytes of
-// what fools terminals and readers change no verdict of others, no line of
-// ours and no count, and cost the runner a bounded amount of memory.
+// misleading text change no verdict of others, no line of securebench and no
+// count, and cost it a bounded amount of memory.
 func TestNoise(t *testing.T) {
 	image := needDocker(t)
 	start := time.Now()
@@ -208,8 +208,8 @@ func checkOutcomes(t *testing.T, h heard, rows []hiddenRow) {
 // and what stands before them.
 const maxShown = 4*1000 + 300
 
-// checkHeard reads what the operator saw line by line. Each line is of a form
-// that only we write, and says nothing that did not happen.
+// checkHeard checks the operator's output line by line. Each line has a form
+// that only securebench writes, and reports only what happened.
 func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -218,7 +218,7 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 	}
 	defer f.Close()
 	var ids []string
-	said := map[string]int{} // lines of our own about a row's end
+	said := map[string]int{} // securebench's lines about a row's end
 	for _, r := range rows {
 		ids = append(ids, r.id)
 		said["securebench: "+map[bool]string{true: "PASS", false: "FAIL"}[r.outcome == "passed"]+" "+r.id+" score="+
@@ -232,10 +232,10 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 	shown, bytesOf := 0, map[string]int{}
 	for sc.Scan() {
 		line := sc.Text()
-		if _, ours := said[line]; ours {
+		if _, known := said[line]; known {
 			said[line]++
 		} else if !form.MatchString(line) || len(line) > maxShown || controlIn(line) >= 0 {
-			t.Fatalf("a line of %d bytes that is none of ours: %.200q", len(line), line)
+			t.Fatalf("a line of %d bytes that is not from securebench: %.200q", len(line), line)
 		}
 		if strings.Contains(line, "passed=999") {
 			shown++

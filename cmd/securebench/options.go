@@ -24,8 +24,8 @@ import (
 	"securebench/internal/workspace"
 )
 
-// options turns flags and arguments into a run, and checks everything that can
-// be checked without reading the pack.
+// options turns flags and arguments into the options of a run, and checks
+// everything that does not need the pack.
 func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err error) {
 	if err := f.check(c); err != nil {
 		return o, err
@@ -48,7 +48,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 		return o, f.openKeyring(&o)
 	}
 	if o.Harness == nil {
-		return o, usageError(errors.New("a pack alone does not name an agent: give --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
+		return o, usageError(errors.New("no agent given: give --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
 	}
 	if err := o.Harness.Ready(); err != nil {
 		return o, fault.As(fault.Config, err)
@@ -119,7 +119,8 @@ func (f *runFlags) override(t *config.Tester) {
 	}
 }
 
-// loadEnv loads the env file; variables that are set already win.
+// loadEnv loads the env file; variables that are already set keep their
+// values.
 func loadEnv(file string) error {
 	vars, err := config.LoadEnv(file)
 	if err != nil {
@@ -152,7 +153,7 @@ func parseAgent(flag string) (name, file string, err error) {
 	return name, "", nil
 }
 
-// renderer shows progress as --progress asks for.
+// renderer returns the progress renderer that --progress selects.
 func (f *runFlags) renderer(stderr *console.Stream) *progress.Renderer {
 	mode := progress.Mode(f.progress)
 	if f.quiet {

@@ -60,8 +60,8 @@ func inDir(t *testing.T, dir string, args ...string) outcome {
 	return background(t, dir, nil, args...).ended(t, 2*time.Minute)
 }
 
-// disk mounts an empty file system of its own on a new folder of dir and
-// returns what mounts it anew, with other flags or another size.
+// disk mounts an empty file system on a new folder of dir and returns a
+// function that remounts it with other flags or another size.
 func disk(t *testing.T, dir, options string) (remount func(flags uintptr, options string)) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -90,7 +90,7 @@ func disk(t *testing.T, dir, options string) (remount func(flags uintptr, option
 
 var taskEnd = regexp.MustCompile(`(?m)^securebench: (PASS|FAIL) (\S+) score=`)
 
-// announced are the verdicts that progress told.
+// announced returns the verdicts that progress reported.
 func announced(res outcome) map[string]string {
 	out := map[string]string{}
 	for _, m := range taskEnd.FindAllStringSubmatch(res.stderr, -1) {
@@ -99,22 +99,22 @@ func announced(res outcome) map[string]string {
 	return out
 }
 
-// keptWord wants that every verdict that was announced is recorded.
-func keptWord(t *testing.T, told map[string]string, lines []record.Entry) {
+// checkAnnounced checks that every reported verdict is recorded.
+func checkAnnounced(t *testing.T, announced map[string]string, lines []record.Entry) {
 	t.Helper()
 	got := map[string]string{}
 	for _, e := range lines {
 		got[e.TaskID] = string(e.Status)
 	}
-	for id, status := range told {
+	for id, status := range announced {
 		if got[id] != status {
 			t.Errorf("%s was announced as %s and is %q", id, status, got[id])
 		}
 	}
 }
 
-// TestFullDisk: a disk that fills up ends a run with one line that says so,
-// and with more room the run goes on where it was.
+// TestFullDisk: a full disk ends a run with one line that says so, and with
+// more room the run can be resumed.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -135,13 +135,13 @@ func TestFullDisk(t *testing.T) {
 			out := filepath.Join(dir, "disk", "out")
 			args := append(replayPack(t, dir, tt.tasks, tt.answer), "-o", "disk/out", "-w", tt.workers, "--progress", "plain")
 			res := inDir(t, dir, args...)
-			told := announced(res)
+			reported := announced(res)
 			message := fullDisk(t, res)
 			before, torn := wholeLines(t, out)
 			if torn || len(before) < tt.min || len(before) > tt.max || exists(out, record.StatementName) {
 				t.Fatalf("%d records, want %d to %d; the last torn: %v", len(before), tt.min, tt.max, torn)
 			}
-			keptWord(t, told, before)
+			checkAnnounced(t, reported, before)
 
 			// Without more room it ends the same way, and nothing is lost.
 			res = typed(t, dir, resumeLine(t, message))
@@ -162,13 +162,13 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("%d records, want %d", len(after), tt.tasks)
 			}
 			nothingLost(t, before, after)
-			keptWord(t, told, after)
+			checkAnnounced(t, reported, after)
 			verified(t, out)
 		})
 	}
 }
 
-// fullDisk wants one clear line about a disk without room.
+// fullDisk checks that one clear line reports the full disk.
 func fullDisk(t *testing.T, res outcome) (message string) {
 	t.Helper()
 	message = errorLine(t, res)
@@ -178,8 +178,8 @@ func fullDisk(t *testing.T, res outcome) (message string) {
 	return message
 }
 
-// TestFullDiskBeforeTheRun: nothing runs where not even the run manifest can
-// be written, whichever file comes first.
+// TestFullDiskBeforeTheRun: nothing runs if not even the run manifest can be
+// written, whichever file comes first.
 func TestFullDiskBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{"size=4k", "size=8k", "size=12k", "nr_inodes=2", "nr_inodes=4", "nr_inodes=7"} {
@@ -201,7 +201,7 @@ func TestFullDiskBeforeTheRun(t *testing.T) {
 	}
 }
 
-// TestReadOnlyOutput: a directory that cannot be written is found before
+// TestReadOnlyOutput: a directory that cannot be written is detected before
 // anything runs.
 func TestReadOnlyOutput(t *testing.T) {
 	t.Parallel()
@@ -230,8 +230,8 @@ func TestReadOnlyOutput(t *testing.T) {
 	verified(t, filepath.Join(dir, "disk", "there"))
 }
 
-// TestSecondRunner: a directory belongs to one runner, and to nobody once that
-// is dead.
+// TestSecondRunner: only one process can use a directory, and it is free again
+// when that process is dead.
 func TestSecondRunner(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -284,7 +284,7 @@ func TestSecondRunner(t *testing.T) {
 type proxy struct {
 	host     string // what DOCKER_HOST gets
 	listener net.Listener
-	hangs    atomic.Bool // nothing passes any more
+	hangs    atomic.Bool // nothing passes through
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -414,10 +414,10 @@ func newOutage(t *testing.T, runID string) *outage {
 
 func (o *outage) out() string { return filepath.Join(o.dir, "out") }
 
-// goesOn wants that the run ended with a code and a line that says why and
-// how to go on, that this works with the real engine, and that the next start
-// removes what stayed on it.
-func (o *outage) goesOn(res outcome, code int, words ...string) {
+// checkResumable checks that the run ended with a code and a line that says
+// why and how to resume, that this works with the real engine, and that the
+// next start removes what was left on it.
+func (o *outage) checkResumable(res outcome, code int, words ...string) {
 	o.t.Helper()
 	message := errorLine(o.t, res)
 	o.t.Log(message)
@@ -433,7 +433,7 @@ func (o *outage) goesOn(res outcome, code int, words ...string) {
 	if torn || len(before) < 3 || len(before) == len(o.want) {
 		o.t.Errorf("%d records, the last torn: %v", len(before), torn)
 	}
-	keptWord(o.t, announced(res), before)
+	checkAnnounced(o.t, announced(res), before)
 	if len(leftovers(o.t, o.runID)) == 0 {
 		o.t.Error("nothing is left on the engine: the test does not show that it is removed")
 	}
@@ -449,15 +449,16 @@ func (o *outage) goesOn(res outcome, code int, words ...string) {
 	}
 }
 
-// TestEngineDies: a run whose engine refuses connections ends at once. It runs
-// alone: the start of any other run removes what stays on the engine.
+// TestEngineDies: a run whose engine refuses connections ends immediately. The
+// test does not run in parallel, because the start of any other run removes
+// what is left on the engine.
 func TestEngineDies(t *testing.T) {
 	o := newOutage(t, "engine-dies-test")
 	o.proxy.die()
-	o.goesOn(o.run.ended(t, 90*time.Second), exitEngine, "the sandbox engine stopped answering", o.proxy.host)
+	o.checkResumable(o.run.ended(t, 90*time.Second), exitEngine, "the sandbox engine stopped answering", o.proxy.host)
 }
 
-// TestCtrlCAtTheStart: an engine that hangs from the start keeps nobody.
+// TestCtrlCAtTheStart: Ctrl-C works while the engine hangs from the start.
 func TestCtrlCAtTheStart(t *testing.T) {
 	t.Parallel()
 	p, dir := newProxy(t), t.TempDir()
@@ -474,7 +475,7 @@ func TestCtrlCAtTheStart(t *testing.T) {
 	}
 }
 
-// slow marks tests that wait for a long time in silence.
+// slow marks tests that wait for a long time.
 func slow(t *testing.T) {
 	t.Helper()
 	if os.Getenv(envKills) == "" {
@@ -483,8 +484,8 @@ func slow(t *testing.T) {
 	t.Parallel() // it only waits
 }
 
-// TestEngineHangs: a run notices an engine that takes connections and answers
-// nothing. The package pipeline tests the same in less time.
+// TestEngineHangs: a run notices an engine that accepts connections but does
+// not answer. The package pipeline tests the same in less time.
 func TestEngineHangs(t *testing.T) {
 	slow(t)
 	o := newOutage(t, "engine-hangs-test")
@@ -496,11 +497,11 @@ func TestEngineHangs(t *testing.T) {
 	if took > 80*time.Second {
 		t.Errorf("it took %v to notice", took)
 	}
-	o.goesOn(res, exitEngine, "the sandbox engine stopped answering")
+	o.checkResumable(res, exitEngine, "the sandbox engine stopped answering")
 }
 
-// TestCtrlCWhileTheEngineHangs: an operator who is faster than the watch does
-// not wait long either.
+// TestCtrlCWhileTheEngineHangs: an operator who interrupts before the run
+// notices does not wait long either.
 func TestCtrlCWhileTheEngineHangs(t *testing.T) {
 	slow(t)
 	o := newOutage(t, "ctrl-c-hangs-test")
@@ -515,5 +516,5 @@ func TestCtrlCWhileTheEngineHangs(t *testing.T) {
 	if took > 40*time.Second {
 		t.Errorf("it took %v to end", took)
 	}
-	o.goesOn(res, exitInterrupted, "interrupted after ", " while the engine did not answer")
+	o.checkResumable(res, exitInterrupted, "interrupted after ", " while the engine did not answer")
 }

@@ -21,7 +21,8 @@ import (
 )
 
 func (a *app) packCommand() *cobra.Command {
-	c := &cobra.Command{Use: "pack", Short: "Check, show and import packs", Args: cobra.NoArgs, RunE: needSubcommand}
+	c := &cobra.Command{Use: "pack", Short: "Check, show and import packs", Args: cobra.NoArgs, RunE: needSubcommand,
+		Example: "  securebench pack check packs/demo\n  securebench pack show packs/demo HumanEval/0"}
 	c.AddCommand(a.packCheckCommand(), a.packShowCommand(), a.packImportCommand())
 	return c
 }
@@ -66,10 +67,10 @@ func (a *app) packShowCommand() *cobra.Command {
 		Use: "show PACK TASK", Short: "Show the part of a task that a component sees", Args: need("PACK", "TASK"),
 		Long: `Show the part of a task that a component sees, as one JSON object:
 
-  agent         the public lane, as the agent gets it
+  agent         the public lane, which the agent sees
   test_sandbox  the public lane and the evaluation inputs
   evaluator     the public lane and the hidden values
-  result        what is published: every name, other lanes redacted`,
+  result        what is published: all names, with the other lanes redacted`,
 		Example: "  securebench pack show packs/demo HumanEval/0 --as agent",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.packShow(c.Context(), args[0], args[1], as)

@@ -8,7 +8,8 @@ import (
 )
 
 // TestPacks scores the packs of this repository, which are samples of the
-// public data sets: their own solutions pass, and nothing passes for nothing.
+// public data sets: their reference solutions pass, and the null agent passes
+// no task.
 func TestPacks(t *testing.T) {
 	t.Parallel()
 	needDocker(t)

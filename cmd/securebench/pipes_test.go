@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pipe puts a named pipe that nobody writes to in the place of a file.
+// pipe replaces a file by a named pipe without a writer.
 func pipe(t *testing.T, name string) {
 	t.Helper()
 	if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
@@ -20,9 +20,9 @@ func pipe(t *testing.T, name string) {
 	}
 }
 
-// TestNamedPipes: whoever opens a pipe that nobody writes to waits for ever.
+// TestNamedPipes: opening a named pipe without a writer blocks forever.
 // Wherever a user names a file, and wherever a run's directory has one, a pipe
-// is refused at once and by its name; the file itself is read.
+// is refused immediately and by name; a regular file is read.
 func TestNamedPipes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -99,8 +99,8 @@ harness: {type: command, config: {command: "true"}}
 	}
 }
 
-// readsForEver opens a pipe as a careless program does, and reports an error
-// when that has not ended soon.
+// readsForEver opens a pipe as a careless program would, and returns an error
+// if that does not end soon.
 func readsForEver(fifo string) (int, error) {
 	ended := make(chan struct{})
 	go func() {

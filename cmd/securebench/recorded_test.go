@@ -28,7 +28,7 @@ func TestRecordedAnswers(t *testing.T) {
 	data := datatest.Dir(t)
 	folders, err := filepath.Glob(filepath.Join(data, "humaneval-results", "*"))
 	if err != nil || len(folders) == 0 {
-		t.Skipf("there is no folder of a model's answers in %s", filepath.Join(data, "humaneval-results"))
+		t.Skipf("no folder of a model's answers in %s", filepath.Join(data, "humaneval-results"))
 	}
 	rows := datatest.Rows(t, "humaneval")
 	needDocker(t)
@@ -135,7 +135,7 @@ func readAnswers(t *testing.T, folder string) map[string][]modelAnswer {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.md"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no answers in %s", folder)
+		t.Fatalf("no answers in %s", folder)
 	}
 	out := map[string][]modelAnswer{}
 	for _, name := range files {

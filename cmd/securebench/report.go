@@ -17,13 +17,13 @@ const reportHelp = `Report what a run scored.
 
 The denominator is the number of planned attempts: infrastructure errors, pending
 attempts and missing records count as not passed and are shown separately. Rates
-come with their 95 % Wilson interval; with several attempts at a task pass@k
-is the unbiased estimate. Containment profiles are shown separately.
+have a 95 % Wilson interval. With several attempts per task, pass@k is the
+unbiased estimate. Containment profiles are shown separately.
 
 RUN is the output directory of a run, a published copy of one, or a bundle.
 The run is checked as by "securebench verify". A run that does not verify is
-reported nevertheless, and the report says so: at the top, in CSV in every row.
-The exit code is then 13.`
+still reported, but marked as such: at the top, or in every row of the CSV. The
+exit code is then 13.`
 
 func (a *app) reportCommand() *cobra.Command {
 	var trust trustFlags
@@ -67,7 +67,7 @@ func (a *app) report(ctx context.Context, arg, format string, f trustFlags) erro
 	return errors.Join(write(b.Report(), a.stdout), judged, run.Close())
 }
 
-// aboutRun is what the report says of the run as a whole.
+// aboutRun returns the report's section about the run as a whole.
 func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run {
 	m := res.Manifest
 	if m.RunID == "" && res.Sealed { // run.json cannot be read

@@ -24,7 +24,7 @@ func marked(t *testing.T, base, word string) (id string) {
 
 // TestMovedTag (D15): a tag that moves in the middle of a run changes nothing
 // in it; a resume refuses it, or runs again what it affects. A runner that
-// names images by their tag would use both.
+// names images by tag would use both.
 func TestMovedTag(t *testing.T) {
 	t.Parallel()
 	base := needDocker(t)

@@ -36,18 +36,18 @@ RUN is the output directory of a run, a published copy of one, or a bundle. It
 is checked as by "securebench verify". PACK must be the one that the run is
 bound to, and every record must be of one of its rows. Every stored candidate is
 then scored again, in fresh sandboxes and from the pack's last row to its first,
-and each verdict that differs is listed. The limits are the run's, but at most
-yours: those of a tester YAML given as PACK, or the defaults. With --run-limits
-they are the run's.
+and each verdict that differs is listed. The limits are those of the run, but
+not above your own: those of a tester YAML given as PACK, or the defaults. With
+--run-limits, the limits of the run apply unchanged.
 
-Records without a candidate (for example, of an agent that timed out) have
-nothing to derive from; they are only counted.
+Records without a candidate, such as that of an agent that timed out, are only
+counted.
 
 The public part of a pack is compared by its digest. Hidden parts are bound by
-keyed digests: they are compared if the run's salt is available, in the run's
-restricted folder or with --salt.
+keyed digests, which can be compared only with the run's salt: from the run's
+restricted folder, or given with --salt.
 
-The exit code is 13 if a verdict differs, 15 if it is another pack.`
+The exit code is 13 if a verdict differs, and 15 if PACK is another pack.`
 
 func (a *app) reverifyCommand() *cobra.Command {
 	var f reverifyFlags
@@ -67,7 +67,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 	}
 	f.trust.add(c)
 	fl := c.Flags()
-	fl.StringVar(&f.pack, "pack", "", "the pack that the run is of")
+	fl.StringVar(&f.pack, "pack", "", "the pack of the run")
 	fl.StringVar(&f.salt, "salt", "", "file of the run's salt (restricted/salt), for a published copy")
 	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits even where they exceed yours")
 	fl.IntVar(&f.sample, "sample", 0, "derive only N verdicts, chosen at random")
@@ -77,7 +77,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 	return c
 }
 
-// rederivation prints what comes of a review.
+// rederivation prints the results of a reverification.
 type rederivation struct {
 	app    *app
 	json   bool

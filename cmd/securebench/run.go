@@ -11,7 +11,7 @@ import (
 	"securebench/internal/run"
 )
 
-// runFlags are the flags of run; they win over the tester YAML.
+// runFlags are the flags of run; they override the tester YAML.
 type runFlags struct {
 	config, envFile, agent, outputDir string
 	failOn, progress                  string
@@ -27,32 +27,32 @@ PACK is a folder with manifest.yaml and tasks.jsonl, a manifest, or a tester
 YAML. A tester YAML configures the harness that runs the agent; without one,
 --agent names a built-in agent:
 
-  oracle       the rows' own reference solutions (must score 100%)
-  null         nothing (must score 0)
-  replay:FILE  candidates from a JSONL file of {"task_id", "text"|"patch"}
+  oracle       submits each row's reference solution (must score 100%)
+  null         submits nothing (must score 0)
+  replay:FILE  submits candidates from a JSONL file of {"task_id", "text"|"patch"}
 
-An interrupted run continues with --resume. Every record is kept that is intact,
-was written by this run, has its candidate in the store, and was made from the
-same pack, configuration, images and build. All others are run again; where only
-the verification failed, it alone is repeated. If an input changed, --resume is
-refused and names it; --resume=rerun-changed keeps what the change does not
-affect.
+--resume continues an interrupted run. A record is kept if it is intact, was
+written by this run, has its candidate in the store, and was made from the same
+pack, configuration, images and build. All other attempts are run again; if only
+the verification failed, only the verification is repeated. If an input changed,
+--resume stops and names it; --resume=rerun-changed keeps the records that the
+change does not affect.
 
-Records go to OUTPUT/candidates.jsonl, one line per task and attempt; OUTPUT
-is run.output_dir of the tester YAML, or else runs/FOLDER, named after the pack's
-folder. The last line on standard output is the summary; everything else goes to
-standard error.`
+Records are written to OUTPUT/candidates.jsonl, one line per task and attempt.
+OUTPUT is run.output_dir of the tester YAML, or runs/FOLDER, where FOLDER is the
+name of the pack's folder. The summary is the last line on standard output;
+everything else goes to standard error.`
 
-const runExamples = `  # A pack's reference solutions: every task must pass.
+const runExamples = `  # Check a pack with its reference solutions: every task must pass.
   securebench run packs/demo --agent oracle
 
-  # The agent that a tester YAML describes, four tasks at a time.
+  # Run the agent that a tester YAML describes, four tasks at a time.
   securebench run --config tester.yaml --workers 4
 
   # Resume an interrupted run.
   securebench run --config tester.yaml --workers 4 --resume
 
-  # Score answers that a model gave elsewhere.
+  # Score answers that a model has already given.
   securebench run packs/gsm8k-sample --agent replay:answers.jsonl -o runs/replay`
 
 func (a *app) runCommand() *cobra.Command {
@@ -72,7 +72,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "tester YAML")
 	fl.StringVar(&f.agent, "agent", "", "oracle, null or replay:FILE instead of the harness")
-	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set win")
+	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set keep their values")
 	fl.IntVar(&f.limit, "limit", -1, "run only the first N rows")
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output directory, relative to the current one")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run concurrently (default min(cores, 4))")
@@ -86,20 +86,20 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
-	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // hides them: the text names the defaults
-	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output, 64 KiB a task at most, and write agent-trace.log")
+	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // not shown: the help text names the defaults
+	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output, at most 64 KiB per task, and write agent-trace.log")
 	a.addLogFlag(c)
 	return c
 }
 
-// check refuses flag values that no run can have.
+// check rejects invalid flag values.
 func (f *runFlags) check(c *cobra.Command) error {
 	changed := c.Flags().Changed
 	switch {
 	case changed("resume") && f.resume != string(run.Resume) && f.resume != string(run.ResumeChanged):
 		return usageError(fmt.Errorf("--resume is %q, want nothing or %s", f.resume, run.ResumeChanged))
 	case changed("resume") && f.force:
-		return usageError(errors.New("give --resume to continue the former run or --force to move it away, not both"))
+		return usageError(errors.New("give either --resume to continue the existing run or --force to move it to history/, not both"))
 	case changed("limit") && f.limit < 0:
 		return usageError(errors.New("--limit must be 0 or more"))
 	case changed("workers") && f.workers < 1, changed("attempts") && f.attempts < 1:

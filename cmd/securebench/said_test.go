@@ -137,8 +137,8 @@ func readSaid(t *testing.T, name string) map[string][]saidRecord {
 	return out
 }
 
-// TestVerdictCell: verdicts that differ in nothing but what was taken from the
-// candidate do not look alike, in how it was taken neither.
+// TestVerdictCell: verdicts that differ only in what was extracted from the
+// candidate, or how, do not look alike.
 func TestVerdictCell(t *testing.T) {
 	for want, v := range map[string]commit.Judged{
 		"failed (tests_failed) split mutates as_is": {Outcome: "failed", Reason: "tests_failed", Containment: "split", Labels: "mutates", Extraction: "as_is"},

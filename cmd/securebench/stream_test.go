@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFailedWrites: no command that could not say what it found ends well.
+// TestFailedWrites: a command that cannot print its result does not succeed.
 func TestFailedWrites(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestFailedWrites(t *testing.T) {
 		cmd := command(t, nil, args...)
 		var stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = full, &stderr
-		_ = cmd.Run() // the exit code tells
+		_ = cmd.Run() // the exit code is checked
 		if code := cmd.ProcessState.ExitCode(); code != exitInternal {
 			t.Errorf("%v: exit %d, want %d\n%s", args, code, exitInternal, stderr.String())
 		}

@@ -23,22 +23,23 @@ type validateFlags struct {
 
 const validateHelp = `Check that a pack accepts correct candidates and rejects empty ones.
 
-For every task the row's own reference solution must pass, and the empty, the
-garbage and the starter candidate must fail, through the verifiers and
-sandboxes of a real run. A task without a reference solution is a problem: there
-is no proof that it can be solved. Families without a verifier are skipped and
-counted. Where tests.operators lets the candidate say what its
-objects are equal to, a reference whose objects are all equal is tried as well,
-and the tasks that it passes are named as warnings.
+For every task, the row's reference solution must pass, and empty, garbage and
+starter candidates must fail, with the verifiers and sandboxes of a real run. A
+task without a reference solution is a problem, because nothing shows that it
+can be solved. Families without a verifier are skipped and counted. If
+tests.operators lets the candidate define equality of its objects, a reference
+whose objects are all equal is tried, too, and every task that it passes causes
+a warning.
 
-Baselines, answers that ignore the question, are tried as well where that needs
-no sandbox: every label, the same word for every row, the longest choice, the
-question itself. The best of each family is shown. One that passes significantly
-more rows than chance is a warning: the pack can be answered without reading it.
+Baselines, which are answers that ignore the question, are tried if verification
+needs no sandbox: every label, the same word for every row, the longest choice,
+the question itself. The best one of each family is shown. If it passes
+significantly more rows than chance, a warning says so: the pack can be answered
+without reading it.
 
 The exit code is 14 if a check failed. With --strict it is also 14 if a baseline
-beats chance, and 11 if there is a warning about the pack itself, such as that it
-has no rows.`
+beats chance, and 11 if the pack itself has warnings, for example because it has
+no rows.`
 
 func (a *app) validateCommand() *cobra.Command {
 	var f validateFlags
@@ -57,7 +58,7 @@ func (a *app) validateCommand() *cobra.Command {
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per task instead of a table")
 	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a baseline beats chance, with 11 if the pack has warnings")
 	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
-	fl.Lookup("limit").DefValue = "0" // hides it: the text names the default
+	fl.Lookup("limit").DefValue = "0" // not shown: the help text names the default
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked concurrently (default min(cores, 4))")
 	a.addLogFlag(c)
 	return c
@@ -92,5 +93,5 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	}
 }
 
-// needsImage asks for the images that verification runs in.
+// needsImage selects the families whose verification runs in the row's image.
 func needsImage(f family.Family) bool { return f.NeedsImage }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// TestVanishingFolders: a folder of the operator's that goes while the run
-// works takes the salt along, and a run without it looks like a published
-// copy, which verifies. It ends with an error that says what is gone; put back,
-// the run goes on.
+// TestVanishingFolders: an operator's folder that disappears during the run
+// takes the salt with it, and a run without a salt looks like a published
+// copy, which verifies. The run ends with an error that names what is gone;
+// when it is restored, the run can be resumed.
 func TestVanishingFolders(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
@@ -32,7 +32,7 @@ func TestVanishingFolders(t *testing.T) {
 				t.Errorf("exit %d, want %d and %q\n%s", res.code, exitIntegrity, want, res.stderr)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "out", "restricted", "salt")); err == nil {
-				t.Error("the folder was made anew")
+				t.Error("the folder was created again")
 			}
 			if left := leftovers(t, runID); len(left) > 0 {
 				t.Errorf("%d objects are left on the engine", len(left))

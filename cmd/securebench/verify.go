@@ -21,10 +21,10 @@ import (
 	"securebench/internal/source"
 )
 
-// trustFlags say whose signature counts.
+// trustFlags are the flags that select the accepted signers.
 type trustFlags struct {
 	key       string
-	keyGiven  func() bool // "" is not a key either
+	keyGiven  func() bool // also set by an empty --key
 	anySigner bool
 }
 
@@ -38,8 +38,8 @@ func (f *trustFlags) add(c *cobra.Command) {
 const trustHelp = `
 A signature counts if its key is the one of --key or, without that flag, is in
 the keyring: your own keys, and those added with "securebench key trust".
---any-signer accepts every other key as well and names it: the run is then known
-to be intact, but not whose it is.`
+With --any-signer, every other key is accepted, too, and named: the run is then
+known to be intact, but not who signed it.`
 
 const verifyHelp = `Check that a run is complete, unchanged and signed, without network, engine or pack.
 
@@ -50,10 +50,10 @@ missing or extra files. Each problem is one line on standard output, with file
 and line.
 ` + trustHelp + `
 
-A signature does not prove that the operator was honest. Where that matters,
-derive the verdicts again with "securebench reverify".
+A signature does not prove that the operator was honest. If that matters, derive
+the verdicts again with "securebench reverify".
 
-The exit code is 13 when anything is wrong, and for an unknown signer.`
+The exit code is 13 if anything is wrong or the signer is unknown.`
 
 func (a *app) verifyCommand() *cobra.Command {
 	var trust trustFlags
@@ -67,7 +67,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		},
 	}
 	trust.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	return c
 }
 
@@ -118,7 +118,7 @@ func openVerified(ctx context.Context, arg string, f trustFlags, opts evidence.O
 	return evidence.OpenVerified(ctx, arg, t, opts)
 }
 
-// judge returns why a run cannot be trusted, and what the operator can do.
+// judge returns why a run cannot be trusted, with advice for the operator.
 func judge(s evidence.Signer, res *evidence.Result) error {
 	err := s.Judge(res)
 	if untrusted := (*evidence.UntrustedError)(nil); errors.As(err, &untrusted) && !untrusted.OtherKey {
@@ -127,11 +127,11 @@ func judge(s evidence.Signer, res *evidence.Result) error {
 	return err
 }
 
-// maxListed is how many problems of a run are printed beside the refusal.
+// maxListed is how many problems of a run are printed with the error.
 const maxListed = 10
 
-// openTrusted opens a run that verifies and whose signer counts. It prints the
-// first problems of any other.
+// openTrusted opens a run that verifies and whose signer is accepted. For any
+// other run it prints the first problems.
 func (a *app) openTrusted(ctx context.Context, arg string, f trustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, error) {
 	run, res, signer, err := openVerified(ctx, arg, f, opts)
 	if err != nil {
@@ -148,7 +148,7 @@ func (a *app) openTrusted(ctx context.Context, arg string, f trustFlags, opts ev
 
 func (a *app) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 	problems := make([]evidence.Problem, len(res.Problems))
-	for i, p := range res.Problems { // names of files can hold anything
+	for i, p := range res.Problems { // file names can contain any character
 		problems[i] = evidence.Problem{File: redact.Escape(p.File), Line: p.Line, What: redact.Escape(p.What)}
 	}
 	return a.printJSON(struct {
@@ -179,11 +179,11 @@ func (a *app) printJSON(v any) error {
 
 const bundleHelp = `Write an archive of the publishable part of a run.
 
-The bundle is a zip of one folder: run manifest, records, candidates, signed
-statement and, where there is one, the agents' trace. The operator's folders
-are left out: raw output, salt and former runs. It can be verified on any machine
-and without the pack: securebench verify FILE. The same run always gives the same
-bytes.
+The bundle is a ZIP file with one folder: run manifest, records, candidates,
+signed statement and, if there is one, the agents' trace. The operator's files
+are left out: raw output, salt and former runs. A bundle can be verified on any
+machine and without the pack: securebench verify FILE. The same run always gives
+the same bytes.
 
 The run must verify; see securebench verify for --key and --any-signer.`
 
@@ -220,8 +220,8 @@ func (a *app) bundle(ctx context.Context, arg, out string, force bool, f trustFl
 	return writeWhole(out, func(w io.Writer) error { return evidence.WriteBundle(w, run) })
 }
 
-// unwritable is a file of -o that cannot be written. The error below names a
-// temporary file, which the operator did not give.
+// unwritable returns the error for a file of -o that cannot be written. The
+// wrapped error names only a temporary file, which the operator does not know.
 func unwritable(name string, err error) error {
 	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
 		err = pe.Err
@@ -229,7 +229,7 @@ func unwritable(name string, err error) error {
 	return fault.As(fault.Refused, fmt.Errorf("%s cannot be written: %w", redact.Quote(name), err))
 }
 
-// writeWhole creates or replaces a file that is complete or absent.
+// writeWhole creates or replaces a file atomically.
 func writeWhole(name string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return unwritable(name, fmt.Errorf("it is %s", source.FileType(info.Mode())))

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is the release that this code is or is to become.
+// version is the release that this code belongs to.
 const version = "0.1.0"
 
-// buildVersion returns the module's version and the revision it was built
-// from, as far as the binary knows them.
+// buildVersion returns the module's version and, if the binary contains it,
+// the revision it was built from.
 func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// TestWeakSetUps shows that the attacks of the corpus are real: each of them
-// works against a set-up that is weak in just its own way. An attack that
-// never fires would prove nothing when it fails here.
+// TestWeakSetUps shows that the attacks of the corpus are real: each works
+// against a set-up with exactly the weakness that it exploits. An attack that
+// never works would prove nothing by failing.
 func TestWeakSetUps(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
@@ -50,8 +50,8 @@ func TestWeakSetUps(t *testing.T) {
 	}
 }
 
-// weakRun runs a script in a container without any of our hardening, and
-// returns what it printed. The workspace is bounded to keep the machine alive.
+// weakRun runs a script in a container without hardening, and returns its
+// output. The workspace is bounded to keep the machine alive.
 func weakRun(t *testing.T, args []string, image, script string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -134,13 +134,13 @@ func soon(ok func() bool) bool {
 	return false
 }
 
-// manyProcesses counts more processes than ours allows.
+// manyProcesses detects more processes than the corpus's limit allows.
 func manyProcesses(t *testing.T, image, script string) bool {
 	name := weakStart(t, []string{"--pids-limit=160"}, image, script)
 	return soon(func() bool { return len(commands(name)) > corpusPids })
 }
 
-// muchMemory lets the kernel end the script at four times of what ours allows.
+// muchMemory lets the kernel end the script at four times the corpus's limit.
 func muchMemory(t *testing.T, image, script string) bool {
 	limit := fmt.Sprint(4 * corpusMemory)
 	name := weakStart(t, []string{"--memory=" + limit, "--memory-swap=" + limit}, image, script)
@@ -210,7 +210,7 @@ func holdsPipe(t *testing.T, image, script string) bool {
 }
 
 // changesInJSON stores what came as JSON: what is scored later are not the
-// bytes that were handed in.
+// bytes that were submitted.
 func changesInJSON(t *testing.T, image, script string) bool {
 	out := weakRun(t, nil, image, script)
 	stored, err := json.Marshal(out)

@@ -115,7 +115,7 @@ func Open(raw []byte) (Signed, error) {
 		return s, fmt.Errorf("reading the envelope: %w", err)
 	}
 	if !bytes.HasSuffix(raw, []byte("\n")) {
-		return s, errors.New("reading the envelope: its last byte is missing")
+		return s, errors.New("reading the envelope: it does not end in a newline")
 	}
 	if env.PayloadType != PayloadType {
 		return s, fmt.Errorf("the envelope contains %q, want %q", env.PayloadType, PayloadType)

@@ -128,7 +128,7 @@ func (b *blobCheck) Close() error { return b.r.Close() }
 // agent's fault: the attempt fails and is not retried.
 type Rejection struct {
 	Reason  verdict.Reason `json:"reason"`
-	Message string         `json:"message"` // in the framework's own words
+	Message string         `json:"message"` // in securebench's own words
 }
 
 // Error returns the message.

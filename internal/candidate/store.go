@@ -164,7 +164,7 @@ func (s *Store) holds(c Candidate) (bool, error) {
 	return err == nil, nil
 }
 
-// writer tells its own errors from those of what is read.
+// writer distinguishes its own errors from those of the source.
 type writer struct {
 	f   *os.File
 	n   int64

@@ -68,7 +68,7 @@ func archive(tb testing.TB, items ...item) []byte {
 	return b.Bytes()
 }
 
-// TestTreeDigest: the digest covers what a tree is, and nothing else.
+// TestTreeDigest: the digest covers exactly the content of a tree.
 func TestTreeDigest(t *testing.T) {
 	sum := func(items ...item) string {
 		t.Helper()

@@ -3,8 +3,8 @@
 //
 // The tester YAML is closed at every level: an unknown key, a wrong type or a
 // value out of range is an error with file, line and column, and all errors
-// are reported at once. Only harness.config stays a raw tree here, because
-// each harness closes its own.
+// are reported together. Only harness.config stays a raw tree, because each
+// harness checks its own.
 package config
 
 import (
@@ -17,16 +17,16 @@ import (
 
 // The engines that sandbox.engine may name.
 const (
-	EngineAuto   = "auto" // the best one that works here
+	EngineAuto   = "auto" // the best one available
 	EngineDocker = "docker"
 	EngineNative = "native"
 )
 
 // Tester is a run's configuration with every default filled in.
 type Tester struct {
-	Path      string // the file it was read from; "" without one
+	Path      string // the file it was read from; "" for none
 	RunID     string
-	OutputDir string // as the next two: joined to the file's directory
+	OutputDir string // relative to the file's directory, like the next two
 	Manifest  string
 	Tasks     string
 
@@ -35,12 +35,12 @@ type Tester struct {
 
 	MaxWorkers int // tasks that run at the same time
 	Attempts   int // independent samples of each task
-	Retries    int // re-runs of an attempt after an infrastructure error
+	Retries    int // repetitions of an attempt after an infrastructure error
 	Limits     Limits
 	Sandbox    Sandbox
 }
 
-// Harness says how candidates are produced.
+// Harness configures how candidates are produced.
 type Harness struct {
 	Type    string
 	TypePos source.Pos
@@ -49,7 +49,7 @@ type Harness struct {
 	Pos     source.Pos   // of the harness section
 }
 
-// Verification is the operator's policy for verifiers.
+// Verification is the operator's policy for verification.
 type Verification struct {
 	DisallowDangerous bool
 	Deny              []string // names of dangerous commands
@@ -64,25 +64,25 @@ type Limits struct {
 	Candidate int64
 	CPUs      float64 // cores
 	Pids      int64
-	// Produce and Verify are the operator's own time limits; 0 leaves it to
-	// the row, the harness and the family.
+	// Produce and Verify are the operator's time limits; 0 leaves them to the
+	// row, the harness and the family.
 	Produce, Verify time.Duration
 }
 
-// Sandbox chooses the engine and lists commands for its audit.
+// Sandbox configures the engine, the command audit and the capabilities.
 type Sandbox struct {
 	Engine  string // one of the Engine constants
 	Runtime string // runtime class of the engine; "" is its default
-	// Allow and Deny are executable names for the command audit, which is
-	// no security boundary. An empty Allow allows everything.
+	// Allow and Deny are executable names for the command audit, which is not
+	// a security boundary. An empty Allow allows everything.
 	Allow, Deny []string
-	// Capabilities are the privileges of root that rows may have if they ask
-	// for them; empty grants none.
+	// Capabilities are the root privileges granted to rows that ask for them;
+	// empty grants none.
 	Capabilities []sandbox.Capability
 }
 
-// Default returns the configuration of a run that has no tester YAML. What
-// cannot have a default (id, directories, pack, harness) is empty.
+// Default returns the configuration of a run without a tester YAML. Fields
+// that cannot have a default (id, directories, pack, harness) are empty.
 func Default() *Tester {
 	return &Tester{
 		Verification: Verification{DisallowDangerous: true},

@@ -12,37 +12,38 @@ import (
 	"securebench/internal/source"
 )
 
-// DefaultEnvFile is the env file that need not exist.
+// DefaultEnvFile is the env file that is read if it exists.
 const DefaultEnvFile = ".env"
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Var is one line of an env file. Its value may be a secret, so printing,
-// logging and marshalling a Var give the name alone or fail.
+// Var is one line of an env file. Its value may be a secret, so printing and
+// logging a Var show the name alone, and marshalling fails.
 type Var struct{ Name, Value string }
 
 // String returns the name.
 func (v Var) String() string { return v.Name }
 
-// GoString returns the name: %#v must not print the value either.
+// GoString returns the name, because %#v must not print the value either.
 func (v Var) GoString() string { return v.Name }
 
 // LogValue logs the name.
 func (v Var) LogValue() slog.Value { return slog.StringValue(v.Name) }
 
-// MarshalJSON refuses.
+// MarshalJSON always fails.
 func (v Var) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("config: a variable may not be marshalled")
 }
 
 // LoadEnv reads an env file: KEY=VALUE lines, blank lines, lines that start
 // with #, an optional "export ". Both sides are trimmed and one pair of quotes
-// is taken off the value; there are no escapes, inline comments or expansions.
-// A repeated key, a quote that is not closed and a name that no shell could
-// set are errors. A missing file is an error unless it is [DefaultEnvFile].
+// around the value is removed; escapes, inline comments and expansions are not
+// supported. A duplicate key, an unclosed quote and a name that is not valid
+// in a shell are errors. A missing file is an error unless it is
+// [DefaultEnvFile].
 //
-// Whether a variable that the environment already has is kept is up to the
-// caller. Errors never hold a value.
+// The caller decides whether variables that are already set are kept. Errors
+// never contain a value.
 func LoadEnv(path string) ([]Var, error) {
 	data, err := source.ReadFile(path, maxFile)
 	if path == DefaultEnvFile && errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +83,7 @@ func parseEnv(path string, data []byte) ([]Var, error) {
 	return out, nil
 }
 
-// parseVar reads a trimmed line and says what is wrong with it.
+// parseVar reads a trimmed line and returns what is wrong with it.
 func parseVar(text string) (v Var, problem string) {
 	if rest, ok := strings.CutPrefix(text, "export "); ok {
 		text = strings.TrimSpace(rest)
@@ -93,14 +94,14 @@ func parseVar(text string) (v Var, problem string) {
 	case !ok || name == "":
 		return v, "expected KEY=VALUE"
 	case !envName.MatchString(name):
-		// A misplaced secret can stand before the sign: don't repeat it.
-		return v, "expected KEY=VALUE, where KEY has letters, digits and _ only"
+		// A misplaced secret may precede the equals sign: don't repeat it.
+		return v, "expected KEY=VALUE, where KEY consists of letters, digits and _"
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return v, "the value of " + name + " is not valid text"
 	}
 	if value != "" && (value[0] == '"' || value[0] == '\'') {
 		if len(value) < 2 || value[len(value)-1] != value[0] {
-			return v, "the quote of " + name + " is not closed at the end of the line"
+			return v, "the quoted value of " + name + " is not closed on the line"
 		}
 		value = value[1 : len(value)-1]
 	}

@@ -38,11 +38,11 @@ func TestLoadEnvProblems(t *testing.T) {
 	tests := map[string]string{
 		"A=1\nsk-hunter2": "env:2: expected KEY=VALUE",
 		"=hunter2":        "env:1: expected KEY=VALUE",
-		"sk hunter2=x":    "env:1: expected KEY=VALUE, where KEY has letters, digits and _ only",
-		"\ufeffA=1":       "env:1: expected KEY=VALUE, where KEY has letters, digits and _ only",
+		"sk hunter2=x":    "env:1: expected KEY=VALUE, where KEY consists of letters, digits and _",
+		"\ufeffA=1":       "env:1: expected KEY=VALUE, where KEY consists of letters, digits and _",
 		"A=1\nA=hunter2":  "env:2: duplicate key A, first set in line 1",
-		`A="hunter2`:      "env:1: the quote of A is not closed at the end of the line",
-		`A='`:             "env:1: the quote of A is not closed at the end of the line",
+		`A="hunter2`:      "env:1: the quoted value of A is not closed on the line",
+		`A='`:             "env:1: the quoted value of A is not closed on the line",
 		"A=hunter2\xff":   "env:1: the value of A is not valid text",
 		"A=\x00":          "env:1: the value of A is not valid text",
 		"x\ny\nA=1":       "env:1: expected KEY=VALUE\nenv:2: expected KEY=VALUE",
@@ -64,7 +64,7 @@ func TestLoadEnvMissing(t *testing.T) {
 		t.Errorf("a missing default file: %v, %v", got, err)
 	}
 	if _, err := config.LoadEnv("other.env"); err == nil {
-		t.Error("a missing named file is no error")
+		t.Error("a missing named file is not an error")
 	}
 }
 

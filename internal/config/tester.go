@@ -16,13 +16,12 @@ import (
 // maxFile bounds the tester YAML and the env file.
 const maxFile = 1 << 20
 
-// A Check adds problems that only the harness's own package can see.
+// A Check returns the problems of a harness section, as its harness sees them.
 type Check func(Harness) source.Problems
 
 // LoadTester reads a tester YAML. Relative paths in it are joined to its
-// directory. A file that cannot be read says so;
-// everything wrong in it comes as joined [source.Problem] values in file
-// order. The checks run when the harness section could be read, and their
+// directory. All errors in the file are joined as [source.Problem] values in
+// file order. The checks run if the harness section is well-formed, and their
 // problems are reported with the others.
 func LoadTester(path string, checks ...Check) (*Tester, error) {
 	data, err := source.ReadFile(path, maxFile)
@@ -129,15 +128,15 @@ func (r *reader) verification(root *source.Node, v *Verification) {
 func (r *reader) limits(root *source.Node, l *Limits) {
 	s := r.section(root, "limits", false,
 		"memory", "cpus", "pids", "disk", "files", "output", "candidate", "produce_seconds", "verify_seconds")
-	// Engines refuse to start anything in less than about 6 MiB.
+	// Engines refuse to start a sandbox with less than about 6 MiB.
 	optional(r, s, "limits.memory", &l.Memory, size(8<<20, math.MaxInt64))
 	optional(r, s, "limits.disk", &l.Disk, size(1, math.MaxInt64))
-	// A workspace has a root and a task file; a file costs the machine memory
-	// even if it holds nothing.
+	// A workspace has at least a root and a task file. Even an empty file
+	// costs the machine memory.
 	optional(r, s, "limits.files", &l.Files, func(n *source.Node, what string) (int64, *source.Problem) {
 		return n.Int(what, 16, 1<<20)
 	})
-	// What is kept as evidence must be readable as such.
+	// Recorded output must remain small enough to read back.
 	optional(r, s, "limits.output", &l.Output, size(1, 1<<30))
 	optional(r, s, "limits.candidate", &l.Candidate, size(1, 256<<20))
 	optional(r, s, "limits.cpus", &l.CPUs, cores)
@@ -202,13 +201,13 @@ func (r *reader) path(n *source.Node, what string) (string, *source.Problem) {
 	return filepath.Join(r.dir, s), nil
 }
 
-// absent reports whether a key is missing or has no value: a section whose
-// lines are all commented out is null in YAML.
+// absent reports whether a key is missing or null. A section whose lines are
+// all commented out is null in YAML.
 func absent(n *source.Node) bool { return n == nil || n.Kind == source.Null }
 
 type readFunc[T any] func(n *source.Node, what string) (T, *source.Problem)
 
-// optional reads the last part of key from section s into dst when it is set.
+// optional reads the last part of key from section s into dst if it is set.
 func optional[T any](r *reader, s *source.Node, key string, dst *T, read readFunc[T]) {
 	n := s.Get(key[strings.LastIndexByte(key, '.')+1:])
 	if absent(n) {
@@ -222,7 +221,7 @@ func optional[T any](r *reader, s *source.Node, key string, dst *T, read readFun
 	*dst = v
 }
 
-// required is optional for a key that must be there.
+// required is like optional, but reports a missing key.
 func required[T any](r *reader, s *source.Node, key string, dst *T, read readFunc[T]) {
 	if absent(s.Get(key[strings.LastIndexByte(key, '.')+1:])) {
 		r.ps.Add(s.Pos, "", "%s is required", key)
@@ -255,7 +254,7 @@ func oneOf(names ...string) readFunc[string] {
 	}
 }
 
-// listOf reads a list and drops repeated items, as the reference does.
+// listOf reads a list and drops duplicates, as the reference does.
 func listOf(read readFunc[string]) readFunc[[]string] {
 	return func(n *source.Node, what string) ([]string, *source.Problem) {
 		if n.Kind != source.List {
@@ -282,7 +281,7 @@ func envNames(n *source.Node, what string) ([]string, *source.Problem) {
 		case p != nil:
 			return "", p
 		case strings.Contains(s, "="):
-			// The text may hold a value, so it is not repeated.
+			// The text may contain a secret value, so it is not repeated.
 			return "", &source.Problem{Pos: n.Pos, Message: what + ` contains "="`,
 				Fix: "list the name alone; its value comes from the environment"}
 		case strings.ContainsFunc(s, unicode.IsControl):
@@ -300,7 +299,7 @@ func cores(n *source.Node, what string) (float64, *source.Problem) {
 	return f, p
 }
 
-// capabilities reads the capabilities that rows may have, without repetition.
+// capabilities reads the capabilities that rows may use, without duplicates.
 func capabilities(n *source.Node, what string) ([]sandbox.Capability, *source.Problem) {
 	var known []string
 	for _, c := range sandbox.Grantable() {

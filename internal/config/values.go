@@ -60,9 +60,9 @@ func size(lo, hi int64) readFunc[int64] {
 	}
 }
 
-// Seconds reads a positive number of seconds as a duration. Anything below a
-// millisecond is a millisecond, so that a set limit never becomes the zero
-// that means none.
+// Seconds reads a positive number of seconds as a duration. Values below a
+// millisecond are rounded up to one, so that a limit never becomes zero, which
+// means none.
 func Seconds(n *source.Node, what string) (time.Duration, *source.Problem) {
 	f, p := n.Positive(what)
 	if p != nil {
@@ -74,8 +74,8 @@ func Seconds(n *source.Node, what string) (time.Duration, *source.Problem) {
 	return max(time.Duration(f*float64(time.Second)), time.Millisecond), nil
 }
 
-// ParseDomains reads a list of DNS names in normal form, repeated ones
-// dropped. It reports every item that is not one.
+// ParseDomains reads a list of DNS names, normalises them and drops
+// duplicates. It reports every item that is not a DNS name.
 func ParseDomains(n *source.Node, what string) ([]string, source.Problems) {
 	var ps source.Problems
 	if n.Kind != source.List {
@@ -103,15 +103,14 @@ func ParseDomains(n *source.Node, what string) ([]string, source.Problems) {
 	return out, nil
 }
 
-// ParseDomain brings one DNS name into normal form: ASCII, lower case, no
-// trailing dot, two labels at least. Internationalised names are written in
-// their xn-- form.
+// ParseDomain normalises a DNS name: ASCII, lower case, no trailing dot, at
+// least two labels. Internationalised names are written in their xn-- form.
 func ParseDomain(s string) (string, error) {
 	d := strings.TrimRight(strings.TrimSpace(s), ".")
 	if d == "" {
 		return "", errors.New("must be a non-empty string")
 	}
-	// Lower-casing folds characters such as U+212A onto ASCII letters, so the
+	// Lower-casing maps characters such as U+212A to ASCII letters, so the
 	// alphabet is checked first.
 	if strings.ContainsFunc(d, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "", fmt.Errorf("is an invalid DNS name: %q", s)

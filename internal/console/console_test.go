@@ -15,8 +15,8 @@ import (
 	"securebench/internal/fault"
 )
 
-// TestErrorLines: lines of an error are ours; a line break in a name is not
-// one of them.
+// TestErrorLines: only securebench starts lines of an error; a line break in a
+// name does not one of them.
 func TestErrorLines(t *testing.T) {
 	lie := "a\nsecurebench: error: b\x1b[2J"
 	missing := &fs.PathError{Op: "openat", Path: lie, Err: syscall.ENOENT}
@@ -39,7 +39,7 @@ func TestErrorLines(t *testing.T) {
 	}
 }
 
-// TestStreamGivesUp: a pipe that nobody reads holds a write only until the
+// TestStreamGivesUp: a pipe without a reader blocks a write only until the
 // operator wants to stop.
 func TestStreamGivesUp(t *testing.T) {
 	r, w, err := os.Pipe()

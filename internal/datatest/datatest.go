@@ -1,4 +1,4 @@
-// Package datatest finds the public data sets for tests. They are no part of
+// Package datatest finds the public data sets for tests. They are not part of
 // the project: SECUREBENCH_DATA names the folder that holds them, whole or in
 // part, laid out as "make data" takes them. No test may expect a number of
 // rows: what is expected comes from the data.

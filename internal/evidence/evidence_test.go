@@ -144,7 +144,7 @@ func (m *maker) make() string {
 	return m.dir
 }
 
-// resume drops the infrastructure errors of a run and records them anew, so
+// resume drops the infrastructure errors of a run and records them again, so
 // that it has a history.
 func (m *maker) resume() {
 	m.t.Helper()
@@ -231,7 +231,7 @@ func TestVerify(t *testing.T) {
 // nothing.
 type change func(r *rand.Rand, run, other fstest.MapFS) bool
 
-// changes are the mutations that no verification may miss.
+// changes are the mutations that every verification must detect.
 var changes = map[string]change{
 	"byte": func(r *rand.Rand, run, _ fstest.MapFS) bool {
 		f := run[pick(r, run)]
@@ -252,7 +252,7 @@ var changes = map[string]change{
 	"statement byte": func(r *rand.Rand, run, _ fstest.MapFS) bool {
 		f := run[record.StatementName]
 		f.Data[r.IntN(len(f.Data))] = byte(32 + r.IntN(95))
-		return true // or nothing changed: told by the comparison
+		return true // or nothing changed: the comparison shows it
 	},
 	"insert": func(r *rand.Rand, run, _ fstest.MapFS) bool {
 		f := run[pick(r, run)]
@@ -340,7 +340,7 @@ var changes = map[string]change{
 	}),
 }
 
-// rechain numbers and chains lines anew, as anybody could.
+// rechain numbers and chains lines again, as anybody could.
 func rechain(l [][]byte) [][]byte {
 	prev := record.Genesis
 	for i, line := range l {
@@ -382,7 +382,7 @@ func TestChangesAreFound(t *testing.T) {
 	m.resume()
 	o := newMaker(t, 6)
 	o.attempts = 1
-	o.key = m.key // even the same operator's other run is another run
+	o.key = m.key // another run of the same operator counts as another run
 	original, other := snapshot(t, m.dir), snapshot(t, o.make())
 	if res := verify(t, original); !res.OK() {
 		t.Fatal(res.Problems)
@@ -408,8 +408,8 @@ func changeInShards(t *testing.T, original, other fstest.MapFS) {
 	}
 }
 
-// findChanges makes n changes, each to a copy of the run, and wants every one
-// of them found and every kind among them.
+// findChanges makes n changes, each to a copy of the run, and checks that each
+// is detected and that every kind occurs.
 func findChanges(t *testing.T, r *rand.Rand, n int, original, other fstest.MapFS) {
 	names := slices.Sorted(maps.Keys(changes))
 	made := map[string]int{}
@@ -461,7 +461,7 @@ func difference(a, b fstest.MapFS) string {
 	return ""
 }
 
-// TestProblemsAreExact: what is wrong is named with its place.
+// TestProblemsAreExact: every problem is reported with its position.
 func TestProblemsAreExact(t *testing.T) {
 	dir := newMaker(t, 4).make()
 	original := snapshot(t, dir)
@@ -518,7 +518,7 @@ func TestProblemsAreExact(t *testing.T) {
 		"no salt":       {func(run fstest.MapFS) { delete(run, record.SaltName) }, "restricted/salt: missing or changed"},
 		"pack digests":  {func(run fstest.MapFS) { run[record.PackName].Data[60]++ }, "restricted/pack.json"},
 		"configuration": {func(run fstest.MapFS) { run[record.ConfigName].Data[3]++ }, "restricted/config.json: missing, or its digest is not that in run.json"},
-		"raw output":    {func(run fstest.MapFS) { run["restricted/task_1/1/agent-stdout"].Data[3]++ }, "candidates.jsonl:3: restricted/task_1/1/agent-stdout is not what the record says"},
+		"raw output":    {func(run fstest.MapFS) { run["restricted/task_1/1/agent-stdout"].Data[3]++ }, "candidates.jsonl:3: restricted/task_1/1/agent-stdout does not match its digest in the record"},
 		"no raw output": {func(run fstest.MapFS) { delete(run, "restricted/task_1/1/agent-stdout") }, "candidates.jsonl:3: reading raw output: restricted/task_1/1/agent-stdout: file does not exist"},
 		"trace":         {func(run fstest.MapFS) { run[record.TraceName].Data[3]++ }, "agent-trace.log: changed since it was signed"},
 		"no trace":      {func(run fstest.MapFS) { delete(run, record.TraceName) }, "agent-trace.log: missing, though it was signed"},
@@ -561,11 +561,11 @@ func TestHistoryIsBound(t *testing.T) {
 	}
 	maps.DeleteFunc(original, func(n string, _ *fstest.MapFile) bool { return strings.HasPrefix(n, record.HistoryName) })
 	if res := verify(t, original); res.OK() {
-		t.Error("a history that was thrown away is not missed")
+		t.Error("a deleted history is not reported")
 	}
 }
 
-// TestSealNoticesChanges: what was written under a run is not signed.
+// TestSealNoticesChanges: a run that changed while it worked is not signed.
 func TestSealNoticesChanges(t *testing.T) {
 	m := newMaker(t, 2)
 	d, err := record.Open(m.dir)
@@ -611,7 +611,7 @@ func TestBundle(t *testing.T) {
 	m.check(os.Chtimes(filepath.Join(m.dir, record.LinesName), time.Unix(1, 0), time.Unix(1, 0)))
 	_, second := write()
 	if !bytes.Equal(first, second) {
-		t.Error("the same run gives another bundle")
+		t.Error("the same run gives a different bundle")
 	}
 	check := func(data []byte) *evidence.Result {
 		m.check(os.WriteFile(name, data, 0o644))
@@ -637,7 +637,7 @@ func TestBundle(t *testing.T) {
 		changed := bytes.Clone(first)
 		changed[i] ^= 1
 		if check(changed).OK() {
-			t.Fatalf("a change of byte %d of %d is not found", i, len(first))
+			t.Fatalf("a change of byte %d of %d is not detected", i, len(first))
 		}
 	}
 	for _, more := range []string{"x", "PK\x05\x06" + strings.Repeat("\x00", 18)} {
@@ -666,8 +666,8 @@ func BenchmarkVerify(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/10000-records")
 }
 
-// TestSealTidies: what a killed process left unfinished is gone before the run
-// is signed, so that what is signed verifies.
+// TestSealTidies: unfinished files of a killed process are removed before the
+// run is signed, so that the signed run verifies.
 func TestSealTidies(t *testing.T) {
 	m := newMaker(t, 6)
 	m.make()
@@ -694,7 +694,7 @@ func TestSealTidies(t *testing.T) {
 	}
 }
 
-// TestSealComparesTheManifest: somebody edits run.json while the run works.
+// TestSealComparesTheManifest: an edit of run.json during the run is detected.
 func TestSealComparesTheManifest(t *testing.T) {
 	m := newMaker(t, 0)
 	d, err := record.Open(m.dir)

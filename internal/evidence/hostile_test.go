@@ -15,8 +15,8 @@ import (
 	"securebench/internal/pipeline/record"
 )
 
-// TestHostileDirectory: what lies in a stranger's directory may be no file at
-// all. A check of it ends, and names it.
+// TestHostileDirectory: entries of an untrusted directory may not be regular
+// files. A check still ends, and names them.
 func TestHostileDirectory(t *testing.T) {
 	pipe := func(name string) error { return unix.Mkfifo(name, 0o644) }
 	link := func(name string) error {
@@ -90,12 +90,12 @@ func verifyDir(t *testing.T, dir string) *evidence.Result {
 	case res := <-done:
 		return res
 	case <-time.After(30 * time.Second):
-		t.Fatal("it does not end")
+		t.Fatal("verification does not end")
 		return nil
 	}
 }
 
-// TestHostileArchive: an archive that unpacks to more than it is.
+// TestHostileArchive: an archive that unpacks to more than its size.
 func TestHostileArchive(t *testing.T) {
 	m := newMaker(t, 2)
 	m.make()

@@ -89,7 +89,7 @@ func FindKey(ring *attest.Keyring, id string) (attest.PublicKey, error) {
 	if id == "" {
 		k, ok, err := ring.Current()
 		if err == nil && !ok {
-			return k, fault.As(fault.Refused, errors.New("there is no signing key yet: securebench key new"))
+			return k, fault.As(fault.Refused, errors.New("no signing key exists: generate one with securebench key new"))
 		}
 		return k, KeyringError(err)
 	}

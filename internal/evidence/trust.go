@@ -87,7 +87,7 @@ func OpenVerified(ctx context.Context, name string, t Trust, opts Options) (*Run
 	return run, res, signer, nil
 }
 
-// openRun opens a run. A name that is not that of a run is wrong usage.
+// openRun opens a run. A name that is not that of a run is a usage error.
 func openRun(name string) (*Run, error) {
 	run, err := OpenRun(name)
 	if errors.Is(err, ErrBroken) {

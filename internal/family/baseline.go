@@ -2,16 +2,16 @@ package family
 
 import "securebench/internal/task"
 
-// A Baseline answers rows without understanding them, from the public lane
-// alone. A pack that one of them does well at measures something else than it
-// says.
+// A Baseline answers rows without solving them, from the public lane alone. If
+// one scores well, the pack does not measure what it claims to measure.
 type Baseline struct {
 	Name string // "always B"
-	// Answer returns what it answers a row with, false where it has no answer.
+	// Answer returns the answer to a row, or false if there is none.
 	Answer func(task.AgentView) (string, bool)
 }
 
-// Constants are the baselines that give the same answer to every row.
+// Constants returns baselines that give the same answer to every row, one for
+// each text.
 func Constants(texts ...string) []Baseline {
 	var out []Baseline
 	for _, text := range texts {
@@ -20,7 +20,7 @@ func Constants(texts ...string) []Baseline {
 	return out
 }
 
-// Echo is the baseline that repeats a public text of the row.
+// Echo returns the baseline that repeats a public text of the row.
 func Echo(name string) Baseline {
 	return Baseline{"the " + name + " itself", func(v task.AgentView) (string, bool) {
 		r, ok := v.Get(name)

@@ -1,7 +1,7 @@
-// Package family holds the contract between a benchmark family and the rest:
-// its row schema, its lanes, what an agent hands in, and the verifier that
-// scores it. Each family is one package below this one and one line in the
-// registry that the command builds; nothing else switches on a family's name.
+// Package family defines the contract between a benchmark family and the rest
+// of securebench: row schema, lanes, the form of the candidate, and the
+// verifier that scores it. Each family is one package below this one and one
+// line in the registry; no other code depends on a family's name.
 package family
 
 import (
@@ -21,50 +21,51 @@ import (
 // Family describes one benchmark family.
 type Family struct {
 	Name string
-	// InputSchema and EvalSchema are JSON Schemas (draft 2020-12) of a
-	// row's input and eval objects; nil accepts anything, as for families
-	// that have no validator.
+	// InputSchema and EvalSchema are JSON Schemas (draft 2020-12) of a row's
+	// input and eval objects; nil accepts anything.
 	InputSchema, EvalSchema []byte
-	// Check applies the rules that a schema cannot say; nil is none.
+	// Check applies the rules that a schema cannot express; nil means none.
 	Check func(Row) []Problem
-	// Lanes maps eval keys to lanes; a key that is missing here is hidden.
+	// Lanes maps eval keys to lanes; a key without an entry is hidden.
 	Lanes map[string]task.Lane
-	// EvalFiles lead to strings inside eval that name files below the pack's
-	// evaluation root, such as {"checker", "path"}.
+	// EvalFiles are the paths of strings inside eval that name files below the
+	// pack's evaluation root, such as {"checker", "path"}.
 	EvalFiles [][]string
-	// Extraction is how a candidate is taken by default.
+	// Extraction is the default way to take the candidate.
 	Extraction task.Extraction
-	// Instruction tells an agent what to hand in.
+	// Instruction describes to an agent what to submit.
 	Instruction string
-	// TimeLimit returns the row's own time limit of a verification; 0 is
-	// none. The smaller of it and the operator's holds. Nil is no such row.
+	// TimeLimit returns the row's own time limit for a verification; 0 means
+	// none. The smaller of it and the operator's applies. Nil means that rows
+	// have no such limit.
 	TimeLimit func(task.SandboxView) time.Duration
 	// NeedsImage is set when verification runs in the row's image.
 	NeedsImage bool
 	// VerifySeconds is the default time limit of a verification.
 	VerifySeconds int
-	// Reference returns the row's own solution for the oracle agent and for
+	// Reference returns the row's own solution, for the oracle agent and for
 	// validation; nil or false if there is none.
 	Reference func(task.EvaluatorView) (Solution, bool)
-	// Starter returns what the row gives the agent to begin with, which must
-	// not pass; nil or false where there is none.
+	// Starter returns the content from which the agent starts, which must not
+	// pass; nil or false if there is none.
 	Starter func(task.AgentView) (candidate.Candidate, bool)
-	// Baselines are blind answers that validation tries on every row. A family
-	// has them only if a verification needs no sandbox.
+	// Baselines are the answers that validation tries on every row. Only
+	// a family whose verification needs no sandbox has them.
 	Baselines []Baseline
-	// Chance is the chance that a guess passes a row; nil or false where
-	// nobody knows how many answers the question has.
+	// Chance returns the probability that a guess passes a row; nil or false
+	// if the number of possible answers is unknown.
 	Chance func(task.EvaluatorView) (float64, bool)
-	// Pending says why a row has no verdict although its family has a
-	// verifier: a reason and one line; "" is a row that is scored. The agent
-	// is not run for a pending row. Nil is no such row.
+	// Pending returns why a row is not scored although its family has a
+	// verifier: a reason and one line. An empty reason means that the row is
+	// scored. The agent is not run for a pending row. Nil means that all rows
+	// are scored.
 	Pending func(task.SandboxView, task.EvaluatorView) (verdict.Reason, string)
-	// PublicMetadata lists the keys of a verdict's metadata that a record shows
-	// whatever the outcome. The others may tell how near a candidate came to a
-	// hidden value, and with enough failures lead to it: they are published for
-	// a pass alone.
+	// PublicMetadata lists the keys of a verdict's metadata that a record
+	// shows whatever the outcome. The others may reveal how close a candidate
+	// came to a hidden value, and with enough failures the value itself: they
+	// are published only for a pass.
 	PublicMetadata []string
-	// NewVerifier makes the family's verifier; nil means that tasks stay
+	// NewVerifier returns the family's verifier; nil means that tasks stay
 	// pending with reason no_verifier.
 	NewVerifier func(Resources) Verifier
 }
@@ -76,18 +77,18 @@ type Row struct {
 	Environment map[string]jsontext.Value // with the manifest's defaults
 }
 
-// Problem is a rule that a row breaks. Path leads to the value inside the
-// row: {"eval", "answer"}.
+// Problem is a violation of one of the family's rules. Path is the place of
+// the value in the row, such as {"eval", "answer"}.
 type Problem struct {
 	Path    []string
 	Message string
 	Fix     string
 }
 
-// Registry holds the families by name.
+// Registry maps names to families.
 type Registry map[string]Family
 
-// NewRegistry makes a registry of fs.
+// NewRegistry returns a registry of fs.
 func NewRegistry(fs ...Family) Registry {
 	r := make(Registry, len(fs))
 	for _, f := range fs {
@@ -96,7 +97,7 @@ func NewRegistry(fs ...Family) Registry {
 	return r
 }
 
-// Names lists the families in alphabetical order.
+// Names returns the names of the families in alphabetical order.
 func (r Registry) Names() []string {
 	out := make([]string, 0, len(r))
 	for n := range r {
@@ -115,7 +116,7 @@ type Solution struct {
 	Command []string
 }
 
-// Solve returns a solution that is a candidate.
+// Solve returns a solution that consists of a candidate.
 func Solve(kind task.CandidateKind, text string) Solution {
 	return Solution{Candidate: candidate.New(kind, candidate.Given, []byte(text))}
 }
@@ -125,20 +126,20 @@ func Solve(kind task.CandidateKind, text string) Solution {
 type Verdict struct {
 	Outcome verdict.Outcome `json:"outcome"`         // Passed, Failed, Limit, VerifierTimeout, Tampering or Pending
 	Reason  verdict.Reason  `json:"reason,omitzero"` // "" when passed
-	// Message is one line in the framework's own words. No byte of the
-	// candidate and no hidden value stands in it.
+	// Message is one line in securebench's own words. It contains nothing of
+	// the candidate and no hidden value.
 	Message     string              `json:"message,omitzero"`
 	Phase       verdict.Phase       `json:"phase,omitzero"` // for the record's failure_phase and metadata
 	Containment verdict.Containment `json:"containment"`
 	Labels      []string            `json:"labels,omitzero"` // for the record, e.g. "heuristic"
 	// Metadata becomes verifier_metadata, in part where the candidate did not
-	// pass (see [Family.PublicMetadata]); "verifier" is set by the caller.
+	// pass (see [Family.PublicMetadata]); the caller sets "verifier".
 	Metadata verdict.Metadata `json:"metadata,omitzero"`
-	// Extraction names how the candidate was taken from what an agent said;
-	// "" is a family that takes all of it.
+	// Extraction names how the answer was extracted from the candidate; ""
+	// means that all of it was used.
 	Extraction string `json:"extraction,omitzero"`
-	// Extracted is what was taken, where it is not the candidate as it came.
-	// It is published.
+	// Extracted is what was extracted, if that is not the whole candidate. It
+	// is published.
 	Extracted []byte `json:"extracted,omitzero"`
 	// Waited is how long Verify waited for sandboxes.
 	Waited time.Duration `json:"waited_ns,omitzero"`
@@ -146,7 +147,7 @@ type Verdict struct {
 	Restricted map[string][]byte `json:"restricted,omitzero"`
 }
 
-// Score is 1 for a pass and 0 for everything else.
+// Score returns 1 for a pass and 0 otherwise.
 func (v Verdict) Score() float64 {
 	if v.Outcome == verdict.Passed {
 		return 1
@@ -154,59 +155,59 @@ func (v Verdict) Score() float64 {
 	return 0
 }
 
-// Resources is what a verifier may use.
+// Resources are what a verifier may use.
 type Resources struct {
 	Engine sandbox.Engine
 	RunID  string
-	// Workers is how many verifications run at once; what a verifier keeps
-	// warm is bounded by it. 0 is 1.
+	// Workers is the number of verifications that run in parallel; it bounds
+	// what a verifier keeps warm. 0 means 1.
 	Workers int
 	// Files are the pack's files, for test sandboxes.
 	Files Files
 }
 
-// Case is one attempt to verify, but for its candidate. It can be encoded.
+// Case describes one attempt to verify, without its candidate. It can be
+// encoded.
 type Case struct {
 	Attempt   int                `json:"attempt"`
 	Sandbox   task.SandboxView   `json:"sandbox"`
 	Evaluator task.EvaluatorView `json:"evaluator"`
 	Image     sandbox.Image      `json:"image"`  // the row's, resolved; zero when NeedsImage is false
 	Limits    sandbox.Limits     `json:"limits"` // Timeout is the limit of the verification
-	// Seed is a secret of this attempt. The parent derives it from the run's
-	// salt, which it keeps.
+	// Seed is a secret of this attempt, derived from the run's salt, which
+	// stays in the parent process.
 	Seed [32]byte `json:"seed"`
-	// Lazy makes sandboxes only when Verify needs them: the candidate is
-	// likely to need none.
+	// Lazy delays the creation of sandboxes until Verify needs them, for
+	// candidates that are likely to need none.
 	Lazy bool `json:"lazy,omitzero"`
 }
 
 // Verifier scores the candidates of one family. It is safe for concurrent
 // use and owns what it keeps warm between cases.
 type Verifier interface {
-	// Open begins a verification before its candidate exists, so that
-	// sandboxes can be made while the agent works. It returns at once.
+	// Open starts a verification before its candidate exists, so that
+	// sandboxes can be created while the agent works. It does not block.
 	Open(ctx context.Context, c Case) Session
-	// Close releases what is kept warm. No session is open any more.
+	// Close releases what is kept warm. All sessions must be closed.
 	Close(ctx context.Context) error
 }
 
-// Completer is a [Verifier] that can tell whether a row's reference is a
-// candidate as it stands or only the rest of one, such as a function's body
-// that continues the prompt.
+// Completer is a [Verifier] whose rows may have a reference that is only part
+// of a candidate, such as a function's body that continues the prompt.
 type Completer interface {
-	// Complete returns the reference as a whole candidate, false for a row
-	// without one.
+	// Complete returns the reference as a complete candidate, or false for a
+	// row without one.
 	Complete(ctx context.Context, c Case) (candidate.Candidate, bool, error)
 }
 
-// Twin is a variant of a row's reference that is wrong, but that weak tests
-// take for right.
+// Twin is a wrong variant of a row's reference that weak tests accept.
 type Twin struct {
-	What      string // is wrong with it, in one phrase
+	What      string // what is wrong with it, in one phrase
 	Candidate candidate.Candidate
 }
 
-// Twinner is a [Verifier] that knows how tests of its family are weak.
+// Twinner is a [Verifier] that can produce [Twin] candidates for the
+// weaknesses of its family's tests.
 type Twinner interface {
 	// Twins returns the twins of a row's reference; most rows have none.
 	Twins(ctx context.Context, c Case) ([]Twin, error)
@@ -221,9 +222,9 @@ type Session interface {
 	Close(ctx context.Context) error
 }
 
-// VerifyLimit is the time limit of a verification: the smaller of the row's and
-// the operator's where both are given, the family's default if neither is. A
-// limit of 0 means that the operator set none.
+// VerifyLimit returns the time limit of a verification: the smaller of the
+// row's and the operator's limits, or the family's default if neither is set.
+// An operator's limit of 0 means none.
 func (f Family) VerifyLimit(v task.SandboxView, operator time.Duration) time.Duration {
 	row := time.Duration(0)
 	if f.TimeLimit != nil {
@@ -238,8 +239,8 @@ func (f Family) VerifyLimit(v task.SandboxView, operator time.Duration) time.Dur
 	return time.Duration(f.VerifySeconds) * time.Second
 }
 
-// Seconds reads a number of seconds from a resource's object: the value at
-// key, 0 where there is none. Schemas check the range.
+// Seconds reads a number of seconds at key in a resource's object; it returns
+// 0 if there is none. Schemas check the range.
 func Seconds(r task.Resource, key string) time.Duration {
 	var fields map[string]jsontext.Value
 	var seconds float64

@@ -10,15 +10,15 @@ import (
 	"securebench/internal/workspace"
 )
 
-// Files are the pack's own files for verifiers. The zero value is a pack
-// without any.
+// Files gives verifiers access to the pack's files. The zero value is a pack
+// without files.
 type Files struct {
 	// Public and Eval are the roots of the public and the evaluation files;
-	// nil where the pack has none.
+	// nil if the pack has none.
 	Public, Eval *os.Root
-	// PublicDigests and EvalDigests are what the files had when the pack was
-	// loaded, by path. A file that has changed since is
-	// [workspace.ErrChanged] when it is read.
+	// PublicDigests and EvalDigests are the digests of the files when the pack
+	// was loaded, by path. Reading a file that has changed since is a
+	// [workspace.ErrChanged].
 	PublicDigests, EvalDigests map[string]string
 }
 
@@ -47,10 +47,10 @@ func (f Files) Close() error {
 	return errors.Join(errs...)
 }
 
-// Layout is what a test sandbox sees of a task: its public values, its
-// evaluation inputs, the public assets that the caller lists, and the files
-// that evaluation inputs refer to. The verifier adds the files that its rows
-// name in another form.
+// Layout returns what a test sandbox sees of a task: its public values, its
+// evaluation inputs, the files that these refer to, and the given public
+// assets. evalPaths are further evaluation files, which the family's rows name
+// in a format of their own.
 func (f Files) Layout(v task.SandboxView, assets []task.Asset, evalPaths ...string) (*workspace.Layout, error) {
 	return workspace.ForTestSandbox(v, workspace.Options{
 		Assets: f.Public, Expect: f.PublicDigests, PublicAssets: assets,

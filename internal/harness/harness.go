@@ -49,7 +49,7 @@ func (p Plan) TimeLimit(operator time.Duration) time.Duration {
 	return DefaultTimeout
 }
 
-// shorter returns the smaller of two limits; 0 is no limit.
+// shorter returns the smaller of two limits; 0 means no limit.
 func shorter(a, b time.Duration) time.Duration {
 	if a <= 0 || b <= 0 {
 		return max(a, b, 0)

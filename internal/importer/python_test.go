@@ -31,7 +31,7 @@ func TestHeaders(t *testing.T) {
 		},
 		{"class without constructor", "class N(object):\n  x = 1\nclass M:\n  def __init__(self): pass", "N()", []string{"class N(object)"}},
 		{"assignment", "f = lambda x: x\n", "f(1)", []string{"f"}},
-		{"comparison is no assignment", "f == 1\n", "f(1)", []string{}},
+		{"comparison is not an assignment", "f == 1\n", "f(1)", []string{}},
 		{"async", "async def f(): pass", "f()", []string{"async def f()"}},
 		{"last definition counts", "def f(a): pass\ndef f(a, b): pass", "f()", []string{"def f(a, b)"}},
 		{"names in strings and comments", "def f(): pass\ndef g(): pass", `assert g() == "f" # f` + "\n'''\nf '''", []string{"def g()"}},

@@ -22,14 +22,14 @@ import (
 	"securebench/internal/verdict"
 )
 
-// attempt takes one task through the stages to a record. It holds what has to
-// be released; what is worth keeping is in the draft.
+// attempt takes one attempt at a task through the stages to a record. It holds
+// the resources that have to be released; the results are in the draft.
 type attempt struct {
 	r      *run
 	draft  *commit.Draft
 	family family.Family
 
-	phase      verdict.Phase // for the record of an error
+	phase      verdict.Phase // the stage in progress, for the record of an error
 	session    family.Session
 	production agent.Production
 	prepareErr error
@@ -42,22 +42,23 @@ func (r *run) newAttempt(j job) *attempt {
 
 func (a *attempt) id() string { return a.draft.Task.ID() }
 
-// unscored says why the attempt stays pending, or "".
+// unscored returns why the attempt stays pending, or "".
 func (a *attempt) unscored() (verdict.Reason, string) {
 	return verify.Unscored(a.draft.Task, a.family, a.verifier())
 }
 
-// verifier returns the family's verifier, or nil where it has none.
+// verifier returns the family's verifier, or nil if it has none.
 func (a *attempt) verifier() family.Verifier { return a.r.Verifiers[a.draft.Task.Family()] }
 
-// verification is all of the verification's request but the candidate.
+// verification returns the request for the verification, without the
+// candidate.
 func (a *attempt) verification() family.Case {
 	cases := verify.Cases{Limits: a.r.Verify, Timeout: a.r.VerifyTimeout, Derive: a.r.Dir.Salt().Derive}
 	return cases.Case(a.draft.Task, a.family, a.draft.Number, a.draft.Image)
 }
 
-// prepare makes what the attempt needs before its turn comes. Its error is
-// kept for run, which owns the retries.
+// prepare creates the attempt's sandboxes ahead of its turn. It keeps its
+// error for run, which handles the retries.
 func (a *attempt) prepare(ctx context.Context) {
 	a.phase, a.prepareErr = verdict.PhasePrepare, nil
 	if reason, _ := a.unscored(); reason != "" {
@@ -75,8 +76,8 @@ func (a *attempt) prepare(ctx context.Context) {
 		a.draft.Took(verdict.PhasePrepare, start)
 		return
 	}
-	// A candidate that is there already may ask the verifier for help first;
-	// an agent's sandbox and the verifier's are made side by side.
+	// An agent that needs no sandbox may use the verifier first; otherwise the
+	// agent's sandbox and the verifier's are created in parallel.
 	if a.r.Agent.Sandboxed() {
 		a.session = v.Open(ctx, c)
 	}
@@ -92,7 +93,7 @@ func (a *attempt) prepare(ctx context.Context) {
 	a.draft.Took(verdict.PhasePrepare, start)
 }
 
-// observe returns what gets the agent's output while it runs.
+// observe returns the function that receives the agent's output while it runs.
 func (a *attempt) observe() func(string) io.WriteCloser {
 	if a.r.Observe == nil {
 		return nil
@@ -100,15 +101,15 @@ func (a *attempt) observe() func(string) io.WriteCloser {
 	return a.r.Observe(a.id())
 }
 
-// take hands the sandboxes over for release.
+// take returns the sandboxes for release and forgets them.
 func (a *attempt) take() (family.Session, agent.Production) {
 	s, p := a.session, a.production
 	a.session, a.production = nil, nil
 	return s, p
 }
 
-// run takes a prepared attempt to its record. An error is an infrastructure
-// error.
+// run takes a prepared attempt through the stages and returns its record. An
+// error is an infrastructure error.
 func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 	if reason, message := a.unscored(); reason != "" {
 		return a.draft.Pending(reason, message), nil
@@ -205,7 +206,7 @@ func (a *attempt) reportSandbox() {
 	a.r.Progress.Event(progress.SandboxCommand{TaskID: id, Kind: "agent", Image: image, Workdir: workdir, Argv: argv})
 }
 
-// reportProduced reports what came of a production.
+// reportProduced reports the result of a production.
 func (a *attempt) reportProduced(out produce.Result, left capture.Result) {
 	id := a.id()
 	if out.Argv != nil {

@@ -31,7 +31,7 @@ import (
 
 // BenchmarkHumanEval measures a HumanEval task whole, from an agent in its
 // sandbox to a record with a split verdict, beside what the bare engine takes
-// for the same sandboxes in the same run. The ratio is the framework's cost:
+// for the same sandboxes in the same run. The ratio is securebench's overhead:
 // below 1 it hides its own work and some of the engine's behind the rest.
 func BenchmarkHumanEval(b *testing.B) {
 	engine := dockertest.Docker(b)

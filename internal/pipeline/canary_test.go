@@ -42,13 +42,13 @@ func TestNoHiddenByteLeaks(t *testing.T) {
 		p := drawPack(rt)
 		seen := runPack(t, rt, p)
 		if len(seen) == 0 {
-			rt.Fatal("nothing was looked at")
+			rt.Fatal("nothing was searched")
 		}
 		for where, data := range seen {
 			for _, c := range p.canaries {
 				for what, form := range forms(c) {
 					if bytes.Contains(data, form) {
-						rt.Fatalf("canary %s stands in %s, %s", c, where, what)
+						rt.Fatalf("canary %s occurs in %s, %s", c, where, what)
 					}
 				}
 			}
@@ -64,8 +64,8 @@ func TestNoHiddenByteLeaks(t *testing.T) {
 	})
 }
 
-// forms are the ways in which a value could be hidden in bytes. Base64 is
-// looked for as it stands inside of longer base64, wherever the value begins.
+// forms returns the encodings in which a value could occur. Base64 is searched
+// for inside longer base64, at any alignment.
 func forms(c string) map[string][]byte {
 	reversed := []byte(c)
 	slices.Reverse(reversed)
@@ -81,7 +81,8 @@ func forms(c string) map[string][]byte {
 	return out
 }
 
-// TestFormsAreFound shows that a value is found inside of text in every form.
+// TestFormsAreFound shows that a value is found in every form inside other
+// text.
 func TestFormsAreFound(t *testing.T) {
 	const value = "cnry1hid~?>abcdef"
 	for before := range 3 {
@@ -103,7 +104,7 @@ func TestFormsAreFound(t *testing.T) {
 	}
 }
 
-// randomPack is a pack and what of it may and may not be seen.
+// randomPack is a pack with the lists of its hidden and public values.
 type randomPack struct {
 	manifest, rows string
 	assets         map[string]string
@@ -192,8 +193,8 @@ func (d *draw) row(i int) map[string]any {
 		"metadata": map[string]any{"note": d.hidden(), "answer": d.hidden()}}
 }
 
-// runPack runs the pack with an agent that reads all that it can reach, and
-// returns what it and the outside world got to see.
+// runPack runs the pack with an agent that reads everything it can reach, and
+// returns what the agent and the outside world saw.
 func runPack(t *testing.T, rt *rapid.T, p randomPack) map[string][]byte {
 	var mu sync.Mutex
 	var sandboxed bytes.Buffer
@@ -295,8 +296,8 @@ func publishedFiles(rt *rapid.T, dir string) map[string][]byte {
 	return out
 }
 
-// TestCanariesAreSeenWhereTheyLeak shows that the property can fail: an agent
-// that is handed a hidden value is caught.
+// TestCanariesAreSeenWhereTheyLeak shows that the property can fail: it
+// detects a hidden value that is given to an agent.
 func TestCanariesAreSeenWhereTheyLeak(t *testing.T) {
 	b := newBench(t, func(_ context.Context, p *sandboxtest.Process) int {
 		fmt.Fprintln(p.Stdout, "the hidden value is cnry1hidleak")
@@ -307,6 +308,6 @@ func TestCanariesAreSeenWhereTheyLeak(t *testing.T) {
 	}
 	data, err := os.ReadFile(b.dir.LinesPath())
 	if err != nil || !bytes.Contains(data, []byte("cnry1hidleak")) {
-		t.Errorf("what an agent prints must stand in its record: %s, %v", data, err)
+		t.Errorf("what an agent prints must be in its record: %s, %v", data, err)
 	}
 }

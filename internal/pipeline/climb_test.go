@@ -30,7 +30,7 @@ func replayed(t *testing.T, fam family.Family, tk task.Task, candidate string) m
 	return b.lines()[0]
 }
 
-// replay is the agent that hands in a text for task "q".
+// replay is an agent that submits a text for task "q".
 func replay(t *testing.T, text string) *agent.Replay {
 	t.Helper()
 	line, err := json.Marshal(map[string]string{"task_id": "q", "text": text})
@@ -49,9 +49,8 @@ func replay(t *testing.T, text string) *agent.Replay {
 }
 
 // climb finds a hidden answer from the published records of failed attempts
-// alone: it keeps each word after which a record says something that it did not
-// say before, the more of it the better. It returns the records that it needed
-// until a candidate passed, or -1.
+// alone: it keeps each word that increases a measure in the record. It returns
+// the number of records that it needed until a candidate passed, or -1.
 func climb(t *testing.T, fam family.Family, tk task.Task, vocabulary []string, near func(line map[string]any) float64) int {
 	t.Helper()
 	var kept []string
@@ -75,9 +74,9 @@ func climb(t *testing.T, fam family.Family, tk task.Task, vocabulary []string, n
 	return -1
 }
 
-// TestFailedRecordsDoNotLead: somebody who sees the records of failed attempts
-// climbs to the hidden answer of a free_response row where they show how near
-// each came; ours show nothing to climb by.
+// TestFailedRecordsDoNotLead: if the records of failed attempts showed how
+// close each came, they would lead to the hidden answer of a free_response
+// row; the published records give no such hint.
 func TestFailedRecordsDoNotLead(t *testing.T) {
 	vocabulary := strings.Fields("apple river seven lantern copper window garden thunder marble silver")
 	tk := newTask(t, "q", "free_response", map[string]string{"prompt": "Say the words."},
@@ -90,15 +89,16 @@ func TestFailedRecordsDoNotLead(t *testing.T) {
 	weak := freeresponse.Family()
 	weak.PublicMetadata = append(weak.PublicMetadata, "accepted_token_f1")
 	if asked := climb(t, weak, tk, vocabulary, near); asked < 0 {
-		t.Error("the climb does not work against records that tell the F1")
+		t.Error("the climb does not work against records that show the F1")
 	}
 	if asked := climb(t, freeresponse.Family(), tk, vocabulary, near); asked >= 0 {
 		t.Errorf("found the answer after %d records", asked)
 	}
 }
 
-// TestFailedRecordsTellNothingOfTheGold: what is published of a failed attempt
-// is the same whatever the hidden values are, and a pass shows its measures.
+// TestFailedRecordsTellNothingOfTheGold: the published part of a failed
+// attempt does not depend on the hidden values, and that of a pass shows its
+// measures.
 func TestFailedRecordsTellNothingOfTheGold(t *testing.T) {
 	tests := []struct {
 		family, candidate string
@@ -143,8 +143,8 @@ func TestFailedRecordsTellNothingOfTheGold(t *testing.T) {
 	}
 }
 
-// published is what an outsider can compare of a record: neither what is random
-// or keyed, nor the clock of what came before the verification.
+// published returns the part of a record that an outsider can compare: without
+// random and keyed values, and without the timings of earlier phases.
 func published(t *testing.T, line map[string]any) string {
 	t.Helper()
 	line = maps.Clone(line)
@@ -154,7 +154,7 @@ func published(t *testing.T, line map[string]any) string {
 	timings, _ := line["timings_ms"].(map[string]any)
 	for _, phase := range []string{"verifier", "verifier_sandboxes"} {
 		if _, ok := timings[phase]; ok {
-			t.Errorf("the record tells %s", phase)
+			t.Errorf("the record shows %s", phase)
 		}
 	}
 	delete(line, "timings_ms")
@@ -162,7 +162,7 @@ func published(t *testing.T, line map[string]any) string {
 	for _, r := range raw {
 		file, _ := r.(map[string]any)
 		if path := fmt.Sprint(file["path"]); strings.Contains(path, "/verifier-") && file["bytes"] != nil {
-			t.Errorf("the record tells the length of %s", path)
+			t.Errorf("the record shows the length of %s", path)
 		}
 		delete(file, "digest")
 	}
@@ -175,9 +175,9 @@ func published(t *testing.T, line map[string]any) string {
 	return string(b)
 }
 
-// TestHeldMeasuresAreKept: what a failed record does not show lies in
-// restricted/, for the operator.
-func TestHeldMeasuresAreKept(t *testing.T) {
+// TestWithheldMeasuresAreKept: the measures that a failed record does not show
+// are in restricted/, for the operator.
+func TestWithheldMeasuresAreKept(t *testing.T) {
 	b := newBench(t, answers)
 	b.cfg.Agent = replay(t, "5")
 	if _, err := b.run(t.Context(), question(t, "q", "4", `"4"`)); err != nil {

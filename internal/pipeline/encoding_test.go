@@ -81,7 +81,7 @@ func (g generators) candidate() *candidate.Candidate {
 	return &candidate.Candidate{Kind: task.Patch, Digest: g.text("digest"), Size: g.number(), Origin: candidate.Replay, Redacted: rapid.Bool().Draw(g.T, "redacted")}
 }
 
-// survives wants that a message comes back as it was.
+// survives checks that a message is unchanged after encoding and decoding.
 func survives[T any](rt *rapid.T, v T) {
 	rt.Helper()
 	b, err := stage.Encode(v)
@@ -97,8 +97,8 @@ func survives[T any](rt *rapid.T, v T) {
 	}
 }
 
-// TestMessagesSurviveEncoding: what crosses from stage to stage is the same on
-// the other side.
+// TestMessagesSurviveEncoding: messages between stages are encoded and decoded
+// without loss.
 func TestMessagesSurviveEncoding(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := generators{rt}
@@ -123,8 +123,8 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 	})
 }
 
-// TestRequestRefusesOtherLanes: a request to produce cannot be made to carry a
-// hidden value.
+// TestRequestRefusesOtherLanes: a produce request cannot contain a hidden
+// value.
 func TestRequestRefusesOtherLanes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tk := generators{rt}.task()
@@ -134,7 +134,7 @@ func TestRequestRefusesOtherLanes(t *testing.T) {
 		}
 		var req produce.Request
 		if err := stage.Decode([]byte(`{"view":`+string(evaluator)+`,"image":{},"labels":{},"limits":{}}`), &req); err == nil {
-			rt.Fatal("a request holds hidden values")
+			rt.Fatal("a request contains hidden values")
 		}
 	})
 }

@@ -17,15 +17,15 @@ import (
 	"securebench/internal/task"
 )
 
-// hanging is an engine whose calls do not come back once it hangs, whatever
-// their contexts say.
+// hanging is an engine whose calls do not return once it hangs, even if their
+// contexts end.
 type hanging struct {
 	sandbox.Engine
 	hung, mended chan struct{}
 	hang         func()
 }
 
-// pass returns at once while the engine works.
+// pass returns immediately while the engine works.
 func (h *hanging) pass() {
 	select {
 	case <-h.hung:
@@ -94,8 +94,8 @@ func (w hangingSpace) Close(ctx context.Context) error {
 	return w.Workspace.Close(ctx)
 }
 
-// hangs makes a pipeline of ten tasks whose engine hangs when the agent of the
-// fourth has run, and calls then.
+// hangs returns a pipeline of ten tasks whose engine hangs after the agent of
+// the fourth has run; it then calls then.
 func hangs(t *testing.T, then func()) (b *bench, h *hanging, tasks []task.Task) {
 	t.Helper()
 	h = &hanging{hung: make(chan struct{}), mended: make(chan struct{})}
@@ -120,8 +120,8 @@ func hangs(t *testing.T, then func()) (b *bench, h *hanging, tasks []task.Task) 
 	return b, h, tasks
 }
 
-// whole wants that what was recorded before the engine hung is there, and
-// nothing else: an attempt that it cut short has no verdict.
+// whole checks that exactly the attempts that ended before the hang are
+// recorded: an interrupted attempt has no verdict.
 func (b *bench) whole(sum pipeline.Summary) {
 	b.t.Helper()
 	lines := b.lines()
@@ -130,7 +130,7 @@ func (b *bench) whole(sum pipeline.Summary) {
 	}
 }
 
-// mend lets the engine answer, late as it is: nothing may be left then.
+// mend lets the engine answer again; nothing may be left then.
 func (b *bench) mend(h *hanging) {
 	b.t.Helper()
 	close(h.mended)
@@ -140,8 +140,8 @@ func (b *bench) mend(h *hanging) {
 	}
 }
 
-// TestHangingEngineEndsTheRun: an engine that refuses nothing and answers
-// nothing is noticed by the watch alone.
+// TestHangingEngineEndsTheRun: only the watch notices an engine that accepts
+// calls but never answers.
 func TestHangingEngineEndsTheRun(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -160,7 +160,7 @@ func TestHangingEngineEndsTheRun(t *testing.T) {
 				if !errors.Is(err, pipeline.ErrEngineDead) || errors.Is(err, pipeline.ErrInterrupted) {
 					t.Errorf("error %v, want ErrEngineDead", err)
 				}
-				// Two seconds are for the clean-up that does not come.
+				// Two seconds are for the clean-up, which hangs, too.
 				if took := time.Since(at) - 2*time.Second; took > tt.noticed {
 					t.Errorf("noticed after %v, want %v", took, tt.noticed)
 				}
@@ -171,8 +171,8 @@ func TestHangingEngineEndsTheRun(t *testing.T) {
 	}
 }
 
-// TestInterruptWhileTheEngineHangs: Ctrl-C ends the run in bounded time also
-// where no call to the engine ends with its context.
+// TestInterruptWhileTheEngineHangs: Ctrl-C ends the run in bounded time even
+// if no call to the engine returns when its context ends.
 func TestInterruptWhileTheEngineHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -190,7 +190,7 @@ func TestInterruptWhileTheEngineHangs(t *testing.T) {
 	})
 }
 
-// TestBusyMachineIsNoDeadEngine: one probe without an answer ends nothing.
+// TestBusyMachineIsNoDeadEngine: a single failed probe does not end the run.
 func TestBusyMachineIsNoDeadEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(ctx context.Context, p *sandboxtest.Process) int {

@@ -44,9 +44,10 @@ func (s filesSession) Verify(context.Context, candidate.Candidate) (family.Verdi
 	return v, nil
 }
 
-// TestChangedEvaluationFileIsAPackFault: a checker that is not what was loaded
-// judges nothing. The attempt is pending for a fault of the pack, without
-// retries. Without the digests, the weak set-up, what was put there decides.
+// TestChangedEvaluationFileIsAPackFault: a checker that changed after loading
+// is not used. The attempt is pending because of a pack fault, without
+// retries. In the weak set-up, without the digests, the changed checker
+// decides.
 func TestChangedEvaluationFileIsAPackFault(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string

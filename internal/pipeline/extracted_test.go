@@ -19,7 +19,7 @@ import (
 	"securebench/internal/verdict"
 )
 
-// taker is a verifier that takes a word from what an agent said.
+// taker is a verifier that extracts a word from the agent's output.
 type taker struct{ word, how string }
 
 func (v taker) Open(context.Context, family.Case) family.Session { return v }
@@ -33,9 +33,9 @@ func (v taker) Verify(_ context.Context, c candidate.Candidate) (family.Verdict,
 	return out, nil
 }
 
-// TestExtractedIsEvidence: what a verifier took from an agent's words is stored
-// beside them and named in the record, whether they were printed or replayed,
-// and a verdict is only equal if the same is taken again.
+// TestExtractedIsEvidence: what a verifier extracts from an agent's output is
+// stored and named in the record, whether the output was printed or replayed,
+// and a derived verdict is equal only if the same is extracted again.
 func TestExtractedIsEvidence(t *testing.T) {
 	replay := filepath.Join(t.TempDir(), "replay.jsonl")
 	if err := os.WriteFile(replay, []byte(`{"task_id": "q", "text": "words\n"}`), 0o644); err != nil {
@@ -75,7 +75,7 @@ func TestExtractedIsEvidence(t *testing.T) {
 				t.Errorf("of an earlier build: %+v", silent)
 			}
 			if silent.Is.Outcome = "failed"; silent.Equal() {
-				t.Error("another outcome is taken for the same")
+				t.Error("another outcome counts as the same")
 			}
 			for _, again := range []taker{{"word", "fence"}, {"other", "fence"}, {"word", "text"}} {
 				if got := b.rederive(t.Context(), q, line, again); got.Equal() != (again == taker{"word", "fence"} || !said) {
@@ -117,7 +117,7 @@ func (b *bench) stored(sum string) candidate.Candidate {
 	return c
 }
 
-// rederive derives a recorded verdict anew with a verifier.
+// rederive derives a recorded verdict again with a verifier.
 func (b *bench) rederive(ctx context.Context, of task.Task, e record.Entry, v family.Verifier) (out reverify.Rederived) {
 	b.t.Helper()
 	err := reverify.Run(ctx, reverify.Config{

@@ -41,7 +41,7 @@ func TestResumeKeepsLabels(t *testing.T) {
 				t.Fatal(err)
 			}
 			working := b.cfg.Verifiers["short_answer"]
-			b.cfg.Verifiers["short_answer"], b.cfg.Retries = stumbling{}, 0
+			b.cfg.Verifiers["short_answer"], b.cfg.Retries = failing{}, 0
 			if _, err := b.run(t.Context(), q); err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestInterruptedVerificationIsNoSecondTry(t *testing.T) {
 		return answers(ctx, p)
 	})
 	working := b.cfg.Verifiers["short_answer"]
-	b.cfg.Verifiers["short_answer"], b.cfg.Retries, b.cfg.Workers = stumbling{}, 0, 1
+	b.cfg.Verifiers["short_answer"], b.cfg.Retries, b.cfg.Workers = failing{}, 0, 1
 	tasks := []task.Task{question(t, "q", "4", `"4"`), question(t, "r", "4", `"4"`), question(t, "s", "4", `"4"`)}
 	if _, err := b.run(t.Context(), tasks...); err != nil || agents.Load() != 3 {
 		t.Fatalf("%d agents, %v", agents.Load(), err)

@@ -11,10 +11,10 @@ import (
 	"securebench/internal/task"
 )
 
-// TestChangedAssetIsThePacksFault: an asset that is not what was loaded costs
-// the task its attempt, at once and for good; no agent sees it, nothing counts
-// as an infrastructure error, and other tasks go on. Without the digests, the
-// weak set-up, the agent gets what was put there.
+// TestChangedAssetIsThePacksFault: an asset that changed after loading makes
+// the attempt a pack fault, without retries; no agent sees it, it is not an
+// infrastructure error, and other tasks continue. In the weak set-up, without
+// the digests, the agent gets the changed asset.
 func TestChangedAssetIsThePacksFault(t *testing.T) {
 	for name, weak := range map[string]bool{"ours": false, "without digests": true} {
 		t.Run(name, func(t *testing.T) {

@@ -47,8 +47,8 @@ type produced struct {
 	Captured capture.Result `json:"captured"`
 }
 
-// runStage is a process that gets an encoded request on its standard input and
-// nothing else.
+// runStage is a process whose only input is an encoded request on standard
+// input.
 func runStage(name string) int {
 	err := map[string]func(context.Context) error{"produce": runProduce, "verify": runVerify}[name](context.Background())
 	if err != nil {
@@ -381,9 +381,9 @@ func (v remoteVerifier) Verify(ctx context.Context, c candidate.Candidate) (out 
 	return out, err
 }
 
-// TestStagesInTheirOwnProcesses: attempts whose stages run in processes of
-// their own, from encoded requests, have the records of attempts in one
-// process. The producing process gets no byte of another lane.
+// TestStagesInTheirOwnProcesses: attempts whose stages run in separate
+// processes, from encoded requests, have the same records as attempts in one
+// process. The producing process gets no byte of a non-public lane.
 func TestStagesInTheirOwnProcesses(t *testing.T) {
 	b := newBench(t, worker)
 	b.cfg.Families["tree_family"] = treeFamily()
@@ -449,9 +449,8 @@ func TestStagesInTheirOwnProcesses(t *testing.T) {
 	}
 }
 
-// TestOracleRunsPrograms: a row's solution that is a program runs in the
-// agent's place, is captured like an agent's work and is labelled as the
-// oracle's.
+// TestOracleRunsPrograms: a solution program of a row runs in place of the
+// agent, is captured like an agent's work and is labelled as the oracle's.
 func TestOracleRunsPrograms(t *testing.T) {
 	for name, tt := range map[string]struct {
 		runner bool
@@ -459,7 +458,7 @@ func TestOracleRunsPrograms(t *testing.T) {
 		want   string
 	}{
 		"as it should be": {true, true, ""},
-		"no engine":       {false, true, "no engine to run it"},
+		"no engine":       {false, true, "no sandbox engine is available to run it"},
 		"no image":        {true, false, "asks for no image"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,10 +27,10 @@ import (
 	"securebench/internal/verdict"
 )
 
-// stumbling is a verifier whose engine never works.
-type stumbling struct{ family.Verifier }
+// failing is a verifier whose engine never works.
+type failing struct{ family.Verifier }
 
-func (stumbling) Open(context.Context, family.Case) family.Session { return stumble{} }
+func (failing) Open(context.Context, family.Case) family.Session { return stumble{} }
 
 type stumble struct{}
 
@@ -46,7 +46,7 @@ func (r reporter) Event(e progress.Event) { r(e) }
 
 func TestInterruptDuringARetryPause(t *testing.T) {
 	b := newBench(t, answers)
-	b.cfg.Verifiers["short_answer"] = stumbling{}
+	b.cfg.Verifiers["short_answer"] = failing{}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	b.cfg.Progress = reporter(func(e progress.Event) {
@@ -61,8 +61,8 @@ func TestInterruptDuringARetryPause(t *testing.T) {
 }
 
 // TestVerificationAloneIsRepeated: once the candidate is stored, an
-// infrastructure error costs the verification alone. What the agent left is
-// in the record, also when no try came to a verdict.
+// infrastructure error costs the verification alone. The agent's output is in
+// the record, even if no try reached a verdict.
 func TestVerificationAloneIsRepeated(t *testing.T) {
 	for _, fails := range []int{1, 2} {
 		t.Run(fmt.Sprint(fails), func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestResumeStartsAtVerification(t *testing.T) {
 				return answers(ctx, p)
 			})
 			working := b.cfg.Verifiers["short_answer"]
-			b.cfg.Verifiers["short_answer"], b.cfg.Retries = stumbling{}, 0
+			b.cfg.Verifiers["short_answer"], b.cfg.Retries = failing{}, 0
 			harness, ok := b.cfg.Agent.(*agent.Harness)
 			if !ok {
 				t.Fatalf("the bench's agent is a %T", b.cfg.Agent)
@@ -176,8 +176,8 @@ func TestResumeStartsAtVerification(t *testing.T) {
 	}
 }
 
-// TestCaptureFaultsHaveTheirPhase: what fails while the candidate is taken is
-// no fault of the production.
+// TestCaptureFaultsHaveTheirPhase: an error during capture is not recorded as
+// a fault of production.
 func TestCaptureFaultsHaveTheirPhase(t *testing.T) {
 	b := newBench(t, answers)
 	harness, ok := b.cfg.Agent.(*agent.Harness)
@@ -224,8 +224,8 @@ func (unreadableSpace) Get(context.Context, string, int64, io.Writer) error {
 	return errors.New("the workspace cannot be read")
 }
 
-// TestDenominator is attack D08: whatever becomes of an attempt, it counts,
-// and only a whole set of verdicts is complete.
+// TestDenominator is attack D08: every attempt counts, whatever its outcome,
+// and a run is complete only if every attempt has a verdict.
 func TestDenominator(t *testing.T) {
 	b := newBench(t, func(_ context.Context, p *sandboxtest.Process) int {
 		data, _ := os.ReadFile(filepath.Join(p.Dir, "task.json"))
@@ -242,7 +242,7 @@ func TestDenominator(t *testing.T) {
 		return 0
 	})
 	b.cfg.Retries = 0
-	b.cfg.Verifiers["multiple_choice"] = stumbling{} // an error of ours
+	b.cfg.Verifiers["multiple_choice"] = failing{} // an infrastructure error
 	broken := newTask(t, "broken", "multiple_choice", map[string]string{"question": "?"}, nil)
 	sum, err := b.run(t.Context(), question(t, "good", "good", `"4"`), question(t, "wrong", "wrong", `"5"`),
 		question(t, "crash", "crash", `"4"`), question(t, "hang", "hang", `"4"`), question(t, "flood", "flood", `"4"`),

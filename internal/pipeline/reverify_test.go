@@ -38,8 +38,8 @@ func (f *forgetful) Verify(_ context.Context, c candidate.Candidate) (family.Ver
 	return family.Verdict{Outcome: verdict.Failed, Reason: verdict.WrongAnswer, Containment: verdict.Passive}, nil
 }
 
-// TestReverifyTurnsTheOrder: verdicts that hung on the rows before them come
-// out otherwise, which nobody would see in the run's own order.
+// TestReverifyTurnsTheOrder: verdicts that depend on earlier rows come out
+// differently, which scoring in the run's own order would not reveal.
 func TestReverifyTurnsTheOrder(t *testing.T) {
 	n := 0
 	b := newBench(t, func(_ context.Context, p *sandboxtest.Process) int {
@@ -97,7 +97,7 @@ func TestReverifyTurnsTheOrder(t *testing.T) {
 	if d := cmp.Diff([]string{"q0", "q2", "q3", "q4"}, reverify(tasks)); d != "" {
 		t.Errorf("verdicts that differ (-want +got):\n%s", d)
 	}
-	// In the order of the run all seems well.
+	// In the order of the run, no verdict differs.
 	slices.Reverse(tasks)
 	if diffs := reverify(tasks); len(diffs) != 0 {
 		t.Errorf("in the run's order %v differ", diffs)

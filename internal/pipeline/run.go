@@ -1,6 +1,6 @@
-// Package pipeline drives tasks through the stages of a run: produce,
-// capture, verify and record. It alone knows all of them; it owns the
-// concurrency, the retries, the clean-up and what Ctrl-C means.
+// Package pipeline takes tasks through the stages of a run: produce, capture,
+// verify and record. It is the only package that knows all stages, and it
+// handles concurrency, retries, clean-up and interruption.
 package pipeline
 
 import (
@@ -26,47 +26,47 @@ import (
 	"securebench/internal/workspace"
 )
 
-// The times that a run gives others.
+// The time limits of a run's own operations.
 const (
 	// cleanupTime bounds the removal of one attempt's sandboxes, and the end
-	// of a run that is cut short.
+	// of an interrupted run.
 	cleanupTime = 30 * time.Second
-	// deadTime is what is left for that when the engine does not answer: the
-	// next run's clean-up does the rest.
+	// deadTime is the same bound if the engine does not answer: the next run
+	// removes what is left.
 	deadTime = 2 * time.Second
-	// probeTime is how long a living engine may take to answer.
+	// probeTime is how long the engine may take to answer a probe.
 	probeTime = 20 * time.Second
-	// watchEvery is how often a run asks whether its engine is alive.
+	// watchEvery is the interval between probes of the engine.
 	watchEvery = 15 * time.Second
 )
 
-// ErrInterrupted is returned by [Run] when the operator cancelled the run.
-// What was recorded stays.
+// ErrInterrupted is returned by [Run] if the operator cancelled the run. The
+// records are kept.
 var ErrInterrupted = errors.New("interrupted")
 
-// ErrEngineDead is returned by [Run] when the sandbox engine stopped
-// answering, also beside another error when the engine did not let the run
-// end. What was recorded stays.
+// ErrEngineDead is returned by [Run] if the sandbox engine stopped answering,
+// or, joined to another error, if the engine kept the run from ending in time.
+// The records are kept.
 var ErrEngineDead = errors.New("the sandbox engine stopped answering")
 
-// ErrOutput is returned by [Run] when the output directory could not be
-// written. What was recorded stays.
+// ErrOutput is returned by [Run] if the output directory could not be written.
+// The records are kept.
 var ErrOutput = commit.ErrOutput
 
-// Config is what a run needs. All fields are required unless said otherwise.
+// Config configures a run. All fields are required unless noted.
 type Config struct {
 	RunID    string
 	Families family.Registry
 	// Tasks yields the tasks in pack order; an error ends the run.
 	Tasks iter.Seq2[task.Task, error]
-	Total int // attempts that are planned
-	// Kept are attempts that have their record from an earlier part of the
-	// run: they count and are not made again.
+	Total int // number of planned attempts
+	// Kept are attempts that have a record from an earlier part of the run:
+	// they are counted and not repeated.
 	Kept []Final
-	// Unverified are former records of attempts whose candidate is stored and
-	// whose verification did not end: they start at verification.
+	// Unverified are earlier records of attempts whose candidate is stored but
+	// whose verification did not finish: these attempts start at verification.
 	Unverified map[record.AttemptKey]*record.Line
-	// Labels stand in every record.
+	// Labels are added to every record.
 	Labels []string
 	Agent  agent.Agent
 	// Verifiers holds one verifier per family that has one.
@@ -79,22 +79,25 @@ type Config struct {
 	// goroutine.
 	TaskDir func(taskID string) string
 	Verify  sandbox.Limits
-	// VerifyTimeout overrides the families' own time limits; 0 does not.
+	// VerifyTimeout is the operator's time limit for a verification; 0 means
+	// none.
 	VerifyTimeout time.Duration
 	Workers       int
 	Attempts      int
 	Retries       int // after infrastructure errors
 	Progress      progress.Reporter
-	// Observe is called for each try of an attempt, and returns what gets the
-	// streams of its agent while it runs; nil discards them.
+	// Observe is called for each try of an attempt, and returns the function
+	// that provides a writer for each of its agent's streams; nil discards
+	// them.
 	Observe func(taskID string) func(stream string) io.WriteCloser
-	// Probe asks the engine whether it is alive; nil never asks.
+	// Probe checks that the engine answers; nil disables the check.
 	Probe func(context.Context) error
-	// ProbeTime and WatchEvery replace the times of that; 0 does not.
+	// ProbeTime and WatchEvery override the probe's time limit and interval; 0
+	// is the default.
 	ProbeTime, WatchEvery time.Duration
 }
 
-// Final is the outcome of an attempt that has its record.
+// Final is the outcome of a recorded attempt.
 type Final struct {
 	TaskID  string
 	Attempt int
@@ -103,7 +106,7 @@ type Final struct {
 	Reason  verdict.Reason
 }
 
-// FinalOf is what a record says of its attempt.
+// FinalOf returns the outcome of a record's attempt.
 func FinalOf(l *record.Line) Final {
 	return Final{l.TaskID, l.Attempt, l.Status, l.Outcome, l.FailureReason}
 }
@@ -111,24 +114,24 @@ func FinalOf(l *record.Line) Final {
 // Summary counts a run's final records.
 type Summary struct {
 	RunID    string
-	Planned  int // attempts that the run set out to make
+	Planned  int // planned attempts
 	Total    int // attempts recorded
 	Verified int
 	Passed   int
 	Score    float64
 	Failed   int
-	Pending  int // without those that failed for our own fault:
-	// Infrastructure counts attempts that we could not bring to an end.
+	Pending  int // pending attempts without infrastructure errors
+	// Infrastructure counts attempts that ended in an infrastructure error.
 	Infrastructure int
-	// PackFaults counts the pending attempts that the pack is to blame for.
+	// PackFaults counts the pending attempts that a pack fault caused.
 	PackFaults int
-	// Failures are the first attempts that did not pass, in order of their
-	// end: as many as a run lists.
+	// Failures are the first attempts that did not pass, in the order in which
+	// they ended, up to the number that a run lists.
 	Failures []progress.Failure
 }
 
-// Status is complete when every planned attempt is verified, pending when
-// none is, and partial otherwise.
+// Status is "complete" if every planned attempt is verified, "pending" if none
+// is, and "partial" otherwise.
 func (s Summary) Status() string {
 	switch s.Verified {
 	case s.Planned:
@@ -139,8 +142,8 @@ func (s Summary) Status() string {
 	return "partial"
 }
 
-// Run takes every task through the stages and returns the counts of what was
-// recorded, also beside an error.
+// Run takes every task through the stages and returns the counts of the
+// recorded attempts, even with an error.
 func Run(ctx context.Context, cfg Config) (Summary, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -168,16 +171,16 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 		unwatch()
 		r.cleanup.Wait()
 	}()
-	err := r.outlast(ctx, ended)
+	err := r.waitForEnd(ctx, ended)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.summary, err
 }
 
-// outlast waits until everything that the run began has ended, and says why
-// the run ended early. Then it does not wait for ever: a call to an engine
-// that hangs need not come back.
-func (r *run) outlast(ctx context.Context, ended <-chan struct{}) error {
+// waitForEnd waits until everything that the run started has ended, and
+// returns why the run ended early. After an early end the wait is bounded,
+// because a call to a hanging engine may never return.
+func (r *run) waitForEnd(ctx context.Context, ended <-chan struct{}) error {
 	select {
 	case <-ended:
 		return interruption(context.Cause(ctx))
@@ -212,7 +215,7 @@ func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
 	return r
 }
 
-// interruption names what ended the run early; nil is nothing.
+// interruption returns the error that ended the run early, or nil.
 func interruption(cause error) error {
 	if errors.Is(cause, context.Canceled) {
 		return ErrInterrupted
@@ -233,7 +236,7 @@ type run struct {
 	kept      map[record.AttemptKey]bool
 	ready     chan *attempt // prepared, waiting for a worker
 	cleanup   sync.WaitGroup
-	// cleanupCtx outlives the run's end, unless the engine is dead.
+	// cleanupCtx remains valid after the run's end, unless the engine is dead.
 	cleanupCtx  context.Context
 	stopCleanup context.CancelFunc
 
@@ -264,8 +267,8 @@ func (r *run) feed(ctx context.Context, jobs chan<- job) {
 	}
 }
 
-// prepareAll makes sandboxes ahead: while a worker runs one attempt, the next
-// one's are made.
+// prepareAll creates sandboxes ahead of time: while a worker runs one attempt,
+// those of the next one are created.
 func (r *run) prepareAll(ctx context.Context, jobs <-chan job) {
 	for j := range jobs {
 		if ctx.Err() != nil {
@@ -282,7 +285,7 @@ func (r *run) prepareAll(ctx context.Context, jobs <-chan job) {
 	}
 }
 
-// workAll finishes prepared attempts until there are none.
+// workAll finishes prepared attempts until none are left.
 func (r *run) workAll(ctx context.Context) {
 	for a := range r.ready {
 		if ctx.Err() != nil {
@@ -293,7 +296,8 @@ func (r *run) workAll(ctx context.Context) {
 	}
 }
 
-// finish runs one attempt to its record, with retries after our own faults.
+// finish runs one attempt until it is recorded, with retries after
+// infrastructure errors.
 func (r *run) finish(ctx context.Context, a *attempt) {
 	r.announce(a)
 	a.draft.Begin()
@@ -310,7 +314,7 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 		r.cancel(err)
 	}
 	if ctx.Err() != nil {
-		return // an attempt that the operator cut short has no record
+		return // an attempt that the operator interrupted has no record
 	}
 	if err != nil {
 		r.checkEngine(ctx, err)
@@ -323,15 +327,15 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 	r.record(line)
 }
 
-// final reports whether an error will be the same next time: the pack is not
-// what was loaded, or there is no place for a record.
+// final reports whether a retry would fail in the same way: the pack has
+// changed since it was loaded, or the record cannot be stored.
 func final(err error) bool {
 	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity)
 }
 
-// retry removes the attempt's sandboxes and, after a pause, makes new ones for
-// what is repeated: all of it, or the verification of a candidate that is
-// stored. It is false when the run ended meanwhile.
+// retry removes the attempt's sandboxes and, after a pause, creates new ones
+// for what is repeated: the whole attempt, or only the verification of a
+// stored candidate. It returns false if the run ended meanwhile.
 func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
 	if ctx.Err() != nil || final(err) {
 		return false
@@ -349,8 +353,8 @@ func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
 	return true
 }
 
-// checkEngine ends the run when the engine no longer answers: every further
-// task would only fail the same way.
+// checkEngine ends the run if the engine no longer answers: every further task
+// would fail in the same way.
 func (r *run) checkEngine(ctx context.Context, cause error) {
 	if r.Probe == nil {
 		return
@@ -371,8 +375,8 @@ func (r *run) engineDead(cause error) {
 	time.AfterFunc(deadTime, r.stopCleanup)
 }
 
-// watch notices an engine that hangs: it refuses nothing, so no call of the
-// run would ever fail. The caller calls the function returned at the end.
+// watch detects an engine that hangs: its calls would never fail by
+// themselves. The caller calls stop at the end of the run.
 func (r *run) watch(ctx context.Context) (stop func()) {
 	if r.Probe == nil {
 		return func() {}
@@ -392,7 +396,7 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 			}
 			if err == nil {
 				failed = 0
-			} else if failed++; failed > 1 { // a machine may be busy once
+			} else if failed++; failed > 1 { // one failure may be a busy machine
 				r.engineDead(err)
 				return
 			}
@@ -401,7 +405,7 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// record writes the line and then, when it is on disk, announces it.
+// record writes the line and, when it is on disk, reports it.
 func (r *run) record(line *record.Line) {
 	if err := r.committer.Append(line); err != nil {
 		r.cancel(err)
@@ -415,7 +419,7 @@ func (r *run) record(line *record.Line) {
 		Outcome: line.Outcome, Reason: line.FailureReason})
 }
 
-// Summarise counts attempts that have their record.
+// Summarise counts the recorded attempts.
 func Summarise(runID string, planned int, finals []Final) Summary {
 	s := Summary{RunID: runID, Planned: planned}
 	for _, f := range finals {
@@ -449,8 +453,8 @@ func (s *Summary) count(f Final) {
 	}
 }
 
-// release frees an attempt's sandboxes in the background: removing them costs
-// as much as making them, and nothing waits for it but the end of the run.
+// release removes an attempt's sandboxes in the background: removing them
+// takes as long as creating them, and only the end of the run waits for it.
 func (r *run) release(a *attempt) {
 	session, production := a.take()
 	if session == nil && production == nil {
@@ -472,7 +476,7 @@ func (r *run) release(a *attempt) {
 	})
 }
 
-// announce tells that an attempt begins.
+// announce reports that an attempt begins.
 func (r *run) announce(a *attempt) {
 	r.mu.Lock()
 	r.started++

@@ -37,7 +37,7 @@ import (
 	"securebench/internal/workspace"
 )
 
-// TestMain is also the main function of the processes that single stages run in.
+// TestMain is also the main function of the processes that run single stages.
 func TestMain(m *testing.M) {
 	if name := os.Getenv(stageEnv); name != "" {
 		os.Exit(runStage(name))
@@ -253,8 +253,9 @@ func TestLimitsAreOutcomes(t *testing.T) {
 	}
 }
 
-// TestSurvivedLimits: a limit that only a child ran into voids no work, whatever
-// the command's exit status; where there is no work, it says why.
+// TestSurvivedLimits: a limit that only a child hit does not invalidate the
+// result, whatever the command's exit status; if there is no result, the limit
+// explains why.
 func TestSurvivedLimits(t *testing.T) {
 	for _, limit := range []sandbox.End{sandbox.OutOfMemory, sandbox.PidsLimit, sandbox.DiskLimit} {
 		for answer, want := range map[string][2]string{
@@ -336,13 +337,13 @@ func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := newBench(t, func(ctx context.Context, p *sandboxtest.Process) int {
 		cancel()
-		<-ctx.Done() // an agent that never ends by itself
+		<-ctx.Done() // an agent that never ends on its own
 		return 0
 	})
 	start := time.Now()
 	sum, err := b.run(ctx, question(t, "q1", "4", `"4"`), question(t, "q2", "4", `"4"`))
 	if !errors.Is(err, pipeline.ErrInterrupted) || sum.Total != 0 || len(b.lines()) != 0 {
-		t.Errorf("summary %+v, error %v; want no record of what was cut short", sum, err)
+		t.Errorf("summary %+v, error %v; want no record of an interrupted attempt", sum, err)
 	}
 	if took := time.Since(start); took > 4*time.Second {
 		t.Errorf("it took %v to stop", took)
@@ -365,7 +366,7 @@ func TestBrokenPackEndsTheRun(t *testing.T) {
 	}
 }
 
-// TestGivenAgents: candidates that no agent made go the same way.
+// TestGivenAgents: candidates of the built-in agents take the same path.
 func TestGivenAgents(t *testing.T) {
 	replay := filepath.Join(t.TempDir(), "replay.jsonl")
 	lines := `{"task_id": "a", "attempt": 1, "text": "4"}

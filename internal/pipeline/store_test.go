@@ -14,8 +14,9 @@ import (
 	"securebench/internal/verdict"
 )
 
-// meddler is a verifier in whose time somebody changes the stored candidate.
-// It scores what it was given; weak scores what lies in the store then.
+// meddler is a verifier during which the stored candidate is changed. It
+// scores the candidate that it was given; if weak, it scores the content of
+// the store at that time.
 type meddler struct {
 	store string
 	weak  bool
@@ -43,9 +44,9 @@ func (m meddler) Verify(_ context.Context, c candidate.Candidate) (family.Verdic
 	return v, nil
 }
 
-// TestScoredBytesAreTheRecordedOnes (D11): a candidate that changes while it is
-// scored gains nothing, and the change shows. A verifier that looks at the
-// store again, as one that shares a folder with the agent does, falls for it.
+// TestScoredBytesAreTheRecordedOnes (D11): a candidate that changes while it
+// is scored gains nothing, and the change is detected. A verifier that reads
+// the store again, as if it shared a folder with the agent, is fooled.
 func TestScoredBytesAreTheRecordedOnes(t *testing.T) {
 	for name, weak := range map[string]bool{"weak": true, "ours": false} {
 		t.Run(name, func(t *testing.T) {

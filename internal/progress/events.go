@@ -126,7 +126,7 @@ type Infrastructure struct {
 	Message string `json:"message"`
 }
 
-// Interrupted tells the operator how to resume an interrupted run.
+// Interrupted reports how to resume an interrupted run.
 type Interrupted struct {
 	ResumeCommand string `json:"resume_command"`
 }

@@ -26,7 +26,8 @@ type Trace struct {
 }
 
 // NewTrace returns a trace on w of at most limit bytes per task; 0 is
-// [DefaultTraceLimit]. A task that exceeds the limit gets one line that says so.
+// [DefaultTraceLimit]. A task that exceeds the limit gets one line that
+// reports it.
 func NewTrace(w io.Writer, limit int64) *Trace {
 	if limit <= 0 {
 		limit = DefaultTraceLimit

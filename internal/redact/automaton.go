@@ -102,7 +102,7 @@ func (a *automaton) move(s int32, b byte) int32 {
 }
 
 // skip returns the first index from i on at which a pattern may begin, or the
-// last index, because the byte after it is not known yet.
+// last index, because the next byte is still unknown.
 func (a *automaton) skip(b []byte, i int) int {
 	for ; i < len(b)-1; i++ {
 		pair := uint16(b[i])<<8 | uint16(b[i+1])

@@ -47,7 +47,7 @@ func safeCSV(t *testing.T, s string, records int) {
 	}
 }
 
-// first is the first character of s that is no space.
+// first returns the first non-space character of s.
 func first(s string) string {
 	for _, r := range strings.TrimLeftFunc(s, unicode.IsSpace) {
 		return string(r)

@@ -89,7 +89,7 @@ type recordedVerdict struct {
 	rec  Recorded
 }
 
-// block is how many rows are turned round at once: a pack can be larger than
+// block is how many rows are reversed at a time: a pack can be larger than
 // what fits in memory.
 const block = 4096
 

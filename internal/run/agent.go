@@ -15,7 +15,7 @@ import (
 	"securebench/internal/workspace"
 )
 
-// builtinAgent returns the agent of that name, or nil for "".
+// builtinAgent returns the built-in agent with the given name, or nil for "".
 func builtinAgent(name, replay string, bounds agent.Bounds) (agent.Agent, error) {
 	switch name {
 	case agent.OracleName:
@@ -62,8 +62,8 @@ func (r *Run) checkPolicy() error {
 	return fault.As(fault.Config, fmt.Errorf("%s: %w (see sandbox.commands)", at, &sandbox.PolicyError{Decision: d}))
 }
 
-// fits refuses a task that the harness cannot run, or whose workspace would
-// exceed the limits.
+// fits returns an error for a task that the harness cannot run or whose
+// workspace would exceed the limits.
 func (r *Run) fits(row pack.Row, t task.Task) error {
 	v := t.Agent()
 	for _, name := range v.Environment().Capabilities {
@@ -82,8 +82,8 @@ func (r *Run) fits(row pack.Row, t task.Task) error {
 	return tooLarge(v, layout.Need(row.AssetNeed), r.Config.Limits, row.AssetNeed)
 }
 
-// tooLarge names the limit that a workspace would exceed, and the asset that
-// takes most of it.
+// tooLarge returns an error that names the limit that a workspace would
+// exceed, and the asset that needs most of it.
 func tooLarge(v task.AgentView, need workspace.Need, limits config.Limits, asset func(string) workspace.Need) error {
 	var what string
 	var of func(workspace.Need) int64

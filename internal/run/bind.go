@@ -35,8 +35,9 @@ func (r *Run) bind() error {
 	return nil
 }
 
-// configuration is what the score of an attempt depends on besides the pack.
-// Workers, attempts, retries, progress and output flags are not part of it.
+// configuration returns the settings on which an attempt's score depends,
+// besides the pack. Workers, attempts, retries, progress and output flags are
+// not part of it.
 func (r *Run) configuration() map[string]any {
 	t := r.Config
 	c := map[string]any{
@@ -53,7 +54,7 @@ func (r *Run) configuration() map[string]any {
 	return c
 }
 
-// plain is a configuration tree as JSON would hold it.
+// plain converts a configuration tree to the values that JSON uses.
 func plain(n *source.Node) any {
 	if n == nil {
 		return nil
@@ -122,7 +123,7 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// labels are those of all records of the run.
+// labels returns the labels of all records of the run.
 func (r *Run) labels() []string {
 	if r.Config.Limits != config.Default().Limits {
 		return []string{commit.CustomLimits}
@@ -130,7 +131,8 @@ func (r *Run) labels() []string {
 	return []string{}
 }
 
-// writeInputs stores, for the operator, what the digests of run.json are of.
+// writeInputs stores, for the operator, the inputs whose digests run.json
+// contains.
 func (r *Run) writeInputs() error {
 	return errors.Join(r.dir.WritePack(r.packDigests()), r.dir.WriteConfig(r.config))
 }
@@ -140,7 +142,8 @@ func (r *Run) packDigests() record.PackDigests {
 	return record.PackDigests{Pack: d.Pack, Tasks: d.Tasks, PublicAssets: d.PublicAssets, EvalAssets: d.EvalAssets}
 }
 
-// executableDigest identifies the code that decides: the running binary.
+// executableDigest returns the digest of the running binary, which identifies
+// the verifiers' code.
 func executableDigest() (string, error) {
 	path, err := os.Executable()
 	if err != nil {

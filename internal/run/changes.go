@@ -13,7 +13,8 @@ import (
 	"securebench/internal/pipeline/record"
 )
 
-// ChangedError says that a run cannot be resumed because its inputs changed.
+// ChangedError reports that a run cannot be resumed because its inputs
+// changed.
 type ChangedError struct{ Changes []string }
 
 // Error lists the changes, one per line.
@@ -21,7 +22,8 @@ func (e *ChangedError) Error() string {
 	return "these inputs changed: " + strings.Join(e.Changes, "; ")
 }
 
-// OtherRunError says that the directory holds a run of another pack or agent.
+// OtherRunError reports that the directory contains a run of another pack or
+// agent.
 type OtherRunError struct{ Was, Is record.Manifest }
 
 // Error names both runs.
@@ -30,7 +32,7 @@ func (e *OtherRunError) Error() string {
 		e.Was.RunID, e.Was.Pack.ID, e.Was.Agent, e.Is.RunID, e.Is.Pack.ID, e.Is.Agent)
 }
 
-// differences names each input that is not what it was.
+// differences names each input that has changed.
 func (r *Run) differences(was record.Manifest) (out []string) {
 	is := r.manifest
 	add := func(changed bool, format string, args ...any) {
@@ -107,7 +109,7 @@ func compare(path string, a, b any, f func(path string, a, b any)) {
 	}
 }
 
-// setting is a setting's value on one line.
+// setting formats a setting's value on one line.
 func setting(v any) string {
 	if v == nil {
 		return "not set"

@@ -11,8 +11,8 @@ import (
 	"securebench/internal/redact"
 )
 
-// observe copies the agents' output to progress and agent-trace.log where that
-// is asked for.
+// observe copies the agents' output to progress and agent-trace.log, if
+// requested.
 func (r *Run) observe() (func(taskID string) func(stream string) io.WriteCloser, error) {
 	if !r.ShowAgent {
 		return nil, nil
@@ -45,11 +45,11 @@ func (r *Run) closeTrace() error {
 	return err
 }
 
-// The bounds on what is shown of agents' output, in bytes.
+// The bounds on the agents' output that is shown, in bytes.
 const (
-	MaxShownLine = 4096     // where a line without an end is broken
-	MaxShownTask = 64 << 10 // of a task, all its attempts and streams together
-	lineOverhead = 128      // what a line costs besides its text
+	MaxShownLine = 4096     // the length at which an overlong line is broken
+	MaxShownTask = 64 << 10 // per task, for all its attempts and streams together
+	lineOverhead = 128      // what a line counts in addition to its text
 )
 
 // outputBudget counts what was shown of each task.
@@ -69,8 +69,8 @@ func (b *outputBudget) take(task string, n int) bool {
 	return b.used[task] <= MaxShownTask
 }
 
-// boundedLines shows lines until their task's budget is used up, and finally
-// how much it did not show.
+// boundedLines shows lines until their task's budget is used up, and at the
+// end how many bytes were left out.
 type boundedLines struct {
 	*progress.Lines
 	budget   *outputBudget
@@ -110,7 +110,7 @@ type observer struct {
 	chain []io.Closer
 }
 
-// Close flushes what the chain still holds.
+// Close flushes the chain.
 func (o *observer) Close() error {
 	var errs []error
 	for _, c := range o.chain {

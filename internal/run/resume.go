@@ -16,7 +16,7 @@ import (
 	"securebench/internal/workload"
 )
 
-// openOutput begins the run, or resumes the existing one.
+// openOutput begins a new run, or resumes the existing one.
 func (r *Run) openOutput(ctx context.Context) error {
 	switch r.Mode {
 	case Fresh:
@@ -38,10 +38,11 @@ func (r *Run) openOutput(ctx context.Context) error {
 	return r.resume(ctx, former)
 }
 
-// FormerError says that the run in the output directory cannot be read.
+// FormerError reports that the existing run in the output directory cannot be
+// read.
 type FormerError struct{ Err error }
 
-// Error is the reason.
+// Error returns the reason.
 func (e *FormerError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the reason.
@@ -68,8 +69,8 @@ func (r *Run) begin(force bool) error {
 	return r.dir.WriteManifest(&r.manifest)
 }
 
-// resume checks what an earlier part of the run left, and continues from what
-// passes the check.
+// resume checks the existing part of the run and continues with the records
+// that pass.
 func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	if r.manifest, err = r.newManifest(); err != nil {
 		return err
@@ -81,7 +82,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	if err != nil {
 		return err
 	}
-	// A kill may have left empty folders beside a complete run.
+	// A killed process may have left empty folders beside a complete run.
 	if err := r.dir.Tidy(); err != nil {
 		return err
 	}
@@ -108,7 +109,8 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	return r.writeInputs()
 }
 
-// sameInputs refuses to resume a run of other inputs and names each.
+// sameInputs refuses to resume a run whose inputs changed, and names each
+// change.
 func (r *Run) sameInputs(former *record.Former) error {
 	changes := r.differences(former.Manifest)
 	was, is := former.Manifest, r.manifest
@@ -142,7 +144,7 @@ func (r *Run) review(former *record.Former) (*record.Review, error) {
 	return review, j.err
 }
 
-// inputs compares records with the inputs of the run as it is resumed.
+// inputs compares records with the inputs of the resumed run.
 type inputs struct {
 	run    *Run
 	former *record.Former
@@ -151,7 +153,7 @@ type inputs struct {
 	err    error // of reading the pack
 }
 
-// reason says why a record cannot be kept, or "".
+// reason returns why a record cannot be kept, or "".
 func (j *inputs) reason(e record.Entry) string {
 	row, planned := j.byID[e.TaskID]
 	switch {
@@ -168,8 +170,8 @@ func (r *Run) stored(sum string) error {
 	return r.store.Check(sum)
 }
 
-// bound reports whether a record is of the row, image, configuration and build
-// that the run has now.
+// bound reports whether a record is bound to the run's current row, image,
+// configuration and build.
 func (j *inputs) bound(e record.Entry, row workload.Row) bool {
 	raw, err := j.rows.Raw(row.Ref)
 	if err != nil {
@@ -182,7 +184,7 @@ func (j *inputs) bound(e record.Entry, row workload.Row) bool {
 		j.former.Manifest.Bound(d.Pack, j.run.manifest.Digests.Manifest)
 }
 
-// BrokenSealError says that a complete run does not verify.
+// BrokenSealError reports that a complete run does not verify.
 type BrokenSealError struct{ Problem evidence.Problem }
 
 // Error names the first problem.
@@ -190,7 +192,7 @@ func (e *BrokenSealError) Error() string {
 	return "every attempt has a record, but the run does not verify: " + e.Problem.String()
 }
 
-// checkSeal notes a statement that the records do not match.
+// checkSeal checks the statement of the existing run against its records.
 func (r *Run) checkSeal(ctx context.Context, former *record.Former, review *record.Review) error {
 	if !former.Sealed {
 		return nil
@@ -214,7 +216,7 @@ func (r *Run) checkSeal(ctx context.Context, former *record.Former, review *reco
 // maxReported is how many dropped records are reported one by one.
 const maxReported = 10
 
-// reportDropped says which records are not kept, and why.
+// reportDropped reports which records are not kept, and why.
 func (r *Run) reportDropped(review *record.Review) {
 	for _, d := range review.Dropped[:min(len(review.Dropped), maxReported)] {
 		what := "a record of an unknown task"

@@ -1,6 +1,6 @@
-// Package run is the life of a run: it loads the pack, locks the output
-// directory, begins or resumes the run, binds it to its inputs, drives the
-// pipeline, and seals what was recorded.
+// Package run implements the life cycle of a run: it loads the pack, locks the
+// output directory, begins or resumes the run, binds it to its inputs, drives
+// the pipeline, and seals the records.
 package run
 
 import (
@@ -32,15 +32,15 @@ import (
 	"securebench/internal/workspace"
 )
 
-// The times that closing a run may take.
+// The time limits for closing a run.
 const (
 	closeTime = 30 * time.Second
-	// deadTime is what is left when the engine does not answer: the next
-	// run removes what is left on it.
+	// deadTime applies if the engine does not answer: the next run removes
+	// what is left.
 	deadTime = 2 * time.Second
 )
 
-// Mode says what happens to a run that the output directory holds.
+// Mode says what happens to an existing run in the output directory.
 type Mode string
 
 // The modes.
@@ -51,16 +51,16 @@ const (
 	ResumeChanged Mode = "rerun-changed" // resume it, run again what changed inputs affect
 )
 
-// Options are what a run is made of.
+// Options configure a run.
 type Options struct {
 	Config   *config.Tester
 	Pack     pack.Location
 	Families family.Registry
-	Limit    int  // rows that are used; [workload.All] is every row
+	Limit    int  // the number of rows to use; [workload.All] uses every row
 	Strict   bool // refuse a pack that has warnings
 	Mode     Mode
-	// Agent is the built-in agent and Replay its file; without one the
-	// Harness runs.
+	// Agent is the built-in agent and Replay its file; if empty, the Harness
+	// runs.
 	Agent, Replay string
 	Harness       harness.Harness
 	ShowAgent     bool   // report the agent's output and keep it in agent-trace.log
@@ -69,11 +69,11 @@ type Options struct {
 	OpenEngine    scoring.EngineOpener
 	LookupEnv     func(string) (string, bool)
 	Progress      progress.Reporter
-	// Notice gets a line for the operator that no progress mode suppresses.
+	// Notice receives lines for the operator that no progress mode suppresses.
 	Notice func(string)
 }
 
-// Run is a run with everything open.
+// Run is an open run.
 type Run struct {
 	Options
 	work    *workload.Workload
@@ -154,14 +154,14 @@ func (r *Run) load(ctx context.Context) error {
 	return nil
 }
 
-// inSandbox reports whether agents run in sandboxes, as the user that a row
-// names: a harness, and the programs of an oracle's rows.
+// inSandbox reports whether agents run in sandboxes, as the row's user: a
+// harness does, and so do the solution programs of the oracle.
 func (r *Run) inSandbox() bool {
 	_, isOracle := r.agent.(*agent.Oracle)
 	return r.agent == nil || isOracle
 }
 
-// lock locks the output directory and finds the key that signs the run.
+// lock locks the output directory and loads the signing key.
 func (r *Run) lock() (err error) {
 	r.dir, err = record.Open(r.Config.OutputDir)
 	if errors.Is(err, record.ErrLocked) {
@@ -184,7 +184,7 @@ func (r *Run) lock() (err error) {
 	return nil
 }
 
-// classify gives a failure of the output directory its kind.
+// classify assigns a fault kind to an error of the output directory.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, syscall.EROFS), errors.Is(err, os.ErrPermission):
@@ -199,20 +199,20 @@ func classify(err error) error {
 	return err
 }
 
-// Planned is the number of attempts that the run consists of.
+// Planned returns the number of planned attempts.
 func (r *Run) Planned() int { return len(r.work.Rows) * r.Config.Attempts }
 
-// LeftOut is the number of rows beyond the limit.
+// LeftOut returns the number of rows beyond the limit.
 func (r *Run) LeftOut() int { return r.work.LeftOut() }
 
-// Records is the absolute path of the records.
+// Records returns the absolute path of the records.
 func (r *Run) Records() string { return r.dir.LinesPath() }
 
 // EngineDead reports whether the engine stopped answering.
 func (r *Run) EngineDead() bool { return r.dead }
 
-// Drive makes the attempts that are left, and seals the run when all of them
-// have their record. The counts are right beside an error, too.
+// Drive runs the remaining attempts, and seals the run when all attempts are
+// recorded. The counts are valid even with an error.
 func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 	if r.finished {
 		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), nil
@@ -233,14 +233,14 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 	return sum, runError(err)
 }
 
-// pipeline is the configuration of the run's attempts.
+// pipeline returns the configuration of the pipeline.
 func (r *Run) pipeline(ctx context.Context, observe func(string) func(string) io.WriteCloser) pipeline.Config {
 	done := r.recorded()
 	left := func(row workload.Row) bool {
 		if done[row.ID] < r.Config.Attempts {
 			return true
 		}
-		r.names.Name(row.ID) // its folder's name stays taken
+		r.names.Name(row.ID) // its folder's name remains reserved
 		return false
 	}
 	return pipeline.Config{
@@ -263,7 +263,7 @@ func (r *Run) recorded() map[string]int {
 	return out
 }
 
-// runError gives an error of the pipeline or the seal its kind.
+// runError assigns a fault kind to an error of the pipeline or the seal.
 func runError(err error) error {
 	switch {
 	case errors.Is(err, pipeline.ErrInterrupted):
@@ -278,7 +278,7 @@ func runError(err error) error {
 	return err
 }
 
-// probe asks the engine for an image that the run uses.
+// probe checks the engine by looking up an image that the run uses.
 func (r *Run) probe() func(context.Context) error {
 	if r.scorer.Engine == nil {
 		return nil

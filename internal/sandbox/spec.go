@@ -208,7 +208,7 @@ const (
 	Kill           Capability = "KILL"             // signals processes of other users
 	NetBindService Capability = "NET_BIND_SERVICE" // listens on ports below 1024
 	SysChroot      Capability = "SYS_CHROOT"       // changes its root directory
-	// SetPCap drops capabilities for good. It is for the framework's own
+	// SetPCap drops capabilities for good. It is for securebench's own
 	// processes only and cannot be granted to a row.
 	SetPCap Capability = "SETPCAP"
 )

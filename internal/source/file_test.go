@@ -27,8 +27,8 @@ func within(t *testing.T, do func()) {
 	}
 }
 
-// TestOnlyRegularFilesAreOpened: anything but a regular file is refused at once,
-// with its name and type; a file and a link to one are read.
+// TestOnlyRegularFilesAreOpened: anything but a regular file is refused
+// immediately, with its name and type; a file and a link to one are read.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

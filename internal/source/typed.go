@@ -21,7 +21,7 @@ func (n *Node) OddText(what string) *Problem {
 	return &Problem{Pos: n.Pos, Message: fmt.Sprintf("%s is written as %s, which some YAML readers do not read as text", what, n.Plain), Fix: n.quoteIt()}
 }
 
-// quoteIt tells how to write a plain scalar as text.
+// quoteIt says how to write a plain scalar as text.
 func (n *Node) quoteIt() string {
 	if n.Plain == "" {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The views are encoded to hand work to another process. Decoding is strict:
-// a view never gets a lane that its owner may not see.
+// Views are encoded to pass work to another process. Decoding is strict: a
+// view never accepts a lane that its holder may not see.
 
 // wireView is the encoded form of every view.
 type wireView struct {
@@ -24,7 +24,8 @@ type wireView struct {
 	Instruction string           `json:"instruction,omitzero"`
 }
 
-// wireResource holds a value as text: what the row wrote stays byte for byte.
+// wireResource holds a value as text, so that it stays byte for byte as
+// written in the row.
 type wireResource struct {
 	Name  string `json:"name"`
 	Lane  string `json:"lane"`
@@ -48,8 +49,7 @@ func (v view) wire() wireView {
 	return w
 }
 
-// view decodes the shared part. Resources of other lanes than those named are
-// refused.
+// view decodes the shared part. Resources outside the given lanes are refused.
 func (w wireView) view(lanes ...Lane) (view, error) {
 	v := view{id: w.ID, family: w.Family}
 	if w.ID == "" || w.Family == "" {
@@ -60,9 +60,9 @@ func (w wireView) view(lanes ...Lane) (view, error) {
 		lane, known := laneByName(r.Lane)
 		switch {
 		case !known || !slices.Contains(lanes, lane):
-			return view{}, fmt.Errorf("resource %q is of lane %q, which this view may not hold", r.Name, r.Lane)
+			return view{}, fmt.Errorf("resource %q is in lane %q, which this view may not contain", r.Name, r.Lane)
 		case seen[r.Name]:
-			return view{}, fmt.Errorf("resource %q stands twice in the view", r.Name)
+			return view{}, fmt.Errorf("the view contains resource %q twice", r.Name)
 		case !jsontext.Value(r.Value).IsValid():
 			return view{}, fmt.Errorf("the value of resource %q is not valid JSON", r.Name)
 		}
@@ -92,12 +92,13 @@ func (w *wireEnvironment) environment() Environment {
 	return Environment{w.Image, w.Workdir, w.User, time.Duration(w.Timeout), w.MaterializeWorkdir, w.Capabilities}
 }
 
-// decodeView reads the encoded form and refuses parts that the view lacks.
+// decodeView reads the encoded form and refuses parts that the view may not
+// contain.
 func decodeView(dec *jsontext.Decoder, allowed func(wireView) bool) (wireView, error) {
 	var w wireView
 	err := json.UnmarshalDecode(dec, &w, json.RejectUnknownMembers(true))
 	if err == nil && !allowed(w) {
-		err = errors.New("the view holds more than it may, or less than it must")
+		err = errors.New("the view has fields that it may not have, or lacks required ones")
 	}
 	return w, err
 }
@@ -109,8 +110,8 @@ func (v AgentView) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return json.MarshalEncode(enc, w)
 }
 
-// UnmarshalJSONFrom decodes a view; one that holds a lane other than the
-// public one is refused.
+// UnmarshalJSONFrom decodes a view; one that contains a non-public value is
+// refused.
 func (v *AgentView) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	w, err := decodeView(dec, func(w wireView) bool { return w.Extraction != nil })
 	if err != nil {
@@ -131,7 +132,8 @@ func (v SandboxView) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return json.MarshalEncode(enc, w)
 }
 
-// UnmarshalJSONFrom decodes a view; one that holds a hidden value is refused.
+// UnmarshalJSONFrom decodes a view; one that contains a hidden value is
+// refused.
 func (v *SandboxView) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	w, err := decodeView(dec, func(w wireView) bool {
 		return w.Extraction == nil && w.Assets == nil && w.Instruction == ""
@@ -152,7 +154,7 @@ func (v EvaluatorView) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return json.MarshalEncode(enc, v.wire())
 }
 
-// UnmarshalJSONFrom decodes a view; one that holds an evaluation input is
+// UnmarshalJSONFrom decodes a view; one that contains an evaluation input is
 // refused.
 func (v *EvaluatorView) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	w, err := decodeView(dec, func(w wireView) bool {

@@ -93,17 +93,17 @@ func TestViewsRefuseOtherLanes(t *testing.T) {
 		into any
 		want string
 	}{
-		"hidden, for the agent":           {change(agent, `"lane":"public"`, `"lane":"hidden"`), new(task.AgentView), "may not hold"},
-		"evaluation, for the agent":       {change(agent, `"lane":"public"`, `"lane":"evaluation_inputs"`), new(task.AgentView), "may not hold"},
-		"unknown lane":                    {change(agent, `"lane":"public"`, `"lane":"open"`), new(task.AgentView), "may not hold"},
-		"hidden, for the test sandbox":    {change(box, `"lane":"public"`, `"lane":"hidden"`), new(task.SandboxView), "may not hold"},
-		"evaluation, for the evaluator":   {change(evaluator, `"lane":"public"`, `"lane":"evaluation_inputs"`), new(task.EvaluatorView), "may not hold"},
+		"hidden, for the agent":           {change(agent, `"lane":"public"`, `"lane":"hidden"`), new(task.AgentView), "may not contain"},
+		"evaluation, for the agent":       {change(agent, `"lane":"public"`, `"lane":"evaluation_inputs"`), new(task.AgentView), "may not contain"},
+		"unknown lane":                    {change(agent, `"lane":"public"`, `"lane":"open"`), new(task.AgentView), "may not contain"},
+		"hidden, for the test sandbox":    {change(box, `"lane":"public"`, `"lane":"hidden"`), new(task.SandboxView), "may not contain"},
+		"evaluation, for the evaluator":   {change(evaluator, `"lane":"public"`, `"lane":"evaluation_inputs"`), new(task.EvaluatorView), "may not contain"},
 		"the same name twice":             {change(agent, `"name":"options"`, `"name":"prompt"`), new(task.AgentView), "twice"},
 		"unknown field":                   {change(agent, `{"id"`, `{"row":"x","id"`), new(task.AgentView), "unknown"},
 		"a value that is no JSON":         {change(agent, `[1, 2]`, `[1, 2`), new(task.AgentView), "not valid JSON"},
-		"an agent's view, as another":     {agent, new(task.SandboxView), "more than it may"},
-		"a sandbox's view, as another":    {box, new(task.EvaluatorView), "more than it may"},
-		"a sandbox's view, as an agent's": {change(box, inputCanary, "x"), new(task.AgentView), "more than it may"},
+		"an agent's view, as another":     {agent, new(task.SandboxView), "fields that it may not have"},
+		"a sandbox's view, as another":    {box, new(task.EvaluatorView), "fields that it may not have"},
+		"a sandbox's view, as an agent's": {change(box, inputCanary, "x"), new(task.AgentView), "fields that it may not have"},
 		"no id":                           {change(agent, `"id":"pack/1"`, `"id":""`), new(task.AgentView), "needs an id"},
 	} {
 		if err := json.Unmarshal(tt.data, tt.into); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -1,4 +1,4 @@
-// Package task holds a compiled benchmark task and the views of it that the
+// Package task defines a compiled benchmark task, and the views of it that the
 // components of a run may see.
 //
 // A task's values lie in three lanes. Code on the agent's side takes an
@@ -21,11 +21,11 @@ import (
 // Lane says who may see a value.
 type Lane uint8
 
-// The lanes, most closed first: a value that nobody classified is hidden.
+// The lanes, most restricted first: a value without a lane is hidden.
 const (
 	Hidden           Lane = iota // evaluator only
 	EvaluationInputs             // test sandbox
-	Public                       // everybody, the agent included
+	Public                       // everyone, including the agent
 )
 
 // String returns the lane's name in packs and records.
@@ -66,7 +66,7 @@ func (r Resource) Text() (string, bool) {
 	return s, true
 }
 
-// An Asset is a public file or directory that is laid into the workspace.
+// An Asset is a public file or directory that is placed in the workspace.
 type Asset struct {
 	Path     string `json:"path"`  // slash-separated, relative to the pack's public asset root
 	Mount    string `json:"mount"` // slash-separated, relative to the workspace
@@ -84,7 +84,7 @@ const (
 	Workspace CandidateKind = "workspace"
 )
 
-// ExtractionMode says where a candidate is taken from.
+// ExtractionMode is the source from which a candidate is taken.
 type ExtractionMode string
 
 // The extraction modes.
@@ -95,27 +95,28 @@ const (
 	FromWorkspace ExtractionMode = "workspace"
 )
 
-// Extraction says how a candidate is taken from what an agent left behind.
+// Extraction describes how a candidate is taken from an agent's output or
+// workspace.
 type Extraction struct {
 	Mode ExtractionMode `json:"mode"`
 	Kind CandidateKind  `json:"kind"`
 	// Path of the file in FromFile mode, or of the folder in FromWorkspace
 	// mode, relative to the workspace. "" is the whole workspace.
 	Path string `json:"path,omitzero"`
-	// OrStdout takes standard output when the file is missing, or is a
-	// public asset that the agent did not change.
+	// OrStdout takes standard output if the file is missing or is an unchanged
+	// public asset.
 	OrStdout bool `json:"or_stdout,omitzero"`
 	// Links allows symbolic links in a tree. They are kept as data and never
 	// followed.
 	Links bool `json:"links,omitzero"`
 }
 
-// Environment is the part of a row's environment that the runner acts on.
+// Environment is the part of a row's environment that securebench uses.
 type Environment struct {
 	Image              string // reference as written; resolved once per run
 	Workdir            string
 	User               string        // "" is the image's user
-	Timeout            time.Duration // 0 when the row names none
+	Timeout            time.Duration // 0 if the row sets none
 	MaterializeWorkdir bool
 	// Capabilities are the privileges of root that the row asks for, by name
 	// (CHOWN, SETUID, …), sorted.
@@ -128,7 +129,7 @@ type Pack struct {
 	Version int64
 }
 
-// Config is what [New] makes a task of.
+// Config holds the parts of a task for [New].
 type Config struct {
 	ID          string
 	Family      string
@@ -139,16 +140,17 @@ type Config struct {
 	Assets      []Asset
 	Environment Environment
 	Extraction  Extraction
-	// Instruction tells an agent, in the family's words, what to hand in.
+	// Instruction is the family's description, for an agent, of what to
+	// submit.
 	Instruction string
-	// Row is the row's line, without its newline, for digests.
+	// Row is the row's line without its newline, for digests.
 	Row []byte
 }
 
 // Task is one compiled row. It is immutable.
 type Task struct{ c Config }
 
-// New checks the rules that hold for every family and returns the task.
+// New checks the rules common to all families and returns the task.
 func New(c Config) (Task, error) {
 	if c.ID == "" || c.Family == "" || c.Pack.ID == "" {
 		return Task{}, errors.New("a task needs an id, a family and a pack id")
@@ -172,13 +174,13 @@ func (t Task) Family() string { return t.c.Family }
 // Pack returns the pack's id and version.
 func (t Task) Pack() Pack { return t.c.Pack }
 
-// Index returns the 0-based position among the pack's rows.
+// Index returns the task's 0-based position among the pack's rows.
 func (t Task) Index() int { return t.c.Index }
 
 // Line returns the row's line number.
 func (t Task) Line() int { return t.c.Line }
 
-// Row returns the bytes of the row's line. They hold every lane.
+// Row returns the bytes of the row's line. They contain values of every lane.
 func (t Task) Row() []byte { return t.c.Row }
 
 // Environment returns the row's environment.
@@ -187,7 +189,7 @@ func (t Task) Environment() Environment { return t.c.Environment }
 // Extraction returns the family's default way to take the candidate.
 func (t Task) Extraction() Extraction { return t.c.Extraction }
 
-// MarshalJSON refuses: a whole task holds hidden values.
+// MarshalJSON always fails: a whole task contains hidden values.
 func (t Task) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("task: a whole task may not be marshalled; marshal a view")
 }
@@ -200,7 +202,7 @@ func (t Task) LogValue() slog.Value {
 // String returns the id alone, so that printing a task leaks nothing.
 func (t Task) String() string { return "task " + t.c.ID }
 
-// GoString is String: %#v must not print the lanes either.
+// GoString is String, because %#v must not print the lanes either.
 func (t Task) GoString() string { return t.String() }
 
 // Agent returns what the agent may see: the public lane.
@@ -237,7 +239,8 @@ func (t Task) view(lanes ...Lane) view {
 	return v
 }
 
-// view is what all views share: the resources of some lanes, in row order.
+// view is the part that all views share: the resources of some lanes, in row
+// order.
 type view struct {
 	id, family string
 	resources  []Resource
@@ -261,7 +264,7 @@ func (v view) get(name string) (Resource, bool) {
 
 func (v view) payload() []Resource { return append([]Resource(nil), v.resources...) }
 
-// AgentView is the public lane and what a harness needs to run on it.
+// AgentView is the public lane of a task and what a harness needs to run it.
 type AgentView struct {
 	view
 	env         Environment
@@ -285,10 +288,10 @@ func (v AgentView) Assets() []Asset { return v.assets }
 // Extraction returns the family's default way to take the candidate.
 func (v AgentView) Extraction() Extraction { return v.extraction }
 
-// Instruction tells an agent what to hand in.
+// Instruction returns the description of what to submit.
 func (v AgentView) Instruction() string { return v.instruction }
 
-// SandboxView is the public and evaluation lanes.
+// SandboxView is the public and evaluation lanes of a task.
 type SandboxView struct {
 	view
 	env Environment
@@ -303,7 +306,7 @@ func (v SandboxView) Payload() []Resource { return v.payload() }
 // Environment returns the row's environment.
 func (v SandboxView) Environment() Environment { return v.env }
 
-// EvaluatorView is the public and hidden lanes.
+// EvaluatorView is the public and hidden lanes of a task.
 type EvaluatorView struct{ view }
 
 // Get returns a public or hidden resource.
@@ -312,10 +315,10 @@ func (v EvaluatorView) Get(name string) (Resource, bool) { return v.get(name) }
 // Payload returns the view's resources in row order.
 func (v EvaluatorView) Payload() []Resource { return v.payload() }
 
-// Redacted stands for a value that may not be published.
+// Redacted replaces a value that may not be published.
 const Redacted = "<redacted>"
 
-// ResultView is what may be published of a task.
+// ResultView is the part of a task that may be published.
 type ResultView struct{ view }
 
 // Payload returns all resources in row order; the value of one that is not
@@ -332,7 +335,7 @@ func (v ResultView) Payload() []Resource {
 
 // ResourceSummary is one entry of a record's resource_summary.
 type ResourceSummary struct {
-	// Bytes and Digest stand for a public value that is too long to repeat.
+	// Bytes and Digest replace a public value that is too long to repeat.
 	Bytes      int64          `json:"bytes,omitzero"`
 	Digest     string         `json:"digest,omitzero"`
 	Kind       string         `json:"kind"`
@@ -345,8 +348,8 @@ type ResourceSummary struct {
 // summaryLimit bounds the values in one summary, in bytes.
 const summaryLimit = 256 << 10
 
-// Summary lists the resources in row order; only public ones have a value,
-// as long as there is room.
+// Summary lists the resources in row order; only public ones have a value, up
+// to a total size.
 func (v ResultView) Summary() []ResourceSummary {
 	out := make([]ResourceSummary, 0, len(v.resources))
 	room := summaryLimit

@@ -90,9 +90,9 @@ func choose(t *testing.T, id int, gold int, choices ...string) task.Task {
 	return tk
 }
 
-// TestBaselines: packs that can be answered without being read are told from
-// fair ones. The weak set-up is a validation without baselines, which finds
-// every one of these packs valid.
+// TestBaselines: packs that can be answered without being read are
+// distinguished from fair ones. The weak set-up is a validation without
+// baselines, which finds every one of these packs valid.
 func TestBaselines(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func() string { return strings.Repeat("x", 3+random.IntN(20)) + strconv.Itoa(random.IntN(1e9)) }

@@ -64,7 +64,7 @@ type Result struct {
 }
 
 // OK reports whether every check came out as wanted. A task without a
-// reference solution is not OK: there is no proof that it can be solved.
+// reference solution is not OK: nothing shows that it can be solved.
 func (v Result) OK() bool {
 	for _, c := range v.Checks {
 		if !c.OK {

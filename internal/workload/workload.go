@@ -20,7 +20,7 @@ import (
 // All is the limit of a command that uses every row.
 const All = -1
 
-// maxProblems is how many problems of rows are reported at once.
+// maxProblems is how many problems of rows are reported together.
 const maxProblems = 10
 
 // Demands say what a command asks of the rows that it uses.

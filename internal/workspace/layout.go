@@ -1,9 +1,10 @@
-// Package workspace lays what a component of a run may see into a workspace:
-// which files, where, with which content, as one tar stream.
+// Package workspace decides which files a component of a run sees in its
+// workspace, at which paths and with which content, and writes them as one tar
+// stream.
 //
-// A layout is decided and checked before anything is read; only then are
-// assets read, through the root of their folder and never through a link. Two
-// runs of the same pack give the same bytes: order, times and modes are fixed.
+// A layout is determined and checked before any asset is read. Assets are read
+// through the root of their folder and never through a link. The same pack
+// always gives the same bytes: order, times and modes are fixed.
 package workspace
 
 import (
@@ -28,36 +29,35 @@ const (
 	DefaultMaxFiles = 65536
 )
 
-// Options say what a layout is made from.
+// Options are the inputs of a layout.
 type Options struct {
 	// TaskFile is where the agent's task goes; "" is [DefaultTaskFile].
 	TaskFile string
-	// ArtifactPath is where the harness expects the candidate; nothing may
-	// be laid there. "" is nowhere.
+	// ArtifactPath is where the harness expects the candidate; no file may be
+	// placed there. "" means no such path.
 	ArtifactPath string
 	// Assets and Evals are the pack's public and evaluation asset roots.
-	// Without them a layout can be checked but not written if it needs them.
+	// Without them, a layout that needs them can be checked but not written.
 	Assets, Evals *os.Root
 	// Expect holds the digests that the files of Assets had when the pack was
-	// loaded, by path; nil checks none. See [ErrChanged].
+	// loaded, by path; nil disables the check. See [ErrChanged].
 	Expect map[string]string
 	// ExpectEvals is the same for the files of Evals.
 	ExpectEvals map[string]string
 	// EvalPaths are evaluation files and folders that a family names in a
-	// value of its own form. They are laid below [EvaluationRoot] under their
-	// own paths, beside those that file references name.
+	// format of its own. They are placed below [EvaluationRoot] under their
+	// own paths, beside those named by file references.
 	EvalPaths []string
-	// PublicAssets are laid into a test sandbox beside the evaluation
-	// inputs. They are listed by the caller because an agent may have been
-	// asked to change them.
+	// PublicAssets are placed in a test sandbox beside the evaluation inputs.
+	// The caller lists them, because an agent may have been asked to change
+	// some.
 	PublicAssets []task.Asset
 	// MaxBytes and MaxFiles bound what is written; 0 is the default.
 	MaxBytes int64
 	MaxFiles int
 }
 
-// An Entry is one file of a layout, or a directory that an asset turns out
-// to be.
+// An Entry is one file of a layout, or an asset that may be a directory.
 type Entry struct {
 	Path string
 	// Mode is 0644, or 0444 for what is read-only. Executables and
@@ -82,9 +82,9 @@ type Layout struct {
 	digests map[string]string
 }
 
-// ForAgent lays out what the agent sees: the task file, one file for each public
-// value, the public assets. It does no I/O. Its errors are the pack's or the
-// configuration's.
+// ForAgent returns what the agent sees: the task file, one file for each
+// public value, and the public assets. It does no I/O. Its errors are faults
+// of the pack or the configuration.
 func ForAgent(v task.AgentView, opts Options) (*Layout, error) {
 	b := newBuilder(opts)
 	b.assets(v.Assets())
@@ -111,7 +111,7 @@ func ForAgent(v task.AgentView, opts Options) (*Layout, error) {
 	return b.layout()
 }
 
-// ForTestSandbox lays out what a test sandbox sees: public values, evaluation
+// ForTestSandbox returns what a test sandbox sees: public values, evaluation
 // inputs and the files that these name. Evaluation inputs are read-only.
 func ForTestSandbox(v task.SandboxView, opts Options) (*Layout, error) {
 	b := newBuilder(opts)
@@ -203,8 +203,8 @@ func (b *builder) resource(name string, n *source.Node, root string, m fs.FileMo
 	}
 }
 
-// value parses a resource's JSON; it reports once and returns nil if it
-// cannot.
+// value parses a resource's JSON. If that fails, it records the error and
+// returns nil.
 func (b *builder) value(r task.Resource) *source.Node {
 	n, err := source.ParseJSON("resource "+r.Name, 1, r.Value)
 	if err != nil {
@@ -249,8 +249,8 @@ func (b *builder) evalFile(p string) {
 	b.entries = append(b.entries, Entry{Path: dst, Mode: 0o444, Asset: src, check: check, root: b.opts.Evals, expect: b.opts.ExpectEvals})
 }
 
-// isFileRef tells a file reference from a plain value (spec 9.3): an object
-// with a path and nothing that a reference does not have.
+// isFileRef reports whether a value is a file reference: an object with a path
+// and no other keys than mount and read_only.
 func isFileRef(n *source.Node) bool {
 	if n.Kind != source.Map || n.Get("path") == nil {
 		return false
@@ -292,7 +292,7 @@ func fileRef(n *source.Node, name string) (Entry, error) {
 	return Entry{Path: dst, Mode: mode(readOnly), Asset: src, check: inside(EvaluationRoot)}, nil
 }
 
-// unique claims the entries' paths: no two may be equal, and none may lie
+// unique claims the entries' paths: no two may be equal, and none may be
 // inside another.
 func (b *builder) unique() {
 	for _, e := range b.entries {
@@ -310,7 +310,8 @@ func (b *builder) unique() {
 	}
 }
 
-// free checks a path that the harness names against everything laid out.
+// free checks that a path named by the harness does not collide with any
+// entry.
 func (b *builder) free(what, p string) (string, bool) {
 	c, err := CleanPath(p)
 	if err != nil {

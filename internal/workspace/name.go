@@ -10,16 +10,16 @@ import (
 	"sync"
 )
 
-// maxName bounds a directory name: file systems stop at 255 bytes, and the
-// callers append to it.
+// maxName bounds a directory name: file systems allow 255 bytes, and callers
+// append to it.
 const maxName = 200
 
 var unsafeRun = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
 // DirName returns the directory name that the reference gives a task: the id
-// itself where it is plain, else a plain form of it and eight hex digits of
-// its SHA-256. It may be very long, begin with a dash or equal another task's
-// name; [Namer] deals with that.
+// itself if it is plain, else a plain form of it and eight hex digits of its
+// SHA-256. The name may be very long, begin with a dash or equal another
+// task's name; [Namer] resolves that.
 func DirName(taskID string) string {
 	plain := stem(taskID)
 	switch plain {
@@ -40,13 +40,13 @@ func idHash(taskID string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Namer gives the tasks of one run names that differ, also on file systems
-// that ignore case. A task keeps the name of [DirName] wherever that is safe.
+// Namer gives the tasks of one run distinct directory names, even on file
+// systems that ignore case. A task gets the name of [DirName] if that is safe.
 // Names depend on the order of the calls: name each task once, in pack order.
-// It keeps a hash for each task, not its name. The zero value is ready and safe
-// for concurrent use.
+// A Namer keeps a hash of each name, not the name. The zero value is ready and
+// safe for concurrent use.
 type Namer struct {
-	// Reserved are names that no task gets, in lower case.
+	// Reserved are names that no task may get, in lower case.
 	Reserved []string
 
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ type Namer struct {
 	taken map[uint64]struct{} // hashes of folded names
 }
 
-// Name returns the directory name of a task that has none yet.
+// Name returns a new directory name for a task.
 func (n *Namer) Name(taskID string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,14 +74,14 @@ func (n *Namer) Name(taskID string) string {
 
 func (n *Namer) hash(name string) uint64 { return maphash.String(n.seed, strings.ToLower(name)) }
 
-// isTaken may err on the safe side: a name whose hash another one has counts
-// as taken.
+// isTaken may err on the safe side: a name with the hash of another counts as
+// taken.
 func (n *Namer) isTaken(name string) bool {
 	_, ok := n.taken[n.hash(name)]
 	return ok
 }
 
-// other finds a free name of a task that cannot have the reference's.
+// other returns a free name for a task that cannot have the reference's.
 func (n *Namer) other(taskID string) string {
 	short := strings.TrimLeft(stem(taskID), "-._")
 	if short == "" {
@@ -89,14 +89,15 @@ func (n *Namer) other(taskID string) string {
 	}
 	base := short[:min(len(short), 80)] + "-" + idHash(taskID)[:32]
 	name := base
-	// Somebody who knows the scheme can write ids that occupy its names.
+	// Whoever knows the scheme can choose ids that occupy its names.
 	for i := 2; n.isTaken(name); i++ {
 		name = base + "-" + strconv.Itoa(i)
 	}
 	return name
 }
 
-// safeName reports whether a name fits and cannot be taken for an option.
+// safeName reports whether a name is short enough and cannot be mistaken for
+// an option.
 func safeName(name string) bool {
 	return len(name) <= maxName && name[0] != '-'
 }

@@ -105,7 +105,7 @@ func checkNames(t errorfer, names map[string]string) {
 	}
 }
 
-// TestNamerProperty also feeds names back as ids, as somebody would who
+// TestNamerProperty also feeds names back as ids, as an attacker would who
 // knows the scheme.
 func TestNamerProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,7 +132,7 @@ func FuzzNamer(f *testing.F) {
 	})
 }
 
-// TestReservedNames: a task's folder takes no place that is somebody else's.
+// TestReservedNames: a task's folder never has a reserved name.
 func TestReservedNames(t *testing.T) {
 	n := &workspace.Namer{Reserved: []string{"salt", ".new-salt"}}
 	for _, id := range []string{"salt", "SALT", ".new-salt"} {

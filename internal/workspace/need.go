@@ -2,21 +2,21 @@ package workspace
 
 import "math"
 
-// page is what a file system gives out at a time, in bytes.
+// page is the allocation unit of a file system, in bytes.
 const page = 4096
 
-// Need is what a tree takes of a workspace's limits.
+// Need is the amount of a workspace's limits that a tree uses.
 type Need struct {
 	Files int64 // and directories
 	Bytes int64 // in whole pages
 }
 
-// FileNeed is what a file of that size takes.
+// FileNeed returns the need of a file of the given size.
 func FileNeed(size int64) Need {
 	return Need{Files: 1, Bytes: plus(size, page-1) / page * page}
 }
 
-// Plus returns the sum, or the largest number where that is beyond it.
+// Plus returns the sum, or the largest number on overflow.
 func (n Need) Plus(m Need) Need { return Need{plus(n.Files, m.Files), plus(n.Bytes, m.Bytes)} }
 
 func plus(a, b int64) int64 {
@@ -26,8 +26,8 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// Need returns what the layout takes, its root included; asset tells what an
-// asset does. It does no I/O.
+// Need returns the need of the layout, including its root; asset returns that
+// of an asset. It does no I/O.
 func (p *Layout) Need(asset func(path string) Need) Need {
 	total, dirs := Need{Files: 1}, map[string]bool{}
 	for _, e := range p.Entries {

@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// The roots of what the framework itself lays into a workspace.
+// The folders of a workspace in which securebench places its own files.
 const (
 	PublicRoot     = "securebench/public"
 	EvaluationRoot = "securebench/evaluation_inputs"
 	EvaluatorRoot  = "securebench/evaluator" // reserved: nothing is laid there
 )
 
-// The bounds of paths in bytes, and of an asset's folders in each other. A
-// part is as long as the common file systems allow.
+// The bounds of paths in bytes, and of the nesting of an asset's folders. The
+// bound of one part is that of common file systems.
 const (
 	MaxPath  = 1024
 	MaxPart  = 255
@@ -69,7 +69,7 @@ func CleanSource(p string) (string, error) {
 	return c, nil
 }
 
-// cleanAllowed is CleanSource and the mandatory denied paths (spec 9.5).
+// cleanAllowed is CleanSource, and refuses the mandatory denied paths.
 func cleanAllowed(p string) (string, error) {
 	c, err := CleanSource(p)
 	if err != nil {
@@ -86,7 +86,7 @@ func cleanAllowed(p string) (string, error) {
 	return c, nil
 }
 
-// inside returns a check for paths of the framework's own below root.
+// inside returns a check for paths of securebench's own files below root.
 func inside(root string) func(string) (string, error) {
 	return func(p string) (string, error) {
 		c, err := cleanAllowed(p)
@@ -100,13 +100,13 @@ func inside(root string) func(string) (string, error) {
 	}
 }
 
-// under reports whether clean path p is root or lies below it.
+// under reports whether the clean path p is root or below it.
 func under(p, root string) bool {
 	rest, ok := strings.CutPrefix(p, root)
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// parents yields the directories above a clean path, nearest first.
+// parents yields the parent directories of a clean path, nearest first.
 func parents(p string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for p = path.Dir(p); p != "."; p = path.Dir(p) {

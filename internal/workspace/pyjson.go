@@ -11,8 +11,8 @@ import (
 	"securebench/internal/source"
 )
 
-// The files that agents and checkers read hold the bytes that the reference
-// writes: indent 2, sorted keys, ASCII only, a newline at the end, and numbers
+// The files that agents and checkers read contain the same bytes as the
+// reference's: indent 2, sorted keys, ASCII only, a final newline, and numbers
 // as Python prints them.
 
 // encodeObject writes an object of named values.
@@ -73,7 +73,7 @@ func appendMap(b []byte, n *source.Node, depth int) []byte {
 	return append(newline(b, depth), '}')
 }
 
-// appendLine begins the line of member i.
+// appendLine starts the line of member i.
 func appendLine(b []byte, open string, i, depth int) []byte {
 	if i == 0 {
 		b = append(b, open...)
@@ -116,8 +116,8 @@ func appendASCII(b []byte, s string) []byte {
 }
 
 // pythonNumber prints a finite JSON number as Python's repr does: integers as
-// written, floats with the fewest digits that read back, an exponent below
-// 1e-4 and from 1e16 on.
+// written, floats with the fewest digits that round-trip, and an exponent
+// below 1e-4 and from 1e16.
 func pythonNumber(lit string) string {
 	if !strings.ContainsAny(lit, ".eE") {
 		if lit == "-0" {
@@ -127,7 +127,7 @@ func pythonNumber(lit string) string {
 	}
 	f, err := strconv.ParseFloat(lit, 64)
 	if err != nil {
-		return lit // not finite; the parser refuses these
+		return lit // not finite; the parser rejects these
 	}
 	_, e, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
 	exp, err := strconv.Atoi(e)

@@ -19,15 +19,15 @@ import (
 	"securebench/internal/digest"
 )
 
-// ErrChanged is returned by [Layout.WriteTar] when an asset is not what it was
-// when the pack was loaded.
+// ErrChanged is returned by [Layout.WriteTar] if an asset has changed since
+// the pack was loaded.
 var ErrChanged = errors.New("the pack's files changed since it was loaded")
 
 // WriteTar writes the layout as a tar archive whose entries belong to uid and
-// gid: sorted, directories before what is in them, all times zero. Assets are
-// read through their root; a link, a special file, a file that changes while
-// it is read or a layout above its bounds is an error, and then w holds an
-// archive that is cut off.
+// gid: sorted, directories before their content, all times zero. Assets are
+// read through their root. A link, a special file, a file that changes while
+// it is read, or a layout above its bounds is an error; w has then received a
+// truncated archive.
 func (p *Layout) WriteTar(w io.Writer, uid, gid int) error {
 	files, err := p.files()
 	if err != nil {
@@ -45,7 +45,7 @@ func (p *Layout) WriteTar(w io.Writer, uid, gid int) error {
 		}
 	}
 	if err := tw.Close(); err != nil {
-		return fmt.Errorf("closing the archive of a workspace: %w", err)
+		return fmt.Errorf("finishing the workspace archive: %w", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *Layout) WriteTar(w io.Writer, uid, gid int) error {
 }
 
 // Digests returns the SHA-256, as "sha256:…", of every file by its path in the
-// workspace, as [Layout.WriteTar] last wrote it. It is empty before that.
+// workspace, as last written by [Layout.WriteTar]; before that it is empty.
 func (p *Layout) Digests() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,11 +66,11 @@ type file struct {
 	path string
 	mode fs.FileMode // with the type bit of a directory
 	data []byte
-	// An asset is read from src below root and must be what info says.
+	// An asset is read from src below root and must match info.
 	root *os.Root
 	src  string
 	info fs.FileInfo
-	want string // the digest that an asset must have; "" is any
+	want string // the digest that an asset must have; "" allows any
 }
 
 func (f file) size() int64 {
@@ -80,8 +80,8 @@ func (f file) size() int64 {
 	return int64(len(f.data))
 }
 
-// files lists every regular file, with its directories where an asset brings
-// some, within the bounds of the layout.
+// files lists every regular file, and the directories of assets, within the
+// bounds of the layout.
 func (p *Layout) files() ([]file, error) {
 	x, checked := &expander{left: p.maxFiles}, false
 	for _, e := range p.Entries {
@@ -103,16 +103,16 @@ func (p *Layout) files() ([]file, error) {
 	case len(x.files) > p.maxFiles:
 		err = fmt.Errorf("the workspace has more than %d files", p.maxFiles)
 	case total > p.maxBytes:
-		err = fmt.Errorf("the workspace's files have %d bytes, more than %d", total, p.maxBytes)
+		err = fmt.Errorf("the workspace's files have %d bytes in total, more than %d", total, p.maxBytes)
 	}
 	if err != nil {
-		return nil, blame(checked, err) // it would have been refused before
+		return nil, blame(checked, err) // it would have been refused at load time
 	}
 	return x.files, nil
 }
 
-// blame says that an asset that was good when the pack was loaded and cannot
-// be laid out now has changed, unless it is the machine that cannot read.
+// blame turns an error about an asset that was checked at load time into
+// [ErrChanged], unless the machine failed to read it.
 func blame(checked bool, err error) error {
 	if !checked || errors.Is(err, ErrChanged) {
 		return err
@@ -133,9 +133,9 @@ type expander struct {
 
 func (x *expander) asset(e Entry) error {
 	if e.root == nil {
-		return errors.New("the pack has no such asset root")
+		return errors.New("the pack has no folder of such assets")
 	}
-	// A link on the way would lead where the pack's author did not say.
+	// A link in the path could lead outside the asset.
 	for dir := range parents(e.Asset) {
 		if err := notLink(e.root, dir); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (x *expander) asset(e Entry) error {
 	return x.complete(e, x.files[before:])
 }
 
-// complete notices files that have gone from an asset.
+// complete reports files that are missing from an asset.
 func (x *expander) complete(e Entry, files []file) error {
 	missing := 0
 	for name := range e.expect {
@@ -162,7 +162,7 @@ func (x *expander) complete(e Entry, files []file) error {
 		}
 	}
 	if e.expect != nil && missing != 0 {
-		return fmt.Errorf("%w: %s has other files", ErrChanged, e.Asset)
+		return fmt.Errorf("%w: %s contains different files", ErrChanged, e.Asset)
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (x *expander) walk(e Entry, src, dst string, depth int) error {
 			return err
 		}
 	}
-	// As in the reference (and in git), empty directories are not carried.
+	// As in the reference (and in git), empty directories are left out.
 	if depth == 0 || len(x.files) > before {
 		x.files = append(x.files, file{path: dst, mode: e.Mode | 0o111 | fs.ModeDir})
 	}
@@ -242,7 +242,7 @@ func typeName(m fs.FileMode) string {
 	return "device or other special file"
 }
 
-// withDirs adds the directories that no asset brought and sorts everything.
+// withDirs adds the missing parent directories and sorts everything.
 func withDirs(files []file) []file {
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
@@ -280,7 +280,7 @@ func (f file) write(tw *tar.Writer, uid, gid int) (string, error) {
 		return "", err
 	}
 	sum := sha256.New()
-	// One byte more than was announced shows a file that has grown.
+	// Reading one byte more than announced detects a file that has grown.
 	n, err := io.Copy(io.MultiWriter(tw, sum), io.LimitReader(r, h.Size+1))
 	switch {
 	case errors.Is(err, tar.ErrWriteTooLong), err == nil && n != h.Size:
@@ -300,7 +300,7 @@ func (f file) open() (io.ReadCloser, error) {
 	if f.root == nil {
 		return io.NopCloser(bytes.NewReader(f.data)), nil
 	}
-	// Without O_NONBLOCK a pipe that took the file's place would hang us.
+	// Without O_NONBLOCK, opening a pipe that replaced the file would block.
 	r, err := f.root.OpenFile(f.src, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

@@ -122,7 +122,7 @@ func TestWriteTar(t *testing.T) {
 }
 
 // TestWriteTarIsDeterministic is attack L09: times, modes and order of the
-// author's files tell nothing.
+// author's files reveal nothing.
 func TestWriteTarIsDeterministic(t *testing.T) {
 	var archives [2]bytes.Buffer
 	for i := range archives {

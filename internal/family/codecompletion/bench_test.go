@@ -10,7 +10,7 @@ import (
 	"securebench/internal/verdict"
 )
 
-// BenchmarkRow tells where the time of a row goes: until the sandboxes are
+// BenchmarkRow shows where the time of a row goes: until the sandboxes are
 // ready (an agent works meanwhile), in Verify, and in Close.
 func BenchmarkRow(b *testing.B) {
 	b.Run("local", func(b *testing.B) {

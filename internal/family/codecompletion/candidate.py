@@ -1,5 +1,5 @@
-# The program of the candidate box. It holds the candidate and nothing else: no
-# test, no expected value. It loads the candidate once, then serves requests.
+# The program of the candidate box. It contains only the candidate: no test, no
+# expected value. It loads the candidate once, then serves requests.
 #
 # Candidate code can change everything in this process, so nothing here is a
 # defence: the parent checks each reply, and the test box checks it again.

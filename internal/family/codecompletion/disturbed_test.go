@@ -13,8 +13,9 @@ import (
 	"securebench/internal/verdict"
 )
 
-// TestDisturbedBoxes: a candidate box or a test box that somebody else kills or pauses
-// in the middle of a row gives no verdict. What ends or stops by itself does.
+// TestDisturbedBoxes: a candidate box or a test box that is killed or paused
+// from outside in the middle of a row gives no verdict. A box that ends or
+// stops on its own does.
 func TestDisturbedBoxes(t *testing.T) {
 	t.Parallel()
 	e := dockertest.Docker(t)

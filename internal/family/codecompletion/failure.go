@@ -25,7 +25,7 @@ const (
 	settle = 2 * time.Second
 )
 
-// failure says why a row has not passed, in the framework's own words.
+// failure says why a row has not passed, in securebench's own words.
 type failure struct {
 	reason  verdict.Reason
 	message string

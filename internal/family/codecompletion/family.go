@@ -113,9 +113,9 @@ func isLocal(name string) bool {
 		name != ".." && !strings.HasPrefix(name, "../") && !strings.ContainsAny(name, "\\\x00")
 }
 
-// reference hands in the row's own solution. A canonical solution that only
-// continues the prompt is handed in as it stands: whether it is a module by
-// itself is for a Python parser to decide, which the verifier has.
+// reference returns the row's own solution. A canonical solution that only
+// continues the prompt is returned unchanged: whether it is a module by itself
+// is for a Python parser to decide, which the verifier has.
 func reference(v task.EvaluatorView) (family.Solution, bool) {
 	for _, name := range []string{"reference_solution", "canonical_solution"} {
 		if c, ok := code(v.Get(name)); ok {
@@ -125,7 +125,7 @@ func reference(v task.EvaluatorView) (family.Solution, bool) {
 	return family.Solution{}, false
 }
 
-// starter hands in the code that the row gives the agent to begin with.
+// starter returns the code from which the agent starts.
 func starter(v task.AgentView) (candidate.Candidate, bool) { return code(v.Get("starter_code")) }
 
 // code makes a candidate of a text resource that is not blank.

@@ -76,8 +76,8 @@ func TestPromptHelpersStayTheTests(t *testing.T) {
 		candidate: "def encode(s): return s\ndef decode(s): return s\n"})
 }
 
-// TestMutates: arguments come back only where the row says so, and only those
-// that the test holds under a name; the record says it.
+// TestMutates: arguments come back only if the row asks for them, and only
+// those that the test holds under a name; the record says it.
 func TestMutates(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))
 	const candidate = "def f(l, d=None):\n    l.append(4)\n    if d is not None: d['k'] = 1\n"
@@ -97,7 +97,7 @@ func TestMutates(t *testing.T) {
 	s.tests = "l = [1]\nf(l)\nassert l == [1, 4]\n"
 	forged := insider + "def f(l, d=None): pass\nclass F:\n    def __init__(self, *a): pass\n    def value(self, x, depth=1): return b'U1:I1:4'\nM.Encoder = F\n"
 	if got := verify(t, v, makeCase(t, s), forged); got.Reason != verdict.ProtocolViolation {
-		t.Errorf("changed arguments that are no list: %s", describe(got))
+		t.Errorf("changed arguments that are not a list: %s", describe(got))
 	}
 }
 

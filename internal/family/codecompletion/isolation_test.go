@@ -32,7 +32,7 @@ func (e *alteredEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Bo
 }
 
 // program puts the test box's program into a box's command, where it can be
-// altered, and tells where. What comes over the stream is read all the same.
+// altered, and reports where. What comes over the stream is read all the same.
 func program(s *sandbox.Spec) *string {
 	p := &s.Command[slices.Index(s.Command, "-c")+1]
 	if *p == link.PythonBoot {

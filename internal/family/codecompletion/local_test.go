@@ -22,8 +22,9 @@ import (
 // localEngine runs a box's command as a plain process. Started by root, the
 // process gets a process namespace of its own and its box's user, so that
 // signals and /proc end where a sandbox's would; otherwise isolated is false,
-// each row has a test box to itself, and tests that need more are skipped. Each box has a folder of its own for
-// what a sandbox has in /tmp and /dev/shm: commands are told its name instead.
+// each row has a test box to itself, and tests that need more are skipped.
+// Each box has a folder of its own for what a sandbox has in /tmp and
+// /dev/shm: commands get its name instead.
 type localEngine struct {
 	python   string
 	isolated bool
@@ -85,21 +86,21 @@ func (e *localEngine) attributes(u sandbox.User) *syscall.SysProcAttr {
 	}
 }
 
-// count tells how many boxes of a role were opened.
+// count returns how many boxes of a role were opened.
 func (e *localEngine) count(role string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.opened[role]
 }
 
-// atOnce tells how many boxes of a role were open at the same time.
+// atOnce returns how many boxes of a role were open at the same time.
 func (e *localEngine) atOnce(role string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.most[role]
 }
 
-// User is asked by nobody here.
+// User is not called here.
 func (*localEngine) User(context.Context, sandbox.Image, string) (sandbox.User, error) {
 	return sandbox.User{}, errors.New("the local engine has no users")
 }
@@ -147,7 +148,7 @@ func (b *localBox) Close(context.Context) error {
 	return nil
 }
 
-// folder makes the box's folders and tells where a path of a sandbox lies.
+// folder makes the box's folders and returns where a path of a sandbox lies.
 func (b *localBox) folder() (dir string, inside *strings.Replacer, err error) {
 	dir, err = os.MkdirTemp(b.engine.root, "box")
 	if err != nil {

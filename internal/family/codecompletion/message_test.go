@@ -206,7 +206,7 @@ for name in ("_x", "__class__", "__dict__", "__mro_entries__", "__bases__"):
 		message := unsupportedOperation(label, false).message
 		what, _, _ := strings.Cut(label, " of a ")
 		if !strings.Contains(message, " use "+what+" on a") || (kind == "ask") != strings.Contains(message, "tests.operators") {
-			t.Errorf("%s %s is told as %q", kind, label, message)
+			t.Errorf("%s %s is reported as %q", kind, label, message)
 		}
 		if kind == "ask" {
 			asked[label] = true
@@ -217,7 +217,7 @@ for name in ("_x", "__class__", "__dict__", "__mro_entries__", "__bases__"):
 	}
 	for _, label := range askable() {
 		if !asked[label] {
-			t.Errorf("%s is asked by nobody", label)
+			t.Errorf("%s is not used", label)
 		}
 	}
 	for label, want := range map[string]string{

@@ -440,7 +440,7 @@ assert total([E.B] * 20) == 40 and total([Q()] * 20) == 60
 	}
 }
 
-// TestAlwaysEqualTwins: tests that never tell two objects apart pass a class
+// TestAlwaysEqualTwins: tests that never distinguish two objects pass a class
 // whose objects are all equal, and validation can show it.
 func TestAlwaysEqualTwins(t *testing.T) {
 	v := newTestVerifier(t, newLocalEngine(t))

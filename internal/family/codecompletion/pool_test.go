@@ -27,7 +27,7 @@ func (e *countingEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.B
 	return e.Engine.Open(ctx, spec)
 }
 
-// withWorkers makes a verifier for so many verifications at once.
+// withWorkers makes a verifier for the given number of parallel verifications.
 func withWorkers(t *testing.T, e sandbox.Engine, n int) *Verifier {
 	t.Helper()
 	r := resources(e)
@@ -145,8 +145,8 @@ func TestRowsOfDifferentTimesShareATestBox(t *testing.T) {
 	}
 }
 
-// TestWaitingForATestBox: the wait is no time of the candidate's, is told, and
-// ends with the context.
+// TestWaitingForATestBox: the wait does not count as the candidate's time, is
+// reported, and ends with the context.
 func TestWaitingForATestBox(t *testing.T) {
 	t.Parallel()
 	v := withWorkers(t, newLocalEngine(t), 1)

@@ -44,7 +44,7 @@ const (
 // errFrame says that a frame is not one of the protocol.
 var errFrame = fmt.Errorf("an unknown frame: %w", frame.ErrInvalid)
 
-// childStream is what the child of a test box has sent and nobody has read.
+// childStream is the unread output of a test box's child.
 type childStream struct{ data []byte }
 
 // next takes the first frame, if all of it has arrived.

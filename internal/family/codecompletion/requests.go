@@ -136,8 +136,8 @@ func (e ending) check(status int64) error {
 	return nil
 }
 
-// abandon tells the child that the row has failed and waits a moment for it to
-// end, so that the box can serve the next row.
+// abandon informs the child that the row has failed and waits a moment for it
+// to end, so that the box can serve the next row.
 func (b *testBox) abandon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()

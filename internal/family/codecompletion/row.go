@@ -37,7 +37,7 @@ type testsObject struct {
 }
 
 // readRow takes a row from the lanes that this zone may see. A *failure says
-// that there is no verifier for such a row.
+// that no verifier exists for such a row.
 func readRow(c family.Case) (row, error) {
 	prompt, _ := c.Sandbox.Get("prompt")
 	tests, ok := c.Sandbox.Get("tests")

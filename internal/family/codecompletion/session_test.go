@@ -126,7 +126,7 @@ func TestTestBoxFailures(t *testing.T) {
 }
 
 // TestHangingCandidateKeepsTheTestBox: the time is the candidate's, there is
-// no second try, and the test box goes on.
+// no second try, and the test box continues.
 func TestHangingCandidateKeepsTheTestBox(t *testing.T) {
 	t.Parallel()
 	e := newLocalEngine(t)
@@ -146,8 +146,8 @@ func TestHangingCandidateKeepsTheTestBox(t *testing.T) {
 	}
 }
 
-// TestStubbornTestsDoNotDelayTheVerdict: tests that go on for ever after the candidate box
-// has failed do not hold the verdict up.
+// TestStubbornTestsDoNotDelayTheVerdict: tests that continue forever after the
+// candidate box has failed do not hold the verdict up.
 func TestStubbornTestsDoNotDelayTheVerdict(t *testing.T) {
 	t.Parallel()
 	e := newLocalEngine(t)
@@ -256,7 +256,7 @@ assert found == {b'control'}, found
 	}
 }
 
-// brokenEngine ends every box at once, as a dying engine would.
+// brokenEngine ends every box immediately, as a dying engine would.
 type brokenEngine struct {
 	*localEngine
 	runs atomic.Int64

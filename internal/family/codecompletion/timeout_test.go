@@ -7,8 +7,8 @@ import (
 )
 
 // TestTestsWithATimeoutOfTheirOwn: tests that wait only so long for an answer
-// fail a slow candidate. It is no fault of ours, no broken protocol, and the
-// next row does not get this row's answer.
+// fail a slow candidate. It is not an infrastructure error or a broken
+// protocol, and the next row does not get this row's answer.
 func TestTestsWithATimeoutOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -95,7 +95,7 @@ func TestMatch(t *testing.T) {
 		{"text that begins with a lead", words, "Option value theory", passed},
 		{"lead before such a text", words, "Answer: option value theory", passed},
 		{"another such text", words, "answer key", wrong},
-		{"text that only case and punctuation tell from another", twins, "same", passed},
+		{"text that differs from another only by case and punctuation", twins, "same", passed},
 		{"the other of the two", twins, "Same.", wrong},
 		{"either of the two", twins, "SAME", ambiguous},
 		{"label of the twin", twins, "B", wrong},
@@ -143,7 +143,7 @@ func TestSimilarChoices(t *testing.T) {
 		{genes, `3`, "aA", ambiguous},
 		{genes, `3`, "None", passed},
 		{genes, `0`, "A) AA", passed},
-		{genes, `0`, "A) aA", passed}, // the label tells which
+		{genes, `0`, "A) aA", passed}, // the label decides
 		{genes, `0`, "A) Aa", ambiguous},
 		{genes, `1`, "A) Aa", ambiguous},
 		{genes, `0`, "B) Aa", wrong},
@@ -179,7 +179,7 @@ func TestSimilarChoices(t *testing.T) {
 		{money, `"5"`, "$5", wrong},
 		{money, `"5"`, "(5)", wrong},
 		{money, `"$5"`, "($5)", passed},
-		{spaces, `"a b"`, "a b", ambiguous}, // a line does not tell
+		{spaces, `"a b"`, "a b", ambiguous}, // a line does not show which
 		{spaces, `"a b"`, "A", wrong},
 		{spaces, `"a b"`, "B", passed},
 		{lines, `"X y"`, "A", passed},

@@ -65,7 +65,7 @@ func check(row family.Row) (out []family.Problem) {
 	return out
 }
 
-// reference hands in the gold patch.
+// reference returns the gold patch.
 func reference(v task.EvaluatorView) (family.Solution, bool) {
 	r, _ := v.Get("gold_patch")
 	text, ok := r.Text()

@@ -189,7 +189,7 @@ func lastLine(passages []reply.Passage) int {
 	return passages[0].Line
 }
 
-// maxBare is the most words of a sentence that is an answer by itself.
+// maxBare is the most words of a sentence that is an answer on its own.
 const maxBare = 2
 
 // takenBack reports whether what follows the deciding passage, the first, retracts

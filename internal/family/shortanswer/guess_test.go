@@ -49,7 +49,7 @@ func TestTwoAnswersPassForOneAtMost(t *testing.T) {
 			for _, answer := range tt.answers {
 				for _, form := range []string{"%s", "**%s**", "Answer: %s", "The answer is %s.", "So the answer is %s."} {
 					if candidate := fmt.Sprintf(form, answer); !matches(t, tt.question, tt.format, answer, candidate) {
-						t.Errorf("%q is no answer %q", candidate, answer)
+						t.Errorf("%q does not match the answer %q", candidate, answer)
 					}
 				}
 			}

@@ -70,9 +70,10 @@ func (k *key) equal(focus string) (index int, strategy string) {
 	return -1, ""
 }
 
-// matchSpan reports whether a stands in the focus next to nothing but words that
-// may stand there. An answer without a word, such as closing brackets, must be
-// all of it: nothing would distinguish the signs next to it from its own.
+// matchSpan reports whether a stands in the focus next to nothing but words
+// that may stand there. An answer without a word, such as closing brackets,
+// must be all of it: the signs next to it could not be distinguished from its
+// own.
 func (k *key) matchSpan(focus, folded string, a answer) bool {
 	if k.rule != byDefault && k.rule != bySpan || textmatch.CountWords(a.text, 1) == 0 {
 		return false

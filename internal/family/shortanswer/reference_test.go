@@ -33,7 +33,7 @@ func TestReferencePasses(t *testing.T) {
 			}
 			cand, ok := Family().Reference(row.Evaluator())
 			if !ok {
-				t.Fatal("there is no reference")
+				t.Fatal("the row has no reference")
 			}
 			s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator(), Sandbox: row.TestSandbox()})
 			v, err := s.Verify(t.Context(), cand.Candidate)

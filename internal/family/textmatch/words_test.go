@@ -75,7 +75,7 @@ func TestFindSpanSplits(t *testing.T) {
 			t.Fatalf("%q + %q + %q is not %q", before, span, after, s)
 		}
 		if ok && !textmatch.HasPhrase(s, span) {
-			t.Fatalf("a span of %q is no phrase: %q", s, span)
+			t.Fatalf("a span of %q is not a phrase: %q", s, span)
 		}
 	})
 }

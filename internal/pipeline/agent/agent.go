@@ -205,7 +205,7 @@ func (b Bounds) Request(r produce.Result) capture.Request {
 func (r *Runner) program(ctx context.Context, a Attempt, argv []string) (Production, error) {
 	switch {
 	case r == nil || r.Producer == nil:
-		return nil, errors.New("the row's solution is a program, and there is no engine to run it")
+		return nil, errors.New("the row's solution is a program, but no sandbox engine is available to run it")
 	case a.Image.ID == "":
 		return nil, fmt.Errorf("the solution of task %s is a program, and its family asks for no image", a.View.ID())
 	}

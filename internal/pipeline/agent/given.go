@@ -86,7 +86,7 @@ func nothing(agent, why string) *given {
 	return &given{agent: agent, rejection: candidate.Reject(verdict.CandidateMissing, "%s", why)}
 }
 
-// Oracle hands in the row's own reference solution, or runs it where it is a
+// Oracle submits the row's own reference solution, or runs it if it is a
 // program.
 type Oracle struct {
 	Limit int64 // of a text, code or patch in bytes; 0 is the default
@@ -119,7 +119,7 @@ func (o *Oracle) Prepare(ctx context.Context, a Attempt) (Production, error) {
 	return &given{agent: OracleName, kind: sol.Candidate.Kind, origin: candidate.Given, data: data, limit: o.Limit, sink: a.Sink}, nil
 }
 
-// Null hands in nothing: an empty candidate.
+// Null submits an empty candidate.
 type Null struct{}
 
 // Name returns "null".

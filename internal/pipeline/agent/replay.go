@@ -18,7 +18,7 @@ import (
 	"securebench/internal/task"
 )
 
-// Replay hands in candidates that a file holds: one JSON object a line with
+// Replay submits candidates from a file: one JSON object per line with
 // task_id, optionally attempt, and one of text, patch and tree. A tree is the
 // path of a tar file, relative to the replay file.
 type Replay struct {

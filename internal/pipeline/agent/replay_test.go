@@ -61,7 +61,7 @@ func captured(t *testing.T, r *agent.Replay, kind task.CandidateKind) (capture.R
 }
 
 // TestReplayedTree: a tar file beside the replay file is a candidate, an input
-// of the run, and refused where it is hostile, changed or too large.
+// of the run, and refused if it is hostile, changed or too large.
 func TestReplayedTree(t *testing.T) {
 	dir := t.TempDir()
 	replay, file := filepath.Join(dir, "r.jsonl"), filepath.Join(dir, "t.tar")

@@ -104,7 +104,7 @@ type job struct {
 }
 
 // bytes takes a text, code or patch and redacts it beside the streams, since a
-// secret may begin in one and go on in another.
+// secret may begin in one and continue in another.
 func (j job) bytes(ctx context.Context, res *Result) (candidate.Candidate, error) {
 	data, origin, err := j.take(ctx)
 	if err != nil {
@@ -143,8 +143,8 @@ func (j job) take(ctx context.Context) (data []byte, origin candidate.Origin, er
 }
 
 // useStdout reports whether a file is absent or untouched, so that standard
-// output is the candidate. A file that is there but unfit is no reason to look
-// elsewhere.
+// output is the candidate. An existing file that is not acceptable is not a
+// reason to look elsewhere.
 func useStdout(err error) bool {
 	var r *candidate.Rejection
 	return errors.As(err, &r) && r.Reason == verdict.CandidateMissing

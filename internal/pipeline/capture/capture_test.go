@@ -95,7 +95,7 @@ func TestCapture(t *testing.T) {
 		{name: "an oversized file", extraction: code, space: file(strings.Repeat("x", 2000)), reason: verdict.CandidateTooLarge},
 		{name: "a tree that does not fit", extraction: code, space: fakeSpace{err: sandbox.ErrTooLarge}, reason: verdict.CandidateTooLarge},
 		{name: "oversized stdout", extraction: code, stdout: strings.Repeat("x", 2000), reason: verdict.CandidateTooLarge},
-		{name: "bytes that are no text", extraction: code, space: file("x = '\xff'"), reason: verdict.InvalidUTF8},
+		{name: "bytes that are not text", extraction: code, space: file("x = '\xff'"), reason: verdict.InvalidUTF8},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

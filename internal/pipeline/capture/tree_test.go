@@ -118,9 +118,9 @@ func TestTreeIsCaptured(t *testing.T) {
 	}
 }
 
-// TestSecretsLeaveTrees: contents are redacted before the digest is made, also
-// of files that are too large to be held in memory, and across the edges of
-// writes. A name with a secret is refused.
+// TestSecretsLeaveTrees: contents are redacted before the digest is made, even
+// in files that are too large for memory, and across the boundaries of writes.
+// A name with a secret is refused.
 func TestSecretsLeaveTrees(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	leave := files(map[string]string{"a": "key=sk-secret-value\n", "big": long + "sk-secret-value", "c": "clean"})

@@ -212,7 +212,7 @@ func checkTask(t *testing.T, row pack.Row, compiled task.Task, c *compile.Compil
 			t.Fatalf("%q is %s", r.Name, r.Lane)
 		}
 		if r.Value.Kind() == 0 || !r.Value.IsValid() {
-			t.Fatalf("%q is no JSON: %s", r.Name, r.Value)
+			t.Fatalf("%q is not JSON: %s", r.Name, r.Value)
 		}
 	}
 	if string(compiled.Row()) != string(row.Raw) {

@@ -2,7 +2,7 @@
 // of the row's family and puts every value into its lane.
 //
 // Every rule that a row breaks is reported with file, line and column. A value
-// that nobody classified is hidden.
+// without a lane is hidden.
 package compile
 
 import (
@@ -29,8 +29,8 @@ type Compiler struct {
 	schemas  map[string]rowSchemas
 }
 
-// New makes a compiler for the rows of m. It panics when a family's schema is
-// no JSON Schema: schemas are part of the program.
+// New returns a compiler for the rows of m. It panics if a family's schema is
+// not a valid JSON Schema: schemas are part of the program.
 func New(m pack.Manifest, reg family.Registry) *Compiler {
 	c := &Compiler{pack: task.Pack{ID: m.ID, Version: m.Version}, families: reg,
 		schemas: make(map[string]rowSchemas, len(reg))}
@@ -43,7 +43,7 @@ func New(m pack.Manifest, reg family.Registry) *Compiler {
 	return c
 }
 
-// Family returns the family of that name, if there is one.
+// Family returns the family with the given name, if it is known.
 func (c *Compiler) Family(name string) (family.Family, bool) {
 	f, ok := c.families[name]
 	return f, ok
@@ -72,14 +72,14 @@ func (c *Compiler) Check(row pack.Row) (errs, warnings source.Problems) {
 	return k.errs, k.warnings
 }
 
-// byPlace orders problems as the file has them; violations of a schema come
-// in no order.
+// byPlace orders problems by their position in the file; the schema validator
+// returns violations in no particular order.
 func byPlace(a, b *source.Problem) int {
 	return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line),
 		cmp.Compare(a.Pos.Col, b.Pos.Col), cmp.Compare(a.Message, b.Message))
 }
 
-// checker collects what is wrong with one row.
+// checker collects the problems of one row.
 type checker struct {
 	row            pack.Row
 	context        string // the start of a message: task and family
@@ -95,14 +95,14 @@ func (k *checker) unknownFamily(reg family.Registry) {
 }
 
 // maxValues is the number of values of a row. A record lists all of them by
-// name, and must stay far below the longest line that can be written.
+// name and must stay well below the longest line allowed.
 const maxValues = 4096
 
 // names checks the names of the row's values, which become file names in
 // sandboxes and must be unique over input, assets and eval.
 func (k *checker) names() {
 	if n := len(k.row.Input.Fields) + len(k.row.Eval.Fields); n > maxValues {
-		k.errs.Add(k.row.Pos, "put them into one list or object", "%s has %d values in input and eval, more than %d: each is listed in the task's record",
+		k.errs.Add(k.row.Pos, "combine them into one list or object", "%s has %d values in input and eval, more than %d: each is listed in the task's record",
 			k.context, n, maxValues)
 		return
 	}
@@ -120,10 +120,10 @@ func (k *checker) names() {
 	}
 }
 
-// maxFieldName is the longest name of a value in bytes.
+// maxFieldName is the maximum length of a value's name in bytes.
 const maxFieldName = 128
 
-// nameFault says what keeps a value's name from being a file name, or "".
+// nameFault says why a value's name cannot be a file name, or "".
 func nameFault(name string) string {
 	switch {
 	case name == "":
@@ -138,8 +138,7 @@ func nameFault(name string) string {
 	return ""
 }
 
-// family applies the family's own rules. They may take for granted what the
-// schemas say.
+// family applies the family's own rules. They may rely on the schemas.
 func (k *checker) family(f family.Family) {
 	for _, p := range f.Check(family.Row{ID: k.row.ID, Input: values(k.row.Input),
 		Eval: values(k.row.Eval), Environment: values(k.row.Environment)}) {
@@ -148,7 +147,7 @@ func (k *checker) family(f family.Family) {
 	}
 }
 
-// at returns the node of the row that a problem's path leads to.
+// at returns the node of the row at a problem's path.
 func (k *checker) at(path []string) *source.Node {
 	if len(path) > 0 {
 		switch path[0] {
@@ -163,7 +162,7 @@ func (k *checker) at(path []string) *source.Node {
 	return &source.Node{Pos: k.row.Pos}
 }
 
-// plainName is a field's name that reads well after a dot.
+// plainName matches field names that can follow a dot in a message.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // path formats a path into the row: .eval.choices[2].
@@ -190,7 +189,8 @@ func values(n *source.Node) map[string]jsontext.Value {
 	return out
 }
 
-// Task compiles a row. Its error joins what [Compiler.Check] reports.
+// Task compiles a row. Its error joins the problems that [Compiler.Check]
+// reports.
 func (c *Compiler) Task(row pack.Row) (task.Task, error) {
 	errs, _ := c.Check(row)
 	if err := errs.Err(); err != nil {
@@ -201,7 +201,7 @@ func (c *Compiler) Task(row pack.Row) (task.Task, error) {
 
 // build compiles a row that has been checked.
 func (c *Compiler) build(row pack.Row) (task.Task, error) {
-	f := c.families[row.Family] // an unknown family is the empty one: all of eval is hidden
+	f := c.families[row.Family] // an unknown family is empty: all of eval is hidden
 	env, _ := environment(row.Environment, f)
 	t, err := task.New(task.Config{
 		ID: row.ID, Family: row.Family, Pack: c.pack, Index: row.Index, Line: row.Line,

@@ -9,19 +9,19 @@ import (
 	"securebench/internal/pipeline/pack"
 )
 
-// PublicDigest accumulates the digest of a pack's public lane: everything of
-// the rows that an agent may see, and nothing else, so that the plain digest
-// can be published. The zero value is not usable.
+// PublicDigest accumulates the digest of a pack's public lane: exactly what an
+// agent may see of the rows, so that the plain digest can be published. Use
+// [NewPublicDigest] to make one.
 type PublicDigest struct{ sum hash.Hash }
 
-// NewPublicDigest begins a digest.
+// NewPublicDigest returns the digest of no rows.
 func NewPublicDigest() *PublicDigest {
 	return &PublicDigest{sha256.New()}
 }
 
-// Add adds a row; rows are added in file order. The bytes are compact JSON
-// with numbers as they were written, one value a line: the id, the family,
-// then name and value of each public resource in row order.
+// Add adds a row; rows are added in file order. The hashed bytes are compact
+// JSON with numbers as written, one value per line: the id, the family, then
+// the name and value of each public resource in row order.
 func (d *PublicDigest) Add(row pack.Row) {
 	fmt.Fprintf(d.sum, "%s\n%s\n", quote(row.ID), quote(row.Family))
 	for _, r := range public(row) {

@@ -15,19 +15,19 @@ import (
 	"securebench/internal/task"
 )
 
-// The bounds of a row's timeout in seconds. Outside of them a time.Duration
-// is zero, which would mean no timeout, or overflows.
+// The bounds of a row's timeout in seconds. Outside them, a time.Duration
+// would be zero, which means no timeout, or overflow.
 const (
 	minSeconds = 0.001
 	maxSeconds = 365 * 24 * 3600
 )
 
-// userPattern is a user as an engine takes it: a name or number, with an
+// userPattern matches a user as engines accept it: a name or number with an
 // optional group.
 var userPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 
-// environment checks the row's environment, which is open: keys without a
-// meaning are ignored, with a warning unless the format documents them.
+// environment checks the row's environment, which is open: keys that have no
+// effect are ignored, with a warning unless the format documents them.
 func (k *checker) environment(f family.Family) {
 	errs, warnings := k.row.Environment.Check("environment", true, "image", "workdir", "user", "timeout_seconds",
 		"materialize_workdir_from_image", "capabilities", "packages", "env", "setup", "network", "resources")
@@ -36,7 +36,7 @@ func (k *checker) environment(f family.Family) {
 	k.warnings = append(k.warnings, warnings...)
 }
 
-// environment reads the keys that the runner acts on.
+// environment reads the keys that securebench uses.
 func environment(n *source.Node, f family.Family) (task.Environment, source.Problems) {
 	e := &environmentReader{n: n, workspace: f.Extraction.Mode == task.FromWorkspace}
 	e.image()
@@ -81,7 +81,7 @@ func (e *environmentReader) image() {
 	}
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "-") || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
-		e.errs.Add(n.Pos, "write name:tag or name@sha256:digest", "environment.image %q is no image reference", s)
+		e.errs.Add(n.Pos, "write name:tag or name@sha256:digest", "environment.image %q is not an image reference", s)
 		return
 	}
 	e.env.Image = s
@@ -103,11 +103,11 @@ func (e *environmentReader) workdir() {
 	e.env.Workdir = path.Clean(s)
 	if e.workspace && !mountable(e.env.Workdir) {
 		e.errs.Add(n.Pos, "choose a folder below /workspace, /app, /securebench-workspace or /testbed",
-			"environment.workdir %q is no place for a workspace", s)
+			"environment.workdir %q cannot hold a workspace", s)
 	}
 }
 
-// workdirFault says what makes s no absolute path, or "".
+// workdirFault says why s is not an acceptable absolute path, or "".
 func workdirFault(s string) string {
 	switch {
 	case !strings.HasPrefix(s, "/"):
@@ -166,7 +166,8 @@ func (e *environmentReader) timeout() {
 	e.env.Timeout = time.Duration(s * float64(time.Second))
 }
 
-// capabilities reads what the row asks for. Only the operator grants it.
+// capabilities reads the capabilities that the row asks for. Only the operator
+// can grant them.
 func (e *environmentReader) capabilities() {
 	n, ok := e.get("capabilities")
 	if !ok {

@@ -10,10 +10,10 @@ import (
 	"securebench/internal/task"
 )
 
-// evalFiles checks the values that name files below the evaluation root:
-// those that the family declares, and every evaluation input that is a file
-// reference. Hidden values are never laid out as files, so a hidden object
-// that looks like a reference is plain data.
+// evalFiles checks the values that name files below the evaluation root: those
+// that the family declares, and every evaluation input that is a file
+// reference. Hidden values are never written to files, so a hidden object that
+// looks like a file reference is plain data.
 func (k *checker) evalFiles(f family.Family) {
 	for _, path := range f.EvalFiles {
 		if n, ok := lookup(k.row.Eval, path); ok {
@@ -59,7 +59,7 @@ func (k *checker) fileReference(e source.Field) {
 		return
 	}
 	if strings.Contains(s, `\`) || path.Clean(s) != strings.TrimSuffix(s, "/") || !strings.HasPrefix(s, pack.EvaluationMount+"/") {
-		k.errs.Add(n.Pos, "write a plain path below it", "%s must lie below %s", what, pack.EvaluationMount)
+		k.errs.Add(n.Pos, "write a path below it", "%s must lie below %s", what, pack.EvaluationMount)
 	}
 }
 

@@ -10,16 +10,16 @@ import (
 	"securebench/internal/task"
 )
 
-// minLeak is the length in bytes from which a hidden text that also occurs in
-// a public one is worth a warning; shorter ones do so by chance.
+// minLeak is the minimum length in bytes of a hidden text that causes a
+// warning if it also occurs in a public one; shorter texts often do by chance.
 const minLeak = 16
 
-// maxLeaks is the number of hidden texts of a row that are looked for: the
-// cost is their number times the size of the public lane.
+// maxLeaks bounds the hidden texts of a row that are searched for: the cost is
+// their number times the size of the public lane.
 const maxLeaks = 256
 
-// leaks warns about hidden texts that also stand in the public lane, where the
-// agent would read them. Choices are left out: the answer is one of them.
+// leaks warns about hidden texts that also occur in the public lane, where the
+// agent can read them. Choices are not searched: the answer is one of them.
 func (k *checker) leaks(f family.Family) {
 	looked := 0
 	for _, e := range k.row.Eval.Fields {
@@ -35,15 +35,15 @@ func (k *checker) leaks(f family.Family) {
 				return
 			}
 			if where := k.publicPlace(want); where != "" {
-				k.warnings.Add(hidden.Pos, "remove it from the public side, or ignore this if it gives nothing away",
-					"%s.eval.%s holds a text that also stands in %s", k.context, e.Name, where)
+				k.warnings.Add(hidden.Pos, "remove it from the public values, or ignore this warning if it gives nothing away",
+					"%s.eval.%s contains a text that also occurs in %s", k.context, e.Name, where)
 			}
 		}
 	}
 }
 
 // publicPlace names the first public value that contains s, or "". Ids and
-// asset names count: they show in folder names.
+// asset names are included: they appear in folder names.
 func (k *checker) publicPlace(s string) string {
 	for _, f := range k.row.Input.Fields {
 		if f.Name == "choices" {

@@ -9,16 +9,16 @@ import (
 	"securebench/internal/task"
 )
 
-// Loaded is a pack of which every row compiles.
+// Loaded is a pack whose rows all compile.
 type Loaded struct {
 	*pack.Pack
 	Compiler *Compiler
 	Public   string // the plain digest of the public lane
 }
 
-// Load loads the pack at loc and checks each row. each is called for every row
-// without errors, in file order, with a function that compiles it without
-// checking it again; nil is not called.
+// Load loads the pack at loc and checks each row. each, unless nil, is called
+// for every row without errors, in file order, with a function that compiles
+// the row without checking it again.
 func Load(ctx context.Context, loc pack.Location, reg family.Registry, each func(row pack.Row, build func() (task.Task, error))) (*Loaded, error) {
 	m, sum, _, err := pack.ReadManifest(loc)
 	if err != nil {

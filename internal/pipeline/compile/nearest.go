@@ -2,16 +2,16 @@ package compile
 
 import "strings"
 
-// nearest returns the name of known that s was probably meant to be: the same
-// but for case, or the closest one that a slip or two lead to. It returns ""
-// when none is close.
+// nearest returns the known name that s was probably meant to be: one that
+// differs only in case, or the closest within one or two typing errors. It
+// returns "" if none is close.
 func nearest(s string, known []string) string {
 	best, bestDistance := "", 3
 	for _, name := range known {
 		if strings.EqualFold(s, name) {
 			return name
 		}
-		// Two slips in a short name make it any other short name.
+		// Two errors turn a short name into any other short name.
 		if d := distance(strings.ToLower(s), name); d < bestDistance && d*3 <= len(name) {
 			best, bestDistance = name, d
 		}

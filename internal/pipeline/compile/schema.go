@@ -17,24 +17,24 @@ import (
 // rowSchemas are the schemas of one family; nil accepts anything.
 type rowSchemas struct{ input, eval *schema }
 
-// schema is a compiled JSON Schema and its text. The text says in the title
-// of each part what a value there must be, in words that follow "must be":
-// that is the message of every violation. A part with "x-unknown": "warn"
-// only warns of names that it does not list.
+// schema is a compiled JSON Schema and its text. The title of each part
+// completes the sentence "must be …" and gives the message of every violation.
+// A part with "x-unknown": "warn" only warns about names that it does not
+// list.
 type schema struct {
 	compiled *jsonschema.Schema
 	text     *source.Node
 }
 
-// refuseLoader keeps schemas from referring to anything outside themselves.
+// refuseLoader stops schemas from referring to other documents.
 type refuseLoader struct{}
 
-// Load refuses every address.
+// Load returns an error for every address.
 func (refuseLoader) Load(address string) (any, error) {
 	return nil, fmt.Errorf("a row schema may not refer to %s", address)
 }
 
-// mustSchema compiles a family's schema; no text accepts anything.
+// mustSchema compiles a family's schema; an empty text accepts anything.
 func mustSchema(name string, text []byte) *schema {
 	if text == nil {
 		return nil
@@ -111,9 +111,9 @@ func (t *translator) walk(e *jsonschema.ValidationError) {
 	}
 }
 
-// alternatives reports the alternative that the value came closest to, which
-// is the one whose violation lies deepest. When all fail at the value itself,
-// the title above the alternatives names them all.
+// alternatives reports the alternative that the value came closest to: the one
+// whose violation is deepest. If all fail at the value itself, the title above
+// the alternatives names them all.
 func (t *translator) alternatives(e *jsonschema.ValidationError) {
 	best, deepest := (*jsonschema.ValidationError)(nil), len(e.InstanceLocation)
 	for _, cause := range e.Causes {
@@ -128,7 +128,7 @@ func (t *translator) alternatives(e *jsonschema.ValidationError) {
 	t.walk(best)
 }
 
-// depth is how deep in the value the deepest violation below e lies.
+// depth returns the depth of the deepest violation below e.
 func depth(e *jsonschema.ValidationError) int {
 	d := len(e.InstanceLocation)
 	for _, cause := range e.Causes {
@@ -182,13 +182,13 @@ func (t *translator) part(e *jsonschema.ValidationError) *source.Node {
 	return t.schema.text.At(slices.Collect(jsontext.Pointer(pointer).Tokens()))
 }
 
-// what names a place of the row at the start of a message.
+// what names a position in the row, for the start of a message.
 func (t *translator) what(location []string) string {
 	return t.context + t.path(append([]string{t.section}, location...))
 }
 
 // add adds a problem once: a value can violate a schema in several ways that
-// its title says in one.
+// share one title.
 func (t *translator) add(to *source.Problems, pos source.Pos, fix, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	if !slices.ContainsFunc(*to, func(p *source.Problem) bool { return p.Pos == pos && p.Message == message }) {

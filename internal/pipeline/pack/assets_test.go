@@ -111,7 +111,7 @@ func TestLinkedRootInManifest(t *testing.T) {
 	}
 }
 
-// A pack whose folder is reached over a link is an honest one.
+// A pack whose folder is reached through a link is accepted.
 func TestPackBehindLink(t *testing.T) {
 	loc := write(t, manifest, `{"id":"a","assets":[{"path":"a"}]}`, "assets/a")
 	link := filepath.Join(t.TempDir(), "link")
@@ -124,7 +124,7 @@ func TestPackBehindLink(t *testing.T) {
 	}
 }
 
-// A public asset must not be a way to the evaluation files.
+// A public asset must not overlap the evaluation files.
 func TestRootsThatOverlap(t *testing.T) {
 	const fix = " (keep public and evaluation files apart)"
 	tests := []struct{ public, eval, path, want string }{
@@ -148,13 +148,14 @@ func TestRootsThatOverlap(t *testing.T) {
 	}
 }
 
-// K02: mounts over each other, over the framework's files, over graders' paths.
+// K02: mounts over each other, over securebench's files, over verifiers'
+// paths.
 func TestMounts(t *testing.T) {
 	reserved := func(mount, over string) string {
 		return `assets[0].mount "` + mount + `" lies over the reserved path ` + over + " (choose another mount)"
 	}
 	const alike = " (spell them alike, or choose another mount)"
-	const apart = " (give each asset a place of its own)"
+	const apart = " (give each asset its own mount)"
 	tests := []struct{ mounts, want string }{
 		{"x", ""}, {"x y", ""}, {"x/a x/b", ""}, {"x xy", ""}, {"evaluate", ""}, {"Eval", ""}, {"task", ""}, {"securebench/public/other.json", ""},
 		{"eval", reserved("eval", "eval")},

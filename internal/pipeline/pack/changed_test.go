@@ -24,7 +24,7 @@ func TestRowsNoticeChanges(t *testing.T) {
 		{"swapped", b + "\n" + a + "\n", "tasks.jsonl:1: row 1 changed since the pack was loaded"},
 		{"missing", a + "\n", "tasks.jsonl:1: row 2 is missing since the pack was loaded"},
 		{"all missing", "", "tasks.jsonl: row 1 is missing since the pack was loaded"},
-		{"extra", a + "\n" + b + "\n" + c + "\n", "tasks.jsonl:3: the file has gained rows since the pack was loaded"},
+		{"extra", a + "\n" + b + "\n" + c + "\n", "tasks.jsonl:3: the file has more rows since the pack was loaded"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

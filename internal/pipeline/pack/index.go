@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// rowHash is the first half of a row's SHA-256. Half of it is enough: who
-// wants to exchange a loaded row needs a second preimage, not a collision.
+// rowHash is the first half of a row's SHA-256. Half is enough: whoever wants
+// to replace a loaded row needs a second preimage, not a collision.
 type rowHash [16]byte
 
 func hashRow(raw []byte) rowHash {
@@ -15,8 +15,8 @@ func hashRow(raw []byte) rowHash {
 	return rowHash(sum[:])
 }
 
-// hashChunk is the number of hashes in a chunk; chunks never move, so that
-// growing needs no second copy of what is there.
+// hashChunk is the number of hashes in a chunk; chunks never move, so growing
+// the list copies nothing.
 const hashChunk = 1024
 
 // rowHashes is a list of row hashes at 16 bytes each.
@@ -33,10 +33,10 @@ func (h *rowHashes) add(x rowHash) {
 
 func (h *rowHashes) at(i int) rowHash { return h.chunks[i/hashChunk][i%hashChunk] }
 
-// idIndex finds ids that occur twice at about 10 bytes an id. It holds keyed
-// 64-bit hashes, so a pair it reports is only very probably a duplicate; the
-// key is random, so no pack can be made to collide. Many buckets keep the
-// spare room of growing slices small.
+// idIndex finds duplicate ids at about 10 bytes per id. It keeps keyed 64-bit
+// hashes, so a pair that it reports is very probably, but not certainly, a
+// duplicate; the key is random, so no pack can be crafted to collide. Many
+// buckets keep the unused capacity of growing slices small.
 type idIndex struct {
 	seed    maphash.Seed
 	buckets [256][]uint64

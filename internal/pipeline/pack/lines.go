@@ -33,7 +33,7 @@ func openRegular(name string) (*os.File, error) {
 	if err != nil {
 		return nil, source.Problemf(source.Pos{File: name}, "reading the file: %v", withoutPath(err))
 	}
-	// The name could have been exchanged in between.
+	// The file could have been replaced in between.
 	if after, err := f.Stat(); err != nil || !os.SameFile(before, after) {
 		f.Close()
 		return nil, source.Problemf(source.Pos{File: name}, "the file was replaced while it was opened")
@@ -71,16 +71,16 @@ func describe(m os.FileMode) string {
 	return "a special file"
 }
 
-// lineReader streams the lines of a file that are not blank, and hashes every
-// byte on the way.
+// lineReader streams the non-blank lines of a file and hashes every byte that
+// it reads.
 type lineReader struct {
 	name string
 	f    *os.File
 	r    *bufio.Reader
 	sum  hash.Hash
 	line int
-	// start is the offset of the line that next returned last, end that of
-	// the line after it.
+	// start is the offset of the line that next returned last; end is the
+	// offset of the following line.
 	start, end int64
 	buf        []byte
 }
@@ -99,11 +99,12 @@ func (l *lineReader) close() { l.f.Close() }
 // pos is the line that next returned last.
 func (l *lineReader) pos() source.Pos { return source.Pos{File: l.name, Line: l.line} }
 
-// digest is the digest of all bytes; it is right once next has reported the end.
+// digest is the digest of all bytes; it is valid once next has reported the
+// end.
 func (l *lineReader) digest() string { return digest.Format(l.sum.Sum(nil)) }
 
-// next returns the next line that is not blank, without its line ending. The
-// bytes are valid until the next call. more is false at the end of the file.
+// next returns the next non-blank line, without its line ending. The bytes are
+// valid until the next call. more is false at the end of the file.
 func (l *lineReader) next() (line []byte, more bool, err error) {
 	for {
 		switch err := l.read(); {
@@ -118,7 +119,7 @@ func (l *lineReader) next() (line []byte, more bool, err error) {
 	}
 }
 
-// read fills buf with the next line. It returns io.EOF when there is none.
+// read fills buf with the next line, or returns io.EOF at the end of the file.
 func (l *lineReader) read() error {
 	l.buf, l.start = l.buf[:0], l.end
 	for {

@@ -12,14 +12,14 @@ import (
 const (
 	// maxProblems is the number of errors after which loading stops.
 	maxProblems = 20
-	// MaxWarnings is the number of different warnings that are kept.
+	// MaxWarnings is the maximum number of distinct warnings that are kept.
 	MaxWarnings = 100
 )
 
-// Load reads the whole pack once. It calls check for each row that is good by
-// itself, in file order. When anything is wrong the error joins up to 20
-// problems, each a [*source.Problem] with its place; then come the
-// warnings of the same lines.
+// Load reads the whole pack once. It calls check, in file order, for each row
+// that is valid on its own. If anything is wrong, the error joins up to 20
+// problems, each a [*source.Problem] with its position, followed by the
+// warnings for the same lines.
 func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings source.Problems)) (*Pack, error) {
 	m, sum, warnings, err := ReadManifest(loc)
 	if err != nil {
@@ -45,7 +45,7 @@ func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings sou
 	return l.pack, nil
 }
 
-// Sum binds the four parts of a pack in one digest.
+// Sum combines the digests of the four parts of a pack into one.
 func (d Digests) Sum() string {
 	return digest.Bytes(fmt.Appendf(nil, "securebench pack\nmanifest %s\ntasks %s\npublic %s\neval %s\n",
 		d.Manifest, d.Tasks, d.PublicAssets, d.EvalAssets))
@@ -59,7 +59,7 @@ type loader struct {
 	ids   *idIndex
 
 	errs    source.Problems
-	seen    map[string]bool // errors and warnings that were said; bounded
+	seen    map[string]bool // errors and warnings already reported; bounded
 	dropped int             // warnings beyond MaxWarnings
 }
 
@@ -93,8 +93,8 @@ func (l *loader) tooMany() error {
 	return l.err()
 }
 
-// err joins the problems, and the warnings of the same lines: a misspelt key
-// is a warning, and what it leaves out an error.
+// err joins the problems and the warnings for the same lines: a misspelt key
+// is only a warning, but often explains the error that follows from it.
 func (l *loader) err() error {
 	lines := map[source.Pos]bool{}
 	for _, e := range l.errs {
@@ -132,7 +132,7 @@ func (l *loader) row(at source.Pos, offset int64, index int, raw []byte) {
 	}
 }
 
-// finish looks for what only the whole pack can show.
+// finish runs the checks that need the whole pack.
 func (l *loader) finish(ctx context.Context) error {
 	m := &l.pack.Manifest
 	l.fail(l.trees.public.unreported(l.pack.Location, m.publicPos))
@@ -151,9 +151,9 @@ func (l *loader) finish(ctx context.Context) error {
 	return l.err()
 }
 
-// duplicates reads the rows again to say where ids with a suspect hash
-// repeat. Holding all ids in the first place would cost more than reading
-// twice in the one case that is an error anyway.
+// duplicates reads the rows again to report where ids with a suspect hash
+// repeat. Keeping every id in memory would cost more than a second reading,
+// which happens only when the pack has an error.
 func (l *loader) duplicates(ctx context.Context, suspects map[uint64]bool) error {
 	lines, err := openLines(l.pack.Tasks)
 	if err != nil {
@@ -171,14 +171,14 @@ func (l *loader) duplicates(ctx context.Context, suspects map[uint64]bool) error
 		}
 		root, err := source.ParseJSON(l.pack.Tasks, lines.line, raw)
 		if err != nil {
-			continue // reported in the first reading
+			continue // reported by the first pass
 		}
 		id := root.Get("id")
 		if id == nil || id.Kind != source.String || !suspects[l.ids.hash(id.Text)] {
 			continue
 		}
 		if line, ok := first[id.Text]; ok {
-			l.errs.Add(id.Pos, "every task needs an id of its own", "duplicate task id %q, first on line %d", id.Text, line)
+			l.errs.Add(id.Pos, "give every task a unique id", "duplicate task id %q, first on line %d", id.Text, line)
 			continue
 		}
 		first[id.Text] = lines.line
@@ -186,8 +186,8 @@ func (l *loader) duplicates(ctx context.Context, suspects map[uint64]bool) error
 	return nil
 }
 
-// fail adds errors once each: a bad default in the manifest is found again by
-// every row.
+// fail adds each error once: every row would report a bad default in the
+// manifest again.
 func (l *loader) fail(errs source.Problems) {
 	for _, e := range errs {
 		if s := e.Error(); len(l.errs) < maxProblems && !l.seen[s] {
@@ -197,7 +197,7 @@ func (l *loader) fail(errs source.Problems) {
 	}
 }
 
-// warn adds warnings, the same text once whatever the row.
+// warn adds warnings; the same text is added once, whichever row it concerns.
 func (l *loader) warn(warnings source.Problems) {
 	for _, w := range warnings {
 		switch {
@@ -211,8 +211,8 @@ func (l *loader) warn(warnings source.Problems) {
 	}
 }
 
-// asProblems turns an error of the parsers into problems; at is the place of
-// an error that has none.
+// asProblems turns a parser's error into problems; at is the position of an
+// error that has none.
 func asProblems(at source.Pos, err error) source.Problems {
 	var p *source.Problem
 	if errors.As(err, &p) {

@@ -70,7 +70,7 @@ func TestManifest(t *testing.T) {
 				"manifest.yaml:3:33: manifest.asset_roots.eval \"a\\\\b\" contains a backslash (write a relative path with forward slashes)", ""},
 		{"id with a line break", "id: \"a\\nb\"\nversion: 1\n",
 			"manifest.yaml:1:5: manifest.id contains a line break (U+000A) " +
-				"(remove it: ids stand in records, logs and on terminals, where it could forge or hide text)", ""},
+				"(remove it: ids are shown in records, logs and terminals, where it could forge or hide text)", ""},
 		{"too large", "id: p\nversion: 1\n#" + strings.Repeat("x", 1<<20), "manifest.yaml: the file is larger than 1048576 bytes", ""},
 	}
 	for _, tt := range tests {
@@ -181,8 +181,8 @@ func TestRowValues(t *testing.T) {
 func TestDuplicateIDs(t *testing.T) {
 	rows := "{\"id\":\"a\"}\n{\"id\":\"b\"}\n\n{\"id\":\"a\",\"family\":\"g\"}\n{\"id\":\"\\u0061\"}\n{\"id\":\"A\"}\n"
 	_, errs, _ := load(t, write(t, manifest, rows))
-	want := "tasks.jsonl:4:7: duplicate task id \"a\", first on line 1 (every task needs an id of its own)\n" +
-		"tasks.jsonl:5:7: duplicate task id \"a\", first on line 1 (every task needs an id of its own)"
+	want := "tasks.jsonl:4:7: duplicate task id \"a\", first on line 1 (give every task a unique id)\n" +
+		"tasks.jsonl:5:7: duplicate task id \"a\", first on line 1 (give every task a unique id)"
 	if diff := cmp.Diff(want, errs); diff != "" {
 		t.Error(diff)
 	}
@@ -204,7 +204,7 @@ func TestManyDuplicates(t *testing.T) {
 // S10: ids that try to be a path, an argument or a line. Slashes, dots and
 // dashes are honest, since ids are encoded before they become names.
 func TestIDs(t *testing.T) {
-	const fix = " (remove it: ids stand in records, logs and on terminals, where it could forge or hide text)"
+	const fix = " (remove it: ids are shown in records, logs and terminals, where it could forge or hide text)"
 	tests := []struct{ id, want string }{
 		{"../../x", ""}, {"--privileged", ""}, {"a/b", ""}, {"a_b", ""}, {"HumanEval/0", ""}, {"日本 é", ""}, {"a\u200db", ""},
 		{strings.Repeat("x", 512), ""},
@@ -311,7 +311,7 @@ func TestIrregularFiles(t *testing.T) {
 	}
 }
 
-// The hook sees good rows in order, and its findings count.
+// The hook is called for valid rows in order, and its problems are reported.
 func TestCheckHook(t *testing.T) {
 	loc := write(t, manifest, "{\"id\":\"a\"}\n{}\n{\"id\":\"b\"}\n")
 	var seen []string

@@ -21,7 +21,7 @@ const maxName = 512
 type Manifest struct {
 	ID      string
 	Version int64
-	Family  string // defaults.family; "" when there is none
+	Family  string // defaults.family; "" if not set
 	// Environment is defaults.environment, an object; rows are merged over it.
 	Environment *source.Node
 	PublicRoot  string // slash-separated, relative to the manifest's folder
@@ -31,8 +31,8 @@ type Manifest struct {
 	publicPos, evalPos source.Pos
 }
 
-// ReadManifest reads and checks a pack's manifest. Warnings come also with an
-// error; the digest is of the file's bytes.
+// ReadManifest reads and checks a pack's manifest. Warnings are returned with
+// an error, too. The digest covers the file's bytes.
 func ReadManifest(loc Location) (m Manifest, sum string, warnings source.Problems, err error) {
 	b, err := readRegular(loc.Manifest, maxManifest)
 	if err != nil {
@@ -101,7 +101,7 @@ func (p *manifestReader) roots(root *source.Node) {
 	p.m.EvalRoot, p.m.evalPos = p.root(roots, "eval", "hidden")
 }
 
-// root reads one asset root, cleaned.
+// root reads one asset root and cleans it.
 func (p *manifestReader) root(roots *source.Node, key, def string) (string, source.Pos) {
 	n := given(roots, key)
 	if n == nil {
@@ -112,7 +112,7 @@ func (p *manifestReader) root(roots *source.Node, key, def string) (string, sour
 	return dir, n.Pos
 }
 
-// require returns the value of a key that must be there.
+// require returns the value of a required key.
 func (p *manifestReader) require(root *source.Node, key string) (*source.Node, bool) {
 	n := root.Get(key)
 	if n == nil {
@@ -121,7 +121,7 @@ func (p *manifestReader) require(root *source.Node, key string) (*source.Node, b
 	return n, n != nil
 }
 
-// object returns an object that may be missing or null: then it is empty.
+// object returns the object at key; a missing or null one is empty.
 func (p *manifestReader) object(parent *source.Node, what, key string) *source.Node {
 	n, err := object(parent, what, key)
 	p.fail(err)
@@ -148,8 +148,9 @@ func given(parent *source.Node, key string) *source.Node {
 	return nil
 }
 
-// object returns the object at key of parent; one that is missing or null is
-// an empty object at parent's place. It returns an object also with an error.
+// object returns the object at key of parent. A missing or null one is an
+// empty object at parent's position. The result is never nil, even with an
+// error.
 func object(parent *source.Node, what, key string) (*source.Node, *source.Problem) {
 	n := given(parent, key)
 	switch {
@@ -161,8 +162,8 @@ func object(parent *source.Node, what, key string) (*source.Node, *source.Proble
 	return n, nil
 }
 
-// name reads an id: a short string without a character that could end a line,
-// a field or an argument, or make it display as another one.
+// name reads an id: a short string without characters that could end a line, a
+// field or an argument, or make one id display as another.
 func name(n *source.Node, what string) (string, *source.Problem) {
 	s, err := n.Str(what)
 	if err != nil {
@@ -175,13 +176,13 @@ func name(n *source.Node, what string) (string, *source.Problem) {
 	for _, r := range s {
 		if kind := unsafeRune(r); kind != "" {
 			return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s contains %s (%U)", what, kind, r),
-				Fix: "remove it: ids stand in records, logs and on terminals, where it could forge or hide text"}
+				Fix: "remove it: ids are shown in records, logs and terminals, where it could forge or hide text"}
 		}
 	}
 	return s, nil
 }
 
-// unsafeRune names the class of a rune that may not stand in an id, or "".
+// unsafeRune names the class of a rune that an id may not contain, or "".
 func unsafeRune(r rune) string {
 	switch {
 	case r == 0:
@@ -196,8 +197,8 @@ func unsafeRune(r rune) string {
 	return ""
 }
 
-// relativePath reads a path below some folder: relative, slash-separated, in
-// one piece. It returns the path cleaned.
+// relativePath reads a relative, slash-separated path below some folder and
+// returns it cleaned.
 func relativePath(n *source.Node, what string) (string, *source.Problem) {
 	s, err := n.Str(what)
 	if err != nil {
@@ -212,7 +213,7 @@ func relativePath(n *source.Node, what string) (string, *source.Problem) {
 	}
 }
 
-// pathFault says what makes s no relative path, or "".
+// pathFault says why s is not an acceptable relative path, or "".
 func pathFault(s string) string {
 	switch {
 	case strings.Contains(s, `\`):

@@ -12,11 +12,11 @@ import (
 // inputs appear in a test sandbox. No public asset may be mounted there.
 const EvaluationMount = "securebench/evaluation_inputs"
 
-// frameworkFolder is the folder of the framework's own files in a workspace.
+// frameworkFolder is the folder of securebench's own files in a workspace.
 const frameworkFolder = "securebench"
 
-// deniedMounts are workspace paths that only the framework or a grader fills;
-// an asset there would be taken for one of their files.
+// deniedMounts are workspace paths that only securebench or a verifier fills;
+// an asset there could be mistaken for one of their files.
 func deniedMounts() []string {
 	return []string{
 		"ground_truth", "scorer", "eval", "task/hidden.json", "task/evaluation_inputs.json",
@@ -24,7 +24,7 @@ func deniedMounts() []string {
 	}
 }
 
-// mountPath reads where an asset is laid into the workspace.
+// mountPath reads the workspace path at which an asset is placed.
 func mountPath(n *source.Node, what string) (string, *source.Problem) {
 	mount, err := relativePath(n, what)
 	if err != nil {
@@ -42,8 +42,8 @@ func mountPath(n *source.Node, what string) (string, *source.Problem) {
 // below reports whether p is dir or lies below it. Both are clean.
 func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
-// collisions reports assets of row whose mounts overlap each other or the
-// file that holds a public value, or would on some systems.
+// collisions reports assets of row whose mounts overlap each other or the file
+// of a public value, or would on some file systems.
 func collisions(row Row) (errs source.Problems) {
 	spelled := spelling{}
 	for _, f := range row.Input.Fields {
@@ -65,7 +65,7 @@ func collisions(row Row) (errs source.Problems) {
 		}
 		for j, b := range row.Assets[:i] {
 			if below(a.Mount, b.Mount) || below(b.Mount, a.Mount) {
-				errs.Add(at, "give each asset a place of its own",
+				errs.Add(at, "give each asset its own mount",
 					"assets[%d] is mounted at %s, over assets[%d] at %s", i, a.Mount, j, b.Mount)
 			}
 		}
@@ -76,11 +76,12 @@ func collisions(row Row) (errs source.Problems) {
 // valuePath is the file that holds a public value.
 func valuePath(f source.Field) string { return path.Join("securebench/public", f.Name+".json") }
 
-// spelling holds how paths were spelled that some systems take for one.
+// spelling records how each path was spelled, by the form in which some file
+// systems treat spellings as equal.
 type spelling map[string]string
 
-// add notes a path and those above it. It returns the first of them that was
-// spelled in another way before, and how.
+// add records a path and its parents. It returns the first of them that was
+// spelled differently before, and that spelling.
 func (s spelling) add(p string) (path, other string) {
 	for i := range len(p) + 1 {
 		if i < len(p) && p[i] != '/' {

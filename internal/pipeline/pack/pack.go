@@ -1,10 +1,11 @@
 // Package pack loads benchmark packs: a manifest, rows in JSON lines, and two
 // trees of files.
 //
-// Rows are streamed, never held. [Load] reads all of them once, checks them
-// and keeps a hash of each; [Pack.Rows] reads them again for the run and
-// compares. So a pack of any size needs at most 32 bytes of memory a row, and
-// a row that changes under a run is noticed before it is used.
+// Rows are streamed and never kept in memory together. [Load] reads and checks
+// each row once and keeps its hash; [Pack.Rows] reads the rows again for the
+// run and compares. A pack of any size therefore needs at most 32 bytes of
+// memory per row, and a row that changes during a run is noticed before it is
+// used.
 package pack
 
 import (
@@ -19,22 +20,22 @@ import (
 	"securebench/internal/source"
 )
 
-// The file names of a pack that is given as a folder.
+// The file names in a pack's folder.
 const (
 	manifestName = "manifest.yaml"
 	tasksName    = "tasks.jsonl"
 )
 
-// ErrNoTask is returned by [Pack.Find] for an id that no row has.
+// ErrNoTask is returned by [Pack.Find] if no row has the id.
 var ErrNoTask = errors.New("the pack has no such task")
 
-// Location says where the two files of a pack are. The folder of the manifest
-// is the folder of the asset roots.
+// Location gives the paths of a pack's two files. The asset roots are relative
+// to the manifest's folder.
 type Location struct{ Manifest, Tasks string }
 
 // Locate turns a PACK argument into a location: a folder that holds
-// manifest.yaml and tasks.jsonl, or a manifest with tasks.jsonl beside it.
-// Whether the files can be read is for [Load] to find out.
+// manifest.yaml and tasks.jsonl, or a manifest with tasks.jsonl beside it. It
+// does not check that the files can be read; [Load] does.
 func Locate(arg string) (Location, error) {
 	info, err := os.Stat(arg)
 	if err != nil {
@@ -52,7 +53,7 @@ func Locate(arg string) (Location, error) {
 	return loc, nil
 }
 
-// withoutPath drops the path from err where the message names it already.
+// withoutPath drops the path from err, for a message that names it already.
 func withoutPath(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -62,8 +63,8 @@ func withoutPath(err error) error {
 }
 
 // Digests are plain SHA-256 digests, "sha256:" and hex. Manifest and
-// PublicAssets may be published. The others cover hidden values, which a
-// plain digest would let anybody guess: publish them keyed.
+// PublicAssets may be published. The others cover hidden values, which anybody
+// could guess from a plain digest: publish them keyed.
 type Digests struct {
 	Manifest     string // of the file's bytes
 	Tasks        string // of the file's bytes
@@ -72,19 +73,19 @@ type Digests struct {
 	Pack         string // of the four above
 }
 
-// Pack is a pack whose rows were all read and found good. It is immutable and
-// safe for concurrent use.
+// Pack is a loaded pack: all its rows were read and checked. It is immutable
+// and safe for concurrent use.
 type Pack struct {
 	Location
 	Manifest Manifest
 	Count    int // rows
-	// Warnings are what the author should look at; there are at most
-	// [MaxWarnings] of them, and one more that counts the rest.
+	// Warnings are for the pack's author: at most [MaxWarnings], and one more
+	// that counts the rest.
 	Warnings source.Problems
 	Digests  Digests
 	// PublicFiles and EvalFiles are the digests of the public assets and of
-	// the evaluation files by path below their roots, to notice one that
-	// changes under a run.
+	// the evaluation files by path below their roots. They reveal a file that
+	// changes during a run.
 	PublicFiles, EvalFiles map[string]string
 
 	hashes rowHashes
@@ -101,19 +102,20 @@ func (p *Pack) root(dir string) string {
 	return filepath.Join(filepath.Dir(p.Location.Manifest), filepath.FromSlash(dir))
 }
 
-// ChangedError says that the pack's files are not those that were loaded.
+// ChangedError reports that the pack's files have changed since they were
+// loaded.
 type ChangedError struct {
 	Pos  source.Pos
 	What string // "row 7 changed", "the file has more rows"
 }
 
-// Error names the place and what changed there.
+// Error gives the position and what changed there.
 func (e *ChangedError) Error() string {
 	return e.Pos.String() + ": " + e.What + " since the pack was loaded"
 }
 
-// Rows streams the rows in file order. A row that is not the one that [Load]
-// saw, a missing row and an extra row end the stream with a [*ChangedError].
+// Rows streams the rows in file order. A changed, missing or additional row
+// ends the stream with a [*ChangedError].
 func (p *Pack) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		lines, err := openLines(p.Tasks)
@@ -149,7 +151,7 @@ func (p *Pack) next(ctx context.Context, lines *lineReader, index int) (row Row,
 	case !more:
 		return Row{}, false, nil
 	case index >= p.Count:
-		return Row{}, false, &ChangedError{lines.pos(), "the file has gained rows"}
+		return Row{}, false, &ChangedError{lines.pos(), "the file has more rows"}
 	case p.hashes.at(index) != hashRow(raw):
 		return Row{}, false, &ChangedError{lines.pos(), fmt.Sprintf("row %d changed", index+1)}
 	}

@@ -11,7 +11,7 @@ import (
 	"securebench/internal/source"
 )
 
-// Ref says where a row lies in the file and what it holds.
+// Ref refers to a row: its place in the file and the digest of its bytes.
 type Ref struct {
 	Index, Line int
 	Offset      int64
@@ -19,7 +19,7 @@ type Ref struct {
 	Sum         [sha256.Size]byte
 }
 
-// Ref is the reference to a row that [Load] reads.
+// Ref returns a reference to a row that [Load] has read.
 func (r Row) Ref() Ref { return Ref{r.Index, r.Line, r.Offset, len(r.Raw), sha256.Sum256(r.Raw)} }
 
 // Reader reads rows by reference. It is safe for concurrent use.

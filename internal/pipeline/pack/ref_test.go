@@ -41,7 +41,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderNoticesChanges: no change to the file passes for the row that was loaded.
+// TestReaderNoticesChanges: every change to the file is detected.
 func TestReaderNoticesChanges(t *testing.T) {
 	loc := write(t, manifest, "")
 	const rows = `{"id":"a"}` + "\n" + `{"id":"b"}` + "\n"

@@ -9,17 +9,18 @@ import (
 	"securebench/internal/task"
 )
 
-// Row is one row of a pack, checked for what holds in every family.
+// Row is one row of a pack. The rules common to all families have been
+// checked.
 type Row struct {
 	Index  int // 0-based position among the rows
 	Line   int // in the file, from 1
 	ID     string
-	Family string // the row's own, or the manifest's default
+	Family string // the row's family, or the manifest's default
 	// Input, Eval, Environment and Metadata are objects, never nil.
 	// Environment has the manifest's defaults under the row's own keys.
 	Input, Eval, Environment, Metadata *source.Node
 	Assets                             []task.Asset
-	AssetList                          *source.Node // as the row wrote it; nil when there are no assets
+	AssetList                          *source.Node // as written in the row; nil without assets
 	Raw                                []byte       // the line without its ending
 	Pos                                source.Pos
 	Offset                             int64 // of Raw in the file; set by Load
@@ -27,8 +28,8 @@ type Row struct {
 	trees *trees // nil outside of Load
 }
 
-// parseRow reads one line; it keeps a copy of raw. The row is usable only
-// when there are no errs.
+// parseRow reads one line and keeps a copy of raw. The row is usable only if
+// errs is empty.
 func parseRow(m *Manifest, at source.Pos, index int, raw []byte) (row Row, errs, warnings source.Problems) {
 	p := &rowReader{m: m, row: Row{Index: index, Line: at.Line, Raw: bytes.Clone(raw), Pos: at}}
 	root, err := source.ParseJSON(at.File, at.Line, p.row.Raw)
@@ -77,8 +78,8 @@ func (p *rowReader) names(root *source.Node) {
 	}
 }
 
-// merge lays the fields of over on top of those of base, one level deep, as
-// the format demands. Fields keep the place where they were written.
+// merge overrides the fields of base with those of over, one level deep, as
+// the format specifies. Fields keep their positions.
 func merge(base, over *source.Node) *source.Node {
 	out := &source.Node{Pos: over.Pos, Kind: source.Map}
 	for _, f := range base.Fields {
@@ -114,8 +115,8 @@ func (p *rowReader) assets(root *source.Node) {
 }
 
 // asset reads one entry. The keys type and mode are hints of the format that
-// nothing acts on; any other is an error, since a misspelt one would lay the
-// asset out in another way than its author thinks.
+// have no effect. Any other unknown key is an error, because a misspelt key
+// would place the asset differently than its author intended.
 func (p *rowReader) asset(n *source.Node, what string) (task.Asset, bool) {
 	before := len(p.errs)
 	if n.Kind != source.Map {
@@ -158,8 +159,8 @@ func (p *rowReader) fields(n *source.Node, section string, known ...string) {
 	p.warnings = append(p.warnings, warnings...)
 }
 
-// fail adds err unless it is nil or there already: an asset without a mount
-// has its path checked twice.
+// fail adds err unless it is nil or already present: the path of an asset
+// without a mount is checked twice.
 func (p *rowReader) fail(err *source.Problem) {
 	if err != nil && !slices.ContainsFunc(p.errs, func(q *source.Problem) bool { return q.Pos == err.Pos }) {
 		p.errs = append(p.errs, err)

@@ -22,16 +22,16 @@ import (
 	"securebench/internal/workspace"
 )
 
-// The bounds of an asset folder. They keep a check short, whatever a pack
-// holds, and what they let through can be laid out in a workspace. Sizes are
-// those that the file system names: no file is read to find out.
+// The bounds of an asset folder. They keep the check short, whatever a pack
+// contains, and everything within them fits into a workspace. Sizes are those
+// that the file system reports: no file is read to find out.
 const (
 	maxTreeEntries = 1 << 18  // files and folders
 	maxTreeBytes   = 16 << 30 // of all files together
 )
 
-// tree is one scanned asset folder. Nothing is known of what lies beyond a bad
-// entry.
+// tree is one scanned asset folder. What lies below a bad entry is not
+// scanned.
 type tree struct {
 	dir     string // relative to the manifest's folder
 	digest  string
@@ -47,13 +47,13 @@ type entry struct {
 	sum    string         // likewise
 }
 
-// folder is what lies in a folder.
+// folder sums up the content of a folder.
 type folder struct {
 	need    workspace.Need
 	longest int // bytes of the longest path below it, with a slash before
 }
 
-// badEntry is something in a tree that may not be there.
+// badEntry is an entry that a tree may not contain.
 type badEntry struct {
 	path     string // relative to the tree; "." is the folder itself
 	what     string // "a symbolic link"
@@ -61,7 +61,7 @@ type badEntry struct {
 	reported bool
 }
 
-// scanner looks at all of a tree, within the bounds, before it reads any of it.
+// scanner lists a whole tree, within the bounds, before it reads any file.
 type scanner struct {
 	ctx   context.Context
 	t     *tree
@@ -72,17 +72,17 @@ type scanner struct {
 	hashed map[inode][]byte // content of files with several names
 }
 
-// found is a file or folder on the way to its digest.
+// found is a file or folder that is still to be hashed.
 type found struct {
 	path string
 	info fs.FileInfo
 }
 
-// inode names a file whatever its names are.
+// inode identifies a file independently of its names.
 type inode struct{ dev, ino uint64 }
 
-// scanTree hashes all files below dir and notes what may not be there. Nothing
-// is followed. A folder that does not exist is an empty one.
+// scanTree hashes all files below dir and records the entries that are not
+// allowed. Links are not followed. A missing folder counts as empty.
 func scanTree(ctx context.Context, pack *os.Root, dir string) (*tree, error) {
 	s := newScanner(ctx, dir)
 	err := s.open(pack)
@@ -112,7 +112,7 @@ func newScanner(ctx context.Context, dir string) *scanner {
 // errStop ends a scan that has found enough.
 var errStop = errors.New("enough problems")
 
-// bad notes an entry that may not be there.
+// bad records an entry that is not allowed.
 func (s *scanner) bad(name, what, fix string) error {
 	s.t.bad = append(s.t.bad, badEntry{path: name, what: what, fix: fix})
 	if len(s.t.bad) == maxProblems {
@@ -142,10 +142,10 @@ func (s *scanner) open(pack *os.Root) error {
 	return err
 }
 
-// folder looks at everything in a folder.
+// folder scans a folder.
 func (s *scanner) folder(dir string, depth int) error {
 	if depth > workspace.MaxDepth {
-		return s.bad(dir, fmt.Sprintf("a folder more than %d folders deep", workspace.MaxDepth), "pack it flatter")
+		return s.bad(dir, fmt.Sprintf("a folder more than %d folders deep", workspace.MaxDepth), "nest folders less deeply")
 	}
 	names, err := s.names(dir)
 	if err != nil {
@@ -179,8 +179,8 @@ func (s *scanner) folder(dir string, depth int) error {
 	return nil
 }
 
-// names lists a folder in lexical order, as far as the bound on all names
-// goes.
+// names lists a folder in lexical order, up to the bound on the number of all
+// names.
 func (s *scanner) names(dir string) (names []string, err error) {
 	f, err := s.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *scanner) names(dir string) (names []string, err error) {
 		part, err := f.Readdirnames(1024)
 		names = append(names, part...)
 		if s.left -= len(part); s.left < 0 {
-			_ = s.bad(dir, fmt.Sprintf("a folder with which there are more than %d files and folders", maxTreeEntries), "pack them into fewer files")
+			_ = s.bad(dir, fmt.Sprintf("a folder that brings the number of files and folders above %d", maxTreeEntries), "combine them into fewer files")
 			return nil, errStop
 		}
 		switch {
@@ -211,26 +211,25 @@ func (s *scanner) names(dir string) (names []string, err error) {
 func nameProblem(full, name string) (what, fix string) {
 	switch {
 	case !utf8.ValidString(name):
-		return "a name that is no UTF-8", "rename it"
+		return "a name that is not valid UTF-8", "rename it"
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\\' }):
 		return "a name with a control character or a backslash", "rename it"
 	case trailing(name):
-		return "a name that ends in a dot or a space", "rename it: some systems leave the end out"
+		return "a name that ends in a dot or a space", "rename it: some systems drop the end"
 	case len(full) > workspace.MaxPath:
-		return fmt.Sprintf("a path of %d bytes, more than %d", len(full), workspace.MaxPath), "shorten the names, or pack it flatter"
+		return fmt.Sprintf("a path of %d bytes, more than %d", len(full), workspace.MaxPath), "shorten the names, or nest folders less deeply"
 	}
 	return "", ""
 }
 
-// trailing reports whether some systems would read another name: one without
-// the dots and spaces at its end. A name of dots alone is itself everywhere
-// that takes it.
+// trailing reports whether some systems would drop dots or spaces at the end
+// of the name. A name of dots alone is never changed.
 func trailing(name string) bool {
 	return strings.TrimRight(name, ". ") != name && strings.Trim(name, ".") != ""
 }
 
-// alias is the form in which names are equal that some file system takes for
-// one: without regard to case and to how letters are composed.
+// alias folds case and Unicode composition, so that names which some file
+// system treats as equal become equal.
 func alias(name string) string {
 	return norm.NFC.String(strings.Map(foldRune, norm.NFD.String(name)))
 }
@@ -244,7 +243,7 @@ func foldRune(r rune) rune {
 	return least
 }
 
-// entry looks at one file or folder, and at everything in it.
+// entry scans one file or folder.
 func (s *scanner) entry(name string, depth int) error {
 	info, err := s.root.Lstat(name)
 	switch {
@@ -276,7 +275,7 @@ func (t *tree) count(name string, need workspace.Need) {
 	}
 }
 
-// sizes refuses files that are too large, together or one of them.
+// sizes refuses files that are too large, alone or together.
 func (s *scanner) sizes() error {
 	total, largest := int64(0), found{}
 	for _, f := range s.order {
@@ -288,7 +287,7 @@ func (s *scanner) sizes() error {
 			largest = f
 		}
 	}
-	const fix = "leave it out, or make it anew in the image"
+	const fix = "remove it, or create it in the image"
 	switch {
 	case total <= maxTreeBytes:
 		return nil
@@ -299,7 +298,7 @@ func (s *scanner) sizes() error {
 		largest.path, largest.info.Size()), fix)
 }
 
-// hash feeds every entry to the tree's digest.
+// hash adds every entry to the tree's digest.
 func (s *scanner) hash() error {
 	sum := sha256.New()
 	for _, f := range s.order {
@@ -318,8 +317,8 @@ func (s *scanner) hash() error {
 	return nil
 }
 
-// content returns the SHA-256 of a file. A file with several names is read
-// once: what it holds under another one is the same.
+// content returns the SHA-256 of a file. A file with several names (hard
+// links) is read once.
 func (s *scanner) content(f found) ([]byte, error) {
 	id, linked := hardLinked(f.info)
 	if sum, ok := s.hashed[id]; linked && ok {
@@ -341,9 +340,10 @@ func hardLinked(info fs.FileInfo) (inode, bool) {
 	return inode{uint64(st.Dev), st.Ino}, st.Nlink > 1 //nolint:unconvert // the type of Dev differs between systems
 }
 
-// read hashes a file that must be what was found, and as long.
+// read hashes a file, which must be the one that was found and have the same
+// size.
 func (s *scanner) read(want found) ([]byte, error) {
-	// Without O_NONBLOCK a pipe that took the file's place would hang us.
+	// Without O_NONBLOCK, opening a pipe that replaced the file would block.
 	f, err := s.root.OpenFile(want.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -354,7 +354,7 @@ func (s *scanner) read(want found) ([]byte, error) {
 		return nil, errors.Join(fmt.Errorf("%s was replaced while it was read", want.path), err)
 	}
 	content := sha256.New()
-	// One byte more than there should be shows a file that grows.
+	// Reading one byte more than expected detects a file that grows.
 	n, err := io.Copy(content, io.LimitReader(patient{s.ctx, f}, want.info.Size()+1))
 	if err == nil && n != want.info.Size() {
 		err = fmt.Errorf("%s changed while it was read", want.path)
@@ -371,7 +371,7 @@ type patient struct {
 	r   io.Reader
 }
 
-// Read reads unless the context has ended.
+// Read fails once the context has ended.
 func (p patient) Read(b []byte) (int, error) {
 	if err := context.Cause(p.ctx); err != nil {
 		return 0, err

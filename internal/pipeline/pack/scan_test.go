@@ -18,10 +18,10 @@ import (
 	"securebench/internal/pipeline/pack"
 )
 
-// What could make a check long, or what could be laid out in no workspace, is
-// refused by its name before a byte of any asset is read.
+// Assets that would make a check slow, or that fit into no workspace, are
+// refused by name before any asset is read.
 func TestAssetBounds(t *testing.T) {
-	const flat = " (pack it flatter)"
+	const flat = " (nest folders less deeply)"
 	sparse := func(name string, size int64) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			put(t, dir, name, "")
@@ -44,21 +44,21 @@ func TestAssetBounds(t *testing.T) {
 		want       string // after the place
 	}{
 		{"a terabyte", "big", sparse("assets/big", 1<<40),
-			`assets[0].path "big" reaches assets/big, which is a file of 1099511627776 bytes, more than the 17179869184 of all assets (leave it out, or make it anew in the image)`},
+			`assets[0].path "big" reaches assets/big, which is a file of 1099511627776 bytes, more than the 17179869184 of all assets (remove it, or create it in the image)`},
 		{"a terabyte that no row names", "a", sparse("assets/big", 1<<40),
-			"the pack contains a file of 1099511627776 bytes, more than the 17179869184 of all assets (leave it out, or make it anew in the image)"},
+			"the pack contains a file of 1099511627776 bytes, more than the 17179869184 of all assets (remove it, or create it in the image)"},
 		{"a terabyte for evaluation", "a", sparse("hidden/big", 1<<40),
-			"the pack contains a file of 1099511627776 bytes, more than the 17179869184 of all assets (leave it out, or make it anew in the image)"},
+			"the pack contains a file of 1099511627776 bytes, more than the 17179869184 of all assets (remove it, or create it in the image)"},
 		{"two halves", "a", func(t *testing.T, dir string) {
 			sparse("assets/b", 9<<30)(t, dir)
 			sparse("assets/c", 10<<30)(t, dir)
-		}, `assets[0].path "a" reaches assets, which is a folder of 20401094656 bytes, more than 17179869184; the largest file is c with 10737418240 (leave it out, or make it anew in the image)`},
+		}, `assets[0].path "a" reaches assets, which is a folder of 20401094656 bytes, more than 17179869184; the largest file is c with 10737418240 (remove it, or create it in the image)`},
 		{"64 folders", "d", file("assets/" + level + "f"), ""},
 		{"65 folders", "d", file("assets/" + level + "d/f"), `assets[0].path "d" reaches assets/` + level + "d, which is a folder more than 64 folders deep" + flat},
 		{"10,000 folders", "d", deep(10_000), `assets[0].path "d" reaches assets/` + level + "d, which is a folder more than 64 folders deep" + flat},
 		{"a long path", "d", file("assets/d/" + strings.Repeat(strings.Repeat("n", 250)+"/", 4) + strings.Repeat("n", 18)), ""},
 		{"a longer path", "a", file("assets/d/" + strings.Repeat(strings.Repeat("n", 250)+"/", 4) + strings.Repeat("n", 19)),
-			"the pack contains a path of 1025 bytes, more than 1024 (shorten the names, or pack it flatter)"},
+			"the pack contains a path of 1025 bytes, more than 1024 (shorten the names, or nest folders less deeply)"},
 		{"a loop of links", "d", func(t *testing.T, dir string) {
 			file("assets/d/e")(t, dir)
 			if err := os.Symlink("..", filepath.Join(dir, "assets/d/up")); err != nil {
@@ -74,7 +74,7 @@ func TestAssetBounds(t *testing.T) {
 			t.Cleanup(func() { l.Close() })
 		}, `assets[0].path "s" reaches assets/s, which is a special file (replace it by a copy: packs hold regular files and directories only)`},
 		{"a control character", "a", file("assets/x\ny"), "the pack contains a name with a control character or a backslash (rename it)"},
-		{"not UTF-8", "a", file("assets/x\xff"), "the pack contains a name that is no UTF-8 (rename it)"},
+		{"not UTF-8", "a", file("assets/x\xff"), "the pack contains a name that is not valid UTF-8 (rename it)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -117,8 +117,7 @@ func deep(n int) func(*testing.T, string) {
 	}
 }
 
-// A folder with more files than may be is left at the bound, not read to its
-// end.
+// A folder with too many files is read only up to the bound.
 func TestTooManyAssets(t *testing.T) {
 	loc := write(t, manifest, "", "assets/a/1", "assets/a/2", "assets/b/1", "assets/b/2")
 	root, err := os.OpenRoot(filepath.Dir(loc.Manifest))
@@ -128,9 +127,9 @@ func TestTooManyAssets(t *testing.T) {
 	defer root.Close()
 	for n, want := range map[int]string{
 		6: "",
-		5: "b: a folder with which there are more than 262144 files and folders\n",
-		3: "a: a folder with which there are more than 262144 files and folders\n",
-		1: ".: a folder with which there are more than 262144 files and folders\n",
+		5: "b: a folder that brings the number of files and folders above 262144\n",
+		3: "a: a folder that brings the number of files and folders above 262144\n",
+		1: ".: a folder that brings the number of files and folders above 262144\n",
 	} {
 		if got, err := pack.ScanUpTo(root, "assets", n); got != want || err != nil {
 			t.Errorf("%d: got %q, %v, want %q", n, got, err, want)
@@ -138,10 +137,10 @@ func TestTooManyAssets(t *testing.T) {
 	}
 }
 
-// Names that some file systems take for one would make another pack there.
+// Names that some file systems treat as equal would give another pack there.
 func TestAliasedAssets(t *testing.T) {
 	const differ = " (rename one: they differ only by case or Unicode form)"
-	const end = "the pack contains a name that ends in a dot or a space (rename it: some systems leave the end out)"
+	const end = "the pack contains a name that ends in a dot or a space (rename it: some systems drop the end)"
 	tests := []struct {
 		files, want string
 	}{
@@ -166,11 +165,12 @@ func TestAliasedAssets(t *testing.T) {
 	}
 }
 
-// A path that only some systems would find is told how the file is spelled.
+// The error for a path that only some systems would find gives the file's
+// spelling.
 func TestAssetSpelling(t *testing.T) {
 	for path, want := range map[string]string{
-		"data/Read.me": "", "data/read.me": `assets[0].path "data/read.me" does not exist (write it as its name is: "data/Read.me")`,
-		"DATA": `assets[0].path "DATA" does not exist (write it as its name is: "data")`,
+		"data/Read.me": "", "data/read.me": `assets[0].path "data/read.me" does not exist (spell it as the file system does: "data/Read.me")`,
+		"DATA": `assets[0].path "DATA" does not exist (spell it as the file system does: "data")`,
 		"a.":   `assets[0].path "a." has a part that ends in a dot or a space (write a relative path with forward slashes)`,
 		"a /b": `assets[0].path "a /b" has a part that ends in a dot or a space (write a relative path with forward slashes)`,
 	} {
@@ -185,7 +185,7 @@ func TestAssetSpelling(t *testing.T) {
 	}
 }
 
-// A folder may not bring what no mount could name.
+// A folder may not contain paths that a mount could not have.
 func TestFolderOverReservedPaths(t *testing.T) {
 	for _, tt := range []struct{ file, mount, want string }{
 		{"d/hidden.json", "task", `tasks.jsonl:1:29: assets[0] "d" brings d/hidden.json, which lies over the reserved path task/hidden.json (rename it or choose another mount)`},
@@ -202,7 +202,7 @@ func TestFolderOverReservedPaths(t *testing.T) {
 	}
 }
 
-// Keys of an asset that mean nothing are errors, but for the format's hints.
+// Unknown keys of an asset are errors, except for the format's hints.
 func TestAssetKeys(t *testing.T) {
 	for keys, want := range map[string]string{
 		`"type":"file","mode":"0644"`: "",

@@ -43,7 +43,7 @@ func (t *tree) files() map[string]string {
 	return out
 }
 
-// check says what is wrong with a row's reference to name, or nil.
+// check returns the problem with a row's reference to name, or nil.
 func (t *tree) check(n *source.Node, what, name string) *source.Problem {
 	for i := range t.bad {
 		b := &t.bad[i]
@@ -58,12 +58,13 @@ func (t *tree) check(n *source.Node, what, name string) *source.Problem {
 	}
 	fix := "put it below " + t.dir + "/ beside the manifest"
 	if near := t.spelled(name); near != "" {
-		fix = fmt.Sprintf("write it as its name is: %q", near)
+		fix = fmt.Sprintf("spell it as the file system does: %q", near)
 	}
 	return &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q does not exist", what, name), Fix: fix}
 }
 
-// spelled returns the entry that some systems would find under name, or "".
+// spelled returns the entry that some file systems would find under name, or
+// "".
 func (t *tree) spelled(name string) string {
 	want := alias(name)
 	for have := range t.entries {
@@ -74,7 +75,7 @@ func (t *tree) spelled(name string) string {
 	return ""
 }
 
-// shorten bounds a path in a message.
+// shorten truncates a path for a message.
 func shorten(name string) string {
 	const most = 200
 	if len(name) <= most {
@@ -83,7 +84,7 @@ func shorten(name string) string {
 	return strings.ToValidUTF8(name[:most], "") + "…"
 }
 
-// unreported are the entries that no row refers to.
+// unreported returns the bad entries that no row refers to.
 func (t *tree) unreported(loc Location, at source.Pos) (errs source.Problems) {
 	for _, b := range t.bad {
 		if b.reported {
@@ -98,8 +99,8 @@ func (t *tree) unreported(loc Location, at source.Pos) (errs source.Problems) {
 	return errs
 }
 
-// checkAssets checks that a row's assets exist and hold nothing that may not
-// be there, and that none of them reaches into the evaluation files.
+// checkAssets checks that a row's assets exist and contain only allowed
+// entries, and that none of them overlaps the evaluation files.
 func (r Row) checkAssets(m *Manifest) (errs source.Problems) {
 	for i, a := range r.Assets {
 		n := r.AssetList.Items[i].Get("path")
@@ -118,7 +119,7 @@ func (r Row) checkAssets(m *Manifest) (errs source.Problems) {
 	return errs
 }
 
-// mounted checks what a folder would bring to its mount.
+// mounted checks the paths that a folder's content would have at its mount.
 func (t *tree) mounted(at source.Pos, what, name, mount string) (errs source.Problems) {
 	if !t.entries[name].folder {
 		return nil
@@ -137,8 +138,8 @@ func (t *tree) mounted(at source.Pos, what, name, mount string) (errs source.Pro
 	return errs
 }
 
-// AssetNeed is what an asset takes of a workspace. It is known while the pack
-// is loaded.
+// AssetNeed returns how many files and bytes of a workspace an asset needs. It
+// is available while the pack is being loaded.
 func (r Row) AssetNeed(name string) workspace.Need {
 	if r.trees == nil {
 		return workspace.Need{}
@@ -149,8 +150,8 @@ func (r Row) AssetNeed(name string) workspace.Need {
 	return r.trees.public.folders[name].need.Plus(workspace.Need{Files: 1})
 }
 
-// CheckEvalPath checks that the string n names something below the pack's
-// evaluation root, and while the pack is loaded that it exists there.
+// CheckEvalPath checks that the string n is a path below the pack's evaluation
+// root and, while the pack is being loaded, that it exists.
 func (r Row) CheckEvalPath(what string, n *source.Node) *source.Problem {
 	name, err := relativePath(n, what)
 	if err != nil || r.trees == nil {

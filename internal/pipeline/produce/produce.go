@@ -1,9 +1,10 @@
-// Package produce runs an untrusted agent over the public view of a task, in
-// a sandbox that holds nothing else.
+// Package produce runs an untrusted agent on the public view of a task, in a
+// sandbox that contains only that view.
 //
-// Production has two steps so that the next sandbox can be made while an
-// agent works: [Producer.Prepare] lays out the workspace and makes the
-// sandbox, [Session.Run] starts it and returns when it is dead.
+// Production has two steps, so that the next sandbox can be created while an
+// agent works: [Producer.Prepare] fills the workspace and creates the sandbox;
+// [Session.Run] starts the sandbox and returns when all its processes have
+// ended.
 package produce
 
 import (
@@ -23,40 +24,42 @@ import (
 	"securebench/internal/workspace"
 )
 
-// Producer runs the agents of requests. It holds nothing of the pack but its
-// public assets.
+// Producer runs an agent for each request. Of the pack, it has access to the
+// public assets alone.
 type Producer struct {
 	Engine  sandbox.Engine
-	Harness harness.Harness // nil if every request brings its own command
-	Assets  *os.Root        // the pack's public assets; nil where it has none
-	// Env looks up the value of a variable that the harness forwards by
-	// name. A variable that is not set is not forwarded.
+	Harness harness.Harness // nil if every request has its own command
+	Assets  *os.Root        // the pack's public assets; nil if it has none
+	// Env returns the value of a variable that the harness forwards by name. A
+	// variable that is not set is not forwarded.
 	Env func(name string) (string, bool)
-	// Granted are the capabilities that rows may have; a row that asks for
+	// Granted are the capabilities that rows may use; a row that asks for
 	// another one is an error.
 	Granted []sandbox.Capability
 }
 
-// Request is all that is needed to run one attempt. It can be encoded, and it
-// holds no value that the agent may not see.
+// Request is everything needed to run one attempt. It can be encoded, and
+// contains no value that the agent may not see.
 type Request struct {
 	View  task.AgentView `json:"view"`
 	Image sandbox.Image  `json:"image"`
-	// User is environment.user as the image knows it; nil is the image's own.
+	// User is environment.user, resolved in the image; nil is the image's
+	// default user.
 	User   *sandbox.User  `json:"user,omitzero"`
 	Labels sandbox.Labels `json:"labels"`
-	// Limits bound the sandbox. Timeout is a ceiling on top of the plan's; 0
-	// is none.
+	// Limits bound the sandbox. Timeout is an upper bound on the plan's
+	// timeout; 0 means none.
 	Limits sandbox.Limits `json:"limits"`
 	// Expect holds the digests that the view's assets had when the pack was
-	// loaded; an asset that changed is workspace.ErrChanged. Nil checks none.
+	// loaded; a changed asset is a workspace.ErrChanged. Nil disables the
+	// check.
 	Expect map[string]string `json:"expect,omitzero"`
-	// Command runs a program in place of the harness, which a row brings as
-	// its solution.
+	// Command is run instead of the harness: the program that a row supplies
+	// as its solution.
 	Command []string `json:"command,omitzero"`
 }
 
-// Session is one prepared production.
+// Session is a prepared sandbox and its workspace.
 type Session struct {
 	plan    harness.Plan
 	granted []sandbox.Capability
@@ -68,27 +71,27 @@ type Session struct {
 	observe func(stream string) io.WriteCloser
 }
 
-// Result is what an agent did. It can be encoded. What the agent left in the
-// workspace is read through [Session.Workspace].
+// Result describes an agent's run. It can be encoded. The files that the agent
+// left are read through [Session.Workspace].
 type Result struct {
 	Outcome sandbox.Outcome `json:"outcome"`
-	Timeout time.Duration   `json:"timeout_ns"` // the limit that was in force
+	Timeout time.Duration   `json:"timeout_ns"` // the limit that applied
 	// Stdout and Stderr may hold secrets of the operator.
 	Stdout  []byte          `json:"stdout,omitzero"`
 	Stderr  []byte          `json:"stderr,omitzero"`
-	Argv    []string        `json:"argv,omitzero"` // nil where no command ran
+	Argv    []string        `json:"argv,omitzero"` // nil if no command ran
 	Extract task.Extraction `json:"extract"`
-	// Capabilities are those that the sandbox was granted.
+	// Capabilities are those granted to the sandbox.
 	Capabilities []sandbox.Capability `json:"capabilities,omitzero"`
 	// Public holds the digests of the public files in the workspace by path.
 	Public   map[string]string `json:"public,omitzero"`
-	Metadata verdict.Metadata  `json:"metadata,omitzero"` // begins producer_metadata
+	Metadata verdict.Metadata  `json:"metadata,omitzero"` // the first part of producer_metadata
 	Usage    map[string]int64  `json:"usage,omitzero"`
 }
 
-// Prepare makes the workspace and the sandbox of an attempt. observe returns
-// what gets the agent's output while it runs; nil discards it. The caller
-// closes the session.
+// Prepare creates the workspace and the sandbox of an attempt. observe returns
+// a writer for one of the agent's output streams; nil discards the output. The
+// caller closes the session.
 func (p *Producer) Prepare(ctx context.Context, req Request, observe func(stream string) io.WriteCloser) (*Session, error) {
 	plan, err := p.plan(req)
 	if err != nil {
@@ -101,7 +104,7 @@ func (p *Producer) Prepare(ctx context.Context, req Request, observe func(stream
 	return s, nil
 }
 
-// plan says what runs: the request's own command, or the harness's.
+// plan returns what to run: the request's own command, or the harness's.
 func (p *Producer) plan(req Request) (harness.Plan, error) {
 	if req.Command != nil {
 		plan, err := harness.PlanProgram(req.View, req.Command)
@@ -111,7 +114,7 @@ func (p *Producer) plan(req Request) (harness.Plan, error) {
 		return plan, nil
 	}
 	if p.Harness == nil {
-		return harness.Plan{}, errors.New("there is no harness to run")
+		return harness.Plan{}, errors.New("no harness is configured and the request has no command")
 	}
 	plan, err := p.Harness.Plan(req.View)
 	if err != nil {
@@ -140,21 +143,21 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 	labels.Role = "workspace"
 	s.space, err = p.Engine.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Owner: owner, Disk: spec.Limits.Disk, Inodes: spec.Limits.Files})
 	if err != nil {
-		return fmt.Errorf("making the workspace: %w", err)
+		return fmt.Errorf("creating the workspace: %w", err)
 	}
 	if err := fill(ctx, s.space, layout, owner); err != nil {
-		return fmt.Errorf("filling the workspace: %w", err)
+		return fmt.Errorf("copying files into the workspace: %w", err)
 	}
 	s.public, s.limit, s.granted = layout.Digests(), spec.Limits.Timeout, spec.Capabilities
 	spec.Mounts = []sandbox.Mount{{Workspace: s.space, Target: s.plan.Target}}
 	if s.box, err = p.Engine.Open(ctx, spec); err != nil {
-		return fmt.Errorf("making the agent's sandbox: %w", err)
+		return fmt.Errorf("creating the agent's sandbox: %w", err)
 	}
 	return nil
 }
 
-// fill streams the layout into the workspace; nothing of it touches the
-// host's disk.
+// fill streams the layout into the workspace without writing to the host's
+// disk.
 func fill(ctx context.Context, space sandbox.Workspace, layout *workspace.Layout, owner sandbox.User) error {
 	r, w := io.Pipe()
 	done := make(chan error, 1)
@@ -178,7 +181,7 @@ func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 	spec := sandbox.Spec{
 		Labels: req.Labels, Image: req.Image, Command: plan.Argv,
 		Workdir: plan.Workdir, Limits: req.Limits.WithDefaults(),
-		Tracing: true, // debugging is work
+		Tracing: true, // agents may run debuggers
 	}
 	spec.Labels.Role = "agent"
 	spec.Limits.Timeout = plan.TimeLimit(req.Limits.Timeout)
@@ -201,14 +204,15 @@ func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 	return spec, nil
 }
 
-// Workspace is what the agent left; it is valid until the session is closed.
+// Workspace returns the agent's workspace; it is valid until the session is
+// closed.
 func (s *Session) Workspace() sandbox.Workspace { return s.space }
 
-// Command is what Run runs, and where.
+// Command returns what Run runs, and in which folder.
 func (s *Session) Command() (argv []string, workdir string) { return s.plan.Argv, s.plan.Workdir }
 
-// Run starts the agent and returns when every process of it is dead: that is
-// the barrier before capture. Removing what is left waits for Close.
+// Run starts the agent and returns when all its processes have ended, so that
+// nothing changes during capture. Close removes what is left.
 func (s *Session) Run(ctx context.Context) (Result, error) {
 	var stdout, stderr bytes.Buffer
 	seenOut, seenErr := s.observer("stdout"), s.observer("stderr")
@@ -243,7 +247,7 @@ func (s *Session) observer(stream string) io.WriteCloser {
 	return s.observe(stream)
 }
 
-// discard is a stream that nothing reads.
+// discard is a stream that is not read.
 type discard struct{ io.Writer }
 
 func (discard) Close() error { return nil }

@@ -300,8 +300,8 @@ func TestWorkspaceStaysUntilClose(t *testing.T) {
 	}
 }
 
-// A failure on the way is an error, and nothing is left on the engine: the
-// cleanup of newBench looks.
+// A failure during preparation is an error, and nothing is left on the engine:
+// the cleanup of newBench checks that.
 func TestPrepareFails(t *testing.T) {
 	boom := errors.New("boom")
 	tests := map[string]struct {
@@ -311,9 +311,9 @@ func TestPrepareFails(t *testing.T) {
 		"the plan":          {func(b *bench) { b.harness.err = boom }, "planning the test harness: boom"},
 		"the user":          {func(b *bench) { b.env.User = "nobody" }, "environment.user"},
 		"the layout":        {func(b *bench) { b.harness.plan.TaskFile = "securebench/public/question.json" }, "laying out the workspace"},
-		"an asset is gone":  {func(b *bench) { b.assets = []task.Asset{{Path: "gone", Mount: "gone"}} }, "filling the workspace"},
-		"the sandbox":       {func(b *bench) { b.engine.FailOpen(1, boom) }, "making the agent's sandbox"},
-		"no room for files": {func(b *bench) { b.limits.Disk = 1 }, "bytes, more than 1"},
+		"an asset is gone":  {func(b *bench) { b.assets = []task.Asset{{Path: "gone", Mount: "gone"}} }, "copying files into the workspace"},
+		"the sandbox":       {func(b *bench) { b.engine.FailOpen(1, boom) }, "creating the agent's sandbox"},
+		"no room for files": {func(b *bench) { b.limits.Disk = 1 }, "bytes in total, more than 1"},
 		"too many files":    {func(b *bench) { b.limits.Files = 1 }, "more than 1 files"},
 	}
 	for name, tt := range tests {
@@ -355,7 +355,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// watcher is an observer that remembers what it saw.
+// watcher is an observer that records what it saw.
 type watcher struct {
 	bytes.Buffer
 	closed int

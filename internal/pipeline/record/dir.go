@@ -18,7 +18,7 @@ import (
 	"securebench/internal/source"
 )
 
-// The names inside an output directory.
+// The names of files and folders in an output directory.
 const (
 	LinesName      = "candidates.jsonl"
 	ManifestName   = "run.json"
@@ -34,8 +34,8 @@ const (
 	IndexName      = HistoryName + "/index.json"
 )
 
-// ReservedNames are those in the restricted folder that no task's folder may
-// have.
+// ReservedNames returns the names in the restricted folder that a task's
+// folder may not have.
 func ReservedNames() []string {
 	var out []string
 	for _, name := range []string{SaltName, PackName, ConfigName} {
@@ -49,32 +49,32 @@ var (
 	ErrExists = errors.New("the output directory already holds a run")
 	// ErrForeign is returned by [Dir.Foreign].
 	ErrForeign = errors.New("not part of a run")
-	// ErrLocked is returned by [Open] when another runner has the directory.
+	// ErrLocked is returned by [Open] if another process uses the directory.
 	ErrLocked = errors.New("another securebench process is using the output directory")
 )
 
-// Dir is the output directory of a run that is being written, locked against
-// other runners. It is safe for concurrent use once [Dir.Begin] or
-// [Dir.Continue] has returned.
+// Dir is the output directory of a run in progress, locked against other
+// processes. It is safe for concurrent use once [Dir.Begin] or [Dir.Continue]
+// has returned.
 type Dir struct {
 	path string
 	root *os.Root
 	// locks are held as long as they are open.
 	locks []*os.File
 	salt  digest.Salt
-	// saltFile is the salt's file: where it is gone, so is restricted/.
+	// saltFile identifies the salt's file: if it is gone, so is restricted/.
 	saltFile fs.FileInfo
 
 	mu    sync.Mutex
 	lines *os.File
 	size  int64
 	link  link // of the next line
-	// broken is why nothing more can be appended.
+	// broken is the error after which nothing can be appended.
 	broken error
 }
 
-// Open makes and locks the output directory at dir. The lock is the kernel's,
-// so a killed runner leaves none behind.
+// Open creates and locks the output directory at dir. The kernel releases the
+// lock when the process ends, even if it is killed.
 func Open(dir string) (*Dir, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -94,8 +94,8 @@ func Open(dir string) (*Dir, error) {
 	return &Dir{path: abs, root: root, locks: locks, link: link{prev: Genesis}}, nil
 }
 
-// lockDir locks the lock file, and the directory itself: the file can be
-// removed.
+// lockDir locks the lock file and the directory itself, because the file can
+// be removed.
 func lockDir(root *os.Root) ([]*os.File, error) {
 	dir, err := lock(root.Open("."))
 	if err != nil {
@@ -124,11 +124,11 @@ func lock(f *os.File, err error) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Begin starts a new run in the directory. Where it holds a run, force moves
-// that one to history/ and ErrExists is the answer otherwise.
+// Begin starts a new run in the directory. If it already contains a run, that
+// run is moved to history/ with force; otherwise the error is ErrExists.
 func (d *Dir) Begin(force bool) error {
-	// The manifest is moved first: if this is interrupted, a run without a
-	// manifest is left, which cannot be mistaken for an empty directory.
+	// The manifest is moved first: an interruption then leaves a run without a
+	// manifest, which cannot be mistaken for an empty directory.
 	old, err := d.present(ManifestName, StatementName, LinesName, CandidatesName, RestrictedName, TraceName)
 	if err != nil {
 		return err
@@ -160,12 +160,13 @@ func (d *Dir) Begin(force bool) error {
 	return d.openLines()
 }
 
-// Foreign reports the first file in the directory that no run can have made. A
-// run with such a file can be neither signed nor moved to history/ completely.
+// Foreign reports the first file in the directory that no run can have
+// written. A run with such a file cannot be signed or moved to history/
+// completely.
 func (d *Dir) Foreign() error {
 	entries, err := fs.ReadDir(d.FS(), ".")
 	if err != nil {
-		return fmt.Errorf("looking into the output directory: %w", err)
+		return fmt.Errorf("reading the output directory: %w", err)
 	}
 	for _, e := range entries {
 		if err := d.foreign(e); err != nil {
@@ -175,7 +176,7 @@ func (d *Dir) Foreign() error {
 	return nil
 }
 
-// foreign looks at one name at the top, and at what is below it.
+// foreign checks one top-level entry and its content.
 func (d *Dir) foreign(e fs.DirEntry) error {
 	switch name := e.Name(); name {
 	case CandidatesName, RestrictedName, HistoryName:
@@ -203,8 +204,8 @@ func (d *Dir) foreign(e fs.DirEntry) error {
 }
 
 // Whole reports an error if the run's salt is gone from the directory, and
-// with it whatever restricted/ held: nothing can be recorded, signed or
-// resumed without it.
+// with it the content of restricted/: without it nothing can be recorded,
+// signed or resumed.
 func (d *Dir) Whole() error {
 	info, err := d.root.Lstat(SaltName)
 	if err == nil && os.SameFile(info, d.saltFile) {
@@ -216,20 +217,20 @@ func (d *Dir) Whole() error {
 	return fmt.Errorf("%w: %s was removed from the output directory or replaced", ErrIntegrity, SaltName)
 }
 
-// present returns those of the names that are there.
+// present returns the names that exist.
 func (d *Dir) present(names ...string) (there []string, err error) {
 	for _, name := range names {
 		if _, err := d.root.Lstat(name); err == nil {
 			there = append(there, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("looking into the output directory: %w", err)
+			return nil, fmt.Errorf("reading the output directory: %w", err)
 		}
 	}
 	return there, nil
 }
 
-// Tidy removes what a killed writer had not finished, and folders of history/
-// and restricted/ that are empty.
+// Tidy removes the unfinished files of a killed writer and empty folders of
+// history/ and restricted/.
 func (d *Dir) Tidy() error {
 	for _, name := range []string{LinesName, ManifestName, StatementName, IndexName} {
 		tmp := durable.TempName(name)
@@ -253,7 +254,7 @@ func (d *Dir) Tidy() error {
 		}
 	}
 	for _, name := range slices.Backward(folders) {
-		_ = d.root.Remove(name) // fails, as it should, for one that holds something
+		_ = d.root.Remove(name) // fails, as intended, if it is not empty
 	}
 	return nil
 }
@@ -285,16 +286,16 @@ func (d *Dir) openLines() error {
 	return errors.Join(d.sync(RestrictedName), d.sync("."))
 }
 
-// newHistory makes a folder of its own below history/.
+// newHistory creates a new folder below history/.
 func (d *Dir) newHistory() (string, error) {
 	to := path.Join(HistoryName, time.Now().UTC().Format("20060102T150405.000000000Z"))
 	if err := d.root.MkdirAll(to, 0o700); err != nil {
-		return "", fmt.Errorf("making %s: %w", to, err)
+		return "", fmt.Errorf("creating %s: %w", to, err)
 	}
 	return to, nil
 }
 
-// moveAll moves names to a folder, where each keeps its path.
+// moveAll moves names to a folder and keeps their paths.
 func (d *Dir) moveAll(names []string, to string) error {
 	for _, name := range names {
 		target := path.Join(to, name)
@@ -308,21 +309,22 @@ func (d *Dir) moveAll(names []string, to string) error {
 	return d.sync(to)
 }
 
-// FormerRuns counts the runs in history/ that are not parts of this one.
+// FormerRuns counts the runs in history/ that are not earlier states of this
+// one.
 func (d *Dir) FormerRuns() (int, error) {
 	manifests, err := fs.Glob(d.FS(), HistoryName+"/*/"+ManifestName)
 	if err != nil {
-		return 0, fmt.Errorf("looking into %s: %w", HistoryName, err)
+		return 0, fmt.Errorf("reading %s: %w", HistoryName, err)
 	}
 	seen := map[string]bool{}
 	for _, name := range manifests {
 		sub, err := fs.Sub(d.FS(), path.Dir(name))
 		if err != nil {
-			return 0, fmt.Errorf("looking into %s: %w", HistoryName, err)
+			return 0, fmt.Errorf("reading %s: %w", HistoryName, err)
 		}
 		m, _, err := ReadManifest(sub)
 		if err != nil {
-			m.SaltDigest = name // a run all the same
+			m.SaltDigest = name // it still counts as a run
 		}
 		seen[m.SaltDigest] = true
 	}
@@ -330,39 +332,40 @@ func (d *Dir) FormerRuns() (int, error) {
 	return len(seen), nil
 }
 
-// FS is the directory's content.
+// FS returns the content of the directory.
 func (d *Dir) FS() fs.FS { return source.FS(d.root) }
 
-// Tail is the number of lines that this process knows of, and the digest of
-// the last.
+// Tail returns the number of lines that this process kept or wrote, and the
+// digest of the last one.
 func (d *Dir) Tail() (lines int64, last string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.link.seq, d.link.prev
 }
 
-// WriteStatement stores the signed end of the run.
+// WriteStatement stores the run's signed statement.
 func (d *Dir) WriteStatement(b []byte) error { return d.replaceFile(StatementName, b, 0o644) }
 
-// WriteIndex stores the list of what is in history/.
+// WriteIndex stores the index of history/.
 func (d *Dir) WriteIndex(b []byte) error { return d.replaceFile(IndexName, b, 0o600) }
 
-// Path is the absolute path of the directory.
+// Path returns the absolute path of the directory.
 func (d *Dir) Path() string { return d.path }
 
-// LinesPath is the absolute path of the records.
+// LinesPath returns the absolute path of the records.
 func (d *Dir) LinesPath() string { return filepath.Join(d.path, LinesName) }
 
-// StorePath is the absolute path of the candidate store.
+// StorePath returns the absolute path of the candidate store.
 func (d *Dir) StorePath() string { return filepath.Join(d.path, CandidatesName) }
 
-// Salt keys the digests of values that must not be guessable.
+// Salt returns the run's salt, which keys the digests of values that must not
+// be guessable.
 func (d *Dir) Salt() digest.Salt { return d.salt }
 
-// SaltDigest is the salt's own plain digest, for the run manifest.
+// SaltDigest returns the plain digest of the salt, for the run manifest.
 func (d *Dir) SaltDigest() string { return digest.Bytes(d.salt[:]) }
 
-// WriteManifest writes run.json as canonical JSON, after setting its MAC.
+// WriteManifest sets the MAC of m and writes it to run.json as canonical JSON.
 func (d *Dir) WriteManifest(m *Manifest) error {
 	if err := m.sign(d.salt); err != nil {
 		return err
@@ -375,7 +378,7 @@ func (d *Dir) WriteManifest(m *Manifest) error {
 }
 
 // Append writes one line at the end of the chain. The line is on disk when
-// Append returns; only then may it be announced.
+// Append returns; report the attempt as finished only then.
 func (d *Dir) Append(l *Line) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -387,7 +390,7 @@ func (d *Dir) Append(l *Line) error {
 	}
 	b, err := l.marshal(d.link, d.salt)
 	if err == nil && len(b) > MaxLine {
-		err = fmt.Errorf("the record of %q has %d bytes, the most is %d", l.TaskID, len(b), MaxLine)
+		err = fmt.Errorf("the record of %q has %d bytes; the limit is %d", l.TaskID, len(b), MaxLine)
 	}
 	if err != nil {
 		return err
@@ -397,7 +400,7 @@ func (d *Dir) Append(l *Line) error {
 		err = d.lines.Sync()
 	}
 	if err != nil {
-		// Half a line, as a full disk leaves it, must not be continued.
+		// A partial line, as a full disk leaves it, must not be continued.
 		d.broken = fmt.Errorf("writing %s: %w", LinesName, errors.Join(err, d.lines.Truncate(d.size)))
 		return d.broken
 	}
@@ -406,8 +409,8 @@ func (d *Dir) Append(l *Line) error {
 	return nil
 }
 
-// Restrict stores raw output at path below restricted/ and returns what a
-// record says of it. The digest is keyed: raw verifier output can contain hidden
+// Restrict stores raw output below restricted/ and returns the record's
+// reference to it. The digest is keyed: raw verifier output can contain hidden
 // values.
 func (d *Dir) Restrict(taskID, name string, data []byte) (RawFile, error) {
 	full := path.Join(RestrictedName, name)
@@ -436,8 +439,8 @@ func (d *Dir) WritePack(p PackDigests) error {
 	return d.replaceFile(PackName, append(b, '\n'), 0o600)
 }
 
-// WriteConfig stores the configuration that run.json has the digest of: b is
-// its canonical JSON.
+// WriteConfig stores b, the canonical JSON of the configuration whose digest
+// run.json contains.
 func (d *Dir) WriteConfig(b []byte) error { return d.replaceFile(ConfigName, b, 0o600) }
 
 // Trace opens agent-trace.log for appending.
@@ -461,7 +464,8 @@ func (d *Dir) Close() error {
 	return errors.Join(append(errs, d.root.Close())...)
 }
 
-// replaceFile writes a file that is complete or absent after a crash.
+// replaceFile writes a file atomically: after a crash the new content is
+// complete or absent.
 func (d *Dir) replaceFile(name string, data []byte, mode fs.FileMode) error {
 	if err := durable.WriteFile(d.root, name, data, mode); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)

@@ -15,23 +15,23 @@ import (
 	"securebench/internal/digest"
 )
 
-// MaxLine is the longest line that is written or read, in bytes. What a line
-// holds of candidates, outputs and public values is bounded far below.
+// MaxLine is the maximum length of a line in bytes, for writing and reading.
+// Candidates, outputs and public values in a line have much lower bounds.
 const MaxLine = 16 << 20
 
-// Entry is a line that was read back, with its place in the chain.
+// Entry is a line read from a file, with its position in the chain.
 type Entry struct {
 	*Line
 	Seq    int64
-	Prev   string // the digest of the line before
+	Prev   string // the digest of the previous line
 	MAC    string
 	Digest string // of this line's bytes
 	raw    []byte
 }
 
 // Decode reads a line strictly: it must be, byte for byte, what this package
-// would write. That excludes repeated and unknown keys, other spellings of a
-// value, and trailing data.
+// would write. That excludes duplicate and unknown keys, alternative spellings
+// of a value, and trailing data.
 func Decode(raw []byte) (Entry, error) {
 	var w wire
 	if err := jsonv2.Unmarshal(raw, &w, jsonv2.RejectUnknownMembers(true)); err != nil {
@@ -71,13 +71,13 @@ func ReadFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	return fs.ReadFile(fsys, name)
 }
 
-// CandidatePath is where an output directory has a candidate.
+// CandidatePath returns the path of a candidate in an output directory.
 func CandidatePath(sum string) (string, error) {
 	hex, err := digest.Hex(sum)
 	return path.Join(CandidatesName, hex), err
 }
 
-// The bounds on files that are read whole.
+// The maximum sizes of files that are read into memory.
 const (
 	maxManifest  = 16 << 20
 	maxSmall     = 1 << 20 // salt, digests
@@ -90,11 +90,11 @@ const (
 type RawLine struct {
 	Number int // from 1
 	Bytes  []byte
-	// Torn says that the newline is missing: the write was interrupted.
+	// Torn is set if the newline is missing: the write was interrupted.
 	Torn bool
 }
 
-// ErrLineTooLong ends a reading at a line longer than [MaxLine].
+// ErrLineTooLong is returned for a line longer than [MaxLine].
 var ErrLineTooLong = fmt.Errorf("a line is longer than %d bytes", MaxLine)
 
 // Lines reads a file of records line by line. The caller may keep the
@@ -119,7 +119,7 @@ func Lines(r io.Reader) iter.Seq2[RawLine, error] {
 	}
 }
 
-// readLine returns the next line with its newline, or what is left and
+// readLine returns the next line with its newline, or the rest of the file and
 // [io.EOF].
 func readLine(br *bufio.Reader) (line []byte, err error) {
 	for {

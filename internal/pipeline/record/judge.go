@@ -10,27 +10,27 @@ import (
 	"securebench/internal/verdict"
 )
 
-// Judge decides whether the records of a run are good by themselves: intact,
-// in their place in the hash chain, the only ones of their attempts, and with
-// their raw output and candidates at hand. Resume drops the records that it
-// finds fault with, and verification reports them.
+// Judge checks the records of a run: each must be intact, in its place in the
+// hash chain, and the only one of its attempt, and its raw output and
+// candidates must exist. Resume drops the records in which it finds a fault;
+// verification reports them.
 type Judge struct {
 	// FS is the output directory.
 	FS fs.FS
-	// Salt is nil in a published copy, where neither MACs nor raw output can
-	// be checked.
+	// Salt is nil for a published copy, in which neither MACs nor raw output
+	// can be checked.
 	Salt *digest.Salt
 	// Stored checks a candidate in the store.
 	Stored func(sum string) error
 
 	next link // of the next line; prev is "" after a line that cannot be trusted
-	last int  // the number of the line that next follows
+	last int  // the number of the line that next refers to
 	seen map[AttemptKey]int
 }
 
-// Fault is what is wrong with a record.
+// Fault describes what is wrong with a record.
 type Fault struct {
-	Reason string // one of the reasons why a line is run again
+	Reason string // why the line's attempt is run again
 	Err    error
 	// First is the line of the attempt's other record, for [Duplicate].
 	First int
@@ -39,8 +39,8 @@ type Fault struct {
 	Gap int
 }
 
-// Next judges the next line of the file, which was decoded to e or could not
-// be decoded because of err.
+// Next checks the next line of the file. e is the decoded line; err is set if
+// it could not be decoded.
 func (j *Judge) Next(raw RawLine, e Entry, err error) []Fault {
 	if j.seen == nil {
 		j.seen, j.next = map[AttemptKey]int{}, link{prev: Genesis}
@@ -65,7 +65,7 @@ func (j *Judge) Next(raw RawLine, e Entry, err error) []Fault {
 		faults = append(faults, f)
 		inChain = f.Reason != OutOfChain
 	}
-	// A line that was copied is not a second record of its attempt.
+	// A copied line is not a second record of its attempt.
 	if first, dup := j.seen[e.Key()]; dup && inChain {
 		faults = append(faults, Fault{Reason: Duplicate, First: first,
 			Err: fmt.Errorf("row %d, attempt %d already has a record in line %d", e.Index, e.Attempt, first)})
@@ -90,7 +90,7 @@ func (j *Judge) Next(raw RawLine, e Entry, err error) []Fault {
 	return faults
 }
 
-// chain checks a record's place in the hash chain.
+// chain checks a record's position in the hash chain.
 func (j *Judge) chain(line int, e Entry) (Fault, bool) {
 	want, last := j.next, j.last
 	broken := fmt.Errorf("hash chain broken between lines %d and %d: one of them was changed, removed or moved", last, line)
@@ -107,7 +107,7 @@ func (j *Judge) chain(line int, e Entry) (Fault, bool) {
 	return Fault{}, false
 }
 
-// contradictions are what cannot be true of a record all at once.
+// contradictions returns the inconsistencies among a record's fields.
 func (e Entry) contradictions() (out []error) {
 	add := func(is bool, text string) {
 		if is {

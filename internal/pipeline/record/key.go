@@ -6,5 +6,5 @@ type AttemptKey struct {
 	Attempt int
 }
 
-// Key identifies the attempt that the record is of.
+// Key returns the key of the record's attempt.
 func (l *Line) Key() AttemptKey { return AttemptKey{l.TaskID, l.Attempt} }

@@ -1,5 +1,6 @@
-// Package record writes what a run leaves behind: one chained JSON line per
-// attempt, the run manifest, the salt, and the restricted raw output.
+// Package record reads and writes the output directory of a run: one
+// hash-chained JSON line per attempt, the run manifest, the salt, and the
+// restricted raw output.
 package record
 
 import (
@@ -25,11 +26,11 @@ const (
 	ExcerptLimit = 8 << 10  // of an agent's output
 )
 
-// Genesis is the prev of the first line.
+// Genesis is the "prev" of the first line.
 const Genesis = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 
 // Line is one attempt's record. Its fields are those of the reference's
-// records and the additions that bind a score to its inputs.
+// records, and additional ones that bind a score to its inputs.
 type Line struct {
 	RunID, TaskID, BenchmarkID, TaskType string
 
@@ -40,8 +41,8 @@ type Line struct {
 	ProducerMetadata               verdict.Metadata
 	Summary                        []task.ResourceSummary
 
-	// Verified is set when a verdict exists: passed, score and the
-	// verifier's fields are then part of the line.
+	// Verified is set if there is a verdict: the line then has passed, score
+	// and the verifier's fields.
 	Verified         bool
 	Passed           bool
 	VerifierStdout   string
@@ -63,27 +64,27 @@ type Line struct {
 	Restricted     []RawFile
 }
 
-// Candidate is the published part of a candidate; nil fields are null. Of a
-// tree, that is its digest.
+// Candidate is the published part of a candidate; nil fields are null. For a
+// tree, the published part is its digest.
 type Candidate struct {
 	Text, Patch, Workspace *string
 }
 
-// The keys of metadata that readers of records ask for.
+// The metadata keys that readers of records use.
 const (
-	OriginKey     = "candidate_extraction" // producer's: where the candidate came from
-	ExtractionKey = "extraction"           // verifier's: how it was taken from what an agent said
+	OriginKey     = "candidate_extraction" // of the producer: where the candidate came from
+	ExtractionKey = "extraction"           // of the verifier: how the candidate was extracted from the output
 )
 
-// Origin is where the candidate came from, as its capture names it.
+// Origin returns where the candidate came from, as recorded by capture.
 func (l *Line) Origin() candidate.Origin { return candidate.Origin(l.ProducerMetadata.Text(OriginKey)) }
 
-// Extraction is how the candidate was taken from what an agent said, as its
-// verifier names it.
+// Extraction returns how the verifier extracted the candidate from the agent's
+// output.
 func (l *Line) Extraction() string { return l.VerifierMetadata.Text(ExtractionKey) }
 
-// Inline is what a record shows of a candidate's bytes: all of them if they
-// are few and text, else an excerpt that names their digest.
+// Inline returns what a record shows of a candidate's bytes: all of them if
+// they are short text, else an excerpt with their digest.
 func Inline(data []byte) string {
 	if len(data) <= InlineLimit && utf8.Valid(data) {
 		return string(data)
@@ -92,34 +93,35 @@ func Inline(data []byte) string {
 	return text
 }
 
-// Retry is a former try of the attempt that an infrastructure error ended.
+// Retry describes an earlier try of the attempt, which ended in an
+// infrastructure error.
 type Retry struct {
-	Candidate string        `json:"candidate,omitzero"` // the digest of the one that was stored
+	Candidate string        `json:"candidate,omitzero"` // its digest, if one was stored
 	Error     string        `json:"error"`
 	Phase     verdict.Phase `json:"phase"`
 }
 
-// Digests bind a line to its inputs. Those of hidden data are keyed by the
+// Digests bind a line to its inputs. Those of hidden data are keyed with the
 // run's salt.
 type Digests struct {
 	Assets    string `json:"assets"`
 	Candidate string `json:"candidate,omitzero"`
 	Config    string `json:"config"`
-	Extracted string `json:"extracted,omitzero"` // what was taken from the candidate
+	Extracted string `json:"extracted,omitzero"` // the part extracted from the candidate
 	Image     string `json:"image,omitzero"`
 	Pack      string `json:"pack"`
 	Row       string `json:"row"`
 	Verifier  string `json:"verifier"`
 }
 
-// RawFile names raw output in the restricted folder.
+// RawFile refers to raw output in the restricted folder.
 type RawFile struct {
-	Bytes  int64  `json:"bytes,omitzero"` // 0 is not told: of a verifier's output
+	Bytes  int64  `json:"bytes,omitzero"` // 0 for a verifier's output, whose size is not published
 	Digest string `json:"digest"`
 	Path   string `json:"path"`
 }
 
-// Score is 1 for a pass and 0 for everything else.
+// Score returns 1 for a pass and 0 otherwise.
 func (l *Line) Score() float64 {
 	if l.Passed {
 		return 1
@@ -127,24 +129,23 @@ func (l *Line) Score() float64 {
 	return 0
 }
 
-// Check reads the raw output in the output directory and compares it with
-// what the record says.
+// Check compares the raw output in the output directory with the record.
 func (f RawFile) Check(fsys fs.FS, salt digest.Salt, taskID string) error {
 	if !strings.HasPrefix(f.Path, RestrictedName+"/") || !fs.ValidPath(f.Path) {
-		return fmt.Errorf("%q is no path below %s", f.Path, RestrictedName)
+		return fmt.Errorf("%q is not a path below %s", f.Path, RestrictedName)
 	}
 	data, err := ReadFile(fsys, f.Path, maxRaw)
 	if err != nil {
 		return fmt.Errorf("reading raw output: %w", err)
 	}
 	if f.Bytes != 0 && int64(len(data)) != f.Bytes || salt.Keyed("restricted", taskID, data) != f.Digest {
-		return fmt.Errorf("%s is not what the record says", f.Path)
+		return fmt.Errorf("%s does not match its digest in the record", f.Path)
 	}
 	return nil
 }
 
-// wire is a line as it is written: keys in alphabetical order, as the
-// reference sorts them. What may be absent is a pointer.
+// wire is the JSON form of a line: keys in alphabetical order, as in the
+// reference. Fields that may be absent are pointers.
 type wire struct {
 	Agent              string                  `json:"agent"`
 	Attempt            int                     `json:"attempt"`
@@ -183,7 +184,7 @@ type wire struct {
 	VerifierStdout     *string                 `json:"verifier_stdout,omitzero"`
 }
 
-// wire returns the line as it is written, without its place in the chain.
+// wire returns the JSON form of the line, without its position in the chain.
 func (l *Line) wire() wire {
 	w := wire{
 		RunID: l.RunID, TaskID: l.TaskID, BenchmarkID: l.BenchmarkID, TaskType: l.TaskType, Status: l.Status,
@@ -206,7 +207,7 @@ func (l *Line) wire() wire {
 	return w
 }
 
-// line is the reverse of [Line.wire].
+// line is the inverse of [Line.wire].
 func (w *wire) line() *Line {
 	return &Line{
 		RunID: w.RunID, TaskID: w.TaskID, BenchmarkID: w.BenchmarkID, TaskType: w.TaskType, Status: w.Status,
@@ -222,7 +223,7 @@ func (w *wire) line() *Line {
 	}
 }
 
-// value is what p points to, or the zero value.
+// value returns what p points to, or the zero value.
 func value[T any](p *T) T {
 	if p == nil {
 		var zero T
@@ -231,15 +232,15 @@ func value[T any](p *T) T {
 	return *p
 }
 
-// link is a line's place in the chain.
+// link is a line's position in the chain.
 type link struct {
 	seq  int64
-	prev string // the digest of the line before
+	prev string // the digest of the previous line
 }
 
-// marshal renders the line with its place in the chain and its MAC, in the
-// reference's form: keys sorted, ASCII only, ", " and ": " between. There is
-// no newline.
+// marshal renders the line with its position in the chain and its MAC, in the
+// reference's form: keys sorted, ASCII only, ", " and ": " as separators,
+// without a newline.
 func (l *Line) marshal(at link, salt digest.Salt) ([]byte, error) {
 	w := l.wire()
 	w.Seq, w.Prev = at.seq, at.prev
@@ -250,12 +251,13 @@ func (l *Line) marshal(at link, salt digest.Salt) ([]byte, error) {
 	return bytes.Replace(b, []byte(noMAC), []byte(`"mac": "`+mac(salt, w.TaskID, b)+`"`), 1), nil
 }
 
-// noMAC is a line's MAC before there is one. No string of a line contains it,
-// since quotes inside strings are escaped, and no key before it is free.
+// noMAC is the empty MAC of a line that has not been authenticated. It occurs
+// only once: quotes inside strings are escaped, and the keys before it are
+// fixed.
 const noMAC = `"mac": ""`
 
-// mac authenticates a line to who holds the run's salt: b is the line with an
-// empty MAC. The chain alone could be computed by anybody.
+// mac authenticates a line to whoever holds the run's salt: b is the line with
+// an empty MAC. Anybody could compute the chain alone.
 func mac(salt digest.Salt, taskID string, b []byte) string { return salt.Keyed("record", taskID, b) }
 
 // encode renders v as json.dumps(v, sort_keys=True) would.
@@ -268,5 +270,5 @@ func encode(v any) ([]byte, error) {
 	return redact.ASCII(b), nil
 }
 
-// lineDigest is the prev of the line after b.
+// lineDigest returns the "prev" of the line that follows b.
 func lineDigest(b []byte) string { return digest.Bytes(b) }

@@ -12,8 +12,9 @@ import (
 // ManifestFormat is the version of run.json.
 const ManifestFormat = 1
 
-// Manifest is run.json: what a run was made of, written before its first
-// task. It holds no hidden value and no plain digest of one.
+// Manifest is run.json, written before the first task: what the run planned
+// and what it depends on. It contains no hidden value and no plain digest of
+// one.
 type Manifest struct {
 	Format     int               `json:"format"`
 	RunID      string            `json:"run_id"`
@@ -29,7 +30,7 @@ type Manifest struct {
 	Version    string            `json:"version"`
 	SaltDigest string            `json:"salt_sha256"`
 	// FormerRuns is the number of earlier runs in the directory, so that
-	// repeating a run until the score is good leaves a trace.
+	// repeating a run until the score is good is visible.
 	FormerRuns int `json:"former_runs"`
 	// ResumedFrom describes what each resume found and kept.
 	ResumedFrom []Resumption `json:"resumed_from"`
@@ -38,7 +39,7 @@ type Manifest struct {
 	MAC string `json:"mac"`
 }
 
-// The most that a run may plan, which bounds the check of an untrusted run.
+// The maximum size of a run, which bounds the check of an untrusted one.
 const (
 	maxTasks    = 1 << 31
 	maxAttempts = 1 << 20
@@ -63,8 +64,8 @@ func (m Manifest) Authentic(salt digest.Salt) bool {
 	return err == nil && sum == m.MAC
 }
 
-// Bound reports whether a record with this pack digest is of a state of the
-// run whose pack had this manifest.
+// Bound reports whether a state of the run had this pack digest and this pack
+// manifest.
 func (m Manifest) Bound(pack, manifest string) bool {
 	if m.Digests.Pack == pack {
 		return m.Digests.Manifest == manifest
@@ -77,11 +78,11 @@ func (m Manifest) Bound(pack, manifest string) bool {
 	return false
 }
 
-// check refuses values that no run can have.
+// check rejects values that no run can have.
 func (m Manifest) check() error {
 	switch p := m.Planned; {
 	case m.Format != ManifestFormat:
-		return fmt.Errorf("its format is %d, this build reads %d", m.Format, ManifestFormat)
+		return fmt.Errorf("its format is %d, but this build reads format %d", m.Format, ManifestFormat)
 	case p.Tasks < 0 || p.Tasks > maxTasks || p.Attempts < 1 || p.Attempts > maxAttempts || p.LeftOut < 0 || p.LeftOut > maxTasks:
 		return fmt.Errorf("it plans %d tasks with %d attempts and leaves out %d", p.Tasks, p.Attempts, p.LeftOut)
 	}
@@ -94,30 +95,31 @@ type RunLimits struct {
 	CPUs      float64 `json:"cpus"`
 	Pids      int64   `json:"pids"`
 	Disk      int64   `json:"disk"`
-	Files     int64   `json:"files,omitzero"` // 0 in runs of builds that had no such limit: the default
+	Files     int64   `json:"files,omitzero"` // 0 in runs from before this limit existed: the default
 	Output    int64   `json:"output"`
 	Candidate int64   `json:"candidate"`
-	// ProduceSeconds is the agent's time; 0 is what the row or the harness
-	// says, or else the default.
+	// ProduceSeconds is the agent's time limit; 0 means the limit of the row
+	// or the harness, or else the default.
 	ProduceSeconds        float64 `json:"produce_seconds,omitzero"`
 	ProduceSecondsDefault float64 `json:"produce_seconds_default"`
-	// VerifySeconds is the time of a verification by family.
+	// VerifySeconds is the time limit of a verification, by family.
 	VerifySeconds map[string]float64 `json:"verify_seconds"`
 }
 
 // Resumption is one resume of a run.
 type Resumption struct {
 	At      string `json:"at"`      // RFC 3339, UTC
-	Records string `json:"records"` // digest of candidates.jsonl as it was found
+	Records string `json:"records"` // digest of candidates.jsonl before the resume
 	Kept    int    `json:"kept"`    // lines
-	// Rerun counts the lines that were not kept by the reason, and the gaps.
+	// Rerun counts the dropped lines and the gaps, by reason.
 	Rerun map[string]int `json:"rerun"`
-	// Digests are those of the state that was found: kept lines bear them.
+	// Digests are those of the run before the resume; the kept lines contain
+	// them.
 	Digests RunDigests `json:"digests"`
 }
 
-// ReadManifest reads run.json strictly: it must be the canonical form of what
-// it says. raw are its bytes.
+// ReadManifest reads run.json strictly: it must be in canonical form. raw
+// holds its bytes.
 func ReadManifest(fsys fs.FS) (m Manifest, raw []byte, err error) {
 	raw, err = ReadFile(fsys, ManifestName, maxManifest)
 	if err != nil {
@@ -129,7 +131,7 @@ func ReadManifest(fsys fs.FS) (m Manifest, raw []byte, err error) {
 	return m, raw, m.check()
 }
 
-// Bytes is the manifest as it is written.
+// Bytes returns the manifest as it is written.
 func (m Manifest) Bytes() ([]byte, error) {
 	b, err := digest.Canonical(m)
 	return append(b, '\n'), err
@@ -157,7 +159,7 @@ func ReadPack(fsys fs.FS) (p PackDigests, err error) {
 func readCanonical(raw []byte, v any) error {
 	line, whole := bytes.CutSuffix(raw, []byte("\n"))
 	if !whole {
-		return errors.New("its last byte is missing")
+		return errors.New("it does not end in a newline")
 	}
 	return digest.DecodeCanonical(line, v)
 }
@@ -168,16 +170,16 @@ type PackInfo struct {
 	Version int64  `json:"version"`
 }
 
-// Planned is how much work the run set out to do, and how many rows of the
-// pack a flag left out of that.
+// Planned is the amount of work that the run set out to do, and the number of
+// rows that flags excluded.
 type Planned struct {
 	Tasks    int `json:"tasks"`
 	Attempts int `json:"attempts"`
 	LeftOut  int `json:"left_out,omitzero"`
 }
 
-// RunDigests bind the run's inputs. Manifest, Public and Config are plain;
-// the others cover hidden data and are keyed by the run's salt.
+// RunDigests bind the run's inputs. Manifest, Public and Config are plain; the
+// others cover hidden data and are keyed with the run's salt.
 type RunDigests struct {
 	Manifest string `json:"manifest"`
 	Public   string `json:"public"`

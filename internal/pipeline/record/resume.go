@@ -14,11 +14,11 @@ import (
 	"securebench/internal/verdict"
 )
 
-// ErrIntegrity is returned where an earlier part of a run cannot be checked,
-// or is not what it was.
+// ErrIntegrity is returned if an earlier part of a run has changed or cannot
+// be checked.
 var ErrIntegrity = errors.New("integrity check failed")
 
-// Former is the part of a run that an output directory holds already.
+// Former is the existing part of a run in an output directory.
 type Former struct {
 	Manifest Manifest
 	Sealed   bool   // there is a statement
@@ -26,8 +26,8 @@ type Former struct {
 	dir      *Dir
 }
 
-// Former reads what an earlier run left to resume; nil is nothing. The run's
-// salt is the directory's from then on.
+// Former reads the existing part of a run; nil means that there is nothing to
+// resume. From then on the directory uses that run's salt.
 func (d *Dir) Former() (*Former, error) {
 	m, _, err := ReadManifest(d.FS())
 	if err != nil {
@@ -55,8 +55,8 @@ func (d *Dir) Former() (*Former, error) {
 	return f, err
 }
 
-// ownFolders makes sure that the run's folders are folders, and its records a
-// file: a link leads elsewhere.
+// ownFolders checks that the run's folders are folders and its records a
+// regular file: a link could point elsewhere.
 func (d *Dir) ownFolders() error {
 	for _, name := range []string{CandidatesName, RestrictedName, LinesName} {
 		info, err := d.root.Lstat(name)
@@ -64,13 +64,13 @@ func (d *Dir) ownFolders() error {
 			return fmt.Errorf("%w: %s is not of the right type", ErrIntegrity, name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("looking into the output directory: %w", err)
+			return fmt.Errorf("reading the output directory: %w", err)
 		}
 	}
 	return d.makeFolders()
 }
 
-// linesSize is the size of the records; none are 0 bytes.
+// linesSize returns the size of the records, 0 if there are none.
 func (d *Dir) linesSize() (int64, error) {
 	info, err := d.root.Lstat(LinesName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +82,7 @@ func (d *Dir) linesSize() (int64, error) {
 	return info.Size(), nil
 }
 
-// fileDigest is the digest of a file; a missing one counts as empty.
+// fileDigest returns the digest of a file; a missing one counts as empty.
 func (d *Dir) fileDigest(name string) (string, error) {
 	sum, _, err := digest.File(d.FS(), name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +92,7 @@ func (d *Dir) fileDigest(name string) (string, error) {
 }
 
 // ReadSalt reads the run's salt and compares it with the digest that run.json
-// holds. The error is [fs.ErrNotExist] where there is none.
+// holds. The error is [fs.ErrNotExist] if the run has none.
 func ReadSalt(fsys fs.FS, want string) (s digest.Salt, err error) {
 	raw, err := ReadFile(fsys, SaltName, maxSmall)
 	if err != nil {
@@ -100,7 +100,7 @@ func ReadSalt(fsys fs.FS, want string) (s digest.Salt, err error) {
 	}
 	s, ok := ParseSalt(raw, want)
 	if !ok {
-		return s, fmt.Errorf("%s is not the salt whose digest %s contains", SaltName, ManifestName)
+		return s, fmt.Errorf("%s does not match the salt digest in %s", SaltName, ManifestName)
 	}
 	return s, nil
 }
@@ -113,10 +113,10 @@ func ParseSalt(raw []byte, want string) (s digest.Salt, ok bool) {
 	return digest.Salt(raw), true
 }
 
-// The reasons why a line of an earlier run is run again.
+// The reasons why an existing line is dropped and its attempt is run again.
 const (
 	Torn           = "torn"           // its write was cut short
-	Damaged        = "damaged"        // this run did not write it like that
+	Damaged        = "damaged"        // this run did not write it in this form
 	Missing        = "missing"        // the numbering has a gap: it was removed
 	OutOfChain     = "out_of_chain"   // the hash chain is broken before it
 	Duplicate      = "duplicate"      // its attempt has another line
@@ -124,7 +124,7 @@ const (
 	LostCandidate  = "candidate"      // its candidate is not in the store
 	LostOutput     = "output"         // its raw output is not in the restricted folder
 	InputsChanged  = "inputs_changed" // an input of the attempt changed
-	NotPlanned     = "not_planned"    // its attempt is not part of the run any more
+	NotPlanned     = "not_planned"    // its attempt is no longer part of the run
 	brokenSealNote = "statement"      // the records are not those that were sealed
 )
 
@@ -135,14 +135,15 @@ type Dropped struct {
 	Reason string
 }
 
-// Review says which lines of an earlier run are kept.
+// Review is the decision on which existing lines are kept.
 type Review struct {
 	Kept    int
 	Dropped []Dropped
 	Rerun   map[string]int // how many by reason
-	// Unverified are dropped lines whose verification alone is to be repeated:
-	// an infrastructure error ended it, and everything before it is good. The
-	// files that they name stay in place, so the new record must name them too.
+	// Unverified are dropped lines of which only the verification is repeated:
+	// it ended in an infrastructure error, and everything before it is good.
+	// The files that they name stay in place, so the new record must name
+	// them, too.
 	Unverified map[AttemptKey]*Line
 
 	former *Former
@@ -150,9 +151,9 @@ type Review struct {
 	files  map[string]bool // that kept lines name, below the directory
 }
 
-// Review reads every line of the earlier run. One is kept if [Judge] finds no
-// fault with it and inputs, which compares it with the run as it is now, has
-// no reason against it. stored checks a candidate in the store.
+// Review reads every existing line. A line is kept if [Judge] finds no fault
+// in it and inputs, which compares it with the current run, returns no reason
+// to drop it. stored checks a candidate in the store.
 func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reason string)) (*Review, error) {
 	p := &Review{former: f, Rerun: map[string]int{}, Unverified: map[AttemptKey]*Line{}, files: map[string]bool{SaltName: true, PackName: true, ConfigName: true}}
 	file, err := source.OpenIn(f.dir.root, LinesName, os.O_RDONLY, 0)
@@ -200,7 +201,8 @@ func (r *reviewer) add(raw RawLine) {
 		delete(r.Rerun, Missing)
 	}
 	if f, ok := found[Duplicate]; ok && !raw.Torn {
-		// Never the better of two: both are run again.
+		// Keeping one of the two would allow choosing the better one: both are
+		// dropped.
 		if r.keep[f.First-1] {
 			r.keep[f.First-1] = false
 			r.drop(f.First, e.TaskID, Duplicate)
@@ -227,7 +229,7 @@ func (r *reviewer) add(raw RawLine) {
 	r.drop(raw.Number, id, reason)
 }
 
-// reason is the most important reason against a line, or "".
+// reason returns the most important reason to drop a line, or "".
 func (r *reviewer) reason(e Entry, found map[string]Fault) string {
 	for _, reason := range []string{Torn, Damaged, OutOfChain, Duplicate} {
 		if _, ok := found[reason]; ok {
@@ -249,7 +251,7 @@ func (r *reviewer) reason(e Entry, found map[string]Fault) string {
 	return ""
 }
 
-// name notes the files that a line names.
+// name records the files that a line names.
 func (r *reviewer) name(e Entry) {
 	for _, f := range e.Restricted {
 		r.files[f.Path] = true
@@ -266,7 +268,7 @@ func (p *Review) drop(line int, id, reason string) {
 	p.Rerun[reason]++
 }
 
-// Candidates are the digests of what the line has in the store.
+// Candidates returns the digests of the line's candidates in the store.
 func (e Entry) Candidates() []string {
 	var out []string
 	if e.Digests.Candidate != "" {
@@ -283,17 +285,17 @@ func (e Entry) Candidates() []string {
 	return out
 }
 
-// SealBroken notes that the records do not match the statement.
+// SealBroken records that the records do not match the statement.
 func (p *Review) SealBroken() { p.Rerun[brokenSealNote]++ }
 
-// Resumption is what the new run manifest says of this resume.
+// Resumption returns the entry for this resume in the new run manifest.
 func (p *Review) Resumption(at string) Resumption {
 	return Resumption{At: at, Records: p.former.Records, Kept: p.Kept, Rerun: p.Rerun, Digests: p.former.Manifest.Digests}
 }
 
-// Continue turns the directory into that of the resumed run: a new file of
-// records starts with the kept lines, the old one and all files that are no
-// longer named go to history/, and m is the new run manifest. If it is
+// Continue prepares the directory for the resumed run: a new file of records
+// starts with the kept lines, the old one and all files that are no longer
+// named are moved to history/, and m becomes the run manifest. If Continue is
 // interrupted, the directory can be resumed again.
 func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err := d.Tidy(); err != nil {
@@ -310,8 +312,8 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	// If the process is killed here, the new manifest is beside the old
-	// records: their state is among those that it resumed from.
+	// If the process is killed here, the new manifest stands beside the old
+	// records, whose state is among those that it resumed from.
 	if err := d.WriteManifest(m); err != nil {
 		return errors.Join(err, lines.Discard())
 	}
@@ -322,7 +324,7 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 }
 
 // setAside copies the files that are about to be replaced to a folder of
-// history/, and moves there what nothing names any more.
+// history/, and moves files there that are no longer named.
 func (d *Dir) setAside(p *Review, to string) error {
 	for _, name := range []string{LinesName, ManifestName} {
 		if err := d.keepCopy(name, path.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -357,7 +359,7 @@ func (d *Dir) keepCopy(name, to string) error {
 }
 
 // orphans lists the files of the store and of the restricted folder that no
-// kept line names, as an attempt without a record leaves them.
+// kept line names, such as those of an attempt without a record.
 func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 	for _, top := range []string{CandidatesName, RestrictedName} {
 		err := fs.WalkDir(d.FS(), top, func(name string, e fs.DirEntry, err error) error {
@@ -377,7 +379,8 @@ func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 	return out, nil
 }
 
-// rewrite writes the kept lines beside the old file, newly chained.
+// rewrite writes the kept lines to a new file beside the old one, chained
+// again.
 func (d *Dir) rewrite(p *Review) (*durable.File, error) {
 	out, err := durable.Create(d.root, durable.TempName(LinesName), 0o644)
 	if err != nil {

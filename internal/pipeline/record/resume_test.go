@@ -67,8 +67,8 @@ func reviewed(t *testing.T, d *Dir, judge func(Entry) string) (*Dir, *Former, *R
 
 func keepAll(Entry) string { return "" }
 
-// naive is a resume as the reference does it: what parses and names a task is
-// believed.
+// naive is a resume as the reference does it: it believes every line that
+// parses and names a task.
 func naive(data []byte) map[string]bool {
 	kept := map[string]bool{}
 	for line := range bytes.Lines(data) {
@@ -84,8 +84,8 @@ func naive(data []byte) map[string]bool {
 }
 
 // TestReview damages the records of a run in the ways of the attack corpus.
-// The naive resume falls for the forged ones; ours keeps exactly what it can
-// check, and says why it does not keep the rest.
+// The naive resume accepts the forged ones; Review keeps exactly the records
+// that it can check, and reports why it drops the others.
 func TestReview(t *testing.T) {
 	// at changes one line, from 1.
 	at := func(n int, f func(line string) string) func(string) string {
@@ -138,7 +138,7 @@ func TestReview(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.forged != "" && !naive(after)[c.forged] {
-				t.Error("even a naive resume does not fall for this")
+				t.Error("even the naive resume detects this")
 			}
 			again, former, plan := reviewed(t, d, keepAll)
 			kept := ""
@@ -179,8 +179,8 @@ func forge(all, id string) string {
 	return string(b) + "\n"
 }
 
-// checkContinued: the kept lines are chained anew, more can be appended, and
-// the old file is in history/ as it was.
+// checkContinued checks that the kept lines are chained again, more can be
+// appended, and the old file is unchanged in history/.
 func checkContinued(t *testing.T, d *Dir, kept string, old []byte) {
 	t.Helper()
 	if err := d.Append(sampleLine()); err != nil {
@@ -241,8 +241,8 @@ func TestReviewEveryCut(t *testing.T) {
 	}
 }
 
-// TestReviewDuplicates: two authentic lines of one attempt are never the best
-// of both.
+// TestReviewDuplicates: of two authentic lines of one attempt, neither is
+// kept.
 func TestReviewDuplicates(t *testing.T) {
 	d := begin(t, t.TempDir())
 	if err := d.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{Tasks: 1, Attempts: 1}, SaltDigest: d.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
@@ -262,7 +262,8 @@ func TestReviewDuplicates(t *testing.T) {
 	}
 }
 
-// TestReviewReasons: what a line's own evidence and its judge say.
+// TestReviewReasons: the reasons that a line's own evidence and its inputs
+// give.
 func TestReviewReasons(t *testing.T) {
 	d := recorded(t, 4)
 	raw := filepath.Join(d.Path(), RestrictedName, "t1/1/agent-stdout")
@@ -299,8 +300,7 @@ func TestInfrastructureErrorsAreRunAgain(t *testing.T) {
 	}
 }
 
-// TestFormerRefuses: without its manifest or salt nothing of a run can be
-// checked.
+// TestFormerRefuses: a run without its manifest or salt cannot be checked.
 func TestFormerRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(path string) error
@@ -310,7 +310,7 @@ func TestFormerRefuses(t *testing.T) {
 		"torn manifest":    {func(p string) error { return os.Truncate(filepath.Join(p, ManifestName), 30) }, "run.json is missing or damaged"},
 		"changed manifest": {func(p string) error { return appendTo(filepath.Join(p, ManifestName), " ") }, "run.json is missing or damaged"},
 		"no salt":          {func(p string) error { return os.Remove(filepath.Join(p, SaltName)) }, "reading the run's salt"},
-		"other salt":       {func(p string) error { return os.WriteFile(filepath.Join(p, SaltName), make([]byte, 32), 0o600) }, "is not the salt whose digest run.json contains"},
+		"other salt":       {func(p string) error { return os.WriteFile(filepath.Join(p, SaltName), make([]byte, 32), 0o600) }, "does not match the salt digest in run.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := recorded(t, 2)
@@ -348,8 +348,8 @@ func appendTo(name, s string) error {
 	return errors.Join(err, f.Close())
 }
 
-// TestContinueMovesOrphans: what an attempt left that has no record goes to
-// history/, so that the run holds only what its records name.
+// TestContinueMovesOrphans: the files of an attempt without a record are moved
+// to history/, so that the run contains only files that its records name.
 func TestContinueMovesOrphans(t *testing.T) {
 	d := recorded(t, 2)
 	orphans := []string{"restricted/t7/1/agent-stdout", "candidates/" + strings.Repeat("a", 64), "candidates/.tmp"}
@@ -379,7 +379,7 @@ func TestContinueMovesOrphans(t *testing.T) {
 }
 
 // TestContinueCanBeCutShort stops a resume after each of its steps on disk;
-// the next one keeps all the same.
+// the next one keeps the same records.
 func TestContinueCanBeCutShort(t *testing.T) {
 	d := recorded(t, 3)
 	for round := range 3 {
@@ -425,7 +425,8 @@ func TestFormerRuns(t *testing.T) {
 		if err := again.WriteManifest(&Manifest{Format: ManifestFormat, Planned: Planned{Tasks: 1, Attempts: 1}, SaltDigest: again.SaltDigest(), ResumedFrom: []Resumption{}}); err != nil {
 			t.Fatal(err)
 		}
-		// A resume keeps a copy of its own manifest, which is no other run.
+		// A resume keeps a copy of its own manifest, which does not count as
+		// another run.
 		if former, err := again.Former(); err != nil || former == nil {
 			t.Fatal(err)
 		} else if plan, err := former.Review(inStore, keepAll); err != nil {
@@ -440,7 +441,8 @@ func TestFormerRuns(t *testing.T) {
 	}
 }
 
-// FuzzDecode: what is read is exactly what would be written for it.
+// FuzzDecode: every accepted line is exactly what would be written for its
+// record.
 func FuzzDecode(f *testing.F) {
 	for _, l := range []*Line{sampleLine(), {Status: "pending", Labels: []string{"é\x00"}}, {Verified: true, FailureReason: "x"}} {
 		b, err := l.marshal(link{7, Genesis}, [32]byte{1})
@@ -480,8 +482,8 @@ func storedLine() *Line {
 	return l
 }
 
-// TestReviewUnverified: what failed after its candidate was stored is verified
-// again, if nothing is wrong with it; its files stay where they are.
+// TestReviewUnverified: an attempt that failed after its candidate was stored
+// is verified again if nothing else is wrong with it; its files stay in place.
 func TestReviewUnverified(t *testing.T) {
 	lost := errors.New("it is gone")
 	for name, c := range map[string]struct {

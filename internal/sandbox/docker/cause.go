@@ -64,10 +64,11 @@ func (r *run) state(ctx context.Context) (container.State, error) {
 // event that came before.
 const eventSlack = 50 * time.Millisecond
 
-// disturbed looks in the engine's events for actions on an ended container while
-// it ran, and returns an error that names the first. The times are the engine's
-// own, so the clock here does not matter. Engines keep the last few hundred
-// events, and some keep none: then the command counts as having ended by itself.
+// disturbed looks in the engine's events for actions on an ended container
+// while it ran, and returns an error that names the first. The times are the
+// engine's own, so the clock here does not matter. Engines keep the last few
+// hundred events, and some keep none: then the command counts as having ended
+// on its own.
 func (r *run) disturbed(ctx context.Context, s container.State, slack time.Duration, actions ...events.Action) error {
 	finished, err := time.Parse(time.RFC3339Nano, s.FinishedAt)
 	if err != nil {
@@ -99,9 +100,9 @@ func (r *run) disturbed(ctx context.Context, s container.State, slack time.Durat
 	}
 }
 
-// disturbedAtEnd is disturbed for a command that seems to have ended by itself.
-// After exit code 0 it does not wait for late events: what caused such an end
-// came before it.
+// disturbedAtEnd is disturbed for a command that seems to have ended on its
+// own. After exit code 0 it does not wait for late events: what caused such an
+// end came before it.
 func (r *run) disturbedAtEnd(ctx context.Context, s container.State) error {
 	if s.ExitCode == 0 {
 		return r.disturbed(ctx, s, 0, events.ActionKill, events.ActionStop)

@@ -93,9 +93,9 @@ func TestDisturbed(t *testing.T) {
 			_, err := api.ContainerTop(ctx, id, client.ContainerTopOptions{})
 			return err
 		}, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
-		// The honest twins: a command that ends like that by itself.
-		{"ends by itself, as if killed", "echo ready; exit 137", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
-		{"ends by itself, as if stopped", "echo ready; exit 143", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 143}},
+		// The honest twins: a command that ends in the same way on its own.
+		{"ends on its own, as if killed", "echo ready; exit 137", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
+		{"ends on its own, as if stopped", "echo ready; exit 143", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 143}},
 		{"its own signals", "echo ready; trap 'exit 9' USR1; kill -9 $$; kill -TERM $$; kill -USR1 $$; sleep 5", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 9}},
 		{"its own timeout", forever, nil, sandbox.Outcome{End: sandbox.TimedOut, ExitCode: 124}},
 	} {

@@ -27,10 +27,10 @@
 // # Outcomes
 //
 // The engine reports memory exhaustion for the whole container, children
-// included; it ended the command if the command was killed (exit code 137). The
-// engine listens from shortly after the start. A process that the kernel kills
-// earlier, within the first half second on a busy machine, may go unreported,
-// and the command then ends as if it had failed by itself.
+// included; it ended the command if the command was killed (exit code 137).
+// The engine listens from shortly after the start. A process that the kernel
+// kills earlier, within the first half second on a busy machine, may go
+// unreported, and the command then ends as if it had failed on its own.
 //
 // The limit on processes is observed by sampling: a command that hits it and
 // ends within half a second also ends as any failed command. A full disk is
@@ -193,8 +193,8 @@ func (e *Engine) Close() error {
 	return errors.Join(e.helper.Close(context.Background()), e.conn.Close())
 }
 
-// source remembers an error of its reader, so that it can be told from one of
-// the writer.
+// source remembers an error of its reader, so that it can be distinguished
+// from one of the writer.
 type source struct {
 	r   io.Reader
 	err error

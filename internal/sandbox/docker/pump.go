@@ -101,7 +101,8 @@ func (p *pump) leave() {
 	}
 }
 
-// Write delivers what the limit allows. It never fails, so that copying goes on.
+// Write delivers what the limit allows. It never fails, so that copying
+// continues.
 func (s *stream) Write(b []byte) (int, error) {
 	p, size := s.pump, len(b)
 	if p.dropping {

@@ -233,7 +233,7 @@ func (r *run) kill(ctx context.Context) error {
 	cctx, cancel := dockerapi.Cleanup(ctx)
 	defer cancel()
 	_, err := r.box.engine.conn.API.ContainerKill(cctx, r.box.name, client.ContainerKillOptions{Signal: "KILL"})
-	// It may have ended by itself, or be gone.
+	// It may have ended on its own, or be gone.
 	if err != nil && !cerrdefs.IsConflict(err) && !cerrdefs.IsNotFound(err) {
 		return errors.Join(fmt.Errorf("killing a container: %w", err), r.remove(ctx))
 	}

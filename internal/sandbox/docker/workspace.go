@@ -166,7 +166,7 @@ func newHolderStream(conn client.HijackedResponse) *holderStream {
 }
 
 // unexpectedEnd is the error of a holder whose output ends, which is never
-// regular: nobody reads more than the holder has to say.
+// regular: at most as much is read as the holder has to write.
 func unexpectedEnd(err error, stderr []byte) error {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err

@@ -90,7 +90,7 @@ func sparse(h *tar.Header) bool {
 func entryName(name string) (string, error) {
 	parts := strings.Split(name, "/")
 	if name == "" || parts[0] == "" || strings.ContainsRune(name, 0) || slices.Contains(parts, "..") {
-		return "", errors.New("it is no path inside the tree")
+		return "", errors.New("it is not a path inside the tree")
 	}
 	clean := path.Clean(name)
 	if strings.Count(clean, "/") >= MaxDepth {

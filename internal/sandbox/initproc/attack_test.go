@@ -308,8 +308,8 @@ func TestKillReachesAll(t *testing.T) {
 		}
 		return strings.TrimSpace(pid)
 	}
-	// A command that is killed takes along what is below it, sessions of
-	// their own included, and nobody else's.
+	// A command that is killed takes along what is below it, sessions of their
+	// own included, but not those of others.
 	bystander := started(user)
 	var out bytes.Buffer
 	cmd := shell("setsid sh -c 'echo $$; sleep 1000 & sleep 1000' & sleep 1000")

@@ -211,7 +211,7 @@ func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
 }
 
 // untilClosed passes on what is written until the other end is closed, and
-// discards the rest, so that a box ends by itself.
+// discards the rest, so that a box ends on its own.
 type untilClosed struct{ w io.Writer }
 
 func (u untilClosed) Write(p []byte) (int, error) {

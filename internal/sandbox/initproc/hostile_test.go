@@ -114,7 +114,7 @@ func FuzzHostileInit(f *testing.F) {
 	})
 }
 
-// FuzzHostileStream feeds the client bytes that are no protocol at all.
+// FuzzHostileStream feeds the client arbitrary bytes.
 func FuzzHostileStream(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\n\r\n"))
 	f.Add([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00"))                                                     // settings

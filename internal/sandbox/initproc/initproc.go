@@ -53,9 +53,10 @@
 // process has; what that wrote is delivered whole. Descendants that it leaves
 // behind live on, and what they still write is discarded. Killing a command
 // reaches its session, every process below it, and their sessions. A
-// descendant that has left the session and lost its parents cannot be told
-// from another command's: only [Client.KillUser] and [Client.KillAll] reach
-// it, and they miss nothing, since one system call kills all.
+// descendant that has left the session and lost its parents cannot be
+// distinguished from another command's: only [Client.KillUser] and
+// [Client.KillAll] reach it, and they miss nothing, since one system call
+// kills all.
 package initproc
 
 import (

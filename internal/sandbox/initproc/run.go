@@ -91,7 +91,7 @@ func (c *Client) run(ctx context.Context, cmd Command) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
-	// A request to start must not be given up half-way: nobody would know
+	// A request to start must not be given up half-way: it would be unknown
 	// whether it took effect.
 	rctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(errEnded)

@@ -106,7 +106,7 @@ func (p *processes) handler() http.Handler {
 				f(c, w, r)
 				return
 			}
-			answer(w, fmt.Errorf("there is no command %q", r.PathValue("id")))
+			answer(w, fmt.Errorf("no such command: %q", r.PathValue("id")))
 		})
 	}
 	mux.HandleFunc("POST /commands", p.handleStart)

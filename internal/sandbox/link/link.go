@@ -129,8 +129,8 @@ func (l *Link) read(ctx context.Context, stdout *io.PipeReader) {
 	}
 }
 
-// Send passes one frame to the sandbox. It fails with [ErrEarly] if a frame has
-// arrived already, which nobody has asked for.
+// Send passes one frame to the sandbox. It fails with [ErrEarly] if a frame
+// has arrived already, unrequested.
 func (l *Link) Send(ctx context.Context, content []byte) error {
 	select {
 	case _, open := <-l.frames:
@@ -182,7 +182,7 @@ func (l *Link) Alive() bool {
 	}
 }
 
-// Outcome waits a moment for the sandbox to end by itself and returns how it
+// Outcome waits a moment for the sandbox to end on its own and returns how it
 // did. It is not ok while the sandbox still runs. An error is the engine's,
 // unless the sandbox was ended for what it wrote.
 func (l *Link) Outcome(ctx context.Context, patience time.Duration) (o sandbox.Outcome, ok bool, err error) {

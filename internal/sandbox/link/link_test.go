@@ -151,7 +151,7 @@ func TestFramesBeforeTheEnd(t *testing.T) {
 }
 
 // TestHostileSandboxes: a sandbox that floods, that does not read or that does
-// not answer blocks nobody longer than they want to wait, nor its own end.
+// not answer blocks callers no longer than they want to wait, nor its own end.
 func TestHostileSandboxes(t *testing.T) {
 	for name, p := range map[string]program{
 		"floods frames": func(_ context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
@@ -196,7 +196,7 @@ func TestHostileSandboxes(t *testing.T) {
 	}
 }
 
-// TestDisturbedSandbox: an overdue sandbox that somebody else has stopped is
+// TestDisturbedSandbox: an overdue sandbox that was stopped from outside is
 // reported as disturbed.
 func TestDisturbedSandbox(t *testing.T) {
 	l := start(t, func(ctx context.Context, _ sandbox.Streams) (sandbox.Outcome, error) {

@@ -75,7 +75,7 @@ func (o Owner) Dead(observer Owner) bool {
 }
 
 // dead proves an end in one of two ways: the owner's machine has rebooted
-// since, or the owner is of the observer's pid namespace and ended says so.
+// since, or the owner is in the observer's pid namespace and ended reports it.
 func (o Owner) dead(observer Owner, ended func(pid int, start uint64) bool) bool {
 	if o.Boot == "" || observer.Boot == "" {
 		return false

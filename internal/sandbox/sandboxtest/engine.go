@@ -161,7 +161,7 @@ func (e *Engine) Image(_ context.Context, ref string) (sandbox.Image, error) {
 	return img, nil
 }
 
-// User resolves numbers only: there are no account files.
+// User resolves numbers only, because there are no account files.
 func (e *Engine) User(_ context.Context, _ sandbox.Image, name string) (u sandbox.User, err error) {
 	if name == "" {
 		return u, nil

@@ -18,9 +18,9 @@ type Box interface {
 	Close(ctx context.Context) error
 }
 
-// Pool leases boxes. Boxes of the same key are interchangeable. At most a fixed
-// number of boxes exist at once, whatever their keys: a box counts from before
-// its start until after its end.
+// Pool leases boxes. Boxes of the same key are interchangeable. At most a
+// fixed number of boxes exist at a time, whatever their keys: a box counts
+// from before its start until after its end.
 //
 // A caller must not wait for a lease while it holds one, so every wait ends.
 type Pool[K comparable, B Box] struct {

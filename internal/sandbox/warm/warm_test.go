@@ -129,7 +129,7 @@ func TestSpare(t *testing.T) {
 	}
 	lease(t, h, p, "b")
 	if _, ok, _ := p.Spare(t.Context(), "c", h.start("c")); ok {
-		t.Error("a spare box although there is no free place")
+		t.Error("a spare box although the limit is reached")
 	}
 }
 

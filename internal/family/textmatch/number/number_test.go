@@ -221,7 +221,7 @@ func TestNumberMatches(t *testing.T) {
 		gold, ok := number.Parse(tt.gold)
 		got, finding := q.FindNumber(tt.got, false)
 		if !ok || finding != number.One {
-			t.Fatalf("%q or %q is no number", tt.gold, tt.got)
+			t.Fatalf("%q or %q is not a number", tt.gold, tt.got)
 		}
 		var tolerance *big.Rat
 		if tt.tolerance != "" {

@@ -73,7 +73,7 @@ func Pass(metadata map[string]any) family.Verdict {
 }
 
 // Fail is the verdict of an answer that does not pass. The message is in the
-// framework's words alone.
+// securebench's words alone.
 func Fail(reason verdict.Reason, message string, metadata map[string]any) family.Verdict {
 	return family.Verdict{
 		Outcome: verdict.Failed, Reason: reason, Message: message,

@@ -89,7 +89,8 @@ func (s *suite) processLimit(t *testing.T) {
 		})
 	}
 	t.Run("never stops", func(t *testing.T) {
-		// The command itself must not fork again: a shell that cannot ends at once.
+		// The command itself must not fork again: a shell that cannot ends
+		// immediately.
 		spec := s.spec("bomb() { bomb | bomb & }; bomb; exec sleep 600")
 		spec.Limits.Pids, spec.Limits.Timeout = 64, 3*time.Second
 		if got := s.run(t, spec); got.End != sandbox.PidsLimit && got.End != sandbox.TimedOut {

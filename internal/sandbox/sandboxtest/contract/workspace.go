@@ -153,7 +153,7 @@ func (s *suite) roundTrip(t *testing.T) {
 	}
 	for _, bad := range []string{"", "/", "/etc", "..", "a/../b", "a//b"} {
 		if err := w.Get(t.Context(), bad, 1<<20, io.Discard); err == nil {
-			t.Errorf("Get(%q) is no error", bad)
+			t.Errorf("Get(%q) did not fail", bad)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (s *suite) refused(t *testing.T) {
 		"too deep": plain(strings.Repeat("d/", holder.MaxDepth)+"x", "x", 0o644),
 	} {
 		if err := w.Put(t.Context(), archive(t, f)); err == nil {
-			t.Errorf("Put of %s is no error", name)
+			t.Errorf("Put of %s did not fail", name)
 		}
 	}
 	cause := errors.New("the source broke")
@@ -221,7 +221,7 @@ func (s *suite) refused(t *testing.T) {
 	diffTree(t, w, ".")
 }
 
-// brokenReader fails at once.
+// brokenReader fails immediately.
 type brokenReader struct{ err error }
 
 func (r brokenReader) Read([]byte) (int, error) { return 0, r.err }
