@@ -14,17 +14,16 @@ import (
 	"securebench/internal/verdict"
 )
 
-// member is one entry of a foreign archive and where its content lies.
+// member is one entry of a foreign archive and the position of its content.
 type member struct {
 	Entry
 	at int64
 }
 
-// Import writes a foreign archive, of which a person says that it holds a
-// tree, in canonical form. Order, times, owners and folders that have no entry
-// of their own don't matter; everything else that no tree may hold is a
-// [*Rejection] that names it. The archive is read twice and must have the
-// digest want; "" is any.
+// Import converts a foreign tar archive to the canonical form of a tree.
+// Order, times, owners and missing entries for folders don't matter; anything
+// else that a tree may not contain is a [*Rejection] that names it. The
+// archive is read twice and must have the digest want; "" accepts any.
 func Import(archive io.ReadSeeker, want string, b Bounds, w io.Writer) (sum string, err error) {
 	members, err := index(archive, want, b)
 	if err != nil {
@@ -43,7 +42,7 @@ func Import(archive io.ReadSeeker, want string, b Bounds, w io.Writer) (sum stri
 	return tw.Close()
 }
 
-// index finds the members of an archive, which is read to its last byte.
+// index lists the members of an archive, which is read to its end.
 func index(archive io.ReadSeeker, want string, b Bounds) ([]member, error) {
 	if _, err := archive.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -112,7 +111,7 @@ func withFolders(out []member, seen map[string]member) []member {
 	return out
 }
 
-// positioned knows how far it was read.
+// positioned is a reader that counts the bytes read.
 type positioned struct {
 	r    io.Reader
 	sum  hash.Hash

@@ -15,7 +15,7 @@ import (
 	"securebench/internal/source"
 )
 
-// HelperVar is the environment variable that names another build of the
+// HelperVar is the environment variable with the path of another build of the
 // helper binary.
 const HelperVar = "SECUREBENCH_HELPER"
 
@@ -23,8 +23,8 @@ const HelperVar = "SECUREBENCH_HELPER"
 type Opener func(ctx context.Context, cfg config.Sandbox, warn func(string)) (sandbox.Engine, error)
 
 // New returns an opener that connects to the engine and removes what killed
-// runs left on it. It calls warn for what does not prevent the engine from being
-// used. log makes the logger for what the engine reports.
+// runs left on it. It calls warn for problems that do not prevent use of the
+// engine. log returns the logger for the engine's events.
 func New(getenv func(string) string, log func() (*slog.Logger, error)) Opener {
 	return func(ctx context.Context, cfg config.Sandbox, warn func(string)) (sandbox.Engine, error) {
 		logger, err := log()
@@ -49,7 +49,7 @@ func open(ctx context.Context, cfg config.Sandbox, getenv func(string) string, l
 	}
 	n, err := e.Reap(ctx)
 	if err != nil {
-		warn(fmt.Sprintf("removing what killed runs left on the engine: %v", err))
+		warn(fmt.Sprintf("removing leftovers of killed runs from the engine: %v", err))
 	}
 	if n > 0 {
 		warn(fmt.Sprintf("removed %d containers and volumes that killed runs left behind", n))
@@ -57,8 +57,8 @@ func open(ctx context.Context, cfg config.Sandbox, getenv func(string) string, l
 	return e, nil
 }
 
-// helperBinary is the static binary that is put into sandboxes: this one,
-// unless the environment names another.
+// helperBinary returns the static binary that is put into sandboxes: the
+// running one, unless the environment names another.
 func helperBinary(getenv func(string) string) (string, error) {
 	if path := getenv(HelperVar); path != "" {
 		f, err := source.Open(path)
