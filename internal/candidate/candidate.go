@@ -1,6 +1,6 @@
-// Package candidate holds the value that a run scores: what an agent left
-// behind, with a digest, a size and its origin. Text, code and patches are
-// short and can be read whole. Trees are only ever streamed.
+// Package candidate defines the value that a run scores: an agent's result,
+// with a digest, a size and an origin. Text, code and patches are short and
+// can be read whole. Trees are always streamed.
 package candidate
 
 import (
@@ -29,18 +29,18 @@ type Origin string
 
 // The origins.
 const (
-	Stdout Origin = "stdout" // the agent printed it
-	File   Origin = "file"   // the agent wrote it
-	Replay Origin = "replay" // a replay file holds it as text
-	Given  Origin = "given"  // it is the row's own
+	Stdout Origin = "stdout" // printed by the agent
+	File   Origin = "file"   // written by the agent to a file
+	Replay Origin = "replay" // given as text in a replay file
+	Given  Origin = "given"  // supplied by the row
 )
 
-// Said reports whether a candidate of this origin is what an agent said: a
-// text in which the candidate stands.
+// Said reports whether a candidate of this origin is an agent's output: a text
+// that may contain more than the answer.
 func (o Origin) Said() bool { return o == Stdout || o == Replay }
 
-// ErrDamaged is returned at the end of a read when the content does not have
-// the digest of its candidate.
+// ErrDamaged is returned at the end of a read if the content does not match
+// the candidate's digest.
 var ErrDamaged = errors.New("stored candidate is damaged")
 
 // Candidate names a captured value. It can be encoded; [Store.Find] finds the
@@ -50,28 +50,28 @@ type Candidate struct {
 	Digest string             `json:"digest"` // of the content, or of the tree
 	Size   int64              `json:"size"`   // of the stored form, in bytes
 	Origin Origin             `json:"origin"`
-	// Redacted says that a secret of the operator stood in what the agent
-	// left, and was replaced before anything was stored or scored.
+	// Redacted is set if the candidate contained a secret of the operator,
+	// which was replaced before anything was stored or scored.
 	Redacted bool `json:"redacted,omitzero"`
 
 	open func() (io.ReadCloser, error)
 }
 
-// New makes a candidate that is held in memory. It cannot be a tree.
+// New returns a candidate that is kept in memory. It cannot be a tree.
 func New(kind task.CandidateKind, origin Origin, data []byte) Candidate {
 	return Candidate{Kind: kind, Digest: digest.Bytes(data), Size: int64(len(data)), Origin: origin,
 		open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
 }
 
-// Said reports whether the candidate is what an agent said.
+// Said reports whether the candidate is an agent's output.
 func (c Candidate) Said() bool { return c.Origin.Said() }
 
 // IsTree reports whether the content is a tree.
 func (c Candidate) IsTree() bool { return c.Kind == task.Workspace }
 
 // Open returns the content: the bytes, or a tree as its canonical archive. The
-// reader ends with [ErrDamaged] instead of [io.EOF] if the content is not what
-// the candidate names, so nothing counts before the end was read.
+// reader ends with [ErrDamaged] instead of [io.EOF] if the content does not
+// match the digest, so the content is valid only once it was read to the end.
 func (c Candidate) Open() (io.ReadCloser, error) {
 	if c.open == nil {
 		return nil, fmt.Errorf("candidate %s has no content here", c.Digest)
@@ -87,7 +87,7 @@ func (c Candidate) Open() (io.ReadCloser, error) {
 }
 
 // Bytes returns the content of a text, code or patch. It refuses trees, which
-// are never held in memory.
+// are never read into memory.
 func (c Candidate) Bytes() ([]byte, error) {
 	if c.IsTree() {
 		return nil, errors.New("a tree cannot be read into memory")
@@ -103,7 +103,7 @@ func (c Candidate) Bytes() ([]byte, error) {
 	return data, nil
 }
 
-// blobCheck compares what it passes on with a digest.
+// blobCheck passes content on and compares it with a digest.
 type blobCheck struct {
 	r    io.ReadCloser
 	sum  hash.Hash
@@ -124,7 +124,7 @@ func (b *blobCheck) Read(p []byte) (int, error) {
 
 func (b *blobCheck) Close() error { return b.r.Close() }
 
-// A Rejection says that an agent left no acceptable candidate. It is the
+// A Rejection reports that an agent left no acceptable candidate. It is the
 // agent's fault: the attempt fails and is not retried.
 type Rejection struct {
 	Reason  verdict.Reason `json:"reason"`
@@ -134,13 +134,14 @@ type Rejection struct {
 // Error returns the message.
 func (r *Rejection) Error() string { return r.Message }
 
-// Reject makes a rejection.
+// Reject returns a rejection.
 func Reject(reason verdict.Reason, format string, args ...any) *Rejection {
 	return &Rejection{reason, fmt.Sprintf(format, args...)}
 }
 
-// Admit makes a candidate of data within limit, 0 being [DefaultLimit]. Text
-// and code must be valid UTF-8. The error is a [*Rejection].
+// Admit returns a candidate with the given data, if it is within limit; 0
+// means [DefaultLimit]. Text and code must be valid UTF-8. The error is a
+// [*Rejection].
 func Admit(kind task.CandidateKind, origin Origin, data []byte, limit int64) (Candidate, error) {
 	if limit <= 0 {
 		limit = DefaultLimit

@@ -162,7 +162,7 @@ func withFolders(out []member, seen map[string]member, b Bounds) ([]member, erro
 	return out, nil
 }
 
-// positioned knows how far it was read.
+// positioned is a reader that counts the bytes read.
 type positioned struct {
 	r    io.Reader
 	sum  hash.Hash

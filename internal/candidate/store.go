@@ -16,11 +16,11 @@ import (
 	"securebench/internal/task"
 )
 
-// Sink takes candidates as they are captured.
+// Sink stores candidates as they are captured.
 type Sink interface {
-	// Put takes the content of a candidate, a tree as its canonical archive,
-	// and returns it with its digest. The result can be opened if the sink
-	// keeps it.
+	// Put stores the content of a candidate, a tree as its canonical archive,
+	// and returns the candidate with its digest. The result can be opened if
+	// the sink keeps the content.
 	Put(kind task.CandidateKind, origin Origin, content io.Reader) (Candidate, error)
 }
 
@@ -45,8 +45,8 @@ func OpenStore(dir string) (*Store, error) {
 // Close releases the store.
 func (s *Store) Close() error { return s.root.Close() }
 
-// Put stores a candidate and flushes it to disk. A damaged file that is there
-// under the same name is replaced.
+// Put stores a candidate and flushes it to disk. An existing damaged file is
+// replaced.
 func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (c Candidate, err error) {
 	c = Candidate{Kind: kind, Origin: origin}
 	if kind == task.Workspace {
@@ -60,8 +60,8 @@ func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (
 	return s.attach(c), nil
 }
 
-// write stores what is short enough to be looked up before it is written:
-// agents often leave the same.
+// write stores content that is short enough to be looked up first, because
+// agents often submit the same.
 func (s *Store) write(c *Candidate, content io.Reader) error {
 	var data bytes.Buffer
 	var err error
@@ -85,7 +85,7 @@ func (s *Store) write(c *Candidate, content io.Reader) error {
 	return errors.Join(err, f.Discard())
 }
 
-// stream stores a tree, whose digest is known when it has been written.
+// stream stores a tree, whose digest is known only after it has been written.
 func (s *Store) stream(c *Candidate, content io.Reader) error {
 	f, err := s.create()
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *Store) stream(c *Candidate, content io.Reader) error {
 	return errors.Join(err, f.Discard())
 }
 
-// create makes a file of its own: two workers may store equal candidates at
-// once.
+// create creates a unique file, because two workers may store equal candidates
+// at the same time.
 func (s *Store) create() (*durable.File, error) {
 	f, err := durable.Create(s.root, durable.UniqueName("."), 0o644)
 	if err != nil {
@@ -178,8 +178,8 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Find returns the stored candidate that c names, ready to be opened. Its size
-// is that of the stored form; the digest is checked when it is read.
+// Find returns the stored candidate with the digest of c, ready to be opened.
+// Its size is that of the stored form; the digest is checked when it is read.
 func (s *Store) Find(c Candidate) (Candidate, error) {
 	f, err := s.file(c.Digest)
 	if err != nil {
@@ -214,14 +214,14 @@ func (s *Store) file(sum string) (*os.File, error) {
 	return source.OpenIn(s.root, name, os.O_RDONLY, 0)
 }
 
-// FromFS names a stored candidate in a directory or bundle that is open for
+// FromFS returns a stored candidate in a directory or bundle that is open for
 // reading. Its digest is checked when it is read.
 func FromFS(fsys fs.FS, name string, c Candidate) Candidate {
 	c.open = func() (io.ReadCloser, error) { return fsys.Open(name) }
 	return c
 }
 
-// treeCheck passes an archive on while another goroutine reads it as a tree.
+// treeCheck passes an archive on while another goroutine checks it as a tree.
 type treeCheck struct {
 	raw  io.ReadCloser
 	w    *io.PipeWriter

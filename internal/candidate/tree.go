@@ -33,7 +33,7 @@ type Bounds struct {
 }
 
 // stored are the bounds of what a store accepts. The bounds of a run are
-// smaller and hold when a tree is captured.
+// smaller and apply when a tree is captured.
 func stored() Bounds { return Bounds{Bytes: 1 << 40, Files: 1 << 24, Links: true} }
 
 // ArchiveSize is the largest archive that a tree within the bounds can have
@@ -61,9 +61,9 @@ func errTreeDigest() error {
 }
 
 // TreeWriter writes a tree in its canonical form: an archive whose entries are
-// sorted by path component, folders before what is in them, with nothing in a
-// header but path, type, permission bits, size and link target. Its digest is
-// SHA-256 over one line per entry: type, permission bits, content digest,
+// sorted by path component, folders before their content, and whose headers
+// contain only path, type, permission bits, size and link target. Its digest
+// is SHA-256 over one line per entry: type, permission bits, content digest,
 // path and link target.
 type TreeWriter struct {
 	tw      *tar.Writer
@@ -76,15 +76,15 @@ type TreeWriter struct {
 	bytes   int64
 }
 
-// NewTreeWriter begins a tree.
+// NewTreeWriter returns a writer for an empty tree.
 func NewTreeWriter(w io.Writer, b Bounds) *TreeWriter {
 	sum := sha256.New()
 	_, _ = io.WriteString(sum, digestHeader)
 	return &TreeWriter{tw: tar.NewWriter(w), bounds: b, sum: sum}
 }
 
-// Add writes one entry; content is read for a file alone. An entry that no
-// tree may hold is a [*Rejection] that names it.
+// Add writes one entry; content is read for a file alone. An entry that a tree
+// may not contain is a [*Rejection] that names it.
 func (t *TreeWriter) Add(e Entry, content io.Reader) error { return t.add(e, content, nil) }
 
 // add writes one entry, whose content each, unless it is nil, gets on the way.
@@ -132,7 +132,7 @@ type counter struct{ n int64 }
 
 func (c *counter) Write(p []byte) (int, error) { c.n += int64(len(p)); return len(p), nil }
 
-// Close ends the tree and returns its digest.
+// Close finishes the tree and returns its digest.
 func (t *TreeWriter) Close() (sum string, err error) {
 	if err := t.tw.Close(); err != nil {
 		return "", fmt.Errorf("closing a tree: %w", err)
@@ -154,7 +154,8 @@ func (e Entry) header() *tar.Header {
 	return h
 }
 
-// check refuses what no tree may hold, or what does not belong here.
+// check refuses entries that are not allowed in a tree, or not at this
+// position.
 func (t *TreeWriter) check(e Entry) error {
 	if err := e.check(t.bounds.Links); err != nil {
 		return err
@@ -191,7 +192,7 @@ func (t *TreeWriter) inside(dir string) bool {
 	return strings.HasPrefix(t.last.Path, dir+"/")
 }
 
-// check refuses names and types that no tree may hold.
+// check refuses names and types that are not allowed in a tree.
 func (e Entry) check(links bool) error {
 	if err := checkName(e.Path); err != nil {
 		return err
@@ -214,7 +215,7 @@ func (e Entry) check(links bool) error {
 	return nil
 }
 
-// checkName refuses every name but a clean relative path.
+// checkName refuses names that are not clean relative paths.
 func checkName(name string) error {
 	switch {
 	case !utf8.ValidString(name):
@@ -244,8 +245,8 @@ func bad(name, what string) error {
 	return Reject(verdict.CandidateNotRegular, "tree entry %.80q %s", name, what)
 }
 
-// comparePaths orders by path component: what is in a folder comes right after
-// it.
+// comparePaths orders by path component: the content of a folder follows it
+// directly.
 func comparePaths(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -262,15 +263,15 @@ func comparePaths(a, b string) int {
 	return len(a) - len(b)
 }
 
-// errNotCanonical rejects an archive that says the same in another way.
+// errNotCanonical rejects an archive that is not in canonical form.
 func errNotCanonical() error {
 	return Reject(verdict.CandidateNotRegular, "the archive of the tree is not in its canonical form")
 }
 
 // ReadTree reads a canonical archive and calls each, which may be nil, for
-// every entry. It returns the digest. Whatever is not byte for byte what
-// [TreeWriter] would have written is refused at the latest at the end: nothing
-// counts before that.
+// every entry. It returns the digest. An archive that is not byte for byte
+// what [TreeWriter] would have written is refused, at the latest at its end:
+// do not use its entries before that.
 func ReadTree(r io.Reader, b Bounds, each func(Entry, io.Reader) error) (sum string, err error) {
 	got, want := sha256.New(), sha256.New()
 	raw := io.TeeReader(r, got)
@@ -305,11 +306,11 @@ func ReadTree(r io.Reader, b Bounds, each func(Entry, io.Reader) error) (sum str
 	return sum, nil
 }
 
-// onlyReader hides that a reader can seek: every byte has to be looked at.
+// onlyReader hides that a reader can seek, so that every byte is read.
 type onlyReader struct{ io.Reader }
 
 // archiveError rejects an archive that cannot be read as one. Errors of the
-// reader below stay what they are.
+// underlying reader are returned unchanged.
 func archiveError(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrFieldTooLong) {
 		return Reject(verdict.CandidateNotRegular, "the archive of the tree is damaged: %v", err)

@@ -9,9 +9,9 @@ import (
 	"securebench/internal/source"
 )
 
-// ErrorLines splits the message of an error where errors were joined. Any
-// other line break in it came with a name from outside, and must not begin a
-// new line.
+// ErrorLines splits the message of an error into the messages of its joined
+// errors. Any other line break comes from an untrusted name and does not start
+// a new line.
 func ErrorLines(err error) []string {
 	var inner []error
 	switch e := err.(type) { //nolint:errorlint // this walks the tree
@@ -46,11 +46,12 @@ func ErrorLines(err error) []string {
 	return out
 }
 
-// oneLine makes a part of an error's message one line for a terminal.
+// oneLine converts a part of an error's message to one line for a terminal.
 func oneLine(text string, err error) string { return redact.Escape(source.Reword(text, err)) }
 
-// ShellQuote quotes a word for a shell. What a terminal would not show is
-// escaped byte by byte, in a form that bash and similar shells accept.
+// ShellQuote quotes a word for a shell. Characters that a terminal would not
+// show are escaped byte by byte, in a form that bash and similar shells
+// accept.
 func ShellQuote(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%") == "" {
 		return word

@@ -2,7 +2,7 @@ package console
 
 import "fmt"
 
-// Plural counts things in words: 1 row, 2 rows.
+// Plural formats a number of things: 1 row, 2 rows.
 func Plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

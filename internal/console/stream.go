@@ -1,5 +1,5 @@
-// Package console prints for an operator: streams that remember that a write
-// failed, errors as lines of their own, and words that a shell accepts.
+// Package console prints output for the operator: streams that remember write
+// errors, errors as separate lines, and quoted shell words.
 package console
 
 import (
@@ -36,7 +36,7 @@ type Stream struct {
 	err error
 }
 
-// Write writes all of p, or fails as every later write will.
+// Write writes all of p. After an error, every later write fails, too.
 func (s *Stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// write waits for its reader until it gives up; p belongs to it alone.
+// write waits for the reader until GiveUp is closed; it owns p.
 func (s *Stream) write(p []byte) error {
 	done := make(chan error, 1)
 	go func() { _, err := s.W.Write(p); done <- err }()
@@ -74,14 +74,14 @@ func (s *Stream) write(p []byte) error {
 	return err
 }
 
-// Failed returns the first error of writing, or nil.
+// Failed returns the first write error, or nil.
 func (s *Stream) Failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// writeError is a failed write to a stream, in words.
+// writeError describes a failed write to a stream.
 type writeError struct {
 	stream string
 	cause  error
@@ -96,7 +96,7 @@ func (e *writeError) Error() string {
 
 func (e *writeError) Unwrap() error { return e.cause }
 
-// File is the file below, if there is one.
+// File returns the underlying file, if there is one.
 func (s *Stream) File() (*os.File, bool) {
 	f, ok := s.W.(*os.File)
 	return f, ok

@@ -15,14 +15,14 @@ import (
 	"securebench/internal/source"
 )
 
-// TempPrefix begins the names of files that are not complete yet. A writer
-// that was killed leaves such files behind.
+// TempPrefix is the prefix of the names of unfinished files. A killed writer
+// leaves such files behind.
 const TempPrefix = ".new-"
 
-// TempName is the temporary name of a file that has one writer.
+// TempName returns the temporary name of a file that has a single writer.
 func TempName(name string) string { return path.Join(path.Dir(name), TempPrefix+path.Base(name)) }
 
-// UniqueName is a temporary name in dir that no other writer uses.
+// UniqueName returns a temporary name in dir that no other writer uses.
 func UniqueName(dir string) string { return path.Join(dir, TempPrefix+rand.Text()) }
 
 // File is a file that is being written under a temporary name. Either
@@ -34,8 +34,8 @@ type File struct {
 	done bool
 }
 
-// Create opens a temporary file below root. A regular file of that name, which
-// a killed writer left, is overwritten.
+// Create opens a temporary file below root. A regular file of that name, left
+// by a killed writer, is overwritten.
 func Create(root *os.Root, temp string, mode fs.FileMode) (*File, error) {
 	f, err := source.OpenIn(root, temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
 	if err != nil {
@@ -47,8 +47,8 @@ func Create(root *os.Root, temp string, mode fs.FileMode) (*File, error) {
 // Commit flushes the file and renames it to name, which it replaces.
 func (f *File) Commit(name string) error { return f.finish(name, f.root.Rename) }
 
-// Link flushes the file and gives it its name; the error is [fs.ErrExist] where
-// there is a file of that name.
+// Link flushes the file and gives it its name; the error is [fs.ErrExist] if
+// the name is taken.
 func (f *File) Link(name string) error {
 	return f.finish(name, func(temp, name string) error {
 		if err := f.root.Link(temp, name); err != nil {
@@ -87,7 +87,7 @@ func (f *File) remove() error {
 	return nil
 }
 
-// WriteFile creates or replaces a file that has one writer.
+// WriteFile creates or replaces a file that has a single writer.
 func WriteFile(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	f, err := Create(root, TempName(name), mode)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"securebench/internal/family/terminaltask"
 )
 
-// All returns the registry. A new family is one line here.
+// All returns the registry of all families. A new family adds one line here.
 func All() family.Registry {
 	return family.NewRegistry(append(deferred.Families(),
 		multiplechoice.Family(),

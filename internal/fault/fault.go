@@ -1,5 +1,5 @@
-// Package fault says whose fault an error is. Commands turn the kind into an
-// exit code; no other package knows exit codes.
+// Package fault classifies errors by whose fault they are. Commands map the
+// kind to an exit code; no other package knows exit codes.
 package fault
 
 import (
@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Kind is whose fault an error is, or why a command does not succeed.
+// Kind says whose fault an error is, or why a command does not succeed.
 type Kind string
 
 // The kinds of errors.
@@ -17,9 +17,9 @@ const (
 	Config         Kind = "config"         // the tester YAML, the environment, a key file
 	Pack           Kind = "pack"           // the pack's files
 	Engine         Kind = "engine"         // the sandbox engine, or a missing image
-	Integrity      Kind = "integrity"      // a run is not what was recorded or signed
+	Integrity      Kind = "integrity"      // a run does not match its records or signature
 	Problems       Kind = "problems"       // a check found problems
-	Refused        Kind = "refused"        // would overwrite, mix or disturb something
+	Refused        Kind = "refused"        // the action would overwrite, mix or disturb something
 	Threshold      Kind = "threshold"      // a condition that the operator set is met
 	Infrastructure Kind = "infrastructure" // the machine, for example a full disk
 	Interrupted    Kind = "interrupted"    // the operator stopped the command
@@ -31,13 +31,14 @@ type Error struct {
 	Err  error
 }
 
-// Error is the message of the error below.
+// Error returns the message of the wrapped error.
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error below.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// As gives err a kind; nil stays nil, and an error that has a kind keeps it.
+// As assigns a kind to err; nil stays nil, and an error that has a kind keeps
+// it.
 func As(kind Kind, err error) error {
 	var known *Error
 	if err == nil || errors.As(err, &known) {
@@ -46,12 +47,13 @@ func As(kind Kind, err error) error {
 	return &Error{kind, err}
 }
 
-// Errorf formats an error of a kind, whatever the kind of an error below is.
+// Errorf formats an error of a kind, regardless of the kind of a wrapped
+// error.
 func Errorf(kind Kind, format string, args ...any) error {
 	return &Error{kind, fmt.Errorf(format, args...)}
 }
 
-// KindOf is the kind of an error: [Internal] where it has none.
+// KindOf returns the kind of an error, or [Internal] if it has none.
 func KindOf(err error) Kind {
 	var known *Error
 	if errors.As(err, &known) {

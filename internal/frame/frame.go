@@ -1,7 +1,7 @@
 // Package frame carries byte strings over a stream. A frame is its length, as
 // four bytes in big-endian order, and that many bytes.
 //
-// It is the only framing of the project: programs in sandboxes speak it over
+// It is the only framing in this project: programs in sandboxes use it on
 // their standard streams, in Go and in Python (see [Python]).
 package frame
 
@@ -57,10 +57,10 @@ func size(parts [][]byte) (n int) {
 	return n
 }
 
-// Read reads a frame of at most limit bytes into buf, which grows with what
-// has arrived, never with what is announced. The error is io.EOF only where
-// the stream ends between two frames; a stream that ends inside one gives an
-// error that wraps [ErrInvalid] and io.ErrUnexpectedEOF.
+// Read reads a frame of at most limit bytes into buf, which grows with the
+// bytes received, not with the announced length. The error is io.EOF only
+// where the stream ends between two frames; a stream that ends inside one
+// gives an error that wraps [ErrInvalid] and io.ErrUnexpectedEOF.
 func Read(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	buf = slices.Grow(buf[:0], HeaderSize)[:HeaderSize]
 	if _, err := io.ReadFull(r, buf); err != nil {
@@ -85,7 +85,7 @@ func Read(r io.Reader, buf []byte, limit int) ([]byte, error) {
 }
 
 // readError marks the end of a stream in the middle of a frame, so that it is
-// not taken for a regular one.
+// not mistaken for a regular one.
 func readError(err error) error {
 	switch {
 	case err == io.EOF: //nolint:errorlint // a wrapped one says more
@@ -105,8 +105,7 @@ func length(head []byte, limit int) (int, error) {
 	return int(n), nil
 }
 
-// Cut takes the first frame off data. It is not ok while the frame is not
-// complete.
+// Cut splits the first frame off data. ok is false if the frame is incomplete.
 func Cut(data []byte, limit int) (content, rest []byte, ok bool, err error) {
 	if len(data) < HeaderSize {
 		return nil, data, false, nil

@@ -20,8 +20,8 @@ import (
 	"securebench/internal/verdict"
 )
 
-// Recorded is a verdict that a run recorded of a stored candidate. Without
-// one it is that the task cannot be scored.
+// Recorded is the verdict that a run recorded for a stored candidate, or,
+// without a candidate, that the task cannot be scored.
 type Recorded struct {
 	Attempt   int
 	Candidate *candidate.Candidate
@@ -37,9 +37,8 @@ type Rederived struct {
 	Is      commit.Judged `json:"derived"`
 }
 
-// Equal reports whether the verdict is the recorded one. A record that does
-// not say how the candidate was taken, as those of earlier builds, is compared
-// in the rest: the verdict hangs on what is taken now.
+// Equal reports whether the verdict is the recorded one. A record without an
+// extraction, such as one of an earlier build, is compared in its other parts.
 func (r Rederived) Equal() bool {
 	is := r.Is
 	if r.Was.Extraction == "" && r.Was.Extracted == "" {
@@ -57,7 +56,7 @@ type Config struct {
 	Verify    sandbox.Limits
 	// VerifyTimeout is a family's time limit; 0 is the family's default.
 	VerifyTimeout func(fam string) time.Duration
-	// Derive makes a secret of a salt, for the tests' random numbers.
+	// Derive derives a secret from the salt, for the tests' random numbers.
 	Derive  func(label string) [32]byte
 	Workers int
 	Retries int
@@ -67,9 +66,9 @@ type Config struct {
 	Done func(Rederived)
 }
 
-// Run derives recorded verdicts again from their candidates, through the
-// same verifiers as a run and in fresh sandboxes. It does so from the last row
-// to the first: a verdict that hung on the rows before it is another then.
+// Run derives recorded verdicts again from their candidates, through the same
+// verifiers as a run and in fresh sandboxes. It does so from the last row to
+// the first: a verdict that depended on earlier rows then differs.
 func Run(ctx context.Context, cfg Config) error {
 	var mu sync.Mutex
 	return scoring.Each(ctx, cfg.Workers, cfg.verdicts(), func(ctx context.Context, v recordedVerdict) error {

@@ -55,7 +55,7 @@ type Records struct {
 	err   error
 }
 
-// recorded is what is held of a record.
+// recorded is the part of a record that is kept in memory.
 type recorded struct {
 	taskID, family     string
 	row, image, stored string // digests
@@ -67,7 +67,7 @@ type recorded struct {
 	summary            string // digest of the resource summary
 }
 
-// Add notes a record.
+// Add adds a record.
 func (r *Records) Add(e record.Entry) {
 	if r.byRow == nil {
 		r.byRow = map[int][]recorded{}
@@ -81,9 +81,9 @@ func (r *Records) Add(e record.Entry) {
 	})
 }
 
-// derivable reports whether there is something to derive: a candidate, or
-// that the task cannot be scored. That the pack's files had changed when the
-// attempt began can no longer be seen.
+// derivable reports whether a verdict can be derived: from a candidate, or
+// that the task cannot be scored. A past change of the pack's files can no
+// longer be observed.
 func (r recorded) derivable() bool {
 	switch {
 	case r.stored != "":
@@ -98,7 +98,7 @@ func (r recorded) derivable() bool {
 const maxSalt = 16 << 10
 
 // FindSalt reads the run's salt from a file, or from the run itself for "". It
-// is nil where the run is a published copy.
+// returns nil for a published copy.
 func FindSalt(run *evidence.Run, res *evidence.Result, file string) (*digest.Salt, error) {
 	want := res.Manifest.SaltDigest
 	if file != "" {
@@ -141,7 +141,7 @@ func (r *Review) Derive(ctx context.Context) (err error) {
 	})
 }
 
-// samePack refuses a pack that is not the run's.
+// samePack returns an error if the pack is not the run's.
 func (r *Review) samePack() error {
 	m, w := r.Result.Manifest, r.Work
 	var what string
@@ -160,7 +160,7 @@ func (r *Review) samePack() error {
 	return fault.As(fault.Refused, fmt.Errorf("%s is not the pack of the run: %s", r.PackName, redact.Escape(what)))
 }
 
-// choose draws the sample, which whoever made the run could not foresee.
+// choose draws the sample, which whoever made the run could not predict.
 func (r *Review) choose() {
 	if r.Sample < 1 {
 		return
@@ -253,7 +253,7 @@ func (r *Review) recorded(t task.Task) ([]Recorded, error) {
 	return out, nil
 }
 
-// difference says what of a record does not match the row, or "".
+// difference returns what in a record does not match the row, or "".
 func (r *Review) difference(rec recorded, t task.Task) (string, error) {
 	sum, err := digest.JSON(t.Result().Summary())
 	if err != nil {

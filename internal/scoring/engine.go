@@ -48,7 +48,7 @@ func openEngine(ctx context.Context, cfg config.Sandbox, getenv func(string) str
 	}
 	n, err := e.Reap(ctx)
 	if err != nil {
-		warn(fmt.Sprintf("removing what killed runs left on the engine: %v", err))
+		warn(fmt.Sprintf("removing leftovers of killed runs from the engine: %v", err))
 	}
 	if n > 0 {
 		warn(fmt.Sprintf("removed %d containers and volumes that killed runs left behind", n))
@@ -56,8 +56,8 @@ func openEngine(ctx context.Context, cfg config.Sandbox, getenv func(string) str
 	return e, nil
 }
 
-// helperBinary is the static binary that is put into sandboxes: this one,
-// unless the environment names another.
+// helperBinary returns the static binary that is put into sandboxes: the
+// running one, unless the environment names another.
 func helperBinary(getenv func(string) string) (string, error) {
 	if path := getenv(helperVar); path != "" {
 		f, err := source.Open(path)

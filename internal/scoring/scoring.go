@@ -1,4 +1,4 @@
-// Package scoring holds what candidates are scored with: the engine, the
+// Package scoring sets up what is needed to score candidates: the engine, the
 // images and users that rows name, and the families' verifiers.
 package scoring
 
@@ -20,21 +20,21 @@ import (
 	"securebench/internal/workload"
 )
 
-// closeTime bounds the release of what verifiers hold.
+// closeTime bounds the release of the verifiers' resources.
 const closeTime = 30 * time.Second
 
-// Scorer scores candidates. What it does not need is nil.
+// Scorer scores candidates. Parts that it does not need are nil.
 type Scorer struct {
 	Engine    sandbox.Engine
 	Images    map[string]sandbox.Image // by reference
 	Users     map[workload.User]sandbox.User
 	Verifiers map[string]family.Verifier // by family
 	Files     family.Files               // of the pack
-	// Derive makes a secret of the salt for a use that its label names.
+	// Derive derives a secret from the salt, for the use that the label names.
 	Derive func(label string) [32]byte
 }
 
-// Open connects to the engine where the used rows need one, and looks up their
+// Open connects to the engine if the used rows need one, and looks up their
 // images, and their users if users is set.
 func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg config.Sandbox, users bool, warn func(string)) (s *Scorer, err error) {
 	s = &Scorer{}
@@ -91,8 +91,8 @@ func (s *Scorer) Close() error {
 	return errors.Join(s.CloseVerifiers(ctx), s.CloseEngine())
 }
 
-// CloseVerifiers releases what verifiers keep warm. It returns when ctx ends
-// even if the engine hangs.
+// CloseVerifiers releases the sandboxes that verifiers keep warm. It returns
+// when ctx ends even if the engine hangs.
 func (s *Scorer) CloseVerifiers(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
@@ -149,8 +149,8 @@ func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source
 	return out, nil
 }
 
-// obtain is the command that gets an image: the project's own are built, all
-// others pulled.
+// obtain returns the command that gets an image: the project's own are built,
+// all others pulled.
 func obtain(ref string) string {
 	if strings.HasPrefix(ref, "securebench-") && !strings.Contains(ref, "@") {
 		return "build it with: make image"

@@ -23,7 +23,7 @@ const unknownChance = 0.5
 // baselines of the family together, before it beats the pack.
 const baselineLevel = 0.001
 
-// rowBaselines is how the baselines of a family did on one row.
+// rowBaselines holds the results of a family's baselines on one row.
 type rowBaselines struct {
 	chance float64
 	known  bool
@@ -64,7 +64,7 @@ func (cfg Config) tryBaselines(ctx context.Context, t task.Task, v family.Verifi
 	return b, nil
 }
 
-// Baselines collects how the baselines of each family did on a pack.
+// Baselines collects the results of each family's baselines on a pack.
 type Baselines struct {
 	Families family.Registry
 
@@ -72,7 +72,7 @@ type Baselines struct {
 	rows map[string][]*rowBaselines
 }
 
-// BaselineResult is what one baseline made of the rows of its family.
+// BaselineResult is the result of one baseline on the rows of its family.
 type BaselineResult struct {
 	Name   string `json:"name"`
 	Passed int    `json:"passed"`
@@ -84,16 +84,17 @@ type BaselineResult struct {
 	Beats  bool    `json:"beats_chance"`
 }
 
-// FamilyBaselines is what the baselines made of the rows of a family.
+// FamilyBaselines holds the results of the baselines on the rows of a family.
 type FamilyBaselines struct {
 	Family string `json:"family"`
 	Rows   int    `json:"rows"`
-	// KnownChance says that the number of right answers is known for every row.
+	// KnownChance is set if the number of right answers is known for every
+	// row.
 	KnownChance bool             `json:"known_chance"`
 	Results     []BaselineResult `json:"baselines"` // the most passes first
 }
 
-// Add notes a task. It is safe for concurrent use.
+// Add adds the results of a task. It is safe for concurrent use.
 func (b *Baselines) Add(v Result) {
 	if v.baselines == nil {
 		return

@@ -19,7 +19,7 @@ import (
 	"securebench/internal/verdict"
 )
 
-// Report prints results: as JSON lines when they come, or as one table in row
+// Report prints results: as JSON lines as they arrive, or as one table in row
 // order at the end.
 type Report struct {
 	w    io.Writer
@@ -37,7 +37,7 @@ func NewReport(w io.Writer, asJSON bool, file string, reg family.Registry) *Repo
 	return &Report{w: w, json: asJSON, file: file, baselines: Baselines{Families: reg}}
 }
 
-// Add notes a result.
+// Add adds a result.
 func (r *Report) Add(v Result) {
 	r.total++
 	r.baselines.Add(v)
@@ -153,7 +153,7 @@ func result(v Result) string {
 	return "PROBLEM"
 }
 
-// ErrBeaten says that answers that ignore the question do better than chance.
+// ErrBeaten reports that a baseline beats chance.
 var ErrBeaten = errors.New("answers that ignore the question beat chance")
 
 // printBaselines prints, by family, which baseline passes most rows, and

@@ -1,6 +1,6 @@
-// Package validate shows that a pack scores correct work as correct and nothing
-// as nothing: references pass, empty and garbage candidates fail, and answers
-// that ignore the question do no better than chance.
+// Package validate checks that a pack scores correct and wrong work as such:
+// references pass, empty and garbage candidates fail, and baselines, which
+// ignore the question, do no better than chance.
 package validate
 
 import (
@@ -48,7 +48,7 @@ type Check struct {
 	OK        bool            `json:"ok"`
 }
 
-// Result is what was found out about one task.
+// Result is the result of validating one task.
 type Result struct {
 	TaskID string  `json:"task_id"`
 	Family string  `json:"family"`
@@ -63,7 +63,7 @@ type Result struct {
 	baselines *rowBaselines // nil where the family has none
 }
 
-// OK reports whether every check came out as wanted. A task without a
+// OK reports whether every check had the expected outcome. A task without a
 // reference solution is not OK: nothing shows that it can be solved.
 func (v Result) OK() bool {
 	for _, c := range v.Checks {
@@ -82,7 +82,7 @@ type Config struct {
 	Images        map[string]sandbox.Image
 	Verify        sandbox.Limits
 	VerifyTimeout time.Duration
-	// Derive makes a secret of a salt, for the tests' random numbers.
+	// Derive derives a secret from the salt, for the tests' random numbers.
 	Derive  func(label string) [32]byte
 	Workers int
 	Retries int
@@ -164,7 +164,7 @@ func (cfg Config) weak(ctx context.Context, v family.Verifier, at family.Case) (
 	return out, nil
 }
 
-// probe is one candidate to try and what must come of it.
+// probe is one candidate to try and its expected outcome.
 type probe struct {
 	name string
 	pass bool

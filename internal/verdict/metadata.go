@@ -5,12 +5,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Metadata is what a stage says beyond the fields that everybody knows. The
-// values are JSON, so that they are the same after they crossed to another
-// process or were read from a record.
+// Metadata holds what a stage reports beyond the common fields. The values are
+// JSON, so that they are unchanged in another process or after they are read
+// from a record.
 type Metadata map[string]jsontext.Value
 
-// NewMetadata encodes values. One that JSON cannot hold becomes null.
+// NewMetadata encodes values. One that JSON cannot represent becomes null.
 func NewMetadata(values map[string]any) Metadata {
 	m := make(Metadata, len(values))
 	for key, v := range values {

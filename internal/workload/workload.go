@@ -1,5 +1,5 @@
 // Package workload loads a pack for a command: it checks every row, collects
-// what the rows need of the machine, and compiles a row again when its turn
+// the images and users that rows need, and compiles a row again when its turn
 // comes.
 package workload
 
@@ -23,14 +23,14 @@ const All = -1
 // maxProblems is how many problems of rows are reported together.
 const maxProblems = 10
 
-// Demands say what a command asks of the rows that it uses.
+// Demands are a command's requirements for the rows that it uses.
 type Demands struct {
-	// Image reports whether a family's rows must name an image; nil asks
-	// for none.
+	// Image reports whether a family's rows must name an image; nil requires
+	// none.
 	Image func(family.Family) bool
 	// Task refuses a task that cannot run; nil accepts all.
 	Task func(pack.Row, task.Task) error
-	// Seen is called with the id of every row, used or not; nil is not.
+	// Seen, unless nil, is called with the id of every row, used or not.
 	Seen func(id string)
 	// Strict turns warnings about the pack into errors.
 	Strict bool
@@ -39,7 +39,7 @@ type Demands struct {
 // User is a user as a row names it, in the row's image.
 type User struct{ Image, Name string }
 
-// Row is what is held of a used row between its check and its turn.
+// Row is the part of a used row that is kept between its check and its turn.
 type Row struct {
 	pack.Ref
 	ID    string
@@ -79,7 +79,7 @@ func Load(ctx context.Context, loc pack.Location, reg family.Registry, limit int
 	return w, fault.As(fault.Pack, w.problems.Err())
 }
 
-// row notes a row, and what it needs if it is used.
+// row records a row, and what it needs if it is used.
 func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	if w.demands.Seen != nil {
 		w.demands.Seen(row.ID)

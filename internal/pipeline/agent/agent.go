@@ -1,6 +1,6 @@
-// Package agent holds the agents of a run: the configured harness in a
-// sandbox, and those that need none, whose candidate is there already. Each
-// produces and is captured in the same two steps.
+// Package agent defines the agents of a run: the configured harness in a
+// sandbox, and the built-in ones, whose candidate exists already. All of them
+// produce and are captured in the same two steps.
 package agent
 
 import (
@@ -25,7 +25,7 @@ type Agent interface {
 	Name() string
 	// Sandboxed reports whether the agent always runs in the row's image.
 	Sandboxed() bool
-	// Prepare begins an attempt. The caller closes the production.
+	// Prepare prepares an attempt. The caller closes the production.
 	Prepare(ctx context.Context, a Attempt) (Production, error)
 }
 
@@ -35,13 +35,13 @@ type Attempt struct {
 	Number int    // from 1
 	Dir    string // the task's folder name in records
 	Image  sandbox.Image
-	// Sink takes the content of what is captured.
+	// Sink stores the content of the captured candidate.
 	Sink candidate.Sink
-	// Reference returns the row's own solution; false where it has none. Only
+	// Reference returns the row's own solution, or false if it has none. Only
 	// the oracle calls it.
 	Reference func(context.Context) (family.Solution, bool, error)
-	// Observe returns what gets the agent's output while it runs; nil
-	// discards it.
+	// Observe returns a writer for one of the agent's output streams; nil
+	// discards the output.
 	Observe func(stream string) io.WriteCloser
 }
 
@@ -52,13 +52,14 @@ type Production interface {
 	Run(ctx context.Context) (produce.Result, error)
 	// Capture takes the candidate after Run.
 	Capture(ctx context.Context) (capture.Result, error)
-	// Command is what Run will run in a sandbox, and where; nil is nothing.
+	// Command returns what Run will run in a sandbox, and in which folder; nil
+	// if nothing.
 	Command() (argv []string, workdir string)
-	// Close releases what the attempt held. It is idempotent.
+	// Close releases the attempt's resources. It is idempotent.
 	Close(ctx context.Context) error
 }
 
-// Blank reports whether a production is known to bring nothing to score.
+// Blank reports whether a production is known to give no candidate.
 func Blank(p Production) bool {
 	g, ok := p.(*given)
 	return ok && g.blank()
@@ -68,16 +69,16 @@ func Blank(p Production) bool {
 type Runner struct {
 	Producer *produce.Producer
 	RunID    string
-	Limits   sandbox.Limits // Timeout is the operator's ceiling; 0 is none
+	Limits   sandbox.Limits // Timeout is the operator's limit; 0 means none
 	// Expect holds the digests of the pack's public files when it was loaded;
-	// nil checks none.
+	// nil disables the check.
 	Expect map[string]string
-	// Users resolves environment.user in an image. Nil knows none.
+	// Users resolves environment.user in an image. Nil resolves none.
 	Users func(image, name string) (sandbox.User, bool)
-	// Audit returns how many commands of an attempt the command policy let
-	// through and blocked; nil counts nothing.
+	// Audit returns how many commands of an attempt the command policy allowed
+	// and blocked; nil counts nothing.
 	Audit func(taskID string, attempt int) (allowed, denied int)
-	// Secrets are replaced in everything that the agent left; nil is none.
+	// Secrets are redacted in all output of the agent; nil means none.
 	Secrets *redact.Registry
 	Bounds  Bounds
 }
@@ -94,7 +95,7 @@ func (b Bounds) tree(x task.Extraction) candidate.Bounds {
 	return candidate.Bounds{Bytes: def.Disk, Files: def.Files, Links: x.Links}
 }
 
-// Request returns what a production of the attempt needs to know.
+// Request returns the produce request of the attempt.
 func (r *Runner) Request(a Attempt) produce.Request {
 	req := produce.Request{
 		View: a.View, Image: a.Image, Limits: r.Limits, Expect: r.expect(a.View),
@@ -108,7 +109,7 @@ func (r *Runner) Request(a Attempt) produce.Request {
 	return req
 }
 
-// expect picks the digests of the assets of a view.
+// expect returns the digests of the assets of a view.
 func (r *Runner) expect(v task.AgentView) map[string]string {
 	if r.Expect == nil {
 		return nil
@@ -175,7 +176,8 @@ func (p *sandboxed) Run(ctx context.Context) (produce.Result, error) {
 	return res, nil
 }
 
-// Complete adds what only the parent knows to the result of an attempt.
+// Complete adds data that only the parent process has to the result of an
+// attempt.
 func (r *Runner) Complete(a Attempt, res *produce.Result) {
 	res.Metadata.Set("workspace_root", "workspaces/"+a.Dir)
 	if r.Audit != nil {
@@ -184,7 +186,7 @@ func (r *Runner) Complete(a Attempt, res *produce.Result) {
 	}
 }
 
-// errNotRun is returned where there is nothing to capture.
+// errNotRun is returned if there is nothing to capture.
 var errNotRun = errors.New("the agent did not run")
 
 func (p *sandboxed) Capture(ctx context.Context) (capture.Result, error) {
@@ -195,13 +197,13 @@ func (p *sandboxed) Capture(ctx context.Context) (capture.Result, error) {
 	return stage.Capture(ctx, p.runner.Bounds.Request(*p.result), p.session.Workspace())
 }
 
-// Request returns what to capture of a production.
+// Request returns the capture request for a production.
 func (b Bounds) Request(r produce.Result) capture.Request {
 	return capture.Request{Extraction: r.Extract, Outcome: r.Outcome, Limit: b.Bytes, Tree: b.tree(r.Extract),
 		Public: r.Public, Stdout: r.Stdout, Stderr: r.Stderr}
 }
 
-// program runs the program that a row brings as its solution.
+// program runs the program that a row supplies as its solution.
 func (r *Runner) program(ctx context.Context, a Attempt, argv []string) (Production, error) {
 	switch {
 	case r == nil || r.Producer == nil:

@@ -15,15 +15,15 @@ import (
 	"securebench/internal/verdict"
 )
 
-// The agents that need no agent: their candidate enters at capture and goes
-// through the same verification and records as any other.
+// The built-in agents run no program: their candidate enters at capture and
+// passes through the same verification and records as any other.
 const (
 	OracleName = "oracle"
 	NullName   = "null"
 	ReplayName = "replay"
 )
 
-// given is a production whose candidate is there from the start.
+// given is a production whose candidate exists from the start.
 type given struct {
 	agent     string
 	kind      task.CandidateKind
@@ -39,7 +39,7 @@ func (g *given) blank() bool {
 	return g.rejection != nil || g.tree == nil && len(bytes.TrimSpace(g.data)) == 0
 }
 
-// Run returns what records say of the candidate.
+// Run returns the record's description of the candidate.
 func (g *given) Run(context.Context) (produce.Result, error) {
 	m := verdict.NewMetadata(map[string]any{"harness": g.agent})
 	if g.origin != "" {
@@ -75,7 +75,7 @@ func (g *given) admit(ctx context.Context) (candidate.Candidate, error) {
 	return g.sink.Put(g.kind, g.origin, bytes.NewReader(g.data))
 }
 
-// Command is nothing.
+// Command returns nothing.
 func (*given) Command() ([]string, string) { return nil, "" }
 
 // Close does nothing.
@@ -90,7 +90,7 @@ func nothing(agent, why string) *given {
 // program.
 type Oracle struct {
 	Limit int64 // of a text, code or patch in bytes; 0 is the default
-	// Runner runs programs; nil runs none.
+	// Runner runs programs; without it, programs are not supported.
 	Runner *Runner
 }
 
@@ -128,7 +128,7 @@ func (Null) Name() string { return NullName }
 // Sandboxed is false.
 func (Null) Sandboxed() bool { return false }
 
-// Prepare gives the empty candidate.
+// Prepare returns the empty candidate.
 func (Null) Prepare(_ context.Context, a Attempt) (Production, error) {
 	g := &given{agent: NullName, kind: a.View.Extraction().Kind, origin: candidate.Given, sink: a.Sink}
 	if g.kind == task.Workspace {

@@ -27,8 +27,8 @@ type Replay struct {
 	dir    string
 	lines  map[replayKey]replayLine
 	trees  map[string]string // digests of the tar files by path
-	tasks  map[string]bool   // that the file has lines of
-	seen   map[string]bool   // those of them that the pack has
+	tasks  map[string]bool   // for which the file has lines
+	seen   map[string]bool   // those of them that are in the pack
 }
 
 type replayKey struct {
@@ -76,8 +76,8 @@ func OpenReplay(path string, bounds Bounds) (*Replay, error) {
 	return r, nil
 }
 
-// Digest is that of the file and of the trees that it names: what is replayed
-// is an input of the run.
+// Digest returns the digest of the file and of the trees that it names, which
+// are inputs of the run.
 func (r *Replay) Digest() string {
 	if len(r.trees) == 0 {
 		return r.sum
@@ -191,14 +191,14 @@ func replayEntry(n *source.Node) (key replayKey, val replayLine, err error) {
 	return key, val, nil
 }
 
-// Seen notes a task of the pack; it is called for each before the run.
+// Seen records a task of the pack; it is called for each task before the run.
 func (r *Replay) Seen(taskID string) {
 	if r.tasks[taskID] {
 		r.seen[taskID] = true
 	}
 }
 
-// Unmatched counts the lines that no attempt of a task seen will ask for, and
+// Unmatched counts the lines that no attempt at a known task will use, and
 // names the task of the first.
 func (r *Replay) Unmatched(attempts int) (n int, first string) {
 	for key := range r.lines {
@@ -240,7 +240,7 @@ func (r *Replay) Prepare(_ context.Context, a Attempt) (Production, error) {
 	return g, nil
 }
 
-// form is how a replay line writes a kind of candidate.
+// form is the representation of a kind of candidate in a replay line.
 func form(k task.CandidateKind) task.CandidateKind {
 	if k == task.Code {
 		return task.Text

@@ -1,4 +1,4 @@
-// Package capture turns what an agent left behind into a candidate: a typed,
+// Package capture turns an agent's output or files into a candidate: a typed,
 // bounded value named by its digest. It runs after every process of the
 // agent's sandbox is dead, and from then on only the stored content counts.
 package capture
@@ -16,13 +16,13 @@ import (
 	"securebench/internal/verdict"
 )
 
-// Request says what an agent did and what to take. It can be encoded.
+// Request describes what an agent did and what to capture. It can be encoded.
 type Request struct {
 	Extraction task.Extraction  `json:"extraction"`
 	Outcome    sandbox.Outcome  `json:"outcome"`
 	Limit      int64            `json:"limit"` // of a text, code or patch in bytes; 0 is the default
 	Tree       candidate.Bounds `json:"tree"`
-	// Public holds the digests of the public files that were laid into the
+	// Public holds the digests of the public files that were placed in the
 	// workspace, by path.
 	Public map[string]string `json:"public,omitzero"`
 	Stdout []byte            `json:"stdout,omitzero"`
@@ -34,8 +34,8 @@ type Request struct {
 type Result struct {
 	Candidate *candidate.Candidate `json:"candidate,omitzero"`
 	Rejection *candidate.Rejection `json:"rejection,omitzero"`
-	// Limit is the limit of the sandbox that ended the agent, or that explains
-	// that it left nothing.
+	// Limit is the sandbox limit that ended the agent, or that explains why it
+	// left nothing.
 	Limit sandbox.End `json:"limit,omitzero"`
 	// Stdout and Stderr are the agent's streams without secrets.
 	Stdout []byte `json:"stdout,omitzero"`
@@ -44,9 +44,10 @@ type Result struct {
 
 // Stage captures candidates. It is safe for concurrent use.
 type Stage struct {
-	// Secrets are replaced in everything that leaves the stage; nil is none.
+	// Secrets are redacted in everything that leaves the stage; nil means
+	// none.
 	Secrets *redact.Registry
-	// Sink takes the content of candidates.
+	// Sink stores the content of candidates.
 	Sink candidate.Sink
 }
 
@@ -77,7 +78,8 @@ func (s Stage) Capture(ctx context.Context, req Request, space sandbox.Workspace
 		return Result{}, fmt.Errorf("capturing the candidate: %w", err)
 	}
 	if seen := req.Outcome.Seen; res.missing() && len(seen) > 0 {
-		// A limit explains that there is nothing; it voids no work.
+		// A limit explains a missing candidate, but does not invalidate an
+		// existing one.
 		res.Limit, res.Rejection = seen[0], nil
 		return res, nil
 	}
@@ -87,7 +89,7 @@ func (s Stage) Capture(ctx context.Context, req Request, space sandbox.Workspace
 	return res, nil
 }
 
-// errBlank ends the capture of a blank text in a sandbox that ran into limits.
+// errBlank ends the capture of a blank text in a sandbox that hit limits.
 func errBlank() error {
 	return candidate.Reject(verdict.CandidateMissing, "the agent left nothing but blanks")
 }

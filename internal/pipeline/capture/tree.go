@@ -18,7 +18,7 @@ import (
 	"securebench/internal/verdict"
 )
 
-// errStopped ends a stream whose reader needs no more.
+// errStopped ends a stream whose reader is done.
 var errStopped = errors.New("the tree is not read to its end")
 
 // tree streams a folder of the workspace into the sink. Three parts run side by
@@ -62,7 +62,7 @@ func (j job) tree(ctx context.Context) (candidate.Candidate, error) {
 // converter makes the archive of a workspace canonical.
 type converter struct {
 	job
-	prefix   string // of the folder that is taken
+	prefix   string // of the captured folder
 	redacted bool
 }
 
@@ -94,8 +94,8 @@ func (c *converter) convert(archive io.Reader, w io.Writer) error {
 	return err
 }
 
-// entry adds one entry, without the secrets in its content. A file that has
-// several names in the workspace is a file for each.
+// entry adds one entry, without the secrets in its content. A file with
+// several names in the workspace becomes one file per name.
 func (c *converter) entry(tw *candidate.TreeWriter, h *tar.Header, content io.Reader) error {
 	// Before anything else, since what is refused is named.
 	for _, name := range []string{h.Name, h.Linkname} {
@@ -148,10 +148,10 @@ func (c *converter) redact(s *spool, e *candidate.Entry, content io.Reader) erro
 	return nil
 }
 
-// spoolMemory is how much of a file is held in memory, in bytes.
+// spoolMemory is how much of a file is kept in memory, in bytes.
 const spoolMemory = 1 << 20
 
-// spool holds one file, a large one on disk.
+// spool buffers one file, a large one on disk.
 type spool struct {
 	limit int64 // bytes; more are a [candidate.Rejection]
 	buf   bytes.Buffer
@@ -173,7 +173,7 @@ func (s *spool) Write(p []byte) (int, error) {
 			return 0, err
 		}
 		s.f = f
-		if err := os.Remove(f.Name()); err != nil { // it lives as long as it is open
+		if err := os.Remove(f.Name()); err != nil { // it exists as long as it is open
 			return 0, err
 		}
 		if _, err := s.buf.WriteTo(f); err != nil {
@@ -193,6 +193,6 @@ func (s *spool) reader() (io.Reader, error) {
 
 func (s *spool) close() {
 	if s.f != nil {
-		_ = s.f.Close() // it has no name any more
+		_ = s.f.Close() // its name is already removed
 	}
 }

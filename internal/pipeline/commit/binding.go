@@ -7,7 +7,7 @@ import (
 	"securebench/internal/task"
 )
 
-// Binding is the [Binder] of a run: what is the same for all of its records,
+// Binding is the [Binder] of a run: the digests that all its records share,
 // and the salt that keys digests of hidden data.
 type Binding struct {
 	Salt     digest.Salt

@@ -25,8 +25,8 @@ import (
 // written, for example because the disk is full.
 var ErrOutput = errors.New("the output directory cannot be written")
 
-// outputError wraps err in [ErrOutput], unless the directory is no longer the
-// run's own: then there is nothing to resume.
+// outputError wraps err in [ErrOutput], unless the directory has lost the
+// run's salt: then nothing can be resumed.
 func outputError(err error) error {
 	if err == nil || errors.Is(err, record.ErrIntegrity) {
 		return err
@@ -34,7 +34,7 @@ func outputError(err error) error {
 	return fmt.Errorf("%w: %w", ErrOutput, err)
 }
 
-// Binder makes the digests that bind a record to its inputs.
+// Binder computes the digests that bind a record to its inputs.
 type Binder interface {
 	// Digests returns those of a task that runs in an image.
 	Digests(t task.Task, image sandbox.Image) record.Digests
@@ -73,8 +73,8 @@ type Attempt struct {
 	Image  sandbox.Image
 }
 
-// Draft is the record of an attempt before it is written. It keeps what is
-// worth keeping when a stage has to be repeated.
+// Draft is the record of an attempt before it is written. It keeps the results
+// of finished stages when a later stage is repeated.
 type Draft struct {
 	Attempt
 	// Timings are by phase, in milliseconds.
@@ -90,12 +90,12 @@ type Draft struct {
 	exit    int // of the agent
 }
 
-// Draft begins the record of an attempt.
+// Draft starts the record of an attempt.
 func (c *Committer) Draft(a Attempt) *Draft {
 	return &Draft{Attempt: a, c: c, Timings: map[verdict.Phase]int64{}}
 }
 
-// Begin notes that the attempt's turn has come.
+// Begin records that the attempt's turn has come.
 func (d *Draft) Begin() { d.turn = time.Now() }
 
 // Took adds the time since start to a phase.
@@ -103,14 +103,14 @@ func (d *Draft) Took(p verdict.Phase, start time.Time) {
 	d.Timings[p] += time.Since(start).Milliseconds()
 }
 
-// Retries is how often a stage of the attempt was repeated.
+// Retries returns how often a stage of the attempt was repeated.
 func (d *Draft) Retries() int { return len(d.retries) }
 
-// Candidate is the stored candidate, nil where there is none to verify.
+// Candidate returns the stored candidate, or nil if there is none to verify.
 func (d *Draft) Candidate() *candidate.Candidate { return d.left }
 
-// Retry notes that an infrastructure error ended a stage. Nothing is kept of
-// it but its evidence, unless the candidate is stored already.
+// Retry records that an infrastructure error ended a stage. Only its evidence
+// is kept, unless the candidate is already stored.
 func (d *Draft) Retry(err error, phase verdict.Phase) {
 	r := record.Retry{Error: Line(err), Phase: phase}
 	if d.left != nil {
@@ -122,8 +122,8 @@ func (d *Draft) Retry(err error, phase verdict.Phase) {
 	d.retries = append(d.retries, r)
 }
 
-// Resume takes up a former record whose verification did not end. The stored
-// candidate must be there.
+// Resume continues an earlier record whose verification did not finish. The
+// candidate must be in the store.
 func (d *Draft) Resume(former *record.Line) error {
 	c, err := d.c.Store.Find(candidate.Candidate{Kind: d.Task.Extraction().Kind, Digest: former.Digests.Candidate,
 		Origin: former.Origin(), Redacted: slices.Contains(former.Labels, candidateRedacted)})
@@ -148,8 +148,8 @@ func (d *Draft) Resume(former *record.Line) error {
 	return err
 }
 
-// Produced takes what an agent did and left. The draft has a candidate then,
-// or a verdict.
+// Produced adds the results of production and capture. The draft then has a
+// candidate or a verdict.
 func (d *Draft) Produced(out produce.Result, left capture.Result) error {
 	d.exit = out.Outcome.ExitCode
 	d.line = d.begin(out)
@@ -170,7 +170,7 @@ func (d *Draft) Produced(out produce.Result, left capture.Result) error {
 		}
 		return d.candidate(*left.Candidate)
 	default:
-		return errors.New("the production has neither a candidate nor a reason why not")
+		return errors.New("the production has neither a candidate nor a reason for its absence")
 	}
 	return nil
 }
@@ -195,8 +195,8 @@ const (
 	verifierSide = "verifier"
 )
 
-// restrict stores raw output and notes it. The length of a verifier's is no
-// part of the note: it depends on hidden values.
+// restrict stores raw output and adds it to the record. The length of a
+// verifier's output is left out, because it depends on hidden values.
 func (d *Draft) restrict(side string, files map[string][]byte) error {
 	names := make([]string, 0, len(files))
 	for name := range files {
@@ -208,7 +208,7 @@ func (d *Draft) restrict(side string, files map[string][]byte) error {
 			continue
 		}
 		path := fmt.Sprintf("%s/%d/%s-%s", d.Dir, d.Number, side, name)
-		if n := len(d.retries); n > 0 { // the evidence of former tries stays
+		if n := len(d.retries); n > 0 { // the evidence of earlier tries is kept
 			path = fmt.Sprintf("%s/%d/retry%d-%s-%s", d.Dir, d.Number, n, side, name)
 		}
 		raw, err := d.c.Dir.Restrict(d.Task.ID(), path, files[name])
@@ -223,8 +223,8 @@ func (d *Draft) restrict(side string, files map[string][]byte) error {
 	return nil
 }
 
-// Line is what a record says of an error: one line of bounded length, since
-// an engine's message has no bound.
+// Line formats an error for a record: one line of bounded length, because an
+// engine's message has no bound.
 func Line(err error) string {
 	s, _, _ := strings.Cut(err.Error(), "\n")
 	s, _ = redact.EscapedExcerpt([]byte(s), 1<<10)

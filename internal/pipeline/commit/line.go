@@ -15,7 +15,8 @@ import (
 	"securebench/internal/verdict"
 )
 
-// begin makes the attempt's record with what is known before a verdict.
+// begin returns the attempt's record with everything that is known before a
+// verdict.
 func (d *Draft) begin(out produce.Result) *record.Line {
 	metadata := maps.Clone(out.Metadata)
 	if metadata == nil {
@@ -30,22 +31,22 @@ func (d *Draft) begin(out produce.Result) *record.Line {
 	}
 }
 
-// UnpinnedImage labels what depends on a tag: the image is the same for the
-// whole run, and may be another one tomorrow.
+// UnpinnedImage labels records whose image is named by a tag: the image is the
+// same for the whole run, but the tag may move later.
 const UnpinnedImage = "unpinned_image"
 
-// CustomLimits labels what was run under other limits than the defaults: more
-// time or memory can be the better score.
+// CustomLimits labels records of runs with non-default limits: more time or
+// memory can improve the score.
 const CustomLimits = "custom_limits"
 
-// candidateRedacted labels a candidate that a secret was taken out of.
+// candidateRedacted labels a candidate from which a secret was removed.
 const candidateRedacted = "candidate_redacted"
 
-// capabilityLabel begins the label of each capability that the agent's sandbox
-// was granted.
+// capabilityLabel is the prefix of the labels for the capabilities granted to
+// the agent's sandbox.
 const capabilityLabel = "capability_"
 
-// ImageLabel is the label of records that depend on img, or "".
+// ImageLabel returns the label of records that depend on img, or "".
 func ImageLabel(img sandbox.Image) string {
 	if img.ID != "" && !strings.Contains(img.Ref, "@sha256:") {
 		return UnpinnedImage
@@ -103,7 +104,7 @@ func (d *Draft) candidate(c candidate.Candidate) error {
 	return nil
 }
 
-// limited is the line of an agent that ran into a limit of its sandbox.
+// limited returns the line of an agent that hit a limit of its sandbox.
 func (d *Draft) limited(out produce.Result, end sandbox.End) {
 	line := d.line
 	line.Status, line.Outcome = verdict.StatusFailed, verdict.Limit
@@ -122,7 +123,7 @@ func (d *Draft) limited(out produce.Result, end sandbox.End) {
 	line.ProducerMetadata.Set("phase", verdict.PhaseProduce)
 }
 
-// LimitReason names a limit as records do.
+// LimitReason returns the recorded reason for a limit.
 func LimitReason(end sandbox.End) verdict.Reason {
 	if end == sandbox.TimedOut {
 		return verdict.ProducerTimeout
@@ -130,10 +131,10 @@ func LimitReason(end sandbox.End) verdict.Reason {
 	return verdict.Reason(end)
 }
 
-// seconds renders a duration as the reference does, with C's %g.
+// seconds formats a duration as the reference does, with C's %g.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.6g", d.Seconds()) }
 
-// rejected is the line of an agent that left no acceptable candidate.
+// rejected returns the line of an agent that left no acceptable candidate.
 func (d *Draft) rejected(r *candidate.Rejection) {
 	d.line.Status, d.line.Outcome = verdict.StatusFailed, verdict.NoCandidate
 	if r.Reason == verdict.CandidateTooLarge {
@@ -142,7 +143,7 @@ func (d *Draft) rejected(r *candidate.Rejection) {
 	d.line.FailureReason, d.line.FailurePhase, d.line.FailureMessage = r.Reason, verdict.PhaseCapture, r.Message+d.exitHint()
 }
 
-// exitHint points to an agent that most likely failed to run at all.
+// exitHint points out an agent that most likely did not run at all.
 func (d *Draft) exitHint() string {
 	if d.exit == 0 {
 		return ""
@@ -150,8 +151,8 @@ func (d *Draft) exitHint() string {
 	return fmt.Sprintf(" (the command exited with %d)", d.exit)
 }
 
-// Pending ends the attempt of a task that nothing here can score; its agent is
-// not run.
+// Pending ends the attempt of a task that cannot be scored; its agent is not
+// run.
 func (d *Draft) Pending(reason verdict.Reason, message string) *record.Line {
 	line := d.begin(produce.Result{})
 	line.Status, line.Outcome = verdict.StatusPending, verdict.Pending
@@ -160,16 +161,16 @@ func (d *Draft) Pending(reason verdict.Reason, message string) *record.Line {
 	return line
 }
 
-// PackFault ends an attempt that the pack's own files kept from being made:
-// pending and final, since no retry would do better.
+// PackFault ends an attempt that a pack fault made impossible: it is pending
+// and final, because a retry would fail, too.
 func (d *Draft) PackFault(err error, phase verdict.Phase) *record.Line {
 	line := d.Pending(verdict.PackFault, Line(err))
 	line.FailurePhase = phase
 	return line
 }
 
-// Infrastructure ends an attempt that could not be brought to an end: pending,
-// counted, shown, and run again by a later resume.
+// Infrastructure ends an attempt after an infrastructure error: it is pending,
+// counted separately, and run again by a later resume.
 func (d *Draft) Infrastructure(err error, phase verdict.Phase) *record.Line {
 	if d.line == nil {
 		d.line = d.begin(produce.Result{})

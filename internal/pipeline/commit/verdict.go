@@ -19,7 +19,7 @@ import (
 // phaseSandboxes is the wait for the verifier's sandboxes, in timings.
 const phaseSandboxes verdict.Phase = "verifier_sandboxes"
 
-// Verdict takes the verdict of a verification that began at start.
+// Verdict adds the verdict of a verification that began at start.
 func (d *Draft) Verdict(v family.Verdict, start time.Time) error {
 	d.Timings[phaseSandboxes] = v.Waited.Milliseconds()
 	d.Timings[verdict.PhaseVerify] = (time.Since(start) - v.Waited).Milliseconds()
@@ -60,8 +60,8 @@ func (d *Draft) judge(v family.Verdict) {
 	line.VerifierStderr = v.Message
 }
 
-// published parts a verdict's metadata: what the record shows, and what is
-// withheld of a candidate that did not pass.
+// published splits a verdict's metadata into the part that the record shows
+// and the part that is withheld if the candidate did not pass.
 func (d *Draft) published(v family.Verdict) (shown, withheld verdict.Metadata) {
 	shown, withheld = verdict.Metadata{}, verdict.Metadata{}
 	public := d.c.Families[d.Task.Family()].PublicMetadata
@@ -75,10 +75,10 @@ func (d *Draft) published(v family.Verdict) (shown, withheld verdict.Metadata) {
 	return shown, withheld
 }
 
-// withhold moves to the restricted output what could lead to a hidden value if
-// the failures of many candidates were published: how near they came, and how
-// long their verification took, which a candidate can stretch by what it is
-// asked.
+// withhold moves measures to the restricted output that could reveal a hidden
+// value if many failures were published: how close candidates came, and how
+// long their verification took, which a candidate can make depend on its
+// inputs.
 func (d *Draft) withhold(v family.Verdict, start time.Time) (map[string][]byte, error) {
 	_, withheld := d.published(v)
 	times := map[verdict.Phase]int64{phaseSandboxes: d.Timings[phaseSandboxes], verdict.PhaseVerify: d.Timings[verdict.PhaseVerify]}
@@ -90,15 +90,15 @@ func (d *Draft) withhold(v family.Verdict, start time.Time) (map[string][]byte, 
 	}
 	b, err := digest.Canonical(map[string]any{"verifier_metadata": withheld, "timings_ms": times})
 	if err != nil {
-		return nil, fmt.Errorf("encoding what is withheld of a verdict: %w", err)
+		return nil, fmt.Errorf("encoding the withheld part of a verdict: %w", err)
 	}
 	files := map[string][]byte{"verdict.json": append(b, '\n')}
 	maps.Copy(files, v.Restricted)
 	return files, nil
 }
 
-// extracted stores what was taken from the candidate. Nothing of the attempt
-// can fail after it, so that no try leaves one without its record.
+// extracted stores what was extracted from the candidate. It is the last step
+// that can fail, so no try stores one without a record.
 func (d *Draft) extracted(v family.Verdict) error {
 	if !storable(v.Extracted) {
 		return nil
@@ -121,13 +121,13 @@ type Judged struct {
 	Reason      verdict.Reason      `json:"reason"`
 	Containment verdict.Containment `json:"containment"`
 	Labels      string              `json:"labels"` // of the verdict, sorted, with spaces between
-	// Extraction is how the candidate was taken from what an agent said, and
-	// Extracted the digest of what was taken.
+	// Extraction names how the answer was extracted from the candidate, and
+	// Extracted is the digest of the extracted answer.
 	Extraction string `json:"extraction,omitzero"`
 	Extracted  string `json:"extracted,omitzero"`
 }
 
-// JudgedOf is the verdict in a record.
+// JudgedOf returns the verdict in a record.
 func JudgedOf(l *record.Line) Judged {
 	labels := slices.DeleteFunc(slices.Clone(l.Labels), func(s string) bool {
 		return s == CustomLimits || s == UnpinnedImage || s == candidateRedacted || strings.HasPrefix(s, capabilityLabel) // not the verdict's
@@ -135,7 +135,7 @@ func JudgedOf(l *record.Line) Judged {
 	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " "), l.Extraction(), l.Digests.Extracted}
 }
 
-// Judge is what a record will say of a verdict.
+// Judge returns how a record describes a verdict.
 func Judge(v family.Verdict) Judged {
 	labels := slices.Sorted(slices.Values(v.Labels))
 	j := Judged{Status: verdict.StatusFailed, Outcome: v.Outcome, Reason: v.Reason, Containment: v.Containment,
