@@ -1,7 +1,6 @@
 package candidate
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"securebench/internal/digest"
 	"securebench/internal/durable"
@@ -136,13 +136,19 @@ func Copy(kind task.CandidateKind, content io.Reader, w io.Writer) (sum string, 
 	if kind == task.Workspace {
 		return ReadTree(io.TeeReader(content, w), stored(), nil)
 	}
-	r := bufio.NewReader(content)
-	if head, _ := r.Peek(len(digestHeader)); HasTreeDigest(head) { // its error comes again
+	var head bytes.Buffer
+	_, err = io.CopyN(&head, content, int64(len(digestHeader)))
+	switch {
+	case err == nil && HasTreeDigest(head.Bytes()):
 		return "", errTreeDigest()
+	case errors.Is(err, io.EOF):
+		content = strings.NewReader("") // nothing is read beyond the end
+	case err != nil:
+		return "", err
 	}
 	h := sha256.New()
-	n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(r, MaxBytes+1))
-	if err == nil && n > MaxBytes {
+	size, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(io.MultiReader(&head, content), MaxBytes+1))
+	if err == nil && size > MaxBytes {
 		err = errTooLarge
 	}
 	return digest.Format(h.Sum(nil)), err
