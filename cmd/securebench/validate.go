@@ -10,6 +10,9 @@ import (
 	"securebench/internal/families"
 	"securebench/internal/family"
 	"securebench/internal/fault"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/scoring"
+	"securebench/internal/task"
 	"securebench/internal/validate"
 	"securebench/internal/workload"
 )
@@ -69,7 +72,11 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	if err != nil {
 		return err
 	}
-	w, err := workload.Load(ctx, loc, families.All(), f.limit, workload.Demands{Image: needsImage, Strict: f.strict})
+	reg := families.All()
+	w, err := workload.Load(ctx, loc, reg, f.limit, workload.Demands{Image: needsImage, Strict: f.strict,
+		Task: func(_ pack.Row, t task.Task) error {
+			return scoring.CheckProgram(tester.Sandbox, reg[t.Family()], t)
+		}})
 	if err != nil {
 		return err
 	}

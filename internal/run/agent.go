@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"slices"
 
 	"securebench/internal/config"
 	"securebench/internal/fault"
@@ -66,10 +65,8 @@ func (r *Run) checkPolicy() error {
 // workspace would exceed the limits.
 func (r *Run) fits(row pack.Row, t task.Task) error {
 	v := t.Agent()
-	for _, name := range v.Environment().Capabilities {
-		if !slices.Contains(r.Config.Sandbox.Capabilities, sandbox.Capability(name)) {
-			return fmt.Errorf("task %q asks for the capability %s (environment.capabilities), which is not granted: add it to sandbox.capabilities in the tester YAML", v.ID(), name)
-		}
+	if err := scoring.CheckCapabilities(r.Config.Sandbox, v); err != nil {
+		return err
 	}
 	opts, err := r.Harness.Check(v)
 	if err != nil {

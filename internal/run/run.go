@@ -28,6 +28,7 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/scoring"
 	"securebench/internal/source"
+	"securebench/internal/task"
 	"securebench/internal/workload"
 	"securebench/internal/workspace"
 )
@@ -131,6 +132,11 @@ func (r *Run) load(ctx context.Context) error {
 	}
 	d := workload.Demands{Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil || f.NeedsImage }}
 	replay, _ := r.agent.(*agent.Replay)
+	if _, isOracle := r.agent.(*agent.Oracle); isOracle {
+		d.Task = func(_ pack.Row, t task.Task) error {
+			return scoring.CheckProgram(r.Config.Sandbox, r.Families[t.Family()], t)
+		}
+	}
 	switch {
 	case r.agent == nil:
 		if err := r.checkPolicy(); err != nil {

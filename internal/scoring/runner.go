@@ -1,12 +1,16 @@
 package scoring
 
 import (
+	"fmt"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
+	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
+	"securebench/internal/task"
 	"securebench/internal/workload"
+	"slices"
 )
 
 // Runner returns what runs agents, and solutions that are programs, in
@@ -38,3 +42,26 @@ func Bounds(l config.Limits) agent.Bounds {
 
 // Policy is the configured policy for the commands of agents.
 func Policy(c config.Sandbox) sandbox.Policy { return sandbox.Policy{Allow: c.Allow, Deny: c.Deny} }
+
+// CheckCapabilities refuses a task that asks for a capability that the operator
+// does not grant.
+func CheckCapabilities(cfg config.Sandbox, v task.AgentView) error {
+	for _, name := range v.Environment().Capabilities {
+		if !slices.Contains(cfg.Capabilities, sandbox.Capability(name)) {
+			return fmt.Errorf("task %q asks for the capability %s (environment.capabilities), which is not granted: add it to sandbox.capabilities in the tester YAML", v.ID(), name)
+		}
+	}
+	return nil
+}
+
+// CheckProgram does the same for a task whose reference solution is a program,
+// which runs in the agent's sandbox. Other tasks run nothing there.
+func CheckProgram(cfg config.Sandbox, fam family.Family, t task.Task) error {
+	if fam.Reference == nil {
+		return nil
+	}
+	if sol, ok := fam.Reference(t.Evaluator()); !ok || sol.Command == nil {
+		return nil
+	}
+	return CheckCapabilities(cfg, t.Agent())
+}
