@@ -14,7 +14,9 @@ import (
 // TestCheckProgram: a program runs in the agent's sandbox and needs what the
 // row asks for; another solution runs nothing.
 func TestCheckProgram(t *testing.T) {
-	program := func(task.EvaluatorView) (family.Solution, bool) { return family.Solution{Command: []string{"solve"}}, true }
+	program := func(task.EvaluatorView) (family.Solution, bool) {
+		return family.Solution{Command: []string{"solve"}}, true
+	}
 	text := func(task.EvaluatorView) (family.Solution, bool) {
 		return family.Solution{Candidate: candidate.New(task.Text, candidate.Given, nil)}, true
 	}
