@@ -54,6 +54,7 @@ const (
 	DiskLimit            Reason = "disk_limit"
 	OutOfMemory          Reason = "oom"
 	PidsLimit            Reason = "pids_limit"
+	Policy               Reason = "policy" // a rule on candidates refuses it
 	NoVerifier           Reason = "no_verifier"
 	NoJudge              Reason = "no_judge"
 	PackFault            Reason = "pack" // the pack's own files cannot be used

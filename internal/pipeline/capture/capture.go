@@ -121,6 +121,10 @@ func (j job) bytes(ctx context.Context, res *Result) (candidate.Candidate, error
 	}
 	clean := j.Secrets.Split(j.Stdout, j.Stderr, data)
 	res.Stdout, res.Stderr = clean[0], clean[1]
+	if raw.Kind == task.Patch && !bytes.Equal(clean[2], data) {
+		// A patch that is edited afterwards is another patch, or none.
+		return candidate.Candidate{}, candidate.Reject(verdict.Policy, "the patch contains a secret of the operator's, which cannot be removed from a patch")
+	}
 	// What replaces a secret can be longer.
 	if _, err := candidate.Admit(raw.Kind, origin, clean[2], j.Limit); err != nil {
 		return candidate.Candidate{}, err

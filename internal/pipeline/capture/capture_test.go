@@ -152,6 +152,32 @@ func TestSecretsAreTakenOutBeforeTheDigest(t *testing.T) {
 	}
 }
 
+// TestPatchesAreNotEdited: a secret is not removed from a finished patch, which
+// would be another patch then, but the patch is refused, and its text is not
+// kept with the secret. Without secrets to look for, the weak set-up, the patch
+// is stored with the secret.
+func TestPatchesAreNotEdited(t *testing.T) {
+	const leaks, honest = "+key = sk-secret-value\n", "+key = other\n"
+	take := func(s *redact.Registry, patch string) capture.Result {
+		got, err := capture.Stage{Sink: newStore(t), Secrets: s}.Capture(t.Context(), capture.Request{Outcome: exited,
+			Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Patch}, Stdout: []byte(patch)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := take(secrets(t), leaks); got.Rejection == nil || got.Rejection.Reason != verdict.Policy ||
+		strings.Contains(got.Rejection.Message+string(got.Stdout), "sk-secret") {
+		t.Errorf("got %+v", got)
+	}
+	if got := take(nil, leaks); got.Candidate == nil {
+		t.Errorf("weak: got %+v", got)
+	}
+	if got := take(secrets(t), honest); got.Candidate == nil || got.Candidate.Redacted {
+		t.Errorf("honest: got %+v", got)
+	}
+}
+
 func secrets(t *testing.T) *redact.Registry {
 	t.Helper()
 	r := new(redact.Registry)
