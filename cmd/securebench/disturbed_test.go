@@ -27,7 +27,7 @@ func TestSomebodyElsesKill(t *testing.T) {
 		{"the agent is killed", "agent", []string{"kill"}, right, "passed", "", `disturbed from outside: the engine's events show "kill"`},
 		{"the agent is stopped", "agent", []string{"stop", "-t", "0"}, right, "passed", "", `disturbed from outside: the engine's events show "kill"`},
 		{"the agent is removed", "agent", []string{"rm", "-f"}, right, "passed", "", "disturbed from outside"},
-		{"the agent is paused", "agent", []string{"pause"}, right, "passed", "", `disturbed from outside: the engine's events show "pause"`},
+		{"the agent is paused", "agent", []string{"pause"}, right, "passed", "", `disturbed from outside: its container is paused`},
 		{"the candidate sandbox is killed", "candidate", []string{"kill"}, right, "passed", "", `running the candidate: running a sandbox: the sandbox was disturbed from outside`},
 		{"the candidate sandbox is paused", "candidate", []string{"pause"}, right, "passed", "", `running the candidate: running a sandbox`},
 		{"the holder is killed", "workspace", []string{"kill"}, right, "passed", "", "the holder"},

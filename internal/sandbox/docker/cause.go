@@ -110,11 +110,25 @@ func (r *run) disturbedAtEnd(ctx context.Context, s container.State) error {
 	return r.disturbed(ctx, s, eventSlack, events.ActionKill, events.ActionStop, events.ActionRestart, events.ActionDestroy, events.ActionUpdate)
 }
 
-// disturbedMeanwhile is disturbed for a command that ran out of time.
-func (r *run) disturbedMeanwhile(ctx context.Context) error {
+// paused reports whether a container that is out of time is paused, which its
+// processes cannot do to themselves. It is asked before the container is killed:
+// a busy engine may have dropped the event by then.
+func (r *run) paused(ctx context.Context) bool {
+	cctx, cancel := dockerapi.Cleanup(ctx)
+	defer cancel()
+	res, err := r.box.engine.conn.API.ContainerInspect(cctx, r.box.name, client.ContainerInspectOptions{})
+	return err == nil && res.Container.State != nil && res.Container.State.Paused
+}
+
+// disturbedMeanwhile is disturbed for a command that ran out of time, paused or
+// not.
+func (r *run) disturbedMeanwhile(ctx context.Context, paused bool) error {
 	s, err := r.state(ctx)
 	if err != nil {
 		return err
+	}
+	if paused {
+		return fmt.Errorf("%w: its container is paused", sandbox.ErrDisturbed)
 	}
 	return r.disturbed(ctx, s, eventSlack, events.ActionPause, events.ActionUnPause, events.ActionUpdate, events.ActionRestart)
 }

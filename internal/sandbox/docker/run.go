@@ -206,9 +206,10 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 // stop kills the container for a limit.
 func (r *run) stop(ctx context.Context, end sandbox.End, code int) (sandbox.Outcome, error) {
 	took := time.Since(r.began)
+	paused := code == exitTimedOut && r.paused(ctx)
 	err := r.kill(ctx)
 	if err == nil && code == exitTimedOut {
-		err = r.disturbedMeanwhile(ctx)
+		err = r.disturbedMeanwhile(ctx, paused)
 	}
 	if err != nil {
 		return sandbox.Outcome{}, err
@@ -220,9 +221,11 @@ func (r *run) stop(ctx context.Context, end sandbox.End, code int) (sandbox.Outc
 // the cause.
 func (r *run) canceled(ctx context.Context) error {
 	cause := context.Cause(ctx)
+	overdue := errors.Is(cause, sandbox.ErrOverdue)
+	paused := overdue && r.paused(context.WithoutCancel(ctx))
 	err := r.kill(ctx)
-	if err == nil && errors.Is(cause, sandbox.ErrOverdue) {
-		err = r.disturbedMeanwhile(context.WithoutCancel(ctx))
+	if err == nil && overdue {
+		err = r.disturbedMeanwhile(context.WithoutCancel(ctx), paused)
 	}
 	return errors.Join(cause, err)
 }
