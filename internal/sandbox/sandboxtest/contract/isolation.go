@@ -89,9 +89,9 @@ func (s *suite) processLimit(t *testing.T) {
 		})
 	}
 	t.Run("never stops", func(t *testing.T) {
-		// The command itself must not fork again: a shell that cannot ends
-		// immediately.
-		spec := s.spec("bomb() { bomb | bomb & }; bomb; exec sleep 600")
+		// The command itself forks once, before there is a bomb: a shell that
+		// cannot fork ends immediately.
+		spec := s.spec("bomb() { bomb | bomb & }; (bomb) & exec sleep 600")
 		spec.Limits.Pids, spec.Limits.Timeout = 64, 3*time.Second
 		if got := s.run(t, spec); got.End != sandbox.PidsLimit && got.End != sandbox.TimedOut {
 			t.Errorf("got %+v", got.Outcome)
