@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -236,27 +237,17 @@ const Inodes = 65536
 // WithDefaults fills zero fields: 1 GiB, 1 core, 256 processes, 256 MiB of
 // disk, 65536 files, 8 MiB of output, 900 s.
 func (l Limits) WithDefaults() Limits {
-	def := Limits{Memory: 1 << 30, CPUs: 1, Pids: 256, Disk: 256 << 20, Files: Inodes, Output: 8 << 20, Timeout: 900 * time.Second}
-	if l.Memory <= 0 {
-		l.Memory = def.Memory
+	return Limits{
+		Memory: positive(l.Memory, 1<<30), CPUs: positive(l.CPUs, 1), Pids: positive(l.Pids, 256), Disk: positive(l.Disk, 256<<20),
+		Files: positive(l.Files, Inodes), Output: positive(l.Output, 8<<20), Timeout: positive(l.Timeout, 900*time.Second),
 	}
-	if l.CPUs <= 0 {
-		l.CPUs = def.CPUs
+}
+
+// positive returns a limit that is set, or its default.
+func positive[T cmp.Ordered](limit, def T) T {
+	var zero T
+	if limit > zero {
+		return limit
 	}
-	if l.Pids <= 0 {
-		l.Pids = def.Pids
-	}
-	if l.Disk <= 0 {
-		l.Disk = def.Disk
-	}
-	if l.Files <= 0 {
-		l.Files = def.Files
-	}
-	if l.Output <= 0 {
-		l.Output = def.Output
-	}
-	if l.Timeout <= 0 {
-		l.Timeout = def.Timeout
-	}
-	return l
+	return def
 }

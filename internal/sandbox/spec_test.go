@@ -14,9 +14,9 @@ type anyWorkspace struct{ sandbox.Workspace }
 
 func TestSpecCheck(t *testing.T) {
 	good := func() sandbox.Spec {
-		return sandbox.Spec{Image: sandbox.Image{ID: "sha256:x"}, Command: []string{"true"}, Workdir: "/work", Env: []string{"A=", "B=c=d"},
+		return sandbox.Spec{Image: sandbox.Image{ID: "sha256:x"}, Command: []string{"true"}, Workdir: "/data", Env: []string{"A=", "B=c=d"},
 			Capabilities: []sandbox.Capability{sandbox.Kill},
-			Mounts: []sandbox.Mount{{Workspace: anyWorkspace{}, Target: "/work"}, {Workspace: anyWorkspace{}, Target: "/work2", ReadOnly: true},
+			Mounts: []sandbox.Mount{{Workspace: anyWorkspace{}, Target: "/data"}, {Workspace: anyWorkspace{}, Target: "/data2", ReadOnly: true},
 				{Workspace: anyWorkspace{}, Target: "/tmp/in"}}}
 	}
 	if err := good().Check(); err != nil {
@@ -40,8 +40,8 @@ func TestSpecCheck(t *testing.T) {
 		"root in disguise": {func(s *sandbox.Spec) { s.Mounts[0].Target = "//." }, "must not be the root"},
 		"relative":         {func(s *sandbox.Spec) { s.Mounts[0].Target = "work" }, "not a plain absolute path"},
 		"helper":           {func(s *sandbox.Spec) { s.Mounts[0].Target = sandbox.HelperPath }, "reserved"},
-		"same":             {func(s *sandbox.Spec) { s.Mounts[1].Target = "/work/" }, "overlap"},
-		"below":            {func(s *sandbox.Spec) { s.Mounts[1].Target = "/work/x" }, "overlap"},
+		"same":             {func(s *sandbox.Spec) { s.Mounts[1].Target = "/data/" }, "overlap"},
+		"below":            {func(s *sandbox.Spec) { s.Mounts[1].Target = "/data/x" }, "overlap"},
 		"above":            {func(s *sandbox.Spec) { s.Mounts[2].Target, s.Mounts[0].Target = "/a", "/a/b" }, "overlap"},
 	} {
 		spec := good()
