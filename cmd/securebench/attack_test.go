@@ -110,6 +110,13 @@ for out in (sys.stdout, sys.stderr):
     for before in (b"", b"k", b"ke"):
         for encode in (base64.b64encode, base64.urlsafe_b64encode): print(encode(before + key + b"!").decode(), file=out)`
 
+// forkBomb forks until it may not, and again when it may. It rests between, so
+// that on a busy machine the tests beside it go on.
+const forkBomb = `import os, time
+while True:
+    try: os.fork()
+    except OSError: time.sleep(0.2)`
+
 const privileges = `import os
 status = open("/proc/self/status").read()
 if "CapEff:\t0000000000000000" not in status or "NoNewPrivs:\t1" not in status or "Seccomp:\t2" not in status: print("PWN status")
@@ -147,7 +154,7 @@ func corpus() []attack {
 		{id: "D01", script: `f=$(find / -name candidates.jsonl -not -path '/proc/*' 2>/dev/null | head -1); [ -n "$f" ] && echo PWN; echo wrong`,
 			weak: []string{"-v", "RUN:/srv/run"}, outcome: "failed", reason: "wrong_answer"},
 		{id: "C10", script: `kill -9 -1; kill -9 1; sleep 1; echo wrong`, weakly: killsRunner, outcome: "failed", reason: "wrong_answer"},
-		{id: "C14", script: py("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"), weakly: manyProcesses, outcome: "limit", reason: "pids_limit", seconds: 3},
+		{id: "C14", script: py(forkBomb), weakly: manyProcesses, outcome: "limit", reason: "pids_limit", seconds: 10},
 		{id: "C15", script: `exec python3 -c "b=[]
 while True: b.append(bytearray(64<<20))"`, weakly: muchMemory, outcome: "limit", reason: "oom"},
 		{id: "S06", script: `dd if=/dev/zero of=/workspace/x bs=1M count=4096 2>/dev/null; exit 1`, weakly: muchDisk, outcome: "limit", reason: "disk_limit"},

@@ -19,10 +19,12 @@ import (
 
 const (
 	// firstSample and sampleEvery pace the sampling of the process count, so
-	// that a short command costs no sample and a long one few.
-	firstSample   = 500 * time.Millisecond
-	sampleEvery   = 2 * time.Second
-	sampleTimeout = time.Second
+	// that a short command costs no sample and a long one few. The last sample,
+	// of a command that is out of time, may take longer: it decides the outcome.
+	firstSample       = 500 * time.Millisecond
+	sampleEvery       = 2 * time.Second
+	sampleTimeout     = time.Second
+	lastSampleTimeout = 5 * time.Second
 	// endTimeout bounds the wait for the engine to report the end of a
 	// container that was killed, and for the rest of its output.
 	endTimeout = 15 * time.Second
@@ -182,7 +184,7 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 		case x := <-r.exit:
 			return r.ended(ctx, x)
 		case <-deadline.C:
-			r.sample(ctx)
+			r.sample(ctx, lastSampleTimeout)
 			end := sandbox.TimedOut
 			if r.pids {
 				end = sandbox.PidsLimit
@@ -197,7 +199,7 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 		case <-ctx.Done():
 			return sandbox.Outcome{}, r.canceled(ctx)
 		case <-sample.C:
-			r.sample(ctx)
+			r.sample(ctx, sampleTimeout)
 			sample.Reset(min(sampleEvery, 2*time.Since(r.began)))
 		}
 	}
