@@ -173,7 +173,7 @@ func archived(t testing.TB, program string) *bytes.Buffer {
 }
 
 func probe(name string, user sandbox.User) Command {
-	return Command{Argv: []string{helper, "probe", name}, User: user, Env: []string{"PATH=/usr/bin:/bin"}, Timeout: 30 * time.Second}
+	return Command{Argv: []string{helper, "probe", name}, User: user, Env: []string{"PATH=/usr/bin:/bin"}, Timeout: hung}
 }
 
 // attack runs a probe and reports whether it succeeded, and its words.
@@ -301,6 +301,15 @@ func TestKillReachesAll(t *testing.T) {
 		}
 		return res.ExitCode == 0
 	}
+	// A signal is sent at once; the process dies when it is scheduled next.
+	dies := func(pid string) bool {
+		for end := time.Now().Add(hung); alive(pid); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				return false
+			}
+		}
+		return true
+	}
 	started := func(u sandbox.User) string {
 		fired, pid := attack(t, c, probe("escape", u))
 		if !fired || !alive(strings.TrimSpace(pid)) {
@@ -313,12 +322,12 @@ func TestKillReachesAll(t *testing.T) {
 	bystander := started(user)
 	var out bytes.Buffer
 	cmd := shell("setsid sh -c 'echo $$; sleep 1000 & sleep 1000' & sleep 1000")
-	cmd.User, cmd.Stdout, cmd.Timeout = user, &out, time.Second
+	cmd.User, cmd.Stdout, cmd.Timeout = user, &out, 5*time.Second // the descendant must be there by then
 	res, err := c.Run(t.Context(), cmd)
 	if err != nil || res.End != sandbox.TimedOut {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	if pid := strings.TrimSpace(out.String()); pid == "" || alive(pid) {
+	if pid := strings.TrimSpace(out.String()); pid == "" || !dies(pid) {
 		t.Errorf("descendant %q survives its command", pid)
 	}
 	others := started(other)
@@ -328,7 +337,7 @@ func TestKillReachesAll(t *testing.T) {
 	if err := c.KillUser(t.Context(), user.UID); err != nil {
 		t.Error(err)
 	}
-	if alive(bystander) {
+	if !dies(bystander) {
 		t.Error("an escapee survives the end of its user")
 	}
 	if !alive(others) {
@@ -337,7 +346,7 @@ func TestKillReachesAll(t *testing.T) {
 	if err := c.KillAll(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if alive(others) {
+	if !dies(others) {
 		t.Error("an escapee survives the end of all")
 	}
 }
@@ -348,26 +357,22 @@ func TestForkBomb(t *testing.T) {
 	for _, s := range []setup{sameUser, capableRoot} {
 		c := s.open(t)
 		cmd := probe("forkbomb", s.user)
-		cmd.Timeout = 5 * time.Second
 		done := make(chan error, 1)
 		go func() {
 			_, err := c.Run(t.Context(), cmd)
 			done <- err
 		}()
-		full := false
-		for range 60 {
-			res, err := c.Run(t.Context(), Command{Argv: []string{"/bin/true"}, User: s.user, Timeout: 5 * time.Second})
+		for full := false; !full; {
+			res, err := c.Run(t.Context(), Command{Argv: []string{"/bin/true"}, User: s.user, Timeout: hung})
 			if err != nil {
 				t.Fatal(err)
 			}
-			full = full || res.End == NotStarted
-			if full {
-				break
+			full = res.End == NotStarted
+			select {
+			case err := <-done: // it lasts a minute
+				t.Fatalf("the process table was never full: the bomb ended with %v", err)
+			case <-time.After(50 * time.Millisecond):
 			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		if !full {
-			t.Error("the process table was never full")
 		}
 		if err := c.KillAll(t.Context()); err != nil {
 			t.Error(err)
@@ -412,16 +417,21 @@ func TestLimitsOfInitAreData(t *testing.T) {
 func TestStopsOfInitEnd(t *testing.T) {
 	c := sameUser.open(t)
 	c.grace = 2 * time.Second
-	go func() { _, _ = c.Run(t.Context(), probe("stopstorm", sandbox.Nobody)) }()
-	lost := false
-	for i := 0; i < 100 && !lost; i++ {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		began := time.Now()
-		_, err := c.Run(ctx, probe("capabilities", sandbox.Nobody))
-		cancel()
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("Run took %v", took)
+	calm := make(chan struct{})
+	go func() {
+		defer close(calm)
+		_, _ = c.Run(t.Context(), probe("stopstorm", sandbox.Nobody))
+	}()
+	lost, over := false, false
+	for !lost && !over {
+		select {
+		case <-calm: // or init was lost
+			over = true
+		default:
 		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := c.Run(ctx, probe("capabilities", sandbox.Nobody)) // stopped for ever, if it waits for init
+		cancel()
 		lost = errors.Is(err, ErrLost)
 	}
 	if !lost {

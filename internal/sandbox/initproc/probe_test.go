@@ -225,7 +225,7 @@ func escape() error {
 
 // stopStorm stops all processes that it may for a while.
 func stopStorm() error {
-	for began := time.Now(); time.Since(began) < 20*time.Second; {
+	for began := time.Now(); time.Since(began) < 50*time.Second; {
 		_ = unix.Kill(-1, unix.SIGSTOP)
 	}
 	return nil
