@@ -271,7 +271,7 @@ func TestDroppedTrees(t *testing.T) {
 			t.Error("a closed tree is read")
 		}
 	}
-	for range 100 {
+	for range 2000 {
 		if runtime.NumGoroutine() <= before+2 {
 			return
 		}

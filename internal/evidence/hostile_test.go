@@ -89,7 +89,7 @@ func verifyDir(t *testing.T, dir string) *evidence.Result {
 	select {
 	case res := <-done:
 		return res
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("verification does not end")
 		return nil
 	}

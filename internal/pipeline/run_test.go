@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -334,23 +335,25 @@ func TestDeadEngineEndsTheRun(t *testing.T) {
 }
 
 func TestInterrupt(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	b := newBench(t, func(ctx context.Context, p *sandboxtest.Process) int {
-		cancel()
-		<-ctx.Done() // an agent that never ends on its own
-		return 0
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := newBench(t, func(ctx context.Context, p *sandboxtest.Process) int {
+			cancel()
+			<-ctx.Done() // an agent that never ends on its own
+			return 0
+		})
+		start := time.Now()
+		sum, err := b.run(ctx, question(t, "q1", "4", `"4"`), question(t, "q2", "4", `"4"`))
+		if !errors.Is(err, pipeline.ErrInterrupted) || sum.Total != 0 || len(b.lines()) != 0 {
+			t.Errorf("summary %+v, error %v; want no record of an interrupted attempt", sum, err)
+		}
+		if took := time.Since(start); took > 4*time.Second { // of a clock that stands still while something runs
+			t.Errorf("it took %v to stop", took)
+		}
+		if n := b.engine.Left(); n != 0 {
+			t.Errorf("%d boxes and workspaces are left", n)
+		}
 	})
-	start := time.Now()
-	sum, err := b.run(ctx, question(t, "q1", "4", `"4"`), question(t, "q2", "4", `"4"`))
-	if !errors.Is(err, pipeline.ErrInterrupted) || sum.Total != 0 || len(b.lines()) != 0 {
-		t.Errorf("summary %+v, error %v; want no record of an interrupted attempt", sum, err)
-	}
-	if took := time.Since(start); took > 4*time.Second {
-		t.Errorf("it took %v to stop", took)
-	}
-	if n := b.engine.Left(); n != 0 {
-		t.Errorf("%d boxes and workspaces are left", n)
-	}
 }
 
 func TestBrokenPackEndsTheRun(t *testing.T) {

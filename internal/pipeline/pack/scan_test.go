@@ -259,10 +259,11 @@ func TestReadingEnds(t *testing.T) {
 	if err := os.Truncate(big, 200<<20); err != nil {
 		t.Fatal(err)
 	}
-	stop := make(chan struct{})
+	stop, begun := make(chan struct{}), make(chan struct{})
 	grown := make(chan error, 1)
 	go func() {
 		f, err := os.OpenFile(big, os.O_WRONLY|os.O_APPEND, 0)
+		close(begun)
 		for err == nil {
 			select {
 			case <-stop:
@@ -274,6 +275,7 @@ func TestReadingEnds(t *testing.T) {
 		}
 		grown <- err
 	}()
+	<-begun
 	_, errs, _ := load(t, loc)
 	close(stop)
 	if err := <-grown; err != nil {

@@ -270,7 +270,7 @@ func TestOutcomes(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tt.agent)
-			b.limits = sandbox.Limits{Output: 16, Timeout: 200 * time.Millisecond}
+			b.limits = sandbox.Limits{Output: 16, Timeout: 2 * time.Second}
 			res := b.run()
 			if res.Outcome.End != tt.end || res.Outcome.ExitCode != tt.code {
 				t.Errorf("ended by %q with %d, want %q with %d", res.Outcome.End, res.Outcome.ExitCode, tt.end, tt.code)

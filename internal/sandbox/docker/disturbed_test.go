@@ -38,7 +38,7 @@ func labelled(t *testing.T, api *client.Client, run string) (ids []string) {
 }
 
 // TestDisturbed checks that outside interference with a box is not reported as an
-// outcome of its command.
+// outcome of its command. The commands leave time for it, also on a busy machine.
 func TestDisturbed(t *testing.T) {
 	e := dockertest.Docker(t)
 	img, api := dockertest.Image(t, e), engineAPI(t)
@@ -77,32 +77,32 @@ func TestDisturbed(t *testing.T) {
 			_, err := api.ContainerPause(ctx, id, client.ContainerPauseOptions{})
 			return err
 		}, sandbox.Outcome{}},
-		{"less memory", "echo ready; sleep 1; exec python3 -c 'b = bytearray(100 << 20)'", func(ctx context.Context, id string) error {
+		{"less memory", "echo ready; sleep 3; exec python3 -c 'b = bytearray(100 << 20)'", func(ctx context.Context, id string) error {
 			_, err := api.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{
 				Resources: &container.Resources{Memory: 16 << 20, MemorySwap: 16 << 20}})
 			return err
 		}, sandbox.Outcome{}},
-		{"a short pause", "echo ready; sleep 1; exit 3", func(ctx context.Context, id string) error {
+		{"a short pause", "echo ready; sleep 3; exit 3", func(ctx context.Context, id string) error {
 			if _, err := api.ContainerPause(ctx, id, client.ContainerPauseOptions{}); err != nil {
 				return err
 			}
 			_, err := api.ContainerUnpause(ctx, id, client.ContainerUnpauseOptions{})
 			return err
 		}, sandbox.Outcome{End: sandbox.Exited, ExitCode: 3}},
-		{"an inspection", "echo ready; sleep 1; exit 137", func(ctx context.Context, id string) error {
+		{"an inspection", "echo ready; sleep 3; exit 137", func(ctx context.Context, id string) error {
 			_, err := api.ContainerTop(ctx, id, client.ContainerTopOptions{})
 			return err
 		}, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
 		// The honest twins: a command that ends in the same way on its own.
 		{"ends on its own, as if killed", "echo ready; exit 137", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
 		{"ends on its own, as if stopped", "echo ready; exit 143", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 143}},
-		{"its own signals", "echo ready; trap 'exit 9' USR1; kill -9 $$; kill -TERM $$; kill -USR1 $$; sleep 5", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 9}},
+		{"its own signals", "echo ready; trap 'exit 9' USR1; kill -9 $$; kill -TERM $$; kill -USR1 $$; sleep 600", nil, sandbox.Outcome{End: sandbox.Exited, ExitCode: 9}},
 		{"its own timeout", forever, nil, sandbox.Outcome{End: sandbox.TimedOut, ExitCode: 124}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img,
-				Command: []string{"sh", "-c", c.script}, Limits: sandbox.Limits{Timeout: 4 * time.Second, Memory: 64 << 20}})
+				Command: []string{"sh", "-c", c.script}, Limits: sandbox.Limits{Timeout: 10 * time.Second, Memory: 64 << 20}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -151,7 +152,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 
 func TestBoxWaitsLong(t *testing.T) {
 	e := dockertest.Docker(t)
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Command: []string{"cat"}, Stdin: true})
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Command: []string{"sh", "-c", "echo ready; exec cat"}, Stdin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,13 +161,16 @@ func TestBoxWaitsLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	time.AfterFunc(3*time.Second, func() {
+	ready := make(signalled, 1)
+	go func() {
+		<-ready
+		time.Sleep(3 * time.Second)
 		_, _ = w.WriteString("late")
 		_ = w.Close()
-	})
+	}()
 	var stdout strings.Builder
-	out, err := b.Run(t.Context(), sandbox.Streams{Stdin: r, Stdout: &stdout})
-	if err = errors.Join(err, b.Close(t.Context())); err != nil || stdout.String() != "late" || out.Duration < 2500*time.Millisecond {
+	out, err := b.Run(t.Context(), sandbox.Streams{Stdin: r, Stdout: io.MultiWriter(&stdout, ready)})
+	if err = errors.Join(err, b.Close(t.Context())); err != nil || stdout.String() != "ready\nlate" || out.Duration < 2500*time.Millisecond {
 		t.Errorf("got %+v, %q, %v", out, stdout.String(), err)
 	}
 }

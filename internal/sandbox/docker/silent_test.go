@@ -59,23 +59,19 @@ func TestSilentEngine(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
-	began := time.Now()
-	if _, err := docker.New(ctx, docker.Config{Host: host}); !errors.Is(err, context.Canceled) {
+	if _, err := docker.New(ctx, docker.Config{Host: host, Patience: time.Hour}); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: got %v", err)
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("canceled: it took %v", took)
 	}
 }
 
 // TestPausedHolder checks that no request to a workspace waits forever.
 func TestPausedHolder(t *testing.T) {
 	dockertest.Docker(t)
-	e, err := docker.New(t.Context(), docker.Config{Helper: dockertest.Helper(t), Getenv: os.Getenv, Patience: time.Second})
+	e, err := docker.New(t.Context(), docker.Config{Helper: dockertest.Helper(t), Getenv: os.Getenv, Patience: 4 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	t.Cleanup(func() { diffOwned(t, e); _ = e.Close() })
 	api := engineAPI(t)
 	var big bytes.Buffer // more than any buffer on the way
 	w := tar.NewWriter(&big)
@@ -90,36 +86,47 @@ func TestPausedHolder(t *testing.T) {
 			return w.Put(ctx, bytes.NewReader(big.Bytes()))
 		},
 	} {
-		for _, canceled := range []bool{false, true} {
-			w, err := e.Workspace(t.Context(), sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: t.Name()}, Owner: sandbox.Nobody, Disk: 32 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := ask(t.Context(), w); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			for _, id := range labelled(t, api, t.Name()) {
-				if _, err := api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{}); err != nil {
-					t.Error(err)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, canceled := range []bool{false, true} {
+				err, cause := askPaused(t, e, api, ask, canceled)
+				switch {
+				case canceled && !errors.Is(err, cause):
+					t.Errorf("canceled: %v", err)
+				case !canceled && (err == nil || !strings.Contains(err.Error(), "has not answered for 4s")):
+					t.Errorf("got %v", err)
 				}
 			}
-			cause := errors.New("enough")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			if canceled {
-				time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
-			}
-			err = ask(ctx, w)
-			cancel(nil)
-			switch {
-			case canceled && !errors.Is(err, cause):
-				t.Errorf("%s, canceled: %v", name, err)
-			case !canceled && (err == nil || !strings.Contains(err.Error(), "has not answered for 1s")):
-				t.Errorf("%s: %v", name, err)
-			}
-			if err := w.Close(t.Context()); err != nil {
-				t.Errorf("%s: Close: %v", name, err)
-			}
+		})
+	}
+}
+
+// askPaused makes a request to a workspace, which works, and the same again
+// while its holder is paused.
+func askPaused(t *testing.T, e *docker.Engine, api *client.Client, ask func(context.Context, sandbox.Workspace) error, canceled bool) (err, cause error) {
+	t.Helper()
+	w, err := e.Workspace(t.Context(), sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: t.Name()}, Owner: sandbox.Nobody, Disk: 32 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}()
+	if err := ask(t.Context(), w); err != nil {
+		t.Error(err)
+	}
+	for _, id := range labelled(t, api, t.Name()) {
+		if _, err := api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{}); err != nil {
+			t.Error(err)
 		}
 	}
-	diffOwned(t, e)
+	cause = errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	if canceled {
+		time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
+	}
+	return ask(ctx, w), cause
 }

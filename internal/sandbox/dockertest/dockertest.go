@@ -36,9 +36,10 @@ func Docker(t testing.TB) *docker.Engine {
 	if os.Getenv(envRequire) == "never" {
 		t.Skipf("%s=never", envRequire)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	program := Helper(t) // building it can take long
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	e, err := docker.New(ctx, docker.Config{Helper: Helper(t), Getenv: os.Getenv})
+	e, err := docker.New(ctx, docker.Config{Helper: program, Getenv: os.Getenv})
 	if err != nil {
 		missing(t, fmt.Errorf("no Docker engine: %w", err))
 	}

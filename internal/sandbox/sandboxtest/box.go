@@ -21,7 +21,7 @@ var (
 )
 
 // patience is how long a program may run after it was asked to end.
-const patience = 5 * time.Second
+const patience = 30 * time.Second
 
 // The exit codes of programs that were killed.
 const (

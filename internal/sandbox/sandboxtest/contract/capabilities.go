@@ -18,12 +18,14 @@ const probeCapabilityUse = `
 import os, signal, time
 
 def other():
+    r, w = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.setuid(1)
-        time.sleep(60)
-    time.sleep(0.2)
-    assert os.waitpid(pid, os.WNOHANG) == (0, 0)
+        os.write(w, b"x")
+        time.sleep(600)
+    os.close(w)
+    assert os.read(r, 1) # that is, it has become somebody else
     os.kill(pid, signal.SIGKILL)
 
 def setgid_bit():
