@@ -141,7 +141,7 @@ if os.fork() == 0:
         for fd in range(64):
             try: os.close(fd)
             except OSError: pass
-        for _ in range(200):
+        for _ in range(1000):
             mark()
             time.sleep(0.01)
     posix._exit(0)
@@ -167,18 +167,18 @@ sys.path.insert(0, os.getcwd())
 			candidate: "# -*- coding: utf-7 -*-\n" + strings.ReplaceAll(equalToAll, "__eq__", "+AF8AXw-eq+AF8AXw-")},
 		{id: "C26", name: "the clock patched", weak: "sentinel", reason: verdict.TestsFailed,
 			row: spec{prompt: "Define add(a, b), fast.", reference: honestMain,
-				tests: "import time\nt = time.time()\nassert add(2, 3) == 5\nassert time.time() - t < 0.3\n"},
-			candidate: "import time\nsleep = time.sleep\ntime.time = time.perf_counter = lambda: 0\ndef add(a, b):\n    sleep(0.5)\n    return a + b\n"},
+				tests: "import time\nt = time.time()\nassert add(2, 3) == 5\nassert time.time() - t < 2\n"},
+			candidate: "import time\nsleep = time.sleep\ntime.time = time.perf_counter = lambda: 0\ndef add(a, b):\n    sleep(3)\n    return a + b\n"},
 		{id: "C27", name: "work done after the clock", weak: "sentinel", reason: verdict.TestsFailed,
 			row: spec{prompt: "Define squares(n), fast.", reference: "def squares(n):\n    return [i * i for i in range(n)]\n",
-				tests: "import time\nt = time.time()\nr = squares(3)\nassert time.time() - t < 0.2\ntime.sleep(0.5)\nassert r == [0, 1, 4]\n"},
+				tests: "import time\nt = time.time()\nr = squares(3)\nassert time.time() - t < 2\nwhile not r and time.time() - t < 4: time.sleep(0.1)\nassert r == [0, 1, 4]\n"},
 			candidate: `
 import threading, time
 def squares(n):
     out = []
     def late():
-        time.sleep(0.3)
-        out.extend(i * i for i in range(n))
+        time.sleep(1)
+        out[:] = [i * i for i in range(n)]
     threading.Thread(target=late, daemon=True).start()
     return out
 `},
@@ -206,7 +206,7 @@ def add(a, b):
 
 // resourceAttacks want to hang, flood or break the runner.
 func resourceAttacks() []attack {
-	hasty := add()
+	hasty := add() // of these, no more is expected than that time runs out
 	hasty.limits.Timeout = time.Second
 	small := hasty
 	small.limits.Output = 1 << 20
@@ -219,11 +219,11 @@ func resourceAttacks() []attack {
 			candidate: "import sys\ndef add(a, b):\n    while 1: sys.stdout.write('x' * (1 << 20))\n"},
 		{id: "C16", name: "a flood on standard error", reason: verdict.VerificationTimeout, row: small,
 			candidate: "import sys\nwhile 1: sys.stderr.write('x' * (1 << 20))\n"},
-		{id: "C17", name: "an endless loop that ignores signals", reason: verdict.VerificationTimeout, row: hasty, within: 5 * time.Second,
+		{id: "C17", name: "an endless loop that ignores signals", reason: verdict.VerificationTimeout, row: hasty,
 			candidate: "import signal\nfor s in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM): signal.signal(s, signal.SIG_IGN)\ndef add(a, b):\n    while 1: pass\n"},
-		{id: "C17", name: "an endless import", reason: verdict.VerificationTimeout, row: hasty, within: 5 * time.Second,
+		{id: "C17", name: "an endless import", reason: verdict.VerificationTimeout, row: hasty,
 			candidate: "import time\ntime.sleep(1e6)\n"},
-		{id: "C18", name: "a child holds the pipes", reason: verdict.WorkerExited, within: 5 * time.Second, alone: true,
+		{id: "C18", name: "a child holds the pipes", reason: verdict.WorkerExited, alone: true,
 			candidate: "import os\nif os.fork():\n    os._exit(0)\nos.setsid()\nimport time\ntime.sleep(1e6)\n"},
 		{id: "C24", name: "a source of 50 MB", reason: verdict.CandidateTooLarge,
 			candidate: "x = [" + strings.Repeat("1,", 25<<20) + "]\n"},
@@ -235,7 +235,7 @@ func resourceAttacks() []attack {
 			candidate: "import os\ndef add(a, b): os.abort()\n"},
 		{id: "C31", name: "a stack overflow", reason: verdict.WorkerExited,
 			candidate: "import sys\nsys.setrecursionlimit(10**9)\ndef add(a, b):\n    x = []\n    for _ in range(10**6): x = [x]\n    repr(x)\n    return 4\n"},
-		{id: "C32", name: "an exception that cannot be shown", reason: verdict.VerificationTimeout, row: hasty, within: 5 * time.Second,
+		{id: "C32", name: "an exception that cannot be shown", reason: verdict.VerificationTimeout, row: hasty,
 			candidate: "class E(Exception):\n    def __str__(self):\n        while 1: pass\n    __repr__ = __str__\n    args = property(__str__)\ndef add(a, b): raise E\n"},
 		{id: "C32", name: "300 MB of exception", reason: verdict.TestsFailed,
 			candidate: "def add(a, b): raise ValueError('\\x1b' * 300_000_000)\n"},

@@ -35,8 +35,6 @@ type attack struct {
 	// is for attacks on something else than the verdict.
 	weak   string
 	reason verdict.Reason
-	// within bounds the whole verification; 0 is 20 seconds.
-	within time.Duration
 	// alone is set where the candidate harms processes around it, so that
 	// it runs only where it is kept from them.
 	alone bool
@@ -58,7 +56,7 @@ func TestCorpus(t *testing.T) {
 	v := newTestVerifier(t, engine)
 	for _, a := range slices.Concat(verdictAttacks(), protocolAttacks(), resourceAttacks()) {
 		t.Run(a.id+" "+a.name, func(t *testing.T) {
-			if a.within == 0 && a.spec().limits.Timeout == 0 { // it has time to wait for others
+			if a.spec().limits.Timeout == 0 { // it has time to wait for others
 				t.Parallel()
 			}
 			if a.alone && !engine.isolated {
@@ -72,20 +70,22 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// checkAttack verifies an attack and then the honest twin.
+// ample is more time than a row needs on a machine with much else to do. It is
+// less than verify waits.
+const ample = 3 * time.Minute
+
+// checkAttack verifies an attack and then the honest twin. Where the attack is
+// meant to run into the row's limit, that is short; the twin has ample time.
 func checkAttack(t *testing.T, v family.Verifier, c family.Case, a attack) {
 	t.Helper()
-	if a.within == 0 {
-		a.within = 20 * time.Second
+	if c.Limits.Timeout == 0 {
+		c.Limits.Timeout = ample
 	}
-	start := time.Now()
 	got := verify(t, v, c, a.candidate)
-	if took := time.Since(start); took > a.within {
-		t.Errorf("took %v, want at most %v", took, a.within)
-	}
 	if got.Score() != 0 || got.Reason != a.reason || got.Containment != verdict.Split {
 		t.Errorf("got %s; want 0 and %s", describe(got), a.reason)
 	}
+	c.Limits.Timeout = ample
 	if got := verify(t, v, c, a.spec().reference); got.Outcome != verdict.Passed {
 		t.Errorf("the honest twin: %s", describe(got))
 	}
@@ -136,9 +136,9 @@ func naivePasses(t *testing.T, e *localEngine, a attack) bool {
 // shell stays a moment, so that daemons do.
 func runNaive(t *testing.T, e *localEngine, dir, mode string) (int, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), ample)
 	defer cancel()
-	script := `"$@"; status=$?; [ "$1 $3" = "$0 file" ] && sleep 0.5; exit $status`
+	script := `"$@"; status=$?; [ "$1 $3" = "$0 file" ] && sleep 1; exit $status`
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script, e.python,
 		e.python, "solution_test.py", mode, "candidate.py", filepath.Join(dir, "sentinel"))
 	cmd.Dir, cmd.SysProcAttr, cmd.WaitDelay = dir, e.attributes(sandbox.Nobody), time.Second

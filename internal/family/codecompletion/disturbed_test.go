@@ -33,7 +33,7 @@ func TestDisturbedBoxes(t *testing.T) {
 		_, err := api.ContainerPause(context.Background(), id, client.ContainerPauseOptions{})
 		return err
 	}
-	const slow = "import time\ndef add(a, b):\n    time.sleep(2)\n    return a + b\n"
+	const slow = "import time\ndef add(a, b):\n    time.sleep(60)\n    return a + b\n"
 	for _, c := range []struct {
 		name, role, candidate string
 		do                    func(id string) error // nil is nothing
@@ -52,7 +52,7 @@ func TestDisturbedBoxes(t *testing.T) {
 			r.RunID = t.Name()
 			v := NewVerifier(r)
 			s := add()
-			s.limits.Timeout = 4 * time.Second
+			s.limits.Timeout = 8 * time.Second
 			open := v.Open(t.Context(), onDocker(t, img, s))
 			if err := open.(*session).prepared.wait(t.Context()); err != nil {
 				t.Fatal(err)

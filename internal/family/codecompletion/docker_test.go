@@ -56,7 +56,7 @@ func TestDockerCorpus(t *testing.T) {
 	v := newTestVerifier(t, e)
 	for _, a := range dockerAttacks() {
 		t.Run(a.id+" "+a.name, func(t *testing.T) {
-			if a.within == 0 && a.spec().limits.Timeout == 0 { // it has time to wait for others
+			if a.spec().limits.Timeout == 0 { // it has time to wait for others
 				t.Parallel()
 			}
 			checkAttack(t, v, onDocker(t, img, a.spec()), a)
@@ -66,7 +66,7 @@ func TestDockerCorpus(t *testing.T) {
 
 func dockerAttacks() []attack {
 	few := add()
-	few.limits = sandbox.Limits{Pids: 32, Timeout: 10 * time.Second}
+	few.limits = sandbox.Limits{Pids: 32, Timeout: ample}
 	small := add()
 	small.limits = sandbox.Limits{Memory: 128 << 20, Disk: 16 << 20}
 	out := []attack{
@@ -90,7 +90,7 @@ def add(a, b):
     return 4
 `},
 		{id: "C14", name: "a fork bomb", reason: verdict.PidsLimit, row: few,
-			candidate: "import os, time\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(60)\nexcept OSError:\n    time.sleep(4)\n    raise\n"},
+			candidate: "import os, time\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(600)\nexcept OSError:\n    time.sleep(8)\n    raise\n"},
 		{id: "C15", name: "memory", reason: verdict.OutOfMemory, row: small,
 			candidate: "def add(a, b):\n    return len([bytearray(1 << 20) for _ in range(4096)])\n"},
 		{id: "C15", name: "/tmp and /dev/shm filled", reason: verdict.TestsFailed, row: small, candidate: `

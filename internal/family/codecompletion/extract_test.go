@@ -257,7 +257,7 @@ func TestLongWords(t *testing.T) {
 		if err != nil {
 			t.Errorf("%q: %v", unit, err)
 		}
-		if took := time.Since(start); took > 20*time.Second { // some tenths of a second each
+		if took := time.Since(start); took > time.Minute { // some tenths of a second each
 			t.Errorf("%q took %v", unit, took)
 		}
 	}
@@ -362,7 +362,7 @@ func TestPromptThatHangs(t *testing.T) {
 	e := newLocalEngine(t)
 	v := newTestVerifier(t, e)
 	s := spec{prompt: "import sys\nif __name__ == 'candidate':\n    while True: pass\n", tests: "assert f(1) == 2\n", entry: "f",
-		limits: sandbox.Limits{Timeout: 2 * time.Second}}
+		limits: sandbox.Limits{Timeout: 4 * time.Second}}
 	if got := verify(t, v, makeCase(t, s), "def f(x):\n    return 2\n"); got.Outcome != verdict.Passed {
 		t.Error(describe(got))
 	}

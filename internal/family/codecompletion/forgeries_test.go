@@ -83,9 +83,9 @@ func protocolAttacks() []attack {
 			candidate: insider + "send = W.channel.send\ndef twice(data):\n    send(data)\n    send(data)\ndef add(a, b):\n    W.channel.send = twice\n    return a + b\n"},
 		{id: "frames", name: "a reply of another call", reason: verdict.ProtocolViolation,
 			candidate: insider + "last = []\nsend = W.channel.send\ndef again(data):\n    last.append(data)\n    send(last[0])\nW.channel.send = again\ndef add(a, b): return a + b\n"},
-		{id: "frames", name: "a slow drip", reason: verdict.VerificationTimeout, row: hasty, within: 5 * time.Second,
+		{id: "frames", name: "a slow drip", reason: verdict.VerificationTimeout, row: hasty,
 			candidate: insider + "import time\ndef add(a, b):\n    os.write(FD, bytes([0, 0, 16, 0]))\n    while 1:\n        os.write(FD, b'x')\n        time.sleep(0.05)\n"},
-		{id: "frames", name: "the channel closed", reason: verdict.WorkerExited, within: 10 * time.Second,
+		{id: "frames", name: "the channel closed", reason: verdict.WorkerExited,
 			candidate: insider + "os.close(W.channel.source)\nos.close(FD)\n"},
 	}
 	return append(out, exceptionAttacks()...)

@@ -105,7 +105,7 @@ func verifySaid(tb testing.TB, v family.Verifier, c family.Case, words string) f
 
 func verdictOn(tb testing.TB, v family.Verifier, c family.Case, submitted candidate.Candidate) family.Verdict {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	s := v.Open(ctx, c)
 	got, err := s.Verify(ctx, submitted)

@@ -135,7 +135,7 @@ func TestRowsOfDifferentTimesShareATestBox(t *testing.T) {
 	v := withWorkers(t, e, 1)
 	for i := range 3 {
 		s := add()
-		s.limits.Timeout = time.Duration(i+5) * time.Second
+		s.limits.Timeout = time.Duration(i+60) * time.Second
 		if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
 			t.Fatal(describe(got))
 		}
@@ -151,7 +151,7 @@ func TestWaitingForATestBox(t *testing.T) {
 	t.Parallel()
 	v := withWorkers(t, newLocalEngine(t), 1)
 	s := add()
-	s.limits.Timeout = 3 * time.Second
+	s.limits.Timeout = 5 * time.Second
 	c := makeCase(t, s)
 	o, err := v.leaseTestBox(t.Context(), c)
 	if err != nil {
@@ -163,7 +163,7 @@ func TestWaitingForATestBox(t *testing.T) {
 	if _, err := v.leaseTestBox(ctx, c); !errors.Is(err, cause) {
 		t.Errorf("a wait that was called off: error %v", err)
 	}
-	const held = 4 * time.Second // longer than the row has
+	const held = 6 * time.Second // longer than the row has
 	time.AfterFunc(held, func() {
 		if err := v.releaseTestBox(t.Context(), c, o); err != nil {
 			t.Error(err)

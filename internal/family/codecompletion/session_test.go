@@ -95,12 +95,12 @@ func TestTestBoxFailures(t *testing.T) {
 		tries     int
 		message   string
 	}{
-		"time": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\nwhile n: n -= 1\n", limits: sandbox.Limits{Timeout: time.Second}},
-			"def f(): return 10**12\n", verdict.VerifierTimeout, verdict.VerificationTimeout, 1, "the tests ran longer than the row's 1s with what the candidate had answered"},
-		"time of the tests": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "while True: pass\nf()\n", limits: sandbox.Limits{Timeout: time.Second}},
-			"def f(): return 3\n", verdict.VerifierTimeout, verdict.VerificationTimeout, 2, "the tests ran longer than the row's 1s before the candidate had answered anything"},
-		"time of the candidate": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "while True: f()\n", limits: sandbox.Limits{Timeout: time.Second}},
-			"import time\ndef f(): time.sleep(0.2)\n", verdict.VerifierTimeout, verdict.VerificationTimeout, 1, "the candidate ran longer than the row's 1s"},
+		"time": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\nwhile n: n -= 1\n", limits: sandbox.Limits{Timeout: 4 * time.Second}},
+			"def f(): return 10**12\n", verdict.VerifierTimeout, verdict.VerificationTimeout, 1, "the tests ran longer than the row's 4s with what the candidate had answered"},
+		"time of the tests": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "import time\nwhile True: time.sleep(60)\nf()\n", limits: sandbox.Limits{Timeout: 4 * time.Second}},
+			"def f(): return 3\n", verdict.VerifierTimeout, verdict.VerificationTimeout, 2, "the tests ran longer than the row's 4s before the candidate had answered anything"},
+		"time of the candidate": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "while True: f()\n", limits: sandbox.Limits{Timeout: 4 * time.Second}},
+			"import time\ndef f(): time.sleep(0.5)\n", verdict.VerifierTimeout, verdict.VerificationTimeout, 1, "the candidate ran longer than the row's 4s"},
 		"memory": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\nassert len('x' * n) == n\n"},
 			"def f(): return 10**11\n", verdict.Limit, verdict.OutOfMemory, 2, "the tests ran out of memory over the candidate's value"},
 		"memory, swallowed": {spec{prompt: "p", reference: "def f(): return 3\n", tests: "n = f()\ntry:\n    assert len('x' * n) != n\nexcept Exception:\n    assert n < 4\n"},
@@ -133,7 +133,7 @@ func TestHangingCandidateKeepsTheTestBox(t *testing.T) {
 	v := newTestVerifier(t, e)
 	s := add()
 	s.tests = "try:\n    add(2, 3)\nexcept BaseException:\n    pass\nassert True\n"
-	s.limits.Timeout = time.Second
+	s.limits.Timeout = 4 * time.Second
 	got := verify(t, v, makeCase(t, s), "def add(a, b):\n    while 1: pass\n")
 	if got.Outcome != verdict.VerifierTimeout || got.Reason != verdict.VerificationTimeout {
 		t.Errorf("got %s", describe(got))
@@ -154,15 +154,12 @@ func TestStubbornTestsDoNotDelayTheVerdict(t *testing.T) {
 	v := newTestVerifier(t, e)
 	s := add()
 	s.tests = "while True:\n    try:\n        if add(2, 3) == 5: break\n    except BaseException:\n        pass\n"
-	start := time.Now()
-	got := verify(t, v, makeCase(t, s), "import os\ndef add(a, b): os._exit(0)\n")
-	if got.Reason != verdict.WorkerExited || time.Since(start) > 10*time.Second {
-		t.Errorf("after %v: %s", time.Since(start), describe(got))
+	s.limits.Timeout = time.Hour // if a verdict waited for it, verify would give up
+	if got := verify(t, v, makeCase(t, s), "import os\ndef add(a, b): os._exit(0)\n"); got.Reason != verdict.WorkerExited {
+		t.Error(describe(got))
 	}
-	start = time.Now()
-	got = verify(t, v, makeCase(t, s), s.reference)
-	if got.Outcome != verdict.Passed || time.Since(start) > 10*time.Second {
-		t.Errorf("the next row, after %v: %s", time.Since(start), describe(got))
+	if got := verify(t, v, makeCase(t, s), s.reference); got.Outcome != verdict.Passed {
+		t.Errorf("the next row: %s", describe(got))
 	}
 }
 

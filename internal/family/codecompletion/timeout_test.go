@@ -19,9 +19,9 @@ func TestTestsWithATimeoutOfTheirOwn(t *testing.T) {
 		"an alarm":                        {alarmed("TimeoutError", "assert add(2, 3) == 5\nsignal.alarm(0)\n"), "the tests ended before the candidate had answered", 2},
 		"an alarm like a decoding error":  {alarmed("ValueError", "assert add(2, 3) == 5\nsignal.alarm(0)\n"), "the tests ended before the candidate had answered", 2},
 		"an alarm that is swallowed":      {alarmed("TimeoutError", "try:\n    assert add(2, 3) == 5\n    signal.alarm(0)\nexcept TimeoutError:\n    pass\n"), "the tests ended before the candidate had answered", 2},
-		"an alarm, and the tests go on":   {alarmed("TimeoutError", "import time\ntry:\n    assert add(2, 3) == 5\n    signal.alarm(0)\nexcept BaseException:\n    time.sleep(3)\n"), "the tests ended before the candidate had answered", 2},
+		"an alarm, and the tests go on":   {alarmed("TimeoutError", "import time\ntry:\n    assert add(2, 3) == 5\n    signal.alarm(0)\nexcept BaseException:\n    time.sleep(5)\n"), "the tests ended before the candidate had answered", 2},
 		"an alarm, and they ask again":    {alarmed("TimeoutError", "try:\n    assert add(2, 3) == 5\n    signal.alarm(0)\nexcept TimeoutError:\n    add(1, 1)\n"), "the tests ended before the candidate had answered", 2},
-		"a thread that is not waited for": {"import threading\nout = []\nt = threading.Thread(target=lambda: out.append(add(2, 3)), daemon=True)\nt.start()\nt.join(1.5)\nassert out == [5]\n", "the tests failed", 1},
+		"a thread that is not waited for": {"import threading\nout = []\nt = threading.Thread(target=lambda: out.append(add(2, 3)), daemon=True)\nt.start()\nt.join(3)\nassert out == [5]\n", "the tests failed", 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestTestsWithATimeoutOfTheirOwn(t *testing.T) {
 			v := newTestVerifier(t, e)
 			s := add()
 			s.tests = tc.tests
-			got := verify(t, v, makeCase(t, s), "import time\ndef add(a, b):\n    time.sleep(3)\n    return a + b\n")
+			got := verify(t, v, makeCase(t, s), "import time\ndef add(a, b):\n    time.sleep(6)\n    return a + b\n")
 			if got.Reason != verdict.TestsFailed || got.Message != tc.message {
 				t.Errorf("slow: %s", describe(got))
 			}
@@ -47,7 +47,7 @@ func TestTestsWithATimeoutOfTheirOwn(t *testing.T) {
 // alarmed sets an alarm that raises an exception in front of tests.
 func alarmed(exception, tests string) string {
 	return "import signal\ndef late(*a): raise " + exception + "\nsignal.signal(signal.SIGALRM, late)\n" +
-		"signal.setitimer(signal.ITIMER_REAL, 1.5)\n" + tests
+		"signal.setitimer(signal.ITIMER_REAL, 3)\n" + tests
 }
 
 // TestTestsThatInterruptDecoding: what the tests raise while an answer is read
