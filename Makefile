@@ -66,7 +66,7 @@ test: image fmt-check modules vet build packs ## everything but lint: all tests,
 
 .PHONY: engine-tests
 engine-tests: go
-	SECUREBENCH_TEST_DOCKER=require $(GO_TEST) -timeout 15m -p 3 -parallel 4 $(ENGINE_PACKAGES) ./...
+	SECUREBENCH_TEST_DOCKER=require $(GO_TEST) -timeout 30m -p 3 -parallel 4 $(ENGINE_PACKAGES) ./...
 
 .PHONY: fmt-check
 fmt-check:
@@ -87,7 +87,7 @@ vet: go
 .PHONY: race
 race: go ## run tests under the race detector
 	@if command -v $${CC:-gcc} >/dev/null; then \
-		SECUREBENCH_TEST_DOCKER=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 10m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
+		SECUREBENCH_TEST_DOCKER=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 20m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
 	else \
 		echo 'skipped: the race detector needs a C compiler' >&2; \
 	fi

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestSomebodyElsesKill: a sandbox that is killed or stopped from outside
@@ -43,13 +42,18 @@ func TestSomebodyElsesKill(t *testing.T) {
 			if c.action != nil {
 				var id string
 				waitFor(t, "the agent", func() bool {
-					agent := dockerOutput(t, "ps", "-q", "--filter", "label=securebench.run="+run, "--filter", "label=securebench.role=agent", "--filter", "status=running")
-					id = dockerOutput(t, "ps", "-q", "--filter", "label=securebench.run="+run, "--filter", "label=securebench.role="+c.role, "--filter", "status=running")
-					return agent != "" && id != ""
+					ids := map[string]string{} // by role
+					for line := range strings.Lines(dockerOutput(t, "ps", "--filter", "label=securebench.run="+run, "--filter", "status=running",
+						"--format", `{{.Label "securebench.role"}} {{.ID}}`)) {
+						role, found, _ := strings.Cut(strings.TrimSpace(line), " ")
+						ids[role] += found + " "
+					}
+					id = ids[c.role]
+					return ids["agent"] != "" && id != ""
 				})
 				dockerOutput(t, append(c.action, strings.Fields(id)...)...)
 			}
-			res := p.ended(t, 2*time.Minute)
+			res := p.ended(t, hung)
 			if res.code != exitDone {
 				t.Fatalf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
 			}
@@ -62,7 +66,7 @@ func TestSomebodyElsesKill(t *testing.T) {
 	}
 }
 
-// disturbedPack makes a run of one task whose agent takes three seconds.
+// disturbedPack makes a run of one task whose agent takes five seconds.
 func disturbedPack(t *testing.T, dir, image, run, candidate string) {
 	t.Helper()
 	row, err := json.Marshal(map[string]any{"id": "add", "input": map[string]any{"prompt": "Define add(a, b)."},
@@ -72,18 +76,18 @@ func disturbedPack(t *testing.T, dir, image, run, candidate string) {
 	}
 	write(t, filepath.Join(dir, "tasks.jsonl"), string(row)+"\n")
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: disturbed\nversion: 1\ndefaults:\n  family: code_completion\n  environment:\n    image: "+image+"\n")
-	script, err := json.Marshal("sleep 3; cat <<'END'\n" + candidate + "END\n")
+	script, err := json.Marshal("sleep 5; cat <<'END'\n" + candidate + "END\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "tester.yaml"), `schema_version: "0.2"
 run: {id: `+run+`, output_dir: out, max_workers: 1}
 benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
-limits: {verify_seconds: 8}
+limits: {verify_seconds: 12}
 harness:
   type: command
   config:
-    timeout_seconds: 8
+    timeout_seconds: 15
     command: ["sh", "-c", `+string(script)+`]
 `)
 }

@@ -142,7 +142,6 @@ const maxNoisePeak = 96 << 10
 // count, and cost it a bounded amount of memory.
 func TestNoise(t *testing.T) {
 	image := needDocker(t)
-	start := time.Now()
 	listen(t, image, noises(0)[:1]) // a new binary's first run readies the engine, and takes memory for it
 	quiet := listen(t, image, noises(0))
 	checkOutcomes(t, quiet, noises(0))
@@ -174,9 +173,6 @@ func TestNoise(t *testing.T) {
 		if bytes.Contains(text, []byte("passed=999")) && name != "the bundle" { // its records quote the agents
 			t.Errorf("%s shows a forged summary", name)
 		}
-	}
-	if took := time.Since(start); took > time.Minute {
-		t.Errorf("it took %v", took)
 	}
 }
 

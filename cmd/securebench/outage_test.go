@@ -57,7 +57,7 @@ func different(size int) func(int) string {
 // inDir runs the shipped binary in dir and waits for its end.
 func inDir(t *testing.T, dir string, args ...string) outcome {
 	t.Helper()
-	return background(t, dir, nil, args...).ended(t, 2*time.Minute)
+	return background(t, dir, nil, args...).ended(t, hung)
 }
 
 // disk mounts an empty file system on a new folder of dir and returns a
@@ -259,7 +259,7 @@ func TestSecondRunner(t *testing.T) {
 	if err := first.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	if res := first.ended(t, 2*time.Minute); res.code != exitDone {
+	if res := first.ended(t, hung); res.code != exitDone {
 		t.Errorf("the first run: exit %d\n%s", res.code, res.stderr)
 	}
 	if lines, _ := wholeLines(t, out); len(lines) != 300 {
@@ -273,7 +273,7 @@ func TestSecondRunner(t *testing.T) {
 		return s.history != "" && s.begun && !s.sealed && s.records > 3
 	})
 	_ = killed.Process.Signal(syscall.SIGKILL)
-	killed.ended(t, time.Minute)
+	killed.ended(t, hung)
 	if res := inDir(t, dir, append(args, "--resume")...); res.code != exitDone {
 		t.Fatalf("after the first was killed: exit %d\n%s", res.code, res.stderr)
 	}
@@ -455,7 +455,7 @@ func (o *outage) checkResumable(res outcome, code int, words ...string) {
 func TestEngineDies(t *testing.T) {
 	o := newOutage(t, "engine-dies-test")
 	o.proxy.die()
-	o.checkResumable(o.run.ended(t, 90*time.Second), exitEngine, "the sandbox engine stopped answering", o.proxy.host)
+	o.checkResumable(o.run.ended(t, hung), exitEngine, "the sandbox engine stopped answering", o.proxy.host)
 }
 
 // TestCtrlCAtTheStart: Ctrl-C works while the engine hangs from the start.
@@ -469,7 +469,7 @@ func TestCtrlCAtTheStart(t *testing.T) {
 	if err := run.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	res := run.ended(t, time.Minute)
+	res := run.ended(t, hung)
 	if message := errorLine(t, res); res.code != exitInterrupted || message != "interrupted before the first task" {
 		t.Errorf("exit %d, want %d: %s", res.code, exitInterrupted, message)
 	}
@@ -494,7 +494,7 @@ func TestEngineHangs(t *testing.T) {
 	res := o.run.ended(t, 5*time.Minute)
 	took := time.Since(start)
 	t.Logf("noticed after %v", took.Round(time.Millisecond))
-	if took > 80*time.Second {
+	if took > 3*time.Minute {
 		t.Errorf("it took %v to notice", took)
 	}
 	o.checkResumable(res, exitEngine, "the sandbox engine stopped answering")
@@ -513,7 +513,7 @@ func TestCtrlCWhileTheEngineHangs(t *testing.T) {
 	res := o.run.ended(t, 5*time.Minute)
 	took := time.Since(start)
 	t.Logf("ended after %v", took.Round(time.Millisecond))
-	if took > 40*time.Second {
+	if took > 2*time.Minute {
 		t.Errorf("it took %v to end", took)
 	}
 	o.checkResumable(res, exitInterrupted, "interrupted after ", " while the engine did not answer")

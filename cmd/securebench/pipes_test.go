@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +43,7 @@ harness: {type: command, config: {command: "true"}}
 	named := func(name string, code int, args ...string) {
 		t.Helper()
 		p := background(t, dir, env, args...)
-		res := p.ended(t, 20*time.Second)
+		res := p.ended(t, hung)
 		if res.code != code || !strings.Contains(res.stdout+res.stderr, name) {
 			t.Errorf("%v: exit %d, want %d and the name %q:\n%s%s", args, res.code, code, name, res.stdout, res.stderr)
 		}
@@ -116,6 +117,10 @@ func readsForEver(fifo string) (int, error) {
 	case <-time.After(500 * time.Millisecond):
 	}
 	w, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0) // lets it go
+	for errors.Is(err, syscall.ENXIO) {                            // it is not there yet
+		time.Sleep(10 * time.Millisecond)
+		w, err = os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	}
 	if err != nil {
 		return 0, err
 	}

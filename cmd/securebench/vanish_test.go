@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestVanishingFolders: an operator's folder that disappears during the run
@@ -26,7 +25,7 @@ func TestVanishingFolders(t *testing.T) {
 			if err := os.Rename(from, away); err != nil {
 				t.Fatal(err)
 			}
-			res := p.ended(t, time.Minute)
+			res := p.ended(t, hung)
 			want := "securebench: error: integrity check failed: restricted/salt was removed from the output directory or replaced; what was recorded is kept in "
 			if res.code != exitIntegrity || !strings.Contains(res.stderr, want) || strings.Contains(res.stderr, "to continue: ") {
 				t.Errorf("exit %d, want %d and %q\n%s", res.code, exitIntegrity, want, res.stderr)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -61,7 +62,7 @@ func weakRun(t *testing.T, args []string, image, script string) string {
 
 func weakRunTo(t *testing.T, out io.Writer, args []string, image, script string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), hung)
 	defer stop()
 	name := weakName(t)
 	if !strings.Contains(strings.Join(args, " "), ":/workspace") {
@@ -91,7 +92,7 @@ func twiceInOneVolume(t *testing.T, image, script string) bool {
 // twiceInOneIPC lets two tasks share an IPC namespace: memory and queues. The
 // second one must find all that the script looks for.
 func twiceInOneIPC(t *testing.T, image, script string) bool {
-	holder := weakStart(t, []string{"--ipc=shareable"}, image, "sleep 60")
+	holder := weakStart(t, []string{"--ipc=shareable"}, image, "sleep 600")
 	args := []string{"--ipc=container:" + holder}
 	first := weakRun(t, args, image, script)
 	found := strings.Count(weakRun(t, args, image, script), "PWN")
@@ -101,7 +102,7 @@ func twiceInOneIPC(t *testing.T, image, script string) bool {
 // killsRunner runs the agent as a plain child in the PID namespace of a
 // runner that would have recorded it.
 func killsRunner(t *testing.T, image, script string) bool {
-	out := weakRun(t, nil, image, "sh -c '(sleep 2; echo RECORDED) & sh -c \"$0\"; wait' \""+strings.ReplaceAll(script, `"`, `\"`)+`"`)
+	out := weakRun(t, nil, image, "sh -c '(sleep 20; echo RECORDED) & sh -c \"$0\"; wait' \""+strings.ReplaceAll(script, `"`, `\"`)+`"`)
 	return !strings.Contains(out, "RECORDED")
 }
 
@@ -115,9 +116,10 @@ func weakStart(t *testing.T, args []string, image, script string) (name string) 
 	return name
 }
 
-// commands lists the processes of a container that runs.
+// commands lists the processes of a container that runs: number, mask of the
+// signals that it ignores, and name.
 func commands(name string) []string {
-	out, err := exec.Command("docker", "top", name, "-eo", "pid,comm").Output()
+	out, err := exec.Command("docker", "top", name, "-eo", "pid,ignored,comm").Output()
 	if err != nil { // it ends just now, or has ended
 		return nil
 	}
@@ -126,7 +128,7 @@ func commands(name string) []string {
 
 // soon waits for something to become true.
 func soon(ok func() bool) bool {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(hung); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if ok() {
 			return true
 		}
@@ -182,6 +184,17 @@ func outlivesClient(t *testing.T, image, script string) bool {
 		soon(func() bool { return commands(plain) == nil })
 }
 
+// ignoresTerm reports whether a line of commands is of a process that ignores
+// TERM.
+func ignoresTerm(line string) bool {
+	fields := strings.Fields(line)
+	if len(fields) < 2 {
+		return false
+	}
+	mask, err := strconv.ParseUint(fields[1], 16, 64)
+	return err == nil && mask&(1<<(syscall.SIGTERM-1)) != 0
+}
+
 // weakClient runs a script, kills the client that runs it and sends the
 // script a TERM.
 func weakClient(t *testing.T, image, script string) (name string) {
@@ -192,9 +205,9 @@ func weakClient(t *testing.T, image, script string) (name string) {
 	}
 	soon(func() bool {
 		running := commands(name)
-		return len(running) >= 2 && strings.Count(strings.Join(running, "\n"), "sleep") == strings.Count(script, "sleep")
+		return len(running) >= 2 && strings.Count(strings.Join(running, "\n"), "sleep") == strings.Count(script, "sleep") &&
+			(!strings.Contains(script, "trap") || slices.ContainsFunc(running, ignoresTerm))
 	})
-	time.Sleep(500 * time.Millisecond) // for a trap that is just being set
 	_ = client.Process.Kill()
 	_ = client.Wait() // it was killed
 	dockerOutput(t, "kill", "--signal=TERM", name)
@@ -205,7 +218,7 @@ func weakClient(t *testing.T, image, script string) (name string) {
 // it waits in vain, and what the script left is alive after it.
 func holdsPipe(t *testing.T, image, script string) bool {
 	out := weakRun(t, []string{"-e", "SCRIPT=" + script}, image,
-		`timeout 3 sh -c 'answer=$(sh -c "$SCRIPT"); echo "got $answer"'; echo "status $?"; grep -l sleep /proc/[0-9]*/comm | wc -l`)
+		`timeout 6 sh -c 'answer=$(sh -c "$SCRIPT"); echo "got $answer"'; echo "status $?"; grep -l sleep /proc/[0-9]*/comm | wc -l`)
 	return strings.TrimSpace(out) == "status 124\n2"
 }
 
