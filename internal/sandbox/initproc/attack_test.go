@@ -249,16 +249,16 @@ func TestAttacksOnInit(t *testing.T) {
 	}
 }
 
-// TestCommandsRunAsTheirUsers checks users, groups and environment, and that
-// no user reaches another's processes.
+// TestCommandsRunAsTheirUsers checks users, groups, environment and signals (32
+// and 34 are ignored), and that no user reaches another's processes.
 func TestCommandsRunAsTheirUsers(t *testing.T) {
 	c := capableRoot.open(t)
 	for _, user := range []sandbox.User{{}, {UID: 1000, GID: 1001}, sandbox.Nobody} {
 		var out bytes.Buffer
-		cmd := shell("id -u; id -g; id -G; pwd; echo $X; grep -c . /proc/self/uid_map; grep ^Groups /proc/self/status")
+		cmd := shell("id -u; id -g; id -G; pwd; echo $X; grep -c . /proc/self/uid_map; grep -E '^(Groups|SigBlk|SigIgn)' /proc/self/status")
 		cmd.User, cmd.Stdout, cmd.Dir, cmd.Env = user, &out, "/usr", append(cmd.Env, "X=y z")
 		res, err := c.Run(t.Context(), cmd)
-		want := fmt.Sprintf("%d\n%d\n%d\n/usr\ny z\n1\nGroups:\t \n", user.UID, user.GID, user.GID)
+		want := fmt.Sprintf("%d\n%d\n%d\n/usr\ny z\n1\nGroups:\t \nSigBlk:\t%016x\nSigIgn:\t%016x\n", user.UID, user.GID, user.GID, 0, 1<<31|1<<33)
 		if err != nil || res.ExitCode != 0 || out.String() != want {
 			t.Errorf("as %v: %+v, %v, got %q, want %q", user, res, err, &out, want)
 		}

@@ -138,19 +138,24 @@ func switchesUsers() (bool, error) {
 	return permitted&switching == switching, err
 }
 
-// ignoreSignals gives every signal its default action, which the kernel does
-// not take for a first process. Exempt are those whose handlers in the runtime
-// cannot end it. The runtime takes any other for a fault of its own, or ends.
+// ignoreSignals ignores every signal, since the runtime takes most for a fault
+// of its own, or ends. The default action would not do: the kernel does not take
+// it for a first process, but for one of which a thread has the signal blocked
+// for a moment, as the runtime does. Exempt are signals whose handlers in the
+// runtime cannot end init, and those whose default action ends nothing. In a
+// child the runtime gives the signals that it handles their default action: 32
+// and 34 stay ignored, which makes a difference only to a command that neither
+// catches nor awaits them.
 func ignoreSignals() error {
 	if os.Getpid() != 1 {
 		return errors.New("init is not the first process of its sandbox")
 	}
-	const runtimeSignals = 1<<unix.SIGCHLD | 1<<unix.SIGURG | 1<<unix.SIGPIPE | // caught and harmless
-		1<<32 | 1<<33 | // of threads
+	const exempt = 1<<unix.SIGCHLD | 1<<unix.SIGURG | 1<<unix.SIGPIPE | 1<<33 | // caught and harmless
+		1<<unix.SIGCONT | 1<<unix.SIGTSTP | 1<<unix.SIGTTIN | 1<<unix.SIGTTOU |
 		1<<unix.SIGKILL | 1<<unix.SIGSTOP // cannot be set
-	var action [32]byte // struct sigaction: SIG_DFL, no flags, no mask
+	action := [4]uintptr{1} // struct sigaction: SIG_IGN, no flags, no mask
 	for sig := uintptr(1); sig <= 64; sig++ {
-		if sig < 64 && runtimeSignals>>sig&1 == 1 {
+		if sig < 64 && exempt>>sig&1 == 1 {
 			continue
 		}
 		_, _, errno := unix.Syscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)

@@ -149,7 +149,8 @@ func eachDescriptor(f func(path string) error) error {
 	return err
 }
 
-// sendSignals sends init and its threads all signals in all ways.
+// sendSignals sends init and its threads all signals in all ways, and often:
+// some do harm only while a thread has them blocked for a moment.
 func sendSignals() error {
 	threads, err := os.ReadDir("/proc/1/task")
 	if err != nil {
@@ -157,7 +158,8 @@ func sendSignals() error {
 	}
 	var info [128]byte
 	*(*int32)(unsafe.Pointer(&info[8])) = -1 // si_code: SI_QUEUE
-	for sig := 1; sig <= 64; sig++ {
+	for n := range 64 * 500 {
+		sig := n%64 + 1
 		_ = unix.Kill(1, syscall.Signal(sig))
 		*(*int32)(unsafe.Pointer(&info[0])) = int32(sig)
 		_, _, _ = unix.Syscall(unix.SYS_RT_SIGQUEUEINFO, 1, uintptr(sig), uintptr(unsafe.Pointer(&info)))
