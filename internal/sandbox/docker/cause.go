@@ -101,13 +101,14 @@ func (r *run) disturbed(ctx context.Context, s container.State, slack time.Durat
 }
 
 // disturbedAtEnd is disturbed for a command that seems to have ended on its
-// own. After exit code 0 it does not wait for late events: what caused such an
-// end came before it.
-func (r *run) disturbedAtEnd(ctx context.Context, s container.State) error {
+// own, which was noticed some time ago. After exit code 0 it does not wait for
+// late events, but includes what came meanwhile: an engine reports a signal
+// after it has sent it, and a busy one even after the end that it caused.
+func (r *run) disturbedAtEnd(ctx context.Context, s container.State, ago time.Duration) error {
 	if s.ExitCode == 0 {
-		return r.disturbed(ctx, s, 0, events.ActionKill, events.ActionStop)
+		return r.disturbed(ctx, s, ago, events.ActionKill, events.ActionStop)
 	}
-	return r.disturbed(ctx, s, eventSlack, events.ActionKill, events.ActionStop, events.ActionRestart, events.ActionDestroy, events.ActionUpdate)
+	return r.disturbed(ctx, s, max(ago, eventSlack), events.ActionKill, events.ActionStop, events.ActionRestart, events.ActionDestroy, events.ActionUpdate)
 }
 
 // paused reports whether a container that is out of time is paused, which its

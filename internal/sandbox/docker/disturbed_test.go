@@ -44,6 +44,10 @@ func TestDisturbed(t *testing.T) {
 	img, api := dockertest.Image(t, e), engineAPI(t)
 	t.Cleanup(func() { diffOwned(t, e) })
 	const forever = "echo ready; exec sleep 600"
+	// The engine notes a signal after it has sent it: the end must not be faster.
+	stopped := func(code string) string {
+		return "trap 'sleep 1; exit " + code + "' TERM; echo ready; while :; do sleep 0.1; done"
+	}
 	for _, c := range []struct {
 		name, script string
 		do           func(ctx context.Context, id string) error // nil is nothing
@@ -57,11 +61,11 @@ func TestDisturbed(t *testing.T) {
 			_, err := api.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: new(int)})
 			return err
 		}, sandbox.Outcome{}},
-		{"stop, normal exit", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done", func(ctx context.Context, id string) error {
+		{"stop, normal exit", stopped("0"), func(ctx context.Context, id string) error {
 			_, err := api.ContainerStop(ctx, id, client.ContainerStopOptions{})
 			return err
 		}, sandbox.Outcome{}},
-		{"stop, with an error", "trap 'exit 1' TERM; echo ready; while :; do sleep 0.1; done", func(ctx context.Context, id string) error {
+		{"stop, with an error", stopped("1"), func(ctx context.Context, id string) error {
 			_, err := api.ContainerStop(ctx, id, client.ContainerStopOptions{})
 			return err
 		}, sandbox.Outcome{}},

@@ -262,7 +262,8 @@ func (r *run) remove(ctx context.Context) error {
 
 // ended turns the end of the container into an outcome.
 func (r *run) ended(ctx context.Context, x exit) (sandbox.Outcome, error) {
-	took := time.Since(r.began)
+	noticed := time.Now()
+	took := noticed.Sub(r.began)
 	if x.err == nil && r.box.closed.Load() {
 		x.err = os.ErrClosed
 	}
@@ -275,7 +276,7 @@ func (r *run) ended(ctx context.Context, x exit) (sandbox.Outcome, error) {
 	}
 	state, err := r.state(ctx)
 	if err == nil {
-		err = r.disturbedAtEnd(ctx, state)
+		err = r.disturbedAtEnd(ctx, state, time.Since(noticed))
 	}
 	if err != nil {
 		return sandbox.Outcome{}, errors.Join(err, r.remove(ctx))
