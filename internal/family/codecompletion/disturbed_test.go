@@ -33,18 +33,25 @@ func TestDisturbedBoxes(t *testing.T) {
 		_, err := api.ContainerPause(context.Background(), id, client.ContainerPauseOptions{})
 		return err
 	}
-	const slow = "import time\ndef add(a, b):\n    time.sleep(60)\n    return a + b\n"
+	const (
+		slow  = "import time\ndef add(a, b):\n    time.sleep(3)\n    return a + b\n"
+		stuck = "import time\ndef add(a, b): time.sleep(60)\n"
+		// A candidate that takes more than half of the time is overdue
+		// itself, whatever happens to the test box meanwhile.
+		short, long = 8 * time.Second, 16 * time.Second
+	)
 	for _, c := range []struct {
 		name, role, candidate string
+		limit                 time.Duration
 		do                    func(id string) error // nil is nothing
 		want                  verdict.Reason        // "" is no verdict
 	}{
-		{"candidate killed", roleCandidate, slow, kill, ""},
-		{"candidate paused", roleCandidate, slow, pause, ""},
-		{"test box killed", roleTest, slow, kill, ""},
-		{"test box paused", roleTest, slow, pause, ""},
-		{"candidate ends", "", "import os\ndef add(a, b): os._exit(137)\n", nil, verdict.WorkerExited},
-		{"candidate sleeps", "", "import time\ndef add(a, b): time.sleep(60)\n", nil, verdict.VerificationTimeout},
+		{"candidate killed", roleCandidate, stuck, short, kill, ""},
+		{"candidate paused", roleCandidate, stuck, short, pause, ""},
+		{"test box killed", roleTest, slow, long, kill, ""},
+		{"test box paused", roleTest, slow, long, pause, ""},
+		{"candidate ends", "", "import os\ndef add(a, b): os._exit(137)\n", short, nil, verdict.WorkerExited},
+		{"candidate sleeps", "", stuck, short, nil, verdict.VerificationTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +59,7 @@ func TestDisturbedBoxes(t *testing.T) {
 			r.RunID = t.Name()
 			v := NewVerifier(r)
 			s := add()
-			s.limits.Timeout = 8 * time.Second
+			s.limits.Timeout = c.limit
 			open := v.Open(t.Context(), onDocker(t, img, s))
 			if err := open.(*session).prepared.wait(t.Context()); err != nil {
 				t.Fatal(err)

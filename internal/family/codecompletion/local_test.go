@@ -184,7 +184,7 @@ func (b *localBox) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome,
 	cmd.Dir, cmd.Env = tmp, slices.Concat([]string{"PATH=/usr/bin:/bin", "TMPDIR=" + tmp}, b.engine.env, b.spec.Env)
 	cmd.SysProcAttr = b.engine.attributes(*b.spec.User)
 	cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
-	cmd.WaitDelay = 300 * time.Millisecond // for those who inherited the pipes
+	cmd.WaitDelay = 2 * time.Second // for those who inherited the pipes; on a busy machine the rest takes that long
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return sandbox.Outcome{}, fmt.Errorf("opening standard input: %w", err)
