@@ -114,6 +114,37 @@ func TestGitApplies(t *testing.T) {
 	})
 }
 
+// TestAttributes: a tree's attributes change what git apply writes, and keep
+// patches from applying, unless the neutral ones stand before them.
+func TestAttributes(t *testing.T) {
+	t.Parallel()
+	requireGit(t)
+	attributes := file{repository.Regular, "*.bat text eol=crlf\n*.id ident\n*.u16 text working-tree-encoding=UTF-16LE\n"}
+	for name, c := range map[string]struct{ file, before, after string }{
+		"line ends":   {"new.bat", "", "x\n"},
+		"mixed lines": {"mixed.bat", "a\r\nb\n", "a\r\nb\nc\r\nd\n"},
+		"an id":       {"x.id", "$Id: abc $\nx\n", "$Id: abc $\ny\n"},
+		"an encoding": {"x.u16", "x\x00\n\x00", "y\x00\n\x00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := files{".gitattributes": attributes}
+			after := files{".gitattributes": attributes, c.file: {repository.Regular, c.after}}
+			if c.before != "" {
+				before[c.file] = file{repository.Regular, c.before}
+			}
+			p := patch(t, before, after)
+			if got, err := appliedWith(t, before, p, ""); err == nil && cmp.Equal(got, after, cmp.AllowUnexported(file{})) {
+				t.Error("the tree's attributes had no effect: the test shows nothing")
+			}
+			got, err := appliedWith(t, before, p, repository.NeutralAttributes)
+			if diff := cmp.Diff(after, got, cmp.AllowUnexported(file{})); err != nil || diff != "" {
+				t.Errorf("git apply: %v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
 // TestWritePatch: the form of a patch, byte by byte.
 func TestWritePatch(t *testing.T) {
 	t.Parallel()
