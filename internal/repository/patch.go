@@ -20,19 +20,13 @@ const (
 	maxLines = 200_000
 )
 
-// NeutralAttributes are the attributes under which git apply writes exactly
-// what a patch says, whatever .gitattributes files a tree has: no line end is
-// changed, no $Id$ replaced, nothing encoded and no filter asked. They stand in
-// .git/info/attributes, which comes before all others. A patch that git diff
-// made in a tree with such attributes may apply under its own ones only.
-const NeutralAttributes = "* -text !eol -ident !filter !working-tree-encoding !diff !merge\n"
-
 // Contents returns the content of the two sides of a change, nil for an absent
 // one.
 type Contents func(Change) (before, after []byte, err error)
 
-// WritePatch writes changes as a patch in git's format, which git apply turns
-// into exactly the tree that they came from. Text files have hunks with three
+// WritePatch writes changes as a patch in git's format. Outside of a repository,
+// whose attributes it would ask, git apply makes exactly the tree that they came
+// from. Text files have hunks with three
 // lines of context, all others binary sections: content with a NUL or without
 // valid UTF-8, and what is too large to compare or to read.
 //
