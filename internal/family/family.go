@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/candidate"
+	"securebench/internal/checkout"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -31,6 +32,9 @@ type Family struct {
 	// EvalFiles are the paths of strings inside eval that name files below the
 	// pack's evaluation root, such as {"checker", "path"}.
 	EvalFiles [][]string
+	// Checkout returns the repository in the row's image that the agent
+	// changes; nil means that rows have none.
+	Checkout func(Row) task.Checkout
 	// Extraction is the default way to take the candidate.
 	Extraction task.Extraction
 	// Instruction describes to an agent what to submit.
@@ -164,6 +168,8 @@ type Resources struct {
 	Workers int
 	// Files are the pack's files, for test sandboxes.
 	Files Files
+	// Checkouts prepares the repositories of images; nil without an engine.
+	Checkouts *checkout.Keeper
 }
 
 // Case describes one attempt to verify, without its candidate. It can be

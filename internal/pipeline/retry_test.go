@@ -220,7 +220,7 @@ func (u unreadable) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, e
 
 type unreadableSpace struct{ sandbox.Workspace }
 
-func (unreadableSpace) Get(context.Context, string, int64, io.Writer) error {
+func (unreadableSpace) Get(context.Context, string, int64, io.Writer, ...string) error {
 	return errors.New("the workspace cannot be read")
 }
 

@@ -96,6 +96,15 @@ type Puller interface {
 	Pull(ctx context.Context, ref string, log io.Writer) (Image, error)
 }
 
+// Importer is an engine that can make images of file trees.
+type Importer interface {
+	// Import makes an image whose root is the content of a tar stream, with
+	// its links, owners and modes.
+	Import(ctx context.Context, labels Labels, files io.Reader) (Image, error)
+	// RemoveImage removes an image that Import made.
+	RemoveImage(ctx context.Context, image Image) error
+}
+
 // Info describes an engine in the manifest of a run.
 type Info struct {
 	Name            string   `json:"name"`
@@ -191,8 +200,13 @@ type Workspace interface {
 	// as a tar stream: directories, regular files, and everything else as
 	// its header alone. Links are never followed. A path that does not
 	// exist gives an empty archive. Writing stops with [ErrTooLarge] after
-	// limit bytes.
-	Get(ctx context.Context, path string, limit int64, w io.Writer) error
+	// limit bytes. What is at or below the paths in skip is neither read nor
+	// written.
+	Get(ctx context.Context, path string, limit int64, w io.Writer, skip ...string) error
+	// Remove deletes files, links and folders with all that is below them, and
+	// then the folders above them that this left empty. A path that does not
+	// exist is no error. Links are never followed.
+	Remove(ctx context.Context, paths ...string) error
 	// Usage reports how full the tree is.
 	Usage(ctx context.Context) (Usage, error)
 	// Close removes the tree. It is idempotent.

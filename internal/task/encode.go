@@ -39,6 +39,8 @@ type wireEnvironment struct {
 	Timeout            int64    `json:"timeout_ns,omitzero"`
 	MaterializeWorkdir bool     `json:"materialize_workdir,omitzero"`
 	Capabilities       []string `json:"capabilities,omitzero"`
+	Env                []string `json:"env,omitzero"`
+	Checkout           Checkout `json:"checkout,omitzero"`
 }
 
 func (v view) wire() wireView {
@@ -82,14 +84,14 @@ func laneByName(name string) (Lane, bool) {
 }
 
 func (e Environment) wire() *wireEnvironment {
-	return &wireEnvironment{e.Image, e.Workdir, e.User, int64(e.Timeout), e.MaterializeWorkdir, e.Capabilities}
+	return &wireEnvironment{e.Image, e.Workdir, e.User, int64(e.Timeout), e.MaterializeWorkdir, e.Capabilities, e.Env, e.Checkout}
 }
 
 func (w *wireEnvironment) environment() Environment {
 	if w == nil {
 		return Environment{}
 	}
-	return Environment{w.Image, w.Workdir, w.User, time.Duration(w.Timeout), w.MaterializeWorkdir, w.Capabilities}
+	return Environment{w.Image, w.Workdir, w.User, time.Duration(w.Timeout), w.MaterializeWorkdir, w.Capabilities, w.Env, w.Checkout}
 }
 
 // decodeView reads the encoded form and refuses parts that the view may not

@@ -121,6 +121,18 @@ type Environment struct {
 	// Capabilities are the privileges of root that the row asks for, by name
 	// (CHOWN, SETUID, …), sorted.
 	Capabilities []string
+	// Env are variables, NAME=VALUE, sorted, for the row's commands and the
+	// agent.
+	Env []string
+	// Checkout is the repository in the image that the agent changes; the zero
+	// value is none.
+	Checkout Checkout
+}
+
+// Checkout names a repository in an image.
+type Checkout struct {
+	Dir    string `json:"dir"`    // absolute
+	Commit string `json:"commit"` // that the row's pack says is checked out
 }
 
 // Pack names the pack that a task belongs to.

@@ -28,7 +28,8 @@ type fakeSpace struct {
 func (f fakeSpace) Put(context.Context, io.Reader) error         { return nil }
 func (f fakeSpace) Usage(context.Context) (sandbox.Usage, error) { return sandbox.Usage{}, nil }
 func (f fakeSpace) Close(context.Context) error                  { return nil }
-func (f fakeSpace) Get(_ context.Context, _ string, limit int64, w io.Writer) error {
+func (f fakeSpace) Remove(context.Context, ...string) error      { return nil }
+func (f fakeSpace) Get(_ context.Context, _ string, limit int64, w io.Writer, _ ...string) error {
 	if f.err != nil {
 		return f.err
 	}

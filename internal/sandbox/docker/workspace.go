@@ -238,7 +238,7 @@ func (w *workspace) Put(ctx context.Context, tar io.Reader) error {
 }
 
 // Get implements [sandbox.Workspace]; see [holder.Client.Get].
-func (w *workspace) Get(ctx context.Context, path string, limit int64, out io.Writer) error {
+func (w *workspace) Get(ctx context.Context, path string, limit int64, out io.Writer, skip ...string) error {
 	ctx, cancel := w.watched(ctx)
 	defer cancel()
 	return w.client.Get(ctx, path, limit, out)
@@ -270,4 +270,9 @@ func (w *workspace) Close(ctx context.Context) error {
 	}
 	w.removed = true
 	return nil
+}
+
+// Remove implements [sandbox.Workspace].
+func (w *workspace) Remove(ctx context.Context, paths ...string) error {
+	panic("not written yet")
 }
