@@ -107,7 +107,7 @@ func allowed() []struct {
 		of("internal/pipeline/agent", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
 		of("internal/pipeline/commit", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
 		of("internal/pipeline", "pipeline/produce pipeline/capture pipeline/verify pipeline/record pipeline/agent pipeline/commit",
-			"candidate family task sandbox progress workspace", words),
+			"candidate checkout family task sandbox progress workspace", words),
 		// what a run leaves, read back
 		of("internal/attest", "digest source durable"),
 		of("internal/evidence", "attest candidate config fault family task pipeline/pack pipeline/record", words),
@@ -122,7 +122,8 @@ func allowed() []struct {
 			"candidate config fault family harness progress sandbox task workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),
-		of("internal/sandbox/sandboxtest/contract", "sandbox sandbox/holder sandbox/sandboxtest"),
+		of("internal/sandbox/sandboxtest/contract/probes"),
+		of("internal/sandbox/sandboxtest/contract", "sandbox sandbox/holder sandbox/sandboxtest sandbox/sandboxtest/contract/probes"),
 		of("internal/family/textmatch/vectortest", family),
 		of("internal/sandbox/dockertest", "sandbox sandbox/docker"),
 		of("internal/sandbox/dockertest/helper", "sandbox/holder sandbox/initproc"),

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"time"
 )
 
@@ -99,9 +100,11 @@ type Puller interface {
 // Importer is an engine that can make images of file trees.
 type Importer interface {
 	// Import makes an image whose root is the content of a tar stream, with
-	// its links, owners and modes.
+	// its links, owners and modes. The caller removes it; [Service.Reap] does
+	// if the process dies.
 	Import(ctx context.Context, labels Labels, files io.Reader) (Image, error)
-	// RemoveImage removes an image that Import made.
+	// RemoveImage removes an image that Import made, whether or not ctx has
+	// ended. It is idempotent, and refuses other images.
 	RemoveImage(ctx context.Context, image Image) error
 }
 
@@ -192,8 +195,12 @@ type Streams struct {
 
 // Workspace is a file tree that outlives the boxes that mount it. It is
 // bounded in bytes and inodes, and is served by trusted code that executes
-// nothing from it.
-type Workspace interface {
+// nothing from it. That code has the rights of [WorkspaceSpec.Owner] alone: what
+// belongs to other users can be unreadable to it.
+//
+// It has five methods: files are laid, read and removed by the same holder of
+// one tree, and a caller that holds one needs all of that.
+type Workspace interface { //nolint:interfacebloat // see above
 	// Put unpacks the files and directories of a tar stream into the tree.
 	Put(ctx context.Context, tar io.Reader) error
 	// Get writes the tree below path ("." is all of it; a file is itself)
@@ -207,14 +214,18 @@ type Workspace interface {
 	// then the folders above them that this left empty. A path that does not
 	// exist is no error. Links are never followed.
 	Remove(ctx context.Context, paths ...string) error
-	// Usage reports how full the tree is.
+	// Usage reports how full the tree is, and the owner and mode of its root,
+	// which no archive has an entry for.
 	Usage(ctx context.Context) (Usage, error)
 	// Close removes the tree. It is idempotent.
 	Close(ctx context.Context) error
 }
 
-// Usage is how full a workspace is.
+// Usage is how full a workspace is, and whose its root is.
 type Usage struct {
+	Root User
+	Mode fs.FileMode // of the root
+
 	Bytes, BytesLimit   int64
 	Inodes, InodesLimit int64
 }
@@ -232,6 +243,7 @@ type Image struct {
 	Digest string   // registry digest "name@sha256:…", "" for a local build
 	User   User     // the image's own user
 	Env    []string // names of the variables that the image sets, sorted
+	Path   string   // the value of PATH, where programs of the image are found
 	OS     string
 	Arch   string
 }

@@ -57,13 +57,22 @@ func (w *workspace) Put(ctx context.Context, tar io.Reader) error {
 
 // Get reads a part of the tree.
 func (w *workspace) Get(ctx context.Context, path string, limit int64, out io.Writer, skip ...string) error {
-	return w.client.Get(ctx, path, limit, out)
+	return w.client.Get(ctx, path, limit, out, skip...)
+}
+
+// Remove implements [sandbox.Workspace].
+func (w *workspace) Remove(ctx context.Context, paths ...string) error {
+	return w.client.Remove(ctx, paths...)
 }
 
 // Usage counts what a tmpfs would: whole pages of files, and all entries.
-func (w *workspace) Usage(context.Context) (sandbox.Usage, error) {
-	u := sandbox.Usage{BytesLimit: w.spec.Disk, InodesLimit: w.spec.Inodes}
-	err := filepath.WalkDir(w.dir, func(_ string, d fs.DirEntry, err error) error {
+func (w *workspace) Usage(ctx context.Context) (sandbox.Usage, error) {
+	u, err := w.client.Usage(ctx) // for the root
+	if err != nil {
+		return sandbox.Usage{}, err
+	}
+	u = sandbox.Usage{Root: u.Root, Mode: u.Mode, BytesLimit: w.spec.Disk, InodesLimit: w.spec.Inodes}
+	err = filepath.WalkDir(w.dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -107,9 +116,4 @@ func openUp(dir string) error {
 		}
 		return os.Chmod(path, 0o700)
 	})
-}
-
-// Remove implements [sandbox.Workspace].
-func (w *workspace) Remove(ctx context.Context, paths ...string) error {
-	panic("not written yet")
 }
