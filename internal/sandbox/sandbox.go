@@ -192,7 +192,11 @@ type Streams struct {
 
 // Workspace is a file tree that outlives the boxes that mount it. It is
 // bounded in bytes and inodes, and is served by trusted code that executes
-// nothing from it.
+// nothing from it. That code has the rights of [WorkspaceSpec.Owner] alone: what
+// belongs to other users can be unreadable to it.
+//
+// It has five methods: files are laid, read and removed by the same holder of
+// one tree, and a caller that holds one needs all of that.
 type Workspace interface {
 	// Put unpacks the files and directories of a tar stream into the tree.
 	Put(ctx context.Context, tar io.Reader) error
