@@ -99,9 +99,11 @@ type Puller interface {
 // Importer is an engine that can make images of file trees.
 type Importer interface {
 	// Import makes an image whose root is the content of a tar stream, with
-	// its links, owners and modes.
+	// its links, owners and modes. The caller removes it; [Service.Reap] does
+	// if the process dies.
 	Import(ctx context.Context, labels Labels, files io.Reader) (Image, error)
-	// RemoveImage removes an image that Import made.
+	// RemoveImage removes an image that Import made, whether or not ctx has
+	// ended. It is idempotent, and refuses other images.
 	RemoveImage(ctx context.Context, image Image) error
 }
 
