@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
-	"securebench/internal/checkout"
 	"securebench/internal/family"
 	"securebench/internal/family/repopatch/runner"
 	"securebench/internal/repository"
@@ -29,9 +28,10 @@ type session struct {
 	verifier *Verifier
 	c        family.Case
 	row      row
-	refused  *failure // why the row cannot be scored
-	checkout *checkout.Checkout
-	site     *site // nil until Verify makes it
+	refused  *failure         // why the row cannot be scored
+	checkout pristine         // nil until Verify takes it
+	pristine *repository.Tree // of the checkout
+	site     *site            // nil until Verify makes it
 
 	// What is known so far, for the verdict.
 	phase      verdict.Phase
@@ -107,7 +107,7 @@ func (s *session) verify(ctx context.Context, patch []byte) error {
 func (s *session) ready(ctx context.Context) (err error) {
 	start := time.Now()
 	defer func() { s.waited += time.Since(start) }()
-	if s.checkout, err = s.verifier.checkout(ctx, s.c.Image, s.row.dir); err != nil {
+	if s.checkout, s.pristine, err = s.verifier.checkout(ctx, s.c.Image, s.row.dir); err != nil {
 		return err
 	}
 	s.head = s.checkout.Head()
@@ -148,7 +148,7 @@ func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
 
 // steps verifies a patch in the sandbox.
 func (s *session) steps(ctx context.Context, patch []byte) error {
-	p, err := s.prepare(ctx, s.checkout.Tree)
+	p, err := s.prepare(ctx)
 	if err != nil {
 		return err
 	}

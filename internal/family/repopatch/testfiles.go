@@ -28,7 +28,7 @@ type prepared struct {
 
 // prepare brings the checkout to the state that candidates change, and finds
 // out what the tests are. All of it happens before the candidate is there.
-func (s *session) prepare(ctx context.Context, pristine *repository.Tree) (*prepared, error) {
+func (s *session) prepare(ctx context.Context) (*prepared, error) {
 	key, err := keyOf(s.c.Image.ID, s.row)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (s *session) prepare(ctx context.Context, pristine *repository.Tree) (*prep
 	p := s.verifier.find(key)
 	known := p != nil
 	if !known {
-		p = &prepared{tree: pristine}
+		p = &prepared{tree: s.pristine}
 		if err := s.lookUp(ctx, p); err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (s *session) prepare(ctx context.Context, pristine *repository.Tree) (*prep
 	if known {
 		return p, nil
 	}
-	if p.tree, p.setup, err = s.moved(ctx, pristine, s.row.setup); err != nil {
+	if p.tree, p.setup, err = s.moved(ctx, s.pristine, s.row.setup); err != nil {
 		return nil, err
 	}
 	if err := s.readTests(ctx, p); err != nil {

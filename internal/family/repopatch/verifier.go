@@ -8,6 +8,7 @@ import (
 	"securebench/internal/checkout"
 	"securebench/internal/digest"
 	"securebench/internal/family"
+	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 )
 
@@ -20,7 +21,7 @@ const maxPrepared = 32
 type Verifier struct {
 	resources family.Resources
 	// checkout prepares the repository of an image.
-	checkout func(ctx context.Context, image sandbox.Image, dir string) (*checkout.Checkout, error)
+	checkout func(ctx context.Context, image sandbox.Image, dir string) (pristine, *repository.Tree, error)
 
 	mu       sync.Mutex
 	prepared map[preparedKey]*prepared
@@ -28,13 +29,30 @@ type Verifier struct {
 	users    map[userKey]sandbox.User
 }
 
+// pristine is an image's checkout without its tree; see [checkout.Checkout].
+type pristine interface {
+	Head() string
+	At(commit string) error
+	Content(path string) ([]byte, error)
+	Release()
+}
+
+var _ pristine = (*checkout.Checkout)(nil)
+
 // userKey names a user of an image.
 type userKey struct{ image, name string }
 
 // NewVerifier makes the family's verifier. It starts nothing.
 func NewVerifier(r family.Resources) family.Verifier {
-	return &Verifier{resources: r, checkout: r.Checkouts.Get,
-		prepared: map[preparedKey]*prepared{}, users: map[userKey]sandbox.User{}}
+	v := &Verifier{resources: r, prepared: map[preparedKey]*prepared{}, users: map[userKey]sandbox.User{}}
+	v.checkout = func(ctx context.Context, image sandbox.Image, dir string) (pristine, *repository.Tree, error) {
+		c, err := r.Checkouts.Get(ctx, image, dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		return c, c.Tree, nil
+	}
+	return v
 }
 
 // Open returns the session of a case. Its sandbox is made once the candidate is
