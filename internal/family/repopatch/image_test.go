@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/candidate"
+	"securebench/internal/checkout"
 	"securebench/internal/family"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
@@ -42,6 +43,7 @@ func project() map[string]string {
 	return map[string]string{
 		"calc.py":            "def add(a, b):\n    return a - b\n\n\ndef zero():\n    return 0\n",
 		"tests/test_calc.py": "import calc\n\n\ndef test_zero():\n    assert calc.zero() == 0\n",
+		"tests/test_old.py":  "import calc\n\n\ndef test_add():\n    assert calc.add(1, 1) == 2\n",
 		"tests/data.txt":     "data\n",
 		"bin/run.py":         "print('run')\n",
 		"README":             "A calculator.\n",
@@ -85,7 +87,7 @@ func newBench(tb testing.TB, files map[string]string, before, after string) *ben
 	}
 	tb.Cleanup(func() { removeImage(tb, tag) })
 	bn := &bench{engine: e, image: img}
-	bn.head = strings.TrimSpace(bn.output(tb, "git", "-c", "safe.directory=*", "-C", repoDir, "rev-parse", "HEAD"))
+	bn.head = strings.TrimSpace(bn.output(tb, "sh", "-c", "cat "+repoDir+"/.git/refs/heads/*"))
 	bn.v = NewVerifier(family.Resources{Engine: e, RunID: "test", Checkouts: nil}).(*Verifier)
 	bn.v.checkout = bn.checkoutOf
 	return bn
@@ -128,7 +130,7 @@ func (c taken) Head() string { return c.head }
 
 func (c taken) At(base string) error {
 	if base != c.head {
-		return fmt.Errorf("HEAD is %s, not %s", c.head, base)
+		return fmt.Errorf("%w: HEAD is %s, not %s", checkout.ErrUnusable, c.head, base)
 	}
 	return nil
 }
