@@ -265,12 +265,9 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 		return err
 	}
 	s.phase = phaseChecks
-	plan := &runner.Plan{Command: runner.Command{Argv: s.row.run.Command, Dir: s.row.dir}}
-	if s.row.run.Named() {
-		var err error
-		if plan, err = runner.New(s.withTests(p), p.probed, s.c.Seed); err != nil {
-			return packFault("the row's tests cannot be run: %v", err)
-		}
+	plan, err := runner.New(s.withTests(p), p.probed, s.c.Seed)
+	if err != nil {
+		return packFault("the row's tests cannot be run: %v", err)
 	}
 	canaries := overlay{}
 	for name, data := range plan.Files {
@@ -279,7 +276,7 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 	if err := s.site.lay(ctx, canaries); err != nil {
 		return err
 	}
-	got, err := s.site.run(ctx, command{argv: plan.Argv, dir: plan.Dir, env: plan.Env,
+	got, err := s.site.run(ctx, command{argv: plan.Argv, dir: plan.Dir, env: plan.Env, stdin: bytes.NewReader(plan.Stdin),
 		timeout: s.site.limits.Timeout, output: s.site.limits.Output})
 	if err != nil {
 		return err
@@ -296,10 +293,10 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 func (s *session) judge(plan *runner.Plan, got said) error {
 	s.ran = &got.Result
 	s.restricted["tests-stdout.txt"], s.restricted["tests-stderr.txt"] = got.stdout, got.stderr
-	if s.row.run.Named() {
-		s.grade = plan.Grade(runner.Ran{End: got.End, ExitCode: got.ExitCode, Stdout: got.stdout, Stderr: got.stderr, Truncated: got.limited()})
-	} else {
-		s.grade = byExitCode(got)
+	s.grade = plan.Grade(runner.Ran{End: got.End, ExitCode: got.ExitCode, Stdout: got.stdout, Stderr: got.stderr,
+		Truncated: got.Stdout.Dropped > 0})
+	if !s.row.run.Named() {
+		s.grade.Labels = append(s.grade.Labels, labelExitCode)
 	}
 	for name, data := range s.grade.Restricted {
 		s.restricted[name] = data
@@ -312,15 +309,6 @@ func (s *session) judge(plan *runner.Plan, got said) error {
 		return &failure{verdict.OutputLimit, "the tests wrote more than the limit of output"}
 	}
 	return nil
-}
-
-// byExitCode grades tests without names.
-func byExitCode(got said) runner.Grade {
-	g := runner.Grade{Outcome: verdict.Passed, Labels: []string{labelExitCode}}
-	if got.End != sandbox.Exited || got.ExitCode != 0 {
-		g.Outcome, g.Reason, g.Message = verdict.Failed, verdict.TestsFailed, "the test command failed"
-	}
-	return g
 }
 
 // Close removes the sandbox.

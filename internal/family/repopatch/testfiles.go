@@ -158,15 +158,12 @@ func (s *session) restore(ctx context.Context, p *prepared) error {
 // probe finds out what the image runs tests with. It runs the image's own
 // programs, in the base.
 func (s *session) probe(ctx context.Context, p *prepared) error {
-	if !s.row.run.Named() {
-		return nil
-	}
 	c, ok := runner.Probe(s.withTests(p))
 	if !ok {
 		return nil
 	}
 	s.phase = phaseChecks
-	got, err := s.site.run(ctx, command{argv: c.Argv, dir: c.Dir, env: c.Env, timeout: s.limit(), output: s.site.limits.Output})
+	got, err := s.site.run(ctx, command{argv: c.Argv, dir: c.Dir, env: c.Env, stdin: bytes.NewReader(c.Stdin), timeout: s.limit(), output: s.site.limits.Output})
 	switch {
 	case err != nil:
 		return fmt.Errorf("looking for the test runner: %w", err)
