@@ -55,7 +55,7 @@ func attacks() []attack {
 		{"R03", "options that run no test", newFile("pytest.ini", "100644", "[pytest]\naddopts = --co\n"), nil, nil, verdict.Policy, pass, ""},
 		{"R03", "options that run no test, dropped", newFile("pytest.ini", "100644", "[pytest]\naddopts = --co\n"), nil, drop, verdict.TestsFailed, pass, verdict.Passed},
 		{"R13", "a path that leaves the tree", newFile("../tmp/PWN", "100644", "x\n"), nil, open, verdict.PatchDoesNotApply, "", ""},
-		{"R13", "an absolute path", strings.ReplaceAll(newFile("X", "100644", "x\n"), "b/X", "/tmp/PWN"), unmarked, open, verdict.PatchDoesNotApply, "", ""},
+		{"R13", "an absolute path", strings.ReplaceAll(newFile("X", "100644", "x\n"), "b/X", "/tmp/PWN"), unmarked, open, verdict.TestsFailed, "", verdict.Passed},
 		{"R13", "a path that leaves and comes back", newFile("bin/../tests/x.py", "100644", "x\n"), nil, open, verdict.PatchDoesNotApply, "", ""},
 		{"R14", "a symbolic link", newFile("data", "120000", "/etc/passwd"), nil, open, verdict.CandidateNotRegular, "test -L data", ""},
 		{"R14", "a symbolic link, and denied changes are dropped", newFile("tests/data", "120000", "../calc.py"), nil, drop, verdict.CandidateNotRegular, "test -L tests/data", ""},

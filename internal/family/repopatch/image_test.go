@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"maps"
@@ -58,7 +59,7 @@ func newBench(tb testing.TB, files map[string]string, before, after string) *ben
 	if _, err := e.Image(tb.Context(), baseImage); err != nil {
 		dockertest.Missing(tb, err)
 	}
-	tag := fmt.Sprintf("securebench-repopatch-test:%s", strings.ToLower(strings.NewReplacer("/", "-", "#", "-", "=", "-", ",", "-").Replace(tb.Name())))
+	tag := "securebench-repopatch-test:" + strings.ToLower(rand.Text())
 	recipe := "FROM " + baseImage + "\nCOPY repo " + repoDir + "\nCOPY setup.sh /setup.sh\n" +
 		"RUN cd " + repoDir + " && sh -e /setup.sh && rm /setup.sh\n"
 	script := "git init -q .\n" + before + "\ngit add -A\ngit -c user.name=a -c user.email=a@example.invalid commit -qm base\n" + after + "\n"
