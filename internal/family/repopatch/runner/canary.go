@@ -161,7 +161,7 @@ func moduleName(file string) string {
 // folders returns the folders, relative to the command's, in which the row has
 // test files: those that the test patch writes, and those that the command
 // names.
-func (t Tests) folders(p program) []string {
+func (t Tests) folders(p program, driver string) []string {
 	var files, dirs []string
 	dir := strings.TrimSuffix(p.workdir(t.Dir), "/") + "/"
 	add := func(file string) {
@@ -170,7 +170,7 @@ func (t Tests) folders(p program) []string {
 		case !filepath.IsLocal(file):
 		case strings.HasSuffix(file, ".py"):
 			files = append(files, path.Dir(file))
-		case strings.HasPrefix(file, "test"), strings.Contains(file, "/"):
+		case driver == "pytest" && strings.HasPrefix(file, "test"), strings.Contains(file, "/"):
 			dirs = append(dirs, path.Clean(file))
 		}
 	}
@@ -189,6 +189,9 @@ func (t Tests) folders(p program) []string {
 			slices.Sort(found)
 			return slices.Compact(found)
 		}
+	}
+	if driver == "django" {
+		return []string{path.Dir(p.script)}
 	}
 	return []string{"."}
 }

@@ -104,3 +104,13 @@ func (m machine) grade(tests Tests, base, candidate map[string]string) Grade {
 	}
 	return g
 }
+
+// pythonVersion is that of the machine's python3.
+func pythonVersion(t testing.TB) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "python3", "-c", "import sys; print(sys.version)").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}

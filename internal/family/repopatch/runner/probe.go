@@ -2,7 +2,6 @@ package runner
 
 import (
 	"bytes"
-	_ "embed" // the drivers
 	"errors"
 	"fmt"
 	"path"
@@ -12,9 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 )
-
-//go:embed drivers/probe.py
-var probeSource string
 
 // find starts the first of the interpreters that exists with the source that
 // it gets as $0.
@@ -45,7 +41,7 @@ func Probe(t Tests) (Command, bool) {
 		form = "module"
 	}
 	return Command{
-		Argv: slices.Concat(shell, []string{find, probeSource, driver, script, form}, names),
+		Argv: slices.Concat(shell, []string{find, source("probe.py"), driver, script, form}, names),
 		Env:  slices.Concat(t.Env, p.env),
 		Dir:  p.workdir(t.Dir),
 	}, true

@@ -3,7 +3,7 @@
 package runner
 
 import (
-	_ "embed" // the drivers
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,11 +17,32 @@ import (
 	"securebench/internal/sandbox"
 )
 
-//go:embed drivers/channel.py
-var channelSource string
+//go:embed drivers/*.py
+var sources embed.FS
 
-//go:embed drivers/pytest.py
-var pytestSource string
+// driverFiles are the parts of each driver, in order.
+//
+//nolint:gochecknoglobals // a constant table
+var driverFiles = map[string][]string{
+	"pytest":   {"channel.py", "pytest.py"},
+	"unittest": {"channel.py", "cases.py", "unittest.py"},
+	"django":   {"channel.py", "cases.py", "django.py"},
+	"sympy":    {"channel.py", "sympy.py"},
+}
+
+// source returns the source of embedded files, one after the other.
+func source(files ...string) string {
+	var out strings.Builder
+	for _, file := range files {
+		text, err := sources.ReadFile("drivers/" + file)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		out.Write(text)
+		out.WriteString("\n\n")
+	}
+	return out.String()
+}
 
 // Tests is what a row says about its tests.
 type Tests struct {
@@ -102,7 +123,7 @@ func New(t Tests, found []byte, seed [32]byte) (*Plan, error) {
 	plan.key = hex.EncodeToString(key)
 	d := draw{rand.New(random), map[string]bool{}}
 	var files map[string][]byte
-	plan.canaries, files = d.canaries(driver, t.folders(p))
+	plan.canaries, files = d.canaries(driver, t.folders(p, driver))
 	return plan, plan.drive(p, image, files)
 }
 
@@ -135,7 +156,7 @@ func (p *Plan) drive(prog program, image probed, files map[string][]byte) error 
 		return err
 	}
 	p.Command = Command{
-		Argv:  slices.Concat([]string{image.Executable}, prog.flags, []string{"-S", "-c", channelSource + "\n\n" + pytestSource}),
+		Argv:  slices.Concat([]string{image.Executable}, prog.flags, []string{"-S", "-c", source(driverFiles[p.driver]...)}),
 		Env:   p.environment(prog, image),
 		Dir:   dir,
 		Stdin: append(text, '\n'),
@@ -169,6 +190,9 @@ func (p *Plan) environment(prog program, image probed) []string {
 	}
 	if prog.shell != nil {
 		out = append(out, "PATH="+image.Path) // which a login shell may have changed
+	}
+	if p.driver == "sympy" && !slices.ContainsFunc(out, func(v string) bool { return strings.HasPrefix(v, "PYTHONHASHSEED=") }) {
+		out = append(out, "PYTHONHASHSEED=0") // SymPy's own runner draws one
 	}
 	return append(out, "PYTHONPATH=") // the image's own as well
 }
