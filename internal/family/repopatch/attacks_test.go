@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
@@ -274,7 +275,7 @@ func TestLimits(t *testing.T) {
 	for _, a := range limits() {
 		t.Run(a.id, func(t *testing.T) {
 			c := b.row(t, object{"command": []string{"python3", "-B", "-m", "pytest", "-q", "-s", "tests"}})
-			c.Limits = sandbox.Limits{Memory: 64 << 20, Disk: 32 << 20, Pids: 48, Timeout: 1e9 * 12}
+			c.Limits = sandbox.Limits{Memory: 64 << 20, Disk: 32 << 20, Pids: 48, Timeout: 8 * time.Second}
 			if got := b.score(t, c, a.patch); got.Outcome == verdict.Passed || got.Reason != a.reason {
 				t.Errorf("want %s: %s", a.reason, describe(got))
 			}
