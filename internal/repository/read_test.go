@@ -121,8 +121,13 @@ func TestReadRefuses(t *testing.T) {
 			wantRejection(t, err, c.reason, "")
 		})
 	}
+	closed, err := repository.Read(bytes.NewReader(pack(t, []tar.Header{entry(".", tar.TypeFifo, holder.RecordType, holder.Unreadable)}, nil)), roomy, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRejection(t, repository.Refuse(&repository.Tree{}, closed), verdict.CandidateNotRegular, `"." cannot be read`)
 	whole := pack(t, []tar.Header{regular("a", "12345")}, map[string]string{"a": "12345"})
-	_, err := repository.Read(bytes.NewReader(whole[:515]), roomy, nil)
+	_, err = repository.Read(bytes.NewReader(whole[:515]), roomy, nil)
 	wantRejection(t, err, verdict.CandidateNotRegular, "damaged")
 	broken := errors.New("the engine is gone")
 	_, err = repository.Read(io.MultiReader(bytes.NewReader(whole[:515]), brokenReader{broken}), roomy, nil)

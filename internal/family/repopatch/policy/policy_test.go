@@ -16,7 +16,7 @@ func TestDenyList(t *testing.T) {
 	t.Parallel()
 	for rule, paths := range map[string]string{
 		"continuous integration": ".github/workflows/x.yml ci/run.py .CircleCI/config.yml .travis.yml sub/.gitlab-ci.yml",
-		"a test folder":          "tests/x.py a/Test/b.txt testing/x.py spec/x.rb src/__tests__/x.js pkg/testdata/x.json src/test/java/A.java a/__snapshots__/b.txt",
+		"a test folder":          "tests/x.py a/Test/b.txt testing/x.py spec/x.rb src/__tests__/x.js pkg/testdata/x.json src/test/java/A.java a/__snapshots__/b.txt bin/test",
 		"a test file": "test_x.py a/test_x.py a/x_test.py a/tests.py test.py a/x_test.go x.test.js x.spec.ts a/x.test.tsx a/FooTest.java FooTests.kt a/x_spec.rb " +
 			"Test_X.py x.snap a/x_unittest.cc",
 		"configuration of a build or of tests": "conftest.py a/conftest.py pyproject.toml setup.cfg setup.py tox.ini pytest.ini .pytest.ini pytest.toml noxfile.py package.json " +
