@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
-	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -22,11 +21,6 @@ func BenchmarkVerify(b *testing.B) {
 	if got := bn.score(b, c, mended); got.Outcome != verdict.Passed {
 		b.Fatal(describe(got)) // and the row is prepared from here on
 	}
-	from, tree, err := bn.checkoutOf(b.Context(), c.Image, repoDir) // which a run has at hand
-	if err != nil {
-		b.Fatal(err)
-	}
-	bn.v.checkout = func(context.Context, sandbox.Image, string) (pristine, *repository.Tree, error) { return from, tree, nil }
 	var ours, bare time.Duration
 	patch := candidate.New(task.Patch, candidate.Given, []byte(mended))
 	for b.Loop() {

@@ -1,23 +1,18 @@
 package repopatch
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
-	"io"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/moby/moby/client"
-
 	"securebench/internal/candidate"
 	"securebench/internal/checkout"
 	"securebench/internal/family"
-	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/dockertest"
@@ -26,9 +21,6 @@ import (
 
 // repoDir is where the images of these tests have their repository.
 const repoDir = "/repo"
-
-// baseImage has Python, pytest and git.
-const baseImage = "securebench-pytest:1"
 
 // bench is an image with a repository, and a verifier for its rows.
 type bench struct {
@@ -56,53 +48,21 @@ func project() map[string]string {
 func newBench(tb testing.TB, files map[string]string, before, after string) *bench {
 	tb.Helper()
 	e := dockertest.Docker(tb)
-	if _, err := e.Image(tb.Context(), baseImage); err != nil {
-		dockertest.Missing(tb, err)
-	}
-	tag := "securebench-repopatch-test:" + strings.ToLower(rand.Text())
-	recipe := "FROM " + baseImage + "\nCOPY repo " + repoDir + "\nCOPY setup.sh /setup.sh\n" +
-		"RUN cd " + repoDir + " && sh -e /setup.sh && rm /setup.sh\n"
-	script := "git init -q .\n" + before + "\ngit add -A\ngit -c user.name=a -c user.email=a@example.invalid commit -qm base\n" + after + "\n"
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	add := func(name, text string, mode int64) {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(text))}); err != nil {
-			tb.Fatal(err)
-		}
-		if _, err := io.WriteString(w, text); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	add("Dockerfile", recipe, 0o644)
-	add("setup.sh", script, 0o644)
+	script := "mkdir -p " + repoDir + "\ncd " + repoDir + "\n"
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		add("repo/"+name, files[name], 0o644)
+		script += fmt.Sprintf("mkdir -p %q\ncat > %q <<'END_OF_FILE'\n%sEND_OF_FILE\n", path.Dir(name), name, files[name])
 	}
-	if err := w.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	var log bytes.Buffer
-	img, err := e.Build(tb.Context(), tag, &b, &log)
-	if err != nil {
-		tb.Fatalf("building an image: %v\n%s", err, log.Bytes())
-	}
-	tb.Cleanup(func() { removeImage(tb, tag) })
-	bn := &bench{engine: e, image: img}
+	script += "git init -q .\n" + before + "\ngit add -A\ngit -c user.name=a -c user.email=a@example.invalid commit -qm base\n" + after + "\n"
+	bn := &bench{engine: e, image: dockertest.Script(tb, e, dockertest.GitImage(tb, e), script)}
 	bn.head = strings.TrimSpace(bn.output(tb, "sh", "-c", "cat "+repoDir+"/.git/refs/heads/*"))
-	bn.v = NewVerifier(family.Resources{Engine: e, RunID: "test", Checkouts: nil}).(*Verifier)
-	bn.v.checkout = bn.checkoutOf
+	keeper := checkout.NewKeeper(e, checkout.Options{Run: "test"})
+	tb.Cleanup(func() {
+		if err := keeper.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	bn.v = NewVerifier(family.Resources{Engine: e, RunID: "test", Checkouts: keeper}).(*Verifier)
 	return bn
-}
-
-func removeImage(tb testing.TB, tag string) {
-	api, err := client.New(client.FromEnv)
-	if err == nil {
-		_, err = api.ImageRemove(context.Background(), tag, client.ImageRemoveOptions{Force: true})
-		_ = api.Close()
-	}
-	if err != nil {
-		tb.Errorf("removing an image: %v", err)
-	}
 }
 
 // output runs a command in the image and returns what it prints.
@@ -119,41 +79,6 @@ func (b *bench) output(tb testing.TB, argv ...string) string {
 		tb.Fatalf("%q: %+v, %v, %s", argv, res, err, &errs)
 	}
 	return out.String()
-}
-
-// taken is a pristine checkout that a test reads itself.
-type taken struct {
-	head     string
-	contents map[string][]byte
-}
-
-func (c taken) Head() string { return c.head }
-
-func (c taken) At(base string) error {
-	if base != c.head {
-		return fmt.Errorf("%w: HEAD is %s, not %s", checkout.ErrUnusable, c.head, base)
-	}
-	return nil
-}
-
-func (c taken) Content(path string) ([]byte, error) { return c.contents[path], nil }
-
-func (c taken) Release() {}
-
-// checkoutOf reads the image's checkout.
-func (b *bench) checkoutOf(ctx context.Context, image sandbox.Image, dir string) (pristine, *repository.Tree, error) {
-	ws, err := b.engine.Workspace(ctx, sandbox.WorkspaceSpec{From: &sandbox.ImageFolder{Image: image, Path: dir}})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer ws.Close(context.Background())
-	c := taken{b.head, map[string][]byte{}}
-	s := &site{tree: ws, limits: sandbox.Limits{}.WithDefaults()}
-	t, err := s.walk(ctx, func(path string, _ repository.Entry, content io.Reader) (err error) {
-		c.contents[path], err = io.ReadAll(content)
-		return err
-	})
-	return c, t, err
 }
 
 // row is a case of the image's repository. Its hidden test wants add to add.

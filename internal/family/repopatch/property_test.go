@@ -28,6 +28,17 @@ type hostTree struct{ *holder.Client }
 // Close implements [sandbox.Workspace].
 func (h hostTree) Close(context.Context) error { return h.Client.Close() }
 
+// taken is a pristine checkout of known contents.
+type taken struct{ contents map[string][]byte }
+
+func (c taken) Head() string { return "" }
+
+func (c taken) At(string) error { return nil }
+
+func (c taken) Content(path string) ([]byte, error) { return c.contents[path], nil }
+
+func (c taken) Release() {}
+
 // hostCase applies patches to a folder of this machine.
 type hostCase struct {
 	git  string

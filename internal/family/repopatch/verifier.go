@@ -5,8 +5,9 @@ import (
 	"crypto/sha256"
 	"sync"
 
+	"github.com/go-json-experiment/json"
+
 	"securebench/internal/checkout"
-	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
@@ -69,9 +70,8 @@ type preparedKey [sha256.Size]byte
 
 // keyOf returns the key of a row in an image.
 func keyOf(image string, r row) (preparedKey, error) {
-	b, err := digest.Canonical(map[string]any{"image": image, "dir": r.dir, "user": r.user, "setup": string(r.setup),
-		"tests": string(r.testPatch), "command": r.run.Command, "runner": r.run.Runner, "env": r.run.Env,
-		"ids": [][]string{r.run.FailToPass, r.run.PassToPass}})
+	b, err := json.Marshal(map[string]any{"image": image, "dir": r.dir, "user": r.user, "setup": r.setup, "tests": r.testPatch,
+		"command": r.run.Command, "runner": r.run.Runner, "env": r.run.Env, "named": r.run.Named()}, json.Deterministic(true))
 	return sha256.Sum256(b), err
 }
 

@@ -40,7 +40,7 @@ func Docker(t testing.TB) *docker.Engine {
 	defer cancel()
 	e, err := docker.New(ctx, docker.Config{Helper: Helper(t), Getenv: os.Getenv})
 	if err != nil {
-		Missing(t, fmt.Errorf("no Docker engine: %w", err))
+		missing(t, fmt.Errorf("no Docker engine: %w", err))
 	}
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
@@ -67,13 +67,11 @@ func Image(t testing.TB, e sandbox.Engine) sandbox.Image {
 			t.Fatalf("looking up the test image: %v", err)
 		}
 	}
-	Missing(t, fmt.Errorf("none of the images %s is on the engine", strings.Join(refs, ", ")))
+	missing(t, fmt.Errorf("none of the images %s is on the engine", strings.Join(refs, ", ")))
 	return sandbox.Image{}
 }
 
-// Missing skips a test for want of what the error names, or fails it where the
-// environment requires an engine.
-func Missing(t testing.TB, err error) {
+func missing(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv(envRequire) == "require" {
 		t.Fatal(err)
