@@ -76,7 +76,7 @@ func newHostCase(tb testing.TB, p policy.Policy) *hostCase {
 	go func() { _ = holder.Serve(h.dir, far, far) }()
 	site := &site{tree: hostTree{holder.NewClient(near)}, limits: sandbox.Limits{}.WithDefaults()}
 	tb.Cleanup(func() { _ = site.tree.Close(context.Background()) })
-	tree, err := site.walk(context.Background(), nil)
+	tree, err := site.walk(context.Background())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func (h *hostCase) check(patch []byte) error {
 	case err != nil:
 		return fmt.Errorf("enforcing the policy: %w", err)
 	}
-	now, err := h.s.site.walk(ctx, nil)
+	now, err := h.s.site.walk(ctx)
 	if err != nil {
 		return err
 	}

@@ -181,7 +181,7 @@ func (s *session) change(ctx context.Context, p *prepared, patch []byte) error {
 
 // enforce applies the policy to what is on disk.
 func (s *session) enforce(ctx context.Context, b base) error {
-	now, err := s.site.walk(ctx, nil)
+	now, err := s.site.walk(ctx)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (s *session) drop(ctx context.Context, b base, drop, allowed []repository.C
 	if err != nil {
 		return err
 	}
-	now, err := s.site.walk(ctx, nil)
+	now, err := s.site.walk(ctx)
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (s *session) moved(ctx context.Context, before *repository.Tree, patch []by
 	if patch == nil {
 		return before, nil, nil
 	}
-	after, err := s.site.walk(ctx, nil)
+	after, err := s.site.walk(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +141,7 @@ func (s *session) readTests(ctx context.Context, p *prepared) (err error) {
 
 // restore puts the base back.
 func (s *session) restore(ctx context.Context, p *prepared) error {
-	now, err := s.site.walk(ctx, nil)
+	now, err := s.site.walk(ctx)
 	if err != nil {
 		return err
 	}
