@@ -265,6 +265,7 @@ func limits() []attack {
 		{id: "time", patch: grow("+\n+\n+while True:\n+    pass\n"), reason: verdict.VerificationTimeout},
 		{id: "output", patch: grow("+\n+\n+import os\n+while True:\n+    if os.write(1, b'x' * 65536) < 0:\n+        break\n"), reason: verdict.VerificationTimeout},
 		{id: "output that ends", patch: grow("+\n+\n+import os\n+for _ in range(400):\n+    os.write(2, b'x' * 65536)\n+raise SystemExit(3)\n"), reason: verdict.OutputLimit},
+		{id: "init is the first to go", patch: grow("+\n+\n+open('/proc/1/oom_score_adj', 'w').write('1000')\n+HELD = bytearray(1 << 31)\n+for i in range(0, 1 << 31, 4096):\n+    HELD[i] = 1\n"), reason: verdict.OutOfMemory},
 		{id: "every process is killed", patch: grow("+\n+\n+import os\n+os.kill(-1, 9)\n"), reason: verdict.TestsFailed},
 	}
 }

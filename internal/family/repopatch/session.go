@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"securebench/internal/candidate"
@@ -126,7 +127,7 @@ func (s *session) ready(ctx context.Context) (err error) {
 // lost while it holds something of the candidate's is the candidate's failure,
 // unless it was disturbed from outside.
 func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
-	if endErr != nil && (!s.live || !errors.Is(endErr, initproc.ErrLost)) {
+	if endErr != nil && (!s.live || !errors.Is(endErr, initproc.ErrLost) || errors.Is(endErr, sandbox.ErrDisturbed)) {
 		return endErr
 	}
 	if s.live && (errors.Is(err, initproc.ErrLost) || err == nil && endErr != nil) {
@@ -260,20 +261,17 @@ func count(n int, one, many string) string {
 
 // check lays the tests over whatever stands there, runs them, and grades them.
 func (s *session) check(ctx context.Context, p *prepared) error {
-	s.phase = phaseTests
-	if err := s.site.lay(ctx, p.tests); err != nil {
-		return err
-	}
 	s.phase = phaseChecks
 	plan, err := runner.New(s.withTests(p), p.probed, s.c.Seed)
 	if err != nil {
 		return packFault("the row's tests cannot be run: %v", err)
 	}
-	canaries := overlay{}
-	for name, data := range plan.Files {
-		canaries[name] = file{repository.Regular, data}
+	files := overlay{}
+	maps.Copy(files, p.tests)
+	for name, data := range plan.Files { // the canaries
+		files[name] = file{repository.Regular, data}
 	}
-	if err := s.site.lay(ctx, canaries); err != nil {
+	if err := s.site.lay(ctx, files); err != nil {
 		return err
 	}
 	got, err := s.site.run(ctx, command{argv: plan.Argv, dir: plan.Dir, env: plan.Env, stdin: bytes.NewReader(plan.Stdin),
@@ -298,9 +296,7 @@ func (s *session) judge(plan *runner.Plan, got said) error {
 	if !s.row.run.Named() {
 		s.grade.Labels = append(s.grade.Labels, labelExitCode)
 	}
-	for name, data := range s.grade.Restricted {
-		s.restricted[name] = data
-	}
+	maps.Copy(s.restricted, s.grade.Restricted)
 	switch {
 	case s.grade.Outcome == verdict.Tampering:
 	case got.End == sandbox.TimedOut:

@@ -64,18 +64,22 @@ func (s *session) prepare(ctx context.Context) (*prepared, error) {
 // lookUp finds git, and the home folder of the user, which a command started by
 // the engine would have been given.
 func (s *session) lookUp(ctx context.Context, p *prepared) error {
-	const script = `command -v git || echo
+	const script = `test -w "$1" || exit 1
+command -v git || exit 2
 while IFS=: read -r name password uid gid comment home rest; do
 	if [ "$uid" = "$0" ]; then printf '%s\n' "$home"; exit; fi
 done < /etc/passwd
 exit 0`
 	s.phase = phaseBase
-	got, err := s.site.run(ctx, command{argv: []string{"sh", "-c", script, strconv.Itoa(s.site.user.UID)}, dir: "/", timeout: s.limit(), output: saidLimit})
+	got, err := s.site.run(ctx, command{argv: []string{"sh", "-c", script, strconv.Itoa(s.site.user.UID), s.row.dir}, dir: "/", timeout: s.limit(), output: saidLimit})
 	if err != nil {
 		return fmt.Errorf("looking for git: %w", err)
 	}
 	lines := strings.Split(string(got.stdout), "\n")
-	if p.git = lines[0]; got.ExitCode != 0 || !path.IsAbs(p.git) {
+	switch p.git = lines[0]; {
+	case got.ExitCode == 1:
+		return packFault("the user of the row's commands cannot write to the checkout (set environment.user)")
+	case got.ExitCode != 0 || !path.IsAbs(p.git):
 		return packFault("the image has no shell, or no git in its PATH")
 	}
 	if p.home = "/"; len(lines) > 1 && path.IsAbs(lines[1]) {
@@ -131,9 +135,9 @@ func (s *session) readTests(ctx context.Context, p *prepared) (err error) {
 	if _, p.tests, err = s.moved(ctx, p.tree, s.row.testPatch); err != nil {
 		return err
 	}
-	for name, f := range p.tests {
+	for _, f := range p.tests {
 		if f.mode == repository.Symlink {
-			return packFault("the test patch makes the symbolic link %q: tests are laid as files", name)
+			return packFault("the test patch makes a symbolic link: tests are laid as files")
 		}
 	}
 	return s.restore(ctx, p)
