@@ -3,6 +3,7 @@ package repopatch
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -47,6 +48,9 @@ type userKey struct{ image, name string }
 func NewVerifier(r family.Resources) family.Verifier {
 	v := &Verifier{resources: r, prepared: map[preparedKey]*prepared{}, users: map[userKey]sandbox.User{}}
 	v.checkout = func(ctx context.Context, image sandbox.Image, dir string) (pristine, *repository.Tree, error) {
+		if r.Checkouts == nil {
+			return nil, nil, errors.New("preparing a checkout: there is no engine")
+		}
 		c, err := r.Checkouts.Get(ctx, image, dir)
 		if err != nil {
 			return nil, nil, err
