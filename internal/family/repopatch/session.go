@@ -291,7 +291,11 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 func (s *session) judge(plan *runner.Plan, got said) error {
 	s.ran = &got.Result
 	s.restricted["tests-stdout.txt"], s.restricted["tests-stderr.txt"] = got.stdout, got.stderr
-	s.grade = plan.Grade(runner.Ran{End: got.End, ExitCode: got.ExitCode, Stdout: got.stdout, Stderr: got.stderr,
+	end := got.End
+	if end == initproc.NotStarted {
+		end = sandbox.Exited // with the code that a shell reports for it
+	}
+	s.grade = plan.Grade(runner.Ran{End: end, ExitCode: got.ExitCode, Stdout: got.stdout, Stderr: got.stderr,
 		Truncated: got.Stdout.Dropped > 0})
 	if !s.row.run.Named() {
 		s.grade.Labels = append(s.grade.Labels, labelExitCode)
