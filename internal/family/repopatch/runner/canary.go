@@ -31,13 +31,9 @@ type draw struct {
 	used map[string]bool
 }
 
-func (d draw) name(parts int) string {
+func (d draw) name() string {
 	for {
-		var picked []string
-		for range parts {
-			picked = append(picked, words[d.IntN(len(words))])
-		}
-		name := strings.Join(picked, "_")
+		name := words[d.IntN(len(words))] + "_" + words[d.IntN(len(words))]
 		if !d.used[name] {
 			d.used[name] = true
 			return name
@@ -83,7 +79,7 @@ func (d draw) body(kind string) string {
 // names.
 func (d draw) functions(b *strings.Builder, kinds []string, n int) (names []string) {
 	for _, i := range d.Perm(len(kinds))[:n] {
-		name := "test_" + d.name(2)
+		name := "test_" + d.name()
 		fmt.Fprintf(b, "\n\ndef %s():\n    %s\n", name, d.body(kinds[i]))
 		names = append(names, name)
 	}
@@ -93,7 +89,7 @@ func (d draw) functions(b *strings.Builder, kinds []string, n int) (names []stri
 // class writes a test class with three methods over base, and returns its name
 // and theirs.
 func (d draw) class(b *strings.Builder, base string) (class string, methods []string) {
-	for part := range strings.SplitSeq(d.name(2), "_") {
+	for part := range strings.SplitSeq(d.name(), "_") {
 		class += strings.ToUpper(part[:1]) + part[1:]
 	}
 	class = "Test" + class
@@ -102,7 +98,7 @@ func (d draw) class(b *strings.Builder, base string) (class string, methods []st
 		if n > 0 {
 			b.WriteString("\n")
 		}
-		name := "test_" + d.name(2)
+		name := "test_" + d.name()
 		fmt.Fprintf(b, "    def %s(self):\n        %s\n", name, d.body(methodBodies[i]))
 		methods = append(methods, name)
 	}
@@ -116,7 +112,7 @@ func (d draw) canaries(driver string, folders []string) ([]canary, map[string][]
 	out := make([]canary, 0, 2)
 	for range 2 {
 		folder := folders[d.IntN(len(folders))]
-		module := fmt.Sprintf("test_%s_%d", d.name(2), 10000+d.IntN(90000))
+		module := fmt.Sprintf("test_%s_%d", d.name(), 10000+d.IntN(90000))
 		c := canary{Path: path.Join(folder, module+".py"), Place: d.Float64()}
 		var b strings.Builder
 		switch driver {
