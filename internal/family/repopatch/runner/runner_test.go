@@ -35,6 +35,8 @@ func TestCommands(t *testing.T) {
 		{"pytest", []string{"bash", "-c", "pytest $TESTS"}, "is not one simple command"},
 		{"pytest", []string{"bash", "-c", "pip install . && pytest"}, "is not one simple command"},
 		{"pytest", []string{"sh", "-c", "pytest 'tests"}, "is not one simple command"},
+		{"pytest", []string{"sh", "-c", "''"}, "is not one simple command"},
+		{"pytest", []string{"python3", "-m", ""}, "is not one simple command"},
 		{"pytest", []string{"python3", "-c", "import pytest"}, "has the option -c"},
 		{"pytest", []string{"tox", "-e", "py"}, "does not start pytest"},
 		{"unittest", []string{"python3", "-m", "pytest"}, "does not start unittest"},
