@@ -31,13 +31,9 @@ type draw struct {
 	used map[string]bool
 }
 
-func (d draw) name(parts int) string {
+func (d draw) name() string {
 	for {
-		var picked []string
-		for range parts {
-			picked = append(picked, words[d.IntN(len(words))])
-		}
-		name := strings.Join(picked, "_")
+		name := words[d.IntN(len(words))] + "_" + words[d.IntN(len(words))]
 		if !d.used[name] {
 			d.used[name] = true
 			return name
@@ -65,9 +61,19 @@ var (
 	}
 	methodBodies = []string{
 		"self.assertEqual(%[1]d, %[2]d)",
+		"self.assertEqual([%[1]d], [%[2]d])",
+		"self.assertEqual({%[1]d: 1}, {%[2]d: 1})",
+		"self.assertEqual('%[1]d', '%[2]d')",
+		"self.assertNotEqual(%[1]d, %[1]d)",
 		"self.assertTrue([] if %[1]d else [1])",
+		"self.assertFalse([%[1]d])",
 		"self.assertIn(%[1]d, [%[2]d])",
+		"self.assertIs(%[1]d, None)",
+		"self.assertIsNone(%[1]d)",
+		"self.assertIsInstance(%[1]d, str)",
+		"self.assertGreater(%[1]d, %[2]d)",
 		"with self.assertRaises(KeyError):\n            int('%[1]d')",
+		"with self.assertRaisesRegex(ValueError, 'x'):\n            raise ValueError(%[1]d)",
 		"self.fail('%[1]d')",
 		"assert %[1]d == %[2]d",
 		"raise RuntimeError(%[1]d)",
@@ -79,31 +85,39 @@ func (d draw) body(kind string) string {
 	return fmt.Sprintf(kind, a, a+1+d.IntN(1<<10))
 }
 
-// functions writes test functions of n of the given kinds, and returns their
-// names.
-func (d draw) functions(b *strings.Builder, kinds []string, n int) (names []string) {
-	for _, i := range d.Perm(len(kinds))[:n] {
-		name := "test_" + d.name(2)
-		fmt.Fprintf(b, "\n\ndef %s():\n    %s\n", name, d.body(kinds[i]))
+// deal shuffles kinds and divides them between n files, so that each is in one.
+func (d draw) deal(kinds []string, n int) [][]string {
+	out := make([][]string, n)
+	for place, i := range d.Perm(len(kinds)) {
+		out[place%n] = append(out[place%n], kinds[i])
+	}
+	return out
+}
+
+// functions writes a test function of each kind, and returns their names.
+func (d draw) functions(b *strings.Builder, kinds []string) (names []string) {
+	for _, kind := range kinds {
+		name := "test_" + d.name()
+		fmt.Fprintf(b, "\n\ndef %s():\n    %s\n", name, d.body(kind))
 		names = append(names, name)
 	}
 	return names
 }
 
-// class writes a test class with three methods over base, and returns its name
-// and theirs.
-func (d draw) class(b *strings.Builder, base string) (class string, methods []string) {
-	for part := range strings.SplitSeq(d.name(2), "_") {
+// class writes a test class over base with a method of each kind, and returns
+// its name and theirs.
+func (d draw) class(b *strings.Builder, base string, kinds []string) (class string, methods []string) {
+	for part := range strings.SplitSeq(d.name(), "_") {
 		class += strings.ToUpper(part[:1]) + part[1:]
 	}
 	class = "Test" + class
 	fmt.Fprintf(b, "\n\nclass %s(%s):\n", class, base)
-	for n, i := range d.Perm(len(methodBodies))[:3] {
+	for n, kind := range kinds {
 		if n > 0 {
 			b.WriteString("\n")
 		}
-		name := "test_" + d.name(2)
-		fmt.Fprintf(b, "    def %s(self):\n        %s\n", name, d.body(methodBodies[i]))
+		name := "test_" + d.name()
+		fmt.Fprintf(b, "    def %s(self):\n        %s\n", name, d.body(kind))
 		methods = append(methods, name)
 	}
 	return class, methods
@@ -113,25 +127,27 @@ func (d draw) class(b *strings.Builder, base string) (class string, methods []st
 // folder, and what they must be reported as.
 func (d draw) canaries(driver string, folders []string) ([]canary, map[string][]byte) {
 	files := map[string][]byte{}
-	out := make([]canary, 0, 2)
-	for range 2 {
+	const count = 2
+	out := make([]canary, 0, count)
+	plain, special, methods := d.deal(plainBodies, count), d.deal(pytestBodies, count), d.deal(methodBodies, count)
+	for n := range count {
 		folder := folders[d.IntN(len(folders))]
-		module := fmt.Sprintf("test_%s_%d", d.name(2), 10000+d.IntN(90000))
+		module := fmt.Sprintf("test_%s_%d", d.name(), 10000+d.IntN(90000))
 		c := canary{Path: path.Join(folder, module+".py"), Place: d.Float64()}
 		var b strings.Builder
 		switch driver {
 		case "pytest":
 			b.WriteString("import unittest\n\nimport pytest\n")
-			for _, name := range append(d.functions(&b, plainBodies, 3), d.functions(&b, pytestBodies, 1)...) {
+			for _, name := range d.functions(&b, slices.Concat(plain[n], special[n])) {
 				c.ids = append(c.ids, c.Path+"::"+name)
 			}
-			class, methods := d.class(&b, "unittest.TestCase")
-			for _, m := range methods {
+			class, names := d.class(&b, "unittest.TestCase", methods[n])
+			for _, m := range names {
 				c.ids = append(c.ids, c.Path+"::"+class+"::"+m)
 			}
 		case "sympy":
 			b.WriteString("from sympy import Symbol\n")
-			for _, name := range d.functions(&b, plainBodies, 4) {
+			for _, name := range d.functions(&b, plain[n]) {
 				c.ids = append(c.ids, c.Path+"::"+name)
 			}
 		default:
@@ -142,8 +158,8 @@ func (d draw) canaries(driver string, folders []string) ([]canary, map[string][]
 			} else {
 				b.WriteString("import unittest\n")
 			}
-			class, methods := d.class(&b, base)
-			for _, m := range methods {
+			class, names := d.class(&b, base, methods[n])
+			for _, m := range names {
 				c.ids = append(c.ids, moduleName(c.Path)+"."+class+"."+m)
 			}
 		}

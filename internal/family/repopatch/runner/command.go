@@ -48,7 +48,7 @@ func parseProgram(argv []string) (p program, err error) {
 			p.env = append(p.env, words[0])
 		}
 	}
-	if len(words) == 0 || strings.HasPrefix(words[0], "-") {
+	if len(words) == 0 || words[0] == "" || strings.HasPrefix(words[0], "-") {
 		return p, errForm
 	}
 	if !pythonName.MatchString(path.Base(words[0])) {
@@ -64,6 +64,8 @@ func (p program) interpreter(words []string) (program, error) {
 	for len(words) > 0 {
 		w := words[0]
 		switch {
+		case w == "", w == "-m" && len(words) > 1 && words[1] == "":
+			return p, errForm
 		case w == "-m" && len(words) > 1:
 			p.module, p.args = words[1], words[2:]
 			return p, nil

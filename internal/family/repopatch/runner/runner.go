@@ -1,5 +1,31 @@
 // Package runner runs a repository's tests in a sandbox and grades their
 // results by name.
+//
+// Tests of a repository run in one process with the code that they test, so
+// containment is shared: that code can read and change all of the process. What
+// is here makes it hard, not impossible, to be taken for right:
+//
+//   - Drivers in Python start the test runner and report on a descriptor of
+//     their own. What product code prints is not read. The run must be
+//     complete: a process that ends early, whatever its exit status, has failed.
+//   - A driver starts without the row's PYTHONPATH and without site, and runs
+//     nothing of the checkout before the trusted part is loaded: no start-up
+//     module, no plugin but the image's, no package that hides another.
+//   - Each line holds a fresh key, which comes on standard input. A line without
+//     it, a second result or a second start is a violation. Code in the process
+//     can find the key; it cannot take back what was reported.
+//   - Canaries are test files with fresh names that must fail, beside the row's.
+//     One that passes, is skipped or is missing shows that the machinery lies.
+//
+// Canaries alone stop patches of the machinery itself: pytest's runner and
+// reports, unittest.TestCase.run, a plugin that is registered at run time, the
+// driver's own functions. They stop only what does not tell them from the row's
+// tests. So what stays possible is a patch that picks tests by name, product
+// code that reads the test that calls it, and product code that knows it is
+// being tested; TestResidual shows all three.
+//
+// The runners go, junit and tap have no driver: their text is read as it is,
+// product code can write it, and the verdict is labelled text_report.
 package runner
 
 import (

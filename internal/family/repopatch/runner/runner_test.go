@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,8 @@ func TestCommands(t *testing.T) {
 		{"pytest", []string{"bash", "-c", "pytest $TESTS"}, "is not one simple command"},
 		{"pytest", []string{"bash", "-c", "pip install . && pytest"}, "is not one simple command"},
 		{"pytest", []string{"sh", "-c", "pytest 'tests"}, "is not one simple command"},
+		{"pytest", []string{"sh", "-c", "''"}, "is not one simple command"},
+		{"pytest", []string{"python3", "-m", ""}, "is not one simple command"},
 		{"pytest", []string{"python3", "-c", "import pytest"}, "has the option -c"},
 		{"pytest", []string{"tox", "-e", "py"}, "does not start pytest"},
 		{"unittest", []string{"python3", "-m", "pytest"}, "does not start unittest"},
@@ -119,7 +122,10 @@ func TestPlan(t *testing.T) {
 		if len(p.Files) != 2 {
 			t.Errorf("%d canaries", len(p.Files))
 		}
-		for name := range p.Files {
+		for name, text := range p.Files {
+			if strings.Contains(string(text), "%!") {
+				t.Errorf("a body is broken:\n%s", text)
+			}
 			if seen[name] || !strings.HasPrefix(name, "tests/a/test_") && !strings.HasPrefix(name, "tests/b/test_") {
 				t.Errorf("canary %s", name)
 			}
@@ -128,6 +134,31 @@ func TestPlan(t *testing.T) {
 		again, err := New(tests, []byte(found), [32]byte{seed})
 		if err != nil || again.key != p.key || !slices.Equal(again.Stdin, p.Stdin) {
 			t.Errorf("the same seed makes another plan: %v", err)
+		}
+	}
+}
+
+// TestCanaryKinds checks that each way of failing is in the canaries of each run,
+// so that no patch of a single one goes unseen.
+func TestCanaryKinds(t *testing.T) {
+	t.Parallel()
+	for driver, kinds := range map[string][]string{"pytest": slices.Concat(plainBodies, pytestBodies, methodBodies),
+		"unittest": methodBodies, "django": methodBodies, "sympy": plainBodies} {
+		for seed := range uint64(200) {
+			d := draw{rand.New(rand.NewPCG(seed, 0)), map[string]bool{}}
+			found, files := d.canaries(driver, []string{"a", "b"})
+			var text string
+			for _, b := range files {
+				text += string(b)
+			}
+			for _, kind := range kinds {
+				if start, _, _ := strings.Cut(kind, "%"); !strings.Contains(text, start) {
+					t.Errorf("%s: no canary with %q", driver, kind)
+				}
+			}
+			if n := len(found[0].ids) + len(found[1].ids); n != len(kinds) {
+				t.Errorf("%s: %d tests for %d kinds", driver, n, len(kinds))
+			}
 		}
 	}
 }
@@ -198,20 +229,22 @@ func (f *forger) report(canaries string, status map[string]string, exit int) {
 	f.say(`"type":"end","status":%d`, exit)
 }
 
-func TestGrade(t *testing.T) {
-	t.Parallel()
+// graded is a forged report, how the run ended, and the grade.
+type graded struct {
+	forge func(*forger)
+	exit  int
+	end   sandbox.End
+	want  string
+}
+
+func gradedCases() map[string]graded {
 	good := map[string]string{"f": "passed", "p": "passed", "s": "skipped"}
 	with := func(id, status string) map[string]string {
 		m := map[string]string{"f": "passed", "p": "passed", "s": "skipped"}
 		m[id] = status
 		return m
 	}
-	for name, c := range map[string]struct {
-		forge func(*forger)
-		exit  int
-		end   sandbox.End
-		want  string
-	}{
+	return map[string]graded{
 		"all is well":            {func(f *forger) { f.report("failed", good, 0) }, 0, "", "passed/"},
 		"canaries in error":      {func(f *forger) { f.report("error", good, 0) }, 0, "", "passed/"},
 		"another test fails":     {func(f *forger) { f.report("failed", with("o", "failed"), 1) }, 1, "", "passed/"},
@@ -244,7 +277,12 @@ func TestGrade(t *testing.T) {
 		"out of time":     {func(f *forger) { f.report("failed", good, 0) }, 124, sandbox.TimedOut, "verifier_timeout/verifier_timeout"},
 		"out of memory":   {func(*forger) {}, 137, sandbox.OutOfMemory, "limit/oom"},
 		"ended otherwise": {func(f *forger) { f.report("failed", good, 0) }, 0, "not_started", exited},
-	} {
+	}
+}
+
+func TestGrade(t *testing.T) {
+	t.Parallel()
+	for name, c := range gradedCases() {
 		p, err := New(Tests{Command: []string{"pytest"}, Dir: "/repo", FailToPass: []string{"f"}, PassToPass: []string{"p", "s"},
 			Expected: map[string]string{"s": "skipped"}}, []byte(probedPytest), [32]byte{7})
 		if err != nil {

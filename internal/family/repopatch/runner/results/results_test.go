@@ -85,13 +85,15 @@ func TestChannel(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		runner, text string
-		want         string
-		err          error
-	}{
+// textCase is the text of a runner and what it says.
+type textCase struct {
+	runner, text string
+	want         string
+	err          error
+}
+
+func textCases() map[string]textCase {
+	return map[string]textCase{
 		"go": {"go", `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"output","Package":"p","Test":"TestA","Output":"--- PASS: TestB\n"}
@@ -141,7 +143,12 @@ FAIL
 		"tap: plans":    {"tap", "1..1\nok 1 - a\n1..1\n", "", ErrForm},
 		"tap: too many": {"tap", "1..1\nok 1 - a\nok 2 - b\n", "", ErrForm},
 		"tap: order":    {"tap", "1..2\nok 2 - a\nok 1 - b\n", "", ErrForm},
-	} {
+	}
+}
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	for name, c := range textCases() {
 		r, err := Text(c.runner, []byte(c.text))
 		if !errors.Is(err, c.err) || err == nil && show(r) != c.want {
 			t.Errorf("%s: %q, %v; not %q, %v", name, show(r), err, c.want, c.err)

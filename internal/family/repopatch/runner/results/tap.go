@@ -8,11 +8,10 @@ import (
 )
 
 var (
-	tapPlan   = regexp.MustCompile(`^1\.\.([0-9]{1,7})(\s*#.*)?$`)
-	tapTest   = regexp.MustCompile(`^(not )?ok\b(?:\s+([0-9]{1,7})\b)?\s*(?:- )?(.*)$`)
-	tapTodo   = regexp.MustCompile(`(?i)^todo\b`)
-	tapSkip   = regexp.MustCompile(`(?i)^skip`)
-	tapEscape = strings.NewReplacer(`\\`, `\`, `\#`, `#`)
+	tapPlan = regexp.MustCompile(`^1\.\.([0-9]{1,7})(\s*#.*)?$`)
+	tapTest = regexp.MustCompile(`^(not )?ok\b(?:\s+([0-9]{1,7})\b)?\s*(?:- )?(.*)$`)
+	tapTodo = regexp.MustCompile(`(?i)^todo\b`)
+	tapSkip = regexp.MustCompile(`(?i)^skip`)
 )
 
 // tap reads the Test Anything Protocol, versions 12 to 14. The id of a test is
@@ -79,5 +78,5 @@ func tapResult(ok bool, text string) (string, Status) {
 		text = text[:i]
 		break
 	}
-	return tapEscape.Replace(strings.TrimSpace(text)), status
+	return strings.NewReplacer(`\\`, `\`, `\#`, `#`).Replace(strings.TrimSpace(text)), status
 }
