@@ -104,7 +104,7 @@ func allowed() []struct {
 		of("internal/pipeline/capture", "candidate checkout repository sandbox sandbox/holder task", "digest redact verdict"),
 		of("internal/pipeline/verify", "candidate family sandbox task verdict"),
 		of("internal/pipeline/record", "candidate task durable", words),
-		of("internal/pipeline/agent", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
+		of("internal/pipeline/agent", "pipeline/produce pipeline/capture pipeline/record", "candidate checkout family sandbox task", words),
 		of("internal/pipeline/commit", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
 		of("internal/pipeline", "pipeline/produce pipeline/capture pipeline/verify pipeline/record pipeline/agent pipeline/commit",
 			"candidate family task sandbox progress workspace", words),
@@ -115,7 +115,7 @@ func allowed() []struct {
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
 		of("internal/workload", "fault family task source pipeline/pack pipeline/compile"),
-		of("internal/scoring", "workload sandbox/engines candidate pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest"),
+		of("internal/scoring", "workload sandbox/engines candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest"),
 		of("internal/validate", "scoring workload candidate pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict"),
 		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
 		of("internal/run", "scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",

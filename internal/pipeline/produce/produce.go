@@ -293,6 +293,9 @@ func (s *Session) result(out sandbox.Outcome, stdout, stderr []byte) Result {
 	if len(out.Seen) > 0 {
 		m.Set("limits_seen", out.Seen)
 	}
+	if s.plan.Checkout != "" {
+		m.Set("candidate_workdir", s.plan.Checkout)
+	}
 	for k, v := range s.plan.Metadata {
 		m.Set(k, v)
 	}
