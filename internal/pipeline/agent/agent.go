@@ -75,7 +75,7 @@ type Runner struct {
 	// nil disables the check.
 	Expect map[string]string
 	// Checkouts prepares the repositories of images; nil prepares none.
-	Checkouts *checkout.Keeper
+	Checkouts Checkouts
 	// Users resolves environment.user in an image. Nil resolves none.
 	Users func(image, name string) (sandbox.User, bool)
 	// Audit returns how many commands of an attempt the command policy allowed
@@ -84,6 +84,13 @@ type Runner struct {
 	// Secrets are redacted in all output of the agent; nil means none.
 	Secrets *redact.Registry
 	Bounds  Bounds
+}
+
+// Checkouts prepares the repositories of images; it is a [checkout.Keeper].
+type Checkouts interface {
+	// Get prepares the repository in a folder of an image. The caller releases
+	// it.
+	Get(ctx context.Context, image sandbox.Image, dir string) (*checkout.Checkout, error)
 }
 
 // Bounds limit candidates.
