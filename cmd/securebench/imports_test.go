@@ -116,7 +116,7 @@ func allowed() []struct {
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
 		of("internal/workload", "fault family task source pipeline/pack pipeline/compile"),
 		of("internal/scoring", "workload sandbox/engines candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest"),
-		of("internal/validate", "scoring workload candidate pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict"),
+		of("internal/validate", "scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict"),
 		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
 		of("internal/run", "scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
 			"candidate config fault family harness progress sandbox task workspace", words),
