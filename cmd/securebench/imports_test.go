@@ -107,7 +107,7 @@ func allowed() []struct {
 		of("internal/pipeline/agent", "pipeline/produce pipeline/capture pipeline/record", "candidate checkout family sandbox task", words),
 		of("internal/pipeline/commit", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
 		of("internal/pipeline", "pipeline/produce pipeline/capture pipeline/verify pipeline/record pipeline/agent pipeline/commit",
-			"candidate family task sandbox progress workspace", words),
+			"candidate checkout family task sandbox progress workspace", words),
 		// what a run leaves, read back
 		of("internal/attest", "digest source durable"),
 		of("internal/evidence", "attest candidate config fault family task pipeline/pack pipeline/record", words),
