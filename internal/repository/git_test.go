@@ -3,6 +3,7 @@ package repository_test
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -185,6 +186,16 @@ func readFolder(tb testing.TB, dir string) files {
 // applied returns what git apply makes of a tree.
 func applied(tb testing.TB, before files, patch []byte) files {
 	tb.Helper()
+	after, err := appliedWith(tb, before, patch, "")
+	if err != nil {
+		tb.Fatalf("git apply: %v\n%s", err, patch)
+	}
+	return after
+}
+
+// appliedWith is applied with attributes of the repository's own.
+func appliedWith(tb testing.TB, before files, patch []byte, attributes string) (files, error) {
+	tb.Helper()
 	dir, err := os.MkdirTemp(os.TempDir(), "securebench-test-")
 	if err != nil {
 		tb.Fatal(err)
@@ -194,8 +205,14 @@ func applied(tb testing.TB, before files, patch []byte) files {
 		tb.Fatalf("%v: %s", err, out)
 	}
 	before.write(tb, dir)
-	if out, err := git(tb, dir, patch, "apply", "--binary", "-"); err != nil {
-		tb.Fatalf("git apply: %v: %s\n%s", err, out, patch)
+	if err := os.MkdirAll(filepath.Join(dir, ".git/info"), 0o755); err != nil {
+		tb.Fatal(err)
 	}
-	return readFolder(tb, dir)
+	if err := os.WriteFile(filepath.Join(dir, ".git/info/attributes"), []byte(attributes), 0o644); err != nil {
+		tb.Fatal(err)
+	}
+	if out, err := git(tb, dir, patch, "apply", "--binary", "-"); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return readFolder(tb, dir), nil
 }

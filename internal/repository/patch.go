@@ -20,6 +20,13 @@ const (
 	maxLines = 200_000
 )
 
+// NeutralAttributes are the attributes under which git apply writes exactly
+// what a patch says, whatever .gitattributes files a tree has: no line end is
+// changed, no $Id$ replaced, nothing encoded and no filter asked. They stand in
+// .git/info/attributes, which comes before all others. A patch that git diff
+// made in a tree with such attributes may apply under its own ones only.
+const NeutralAttributes = "* -text !eol -ident !filter !working-tree-encoding !diff !merge\n"
+
 // Contents returns the content of the two sides of a change, nil for an absent
 // one.
 type Contents func(Change) (before, after []byte, err error)

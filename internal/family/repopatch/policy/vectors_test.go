@@ -100,9 +100,9 @@ func TestVectors(t *testing.T) {
 	vectors(t, func(v vector) {
 		p := policy.Policy{AllowPaths: v.AllowPaths, AllowSensitivePaths: v.AllowSensitivePaths}
 		paths := v.Expect.Paths
-		for read, real := range onDisk {
+		for read, changed := range onDisk {
 			if slices.Contains(paths, read) {
-				paths = real
+				paths = changed
 			}
 		}
 		d := p.Decide(added(paths...))
