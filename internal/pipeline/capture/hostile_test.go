@@ -195,8 +195,11 @@ func TestUnboundedChanges(t *testing.T) {
 			}
 		})
 	}
-	// The twin: as much as there may be.
-	p := all.on(t)
+}
+
+// TestManyChanges: as much as there may be is captured.
+func TestManyChanges(t *testing.T) {
+	p := testProject(t)
 	res := p.capture(func(dir string) {
 		if err := many(dir, 1500); err != nil {
 			t.Error(err)
