@@ -122,7 +122,8 @@ func allowed() []struct {
 			"candidate config fault family harness progress sandbox task workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),
-		of("internal/sandbox/sandboxtest/contract", "sandbox sandbox/holder sandbox/sandboxtest"),
+		of("internal/sandbox/sandboxtest/contract/probes"),
+		of("internal/sandbox/sandboxtest/contract", "sandbox sandbox/holder sandbox/sandboxtest sandbox/sandboxtest/contract/probes"),
 		of("internal/family/textmatch/vectortest", family),
 		of("internal/sandbox/dockertest", "sandbox sandbox/docker"),
 		of("internal/sandbox/dockertest/helper", "sandbox/holder sandbox/initproc"),

@@ -67,7 +67,7 @@ func (g *git) fresh(former bool) *git {
 // core.worktree has no effect then, and git does not ask whose it is.
 func (g *git) command(args []string) []string {
 	return append([]string{"git", "--git-dir=" + g.repo, "--work-tree=" + g.dir, "--no-pager", "--no-replace-objects",
-		"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.commitGraph=false",
+		"-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "core.commitGraph=false",
 		"-c", "core.attributesFile=/dev/null", "-c", "core.excludesFile=/dev/null", "-c", "gc.auto=0"}, args...)
 }
 
@@ -75,9 +75,14 @@ func (g *git) command(args []string) []string {
 // start, does not end or says too much is unusable.
 func (g *git) run(ctx context.Context, stdin io.Reader, stdout io.Writer, limit int64, args ...string) (code int, said string, err error) {
 	stderr := &bounded{limit: gitErrors}
+	if stdout != nil {
+		stdout = &capped{stdout, limit}
+	}
 	res, err := g.execute(ctx, initproc.Command{Argv: g.command(args), Env: g.env, Dir: g.dir, User: g.user,
-		Stdin: stdin, Stdout: stdout, Stderr: stderr, Output: limit, Timeout: gitTimeout})
+		Stdin: stdin, Stdout: stdout, Stderr: &capped{stderr, gitText}, Output: limit + 1, Timeout: gitTimeout})
 	switch {
+	case errors.Is(err, errFlood):
+		return 0, "", unusable("git %s printed more than %d bytes", args[0], limit)
 	case errors.Is(err, errEnough):
 		return 0, "", errEnough
 	case err != nil:
@@ -88,8 +93,6 @@ func (g *git) run(ctx context.Context, stdin io.Reader, stdout io.Writer, limit 
 		return 0, "", unusable("the image's git cannot be started: %s", clip(res.Reason))
 	case res.End == sandbox.TimedOut:
 		return 0, "", unusable("git %s did not end within %v", args[0], gitTimeout)
-	case res.Stdout.Dropped > 0:
-		return 0, "", unusable("git %s printed more than %d bytes", args[0], limit)
 	}
 	return res.ExitCode, strings.TrimSpace(string(stderr.b)), nil
 }
@@ -154,6 +157,22 @@ func (s *splitter) Write(p []byte) (int, error) {
 		return 0, errEnough
 	}
 	return len(p), nil
+}
+
+// errFlood ends a command that prints more than it may.
+var errFlood = errors.New("too much output")
+
+// capped passes on what is written to it up to a limit, beyond which it fails.
+type capped struct {
+	w    io.Writer
+	left int64
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	if c.left -= int64(len(p)); c.left < 0 {
+		return 0, errFlood
+	}
+	return c.w.Write(p)
 }
 
 // bounded keeps the beginning of what is written to it.

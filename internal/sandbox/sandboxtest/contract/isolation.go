@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/sandboxtest/contract/probes"
 )
 
 // isolation attacks the sandbox from inside. Each probe is a program that
@@ -23,8 +24,8 @@ func (s *suite) isolation(t *testing.T) {
 			name = "as root"
 		}
 		parallel(t, name, func(t *testing.T) {
-			for _, p := range probes() {
-				parallel(t, p.name, func(t *testing.T) { s.probe(t, user, p.code) })
+			for _, p := range probes.All() {
+				parallel(t, p.Name, func(t *testing.T) { s.probe(t, user, p.Code) })
 			}
 		})
 	}
@@ -78,9 +79,9 @@ func (s *suite) processLimit(t *testing.T) {
 		timeout time.Duration
 		want    sandbox.Outcome
 	}{
-		"exits with an error": {forkBomb + "time.sleep(3); sys.exit(1)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}, ExitCode: 1}},
-		"exits normally":      {forkBomb + "time.sleep(3)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}}},
-		"never ends":          {forkBomb + "time.sleep(600)", 2 * time.Second, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: 124}},
+		"exits with an error": {probes.ForkBomb + "time.sleep(3); sys.exit(1)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}, ExitCode: 1}},
+		"exits normally":      {probes.ForkBomb + "time.sleep(3)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}}},
+		"never ends":          {probes.ForkBomb + "time.sleep(600)", 2 * time.Second, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: 124}},
 	} {
 		parallel(t, name, func(t *testing.T) {
 			spec := s.python(c.code)
@@ -155,7 +156,7 @@ func (s *suite) survivors(t *testing.T) {
 
 // neighbours checks that two sandboxes share nothing while both run.
 func (s *suite) neighbours(t *testing.T) {
-	first := s.python(neighbour + "time.sleep(600)")
+	first := s.python(probes.Neighbour + "time.sleep(600)")
 	b := s.open(t, first)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -169,10 +170,10 @@ func (s *suite) neighbours(t *testing.T) {
 	case <-done:
 		t.Fatal("the first sandbox ended")
 	}
-	s.probe(t, sandbox.Nobody, neighbourSearch)
+	s.probe(t, sandbox.Nobody, probes.NeighbourSearch)
 	cancel()
 	<-done
-	s.probe(t, sandbox.Nobody, neighbourSearch)
+	s.probe(t, sandbox.Nobody, probes.NeighbourSearch)
 }
 
 // hostNames checks that no path of this process is visible in a sandbox.
@@ -182,7 +183,7 @@ func (s *suite) hostNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := s.python(hostSearch, wd, os.Args[0])
+	spec := s.python(probes.HostSearch, wd, os.Args[0])
 	spec.Mounts = []sandbox.Mount{{Workspace: w, Target: target}}
 	if got := s.run(t, spec); got.ExitCode != 0 || got.stdout != "" {
 		t.Errorf("got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
@@ -254,7 +255,7 @@ func (s *suite) capabilities(t *testing.T) {
 // tracing checks that processes of one user can debug each other only where
 // the specification allows it.
 func (s *suite) tracing(t *testing.T) {
-	spec := s.python(probeTracing)
+	spec := s.python(probes.Tracing)
 	if got := s.run(t, spec); got.ExitCode != 0 || got.stdout != "" {
 		t.Errorf("by default: got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
 	}

@@ -1,7 +1,9 @@
-package contract
+// Package probes is the Python programs with which package contract attacks a
+// sandbox from inside.
+package probes
 
-// probe is a Python program that prints what a sandbox failed to deny.
-type probe struct{ name, code string }
+// Probe is a Python program that prints what a sandbox failed to deny.
+type Probe struct{ Name, Code string }
 
 // denied is what the probes share: it tries something that has to fail.
 const denied = `
@@ -25,8 +27,9 @@ def write(path):
     with open(path, "w") as f: f.write("x")
 `
 
-func probes() []probe {
-	return []probe{
+// All returns the probes that any sandbox has to pass.
+func All() []Probe {
+	return []Probe{
 		{"network", denied + probeNetwork},
 		{"privileges", denied + probePrivileges},
 		{"capabilities", denied + probeCapabilities},
@@ -161,8 +164,8 @@ for d, limit in [("/tmp", 16 << 20), ("/dev/shm", 64 << 20)]:
     if n > limit: print(d, "takes", n, "bytes")
 `
 
-// probeTracing reports whether it can attach to its own child.
-const probeTracing = `
+// Tracing reports whether it can attach to its own child.
+const Tracing = `
 import ctypes, os, signal
 child = os.fork()
 if child == 0:
@@ -174,8 +177,8 @@ os.kill(child, 9)
 os.waitpid(child, 0)
 `
 
-// forkBomb makes processes until it can make no more.
-const forkBomb = `
+// ForkBomb makes processes until it can make no more.
+const ForkBomb = `
 import os, sys, time
 try:
     while True:
@@ -185,9 +188,8 @@ except OSError:
     pass
 `
 
-// neighbour leaves traces in every place that two sandboxes could share, and
-// neighbourSearch looks for them.
-const neighbour = `
+// Neighbour leaves traces in every place that two sandboxes could share.
+const Neighbour = `
 import os, socket, sys, time
 for d in ["/tmp", "/dev/shm"]: open(d + "/note", "w").close()
 s = socket.socket(socket.AF_UNIX); s.bind("\0note"); s.listen()
@@ -195,7 +197,8 @@ t = socket.socket(); t.bind(("127.0.0.1", 7007)); t.listen()
 print("ready", flush=True)
 `
 
-const neighbourSearch = denied + `
+// NeighbourSearch looks for the traces of [Neighbour].
+const NeighbourSearch = denied + `
 for d in ["/tmp", "/dev/shm", "/dev/mqueue"]:
     if os.listdir(d): print(d, os.listdir(d))
 denied("an abstract socket", lambda: socket.socket(socket.AF_UNIX).connect("\0note"), errno.ECONNREFUSED)
@@ -203,9 +206,9 @@ denied("a local port", lambda: socket.socket().connect(("127.0.0.1", 7007)), err
 if len(open("/proc/sysvipc/shm").readlines()) > 1: print("shared memory shows")
 `
 
-// hostSearch looks for the strings of its arguments wherever the kernel could
+// HostSearch looks for the strings of its arguments wherever the kernel could
 // reveal the host.
-const hostSearch = `
+const HostSearch = `
 import sys
 for p in ["mountinfo", "mounts", "environ", "cgroup"]:
     text = open("/proc/self/" + p).read()
