@@ -183,18 +183,19 @@ func readFolder(tb testing.TB, dir string) files {
 	return f
 }
 
-// applied returns what git apply makes of a tree.
+// applied returns what git apply makes of a tree, outside of any repository, as
+// the verifier runs it.
 func applied(tb testing.TB, before files, patch []byte) files {
 	tb.Helper()
-	after, err := appliedWith(tb, before, patch, "")
+	after, err := appliedWith(tb, before, patch, "--git-dir=/nonexistent")
 	if err != nil {
 		tb.Fatalf("git apply: %v\n%s", err, patch)
 	}
 	return after
 }
 
-// appliedWith is applied with attributes of the repository's own.
-func appliedWith(tb testing.TB, before files, patch []byte, attributes string) (files, error) {
+// appliedWith is applied with options of git, in a folder with a repository.
+func appliedWith(tb testing.TB, before files, patch []byte, options ...string) (files, error) {
 	tb.Helper()
 	dir, err := os.MkdirTemp(os.TempDir(), "securebench-test-")
 	if err != nil {
@@ -205,13 +206,7 @@ func appliedWith(tb testing.TB, before files, patch []byte, attributes string) (
 		tb.Fatalf("%v: %s", err, out)
 	}
 	before.write(tb, dir)
-	if err := os.MkdirAll(filepath.Join(dir, ".git/info"), 0o755); err != nil {
-		tb.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, ".git/info/attributes"), []byte(attributes), 0o644); err != nil {
-		tb.Fatal(err)
-	}
-	if out, err := git(tb, dir, patch, "apply", "--binary", "-"); err != nil {
+	if out, err := git(tb, dir, patch, append(options, "apply", "-")...); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
 	return readFolder(tb, dir), nil

@@ -20,21 +20,15 @@ const (
 	maxLines = 200_000
 )
 
-// NeutralAttributes are the attributes under which git apply writes exactly
-// what a patch says, whatever .gitattributes files a tree has: no line end is
-// changed, no $Id$ replaced, nothing encoded and no filter asked. They stand in
-// .git/info/attributes, which comes before all others. A patch that git diff
-// made in a tree with such attributes may apply under its own ones only.
-const NeutralAttributes = "* -text !eol -ident !filter !working-tree-encoding !diff !merge\n"
-
 // Contents returns the content of the two sides of a change, nil for an absent
 // one.
 type Contents func(Change) (before, after []byte, err error)
 
-// WritePatch writes changes as a patch in git's format, which git apply turns
-// into exactly the tree that they came from. Text files have hunks with three
-// lines of context, all others binary sections: content with a NUL or without
-// valid UTF-8, and what is too large to compare or to read.
+// WritePatch writes changes as a patch in git's format. Outside of a
+// repository, whose attributes it would ask, git apply makes exactly the tree
+// that they came from. Text files have hunks with three lines of context, all
+// others binary sections: content with a NUL or without valid UTF-8, and what
+// is too large to compare or to read.
 //
 // The same changes give the same patch. A path whose type changed has two
 // sections, the first of which deletes it.
@@ -57,11 +51,14 @@ func WritePatch(w io.Writer, changes []Change, contents Contents) error {
 		if err == nil {
 			err = writeFile(out, c, before, after)
 		}
+		if err == nil {
+			err = out.Flush() // a writer that is full ends it here
+		}
 		if err != nil {
 			return fmt.Errorf("writing the change of %q: %w", c.Path, err)
 		}
 	}
-	return out.Flush()
+	return nil
 }
 
 // checkContents compares contents with what the trees said: a content that
