@@ -29,10 +29,11 @@ type Origin string
 
 // The origins.
 const (
-	Stdout Origin = "stdout" // printed by the agent
-	File   Origin = "file"   // written by the agent to a file
-	Replay Origin = "replay" // given as text in a replay file
-	Given  Origin = "given"  // supplied by the row
+	Stdout  Origin = "stdout"   // printed by the agent
+	File    Origin = "file"     // written by the agent to a file
+	GitDiff Origin = "git_diff" // what the agent changed in its repository
+	Replay  Origin = "replay"   // given as text in a replay file
+	Given   Origin = "given"    // supplied by the row
 )
 
 // Said reports whether a candidate of this origin is an agent's output: a text

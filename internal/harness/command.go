@@ -3,7 +3,6 @@ package harness
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -90,26 +89,28 @@ func (c *command) Forwards() []string { return slices.Clone(c.env) }
 // Check refuses a task whose workspace cannot be mounted where the row wants
 // it, or whose candidate cannot be taken from the configured artifact.
 func (c *command) Check(v task.AgentView) (workspace.Options, error) {
-	_, _, err := c.check(v)
+	_, err := c.check(v)
 	return workspace.Options{TaskFile: c.taskFile, ArtifactPath: c.artifactPath}, err
 }
 
-func (c *command) check(v task.AgentView) (target string, extract task.Extraction, err error) {
+// check returns the parts of the plan that can be impossible.
+func (c *command) check(v task.AgentView) (Plan, error) {
 	if err := c.Ready(); err != nil {
-		return "", extract, err
+		return Plan{}, err
 	}
-	if target, err = mountTarget(v); err == nil {
-		extract, err = c.extraction(v.Extraction())
+	p, err := place(v, c.taskFile)
+	if err == nil {
+		p.Extract, err = c.extraction(p.Extract)
 	}
 	if err != nil {
-		err = fmt.Errorf("planning task %s: %w", v.ID(), err)
+		return Plan{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
 	}
-	return target, extract, err
+	return p, nil
 }
 
 // Plan plans one task.
 func (c *command) Plan(v task.AgentView) (Plan, error) {
-	target, extract, err := c.check(v)
+	p, err := c.check(v)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -117,54 +118,28 @@ func (c *command) Plan(v task.AgentView) (Plan, error) {
 	if c.artifactPath != "" {
 		artifact = c.artifactPath
 	}
-	return Plan{
-		Argv:         c.Command(),
-		EnvNames:     c.Forwards(),
-		Workdir:      target,
-		Target:       target,
-		Timeout:      shorter(v.Environment().Timeout, c.timeout),
-		TaskFile:     c.taskFile,
-		ArtifactPath: c.artifactPath,
-		Extract:      extract,
-		Metadata: map[string]any{
-			"harness":         c.Name(),
-			"task_file":       c.taskFile,
-			"artifact_path":   artifact,
-			"allowed_domains": []string{},
-		},
-	}, nil
+	p.Argv, p.EnvNames, p.ArtifactPath = c.Command(), c.Forwards(), c.artifactPath
+	p.Timeout = shorter(v.Environment().Timeout, c.timeout)
+	p.Metadata = map[string]any{
+		"harness":         c.Name(),
+		"task_file":       c.taskFile,
+		"artifact_path":   artifact,
+		"allowed_domains": []string{},
+	}
+	return p, nil
 }
 
-// extraction adapts the family's default: a command prints its candidate unless
-// artifact_path names a file, the family takes the whole workspace, or the
-// family itself falls back to standard output.
+// extraction adapts the default: a command prints its candidate unless
+// artifact_path names a file, the family takes the workspace or the checkout,
+// or the family itself falls back to standard output.
 func (c *command) extraction(def task.Extraction) (task.Extraction, error) {
 	switch {
 	case c.artifactPath != "" && def.Kind == task.Workspace:
 		return def, errors.New("harness.config.artifact_path names a file, but this task's candidate is the whole workspace")
 	case c.artifactPath != "":
 		return task.Extraction{Mode: task.FromFile, Kind: def.Kind, Path: c.artifactPath}, nil
-	case def.Kind == task.Workspace, def.Mode == task.FromStdout, def.OrStdout:
+	case def.Kind == task.Workspace, def.Mode == task.FromStdout, def.OrStdout: // a checkout's difference as well
 		return def, nil
 	}
 	return task.Extraction{Mode: task.FromStdout, Kind: def.Kind}, nil
-}
-
-// mountTarget returns where the workspace is mounted: the row's workdir if the
-// candidate is the workspace, otherwise the default.
-func mountTarget(v task.AgentView) (string, error) {
-	dir := v.Environment().Workdir
-	if dir == "" || v.Extraction().Kind != task.Workspace {
-		return DefaultTarget, nil
-	}
-	if strings.Contains(dir, `\`) || slices.Contains(strings.Split(dir, "/"), "..") {
-		return "", fmt.Errorf(`environment.workdir %q must not contain ".." or a backslash`, dir)
-	}
-	clean := path.Clean(dir)
-	for _, root := range []string{DefaultTarget, "/app", "/securebench-workspace", "/testbed"} {
-		if clean == root || strings.HasPrefix(clean, root+"/") {
-			return clean, nil
-		}
-	}
-	return "", fmt.Errorf("environment.workdir %q must be under /workspace, /app, /securebench-workspace or /testbed", dir)
 }

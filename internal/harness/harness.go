@@ -1,8 +1,8 @@
 // Package harness turns the agent's view of a task into a plan: which command
 // runs where, for how long, and where its candidate is taken from.
 //
-// It does no I/O. A plan names environment variables, never their values. To
-// add a harness, write its file and add it to [types].
+// It does no I/O. A plan names the operator's environment variables, never
+// their values. To add a harness, write its file and add it to [types].
 package harness
 
 import (
@@ -26,8 +26,11 @@ const DefaultTimeout = 900 * time.Second
 type Plan struct {
 	Argv     []string
 	EnvNames []string // variables whose values the parent forwards
+	Env      []string // NAME=VALUE; set above all others, and no secrets
 	Workdir  string   // absolute
 	Target   string   // where the workspace is mounted; absolute
+	// Checkout is where the task's repository is mounted, "" if it has none.
+	Checkout string
 	// Timeout is the smaller of the row's and the harness's, 0 if neither sets
 	// one. [Plan.TimeLimit] is the limit to enforce.
 	Timeout  time.Duration

@@ -57,7 +57,7 @@ func TestCommandPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := harness.Plan{
-		Argv: []string{"run", "it"}, EnvNames: []string{"A", "B"},
+		Argv: []string{"run", "it"}, EnvNames: []string{"A", "B"}, Env: []string{"SECUREBENCH_TASK_FILE=/workspace/task.json"},
 		Workdir: "/workspace", Target: "/workspace", Timeout: time.Minute, TaskFile: "task.json",
 		Extract: fromStdout(),
 		Metadata: map[string]any{

@@ -60,9 +60,10 @@ func (g generators) metadata() verdict.Metadata {
 
 func (g generators) task() task.Task {
 	t, err := task.New(task.Config{ID: "t" + g.text("id"), Family: "f", Pack: task.Pack{ID: "p"},
-		Environment: task.Environment{Image: g.text("image"), Timeout: time.Duration(g.number())},
-		Extraction:  task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: g.text("path")},
-		Assets:      []task.Asset{{Path: "a", Mount: "b", ReadOnly: true}},
+		Environment: task.Environment{Image: g.text("image"), Timeout: time.Duration(g.number()), Env: []string{"A=" + g.text("variable")},
+			Checkout: task.Checkout{Dir: g.text("folder"), Commit: g.text("commit")}},
+		Extraction: task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: g.text("path")},
+		Assets:     []task.Asset{{Path: "a", Mount: "b", ReadOnly: true}},
 		Resources: []task.Resource{{Name: "p", Lane: task.Public, Value: jsontext.Value(`{"b":1, "a": 2.50}`)},
 			{Name: "e", Lane: task.EvaluationInputs, Value: jsontext.Value(`"` + evaluationCanary + `"`)},
 			{Name: "h", Value: jsontext.Value(`"` + hiddenCanary + `"`)}}})
@@ -106,13 +107,17 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 		if rapid.Bool().Draw(rt, "own user") {
 			user = nil
 		}
+		repo := &sandbox.ImageFolder{Image: g.image(), Path: g.text("repository")}
+		if rapid.Bool().Draw(rt, "no repository") {
+			repo = nil
+		}
 		survives(rt, produce.Request{View: tk.Agent(), Image: g.image(), User: user, Limits: g.limits(), Expect: g.names("expect"),
-			Labels: sandbox.Labels{Run: g.text("run"), Task: tk.ID(), Attempt: 3, Role: "agent"}, Command: []string{g.text("command")}})
+			Labels: sandbox.Labels{Run: g.text("run"), Task: tk.ID(), Attempt: 3, Role: "agent"}, Command: []string{g.text("command")}, Checkout: repo})
 		survives(rt, produce.Result{Outcome: g.outcome(), Timeout: time.Duration(g.number()), Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr"),
 			Argv: []string{g.text("argv")}, Extract: tk.Extraction(), Public: g.names("public"), Metadata: g.metadata(), Usage: map[string]int64{"n": g.number()}})
 		survives(rt, capture.Request{Extraction: tk.Extraction(), Outcome: g.outcome(), Limit: g.number(), Public: g.names("public"),
 			Tree: candidate.Bounds{Bytes: g.number(), Files: g.number(), Links: true}, Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr")})
-		survives(rt, capture.Result{Candidate: g.candidate(), Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr")})
+		survives(rt, capture.Result{Candidate: g.candidate(), Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr"), Metadata: g.metadata()})
 		survives(rt, capture.Result{Rejection: candidate.Reject(verdict.InvalidUTF8, "%s", g.text("message")), Limit: sandbox.PidsLimit})
 		seed := [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(rt, "seed"))
 		survives(rt, verify.Request{Candidate: *g.candidate(), Case: family.Case{Attempt: 2, Sandbox: tk.TestSandbox(), Evaluator: tk.Evaluator(),

@@ -67,8 +67,7 @@ func runProduce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &produce.Producer{Harness: h, Env: os.LookupEnv,
-		Engine: sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{"agent": worker}})}
+	p := &produce.Producer{Harness: h, Env: os.LookupEnv, Engine: newEngine(worker)}
 	s, err := p.Prepare(ctx, req, nil)
 	if err != nil {
 		return err
@@ -79,7 +78,15 @@ func runProduce(ctx context.Context) error {
 		return err
 	}
 	frames := &frameSink{w: os.Stdout}
-	out.Captured, err = capture.Stage{Sink: frames}.Capture(ctx, bounds.Request(out.Result), s.Workspace())
+	take := capture.Stage{Sink: frames}
+	if req.Checkout != nil { // read from the image here as well
+		base, err := (&checkouts{engine: p.Engine}).Get(ctx, req.Checkout.Image, req.Checkout.Path)
+		if err != nil {
+			return err
+		}
+		take.Checkout = &capture.Checkout{Space: s.Checkout(), Tree: base.Tree, Tracked: base.Tracked, Ignore: base.Ignore}
+	}
+	out.Captured, err = take.Capture(ctx, bounds.Request(out.Result), s.Workspace())
 	if err != nil {
 		return err
 	}
@@ -183,6 +190,9 @@ func worker(ctx context.Context, p *sandboxtest.Process) int {
 		return 1
 	}
 	fmt.Fprintln(p.Stderr, "working")
+	if repo, err := p.Path("/testbed", true); err == nil {
+		return changeRepository(repo, question)
+	}
 	return answers(ctx, p) + writeTree(p.Dir, question)
 }
 
@@ -268,7 +278,7 @@ const (
 )
 
 func stageVerifiers() map[string]family.Verifier {
-	return map[string]family.Verifier{"tree_family": treeVerifier{}, "short_answer": shortanswer.Family().NewVerifier(family.Resources{})}
+	return map[string]family.Verifier{"tree_family": treeVerifier{}, "patch_family": patchVerifier{}, "short_answer": shortanswer.Family().NewVerifier(family.Resources{})}
 }
 
 // spawn runs a stage in a process of its own.
@@ -301,7 +311,16 @@ func (*remoteAgent) Name() string    { return "command" }
 func (*remoteAgent) Sandboxed() bool { return true }
 
 func (r *remoteAgent) Prepare(_ context.Context, a agent.Attempt) (agent.Production, error) {
-	req, err := stage.Encode(r.Request(a))
+	request := r.Request(a)
+	if c := a.View.Environment().Checkout; c.Dir != "" {
+		base, err := r.Checkouts.Get(context.Background(), a.Image, c.Dir)
+		if err != nil {
+			return nil, err
+		}
+		request.Checkout = &base.Folder
+		base.Release()
+	}
+	req, err := stage.Encode(request)
 	if err != nil {
 		return nil, err
 	}
@@ -386,9 +405,11 @@ func (v remoteVerifier) Verify(ctx context.Context, c candidate.Candidate) (out 
 // process. The producing process gets no byte of a non-public lane.
 func TestStagesInTheirOwnProcesses(t *testing.T) {
 	b := newBench(t, worker)
-	b.cfg.Families["tree_family"] = treeFamily()
+	b.cfg.Families["tree_family"], b.cfg.Families["patch_family"] = treeFamily(), patchFamily()
 	b.cfg.Verifiers = stageVerifiers()
 	b.cfg.Workers = 1
+	prepared := &checkouts{engine: b.engine}
+	b.cfg.Agent.(*agent.Harness).Checkouts = prepared
 	b.cfg.TaskDir = func(id string) string { return id }
 	text, err := task.New(task.Config{ID: "text", Family: "short_answer", Pack: task.Pack{ID: "pack", Version: 1},
 		Environment: task.Environment{Image: "img"}, Row: []byte("text"), Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text},
@@ -397,13 +418,13 @@ func TestStagesInTheirOwnProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tasks := []task.Task{treeTask(t, "right", "4"), treeTask(t, "wrong", "5"), text}
+	tasks := []task.Task{treeTask(t, "right", "4"), treeTask(t, "wrong", "5"), text, patchTask(t, "patch", "4")}
 	if _, err := b.run(t.Context(), tasks...); err != nil {
 		t.Fatal(err)
 	}
 	one := b.lines()
 	var toProduce, toVerify [][]byte
-	b.cfg.Agent = &remoteAgent{agent.Runner{RunID: "test"}, func(r []byte) { toProduce = append(toProduce, r) }}
+	b.cfg.Agent = &remoteAgent{agent.Runner{RunID: "test", Checkouts: prepared}, func(r []byte) { toProduce = append(toProduce, r) }}
 	for name := range b.cfg.Verifiers {
 		b.cfg.Verifiers[name] = remoteVerifier{store: b.dir.StorePath(), seen: func(r []byte) { toVerify = append(toVerify, r) }}
 	}
@@ -412,20 +433,14 @@ func TestStagesInTheirOwnProcesses(t *testing.T) {
 	}
 	two := b.lines()[len(one):]
 	for _, lines := range [][]map[string]any{one, two} {
-		for _, l := range lines {
-			for _, key := range []string{"timings_ms", "seq", "mac", "prev"} {
-				delete(l, key)
-			}
-			raw, _ := l["restricted"].([]any)
-			for _, f := range raw { // it holds timings
-				if f, _ := f.(map[string]any); strings.HasSuffix(fmt.Sprint(f["path"]), "verdict.json") {
-					delete(f, "digest")
-				}
-			}
-		}
+		dropTimes(lines)
 	}
 	if d := cmp.Diff(one, two); d != "" {
 		t.Errorf("records (-one process +two):\n%s", d)
+	}
+	if one[3]["outcome"] != "passed" || !strings.Contains(fmt.Sprint(one[3]["candidate_patch"]), "+++ b/fix.py") ||
+		!strings.Contains(fmt.Sprint(one[3]["producer_metadata"]), "ignored_paths:[__pycache__/fix.pyc]") {
+		t.Errorf("the record of the patch is %v", one[3])
 	}
 	if one[0]["outcome"] != "passed" || one[1]["outcome"] != "failed" || one[2]["outcome"] != "failed" {
 		t.Errorf("outcomes %v, %v, %v", one[0]["outcome"], one[1]["outcome"], one[2]["outcome"])
@@ -444,50 +459,22 @@ func TestStagesInTheirOwnProcesses(t *testing.T) {
 			t.Errorf("the verifying process does not get %s: the test looks in the wrong place", c)
 		}
 	}
-	if len(toProduce) != 3 || len(toVerify) != 3 {
+	if len(toProduce) != 4 || len(toVerify) != 4 {
 		t.Errorf("%d and %d requests", len(toProduce), len(toVerify))
 	}
 }
 
-// TestOracleRunsPrograms: a solution program of a row runs in place of the
-// agent, is captured like an agent's work and is labelled as the oracle's.
-func TestOracleRunsPrograms(t *testing.T) {
-	for name, tt := range map[string]struct {
-		runner bool
-		image  bool
-		want   string
-	}{
-		"as it should be": {true, true, ""},
-		"no engine":       {false, true, "no sandbox engine is available to run it"},
-		"no image":        {true, false, "asks for no image"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, worker)
-			b.cfg.Families["tree_family"], b.cfg.Verifiers, b.cfg.Retries = treeFamily(), stageVerifiers(), 0
-			oracle := &agent.Oracle{}
-			if tt.runner {
-				oracle.Runner = &agent.Runner{RunID: "test", Producer: &produce.Producer{Engine: b.engine, Env: os.LookupEnv}}
+// dropTimes removes what differs between two runs of the same attempts.
+func dropTimes(lines []map[string]any) {
+	for _, l := range lines {
+		for _, key := range []string{"timings_ms", "seq", "mac", "prev"} {
+			delete(l, key)
+		}
+		raw, _ := l["restricted"].([]any)
+		for _, f := range raw { // it holds timings
+			if f, _ := f.(map[string]any); strings.HasSuffix(fmt.Sprint(f["path"]), "verdict.json") {
+				delete(f, "digest")
 			}
-			b.cfg.Agent = oracle
-			if !tt.image {
-				b.cfg.Images = nil
-			}
-			if _, err := b.run(t.Context(), treeTask(t, "q", "5")); err != nil {
-				t.Fatal(err)
-			}
-			l := b.entries()[0].Line
-			if tt.want != "" {
-				if l.Outcome != verdict.Infrastructure || !strings.Contains(l.FailureMessage, tt.want) {
-					t.Errorf("%s: %s, want %q", l.Outcome, l.FailureMessage, tt.want)
-				}
-				return
-			}
-			if l.Outcome != verdict.Passed || l.Agent != "oracle" || l.ProducerMetadata.Text("harness") != "oracle" || l.Candidate.Workspace == nil {
-				t.Errorf("record %+v", l)
-			}
-			if specs := b.engine.Specs(); len(specs) != 1 || specs[0].Labels.Role != "agent" || specs[0].Image.Ref != "img" || b.engine.Left() != 0 {
-				t.Errorf("sandboxes %+v, %d left", specs, b.engine.Left())
-			}
-		})
+		}
 	}
 }

@@ -84,7 +84,7 @@ func (e *events) count(name string) int {
 func newBench(t *testing.T, program sandboxtest.Program) *bench {
 	t.Helper()
 	b := &bench{t: t, out: filepath.Join(t.TempDir(), "out"),
-		engine:   sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{"agent": program}}),
+		engine:   newEngine(program),
 		families: family.NewRegistry(shortanswer.Family(), multiplechoice.Family(), repopatch.Family())}
 	dir, err := record.Open(b.out)
 	if err != nil {

@@ -223,7 +223,7 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 	if r.finished {
 		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), nil
 	}
-	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config.MaxWorkers)
+	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config)
 	r.openAgent()
 	observe, err := r.observe()
 	if err != nil {

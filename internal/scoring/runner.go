@@ -15,12 +15,12 @@ import (
 
 // Runner returns what runs agents, and solutions that are programs, in
 // sandboxes of the operator's configuration. It forwards no variable of the
-// environment. The engine must be open, and users looked up.
+// environment. The engine must be open, users looked up and verifiers made.
 func (s *Scorer) Runner(w *workload.Workload, cfg *config.Tester, runID string) *agent.Runner {
 	limits := Limits(cfg.Limits)
 	limits.Timeout = cfg.Limits.Produce
 	audited := sandbox.WithPolicy(s.Engine, Policy(cfg.Sandbox))
-	return &agent.Runner{
+	r := &agent.Runner{
 		Producer: &produce.Producer{Engine: audited, Assets: s.Files.Public, Granted: cfg.Sandbox.Capabilities,
 			Env: func(string) (string, bool) { return "", false }},
 		Users: func(image, name string) (sandbox.User, bool) {
@@ -33,6 +33,10 @@ func (s *Scorer) Runner(w *workload.Workload, cfg *config.Tester, runID string) 
 			return a.Allowed, a.Denied
 		},
 	}
+	if s.Checkouts != nil { // else the interface would hold a nil keeper
+		r.Checkouts = s.Checkouts
+	}
+	return r
 }
 
 // Bounds are the configured bounds of candidates.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/checkout"
 	"securebench/internal/config"
 	"securebench/internal/digest"
 	"securebench/internal/family"
@@ -30,6 +31,7 @@ type Scorer struct {
 	Users     map[workload.User]sandbox.User
 	Verifiers map[string]family.Verifier // by family
 	Files     family.Files               // of the pack
+	Checkouts *checkout.Keeper           // of the images
 	// Derive derives a secret from the salt, for the use that the label names.
 	Derive func(label string) [32]byte
 }
@@ -65,16 +67,18 @@ func OpenForReview(ctx context.Context, name string, w *workload.Workload, open 
 		return nil, errors.Join(err, s.Close())
 	}
 	s.Derive = salt.Derive
-	s.MakeVerifiers(w.Families, name, cfg.MaxWorkers)
+	s.MakeVerifiers(w.Families, name, cfg)
 	return s, nil
 }
 
-// MakeVerifiers makes the verifiers of the families that have one, for so many
-// verifications at a time. runID stands in the labels of their sandboxes.
-func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, workers int) {
-	r := family.Resources{RunID: runID, Workers: workers, Files: s.Files}
+// MakeVerifiers makes the verifiers of the families that have one, for as many
+// verifications at a time as there are workers. runID stands in the labels of
+// their sandboxes.
+func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, cfg *config.Tester) {
+	r := family.Resources{RunID: runID, Workers: cfg.MaxWorkers, Files: s.Files}
 	if s.Engine != nil {
-		r.Engine = s.Engine
+		s.Checkouts = checkout.NewKeeper(s.Engine, checkout.Options{Run: runID, Limits: Limits(cfg.Limits)})
+		r.Engine, r.Checkouts = s.Engine, s.Checkouts
 	}
 	s.Verifiers = map[string]family.Verifier{}
 	for name, f := range reg {
@@ -91,8 +95,9 @@ func (s *Scorer) Close() error {
 	return errors.Join(s.CloseVerifiers(ctx), s.CloseEngine())
 }
 
-// CloseVerifiers releases the sandboxes that verifiers keep warm. It returns
-// when ctx ends even if the engine hangs.
+// CloseVerifiers releases the sandboxes that verifiers keep warm, and what was
+// made of the images' repositories. It returns when ctx ends even if the engine
+// hangs.
 func (s *Scorer) CloseVerifiers(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
@@ -100,6 +105,11 @@ func (s *Scorer) CloseVerifiers(ctx context.Context) error {
 		for name, v := range s.Verifiers {
 			if err := v.Close(ctx); err != nil {
 				errs = append(errs, fmt.Errorf("closing the %s verifier: %w", name, err))
+			}
+		}
+		if s.Checkouts != nil { // when nothing uses them any more
+			if err := s.Checkouts.Close(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("removing prepared repositories: %w", err))
 			}
 		}
 		done <- errors.Join(errs...)

@@ -8,19 +8,21 @@ import (
 	"sync"
 
 	"securebench/internal/candidate"
+	"securebench/internal/checkout"
 	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/verify"
 )
 
 // Score scores a candidate in an open session, or in one of its own if that is
-// nil; after infrastructure errors again in fresh ones.
+// nil; after infrastructure errors again in fresh ones. An image whose checkout
+// cannot be used stays as it is.
 func Score(ctx context.Context, v family.Verifier, at family.Case, cand candidate.Candidate, s family.Session, retries int) (family.Verdict, error) {
 	if s == nil {
 		s = OpenSession(ctx, v, at, &cand)
 	}
 	got, err := verify.Score(ctx, s, cand)
-	for try := 1; err != nil && try <= retries && ctx.Err() == nil; try++ {
+	for try := 1; err != nil && !errors.Is(err, checkout.ErrUnusable) && try <= retries && ctx.Err() == nil; try++ {
 		got, err = verify.Score(ctx, OpenSession(ctx, v, at, &cand), cand)
 	}
 	return got, err

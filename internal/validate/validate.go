@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
+	"securebench/internal/checkout"
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
@@ -125,10 +127,15 @@ func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 		return v, err
 	}
 	tried, err := cfg.probes(ctx, t, fam, ref, hasReference)
-	if err != nil {
-		return v, err
+	if err == nil {
+		v.Checks, err = cfg.checks(ctx, verifier, c, tried)
 	}
-	if v.Checks, err = cfg.checks(ctx, verifier, c, tried); err != nil {
+	if errors.Is(err, checkout.ErrUnusable) {
+		// The row's fault, like a solution that does not pass: others go on.
+		v.Checks = append(v.Checks, Check{Candidate: CheckReference, Want: "pass", Outcome: verdict.Pending, Reason: verdict.PackFault, Message: commit.Line(err)})
+		return v, nil
+	}
+	if err != nil {
 		return v, err
 	}
 	if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {

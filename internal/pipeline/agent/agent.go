@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"securebench/internal/candidate"
+	"securebench/internal/checkout"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
@@ -73,6 +74,8 @@ type Runner struct {
 	// Expect holds the digests of the pack's public files when it was loaded;
 	// nil disables the check.
 	Expect map[string]string
+	// Checkouts prepares the repositories of images; nil prepares none.
+	Checkouts Checkouts
 	// Users resolves environment.user in an image. Nil resolves none.
 	Users func(image, name string) (sandbox.User, bool)
 	// Audit returns how many commands of an attempt the command policy allowed
@@ -81,6 +84,13 @@ type Runner struct {
 	// Secrets are redacted in all output of the agent; nil means none.
 	Secrets *redact.Registry
 	Bounds  Bounds
+}
+
+// Checkouts prepares the repositories of images; it is a [checkout.Keeper].
+type Checkouts interface {
+	// Get prepares the repository in a folder of an image. The caller releases
+	// it.
+	Get(ctx context.Context, image sandbox.Image, dir string) (*checkout.Checkout, error)
 }
 
 // Bounds limit candidates.
@@ -131,11 +141,40 @@ func (r *Runner) expect(v task.AgentView) map[string]string {
 
 // start prepares a production in a sandbox.
 func (r *Runner) start(ctx context.Context, a Attempt, req produce.Request) (Production, error) {
-	s, err := r.Producer.Prepare(ctx, req, a.Observe)
+	base, err := r.checkout(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxed{runner: r, attempt: a, session: s}, nil
+	p := &sandboxed{runner: r, attempt: a, base: base}
+	if base != nil {
+		req.Checkout = &base.Folder
+	}
+	if p.session, err = r.Producer.Prepare(ctx, req, a.Observe); err != nil {
+		p.release()
+		return nil, err
+	}
+	return p, nil
+}
+
+// checkout prepares the repository that the agent changes, nil if the task has
+// none.
+func (r *Runner) checkout(ctx context.Context, a Attempt) (*checkout.Checkout, error) {
+	c := a.View.Environment().Checkout
+	switch {
+	case c.Dir == "":
+		return nil, nil
+	case r.Checkouts == nil:
+		return nil, errors.New("nothing prepares the repositories of images")
+	}
+	base, err := r.Checkouts.Get(ctx, a.Image, c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the repository: %w", err)
+	}
+	if err := base.At(c.Commit); err != nil {
+		base.Release()
+		return nil, fmt.Errorf("preparing the repository: %w", err)
+	}
+	return base, nil
 }
 
 // Harness runs the configured harness.
@@ -159,10 +198,22 @@ type sandboxed struct {
 	runner  *Runner
 	attempt Attempt
 	session *produce.Session
+	base    *checkout.Checkout // nil for a task without a repository
 	result  *produce.Result
 }
 
-func (p *sandboxed) Close(ctx context.Context) error { return p.session.Close(ctx) }
+func (p *sandboxed) Close(ctx context.Context) error {
+	p.release()
+	return p.session.Close(ctx)
+}
+
+// release ends the use of the pristine repository, once.
+func (p *sandboxed) release() {
+	if p.base != nil {
+		p.base.Release()
+		p.base = nil
+	}
+}
 
 func (p *sandboxed) Command() (argv []string, workdir string) { return p.session.Command() }
 
@@ -194,6 +245,9 @@ func (p *sandboxed) Capture(ctx context.Context) (capture.Result, error) {
 		return capture.Result{}, errNotRun
 	}
 	stage := capture.Stage{Secrets: p.runner.Secrets, Sink: p.attempt.Sink}
+	if b := p.base; b != nil {
+		stage.Checkout = &capture.Checkout{Space: p.session.Checkout(), Tree: b.Tree, Content: b.Content, Tracked: b.Tracked, Ignore: b.Ignore}
+	}
 	return stage.Capture(ctx, p.runner.Bounds.Request(*p.result), p.session.Workspace())
 }
 

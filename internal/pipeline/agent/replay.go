@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -20,9 +21,11 @@ import (
 
 // Replay submits candidates from a file: one JSON object per line with
 // task_id, optionally attempt, and one of text, patch and tree. A tree is the
-// path of a tar file, relative to the replay file.
+// path of a tar file, relative to the replay file. The file can hold SWE-bench's
+// predictions instead: objects with instance_id and model_patch.
 type Replay struct {
 	bounds Bounds
+	form   string // of the file: the key that names tasks
 	sum    string
 	dir    string
 	lines  map[replayKey]replayLine
@@ -40,6 +43,7 @@ type replayLine struct {
 	kind task.CandidateKind
 	data []byte
 	tree string // path of a tar file
+	none string // why there is no candidate, or ""
 }
 
 // maxReplayLine is the longest line of a replay file, in bytes.
@@ -55,25 +59,47 @@ func OpenReplay(path string, bounds Bounds) (*Replay, error) {
 	r := &Replay{bounds: bounds, dir: filepath.Dir(path), lines: map[replayKey]replayLine{}, trees: map[string]string{},
 		tasks: map[string]bool{}, seen: map[string]bool{}}
 	sum := sha256.New()
-	sc := bufio.NewScanner(io.TeeReader(f, sum))
-	sc.Buffer(nil, maxReplayLine)
-	line := 1
-	for ; sc.Scan(); line++ {
-		if len(sc.Bytes()) == 0 {
-			continue
-		}
-		if err := r.add(path, line, sc.Bytes()); err != nil {
-			return nil, err
-		}
-	}
-	if errors.Is(sc.Err(), bufio.ErrTooLong) {
-		return nil, source.Problemf(source.Pos{File: path, Line: line}, "the line is longer than %d bytes", maxReplayLine)
-	}
-	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("reading the replay file: %w", err)
+	if err := r.read(path, io.TeeReader(f, sum)); err != nil {
+		return nil, err
 	}
 	r.sum = digest.Format(sum.Sum(nil))
 	return r, nil
+}
+
+// read reads the file's lines. A first line that is no line of its own begins a
+// document of predictions.
+func (r *Replay) read(path string, f io.Reader) error {
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, maxReplayLine)
+	line, first := 1, true
+	for ; sc.Scan(); line++ {
+		if len(bytes.TrimSpace(sc.Bytes())) == 0 {
+			continue
+		}
+		if first && isDocument(path, line, sc.Bytes()) {
+			return r.document(path, line, sc)
+		}
+		first = false
+		n, err := source.ParseJSON(path, line, sc.Bytes())
+		if err == nil {
+			err = r.add(n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return scanned(sc, path, line)
+}
+
+// scanned returns why the lines of the file ended, or nil at its end.
+func scanned(sc *bufio.Scanner, path string, line int) error {
+	if errors.Is(sc.Err(), bufio.ErrTooLong) {
+		return source.Problemf(source.Pos{File: path, Line: line}, "the line is longer than %d bytes", maxReplayLine)
+	}
+	if err := sc.Err(); err != nil {
+		return fmt.Errorf("reading the replay file: %w", err)
+	}
+	return nil
 }
 
 // Digest returns the digest of the file and of the trees that it names, which
@@ -90,15 +116,18 @@ func (r *Replay) Digest() string {
 	return digest.Format(h.Sum(nil))
 }
 
-func (r *Replay) add(path string, line int, data []byte) error {
-	n, err := source.ParseJSON(path, line, data)
-	if err != nil {
-		return err
-	}
+// add adds one object: a replay line, or a prediction.
+func (r *Replay) add(n *source.Node) error {
 	if n.Kind != source.Map {
 		return source.Problemf(n.Pos, "a replay line must be an object")
 	}
-	errs, _ := n.Check("the replay line", false, "task_id", "attempt", "text", "patch", "tree")
+	if id := n.Get(predictionKey); id != nil {
+		return r.prediction(n, id)
+	}
+	if err := r.oneForm(n, lineKey); err != nil {
+		return err
+	}
+	errs, _ := n.Check("the replay line", false, lineKey, "attempt", "text", "patch", "tree")
 	if err := errs.Err(); err != nil {
 		return err
 	}
@@ -111,6 +140,11 @@ func (r *Replay) add(path string, line int, data []byte) error {
 			return err
 		}
 	}
+	return r.keep(n, key, val)
+}
+
+// keep adds an entry, unless there is one for the same attempt.
+func (r *Replay) keep(n *source.Node, key replayKey, val replayLine) error {
 	if _, dup := r.lines[key]; dup {
 		return source.Problemf(n.Pos, "task %q has this attempt twice", key.task)
 	}
@@ -149,7 +183,7 @@ func (r *Replay) openTree(name string) (*os.File, error) {
 }
 
 func replayEntry(n *source.Node) (key replayKey, val replayLine, err error) {
-	id := n.Get("task_id")
+	id := n.Get(lineKey)
 	if id == nil || id.Kind != source.String || id.Text == "" {
 		return key, val, source.Problemf(n.Pos, "task_id must be a non-empty string")
 	}
@@ -226,6 +260,9 @@ func (r *Replay) Prepare(_ context.Context, a Attempt) (Production, error) {
 	}
 	if !ok {
 		return nothing(ReplayName, "the replay file has no line for this attempt"), nil
+	}
+	if val.none != "" {
+		return nothing(ReplayName, val.none), nil
 	}
 	kind := a.View.Extraction().Kind
 	if form(kind) != form(val.kind) {

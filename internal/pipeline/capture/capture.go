@@ -40,6 +40,8 @@ type Result struct {
 	// Stdout and Stderr are the agent's streams without secrets.
 	Stdout []byte `json:"stdout,omitzero"`
 	Stderr []byte `json:"stderr,omitzero"`
+	// Metadata adds to the record's producer_metadata.
+	Metadata verdict.Metadata `json:"metadata,omitzero"`
 }
 
 // Stage captures candidates. It is safe for concurrent use.
@@ -49,10 +51,12 @@ type Stage struct {
 	Secrets *redact.Registry
 	// Sink stores the content of candidates.
 	Sink candidate.Sink
+	// Checkout is the agent's repository; nil for a task without one.
+	Checkout *Checkout
 }
 
-// Capture takes the candidate out of the streams and the workspace of a
-// finished agent. An error is the engine's or the sink's.
+// Capture takes the candidate out of the streams, the workspace and the
+// repository of a finished agent. An error is the engine's or the sink's.
 func (s Stage) Capture(ctx context.Context, req Request, space sandbox.Workspace) (Result, error) {
 	if req.Limit <= 0 {
 		req.Limit = candidate.DefaultLimit
@@ -76,6 +80,9 @@ func (s Stage) Capture(ctx context.Context, req Request, space sandbox.Workspace
 	}
 	if !errors.As(err, &res.Rejection) && err != nil {
 		return Result{}, fmt.Errorf("capturing the candidate: %w", err)
+	}
+	if r := res.Rejection; r != nil { // it may quote a name from the workspace
+		res.Rejection = &candidate.Rejection{Reason: r.Reason, Message: string(s.Secrets.Bytes([]byte(r.Message)))}
 	}
 	if seen := req.Outcome.Seen; res.missing() && len(seen) > 0 {
 		// A limit explains a missing candidate, but does not invalidate an
@@ -108,7 +115,7 @@ type job struct {
 // bytes takes a text, code or patch and redacts it beside the streams, since a
 // secret may begin in one and continue in another.
 func (j job) bytes(ctx context.Context, res *Result) (candidate.Candidate, error) {
-	data, origin, err := j.take(ctx)
+	data, origin, err := j.take(ctx, res)
 	if err != nil {
 		return candidate.Candidate{}, err
 	}
@@ -123,7 +130,7 @@ func (j job) bytes(ctx context.Context, res *Result) (candidate.Candidate, error
 	res.Stdout, res.Stderr = clean[0], clean[1]
 	if raw.Kind == task.Patch && !bytes.Equal(clean[2], data) {
 		// A patch that is edited afterwards is another patch, or none.
-		return candidate.Candidate{}, candidate.Reject(verdict.Policy, "the patch contains a secret of the operator's, which cannot be removed from a patch")
+		return candidate.Candidate{}, errSecret("the patch")
 	}
 	// What replaces a secret can be longer.
 	if _, err := candidate.Admit(raw.Kind, origin, clean[2], j.Limit); err != nil {
@@ -134,7 +141,7 @@ func (j job) bytes(ctx context.Context, res *Result) (candidate.Candidate, error
 	return c, err
 }
 
-func (j job) take(ctx context.Context) (data []byte, origin candidate.Origin, err error) {
+func (j job) take(ctx context.Context, res *Result) (data []byte, origin candidate.Origin, err error) {
 	switch j.Extraction.Mode {
 	case task.FromStdout:
 		return j.Stdout, candidate.Stdout, nil
@@ -144,6 +151,13 @@ func (j job) take(ctx context.Context) (data []byte, origin candidate.Origin, er
 			return j.Stdout, candidate.Stdout, nil
 		}
 		return data, candidate.File, err
+	case task.FromGitDiff:
+		m := verdict.Metadata{}
+		data, origin, err := j.patch(ctx, m)
+		if len(m) > 0 {
+			res.Metadata = m
+		}
+		return data, origin, err
 	}
 	return nil, "", fmt.Errorf("capture cannot take a candidate by %q", j.Extraction.Mode)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -153,6 +154,7 @@ func (d *Draft) Resume(former *record.Line) error {
 func (d *Draft) Produced(out produce.Result, left capture.Result) error {
 	d.exit = out.Outcome.ExitCode
 	d.line = d.begin(out)
+	maps.Copy(d.line.ProducerMetadata, left.Metadata)
 	d.line.ProducerStdout, _ = redact.EscapedExcerpt(left.Stdout, record.ExcerptLimit)
 	d.line.ProducerStderr, _ = redact.EscapedExcerpt(left.Stderr, record.ExcerptLimit)
 	if err := d.restrict(agentSide, map[string][]byte{"stdout": left.Stdout, "stderr": left.Stderr}); err != nil {

@@ -66,6 +66,9 @@ func (c *Compiler) Check(row pack.Row) (errs, warnings source.Problems) {
 	if len(k.errs) == 0 && f.Check != nil {
 		k.family(f)
 	}
+	if len(k.errs) == 0 {
+		k.checkout(f)
+	}
 	k.leaks(f)
 	slices.SortStableFunc(k.errs, byPlace)
 	slices.SortStableFunc(k.warnings, byPlace)
@@ -140,8 +143,7 @@ func nameFault(name string) string {
 
 // family applies the family's own rules. They may rely on the schemas.
 func (k *checker) family(f family.Family) {
-	for _, p := range f.Check(family.Row{ID: k.row.ID, Input: values(k.row.Input),
-		Eval: values(k.row.Eval), Environment: values(k.row.Environment)}) {
+	for _, p := range f.Check(familyRow(k.row)) {
 		n := k.at(p.Path)
 		k.errs.Add(n.Pos, p.Fix, "%s%s %s", k.context, k.path(p.Path), p.Message)
 	}
@@ -203,6 +205,7 @@ func (c *Compiler) Task(row pack.Row) (task.Task, error) {
 func (c *Compiler) build(row pack.Row) (task.Task, error) {
 	f := c.families[row.Family] // an unknown family is empty: all of eval is hidden
 	env, _ := environment(row.Environment, f)
+	env.Checkout = checkoutOf(row, f)
 	t, err := task.New(task.Config{
 		ID: row.ID, Family: row.Family, Pack: c.pack, Index: row.Index, Line: row.Line,
 		Resources: resources(row, f), Assets: row.Assets, Environment: env,

@@ -21,11 +21,15 @@ func NewPublicDigest() *PublicDigest {
 
 // Add adds a row; rows are added in file order. The hashed bytes are compact
 // JSON with numbers as written, one value per line: the id, the family, then
-// the name and value of each public resource in row order.
+// the name and value of each public resource in row order, and the row's
+// variables if it has any.
 func (d *PublicDigest) Add(row pack.Row) {
 	fmt.Fprintf(d.sum, "%s\n%s\n", quote(row.ID), quote(row.Family))
 	for _, r := range public(row) {
 		fmt.Fprintf(d.sum, "%s:%s\n", quote(r.Name), r.Value)
+	}
+	if env := row.Environment.Get("env"); env != nil && len(env.Fields) > 0 {
+		fmt.Fprintf(d.sum, "environment.env:%s\n", env.JSON())
 	}
 	fmt.Fprintln(d.sum)
 }

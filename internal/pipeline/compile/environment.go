@@ -45,6 +45,7 @@ func environment(n *source.Node, f family.Family) (task.Environment, source.Prob
 	e.timeout()
 	e.materialize()
 	e.capabilities()
+	e.variables()
 	return e.env, e.errs
 }
 

@@ -55,6 +55,13 @@ func (k *checker) publicPlace(s string) string {
 			}
 		}
 	}
+	if env := k.row.Environment.Get("env"); env != nil {
+		for n := range texts(env) {
+			if strings.Contains(n.Text, s) {
+				return "environment.env"
+			}
+		}
+	}
 	for i, a := range k.row.Assets {
 		if strings.Contains(a.Path, s) || strings.Contains(a.Mount, s) {
 			return fmt.Sprintf("assets[%d]", i)

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"securebench/internal/harness"
@@ -54,25 +55,29 @@ type Request struct {
 	// loaded; a changed asset is a workspace.ErrChanged. Nil disables the
 	// check.
 	Expect map[string]string `json:"expect,omitzero"`
+	// Checkout is what the agent's repository begins as; nil for a task
+	// without one.
+	Checkout *sandbox.ImageFolder `json:"checkout,omitzero"`
 	// Command is run instead of the harness: the program that a row supplies
 	// as its solution.
 	Command []string `json:"command,omitzero"`
 }
 
-// Session is a prepared sandbox and its workspace.
+// Session is a prepared sandbox and its workspaces.
 type Session struct {
-	plan    harness.Plan
-	granted []sandbox.Capability
-	public  map[string]string
-	limit   time.Duration
-	space   sandbox.Workspace
-	box     sandbox.Box
-	req     Request
-	observe func(stream string) io.WriteCloser
+	plan     harness.Plan
+	granted  []sandbox.Capability
+	public   map[string]string
+	limit    time.Duration
+	space    sandbox.Workspace
+	checkout sandbox.Workspace // nil for a task without a repository
+	box      sandbox.Box
+	req      Request
+	observe  func(stream string) io.WriteCloser
 }
 
 // Result describes an agent's run. It can be encoded. The files that the agent
-// left are read through [Session.Workspace].
+// left are read through [Session.Workspace] and [Session.Checkout].
 type Result struct {
 	Outcome sandbox.Outcome `json:"outcome"`
 	Timeout time.Duration   `json:"timeout_ns"` // the limit that applied
@@ -89,7 +94,7 @@ type Result struct {
 	Usage    map[string]int64  `json:"usage,omitzero"`
 }
 
-// Prepare creates the workspace and the sandbox of an attempt. observe returns
+// Prepare creates the workspaces and the sandbox of an attempt. observe returns
 // a writer for one of the agent's output streams; nil discards the output. The
 // caller closes the session.
 func (p *Producer) Prepare(ctx context.Context, req Request, observe func(stream string) io.WriteCloser) (*Session, error) {
@@ -135,25 +140,55 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 	if err != nil {
 		return fmt.Errorf("laying out the workspace: %w", err)
 	}
-	owner := s.req.Image.User
-	if spec.User != nil {
-		owner = *spec.User
+	if (s.plan.Checkout == "") != (s.req.Checkout == nil) {
+		return errors.New("the task's repository was not prepared, or the task has none")
 	}
-	labels := s.req.Labels
-	labels.Role = "workspace"
-	s.space, err = p.Engine.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Owner: owner, Disk: spec.Limits.Disk, Inodes: spec.Limits.Files})
-	if err != nil {
-		return fmt.Errorf("creating the workspace: %w", err)
-	}
-	if err := fill(ctx, s.space, layout, owner); err != nil {
-		return fmt.Errorf("copying files into the workspace: %w", err)
+	if err := s.makeSpaces(ctx, p.Engine, spec, layout); err != nil {
+		return err
 	}
 	s.public, s.limit, s.granted = layout.Digests(), spec.Limits.Timeout, spec.Capabilities
 	spec.Mounts = []sandbox.Mount{{Workspace: s.space, Target: s.plan.Target}}
+	if s.checkout != nil {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Workspace: s.checkout, Target: s.plan.Checkout})
+	}
 	if s.box, err = p.Engine.Open(ctx, spec); err != nil {
 		return fmt.Errorf("creating the agent's sandbox: %w", err)
 	}
 	return nil
+}
+
+// makeSpaces makes the workspace and the checkout side by side, because each
+// takes the engine a while.
+func (s *Session) makeSpaces(ctx context.Context, e sandbox.Engine, spec sandbox.Spec, layout *workspace.Layout) error {
+	owner := s.req.Image.User
+	if spec.User != nil {
+		owner = *spec.User
+	}
+	w := sandbox.WorkspaceSpec{Labels: s.req.Labels, Owner: owner, Disk: spec.Limits.Disk, Inodes: spec.Limits.Files}
+	w.Labels.Role = "workspace"
+	done := make(chan error, 1)
+	if s.req.Checkout == nil {
+		done <- nil
+	} else {
+		c := w
+		c.Labels.Role, c.From = "checkout", s.req.Checkout
+		go func() {
+			var err error
+			if s.checkout, err = e.Workspace(ctx, c); err != nil {
+				s.checkout, err = nil, fmt.Errorf("creating the checkout: %w", err)
+			}
+			done <- err
+		}()
+	}
+	space, err := e.Workspace(ctx, w)
+	if err != nil {
+		return errors.Join(fmt.Errorf("creating the workspace: %w", err), <-done)
+	}
+	s.space = space
+	if err := fill(ctx, space, layout, owner); err != nil {
+		return errors.Join(fmt.Errorf("copying files into the workspace: %w", err), <-done)
+	}
+	return <-done
 }
 
 // fill streams the layout into the workspace without writing to the host's
@@ -185,11 +220,7 @@ func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 	}
 	spec.Labels.Role = "agent"
 	spec.Limits.Timeout = plan.TimeLimit(req.Limits.Timeout)
-	for _, name := range plan.EnvNames {
-		if v, ok := p.Env(name); ok {
-			spec.Env = append(spec.Env, name+"="+v)
-		}
-	}
+	spec.Env = p.variables(plan, req)
 	for _, name := range req.View.Environment().Capabilities {
 		c := sandbox.Capability(name)
 		if !slices.Contains(p.Granted, c) {
@@ -204,9 +235,38 @@ func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 	return spec, nil
 }
 
+// variables returns the agent's variables, each once: those of the row, over
+// them what the operator forwards, so that a pack cannot redirect it, and over
+// both the plan's own.
+func (p *Producer) variables(plan harness.Plan, req Request) []string {
+	all := slices.Clone(req.View.Environment().Env)
+	for _, name := range plan.EnvNames {
+		if v, ok := p.Env(name); ok {
+			all = append(all, name+"="+v)
+		}
+	}
+	all = append(all, plan.Env...)
+	last := map[string]int{}
+	for i, v := range all {
+		name, _, _ := strings.Cut(v, "=")
+		last[name] = i
+	}
+	var out []string
+	for i, v := range all {
+		if name, _, _ := strings.Cut(v, "="); last[name] == i {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
 // Workspace returns the agent's workspace; it is valid until the session is
 // closed.
 func (s *Session) Workspace() sandbox.Workspace { return s.space }
+
+// Checkout returns the workspace that the agent's repository is, or nil; it is
+// valid until the session is closed.
+func (s *Session) Checkout() sandbox.Workspace { return s.checkout }
 
 // Command returns what Run runs, and in which folder.
 func (s *Session) Command() (argv []string, workdir string) { return s.plan.Argv, s.plan.Workdir }
@@ -233,6 +293,9 @@ func (s *Session) result(out sandbox.Outcome, stdout, stderr []byte) Result {
 	if len(out.Seen) > 0 {
 		m.Set("limits_seen", out.Seen)
 	}
+	if s.plan.Checkout != "" {
+		m.Set("candidate_workdir", s.plan.Checkout)
+	}
 	for k, v := range s.plan.Metadata {
 		m.Set(k, v)
 	}
@@ -252,14 +315,16 @@ type discard struct{ io.Writer }
 
 func (discard) Close() error { return nil }
 
-// Close removes the sandbox and the workspace. It is idempotent.
+// Close removes the sandbox and the workspaces. It is idempotent.
 func (s *Session) Close(ctx context.Context) error {
 	var errs []error
 	if s.box != nil {
 		errs = append(errs, s.box.Close(ctx))
 	}
-	if s.space != nil {
-		errs = append(errs, s.space.Close(ctx))
+	for _, w := range []sandbox.Workspace{s.space, s.checkout} {
+		if w != nil {
+			errs = append(errs, w.Close(ctx))
+		}
 	}
 	return errors.Join(errs...)
 }

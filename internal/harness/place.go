@@ -1,0 +1,57 @@
+package harness
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"securebench/internal/task"
+)
+
+// The variables that tell an agent where its files are.
+const (
+	taskFileVar = "SECUREBENCH_TASK_FILE"
+	repoVar     = "SECUREBENCH_REPO"
+)
+
+// place plans where the folders of a task are mounted, and what a command in
+// the workspace finds in its environment.
+func place(v task.AgentView, taskFile string) (Plan, error) {
+	target, err := mountTarget(v)
+	if err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Workdir: target, Target: target, TaskFile: taskFile, Checkout: v.Environment().Checkout.Dir,
+		Env: []string{taskFileVar + "=" + path.Join(target, taskFile)}, Extract: v.Extraction()}
+	if p.Checkout == "" {
+		return p, nil
+	}
+	if overlap(target, p.Checkout) {
+		return Plan{}, fmt.Errorf("the repository at %q and the workspace at %q would hide one another", p.Checkout, target)
+	}
+	p.Env = append(p.Env, repoVar+"="+p.Checkout)
+	if p.Extract.Mode == task.FromGitDiff {
+		p.Extract.OrStdout = true // the patch may be printed instead
+	}
+	return p, nil
+}
+
+// mountTarget returns where the workspace is mounted: the row's workdir if the
+// candidate is the workspace, otherwise the default.
+func mountTarget(v task.AgentView) (string, error) {
+	dir := v.Environment().Workdir
+	if dir == "" || v.Extraction().Kind != task.Workspace {
+		return DefaultTarget, nil
+	}
+	if strings.Contains(dir, `\`) || slices.Contains(strings.Split(dir, "/"), "..") {
+		return "", fmt.Errorf(`environment.workdir %q must not contain ".." or a backslash`, dir)
+	}
+	clean := path.Clean(dir)
+	for _, root := range []string{DefaultTarget, "/app", "/securebench-workspace", "/testbed"} {
+		if clean == root || strings.HasPrefix(clean, root+"/") {
+			return clean, nil
+		}
+	}
+	return "", fmt.Errorf("environment.workdir %q must be under /workspace, /app, /securebench-workspace or /testbed", dir)
+}
