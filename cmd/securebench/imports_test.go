@@ -59,7 +59,10 @@ func allowed() []struct {
 		of("internal/value"),
 		of("internal/sandbox"),
 		of("internal/config", "source sandbox"),
-		of("internal/importer", "source digest durable"),
+		of("internal/importer/onecommit"),
+		of("internal/importer/hostgit", "redact importer/onecommit"),
+		of("internal/importer", "source digest durable importer/onecommit importer/hostgit"),
+		of("internal/packimage", "source digest fault redact sandbox"),
 		// the words that stages share
 		of("internal/task", "digest"),
 		of("internal/candidate", "task digest durable source verdict"),
@@ -114,8 +117,8 @@ func allowed() []struct {
 		of("internal/report", "redact verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
-		of("internal/workload", "fault family task source pipeline/pack pipeline/compile"),
-		of("internal/scoring", "workload sandbox/engines candidate pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest"),
+		of("internal/workload", "fault family task redact source pipeline/pack pipeline/compile"),
+		of("internal/scoring", "workload packimage sandbox/engines candidate pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest redact"),
 		of("internal/validate", "scoring workload candidate pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict"),
 		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
 		of("internal/run", "scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"securebench/internal/console"
@@ -16,14 +15,13 @@ import (
 	"securebench/internal/importer"
 	"securebench/internal/redact"
 	"securebench/internal/source"
-	"securebench/internal/task"
 	"securebench/internal/workload"
 )
 
 func (a *app) packCommand() *cobra.Command {
-	c := &cobra.Command{Use: "pack", Short: "Check, show and import packs", Args: cobra.NoArgs, RunE: needSubcommand,
+	c := &cobra.Command{Use: "pack", Short: "Check, show, import and build packs", Args: cobra.NoArgs, RunE: needSubcommand,
 		Example: "  securebench pack check packs/demo\n  securebench pack show packs/demo HumanEval/0"}
-	c.AddCommand(a.packCheckCommand(), a.packShowCommand(), a.packImportCommand())
+	c.AddCommand(a.packCheckCommand(), a.packShowCommand(), a.packImportCommand(), a.packBuildCommand())
 	return c
 }
 
@@ -81,7 +79,7 @@ func (a *app) packShowCommand() *cobra.Command {
 }
 
 func (a *app) packShow(ctx context.Context, arg, id, as string) error {
-	view, err := viewer(as)
+	view, err := workload.View(as)
 	if err != nil {
 		return usageError(err)
 	}
@@ -101,36 +99,11 @@ func (a *app) packShow(ctx context.Context, arg, id, as string) error {
 	if err != nil {
 		return fault.As(fault.Pack, err)
 	}
-	return a.printResources(view(t))
-}
-
-func viewer(as string) (func(task.Task) []task.Resource, error) {
-	switch as {
-	case "agent":
-		return func(t task.Task) []task.Resource { return t.Agent().Payload() }, nil
-	case "test_sandbox":
-		return func(t task.Task) []task.Resource { return t.TestSandbox().Payload() }, nil
-	case "evaluator":
-		return func(t task.Task) []task.Resource { return t.Evaluator().Payload() }, nil
-	case "result":
-		return func(t task.Task) []task.Resource { return t.Result().Payload() }, nil
+	text, err := view(t)
+	if err != nil {
+		return err
 	}
-	return nil, fmt.Errorf("--as is %q, want agent, test_sandbox, evaluator or result", as)
-}
-
-// printResources prints name → value in row order. Control characters cannot
-// reach the terminal: JSON strings escape them, and the rest is escaped here.
-func (a *app) printResources(rs []task.Resource) error {
-	var b strings.Builder
-	enc := jsontext.NewEncoder(&b, jsontext.WithIndent("  "), jsontext.EscapeForJS(true))
-	err := enc.WriteToken(jsontext.BeginObject)
-	for _, r := range rs {
-		err = errors.Join(err, enc.WriteToken(jsontext.String(r.Name)), enc.WriteValue(r.Value))
-	}
-	if err = errors.Join(err, enc.WriteToken(jsontext.EndObject)); err != nil {
-		return fmt.Errorf("printing the task: %w", err)
-	}
-	_, err = fmt.Fprintln(a.stdout, redact.EscapeText(strings.TrimRight(b.String(), "\n")))
+	_, err = fmt.Fprintln(a.stdout, text)
 	return err
 }
 
