@@ -4,7 +4,9 @@
 package repository
 
 import (
-	"io"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // Mode is a file's mode as git numbers it.
@@ -29,25 +31,27 @@ func (e Entry) Exists() bool { return e.Mode != 0 }
 
 // Bounds limit what is read of a tree.
 type Bounds struct {
-	Bytes int64
-	Files int64
+	Bytes int64 // of all files and link targets together
+	Files int64 // and folders, links and what is odd
 }
 
 // Tree is the content of a checkout without its .git.
 type Tree struct {
 	Entries map[string]Entry // by clean, relative, slash-separated path
 	// Odd maps the paths of what is neither a plain file, a folder nor a
-	// symbolic link to what it is: "a named pipe", "a hard link", "a nested
-	// repository", "unreadable".
+	// symbolic link to what it is: "a named pipe", "a nested repository",
+	// "unreadable". A file with several names is both: an entry, and odd as
+	// "a hard link".
 	Odd map[string]string
 }
 
-// Read reads the archive of a checkout, in the form of
-// [securebench/internal/sandbox.Workspace]. keep, which may be nil, gets the
-// content of every file and the target of every link. A tree beyond the bounds
-// is a [*securebench/internal/candidate.Rejection].
-func Read(archive io.Reader, b Bounds, keep func(path string, e Entry, content io.Reader) error) (*Tree, error) {
-	panic("not written yet")
+// Without returns the tree without the files for which leave returns true.
+// Folders are not asked for: they are no part of a tree.
+func (t *Tree) Without(leave func(path string) bool) *Tree {
+	kept := &Tree{Entries: maps.Clone(t.Entries), Odd: maps.Clone(t.Odd)}
+	maps.DeleteFunc(kept.Entries, func(path string, _ Entry) bool { return leave(path) })
+	maps.DeleteFunc(kept.Odd, func(path string, _ string) bool { return leave(path) })
+	return kept
 }
 
 // Change is one path that differs between two trees. A file that moved is two
@@ -58,49 +62,23 @@ type Change struct {
 }
 
 // Compare returns the differences between two trees, sorted by path. What is
-// odd is no part of them; see [Refuse].
+// odd is no part of them, except for files with several names; see [Refuse].
 func Compare(before, after *Tree) []Change {
-	panic("not written yet")
+	var changes []Change
+	for path, b := range before.Entries {
+		if a := after.Entries[path]; a != b {
+			changes = append(changes, Change{path, b, a})
+		}
+	}
+	for path, a := range after.Entries {
+		if _, ok := before.Entries[path]; !ok {
+			changes = append(changes, Change{Path: path, After: a})
+		}
+	}
+	sortChanges(changes)
+	return changes
 }
 
-// Refuse returns a [*securebench/internal/candidate.Rejection] that names the
-// first thing in after that no candidate may contain and that before does not
-// contain in the same form: a new or changed link, a named pipe, a device, a
-// hard link, a nested repository, a name that is not UTF-8, or one that is
-// equal to another after case folding or Unicode normalisation, or that only
-// some file systems keep (a trailing dot or space, "git~1", ".GIT").
-func Refuse(before, after *Tree) error {
-	panic("not written yet")
-}
-
-// Contents returns the content of the two sides of a change, nil for an absent
-// one.
-type Contents func(Change) (before, after []byte, err error)
-
-// WritePatch writes changes as a patch in git's format, which git apply turns
-// into exactly the tree that they came from. Text files have hunks with three
-// lines of context, all others binary sections.
-func WritePatch(w io.Writer, changes []Change, contents Contents) error {
-	panic("not written yet")
-}
-
-// Paths returns the paths that the headers of a patch name, sorted. It is for
-// trusted patches: what a patch does is known only once it was applied.
-func Paths(patch []byte) ([]string, error) {
-	panic("not written yet")
-}
-
-// Ignore decides which new files capture leaves out.
-type Ignore struct{}
-
-// NewIgnore returns the rules of a base: its own .gitignore files, by path, and
-// the fixed list of caches.
-func NewIgnore(gitignores map[string][]byte) *Ignore {
-	panic("not written yet")
-}
-
-// Match reports whether a path is ignored, and by which rule ("cache" or the
-// path of the .gitignore file).
-func (i *Ignore) Match(path string) (rule string, ok bool) {
-	panic("not written yet")
+func sortChanges(changes []Change) {
+	slices.SortFunc(changes, func(x, y Change) int { return strings.Compare(x.Path, y.Path) })
 }

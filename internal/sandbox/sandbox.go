@@ -111,9 +111,11 @@ type Puller interface {
 // Importer is an engine that can make images of file trees.
 type Importer interface {
 	// Import makes an image whose root is the content of a tar stream, with
-	// its links, owners and modes.
+	// its links, owners and modes. The caller removes it; [Service.Reap] does
+	// if the process dies.
 	Import(ctx context.Context, labels Labels, files io.Reader) (Image, error)
-	// RemoveImage removes an image that Import made.
+	// RemoveImage removes an image that Import made, whether or not ctx has
+	// ended. It is idempotent, and refuses other images.
 	RemoveImage(ctx context.Context, image Image) error
 }
 
@@ -204,7 +206,11 @@ type Streams struct {
 
 // Workspace is a file tree that outlives the boxes that mount it. It is
 // bounded in bytes and inodes, and is served by trusted code that executes
-// nothing from it.
+// nothing from it. That code has the rights of [WorkspaceSpec.Owner] alone: what
+// belongs to other users can be unreadable to it.
+//
+// It has five methods: files are laid, read and removed by the same holder of
+// one tree, and a caller that holds one needs all of that.
 type Workspace interface {
 	// Put unpacks the files and directories of a tar stream into the tree.
 	Put(ctx context.Context, tar io.Reader) error

@@ -55,6 +55,7 @@ const (
 	OutOfMemory          Reason = "oom"
 	PidsLimit            Reason = "pids_limit"
 	Policy               Reason = "policy" // a rule on candidates refuses it
+	PatchDoesNotApply    Reason = "patch_does_not_apply"
 	NoVerifier           Reason = "no_verifier"
 	NoJudge              Reason = "no_judge"
 	PackFault            Reason = "pack" // the pack's own files cannot be used

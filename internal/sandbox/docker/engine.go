@@ -108,9 +108,10 @@ type Engine struct {
 }
 
 var (
-	_ sandbox.Engine  = (*Engine)(nil)
-	_ sandbox.Builder = (*Engine)(nil)
-	_ sandbox.Puller  = (*Engine)(nil)
+	_ sandbox.Engine   = (*Engine)(nil)
+	_ sandbox.Builder  = (*Engine)(nil)
+	_ sandbox.Puller   = (*Engine)(nil)
+	_ sandbox.Importer = (*Engine)(nil)
 )
 
 // New connects to an engine and checks that it can do what is needed. The
@@ -179,7 +180,7 @@ func (e *Engine) Info() sandbox.Info {
 // Reap implements [sandbox.Service]; see [dockerapi.Conn.Reap].
 func (e *Engine) Reap(ctx context.Context) (int, error) { return e.conn.Reap(ctx) }
 
-// Owned lists the containers, by ID, and volumes, by name, that belong to this
+// Owned lists the containers and images, by ID, and volumes, by name, that belong to this
 // engine's owner, except the helper's volume, which lasts until Close. After a
 // run it is empty.
 func (e *Engine) Owned(ctx context.Context) ([]string, error) {

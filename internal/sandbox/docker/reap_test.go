@@ -109,6 +109,9 @@ func TestOrphanMaker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := e.Import(t.Context(), sandbox.Labels{Run: "orphan"}, buildContext(t, map[string]string{"file": "x"})); err != nil {
+		t.Fatal(err)
+	}
 	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Mounts: []sandbox.Mount{{Workspace: w, Target: "/w"}},
 		Command: []string{"sh", "-c", "echo ready; sleep 1000"}})
 	if err != nil {
@@ -139,8 +142,8 @@ func TestKilledRunner(t *testing.T) {
 	_ = cmd.Wait()
 
 	removed, err := e.Reap(t.Context())
-	if err != nil || removed < 3 {
-		t.Errorf("Reap removed %d objects, %v; want box, holder and volume", removed, err)
+	if err != nil || removed < 4 {
+		t.Errorf("Reap removed %d objects, %v; want box, holder, volume and image", removed, err)
 	}
 	if removed, err = e.Reap(t.Context()); err != nil || removed != 0 {
 		t.Errorf("a second Reap removed %d objects, %v", removed, err)

@@ -241,7 +241,14 @@ func (w *workspace) Put(ctx context.Context, tar io.Reader) error {
 func (w *workspace) Get(ctx context.Context, path string, limit int64, out io.Writer, skip ...string) error {
 	ctx, cancel := w.watched(ctx)
 	defer cancel()
-	return w.client.Get(ctx, path, limit, out)
+	return w.client.Get(ctx, path, limit, out, skip...)
+}
+
+// Remove implements [sandbox.Workspace]; see [holder.Client.Remove].
+func (w *workspace) Remove(ctx context.Context, paths ...string) error {
+	ctx, cancel := w.watched(ctx)
+	defer cancel()
+	return w.client.Remove(ctx, paths...)
 }
 
 // Usage implements [sandbox.Workspace].
@@ -270,9 +277,4 @@ func (w *workspace) Close(ctx context.Context) error {
 	}
 	w.removed = true
 	return nil
-}
-
-// Remove implements [sandbox.Workspace].
-func (w *workspace) Remove(ctx context.Context, paths ...string) error {
-	panic("not written yet")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"securebench/internal/sandbox"
 )
@@ -36,26 +37,52 @@ func NewClient(stream io.ReadWriteCloser) *Client {
 // that leave the tree and names deeper than [MaxDepth] are errors. The error of a full
 // tree wraps [syscall.ENOSPC]. After an error some entries may exist.
 func (c *Client) Put(ctx context.Context, archive io.Reader) error {
-	return c.do(ctx, "writing to the workspace", func() error {
-		if err := c.send(kindRequest, request{Op: opPut}); err != nil {
-			return err
+	return c.do(ctx, "writing to the workspace", func() error { return c.sendData(opPut, archive) })
+}
+
+// Remove removes what is at the given paths with all that is below it, and
+// then the directories above that this left empty. A path may not be the root.
+// A directory deeper than [MaxDepth] is
+// [securebench/internal/sandbox.ErrTooLarge]. After an error some of it may be
+// gone.
+func (c *Client) Remove(ctx context.Context, paths ...string) error {
+	size := 0
+	for _, path := range paths {
+		if err := checkPath(path); err != nil {
+			return fmt.Errorf("removing from the workspace: %w", err)
 		}
-		src := &source{r: archive}
-		_, err := io.Copy(dataWriter{c.out}, src)
-		if err != nil && src.err == nil {
-			return err
-		}
-		if err := c.send(kindEnd, resultOf(src.err)); err != nil {
-			return err
-		}
-		_, err = c.answer(0, io.Discard)
-		if src.err != nil {
-			// The caller's reader failed; what the server says about
-			// the incomplete archive adds nothing.
-			return localOr(err, fmt.Errorf("reading the archive: %w", src.err))
-		}
+		size += len(path) + 1
+	}
+	if size > maxPaths {
+		return fmt.Errorf("removing from the workspace: the paths have %d bytes, more than %d: %w", size, maxPaths, sandbox.ErrTooLarge)
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	list := strings.NewReader(strings.Join(paths, "\x00") + "\x00")
+	return c.do(ctx, "removing from the workspace", func() error { return c.sendData(opRemove, list) })
+}
+
+// sendData makes a request that data follows.
+func (c *Client) sendData(op string, data io.Reader) error {
+	if err := c.send(kindRequest, request{Op: op}); err != nil {
 		return err
-	})
+	}
+	src := &source{r: data}
+	_, err := io.Copy(dataWriter{c.out}, src)
+	if err != nil && src.err == nil {
+		return err
+	}
+	if err := c.send(kindEnd, resultOf(src.err)); err != nil {
+		return err
+	}
+	_, err = c.answer(0, io.Discard)
+	if src.err != nil {
+		// The caller's reader failed; what the server says about
+		// the incomplete archive adds nothing.
+		return localOr(err, fmt.Errorf("reading the archive: %w", src.err))
+	}
+	return err
 }
 
 // source remembers whether copying failed at its reading end.
@@ -75,9 +102,12 @@ func (s *source) Read(p []byte) (int, error) {
 // Get writes the tree at path as an archive of at most limit bytes to w; see
 // the package documentation for its form and
 // [securebench/internal/sandbox.Workspace] for the contract.
-func (c *Client) Get(ctx context.Context, path string, limit int64, w io.Writer) error {
+func (c *Client) Get(ctx context.Context, path string, limit int64, w io.Writer, skip ...string) error {
+	if err := checkSkip(skip); err != nil {
+		return fmt.Errorf("reading the workspace: %w", err)
+	}
 	return c.do(ctx, "reading the workspace", func() error {
-		if err := c.send(kindRequest, request{Op: opGet, Path: path, Limit: limit}); err != nil {
+		if err := c.send(kindRequest, request{Op: opGet, Path: path, Limit: limit, Skip: skip}); err != nil {
 			return err
 		}
 		sink := &sink{w: w}

@@ -21,13 +21,19 @@ import (
 const tarBlock = 512
 
 // get writes the part of the tree at path as an archive of at most limit
-// bytes.
-func get(root *os.Root, path string, limit int64, w io.Writer) error {
+// bytes, without what is at or below the paths in skip.
+func get(root *os.Root, path string, limit int64, skip []string, w io.Writer) error {
 	if !fs.ValidPath(path) || strings.ContainsRune(path, 0) {
 		return fmt.Errorf("%q is not a path inside the tree", path)
 	}
+	if err := checkSkip(skip); err != nil {
+		return err
+	}
 	lw := &limitWriter{w: w, left: limit}
-	a := &archiver{tw: tar.NewWriter(lw), limit: lw}
+	a := &archiver{tw: tar.NewWriter(lw), limit: lw, skip: make(map[string]bool, len(skip))}
+	for _, s := range skip {
+		a.skip[s] = true
+	}
 	if err := a.walk(root, path); err != nil {
 		return err
 	}
@@ -51,6 +57,7 @@ func (l *limitWriter) Write(p []byte) (int, error) {
 type archiver struct {
 	tw    *tar.Writer
 	limit *limitWriter
+	skip  map[string]bool
 }
 
 // walk goes down to path and archives what is there.
@@ -63,7 +70,10 @@ func (a *archiver) walk(root *os.Root, path string) error {
 		return nil // such a path is never archived
 	}
 	dir := root
-	for _, name := range parts[:len(parts)-1] {
+	for i, name := range parts[:len(parts)-1] {
+		if a.skip[strings.Join(parts[:i+1], "/")] {
+			return nil
+		}
 		sub, err := openDir(dir, name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return nil
@@ -79,6 +89,9 @@ func (a *archiver) walk(root *os.Root, path string) error {
 
 // entry archives name of dir under the name full.
 func (a *archiver) entry(dir *os.Root, name, full string, depth int) error {
+	if a.skip[full] {
+		return nil
+	}
 	info, err := dir.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -23,9 +23,10 @@
 //
 // Both directions carry frames of package frame: a kind byte and a payload of at
 // most 64 KiB. A request is one request frame (JSON),
-// for a put followed by data frames and an end frame. The answer is data
-// frames, for a get, and one end frame (JSON). Requests are not
-// pipelined.
+// for a put and a removal followed by data frames and an end frame. The data
+// of a removal are its paths, each ended by a NUL byte: a name can be any bytes,
+// which JSON cannot carry. The answer is data frames, for a get, and one end
+// frame (JSON). Requests are not pipelined.
 package holder
 
 import "errors"

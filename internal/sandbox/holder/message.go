@@ -3,6 +3,8 @@ package holder
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
 	"syscall"
 
 	"github.com/go-json-experiment/json"
@@ -12,9 +14,10 @@ import (
 
 // The operations of a request.
 const (
-	opPut   = "put"
-	opGet   = "get"
-	opUsage = "usage"
+	opPut    = "put"
+	opGet    = "get"
+	opRemove = "remove"
+	opUsage  = "usage"
 )
 
 // request asks for one operation.
@@ -22,6 +25,32 @@ type request struct {
 	Op    string `json:"op"`
 	Path  string `json:"path,omitzero"`
 	Limit int64  `json:"limit,omitzero"`
+	// Skip are the paths that a get leaves out, with all that is below them.
+	Skip []string `json:"skip,omitzero"`
+}
+
+// Bounds of the list of skipped paths, which has to fit into a frame.
+const (
+	maxSkipped   = 64
+	maxSkipBytes = 8 << 10
+)
+
+// checkSkip refuses lists that are too long and paths that are not inside the
+// tree.
+func checkSkip(skip []string) error {
+	if len(skip) > maxSkipped {
+		return fmt.Errorf("%d paths to skip, more than %d", len(skip), maxSkipped)
+	}
+	size := 0
+	for _, path := range skip {
+		if size += len(path); size > maxSkipBytes {
+			return fmt.Errorf("the paths to skip have more than %d bytes", maxSkipBytes)
+		}
+		if !fs.ValidPath(path) || path == "." || strings.ContainsRune(path, 0) {
+			return fmt.Errorf("%q is not a path inside the tree that can be skipped", path)
+		}
+	}
+	return nil
 }
 
 // The codes of a result, for what callers distinguish.

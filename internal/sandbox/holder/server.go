@@ -58,18 +58,21 @@ func (s *server) one() error {
 	}
 	switch req.Op {
 	case opPut:
-		return s.servePut()
+		return s.serveData(func(data io.Reader) error { return put(s.root, data) })
+	case opRemove:
+		return s.serveData(func(data io.Reader) error { return remove(s.root, data) })
 	case opGet:
-		return s.end(resultOf(get(s.root, req.Path, req.Limit, dataWriter{s.out})))
+		return s.end(resultOf(get(s.root, req.Path, req.Limit, req.Skip, dataWriter{s.out})))
 	case opUsage:
 		return s.serveUsage()
 	}
 	return fmt.Errorf("operation %q: %w", req.Op, errProtocol)
 }
 
-func (s *server) servePut() error {
+// serveData serves a request that data follows.
+func (s *server) serveData(do func(io.Reader) error) error {
 	data := &dataReader{f: s.in}
-	failed := put(s.root, data)
+	failed := do(data)
 	if err := data.drain(); err != nil {
 		return err
 	}
@@ -78,7 +81,7 @@ func (s *server) servePut() error {
 		return err
 	}
 	if failed == nil && sent.Code != codeOK {
-		failed = errors.New("the archive is incomplete")
+		failed = errors.New("the data is incomplete")
 	}
 	return s.end(resultOf(failed))
 }

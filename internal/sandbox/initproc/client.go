@@ -200,7 +200,7 @@ func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
 	}
 	connected <- c
 	c.box = func(ctx context.Context) error {
-		t := time.AfterFunc(killGrace, func() { cancel(errors.New("the client is closed")) })
+		t := time.AfterFunc(killGrace, func() { cancel(fmt.Errorf("%w: it does not end", ErrLost)) })
 		defer t.Stop()
 		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 		defer stop()

@@ -90,15 +90,17 @@ const (
 
 // start asks for a command.
 type start struct {
-	Argv   []string `json:"argv"`
-	Env    []string `json:"env,omitzero"`
-	Dir    string   `json:"dir"`
-	UID    int      `json:"uid"`
-	GID    int      `json:"gid"`
-	Stdin  bool     `json:"stdin,omitzero"`  // will be sent
-	Stdout bool     `json:"stdout,omitzero"` // will be asked for
-	Stderr bool     `json:"stderr,omitzero"`
-	Output int64    `json:"output"` // limit of each
+	Argv []string `json:"argv"`
+	Env  []string `json:"env,omitzero"`
+	// Inherit adds init's own variables, as far as Env does not set them.
+	Inherit bool   `json:"inherit,omitzero"`
+	Dir     string `json:"dir"`
+	UID     int    `json:"uid"`
+	GID     int    `json:"gid"`
+	Stdin   bool   `json:"stdin,omitzero"`  // will be sent
+	Stdout  bool   `json:"stdout,omitzero"` // will be asked for
+	Stderr  bool   `json:"stderr,omitzero"`
+	Output  int64  `json:"output"` // limit of each
 }
 
 // started answers a start. ID is 0 if the command could not be started.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -61,7 +62,7 @@ func (p *processes) start(s start) (uint64, error) {
 	files, err := c.open(s)
 	if err == nil {
 		c.began = time.Now()
-		c.pid, err = execute(s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: files, Sys: sys})
+		c.pid, err = execute(s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.environment(), Files: files, Sys: sys})
 	}
 	for _, fd := range files {
 		_ = unix.Close(int(fd))
@@ -78,6 +79,27 @@ func (p *processes) start(s start) (uint64, error) {
 	default:
 	}
 	return c.id, nil
+}
+
+// environment returns the variables of a command. One that is set twice is set
+// as it was last.
+func (s start) environment() []string {
+	var all []string
+	if s.Inherit {
+		all = os.Environ()
+	}
+	at := map[string]int{}
+	var env []string
+	for _, v := range append(all, s.Env...) {
+		name, _, _ := strings.Cut(v, "=")
+		if i, ok := at[name]; ok {
+			env[i] = v
+			continue
+		}
+		at[name] = len(env)
+		env = append(env, v)
+	}
+	return env
 }
 
 // reap collects the ends of all children, orphans included, for ever.

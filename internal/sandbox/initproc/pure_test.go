@@ -268,3 +268,20 @@ func TestCommandsRunSideBySide(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestInheritedVariables checks that a command gets init's own variables only
+// if it asks for them, and that its own win.
+func TestInheritedVariables(t *testing.T) {
+	t.Setenv("INIT_HAS", "its value")
+	t.Setenv("BOTH_HAVE", "init's")
+	c := connect(t)
+	for inherit, want := range map[bool]string{false: "- the command's", true: "its value the command's"} {
+		cmd := shell(`echo "${INIT_HAS:--} $BOTH_HAVE"`)
+		cmd.Inherit, cmd.Env = inherit, append(cmd.Env, "BOTH_HAVE=the first", "BOTH_HAVE=the command's")
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if res, err := c.Run(t.Context(), cmd); err != nil || res.ExitCode != 0 || strings.TrimSpace(out.String()) != want {
+			t.Errorf("inherit %t: got %q, %+v, %v", inherit, out.String(), res, err)
+		}
+	}
+}

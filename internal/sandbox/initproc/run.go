@@ -18,9 +18,12 @@ import (
 // Command is what [Client.Run] runs.
 type Command struct {
 	Argv []string // a name without a slash is looked up in the PATH of Env
-	Env  []string // NAME=VALUE; all of the environment
-	Dir  string   // absolute; "" is "/"
-	User sandbox.User
+	Env  []string // NAME=VALUE; all of the environment, unless Inherit is set
+	// Inherit adds the variables with which the sandbox was made, its image's
+	// among them, as far as Env does not set them.
+	Inherit bool
+	Dir     string // absolute; "" is "/"
+	User    sandbox.User
 	// Stdin is empty if it is nil. A Read that is blocked when the command
 	// ends is left to the caller.
 	Stdin io.Reader
@@ -193,7 +196,7 @@ func (r *run) cause(err error) error {
 }
 
 func (r *run) start(ctx context.Context, cmd Command) (started, error) {
-	s := start{Argv: cmd.Argv, Env: cmd.Env, Dir: cmd.Dir, UID: cmd.User.UID, GID: cmd.User.GID, Output: r.limit,
+	s := start{Argv: cmd.Argv, Env: cmd.Env, Inherit: cmd.Inherit, Dir: cmd.Dir, UID: cmd.User.UID, GID: cmd.User.GID, Output: r.limit,
 		Stdin: cmd.Stdin != nil, Stdout: cmd.Stdout != nil, Stderr: cmd.Stderr != nil}
 	if s.Dir == "" {
 		s.Dir = "/"

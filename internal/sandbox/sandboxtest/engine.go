@@ -107,16 +107,20 @@ type Engine struct {
 	failures map[int]error // by number of the call
 	open     int           // boxes and workspaces that are open
 	specs    []sandbox.Spec
+	imported map[string]string // folders on this machine by image ID
 }
 
-var _ sandbox.Engine = (*Engine)(nil)
+var (
+	_ sandbox.Engine   = (*Engine)(nil)
+	_ sandbox.Importer = (*Engine)(nil)
+)
 
 // New makes an engine.
 func New(cfg Config) *Engine {
 	if cfg.Root == nil {
 		cfg.Root = fstest.MapFS{}
 	}
-	return &Engine{cfg: cfg, failures: make(map[int]error)}
+	return &Engine{cfg: cfg, failures: make(map[int]error), imported: make(map[string]string)}
 }
 
 // FailOpen makes the nth call of Open from now on, counted from 1, return err.
@@ -133,7 +137,8 @@ func (e *Engine) Specs() []sandbox.Spec {
 	return slices.Clone(e.specs)
 }
 
-// Left is the number of boxes and workspaces that are open.
+// Left is the number of boxes and workspaces that are open, and of imported
+// images.
 func (e *Engine) Left() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -153,6 +158,9 @@ func (e *Engine) Image(_ context.Context, ref string) (sandbox.Image, error) {
 	if e.cfg.Images == nil && ref != "" {
 		img, ok = sandbox.Image{ID: digest.Bytes([]byte(ref)), User: sandbox.User{UID: 1000, GID: 1000},
 			OS: "linux", Arch: "amd64"}, true
+	}
+	if importedID(ref) {
+		img, ok = sandbox.Image{ID: ref, OS: "linux", Arch: "amd64"}, e.importedRoot(ref) != ""
 	}
 	if !ok {
 		return sandbox.Image{}, fmt.Errorf("image %q: %w", ref, sandbox.ErrImageMissing)
@@ -203,7 +211,7 @@ func (e *Engine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 	if !spec.WritableRoot {
 		return b, nil
 	}
-	root, err := e.copyRoot(".")
+	root, err := e.copyRoot(spec.Image, ".")
 	if err != nil {
 		return nil, fmt.Errorf("opening a sandbox: %w", err)
 	}
@@ -225,9 +233,9 @@ func (e *Engine) opened(spec sandbox.Spec) error {
 	return nil
 }
 
-// copyRoot copies a folder of the images' root into a temporary directory.
-func (e *Engine) copyRoot(folder string) (string, error) {
-	sub, err := fs.Sub(e.cfg.Root, folder)
+// copyRoot copies a folder of an image's root into a temporary directory.
+func (e *Engine) copyRoot(image sandbox.Image, folder string) (string, error) {
+	sub, err := fs.Sub(e.root(image), folder)
 	if err != nil {
 		return "", err
 	}
@@ -253,13 +261,13 @@ func (e *Engine) Workspace(ctx context.Context, spec sandbox.WorkspaceSpec) (san
 	folder := "."
 	if spec.From != nil {
 		folder = path.Clean(spec.From.Path)[1:]
-		if info, err := fs.Stat(e.cfg.Root, folder); err != nil || !info.IsDir() {
+		if info, err := fs.Stat(e.root(spec.From.Image), folder); err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("making a workspace: %s: %w", spec.From.Path, sandbox.ErrNoFolder)
 		}
 	}
 	tree := func() (string, error) { return os.MkdirTemp("", "sandboxtest-") }
 	if spec.From != nil {
-		tree = func() (string, error) { return e.copyRoot(folder) }
+		tree = func() (string, error) { return e.copyRoot(spec.From.Image, folder) }
 	}
 	dir, err := tree()
 	if err != nil {

@@ -57,7 +57,12 @@ func (w *workspace) Put(ctx context.Context, tar io.Reader) error {
 
 // Get reads a part of the tree.
 func (w *workspace) Get(ctx context.Context, path string, limit int64, out io.Writer, skip ...string) error {
-	return w.client.Get(ctx, path, limit, out)
+	return w.client.Get(ctx, path, limit, out, skip...)
+}
+
+// Remove implements [sandbox.Workspace].
+func (w *workspace) Remove(ctx context.Context, paths ...string) error {
+	return w.client.Remove(ctx, paths...)
 }
 
 // Usage counts what a tmpfs would: whole pages of files, and all entries.
@@ -107,9 +112,4 @@ func openUp(dir string) error {
 		}
 		return os.Chmod(path, 0o700)
 	})
-}
-
-// Remove implements [sandbox.Workspace].
-func (w *workspace) Remove(ctx context.Context, paths ...string) error {
-	panic("not written yet")
 }

@@ -113,67 +113,86 @@ func (c *Conn) remove(ctx context.Context, kind, name string, call func(context.
 	}
 }
 
-// Reap removes the containers and volumes that dead processes left on the
-// engine, and returns how many.
+// RemoveImage removes an image by ID. An image that does not exist is not an
+// error.
+func (c *Conn) RemoveImage(ctx context.Context, id string) error {
+	return c.remove(ctx, "image", id, func(ctx context.Context) error {
+		_, err := c.API.ImageRemove(ctx, id, client.ImageRemoveOptions{})
+		return err
+	})
+}
+
+// Owns reports whether the labels of an object name this process as its owner.
+func (c *Conn) Owns(labels map[string]string) bool { return labels[labelOwner] == c.owner.String() }
+
+// Reap removes the containers, volumes and images that dead processes left on
+// the engine, and returns how many.
 func (c *Conn) Reap(ctx context.Context) (removed int, err error) {
-	containers, volumes, err := c.labelled(ctx)
+	objects, err := c.labelled(ctx)
 	if err != nil {
 		return 0, err
 	}
+	remove := map[string]func(context.Context, string) error{
+		"container": c.RemoveContainer, "volume": c.RemoveVolume, "image": c.RemoveImage}
 	var errs []error
-	reap := func(kind string, objects map[string]string, remove func(context.Context, string) error) {
-		for name, label := range objects {
-			o, ok := owner.Parse(label)
-			if !ok || !o.Dead(c.owner) {
-				continue
-			}
-			if err := remove(ctx, name); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			c.Log.Info("removed an object of a dead run", slog.String(kind, name), slog.Int("pid", o.PID))
-			removed++
+	for _, object := range objects {
+		o, ok := owner.Parse(object.owner)
+		if !ok || !o.Dead(c.owner) {
+			continue
 		}
+		if err := remove[object.kind](ctx, object.name); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		c.Log.Info("removed an object of a dead run", slog.String(object.kind, object.name), slog.Int("pid", o.PID))
+		removed++
 	}
-	reap("container", containers, c.RemoveContainer)
-	reap("volume", volumes, c.RemoveVolume)
 	return removed, errors.Join(errs...)
 }
 
-// Owned lists the containers, by ID, and volumes, by name, of this owner.
+// Owned lists the containers and images, by ID, and volumes, by name, of this
+// owner.
 func (c *Conn) Owned(ctx context.Context) ([]string, error) {
-	containers, volumes, err := c.labelled(ctx)
+	objects, err := c.labelled(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, objects := range []map[string]string{containers, volumes} {
-		for name, label := range objects {
-			if label == c.owner.String() {
-				names = append(names, name)
-			}
+	for _, object := range objects {
+		if object.owner == c.owner.String() {
+			names = append(names, object.name)
 		}
 	}
 	return names, nil
 }
 
-// labelled lists what has an owner's label: names to labels.
-func (c *Conn) labelled(ctx context.Context) (containers, volumes map[string]string, err error) {
+// object is something on the engine that has an owner's label.
+type object struct{ kind, name, owner string }
+
+// labelled lists what has an owner's label. What uses another object comes
+// before it.
+func (c *Conn) labelled(ctx context.Context) (objects []object, err error) {
 	filter := client.Filters{}.Add("label", labelOwner)
-	cs, err := c.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filter})
+	containers, err := c.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filter})
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing the engine's containers: %w", err)
+		return nil, fmt.Errorf("listing the engine's containers: %w", err)
 	}
-	vs, err := c.API.VolumeList(ctx, client.VolumeListOptions{Filters: filter})
+	volumes, err := c.API.VolumeList(ctx, client.VolumeListOptions{Filters: filter})
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing the engine's volumes: %w", err)
+		return nil, fmt.Errorf("listing the engine's volumes: %w", err)
 	}
-	containers, volumes = make(map[string]string), make(map[string]string)
-	for _, ctr := range cs.Items {
-		containers[ctr.ID] = ctr.Labels[labelOwner]
+	images, err := c.API.ImageList(ctx, client.ImageListOptions{Filters: filter})
+	if err != nil {
+		return nil, fmt.Errorf("listing the engine's images: %w", err)
 	}
-	for _, v := range vs.Items {
-		volumes[v.Name] = v.Labels[labelOwner]
+	for _, ctr := range containers.Items {
+		objects = append(objects, object{"container", ctr.ID, ctr.Labels[labelOwner]})
 	}
-	return containers, volumes, nil
+	for _, v := range volumes.Items {
+		objects = append(objects, object{"volume", v.Name, v.Labels[labelOwner]})
+	}
+	for _, img := range images.Items {
+		objects = append(objects, object{"image", img.ID, img.Labels[labelOwner]})
+	}
+	return objects, nil
 }

@@ -1,4 +1,4 @@
-// Package images looks up, builds and pulls the images of a Docker engine. It
+// Package images looks up, builds, pulls and imports the images of a Docker engine. It
 // reads what an untrusted image contains without running any of it.
 package images
 

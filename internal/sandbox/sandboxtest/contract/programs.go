@@ -25,6 +25,8 @@ const (
 	scriptFlood       = "yes 0123456789"
 	scriptTree        = "echo hello > a.txt; mkdir -p d/e; echo deep > d/e/f; ln -s /etc/passwd link; " +
 		"ln a.txt hard; mkfifo fifo; echo s > secret; chmod 000 secret; ln -s d dlink"
+	scriptClosed = "mkdir -p closed/sub; echo x > closed/sub/big; chmod 000 closed/sub/big closed/sub closed"
+	scriptLinks  = "ln -s .git alias"
 	scriptSparse = "truncate -s 1T sparse"
 	scriptFill   = "head -c 100000000 /dev/zero > big"
 	scriptRead   = "cat a.txt"
@@ -69,6 +71,10 @@ func shell(ctx context.Context, p *sandboxtest.Process) int {
 		}
 	case scriptTree:
 		err = makeTree(p.Dir)
+	case scriptClosed:
+		err = makeClosed(p.Dir)
+	case scriptLinks:
+		err = os.Symlink(".git", filepath.Join(p.Dir, "alias"))
 	case scriptSparse:
 		err = makeSparse(filepath.Join(p.Dir, "sparse"))
 	case scriptFill:
@@ -138,6 +144,17 @@ func makeTree(dir string) error {
 		func() error { return os.Link(at("a.txt"), at("hard")) },
 		func() error { return syscall.Mkfifo(at("fifo"), 0o644) },
 		func() error { return os.WriteFile(at("secret"), []byte("s\n"), 0o000) },
+	)
+}
+
+// makeClosed is scriptClosed.
+func makeClosed(dir string) error {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	return steps(
+		func() error { return os.MkdirAll(at("closed/sub"), 0o755) },
+		func() error { return os.WriteFile(at("closed/sub/big"), []byte("x\n"), 0o000) },
+		func() error { return os.Chmod(at("closed/sub"), 0o000) },
+		func() error { return os.Chmod(at("closed"), 0o000) },
 	)
 }
 

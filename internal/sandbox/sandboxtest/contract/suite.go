@@ -54,6 +54,7 @@ func Suite(t *testing.T, e sandbox.Engine, caps Caps) {
 	parallel(t, "mounts", s.mounts)
 	parallel(t, "image folder", s.imageFolder)
 	parallel(t, "root", s.root)
+	parallel(t, "import", s.importImage)
 	if caps.Isolation {
 		t.Run("isolation", s.isolation)
 	}

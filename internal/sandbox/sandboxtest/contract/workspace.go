@@ -26,6 +26,9 @@ func (s *suite) workspaces(t *testing.T) {
 	t.Run("too large", s.tooLarge)
 	t.Run("refused archives", s.refused)
 	t.Run("trusted files win", s.trustedFilesWin)
+	t.Run("skip", s.skip)
+	t.Run("remove", s.remove)
+	t.Run("remove from closed folders", s.removeClosed)
 	t.Run("full", s.full)
 	t.Run("put beyond the limit", s.putTooMuch)
 	t.Run("not shared", s.notShared)
@@ -100,8 +103,14 @@ func tree(t *testing.T, w sandbox.Workspace, path string) []string {
 	if err := w.Get(t.Context(), path, 8<<20, &b); err != nil {
 		t.Fatalf("Get(%q): %v", path, err)
 	}
+	return lines(t, path, &b)
+}
+
+// lines describes an archive of what is at path.
+func lines(t *testing.T, path string, archive io.Reader) []string {
+	t.Helper()
 	var lines []string
-	for tr := tar.NewReader(&b); ; {
+	for tr := tar.NewReader(archive); ; {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
 			return lines
@@ -126,7 +135,12 @@ func tree(t *testing.T, w sandbox.Workspace, path string) []string {
 
 func diffTree(t *testing.T, w sandbox.Workspace, path string, want ...string) {
 	t.Helper()
-	if d := cmp.Diff(want, tree(t, w, path)); d != "" {
+	diffLines(t, path, want, tree(t, w, path))
+}
+
+func diffLines(t *testing.T, path string, want, got []string) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("tree at %q (-want +got):\n%s", path, d)
 	}
 }

@@ -1,0 +1,37 @@
+package repopatch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+)
+
+// apply gives a patch to the image's git on standard input: no patch is ever a
+// file in the sandbox.
+//
+// Git is told that there is no repository, so it works on the files below its
+// folder like any other patch program: it reads no configuration but this one
+// and no attributes, runs no filter and no hook, and leaves the index alone. A
+// filter that the repository's own configuration names could otherwise run a
+// file that the patch has just changed.
+func (s *session) apply(ctx context.Context, git string, patch []byte) (said, error) {
+	got, err := s.site.run(ctx, command{
+		argv: []string{git, "-c", "core.autocrlf=false", "-c", "core.attributesFile=/dev/null", "-c", "core.hooksPath=/dev/null",
+			"-c", "apply.whitespace=nowarn", "-c", "apply.ignoreWhitespace=no", "apply", "--whitespace=nowarn"},
+		env:   gitEnvironment(),
+		alone: true, stdin: bytes.NewReader(patch), timeout: s.limit(), output: saidLimit,
+	})
+	if err != nil {
+		return got, fmt.Errorf("applying a patch: %w", err)
+	}
+	if len(got.stderr) > 0 {
+		s.restricted["git-"+string(s.phase)+".txt"] = got.stderr
+	}
+	return got, nil
+}
+
+// gitEnvironment is all of git's environment.
+func gitEnvironment() []string {
+	return []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "GIT_DIR=/nonexistent",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES=/", "GIT_TERMINAL_PROMPT=0"}
+}

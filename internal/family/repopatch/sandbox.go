@@ -1,0 +1,187 @@
+package repopatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/repository"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc"
+)
+
+const (
+	// gitLimit bounds every step that is not the row's own command.
+	gitLimit = 120 * time.Second
+	// startLimit bounds the wait for sandboxes, and the rest of what the engine
+	// does for a verification. Beyond it the engine is at fault.
+	startLimit = 2 * time.Minute
+	// saidLimit is how much of what git prints is kept, in bytes.
+	saidLimit = 64 << 10
+	// streams is the output limit of the whole box: commands have their own.
+	streams = 1 << 40
+)
+
+// site is the sandbox of one verification: a copy of the image's checkout and a
+// box that mounts it. Its first process is out of reach of what it starts.
+type site struct {
+	dir    string // of the checkout
+	user   sandbox.User
+	env    []string // of the row
+	limits sandbox.Limits
+	tree   sandbox.Workspace
+	box    *watched
+	client *initproc.Client
+}
+
+// watched remembers how a box ended.
+type watched struct {
+	sandbox.Box
+	out sandbox.Outcome
+	err error
+}
+
+// Run runs the box. Its end is known once the client of its init is closed.
+func (w *watched) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
+	w.out, w.err = w.Box.Run(ctx, s)
+	return w.out, w.err
+}
+
+// openSite makes the sandbox of a verification. The caller closes what it
+// returns, also after an error.
+func openSite(ctx context.Context, e sandbox.Sandboxes, run string, c family.Case, dir string, user sandbox.User) (s *site, err error) {
+	labels := sandbox.Labels{Run: run, Task: c.Sandbox.ID(), Attempt: c.Attempt, Role: "checkout"}
+	limits := c.Limits.WithDefaults()
+	s = &site{dir: dir, user: user, env: c.Sandbox.Environment().Env, limits: limits}
+	s.tree, err = e.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Owner: user, Disk: limits.Disk, Inodes: limits.Files,
+		From: &sandbox.ImageFolder{Image: c.Image, Path: dir}})
+	if err != nil {
+		return s, err
+	}
+	labels.Role = "verifier"
+	boxLimits := limits
+	boxLimits.Output, boxLimits.Timeout = streams, wholeLimit(limits.Timeout)
+	// Root, because init switches users then: no command can reach it. The
+	// commands have no capabilities whoever runs them.
+	b, err := e.Open(ctx, sandbox.Spec{Labels: labels, Image: c.Image, User: &sandbox.User{}, Workdir: dir,
+		Mounts: []sandbox.Mount{{Workspace: s.tree, Target: dir}}, Init: true, WritableRoot: true,
+		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap},
+		Limits:       boxLimits})
+	if err != nil {
+		return s, err
+	}
+	s.box = &watched{Box: b}
+	s.client, err = initproc.Open(ctx, s.box)
+	return s, err
+}
+
+// wholeLimit bounds a verification whose commands have the given limit each: the
+// tests, two patches, a probe, the candidate.
+func wholeLimit(command time.Duration) time.Duration {
+	return command + 4*min(command, gitLimit) + startLimit
+}
+
+// end ends every process of the sandbox and returns the limits that any of them
+// ran into. An error means that the engine, or somebody outside, ended it.
+func (s *site) end(ctx context.Context) ([]sandbox.End, error) {
+	if s.client == nil {
+		return nil, nil
+	}
+	err := s.client.Close(ctx)
+	if s.client = nil; s.box.err != nil {
+		err = errors.Join(s.box.err, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ending the verification's sandbox: %w", err)
+	}
+	return s.box.out.Limits(), nil
+}
+
+// close removes the sandbox.
+func (s *site) close(ctx context.Context) error {
+	var errs []error
+	if s.client != nil {
+		errs = append(errs, s.client.Close(ctx))
+	}
+	if s.box != nil {
+		errs = append(errs, s.box.Close(ctx))
+	}
+	if s.tree != nil {
+		errs = append(errs, s.tree.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// command is one command in the sandbox, as the image's or the row's user.
+type command struct {
+	argv    []string
+	dir     string // "" is the checkout
+	env     []string
+	alone   bool // without the variables of the image and the row
+	stdin   io.Reader
+	timeout time.Duration
+	output  int64 // limit of each stream
+}
+
+// said is what a command did, and what it printed.
+type said struct {
+	initproc.Result
+	stdout, stderr []byte
+}
+
+// limited reports whether an output was longer than its limit.
+func (s said) limited() bool { return s.Stdout.Dropped+s.Stderr.Dropped > 0 }
+
+// run runs a command. What it did is the result; an error wraps
+// [initproc.ErrLost] if the sandbox ended under it.
+func (s *site) run(ctx context.Context, c command) (said, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := initproc.Command{Argv: c.argv, Env: c.env, Dir: c.dir, User: s.user, Stdin: c.stdin, Stdout: &stdout, Stderr: &stderr,
+		Output: c.output, Timeout: c.timeout}
+	if cmd.Dir == "" {
+		cmd.Dir = s.dir
+	}
+	if !c.alone {
+		cmd.Inherit, cmd.Env = true, append(append([]string{}, s.env...), c.env...)
+	}
+	res, err := s.client.Run(ctx, cmd)
+	return said{res, stdout.Bytes(), stderr.Bytes()}, err
+}
+
+// killAll kills every process but init.
+func (s *site) killAll(ctx context.Context) error { return s.client.KillAll(ctx) }
+
+// walk reads the checkout as it is on disk, without .git. What a candidate made
+// too large is a [*candidate.Rejection].
+func (s *site) walk(ctx context.Context, keep func(path string, e repository.Entry, content io.Reader) error) (*repository.Tree, error) {
+	return s.read(ctx, ".", keep)
+}
+
+// read reads a part of the checkout.
+func (s *site) read(ctx context.Context, path string, keep func(path string, e repository.Entry, content io.Reader) error) (*repository.Tree, error) {
+	const header = 4 << 10 // at most, of an entry in the archive
+	pr, pw := io.Pipe()
+	go func() {
+		err := s.tree.Get(ctx, path, s.limits.Disk+header*s.limits.Files, pw, ".git")
+		_ = pw.CloseWithError(err) // never fails
+	}()
+	t, err := repository.Read(pr, repository.Bounds{Bytes: s.limits.Disk, Files: s.limits.Files}, keep)
+	if err == nil { // the end of the archive is not that of the stream
+		_, err = io.Copy(io.Discard, pr)
+	}
+	_ = pr.CloseWithError(err) // never fails
+	if err != nil {
+		return nil, fmt.Errorf("reading the checkout: %w", err)
+	}
+	return t, nil
+}
+
+// full reports whether the checkout's volume has no room left.
+func (s *site) full(ctx context.Context) bool {
+	u, err := s.tree.Usage(ctx)
+	return err == nil && u.Full()
+}

@@ -1,0 +1,338 @@
+package repopatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"securebench/internal/candidate"
+	"securebench/internal/checkout"
+	"securebench/internal/family"
+	"securebench/internal/family/repopatch/runner"
+	"securebench/internal/repository"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc"
+	"securebench/internal/verdict"
+)
+
+// labelExitCode says that the command's exit code alone decided.
+const labelExitCode = "exit_code"
+
+// errSlow is the cause of a verification that takes too long although each of
+// its commands is bounded.
+var errSlow = errors.New("the engine takes too long")
+
+// session is the verification of one attempt.
+type session struct {
+	verifier *Verifier
+	c        family.Case
+	row      row
+	refused  *failure // why the row cannot be scored
+	checkout *checkout.Checkout
+	site     *site // nil until Verify makes it
+
+	// What is known so far, for the verdict.
+	phase      verdict.Phase
+	head       string // the commit that the image has
+	live       bool   // something of the candidate's is in the sandbox
+	paths      touched
+	ran        *initproc.Result // of the tests
+	grade      runner.Grade
+	waited     time.Duration
+	restricted map[string][]byte
+}
+
+func newSession(v *Verifier, c family.Case) *session {
+	s := &session{verifier: v, c: c, phase: phaseBase, restricted: map[string][]byte{}}
+	s.row, s.refused = readRow(c)
+	return s
+}
+
+// limit bounds a step that is not the row's own command.
+func (s *session) limit() time.Duration {
+	return min(s.c.Limits.WithDefaults().Timeout, gitLimit)
+}
+
+// Verify scores a patch.
+func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
+	if s.refused != nil {
+		return s.verdict(s.refused), nil
+	}
+	patch, err := patchOf(c)
+	var f *failure
+	if errors.As(err, &f) {
+		s.phase = phasePatch
+		return s.verdict(f), nil
+	}
+	if err == nil {
+		err = fault(s.verify(ctx, patch))
+	}
+	if err != nil && !errors.As(err, &f) {
+		return family.Verdict{}, err
+	}
+	return s.verdict(f), nil
+}
+
+// patchOf reads a patch. A failure needs no sandbox.
+func patchOf(c candidate.Candidate) ([]byte, error) {
+	if c.Size > candidate.MaxBytes {
+		return nil, &failure{verdict.CandidateTooLarge, fmt.Sprintf("the patch has over %d MiB", candidate.MaxBytes>>20)}
+	}
+	patch, err := c.Bytes()
+	if err == nil && len(bytes.TrimSpace(patch)) == 0 {
+		return nil, &failure{verdict.EmptyCandidate, "the candidate is blank"}
+	}
+	return patch, err
+}
+
+// verify makes the sandbox, takes the steps in it, and finds out how it ended. A
+// *failure is the candidate's or the pack's, any other error the engine's or
+// this process's.
+func (s *session) verify(ctx context.Context, patch []byte) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, wholeLimit(s.c.Limits.WithDefaults().Timeout)+startLimit, errSlow)
+	defer cancel()
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	err := s.steps(ctx, patch)
+	ectx, stop := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	defer stop()
+	limits, endErr := s.site.end(ectx)
+	return s.settle(err, limits, endErr)
+}
+
+// ready waits for the checkout and makes the sandbox.
+func (s *session) ready(ctx context.Context) (err error) {
+	start := time.Now()
+	defer func() { s.waited += time.Since(start) }()
+	if s.checkout, err = s.verifier.checkout(ctx, s.c.Image, s.row.dir); err != nil {
+		return err
+	}
+	s.head = s.checkout.Head()
+	if err := s.checkout.At(s.row.commit); err != nil {
+		return err
+	}
+	user, err := s.verifier.user(ctx, s.c.Image, s.row.user)
+	if err != nil {
+		return fmt.Errorf("looking up the row's user: %w", err)
+	}
+	s.site, err = openSite(ctx, s.verifier.resources.Engine, s.verifier.resources.RunID, s.c, s.row.dir, user)
+	return err
+}
+
+// settle judges an end of the steps by how the sandbox ended. A sandbox that is
+// lost while it holds something of the candidate's is the candidate's failure,
+// unless it was disturbed from outside.
+func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
+	if endErr != nil && (!s.live || !errors.Is(endErr, initproc.ErrLost)) {
+		return endErr
+	}
+	if s.live && (errors.Is(err, initproc.ErrLost) || err == nil && endErr != nil) {
+		err = &failure{verdict.WorkerExited, "the sandbox ended while the candidate was in it"}
+	}
+	var f *failure
+	failed := s.grade.Outcome == verdict.Failed
+	if errors.As(err, &f) {
+		switch f.reason {
+		case verdict.WorkerExited, verdict.PatchDoesNotApply, verdict.TestsFailed:
+			failed = true
+		}
+	}
+	if limit := limitOf(limits, "the verification"); failed && s.live && limit != nil {
+		return limit
+	}
+	return err
+}
+
+// steps verifies a patch in the sandbox.
+func (s *session) steps(ctx context.Context, patch []byte) error {
+	p, err := s.prepare(ctx, s.checkout.Tree)
+	if err != nil {
+		return err
+	}
+	if err := s.change(ctx, p, patch); err != nil {
+		return err
+	}
+	return s.check(ctx, p)
+}
+
+// change applies the candidate and leaves of it what the policy allows.
+func (s *session) change(ctx context.Context, p *prepared, patch []byte) error {
+	s.phase, s.live = phasePatch, true
+	got, err := s.apply(ctx, p.git, patch)
+	switch {
+	case err != nil:
+		return err
+	case got.End == sandbox.TimedOut:
+		return &failure{verdict.PatchDoesNotApply, fmt.Sprintf("git needs longer than %v for the patch", s.limit())}
+	case got.ExitCode != 0 && s.site.full(ctx):
+		return &failure{verdict.DiskLimit, "the patch does not fit into the limit of disk space"}
+	case got.ExitCode != 0:
+		return &failure{verdict.PatchDoesNotApply, "the patch does not apply to the repository"}
+	}
+	if err := s.site.killAll(ctx); err != nil {
+		return err
+	}
+	s.phase = phasePolicy
+	return s.enforce(ctx, base{p.tree, p.setup, s.checkout})
+}
+
+// enforce applies the policy to what is on disk.
+func (s *session) enforce(ctx context.Context, b base) error {
+	now, err := s.site.walk(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := repository.Refuse(b.tree, now); err != nil {
+		return err
+	}
+	d := s.row.policy.Decide(repository.Compare(b.tree, now))
+	rejects := s.row.policy.Rejects(d)
+	drop := s.sort(d.Allowed, d.Preserved, rejects)
+	for _, c := range d.Denied {
+		if rejects {
+			s.paths.denied = append(s.paths.denied, c.Path)
+			continue
+		}
+		s.paths.dropped = append(s.paths.dropped, c.Path)
+		drop = append(drop, c.Change)
+	}
+	if rejects {
+		return &failure{verdict.Policy, fmt.Sprintf("the patch changes %s", count(len(s.paths.denied), "path that is", "paths that are")+" denied")}
+	}
+	if len(drop) == 0 {
+		return nil
+	}
+	return s.drop(ctx, b, drop, d.Allowed)
+}
+
+// sort notes the paths that the policy lets be, and returns what it preserves.
+func (s *session) sort(allowed, preserved []repository.Change, rejected bool) (drop []repository.Change) {
+	if rejected {
+		return nil
+	}
+	for _, c := range allowed {
+		s.paths.applied = append(s.paths.applied, c.Path)
+	}
+	for _, c := range preserved {
+		s.paths.preserved = append(s.paths.preserved, c.Path)
+	}
+	return append(drop, preserved...)
+}
+
+// drop puts the base's version of changed paths back and makes sure that only
+// what is allowed is left.
+func (s *session) drop(ctx context.Context, b base, drop, allowed []repository.Change) error {
+	files, ok, err := b.sides(drop)
+	if err == nil && !ok {
+		err = &failure{verdict.Policy, "the patch removes a symbolic link that the policy keeps"}
+	}
+	if err == nil {
+		err = s.site.lay(ctx, files)
+	}
+	if err != nil {
+		return err
+	}
+	now, err := s.site.walk(ctx, nil)
+	if err != nil {
+		return err
+	}
+	may := make(map[string]bool, len(allowed))
+	for _, c := range allowed {
+		may[c.Path] = true
+	}
+	for _, c := range repository.Compare(b.tree, now) {
+		if !may[c.Path] {
+			return &failure{verdict.Policy, "the patch changes paths that the policy keeps, in a way that cannot be undone"}
+		}
+	}
+	return nil
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// check lays the tests over whatever stands there, runs them, and grades them.
+func (s *session) check(ctx context.Context, p *prepared) error {
+	s.phase = phaseTests
+	if err := s.site.lay(ctx, p.tests); err != nil {
+		return err
+	}
+	s.phase = phaseChecks
+	plan := &runner.Plan{Command: runner.Command{Argv: s.row.run.Command, Dir: s.row.dir}}
+	if s.row.run.Named() {
+		var err error
+		if plan, err = runner.New(s.withTests(p), p.probed, s.c.Seed); err != nil {
+			return packFault("the row's tests cannot be run: %v", err)
+		}
+	}
+	canaries := overlay{}
+	for name, data := range plan.Files {
+		canaries[name] = file{repository.Regular, data}
+	}
+	if err := s.site.lay(ctx, canaries); err != nil {
+		return err
+	}
+	got, err := s.site.run(ctx, command{argv: plan.Argv, dir: plan.Dir, env: plan.Env,
+		timeout: s.site.limits.Timeout, output: s.site.limits.Output})
+	if err != nil {
+		return err
+	}
+	// Nothing is read from the disk after this, only what the command wrote to
+	// its streams counts.
+	if err := s.site.killAll(ctx); err != nil {
+		return err
+	}
+	return s.judge(plan, got)
+}
+
+// judge grades a run of the tests.
+func (s *session) judge(plan *runner.Plan, got said) error {
+	s.ran = &got.Result
+	s.restricted["tests-stdout.txt"], s.restricted["tests-stderr.txt"] = got.stdout, got.stderr
+	if s.row.run.Named() {
+		s.grade = plan.Grade(runner.Ran{End: got.End, ExitCode: got.ExitCode, Stdout: got.stdout, Stderr: got.stderr, Truncated: got.limited()})
+	} else {
+		s.grade = byExitCode(got)
+	}
+	for name, data := range s.grade.Restricted {
+		s.restricted[name] = data
+	}
+	switch {
+	case s.grade.Outcome == verdict.Tampering:
+	case got.End == sandbox.TimedOut:
+		return &failure{verdict.VerificationTimeout, fmt.Sprintf("the tests ran longer than the row's %v", s.site.limits.Timeout)}
+	case s.grade.Outcome != verdict.Passed && got.limited():
+		return &failure{verdict.OutputLimit, "the tests wrote more than the limit of output"}
+	}
+	return nil
+}
+
+// byExitCode grades tests without names.
+func byExitCode(got said) runner.Grade {
+	g := runner.Grade{Outcome: verdict.Passed, Labels: []string{labelExitCode}}
+	if got.End != sandbox.Exited || got.ExitCode != 0 {
+		g.Outcome, g.Reason, g.Message = verdict.Failed, verdict.TestsFailed, "the test command failed"
+	}
+	return g
+}
+
+// Close removes the sandbox.
+func (s *session) Close(ctx context.Context) error {
+	if s.checkout != nil {
+		s.checkout.Release()
+		s.checkout = nil
+	}
+	if s.site == nil {
+		return nil
+	}
+	old := s.site
+	s.site = nil
+	return old.close(ctx)
+}
