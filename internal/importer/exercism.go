@@ -1,0 +1,3 @@
+package importer
+
+func exercism() dataset { return dataset{format: Exercism} }
