@@ -67,6 +67,8 @@ type recipe struct {
 	base   string // the lines that say what the image is built from
 	common map[string]string
 	env    map[string]string
+	// complete, unless nil, adds files that depend on all others.
+	complete func(files map[string]string)
 }
 
 // importExercises imports a data set whose rows share a checkout for each
@@ -116,7 +118,8 @@ func writeExercises(out *output, ds dataset, rows []exercise, o Options) error {
 	heads := map[string]string{}
 	for _, name := range images(rows) {
 		r := ds.recipes[name]
-		files := maps.Clone(r.common)
+		files := map[string]string{}
+		maps.Copy(files, r.common)
 		for _, e := range rows {
 			if e.image != name {
 				continue
@@ -127,6 +130,9 @@ func writeExercises(out *output, ds dataset, rows []exercise, o Options) error {
 				}
 				files[path] = text
 			}
+		}
+		if r.complete != nil {
+			r.complete(files)
 		}
 		head, err := onecommit.CommitID(files, commitMessage(ds))
 		if err != nil {
@@ -187,8 +193,19 @@ RUN git init -q --template= . \
 // a patch or a shell.
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$`)
 
-// texts reads an object of files: text by path. It must not be empty.
+// fileTexts reads an object of files: text by path. It must not be empty.
 func (o *object) fileTexts(name string) map[string]string {
+	out := o.otherTexts(name)
+	for file := range out {
+		if !plainPath.MatchString(file) {
+			o.fail(o.node.Get(name), "%q is not a plain path", file)
+		}
+	}
+	return out
+}
+
+// otherTexts reads an object of texts by any name.
+func (o *object) otherTexts(name string) map[string]string {
 	n := o.get(name)
 	if n == nil {
 		return nil
@@ -199,9 +216,6 @@ func (o *object) fileTexts(name string) map[string]string {
 	}
 	out := map[string]string{}
 	for _, f := range n.Fields {
-		if !plainPath.MatchString(f.Name) {
-			o.problems.Add(f.Pos, "", "%q is not a plain path", f.Name)
-		}
 		if f.Value.Kind != source.String {
 			o.fail(f.Value, "the file %s must be a string, not %s", f.Name, f.Value.Kind)
 		}
