@@ -48,7 +48,7 @@ engine: ## make sure that a Docker engine answers (installs one as root)
 	@scripts/engine.sh
 
 .PHONY: image
-image: go engine ## make sure that the image securebench-python:3 is there
+image: go engine ## make sure that the images securebench-python:3 and securebench-pytest:1 are there
 	@scripts/image.sh
 
 .PHONY: demo
