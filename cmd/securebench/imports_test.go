@@ -61,7 +61,8 @@ func allowed() []struct {
 		of("internal/config", "source sandbox"),
 		of("internal/importer/onecommit"),
 		of("internal/importer/hostgit", "redact importer/onecommit"),
-		of("internal/importer", "source digest durable importer/onecommit importer/hostgit"),
+		of("internal/importer/swebench", "source"),
+		of("internal/importer", "source digest durable importer/onecommit importer/hostgit importer/swebench"),
 		of("internal/packimage", "source digest fault redact sandbox"),
 		// the words that stages share
 		of("internal/task", "digest"),

@@ -11,6 +11,7 @@ import (
 
 	"securebench/internal/console"
 	"securebench/internal/families"
+	"securebench/internal/family/repopatch/policy"
 	"securebench/internal/fault"
 	"securebench/internal/importer"
 	"securebench/internal/redact"
@@ -128,6 +129,8 @@ rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 	fl.StringVar(&o.Image, "image", importer.DefaultImage, "the rows' image")
 	fl.StringVar(&o.Seed, "seed", importer.DefaultSeed, "seed of the order of choices, recorded in each row")
 	fl.IntVar(&o.Limit, "limit", 0, "import only the first N rows (0 is all)")
+	fl.StringVar(&o.Repos, "repos", "", "swebench: the folder of the repositories' clones")
+	fl.StringVar(&o.Specs, "specs", "", "swebench: a file that says how tests run")
 	fl.BoolVar(&o.Force, "force", false, "replace files that exist")
 	return c
 }
@@ -146,7 +149,7 @@ func (a *app) packImport(ctx context.Context, format, file, out string, o import
 		return fault.As(fault.Pack, fmt.Errorf("opening the data set: %w", err))
 	}
 	defer f.Close()
-	o.Name = file
+	o.Name, o.Denied = file, policy.Denied
 	sum, err := importer.Import(ctx, format, f, out, o)
 	if errors.Is(err, importer.ErrExists) || errors.Is(err, importer.ErrOutput) {
 		return fault.As(fault.Refused, err)
@@ -154,6 +157,10 @@ func (a *app) packImport(ctx context.Context, format, file, out string, o import
 	if err != nil {
 		return fault.As(fault.Pack, err)
 	}
-	_, err = fmt.Fprintf(a.stdout, "imported %d rows of %s into %s: %s\n", sum.Rows, sum.Format, redact.Quote(sum.Dir), strings.Join(sum.Files, ", "))
+	images := ""
+	if sum.Images > 0 {
+		images = fmt.Sprintf("; %s to build: securebench pack build %s", console.Plural(sum.Images, "image"), redact.Quote(sum.Dir))
+	}
+	_, err = fmt.Fprintf(a.stdout, "imported %d rows of %s into %s: %s%s\n", sum.Rows, sum.Format, redact.Quote(sum.Dir), strings.Join(sum.Files, ", "), images)
 	return err
 }

@@ -28,6 +28,7 @@ const (
 	TruthfulQA = "truthfulqa"
 	QuixBugs   = "quixbugs"
 	Exercism   = "exercism"
+	SWEBench   = "swebench"
 	// GSM8KAnswers makes no pack: it turns the model solutions that GSM8K
 	// publishes into one file per model for the replay agent.
 	GSM8KAnswers = "gsm8k-answers"
@@ -35,7 +36,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -60,6 +61,13 @@ type Options struct {
 	Seed  string
 	Limit int  // import the first rows only; 0 is all
 	Force bool // replace files that exist
+
+	// Repos is the folder of the clones of SWE-bench's repositories; Specs,
+	// unless empty, a file that says how their tests run.
+	Repos, Specs string
+	// Denied returns those of the paths that a candidate may not change unless
+	// the row allows it; nil is none.
+	Denied func(paths []string) []string
 }
 
 // withDefaults fills in what the caller left empty.
@@ -97,6 +105,9 @@ func Import(ctx context.Context, format string, in io.Reader, outDir string, o O
 	}
 	if format == GSM8KAnswers {
 		return importAnswers(ctx, in, outDir, o)
+	}
+	if format == SWEBench {
+		return importSWEBench(ctx, in, outDir, o)
 	}
 	for _, ds := range datasets() {
 		if ds.format != format {
@@ -234,12 +245,15 @@ func encode(v any) ([]byte, error) {
 func eachRow(ctx context.Context, in io.Reader, o Options, f func(*object) error) (string, error) {
 	hash := sha256.New()
 	tee := io.TeeReader(in, hash)
-	lines := newLines(tee, o.Name)
+	next, err := rowsOf(tee, o.Name)
+	if err != nil {
+		return "", err
+	}
 	for n := 0; o.Limit == 0 || n < o.Limit; n++ {
 		if err := ctx.Err(); err != nil {
 			return "", fmt.Errorf("importing %s: %w", o.Name, err)
 		}
-		obj, err := lines.next()
+		obj, err := next()
 		if errors.Is(err, io.EOF) && n > 0 {
 			break
 		}
