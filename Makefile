@@ -31,6 +31,10 @@ FUZZTIME ?= 10s
 # how it is laid out.
 DATA ?=
 
+# REPOS is the folder that holds clones of SWE-bench's repositories; without it,
+# that data set is left out.
+REPOS ?=
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,7 +118,7 @@ bench: image ## run the benchmarks
 
 .PHONY: data
 data: build ## make DATA=DIR data: import the data sets of DIR into data/
-	@scripts/data.sh $(BIN) '$(DATA)'
+	@scripts/data.sh $(BIN) '$(DATA)' '$(REPOS)'
 
 .PHONY: accept
 accept: image data ## make DATA=DIR accept: score the data sets of DIR, compare with their own figures
