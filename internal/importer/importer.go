@@ -68,6 +68,8 @@ type Options struct {
 	// Denied returns those of the paths that a candidate may not change unless
 	// the row allows it; nil is none.
 	Denied func(paths []string) []string
+
+	array bool // the input may be one JSON array
 }
 
 // withDefaults fills in what the caller left empty.
@@ -245,7 +247,7 @@ func encode(v any) ([]byte, error) {
 func eachRow(ctx context.Context, in io.Reader, o Options, f func(*object) error) (string, error) {
 	hash := sha256.New()
 	tee := io.TeeReader(in, hash)
-	next, err := rowsOf(tee, o.Name)
+	next, err := rowsOf(tee, o.Name, o.array)
 	if err != nil {
 		return "", err
 	}

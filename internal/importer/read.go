@@ -49,9 +49,12 @@ func elements(r *bufio.Reader, name string) ([]*source.Node, bool, error) {
 	return root.Items, true, nil
 }
 
-// rowsOf returns a function that returns row after row, of JSON lines or of one
-// JSON array, and then io.EOF.
-func rowsOf(in io.Reader, name string) (func() (*object, error), error) {
+// rowsOf returns a function that returns row after row, of JSON lines or, if
+// array is set, of one JSON array, and then io.EOF.
+func rowsOf(in io.Reader, name string, array bool) (func() (*object, error), error) {
+	if !array {
+		return newLines(in, name).next, nil
+	}
 	r := bufio.NewReader(in)
 	nodes, whole, err := elements(r, name)
 	if err != nil {

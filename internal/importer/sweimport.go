@@ -41,6 +41,7 @@ func importSWEBench(ctx context.Context, in io.Reader, outDir string, o Options)
 			return Result{}, err
 		}
 	}
+	o.array = true
 	if w.out, err = newOutput(outDir, o.Force, packFiles()...); err != nil {
 		return Result{}, err
 	}
