@@ -3,8 +3,12 @@ package importer
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
+
+	"securebench/internal/importer/pysource"
 )
 
 //go:embed licences/quixbugs.txt
@@ -80,7 +84,7 @@ func convertQuixBugs(o *object) exercise {
 		}
 	}
 	t := repoTests{Source: "command", Command: []string{"python3", "-m", "pytest", script}, Runner: "pytest", Timeout: quixBugsTimeout,
-		FailToPass: run, PassToPass: sortedKeys(skipped), Expected: skipped, TestPatch: newFiles(tests),
+		FailToPass: run, PassToPass: slices.Sorted(maps.Keys(skipped)), Expected: skipped, TestPatch: newFiles(tests),
 		Policy: repoPolicy{OnDenied: "drop", Preserved: quixBugsCommon()}}
 	return exercise{
 		row: row{
@@ -145,12 +149,12 @@ func caseIDs(code, cases string) (ids []string, skips map[int]bool, err error) {
 	}
 	skips = map[int]bool{}
 	for line := range strings.Lines(cases) {
-		c, err := parseCase(line)
+		c, err := pysource.ParseCase(line)
 		if err != nil {
 			return nil, nil, err
 		}
 		i := len(ids)
-		ids = append(ids, fmt.Sprintf("[%s-%s]", paramID("input_data", i, c.Items[0]), paramID("expected", i, c.Items[1])))
+		ids = append(ids, fmt.Sprintf("[%s-%s]", pysource.ParamID("input_data", i, c.Items[0]), pysource.ParamID("expected", i, c.Items[1])))
 		skips[i] = skip != nil && squeezed(skip[1]) == squeezed(string(c.Items[0].JSON()))
 	}
 	seen := map[string]bool{}

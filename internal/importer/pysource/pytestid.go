@@ -1,18 +1,16 @@
-package importer
+package pysource
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"securebench/internal/source"
 )
 
-// parseCase reads a test case: a list of two values.
-func parseCase(line string) (*source.Node, error) {
+// ParseCase reads a test case: a list of two values.
+func ParseCase(line string) (*source.Node, error) {
 	c, err := source.ParseJSON("case", 1, []byte(strings.TrimSpace(line)))
 	if err != nil || c.Kind != source.List || len(c.Items) != 2 {
 		return nil, fmt.Errorf("the test case %.60q is not a list of two values", line)
@@ -20,9 +18,9 @@ func parseCase(line string) (*source.Node, error) {
 	return c, nil
 }
 
-// paramID returns what pytest makes of a value in the id of a test: the value
+// ParamID returns what pytest makes of a value in the id of a test: the value
 // if it is simple, else the parameter's name and the number of the case.
-func paramID(name string, i int, n *source.Node) string {
+func ParamID(name string, i int, n *source.Node) string {
 	switch n.Kind {
 	case source.Null:
 		return "None"
@@ -84,6 +82,3 @@ func pyEscape(s string) string {
 	}
 	return b.String()
 }
-
-// sortedKeys returns the keys of a map, nil for none.
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
