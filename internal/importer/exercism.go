@@ -147,7 +147,7 @@ func below(dir string, files map[string]string) map[string]string {
 
 var (
 	testClass  = regexp.MustCompile(`^class (\w+)\((?:unittest\.)?TestCase\):`)
-	testMethod = regexp.MustCompile(`^    def (test\w*)\(self`)
+	testMethod = regexp.MustCompile(`^    def (test\w*)\(`)
 	goTest     = regexp.MustCompile(`(?m)^func (Test(?:[^a-z\W]\w*)?)\(\w+ \*testing\.T\)`)
 )
 
@@ -167,8 +167,12 @@ func unittestIDs(file, code string) (ids []string) {
 	return ids
 }
 
-// goTestIDs returns the names of the tests in a Go file.
+// goTestIDs returns the names of the tests in a Go file. One with a build
+// constraint is left out of every build here.
 func goTestIDs(_, code string) (ids []string) {
+	if head, _, _ := strings.Cut(code, "\npackage "); strings.Contains(head, "//go:build ") {
+		return nil
+	}
 	for _, m := range goTest.FindAllStringSubmatch(code, -1) {
 		if m[1] != "TestMain" {
 			ids = append(ids, m[1])

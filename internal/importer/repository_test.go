@@ -93,6 +93,29 @@ func TestQuixBugsRow(t *testing.T) {
 	checkCommit(t, filepath.Join(dir, "images", "programs", "testbed"), r)
 }
 
+// TestExercismNames: tests are found whose parameters stand on the next line, and
+// none in functions beside classes or in files that are not built.
+func TestExercismNames(t *testing.T) {
+	const code = `"two_fer_test.py": "import unittest\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        pass\n\n    def test_b(\n        self,\n    ):\n        pass\n\n\ndef test_c(self):\n    pass\n\nclass Helper:\n    def test_d(self):\n        pass\n"`
+	in := strings.NewReplacer(`"two_fer.go"`, `"two_fer.py"`, `"language": "go"`, `"language": "python"`, "exercism-go/", "exercism-python/").Replace(exercismRow)
+	head, rest, _ := strings.Cut(in, `"two_fer_test.go": `)
+	_, rest, _ = strings.Cut(rest, `"}`)
+	dir, _, err := run(t, importer.Exercism, head+code+"}"+rest, importer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"two-fer/two_fer_test.py::T::test_a", "two-fer/two_fer_test.py::T::test_b"}, oneRow(t, dir).Eval.Tests.FailToPass); diff != "" {
+		t.Errorf("Python (-want +got):\n%s", diff)
+	}
+	bonus := change(exercismRow, `"tests": {`, `"tests": {"bonus_test.go": "//go:build bonus\n\npackage twofer\n\nfunc TestBonus(t *testing.T) {}\n", `)
+	if dir, _, err = run(t, importer.Exercism, bonus, importer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"TestA"}, oneRow(t, dir).Eval.Tests.FailToPass); diff != "" {
+		t.Errorf("Go (-want +got):\n%s", diff)
+	}
+}
+
 func TestExercismRow(t *testing.T) {
 	dir, _, err := run(t, importer.Exercism, exercismRow, importer.Options{ID: "e"})
 	if err != nil {
