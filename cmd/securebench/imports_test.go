@@ -97,7 +97,8 @@ func allowed() []struct {
 		of("internal/family/freeresponse", family, text),
 		of("internal/family/codecompletion", family, "frame value sandbox/link sandbox/warm"),
 		of("internal/family/repopatch/policy", "repository"),
-		of("internal/family/repopatch/runner", "sandbox verdict"),
+		of("internal/family/repopatch/runner/results"),
+		of("internal/family/repopatch/runner", "sandbox verdict family/repopatch/runner/results"),
 		of("internal/family/repopatch", family, "checkout repository sandbox/initproc family/repopatch/policy family/repopatch/runner"),
 		of("internal/family/terminaltask", family),
 		of("internal/family/deferred", family),
@@ -112,7 +113,7 @@ func allowed() []struct {
 		of("internal/pipeline/agent", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
 		of("internal/pipeline/commit", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
 		of("internal/pipeline", "pipeline/produce pipeline/capture pipeline/verify pipeline/record pipeline/agent pipeline/commit",
-			"candidate family task sandbox progress workspace", words),
+			"candidate checkout family task sandbox progress workspace", words),
 		// what a run leaves, read back
 		of("internal/attest", "digest source durable"),
 		of("internal/evidence", "attest candidate config fault family task pipeline/pack pipeline/record", words),

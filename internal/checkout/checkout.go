@@ -3,13 +3,32 @@
 // and, if the repository holds more than that one commit, makes an image
 // without the rest, from which agents get their checkout.
 //
-// All git commands run in a sandbox that no candidate has touched, with an
-// empty configuration.
+// # Zone
+//
+// All git commands run in a sandbox that no candidate has touched, through its
+// init, as the owner of the repository, without capabilities or network and
+// with an empty configuration. The folder is mounted read-only there. The image
+// is code of the pack: a git of its own can lie about its repository, but what
+// it prints is bounded in bytes and time and decoded strictly.
+//
+// # One commit
+//
+// A repository is left as it is if it holds only HEAD's commit with its trees
+// and files, the index's, and what every new repository has. Whatever else there
+// is, known or not, has it cut down: a new .git is laid out from HEAD's commit
+// (with the same ID, its parents cut off), the branch and the index, and nothing
+// of the former one is copied but settings that decide how files are compared.
+// Working tree, modes, owners and links stay.
+//
+// Submodules and nested repositories are no part of this. An agent gets their
+// folders as they are in the image, their history included, and
+// [securebench/internal/repository.Tree.Odd] names them.
 package checkout
 
 import (
-	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
@@ -20,28 +39,9 @@ import (
 // tree does not fit into limits.disk. It is the pack's fault.
 var ErrUnusable = errors.New("the image's checkout cannot be used")
 
-// Options are the choices of a keeper.
-type Options struct {
-	Run    string // for labels
-	Limits sandbox.Limits
+func unusable(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrUnusable, fmt.Errorf(format, args...))
 }
-
-// Keeper prepares checkouts and keeps the last few. It is safe for concurrent
-// use.
-type Keeper struct{}
-
-// NewKeeper returns a keeper without any checkout.
-func NewKeeper(e sandbox.Engine, o Options) *Keeper { panic("not written yet") }
-
-// Get prepares the checkout in a folder of an image, or returns the one that is
-// kept. Concurrent calls for the same one share the work. The caller releases
-// the result.
-func (k *Keeper) Get(ctx context.Context, image sandbox.Image, dir string) (*Checkout, error) {
-	panic("not written yet")
-}
-
-// Close removes what was made: contents on disk, and derived images.
-func (k *Keeper) Close(ctx context.Context) error { panic("not written yet") }
 
 // Checkout is the pristine checkout of an image. It is immutable.
 type Checkout struct {
@@ -56,18 +56,52 @@ type Checkout struct {
 	Tracked map[string]bool
 	// Ignore are the base's own ignore rules.
 	Ignore *repository.Ignore
+
+	contents *contents
+	release  func()
 }
+
+// minPrefix is the least length of an abbreviated commit ID.
+const minPrefix = 7
 
 // At checks that HEAD is the commit base, or one that was made on top of it by
 // the image itself. The error wraps [ErrUnusable].
-func (c *Checkout) At(base string) error { panic("not written yet") }
+func (c *Checkout) At(base string) error {
+	id := strings.ToLower(base)
+	if len(id) < minPrefix || len(id) > maxID || strings.Trim(id, hexDigits) != "" {
+		return unusable("base_commit %q is not a commit ID of %d or more hexadecimal digits", clip(base), minPrefix)
+	}
+	found := 0
+	for _, commit := range c.Commits {
+		if strings.HasPrefix(commit, id) {
+			found++
+		}
+	}
+	switch found {
+	case 0:
+		return unusable("HEAD is commit %s, which is neither base_commit %s nor was made on top of it", c.Head(), id)
+	case 1:
+		return nil
+	}
+	return unusable("base_commit %s is short for %d commits", id, found)
+}
 
 // Head is the commit that is checked out.
 func (c *Checkout) Head() string { return c.Commits[0] }
 
 // Content returns the content of a file of the pristine tree, or the target of
 // a link.
-func (c *Checkout) Content(path string) ([]byte, error) { panic("not written yet") }
+func (c *Checkout) Content(path string) ([]byte, error) {
+	e, ok := c.Tree.Entries[path]
+	if !ok {
+		return nil, fmt.Errorf("the pristine tree has no file %q", path)
+	}
+	return c.contents.read(path, e)
+}
 
-// Release ends the use of the checkout.
-func (c *Checkout) Release() { panic("not written yet") }
+// Release ends the use of the checkout. It is idempotent.
+func (c *Checkout) Release() {
+	if c.release != nil {
+		c.release()
+	}
+}

@@ -1,11 +1,14 @@
 package pipeline_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"securebench/internal/checkout"
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/task"
@@ -86,4 +89,39 @@ func withAsset(t *testing.T, id string) task.Task {
 		t.Fatal(err)
 	}
 	return tk
+}
+
+// TestUnusableCheckoutIsThePacksFault: what the image of a row is to blame for
+// ends the attempt at once; any other error of the same step is tried again.
+func TestUnusableCheckoutIsThePacksFault(t *testing.T) {
+	for name, test := range map[string]struct {
+		err    error
+		faults int
+		passed int
+		tries  int
+	}{
+		"the image's fault":  {fmt.Errorf("HEAD is another commit: %w", checkout.ErrUnusable), 1, 1, 0},
+		"the engine's fault": {errors.New("HEAD is another commit"), 0, 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, answers)
+			b.cfg.Retries = 2
+			b.engine.FailOpen(1, test.err)
+			sum, err := b.run(t.Context(), question(t, "one", "4", `"4"`), question(t, "two", "4", `"4"`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum.PackFaults != test.faults || sum.Passed != test.passed || sum.Infrastructure != 0 || b.events.count("retry") != test.tries {
+				t.Errorf("%+v, %d retries", sum, b.events.count("retry"))
+			}
+			for _, line := range b.lines() {
+				if line["status"] == "pending" && (line["failure_reason"] != "pack" || line["score"] != nil) {
+					t.Errorf("%v", line)
+				}
+			}
+			if n := b.engine.Left(); n != 0 {
+				t.Errorf("%d boxes and workspaces are left", n)
+			}
+		})
+	}
 }

@@ -246,7 +246,7 @@ func TestDenominator(t *testing.T) {
 	broken := newTask(t, "broken", "multiple_choice", map[string]string{"question": "?"}, nil)
 	sum, err := b.run(t.Context(), question(t, "good", "good", `"4"`), question(t, "wrong", "wrong", `"5"`),
 		question(t, "crash", "crash", `"4"`), question(t, "hang", "hang", `"4"`), question(t, "flood", "flood", `"4"`),
-		newTask(t, "later", "repo_patch", nil, nil), broken)
+		newTask(t, "later", "terminal_task", nil, nil), broken)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
+	"securebench/internal/checkout"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
@@ -306,7 +307,7 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 		line, err = a.run(ctx)
 	}
 	r.release(a)
-	if errors.Is(err, workspace.ErrChanged) {
+	if packFault(err) {
 		line, err = a.draft.PackFault(err, a.phase), nil
 		r.Progress.Event(progress.Warning{Message: fmt.Sprintf("task %s: %s", a.id(), line.FailureMessage)})
 	}
@@ -327,10 +328,16 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 	r.record(line)
 }
 
-// final reports whether a retry would fail in the same way: the pack has
-// changed since it was loaded, or the record cannot be stored.
+// packFault reports whether the pack is to blame: its files have changed since
+// it was loaded, or the repository in a row's image cannot be used.
+func packFault(err error) bool {
+	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, checkout.ErrUnusable)
+}
+
+// final reports whether a retry would fail in the same way: the pack is to
+// blame, or the record cannot be stored.
 func final(err error) bool {
-	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity)
+	return packFault(err) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity)
 }
 
 // retry removes the attempt's sandboxes and, after a pause, creates new ones

@@ -218,7 +218,7 @@ func TestRun(t *testing.T) {
 
 func TestFamilyWithoutVerifierIsPending(t *testing.T) {
 	b := newBench(t, func(context.Context, *sandboxtest.Process) int { t.Error("the agent was run"); return 0 })
-	sum, err := b.run(t.Context(), newTask(t, "patch", "repo_patch", map[string]string{"instructions": "x"}, nil),
+	sum, err := b.run(t.Context(), newTask(t, "place", "terminal_task", map[string]string{"instructions": "x"}, nil),
 		newTask(t, "new", "something_new", nil, nil))
 	if err != nil || sum.Pending != 2 || sum.Status() != "pending" {
 		t.Fatalf("summary %+v, %v", sum, err)

@@ -3,6 +3,7 @@ package repository_test
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -182,8 +183,19 @@ func readFolder(tb testing.TB, dir string) files {
 	return f
 }
 
-// applied returns what git apply makes of a tree.
+// applied returns what git apply makes of a tree, outside of any repository, as
+// the verifier runs it.
 func applied(tb testing.TB, before files, patch []byte) files {
+	tb.Helper()
+	after, err := appliedWith(tb, before, patch, "--git-dir=/nonexistent")
+	if err != nil {
+		tb.Fatalf("git apply: %v\n%s", err, patch)
+	}
+	return after
+}
+
+// appliedWith is applied with options of git, in a folder with a repository.
+func appliedWith(tb testing.TB, before files, patch []byte, options ...string) (files, error) {
 	tb.Helper()
 	dir, err := os.MkdirTemp(os.TempDir(), "securebench-test-")
 	if err != nil {
@@ -194,8 +206,8 @@ func applied(tb testing.TB, before files, patch []byte) files {
 		tb.Fatalf("%v: %s", err, out)
 	}
 	before.write(tb, dir)
-	if out, err := git(tb, dir, patch, "apply", "--binary", "-"); err != nil {
-		tb.Fatalf("git apply: %v: %s\n%s", err, out, patch)
+	if out, err := git(tb, dir, patch, append(options, "apply", "-")...); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
 	}
-	return readFolder(tb, dir)
+	return readFolder(tb, dir), nil
 }

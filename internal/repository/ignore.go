@@ -28,7 +28,6 @@ __pycache__/
 .coverage.*
 .cache/
 .ipynb_checkpoints/
-node_modules/.cache/
 .nyc_output/
 /*.egg-info/
 /src/*.egg-info/
@@ -104,7 +103,10 @@ func (i *Ignore) own(p, base string, folder bool) answer {
 	}
 	for dir, below := path.Dir(p), base; ; dir, below = path.Dir(dir), path.Base(dir)+"/"+below {
 		if negative, ok := decide(i.files[dir], below, base, folder); ok {
-			return answer{path.Join(dir, ".gitignore"), !negative}
+			if negative {
+				return answer{}
+			}
+			return answer{path.Join(dir, ".gitignore"), true}
 		}
 		if dir == "." {
 			return answer{}

@@ -24,10 +24,11 @@ const (
 // one.
 type Contents func(Change) (before, after []byte, err error)
 
-// WritePatch writes changes as a patch in git's format, which git apply turns
-// into exactly the tree that they came from. Text files have hunks with three
-// lines of context, all others binary sections: content with a NUL or without
-// valid UTF-8, and what is too large to compare or to read.
+// WritePatch writes changes as a patch in git's format. Outside of a
+// repository, whose attributes it would ask, git apply makes exactly the tree
+// that they came from. Text files have hunks with three lines of context, all
+// others binary sections: content with a NUL or without valid UTF-8, and what
+// is too large to compare or to read.
 //
 // The same changes give the same patch. A path whose type changed has two
 // sections, the first of which deletes it.
@@ -50,11 +51,14 @@ func WritePatch(w io.Writer, changes []Change, contents Contents) error {
 		if err == nil {
 			err = writeFile(out, c, before, after)
 		}
+		if err == nil {
+			err = out.Flush() // a writer that is full ends it here
+		}
 		if err != nil {
 			return fmt.Errorf("writing the change of %q: %w", c.Path, err)
 		}
 	}
-	return out.Flush()
+	return nil
 }
 
 // checkContents compares contents with what the trees said: a content that

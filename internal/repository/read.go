@@ -37,15 +37,12 @@ const (
 	socket     = "a socket"
 )
 
-// Keep gets an entry while an archive is read, with the content of a file or
-// the target of a link. It need not read it to the end.
-type Keep func(path string, e Entry, content io.Reader) error
-
 // Read reads the archive of a checkout, in the form of
-// [securebench/internal/sandbox.Workspace]. The entry that keep gets has no
-// sum yet; keep may be nil. The repository itself, .git at the top, is skipped. A tree beyond the bounds, and an
-// archive that no workspace writes, are a
-// [*securebench/internal/candidate.Rejection].
+// [securebench/internal/sandbox.Workspace]. The repository itself, .git at the
+// top, is skipped. keep, which may be nil, gets the content of every file and
+// the target of every link; the entry has no sum yet, and the content need not
+// be read to its end. A tree beyond the bounds, and an archive that no
+// workspace writes, are a [*securebench/internal/candidate.Rejection].
 func Read(archive io.Reader, b Bounds, keep func(path string, e Entry, content io.Reader) error) (*Tree, error) {
 	r := &reader{
 		tree: &Tree{Entries: map[string]Entry{}, Odd: map[string]string{}},

@@ -4,7 +4,6 @@
 package repository
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -43,15 +42,6 @@ type Tree struct {
 	// "unreadable". A file with several names is both: an entry, and odd as
 	// "a hard link".
 	Odd map[string]string
-}
-
-// Without returns the tree without the files for which leave returns true.
-// Folders are not asked for: they are no part of a tree.
-func (t *Tree) Without(leave func(path string) bool) *Tree {
-	kept := &Tree{Entries: maps.Clone(t.Entries), Odd: maps.Clone(t.Odd)}
-	maps.DeleteFunc(kept.Entries, func(path string, _ Entry) bool { return leave(path) })
-	maps.DeleteFunc(kept.Odd, func(path string, _ string) bool { return leave(path) })
-	return kept
 }
 
 // Change is one path that differs between two trees. A file that moved is two

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"time"
 )
 
@@ -211,7 +212,7 @@ type Streams struct {
 //
 // It has five methods: files are laid, read and removed by the same holder of
 // one tree, and a caller that holds one needs all of that.
-type Workspace interface {
+type Workspace interface { //nolint:interfacebloat // see above
 	// Put unpacks the files and directories of a tar stream into the tree.
 	Put(ctx context.Context, tar io.Reader) error
 	// Get writes the tree below path ("." is all of it; a file is itself)
@@ -225,14 +226,18 @@ type Workspace interface {
 	// then the folders above them that this left empty. A path that does not
 	// exist is no error. Links are never followed.
 	Remove(ctx context.Context, paths ...string) error
-	// Usage reports how full the tree is.
+	// Usage reports how full the tree is, and the owner and mode of its root,
+	// which no archive has an entry for.
 	Usage(ctx context.Context) (Usage, error)
 	// Close removes the tree. It is idempotent.
 	Close(ctx context.Context) error
 }
 
-// Usage is how full a workspace is.
+// Usage is how full a workspace is, and whose its root is.
 type Usage struct {
+	Root User
+	Mode fs.FileMode // of the root
+
 	Bytes, BytesLimit   int64
 	Inodes, InodesLimit int64
 }
@@ -250,6 +255,7 @@ type Image struct {
 	Digest string   // registry digest "name@sha256:…", "" for a local build
 	User   User     // the image's own user
 	Env    []string // names of the variables that the image sets, sorted
+	Path   string   // the value of PATH, where programs of the image are found
 	OS     string
 	Arch   string
 }

@@ -16,9 +16,7 @@ import (
 // file that the patch has just changed.
 func (s *session) apply(ctx context.Context, git string, patch []byte) (said, error) {
 	got, err := s.site.run(ctx, command{
-		argv: []string{git, "-c", "core.autocrlf=false", "-c", "core.attributesFile=/dev/null", "-c", "core.hooksPath=/dev/null",
-			"-c", "apply.whitespace=nowarn", "-c", "apply.ignoreWhitespace=no", "apply", "--whitespace=nowarn"},
-		env:   gitEnvironment(),
+		argv: gitApply(git), env: gitEnvironment(),
 		alone: true, stdin: bytes.NewReader(patch), timeout: s.limit(), output: saidLimit,
 	})
 	if err != nil {
@@ -28,6 +26,13 @@ func (s *session) apply(ctx context.Context, git string, patch []byte) (said, er
 		s.restricted["git-"+string(s.phase)+".txt"] = got.stderr
 	}
 	return got, nil
+}
+
+// gitApply is the command that applies the patch on its standard input to the
+// files below its folder.
+func gitApply(git string) []string {
+	return []string{git, "-c", "core.autocrlf=false", "-c", "core.attributesFile=/dev/null", "-c", "core.hooksPath=/dev/null",
+		"-c", "apply.whitespace=nowarn", "-c", "apply.ignoreWhitespace=no", "apply", "--whitespace=nowarn"}
 }
 
 // gitEnvironment is all of git's environment.

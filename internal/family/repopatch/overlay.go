@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 
-	"securebench/internal/checkout"
 	"securebench/internal/repository"
 )
 
@@ -61,7 +60,7 @@ func (s *site) lay(ctx context.Context, files overlay) error {
 type base struct {
 	tree  *repository.Tree
 	setup overlay // what the setup patch changed
-	from  *checkout.Checkout
+	from  pristine
 }
 
 // sides returns the base's files at the paths of changes. A link cannot be put

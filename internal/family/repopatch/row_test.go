@@ -11,10 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/repopatch/policy"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // object is a part of a row as tests write it.
@@ -195,4 +197,16 @@ func FuzzReadRow(f *testing.F) {
 		}
 		_ = check(family.Row{Eval: map[string]jsontext.Value{"tests": jsontext.Value(tests), "candidate_policy": jsontext.Value(rules)}})
 	})
+}
+
+// TestHugePatch: what no sandbox could take is refused before it is read.
+func TestHugePatch(t *testing.T) {
+	c := candidate.New(task.Patch, candidate.Given, []byte("x"))
+	c.Size = 500 << 20
+	s := NewVerifier(family.Resources{}).Open(t.Context(), makeCase(t, object{"tests": object{"source": "command", "command": "true"}},
+		task.Environment{Workdir: "/r"}, sandbox.Limits{}, "abc"))
+	got, err := s.Verify(t.Context(), c)
+	if err != nil || got.Outcome != verdict.Limit || got.Reason != verdict.CandidateTooLarge || got.Phase != phasePatch {
+		t.Errorf("got %s, %v", describe(got), err)
+	}
 }

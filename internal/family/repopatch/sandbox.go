@@ -157,9 +157,7 @@ func (s *site) killAll(ctx context.Context) error { return s.client.KillAll(ctx)
 
 // walk reads the checkout as it is on disk, without .git. What a candidate made
 // too large is a [*candidate.Rejection].
-func (s *site) walk(ctx context.Context, keep func(path string, e repository.Entry, content io.Reader) error) (*repository.Tree, error) {
-	return s.read(ctx, ".", keep)
-}
+func (s *site) walk(ctx context.Context) (*repository.Tree, error) { return s.read(ctx, ".", nil) }
 
 // read reads a part of the checkout.
 func (s *site) read(ctx context.Context, path string, keep func(path string, e repository.Entry, content io.Reader) error) (*repository.Tree, error) {

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"securebench/internal/candidate"
-	"securebench/internal/checkout"
 	"securebench/internal/family"
 	"securebench/internal/family/repopatch/runner"
 	"securebench/internal/repository"
@@ -29,9 +29,10 @@ type session struct {
 	verifier *Verifier
 	c        family.Case
 	row      row
-	refused  *failure // why the row cannot be scored
-	checkout *checkout.Checkout
-	site     *site // nil until Verify makes it
+	refused  *failure         // why the row cannot be scored
+	checkout pristine         // nil until Verify takes it
+	pristine *repository.Tree // of the checkout
+	site     *site            // nil until Verify makes it
 
 	// What is known so far, for the verdict.
 	phase      verdict.Phase
@@ -107,7 +108,7 @@ func (s *session) verify(ctx context.Context, patch []byte) error {
 func (s *session) ready(ctx context.Context) (err error) {
 	start := time.Now()
 	defer func() { s.waited += time.Since(start) }()
-	if s.checkout, err = s.verifier.checkout(ctx, s.c.Image, s.row.dir); err != nil {
+	if s.checkout, s.pristine, err = s.verifier.checkout(ctx, s.c.Image, s.row.dir); err != nil {
 		return err
 	}
 	s.head = s.checkout.Head()
@@ -126,7 +127,7 @@ func (s *session) ready(ctx context.Context) (err error) {
 // lost while it holds something of the candidate's is the candidate's failure,
 // unless it was disturbed from outside.
 func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
-	if endErr != nil && (!s.live || !errors.Is(endErr, initproc.ErrLost)) {
+	if endErr != nil && (!s.live || !errors.Is(endErr, initproc.ErrLost) || errors.Is(endErr, sandbox.ErrDisturbed)) {
 		return endErr
 	}
 	if s.live && (errors.Is(err, initproc.ErrLost) || err == nil && endErr != nil) {
@@ -148,7 +149,7 @@ func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
 
 // steps verifies a patch in the sandbox.
 func (s *session) steps(ctx context.Context, patch []byte) error {
-	p, err := s.prepare(ctx, s.checkout.Tree)
+	p, err := s.prepare(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,7 +182,7 @@ func (s *session) change(ctx context.Context, p *prepared, patch []byte) error {
 
 // enforce applies the policy to what is on disk.
 func (s *session) enforce(ctx context.Context, b base) error {
-	now, err := s.site.walk(ctx, nil)
+	now, err := s.site.walk(ctx)
 	if err != nil {
 		return err
 	}
@@ -235,7 +236,7 @@ func (s *session) drop(ctx context.Context, b base, drop, allowed []repository.C
 	if err != nil {
 		return err
 	}
-	now, err := s.site.walk(ctx, nil)
+	now, err := s.site.walk(ctx)
 	if err != nil {
 		return err
 	}
@@ -260,26 +261,20 @@ func count(n int, one, many string) string {
 
 // check lays the tests over whatever stands there, runs them, and grades them.
 func (s *session) check(ctx context.Context, p *prepared) error {
-	s.phase = phaseTests
-	if err := s.site.lay(ctx, p.tests); err != nil {
-		return err
-	}
 	s.phase = phaseChecks
-	plan := &runner.Plan{Command: runner.Command{Argv: s.row.run.Command, Dir: s.row.dir}}
-	if s.row.run.Named() {
-		var err error
-		if plan, err = runner.New(s.withTests(p), p.probed, s.c.Seed); err != nil {
-			return packFault("the row's tests cannot be run: %v", err)
-		}
+	plan, err := runner.New(s.withTests(p), p.probed, s.c.Seed)
+	if err != nil {
+		return packFault("the row's tests cannot be run: %v", err)
 	}
-	canaries := overlay{}
-	for name, data := range plan.Files {
-		canaries[name] = file{repository.Regular, data}
+	files := overlay{}
+	maps.Copy(files, p.tests)
+	for name, data := range plan.Files { // the canaries
+		files[name] = file{repository.Regular, data}
 	}
-	if err := s.site.lay(ctx, canaries); err != nil {
+	if err := s.site.lay(ctx, files); err != nil {
 		return err
 	}
-	got, err := s.site.run(ctx, command{argv: plan.Argv, dir: plan.Dir, env: plan.Env,
+	got, err := s.site.run(ctx, command{argv: plan.Argv, dir: plan.Dir, env: plan.Env, stdin: bytes.NewReader(plan.Stdin),
 		timeout: s.site.limits.Timeout, output: s.site.limits.Output})
 	if err != nil {
 		return err
@@ -296,14 +291,12 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 func (s *session) judge(plan *runner.Plan, got said) error {
 	s.ran = &got.Result
 	s.restricted["tests-stdout.txt"], s.restricted["tests-stderr.txt"] = got.stdout, got.stderr
-	if s.row.run.Named() {
-		s.grade = plan.Grade(runner.Ran{End: got.End, ExitCode: got.ExitCode, Stdout: got.stdout, Stderr: got.stderr, Truncated: got.limited()})
-	} else {
-		s.grade = byExitCode(got)
+	s.grade = plan.Grade(runner.Ran{End: got.End, ExitCode: got.ExitCode, Stdout: got.stdout, Stderr: got.stderr,
+		Truncated: got.Stdout.Dropped > 0})
+	if !s.row.run.Named() {
+		s.grade.Labels = append(s.grade.Labels, labelExitCode)
 	}
-	for name, data := range s.grade.Restricted {
-		s.restricted[name] = data
-	}
+	maps.Copy(s.restricted, s.grade.Restricted)
 	switch {
 	case s.grade.Outcome == verdict.Tampering:
 	case got.End == sandbox.TimedOut:
@@ -312,15 +305,6 @@ func (s *session) judge(plan *runner.Plan, got said) error {
 		return &failure{verdict.OutputLimit, "the tests wrote more than the limit of output"}
 	}
 	return nil
-}
-
-// byExitCode grades tests without names.
-func byExitCode(got said) runner.Grade {
-	g := runner.Grade{Outcome: verdict.Passed, Labels: []string{labelExitCode}}
-	if got.End != sandbox.Exited || got.ExitCode != 0 {
-		g.Outcome, g.Reason, g.Message = verdict.Failed, verdict.TestsFailed, "the test command failed"
-	}
-	return g
 }
 
 // Close removes the sandbox.

@@ -28,7 +28,7 @@ type prepared struct {
 
 // prepare brings the checkout to the state that candidates change, and finds
 // out what the tests are. All of it happens before the candidate is there.
-func (s *session) prepare(ctx context.Context, pristine *repository.Tree) (*prepared, error) {
+func (s *session) prepare(ctx context.Context) (*prepared, error) {
 	key, err := keyOf(s.c.Image.ID, s.row)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (s *session) prepare(ctx context.Context, pristine *repository.Tree) (*prep
 	p := s.verifier.find(key)
 	known := p != nil
 	if !known {
-		p = &prepared{tree: pristine}
+		p = &prepared{tree: s.pristine}
 		if err := s.lookUp(ctx, p); err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (s *session) prepare(ctx context.Context, pristine *repository.Tree) (*prep
 	if known {
 		return p, nil
 	}
-	if p.tree, p.setup, err = s.moved(ctx, pristine, s.row.setup); err != nil {
+	if p.tree, p.setup, err = s.moved(ctx, s.pristine, s.row.setup); err != nil {
 		return nil, err
 	}
 	if err := s.readTests(ctx, p); err != nil {
@@ -64,18 +64,22 @@ func (s *session) prepare(ctx context.Context, pristine *repository.Tree) (*prep
 // lookUp finds git, and the home folder of the user, which a command started by
 // the engine would have been given.
 func (s *session) lookUp(ctx context.Context, p *prepared) error {
-	const script = `command -v git || echo
+	const script = `test -w "$1" || exit 1
+command -v git || exit 2
 while IFS=: read -r name password uid gid comment home rest; do
 	if [ "$uid" = "$0" ]; then printf '%s\n' "$home"; exit; fi
 done < /etc/passwd
 exit 0`
 	s.phase = phaseBase
-	got, err := s.site.run(ctx, command{argv: []string{"sh", "-c", script, strconv.Itoa(s.site.user.UID)}, dir: "/", timeout: s.limit(), output: saidLimit})
+	got, err := s.site.run(ctx, command{argv: []string{"sh", "-c", script, strconv.Itoa(s.site.user.UID), s.row.dir}, dir: "/", timeout: s.limit(), output: saidLimit})
 	if err != nil {
 		return fmt.Errorf("looking for git: %w", err)
 	}
 	lines := strings.Split(string(got.stdout), "\n")
-	if p.git = lines[0]; got.ExitCode != 0 || !path.IsAbs(p.git) {
+	switch p.git = lines[0]; {
+	case got.ExitCode == 1:
+		return packFault("the user of the row's commands cannot write to the checkout (set environment.user)")
+	case got.ExitCode != 0 || !path.IsAbs(p.git):
 		return packFault("the image has no shell, or no git in its PATH")
 	}
 	if p.home = "/"; len(lines) > 1 && path.IsAbs(lines[1]) {
@@ -115,7 +119,7 @@ func (s *session) moved(ctx context.Context, before *repository.Tree, patch []by
 	if patch == nil {
 		return before, nil, nil
 	}
-	after, err := s.site.walk(ctx, nil)
+	after, err := s.site.walk(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -131,9 +135,9 @@ func (s *session) readTests(ctx context.Context, p *prepared) (err error) {
 	if _, p.tests, err = s.moved(ctx, p.tree, s.row.testPatch); err != nil {
 		return err
 	}
-	for name, f := range p.tests {
+	for _, f := range p.tests {
 		if f.mode == repository.Symlink {
-			return packFault("the test patch makes the symbolic link %q: tests are laid as files", name)
+			return packFault("the test patch makes a symbolic link: tests are laid as files")
 		}
 	}
 	return s.restore(ctx, p)
@@ -141,7 +145,7 @@ func (s *session) readTests(ctx context.Context, p *prepared) (err error) {
 
 // restore puts the base back.
 func (s *session) restore(ctx context.Context, p *prepared) error {
-	now, err := s.site.walk(ctx, nil)
+	now, err := s.site.walk(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,15 +162,12 @@ func (s *session) restore(ctx context.Context, p *prepared) error {
 // probe finds out what the image runs tests with. It runs the image's own
 // programs, in the base.
 func (s *session) probe(ctx context.Context, p *prepared) error {
-	if !s.row.run.Named() {
-		return nil
-	}
 	c, ok := runner.Probe(s.withTests(p))
 	if !ok {
 		return nil
 	}
 	s.phase = phaseChecks
-	got, err := s.site.run(ctx, command{argv: c.Argv, dir: c.Dir, env: c.Env, timeout: s.limit(), output: s.site.limits.Output})
+	got, err := s.site.run(ctx, command{argv: c.Argv, dir: c.Dir, env: c.Env, stdin: bytes.NewReader(c.Stdin), timeout: s.limit(), output: s.site.limits.Output})
 	switch {
 	case err != nil:
 		return fmt.Errorf("looking for the test runner: %w", err)

@@ -3,11 +3,14 @@ package repopatch
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"sync"
 
+	"github.com/go-json-experiment/json"
+
 	"securebench/internal/checkout"
-	"securebench/internal/digest"
 	"securebench/internal/family"
+	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 )
 
@@ -20,7 +23,7 @@ const maxPrepared = 32
 type Verifier struct {
 	resources family.Resources
 	// checkout prepares the repository of an image.
-	checkout func(ctx context.Context, image sandbox.Image, dir string) (*checkout.Checkout, error)
+	checkout func(ctx context.Context, image sandbox.Image, dir string) (pristine, *repository.Tree, error)
 
 	mu       sync.Mutex
 	prepared map[preparedKey]*prepared
@@ -28,13 +31,33 @@ type Verifier struct {
 	users    map[userKey]sandbox.User
 }
 
+// pristine is an image's checkout without its tree; see [checkout.Checkout].
+type pristine interface {
+	Head() string
+	At(commit string) error
+	Content(path string) ([]byte, error)
+	Release()
+}
+
+var _ pristine = (*checkout.Checkout)(nil)
+
 // userKey names a user of an image.
 type userKey struct{ image, name string }
 
 // NewVerifier makes the family's verifier. It starts nothing.
 func NewVerifier(r family.Resources) family.Verifier {
-	return &Verifier{resources: r, checkout: r.Checkouts.Get,
-		prepared: map[preparedKey]*prepared{}, users: map[userKey]sandbox.User{}}
+	v := &Verifier{resources: r, prepared: map[preparedKey]*prepared{}, users: map[userKey]sandbox.User{}}
+	v.checkout = func(ctx context.Context, image sandbox.Image, dir string) (pristine, *repository.Tree, error) {
+		if r.Checkouts == nil {
+			return nil, nil, errors.New("preparing a checkout: there is no engine")
+		}
+		c, err := r.Checkouts.Get(ctx, image, dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		return c, c.Tree, nil
+	}
+	return v
 }
 
 // Open returns the session of a case. Its sandbox is made once the candidate is
@@ -51,9 +74,8 @@ type preparedKey [sha256.Size]byte
 
 // keyOf returns the key of a row in an image.
 func keyOf(image string, r row) (preparedKey, error) {
-	b, err := digest.Canonical(map[string]any{"image": image, "dir": r.dir, "user": r.user, "setup": string(r.setup),
-		"tests": string(r.testPatch), "command": r.run.Command, "runner": r.run.Runner, "env": r.run.Env,
-		"ids": [][]string{r.run.FailToPass, r.run.PassToPass}})
+	b, err := json.Marshal(map[string]any{"image": image, "dir": r.dir, "user": r.user, "setup": r.setup, "tests": r.testPatch,
+		"command": r.run.Command, "runner": r.run.Runner, "env": r.run.Env, "named": r.run.Named()}, json.Deterministic(true))
 	return sha256.Sum256(b), err
 }
 

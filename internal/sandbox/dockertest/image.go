@@ -4,6 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
@@ -63,4 +66,43 @@ func archive(t testing.TB, files map[string]string) *bytes.Buffer {
 		t.Fatal(err)
 	}
 	return &b
+}
+
+// GitImage returns an image with git, python3 and pytest.
+func GitImage(t testing.TB, e sandbox.Engine) sandbox.Image {
+	t.Helper()
+	const ref = "securebench-pytest:1"
+	img, err := e.Image(t.Context(), ref)
+	if err != nil {
+		missing(t, fmt.Errorf("looking up %s: %w", ref, err))
+	}
+	return img
+}
+
+// Script makes an image of another by running a shell script in it as root,
+// and then applying changes in the words of a Dockerfile. It is gone at the
+// test's end.
+func Script(t testing.TB, e interface {
+	sandbox.Engine
+	sandbox.Builder
+}, from sandbox.Image, script string, changes ...string) sandbox.Image {
+	t.Helper()
+	lines := append([]string{"FROM " + from.Ref, "COPY script /tmp/script", "RUN sh -e /tmp/script && rm /tmp/script"}, changes...)
+	tag := "securebench-test:" + strings.ToLower(rand.Text())
+	var log bytes.Buffer
+	img, err := e.Build(t.Context(), tag, archive(t, map[string]string{"Dockerfile": strings.Join(lines, "\n") + "\n", "script": script}), &log)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	t.Cleanup(func() {
+		api, err := client.New(client.FromEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer api.Close()
+		if _, err := api.ImageRemove(context.Background(), tag, client.ImageRemoveOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	return img
 }

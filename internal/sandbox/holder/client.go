@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Usage reports how full the tree's file system is.
+// Usage reports how full the tree's file system is, and whose its root is.
 func (c *Client) Usage(ctx context.Context) (sandbox.Usage, error) {
 	var u usage
 	err := c.do(ctx, "measuring the workspace", func() error {
@@ -151,7 +152,8 @@ func (c *Client) Usage(ctx context.Context) (sandbox.Usage, error) {
 		return nil
 	})
 	return sandbox.Usage{Bytes: u.Bytes, BytesLimit: u.BytesLimit,
-		Inodes: u.Inodes, InodesLimit: u.InodesLimit}, err
+		Inodes: u.Inodes, InodesLimit: u.InodesLimit,
+		Root: sandbox.User{UID: u.UID, GID: u.GID}, Mode: (&tar.Header{Mode: u.Mode}).FileInfo().Mode()}, err
 }
 
 // Close closes the stream. Requests in progress end with an error.

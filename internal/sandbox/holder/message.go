@@ -73,6 +73,10 @@ type usage struct {
 	BytesLimit  int64 `json:"bytes_limit"`
 	Inodes      int64 `json:"inodes"`
 	InodesLimit int64 `json:"inodes_limit"`
+	// Of the root:
+	UID  int   `json:"uid,omitzero"`
+	GID  int   `json:"gid,omitzero"`
+	Mode int64 `json:"mode,omitzero"` // as tar numbers it
 }
 
 // resultOf encodes how an operation ended.

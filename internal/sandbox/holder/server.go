@@ -91,12 +91,20 @@ func (s *server) serveUsage() error {
 	if err := unix.Fstatfs(int(s.dir.Fd()), &st); err != nil {
 		return s.end(resultOf(fmt.Errorf("measuring the tree: %w", err)))
 	}
+	root, err := s.dir.Stat()
+	if err != nil {
+		return s.end(resultOf(fmt.Errorf("looking at the root: %w", err)))
+	}
+	h := newHeader(".", root)
 	size := int64(st.Bsize) //nolint:unconvert // its width depends on the architecture
 	return s.end(result{Usage: &usage{
 		Bytes:       int64(st.Blocks-st.Bfree) * size,
 		BytesLimit:  int64(st.Blocks) * size,
 		Inodes:      int64(st.Files - st.Ffree),
 		InodesLimit: int64(st.Files),
+		UID:         h.Uid,
+		GID:         h.Gid,
+		Mode:        h.Mode,
 	}})
 }
 

@@ -200,7 +200,7 @@ func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
 	}
 	connected <- c
 	c.box = func(ctx context.Context) error {
-		t := time.AfterFunc(killGrace, func() { cancel(fmt.Errorf("%w: it does not end", ErrLost)) })
+		t := time.AfterFunc(killGrace, func() { cancel(fmt.Errorf("%w: it does not end: %w", ErrLost, sandbox.ErrOverdue)) })
 		defer t.Stop()
 		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 		defer stop()

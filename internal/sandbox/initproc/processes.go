@@ -86,7 +86,7 @@ func (p *processes) start(s start) (uint64, error) {
 func (s start) environment() []string {
 	var all []string
 	if s.Inherit {
-		all = os.Environ()
+		all = os.Environ() //nolint:forbidigo // it is the sandbox's
 	}
 	at := map[string]int{}
 	var env []string

@@ -243,7 +243,11 @@ func (e *Engine) copyRoot(image sandbox.Image, folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.CopyFS(dir, sub); err != nil {
+	err = os.CopyFS(dir, sub)
+	if info, statErr := fs.Stat(sub, "."); err == nil && statErr == nil {
+		err = os.Chmod(dir, info.Mode().Perm()|0o700)
+	}
+	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
 	return dir, nil

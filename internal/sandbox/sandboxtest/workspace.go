@@ -66,9 +66,13 @@ func (w *workspace) Remove(ctx context.Context, paths ...string) error {
 }
 
 // Usage counts what a tmpfs would: whole pages of files, and all entries.
-func (w *workspace) Usage(context.Context) (sandbox.Usage, error) {
-	u := sandbox.Usage{BytesLimit: w.spec.Disk, InodesLimit: w.spec.Inodes}
-	err := filepath.WalkDir(w.dir, func(_ string, d fs.DirEntry, err error) error {
+func (w *workspace) Usage(ctx context.Context) (sandbox.Usage, error) {
+	u, err := w.client.Usage(ctx) // for the root
+	if err != nil {
+		return sandbox.Usage{}, err
+	}
+	u = sandbox.Usage{Root: u.Root, Mode: u.Mode, BytesLimit: w.spec.Disk, InodesLimit: w.spec.Inodes}
+	err = filepath.WalkDir(w.dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func sensitive(c repository.Change) string {
 	switch {
 	case oneOf(parts[0], ciFolders):
 		return "continuous integration"
-	case slices.ContainsFunc(parts[:len(parts)-1], isTestFolder):
+	case slices.ContainsFunc(parts, isTestFolder):
 		return "a test folder"
 	}
 	for _, part := range parts {
@@ -61,7 +61,7 @@ const (
 	nodeConfig = "package.json npm-shrinkwrap.json .npmrc lerna.json nx.json deno.json deno.jsonc bunfig.toml"
 	buildFiles = "cargo.toml build.rs rust-toolchain rust-toolchain.toml go.mod go.sum go.work go.work.sum " +
 		"makefile gnumakefile cmakelists.txt meson.build rakefile gemfile .rspec composer.json mix.exs " +
-		"pom.xml build.gradle build.gradle.kts settings.gradle settings.gradle.kts gradle.properties build.sbt " +
+		"pom.xml gradle.properties build.sbt " +
 		"gradlew mvnw phpunit.xml phpunit.xml.dist package-lock.json pnpm-lock.yaml environment.yml environment.yaml .envrc"
 
 	// Prefixes of names.
@@ -101,7 +101,7 @@ func fileName(name string) string {
 		return "continuous integration"
 	case oneOf(name, pythonConfig), oneOf(name, nodeConfig), hasPrefix(name, configPrefixes):
 		return "configuration of a build or of tests"
-	case oneOf(name, buildFiles), strings.HasSuffix(name, ".mk"), strings.HasSuffix(name, ".gradle"):
+	case oneOf(name, buildFiles), hasSuffix(name, ".mk .gradle .gradle.kts"):
 		return "a build file"
 	case strings.HasSuffix(name, ".lock"), isRequirements(name):
 		return dependencies

@@ -3,9 +3,46 @@
 package runner
 
 import (
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
 	"securebench/internal/sandbox"
-	"securebench/internal/verdict"
 )
+
+//go:embed drivers/*.py
+var sources embed.FS
+
+// driverFiles are the parts of each driver, in order.
+//
+//nolint:gochecknoglobals // a constant table
+var driverFiles = map[string][]string{
+	"pytest":   {"channel.py", "pytest.py"},
+	"unittest": {"channel.py", "cases.py", "unittest.py"},
+	"django":   {"channel.py", "cases.py", "django.py"},
+	"sympy":    {"channel.py", "sympy.py"},
+}
+
+// source returns the source of embedded files, one after the other.
+func source(files ...string) string {
+	var out strings.Builder
+	for _, file := range files {
+		text, err := sources.ReadFile("drivers/" + file)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		out.Write(text)
+		out.WriteString("\n\n")
+	}
+	return out.String()
+}
 
 // Tests is what a row says about its tests.
 type Tests struct {
@@ -27,13 +64,9 @@ type Command struct {
 	Argv []string
 	Env  []string // on top of the image's own variables
 	Dir  string
+	// Stdin is all of the command's standard input.
+	Stdin []byte
 }
-
-// Probe returns the command that finds out, in the pristine sandbox and before
-// any candidate is there, what the run depends on (the interpreter's path, the
-// plugins that the image has). Its standard output goes to [New]. False means
-// that there is nothing to find out.
-func Probe(t Tests) (Command, bool) { panic("not written yet") }
 
 // Plan is one run of the tests.
 type Plan struct {
@@ -41,11 +74,142 @@ type Plan struct {
 	// Files are the canaries: files to lay into the checkout, by path, over
 	// whatever stands there.
 	Files map[string][]byte
+
+	tests    Tests
+	driver   string // "" for text and exit codes
+	key      string
+	canaries []canary
 }
 
-// New plans a run. probed is what the probe printed. The seed makes names and
+// order is what a driver reads from its standard input.
+type order struct {
+	Key        string      `json:"key"`
+	Args       []string    `json:"args"`
+	Script     string      `json:"script"`
+	Late       bool        `json:"late"`
+	Paths      []string    `json:"paths"` // to put in front of sys.path
+	PythonPath string      `json:"pythonpath"`
+	Plugins    [][4]string `json:"plugins"`
+	Canaries   []canary    `json:"canaries"`
+}
+
+// New plans a run. found is what the probe printed. The seed makes names and
 // places of canaries unpredictable. An error is the pack's fault.
-func New(t Tests, probed []byte, seed [32]byte) (*Plan, error) { panic("not written yet") }
+func New(t Tests, found []byte, seed [32]byte) (*Plan, error) {
+	driver, p, err := t.driverOf()
+	if err != nil {
+		return nil, err
+	}
+	for id, status := range t.Expected {
+		if status != "skipped" && status != "xfailed" {
+			return nil, fmt.Errorf("eval.tests.expected: %q is neither skipped nor xfailed", status)
+		}
+		if !slices.Contains(t.PassToPass, id) && !slices.Contains(t.FailToPass, id) {
+			return nil, errors.New("eval.tests.expected names a test that is in neither fail_to_pass nor pass_to_pass")
+		}
+	}
+	plan := &Plan{Command: Command{Argv: t.Command, Env: t.Env, Dir: t.Dir}, tests: t, driver: driver}
+	if driver == "" {
+		plan.Argv, err = t.textCommand()
+		return plan, err
+	}
+	image, err := parseProbe(found, driver)
+	if err != nil {
+		return nil, err
+	}
+	random := rand.NewChaCha8(seed)
+	key := make([]byte, 16)
+	_, _ = random.Read(key) // it cannot fail
+	plan.key = hex.EncodeToString(key)
+	d := draw{rand.New(random), map[string]bool{}}
+	var files map[string][]byte
+	plan.canaries, files = d.canaries(driver, t.folders(p, driver))
+	return plan, plan.drive(p, image, files)
+}
+
+// drive makes the command that starts the driver.
+func (p *Plan) drive(prog program, image probed, files map[string][]byte) error {
+	dir := prog.workdir(p.tests.Dir)
+	p.Files = map[string][]byte{}
+	for file, text := range files {
+		rel, ok := strings.CutPrefix(path.Join(dir, file), strings.TrimSuffix(p.tests.Dir, "/")+"/")
+		if !ok {
+			return errors.New("the test command runs outside of the checkout")
+		}
+		p.Files[rel] = text
+	}
+	o := order{Key: p.key, Args: prog.args, Script: prog.script, Late: image.Late, PythonPath: image.PythonPath,
+		Plugins: image.Plugins, Canaries: p.canaries}
+	if p.driver == "pytest" {
+		o.Args = slices.Concat(pytestArgs(prog.args, dir, image.Pytest), prog.args)
+	}
+	if prog.module != "" {
+		o.Paths = append(o.Paths, dir)
+	}
+	for entry := range strings.SplitSeq(image.PythonPath, ":") {
+		if entry != "" {
+			o.Paths = append(o.Paths, entry)
+		}
+	}
+	text, err := json.Marshal(o, json.Deterministic(true), json.FormatNilSliceAsNull(false))
+	if err != nil {
+		return err
+	}
+	p.Command = Command{
+		Argv:  slices.Concat([]string{image.Executable}, prog.flags, []string{"-S", "-c", source(driverFiles[p.driver]...)}),
+		Env:   p.environment(prog, image),
+		Dir:   dir,
+		Stdin: append(text, '\n'),
+	}
+	return nil
+}
+
+// pytestArgs are the arguments that come first: no cache of an earlier run, and
+// test ids relative to the checkout, if the row does not choose otherwise.
+func pytestArgs(args []string, dir, version string) []string {
+	out := []string{"-p", "no:cacheprovider"}
+	own := slices.ContainsFunc(args, func(a string) bool {
+		return a == "-c" || strings.HasPrefix(a, "--rootdir") || strings.HasPrefix(a, "--config-file")
+	})
+	var major, minor int
+	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor) // 0 is old
+	if own || major < 3 || major == 3 && minor < 5 {
+		return out
+	}
+	return append(out, "--rootdir="+dir)
+}
+
+// environment is the row's, less what would load files of the checkout when
+// Python starts.
+func (p *Plan) environment(prog program, image probed) []string {
+	var out []string
+	for _, v := range slices.Concat(p.tests.Env, prog.env) {
+		if !strings.HasPrefix(v, "PYTHONPATH=") {
+			out = append(out, v)
+		}
+	}
+	if prog.shell != nil {
+		out = append(out, "PATH="+image.Path) // which a login shell may have changed
+	}
+	if p.driver == "sympy" && !slices.ContainsFunc(out, func(v string) bool { return strings.HasPrefix(v, "PYTHONHASHSEED=") }) {
+		out = append(out, "PYTHONHASHSEED=0") // SymPy's own runner draws one
+	}
+	return append(out, "PYTHONPATH=") // the image's own as well
+}
+
+// textCommand is the command of a runner whose text is read.
+func (t Tests) textCommand() ([]string, error) {
+	if t.Runner != "go" || slices.Contains(t.Command, "-json") {
+		return t.Command, nil
+	}
+	if len(t.Command) >= 2 && path.Base(t.Command[0]) == "go" && t.Command[1] == "test" {
+		return slices.Concat(t.Command[:2], []string{"-json"}, t.Command[2:]), nil
+	}
+	if len(t.Command) == 3 && isShell(t.Command[0]) && strings.Contains(t.Command[2], " -json") {
+		return t.Command, nil
+	}
+	return nil, errors.New(`the test command does not start "go test -json"; write it as a list like ["go", "test", "./..."]`)
+}
 
 // Ran is how the command ended.
 type Ran struct {
@@ -55,17 +219,3 @@ type Ran struct {
 	// Truncated is set if an output was longer than its limit.
 	Truncated bool
 }
-
-// Grade is what the tests say.
-type Grade struct {
-	Outcome  verdict.Outcome // Passed, Failed or Tampering
-	Reason   verdict.Reason
-	Message  string   // one line without anything of the candidate or the tests
-	Labels   []string // e.g. "text_report"
-	Metadata map[string]any
-	// Restricted holds results by test id, never published, by file name.
-	Restricted map[string][]byte
-}
-
-// Grade decides by the results.
-func (p *Plan) Grade(r Ran) Grade { panic("not written yet") }

@@ -88,6 +88,7 @@ func (s *Store) inspect(ctx context.Context, ref string) (Facts, error) {
 		user = res.Config.User
 		facts.Volumes = slices.Sorted(maps.Keys(res.Config.Volumes))
 		facts.Image.Env = variableNames(res.Config.Env)
+		facts.Image.Path = searchPath(res.Config.Env)
 	}
 	if facts.Image.User, err = s.User(ctx, facts.Image, user); err != nil {
 		return Facts{}, err
@@ -107,6 +108,20 @@ func variableNames(env []string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// defaultPath is what the engine sets where an image sets nothing.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// searchPath returns the PATH of an image.
+func searchPath(env []string) string {
+	path := defaultPath
+	for _, v := range env {
+		if p, ok := strings.CutPrefix(v, "PATH="); ok {
+			path = p
+		}
+	}
+	return path
 }
 
 // User implements [sandbox.Images].

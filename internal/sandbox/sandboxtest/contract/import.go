@@ -19,7 +19,7 @@ func (s *suite) importImage(t *testing.T) {
 	hostile := sandbox.Labels{Run: `run" $HOME \ "x"="y`, Task: "a\nUSER root", Role: "suite"}
 	link := file{tar.Header{Typeflag: tar.TypeSymlink, Name: "home/repo/link", Linkname: "/etc/passwd"}, ""}
 	owned := plain("home/repo/run.sh", "#!/bin/sh", 0o755)
-	top := dir("home/repo/", 0o755)
+	top := dir("home/repo/", 0o751)
 	for _, h := range []*tar.Header{&owned.Header, &top.Header, &link.Header} {
 		h.Uid, h.Gid = FolderOwner.UID, FolderOwner.GID
 	}
@@ -43,6 +43,10 @@ func (s *suite) importImage(t *testing.T) {
 	})
 	diffTree(t, w, "run.sh", "0 755 run.sh #!/bin/sh")
 	diffTree(t, w, "link", "2 777 link /etc/passwd")
+	u, err := w.Usage(t.Context())
+	if err != nil || u.Mode.Perm() != 0o751 || s.caps.Isolation && u.Root != FolderOwner {
+		t.Errorf("the root: got %v of %v and %v, want mode 0751 of %v", u.Mode, u.Root, err, FolderOwner)
+	}
 	put(t, w, plain("new", "x", 0o644)) // the folder is its owner's
 	if err := w.Remove(t.Context(), "run.sh", "link"); err != nil {
 		t.Errorf("Remove: %v", err)
