@@ -31,6 +31,10 @@ FUZZTIME ?= 10s
 # how it is laid out.
 DATA ?=
 
+# REPOS is the folder that holds clones of SWE-bench's repositories; without it,
+# that data set is left out.
+REPOS ?=
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,7 +52,7 @@ engine: ## make sure that a Docker engine answers (installs one as root)
 	@scripts/engine.sh
 
 .PHONY: image
-image: go engine ## make sure that the image securebench-python:3 is there
+image: go engine ## make sure that the images securebench-python:3 and securebench-pytest:1 are there
 	@scripts/image.sh
 
 .PHONY: demo
@@ -114,7 +118,7 @@ bench: image ## run the benchmarks
 
 .PHONY: data
 data: build ## make DATA=DIR data: import the data sets of DIR into data/
-	@scripts/data.sh $(BIN) '$(DATA)'
+	@scripts/data.sh $(BIN) '$(DATA)' '$(REPOS)'
 
 .PHONY: accept
 accept: image data ## make DATA=DIR accept: score the data sets of DIR, compare with their own figures

@@ -7,7 +7,9 @@
 # No figure is fixed: each is derived from the data, so any part of the data
 # sets will do, and the whole of them. The oracle solves every row and the null
 # agent none; the recorded model solutions of GSM8K score what the data set
-# itself says. Real answers to BIG-Bench Hard (bbh-outputs) and to five other
+# itself says. Of QuixBugs, Exercism and SWE-bench the gold patches pass, the
+# verdicts are the same when they are derived again, and the starting files do
+# not pass. Real answers to BIG-Bench Hard (bbh-outputs) and to five other
 # benchmarks (responses-samples) score what their reference says, or better.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -47,11 +49,58 @@ correct() {
 		awk 'NR == FNR { row[$1]; next } ($1 in row) && /true$/ { n++ } END { print n + 0 }' <(ids data/gsm8k/tasks.jsonl) -
 }
 
+# unchanged NAME FILES scores an agent that appends an empty line to files of the
+# checkout: the tests run, and what failed before still fails.
+unchanged() {
+	mkdir -p "$out"
+	cat >"$out/$1-unchanged.yaml" <<-EOF
+		schema_version: "0.2"
+		run: {id: $1-unchanged, output_dir: $1-unchanged}
+		benchmark: {manifest: ../../data/$1/manifest.yaml, tasks: ../../data/$1/tasks.jsonl}
+		harness:
+		  type: command
+		  config:
+		    timeout_seconds: 60
+		    command: [sh, -c, 'cd "\$SECUREBENCH_REPO" && for f in $2; do echo >>"\$f"; done']
+	EOF
+	score "$binary" --config "$out/$1-unchanged.yaml"
+	printf '%-26s %5d of %5d passed, expected %5d\n' "$1-unchanged" "$passed" "$total" 0
+	expect "$1-unchanged" "$passed" 0
+	runs=$((runs + 1))
+}
+
+# equal RUN PACK derives the verdicts of a run again and counts those that are
+# equal.
+equal() {
+	local want got
+	want=$(wc -l <"$2/tasks.jsonl")
+	got=$("$binary" reverify "$out/$1" --pack "$2" --salt "$out/$1/restricted/salt" | grep -Eo '[0-9]+ equal' | cut -d ' ' -f 1)
+	printf '%-26s %5d of %5d verdicts equal\n' "$1-reverify" "$got" "$want"
+	expect "the number of equal verdicts of $1" "$got" "$want"
+}
+
 rm -rf "$out"
+mkdir -p "$(dirname "$out")"
 for name in humaneval mbpp gsm8k truthfulqa; do
 	if [ -d "data/$name" ]; then
 		check "$name-oracle" all "data/$name" oracle
 		check "$name-null" 0 "data/$name" null
+	fi
+done
+# Repositories: the gold patches pass, the starting files do not, nor does a
+# change that changes nothing that matters. Their images are built first.
+for name in quixbugs exercism-python exercism-go swebench; do
+	if [ -d "data/$name" ]; then
+		"$here/image.sh" debian:bookworm-slim
+		"$binary" pack build "data/$name" 2>"$out-build.log" || { tail -n 20 "$out-build.log" >&2; die "the images of data/$name cannot be built"; }
+		check "$name-gold" all "data/$name" oracle
+		check "$name-null" 0 "data/$name" null
+		case $name in
+		quixbugs) unchanged "$name" 'python_programs/*.py' ;;
+		exercism-python) unchanged "$name" '*/*.py' ;;
+		exercism-go) unchanged "$name" '*/*.go' ;;
+		esac
+		equal "$name-gold" "data/$name"
 	fi
 done
 solutions=$dir/gsm8k/public/model_solutions.jsonl

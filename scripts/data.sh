@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Imports the public data sets of a folder into data/, one pack each.
 #
-#   data.sh BINARY DIR
+#   data.sh BINARY DIR [REPOS]
 #
 # The rows of data set NAME are DIR/NAME/public/rows.jsonl or DIR/NAME.jsonl,
+# those of Exercism DIR/exercism/public/LANGUAGE.jsonl or
+# DIR/exercism-LANGUAGE.jsonl, those of SWE-bench DIR/swe-bench/public/rows.jsonl
+# or DIR/swe-bench.jsonl; SWE-bench needs REPOS, the folder of the clones.
 # GSM8K's model solutions DIR/gsm8k/public/model_solutions.jsonl or
 # DIR/gsm8k-answers.jsonl; they become data/gsm8k/answers/MODEL.jsonl. Any part
 # of a data set will do. One that is missing is skipped, with a message, and an
@@ -13,19 +16,22 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/say.sh"
 binary=$1
 dir=$2
+repos=${3:-}
 [ -n "$dir" ] || die "name the folder of the data sets: make data DATA=DIR"
 [ -d "$dir" ] || die "no such folder: $dir"
 
 imported=0
 
-# import FORMAT TARGET FILE... imports the first of the files that exists.
+# import FORMAT TARGET FILE... imports the first of the files that exists. The
+# array options holds more arguments.
+options=()
 import() {
 	local format=$1 target=data/$2 file
 	shift 2
 	rm -rf "$target"
 	for file in "$@"; do
 		if [ -f "$file" ]; then
-			"$binary" pack import "$format" "$file" -o "$target"
+			"$binary" pack import "$format" "$file" -o "$target" "${options[@]}"
 			imported=$((imported + 1))
 			return
 		fi
@@ -33,8 +39,19 @@ import() {
 	say "$format: skipped, there is no $1"
 }
 
-for name in humaneval mbpp gsm8k truthfulqa; do
+for name in humaneval mbpp gsm8k truthfulqa quixbugs; do
 	import "$name" "$name" "$dir/$name/public/rows.jsonl" "$dir/$name.jsonl"
 done
 import gsm8k-answers gsm8k/answers "$dir/gsm8k/public/model_solutions.jsonl" "$dir/gsm8k-answers.jsonl"
+for language in python go; do
+	options=(--id "exercism-$language")
+	import exercism "exercism-$language" "$dir/exercism/public/$language.jsonl" "$dir/exercism-$language.jsonl"
+done
+if [ -n "$repos" ]; then
+	options=(--repos "$repos")
+	import swebench swebench "$dir/swe-bench/public/rows.jsonl" "$dir/swe-bench.jsonl"
+else
+	rm -rf data/swebench
+	say "swebench: skipped, there are no clones: make REPOS=DIR data"
+fi
 [ "$imported" -gt 0 ] || say "$dir holds no data set that can be imported"

@@ -7,23 +7,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"securebench/internal/console"
 	"securebench/internal/families"
+	"securebench/internal/family/repopatch/policy"
 	"securebench/internal/fault"
 	"securebench/internal/importer"
 	"securebench/internal/redact"
 	"securebench/internal/source"
-	"securebench/internal/task"
 	"securebench/internal/workload"
 )
 
 func (a *app) packCommand() *cobra.Command {
-	c := &cobra.Command{Use: "pack", Short: "Check, show and import packs", Args: cobra.NoArgs, RunE: needSubcommand,
+	c := &cobra.Command{Use: "pack", Short: "Check, show, import and build packs", Args: cobra.NoArgs, RunE: needSubcommand,
 		Example: "  securebench pack check packs/demo\n  securebench pack show packs/demo HumanEval/0"}
-	c.AddCommand(a.packCheckCommand(), a.packShowCommand(), a.packImportCommand())
+	c.AddCommand(a.packCheckCommand(), a.packShowCommand(), a.packImportCommand(), a.packBuildCommand())
 	return c
 }
 
@@ -81,7 +80,7 @@ func (a *app) packShowCommand() *cobra.Command {
 }
 
 func (a *app) packShow(ctx context.Context, arg, id, as string) error {
-	view, err := viewer(as)
+	view, err := workload.View(as)
 	if err != nil {
 		return usageError(err)
 	}
@@ -101,36 +100,11 @@ func (a *app) packShow(ctx context.Context, arg, id, as string) error {
 	if err != nil {
 		return fault.As(fault.Pack, err)
 	}
-	return a.printResources(view(t))
-}
-
-func viewer(as string) (func(task.Task) []task.Resource, error) {
-	switch as {
-	case "agent":
-		return func(t task.Task) []task.Resource { return t.Agent().Payload() }, nil
-	case "test_sandbox":
-		return func(t task.Task) []task.Resource { return t.TestSandbox().Payload() }, nil
-	case "evaluator":
-		return func(t task.Task) []task.Resource { return t.Evaluator().Payload() }, nil
-	case "result":
-		return func(t task.Task) []task.Resource { return t.Result().Payload() }, nil
+	text, err := view(t)
+	if err != nil {
+		return err
 	}
-	return nil, fmt.Errorf("--as is %q, want agent, test_sandbox, evaluator or result", as)
-}
-
-// printResources prints name → value in row order. Control characters cannot
-// reach the terminal: JSON strings escape them, and the rest is escaped here.
-func (a *app) printResources(rs []task.Resource) error {
-	var b strings.Builder
-	enc := jsontext.NewEncoder(&b, jsontext.WithIndent("  "), jsontext.EscapeForJS(true))
-	err := enc.WriteToken(jsontext.BeginObject)
-	for _, r := range rs {
-		err = errors.Join(err, enc.WriteToken(jsontext.String(r.Name)), enc.WriteValue(r.Value))
-	}
-	if err = errors.Join(err, enc.WriteToken(jsontext.EndObject)); err != nil {
-		return fmt.Errorf("printing the task: %w", err)
-	}
-	_, err = fmt.Fprintln(a.stdout, redact.EscapeText(strings.TrimRight(b.String(), "\n")))
+	_, err = fmt.Fprintln(a.stdout, text)
 	return err
 }
 
@@ -155,6 +129,8 @@ rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 	fl.StringVar(&o.Image, "image", importer.DefaultImage, "the rows' image")
 	fl.StringVar(&o.Seed, "seed", importer.DefaultSeed, "seed of the order of choices, recorded in each row")
 	fl.IntVar(&o.Limit, "limit", 0, "import only the first N rows (0 is all)")
+	fl.StringVar(&o.Repos, "repos", "", "swebench: the folder of the repositories' clones")
+	fl.StringVar(&o.Specs, "specs", "", "swebench: a file that says how tests run")
 	fl.BoolVar(&o.Force, "force", false, "replace files that exist")
 	return c
 }
@@ -173,7 +149,7 @@ func (a *app) packImport(ctx context.Context, format, file, out string, o import
 		return fault.As(fault.Pack, fmt.Errorf("opening the data set: %w", err))
 	}
 	defer f.Close()
-	o.Name = file
+	o.Name, o.Denied = file, policy.Denied
 	sum, err := importer.Import(ctx, format, f, out, o)
 	if errors.Is(err, importer.ErrExists) || errors.Is(err, importer.ErrOutput) {
 		return fault.As(fault.Refused, err)
@@ -181,6 +157,10 @@ func (a *app) packImport(ctx context.Context, format, file, out string, o import
 	if err != nil {
 		return fault.As(fault.Pack, err)
 	}
-	_, err = fmt.Fprintf(a.stdout, "imported %d rows of %s into %s: %s\n", sum.Rows, sum.Format, redact.Quote(sum.Dir), strings.Join(sum.Files, ", "))
+	images := ""
+	if sum.Images > 0 {
+		images = fmt.Sprintf("; %s to build: securebench pack build %s", console.Plural(sum.Images, "image"), redact.Quote(sum.Dir))
+	}
+	_, err = fmt.Fprintf(a.stdout, "imported %d rows of %s into %s: %s%s\n", sum.Rows, sum.Format, redact.Quote(sum.Dir), strings.Join(sum.Files, ", "), images)
 	return err
 }

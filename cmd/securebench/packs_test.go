@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,6 +24,11 @@ func TestPacks(t *testing.T) {
 			dir, err := filepath.Abs(dir)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "images")); err == nil {
+				if built := securebench(t, nil, "pack", "build", dir); built.code != exitDone {
+					t.Fatalf("the pack's images: exit %d\n%s%s", built.code, built.stdout, built.stderr)
+				}
 			}
 			oracle := securebench(t, nil, "run", dir, "--agent", "oracle", "-q", "--fail-on", "any")
 			if oracle.code != exitDone {

@@ -2,6 +2,7 @@ package importer_test
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,14 +20,17 @@ import (
 // SECUREBENCH_DATA names. From the file that a sample was made of, it must come
 // out the same, byte by byte; from any other part of the data set its rows must.
 func TestSamplePacks(t *testing.T) {
-	for _, format := range []string{importer.HumanEval, importer.MBPP, importer.GSM8K, importer.TruthfulQA} {
+	for _, format := range []string{importer.HumanEval, importer.MBPP, importer.GSM8K, importer.TruthfulQA, importer.QuixBugs} {
 		t.Run(format, func(t *testing.T) {
 			rows := datatest.Rows(t, format)
 			o := importer.Options{ID: format + "-sample", Limit: 20}
 			pack := filepath.Join("..", "..", "packs", o.ID)
+			if format == importer.QuixBugs { // its rows name an image, which has the id in its name
+				pack, o.Limit = filepath.Join("..", "..", "packs", format), 4
+			}
 			dir, sum := importFile(t, format, rows, o)
 			if strings.Contains(read(t, pack, "ATTRIBUTION.md"), sum.Source) {
-				for _, name := range sum.Files {
+				for _, name := range append(sum.Files, recipes(t, dir)...) {
 					if diff := cmp.Diff(read(t, pack, name), read(t, dir, name)); diff != "" {
 						t.Errorf("%s (-pack +import):\n%s", name, diff)
 					}
@@ -48,6 +52,21 @@ func TestSamplePacks(t *testing.T) {
 			t.Logf("%d of the sample's rows are among the %d imported", same, len(imported))
 		})
 	}
+}
+
+// recipes lists the files below images.
+func recipes(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if strings.HasPrefix(name, "images/") && d.Type().IsRegular() {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }
 
 // evalByInput reads a pack's rows. Ids say nothing: in part of a data set they

@@ -26,6 +26,9 @@ const (
 	MBPP       = "mbpp"
 	GSM8K      = "gsm8k"
 	TruthfulQA = "truthfulqa"
+	QuixBugs   = "quixbugs"
+	Exercism   = "exercism"
+	SWEBench   = "swebench"
 	// GSM8KAnswers makes no pack: it turns the model solutions that GSM8K
 	// publishes into one file per model for the replay agent.
 	GSM8KAnswers = "gsm8k-answers"
@@ -33,7 +36,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -58,6 +61,15 @@ type Options struct {
 	Seed  string
 	Limit int  // import the first rows only; 0 is all
 	Force bool // replace files that exist
+
+	// Repos is the folder of the clones of SWE-bench's repositories; Specs,
+	// unless empty, a file that says how their tests run.
+	Repos, Specs string
+	// Denied returns those of the paths that a candidate may not change unless
+	// the row allows it; nil is none.
+	Denied func(paths []string) []string
+
+	array bool // the input may be one JSON array
 }
 
 // withDefaults fills in what the caller left empty.
@@ -78,7 +90,8 @@ func (o Options) withDefaults(format string) Options {
 type Result struct {
 	Format string
 	Dir    string
-	Files  []string // names inside Dir, in the order of writing
+	Files  []string // names inside Dir, in the order of writing, without those of images
+	Images int      // recipes of images in Dir/images
 	Rows   int      // rows read, each of which was imported
 	Source string   // digest of the whole input, "sha256:…"
 }
@@ -95,10 +108,17 @@ func Import(ctx context.Context, format string, in io.Reader, outDir string, o O
 	if format == GSM8KAnswers {
 		return importAnswers(ctx, in, outDir, o)
 	}
+	if format == SWEBench {
+		return importSWEBench(ctx, in, outDir, o)
+	}
 	for _, ds := range datasets() {
-		if ds.format == format {
-			return importPack(ctx, ds, in, outDir, o)
+		if ds.format != format {
+			continue
 		}
+		if ds.exercise != nil {
+			return importExercises(ctx, ds, in, outDir, o)
+		}
+		return importPack(ctx, ds, in, outDir, o)
 	}
 	return Result{}, fmt.Errorf("unknown format %q: use one of %s", format, strings.Join(Formats(), ", "))
 }
@@ -111,11 +131,16 @@ type dataset struct {
 	about   string // licence and source facts, Markdown
 	changes string // what the conversion changes, Markdown
 	licence string
+
+	// exercise converts rows that share a checkout, in place of convert;
+	// recipes are the images that have it, by name.
+	exercise func(*object) exercise
+	recipes  map[string]recipe
 }
 
 // datasets lists the sources of packs.
 func datasets() []dataset {
-	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA()}
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism()}
 }
 
 // converter is what a conversion may use besides the row itself.
@@ -126,19 +151,20 @@ type converter struct {
 
 // row is one line of tasks.jsonl.
 type row struct {
-	ID       string         `json:"id"`
-	Input    any            `json:"input"`
-	Eval     any            `json:"eval"`
-	Metadata map[string]any `json:"metadata"`
+	ID          string         `json:"id"`
+	Input       any            `json:"input"`
+	Eval        any            `json:"eval"`
+	Environment any            `json:"environment,omitzero"`
+	Metadata    map[string]any `json:"metadata"`
 }
 
 func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o Options) (Result, error) {
-	out, err := newOutput(outDir, o.Force, "tasks.jsonl", "manifest.yaml", "ATTRIBUTION.md", "LICENSE")
+	out, err := newOutput(outDir, o.Force, packFiles()...)
 	if err != nil {
 		return Result{}, err
 	}
 	defer out.discard()
-	sum := Result{Format: ds.format, Dir: outDir, Files: out.names}
+	sum := Result{Format: ds.format, Dir: outDir, Files: packFiles()}
 	seen := make(map[string]int)
 	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
 		r := ds.convert(obj, converter{sum.Rows, o.Seed})
@@ -151,29 +177,41 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 	if err != nil {
 		return Result{}, err
 	}
+	return sum, finishPack(out, ds, o, sum)
+}
+
+// packFiles lists the files that every pack has.
+func packFiles() []string {
+	return []string{"tasks.jsonl", "manifest.yaml", "ATTRIBUTION.md", "LICENSE"}
+}
+
+// finishPack writes what stands beside the rows, and keeps the whole.
+func finishPack(out *output, ds dataset, o Options, sum Result) error {
 	for name, text := range map[string]string{
 		"manifest.yaml":  manifest(ds, o),
 		"ATTRIBUTION.md": attribution(ds, o, sum),
 		"LICENSE":        ds.licence,
 	} {
 		if err := out.write(name, []byte(text)); err != nil {
-			return Result{}, err
+			return err
 		}
 	}
-	return sum, out.commit()
+	return out.commit()
 }
 
 // manifest renders manifest.yaml. JSON strings are YAML strings.
 func manifest(ds dataset, o Options) string {
+	environment := "  environment:\n    image: " + quote(o.Image) + "\n"
+	if ds.family == "repo_patch" { // each row names its own
+		environment = ""
+	}
 	return fmt.Sprintf(`# Imported from the %s data set; ATTRIBUTION.md says how.
 id: %s
 version: 1
 
 defaults:
   family: %s
-  environment:
-    image: %s
-`, ds.format, quote(o.ID), ds.family, quote(o.Image))
+%s`, ds.format, quote(o.ID), ds.family, environment)
 }
 
 // attribution renders ATTRIBUTION.md.
@@ -209,12 +247,15 @@ func encode(v any) ([]byte, error) {
 func eachRow(ctx context.Context, in io.Reader, o Options, f func(*object) error) (string, error) {
 	hash := sha256.New()
 	tee := io.TeeReader(in, hash)
-	lines := newLines(tee, o.Name)
+	next, err := rowsOf(tee, o.Name, o.array)
+	if err != nil {
+		return "", err
+	}
 	for n := 0; o.Limit == 0 || n < o.Limit; n++ {
 		if err := ctx.Err(); err != nil {
 			return "", fmt.Errorf("importing %s: %w", o.Name, err)
 		}
-		obj, err := lines.next()
+		obj, err := next()
 		if errors.Is(err, io.EOF) && n > 0 {
 			break
 		}

@@ -27,6 +27,59 @@ func newLines(r io.Reader, name string) *lines {
 	return &lines{name: name, sc: sc}
 }
 
+// maxArray bounds a data set that is one JSON array.
+const maxArray = 256 << 20
+
+// elements returns the rows of a data set that is one JSON array, or false.
+func elements(r *bufio.Reader, name string) ([]*source.Node, bool, error) {
+	if head, err := r.Peek(1); err != nil || head[0] != '[' {
+		return nil, false, nil // an error comes again when lines are read
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxArray+1))
+	if err != nil {
+		return nil, true, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if len(data) > maxArray {
+		return nil, true, fmt.Errorf("%s is larger than %d bytes: give it as JSON lines", name, maxArray)
+	}
+	root, err := source.ParseJSON(name, 1, data)
+	if err != nil {
+		return nil, true, err
+	}
+	return root.Items, true, nil
+}
+
+// rowsOf returns a function that returns row after row, of JSON lines or, if
+// array is set, of one JSON array, and then io.EOF.
+func rowsOf(in io.Reader, name string, array bool) (func() (*object, error), error) {
+	if !array {
+		return newLines(in, name).next, nil
+	}
+	r := bufio.NewReader(in)
+	nodes, whole, err := elements(r, name)
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		return newLines(r, name).next, nil
+	}
+	return func() (*object, error) {
+		if len(nodes) == 0 {
+			return nil, io.EOF
+		}
+		node := nodes[0]
+		nodes = nodes[1:]
+		return asRow(node)
+	}, nil
+}
+
+func asRow(node *source.Node) (*object, error) {
+	if node.Kind != source.Map {
+		return nil, source.Problemf(node.Pos, "a row must be an object, not %s", node.Kind)
+	}
+	return &object{node: node}, nil
+}
+
 // next returns the next row, or io.EOF. Blank lines are skipped but counted.
 func (l *lines) next() (*object, error) {
 	for l.sc.Scan() {
@@ -39,10 +92,7 @@ func (l *lines) next() (*object, error) {
 		if err != nil {
 			return nil, err
 		}
-		if node.Kind != source.Map {
-			return nil, source.Problemf(node.Pos, "a row must be an object, not %s", node.Kind)
-		}
-		return &object{node: node}, nil
+		return asRow(node)
 	}
 	err := l.sc.Err()
 	switch {

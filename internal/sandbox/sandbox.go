@@ -85,9 +85,21 @@ type Service interface {
 
 // Builder is an engine that can build images.
 type Builder interface {
-	// Build builds an image from a tar stream that holds a Dockerfile, tags
-	// it and returns it. Progress goes to log as text.
-	Build(ctx context.Context, tag string, files io.Reader, log io.Writer) (Image, error)
+	// Build builds an image from a tar stream that holds a Dockerfile, and
+	// returns it. What the Dockerfile runs has the engine's own network.
+	// Progress goes to log as text.
+	Build(ctx context.Context, b Build, files io.Reader, log io.Writer) (Image, error)
+	// BuiltFrom returns what [Build.From] said when an image was built, or ""
+	// if it was made in another way.
+	BuiltFrom(ctx context.Context, ref string) (string, error)
+}
+
+// Build says how an image is built.
+type Build struct {
+	Tag  string
+	From string // the digest of all that the image is built from; kept with it
+	// Fresh repeats every step, also those whose result the engine remembers.
+	Fresh bool
 }
 
 // Puller is an engine that can fetch images from a registry.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/fault"
+	"securebench/internal/packimage"
 	"securebench/internal/sandbox"
 	"securebench/internal/source"
 	"securebench/internal/workload"
@@ -46,7 +48,7 @@ func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg conf
 	if s.Engine, err = open(ctx, cfg, warn); err != nil {
 		return nil, errors.Join(err, s.Files.Close())
 	}
-	if s.Images, err = resolveImages(ctx, s.Engine, w.Images); err == nil && users {
+	if s.Images, err = resolveImages(ctx, s.Engine, w.Images, obtain(w)); err == nil && users {
 		s.Users, err = resolveUsers(ctx, s.Engine, s.Images, w.Users)
 	}
 	if err != nil {
@@ -139,7 +141,7 @@ func Limits(l config.Limits) sandbox.Limits {
 
 // resolveImages looks every image up once. Missing images are reported
 // together, with the command that gets each.
-func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source.Pos) (map[string]sandbox.Image, error) {
+func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source.Pos, obtain func(ref string) string) (map[string]sandbox.Image, error) {
 	out := make(map[string]sandbox.Image, len(refs))
 	var missing []error
 	for _, ref := range slices.Sorted(maps.Keys(refs)) {
@@ -159,13 +161,19 @@ func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source
 	return out, nil
 }
 
-// obtain returns the command that gets an image: the project's own are built,
-// all others pulled.
-func obtain(ref string) string {
-	if strings.HasPrefix(ref, "securebench-") && !strings.Contains(ref, "@") {
-		return "build it with: make image"
+// obtain returns the command that gets an image: the pack's and the project's
+// own are built, all others pulled.
+func obtain(w *workload.Workload) func(ref string) string {
+	own := packimage.Pack{Dir: filepath.Dir(w.Location.Manifest), ID: w.Manifest.ID, Version: w.Manifest.Version}
+	return func(ref string) string {
+		switch {
+		case own.Makes(ref):
+			return "build it with: securebench pack build " + own.Dir
+		case strings.HasPrefix(ref, "securebench-") && !strings.Contains(ref, "@"):
+			return "build it with: make image"
+		}
+		return "get it with: docker pull " + ref
 	}
-	return "get it with: docker pull " + ref
 }
 
 // resolveUsers looks up the users that rows name. One that an image does not

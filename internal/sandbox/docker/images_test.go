@@ -40,12 +40,15 @@ func build(t *testing.T, e *docker.Engine, files map[string]string) sandbox.Imag
 	t.Helper()
 	tag := fmt.Sprintf("securebench-test:%s", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")))
 	var log bytes.Buffer
-	img, err := e.Build(t.Context(), tag, buildContext(t, files), &log)
+	img, err := e.Build(t.Context(), sandbox.Build{Tag: tag, From: "what " + tag}, buildContext(t, files), &log)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
 	if img.Ref != tag || img.ID == "" || !strings.Contains(log.String(), "Successfully built") {
 		t.Errorf("got %+v and the log %q", img, log.String())
+	}
+	if from, err := e.BuiltFrom(t.Context(), tag); err != nil || from != "what "+tag {
+		t.Errorf("the image was built from %q, %v", from, err)
 	}
 	t.Cleanup(func() {
 		if _, err := engineAPI(t).ImageRemove(context.Background(), tag, client.ImageRemoveOptions{}); err != nil {
@@ -71,7 +74,7 @@ func TestBuildFails(t *testing.T) {
 		"bad instruction": {"Dockerfile": "FROM " + dockertest.Image(t, e).Ref + "\nNOSUCH\n"},
 		"missing file":    {"Dockerfile": "FROM " + dockertest.Image(t, e).Ref + "\nADD nosuch /\n"},
 	} {
-		if img, err := e.Build(t.Context(), "securebench-test:fails", buildContext(t, files), new(bytes.Buffer)); err == nil {
+		if img, err := e.Build(t.Context(), sandbox.Build{Tag: "securebench-test:fails"}, buildContext(t, files), new(bytes.Buffer)); err == nil {
 			t.Errorf("%s: got %+v", name, img)
 		}
 	}

@@ -90,7 +90,7 @@ func Script(t testing.TB, e interface {
 	lines := append([]string{"FROM " + from.Ref, "COPY script /tmp/script", "RUN sh -e /tmp/script && rm /tmp/script"}, changes...)
 	tag := "securebench-test:" + strings.ToLower(rand.Text())
 	var log bytes.Buffer
-	img, err := e.Build(t.Context(), tag, archive(t, map[string]string{"Dockerfile": strings.Join(lines, "\n") + "\n", "script": script}), &log)
+	img, err := e.Build(t.Context(), sandbox.Build{Tag: tag}, archive(t, map[string]string{"Dockerfile": strings.Join(lines, "\n") + "\n", "script": script}), &log)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}

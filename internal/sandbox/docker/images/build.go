@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/moby/moby/api/types/build"
@@ -14,19 +15,38 @@ import (
 	"securebench/internal/sandbox"
 )
 
+// builtFrom is the label that keeps [sandbox.Build.From].
+const builtFrom = "securebench.built-from"
+
 // Build implements [sandbox.Builder] with the engine's own builder, which
-// needs no session and no registry when the base image is on the engine.
-func (s *Store) Build(ctx context.Context, tag string, files io.Reader, log io.Writer) (sandbox.Image, error) {
-	res, err := s.conn.API.ImageBuild(ctx, files, client.ImageBuildOptions{Tags: []string{tag}, Version: build.BuilderV1,
-		Remove: true, ForceRemove: true})
+// needs no session and no registry when the base image is on the engine. The
+// engine stops building when ctx ends.
+func (s *Store) Build(ctx context.Context, b sandbox.Build, files io.Reader, log io.Writer) (sandbox.Image, error) {
+	res, err := s.conn.API.ImageBuild(ctx, files, client.ImageBuildOptions{Tags: []string{b.Tag}, Version: build.BuilderV1,
+		Labels: map[string]string{builtFrom: b.From}, NoCache: b.Fresh, Remove: true, ForceRemove: true})
 	if err != nil {
-		return sandbox.Image{}, fmt.Errorf("building image %q: %w", tag, err)
+		return sandbox.Image{}, fmt.Errorf("building image %q: %w", b.Tag, err)
 	}
 	defer res.Body.Close()
 	if err := follow(res.Body, log); err != nil {
-		return sandbox.Image{}, fmt.Errorf("building image %q: %w", tag, err)
+		return sandbox.Image{}, fmt.Errorf("building image %q: %w", b.Tag, err)
 	}
-	return s.Image(ctx, tag)
+	return s.Image(ctx, b.Tag)
+}
+
+// BuiltFrom implements [sandbox.Builder].
+func (s *Store) BuiltFrom(ctx context.Context, ref string) (string, error) {
+	res, err := s.conn.API.ImageInspect(ctx, ref)
+	if cerrdefs.IsNotFound(err) {
+		return "", fmt.Errorf("image %q: %w", ref, sandbox.ErrImageMissing)
+	}
+	if err != nil {
+		return "", fmt.Errorf("inspecting image %q: %w", ref, err)
+	}
+	if res.Config == nil {
+		return "", nil
+	}
+	return res.Config.Labels[builtFrom], nil
 }
 
 // Pull implements [sandbox.Puller].

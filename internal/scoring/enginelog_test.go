@@ -1,4 +1,4 @@
-package main
+package scoring_test
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"securebench/internal/scoring"
 )
 
 // TestEngineLog: events are appended as ASCII JSON lines to a file that only
@@ -16,7 +18,7 @@ func TestEngineLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "engine.log")
 	hostile := "a\x1b[2J\u009b31m\n{\"level\":\"FORGED\"}\u202e\xff"
 	for range 2 {
-		log, err := openEngineLog(name)
+		log, err := scoring.OpenLog(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +57,7 @@ func TestEngineLogRefusesSpecialFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{pipe, t.TempDir(), "/dev/null", filepath.Join(t.TempDir(), "missing", "log")} {
-		if _, err := openEngineLog(name); err == nil {
+		if _, err := scoring.OpenLog(name); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
@@ -64,7 +66,7 @@ func TestEngineLogRefusesSpecialFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if _, err := openEngineLog(pipe); err == nil {
+	if _, err := scoring.OpenLog(pipe); err == nil {
 		t.Error("a named pipe with a reader was accepted")
 	}
 }

@@ -1,14 +1,12 @@
-package importer_test
+package pysource_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
-	"securebench/internal/importer"
+	"securebench/internal/importer/pysource"
 )
 
 func TestHeaders(t *testing.T) {
@@ -43,7 +41,7 @@ func TestHeaders(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, importer.HeadersOf(tt.code, tt.tests)); diff != "" {
+			if diff := cmp.Diff(tt.want, pysource.HeadersOf(tt.code, tt.tests)); diff != "" {
 				t.Errorf("headers (-want +got):\n%s", diff)
 			}
 		})
@@ -54,28 +52,10 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("def f(a, b):\n  return 1", "assert f(1, 2) == 1")
 	f.Add("class C:\n  def __init__(self, x='\\''):\n    pass", "C()")
 	f.Fuzz(func(t *testing.T, code, tests string) {
-		for _, h := range importer.HeadersOf(code, tests) {
+		for _, h := range pysource.HeadersOf(code, tests) {
 			if h == "" || strings.ContainsAny(h, "\n") {
 				t.Errorf("header %q of %q", h, code)
 			}
-		}
-	})
-}
-
-func TestShuffleIgnoresInputOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		choices := rapid.SliceOfNDistinct(rapid.String(), 2, 13, rapid.ID).Draw(t, "choices")
-		other := rapid.Permutation(choices).Draw(t, "other")
-		first := slices.Clone(choices)
-		importer.Shuffle(first, "s", "id")
-		importer.Shuffle(other, "s", "id")
-		if diff := cmp.Diff(first, other); diff != "" {
-			t.Errorf("two orders of the same choices (-first +second):\n%s", diff)
-		}
-		slices.Sort(first)
-		slices.Sort(choices)
-		if diff := cmp.Diff(choices, first); diff != "" {
-			t.Errorf("the shuffle changed the choices (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -96,7 +76,7 @@ func TestNeedsOperators(t *testing.T) {
 		"nothing":                              {"", "", false},
 	}
 	for name, tc := range tests {
-		if got := importer.NeedsOperators(tc.code, tc.tests); got != tc.want {
+		if got := pysource.NeedsOperators(tc.code, tc.tests); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -1,4 +1,6 @@
-package importer
+// Package pysource reads Python source and pytest's names as far as data sets
+// need it: which names code defines and tests use, and what pytest calls a case.
+package pysource
 
 import (
 	"slices"
@@ -85,10 +87,10 @@ func stringLen(s string) int {
 	return len(s)
 }
 
-// headersOf returns how code defines the names that tests use, in the order of
+// HeadersOf returns how code defines the names that tests use, in the order of
 // the code: `def f(a, b)`, `class C` with its constructor, or a bare name that
 // is assigned. Of a name that is defined again, the last definition counts.
-func headersOf(code, tests string) []string {
+func HeadersOf(code, tests string) []string {
 	used := make(map[string]bool)
 	for _, t := range pyTokens(tests) {
 		used[t.text] = true
@@ -116,9 +118,9 @@ func headersOf(code, tests string) []string {
 	return out
 }
 
-// needsOperators reports whether tests use a class of code that overloads
+// NeedsOperators reports whether tests use a class of code that overloads
 // operators: one with special methods other than those that create an object.
-func needsOperators(code, tests string) bool {
+func NeedsOperators(code, tests string) bool {
 	used := make(map[string]bool)
 	for _, t := range pyTokens(tests) {
 		used[t.text] = true
