@@ -128,7 +128,9 @@ func (m *matcher) bracket(p int, c byte) (end int, ok bool) {
 				return 0, false
 			}
 		}
-		found = found || lo <= c && c <= hi
+		// git compares the beginning of a range alone first: it counts in a range
+		// that holds nothing.
+		found = found || c == lo || lo <= c && c <= hi
 	}
 	return p + 1, found != negative && c != '/'
 }

@@ -78,7 +78,7 @@ func TestImageConfigurationIsIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := sandbox.Image{Ref: id, ID: id, User: sandbox.User{UID: 1, GID: 1}, Env: []string{"COLOUR"}, OS: base.OS, Arch: base.Arch}
+	want := sandbox.Image{Ref: id, ID: id, User: sandbox.User{UID: 1, GID: 1}, Env: []string{"COLOUR"}, Path: base.Path, OS: base.OS, Arch: base.Arch}
 	if d := cmp.Diff(want, img); d != "" {
 		t.Errorf("image (-want +got):\n%s", d)
 	}
