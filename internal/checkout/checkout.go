@@ -83,7 +83,7 @@ func (c *Checkout) At(base string) error {
 	case 1:
 		return nil
 	}
-	return unusable("base_commit %s is short for %d commits", id, found)
+	return unusable("base_commit %s is ambiguous: %d commits begin with it", id, found)
 }
 
 // Head is the commit that is checked out.
