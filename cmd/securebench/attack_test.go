@@ -188,7 +188,7 @@ const secret = "sb-test-4f1c?9a7e~2d8b?6035~"
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	attacks := slices.DeleteFunc(corpus(), leaves)
-	runCorpus(t, "corpus", 1, attacks)
+	runCorpus(t, "corpus", 1, attacks, writeCorpus)
 }
 
 // TestCorpusTwice does the same with the attacks that look for what a former
@@ -196,16 +196,17 @@ func TestCorpus(t *testing.T) {
 func TestCorpusTwice(t *testing.T) {
 	t.Parallel()
 	attacks := slices.DeleteFunc(corpus(), func(a attack) bool { return !leaves(a) })
-	runCorpus(t, "corpus-twice", 2, attacks)
+	runCorpus(t, "corpus-twice", 2, attacks, writeCorpus)
 }
 
 // leaves reports whether an attack leaves something for the next attempt.
 func leaves(a attack) bool { return slices.Contains([]string{"L10", "L12", "S16"}, a.id) }
 
-func runCorpus(t *testing.T, runID string, attempts int, attacks []attack) {
+// runCorpus runs attacks and their twins from the pack that lay makes.
+func runCorpus(t *testing.T, runID string, attempts int, attacks []attack, lay func(t *testing.T, dir, image, runID string, attacks []attack)) {
 	t.Helper()
 	image, dir := needDocker(t), t.TempDir()
-	writeCorpus(t, dir, image, runID, attacks)
+	lay(t, dir, image, runID, attacks)
 	out := filepath.Join(dir, "out")
 	res := securebench(t, []string{"SB_TEST_API_KEY=" + secret, "SB_OTHER_TOKEN=x"}, "run", filepath.Join(dir, "tester.yaml"),
 		"-o", out, "--attempts", fmt.Sprint(attempts), "--show-agent-output", "--show-command-output", "--progress", "plain")

@@ -24,6 +24,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SECUREBENCH_TEST_IMAGE", testImage())
 			env.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
 			env.Setenv("SECUREBENCH_KEYS", filepath.Join(env.WorkDir, ".keys"))
+			packs, err := filepath.Abs(filepath.Join("..", "..", "packs"))
+			if err != nil {
+				return err
+			}
+			env.Setenv("PACKS", packs)
 			if !engineAnswers() {
 				return nil
 			}

@@ -79,11 +79,11 @@ func (c *Checkout) At(base string) error {
 	}
 	switch found {
 	case 0:
-		return unusable("HEAD is commit %s, which is neither base_commit %s nor was made on top of it", c.Head(), id)
+		return unusable("HEAD is commit %s, which is neither base_commit %s nor was made on top of it: correct base_commit or build the image from that commit", c.Head(), id)
 	case 1:
 		return nil
 	}
-	return unusable("base_commit %s is short for %d commits", id, found)
+	return unusable("base_commit %s is ambiguous: %d commits begin with it", id, found)
 }
 
 // Head is the commit that is checked out.

@@ -62,11 +62,12 @@ func (p *preparer) discard(ctx context.Context, image sandbox.Image) error {
 	return importer.RemoveImage(context.WithoutCancel(ctx), image)
 }
 
-// skeleton is an archive of the new repository without objects and index.
+// skeleton is an archive of the new repository without objects and index. The
+// folder info is for agents that list scratch files in info/exclude.
 func (f *facts) skeleton() []byte {
 	var b bytes.Buffer
 	tw := tar.NewWriter(&b) // to memory: it fails for no entry of these
-	for _, dir := range []string{"", "objects/", "objects/info/", "objects/pack/", "refs/", "refs/heads/", "refs/tags/"} {
+	for _, dir := range []string{"", "info/", "objects/", "objects/info/", "objects/pack/", "refs/", "refs/heads/", "refs/tags/"} {
 		_ = tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: ".git/" + dir, Mode: 0o755})
 	}
 	files := map[string]string{"HEAD": f.commits[0] + "\n", "config": f.settings()}

@@ -138,6 +138,10 @@ func TestTimeTravel(t *testing.T) {
 	if d := cmp.Diff(clean, run(t, e, image, c.Folder, timeTravel)); d != "" {
 		t.Errorf("an agent finds (-want +got):\n%s", d)
 	}
+	const scratch = "cd /testbed && echo scratch >> .git/info/exclude && touch scratch && git status --short"
+	if got := run(t, e, image, c.Folder, scratch); got != "" {
+		t.Errorf("an honest agent excludes a scratch file: %s", got)
+	}
 	diffTree(t, c, map[string]repository.Mode{".gitignore": repository.Regular, "f.py": repository.Regular,
 		"link": repository.Symlink, "pkg/sub/data": repository.Regular, "run.sh": repository.Executable})
 	if b, err := c.Content("f.py"); err != nil || string(b) != "def f():\n    return 1\n" {

@@ -124,7 +124,7 @@ func (g *git) records(ctx context.Context, end byte, each func(string) error, ar
 		return err
 	}
 	if len(s.rest) > 0 {
-		return unusable("the output of git %s is cut off", args[0])
+		return unusable("the output of git %s ends in the middle of a record", args[0])
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestAt(t *testing.T) {
 	c := &Checkout{Commits: []string{strings.Repeat("a", 40), one, two}}
 	for base, want := range map[string]string{
 		strings.Repeat("a", 40): "", "aaaaaaa": "", one: "", two[:8]: "", strings.ToUpper(strings.Repeat("a", 8)): "",
-		"1111111": "short for 2 commits", "aaaaaa": "not a commit ID", "": "not a commit ID", "HEAD~1xx": "not a commit ID",
+		"1111111": "ambiguous: 2 commits", "aaaaaa": "not a commit ID", "": "not a commit ID", "HEAD~1xx": "not a commit ID",
 		strings.Repeat("0", 40): "HEAD is commit aaaaaaaa", strings.Repeat("a", 41): "neither", strings.Repeat("a", 65): "not a commit ID",
 	} {
 		err := c.At(base)

@@ -115,7 +115,7 @@ func (p *preparer) compare(ctx context.Context, image sandbox.Image, c *Checkout
 			return err
 		}
 		if err := before.same(after); err != nil {
-			return unusable("cutting the repository down went wrong: %w", err)
+			return unusable("the repository could not be cut down to one commit: %w", err)
 		}
 		if after.extra != "" || len(after.commits) != 1 {
 			return unusable("the repository cannot be cut down to one commit: it still has %s", after.extra)

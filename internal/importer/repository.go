@@ -175,6 +175,7 @@ RUN git init -q --template= . \
     GIT_COMMITTER_NAME=%[2]s GIT_COMMITTER_EMAIL=%[3]s GIT_COMMITTER_DATE=%[4]s \
     git commit -q -m "%[5]s" \
  && rm -f .git/COMMIT_EDITMSG \
+ && mkdir .git/info \
  && test "$(git rev-parse HEAD)" = %[6]s
 `, testbed, onecommit.Author, onecommit.Email, onecommit.Date, commitMessage(ds), head)
 	dir := path.Join("images", name)

@@ -27,7 +27,7 @@ for i in range(3000):
         for n in range(250):
             f.write('x%d = %s\n' % (n, random.getrandbits(100)))
 "
-git add -A && git commit -qm large && chown -R 1000:1000 /testbed
+chown -R root:root /testbed && git add -A && git commit -qm large && chown -R 1000:1000 /testbed
 `
 
 // BenchmarkCapture measures the capture of a change in a checkout of 30 MB,

@@ -46,7 +46,7 @@ python3 -m pytest -q -p no:randomly tests >run.log 2>&1 && exit 1
 python3 -m pytest -q tests >>run.log 2>&1
 printf '#!/bin/sh\npython3 -m pytest\n' > reproduce.sh && chmod +x reproduce.sh
 echo '*.tmp' >> .gitignore && echo kept > notes.tmp
-mkdir -p .git/info scratch
+mkdir scratch
 echo scratch/ >> .git/info/exclude
 echo note > scratch/note
 git add -A && git commit -qm fix && git commit -q --amend -m 'fix it'

@@ -44,3 +44,19 @@ func TestNamedTests(t *testing.T) {
 		})
 	}
 }
+
+// TestNoPatchInTheBox: while tests run, no file of the sandbox holds a patch
+// from which a candidate could read the hidden tests or the work of others.
+func TestNoPatchInTheBox(t *testing.T) {
+	b := newBench(t, project(), "", "")
+	c := b.row(t, object{"command": []string{"sh", "-c", "grep -rqs --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev -e '^[+][+][+] b/tests/test_hidden.py' -e '^[+][+][+] b/calc.py' / && exit 1; " +
+		"exec python3 -B -m pytest -q -p no:cacheprovider tests"}})
+	if got := b.score(t, c, mended); got.Outcome != verdict.Passed {
+		t.Errorf("a patch is in the box: %s", describe(got))
+	}
+	for _, line := range []string{"+++ b/tests/test_hidden.py\n", "+++ b/calc.py\n"} {
+		if got := b.score(t, c, mended+newFile("copy.txt", "100644", line)); got.Reason != verdict.TestsFailed {
+			t.Errorf("the search does not find %q: %s", line, describe(got))
+		}
+	}
+}

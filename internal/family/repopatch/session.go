@@ -79,7 +79,7 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 // patchOf reads a patch. A failure needs no sandbox.
 func patchOf(c candidate.Candidate) ([]byte, error) {
 	if c.Size > candidate.MaxBytes {
-		return nil, &failure{verdict.CandidateTooLarge, fmt.Sprintf("the patch has over %d MiB", candidate.MaxBytes>>20)}
+		return nil, &failure{verdict.CandidateTooLarge, fmt.Sprintf("the patch is larger than %d MiB", candidate.MaxBytes>>20)}
 	}
 	patch, err := c.Bytes()
 	if err == nil && len(bytes.TrimSpace(patch)) == 0 {

@@ -77,16 +77,23 @@ func TestHiddenChanges(t *testing.T) {
 func TestGitConfigurationDoesNotRun(t *testing.T) {
 	all := testProject(t)
 	for name, script := range map[string]string{
-		"a clean filter":   "git config filter.x.clean 'touch MARK; cat' && echo '* filter=x' > .git/info/attributes && git config filter.x.required true && touch a.py",
-		"fsmonitor":        "printf '#!/bin/sh\\ntouch MARK\\n' > .git/f && chmod +x .git/f && git config core.fsmonitor .git/f",
-		"an external diff": "git config diff.external 'touch MARK; true'",
-		"textconv":         "git config diff.x.textconv 'touch MARK; cat' && echo '* diff=x' > .git/info/attributes",
+		"a clean filter":     "git config filter.x.clean 'touch MARK; cat' && echo '* filter=x' > .git/info/attributes && git config filter.x.required true && touch a.py",
+		"fsmonitor":          "printf '#!/bin/sh\\ntouch MARK\\n' > .git/f && chmod +x .git/f && git config core.fsmonitor .git/f",
+		"an external diff":   "git config diff.external 'touch MARK; true'",
+		"textconv":           "git config diff.x.textconv 'touch MARK; cat' && echo '* diff=x' > .git/info/attributes",
+		"a process filter":   "git config filter.x.process 'touch MARK; false' && echo '* filter=x' > .git/info/attributes && touch a.py",
+		"a hook":             "printf '#!/bin/sh\\ntouch MARK\\n' > .git/hooks/post-index-change && chmod +x .git/hooks/post-index-change",
+		"a folder of hooks":  "mkdir .git/h && printf '#!/bin/sh\\ntouch MARK\\n' > .git/h/post-index-change && chmod +x .git/h/post-index-change && git config core.hooksPath .git/h",
+		"another work tree":  "git config core.worktree \"$PWD\" && git config core.fsmonitor 'touch MARK; true'",
+		"another repository": "mv .git ../OTHER && echo \"gitdir: $(cd ../OTHER && pwd)\" > .git && git config core.fsmonitor 'touch MARK; true'",
+		"a worktree's link":  "mkdir .git/worktrees .git/worktrees/w && printf '../..\\n' > .git/worktrees/w/commondir && cp .git/HEAD .git/worktrees/w && cp .git/index .git/worktrees/w && git config core.fsmonitor 'touch MARK; true' && mv .git ../OTHER && echo \"gitdir: $(cd ../OTHER && pwd)/worktrees/w\" > .git",
+		"other objects":      "cp -r .git/objects ../OTHER && rm -r .git/objects/?? && (cd ../OTHER && pwd) > .git/objects/info/alternates && git config core.fsmonitor 'touch MARK; true'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := all.on(t)
-			mark := filepath.Join(t.TempDir(), "mark")
+			mark, other := filepath.Join(t.TempDir(), "mark"), filepath.Join(t.TempDir(), "other")
 			res := p.capture(func(dir string) {
-				run(t, dir, "printf 'b\\n' > a.py\n"+strings.ReplaceAll(script, "MARK", mark))
+				run(t, dir, "printf 'b\\n' > a.py\n"+strings.NewReplacer("MARK", mark, "../OTHER", other).Replace(script))
 				if err := os.RemoveAll(mark); err != nil { // made by the agent itself
 					t.Error(err)
 				}

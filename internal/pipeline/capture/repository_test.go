@@ -252,11 +252,15 @@ func TestRepositoryChanges(t *testing.T) {
 		want    map[string]string
 		ignored []string
 	}{
-		"a change":                       {script: "echo four >> a.py", want: map[string]string{"a.py": "one\ntwo\nthree\nfour\n"}},
-		"a new file":                     {script: "mkdir -p new/er && echo x > new/er/c.py", want: map[string]string{"new/er/c.py": "x\n"}},
-		"an empty file":                  {script: ": > empty", want: map[string]string{"empty": ""}},
-		"a deleted file":                 {script: "rm dir/b.py", want: map[string]string{"dir/b.py": "-"}},
-		"a moved file":                   {script: "mv dir/b.py c.py", want: map[string]string{"dir/b.py": "-", "c.py": "b\n"}},
+		"a change":                  {script: "echo four >> a.py", want: map[string]string{"a.py": "one\ntwo\nthree\nfour\n"}},
+		"a new file":                {script: "mkdir -p new/er && echo x > new/er/c.py", want: map[string]string{"new/er/c.py": "x\n"}},
+		"an empty file":             {script: ": > empty", want: map[string]string{"empty": ""}},
+		"a deleted file":            {script: "rm dir/b.py", want: map[string]string{"dir/b.py": "-"}},
+		"a moved file":              {script: "mv dir/b.py c.py", want: map[string]string{"dir/b.py": "-", "c.py": "b\n"}},
+		"a name of 255 bytes (W11)": {script: "echo x > $(printf %0255d 1)", want: map[string]string{strings.Repeat("0", 254) + "1": "x\n"}},
+		"everything is deleted (W11)": {script: "rm -r * .gitignore", want: map[string]string{"a.py": "-", "dir/b.py": "-", "bin/test": "-", ".gitignore": "-", "kept.log": "-", "data.bin": "-",
+			"setup.cfg.orig": "-"}, ignored: []string{"build/lib", "dir/__pycache__/b.pyc"}},
+		"setuid and setgid (W12)":        {script: "chmod 6755 bin/test; echo x > run; chmod 6755 run; chmod 1777 dir", want: map[string]string{"bin/test": "x #!/bin/sh\n", "run": "x x\n"}},
 		"a mode":                         {script: "chmod +x bin/test", want: map[string]string{"bin/test": "x #!/bin/sh\n"}},
 		"bytes":                          {script: `printf '\000\377' > data.bin`, want: map[string]string{"data.bin": "\x00\xff"}},
 		"no newline at the end":          {script: `printf x > a.py`, want: map[string]string{"a.py": "x"}},
