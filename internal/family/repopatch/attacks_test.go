@@ -214,7 +214,10 @@ type badInput struct {
 func badInputs() []badInput {
 	hunks := "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n"
 	elsewhere := strings.Replace(mended, "return a - b", "return a % b", 1)
-	big := newFile("big.txt", "100644", strings.Repeat(strings.Repeat("x", 1023)+"\n", 40<<10))
+	sized := func(name string, mib int) string {
+		return newFile(name, "100644", strings.Repeat(strings.Repeat("x", 1023)+"\n", mib<<10))
+	}
+	big := sized("big.txt", 40)
 	return []badInput{
 		{"an empty patch", "", nil, sandbox.Limits{}, verdict.Failed, verdict.EmptyCandidate, phasePatch},
 		{"blanks", " \n\t\n", nil, sandbox.Limits{}, verdict.Failed, verdict.EmptyCandidate, phasePatch},
@@ -223,6 +226,8 @@ func badInputs() []badInput {
 		{"a patch that is cut off", mended[:len(mended)-12], nil, sandbox.Limits{}, verdict.Failed, verdict.PatchDoesNotApply, phasePatch},
 		{"a million hunks", hunks + strings.Repeat("@@ -1 +1 @@\n-x\n+y\n", 1_000_000), nil, sandbox.Limits{}, verdict.Failed, verdict.PatchDoesNotApply, phasePatch},
 		{"more than the disk", big, nil, sandbox.Limits{Disk: 16 << 20}, verdict.Limit, verdict.DiskLimit, phasePatch},
+		{"no room for the tests", sized("big.txt", 10), object{"test_patch": sized("tests/data.bin", 8)}, sandbox.Limits{Disk: 16 << 20},
+			verdict.Limit, verdict.DiskLimit, phaseChecks},
 		{"more than the memory", big, nil, sandbox.Limits{Memory: 8 << 20, Disk: 64 << 20}, verdict.Limit, verdict.OutOfMemory, phasePatch},
 		{"a setup patch that does not apply", mended, object{"setup_patch": elsewhere}, sandbox.Limits{}, verdict.Pending, verdict.PackFault, phaseSetup},
 		{"a test patch that does not apply", mended, object{"test_patch": elsewhere}, sandbox.Limits{}, verdict.Pending, verdict.PackFault, phaseTests},

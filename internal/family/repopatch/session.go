@@ -231,7 +231,7 @@ func (s *session) drop(ctx context.Context, b base, drop, allowed []repository.C
 		err = &failure{verdict.Policy, "the patch removes a symbolic link that the policy keeps"}
 	}
 	if err == nil {
-		err = s.site.lay(ctx, files)
+		err = s.layOver(ctx, files)
 	}
 	if err != nil {
 		return err
@@ -250,6 +250,16 @@ func (s *session) drop(ctx context.Context, b base, drop, allowed []repository.C
 		}
 	}
 	return nil
+}
+
+// layOver puts files over what the candidate left. A candidate that leaves no
+// room for them has reached the limit; a second try would change nothing.
+func (s *session) layOver(ctx context.Context, files overlay) error {
+	err := s.site.lay(ctx, files)
+	if err != nil && s.site.full(ctx) {
+		return &failure{verdict.DiskLimit, "the patch leaves no room for the tests in the limit of disk space"}
+	}
+	return err
 }
 
 func count(n int, one, many string) string {
@@ -271,7 +281,7 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 	for name, data := range plan.Files { // the canaries
 		files[name] = file{repository.Regular, data}
 	}
-	if err := s.site.lay(ctx, files); err != nil {
+	if err := s.layOver(ctx, files); err != nil {
 		return err
 	}
 	got, err := s.site.run(ctx, command{argv: plan.Argv, dir: plan.Dir, env: plan.Env, stdin: bytes.NewReader(plan.Stdin),

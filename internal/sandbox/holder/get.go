@@ -97,8 +97,7 @@ func (a *archiver) entry(dir *os.Root, name, full string, depth int) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, fs.ErrPermission):
-		return a.header(&tar.Header{Name: full, Typeflag: tar.TypeFifo,
-			PAXRecords: map[string]string{RecordType: Unreadable}})
+		return a.closed(full)
 	case err != nil:
 		return fmt.Errorf("looking at %q: %w", full, err)
 	case info.IsDir():
@@ -116,6 +115,9 @@ func (a *archiver) directory(dir *os.Root, name, full string, depth int) error {
 		return sandbox.ErrTooLarge
 	}
 	info, err := dir.Lstat(name)
+	if errors.Is(err, fs.ErrPermission) { // the root of the tree can be closed, too
+		return a.closed(full)
+	}
 	if err != nil {
 		return fmt.Errorf("looking at %q: %w", full, err)
 	}
@@ -235,6 +237,11 @@ func (a *archiver) special(dir *os.Root, name, full string, info fs.FileInfo) er
 		h.Typeflag = tar.TypeFifo
 	}
 	return a.header(h)
+}
+
+// closed archives what lies in a directory that cannot be searched.
+func (a *archiver) closed(full string) error {
+	return a.header(&tar.Header{Name: full, Typeflag: tar.TypeFifo, PAXRecords: map[string]string{RecordType: Unreadable}})
 }
 
 func (a *archiver) unreadable(full string, info fs.FileInfo) error {

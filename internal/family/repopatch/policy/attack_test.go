@@ -36,6 +36,8 @@ func TestAttacks(t *testing.T) {
 		"R24/build":         {added("setup.py", "Makefile", "build.rs", ".cargo/config.toml", "package.json", "jest.config.js", ".mocharc.yml", "main_test.go", "pom.xml"), "main.go"},
 		"R25/dependencies":  {edited("requirements.txt", "go.mod", "poetry.lock", "requirements/dev.txt"), "docs/requirements.md"},
 		"R26/shadow":        {added("pytest/__main__.py", "_pytest/__init__.py", "unittest.py", "json.py", "coverage/__init__.py", "src/random.py"), "src/pkg/json.py"},
+		"R24/interpreter":   {added(".python-version", ".tool-versions", "sub/.nvmrc", "src/setupTests.ts"), "src/python-version.txt"},
+		"R26/private":       {added("_strptime.py", "src/_json.py", "packaging/__init__.py", "six.py"), "_helpers.py"},
 		"R26/compiled name": {added("json.cpython-311-x86_64-linux-gnu.so"), "src/pkg/json/__init__.py"},
 	} {
 		everything := policy.Policy{AllowSensitivePaths: []string{"*"}}

@@ -57,15 +57,17 @@ const (
 	gitFiles = ".gitattributes .gitmodules .lfsconfig"
 
 	pythonConfig = "conftest.py pyproject.toml setup.cfg setup.py tox.ini .coveragerc unittest.cfg nose.cfg .noserc " +
-		"pipfile uv.toml pyvenv.cfg entry_points.txt"
+		"pipfile uv.toml pyvenv.cfg entry_points.txt tox.toml hatch.toml poetry.toml pdm.toml pixi.toml"
 	nodeConfig = "package.json npm-shrinkwrap.json .npmrc lerna.json nx.json deno.json deno.jsonc bunfig.toml"
-	buildFiles = "cargo.toml build.rs rust-toolchain rust-toolchain.toml go.mod go.sum go.work go.work.sum " +
+	// What version managers read: it chooses the interpreter that runs the tests.
+	versionFiles = ".python-version .tool-versions mise.toml .mise.toml .nvmrc .node-version .ruby-version .go-version .java-version .sdkmanrc"
+	buildFiles   = "cargo.toml build.rs rust-toolchain rust-toolchain.toml go.mod go.sum go.work go.work.sum " +
 		"makefile gnumakefile cmakelists.txt meson.build rakefile gemfile .rspec composer.json mix.exs " +
 		"pom.xml gradle.properties build.sbt " +
 		"gradlew mvnw phpunit.xml phpunit.xml.dist package-lock.json pnpm-lock.yaml environment.yml environment.yaml .envrc"
 
 	// Prefixes of names.
-	configPrefixes = "pytest. .pytest. noxfile. jest.config. jest.setup. vitest.config. vitest.workspace. vite.config. " +
+	configPrefixes = "pytest. .pytest. noxfile. jest.config. jest.setup. setuptests. vitest.config. vitest.setup. vitest.workspace. vite.config. " +
 		".mocharc karma.conf. ava.config. cypress.config. playwright.config. babel.config. .babelrc .nycrc .swcrc tsconfig. .yarnrc .pnp."
 
 	// Suffixes of names.
@@ -99,7 +101,7 @@ func fileName(name string) string {
 		return "a file that steers git"
 	case oneOf(name, ciFiles):
 		return "continuous integration"
-	case oneOf(name, pythonConfig), oneOf(name, nodeConfig), hasPrefix(name, configPrefixes):
+	case oneOf(name, pythonConfig), oneOf(name, nodeConfig), oneOf(name, versionFiles), hasPrefix(name, configPrefixes):
 		return "configuration of a build or of tests"
 	case oneOf(name, buildFiles), hasSuffix(name, ".mk .gradle .gradle.kts"):
 		return "a build file"

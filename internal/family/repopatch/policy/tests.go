@@ -47,7 +47,7 @@ func shadows(c repository.Change, parts []string) bool {
 		return false
 	}
 	module, _, _ := strings.Cut(parts[0], ".")
-	if !oneOf(module, runnerModules) && !oneOf(module, standardModules) && !hasPrefix(module, "pytest_ _pytest") {
+	if !oneOf(module, runnerModules) && !oneOf(module, standardModules) && !oneOf(module, privateModules) && !hasPrefix(module, "pytest_ _pytest") {
 		return false
 	}
 	name := parts[len(parts)-1]
@@ -60,7 +60,8 @@ func shadows(c repository.Change, parts []string) bool {
 
 // runnerModules are what test runners consist of.
 const runnerModules = "pytest _pytest py pluggy iniconfig exceptiongroup tomli xdist nose nose2 unittest2 mock coverage hypothesis " +
-	"sitecustomize usercustomize pkg_resources setuptools pip"
+	"sitecustomize usercustomize pkg_resources setuptools pip " +
+	"attr attrs packaging toml importlib_metadata zipp six wcwidth atomicwrites more_itertools colorama pygments execnet typing_extensions"
 
 // standardModules are the modules of Python's standard library, of all
 // versions from 3.6 on, that are not private.
@@ -77,3 +78,10 @@ const standardModules = "abc aifc antigravity argparse array ast asynchat asynci
 	"subprocess sunau symbol symtable sys sysconfig syslog tabnanny tarfile telnetlib tempfile termios textwrap this threading time " +
 	"timeit tkinter token tokenize tomllib trace traceback tracemalloc tty turtle turtledemo types typing unicodedata unittest urllib uu " +
 	"uuid venv warnings wave weakref webbrowser wsgiref xdrlib xml xmlrpc zipapp zipfile zipimport zlib zoneinfo __future__"
+
+// privateModules are those of the standard library's private modules that are
+// files, so that one in the checkout would come first.
+const privateModules = "_aix_support _bootlocale _bootsubprocess _collections_abc _colorize _compat_pickle _compression _markupbase " +
+	"_opcode_metadata _osx_support _py_abc _pydatetime _pydecimal _pyio _pylong _pyrepl _sitebuiltins _strptime _threading_local _weakrefset " +
+	"_asyncio _bisect _bz2 _contextvars _crypt _csv _ctypes _curses _datetime _dbm _decimal _elementtree _gdbm _hashlib _heapq _json _lzma " +
+	"_lsprof _multiprocessing _opcode _pickle _posixshmem _posixsubprocess _queue _random _socket _sqlite3 _ssl _statistics _struct _uuid _zoneinfo"

@@ -108,7 +108,7 @@ _pytest.python.Function.runtest = _pytest.unittest.TestCaseFunction.runtest = la
 `, nil, plain, tampered},
 		{"R01 conftest.py", "", map[string]string{"conftest.py": "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    out.get_result().outcome = 'passed'\n"},
 			plain, tampered},
-		{"R06 canaries removed", "import glob, re\nfor f in glob.glob('tests/*'):\n    if re.search(r'_\\d{5}\\.py$', f): os.remove(f)\nimport _pytest.python, _pytest.unittest\n_pytest.python.Function.runtest = _pytest.unittest.TestCaseFunction.runtest = lambda self: None\n",
+		{"R06 canaries removed", "import glob\nfor f in glob.glob('tests/test_*_*_*.py'): os.remove(f)\nimport _pytest.python, _pytest.unittest\n_pytest.python.Function.runtest = _pytest.unittest.TestCaseFunction.runtest = lambda self: None\n",
 			nil, plain, "*"},
 		{"R06 pytest.exit", "def add(a, b):\n    import pytest\n    pytest.exit('done', returncode=0)\n", nil, plain, "*"},
 		{"R09 os._exit", "if 'pytest' in sys.modules: os._exit(0)\n", nil, plain, exited},
@@ -205,7 +205,8 @@ func TestResidual(t *testing.T) {
 			"    c.runtest = lambda self, old=c.runtest: None if self.name == 'test_add' else old(self)\n",
 		"R12 the test is read": "import inspect, re\ndef add(a, b):\n    line = inspect.stack()[1].code_context[0]\n" +
 			"    return int(re.search(r'(?:==|\\),) (\\d+)', line).group(1))\n",
-		"R11 a known value": "def add(a, b):\n    return 3 if 'PYTEST_CURRENT_TEST' in os.environ else a - b\n",
+		"R11 a known value":              "def add(a, b):\n    return 3 if 'PYTEST_CURRENT_TEST' in os.environ else a - b\n",
+		"R06 the whole report is forged": forged,
 	} {
 		g := m.grade(tests, target, map[string]string{"calc/__init__.py": wrong + code})
 		if g.Outcome != verdict.Passed {
@@ -213,3 +214,25 @@ func TestResidual(t *testing.T) {
 		}
 	}
 }
+
+// forged finds the driver's own functions in the frames above it, reports every
+// test as it has to be, and ends the process: no test runs.
+const forged = `
+import re
+frame = sys._getframe()
+while 'send' not in frame.f_locals or 'plan' not in frame.f_locals: frame = frame.f_back
+plan, send, end = (frame.f_locals[name] for name in ('plan', 'send', 'end'))
+canaries = []
+for c in plan['canaries']:
+    owner = ''
+    for line in open(c['path']):
+        if line.startswith('class '): owner = re.match(r'class (\w+)', line).group(1) + '::'
+        found = re.match(r' *def (test_\w+)', line)
+        if found: canaries.append(c['path'] + '::' + (owner if line[0] == ' ' else '') + found.group(1))
+tests = ['tests/test_calc.py::test_add', 'tests/test_calc.py::TestAdd::test_add']
+for name in canaries + tests: send('test', ('id', name), ('names', []))
+send('start', ('tests', len(canaries + tests)))
+for name in canaries: send('result', ('id', name), ('status', 'failed'))
+for name in tests: send('result', ('id', name), ('status', 'passed'))
+end(0)
+`

@@ -26,6 +26,7 @@ const (
 	scriptTree        = "echo hello > a.txt; mkdir -p d/e; echo deep > d/e/f; ln -s /etc/passwd link; " +
 		"ln a.txt hard; mkfifo fifo; echo s > secret; chmod 000 secret; ln -s d dlink"
 	scriptClosed = "mkdir -p closed/sub; echo x > closed/sub/big; chmod 000 closed/sub/big closed/sub closed"
+	scriptShut   = "chmod 000 ."
 	scriptLinks  = "ln -s .git alias"
 	scriptSparse = "truncate -s 1T sparse"
 	scriptFill   = "head -c 100000000 /dev/zero > big"
@@ -71,6 +72,8 @@ func shell(ctx context.Context, p *sandboxtest.Process) int {
 		}
 	case scriptTree:
 		err = makeTree(p.Dir)
+	case scriptShut:
+		err = os.Chmod(p.Dir, 0o000)
 	case scriptClosed:
 		err = makeClosed(p.Dir)
 	case scriptLinks:

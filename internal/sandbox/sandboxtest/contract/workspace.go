@@ -186,6 +186,15 @@ func (s *suite) leaves(t *testing.T) {
 	diffTree(t, w, "dlink", "2 777 dlink d")
 	diffTree(t, w, "dlink/e") // links are not followed
 	diffTree(t, w, "link", "2 777 link /etc/passwd")
+	if s.ignoresModes() {
+		return
+	}
+	// What is in a tree whose root is closed is not lost without a word.
+	if got := s.in(t, w, scriptShut); got.ExitCode != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	diffTree(t, w, ".", "6 000 . unreadable")
+	diffTree(t, w, "a.txt", "6 000 a.txt unreadable")
 }
 
 // ignoresModes reports whether the holder ignores modes, as an engine in memory
