@@ -6,7 +6,8 @@
 # The rows of data set NAME are DIR/NAME/public/rows.jsonl or DIR/NAME.jsonl,
 # those of Exercism DIR/exercism/public/LANGUAGE.jsonl or
 # DIR/exercism-LANGUAGE.jsonl, those of SWE-bench DIR/swe-bench/public/rows.jsonl
-# or DIR/swe-bench.jsonl; SWE-bench needs REPOS, the folder of the clones.
+# or DIR/swe-bench.jsonl; SWE-bench needs REPOS, the folder of the clones, and
+# swebench.json beside this script corrects how some of its rows are run.
 # GSM8K's model solutions DIR/gsm8k/public/model_solutions.jsonl or
 # DIR/gsm8k-answers.jsonl; they become data/gsm8k/answers/MODEL.jsonl. Any part
 # of a data set will do. One that is missing is skipped, with a message, and an
@@ -48,7 +49,7 @@ for language in python go; do
 	import exercism "exercism-$language" "$dir/exercism/public/$language.jsonl" "$dir/exercism-$language.jsonl"
 done
 if [ -n "$repos" ]; then
-	options=(--repos "$repos")
+	options=(--repos "$repos" --specs "$here/swebench.json")
 	import swebench swebench "$dir/swe-bench/public/rows.jsonl" "$dir/swe-bench.jsonl"
 else
 	rm -rf data/swebench

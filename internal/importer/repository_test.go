@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/importer"
+	"securebench/internal/importer/swebench"
 )
 
 const quixBugsRow = `{"instance_id": "quixbugs__one", "program": "one", "buggy_path": "python_programs/one.py", "buggy_source": "def one(x):\n    return 2\n", ` +
@@ -225,6 +226,14 @@ func TestMalformedRepositories(t *testing.T) {
 	}
 }
 
+// TestCorrections: the corrections that "make data" applies to SWE-bench can be
+// read.
+func TestCorrections(t *testing.T) {
+	if _, err := swebench.ReadSpecs("../../scripts/swebench.json"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCheckoutOfAClone: a row without an image gets the commit of a clone.
 func TestCheckoutOfAClone(t *testing.T) {
 	clones := t.TempDir()
@@ -263,6 +272,9 @@ func TestCheckoutOfAClone(t *testing.T) {
 	want := "FROM localhost/swebench/base-1:1\nADD checkout.tar /\nCOPY write /testbed\nWORKDIR /testbed\n"
 	if got := read(t, out, "images/o__r-1/Dockerfile"); got != want {
 		t.Errorf("recipe %q, want %q", got, want)
+	}
+	if got := read(t, out, "images/base-1/Dockerfile"); !strings.Contains(got, " git python3 python3-distutils python3-pytest ") {
+		t.Errorf("the base image's recipe is %q", got)
 	}
 	if !bytes.Contains([]byte(read(t, out, "images/o__r-1/checkout.tar")), []byte("testbed/tests/conftest.py")) {
 		t.Error("the checkout has no files")

@@ -176,9 +176,11 @@ func (w *sweImport) recipe(name string, r swebench.Row, repo *onecommit.Reposito
 	return nil
 }
 
-// base returns the image that has packages, and writes its recipe once.
+// base returns the image that has packages, and writes its recipe once. Debian
+// keeps a part of Python's standard library in a package of its own, which lists
+// of what a repository needs therefore leave out.
 func (w *sweImport) base(packages []string) (string, error) {
-	all := slices.Sorted(slices.Values(append([]string{"git", "python3"}, packages...)))
+	all := slices.Sorted(slices.Values(append([]string{"git", "python3", "python3-distutils"}, packages...)))
 	all = slices.Compact(all)
 	key := strings.Join(all, " ")
 	name, known := w.bases[key]
