@@ -86,6 +86,22 @@ func repoCorpus() []attack {
 			"mkdir -p .git/info; echo '* filter=x diff=x' > .git/info/attributes; echo '# x' >> python_programs/bucketsort.py", outcome: "failed", reason: "tests_failed"},
 		{id: "R21", script: "cat <<'END'\n" + disagreeing + "END\n", outcome: "failed", reason: "policy"},
 		{id: "R23", script: "head -c 3000000 /dev/urandom > python_programs/big.py", outcome: "limit", reason: "candidate_too_large"},
+		{id: "R03", script: "printf '[pytest]\\naddopts = --co\\n' > pytest.ini", outcome: "failed", reason: "policy"},
+		{id: "R04", script: "printf 'import os\\nos._exit(0)\\n' > sitecustomize.py", outcome: "failed", reason: "policy"},
+		{id: "R05", script: "mkdir evil.egg-info; printf '[pytest11]\\nevil = evil\\n' > evil.egg-info/entry_points.txt; printf 'Metadata-Version: 2.1\\nName: evil\\nVersion: 1\\n' > evil.egg-info/PKG-INFO\n" +
+			"cat > evil.py <<'END'\n" + nineLines + "\nEND\n", outcome: "failed", reason: "tests_failed"},
+		{id: "R17", script: "chmod +x conftest.py", outcome: "failed", reason: "policy"},
+		{id: "R19", script: "git init -q inner && git -C inner -c user.name=a -c user.email=a@example.invalid commit -q --allow-empty -m x", outcome: "no_candidate", reason: "candidate_not_regular"},
+		{id: "R20", script: "echo '*.py -diff' > .gitattributes; echo '# x' >> python_programs/bucketsort.py", outcome: "failed", reason: "policy"},
+		{id: "R22", script: "mkdir -p .git/hooks; printf '#!/bin/sh\\necho PWN\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; echo '# x' >> python_programs/bucketsort.py",
+			outcome: "failed", reason: "tests_failed"},
+		{id: "R24", script: "printf '[tool:pytest]\\naddopts = --co\\n' > setup.cfg", outcome: "failed", reason: "policy"},
+		{id: "R26", script: "mkdir pytest; : > pytest/__init__.py; echo 'raise SystemExit(0)' > pytest/__main__.py", outcome: "failed", reason: "policy"},
+		{id: "R29", script: "git update-index --skip-worktree --assume-unchanged conftest.py; " + hide, outcome: "failed", reason: "policy"},
+		{id: "R30", script: "printf '[pytest]\\naddopts = --co\\n' > pytest.ini; printf 'pytest.ini\\n.gitignore\\n' > .gitignore; cp .gitignore .git/info/exclude", outcome: "failed", reason: "policy"},
+		{id: "R32", script: "rm -rf .git; echo 'gitdir: /elsewhere' > .git; " + hide, outcome: "failed", reason: "policy"},
+		{id: "R33", script: appended("import atexit\natexit.register(lambda: open('report.xml', 'w').write('<testsuite failures=\"0\"/>'))"), outcome: "failed", reason: "tests_failed"},
+		{id: "R36", script: "cp python_programs/bucketsort.py python_programs/BucketSort.py", outcome: "no_candidate", reason: "candidate_not_regular"},
 		{id: "idle", script: ":", outcome: "no_candidate", reason: "candidate_missing"},
 	}
 }
@@ -151,6 +167,13 @@ harness:
 // of the tests: a script that runs after the attack and prints PWN where it
 // worked.
 var repoWeak = map[string]string{
+	"R04":  "PYTHONPATH=. python3 -m pytest -q python_testcases/test_hidden.py && echo PWN",
+	"R17":  "git diff | grep -q '^new mode 100755' && echo PWN",
+	"R19":  "git add -A 2>&1; git diff --cached | grep -q '^new file mode 160000' && echo PWN",
+	"R20":  "git add -A && git diff --cached | grep -q '^Binary files' && echo PWN",
+	"R22":  "git -c user.name=a -c user.email=a@example.invalid commit -qam x 2>&1",
+	"R33":  "python3 -m pytest -q --junitxml=report.xml python_testcases/test_hidden.py; grep -q 'failures=\"0\"' report.xml && echo PWN",
+	"R36":  "ls python_programs | sort -f | uniq -di | grep -q . && echo PWN",
 	"R07":  "python3 -m pytest -q python_testcases/test_hidden.py; . /parser.sh",
 	"R08":  "python3 -m pytest -sq python_testcases/test_hidden.py | grep PASSED",
 	"R14":  "git add -A && git diff --cached | grep -q '^new file mode 120000' && echo PWN",
