@@ -266,7 +266,7 @@ func limits() []attack {
 	}
 	return []attack{
 		{id: "memory", patch: grow("+\n+\n+HELD = bytearray(1 << 31)\n+for i in range(0, 1 << 31, 4096):\n+    HELD[i] = 1\n"), reason: verdict.OutOfMemory},
-		{id: "processes", patch: grow("+\n+\n+import os, time\n+try:\n+    while True:\n+        if os.fork() == 0:\n+            time.sleep(30)\n+except OSError:\n+    time.sleep(5)\n+    raise\n"), reason: verdict.PidsLimit},
+		{id: "processes", patch: grow("+\n+\n+import os, time\n+try:\n+    while True:\n+        if os.fork() == 0:\n+            time.sleep(60)\n+except OSError:\n+    time.sleep(8)\n+    raise\n"), reason: verdict.PidsLimit},
 		{id: "time", patch: grow("+\n+\n+while True:\n+    pass\n"), reason: verdict.VerificationTimeout},
 		{id: "output", patch: grow("+\n+\n+import os\n+while True:\n+    if os.write(1, b'x' * 65536) < 0:\n+        break\n"), reason: verdict.VerificationTimeout},
 		{id: "output that ends", patch: grow("+\n+\n+import os\n+for _ in range(400):\n+    os.write(2, b'x' * 65536)\n+raise SystemExit(3)\n"), reason: verdict.OutputLimit},
@@ -281,7 +281,10 @@ func TestLimits(t *testing.T) {
 	for _, a := range limits() {
 		t.Run(a.id, func(t *testing.T) {
 			c := b.row(t, object{"command": []string{"python3", "-B", "-m", "pytest", "-q", "-s", "tests"}})
-			c.Limits = sandbox.Limits{Memory: 64 << 20, Disk: 32 << 20, Pids: 48, Timeout: 8 * time.Second}
+			c.Limits = sandbox.Limits{Memory: 64 << 20, Disk: 32 << 20, Pids: 48, Timeout: 2 * time.Minute}
+			if a.reason == verdict.VerificationTimeout { // however slow the machine is
+				c.Limits.Timeout = 8 * time.Second
+			}
 			if got := b.score(t, c, a.patch); got.Outcome == verdict.Passed || got.Reason != a.reason {
 				t.Errorf("want %s: %s", a.reason, describe(got))
 			}
