@@ -160,28 +160,34 @@ func (s *session) restore(ctx context.Context, p *prepared) error {
 }
 
 // probe finds out what the image runs tests with. It runs the image's own
-// programs, in the base.
-func (s *session) probe(ctx context.Context, p *prepared) error {
+// programs, in the base, once for all rows that ask the same of it.
+func (s *session) probe(ctx context.Context, p *prepared) (err error) {
 	c, ok := runner.Probe(s.withTests(p))
 	if !ok {
 		return nil
 	}
 	s.phase = phaseChecks
+	p.probed, err = s.verifier.fact(map[string]any{"probe": c.Argv, "dir": c.Dir, "stdin": string(c.Stdin), "env": [][]string{s.site.env, c.Env},
+		"image": s.c.Image.ID, "user": s.site.user, "setup": string(s.row.setup)}, func() ([]byte, error) { return s.ask(ctx, p, c) })
+	return err
+}
+
+// ask runs a probe, and leaves the base as it was.
+func (s *session) ask(ctx context.Context, p *prepared, c runner.Command) ([]byte, error) {
 	got, err := s.site.run(ctx, command{argv: c.Argv, dir: c.Dir, env: c.Env, stdin: bytes.NewReader(c.Stdin), timeout: s.limit(), output: s.site.limits.Output})
 	switch {
 	case err != nil:
-		return fmt.Errorf("looking for the test runner: %w", err)
+		return nil, fmt.Errorf("looking for the test runner: %w", err)
 	case got.End == sandbox.TimedOut:
-		return fmt.Errorf("looking for the test runner takes longer than %v", s.limit())
+		return nil, fmt.Errorf("looking for the test runner takes longer than %v", s.limit())
 	case got.ExitCode != 0:
 		s.restricted["probe-stderr.txt"] = got.stderr
-		return packFault("the image cannot run the row's tests: the search for their runner ended with code %d", got.ExitCode)
+		return nil, packFault("the image cannot run the row's tests: the search for their runner ended with code %d", got.ExitCode)
 	}
-	p.probed = bytes.Clone(got.stdout)
 	if err := s.site.killAll(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	return s.restore(ctx, p)
+	return bytes.Clone(got.stdout), s.restore(ctx, p)
 }
 
 // withTests is what the row says about its tests, with the files of the test

@@ -29,6 +29,7 @@ type Verifier struct {
 	prepared map[preparedKey]*prepared
 	order    []preparedKey // least recently used first
 	users    map[userKey]sandbox.User
+	facts    map[preparedKey][]byte
 }
 
 // pristine is an image's checkout without its tree; see [checkout.Checkout].
@@ -46,7 +47,8 @@ type userKey struct{ image, name string }
 
 // NewVerifier makes the family's verifier. It starts nothing.
 func NewVerifier(r family.Resources) family.Verifier {
-	v := &Verifier{resources: r, prepared: map[preparedKey]*prepared{}, users: map[userKey]sandbox.User{}}
+	v := &Verifier{resources: r, prepared: map[preparedKey]*prepared{}, users: map[userKey]sandbox.User{},
+		facts: map[preparedKey][]byte{}}
 	v.checkout = func(ctx context.Context, image sandbox.Image, dir string) (pristine, *repository.Tree, error) {
 		if r.Checkouts == nil {
 			return nil, nil, errors.New("preparing a checkout: there is no engine")
@@ -110,6 +112,36 @@ func (v *Verifier) use(k preparedKey) {
 		}
 	}
 	v.order = append(v.order, k)
+}
+
+// maxFacts is how many outputs of commands are kept.
+const maxFacts = 256
+
+// fact returns what a trusted command prints in a pristine sandbox. ask runs it,
+// unless the answer is known for the same value of all that it depends on.
+func (v *Verifier) fact(dependsOn map[string]any, ask func() ([]byte, error)) ([]byte, error) {
+	b, err := json.Marshal(dependsOn, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	k := preparedKey(sha256.Sum256(b))
+	v.mu.Lock()
+	known, ok := v.facts[k]
+	v.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	out, err := ask()
+	if err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.facts) >= maxFacts {
+		clear(v.facts)
+	}
+	v.facts[k] = out
+	return out, nil
 }
 
 // user returns the user that runs a row's commands.
