@@ -179,6 +179,9 @@ func checkAttacks(t *testing.T, m machine, tests Tests, base map[string]string, 
 }
 
 func TestPytestAttacks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Python many times")
+	}
 	t.Parallel()
 	m := local(t, "pytest")
 	checkAttacks(t, m, Tests{Command: []string{"env", "PYTHONPATH=.", "python3", "-m", "pytest", "tests/test_calc.py"},
@@ -187,6 +190,9 @@ func TestPytestAttacks(t *testing.T) {
 }
 
 func TestUnittestAttacks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Python many times")
+	}
 	t.Parallel()
 	m := local(t, "unittest")
 	checkAttacks(t, m, Tests{Command: []string{"env", "PYTHONPATH=.", "python3", "-m", "unittest", "tests.test_calc"},
