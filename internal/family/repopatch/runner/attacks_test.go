@@ -202,6 +202,9 @@ func TestUnittestAttacks(t *testing.T) {
 // TestResidual shows what no canary stops: code that tells canaries from the
 // row's tests. It is why the containment of these verdicts is shared.
 func TestResidual(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Python many times")
+	}
 	t.Parallel()
 	m := local(t, "pytest")
 	tests := Tests{Command: []string{"python3", "-m", "pytest", "tests/test_calc.py"}, TestFiles: []string{"tests/test_calc.py"},
