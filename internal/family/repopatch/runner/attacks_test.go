@@ -179,9 +179,6 @@ func checkAttacks(t *testing.T, m machine, tests Tests, base map[string]string, 
 }
 
 func TestPytestAttacks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Python many times")
-	}
 	t.Parallel()
 	m := local(t, "pytest")
 	checkAttacks(t, m, Tests{Command: []string{"env", "PYTHONPATH=.", "python3", "-m", "pytest", "tests/test_calc.py"},
@@ -190,9 +187,6 @@ func TestPytestAttacks(t *testing.T) {
 }
 
 func TestUnittestAttacks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Python many times")
-	}
 	t.Parallel()
 	m := local(t, "unittest")
 	checkAttacks(t, m, Tests{Command: []string{"env", "PYTHONPATH=.", "python3", "-m", "unittest", "tests.test_calc"},
@@ -202,9 +196,6 @@ func TestUnittestAttacks(t *testing.T) {
 // TestResidual shows what no canary stops: code that tells canaries from the
 // row's tests. It is why the containment of these verdicts is shared.
 func TestResidual(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Python many times")
-	}
 	t.Parallel()
 	m := local(t, "pytest")
 	tests := Tests{Command: []string{"python3", "-m", "pytest", "tests/test_calc.py"}, TestFiles: []string{"tests/test_calc.py"},

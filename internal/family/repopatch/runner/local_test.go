@@ -62,6 +62,9 @@ func write(t testing.TB, dir string, files map[string]string) {
 // Python modules.
 func local(t testing.TB, modules string) machine {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts Python many times")
+	}
 	check := exec.CommandContext(t.Context(), "python3", "-c", "import "+modules)
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Skipf("python3 of this machine has no %s: %v %s", modules, err, out)

@@ -83,9 +83,6 @@ func (m machine) caught(tests Tests, candidate map[string]string, runs int) (cau
 // TestCanaryRates counts how often canaries stop patches of the machinery that
 // nothing else stops. docs/security.md has the numbers of 200 runs.
 func TestCanaryRates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Python many times")
-	}
 	t.Parallel()
 	runs := 2
 	if n, err := strconv.Atoi(os.Getenv(runsVariable)); err == nil {

@@ -117,9 +117,6 @@ func TestSympy(t *testing.T) {
 }
 
 func TestSympyAttacks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Python many times")
-	}
 	t.Parallel()
 	m := local(t, "unittest")
 	command := []string{"python3", "bin/test", "-C", "--verbose", "sympy/core/tests/test_calc.py"}
