@@ -1,6 +1,7 @@
 package repopatch
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -64,7 +65,7 @@ func readRow(c family.Case) (row, *failure) {
 		return row{}, &failure{verdict.NoVerifier, "the row's tests are not of a known form"}
 	}
 	env := c.Sandbox.Environment()
-	r := row{user: env.User, dir: path.Clean(firstOf(spec.Workdir, env.Workdir)),
+	r := row{user: env.User, dir: path.Clean(cmp.Or(spec.Workdir, env.Workdir)),
 		setup: patchText(spec.Setup), testPatch: patchText(spec.Tests)}
 	if commit, ok := c.Sandbox.Get("base_commit"); ok {
 		r.commit, _ = commit.Text()
@@ -85,13 +86,6 @@ func readRow(c family.Case) (row, *failure) {
 	}
 	r.policy = policy.Policy{AllowPaths: p.Allow, AllowSensitivePaths: p.Sensitive, PreservedPaths: p.Preserved, Drop: p.OnDenied == "drop"}
 	return r, nil
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // argvOf reads a command: a list is run as it is, a string by a shell.
