@@ -99,6 +99,10 @@ const (
 	HelperPath = HelperDir + "/helper"
 )
 
+// InitThreads is how many threads the helper has as [Spec.Init]. Limits do not
+// count them.
+const InitThreads = 16
+
 // Check refuses what must not reach an engine.
 func (s Spec) Check() error {
 	if s.Image.ID == "" {

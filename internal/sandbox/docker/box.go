@@ -80,6 +80,9 @@ func (e *Engine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
+	if spec.Init {
+		b.limits.Pids += sandbox.InitThreads
+	}
 	host := e.boxHost(spec, b, facts.Volumes)
 	if spec.Init {
 		helper, err := e.helper.Mount(ctx)

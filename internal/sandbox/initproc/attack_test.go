@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -352,38 +353,82 @@ func TestKillReachesAll(t *testing.T) {
 }
 
 // TestForkBomb fills the process table. Init reports that it can start nothing
-// more as data, and ends the bomb.
+// more as data, does all else that it is asked, and ends the bomb. One that
+// needs new threads for that is ended by the runtime.
 func TestForkBomb(t *testing.T) {
 	for _, s := range []setup{sameUser, capableRoot} {
-		c := s.open(t)
-		cmd := probe("forkbomb", s.user)
-		done := make(chan error, 1)
-		go func() {
-			_, err := c.Run(t.Context(), cmd)
-			done <- err
-		}()
-		for full := false; !full; {
-			res, err := c.Run(t.Context(), Command{Argv: []string{"/bin/true"}, User: s.user, Timeout: hung})
-			if err != nil {
-				t.Fatal(err)
+		t.Run(s.name, func(t *testing.T) {
+			c := s.open(t)
+			done := explode(t, c, s.user)
+			for range 10 {
+				if err := crowd(t, c, s.user); err != nil {
+					t.Fatal(err)
+				}
 			}
-			full = res.End == NotStarted
-			select {
-			case err := <-done: // it lasts a minute
-				t.Fatalf("the process table was never full: the bomb ended with %v", err)
-			case <-time.After(50 * time.Millisecond):
+			if err := c.KillAll(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if res, err := c.Run(t.Context(), Command{Argv: []string{"/bin/true"}, User: s.user}); err != nil || res.ExitCode != 0 || res.End != sandbox.Exited {
+				t.Errorf("after the bomb: %+v, %v", res, err)
+			}
+		})
+	}
+	t.Run("weak", func(t *testing.T) {
+		weak := sameUser.without("starting threads").open(t)
+		done := explode(t, weak, sameUser.user)
+		for range 200 {
+			if err := crowd(t, weak, sameUser.user); err != nil {
+				if !errors.Is(err, ErrLost) || !errors.Is(<-done, ErrLost) {
+					t.Errorf("not the end of init: %v", err)
+				}
+				return
 			}
 		}
-		if err := c.KillAll(t.Context()); err != nil {
-			t.Error(err)
+		t.Error("the weak init survives")
+	})
+}
+
+// explode starts a bomb and waits until the process table is full.
+func explode(t *testing.T, c *Client, user sandbox.User) (done chan error) {
+	t.Helper()
+	done = make(chan error, 1)
+	go func() {
+		_, err := c.Run(t.Context(), probe("forkbomb", user))
+		done <- err
+	}()
+	for {
+		select {
+		case err := <-done: // it lasts a minute
+			t.Fatalf("the process table was never full: the bomb ended with %v", err)
+		case <-time.After(300 * time.Millisecond): // a busy init would have started threads
 		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if res, err := c.Run(t.Context(), Command{Argv: []string{"/bin/true"}, User: s.user}); err != nil || res.ExitCode != 0 || res.End != sandbox.Exited {
-			t.Errorf("after the bomb: %+v, %v", res, err)
+		res, err := c.Run(t.Context(), Command{Argv: []string{"/bin/true"}, User: user, Timeout: hung})
+		if err != nil || res.End == NotStarted {
+			return done
 		}
 	}
+}
+
+// crowd asks for many things at once.
+func crowd(t *testing.T, c *Client, user sandbox.User) error {
+	t.Helper()
+	const stranger = 4242
+	errs := make(chan error)
+	for range MaxCommands {
+		go func() {
+			cmd := Command{Argv: []string{"/bin/true"}, User: user, Timeout: hung, Stdin: strings.NewReader("x"), Stdout: io.Discard, Stderr: io.Discard}
+			_, err := c.Run(t.Context(), cmd)
+			errs <- errors.Join(err, c.KillUser(t.Context(), stranger))
+		}()
+	}
+	var all error
+	for range MaxCommands {
+		all = errors.Join(all, <-errs)
+	}
+	return all
 }
 
 // TestOrphansAreReaped leaves many behind.

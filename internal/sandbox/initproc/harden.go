@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/sandbox"
 )
 
 // hardening is a step of what init does before it starts anything.
@@ -22,6 +25,7 @@ type hardening struct {
 // process dumpable again, so that comes after them.
 func hardenings() []hardening {
 	return []hardening{
+		{"starting threads", startThreads},
 		{"checking the kernel", checkKernel},
 		{"setting no_new_privs", noNewPrivs},
 		{"dropping capabilities", dropCapabilities},
@@ -30,6 +34,34 @@ func hardenings() []hardening {
 		{"closing descriptors on exec", closeOnExec},
 		{"becoming non-dumpable", notDumpable},
 	}
+}
+
+const processors = 2
+
+// startThreads starts all threads that init will need, since the runtime ends
+// the program where the kernel refuses it one, as it does while a command fills
+// the process table. Idle threads are kept for ever, and fewer than these can be
+// busy at once: as many as run code, and one each for what blocks in the kernel:
+// both streams, the poller, the wait for children, the start of a command,
+// reading the process table, killing a user's processes, the runtime's monitor
+// and its starter of threads.
+func startThreads() error {
+	runtime.GOMAXPROCS(processors)
+	var here, gone sync.WaitGroup
+	free := make(chan struct{})
+	here.Add(sandbox.InitThreads)
+	for range sandbox.InitThreads {
+		gone.Go(func() {
+			runtime.LockOSThread() // so that the others need threads of their own
+			defer runtime.UnlockOSThread()
+			here.Done()
+			<-free
+		})
+	}
+	here.Wait()
+	close(free)
+	gone.Wait()
+	return nil
 }
 
 // onAllThreads makes a prctl call on every thread, since credentials belong to

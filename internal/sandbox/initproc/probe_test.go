@@ -106,7 +106,7 @@ func probes() map[string]func() error {
 		"signals":      sendSignals,
 		"descriptors":  foreignDescriptors,
 		"capabilities": anyCapability,
-		"forkbomb":     func() error { return forkBomb(20) },
+		"forkbomb":     forkBomb,
 		"escape":       escape,
 		"stopstorm":    stopStorm,
 	}
@@ -201,16 +201,18 @@ func anyCapability() error {
 	return errors.New("none")
 }
 
-// forkBomb starts copies of itself until the process table is full.
-func forkBomb(n int) error {
-	var last error
-	for range n {
-		cmd := exec.Command("/proc/self/exe", "probe", "forkbomb")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		last = errors.Join(last, cmd.Start())
+// forkBomb keeps the process table full for a minute.
+func forkBomb() error {
+	if err := startThreads(); err != nil {
+		return err
 	}
-	time.Sleep(time.Minute)
-	return last
+	attr := &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}}
+	for began := time.Now(); time.Since(began) < time.Minute; {
+		if _, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "60"}, attr); err != nil {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
 }
 
 // escape leaves a process behind that is in no session of init's and has no

@@ -240,37 +240,49 @@ func (p *processes) killUser(uid int) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return onOwnThread(func() error { return killAsUser(uid) })
-}
-
-// onOwnThread runs f on a thread that ends with it.
-func onOwnThread(f func() error) error {
 	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == os.Getpid() { // the first thread cannot end
-			defer runtime.UnlockOSThread()
-			done <- onOwnThread(f)
-			return
-		}
-		done <- f()
-	}()
+	go func() { done <- asUser(uid, killEach) }()
 	return <-done
 }
 
-// killAsUser changes this thread's user and kills what that may kill.
-func killAsUser(uid int) error {
-	if uid != os.Getuid() {
-		u := uintptr(uid)
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, u, u, u); errno != 0 {
-			return errno
-		}
-	}
-	c := capabilities{header: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}}
-	if err := unix.Capset(&c.header, &c.data[0]); err != nil {
+// asUser calls f on a thread that has a user's rights meanwhile. The thread
+// takes its own back, since a new one could not be started while the process
+// table is full.
+func asUser(uid int, f func() error) error {
+	runtime.LockOSThread()
+	user := os.Getuid()
+	own := capabilities{header: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}}
+	if err := unix.Capget(&own.header, &own.data[0]); err != nil {
+		runtime.UnlockOSThread()
 		return err
 	}
-	return killEach()
+	none := own
+	for i := range none.data {
+		none.data[i].Effective = 0
+	}
+	err := setThreadUser(uid)
+	if err == nil {
+		err = unix.Capset(&none.header, &none.data[0])
+	}
+	if err == nil {
+		err = f()
+	}
+	if e := errors.Join(setThreadUser(user), unix.Capset(&own.header, &own.data[0])); e != nil {
+		return errors.Join(err, e) // the thread is not used again, and ends
+	}
+	runtime.UnlockOSThread()
+	return err
+}
+
+// setThreadUser changes the real and effective user of this thread. The saved
+// one stays init's, so that the thread can go back and keeps its permitted
+// capabilities.
+func setThreadUser(uid int) error {
+	u := uintptr(uid)
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, u, u, ^uintptr(0)); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // killEach signals every process that this thread may, but the first and its own.
