@@ -150,7 +150,7 @@ func (b *candidateBox) prepare(ctx context.Context) error {
 	return err
 }
 
-// load sends the candidate's code. A *failure says that it cannot be imported.
+// load sends the candidate's code. A [family.Failure] says that it cannot be imported.
 func (b *candidateBox) load(ctx context.Context, source []byte) error {
 	r, err := b.ask(ctx, "load", value.Bytes(source), b.analysis.nameList(), value.Bool(b.analysis.handles))
 	if err != nil {
@@ -162,9 +162,9 @@ func (b *candidateBox) load(ctx context.Context, source []byte) error {
 	}
 	name := r.d.Text()
 	if name == "SyntaxError" && !utf8.Valid(source) {
-		return &failure{verdict.InvalidUTF8, "the candidate is not valid UTF-8"}
+		return family.Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8")
 	}
-	return &failure{verdict.TestsFailed, "the candidate cannot be imported"}
+	return family.Fail(verdict.TestsFailed, "the candidate cannot be imported")
 }
 
 // do sends a request of the tests and returns the message that answers it.
@@ -188,7 +188,7 @@ func (b *candidateBox) do(ctx context.Context, r request) ([]byte, error) {
 }
 
 // forTests checks the rest of a reply and encodes it again, as the message for the
-// tests. A *failure ends the row.
+// tests. A [family.Failure] ends the row.
 func (r reply) forTests(req request) (value.Value, error) {
 	if req.mutates {
 		r.d.Limit = value.MaxArguments // they come back
@@ -234,11 +234,11 @@ func refusal(r reply) error {
 	if r.d.End() == nil {
 		switch r.kind {
 		case "large":
-			return &failure{verdict.OutputLimit, "the candidate returned a value over the caps on depth, number or size"}
+			return family.Fail(verdict.OutputLimit, "the candidate returned a value over the caps on depth, number or size")
 		case "unsupported":
-			return &failure{verdict.TestsFailed, "the candidate returned a value that is not plain data"}
+			return family.Fail(verdict.TestsFailed, "the candidate returned a value that is not plain data")
 		case "escape":
-			return &failure{verdict.WorkerExited, "the candidate tried to end its process"}
+			return family.Fail(verdict.WorkerExited, "the candidate tried to end its process")
 		}
 	}
 	return violation("an answer of an unknown form")
@@ -264,8 +264,8 @@ func nearestName(name string, req request) string {
 // explain looks for a limit that explains a failure: a candidate that cannot fork
 // raises an error, but the reason is the limit. Engines poll the number of
 // processes; a burst between two polls stays a plain failure.
-func (b *candidateBox) explain(ctx context.Context, f *failure) error {
-	if f.reason != verdict.TestsFailed {
+func (b *candidateBox) explain(ctx context.Context, f *family.Failure) error {
+	if f.Reason != verdict.TestsFailed {
 		return f
 	}
 	b.CloseInput()
@@ -273,7 +273,7 @@ func (b *candidateBox) explain(ctx context.Context, f *failure) error {
 	if err != nil {
 		return fmt.Errorf("running the candidate: %w", err)
 	}
-	if limit := limitOf(o, "the candidate"); ended && limit != nil {
+	if limit := family.LimitReached(o.Limits(), "the candidate"); ended && limit != nil {
 		return limit
 	}
 	return f

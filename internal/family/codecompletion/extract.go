@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // the extractor's program
 
+	"securebench/internal/family"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
@@ -31,7 +32,7 @@ type extraction struct {
 // with trusted code, before any of the candidate's code runs.
 func (b *candidateBox) extract(ctx context.Context, text []byte, prompt string, a analysis) (extraction, error) {
 	if len(text)+len(prompt) > maxSource { // they share a frame
-		return extraction{}, &failure{verdict.CandidateTooLarge, "the candidate and the prompt are over 8 MiB"}
+		return extraction{}, family.Fail(verdict.CandidateTooLarge, "the candidate and the prompt are over 8 MiB")
 	}
 	r, err := b.ask(ctx, "extract", value.Bytes(extractSource), value.Bytes(text), value.Text(prompt), a.nameList())
 	if err != nil {
@@ -39,9 +40,9 @@ func (b *candidateBox) extract(ctx context.Context, text []byte, prompt string, 
 	}
 	switch {
 	case r.kind == "large":
-		return extraction{}, &failure{verdict.CandidateTooLarge, "the candidate's code is over 8 MiB"}
+		return extraction{}, family.Fail(verdict.CandidateTooLarge, "the candidate's code is over 8 MiB")
 	case r.kind == "raise":
-		return extraction{}, &failure{verdict.TestsFailed, "no code can be taken from the candidate's text"}
+		return extraction{}, family.Fail(verdict.TestsFailed, "no code can be taken from the candidate's text")
 	case r.kind != "value" || r.parts != 1:
 		return extraction{}, violation("an extraction of an unknown form")
 	}

@@ -250,8 +250,8 @@ func TestLongWords(t *testing.T) {
 		"```\n return add\n```\n", "add", "(", "-", "[", "lambda:", "f\"{", "    return a\n", "1. ", "1. ```\n", "#", "\r"} {
 		start := time.Now()
 		_, err := w.extract(t.Context(), repeat(unit), addPrompt, names("add"))
-		var f *failure
-		if errors.As(err, &f) && f.reason == verdict.WorkerExited {
+		var f *family.Failure
+		if errors.As(err, &f) && f.Reason == verdict.WorkerExited {
 			t.Fatalf("%q: %v", unit, err)
 		}
 		if err != nil {

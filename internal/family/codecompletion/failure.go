@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"securebench/internal/sandbox"
+	"securebench/internal/family"
 	"securebench/internal/sandbox/link"
 	"securebench/internal/verdict"
 )
@@ -25,23 +25,14 @@ const (
 	settle = 2 * time.Second
 )
 
-// failure says why a row has not passed, in securebench's own words.
-type failure struct {
-	reason  verdict.Reason
-	message string
-}
-
-// Error returns the message.
-func (f *failure) Error() string { return f.message }
-
 // fault is a failure of the test box while a candidate's value was in play. It
 // counts against the candidate only when it happens again.
-type fault struct{ failure }
+type fault struct{ *family.Failure }
 
 // infrastructure turns the failure of a row into an error of this process: no
 // value of a candidate was in play.
 func infrastructure(err error) error {
-	var f *failure
+	var f *family.Failure
 	var o *fault
 	if errors.As(err, &f) || errors.As(err, &o) {
 		return errors.New(err.Error())
@@ -52,53 +43,16 @@ func infrastructure(err error) error {
 // isFailure reports whether an error is about what ran in a box, rather than
 // about the engine or this process.
 func isFailure(err error) bool {
-	var f *failure
+	var f *family.Failure
 	return errors.As(err, &f)
 }
 
-func violation(what string) *failure {
-	return &failure{verdict.ProtocolViolation, "the candidate broke the protocol: " + what}
+func violation(what string) *family.Failure {
+	return family.Fail(verdict.ProtocolViolation, "the candidate broke the protocol: %s", what)
 }
 
-func timeout(d time.Duration) *failure {
-	return &failure{verdict.VerificationTimeout, fmt.Sprintf("the candidate ran longer than the row's %v", d)}
-}
-
-// outcomeOf is the class of a reason.
-func outcomeOf(r verdict.Reason) verdict.Outcome {
-	switch r {
-	case "":
-		return verdict.Passed
-	case verdict.VerificationTimeout:
-		return verdict.VerifierTimeout
-	case verdict.OutOfMemory, verdict.PidsLimit, verdict.DiskLimit, verdict.OutputLimit:
-		return verdict.Limit
-	case verdict.NoVerifier, verdict.PackFault:
-		return verdict.Pending
-	}
-	return verdict.Failed
-}
-
-// limitOf returns the limit that explains a failure: the one that ended a box,
-// or one that a process in it ran into; nil if there was none.
-func limitOf(o sandbox.Outcome, who string) *failure {
-	limits := o.Limits()
-	if len(limits) == 0 {
-		return nil
-	}
-	switch limits[0] {
-	case sandbox.OutOfMemory:
-		return &failure{verdict.OutOfMemory, who + " ran out of memory"}
-	case sandbox.PidsLimit:
-		return &failure{verdict.PidsLimit, who + " reached its limit of processes"}
-	case sandbox.DiskLimit:
-		return &failure{verdict.DiskLimit, who + " reached its limit of disk space"}
-	case sandbox.OutputLimit:
-		return &failure{verdict.OutputLimit, who + " wrote more than its limit of output"}
-	case sandbox.TimedOut:
-		return &failure{verdict.VerificationTimeout, who + " ran out of time"}
-	}
-	return nil
+func timeout(d time.Duration) *family.Failure {
+	return family.Fail(verdict.VerificationTimeout, "the candidate ran longer than the row's %v", d)
 }
 
 // candidateEnded says why the candidate box ended. That is the candidate's
@@ -108,8 +62,8 @@ func candidateEnded(ctx context.Context, l *link.Link) error {
 	if err != nil {
 		return fmt.Errorf("running the candidate: %w", err)
 	}
-	if f := limitOf(o, "the candidate"); ended && f != nil {
+	if f := family.LimitReached(o.Limits(), "the candidate"); ended && f != nil {
 		return f
 	}
-	return &failure{verdict.WorkerExited, "the candidate's process ended before it had answered"}
+	return family.Fail(verdict.WorkerExited, "the candidate's process ended before it had answered")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/family"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
@@ -33,8 +34,8 @@ func FuzzReply(f *testing.F) {
 		}
 		v, err := reply{kind: d.Text(), parts: n - 1, d: d}.forTests(req)
 		if err != nil {
-			var f *failure
-			if !errors.As(err, &f) || f.reason == "" || outcomeOf(f.reason) == verdict.Passed {
+			var f *family.Failure
+			if !errors.As(err, &f) || f.Reason == "" || f.Outcome() == verdict.Passed {
 				t.Fatalf("%q: error %v ends no row", payload, err)
 			}
 			return
@@ -131,8 +132,8 @@ func TestJudge(t *testing.T) {
 	}
 	for verdict, tc := range tests {
 		err := judge(verdict, tc.trips, analysis{})
-		var f *failure
-		if got := errors.As(err, &f); got != (tc.want != "") || got && f.reason != tc.want {
+		var f *family.Failure
+		if got := errors.As(err, &f); got != (tc.want != "") || got && f.Reason != tc.want {
 			t.Errorf("%q: %v, want %q", verdict, err, tc.want)
 		}
 	}
@@ -203,7 +204,7 @@ for name in ("_x", "__class__", "__dict__", "__mro_entries__", "__bases__"):
 	for line := range strings.Lines(string(out)) {
 		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		name, label, _ := strings.Cut(rest, "\t")
-		message := unsupportedOperation(label, false).message
+		message := unsupportedOperation(label, false).Message
 		what, _, _ := strings.Cut(label, " of a ")
 		if !strings.Contains(message, " use "+what+" on a") || (kind == "ask") != strings.Contains(message, "tests.operators") {
 			t.Errorf("%s %s is reported as %q", kind, label, message)
@@ -225,7 +226,7 @@ for name in ("_x", "__class__", "__dict__", "__mro_entries__", "__bases__"):
 		"attributes of a function": "use attributes on a function of", "dir of a object": "use dir on an object of",
 		"canary of a canary": "use an operation on an object of", "canary": "use an operation on an object of",
 	} {
-		if got := unsupportedOperation(label, false).message; !strings.Contains(got, want) || strings.Contains(got, "tests.operators") || strings.Contains(got, "canary") {
+		if got := unsupportedOperation(label, false).Message; !strings.Contains(got, want) || strings.Contains(got, "tests.operators") || strings.Contains(got, "canary") {
 			t.Errorf("%s: %q", label, got)
 		}
 	}

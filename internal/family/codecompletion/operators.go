@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/family"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
@@ -100,7 +101,7 @@ func (r request) answeredBy(k value.Kind) bool {
 // unsupportedOperation says which operation of the tests on an object of the
 // candidate's is not supported. The label comes from the tests' process, so it is
 // repeated only if it is a known one.
-func unsupportedOperation(label string, operators bool) *failure {
+func unsupportedOperation(label string, operators bool) *family.Failure {
 	what, of, _ := strings.Cut(label, " of a ")
 	asked, advice := slices.Contains(askable(), what), ""
 	if !asked && !slices.Contains(unanswered(), what) {
@@ -115,8 +116,7 @@ func unsupportedOperation(label string, operators bool) *failure {
 			advice = "; tests.operators lets the candidate answer"
 		}
 	}
-	return &failure{verdict.UnsupportedOperation,
-		"the tests use " + what + " on " + of + " of the candidate, which is not supported" + advice}
+	return family.Fail(verdict.UnsupportedOperation, "the tests use %s on %s of the candidate, which is not supported%s", what, of, advice)
 }
 
 // askable lists the labels of the operations that tests.operators forwards.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"securebench/internal/family"
 	"securebench/internal/sandbox/link"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
@@ -120,7 +121,7 @@ func (b *testBox) answer(ctx context.Context, r request, serve func(request) ([]
 	b.sent++
 	err = b.sendToChild(ctx, payload)
 	if errors.Is(err, link.ErrEarly) {
-		return &failure{verdict.TestsFailed, "the tests ended before the candidate had answered"}
+		return family.Fail(verdict.TestsFailed, "the tests ended before the candidate had answered")
 	}
 	return b.linkError(ctx, err)
 }
@@ -129,9 +130,9 @@ func (b *testBox) answer(ctx context.Context, r request, serve func(request) ([]
 func (e ending) check(status int64) error {
 	switch {
 	case e.verdict == "memory", e.verdict == "" && status == -9:
-		return &fault{failure{verdict.OutOfMemory, "the tests ran out of memory over the candidate's value"}}
+		return &fault{family.Fail(verdict.OutOfMemory, "the tests ran out of memory over the candidate's value")}
 	case e.verdict == "" && status < 0:
-		return &fault{failure{verdict.TestsFailed, "the tests' process died"}}
+		return &fault{family.Fail(verdict.TestsFailed, "the tests' process died")}
 	}
 	return nil
 }

@@ -36,21 +36,21 @@ type testsObject struct {
 	Operators  bool           `json:"operators"`
 }
 
-// readRow takes a row from the lanes that this zone may see. A *failure says
+// readRow takes a row from the lanes that this zone may see. A [family.Failure] says
 // that no verifier exists for such a row.
 func readRow(c family.Case) (row, error) {
 	prompt, _ := c.Sandbox.Get("prompt")
 	tests, ok := c.Sandbox.Get("tests")
 	var t testsObject
 	if !ok || json.Unmarshal(tests.Value, &t) != nil {
-		return row{}, unsupported("the row's tests are not of a known form")
+		return row{}, family.Fail(verdict.NoVerifier, "the row's tests are not of a known form")
 	}
 	if t.Source != "inline" {
-		return row{}, unsupported("tests.source " + known(t.Source) + " has no verifier yet")
+		return row{}, family.Fail(verdict.NoVerifier, "tests.source %s has no verifier yet", known(t.Source))
 	}
 	if language, ok := c.Sandbox.Get("language"); ok {
 		if name, _ := language.Text(); name != "python" {
-			return row{}, unsupported("inline tests of languages other than python have no verifier")
+			return row{}, family.Fail(verdict.NoVerifier, "inline tests of languages other than python have no verifier")
 		}
 	}
 	out := row{tests: t.Code, mutates: t.Mutates, operators: t.Operators, reference: readReference(c)}
@@ -72,14 +72,12 @@ func known(source string) string {
 // pending says why a row's tests cannot be run here.
 func pending(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) {
 	_, err := readRow(family.Case{Sandbox: s, Evaluator: e})
-	var f *failure
+	var f *family.Failure
 	if errors.As(err, &f) {
-		return f.reason, f.message
+		return f.Reason, f.Message
 	}
 	return "", ""
 }
-
-func unsupported(message string) *failure { return &failure{verdict.NoVerifier, message} }
 
 // readEntry reads a name or a list of names.
 func readEntry(v jsontext.Value) ([]string, error) {
@@ -93,7 +91,7 @@ func readEntry(v jsontext.Value) ([]string, error) {
 	case v.Kind() == '[' && json.Unmarshal(v, &many) == nil:
 		return many, nil
 	}
-	return nil, unsupported("tests.entry_point is not a name or a list of names")
+	return nil, family.Fail(verdict.NoVerifier, "tests.entry_point is not a name or a list of names")
 }
 
 // readReference returns the row's own solution. It goes to the test box for

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -67,11 +66,11 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 		}
 		t, err = s.try(ctx, code)
 	}
-	var f *failure
+	var f *family.Failure
 	switch {
 	case errors.As(err, &testFault):
 		s.tests.stale = true
-		f = &testFault.failure
+		f = testFault.Failure
 	case err != nil && !errors.As(err, &f):
 		return family.Verdict{}, err
 	}
@@ -79,20 +78,20 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 }
 
 // refuse decides what needs no sandbox.
-func (s *session) refuse(code []byte) *failure {
-	var f *failure
+func (s *session) refuse(code []byte) *family.Failure {
+	var f *family.Failure
 	switch {
 	case errors.As(s.refused, &f):
 		return f
 	case len(bytes.TrimSpace(code)) == 0:
-		return &failure{verdict.EmptyCandidate, "the candidate is blank"}
+		return family.Fail(verdict.EmptyCandidate, "the candidate is blank")
 	case len(code) > maxSource:
-		return &failure{verdict.CandidateTooLarge, "the candidate is over 8 MiB"}
+		return family.Fail(verdict.CandidateTooLarge, "the candidate is over 8 MiB")
 	}
 	return nil
 }
 
-// ready waits for the candidate box and leases a test box. A *failure is the
+// ready waits for the candidate box and leases a test box. A [family.Failure] is the
 // row's end; any other error is the engine's or this process's, since no value of
 // the candidate's is in play.
 func (s *session) ready(ctx context.Context) (analysis, error) {
@@ -110,12 +109,12 @@ func (s *session) ready(ctx context.Context) (analysis, error) {
 		s.tests, err = s.verifier.replaceTestBox(ctx, s.tests, s.c)
 	}
 	if errors.Is(err, errBroken) {
-		return analysis{}, &failure{verdict.PackFault, "the row's tests do not parse"}
+		return analysis{}, family.Fail(verdict.PackFault, "the row's tests do not parse")
 	}
 	return a, infrastructure(err)
 }
 
-// try runs the row once. A nil error is a pass, a *failure or a *fault is the
+// try runs the row once. A nil error is a pass, a [family.Failure] or a *fault is the
 // row's end, any other error is the engine's or this process's.
 func (s *session) try(ctx context.Context, code []byte) (tally, error) {
 	t := tally{phase: "import", restricted: make(map[string][]byte)}
@@ -136,7 +135,7 @@ func (s *session) try(ctx context.Context, code []byte) (tally, error) {
 	if err != nil && errors.Is(context.Cause(ctx), errDeadline) {
 		err = t.overrun(err, rowLimit(s.c))
 	}
-	var f *failure
+	var f *family.Failure
 	if errors.As(err, &f) {
 		err = box.explain(ctx, f)
 	}
@@ -162,7 +161,7 @@ func (s *session) load(ctx context.Context, box *candidateBox, code []byte, t *t
 		source = taken.code
 	}
 	if len(bytes.TrimSpace(source)) == 0 {
-		return &failure{verdict.EmptyCandidate, "nothing but reasoning or stop tokens"}
+		return family.Fail(verdict.EmptyCandidate, "nothing but reasoning or stop tokens")
 	}
 	if err := box.load(ctx, source); err != nil {
 		return err
@@ -202,17 +201,17 @@ func (t *tally) overrun(err error, limit time.Duration) error {
 	case t.ran > limit/2:
 		return timeout(limit)
 	case t.trips == 0:
-		return &fault{failure{verdict.VerificationTimeout, fmt.Sprintf("the tests ran longer than the row's %v before the candidate had answered anything", limit)}}
+		return &fault{family.Fail(verdict.VerificationTimeout, "the tests ran longer than the row's %v before the candidate had answered anything", limit)}
 	}
-	return &failure{verdict.VerificationTimeout, fmt.Sprintf("the tests ran longer than the row's %v with what the candidate had answered", limit)}
+	return family.Fail(verdict.VerificationTimeout, "the tests ran longer than the row's %v with what the candidate had answered", limit)
 }
 
 // ranOut reports whether a row has run out of time.
 func ranOut(err error) bool {
-	var f *failure
+	var f *family.Failure
 	var o *fault
-	return errors.As(err, &f) && f.reason == verdict.VerificationTimeout ||
-		errors.As(err, &o) && o.reason == verdict.VerificationTimeout
+	return errors.As(err, &f) && f.Reason == verdict.VerificationTimeout ||
+		errors.As(err, &o) && o.Reason == verdict.VerificationTimeout
 }
 
 // judge maps the verdict of the tests' process to a failure, or to nil for a pass.
@@ -224,19 +223,19 @@ func judge(word string, trips int, a analysis) error {
 	case word == "pass" && trips > 0:
 		return nil
 	case word == "pass":
-		return &failure{verdict.TestsFailed, "the tests ended without asking the candidate anything"}
+		return family.Fail(verdict.TestsFailed, "the tests ended without asking the candidate anything")
 	case word == "argument":
-		return &failure{verdict.TestsFailed, "the tests pass an argument that is not plain data"}
+		return family.Fail(verdict.TestsFailed, "the tests pass an argument that is not plain data")
 	case word == "large":
-		return &failure{verdict.TestsFailed, "the tests pass an argument that is too large"}
+		return family.Fail(verdict.TestsFailed, "the tests pass an argument that is too large")
 	case word == "interrupted":
-		return &failure{verdict.TestsFailed, "the tests ended before the candidate had answered"}
+		return family.Fail(verdict.TestsFailed, "the tests ended before the candidate had answered")
 	case word == "malformed":
 		return violation("a value that the tests' decoder refuses")
 	case word == "fail":
-		return &failure{verdict.TestsFailed, "the tests failed"}
+		return family.Fail(verdict.TestsFailed, "the tests failed")
 	}
-	return &failure{verdict.TestsFailed, "the tests ended without a verdict"}
+	return family.Fail(verdict.TestsFailed, "the tests ended without a verdict")
 }
 
 // runArguments is what the tests' process gets: nothing of the reference.
@@ -269,7 +268,7 @@ func (s *session) releaseTestBox(ctx context.Context) {
 }
 
 // verdict describes a try in the words of records; a nil failure is a pass.
-func (s *session) verdict(f *failure, t tally) family.Verdict {
+func (s *session) verdict(f *family.Failure, t tally) family.Verdict {
 	v := family.Verdict{
 		Outcome:     verdict.Passed,
 		Containment: verdict.Split,
@@ -286,7 +285,10 @@ func (s *session) verdict(f *failure, t tally) family.Verdict {
 		v.Metadata.Set("dropped_output_bytes", t.dropped)
 	}
 	if f != nil {
-		v.Outcome, v.Reason, v.Message, v.Phase = outcomeOf(f.reason), f.reason, f.message, t.phase
+		v.Outcome, v.Reason, v.Message, v.Phase = f.Outcome(), f.Reason, f.Message, t.phase
+		if f.Reason == verdict.CandidateTooLarge { // for a frame, which is no limit of the run's
+			v.Outcome = verdict.Failed
+		}
 	}
 	if s.row.mutates {
 		v.Labels = append(v.Labels, "mutates")

@@ -174,7 +174,7 @@ func message(payload []byte, last bool) (op string, parts int, d *value.Decoder,
 // tests run in the process that writes it.
 func unreadable(err error) error {
 	if errors.Is(err, value.ErrMalformed) || errors.Is(err, frame.ErrInvalid) {
-		return &fault{failure{verdict.TestsFailed, "a message of the test sandbox cannot be read"}}
+		return &fault{family.Fail(verdict.TestsFailed, "a message of the test sandbox cannot be read")}
 	}
 	return err
 }
@@ -186,9 +186,9 @@ func (b *testBox) linkError(ctx context.Context, err error) error {
 		if err := b.KillOverdue(ctx); err != nil {
 			return fmt.Errorf("running the tests: %w", err)
 		}
-		return &fault{failure{verdict.VerificationTimeout, "the tests ran longer than the row's time"}}
+		return &fault{family.Fail(verdict.VerificationTimeout, "the tests ran longer than the row's time")}
 	case errors.Is(err, link.ErrEarly):
-		return &fault{failure{verdict.TestsFailed, "the test sandbox sent a frame before its request"}}
+		return &fault{family.Fail(verdict.TestsFailed, "the test sandbox sent a frame before its request")}
 	case errors.Is(err, link.ErrEnded):
 		return b.endFault(ctx)
 	}
@@ -201,10 +201,10 @@ func (b *testBox) endFault(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("running the tests: %w", err)
 	}
-	if limit := limitOf(outcome, "the test sandbox"); ended && limit != nil {
-		return &fault{*limit}
+	if limit := family.LimitReached(outcome.Limits(), "the test sandbox"); ended && limit != nil {
+		return &fault{limit}
 	}
-	return &fault{failure{verdict.TestsFailed, "the test sandbox ended in the middle of the row"}}
+	return &fault{family.Fail(verdict.TestsFailed, "the test sandbox ended in the middle of the row")}
 }
 
 // finish reads the server's report on a row: the child's exit status, and whether

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"securebench/internal/candidate"
+	"securebench/internal/family"
 	"securebench/internal/family/repopatch/policy"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
@@ -96,7 +97,7 @@ func (h *hostCase) check(patch []byte) error {
 		return fmt.Errorf("outside of the checkout: %v, %w", left, err)
 	}
 	ctx := context.Background()
-	var f *failure
+	var f *family.Failure
 	var refused *candidate.Rejection
 	switch err := h.s.enforce(ctx, h.base); {
 	case errors.As(err, &f), errors.As(err, &refused):

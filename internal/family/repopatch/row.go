@@ -58,11 +58,11 @@ func shell(command string) []string { return []string{"sh", "-lc", command} }
 
 // readRow takes a row from the lanes that the test sandbox may see. The
 // failure says that the row cannot be scored.
-func readRow(c family.Case) (row, *failure) {
+func readRow(c family.Case) (row, *family.Failure) {
 	tests, _ := c.Sandbox.Get("tests")
 	var spec testSpec
 	if json.Unmarshal(tests.Value, &spec) != nil || spec.Source != "command" {
-		return row{}, &failure{verdict.NoVerifier, "the row's tests are not of a known form"}
+		return row{}, family.Fail(verdict.NoVerifier, "the row's tests are not of a known form")
 	}
 	env := c.Sandbox.Environment()
 	r := row{user: env.User, dir: path.Clean(cmp.Or(spec.Workdir, env.Workdir)),
@@ -72,7 +72,7 @@ func readRow(c family.Case) (row, *failure) {
 	}
 	argv, ok := argvOf(spec.Command)
 	if !ok || !path.IsAbs(r.dir) {
-		return row{}, &failure{verdict.NoVerifier, "the row's tests have no command or no absolute workdir"}
+		return row{}, family.Fail(verdict.NoVerifier, "the row's tests have no command or no absolute workdir")
 	}
 	r.run = runner.Tests{Command: argv, Dir: r.dir, Runner: spec.runner(), FailToPass: spec.FailToPass,
 		PassToPass: spec.PassToPass, Expected: spec.Expected, Env: env.Env}
@@ -82,7 +82,7 @@ func readRow(c family.Case) (row, *failure) {
 	}
 	var p policySpec
 	if rules != nil && json.Unmarshal(rules, &p) != nil {
-		return row{}, &failure{verdict.NoVerifier, "the row's policy on candidates is not of a known form"}
+		return row{}, family.Fail(verdict.NoVerifier, "the row's policy on candidates is not of a known form")
 	}
 	r.policy = policy.Policy{AllowPaths: p.Allow, AllowSensitivePaths: p.Sensitive, PreservedPaths: p.Preserved, Drop: p.OnDenied == "drop"}
 	return r, nil

@@ -29,7 +29,7 @@ type session struct {
 	verifier *Verifier
 	c        family.Case
 	row      row
-	refused  *failure         // why the row cannot be scored
+	refused  *family.Failure  // why the row cannot be scored
 	checkout pristine         // nil until Verify takes it
 	pristine *repository.Tree // of the checkout
 	site     *site            // nil until Verify makes it
@@ -62,7 +62,7 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 		return s.verdict(s.refused), nil
 	}
 	patch, err := patchOf(c)
-	var f *failure
+	var f *family.Failure
 	if errors.As(err, &f) {
 		s.phase = phasePatch
 		return s.verdict(f), nil
@@ -79,17 +79,17 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 // patchOf reads a patch. A failure needs no sandbox.
 func patchOf(c candidate.Candidate) ([]byte, error) {
 	if c.Size > candidate.MaxBytes {
-		return nil, &failure{verdict.CandidateTooLarge, fmt.Sprintf("the patch is larger than %d MiB", candidate.MaxBytes>>20)}
+		return nil, family.Fail(verdict.CandidateTooLarge, "the patch is larger than %d MiB", candidate.MaxBytes>>20)
 	}
 	patch, err := c.Bytes()
 	if err == nil && len(bytes.TrimSpace(patch)) == 0 {
-		return nil, &failure{verdict.EmptyCandidate, "the candidate is blank"}
+		return nil, family.Fail(verdict.EmptyCandidate, "the candidate is blank")
 	}
 	return patch, err
 }
 
 // verify makes the sandbox, takes the steps in it, and finds out how it ended. A
-// *failure is the candidate's or the pack's, any other error the engine's or
+// [family.Failure] is the candidate's or the pack's, any other error the engine's or
 // this process's.
 func (s *session) verify(ctx context.Context, patch []byte) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, wholeLimit(s.c.Limits.WithDefaults().Timeout)+startLimit, errSlow)
@@ -131,17 +131,17 @@ func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
 		return endErr
 	}
 	if s.live && (errors.Is(err, initproc.ErrLost) || err == nil && endErr != nil) {
-		err = &failure{verdict.WorkerExited, "the sandbox ended while the candidate was in it"}
+		err = family.Fail(verdict.WorkerExited, "the sandbox ended while the candidate was in it")
 	}
-	var f *failure
+	var f *family.Failure
 	failed := s.grade.Outcome == verdict.Failed
 	if errors.As(err, &f) {
-		switch f.reason {
+		switch f.Reason {
 		case verdict.WorkerExited, verdict.PatchDoesNotApply, verdict.TestsFailed:
 			failed = true
 		}
 	}
-	if limit := limitOf(limits, "the verification"); failed && s.live && limit != nil {
+	if limit := family.LimitReached(limits, "the verification"); failed && s.live && limit != nil {
 		return limit
 	}
 	return err
@@ -167,11 +167,11 @@ func (s *session) change(ctx context.Context, p *prepared, patch []byte) error {
 	case err != nil:
 		return err
 	case got.End == sandbox.TimedOut:
-		return &failure{verdict.PatchDoesNotApply, fmt.Sprintf("git needs longer than %v for the patch", s.limit())}
+		return family.Fail(verdict.PatchDoesNotApply, "git needs longer than %v for the patch", s.limit())
 	case got.ExitCode != 0 && s.site.full(ctx):
-		return &failure{verdict.DiskLimit, "the patch does not fit into the limit of disk space"}
+		return family.Fail(verdict.DiskLimit, "the patch does not fit into the limit of disk space")
 	case got.ExitCode != 0:
-		return &failure{verdict.PatchDoesNotApply, "the patch does not apply to the repository"}
+		return family.Fail(verdict.PatchDoesNotApply, "the patch does not apply to the repository")
 	}
 	if err := s.site.killAll(ctx); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *session) enforce(ctx context.Context, b base) error {
 		drop = append(drop, c.Change)
 	}
 	if rejects {
-		return &failure{verdict.Policy, fmt.Sprintf("the patch changes %s", count(len(s.paths.denied), "path that is", "paths that are")+" denied")}
+		return family.Fail(verdict.Policy, "the patch changes %s", count(len(s.paths.denied), "path that is", "paths that are")+" denied")
 	}
 	if len(drop) == 0 {
 		return nil
@@ -228,7 +228,7 @@ func (s *session) sort(allowed, preserved []repository.Change, rejected bool) (d
 func (s *session) drop(ctx context.Context, b base, drop, allowed []repository.Change) error {
 	files, ok, err := b.sides(drop)
 	if err == nil && !ok {
-		err = &failure{verdict.Policy, "the patch removes a symbolic link that the policy keeps"}
+		err = family.Fail(verdict.Policy, "the patch removes a symbolic link that the policy keeps")
 	}
 	if err == nil {
 		err = s.layOver(ctx, files)
@@ -246,7 +246,7 @@ func (s *session) drop(ctx context.Context, b base, drop, allowed []repository.C
 	}
 	for _, c := range repository.Compare(b.tree, now) {
 		if !may[c.Path] {
-			return &failure{verdict.Policy, "the patch changes paths that the policy keeps, in a way that cannot be undone"}
+			return family.Fail(verdict.Policy, "the patch changes paths that the policy keeps, in a way that cannot be undone")
 		}
 	}
 	return nil
@@ -257,7 +257,7 @@ func (s *session) drop(ctx context.Context, b base, drop, allowed []repository.C
 func (s *session) layOver(ctx context.Context, files overlay) error {
 	err := s.site.lay(ctx, files)
 	if err != nil && s.site.full(ctx) {
-		return &failure{verdict.DiskLimit, "the patch leaves no room for the tests in the limit of disk space"}
+		return family.Fail(verdict.DiskLimit, "the patch leaves no room for the tests in the limit of disk space")
 	}
 	return err
 }
@@ -314,9 +314,9 @@ func (s *session) judge(plan *runner.Plan, got said) error {
 	switch {
 	case s.grade.Outcome == verdict.Tampering:
 	case got.End == sandbox.TimedOut:
-		return &failure{verdict.VerificationTimeout, fmt.Sprintf("the tests ran longer than the row's %v", s.site.limits.Timeout)}
+		return family.Fail(verdict.VerificationTimeout, "the tests ran longer than the row's %v", s.site.limits.Timeout)
 	case s.grade.Outcome != verdict.Passed && got.limited():
-		return &failure{verdict.OutputLimit, "the tests wrote more than the limit of output"}
+		return family.Fail(verdict.OutputLimit, "the tests wrote more than the limit of output")
 	}
 	return nil
 }
