@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"securebench/internal/repository"
+	"securebench/internal/sandbox"
 )
 
 // contents are the files of a tree, one after the other in a temporary file
@@ -34,10 +35,10 @@ func newContents() (*contents, error) {
 
 // keep adds the content of an entry. It is for [repository.Read].
 func (c *contents) keep(path string, _ repository.Entry, content io.Reader) error {
-	src := &source{r: content}
-	n, err := io.Copy(c.file, src)
+	in := &sandbox.Input{Reader: content}
+	n, err := io.Copy(c.file, in)
 	if err != nil {
-		if src.err == nil {
+		if in.Err == nil {
 			c.failed = fmt.Errorf("writing a temporary file: %w", err)
 		}
 		return err
@@ -45,20 +46,6 @@ func (c *contents) keep(path string, _ repository.Entry, content io.Reader) erro
 	c.offsets[path] = c.size
 	c.size += n
 	return nil
-}
-
-// source remembers whether copying failed at its reading end.
-type source struct {
-	r   io.Reader
-	err error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }
 
 // read returns the content of an entry, and checks that it is still the same.

@@ -54,7 +54,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -192,19 +191,4 @@ func (e *Engine) Owned(ctx context.Context) ([]string, error) {
 // Close removes the helper's volume and releases the connections.
 func (e *Engine) Close() error {
 	return errors.Join(e.helper.Close(context.Background()), e.conn.Close())
-}
-
-// source remembers an error of its reader, so that it can be distinguished
-// from one of the writer.
-type source struct {
-	r   io.Reader
-	err error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }

@@ -162,13 +162,13 @@ func (r *run) feed(conn *client.HijackedResponse, stdin io.Reader) {
 		_ = conn.CloseWrite() // the command has ended if this fails
 		return
 	}
-	src := &source{r: stdin}
+	in := &sandbox.Input{Reader: stdin}
 	go func() {
 		// A write error means that the command does not read any more.
-		_, _ = io.Copy(conn.Conn, src)
+		_, _ = io.Copy(conn.Conn, in)
 		_ = conn.CloseWrite()
-		if src.err != nil {
-			r.failed <- fmt.Errorf("reading the standard input: %w", src.err)
+		if in.Err != nil {
+			r.failed <- fmt.Errorf("reading the standard input: %w", in.Err)
 		}
 	}()
 }

@@ -69,35 +69,21 @@ func (c *Client) sendData(op string, data io.Reader) error {
 	if err := c.send(kindRequest, request{Op: op}); err != nil {
 		return err
 	}
-	src := &source{r: data}
-	_, err := io.Copy(dataWriter{c.out}, src)
-	if err != nil && src.err == nil {
+	in := &sandbox.Input{Reader: data}
+	_, err := io.Copy(dataWriter{c.out}, in)
+	if err != nil && in.Err == nil {
 		return err
 	}
-	if err := c.send(kindEnd, resultOf(src.err)); err != nil {
+	if err := c.send(kindEnd, resultOf(in.Err)); err != nil {
 		return err
 	}
 	_, err = c.answer(0, io.Discard)
-	if src.err != nil {
+	if in.Err != nil {
 		// The caller's reader failed; what the server says about
 		// the incomplete archive adds nothing.
-		return localOr(err, fmt.Errorf("reading the archive: %w", src.err))
+		return localOr(err, fmt.Errorf("reading the archive: %w", in.Err))
 	}
 	return err
-}
-
-// source remembers whether copying failed at its reading end.
-type source struct {
-	r   io.Reader
-	err error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }
 
 // Get writes the tree at path as an archive of at most limit bytes to w; see

@@ -265,11 +265,11 @@ func (r *run) feed(ctx context.Context, stdin io.Reader, streams *sync.WaitGroup
 	ctx, cancel := context.WithCancelCause(ctx)
 	pr, pw := io.Pipe()
 	go func() {
-		src := &source{r: stdin}
-		_, _ = io.Copy(pw, src) // an error of the pipe means that the command reads no more
+		in := &sandbox.Input{Reader: stdin}
+		_, _ = io.Copy(pw, in) // an error of the pipe means that the command reads no more
 		_ = pw.Close()
-		if src.err != nil {
-			r.giveUp(fmt.Errorf("reading the standard input: %w", src.err))
+		if in.Err != nil {
+			r.giveUp(fmt.Errorf("reading the standard input: %w", in.Err))
 		}
 	}()
 	streams.Go(func() {
@@ -281,20 +281,6 @@ func (r *run) feed(ctx context.Context, stdin io.Reader, streams *sync.WaitGroup
 		_ = pr.CloseWithError(errEnded)
 		cancel(errEnded)
 	}
-}
-
-// source remembers an error of its reader.
-type source struct {
-	r   io.Reader
-	err error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }
 
 // fetch copies an output stream to the caller's writer and counts its bytes.
