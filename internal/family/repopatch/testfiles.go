@@ -29,11 +29,11 @@ type prepared struct {
 // prepare brings the checkout to the state that candidates change, and finds
 // out what the tests are. All of it happens before the candidate is there.
 func (s *session) prepare(ctx context.Context) (*prepared, error) {
-	key, err := keyOf(s.c.Image.ID, s.row)
+	k, err := preparedKey(s.c.Image.ID, s.row)
 	if err != nil {
 		return nil, err
 	}
-	p := s.verifier.find(key)
+	p := s.verifier.find(k)
 	known := p != nil
 	if !known {
 		p = &prepared{tree: s.pristine}
@@ -57,7 +57,7 @@ func (s *session) prepare(ctx context.Context) (*prepared, error) {
 	if err := s.probe(ctx, p); err != nil {
 		return nil, err
 	}
-	s.verifier.keep(key, p)
+	s.verifier.keep(k, p)
 	return p, nil
 }
 

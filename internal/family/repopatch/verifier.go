@@ -26,10 +26,9 @@ type Verifier struct {
 	checkout func(ctx context.Context, image sandbox.Image, dir string) (pristine, *repository.Tree, error)
 
 	mu       sync.Mutex
-	prepared map[preparedKey]*prepared
-	order    []preparedKey // least recently used first
-	users    map[userKey]sandbox.User
-	facts    map[preparedKey][]byte
+	prepared map[key]*prepared
+	order    []key // least recently used first
+	facts    map[key][]byte
 }
 
 // pristine is an image's checkout without its tree; see [checkout.Checkout].
@@ -42,13 +41,9 @@ type pristine interface {
 
 var _ pristine = (*checkout.Checkout)(nil)
 
-// userKey names a user of an image.
-type userKey struct{ image, name string }
-
 // NewVerifier makes the family's verifier. It starts nothing.
 func NewVerifier(r family.Resources) family.Verifier {
-	v := &Verifier{resources: r, prepared: map[preparedKey]*prepared{}, users: map[userKey]sandbox.User{},
-		facts: map[preparedKey][]byte{}}
+	v := &Verifier{resources: r, prepared: map[key]*prepared{}, facts: map[key][]byte{}}
 	v.checkout = func(ctx context.Context, image sandbox.Image, dir string) (pristine, *repository.Tree, error) {
 		if r.Checkouts == nil {
 			return nil, nil, errors.New("preparing a checkout: there is no engine")
@@ -71,18 +66,22 @@ func (v *Verifier) Open(_ context.Context, c family.Case) family.Session {
 // Close implements [family.Verifier]. Nothing is kept on the engine.
 func (v *Verifier) Close(context.Context) error { return nil }
 
-// preparedKey names all that a preparation depends on.
-type preparedKey [sha256.Size]byte
+// key names all that something which is kept depends on.
+type key [sha256.Size]byte
 
-// keyOf returns the key of a row in an image.
-func keyOf(image string, r row) (preparedKey, error) {
-	b, err := json.Marshal(map[string]any{"image": image, "dir": r.dir, "user": r.user, "setup": r.setup, "tests": r.testPatch,
-		"command": r.run.Command, "runner": r.run.Runner, "env": r.run.Env, "named": r.run.Named()}, json.Deterministic(true))
+func keyOf(dependsOn map[string]any) (key, error) {
+	b, err := json.Marshal(dependsOn, json.Deterministic(true))
 	return sha256.Sum256(b), err
 }
 
+// preparedKey returns the key of a row in an image.
+func preparedKey(image string, r row) (key, error) {
+	return keyOf(map[string]any{"image": image, "dir": r.dir, "user": r.user, "setup": r.setup, "tests": r.testPatch,
+		"command": r.run.Command, "runner": r.run.Runner, "env": r.run.Env, "named": r.run.Named()})
+}
+
 // find returns a preparation that is kept, or nil.
-func (v *Verifier) find(k preparedKey) *prepared {
+func (v *Verifier) find(k key) *prepared {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.prepared[k] != nil {
@@ -92,7 +91,7 @@ func (v *Verifier) find(k preparedKey) *prepared {
 }
 
 // keep keeps a preparation, and forgets the one that was not used for longest.
-func (v *Verifier) keep(k preparedKey, p *prepared) {
+func (v *Verifier) keep(k key, p *prepared) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.prepared[k] = p
@@ -104,7 +103,7 @@ func (v *Verifier) keep(k preparedKey, p *prepared) {
 }
 
 // use moves a key to the end of the order.
-func (v *Verifier) use(k preparedKey) {
+func (v *Verifier) use(k key) {
 	for i, other := range v.order {
 		if other == k {
 			v.order = append(v.order[:i], v.order[i+1:]...)
@@ -114,17 +113,17 @@ func (v *Verifier) use(k preparedKey) {
 	v.order = append(v.order, k)
 }
 
-// maxFacts is how many outputs of commands are kept.
+// maxFacts is how many facts are kept.
 const maxFacts = 256
 
-// fact returns what a trusted command prints in a pristine sandbox. ask runs it,
-// unless the answer is known for the same value of all that it depends on.
+// fact returns what is known of an image and does not depend on the candidate,
+// such as what a trusted command prints in a pristine sandbox. It asks only if
+// the answer for the same value of all that it depends on is not known.
 func (v *Verifier) fact(dependsOn map[string]any, ask func() ([]byte, error)) ([]byte, error) {
-	b, err := json.Marshal(dependsOn, json.Deterministic(true))
+	k, err := keyOf(dependsOn)
 	if err != nil {
 		return nil, err
 	}
-	k := preparedKey(sha256.Sum256(b))
 	v.mu.Lock()
 	known, ok := v.facts[k]
 	v.mu.Unlock()
@@ -145,23 +144,19 @@ func (v *Verifier) fact(dependsOn map[string]any, ask func() ([]byte, error)) ([
 }
 
 // user returns the user that runs a row's commands.
-func (v *Verifier) user(ctx context.Context, image sandbox.Image, name string) (sandbox.User, error) {
+func (v *Verifier) user(ctx context.Context, image sandbox.Image, name string) (u sandbox.User, err error) {
 	if name == "" {
 		return image.User, nil
 	}
-	k := userKey{image.ID, name}
-	v.mu.Lock()
-	u, ok := v.users[k]
-	v.mu.Unlock()
-	if ok {
-		return u, nil
+	known, err := v.fact(map[string]any{"name": name, "image": image.ID}, func() ([]byte, error) {
+		u, err := v.resources.Engine.User(ctx, image, name)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(u)
+	})
+	if err == nil {
+		err = json.Unmarshal(known, &u)
 	}
-	u, err := v.resources.Engine.User(ctx, image, name)
-	if err != nil {
-		return u, err
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.users[k] = u
-	return u, nil
+	return u, err
 }
