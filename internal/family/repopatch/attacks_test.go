@@ -62,6 +62,8 @@ func attacks() []attack {
 		{"R14", "a symbolic link, and denied changes are dropped", newFile("tests/data", "120000", "../calc.py"), nil, drop, verdict.CandidateNotRegular, "test -L tests/data", ""},
 		{"R15", "a link, and a file through it", newFile("d", "120000", "/tmp") + newFile("d/PWN", "100644", "x\n"), unmarked, open, verdict.PatchDoesNotApply, "", ""},
 		{"R15", "a file through a link of the repository", newFile("ext/PWN", "100644", "x\n"), unmarked, open, verdict.PatchDoesNotApply, "", ""},
+		{"R15", "a file through a copy of a link, which becomes a file", throughCopy, unmarked, open, verdict.PatchDoesNotApply, "test -e /tmp/PWN -a -f d", ""},
+		{"R15", "a copy of a link, which is a file then", strings.Split(throughCopy, "diff --git a/d b/d\n")[0], unmarked, open, verdict.TestsFailed, "test -L d", verdict.Passed},
 		{"R16", "the failing test is renamed", "diff --git a/tests/test_old.py b/bin/h.py\nsimilarity index 100%\nrename from tests/test_old.py\nrename to bin/h.py\n", noTests, nil, verdict.Policy, pass, ""},
 		{"R16", "the failing test is renamed, dropped", "diff --git a/tests/test_old.py b/bin/h.py\nsimilarity index 100%\nrename from tests/test_old.py\nrename to bin/h.py\n", noTests, drop, verdict.TestsFailed, pass, verdict.Passed},
 		{"R17", "a mode alone", "diff --git a/tests/data.txt b/tests/data.txt\nold mode 100644\nnew mode 100755\n", nil, nil, verdict.Policy, "test -x tests/data.txt", ""},
@@ -94,6 +96,32 @@ const hookwrapper = `import pytest
 def pytest_runtest_makereport(item, call):
     outcome = yield
     outcome.get_result().outcome = 'passed'
+`
+
+// throughCopy writes where a link of the repository leads and leaves a plain file.
+const throughCopy = `diff --git a/ext b/d
+similarity index 100%
+copy from ext
+copy to d
+diff --git a/d b/d
+deleted file mode 120000
+--- a/d
++++ /dev/null
+@@ -1 +0,0 @@
+-/tmp
+\ No newline at end of file
+diff --git a/d/PWN b/d/PWN
+new file mode 100644
+--- /dev/null
++++ b/d/PWN
+@@ -0,0 +1 @@
++x
+diff --git a/d b/d
+new file mode 100644
+--- /dev/null
++++ b/d
+@@ -0,0 +1 @@
++x
 `
 
 // evilFilter changes the file that the image's own configuration names as a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"regexp"
 )
 
 // apply gives a patch to the image's git on standard input: no patch is ever a
@@ -14,9 +15,9 @@ import (
 // and no attributes, runs no filter and no hook, and leaves the index alone. A
 // filter that the repository's own configuration names could otherwise run a
 // file that the patch has just changed.
-func (s *session) apply(ctx context.Context, git string, patch []byte) (said, error) {
+func (s *session) apply(ctx context.Context, git string, patch []byte, options ...string) (said, error) {
 	got, err := s.site.run(ctx, command{
-		argv: gitApply(git), env: gitEnvironment(),
+		argv: gitApply(git, options...), env: gitEnvironment(),
 		alone: true, stdin: bytes.NewReader(patch), timeout: s.limit(), output: saidLimit,
 	})
 	if err != nil {
@@ -28,12 +29,25 @@ func (s *session) apply(ctx context.Context, git string, patch []byte) (said, er
 	return got, nil
 }
 
+// noLinks makes git write a file instead of a symbolic link. Git refuses to write
+// through a link that the patch makes, but can be led to overlook one: a patch
+// that copies a link, deletes the copy, and makes a file below it and one in its
+// place has written through it.
+const noLinks = "core.symlinks=false"
+
 // gitApply is the command that applies the patch on its standard input to the
-// files below its folder.
-func gitApply(git string) []string {
-	return []string{git, "-c", "core.autocrlf=false", "-c", "core.attributesFile=/dev/null", "-c", "core.hooksPath=/dev/null",
-		"-c", "apply.whitespace=nowarn", "-c", "apply.ignoreWhitespace=no", "apply", "--whitespace=nowarn"}
+// files below its folder, with options of git's configuration.
+func gitApply(git string, options ...string) []string {
+	argv := []string{git, "-c", "core.autocrlf=false", "-c", "core.attributesFile=/dev/null", "-c", "core.hooksPath=/dev/null",
+		"-c", "apply.whitespace=nowarn", "-c", "apply.ignoreWhitespace=no"}
+	for _, o := range options {
+		argv = append(argv, "-c", o)
+	}
+	return append(argv, "apply", "--whitespace=nowarn")
 }
+
+// linkMode finds the mode of a symbolic link that a patch makes or changes.
+var linkMode = regexp.MustCompile(`(?m)^(new file mode|new mode|index [0-9a-f]+\.\.[0-9a-f]+) 120000$`)
 
 // gitEnvironment is all of git's environment.
 func gitEnvironment() []string {

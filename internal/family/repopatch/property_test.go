@@ -89,7 +89,7 @@ func newHostCase(tb testing.TB, p policy.Policy) *hostCase {
 // check applies a patch and enforces the policy. What differs from the base
 // then must be what the policy allows, and nothing else may have changed.
 func (h *hostCase) check(patch []byte) error {
-	cmd := exec.Command(h.git, gitApply(h.git)[1:]...)
+	cmd := exec.Command(h.git, gitApply(h.git, noLinks)[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stdin = h.dir, gitEnvironment(), bytes.NewReader(patch)
 	_ = cmd.Run() // a patch that does not apply may have changed something all the same
 	left, err := os.ReadDir(filepath.Dir(h.dir))

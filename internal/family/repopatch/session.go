@@ -162,7 +162,7 @@ func (s *session) steps(ctx context.Context, patch []byte) error {
 // change applies the candidate and leaves of it what the policy allows.
 func (s *session) change(ctx context.Context, p *prepared, patch []byte) error {
 	s.phase, s.live = phasePatch, true
-	got, err := s.apply(ctx, p.git, patch)
+	got, err := s.apply(ctx, p.git, patch, noLinks)
 	switch {
 	case err != nil:
 		return err
@@ -177,6 +177,9 @@ func (s *session) change(ctx context.Context, p *prepared, patch []byte) error {
 		return err
 	}
 	s.phase = phasePolicy
+	if linkMode.Match(patch) { // it is a file on disk
+		return family.Fail(verdict.CandidateNotRegular, "the patch makes or changes a symbolic link")
+	}
 	return s.enforce(ctx, base{p.tree, p.setup, s.checkout})
 }
 
