@@ -32,7 +32,7 @@ type facts struct {
 // facts asks git about a repository.
 func (pl *place) facts(ctx context.Context, g *git) (*facts, error) {
 	f := &facts{head: map[string]bool{}, staged: map[string]bool{}, tracked: map[string]bool{}, config: map[string]string{}}
-	for _, ask := range []func(context.Context, *git) error{f.askHead, f.askCommits, f.askTree, f.askIndex, f.askConfig, f.askObjects} {
+	for _, ask := range []func(context.Context, *git) error{askVersion, f.askHead, f.askCommits, f.askTree, f.askIndex, f.askConfig, f.askObjects} {
 		if err := ask(ctx, g); err != nil {
 			return nil, err
 		}
@@ -58,6 +58,27 @@ func (pl *place) facts(ctx context.Context, g *git) (*facts, error) {
 		f.extra = "parents of HEAD that are missing"
 	}
 	return f, nil
+}
+
+// The oldest git that has all that is asked of it.
+const oldestMajor, oldestMinor = 2, 6
+
+// askVersion names a git that is too old. What does not look like a version is
+// left to the commands that follow, whose output is read strictly.
+func askVersion(ctx context.Context, g *git) error {
+	out, _, err := g.text(ctx, "version")
+	if err != nil {
+		return err
+	}
+	version, ok := strings.CutPrefix(out, "git version ")
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); !ok || n != 2 {
+		return nil
+	}
+	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
+		return unusable("the image's git is version %s, and %d.%d or later is needed", clip(version), oldestMajor, oldestMinor)
+	}
+	return nil
 }
 
 func (f *facts) askHead(ctx context.Context, g *git) error {

@@ -44,6 +44,7 @@ func TestUnusable(t *testing.T) {
 		"a private folder":  {plain + "mkdir -m 700 p && echo x > p/f && chown 1234 p", `cannot read "p"`},
 		"a private .git":    {plain + "chmod 700 .git && chown -R 1234 .git", "cannot read .git"},
 		"missing objects":   {plain + "rm -f .git/objects/*/*", "is not a commit"},
+		"an old git":        {fakeGit("echo git version 2.5.6"), "is version 2.5.6, and 2.6 or later is needed"},
 		"git says nothing":  {fakeGit("exit 0"), "is not a commit"},
 		"git says anything": {fakeGit("echo 0123456789012345678901234567890123456789"), "is not on a branch"},
 		"git repeats":       {fakeGit("test $# -gt 100 || case \"$*\" in *symbolic-ref*) exit 1;; esac; echo 0123456789012345678901234567890123456789"), "printed no list of commits"},
@@ -84,16 +85,18 @@ func TestTwins(t *testing.T) {
 		commits      int
 		cut          bool
 	}{
-		"plain":          {script: plain, commits: 1},
-		"with a reflog":  {script: begin, commits: 1, cut: true},
-		"detached":       {script: plain + "git checkout -q --detach && git branch -D main -q", commits: 1, cut: true},
-		"untracked":      {script: plain + "echo x > new && mkdir d && echo y > d/x.log", commits: 1},
-		"dirty":          {script: begin + "echo x >> f.py && rm pkg/sub/data && chmod 644 run.sh", commits: 1, cut: true},
-		"staged":         {script: begin + "echo x >> f.py && git add f.py && git rm -q --cached run.sh", commits: 1, cut: true},
-		"set-up on top":  {script: begin + "echo y > setup && git add setup && git commit -q -m set-up", commits: 2, cut: true},
-		"a remote":       {script: plain + "git remote add origin https://example.com/", commits: 1, cut: true},
-		"not root's":     {script: begin + "chown -R 1000:1000 /testbed && chmod 750 /testbed", user: "USER 1000:1000", commits: 1, cut: true},
-		"a shallow copy": {script: begin + "git commit -q --allow-empty -m two && mv /testbed /full && git clone -q --depth 1 file:///full /testbed", commits: 1, cut: true},
+		"plain":               {script: plain, commits: 1},
+		"with a reflog":       {script: begin, commits: 1, cut: true},
+		"detached":            {script: plain + "git checkout -q --detach && git branch -D main -q", commits: 1, cut: true},
+		"untracked":           {script: plain + "echo x > new && mkdir d && echo y > d/x.log", commits: 1},
+		"dirty":               {script: begin + "echo x >> f.py && rm pkg/sub/data && chmod 644 run.sh", commits: 1, cut: true},
+		"staged":              {script: begin + "echo x >> f.py && git add f.py && git rm -q --cached run.sh", commits: 1, cut: true},
+		"set-up on top":       {script: begin + "echo y > setup && git add setup && git commit -q -m set-up", commits: 2, cut: true},
+		"a remote":            {script: plain + "git remote add origin https://example.com/", commits: 1, cut: true},
+		"not root's":          {script: begin + "chown -R 1000:1000 /testbed && chmod 750 /testbed", user: "USER 1000:1000", commits: 1, cut: true},
+		"a shallow copy":      {script: begin + "git commit -q --allow-empty -m two && mv /testbed /full && git clone -q --depth 1 file:///full /testbed", commits: 1, cut: true},
+		"SHA-256":             {script: "export GIT_DEFAULT_HASH=sha256\n" + plain, commits: 1},
+		"SHA-256 and history": {script: "export GIT_DEFAULT_HASH=sha256\n" + begin + "git commit -q --allow-empty -m set-up", commits: 2, cut: true},
 		"hostile settings": {script: plain + "git config core.worktree /etc && git config core.fsmonitor 'touch /tmp/marker' && " +
 			"git config filter.x.clean 'touch /tmp/marker' && echo '* filter=x' > .git/info/attributes", commits: 1, cut: true},
 	} {
@@ -107,13 +110,16 @@ func TestTwins(t *testing.T) {
 			if cut := got.Folder.Image.ID != image.ID; cut != c.cut || len(got.Commits) != c.commits {
 				t.Errorf("cut down: %v, %d commits %v", cut, len(got.Commits), got.Commits)
 			}
+			if long := len(got.Head()) == 64; long != strings.HasPrefix(name, "SHA-256") {
+				t.Errorf("HEAD is %s", got.Head())
+			}
 			for _, commit := range got.Commits {
 				if err := errors.Join(got.At(commit), got.At(strings.ToUpper(commit[:9]))); err != nil {
 					t.Error(err)
 				}
 			}
 			before, after := run(t, e, image, sandbox.ImageFolder{Image: image, Path: "/testbed"}, status), run(t, e, image, got.Folder, status)
-			if strings.Contains(name, "set-up") || strings.Contains(name, "hostile") {
+			if strings.Contains(c.script, "set-up") || strings.Contains(name, "hostile") {
 				before = ""
 			}
 			if d := cmp.Diff(before, after); d != "" && before != "" {
