@@ -172,7 +172,7 @@ func (pl *place) export(ctx context.Context, scratch sandbox.Workspace, w io.Wri
 	if err != nil {
 		return fmt.Errorf("archiving the checkout: %w", err)
 	}
-	add := func(tr *tar.Reader) error { return copyArchive(tw, tr, prefix) }
+	add := func(h *tar.Header, content io.Reader) error { return copyEntry(tw, h, content, prefix) }
 	if err := pl.get(ctx, pl.workspace, ".", add, ".git"); err != nil {
 		return err
 	}
@@ -185,28 +185,20 @@ func (pl *place) export(ctx context.Context, scratch sandbox.Workspace, w io.Wri
 	return nil
 }
 
-// copyArchive adds the entries of an archive to another, below prefix. Only
-// files, folders and links are worth anything in a checkout. A file with several
-// names becomes several files.
-func copyArchive(tw *tar.Writer, tr *tar.Reader, prefix string) error {
-	for {
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading an archive: %w", err)
-		}
-		if h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeSymlink {
-			continue
-		}
-		h.Name, h.PAXRecords, h.Format = prefix+h.Name, nil, tar.FormatUnknown
-		err = tw.WriteHeader(h)
-		if err == nil {
-			_, err = io.Copy(tw, tr)
-		}
-		if err != nil {
-			return fmt.Errorf("archiving %q: %w", h.Name, err)
-		}
+// copyEntry adds an entry of an archive to another, below prefix. Only files,
+// folders and links are worth anything in a checkout. A file with several names
+// becomes several files.
+func copyEntry(tw *tar.Writer, h *tar.Header, content io.Reader, prefix string) error {
+	if h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeSymlink {
+		return nil
 	}
+	h.Name, h.PAXRecords, h.Format = prefix+h.Name, nil, tar.FormatUnknown
+	err := tw.WriteHeader(h)
+	if err == nil {
+		_, err = io.Copy(tw, content)
+	}
+	if err != nil {
+		return fmt.Errorf("archiving %q: %w", h.Name, err)
+	}
+	return nil
 }

@@ -19,8 +19,6 @@ import (
 const (
 	boxTimeout = 30 * time.Minute
 	boxOutput  = 8 << 30
-	// headerBytes is what an archive holds of a file besides its content.
-	headerBytes = 4 << 10
 )
 
 // scratchDir is where a new repository is laid out.
@@ -97,7 +95,22 @@ const recordType = "SECUREBENCH.type"
 
 // headers returns the headers of an archive of a path.
 func (pl *place) headers(ctx context.Context, path string, skip ...string) (list []*tar.Header, err error) {
-	err = pl.get(ctx, pl.workspace, path, func(tr *tar.Reader) error {
+	err = pl.get(ctx, pl.workspace, path, func(h *tar.Header, _ io.Reader) error {
+		list = append(list, h)
+		return nil
+	}, skip...)
+	return list, err
+}
+
+// bounds are those of a tree.
+func (p *preparer) bounds() repository.Bounds {
+	return repository.Bounds{Bytes: p.limits.Disk, Files: p.limits.Files}
+}
+
+// get calls each with the entries of an archive of a part of a workspace.
+func (pl *place) get(ctx context.Context, w sandbox.Workspace, path string, each func(*tar.Header, io.Reader) error, skip ...string) error {
+	return pl.stream(ctx, w, path, func(r io.Reader) error {
+		tr := tar.NewReader(r)
 		for {
 			h, err := tr.Next()
 			if errors.Is(err, io.EOF) {
@@ -106,18 +119,11 @@ func (pl *place) headers(ctx context.Context, path string, skip ...string) (list
 			if err != nil {
 				return fmt.Errorf("reading an archive: %w", err)
 			}
-			list = append(list, h)
+			if err := each(h, tr); err != nil {
+				return err
+			}
 		}
 	}, skip...)
-	return list, err
-}
-
-// archiveLimit is the most that an archive of a workspace can have.
-func (p *preparer) archiveLimit() int64 { return p.limits.Disk + headerBytes*(p.limits.Files+1) }
-
-// get reads an archive of a part of a workspace.
-func (pl *place) get(ctx context.Context, w sandbox.Workspace, path string, read func(*tar.Reader) error, skip ...string) error {
-	return pl.stream(ctx, w, path, func(r io.Reader) error { return read(tar.NewReader(r)) }, skip...)
 }
 
 // stream passes an archive on to read, whose error comes first.
@@ -125,7 +131,7 @@ func (pl *place) stream(ctx context.Context, w sandbox.Workspace, path string, r
 	out, in := io.Pipe()
 	got := make(chan error, 1)
 	go func() {
-		err := w.Get(ctx, path, pl.preparer.archiveLimit(), in, skip...)
+		err := w.Get(ctx, path, pl.preparer.bounds().ArchiveSize(), in, skip...)
 		_ = in.CloseWithError(err) // never fails
 		got <- err
 	}()
@@ -142,13 +148,12 @@ func (pl *place) stream(ctx context.Context, w sandbox.Workspace, path string, r
 
 // tree reads the tree without the repository.
 func (pl *place) tree(ctx context.Context, c *contents) (t *repository.Tree, err error) {
-	limits := pl.preparer.limits
 	err = pl.stream(ctx, pl.workspace, ".", func(r io.Reader) (err error) {
 		var keep func(string, repository.Entry, io.Reader) error
 		if c != nil {
 			keep = c.keep
 		}
-		t, err = repository.Read(r, repository.Bounds{Bytes: limits.Disk, Files: limits.Files}, keep)
+		t, err = repository.Read(r, pl.preparer.bounds(), keep)
 		switch {
 		case c != nil && c.failed != nil:
 			return c.failed

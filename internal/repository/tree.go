@@ -6,6 +6,8 @@ package repository
 import (
 	"slices"
 	"strings"
+
+	"securebench/internal/candidate"
 )
 
 // Mode is a file's mode as git numbers it.
@@ -32,6 +34,11 @@ func (e Entry) Exists() bool { return e.Mode != 0 }
 type Bounds struct {
 	Bytes int64 // of all files and link targets together
 	Files int64 // and folders, links and what is odd
+}
+
+// ArchiveSize is the largest archive that a tree within the bounds can have.
+func (b Bounds) ArchiveSize() int64 {
+	return candidate.Bounds{Bytes: b.Bytes, Files: b.Files}.ArchiveSize()
 }
 
 // Tree is the content of a checkout without its .git.

@@ -161,13 +161,13 @@ func (s *site) walk(ctx context.Context) (*repository.Tree, error) { return s.re
 
 // read reads a part of the checkout.
 func (s *site) read(ctx context.Context, path string, keep func(path string, e repository.Entry, content io.Reader) error) (*repository.Tree, error) {
-	const header = 4 << 10 // at most, of an entry in the archive
+	bounds := repository.Bounds{Bytes: s.limits.Disk, Files: s.limits.Files}
 	pr, pw := io.Pipe()
 	go func() {
-		err := s.tree.Get(ctx, path, s.limits.Disk+header*s.limits.Files, pw, ".git")
+		err := s.tree.Get(ctx, path, bounds.ArchiveSize(), pw, ".git")
 		_ = pw.CloseWithError(err) // never fails
 	}()
-	t, err := repository.Read(pr, repository.Bounds{Bytes: s.limits.Disk, Files: s.limits.Files}, keep)
+	t, err := repository.Read(pr, bounds, keep)
 	if err == nil { // the end of the archive is not that of the stream
 		_, err = io.Copy(io.Discard, pr)
 	}
