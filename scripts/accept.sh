@@ -69,7 +69,7 @@ unchanged() {
 	runs=$((runs + 1))
 }
 
-# messy NAME scores an agent that works untidily on the first rows of a pack:
+# messy NAME scores an agent that works untidily on five rows of a pack:
 # its verdicts are those of the gold patches, which pass.
 messy() {
 	local line

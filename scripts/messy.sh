@@ -7,7 +7,8 @@
 #   messy.sh BINARY PACK GOLD_RUN OUT [ROWS]
 #
 # The gold patches are the candidates of GOLD_RUN, a run of the pack by the agent
-# oracle. They become public files of a copy of the pack, with its first ROWS rows.
+# oracle. They become public files of a copy of the pack, which has ROWS of its rows:
+# the last one, since packs are sorted by repository, and the first ones.
 set -euo pipefail
 binary=$1
 pack=$2
@@ -19,7 +20,7 @@ copy=$out.pack
 rm -rf "$copy"
 mkdir -p "$copy"
 cp "$pack/manifest.yaml" "$copy/"
-head -n "$rows" "$pack/tasks.jsonl" |
+awk -v rows="$rows" 'NR < rows { print; next } { last = $0 } END { if (last) print last }' "$pack/tasks.jsonl" |
 	sed -E 's#^\{("id":"([^"]*)")#{"assets":[{"path":"gold/\2.patch","mount":"gold.patch"}],\1#' >"$copy/tasks.jsonl"
 
 # A line of a record has its task and the digest of its candidate, once each.

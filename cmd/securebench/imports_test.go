@@ -63,7 +63,7 @@ func allowed() []struct {
 		of("internal/importer/hostgit", "redact importer/onecommit"),
 		of("internal/importer/swebench", "source"),
 		of("internal/importer/pysource", "source"),
-		of("internal/importer", "source digest durable importer/onecommit importer/hostgit importer/swebench importer/pysource"),
+		of("internal/importer", "source digest durable redact importer/onecommit importer/hostgit importer/swebench importer/pysource"),
 		of("internal/packimage", "source digest fault redact sandbox"),
 		// the words that stages share
 		of("internal/task", "digest"),

@@ -39,6 +39,18 @@ func TestErrorLines(t *testing.T) {
 	}
 }
 
+// TestManyErrors: the lines of very many errors take time that grows with their
+// number.
+func TestManyErrors(t *testing.T) {
+	errs := make([]error, 200_000)
+	for i := range errs {
+		errs[i] = errors.New("a")
+	}
+	if got := console.ErrorLines(fault.As(fault.Pack, errors.Join(errs...))); len(got) != len(errs) {
+		t.Errorf("%d lines", len(got))
+	}
+}
+
 // TestStreamGivesUp: a pipe without a reader blocks a write only until the
 // operator wants to stop.
 func TestStreamGivesUp(t *testing.T) {

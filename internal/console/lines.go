@@ -47,7 +47,12 @@ func ErrorLines(err error) []string {
 }
 
 // oneLine converts a part of an error's message to one line for a terminal.
-func oneLine(text string, err error) string { return redact.Escape(source.Reword(text, err)) }
+func oneLine(text string, err error) string {
+	if text == "" { // as between joined errors, of which there can be many
+		return ""
+	}
+	return redact.Escape(source.Reword(text, err))
+}
 
 // ShellQuote quotes a word for a shell. Characters that a terminal would not
 // show are escaped byte by byte, in a form that bash and similar shells

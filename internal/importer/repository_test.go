@@ -189,6 +189,20 @@ func TestSWEBenchRow(t *testing.T) {
 	}
 }
 
+// TestNotesAreWords: what a data set calls a test cannot become a heading of
+// ATTRIBUTION.md, nor control the terminal that shows it.
+func TestNotesAreWords(t *testing.T) {
+	in := change(sweRow, `\"t.py::a\"`, `\"t.py::a\", \"a `+"`"+`\\n\\n## Licence: \\u001b[2Jnone\"`)
+	dir, _, err := run(t, importer.SWEBench, in, importer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, dir, "ATTRIBUTION.md")
+	if strings.Contains(got, "\n## Licence: ") || strings.ContainsAny(got, "\x1b") || !strings.Contains(got, "`a '\\x0a\\x0a## Licence: \\x1b[2Jnone`") {
+		t.Errorf("the notes are\n%s", got)
+	}
+}
+
 func TestMalformedRepositories(t *testing.T) {
 	for _, c := range []struct{ name, format, in, want string }{
 		{"program is code", importer.QuixBugs, change(quixBugsRow, `"program": "one"`, `"program": "../one"`), "program must be a Python identifier"},
@@ -269,7 +283,7 @@ func TestCheckoutOfAClone(t *testing.T) {
 		!cmp.Equal(r.Eval.Tests.Command, []string{"python3", "-m", "pytest", "t.py"}) || !cmp.Equal(r.Eval.Tests.Policy.Preserved, []string{"tests/conftest.py"}) {
 		t.Errorf("row %+v", r)
 	}
-	want := "FROM localhost/swebench/base-1:1\nADD checkout.tar /\nCOPY write /testbed\nWORKDIR /testbed\n"
+	want := "FROM localhost/swebench/base-1:1\nADD checkout.tar /\nCOPY write/v.py /testbed/v.py\nWORKDIR /testbed\n"
 	if got := read(t, out, "images/o__r-1/Dockerfile"); got != want {
 		t.Errorf("recipe %q, want %q", got, want)
 	}
@@ -278,6 +292,12 @@ func TestCheckoutOfAClone(t *testing.T) {
 	}
 	if !bytes.Contains([]byte(read(t, out, "images/o__r-1/checkout.tar")), []byte("testbed/tests/conftest.py")) {
 		t.Error("the checkout has no files")
+	}
+	for id, want := range map[string]string{"base-1": "an image that rows share", "Base-12": "an image that rows share", "base_1": ""} {
+		_, _, err := run(t, importer.SWEBench, change(in, "o__r-1", id), importer.Options{Repos: clones, Specs: specs})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("a row with the id %s: %v, want %q", id, err, want)
+		}
 	}
 	missing := change(in, git("rev-parse", "HEAD"), strings.Repeat("1", 40))
 	left, _, err := run(t, importer.SWEBench, missing, importer.Options{Repos: clones, Specs: specs, Name: "rows.jsonl"})

@@ -13,6 +13,7 @@ import (
 	"securebench/internal/importer/hostgit"
 	"securebench/internal/importer/onecommit"
 	"securebench/internal/importer/swebench"
+	"securebench/internal/redact"
 	"securebench/internal/source"
 )
 
@@ -78,6 +79,9 @@ func (w *sweImport) row(at *source.Node, r swebench.Row) error {
 			return source.Problemf(at.Pos, "%s: %v", r.ID, err)
 		}
 		name := strings.ToLower(r.ID)
+		if strings.HasPrefix(name, baseName) {
+			return source.Problemf(at.Pos, "the id %q is the name of an image that rows share", name)
+		}
 		if w.names[name] {
 			return source.Problemf(at.Pos, "two rows have the id %q in lower-case letters", name)
 		}
@@ -120,9 +124,19 @@ func (w *sweImport) note(r swebench.Row, p repoPolicy) {
 		{"sensitive paths that the gold patch needs, opened", p.AllowSensitive},
 	} {
 		if len(n.list) > 0 {
-			w.notes = append(w.notes, fmt.Sprintf("- %s: %s: `%s`\n", r.ID, n.what, strings.Join(n.list, "`, `")))
+			w.notes = append(w.notes, fmt.Sprintf("- %s: %s: %s\n", r.ID, n.what, codes(n.list)))
 		}
 	}
+}
+
+// codes renders words of a data set as Markdown that shows them and nothing
+// else.
+func codes(words []string) string {
+	out := make([]string, len(words))
+	for i, word := range words {
+		out[i] = "`" + strings.ReplaceAll(redact.Escape(word), "`", "'") + "`"
+	}
+	return strings.Join(out, ", ")
 }
 
 // checkout reads the commit of a row from its clone.
@@ -155,16 +169,15 @@ func (w *sweImport) recipe(name string, r swebench.Row, repo *onecommit.Reposito
 		return err
 	}
 	dir, text := path.Join("images", name), "FROM "+base+"\nADD checkout.tar /\n"
-	if len(r.Write) > 0 {
-		text += "COPY write " + swebench.Testbed + "\n"
-	}
-	if err := w.out.put(path.Join(dir, "Dockerfile"), text+"WORKDIR "+swebench.Testbed+"\n"); err != nil {
-		return err
-	}
+	// Each file is named: an import with --force leaves those of a former one.
 	for _, file := range slices.Sorted(maps.Keys(r.Write)) {
+		text += "COPY write/" + file + " " + path.Join(swebench.Testbed, file) + "\n"
 		if err := w.out.put(path.Join(dir, "write", file), r.Write[file]); err != nil {
 			return err
 		}
+	}
+	if err := w.out.put(path.Join(dir, "Dockerfile"), text+"WORKDIR "+swebench.Testbed+"\n"); err != nil {
+		return err
 	}
 	archive, err := w.out.add(path.Join(dir, "checkout.tar"))
 	if err != nil {
@@ -176,6 +189,9 @@ func (w *sweImport) recipe(name string, r swebench.Row, repo *onecommit.Reposito
 	return nil
 }
 
+// baseName is the start of the names of images that rows share.
+const baseName = "base-"
+
 // base returns the image that has packages, and writes its recipe once. Debian
 // keeps a part of Python's standard library in a package of its own, which lists
 // of what a repository needs therefore leave out.
@@ -185,7 +201,7 @@ func (w *sweImport) base(packages []string) (string, error) {
 	key := strings.Join(all, " ")
 	name, known := w.bases[key]
 	if !known {
-		name = fmt.Sprintf("base-%d", len(w.bases)+1)
+		name = baseName + itoa(int64(len(w.bases)+1))
 		w.bases[key] = name
 		if err := w.out.put(path.Join("images", name, "Dockerfile"), debianWith(all...)); err != nil {
 			return "", err

@@ -79,6 +79,9 @@ func (j Job) one(ctx context.Context, engine sandbox.Images, builder sandbox.Bui
 		j.Say("%s: kept, it was built from the same files (--rebuild builds it again)", img.Ref)
 		return true, nil
 	}
+	if err == nil && former != key {
+		j.Say("%s: replaces the image of that name, which was made of other files", img.Ref)
+	}
 	cache := ""
 	if j.Rebuild {
 		cache = "--no-cache "

@@ -29,7 +29,7 @@ func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 // is an error: a link could lead out of the pack.
 func (p Pack) archive(ctx context.Context, name string, out io.Writer) error {
 	dir := filepath.Join(p.Dir, folder, name)
-	root, err := os.OpenRoot(dir)
+	root, err := p.open(folder, name)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)
 	}

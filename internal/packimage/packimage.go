@@ -96,7 +96,7 @@ func (p Pack) Images(names ...string) ([]Image, error) {
 // name of the image.
 func (p Pack) read() (map[string][]string, error) {
 	dir := filepath.Join(p.Dir, folder)
-	root, err := os.OpenRoot(dir)
+	root, err := p.open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the pack has no images to build: there is no folder %s", dir)
 	}
@@ -127,6 +127,27 @@ func (p Pack) read() (map[string][]string, error) {
 		return nil, fmt.Errorf("the pack has no images to build: the folder %s is empty", dir)
 	}
 	return all, nil
+}
+
+// open opens a folder of the pack by the names on the way to it, none of which
+// may be a link: what a build sends to the engine is all from the pack.
+func (p Pack) open(names ...string) (*os.Root, error) {
+	root, err := os.OpenRoot(p.Dir)
+	for _, name := range names {
+		if err != nil {
+			return nil, err
+		}
+		var info fs.FileInfo
+		if info, err = root.Lstat(name); err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is %s, not a folder", name, source.FileType(info.Mode()))
+		}
+		parent := root
+		if err == nil {
+			root, err = parent.OpenRoot(name)
+		}
+		err = errors.Join(err, parent.Close())
+	}
+	return root, err
 }
 
 // from matches what an image is built from, and what it copies files from.

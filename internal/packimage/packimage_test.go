@@ -176,6 +176,10 @@ func TestBuildsWhatChanged(t *testing.T) {
 	if sum, _, err := run(t, packimage.Job{Pack: p}, b); err != nil || sum != (packimage.Result{Built: 2, Kept: 1}) {
 		t.Errorf("after a change: %+v, %v", sum, err)
 	}
+	write(t, filepath.Join(p.Dir, "images", "a", "x"), "new")
+	if _, said, err := run(t, packimage.Job{Pack: p}, b); err != nil || !strings.Contains(said, "localhost/p/a:2: replaces the image of that name") || strings.Contains(said, "p/b:2: replaces") {
+		t.Errorf("an image of other files is replaced: %q, %v", said, err)
+	}
 	sum, said, err = run(t, packimage.Job{Pack: p, Names: []string{"c"}, Rebuild: true}, b)
 	if err != nil || sum != (packimage.Result{Built: 1}) || !strings.Contains(said, "--no-cache") || !b.asked[len(b.asked)-1].Fresh {
 		t.Errorf("built again: %+v, %v, %q", sum, err, said)
@@ -217,9 +221,11 @@ func TestBuildFaults(t *testing.T) {
 		kind   fault.Kind
 		want   string
 	}{
-		"a link":      {func(t *testing.T, p packimage.Pack, _ *builder) { link(t, p, "/etc/passwd") }, fault.Pack, "images/a"},
-		"a near link": {func(t *testing.T, p packimage.Pack, _ *builder) { link(t, p, "Dockerfile") }, fault.Pack, "images/a"},
-		"a step":      {func(_ *testing.T, _ packimage.Pack, b *builder) { b.fail = errors.New("step 2 failed") }, fault.Engine, "step 2 failed"},
+		"a link":                      {func(t *testing.T, p packimage.Pack, _ *builder) { link(t, p, "/etc/passwd") }, fault.Pack, "images/a"},
+		"a near link":                 {func(t *testing.T, p packimage.Pack, _ *builder) { link(t, p, "Dockerfile") }, fault.Pack, "images/a"},
+		"images is a link":            {func(t *testing.T, p packimage.Pack, _ *builder) { away(t, p, "images") }, fault.Pack, "images is a symbolic link, not a folder"},
+		"an image's folder is a link": {func(t *testing.T, p packimage.Pack, _ *builder) { away(t, p, "images/a") }, fault.Pack, "images/a is not a folder"},
+		"a step":                      {func(_ *testing.T, _ packimage.Pack, b *builder) { b.fail = errors.New("step 2 failed") }, fault.Engine, "step 2 failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, b := makePack(t, map[string]string{"a/Dockerfile": "FROM x"}), newBuilder()
@@ -233,6 +239,15 @@ func TestBuildFaults(t *testing.T) {
 	_, _, err := run(t, packimage.Job{Pack: chain(t)}, sandboxtest.New(sandboxtest.Config{}))
 	if fault.KindOf(err) != fault.Engine || !strings.Contains(err.Error(), "cannot build images") {
 		t.Errorf("an engine that cannot build: %v", err)
+	}
+}
+
+// away moves a folder out of the pack and leaves a link to it.
+func away(t *testing.T, p packimage.Pack, name string) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "out")
+	if err := errors.Join(os.Rename(filepath.Join(p.Dir, name), out), os.Symlink(out, filepath.Join(p.Dir, name))); err != nil {
+		t.Fatal(err)
 	}
 }
 

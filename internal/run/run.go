@@ -154,7 +154,7 @@ func (r *Run) load(ctx context.Context) error {
 	}
 	if replay != nil {
 		if n, id := replay.Unmatched(r.Config.Attempts); n > 0 {
-			r.warn(fmt.Sprintf("replay file: lines without a matching attempt: %d; the first is for task %q", n, id))
+			r.warn(fmt.Sprintf("replay file: lines without a matching attempt: %d; the first is for task %.200q", n, id))
 		}
 	}
 	return nil

@@ -16,13 +16,21 @@ import (
 // fast.
 const maxNumber = 400
 
+// maxJSONNodes is the maximum number of values in a document: each takes far more
+// memory than the two bytes that are enough to write one.
+const maxJSONNodes = 1 << 22
+
 // ParseJSON reads exactly one JSON value; its first line is line of file.
 // Errors are [*Problem].
 func ParseJSON(file string, line int, data []byte) (*Node, error) {
+	return parseJSON(file, line, data, maxJSONNodes)
+}
+
+func parseJSON(file string, line int, data []byte, nodes int) (*Node, error) {
 	if p := checkText(file, line, data); p != nil {
 		return nil, p
 	}
-	p := &jsonParser{file: file, line: line, data: data,
+	p := &jsonParser{file: file, line: line, data: data, nodes: nodes,
 		dec: jsontext.NewDecoder(bytes.NewReader(data))}
 	n, err := p.value(0)
 	if err != nil {
@@ -38,10 +46,11 @@ func ParseJSON(file string, line int, data []byte) (*Node, error) {
 }
 
 type jsonParser struct {
-	file string
-	line int
-	data []byte
-	dec  *jsontext.Decoder
+	file  string
+	line  int
+	data  []byte
+	dec   *jsontext.Decoder
+	nodes int // how many more values there can be
 	// Positions are computed in increasing order; the last one is kept so that
 	// a long line is scanned only once.
 	off, curLine, curCol int
@@ -91,6 +100,9 @@ func (p *jsonParser) fail(err error) error {
 
 func (p *jsonParser) value(depth int) (*Node, error) {
 	n := &Node{Pos: p.here()}
+	if p.nodes--; p.nodes < 0 {
+		return nil, Problemf(n.Pos, "there are more than %d values", maxJSONNodes)
+	}
 	if depth > MaxDepth {
 		return nil, Problemf(n.Pos, "nesting is deeper than %d", MaxDepth)
 	}

@@ -49,14 +49,18 @@ type Problem struct {
 }
 
 // Error formats the problem as one line: position, message, fix. The line is
-// escaped, because file names and keys can be chosen by anybody.
+// escaped and the message cut, because file names and keys can be chosen by
+// anybody.
 func (p *Problem) Error() string {
-	s := p.Pos.String() + ": " + p.Message
+	s := p.Pos.String() + ": " + redact.EscapeShort(p.Message, maxMessage)
 	if p.Fix != "" {
 		s += " (" + p.Fix + ")"
 	}
 	return redact.Escape(s)
 }
+
+// maxMessage is the length in characters at which a message is cut.
+const maxMessage = 4000
 
 // Problemf makes a Problem at pos without a fix.
 func Problemf(pos Pos, format string, args ...any) *Problem {

@@ -81,11 +81,13 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	ctx, stop := context.WithCancel(ctx)
 	r := &Repo{dir: dir, stop: stop, said: &head{}}
 	// A clone may belong to another user: it is only read. Objects that it does
-	// not have are not fetched.
-	r.cmd = exec.CommandContext(ctx, git, "-c", "safe.directory=*", "-c", "protocol.allow=never", "--git-dir="+dir, "cat-file", "--batch")
+	// not have are not fetched: that could run what its configuration names.
+	// Git before 2.39.4 does not know GIT_NO_LAZY_FETCH, and GIT_ALLOW_PROTOCOL,
+	// unlike protocol.allow, holds against that configuration.
+	r.cmd = exec.CommandContext(ctx, git, "-c", "safe.directory=*", "--git-dir="+dir, "cat-file", "--batch")
 	r.cmd.Dir, r.cmd.Stderr, r.cmd.WaitDelay = "/", r.said, patience
 	r.cmd.Env = []string{"PATH=" + filepath.Dir(git), "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-		"GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
+		"GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
 	out, err := r.cmd.StdoutPipe()
 	if err == nil {
 		r.ask, err = r.cmd.StdinPipe()

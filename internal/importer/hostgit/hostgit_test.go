@@ -193,6 +193,46 @@ func TestConfigurationOfACloneRunsNothing(t *testing.T) {
 	}
 }
 
+// TestOldGitFetchesNothing: git that does not know GIT_NO_LAZY_FETCH does not run
+// the program by which a clone's configuration would fetch a missing object.
+func TestOldGitFetchesNothing(t *testing.T) {
+	clones := t.TempDir()
+	dir := filepath.Join(clones, "own", "er")
+	makeClone(t, dir)
+	path, err := exec.LookPath("git")
+	touch, err2 := exec.LookPath("touch")
+	if err := errors.Join(err, err2); err != nil {
+		t.Skip(err)
+	}
+	for _, weak := range []bool{true, false} {
+		marker := filepath.Join(t.TempDir(), "ran")
+		for key, value := range map[string]string{"core.repositoryFormatVersion": "1", "extensions.partialClone": "origin", "remote.origin.promisor": "true",
+			"remote.origin.url": "ext::" + touch + " " + marker, "protocol.ext.allow": "always"} {
+			git(t, dir, "config", key, value)
+		}
+		old := t.TempDir()
+		script := "#!/bin/sh\nunset GIT_NO_LAZY_FETCH\n"
+		if weak {
+			script += "unset GIT_ALLOW_PROTOCOL\n"
+		}
+		if err := os.WriteFile(filepath.Join(old, "git"), []byte(script+"exec '"+path+"' \"$@\"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", old+":"+filepath.Dir(path))
+		clone, err := hostgit.Open(t.Context(), filepath.Join(dir, ".git"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := clone.Object(onecommit.ID{1}, onecommit.Blob); err == nil {
+			t.Error("a missing object was found")
+		}
+		clone.Close()
+		if _, err := os.Lstat(marker); (err == nil) != weak {
+			t.Errorf("protocols allowed %t: looking for what the program writes: %v", weak, err)
+		}
+	}
+}
+
 // TestOtherKind: an id that names something else is refused.
 func TestOtherKind(t *testing.T) {
 	clones := t.TempDir()

@@ -88,6 +88,27 @@ func TestHostileObjects(t *testing.T) {
 	}
 }
 
+// TestTreeBomb: a few objects that stand for more folders than can be counted,
+// or for names that fill the memory, are refused soon.
+func TestTreeBomb(t *testing.T) {
+	s := store{}
+	twice := s.add(onecommit.Tree, "")
+	for range 60 {
+		twice = s.add(onecommit.Tree, "40000 a\x00"+string(twice[:])+"40000 b\x00"+string(twice[:]))
+	}
+	if _, err := onecommit.Read(s.add(onecommit.Commit, "tree "+twice.String()+"\n"), s.get); err == nil || !strings.Contains(err.Error(), "files and folders") {
+		t.Errorf("2^60 folders: %v", err)
+	}
+	blob := s.add(onecommit.Blob, "x")
+	inner := s.add(onecommit.Tree, "100644 a\x00"+string(blob[:]))
+	for size, want := range map[int]string{4094: "", 4095: "is longer than 4096 bytes"} {
+		head := s.commit("40000 " + strings.Repeat("n", size) + "\x00" + string(inner[:]))
+		if _, err := onecommit.Read(head, s.get); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("a folder's name of %d bytes: %v, want %q", size, err, want)
+		}
+	}
+}
+
 // FuzzTree: a tree is refused, or makes an archive whose names stay below its
 // folder.
 func FuzzTree(f *testing.F) {

@@ -18,6 +18,7 @@ const (
 	maxObjects = 1 << 18
 	maxBytes   = 1 << 30
 	maxDepth   = 64
+	maxPath    = 4096 // bytes, as on Linux
 )
 
 // Object is an object of a repository.
@@ -32,6 +33,7 @@ type Repository struct {
 	objects map[ID]Object
 	files   map[string]file
 	bytes   int64
+	entries int // of all trees; one that is in two places counts twice
 }
 
 // file is a file, link or submodule of the commit.
@@ -85,8 +87,13 @@ func (r *Repository) tree(id ID, dir string, depth int, get func(ID, Kind) ([]by
 	}
 	return decodeTree(data, func(mode int, name string, id ID) error {
 		name = path.Join(dir, name)
-		if len(r.files) > maxObjects {
-			return fmt.Errorf("it has more than %d files", maxObjects)
+		// Folders count, too: a few empty ones in one another, each twice, would
+		// take for ever.
+		if r.entries++; r.entries > maxObjects {
+			return fmt.Errorf("it has more than %d files and folders", maxObjects)
+		}
+		if len(name) > maxPath {
+			return fmt.Errorf("%.80q… is longer than %d bytes", name, maxPath)
 		}
 		switch mode {
 		case modeTree:

@@ -1,6 +1,7 @@
 package swebench_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,39 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestWrites: a specification writes plain files below the checkout, none of them
+// where another needs a folder.
+func TestWrites(t *testing.T) {
+	for write, want := range map[string]string{
+		`"a/b.py": "", "a/c.py": ""`: "", `"a": "", "a.b": ""`: "",
+		`"/x": ""`: "not a plain path", `"../x": ""`: "not a plain path", `"a/../b": ""`: "not a plain path", `".git/x": ""`: "not a plain path",
+		`"a\nRUN x": ""`: "not a plain path", `"a": "", "a/b/c": ""`: `"a" is a file and a folder`,
+	} {
+		_, err := swebench.ParseSpecs("specs", []byte(`{"o/r": {"command": ["pytest"], "write": {`+write+`}}}`))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", write, err, want)
+		}
+	}
+}
+
+// TestManyTests: lists of half a million tests are read in time that grows with
+// their length.
+func TestManyTests(t *testing.T) {
+	var list strings.Builder
+	for i := range 500_000 {
+		fmt.Fprintf(&list, `"t::%d",`, i)
+	}
+	tests := strings.TrimSuffix(list.String(), ",")
+	node, err := source.ParseJSON("rows", 1, []byte(`{"instance_id": "o__r-1", "repo": "o/r", "base_commit": "0123456789012345678901234567890123456789", "problem_statement": "x", "patch": "p", "test_patch": "t", "FAIL_TO_PASS": [`+tests+`], "PASS_TO_PASS": [`+tests+`, "t::x"], "image": "i", "eval_script": ": 'Start Test Output'\npytest t\n: 'End Test Output'", "log_parser": "pytest"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, problems := swebench.Parse(node, nil)
+	if len(problems) > 0 || len(row.FailToPass) != 500_000 || !slices.Equal(row.PassToPass, []string{"t::x"}) {
+		t.Errorf("%v, %d and %d tests", problems, len(row.FailToPass), len(row.PassToPass))
+	}
 }
 
 // TestPreserved: what runs the tests comes from the base, unless the gold patch

@@ -134,19 +134,20 @@ func runnerOf(command []string) string {
 // filter drops what names no test: the lists were read from the output of test
 // runs, where other words stood, too.
 func (r *reader) filter(row *Row) {
+	seen := map[string]bool{} // FAIL_TO_PASS comes first, and keeps what both name
 	keep := func(list []string) (out []string) {
 		for _, id := range list {
 			switch {
 			case !isID(row.Runner, id):
 				row.NotIDs = append(row.NotIDs, id)
-			case !slices.Contains(out, id):
+			case !seen[id]:
+				seen[id] = true
 				out = append(out, id)
 			}
 		}
 		return out
 	}
 	row.FailToPass, row.PassToPass = keep(row.FailToPass), keep(row.PassToPass)
-	row.PassToPass = slices.DeleteFunc(row.PassToPass, func(id string) bool { return slices.Contains(row.FailToPass, id) })
 	if len(row.FailToPass) == 0 {
 		r.fail(r.node, "", "FAIL_TO_PASS names no test")
 	}

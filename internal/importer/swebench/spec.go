@@ -1,6 +1,7 @@
 package swebench
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -104,6 +105,12 @@ func (r *reader) check(at *source.Node, s Spec) {
 	for name := range s.Write {
 		if !plainPath.MatchString(name) {
 			r.fail(at, "", "%.80q is not a plain path", name)
+			continue
+		}
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			if _, file := s.Write[dir]; file {
+				r.fail(at, "", "%.80q is a file and a folder", dir)
+			}
 		}
 	}
 	if s.Runner != "" && !slices.Contains([]string{"pytest", "unittest", "django", "sympy", "go", "junit", "tap"}, s.Runner) {
