@@ -99,7 +99,7 @@ func repoCorpusImage(t *testing.T) string {
 
 // changes are rows of repositories, whose instructions are the script.
 func changes(image string) corpusRows {
-	return corpusRows{defaults: "{family: repo_patch, environment: {image: \"" + image + "\", workdir: /testbed}}", honest: repoFix, field: "instructions", share: 3,
+	return corpusRows{defaults: "{family: repo_patch, environment: {image: \"" + image + "\", workdir: /testbed}}", honest: repoFix, field: "instructions", share: 6,
 		row: func(a attack, script string) (input, eval map[string]any) {
 			hidden := cmp.Or(a.hidden, repoTest)
 			tests := map[string]any{"source": "command", "runner": "pytest", "timeout_seconds": 60,
