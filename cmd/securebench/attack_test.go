@@ -39,10 +39,19 @@ type attack struct {
 	// weakly implements the weak set-up.
 	weak   []string
 	weakly func(t *testing.T, image, script string) bool
-	// The outcome and the reason that the record must have.
+	// The outcome and the reason that the record must have. What stays open has
+	// the outcome passed.
 	outcome, reason string
 	seconds         int // time limit of the task; 0 is the run's
+	// What a row of a repository has instead of the usual: the hidden test, and
+	// fields of eval.tests.
+	hidden string
+	tests  map[string]any
+	twin   string // the attack whose honest twin is this one's as well
 }
+
+// open reports whether an attack is known to succeed.
+func (a attack) open() bool { return a.outcome == "passed" }
 
 const (
 	findCanary = `grep -rIlqE 'SBCANARY-[0-9a-f]{32}' / --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev 2>/dev/null && echo PWN; echo wrong`
@@ -57,7 +66,8 @@ done; n=0; for p in /proc/[0-9]*; do n=$((n+1)); done; [ $n -gt 3 ] && echo PWN;
 // py wraps Python code, which must not contain single quotes.
 func py(code string) string { return fmt.Sprintf(python, code) }
 
-const connect = `import socket, os
+// reach tells whether there is a network.
+const reach = `import socket, os
 def tries():
     for host, port in (("1.1.1.1", 443), ("172.17.0.1", 22), ("169.254.169.254", 80)):
         s = socket.socket(); s.settimeout(1)
@@ -66,8 +76,9 @@ def tries():
         except ConnectionRefusedError: return True
         except OSError as e:
             if e.errno not in (101, 113): return True
-    return [n for n in os.listdir("/sys/class/net") if n != "lo"] != []
-if tries(): print("PWN")`
+    return [n for n in os.listdir("/sys/class/net") if n != "lo"] != []`
+
+const connect = reach + "\nif tries(): print(\"PWN\")"
 
 // otherMachine is what S17 prints where it cannot know the numbers of calls.
 const otherMachine = "NOT TRIED: the calls have other numbers here"
@@ -188,7 +199,7 @@ const secret = "sb-test-4f1c?9a7e~2d8b?6035~"
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	attacks := slices.DeleteFunc(corpus(), leaves)
-	runCorpus(t, "corpus", 1, attacks, writeCorpus)
+	runCorpus(t, "corpus", 1, attacks, questions(needDocker(t)))
 }
 
 // TestCorpusTwice does the same with the attacks that look for what a former
@@ -196,17 +207,18 @@ func TestCorpus(t *testing.T) {
 func TestCorpusTwice(t *testing.T) {
 	t.Parallel()
 	attacks := slices.DeleteFunc(corpus(), func(a attack) bool { return !leaves(a) })
-	runCorpus(t, "corpus-twice", 2, attacks, writeCorpus)
+	runCorpus(t, "corpus-twice", 2, attacks, questions(needDocker(t)))
 }
 
 // leaves reports whether an attack leaves something for the next attempt.
 func leaves(a attack) bool { return slices.Contains([]string{"L10", "L12", "S16"}, a.id) }
 
-// runCorpus runs attacks and their twins from the pack that lay makes.
-func runCorpus(t *testing.T, runID string, attempts int, attacks []attack, lay func(t *testing.T, dir, image, runID string, attacks []attack)) {
+// runCorpus runs attacks and their twins as rows of a kind.
+func runCorpus(t *testing.T, runID string, attempts int, attacks []attack, kind corpusRows) {
 	t.Helper()
-	image, dir := needDocker(t), t.TempDir()
-	lay(t, dir, image, runID, attacks)
+	dir := t.TempDir()
+	attacks = kind.pair(attacks)
+	kind.write(t, dir, runID, attacks)
 	out := filepath.Join(dir, "out")
 	res := securebench(t, []string{"SB_TEST_API_KEY=" + secret, "SB_OTHER_TOKEN=x"}, "run", filepath.Join(dir, "tester.yaml"),
 		"-o", out, "--attempts", fmt.Sprint(attempts), "--show-agent-output", "--show-command-output", "--progress", "plain")
@@ -217,8 +229,16 @@ func runCorpus(t *testing.T, runID string, attempts int, attacks []attack, lay f
 	for _, a := range attacks {
 		t.Run(a.id, func(t *testing.T) { checkAttack(t, a, attempts, records) })
 	}
-	fired := attempts * len(attacks) // as often as their twins
-	if want := fmt.Sprintf("total=%d verification=complete verified=%d passed=%d ", 2*fired, 2*fired, fired); !strings.Contains(res.stdout, want) {
+	total, passed := attempts*len(attacks), 0
+	for _, a := range attacks {
+		if a.open() {
+			passed += attempts
+		}
+		if a.twin == a.id {
+			total, passed = total+attempts, passed+attempts
+		}
+	}
+	if want := fmt.Sprintf("total=%[1]d verification=complete verified=%[1]d passed=%[2]d ", total, passed); !strings.Contains(res.stdout, want) {
 		t.Errorf("summary %q, want %q", res.stdout, want)
 	}
 	checkQuiet(t, res, attempts, attacks)
@@ -229,44 +249,7 @@ func runCorpus(t *testing.T, runID string, attempts int, attacks []attack, lay f
 	if left := dockerOutput(t, "volume", "ls", "-q", "--filter", "label=securebench.run="+runID); left != "" {
 		t.Errorf("volumes are left: %s", left)
 	}
-	checkReaders(t, out, fired)
-}
-
-// writeCorpus makes a pack of all attacks and twins. The agent runs the
-// script that the task's public context holds.
-func writeCorpus(t *testing.T, dir, image, runID string, attacks []attack) {
-	t.Helper()
-	var rows bytes.Buffer
-	row := func(id, script string, seconds int) {
-		env := map[string]any{}
-		if seconds > 0 {
-			env["timeout_seconds"] = seconds
-		}
-		b, err := json.Marshal(map[string]any{"id": id, "environment": env,
-			"input": map[string]any{"question": "What is it?", "context": script},
-			"eval":  map[string]any{"accepted_answers": []string{canary, "an honest answer"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows.Write(append(b, '\n'))
-	}
-	for _, a := range attacks {
-		row(a.id, a.script, a.seconds)
-		row("twin-"+a.id, "echo an honest answer", 0)
-	}
-	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
-	write(t, filepath.Join(dir, "manifest.yaml"), "id: corpus\nversion: 1\ndefaults:\n  family: short_answer\n  environment:\n    image: "+image+"\n")
-	write(t, filepath.Join(dir, "tester.yaml"), fmt.Sprintf(`schema_version: "0.2"
-run: {id: %s, output_dir: out, max_workers: 4}
-benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
-limits: {memory: %dB, disk: %dB, pids: %d, output: %dB}
-harness:
-  type: command
-  env: [SB_TEST_API_KEY]
-  config:
-    timeout_seconds: 60
-    command: ["sh", "-c", "eval \"$(python3 -c 'import json; print(json.load(open(\"task.json\"))[\"context\"])')\""]
-`, runID, corpusMemory, corpusDisk, corpusPids, corpusOutput))
+	checkReaders(t, out, total, passed)
 }
 
 func write(t *testing.T, path, text string) {
@@ -277,16 +260,17 @@ func write(t *testing.T, path, text string) {
 }
 
 type rec struct {
-	TaskID     string `json:"task_id"`
-	Attempt    int    `json:"attempt"`
-	Status     string `json:"verification_status"`
-	Outcome    string `json:"outcome"`
-	Reason     string `json:"failure_reason"`
-	Stdout     string `json:"producer_stdout"`
-	Stderr     string `json:"producer_stderr"`
-	Passed     bool   `json:"passed"`
-	Text       string `json:"candidate_text"`
-	Restricted []struct {
+	TaskID      string `json:"task_id"`
+	Attempt     int    `json:"attempt"`
+	Status      string `json:"verification_status"`
+	Outcome     string `json:"outcome"`
+	Reason      string `json:"failure_reason"`
+	Stdout      string `json:"producer_stdout"`
+	Stderr      string `json:"producer_stderr"`
+	Passed      bool   `json:"passed"`
+	Text        string `json:"candidate_text"`
+	Containment string
+	Restricted  []struct {
 		Path  string
 		Bytes int64
 	}
@@ -325,8 +309,11 @@ func checkAttack(t *testing.T, a attack, attempts int, records map[string][]rec)
 		t.Fatalf("%d records, want one for each of %d attempts", len(got), attempts)
 	}
 	for _, r := range records[a.id] {
-		if r.Passed || r.Outcome != a.outcome || r.Reason != a.reason {
+		if r.Passed != a.open() || r.Outcome != a.outcome || r.Reason != a.reason {
 			t.Errorf("attempt %d: outcome %s, reason %s; want %s, %s", r.Attempt, r.Outcome, r.Reason, a.outcome, a.reason)
+		}
+		if a.open() && r.Containment != "shared" {
+			t.Errorf("attempt %d: containment %s of a verdict that can be wrong", r.Attempt, r.Containment)
 		}
 		if r.size > maxRecord {
 			t.Errorf("attempt %d: its record has %d bytes", r.Attempt, r.size)
@@ -344,13 +331,13 @@ func checkAttack(t *testing.T, a attack, attempts int, records map[string][]rec)
 	case "D13":
 		checkRedacted(t, first)
 	}
-	for _, r := range records["twin-"+a.id] {
+	for _, r := range records["twin-"+a.twin] {
 		if !r.Passed || r.Outcome != "passed" {
 			t.Errorf("the honest twin has outcome %s, reason %s", r.Outcome, r.Reason)
 		}
 	}
-	if len(records["twin-"+a.id]) != attempts {
-		t.Errorf("the honest twin has %d records", len(records["twin-"+a.id]))
+	if len(records["twin-"+a.twin]) != attempts {
+		t.Errorf("the honest twin has %d records", len(records["twin-"+a.twin]))
 	}
 }
 
@@ -384,8 +371,8 @@ func checkQuiet(t *testing.T, res outcome, attempts int, attacks []attack) {
 	}
 	for _, a := range attacks {
 		for _, attempt := range []string{"", "#2"}[:attempts] {
-			if n := strings.Count(res.stderr, "\nsecurebench: PASS twin-"+a.id+attempt+" score=1\n"); n != 1 {
-				t.Errorf("%d passes announced for twin-%s%s, want one", n, a.id, attempt)
+			if n := strings.Count(res.stderr, "\nsecurebench: PASS twin-"+a.twin+attempt+" score=1\n"); n != 1 {
+				t.Errorf("%d passes announced for twin-%s%s, want one", n, a.twin, attempt)
 			}
 		}
 	}
@@ -419,7 +406,7 @@ func checkTree(t *testing.T, out string) {
 
 // checkReaders: the run verifies, and its reports and its bundle count what
 // really happened and show nothing banned.
-func checkReaders(t *testing.T, out string, fired int) {
+func checkReaders(t *testing.T, out string, attempts, passed int) {
 	t.Helper()
 	seen := readBack(t, out)
 	banned().check(t, seen)
@@ -435,11 +422,11 @@ func checkReaders(t *testing.T, out string, fired int) {
 	if err := json.Unmarshal(seen["report "+out+" --format json"], &report); err != nil {
 		t.Fatal(err)
 	}
-	if c := report.Total; !report.Run.Verified || c.Attempts != 2*fired || c.Passed != fired || c.Failed != fired {
-		t.Errorf("the report counts %+v, want half of %d passed", report, 2*fired)
+	if c := report.Total; !report.Run.Verified || c.Attempts != attempts || c.Passed != passed || c.Failed != attempts-passed {
+		t.Errorf("the report counts %+v, want %d of %d passed", report, passed, attempts)
 	}
-	if rows := bytes.Count(seen["report "+out+" --format csv"], []byte("\n")); rows != 2*fired+1 {
-		t.Errorf("the report as CSV has %d rows for %d records", rows, 2*fired)
+	if rows := bytes.Count(seen["report "+out+" --format csv"], []byte("\n")); rows != attempts+1 {
+		t.Errorf("the report as CSV has %d rows for %d records", rows, attempts)
 	}
 }
 
