@@ -153,12 +153,11 @@ func checkAttacks(t *testing.T, m machine, tests Tests, base map[string]string, 
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			m := machine{t, m.env}
+			m := m.of(t)
 			candidate := map[string]string{"calc/__init__.py": wrong + a.candidate}
 			maps.Copy(candidate, a.files)
-			dir := t.TempDir()
-			write(t, dir, base)
-			write(t, dir, candidate)
+			dir := m.room(base)
+			m.write(dir, candidate)
 			if !a.weak(m, dir) {
 				t.Error("the attack does not work against the weak set-up")
 			}
@@ -180,7 +179,7 @@ func checkAttacks(t *testing.T, m machine, tests Tests, base map[string]string, 
 
 func TestPytestAttacks(t *testing.T) {
 	t.Parallel()
-	m := local(t, "pytest")
+	m := python(t)
 	checkAttacks(t, m, Tests{Command: []string{"env", "PYTHONPATH=.", "python3", "-m", "pytest", "tests/test_calc.py"},
 		TestFiles:  []string{"tests/test_calc.py"},
 		FailToPass: []string{"tests/test_calc.py::test_add", "tests/test_calc.py::TestAdd::test_add"}}, target, pytestAttacks())
@@ -188,7 +187,7 @@ func TestPytestAttacks(t *testing.T) {
 
 func TestUnittestAttacks(t *testing.T) {
 	t.Parallel()
-	m := local(t, "unittest")
+	m := python(t)
 	checkAttacks(t, m, Tests{Command: []string{"env", "PYTHONPATH=.", "python3", "-m", "unittest", "tests.test_calc"},
 		TestFiles: []string{"tests/test_calc.py"}, FailToPass: []string{"test_add (tests.test_calc.TestAdd)"}}, target, unittestAttacks())
 }
@@ -197,7 +196,7 @@ func TestUnittestAttacks(t *testing.T) {
 // row's tests. It is why the containment of these verdicts is shared.
 func TestResidual(t *testing.T) {
 	t.Parallel()
-	m := local(t, "pytest")
+	m := python(t)
 	tests := Tests{Command: []string{"python3", "-m", "pytest", "tests/test_calc.py"}, TestFiles: []string{"tests/test_calc.py"},
 		FailToPass: []string{"tests/test_calc.py::test_add", "tests/test_calc.py::TestAdd::test_add"}}
 	for name, code := range map[string]string{

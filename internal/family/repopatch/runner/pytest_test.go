@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,7 +81,7 @@ func statuses(t *testing.T, g Grade) map[string]results.Status {
 
 func TestPytest(t *testing.T) {
 	t.Parallel()
-	m := local(t, "pytest")
+	m := python(t)
 	g := m.grade(calcTests("python3", "-m", "pytest", "tests/test_calc.py"), calc, nil)
 	if g.Outcome != verdict.Failed || g.Reason != verdict.TestsFailed || g.Metadata["pass_to_pass_passed"] != 6 {
 		t.Errorf("base: %v", g)
@@ -103,7 +104,7 @@ func TestPytest(t *testing.T) {
 // TestPytestCommands runs the forms that a row's command can have.
 func TestPytestCommands(t *testing.T) {
 	t.Parallel()
-	m := local(t, "pytest")
+	m := python(t)
 	for name, c := range map[string]struct {
 		command []string
 		named   string
@@ -122,13 +123,13 @@ func TestPytestCommands(t *testing.T) {
 		"a folder to run in":         {[]string{"sh", "-c", "cd inner && python3 -m pytest tests"}, "test_add", inner()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			base, m := calc, machine{t, m.env}
+			base, m := calc, m.of(t)
 			candidate := fixed
 			if c.base != nil {
 				base, candidate = c.base, map[string]string{"inner/calc/__init__.py": fixed["calc/__init__.py"]}
 			}
 			if strings.HasPrefix(name, "a shell") {
-				m.env = append(m.env, "BASH_ENV=")
+				m.env = append(slices.Clone(m.env), "BASH_ENV=")
 			}
 			tests := Tests{Command: c.command, FailToPass: in(c.named)}
 			if g := m.grade(tests, base, nil); g.Outcome != verdict.Failed {
