@@ -15,7 +15,10 @@ type canary struct {
 	Path  string  `json:"path"`  // relative to the folder of the command
 	Place float64 `json:"place"` // where among the other files it runs, from 0 to 1
 	Old   bool    `json:"old"`   // whether it gets the date of the files beside it
-	ids   []string
+	// Functions are its test functions, for a runner that is set to look for
+	// other names.
+	Functions []string `json:"functions"`
+	ids       []string
 }
 
 // canaryFiles is how many canaries a run has. A patch that spares one place
@@ -198,7 +201,8 @@ func (d *draw) canaries(driver string, folders []string) ([]canary, map[string][
 		switch driver {
 		case "pytest":
 			b.WriteString("import unittest\n\nimport pytest\n")
-			for _, name := range d.functions(&b, slices.Concat(plain[n], special[n])) {
+			c.Functions = d.functions(&b, slices.Concat(plain[n], special[n]))
+			for _, name := range c.Functions {
 				c.ids = append(c.ids, c.Path+"::"+name)
 			}
 			class, names := d.class(&b, "unittest.TestCase", methods[n])

@@ -142,6 +142,25 @@ func TestPytestCommands(t *testing.T) {
 	}
 }
 
+// TestPytestNames runs a project whose settings say that its tests have other
+// names than usual: canaries are found all the same.
+func TestPytestNames(t *testing.T) {
+	t.Parallel()
+	m := python(t)
+	base := map[string]string{
+		"setup.cfg":           "[tool:pytest]\npython_files = check_*.py\npython_functions = check_*\npython_classes = Check\n",
+		"calc/__init__.py":    calc["calc/__init__.py"],
+		"tests/check_calc.py": "from calc import add\ndef check_add(): assert add(1, 2) == 3\ndef test_nothing(): assert False\n",
+	}
+	tests := Tests{Command: []string{"python3", "-m", "pytest"}, FailToPass: []string{"tests/check_calc.py::check_add"}}
+	if g := m.grade(tests, base, nil); g.Outcome != verdict.Failed {
+		t.Errorf("base: %v", g)
+	}
+	if g := m.grade(tests, base, fixed); g.Outcome != verdict.Passed {
+		t.Errorf("fixed: %v", g)
+	}
+}
+
 // inner is calc in a folder of the checkout.
 func inner() map[string]string {
 	out := map[string]string{}
