@@ -33,6 +33,19 @@ const (
 // and disconnects at its end. The test closes its boxes and workspaces.
 func Docker(t testing.TB) *docker.Engine {
 	t.Helper()
+	e := Connect(t)
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// Connect connects to the engine as [Docker] does, for several tests: the
+// caller disconnects.
+func Connect(t testing.TB) *docker.Engine {
+	t.Helper()
 	if os.Getenv(envRequire) == "never" {
 		t.Skipf("%s=never", envRequire)
 	}
@@ -43,11 +56,6 @@ func Docker(t testing.TB) *docker.Engine {
 	if err != nil {
 		missing(t, fmt.Errorf("no Docker engine: %w", err))
 	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return e
 }
 

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,7 +109,7 @@ _pytest.python.Function.runtest = _pytest.unittest.TestCaseFunction.runtest = la
 `, nil, plain, tampered},
 		{"R01 conftest.py", "", map[string]string{"conftest.py": "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    out.get_result().outcome = 'passed'\n"},
 			plain, tampered},
-		{"R06 canaries removed", "import glob\nfor f in glob.glob('tests/test_*_*_*.py'): os.remove(f)\nimport _pytest.python, _pytest.unittest\n_pytest.python.Function.runtest = _pytest.unittest.TestCaseFunction.runtest = lambda self: None\n",
+		{"R06 canaries removed", "import glob\nfor f in set(glob.glob('tests/test_*.py')) - {'tests/test_calc.py'}: os.remove(f)\nimport _pytest.python, _pytest.unittest\n_pytest.python.Function.runtest = _pytest.unittest.TestCaseFunction.runtest = lambda self: None\n",
 			nil, plain, "*"},
 		{"R06 pytest.exit", "def add(a, b):\n    import pytest\n    pytest.exit('done', returncode=0)\n", nil, plain, "*"},
 		{"R09 os._exit", "if 'pytest' in sys.modules: os._exit(0)\n", nil, plain, exited},
@@ -153,12 +154,11 @@ func checkAttacks(t *testing.T, m machine, tests Tests, base map[string]string, 
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			m := machine{t, m.env}
+			m := m.of(t)
 			candidate := map[string]string{"calc/__init__.py": wrong + a.candidate}
 			maps.Copy(candidate, a.files)
-			dir := t.TempDir()
-			write(t, dir, base)
-			write(t, dir, candidate)
+			dir := m.room(base)
+			m.write(dir, candidate)
 			if !a.weak(m, dir) {
 				t.Error("the attack does not work against the weak set-up")
 			}
@@ -180,7 +180,7 @@ func checkAttacks(t *testing.T, m machine, tests Tests, base map[string]string, 
 
 func TestPytestAttacks(t *testing.T) {
 	t.Parallel()
-	m := local(t, "pytest")
+	m := python(t)
 	checkAttacks(t, m, Tests{Command: []string{"env", "PYTHONPATH=.", "python3", "-m", "pytest", "tests/test_calc.py"},
 		TestFiles:  []string{"tests/test_calc.py"},
 		FailToPass: []string{"tests/test_calc.py::test_add", "tests/test_calc.py::TestAdd::test_add"}}, target, pytestAttacks())
@@ -188,7 +188,7 @@ func TestPytestAttacks(t *testing.T) {
 
 func TestUnittestAttacks(t *testing.T) {
 	t.Parallel()
-	m := local(t, "unittest")
+	m := python(t)
 	checkAttacks(t, m, Tests{Command: []string{"env", "PYTHONPATH=.", "python3", "-m", "unittest", "tests.test_calc"},
 		TestFiles: []string{"tests/test_calc.py"}, FailToPass: []string{"test_add (tests.test_calc.TestAdd)"}}, target, unittestAttacks())
 }
@@ -197,12 +197,12 @@ func TestUnittestAttacks(t *testing.T) {
 // row's tests. It is why the containment of these verdicts is shared.
 func TestResidual(t *testing.T) {
 	t.Parallel()
-	m := local(t, "pytest")
+	m := python(t)
 	tests := Tests{Command: []string{"python3", "-m", "pytest", "tests/test_calc.py"}, TestFiles: []string{"tests/test_calc.py"},
 		FailToPass: []string{"tests/test_calc.py::test_add", "tests/test_calc.py::TestAdd::test_add"}}
 	for name, code := range map[string]string{
-		"R06 a patch for one name": "import _pytest.python, _pytest.unittest\nfor c in _pytest.unittest.TestCaseFunction, _pytest.python.Function:\n" +
-			"    c.runtest = lambda self, old=c.runtest: None if self.name == 'test_add' else old(self)\n",
+		"R06 a patch for one file": "import _pytest.python, _pytest.unittest\nfor c in _pytest.unittest.TestCaseFunction, _pytest.python.Function:\n" +
+			"    c.runtest = lambda self, old=c.runtest: None if 'test_calc' in self.nodeid else old(self)\n",
 		"R12 the test is read": "import inspect, re\ndef add(a, b):\n    line = inspect.stack()[1].code_context[0]\n" +
 			"    return int(re.search(r'(?:==|\\),) (\\d+)', line).group(1))\n",
 		"R11 a known value":              "def add(a, b):\n    return 3 if 'PYTEST_CURRENT_TEST' in os.environ else a - b\n",
@@ -212,6 +212,58 @@ func TestResidual(t *testing.T) {
 		if g.Outcome != verdict.Passed {
 			t.Errorf("%s: %v: it no longer works, so the documents can say so", name, g)
 		}
+	}
+}
+
+// byDate makes tests of old files pass, or those of new ones.
+func byDate(relation string) string {
+	return passIf("os.stat(str(item.fspath)).st_mtime - os.stat('tests/__init__.py').st_mtime " + relation + " 60")
+}
+
+// TestDates checks that no date tells canaries from the row's tests, where the
+// image has the tests and where the test patch brings them.
+func TestDates(t *testing.T) {
+	t.Parallel()
+	m := python(t)
+	tests := Tests{Command: []string{"python3", "-m", "pytest", "tests/test_calc.py"}, TestFiles: []string{"tests/test_calc.py"},
+		FailToPass: []string{"tests/test_calc.py::test_add", "tests/test_calc.py::TestAdd::test_add"}}
+	run := func(relation, laid string, weaken func([]byte) []byte) Grade {
+		tests.Dir = m.room(target)
+		p := m.plan(tests, target, [32]byte{1})
+		m.write(tests.Dir, map[string]string{"calc/__init__.py": wrong + byDate(relation)})
+		files := texts(p)
+		if laid != "" {
+			files[laid] = target[laid]
+		}
+		m.write(tests.Dir, files)
+		p.Stdin = weaken(p.Stdin)
+		return p.Grade(m.run(p.Command))
+	}
+	for _, c := range []struct{ relation, laid, instead string }{
+		{"<", "", "false"}, {">", "tests/test_calc.py", "true"},
+	} {
+		weak := func(order []byte) []byte {
+			all := `"old":` + c.instead
+			return []byte(strings.NewReplacer(`"old":true`, all, `"old":false`, all).Replace(string(order)))
+		}
+		if g := run(c.relation, c.laid, weak); g.Outcome != verdict.Passed {
+			t.Errorf("dates %s 60, with canaries of one age: %v: the attack does not work", c.relation, g)
+		}
+		if g := run(c.relation, c.laid, slices.Clone); g.Outcome != verdict.Tampering {
+			t.Errorf("dates %s 60: %v", c.relation, g)
+		}
+	}
+	// The times at which files last changed in any way are no help either: the
+	// row's test is among those that changed after the candidate came.
+	const report = "if 'pytest' in sys.modules:\n    import glob\n    since = os.stat('calc/__init__.py').st_ctime_ns\n" +
+		"    open('report', 'w').write(repr([f for f in glob.glob('tests/*.py') if os.stat(f).st_ctime_ns < since]))\n"
+	tests.Dir = m.room(target)
+	p := m.plan(tests, target, [32]byte{1})
+	m.write(tests.Dir, map[string]string{"calc/__init__.py": wrong + report})
+	m.write(tests.Dir, texts(p))
+	m.run(p.Command)
+	if ran := m.run(Command{Argv: []string{"cat", "report"}, Dir: tests.Dir}); string(ran.Stdout) != "[]" {
+		t.Errorf("files that are as they were: %s%s", ran.Stdout, ran.Stderr)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,8 +14,17 @@ import (
 type canary struct {
 	Path  string  `json:"path"`  // relative to the folder of the command
 	Place float64 `json:"place"` // where among the other files it runs, from 0 to 1
-	ids   []string
+	Old   bool    `json:"old"`   // whether it gets the date of the files beside it
+	// Functions are its test functions, for a runner that is set to look for
+	// other names.
+	Functions []string `json:"functions"`
+	ids       []string
 }
+
+// canaryFiles is how many canaries a run has. A patch that spares one place
+// among the files, whichever it is, hits no canary in one of canaryFiles+1 runs
+// of a row with one test file.
+const canaryFiles = 6
 
 // words are what the names of canaries are made of: what real tests could be
 // called.
@@ -29,9 +39,63 @@ var words = strings.Fields(`access append basic bounds branch cache chain clean 
 type draw struct {
 	*rand.Rand
 	used map[string]bool
+	// row are names of test functions of the row. Canaries have them as well,
+	// so that no patch that goes by the name of a test spares canaries.
+	row []string
 }
 
-func (d draw) name() string {
+func newDraw(r *rand.Rand, row []string) *draw {
+	d := &draw{r, map[string]bool{}, slices.Clone(row)}
+	for _, name := range row {
+		d.used[strings.TrimPrefix(name, "test_")] = true
+	}
+	d.Shuffle(len(d.row), func(i, j int) { d.row[i], d.row[j] = d.row[j], d.row[i] })
+	return d
+}
+
+// functionName is the name of a test function.
+var functionName = regexp.MustCompile(`^test_[A-Za-z0-9_]{1,100}$`)
+
+// functionNames returns the names of the test functions that ids mean, as far as
+// they are in the ids.
+func functionNames(ids []string) (names []string) {
+	for _, id := range ids {
+		name, _, _ := strings.Cut(id, "[")
+		name, _, _ = strings.Cut(name, " (")
+		name = name[strings.LastIndexAny(name, ":.")+1:]
+		if functionName.MatchString(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// test returns a name for the n-th test function of a file or class: the first
+// is one of the row's, in turn.
+func (d *draw) test(n int) string {
+	if n > 0 || len(d.row) == 0 {
+		return "test_" + d.name()
+	}
+	d.row = append(d.row[1:], d.row[0])
+	return d.row[len(d.row)-1]
+}
+
+// module returns a name for the n-th file: three words, since a file of one or
+// two could stand there already, divided in several ways, so that no pattern of
+// the name's form finds all canaries.
+func (d *draw) module(n int) string {
+	name := words[d.IntN(len(words))] + "_" + d.name()
+	if n%2 > 0 {
+		name = strings.Replace(name, "_", "", 1)
+	}
+	if n%4 > 1 {
+		at := strings.LastIndex(name, "_")
+		name = name[:at] + name[at+1:]
+	}
+	return "test_" + name
+}
+
+func (d *draw) name() string {
 	for {
 		name := words[d.IntN(len(words))] + "_" + words[d.IntN(len(words))]
 		if !d.used[name] {
@@ -80,13 +144,13 @@ var (
 	}
 )
 
-func (d draw) body(kind string) string {
+func (d *draw) body(kind string) string {
 	a := 1000 + d.IntN(1<<20)
 	return fmt.Sprintf(kind, a, a+1+d.IntN(1<<10))
 }
 
 // deal shuffles kinds and divides them between n files, so that each is in one.
-func (d draw) deal(kinds []string, n int) [][]string {
+func (d *draw) deal(kinds []string, n int) [][]string {
 	out := make([][]string, n)
 	for place, i := range d.Perm(len(kinds)) {
 		out[place%n] = append(out[place%n], kinds[i])
@@ -95,9 +159,9 @@ func (d draw) deal(kinds []string, n int) [][]string {
 }
 
 // functions writes a test function of each kind, and returns their names.
-func (d draw) functions(b *strings.Builder, kinds []string) (names []string) {
-	for _, kind := range kinds {
-		name := "test_" + d.name()
+func (d *draw) functions(b *strings.Builder, kinds []string) (names []string) {
+	for n, kind := range kinds {
+		name := d.test(n)
 		fmt.Fprintf(b, "\n\ndef %s():\n    %s\n", name, d.body(kind))
 		names = append(names, name)
 	}
@@ -106,7 +170,7 @@ func (d draw) functions(b *strings.Builder, kinds []string) (names []string) {
 
 // class writes a test class over base with a method of each kind, and returns
 // its name and theirs.
-func (d draw) class(b *strings.Builder, base string, kinds []string) (class string, methods []string) {
+func (d *draw) class(b *strings.Builder, base string, kinds []string) (class string, methods []string) {
 	for part := range strings.SplitSeq(d.name(), "_") {
 		class += strings.ToUpper(part[:1]) + part[1:]
 	}
@@ -116,7 +180,7 @@ func (d draw) class(b *strings.Builder, base string, kinds []string) (class stri
 		if n > 0 {
 			b.WriteString("\n")
 		}
-		name := "test_" + d.name()
+		name := d.test(n)
 		fmt.Fprintf(b, "    def %s(self):\n        %s\n", name, d.body(kind))
 		methods = append(methods, name)
 	}
@@ -125,21 +189,20 @@ func (d draw) class(b *strings.Builder, base string, kinds []string) (class stri
 
 // canaries makes the canaries of a driver, by path relative to the command's
 // folder, and what they must be reported as.
-func (d draw) canaries(driver string, folders []string) ([]canary, map[string][]byte) {
+func (d *draw) canaries(driver string, folders []string) ([]canary, map[string][]byte) {
 	files := map[string][]byte{}
-	const count = 2
-	out := make([]canary, 0, count)
-	plain, special, methods := d.deal(plainBodies, count), d.deal(pytestBodies, count), d.deal(methodBodies, count)
-	for n := range count {
+	out := make([]canary, 0, canaryFiles)
+	plain, special, methods := d.deal(plainBodies, canaryFiles), d.deal(pytestBodies, canaryFiles), d.deal(methodBodies, canaryFiles)
+	forms, ages := d.Perm(canaryFiles), d.Perm(canaryFiles)
+	for n := range canaryFiles {
 		folder := folders[d.IntN(len(folders))]
-		// Like the names of real test files, so that no pattern finds it.
-		module := fmt.Sprintf("test_%s_%s", words[d.IntN(len(words))], d.name())
-		c := canary{Path: path.Join(folder, module+".py"), Place: d.Float64()}
+		c := canary{Path: path.Join(folder, d.module(forms[n])+".py"), Place: d.Float64(), Old: ages[n]%2 > 0}
 		var b strings.Builder
 		switch driver {
 		case "pytest":
 			b.WriteString("import unittest\n\nimport pytest\n")
-			for _, name := range d.functions(&b, slices.Concat(plain[n], special[n])) {
+			c.Functions = d.functions(&b, slices.Concat(plain[n], special[n]))
+			for _, name := range c.Functions {
 				c.ids = append(c.ids, c.Path+"::"+name)
 			}
 			class, names := d.class(&b, "unittest.TestCase", methods[n])

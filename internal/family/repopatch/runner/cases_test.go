@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"strings"
 	"testing"
 
 	"securebench/internal/family/repopatch/runner/results"
@@ -49,7 +48,7 @@ class Broken(unittest.TestCase):
 
 func TestUnittest(t *testing.T) {
 	t.Parallel()
-	m := local(t, "unittest")
+	m := python(t)
 	for name, command := range map[string][]string{
 		"a module":   {"python3", "-m", "unittest", "tests.test_calc"},
 		"a class":    {"python3", "-m", "unittest", "-f", "-b", "tests.test_calc.Add"},
@@ -58,10 +57,7 @@ func TestUnittest(t *testing.T) {
 		"selections": {"python3", "-m", "unittest", "-k", "test_", "tests.test_calc"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "selections" && strings.Contains(pythonVersion(t), "3.6") {
-				t.Skip("Python 3.6 has no -k")
-			}
-			m := machine{t, m.env}
+			m := m.of(t)
 			tests := Tests{Command: command, TestFiles: []string{"tests/test_calc.py"},
 				FailToPass: []string{"test_add (tests.test_calc.Add)", "Adding works."},
 				PassToPass: []string{"tests.test_calc.Add.test_zero", "test_zero (tests.test_calc.Add.test_zero)",
@@ -119,13 +115,13 @@ if __name__ == '__main__':
 
 func TestDjango(t *testing.T) {
 	t.Parallel()
-	m := local(t, "unittest")
+	m := python(t)
 	for name, command := range map[string][]string{
 		"python": {"python3", "tests/runtests.py", "--verbosity", "2", "--settings=test_sqlite", "adding.test_calc"},
 		"script": {"./tests/runtests.py", "adding.test_calc", "--parallel", "3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := machine{t, m.env}
+			m := m.of(t)
 			tests := Tests{Command: command, Runner: "django", TestFiles: []string{"tests/adding/test_calc.py"},
 				FailToPass: []string{"test_add (adding.test_calc.Add)"},
 				PassToPass: []string{"test_zero (adding.test_calc.Add)", "adding.test_calc.Add.test_parts"}}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,7 +81,7 @@ func statuses(t *testing.T, g Grade) map[string]results.Status {
 
 func TestPytest(t *testing.T) {
 	t.Parallel()
-	m := local(t, "pytest")
+	m := python(t)
 	g := m.grade(calcTests("python3", "-m", "pytest", "tests/test_calc.py"), calc, nil)
 	if g.Outcome != verdict.Failed || g.Reason != verdict.TestsFailed || g.Metadata["pass_to_pass_passed"] != 6 {
 		t.Errorf("base: %v", g)
@@ -103,7 +104,7 @@ func TestPytest(t *testing.T) {
 // TestPytestCommands runs the forms that a row's command can have.
 func TestPytestCommands(t *testing.T) {
 	t.Parallel()
-	m := local(t, "pytest")
+	m := python(t)
 	for name, c := range map[string]struct {
 		command []string
 		named   string
@@ -122,13 +123,13 @@ func TestPytestCommands(t *testing.T) {
 		"a folder to run in":         {[]string{"sh", "-c", "cd inner && python3 -m pytest tests"}, "test_add", inner()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			base, m := calc, machine{t, m.env}
+			base, m := calc, m.of(t)
 			candidate := fixed
 			if c.base != nil {
 				base, candidate = c.base, map[string]string{"inner/calc/__init__.py": fixed["calc/__init__.py"]}
 			}
 			if strings.HasPrefix(name, "a shell") {
-				m.env = append(m.env, "BASH_ENV=")
+				m.env = append(slices.Clone(m.env), "BASH_ENV=")
 			}
 			tests := Tests{Command: c.command, FailToPass: in(c.named)}
 			if g := m.grade(tests, base, nil); g.Outcome != verdict.Failed {
@@ -138,6 +139,25 @@ func TestPytestCommands(t *testing.T) {
 				t.Errorf("fixed: %v", g)
 			}
 		})
+	}
+}
+
+// TestPytestNames runs a project whose settings say that its tests have other
+// names than usual: canaries are found all the same.
+func TestPytestNames(t *testing.T) {
+	t.Parallel()
+	m := python(t)
+	base := map[string]string{
+		"setup.cfg":           "[tool:pytest]\npython_files = check_*.py\npython_functions = check_*\npython_classes = Check\n",
+		"calc/__init__.py":    calc["calc/__init__.py"],
+		"tests/check_calc.py": "from calc import add\ndef check_add(): assert add(1, 2) == 3\ndef test_nothing(): assert False\n",
+	}
+	tests := Tests{Command: []string{"python3", "-m", "pytest"}, FailToPass: []string{"tests/check_calc.py::check_add"}}
+	if g := m.grade(tests, base, nil); g.Outcome != verdict.Failed {
+		t.Errorf("base: %v", g)
+	}
+	if g := m.grade(tests, base, fixed); g.Outcome != verdict.Passed {
+		t.Errorf("fixed: %v", g)
 	}
 }
 

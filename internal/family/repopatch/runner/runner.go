@@ -15,12 +15,14 @@
 //     it, a second result or a second start is a violation. Code in the process
 //     can find the key; it cannot take back what was reported.
 //   - Canaries are test files with fresh names that must fail, beside the row's.
-//     One that passes, is skipped or is missing shows that the machinery lies.
+//     Half of them are as old as the files beside them, and some of their tests
+//     are named like the row's. One that passes, is skipped or is missing shows
+//     that the machinery lies.
 //
 // Canaries alone stop patches of the machinery itself: pytest's runner and
 // reports, unittest.TestCase.run, a plugin that is registered at run time, the
 // driver's own functions. They stop only what does not tell them from the row's
-// tests. So what stays possible is a patch that picks tests by name, product
+// tests. So what stays possible is a patch that picks files by name, product
 // code that reads the test that calls it, and product code that knows it is
 // being tested; TestResidual shows all three.
 //
@@ -147,7 +149,7 @@ func New(t Tests, found []byte, seed [32]byte) (*Plan, error) {
 	key := make([]byte, 16)
 	_, _ = random.Read(key) // it cannot fail
 	plan.key = hex.EncodeToString(key)
-	d := draw{rand.New(random), map[string]bool{}}
+	d := newDraw(rand.New(random), functionNames(t.FailToPass))
 	var files map[string][]byte
 	plan.canaries, files = d.canaries(driver, t.folders(p, driver))
 	return plan, plan.drive(p, image, files)

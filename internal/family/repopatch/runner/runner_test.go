@@ -119,7 +119,7 @@ func TestPlan(t *testing.T) {
 				t.Errorf("standard input without %s: %s", want, p.Stdin)
 			}
 		}
-		if len(p.Files) != 2 {
+		if len(p.Files) != canaryFiles {
 			t.Errorf("%d canaries", len(p.Files))
 		}
 		for name, text := range p.Files {
@@ -145,7 +145,7 @@ func TestCanaryKinds(t *testing.T) {
 	for driver, kinds := range map[string][]string{"pytest": slices.Concat(plainBodies, pytestBodies, methodBodies),
 		"unittest": methodBodies, "django": methodBodies, "sympy": plainBodies} {
 		for seed := range uint64(200) {
-			d := draw{rand.New(rand.NewPCG(seed, 0)), map[string]bool{}}
+			d := newDraw(rand.New(rand.NewPCG(seed, 0)), []string{"test_of_the_row"})
 			found, files := d.canaries(driver, []string{"a", "b"})
 			var text string
 			for _, b := range files {
@@ -156,10 +156,29 @@ func TestCanaryKinds(t *testing.T) {
 					t.Errorf("%s: no canary with %q", driver, kind)
 				}
 			}
-			if n := len(found[0].ids) + len(found[1].ids); n != len(kinds) {
-				t.Errorf("%s: %d tests for %d kinds", driver, n, len(kinds))
+			n, old := 0, 0
+			for _, c := range found {
+				n += len(c.ids)
+				if c.Old {
+					old++
+				}
+				if !strings.Contains(string(files[c.Path]), "def test_of_the_row(") {
+					t.Errorf("%s: %s has no test with a name of the row's", driver, c.Path)
+				}
+			}
+			if n != len(kinds) || old != canaryFiles/2 {
+				t.Errorf("%s: %d tests for %d kinds, and %d old files", driver, n, len(kinds), old)
 			}
 		}
+	}
+}
+
+func TestFunctionNames(t *testing.T) {
+	t.Parallel()
+	ids := []string{"a/t.py::test_a", "a/t.py::A::test_b[x.y::test_z]", "a/t.py::test_b[", "test_c (a.t.A)", "a.t.A.test_d", "test_e",
+		"test_f (a.t.A.test_f)", "Adding works.", "test_", "test_g h", "t.py::check", "t.py::test_\u00e9", ""}
+	if got := functionNames(ids); !slices.Equal(got, []string{"test_a", "test_b", "test_c", "test_d", "test_e", "test_f"}) {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -98,7 +98,7 @@ func algebraTests() Tests {
 
 func TestSympy(t *testing.T) {
 	t.Parallel()
-	m := local(t, "unittest")
+	m := python(t)
 	for name, extra := range map[string][]string{"all": nil, "selected": {"-k", "test_add", "test_zero", "test_skips", "test_xfails"}} {
 		tests := algebraTests()
 		tests.Command = append(tests.Command, extra...)
@@ -118,7 +118,7 @@ func TestSympy(t *testing.T) {
 
 func TestSympyAttacks(t *testing.T) {
 	t.Parallel()
-	m := local(t, "unittest")
+	m := python(t)
 	command := []string{"python3", "bin/test", "-C", "--verbose", "sympy/core/tests/test_calc.py"}
 	plain, printed := byExit(command...), byText("test_add ok", command...)
 	base := maps.Clone(algebra)

@@ -57,6 +57,7 @@ def reporter(pytest, plan, send):
             config.args = list(config.args) + [
                 p for p in sorted(places) if not p.startswith(tuple(folders))]
             config.getini("python_files").extend(os.path.basename(p) for p in places)
+            config.getini("python_functions").extend(f for c in places.values() for f in c["functions"])
             yield
 
         @hook(hookwrapper=True, tryfirst=True)
