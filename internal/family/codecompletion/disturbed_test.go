@@ -34,11 +34,11 @@ func TestDisturbedBoxes(t *testing.T) {
 		return err
 	}
 	const (
-		slow  = "import time\ndef add(a, b):\n    time.sleep(2.5)\n    return a + b\n"
+		slow  = "import time\ndef add(a, b):\n    time.sleep(6)\n    return a + b\n"
 		stuck = "import time\ndef add(a, b): time.sleep(60)\n"
 		// A candidate that takes more than half of the time is overdue
 		// itself, whatever happens to the test box meanwhile.
-		short, long = 8 * time.Second, 12 * time.Second
+		short, long = 8 * time.Second, 20 * time.Second
 	)
 	for _, c := range []struct {
 		name, role, candidate string

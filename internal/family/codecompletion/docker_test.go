@@ -90,7 +90,7 @@ def add(a, b):
     return 4
 `},
 		{id: "C14", name: "a fork bomb", reason: verdict.PidsLimit, row: few,
-			candidate: "import os, time\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(600)\nexcept OSError:\n    time.sleep(8)\n    raise\n"},
+			candidate: "import os, time\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(600)\nexcept OSError:\n    time.sleep(20)\n    raise\n"},
 		{id: "C15", name: "memory", reason: verdict.OutOfMemory, row: small,
 			candidate: "def add(a, b):\n    return len([bytearray(1 << 20) for _ in range(4096)])\n"},
 		{id: "C15", name: "/tmp and /dev/shm filled", reason: verdict.TestsFailed, row: small, candidate: `

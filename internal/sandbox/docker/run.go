@@ -23,7 +23,7 @@ const (
 	// of a command that is out of time, may take longer: it decides the outcome.
 	firstSample       = 500 * time.Millisecond
 	sampleEvery       = 2 * time.Second
-	sampleTimeout     = time.Second
+	sampleTimeout     = 3 * time.Second // a busy engine is slow to answer
 	lastSampleTimeout = 5 * time.Second
 	// endTimeout bounds the wait for the engine to report the end of a
 	// container that was killed, and for the rest of its output.

@@ -81,8 +81,8 @@ func (s *suite) processLimit(t *testing.T) {
 		timeout time.Duration
 		want    sandbox.Outcome
 	}{
-		"exits with an error": {probes.ForkBomb + "time.sleep(8); sys.exit(1)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}, ExitCode: 1}},
-		"exits normally":      {probes.ForkBomb + "time.sleep(8)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}}},
+		"exits with an error": {probes.ForkBomb + "time.sleep(15); sys.exit(1)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}, ExitCode: 1}},
+		"exits normally":      {probes.ForkBomb + "time.sleep(15)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}}},
 		"never ends":          {probes.ForkBomb + "time.sleep(600)", 6 * time.Second, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: 124}},
 	} {
 		parallel(t, name, func(t *testing.T) {
