@@ -13,7 +13,7 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 
 # The race detector slows what drives sandboxes: it runs over all other packages,
 # without an engine, so that it can run beside the tests that need one.
-RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(sandbox/docker|family/codecompletion)$$')
+RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(sandbox/docker|sandbox/native|family/codecompletion)$$')
 
 # Tests are built as bin/securebench is, so that most packages are compiled
 # once for both; "make vet" has looked at them.
@@ -22,7 +22,10 @@ GO_TEST := CGO_ENABLED=0 go test -trimpath -vet=off
 # The packages that wait for the engine longest come first: "go test" starts
 # packages in this order. While tests wait, others can run: there are more at a
 # time than processors.
-ENGINE_PACKAGES := ./cmd/... ./internal/family/codecompletion ./internal/sandbox/docker ./internal/sandbox/initproc
+ENGINE_PACKAGES := ./cmd/... ./internal/family/codecompletion ./internal/sandbox/docker ./internal/sandbox/native ./internal/sandbox/initproc
+
+# ENGINE is the engine of "make demo": auto, native or docker.
+ENGINE ?= auto
 
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME ?= 10s
@@ -48,29 +51,43 @@ build: go ## build bin/securebench
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o $(BIN) ./cmd/securebench
 
 .PHONY: engine
-engine: ## make sure that a Docker engine answers (installs one as root)
-	@scripts/engine.sh
+engine: build ## make sure that a sandbox engine runs (installs what it needs as root)
+	@scripts/engine.sh $(BIN) $(ENGINE)
 
 .PHONY: image
-image: go engine ## make sure that the images securebench-python:3 and securebench-pytest:1 are there
-	@scripts/image.sh
+image: build ## make sure that the images securebench-python:3 and securebench-pytest:1 are there
+	@engines=$$(scripts/engine.sh $(BIN) all); for engine in $$engines; do scripts/image.sh $(BIN) $$engine; done
 
 .PHONY: demo
-demo: image build ## run the demo pack in real sandboxes and print a table
-	@scripts/demo.sh $(BIN)
+demo: build ## run the demo pack in real sandboxes and print a table
+	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/demo.sh $(BIN) $$engine
 
 .PHONY: check
 check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
-	SECUREBENCH_TEST_DOCKER=never $(GO_TEST) -short -timeout 5m ./...
+	SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never $(GO_TEST) -short -timeout 5m ./...
 
 # The two test runs are side by side. The lines of the second begin with "race:".
 .PHONY: test
-test: image fmt-check modules vet build packs ## everything but lint: all tests, with a real engine
+test: image fmt-check modules vet build packs ## everything but lint: all tests, with every engine that runs
 	@$(MAKE) --no-print-directory -j2 engine-tests race
 
 .PHONY: engine-tests
-engine-tests: go
-	SECUREBENCH_TEST_DOCKER=require $(GO_TEST) -timeout 30m -p 3 -parallel 4 $(ENGINE_PACKAGES) ./...
+engine-tests: go build
+	agents=$$(scripts/agents.sh $(BIN)); engines=$$(scripts/engine.sh $(BIN) all); \
+		tried() { grep -qx $$1 <<<"$$engines" && echo require || echo never; }; \
+		SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
+		SECUREBENCH_TEST_AGENTS=$$agents SECUREBENCH_TEST_DOCKER=$$(tried docker) SECUREBENCH_TEST_NATIVE=$$(tried native) \
+		$(GO_TEST) -timeout 30m -p 3 -parallel 4 $(ENGINE_PACKAGES) ./...
+
+# A sample of it is a part of "make test".
+.PHONY: faults
+faults: image build ## kill, fill, starve and hang everything that docs/faults.md names: an hour or more
+	@scripts/faults.sh $(BIN)
+
+# Not a part of "make test": without KVM it takes half an hour.
+.PHONY: machine
+machine: build ## run the tests of control groups and of the native engine in emulated machines
+	scripts/machines.sh $(BIN)
 
 .PHONY: fmt-check
 fmt-check:
@@ -91,7 +108,7 @@ vet: go
 .PHONY: race
 race: go ## run tests under the race detector
 	@if command -v $${CC:-gcc} >/dev/null; then \
-		SECUREBENCH_TEST_DOCKER=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 20m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
+		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 20m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
 	else \
 		echo 'skipped: the race detector needs a C compiler' >&2; \
 	fi
@@ -113,8 +130,9 @@ fuzz: ## run every fuzz target for FUZZTIME (default 10s)
 	@scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: image ## run the benchmarks
+bench: image build ## run the benchmarks, and securebench bench --quick
 	go test -run '^$$' -bench . -benchmem ./...
+	$(BIN) bench --quick
 
 .PHONY: data
 data: build ## make DATA=DIR data: import the data sets of DIR into data/

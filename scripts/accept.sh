@@ -9,7 +9,8 @@
 # agent none; the recorded model solutions of GSM8K score what the data set
 # itself says. Of QuixBugs, Exercism and SWE-bench the gold patches pass, the
 # verdicts are the same when they are derived again, an untidy agent's pass, too,
-# and the starting files do not. Real answers to BIG-Bench Hard (bbh-outputs) and to five other
+# and the starting files do not. The solutions of Terminal-Bench and EvoEval pass
+# where an agent would run, and doing nothing does not. Real answers to BIG-Bench Hard (bbh-outputs) and to five other
 # benchmarks (responses-samples) score what their reference says, or better.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -81,6 +82,27 @@ messy() {
 	runs=$((runs + 1))
 }
 
+# tasks NAME AGENT EXPECTED scores tasks of a terminal. Some of them are about a
+# whole system, so that their sandboxes need more of root's powers than others.
+tasks() {
+	mkdir -p "$out"
+	cat >"$out/$1-$2.yaml" <<-EOF
+		schema_version: "0.2"
+		run: {id: $1-$2, output_dir: $1-$2}
+		benchmark: {manifest: ../../data/$1/manifest.yaml, tasks: ../../data/$1/tasks.jsonl}
+		harness: {type: command, config: {command: ["true"]}}
+		sandbox:
+		  capabilities: [CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETUID, SETGID, KILL, NET_BIND_SERVICE, SYS_CHROOT]
+	EOF
+	score "$binary" --config "$out/$1-$2.yaml" --agent "$2"
+	local want=$3
+	[ "$want" != all ] || want=$total
+	printf '%-26s %5d of %5d passed, expected %5d\n' "$1-$2" "$passed" "$total" "$want"
+	expect "$1-$2" "$passed" "$want"
+	expect "the number of rows of $1-$2" "$total" "$(wc -l <"data/$1/tasks.jsonl")"
+	runs=$((runs + 1))
+}
+
 # equal RUN PACK derives the verdicts of a run again and counts those that are
 # equal.
 equal() {
@@ -103,7 +125,7 @@ done
 # change that changes nothing that matters. Their images are built first.
 for name in quixbugs exercism-python exercism-go swebench; do
 	if [ -d "data/$name" ]; then
-		"$here/image.sh" debian:bookworm-slim
+		"$here/image.sh" "$binary" docker debian:bookworm-slim
 		"$binary" pack build "data/$name" 2>"$out-build.log" || { tail -n 20 "$out-build.log" >&2; die "the images of data/$name cannot be built"; }
 		check "$name-gold" all "data/$name" oracle
 		check "$name-null" 0 "data/$name" null
@@ -116,6 +138,19 @@ for name in quixbugs exercism-python exercism-go swebench; do
 		quixbugs | swebench) messy "$name" ;;
 		esac
 		equal "$name-gold" "data/$name"
+	fi
+done
+# Tasks of a terminal: the solutions run where an agent would, and pass; doing
+# nothing does not.
+for name in terminal-bench evoeval; do
+	if [ -d "data/$name" ]; then
+		"$here/image.sh" "$binary" "$("$here/engine.sh" "$binary")" securebench-pytest:1
+		if [ -d "data/$name/images" ]; then
+			"$binary" pack build "data/$name" 2>"$out-build.log" || { tail -n 20 "$out-build.log" >&2; die "the images of data/$name cannot be built"; }
+		fi
+		tasks "$name" oracle all
+		tasks "$name" null 0
+		equal "$name-oracle" "data/$name"
 	fi
 done
 solutions=$dir/gsm8k/public/model_solutions.jsonl
@@ -156,7 +191,7 @@ for name in humaneval-results bbh-outputs responses-samples; do
 done
 [ $((runs + present)) -gt 0 ] || die "$dir holds none of the data sets that docs/quickstart.md lists"
 tests=$(SECUREBENCH_DATA=$dir SECUREBENCH_TEST_DOCKER=require go test -count=1 -timeout 60m -v \
-	-run 'GSM8K|TruthfulQA|SamplePacks|RecordedAnswers|BBHOutputs|Responses' \
+	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses' \
 	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/family/textmatch ./internal/importer) ||
 	{ printf '%s\n' "$tests" >&2; die "some verdicts are not those of the data"; }
 # What each of them counted, without the lines of single answers.

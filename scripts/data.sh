@@ -6,7 +6,8 @@
 # The rows of data set NAME are DIR/NAME/public/rows.jsonl or DIR/NAME.jsonl,
 # those of Exercism DIR/exercism/public/LANGUAGE.jsonl or
 # DIR/exercism-LANGUAGE.jsonl, those of SWE-bench DIR/swe-bench/public/rows.jsonl
-# or DIR/swe-bench.jsonl; SWE-bench needs REPOS, the folder of the clones, and
+# or DIR/swe-bench.jsonl, the task folders of Terminal-Bench lie in
+# DIR/terminal-bench/public; SWE-bench needs REPOS, the folder of the clones, and
 # swebench.json beside this script corrects how some of its rows are run.
 # GSM8K's model solutions DIR/gsm8k/public/model_solutions.jsonl or
 # DIR/gsm8k-answers.jsonl; they become data/gsm8k/answers/MODEL.jsonl. Any part
@@ -23,7 +24,8 @@ repos=${3:-}
 
 imported=0
 
-# import FORMAT TARGET FILE... imports the first of the files that exists. The
+# import FORMAT TARGET FILE... imports the first of the files, or folders, that
+# exists. The
 # array options holds more arguments.
 options=()
 import() {
@@ -31,7 +33,7 @@ import() {
 	shift 2
 	rm -rf "$target"
 	for file in "$@"; do
-		if [ -f "$file" ]; then
+		if [ -e "$file" ]; then
 			"$binary" pack import "$format" "$file" -o "$target" "${options[@]}"
 			imported=$((imported + 1))
 			return
@@ -40,7 +42,7 @@ import() {
 	say "$format: skipped, there is no $1"
 }
 
-for name in humaneval mbpp gsm8k truthfulqa quixbugs; do
+for name in humaneval mbpp gsm8k truthfulqa quixbugs evoeval; do
 	import "$name" "$name" "$dir/$name/public/rows.jsonl" "$dir/$name.jsonl"
 done
 import gsm8k-answers gsm8k/answers "$dir/gsm8k/public/model_solutions.jsonl" "$dir/gsm8k-answers.jsonl"
@@ -48,6 +50,8 @@ for language in python go; do
 	options=(--id "exercism-$language")
 	import exercism "exercism-$language" "$dir/exercism/public/$language.jsonl" "$dir/exercism-$language.jsonl"
 done
+options=(--start "$here/terminal-bench.yaml")
+import terminal-bench terminal-bench "$dir/terminal-bench/public"
 if [ -n "$repos" ]; then
 	options=(--repos "$repos" --specs "$here/swebench.json")
 	import swebench swebench "$dir/swe-bench/public/rows.jsonl" "$dir/swe-bench.jsonl"

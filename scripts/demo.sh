@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Runs the demo pack four times in real sandboxes and prints a table. "make demo"
 # provides the image and the engine first.
+#
+#   demo.sh SECUREBENCH ENGINE
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/say.sh"
 . "$here/summary.sh"
 binary=$1
+engine=$2
 pack=packs/demo
 out=runs/demo
 wrong=0
 
-say "Scoring four agents on $pack; each task runs in its own sandboxes."
+say "Scoring four agents on $pack; each task runs in its own sandboxes. Engine: $engine."
 table=$(printf '%-9s %-58s %6s %7s' agent 'what it does' tasks passed)
 
 # row NAME TEXT ARGUMENT... runs one agent and adds its line to the table.
@@ -18,7 +21,7 @@ row() {
 	local name=$1 text=$2
 	shift 2
 	say "  $name ..."
-	score "$binary" "$@" --output-dir "$out/$name"
+	score "$binary" "$@" --engine "$engine" --output-dir "$out/$name"
 	table+=$'\n'$(printf '%-9s %-58s %6d %7d' "$name" "$text" "$total" "$passed")
 }
 

@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
-# Makes sure that images are on the engine. Without arguments, these two:
+# Makes sure that an engine has images. Without names, these two:
 #
 #   securebench-python:3  Python 3 with its standard library, and nothing that a
 #                         task could cheat with
 #   securebench-pytest:1  Python 3, pytest and git, for repositories
 #
-#   image.sh [IMAGE...]
+#   image.sh SECUREBENCH native|docker [IMAGE...]
 #
 # debian:bookworm-slim, which recipes of packs start from, can be named, too.
 # Each is pulled, or built from what was pulled, if a registry answers; otherwise
 # an equivalent image is built from Debian packages with mmdebstrap (root, about
-# a minute each).
+# a minute each). For the native engine, no Docker engine is needed; an image that
+# one has is taken from there.
 #
 #   SECUREBENCH_IMAGE_PULL=never  do not pull
 set -euo pipefail
+securebench=$(realpath "$1")
+engine=$2
+shift 2
 cd "$(dirname "$0")"
 . ./say.sh
 
@@ -22,17 +26,31 @@ debian=debian:$suite-slim
 registry=
 [ "${SECUREBENCH_IMAGE_PULL:-}" != never ] || registry=no
 
-have() { docker image inspect "$1" >/dev/null 2>&1; }
+docker_has() { docker image inspect "$1" >/dev/null 2>&1; }
+
+# have IMAGE
+have() {
+	case $engine in
+	docker) docker_has "$1" ;;
+	native) grep -qF "{\"name\":\"$1\"," <<<"$("$securebench" image list --json)" ;;
+	esac
+}
 
 # pull UPSTREAM IMAGE
 pull() {
 	[ "$registry" != no ] || return 1
 	say "Pulling $1, if a registry answers."
-	if ! timeout 180 docker pull -q "$1" >/dev/null 2>&1; then
-		registry=no # for the next image, too
-		return 1
-	fi
-	[ "$1" = "$2" ] || docker tag "$1" "$2"
+	case $engine in
+	docker)
+		if timeout 180 docker pull -q "$1" >/dev/null 2>&1; then
+			[ "$1" = "$2" ] || docker tag "$1" "$2"
+			return
+		fi
+		;;
+	native) ! timeout 180 "$securebench" image pull "$1" --name "$2" >/dev/null 2>&1 || return 0 ;;
+	esac
+	registry=no # for the next image, too
+	return 1
 }
 
 install_mmdebstrap() {
@@ -42,7 +60,7 @@ install_mmdebstrap() {
 	if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
 		die "no registry answers, and building images needs mmdebstrap: install it, or pull or load the images"
 	fi
-	export DEBIAN_FRONTEND=noninteractive
+	export DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes
 	apt-get update -qq >/dev/null
 	apt-get install -y -qq --no-install-recommends mmdebstrap debian-archive-keyring >/dev/null
 }
@@ -62,25 +80,38 @@ bootstrap() {
 		--dpkgopt='path-exclude=/usr/share/man/*' \
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
 		"$suite" "$tar" >/dev/null
-	docker import -c "CMD [\"$2\"]" "$tar" "$1" >/dev/null
+	case $engine in
+	docker) docker import -c "CMD [\"$2\"]" "$tar" "$1" >/dev/null ;;
+	native) "$securebench" image import "$tar" --name "$1" >/dev/null 2>&1 ;;
+	esac
 	rm -f "$tar"
 }
 
 # with_pytest makes an image of Debian's own image and packages.
 with_pytest() {
+	[ "$engine" = docker ] || return 1
 	have "$debian" || pull "$debian" "$debian" || return 1
 	say "Building $1 from $debian and Debian packages."
-	docker build -q -t "$1" - >/dev/null <<-EOF || return 1
+	docker build -q -t "$1" - >/dev/null <<-END || return 1
 		FROM $debian
 		RUN apt-get update -qq \
 		 && apt-get install -y -qq --no-install-recommends git python3 python3-pytest \
 		 && rm -rf /var/lib/apt/lists/*
 		CMD ["python3"]
-	EOF
+	END
+}
+
+# from_docker takes an image from a Docker engine.
+from_docker() {
+	if [ "$engine" != native ] || ! command -v docker >/dev/null || ! docker_has "$1"; then
+		return 1
+	fi
+	say "Taking $1 from Docker."
+	"$securebench" image import "docker:$1" >/dev/null 2>&1
 }
 
 make_image() {
-	case $1 in
+	from_docker "$1" || case $1 in
 	securebench-python:3) pull python:3.12-slim "$1" || bootstrap "$1" python3 python3 ;;
 	securebench-pytest:1) with_pytest "$1" || bootstrap "$1" python3 python3,python3-pytest,git ;;
 	"$debian") pull "$1" "$1" || bootstrap "$1" bash ca-certificates ;;
@@ -90,6 +121,10 @@ make_image() {
 	say "Image $1 is there."
 }
 
+case $engine in
+docker | native) ;;
+*) die "unknown engine $engine: write native or docker" ;;
+esac
 [ $# -gt 0 ] || set -- securebench-python:3 securebench-pytest:1
 for image in "$@"; do
 	have "$image" || make_image "$image"

@@ -199,7 +199,7 @@ const secret = "sb-test-4f1c?9a7e~2d8b?6035~"
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	attacks := slices.DeleteFunc(corpus(), leaves)
-	runCorpus(t, "corpus", 1, attacks, questions(needDocker(t)))
+	runCorpus(t, "corpus", 1, attacks, questions(needEngine(t)))
 }
 
 // TestCorpusTwice does the same with the attacks that look for what a former
@@ -213,14 +213,16 @@ func TestCorpusTwice(t *testing.T) {
 // leaves reports whether an attack leaves something for the next attempt.
 func leaves(a attack) bool { return slices.Contains([]string{"L10", "L12", "S16"}, a.id) }
 
-// runCorpus runs attacks and their twins as rows of a kind.
-func runCorpus(t *testing.T, runID string, attempts int, attacks []attack, kind corpusRows) {
+// runCorpus runs attacks and their twins as rows of a kind, and returns the run's
+// directory.
+func runCorpus(t *testing.T, runID string, attempts int, attacks []attack, kind corpusRows) (out string) {
 	t.Helper()
 	dir := t.TempDir()
 	attacks = kind.pair(attacks)
 	kind.write(t, dir, runID, attacks)
-	out := filepath.Join(dir, "out")
-	res := securebench(t, []string{"SB_TEST_API_KEY=" + secret, "SB_OTHER_TOKEN=x"}, "run", filepath.Join(dir, "tester.yaml"),
+	out = filepath.Join(dir, "out")
+	env := append([]string{"SB_TEST_API_KEY=" + secret, "SB_OTHER_TOKEN=x"}, kind.env...)
+	res := runs(t, kind.program, env, "run", filepath.Join(dir, "tester.yaml"),
 		"-o", out, "--attempts", fmt.Sprint(attempts), "--show-agent-output", "--show-command-output", "--progress", "plain")
 	if res.code != 0 {
 		t.Fatalf("exit %d:\n%s%s", res.code, res.stdout, res.stderr)
@@ -243,13 +245,11 @@ func runCorpus(t *testing.T, runID string, attempts int, attacks []attack, kind 
 	}
 	checkQuiet(t, res, attempts, attacks)
 	checkTree(t, out)
-	if left := dockerOutput(t, "ps", "-aq", "--filter", "label=securebench.run="+runID); left != "" {
-		t.Errorf("containers are left: %s", left)
-	}
-	if left := dockerOutput(t, "volume", "ls", "-q", "--filter", "label=securebench.run="+runID); left != "" {
-		t.Errorf("volumes are left: %s", left)
+	if left := leftOn(t, runID, res.pid); len(left) > 0 {
+		t.Errorf("on the engine are left: %v", left)
 	}
 	checkReaders(t, out, total, passed)
+	return out
 }
 
 func write(t *testing.T, path, text string) {
@@ -270,6 +270,7 @@ type rec struct {
 	Passed      bool   `json:"passed"`
 	Text        string `json:"candidate_text"`
 	Containment string
+	Labels      []string
 	Restricted  []struct {
 		Path  string
 		Bytes int64

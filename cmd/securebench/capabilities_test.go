@@ -12,7 +12,7 @@ import (
 // grants can, and its record says so.
 func TestGrantedCapabilities(t *testing.T) {
 	t.Parallel()
-	image := needDocker(t)
+	image := needEngine(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: granted\nversion: 1\ndefaults:\n  family: short_answer\n  environment: {image: "+image+", user: '0'}\n")
 	write(t, filepath.Join(dir, "tasks.jsonl"), `{"id": "asks", "environment": {"capabilities": ["CHOWN"]}, "input": {"question": "What is it?"}, "eval": {"accepted_answers": ["it"]}}

@@ -15,7 +15,7 @@ import (
 // again.
 func TestAssetChangesUnderTheRun(t *testing.T) {
 	t.Parallel()
-	image := needDocker(t)
+	image := needEngine(t)
 	dir := t.TempDir()
 	var rows strings.Builder
 	for i := range 5 {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -20,6 +22,15 @@ type corpusRows struct {
 	row   func(a attack, script string) (input, eval map[string]any)
 	field string // where the input has the script
 	share int    // how many attacks on the same row have one twin
+	// files are evaluation files of the pack, by path.
+	files  map[string]string
+	config string // lines of the operator's configuration
+	// harness is the operator's, if it is not the command that runs the script;
+	// program is what makes the run instead of the shipped one, and env is what it
+	// gets besides.
+	harness string
+	program string
+	env     []string
 }
 
 // pair names the twin of each attack: it comes after at most so many attacks on
@@ -73,16 +84,18 @@ func (kind corpusRows) write(t *testing.T, dir, runID string, attacks []attack) 
 		}
 	}
 	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
-	write(t, filepath.Join(dir, "manifest.yaml"), "id: corpus\nversion: 1\ndefaults: "+kind.defaults+"\n")
+	write(t, filepath.Join(dir, "manifest.yaml"), "id: corpus\nversion: 1\nasset_roots: {eval: hidden}\ndefaults: "+kind.defaults+"\n")
+	for name, text := range kind.files {
+		file := filepath.Join(dir, "hidden", name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, file, text)
+	}
 	write(t, filepath.Join(dir, "tester.yaml"), fmt.Sprintf(`schema_version: "0.2"
 run: {id: %s, output_dir: out, max_workers: 4}
 benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
 limits: {memory: %dB, disk: %dB, pids: %d, output: %dB}
-harness:
-  type: command
-  env: [SB_TEST_API_KEY]
-  config:
-    timeout_seconds: 60
-    command: ["sh", "-c", "script=$(python3 -c 'import json; print(json.load(open(\"task.json\"))[\"%s\"])'); cd \"${SECUREBENCH_REPO:-.}\" && eval \"$script\""]
-`, runID, corpusMemory, corpusDisk, corpusPids, corpusOutput, kind.field))
+%sharness:
+%s`, runID, corpusMemory, corpusDisk, corpusPids, corpusOutput, kind.config, cmp.Or(kind.harness, commandWith(kind.field, ""))))
 }

@@ -21,7 +21,7 @@ const harnessRows = 100
 func TestGSM8KThroughTheHarness(t *testing.T) {
 	t.Parallel()
 	solutions := datatest.Solutions(t)
-	image := needDocker(t)
+	image := needEngine(t)
 	dir := t.TempDir()
 	want := writeAnswered(t, dir, solutions, image)
 	res := securebench(t, nil, "run", filepath.Join(dir, "tester.yaml"), "-q")

@@ -49,7 +49,7 @@ func TestAttackTable(t *testing.T) {
 	if len(seen) < 80 {
 		t.Fatalf("only %d rows were read", len(seen))
 	}
-	for _, tier := range []string{"U", "U/P", "U/C", "P", "P/C", "C", "all"} {
+	for _, tier := range []string{"U", "U/P", "U/C", "U/L", "P", "P/C", "C", "L", "all"} {
 		want := fmt.Sprintf("| %s | %d | %d |", tier, held[tier], part[tier])
 		if !strings.Contains(string(text), "\n"+want) {
 			t.Errorf("the counts do not say %q", want)

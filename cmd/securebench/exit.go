@@ -1,6 +1,9 @@
 package main
 
-import "securebench/internal/fault"
+import (
+	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/fault"
+)
 
 // The exit codes. They are part of the command's contract and documented in
 // its help.
@@ -59,4 +62,4 @@ func exitCode(err error) int {
 }
 
 // usageError is an error of the command line.
-func usageError(err error) error { return fault.As(fault.Usage, err) }
+func usageError(err error) error { return subcommand.UsageError(err) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"securebench/internal/capacity"
 	"securebench/internal/console"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline"
@@ -84,6 +85,8 @@ func (a *app) outputError(err error, dir string) error {
 		return fault.Errorf(kind, "%w (choose an --output-dir that can be written)", err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fault.Errorf(kind, "%s; free some space, then: %s", firstLine(err), a.resumeCommand())
+	case errors.Is(err, capacity.ErrFull):
+		return fault.Errorf(kind, "%s; then: %s", firstLine(err), a.resumeCommand())
 	case errors.Is(err, record.ErrForeign), errors.Is(err, source.ErrNotRegular):
 		return fault.Errorf(kind, "%s: %w (move it away, or choose another --output-dir)", redact.Quote(dir), err)
 	}

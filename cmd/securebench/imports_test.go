@@ -30,7 +30,7 @@ func allowed() []struct {
 	}
 	const (
 		words  = "source digest redact verdict"
-		family = "internal/family internal/candidate internal/task internal/sandbox internal/verdict"
+		family = "internal/family internal/capacity internal/candidate internal/task internal/sandbox internal/verdict"
 		text   = "family/textmatch family/textmatch/vocabulary family/textmatch/number family/textmatch/reply family/textmatch/verifier"
 	)
 	of := func(pkg string, imports ...string) line {
@@ -58,34 +58,85 @@ func allowed() []struct {
 		of("internal/frame"),
 		of("internal/value"),
 		of("internal/sandbox"),
+		of("internal/capacity", "sandbox"),
 		of("internal/config", "source sandbox"),
 		of("internal/importer/onecommit"),
 		of("internal/importer/hostgit", "redact importer/onecommit"),
 		of("internal/importer/swebench", "source"),
 		of("internal/importer/pysource", "source"),
-		of("internal/importer", "source digest durable redact importer/onecommit importer/hostgit importer/swebench importer/pysource"),
+		of("internal/importer/packdir", "durable"),
 		of("internal/packimage", "source digest fault redact sandbox"),
 		// the words that stages share
 		of("internal/task", "digest"),
-		of("internal/candidate", "task digest durable source verdict"),
-		of("internal/sandbox/warm"),
-		of("internal/sandbox/link", "frame sandbox"),
-		of("internal/sandbox/holder", "frame sandbox"),
-		of("internal/sandbox/initproc", "sandbox"),
+		of("internal/candidate", "task digest durable sandbox source verdict"),
+		of("internal/sandbox/docker/floor", "sandbox"),
+		of("internal/sandbox/delivery", "sandbox"),
 		of("internal/sandbox/owner"),
-		of("internal/sandbox/seccomp", "digest"),
 		of("internal/sandbox/docker/dockerapi", "sandbox sandbox/owner"),
-		of("internal/sandbox/docker/images", "sandbox sandbox/docker/dockerapi"),
-		of("internal/sandbox/docker/helper", "sandbox sandbox/docker/dockerapi"),
-		of("internal/sandbox/docker", "sandbox sandbox/holder sandbox/owner sandbox/seccomp",
-			"sandbox/docker/dockerapi sandbox/docker/images sandbox/docker/helper"),
-		of("internal/sandbox/engines", "sandbox sandbox/docker"),
+		of("internal/sandbox/helperfile"),
+		of("internal/sandbox/docker/helper", "sandbox sandbox/docker/dockerapi sandbox/helperfile"),
+		of("internal/sandbox/imageconfig", "sandbox"),
+		of("internal/sandbox/docker/images", "sandbox sandbox/docker/dockerapi sandbox/imageconfig"),
+		of("internal/sandbox/programs"),
+		of("internal/sandbox/docker/overlays", "sandbox sandbox/docker/dockerapi sandbox/docker/helper sandbox/programs"),
+		of("internal/sandbox/privilege", "sandbox"),
+		of("internal/sandbox/holder", "frame sandbox sandbox/privilege"),
+		of("internal/sandbox/machine", "sandbox"),
+		of("internal/sandbox/seccomp", "digest"),
+		of("internal/sandbox/docker", "sandbox sandbox/delivery sandbox/docker/dockerapi sandbox/docker/helper sandbox/docker/images sandbox/docker/overlays sandbox/holder sandbox/machine sandbox/owner sandbox/seccomp"),
+		of("internal/sandbox/imagestore/layer"),
+		of("internal/sandbox/imagestore/content", "digest sandbox/imagestore/layer source"),
+		of("internal/sandbox/imagestore/rootfolder"),
+		of("internal/sandbox/imagestore", "digest durable sandbox sandbox/imagestore/content sandbox/imagestore/layer sandbox/imagestore/rootfolder sandbox/owner source"),
+		of("internal/sandbox/cgroup"),
+		of("internal/sandbox/thread"),
+		of("internal/sandbox/mountns", "sandbox sandbox/thread"),
+		of("internal/sandbox/native/images", "sandbox sandbox/imageconfig sandbox/imagestore sandbox/mountns"),
+		of("internal/sandbox/native/output", "sandbox sandbox/delivery"),
+		of("internal/sandbox/native/overlays", "digest durable sandbox sandbox/imagestore/layer sandbox/programs"),
+		of("internal/sandbox/native/process"),
+		of("internal/sandbox/oci", "sandbox sandbox/mountns sandbox/seccomp"),
+		of("internal/sandbox/native/require", "durable sandbox sandbox/cgroup sandbox/imagestore sandbox/mountns sandbox/native/process sandbox/oci"),
+		of("internal/sandbox/native/workspace", "sandbox sandbox/holder sandbox/mountns sandbox/native/images sandbox/thread"),
+		of("internal/sandbox/upper", "sandbox"),
+		of("internal/sandbox/native", "sandbox sandbox/cgroup sandbox/helperfile sandbox/imageconfig sandbox/imagestore sandbox/mountns sandbox/native/images sandbox/native/output sandbox/native/overlays sandbox/native/process sandbox/native/require sandbox/native/workspace sandbox/oci sandbox/owner sandbox/seccomp sandbox/upper"),
+		of("internal/sandbox/engines", "redact sandbox sandbox/docker sandbox/docker/dockerapi sandbox/docker/images sandbox/imagestore sandbox/machine sandbox/native"),
+		of("internal/sandbox/owner/tempdir", "sandbox sandbox/owner"),
+		of("internal/sandbox/native/floor", "redact sandbox sandbox/mountns sandbox/oci sandbox/owner/tempdir"),
+		of("internal/sandbox/engines/bare", "sandbox sandbox/docker/floor sandbox/engines sandbox/imagestore sandbox/native/floor sandbox/oci"),
+		of("internal/bench", "durable redact sandbox sandbox/engines/bare sandbox/owner/tempdir"),
+		of("internal/leftovers", "sandbox"),
+		of("internal/sandbox/changes", "sandbox"),
+		of("internal/sandbox/initproc/loopback"),
+		of("internal/sandbox/initproc", "sandbox sandbox/changes sandbox/initproc/loopback sandbox/privilege"),
+		of("internal/sandbox/link", "frame sandbox"),
+		of("internal/sandbox/native/rootless"),
+		of("internal/sandbox/readiness"),
+		of("internal/sandbox/warm"),
+		of("internal/gateway/ledger", "redact"),
+		of("internal/gateway/egress", "redact gateway/ledger"),
+		of("internal/gateway/relay/cursor"),
+		of("internal/gateway/relay/request", "gateway/relay/cursor"),
+		of("internal/gateway/relay/reply", "redact gateway/relay/cursor"),
+		of("internal/gateway/relay/ahead", "gateway/relay/reply"),
+		of("internal/gateway/relay/reach", "redact"),
+		of("internal/gateway/relay", "redact gateway/ledger gateway/relay/request gateway/relay/reply gateway/relay/ahead"),
+		of("internal/gateway/scripted", "source"),
+		of("internal/agentcli/npmrc", "source redact"),
+		of("internal/agentcli/registry", "agentcli/npmrc source redact"),
+		of("internal/agentcli/unpack", "redact"),
+		of("internal/agentcli", "agentcli/npmrc agentcli/registry agentcli/unpack digest durable fault source redact"),
 		of("internal/repository", "candidate verdict"),
 		of("internal/checkout", "repository sandbox sandbox/initproc verdict"),
-		of("internal/family", "candidate checkout task sandbox workspace verdict"),
+		of("internal/family", "capacity candidate checkout task sandbox workspace verdict"),
 		// tools
 		of("internal/workspace", "task digest source"),
-		of("internal/harness", "task source config workspace"),
+		of("internal/harness/events", "redact"),
+		of("internal/harness", "task source config workspace harness/events"),
+		of("internal/importer/terminal", "source workspace importer/packdir"),
+		of("internal/importer", "source digest redact importer/packdir importer/terminal importer/onecommit importer/hostgit importer/swebench importer/pysource"),
+		of("internal/testrunner/results"),
+		of("internal/testrunner", "sandbox verdict testrunner/results"),
 		// families
 		of("internal/family/textmatch"),
 		of("internal/family/textmatch/vocabulary", "family/textmatch"),
@@ -97,22 +148,26 @@ func allowed() []struct {
 		of("internal/family/freeresponse", family, text),
 		of("internal/family/codecompletion", family, "frame value sandbox/link sandbox/warm"),
 		of("internal/family/repopatch/policy", "repository"),
-		of("internal/family/repopatch/runner/results"),
-		of("internal/family/repopatch/runner", "sandbox verdict family/repopatch/runner/results"),
-		of("internal/family/repopatch", family, "checkout repository sandbox/initproc family/repopatch/policy family/repopatch/runner"),
-		of("internal/family/terminaltask", family),
+		of("internal/family/repopatch", family, "checkout repository sandbox/initproc family/repopatch/policy testrunner"),
+		of("internal/family/terminaltask/archive"),
+		of("internal/family/terminaltask/reward", "sandbox family/terminaltask/archive"),
+		of("internal/family/terminaltask/links", "sandbox"),
+		of("internal/family/terminaltask/probe", "sandbox sandbox/initproc"),
+		of("internal/family/terminaltask/site", "sandbox sandbox/initproc workspace family/terminaltask/archive"),
+		of("internal/family/terminaltask", family, "workspace sandbox/initproc testrunner family/terminaltask/archive family/terminaltask/links",
+			"family/terminaltask/probe family/terminaltask/reward family/terminaltask/site"),
 		of("internal/family/deferred", family),
 		// stages
 		of("internal/pipeline/pack", "source digest task workspace"),
 		of("internal/pipeline/compile", "pipeline/pack task family sandbox source digest workspace"),
 		of("internal/pipeline/stage"),
-		of("internal/pipeline/produce", "harness workspace sandbox task verdict"),
-		of("internal/pipeline/capture", "candidate checkout repository sandbox sandbox/holder task", "digest redact verdict"),
+		of("internal/pipeline/produce", "candidate redact harness/events harness harness/events workspace sandbox sandbox/initproc task verdict gateway/ledger gateway/egress gateway/relay"),
+		of("internal/pipeline/capture", "candidate checkout repository sandbox sandbox/holder task workspace", "digest redact verdict"),
 		of("internal/pipeline/verify", "candidate family sandbox task verdict"),
 		of("internal/pipeline/record", "candidate task durable", words),
-		of("internal/pipeline/agent", "pipeline/produce pipeline/capture pipeline/record", "candidate checkout family sandbox task", words),
+		of("internal/pipeline/agent", "pipeline/produce pipeline/capture pipeline/record", "candidate checkout family sandbox task workspace", words),
 		of("internal/pipeline/commit", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
-		of("internal/pipeline", "pipeline/produce pipeline/capture pipeline/verify pipeline/record pipeline/agent pipeline/commit",
+		of("internal/pipeline", "capacity pipeline/produce pipeline/capture pipeline/verify pipeline/record pipeline/agent pipeline/commit",
 			"candidate checkout family task sandbox progress workspace", words),
 		// what a run leaves, read back
 		of("internal/attest", "digest source durable"),
@@ -120,20 +175,25 @@ func allowed() []struct {
 		of("internal/report", "redact verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
-		of("internal/workload", "fault family task redact source pipeline/pack pipeline/compile"),
-		of("internal/scoring", "workload packimage sandbox/engines candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest redact"),
-		of("internal/validate", "scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict"),
+		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),
+		of("internal/workload", "capacity packlint fault family task redact source pipeline/pack pipeline/compile"),
+		of("internal/scoring", "capacity workload packimage sandbox/engines candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest redact"),
+		of("internal/validate", "sandbox/owner/tempdir scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict workspace"),
 		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
-		of("internal/run", "scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
+		of("internal/run", "capacity sandbox/machine agentcli gateway/egress gateway/relay gateway/relay/reach harness/events scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
 			"candidate config fault family harness progress sandbox task workspace", words),
 		// test kits
-		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder digest"),
+		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder sandbox/initproc sandbox/initproc/loopback digest"),
 		of("internal/sandbox/sandboxtest/contract/probes"),
-		of("internal/sandbox/sandboxtest/contract", "sandbox sandbox/holder sandbox/sandboxtest sandbox/sandboxtest/contract/probes"),
+		of("internal/sandbox/sandboxtest/contract/scripts", "sandbox/sandboxtest"),
+		of("internal/sandbox/sandboxtest/contract", "sandbox sandbox/holder sandbox/sandboxtest sandbox/sandboxtest/contract/probes sandbox/sandboxtest/contract/scripts"),
 		of("internal/family/textmatch/vectortest", family),
-		of("internal/sandbox/dockertest", "sandbox sandbox/docker"),
-		of("internal/sandbox/dockertest/helper", "sandbox/holder sandbox/initproc"),
+		of("internal/sandbox/dockertest", "sandbox sandbox/docker sandbox/docker/floor"),
+		of("internal/sandbox/nativetest", "sandbox sandbox/dockertest sandbox/imagestore sandbox/native sandbox/owner"),
+		of("internal/sandbox/enginetest", "sandbox sandbox/dockertest sandbox/nativetest"),
+		of("internal/sandbox/dockertest/helper", "sandbox/holder sandbox/initproc sandbox/readiness"),
 		of("internal/datatest"),
+		of("internal/agentcli/agenttest"),
 	}
 }
 
@@ -142,7 +202,10 @@ func allowed() []struct {
 func TestImports(t *testing.T) {
 	table := map[string][]string{}
 	for _, l := range allowed() {
-		table[l.pkg] = l.imports
+		if table[l.pkg] != nil {
+			t.Errorf("package %s is in the import table twice", l.pkg)
+		}
+		table[l.pkg] = append([]string{}, l.imports...)
 	}
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(filepath.Join(root, "internal"), func(path string, d fs.DirEntry, err error) error {
@@ -174,7 +237,7 @@ func TestImports(t *testing.T) {
 			if own, ok := strings.CutPrefix(name, module); ok && !slices.Contains(permitted, own) {
 				t.Errorf("%s imports %s, which the table does not allow %s", rel, own, pkg)
 			}
-			if strings.HasPrefix(name, "github.com/moby/") && !strings.HasPrefix(pkg, "internal/sandbox/docker") {
+			if strings.HasPrefix(name, "github.com/moby/") && !strings.HasPrefix(name, "github.com/moby/sys/") && !strings.HasPrefix(pkg, "internal/sandbox/docker") {
 				t.Errorf("%s imports %s: only the Docker driver may know the engine's client", rel, name)
 			}
 		}

@@ -196,7 +196,7 @@ func TestNohup(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &process{Cmd: command(t, nil), done: make(chan struct{})}
-	p.Path, p.Args = "/usr/bin/nohup", []string{"nohup", path, "run", tester, "-q"}
+	p.Path, p.Args = "/usr/bin/nohup", []string{"nohup", path, "run", tester, "-q", "--engine", "docker"}
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	if err := p.Start(); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/attest"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
@@ -39,7 +40,7 @@ could read or change, and 15 if the command is refused.`
 func (a *app) keyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "key", Short: "Generate, show and trust the keys that sign runs", Long: keyHelp,
-		Args: cobra.NoArgs, RunE: needSubcommand,
+		Args: cobra.NoArgs, RunE: subcommand.Missing,
 		Example: "  securebench key list\n  securebench key trust lab.pem --name lab",
 	}
 	c.AddCommand(a.keyNewCommand(), a.keyShowCommand(), a.keyListCommand(), a.keyExportCommand(), a.keyImportCommand(), a.keyTrustCommand())
@@ -198,7 +199,7 @@ func (a *app) exportKey(k attest.PublicKey, file string) error {
 func (a *app) keyImportCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "import FILE", Short: "Import a signing key", Args: need("FILE"),
+		Use: "import FILE", Short: "Import a signing key", Args: subcommand.Need("FILE"),
 		Long: `Make a private key (Ed25519, PKCS#8 PEM, not encrypted) the signing key and print
 its id; FILE may be - for standard input. If there is a signing key already, the
 command is refused unless --force is given, as with "key new". FILE is left

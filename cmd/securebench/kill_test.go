@@ -77,6 +77,15 @@ func leftovers(t *testing.T, runID string) []string {
 		dockerOutput(t, "network", "ls", "-q", "--filter", label))
 }
 
+// leftOn lists what a run, or a process that has ended, has on the test's engine.
+func leftOn(t *testing.T, runID string, pid int) []string {
+	t.Helper()
+	if engineOf(t) == "docker" {
+		return leftovers(t, runID)
+	}
+	return slices.Sorted(nativeGroups(t, pid).all)
+}
+
 // bystander creates a container and a volume of a live owner and returns a
 // function that inspects them.
 func bystander(t *testing.T, image string) (look func() string) {
@@ -106,7 +115,13 @@ type process struct {
 // background starts the shipped binary in dir.
 func background(t *testing.T, dir string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: command(t, env, args...), done: make(chan struct{})}
+	return launch(t, dir, command(t, env, args...))
+}
+
+// launch starts a command in dir.
+func launch(t *testing.T, dir string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{Cmd: cmd, done: make(chan struct{})}
 	p.Dir, p.Stdout, p.Stderr = dir, &p.stdout, &p.stderr
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
@@ -130,7 +145,7 @@ func (p *process) ended(t *testing.T, bound time.Duration) outcome {
 		<-p.done
 		t.Fatalf("it did not end within %v:\n%s", bound, p.stderr.String())
 	}
-	return outcome{p.ProcessState.ExitCode(), p.stdout.String(), p.stderr.String()}
+	return outcome{p.ProcessState.ExitCode(), p.stdout.String(), p.stderr.String(), p.Process.Pid}
 }
 
 // typed runs a command line as an operator would, with the shipped binary
@@ -146,7 +161,7 @@ func typed(t *testing.T, dir, line string) outcome {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	_ = cmd.Run() // checked by its exit code
-	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String(), cmd.Process.Pid}
 }
 
 // errorLine returns the line that says why a run ended.
@@ -365,12 +380,14 @@ func moments() []moment {
 type victim struct {
 	t             *testing.T
 	rng           *rand.Rand
+	place         place
 	tester, runID string
 	tasks         int
 	out           string         // of the run that is under way
 	known         []record.Entry // records that a kill found on disk
 	left          map[string]int // what the kills left, by moment and state
 	torn          int
+	starts        []int // the processes of all starts
 }
 
 // renew switches to a new run.
@@ -385,11 +402,18 @@ func (v *victim) taken(before sight) bool {
 }
 
 func (v *victim) start() *process {
-	args := []string{"run", v.tester, "-o", v.out, "--progress", "none"}
-	if exists(v.out) {
+	args := []string{"run", v.tester, "-o", v.out, "--progress", "none", "--engine=" + v.place.engine}
+	switch {
+	case exists(v.out):
 		args = append(args, "--resume")
+	case v.place.auto && v.rng.IntN(2) == 0:
+		args[len(args)-1] = "--engine=auto" // which tries more of the machine
 	}
-	return background(v.t, v.t.TempDir(), nil, args...)
+	cmd := command(v.t, v.place.env, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what it starts can be told from all else
+	p := launch(v.t, v.t.TempDir(), cmd)
+	v.starts = append(v.starts, p.Process.Pid)
+	return p
 }
 
 // kill starts the run and kills it at a moment. It returns false if the run
@@ -444,8 +468,8 @@ func (v *victim) finished(res outcome) {
 	}
 	v.remember()
 	verified(v.t, v.out)
-	if there := leftovers(v.t, v.runID); len(there) != 0 {
-		v.t.Errorf("on the engine are left: %v", there)
+	if there := v.place.left(v.t, v.runID, v.starts); len(there) != 0 {
+		v.t.Errorf("on the machine are left: %v", there)
 	}
 }
 
@@ -453,8 +477,17 @@ func (v *victim) finished(res outcome) {
 // complete, with the verdicts of an undisturbed run, and leave nothing behind.
 func TestKilledRunsResume(t *testing.T) {
 	t.Parallel()
-	image := needDocker(t)
-	look := bystander(t, image)
+	for _, find := range []func(t *testing.T) place{dockerPlace, nativePlace} {
+		p := find(t)
+		if p.engine == "" {
+			continue
+		}
+		t.Run(p.engine, func(t *testing.T) { t.Parallel(); killAndResume(t, p) })
+	}
+}
+
+func killAndResume(t *testing.T, where place) {
+	look := where.bystander(t)
 	before := look()
 	kills, seed := killsAndSeed(t)
 	t.Logf("%d kills, seed %d", kills, seed)
@@ -463,9 +496,9 @@ func TestKilledRunsResume(t *testing.T) {
 	if os.Getenv(envKills) == "" {
 		tasks = 16 // sandboxes take their time
 	}
-	v := &victim{t: t, rng: rand.New(rand.NewPCG(seed, 0)), runID: runID, tasks: tasks, left: map[string]int{}}
+	v := &victim{t: t, rng: rand.New(rand.NewPCG(seed, 0)), place: where, runID: runID, tasks: tasks, left: map[string]int{}}
 	var want map[string]string
-	v.tester, want = mixedPack(t, t.TempDir(), image, runID, tasks, 0)
+	v.tester, want = mixedPack(t, t.TempDir(), where.image, runID, tasks, 0)
 	v.renew()
 	start := time.Now()
 	v.finished(v.start().ended(t, 10*time.Minute))
@@ -486,7 +519,7 @@ func TestKilledRunsResume(t *testing.T) {
 	v.finished(v.start().ended(t, 10*time.Minute))
 	sameVerdicts(t, v.out, want)
 	if after := look(); after != before {
-		t.Errorf("a living run's container and volume were\n%s\nand are\n%s", before, after)
+		t.Errorf("a living run's sandbox was\n%s\nand is\n%s", before, after)
 	}
 	t.Logf("%d runs in %v; %d kills tore a line", runs+1, time.Since(start).Round(time.Second), v.torn)
 	for _, what := range slices.Sorted(maps.Keys(v.left)) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -219,6 +220,16 @@ func (c canaries) name(what string) string {
 	return c[what]
 }
 
+// image gives the image another name, a canary.
+func (c canaries) image(t *testing.T, what, image string) string {
+	t.Helper()
+	c[what] = "c" + strings.ToLower(rand.Text())
+	ref := c[what] + ":1"
+	dockerOutput(t, "tag", image, ref)
+	t.Cleanup(func() { _ = exec.Command("docker", "rmi", ref).Run() })
+	return ref
+}
+
 // hiddenRow is a row of a pack and its expected outcome.
 type hiddenRow struct {
 	id, family      string
@@ -317,14 +328,20 @@ func codeRows(c canaries) (rows []hiddenRow) {
 
 // leakRows are the rows of a pack whose every hidden value is a canary, names
 // and contents of evaluation files included.
-func leakRows(t *testing.T, dir string, c canaries) []hiddenRow {
+func leakRows(t *testing.T, dir, image string, c canaries) []hiddenRow {
 	t.Helper()
 	rows := append(textRows(c), codeRows(c)...)
 	file := c.name("the name of an evaluation file") + ".sh"
 	rows = append(rows, hiddenRow{id: "file", family: "terminal_task", input: map[string]any{"instructions": "echo wrong"},
 		eval: map[string]any{"checker": map[string]any{"source": "script", "path": file},
 			"test_files": map[string]any{"x": c.text("a test file")}, "expected_state": c.text("the expected state")},
-		outcome: "pending", reason: "no_verifier"})
+		outcome: "failed", reason: "tests_failed", captured: []string{c["the name of an evaluation file"]}})
+	for outcome, command := range map[string]string{"passed": "true", "failed": "false"} {
+		id := "image-" + outcome
+		rows = append(rows, hiddenRow{id: id, family: "terminal_task", input: map[string]any{"instructions": "echo work > work"}, outcome: outcome,
+			eval: map[string]any{"checker": map[string]any{"command": command + " " + c.text(id+" argument"), "image": c.image(t, id+" image", image)}}})
+	}
+	rows[slices.IndexFunc(rows, func(r hiddenRow) bool { return r.id == "image-failed" })].reason = "tests_failed"
 	if err := os.Mkdir(filepath.Join(dir, "hidden"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -370,8 +387,8 @@ func TestNothingHiddenIsPublished(t *testing.T) {
 	image := needDocker(t)
 	dir := t.TempDir()
 	c := canaries{}
-	rows := leakRows(t, dir, c)
-	writePack(t, dir, "leak", image, `["sh", "-c", "eval \"$(python3 -c 'import json; t = json.load(open(\"task.json\")); print(t.get(\"question\") or t[\"prompt\"])')\""]`, rows)
+	rows := leakRows(t, dir, image, c)
+	writePack(t, dir, "leak", image, `["sh", "-c", "eval \"$(python3 -c 'import json; t = json.load(open(\"task.json\")); print(t.get(\"question\") or t.get(\"prompt\") or t[\"instructions\"])')\""]`, rows)
 	out := filepath.Join(dir, "out")
 	res := securebench(t, nil, "run", filepath.Join(dir, "tester.yaml"), "-o", out, "--show-agent-output", "--show-command-output", "--progress", "json")
 	if res.code != int(exitPack) { // of the row whose tests do not parse

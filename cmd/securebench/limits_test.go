@@ -26,7 +26,7 @@ except OSError: time.sleep(3)
 // invalidate one. The test does not run in parallel: engines poll for the
 // process limit, and a busy machine polls late.
 func TestSurvivedLimits(t *testing.T) {
-	image := needDocker(t)
+	image := needEngine(t)
 	dir := t.TempDir()
 	type row struct{ script, outcome, reason string }
 	rows := map[string]row{

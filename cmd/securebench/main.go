@@ -10,17 +10,27 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"securebench/cmd/securebench/agents"
+	"securebench/cmd/securebench/images"
+	"securebench/cmd/securebench/machine"
+	"securebench/cmd/securebench/packs"
+	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/console"
+	"securebench/internal/gateway/egress"
 	"securebench/internal/redact"
+	"securebench/internal/sandbox/native/rootless"
 )
 
 func main() {
+	program := rootless.Program{Args: os.Args, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	if code, ran := elsewhere(program, os.Getenv); ran {
+		os.Exit(code)
+	}
 	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -28,23 +38,28 @@ func main() {
 type app struct {
 	stdout, stderr *console.Stream
 	args           []string
-	logFile        string // of --log, "" for none
+	logFile        string        // of --log, "" for none
+	engineName     engineName    // of --engine, "" for the configured one
+	proxy          egress.Config // of agents; tests alone set it
 	// ran is set when a subcommand's own code runs: earlier errors are usage
 	// errors.
 	ran bool
 }
 
 func execute(args []string, stdout, stderr io.Writer) int {
+	return (&app{args: args}).execute(stdout, stderr)
+}
+
+func (a *app) execute(stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stuck := make(chan struct{})
-	a := &app{args: args,
-		stdout: &console.Stream{Name: "standard output", W: stdout, Gone: cancel, GiveUp: stuck},
-		stderr: &console.Stream{Name: "standard error", W: stderr, Gone: cancel, GiveUp: stuck}}
+	a.stdout = &console.Stream{Name: "standard output", W: stdout, Gone: cancel, GiveUp: stuck}
+	a.stderr = &console.Stream{Name: "standard error", W: stderr, Gone: cancel, GiveUp: stuck}
 	stop := interruptible(cancel, stuck, a.stderr)
 	defer stop()
 	root := a.root()
-	root.SetArgs(args)
+	root.SetArgs(a.args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !a.ran {
 		err = usageError(err)
@@ -86,6 +101,12 @@ func (a *app) complain(err error) {
 			fmt.Fprintf(a.stderr, "securebench: error: %s\n", line)
 		}
 	}
+}
+
+// shell returns what the groups of subcommands in packages of their own share.
+func (a *app) shell() *subcommand.Shell {
+	return &subcommand.Shell{Stdout: a.stdout, Stderr: a.stderr, Say: a.say, Version: buildVersion(), Getenv: os.Getenv,
+		AddLogFlag: a.addLogFlag, AddEngineFlag: a.addEngineFlag, Engine: a.engine, Around: a.around}
 }
 
 // patience is how long a write may wait for its reader after an interruption.
@@ -141,29 +162,17 @@ fresh sandboxes to which the agent never had access.
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		PersistentPreRun:  func(*cobra.Command, []string) { a.ran = true },
 	}
-	root.Args, root.RunE = cobra.NoArgs, needSubcommand
+	root.Args, root.RunE = cobra.NoArgs, subcommand.Missing
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(a.runCommand(), a.verifyCommand(), a.reverifyCommand(), a.reportCommand(), a.bundleCommand(), a.keyCommand(),
-		a.validateCommand(), a.packCommand(), a.versionCommand(), a.holderCommand(), a.initCommand())
+		a.validateCommand(), packs.Command(a.shell()), agents.Command(a.shell()), images.Command(a.shell()), a.versionCommand())
+	root.AddCommand(machine.Commands(a.shell())...)
+	root.AddCommand(helperCommands()...)
+	root.AddCommand(a.scriptedCommand())
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		c.Args, c.RunE = cobra.NoArgs, needSubcommand
+		c.Args, c.RunE = cobra.NoArgs, subcommand.Missing
 	}
 	return root
-}
-
-// needSubcommand is the action of a command that only groups subcommands.
-func needSubcommand(c *cobra.Command, _ []string) error {
-	return usageError(fmt.Errorf("missing subcommand: see %s --help", c.CommandPath()))
-}
-
-// need requires exactly the named arguments.
-func need(names ...string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) == len(names) {
-			return nil
-		}
-		return fmt.Errorf("want %s, got %s: see %s --help", strings.Join(names, " "), console.Plural(len(args), "argument"), c.CommandPath())
-	}
 }

@@ -100,21 +100,51 @@ func TestMessages(t *testing.T) {
 		"no pack":             {exitPack, "none", []string{"run", at("none"), "--agent", "oracle"}},
 		"no agent":            {exitUsage, "no agent given", []string{"run", pack}},
 		"no command":          {exitUsage, "unknown command", []string{"runn"}},
-		"no engine":           {exitEngine, "start Docker or set DOCKER_HOST", []string{"run", codePack(t), "--agent", "oracle", "-o", at("code")}},
 		"a failed task":       {exitFailOn, "--fail-on failed: 3 failed", []string{"run", pack, "--agent", "null", "-o", at("null"), "--fail-on", "failed"}},
 		"a run that is there": {exitRefused, "already holds a run", oracle("-o", out)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res := securebench(t, []string{"DOCKER_HOST=unix:///nowhere.sock"}, c.args...)
-			text := res.stdout + res.stderr
-			if res.code != c.code || !strings.Contains(text, c.say) {
-				t.Errorf("exit %d, want %d and %q:\n%s", res.code, c.code, c.say, text)
-			}
-			if word := jargon.FindString(text); word != "" {
-				t.Errorf("it says %q:\n%s", word, text)
-			}
+			checkMessage(t, []string{noDocker}, c.code, c.say, c.args...)
 		})
 	}
+}
+
+// noDocker is where no Docker engine answers.
+const noDocker = "DOCKER_HOST=unix:///nowhere.sock"
+
+// checkMessage checks the exit code of a command, what it says, and that it says
+// so in the user's terms.
+func checkMessage(t *testing.T, env []string, code int, say string, args ...string) {
+	t.Helper()
+	res := securebench(t, env, args...)
+	text := res.stdout + res.stderr
+	if res.code != code || !strings.Contains(text, say) {
+		t.Errorf("exit %d, want %d and %q:\n%s", res.code, code, say, text)
+	}
+	if word := jargon.FindString(text); word != "" {
+		t.Errorf("it says %q:\n%s", word, text)
+	}
+}
+
+// TestNoEngineMessages: where no engine can run, the message says of each that was
+// tried what it needs.
+func TestNoEngineMessages(t *testing.T) {
+	t.Parallel()
+	const startDocker = "start Docker or set DOCKER_HOST"
+	args := []string{"run", codePack(t), "--agent", "oracle", "-o", filepath.Join(t.TempDir(), "code")}
+	on := func(engine string) []string { return append(args[:len(args):len(args)], "--engine="+engine) }
+	broken := t.TempDir() // an empty PATH would not do, because runtimes are found in the usual folders too
+	for _, name := range []string{"runc", "crun"} {
+		write(t, filepath.Join(broken, name), "#!/bin/sh\nexit 1\n")
+		if err := os.Chmod(filepath.Join(broken, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	noRuntime := []string{noDocker, "PATH=" + broken + ":" + os.Getenv("PATH")}
+	checkMessage(t, []string{noDocker}, exitEngine, startDocker, on("docker")...)
+	checkMessage(t, noRuntime, exitEngine, startDocker, on("auto")...)
+	checkMessage(t, noRuntime, exitEngine, "no sandbox engine can run here: native lacks ", on("auto")...)
+	checkMessage(t, noRuntime, exitEngine, "see securebench doctor", on("native")...)
 }
 
 // codePack writes a pack that needs an engine.

@@ -141,7 +141,7 @@ const maxNoisePeak = 96 << 10
 // misleading text change no verdict of others, no line of securebench and no
 // count, and cost it a bounded amount of memory.
 func TestNoise(t *testing.T) {
-	image := needDocker(t)
+	image := needEngine(t)
 	listen(t, image, noises(0)[:1]) // a new binary's first run readies the engine, and takes memory for it
 	quiet := listen(t, image, noises(0))
 	checkOutcomes(t, quiet, noises(0))
@@ -221,7 +221,7 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 			map[bool]string{true: "1", false: "0"}[r.outcome == "passed"]] = 0
 	}
 	id := "(?:" + strings.Join(ids, "|") + ")"
-	form := regexp.MustCompile(`^(?:agent: ` + id + ` \| .*|std(?:out|err): .*|securebench: \[\d+/\d+\] ` + id +
+	form := regexp.MustCompile(`^(?:securebench: engine: (?:docker|native) \(as configured\)|securebench: tasks: .*|agent: ` + id + ` \| .*|std(?:out|err): .*|securebench: \[\d+/\d+\] ` + id +
 		`|securebench: not passed:|  ` + id + ` (?:limit output_limit|failed wrong_answer|failed tests_failed))$`)
 	sc := bufio.NewScanner(f)
 	sc.Buffer(nil, 1<<20)

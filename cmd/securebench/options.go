@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/config"
 	"securebench/internal/console"
 	"securebench/internal/evidence"
@@ -31,14 +32,14 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 		return o, err
 	}
 	o = run.Options{Families: families.All(), Limit: f.limit, Strict: f.strict, ShowAgent: f.showAgent,
-		Version: buildVersion(), LookupEnv: os.LookupEnv, Mode: run.Mode(f.resume)}
+		Version: buildVersion(), Mode: run.Mode(f.resume)}
 	if f.force {
 		o.Mode = run.Replace
 	}
 	if err := f.resolve(args, &o); err != nil {
 		return o, err
 	}
-	if err := loadEnv(f.envFile); err != nil {
+	if o.LookupEnv, err = loadEnv(f.envFile); err != nil {
 		return o, fault.As(fault.Config, err)
 	}
 	if o.Agent, o.Replay, err = parseAgent(f.agent); err != nil {
@@ -49,9 +50,6 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	}
 	if o.Harness == nil {
 		return o, usageError(errors.New("no agent given: give --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
-	}
-	if err := o.Harness.Ready(); err != nil {
-		return o, fault.As(fault.Config, err)
 	}
 	return o, f.openKeyring(&o)
 }
@@ -72,7 +70,7 @@ func (f *runFlags) resolve(args []string, o *run.Options) (err error) {
 	case len(args) == 1 && f.config != "":
 		return usageError(errors.New("give PACK or --config, not both"))
 	case len(args) == 1:
-		o.Pack, o.Config, err = locate(args[0], check)
+		o.Pack, o.Config, err = subcommand.Locate(args[0], check)
 	case f.config != "":
 		o.Config, err = config.LoadTester(f.config, check)
 		if err == nil {
@@ -119,22 +117,28 @@ func (f *runFlags) override(t *config.Tester) {
 	}
 }
 
-// loadEnv loads the env file; variables that are already set keep their
-// values.
-func loadEnv(file string) error {
+// loadEnv loads the env file, and returns what looks variables up; those that are
+// already set keep their values. Secrets do not enter this process's environment.
+func loadEnv(file string) (func(string) (string, bool), error) {
 	vars, err := config.LoadEnv(file)
-	if err != nil {
-		return err
-	}
+	secrets := map[string]string{}
 	for _, v := range vars {
-		if _, ok := os.LookupEnv(v.Name); ok {
+		if _, set := os.LookupEnv(v.Name); set {
 			continue
 		}
-		if err := os.Setenv(v.Name, v.Value); err != nil {
-			return fmt.Errorf("setting %s from %s: %w", v.Name, file, err)
+		if harness.LooksSecret(v.Name) {
+			secrets[v.Name] = v.Value
+		} else if err := os.Setenv(v.Name, v.Value); err != nil {
+			return nil, fmt.Errorf("setting %s from %s: %w", v.Name, file, err)
 		}
 	}
-	return nil
+	return func(name string) (string, bool) {
+		if v, set := os.LookupEnv(name); set {
+			return v, true
+		}
+		v, set := secrets[name]
+		return v, set
+	}, err
 }
 
 // parseAgent reads --agent: a built-in agent and, for replay, its file.

@@ -113,6 +113,13 @@ func checkAnnounced(t *testing.T, announced map[string]string, lines []record.En
 	}
 }
 
+// What is said of a disk that has no room for what may be written, before it is
+// written, and of one whose room or inodes ended while something was written.
+const (
+	nearlyFull = "the disk is nearly full"
+	noSpace    = "no space left on device"
+)
+
 // TestFullDisk: a full disk ends a run with one line that says so, and with
 // more room the run can be resumed.
 func TestFullDisk(t *testing.T) {
@@ -123,20 +130,23 @@ func TestFullDisk(t *testing.T) {
 		answer   func(int) string
 		disk     string
 		workers  string
+		says     string
 		min, max int // records when the disk is full
 	}{
-		{"by candidates", 30, different(100_000), "size=1m", "2", 3, 29},
-		{"by records", 300, different(4), "size=512k", "2", 10, 299},
-		{"by the signature", 5, short, "nr_inodes=11", "1", 5, 5}, // two workers may need one more at a time
+		{"seen before the first task", 5, short, "size=1m", "2", nearlyFull, 0, 0},
+		{"seen before a later task", 30, different(900_000), "size=32m", "1", nearlyFull, 3, 29},
+		{"by candidates", 30, different(4), "nr_inodes=25", "2", noSpace, 3, 29},
+		{"by the signature", 5, short, "nr_inodes=11", "1", noSpace, 5, 5}, // two workers may need one more at a time
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			remount := disk(t, filepath.Join(dir, "disk"), tt.disk)
 			out := filepath.Join(dir, "disk", "out")
 			args := append(replayPack(t, dir, tt.tasks, tt.answer), "-o", "disk/out", "-w", tt.workers, "--progress", "plain")
 			res := inDir(t, dir, args...)
 			reported := announced(res)
-			message := fullDisk(t, res)
+			message := fullDisk(t, res, tt.says)
 			before, torn := wholeLines(t, out)
 			if torn || len(before) < tt.min || len(before) > tt.max || exists(out, record.StatementName) {
 				t.Fatalf("%d records, want %d to %d; the last torn: %v", len(before), tt.min, tt.max, torn)
@@ -145,35 +155,119 @@ func TestFullDisk(t *testing.T) {
 
 			// Without more room it ends the same way, and nothing is lost.
 			res = typed(t, dir, resumeLine(t, message))
-			fullDisk(t, res)
-			still, torn := wholeLines(t, out)
-			if torn {
-				t.Error("the second attempt left half a line")
-			}
-			nothingLost(t, before, still)
-
-			remount(0, "size=64m,nr_inodes=1000")
-			res = typed(t, dir, resumeLine(t, message))
-			if res.code != exitDone {
-				t.Fatalf("with more room: exit %d\n%s", res.code, res.stderr)
-			}
-			after, _ := wholeLines(t, out)
-			if len(after) != tt.tasks {
-				t.Errorf("%d records, want %d", len(after), tt.tasks)
-			}
-			nothingLost(t, before, after)
-			checkAnnounced(t, reported, after)
-			verified(t, out)
+			fullDisk(t, res, tt.says)
+			checkMoreRoom(t, dir, resumeLine(t, message), before, tt.tasks, func() { remount(0, "size=64m,nr_inodes=1000") })
 		})
 	}
 }
 
+// checkMoreRoom checks that a run on a full disk has lost nothing, and that it can
+// be resumed when there is more room.
+func checkMoreRoom(t *testing.T, dir, resume string, before []record.Entry, tasks int, makeRoom func()) {
+	t.Helper()
+	out := filepath.Join(dir, "disk", "out")
+	still, torn := wholeLines(t, out)
+	if torn {
+		t.Error("the second attempt left half a line")
+	}
+	nothingLost(t, before, still)
+	makeRoom()
+	res := typed(t, dir, resume)
+	if res.code != exitDone {
+		t.Fatalf("with more room: exit %d\n%s", res.code, res.stderr)
+	}
+	after, _ := wholeLines(t, out)
+	if len(after) != tasks {
+		t.Errorf("%d records, want %d", len(after), tasks)
+	}
+	nothingLost(t, still, after)
+	verified(t, out)
+}
+
+// TestDiskFilledByOthers: a disk that others fill while a record is written ends the
+// run as well. So that this is not seen before the next task, however the run and the
+// others take turns, another disk with room is mounted where the run measures.
+func TestDiskFilledByOthers(t *testing.T) {
+	t.Parallel()
+	const tasks = 300
+	dir := t.TempDir()
+	disk(t, filepath.Join(dir, "disk"), "size=64m")
+	out, ballast := filepath.Join(dir, "disk", "out"), filepath.Join(dir, "disk", "ballast")
+	args := append(replayPack(t, dir, tasks, short), "-o", "disk/out", "-w", "1", "--progress", "plain")
+	run := waiting(t, dir, args...)
+	if err := syscall.Mount("tmpfs", out, "tmpfs", 0, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	fillDisk(t, ballast)
+	res := run()
+	if err := syscall.Unmount(out, 0); err != nil {
+		t.Fatal(err)
+	}
+	message := fullDisk(t, res, noSpace)
+	before, torn := wholeLines(t, out)
+	if torn || len(before) < 3 || len(before) == tasks || exists(out, record.StatementName) {
+		t.Fatalf("%d records; the last torn: %v", len(before), torn)
+	}
+	checkAnnounced(t, announced(res), before)
+	fullDisk(t, typed(t, dir, resumeLine(t, message)), noSpace) // not even the old records can be kept apart
+	checkMoreRoom(t, dir, resumeLine(t, message), before, tasks, func() {
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// waiting starts a run and returns once it has some records. It soon waits for
+// somebody to read its progress, and goes on when its end is asked for.
+func waiting(t *testing.T, dir string, args ...string) (end func() outcome) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() }) // a run that still writes ends by that
+	cmd := command(t, nil, args...)
+	cmd.Dir, cmd.Stderr = dir, w
+	_, err = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096)
+	if err = errors.Join(err, cmd.Start(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	progress := make([]byte, 1024)
+	if _, err := io.ReadFull(r, progress); err != nil {
+		t.Fatalf("the run ended too soon: %v\n%s", err, progress)
+	}
+	return func() outcome {
+		rest, err := io.ReadAll(r)
+		_ = cmd.Wait() // checked by its exit code
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outcome{code: cmd.ProcessState.ExitCode(), stderr: string(progress) + string(rest)}
+	}
+}
+
+// fillDisk writes to a file until its disk is full.
+func fillDisk(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+}
+
 // fullDisk checks that one clear line reports the full disk.
-func fullDisk(t *testing.T, res outcome) (message string) {
+func fullDisk(t *testing.T, res outcome, says string) (message string) {
 	t.Helper()
 	message = errorLine(t, res)
-	if res.code != exitInfra || !strings.Contains(message, "no space left on device") {
-		t.Fatalf("exit %d, want %d and what is wrong: %s", res.code, exitInfra, message)
+	if res.code != exitInfra || !strings.Contains(message, says) {
+		t.Fatalf("exit %d, want %d and %q: %s", res.code, exitInfra, says, message)
 	}
 	return message
 }
@@ -187,7 +281,7 @@ func TestFullDiskBeforeTheRun(t *testing.T) {
 			dir := t.TempDir()
 			remount := disk(t, filepath.Join(dir, "disk"), options)
 			res := inDir(t, dir, append(replayPack(t, dir, 3, short), "-o", "disk/out", "--progress", "plain")...)
-			message := fullDisk(t, res)
+			message := fullDisk(t, res, noSpace)
 			if exists(dir, "disk", "out", record.ManifestName) || strings.Contains(res.stderr, "[1/3]") {
 				t.Errorf("the run began:\n%s", res.stderr)
 			}
@@ -202,16 +296,16 @@ func TestFullDiskBeforeTheRun(t *testing.T) {
 }
 
 // TestReadOnlyOutput: a directory that cannot be written is detected before
-// anything runs.
+// anything runs, and reported as that even if its disk is nearly full.
 func TestReadOnlyOutput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	remount := disk(t, filepath.Join(dir, "disk"), "size=8m")
+	remount := disk(t, filepath.Join(dir, "disk"), "size=128m")
 	args := replayPack(t, dir, 3, short)
 	if res := inDir(t, dir, append(args, "-o", "disk/there")...); res.code != exitDone {
 		t.Fatalf("exit %d\n%s", res.code, res.stderr)
 	}
-	remount(syscall.MS_RDONLY, "")
+	remount(syscall.MS_RDONLY, "size=1m")
 	for _, tt := range []struct {
 		out  string
 		flag []string

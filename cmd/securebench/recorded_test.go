@@ -31,7 +31,7 @@ func TestRecordedAnswers(t *testing.T) {
 		t.Skipf("no folder of a model's answers in %s", filepath.Join(data, "humaneval-results"))
 	}
 	rows := datatest.Rows(t, "humaneval")
-	needDocker(t)
+	needEngine(t)
 	pack := filepath.Join(t.TempDir(), "humaneval")
 	if res := securebench(t, nil, "pack", "import", "humaneval", rows, "-o", pack); res.code != 0 {
 		t.Fatal(res.stderr)

@@ -31,7 +31,7 @@ func BenchmarkQuixBugs(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		cmd := exec.CommandContext(b.Context(), path, args...)
+		cmd := exec.CommandContext(b.Context(), path, onEngine("docker", args)...)
 		cmd.Env = append(os.Environ(), "SECUREBENCH_KEYS="+filepath.Join(b.TempDir(), "keys"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)

@@ -70,13 +70,19 @@ RUN printf 'from python_programs.bucketsort import bucketsort\n\n\ndef test_know
 // TestRepositoryCorpus is [TestCorpus] for agents that change a repository.
 func TestRepositoryCorpus(t *testing.T) {
 	t.Parallel()
-	needDocker(t)
+	needEngine(t)
 	runCorpus(t, "corpus-repository", 1, repoCorpus(), changes(repoCorpusImage(t)))
 }
 
 // repoCorpusImage makes sure that the corpus's image is there, and returns its
 // name.
 func repoCorpusImage(t *testing.T) string {
+	t.Helper()
+	return corpusImage(t, "corpus-repository", repoDockerfile)
+}
+
+// corpusImage builds an image of repoImage for a corpus, and returns its name.
+func corpusImage(t *testing.T, id, dockerfile string) string {
 	t.Helper()
 	sample, err := filepath.Abs(filepath.Join("..", "..", "packs", "quixbugs"))
 	if err != nil {
@@ -86,15 +92,15 @@ func repoCorpusImage(t *testing.T) string {
 	if err := os.MkdirAll(filepath.Join(dir, "images", "checkout"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "images", "checkout", "Dockerfile"), repoDockerfile)
-	write(t, filepath.Join(dir, "manifest.yaml"), "id: corpus-repository\nversion: 1\n")
+	write(t, filepath.Join(dir, "images", "checkout", "Dockerfile"), dockerfile)
+	write(t, filepath.Join(dir, "manifest.yaml"), "id: "+id+"\nversion: 1\n")
 	write(t, filepath.Join(dir, "tasks.jsonl"), "")
 	for _, pack := range []string{sample, dir} {
 		if res := securebench(t, nil, "pack", "build", pack); res.code != exitDone {
 			t.Fatalf("the images of %s: exit %d\n%s%s", pack, res.code, res.stdout, res.stderr)
 		}
 	}
-	return "localhost/corpus-repository/checkout:1"
+	return "localhost/" + id + "/checkout:1"
 }
 
 // changes are rows of repositories, whose instructions are the script.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/report"
@@ -30,7 +31,7 @@ func (a *app) reportCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use: "report RUN", Short: "Report what a run scored",
-		Long: reportHelp, Args: need("RUN"),
+		Long: reportHelp, Args: subcommand.Need("RUN"),
 		Example: "  securebench report runs/demo\n  securebench report demo.zip --format csv > demo.csv",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.report(c.Context(), args[0], format, trust)
@@ -74,7 +75,7 @@ func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run 
 		m.RunID, m.Planned = res.Statement.Predicate.RunID, record.Planned(res.Statement.Predicate.Planned)
 	}
 	r := report.Run{
-		RunID: m.RunID, Agent: m.Agent, PackID: m.Pack.ID, PackVersion: m.Pack.Version,
+		RunID: m.RunID, Agent: m.Agent, PackID: m.Pack.ID, PackVersion: m.Pack.Version, Engine: evidence.Engine(m),
 		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts,
 		LeftOut: m.Planned.LeftOut, Labels: m.Labels,
 		Verified: judged == nil, Evidence: "verified, signed by " + s.String(),

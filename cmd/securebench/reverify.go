@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/console"
 	"securebench/internal/evidence"
 	"securebench/internal/families"
@@ -53,7 +54,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 	var f reverifyFlags
 	c := &cobra.Command{
 		Use: "reverify RUN --pack PACK", Short: "Derive a run's verdicts again from its candidates",
-		Long: reverifyHelp + "\n" + trustHelp, Args: need("RUN"),
+		Long: reverifyHelp + "\n" + trustHelp, Args: subcommand.Need("RUN"),
 		Example: "  securebench reverify runs/demo --pack packs/demo\n  securebench reverify demo.zip --pack packs/demo --any-signer --sample 20",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
@@ -72,6 +73,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits even where they exceed yours")
 	fl.IntVar(&f.sample, "sample", 0, "derive only N verdicts, chosen at random")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "verdicts that are derived concurrently (default min(cores, 4))")
+	a.addEngineFlag(c)
 	a.addLogFlag(c)
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per verdict instead of a table")
 	return c
@@ -99,7 +101,7 @@ func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err er
 	if review.Salt == nil {
 		a.say("hidden parts of the pack are not compared: that needs the run's salt, see --salt")
 	}
-	loc, tester, err := locateForScoring(f.pack, f.workers)
+	loc, tester, err := subcommand.LocateForScoring(f.pack, f.workers)
 	if err != nil {
 		return err
 	}

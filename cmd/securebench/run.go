@@ -65,7 +65,7 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o.OpenEngine = a.engine()
+			o.OpenEngine, o.Proxy = a.engine(), a.proxy
 			return a.executeRun(c.Context(), &f, o)
 		},
 	}
@@ -75,7 +75,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set keep their values")
 	fl.IntVar(&f.limit, "limit", -1, "run only the first N rows")
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output directory, relative to the current one")
-	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run concurrently (default min(cores, 4))")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run concurrently (default what the machine holds, at most min(cores, 4))")
 	fl.IntVar(&f.attempts, "attempts", 0, "independent attempts at each task (default 1)")
 	fl.IntVar(&f.retries, "retries", -1, "retries of an attempt after an infrastructure error (default 2)")
 	fl.StringVar(&f.resume, "resume", "", "resume the run in the output directory; with =rerun-changed even if inputs changed")
@@ -88,6 +88,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
 	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // not shown: the help text names the defaults
 	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output, at most 64 KiB per task, and write agent-trace.log")
+	a.addEngineFlag(c)
 	a.addLogFlag(c)
 	return c
 }

@@ -45,7 +45,7 @@ func said() map[string]bool {
 // agent writes is code as it is.
 func TestReplayEqualsCommand(t *testing.T) {
 	t.Parallel()
-	image := needDocker(t)
+	image := needEngine(t)
 	dir := t.TempDir()
 	var rows, replay strings.Builder
 	want := map[string]bool{}

@@ -17,7 +17,7 @@ import (
 // key is scored as it came.
 func TestSplitSecrets(t *testing.T) {
 	t.Parallel()
-	image := needDocker(t)
+	image := needEngine(t)
 	const head, tail = "sb-Zq4f1c9a7e", "2d8bX6035kPw"
 	key := head + tail
 	scripts := map[string]string{

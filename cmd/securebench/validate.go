@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/families"
 	"securebench/internal/family"
 	"securebench/internal/fault"
@@ -48,7 +49,7 @@ func (a *app) validateCommand() *cobra.Command {
 	var f validateFlags
 	c := &cobra.Command{
 		Use: "validate PACK", Short: "Check that references pass and empty candidates fail",
-		Long: validateHelp, Args: need("PACK"),
+		Long: validateHelp, Args: subcommand.Need("PACK"),
 		Example: "  securebench validate packs/demo\n  securebench validate packs/humaneval-sample --json --limit 5",
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("limit") && f.limit < 0 || c.Flags().Changed("workers") && f.workers < 1 {
@@ -62,18 +63,19 @@ func (a *app) validateCommand() *cobra.Command {
 	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a baseline beats chance, with 11 if the pack has warnings")
 	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
 	fl.Lookup("limit").DefValue = "0" // not shown: the help text names the default
-	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked concurrently (default min(cores, 4))")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked concurrently (default what the machine holds, at most min(cores, 4))")
+	a.addEngineFlag(c)
 	a.addLogFlag(c)
 	return c
 }
 
 func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err error) {
-	loc, tester, err := locateForScoring(arg, f.workers)
+	loc, tester, err := subcommand.LocateForScoring(arg, f.workers)
 	if err != nil {
 		return err
 	}
 	reg := families.All()
-	w, err := workload.Load(ctx, loc, reg, f.limit, workload.Demands{Image: needsImage, Strict: f.strict,
+	w, err := workload.Load(ctx, loc, reg, f.limit, workload.Demands{Image: needsImage, Strict: f.strict, Agent: scoring.ProgramFootprint,
 		Task: func(_ pack.Row, t task.Task) error {
 			return scoring.CheckProgram(tester.Sandbox, reg[t.Family()], t)
 		}})

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/console"
 	"securebench/internal/durable"
 	"securebench/internal/evidence"
@@ -60,7 +61,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "verify RUN", Short: "Check that a run is complete, unchanged and signed",
-		Long: verifyHelp, Args: need("RUN"),
+		Long: verifyHelp, Args: subcommand.Need("RUN"),
 		Example: "  securebench verify runs/demo\n  securebench verify demo.zip --key lab.pem\n  securebench verify runs/demo --any-signer --json",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.verify(c.Context(), args[0], trust, asJSON)
@@ -160,9 +161,10 @@ func (a *app) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 		Trusted   bool               `json:"trusted"`
 		Published bool               `json:"published_copy"`
 		LeftOut   int                `json:"left_out,omitzero"`
+		Engine    string             `json:"engine,omitzero"`
 		Problems  []evidence.Problem `json:"problems"`
 		More      int                `json:"more_problems"`
-	}{judge(s, res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, problems, res.More})
+	}{judge(s, res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, evidence.Engine(res.Manifest), problems, res.More})
 }
 
 // printJSON prints one object on a line, in ASCII like a record.
@@ -193,7 +195,7 @@ func (a *app) bundleCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "bundle RUN -o FILE", Short: "Write an archive of the publishable part of a run",
-		Long: bundleHelp, Args: need("RUN"),
+		Long: bundleHelp, Args: subcommand.Need("RUN"),
 		Example: "  securebench bundle runs/demo -o demo.zip\n  securebench verify demo.zip",
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {

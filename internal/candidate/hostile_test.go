@@ -24,7 +24,7 @@ import (
 // preimage is what the digest of a tree with one file is a digest of.
 func preimage(name, data string) string {
 	sum := sha256.Sum256([]byte(data))
-	return "securebench tree 1\n0 0644 sha256:" + hex.EncodeToString(sum[:]) + "\x00" + name + "\x00\x00\n"
+	return "securebench tree 2\nf 0644 0 0 sha256:" + hex.EncodeToString(sum[:]) + "\x00" + name + "\x00\x00\n"
 }
 
 // TestNoTextIsATree: a text that has the digest of a tree would share the
@@ -67,7 +67,7 @@ func TestNoTextIsATree(t *testing.T) {
 	if _, err := s.Put(task.Workspace, candidate.File, bytes.NewReader(tree)); err != nil || s.Check(want) != nil {
 		t.Errorf("the tree is not stored: %v", err)
 	}
-	for _, near := range []string{"securebench tree 1", " " + twin, "securebench tree 2\n", string(tree)} {
+	for _, near := range []string{"securebench tree 2", " " + twin, "securebench tree 1\n", string(tree)} {
 		c, err := s.Put(task.Patch, candidate.File, strings.NewReader(near))
 		if err != nil || s.Check(c.Digest) != nil {
 			t.Errorf("%.30q is refused: %v", near, err)
@@ -83,13 +83,13 @@ func TestDeepImports(t *testing.T) {
 	const files = 2000
 	var items []item
 	for i := range files {
-		items = append(items, reg(fmt.Sprintf("%d/%sf", i, strings.Repeat("d/", 61)), ""))
+		items = append(items, reg(fmt.Sprintf("%d/%sf", i, strings.Repeat("d/", 59)), ""))
 	}
 	data := archive(t, items...)
 	bounds := candidate.Bounds{Bytes: 1, Files: files}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := candidate.Import(bytes.NewReader(data), "", bounds, io.Discard)
+	_, err := candidate.Import(bytes.NewReader(data), "", at, bounds, io.Discard)
 	runtime.ReadMemStats(&after)
 	var r *candidate.Rejection
 	if !errors.As(err, &r) || r.Reason != verdict.CandidateTooLarge {
@@ -98,8 +98,8 @@ func TestDeepImports(t *testing.T) {
 	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
 		t.Errorf("%d MiB were allocated to refuse %d files", used>>20, files)
 	}
-	bounds.Files *= 63
-	if _, err := candidate.Import(bytes.NewReader(data), "", bounds, io.Discard); err != nil {
+	bounds.Files *= 61
+	if _, err := candidate.Import(bytes.NewReader(data), "", at, bounds, io.Discard); err != nil {
 		t.Errorf("with room for the folders: %v", err)
 	}
 }
@@ -170,12 +170,12 @@ func TestLyingArchives(t *testing.T) {
 			if _, err := candidate.ReadTree(bytes.NewReader(data), roomy, nil); !errors.As(err, &r) {
 				t.Errorf("reading: %v", err)
 			}
-			if _, err := candidate.Import(bytes.NewReader(data), "", roomy, io.Discard); !errors.As(err, &r) {
+			if _, err := candidate.Import(bytes.NewReader(data), "", at, roomy, io.Discard); !errors.As(err, &r) {
 				t.Errorf("importing: %v", err)
 			}
 		})
 	}
-	if _, err := candidate.Import(bytes.NewReader(pax(t, "10 path=b\n")), "", roomy, io.Discard); err != nil {
+	if _, err := candidate.Import(bytes.NewReader(pax(t, "10 path=b\n")), "", at, roomy, io.Discard); err != nil {
 		t.Errorf("an honest extended header: %v", err)
 	}
 }
@@ -201,11 +201,11 @@ func TestSwappedArchive(t *testing.T) {
 	right, wrong := archive(t, reg("a", "right")), archive(t, reg("a", "wrong"))
 	sum := candidate.New(task.Patch, candidate.File, right).Digest
 	for name, then := range map[string][]byte{"other content": wrong, "cut": right[:514]} {
-		if _, err := candidate.Import(&swapped{bytes.NewReader(right), then}, sum, roomy, io.Discard); err == nil {
+		if _, err := candidate.Import(&swapped{bytes.NewReader(right), then}, sum, at, roomy, io.Discard); err == nil {
 			t.Errorf("%s: imported", name)
 		}
 	}
-	if _, err := candidate.Import(&swapped{bytes.NewReader(right), right}, sum, roomy, io.Discard); err != nil {
+	if _, err := candidate.Import(&swapped{bytes.NewReader(right), right}, sum, at, roomy, io.Discard); err != nil {
 		t.Errorf("the same again: %v", err)
 	}
 }
@@ -291,7 +291,7 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var out bytes.Buffer
 		var r *candidate.Rejection
-		sum, err := candidate.Import(bytes.NewReader(data), "", roomy, &out)
+		sum, err := candidate.Import(bytes.NewReader(data), "", at, roomy, &out)
 		if err != nil && !errors.As(err, &r) {
 			t.Fatalf("importing: %v", err)
 		}

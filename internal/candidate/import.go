@@ -6,11 +6,12 @@ import (
 	"errors"
 	"hash"
 	"io"
-	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"securebench/internal/digest"
+	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
 
@@ -27,17 +28,24 @@ func (m member) end() int64 { return m.at + (m.Size+tarBlock-1)/tarBlock*tarBloc
 
 const tarBlock = 512
 
-// Import writes a foreign archive, of which a person says that it holds a
-// tree, in canonical form. Order, times, owners and folders that have no entry
-// of their own don't matter; everything else that no tree may hold is a
-// [*Rejection] that names it. The archive is read twice and must have the
-// digest want; "" is any.
-func Import(archive io.ReadSeeker, want string, b Bounds, w io.Writer) (sum string, err error) {
-	members, err := index(archive, want, b)
+// A Place says where the content of a foreign archive lies in a sandbox, and
+// whose it is.
+type Place struct {
+	Dir   string // absolute
+	Owner sandbox.User
+}
+
+// Import writes a foreign archive, of which a person says that it holds files
+// below a folder, as a tree in canonical form. Order, times and owners don't
+// matter; everything else that no tree may hold is a [*Rejection] that names it.
+// Nothing is deleted. The archive is read twice and must have the digest want;
+// "" is any.
+func Import(archive io.ReadSeeker, want string, at Place, b Bounds, w io.Writer) (sum string, err error) {
+	members, err := index(archive, want, at, b)
 	if err != nil {
 		return "", err
 	}
-	slices.SortFunc(members, func(x, y member) int { return comparePaths(x.Path, y.Path) })
+	slices.SortFunc(members, func(x, y member) int { return ComparePaths(x.Path, y.Path) })
 	tw := NewTreeWriter(w, b)
 	for _, m := range members {
 		if _, err := archive.Seek(m.at, io.SeekStart); err != nil {
@@ -56,12 +64,13 @@ func Import(archive io.ReadSeeker, want string, b Bounds, w io.Writer) (sum stri
 var errArchiveChanged = errors.New("the archive changed since it was checked")
 
 // index finds the members of an archive, which is read to its last byte.
-func index(archive io.ReadSeeker, want string, b Bounds) ([]member, error) {
+func index(archive io.ReadSeeker, want string, at Place, b Bounds) ([]member, error) {
 	if _, err := archive.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
 	in := &positioned{r: archive, sum: sha256.New(), left: b.ArchiveSize()}
-	tr, seen := tar.NewReader(in), map[string]member{}
+	tr, seen := tar.NewReader(in), map[string]bool{}
+	var out []member
 	end, buf := int64(0), make([]byte, 32<<10)
 	for {
 		h, err := tr.Next()
@@ -72,7 +81,7 @@ func index(archive io.ReadSeeker, want string, b Bounds) ([]member, error) {
 			return nil, archiveError(err)
 		}
 		m := member{at: in.at}
-		if m.Entry, err = noted(seen, h, b); err != nil {
+		if m.Entry, err = noted(seen, h, at, b); err != nil {
 			return nil, err
 		}
 		sum := sha256.New()
@@ -80,8 +89,8 @@ func index(archive io.ReadSeeker, want string, b Bounds) ([]member, error) {
 			return nil, archiveError(err)
 		}
 		m.sum, end = digest.Format(sum.Sum(nil)), m.end()
-		if m.Path != "." { // the root has no entry
-			seen[m.Path] = m
+		if m.Path != "" { // the folder has no entry
+			out = append(out, m)
 		}
 	}
 	if err := ended(archive, end, in.at); err != nil {
@@ -93,11 +102,7 @@ func index(archive io.ReadSeeker, want string, b Bounds) ([]member, error) {
 	if want != "" && digest.Format(in.sum.Sum(nil)) != want {
 		return nil, errArchiveChanged
 	}
-	var out []member
-	for _, m := range seen {
-		out = append(out, m)
-	}
-	return withFolders(out, seen, b)
+	return out, nil
 }
 
 // ended refuses an archive that was cut between two entries: after the last,
@@ -119,47 +124,37 @@ func ended(archive io.ReadSeeker, end, at int64) error {
 	return nil
 }
 
-// noted reads one header of an archive in which others were seen.
-func noted(seen map[string]member, h *tar.Header, b Bounds) (Entry, error) {
+// noted reads one header of an archive in which others were seen, each true, and
+// folders that have no entry but will be made, each false.
+func noted(seen map[string]bool, h *tar.Header, at Place, b Bounds) (Entry, error) {
 	if h.Typeflag == tar.TypeDir && (h.Name == "./" || h.Name == ".") {
-		return Entry{Path: ".", Mode: fs.ModeDir}, nil
+		return Entry{}, nil
 	}
-	e, err := ForeignEntry(h)
+	e, err := foreignEntry(h)
 	if err != nil {
 		return e, err
 	}
-	if err := e.check(b.Links); err != nil {
+	if err := e.check(); err != nil {
 		return e, err
 	}
-	if _, twice := seen[e.Path]; twice {
+	if e.Deleted {
+		return e, bad(e.Path, "is deleted: an archive that is replayed has files alone")
+	}
+	e.Path, e.UID, e.GID = strings.TrimPrefix(path.Join(at.Dir, e.Path), "/"), at.Owner.UID, at.Owner.GID
+	if seen[e.Path] {
 		return e, bad(e.Path, "stands in the archive twice")
 	}
-	if int64(len(seen)) >= b.Files {
-		return e, tooMany(b)
+	seen[e.Path] = true
+	for dir := path.Dir(e.Path); sandbox.Within("/"+dir, at.Dir) && "/"+dir != path.Clean(at.Dir); dir = path.Dir(dir) {
+		if _, there := seen[dir]; there {
+			break
+		}
+		seen[dir] = false
+	}
+	if int64(len(seen)) > b.Files {
+		return e, Reject(verdict.CandidateTooLarge, "the tree has more than %d files and folders", b.Files)
 	}
 	return e, nil
-}
-
-func tooMany(b Bounds) error {
-	return Reject(verdict.CandidateTooLarge, "the tree has more than %d files and folders", b.Files)
-}
-
-// withFolders adds the folders that have no entry.
-func withFolders(out []member, seen map[string]member, b Bounds) ([]member, error) {
-	for _, m := range slices.Clone(out) {
-		for dir := path.Dir(m.Path); dir != "."; dir = path.Dir(dir) {
-			if _, there := seen[dir]; there {
-				break
-			}
-			if int64(len(out)) >= b.Files {
-				return nil, tooMany(b)
-			}
-			added := member{Entry: Entry{Path: dir, Mode: fs.ModeDir | 0o755}}
-			seen[dir] = added
-			out = append(out, added)
-		}
-	}
-	return out, nil
 }
 
 // positioned is a reader that counts the bytes read.

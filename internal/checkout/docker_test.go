@@ -13,8 +13,7 @@ import (
 	"securebench/internal/checkout"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // begin lays a repository of one commit, the base, into /testbed.
@@ -92,7 +91,7 @@ func run(t *testing.T, e sandbox.Engine, image sandbox.Image, folder sandbox.Ima
 }
 
 // keeper makes a keeper that leaves nothing on the engine.
-func keeper(t testing.TB, e *docker.Engine, limits sandbox.Limits) *checkout.Keeper {
+func keeper(t testing.TB, e enginetest.Engine, limits sandbox.Limits) *checkout.Keeper {
 	t.Helper()
 	k := checkout.NewKeeper(sandbox.WithPolicy(e, sandbox.Policy{Deny: []string{"*"}}), checkout.Options{Run: "test", Limits: limits})
 	t.Cleanup(func() {
@@ -122,8 +121,8 @@ const clean = "1\nonly what HEAD reaches\n## main\n1\n"
 // TestTimeTravel: the fix is in the image's repository in every way that git
 // knows, and nowhere in an agent's.
 func TestTimeTravel(t *testing.T) {
-	e := dockertest.Docker(t)
-	image := dockertest.Script(t, e, dockertest.GitImage(t, e), history)
+	e := enginetest.Open(t)
+	image := enginetest.Script(t, e, enginetest.GitImage(t, e), history)
 	found := run(t, e, image, sandbox.ImageFolder{Image: image, Path: "/testbed"}, timeTravel)
 	for _, way := range []string{"log", "search", "reflog", "tag", "branch", "remote", "stash", "note", "lost objects", "objects",
 		"files", "original head", "worktrees"} {
@@ -171,8 +170,8 @@ func diffTree(t *testing.T, c *checkout.Checkout, want map[string]repository.Mod
 
 // TestOneCommit: a repository of one commit is left as it is.
 func TestOneCommit(t *testing.T) {
-	e := dockertest.Docker(t)
-	image := dockertest.Script(t, e, dockertest.GitImage(t, e), begin+"rm -rf .git/logs .git/COMMIT_EDITMSG\n")
+	e := enginetest.Open(t)
+	image := enginetest.Script(t, e, enginetest.GitImage(t, e), begin+"rm -rf .git/logs .git/COMMIT_EDITMSG\n")
 	k := keeper(t, e, sandbox.Limits{})
 	c := get(t, k, image)
 	if c.Folder.Image.ID != image.ID || len(c.Commits) != 1 {

@@ -9,8 +9,7 @@ import (
 
 	"securebench/internal/checkout"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // plain is a repository that needs no cutting down.
@@ -24,8 +23,8 @@ func fakeGit(script string) string {
 // TestUnusable: whatever is wrong with an image is named, and is the pack's
 // fault.
 func TestUnusable(t *testing.T) {
-	e := dockertest.Docker(t)
-	from := dockertest.GitImage(t, e)
+	e := enginetest.Open(t)
+	from := enginetest.GitImage(t, e)
 	k := keeper(t, e, sandbox.Limits{Disk: 8 << 20, Files: 500})
 	for name, c := range map[string]struct{ script, want string }{
 		"no folder":         {"true", "no folder /testbed"},
@@ -53,7 +52,7 @@ func TestUnusable(t *testing.T) {
 		"git is no program": {fakeGit("x") + "printf '\\177ELF' > /usr/bin/git", "cannot be started"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			image := dockertest.Script(t, e, from, c.script)
+			image := enginetest.Script(t, e, from, c.script)
 			got, err := k.Get(t.Context(), image, "/testbed")
 			if err == nil {
 				got.Release()
@@ -76,8 +75,8 @@ func TestUnusable(t *testing.T) {
 // TestTwins: what differs from the plain repository but can be used. Each is
 // the same for an agent as in the image, but for the history.
 func TestTwins(t *testing.T) {
-	e := dockertest.Docker(t)
-	from := dockertest.GitImage(t, e)
+	e := enginetest.Open(t)
+	from := enginetest.GitImage(t, e)
 	k := keeper(t, e, sandbox.Limits{})
 	const status = "cd /testbed && git status --porcelain -b | sed 's/[.][.][.].*//' && git rev-parse HEAD && git log --format=%s && ls -lan | grep -v '[.]git$' | sed -E 's/ +[A-Z][a-z]+ +[0-9]+ .*:?[0-9]+ / /'"
 	for name, c := range map[string]struct {
@@ -105,7 +104,7 @@ func TestTwins(t *testing.T) {
 			if c.user != "" {
 				changes = []string{c.user}
 			}
-			image := dockertest.Script(t, e, from, c.script, changes...)
+			image := enginetest.Script(t, e, from, c.script, changes...)
 			got := get(t, k, image)
 			if cut := got.Folder.Image.ID != image.ID; cut != c.cut || len(got.Commits) != c.commits {
 				t.Errorf("cut down: %v, %d commits %v", cut, len(got.Commits), got.Commits)
@@ -134,8 +133,8 @@ func TestTwins(t *testing.T) {
 
 // TestFlags: index flags that hide changes are gone in an agent's repository.
 func TestFlags(t *testing.T) {
-	e := dockertest.Docker(t)
-	image := dockertest.Script(t, e, dockertest.GitImage(t, e), plain+"echo x >> f.py && echo x >> run.sh && "+
+	e := enginetest.Open(t)
+	image := enginetest.Script(t, e, enginetest.GitImage(t, e), plain+"echo x >> f.py && echo x >> run.sh && "+
 		"git update-index --assume-unchanged f.py && git update-index --skip-worktree run.sh")
 	const status = "cd /testbed && git status --porcelain"
 	if got := run(t, e, image, sandbox.ImageFolder{Image: image, Path: "/testbed"}, status); got != "" {
@@ -149,8 +148,8 @@ func TestFlags(t *testing.T) {
 
 // TestNested: a nested repository stays as it is, and is named.
 func TestNested(t *testing.T) {
-	e := dockertest.Docker(t)
-	image := dockertest.Script(t, e, dockertest.GitImage(t, e), begin+"git init -q inner && cd inner && git commit -q --allow-empty -m inner")
+	e := enginetest.Open(t)
+	image := enginetest.Script(t, e, enginetest.GitImage(t, e), begin+"git init -q inner && cd inner && git commit -q --allow-empty -m inner")
 	c := get(t, keeper(t, e, sandbox.Limits{}), image)
 	if c.Tree.Odd["inner/.git"] == "" {
 		t.Errorf("odd: %v", c.Tree.Odd)
@@ -161,14 +160,14 @@ func TestNested(t *testing.T) {
 }
 
 func BenchmarkGet(b *testing.B) {
-	e := dockertest.Docker(b)
+	e := enginetest.Open(b)
 	for name, script := range map[string]string{"one commit": plain, "cut down": history} {
-		image := dockertest.Script(b, e, dockertest.GitImage(b, e), script)
+		image := enginetest.Script(b, e, enginetest.GitImage(b, e), script)
 		b.Run(name, func(b *testing.B) { benchmarkGet(b, e, image) })
 	}
 }
 
-func benchmarkGet(b *testing.B, e *docker.Engine, image sandbox.Image) {
+func benchmarkGet(b *testing.B, e enginetest.Engine, image sandbox.Image) {
 	for b.Loop() {
 		k := checkout.NewKeeper(e, checkout.Options{Run: "bench"})
 		c, err := k.Get(b.Context(), image, "/testbed")

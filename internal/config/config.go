@@ -8,7 +8,6 @@
 package config
 
 import (
-	"runtime"
 	"time"
 
 	"securebench/internal/sandbox"
@@ -17,7 +16,7 @@ import (
 
 // The engines that sandbox.engine may name.
 const (
-	EngineAuto   = "auto" // the best one available
+	EngineAuto   = "auto" // the best one that can run here
 	EngineDocker = "docker"
 	EngineNative = "native"
 )
@@ -33,11 +32,13 @@ type Tester struct {
 	Harness      Harness
 	Verification Verification
 
-	MaxWorkers int // tasks that run at the same time
+	MaxWorkers int // tasks that run at the same time; 0 is what the machine holds
 	Attempts   int // independent samples of each task
 	Retries    int // repetitions of an attempt after an infrastructure error
-	Limits     Limits
-	Sandbox    Sandbox
+	// ScoreTimeouts scores the tree that an agent left when its time was up.
+	ScoreTimeouts bool
+	Limits        Limits
+	Sandbox       Sandbox
 }
 
 // Harness configures how candidates are produced.
@@ -45,6 +46,7 @@ type Harness struct {
 	Type    string
 	TypePos source.Pos
 	Env     []string     // names of variables that are forwarded
+	EnvPos  []source.Pos // of each name
 	Config  *source.Node // an object, never nil after [LoadTester]
 	Pos     source.Pos   // of the harness section
 }
@@ -72,6 +74,7 @@ type Limits struct {
 // Sandbox configures the engine, the command audit and the capabilities.
 type Sandbox struct {
 	Engine  string // one of the Engine constants
+	Former  string // the engine of the run that is resumed; no part of the tester YAML
 	Runtime string // runtime class of the engine; "" is its default
 	// Allow and Deny are executable names for the command audit, which is not
 	// a security boundary. An empty Allow allows everything.
@@ -86,7 +89,6 @@ type Sandbox struct {
 func Default() *Tester {
 	return &Tester{
 		Verification: Verification{DisallowDangerous: true},
-		MaxWorkers:   min(runtime.GOMAXPROCS(0), 4),
 		Attempts:     1,
 		Retries:      2,
 		Limits: Limits{

@@ -90,7 +90,7 @@ func (r *reader) version(root *source.Node) {
 }
 
 func (r *reader) run(root *source.Node, t *Tester) {
-	s := r.section(root, "run", true, "id", "output_dir", "max_workers", "attempts", "retries")
+	s := r.section(root, "run", true, "id", "output_dir", "max_workers", "attempts", "retries", "score_timeouts")
 	if s == nil {
 		return
 	}
@@ -99,6 +99,7 @@ func (r *reader) run(root *source.Node, t *Tester) {
 	optional(r, s, "run.max_workers", &t.MaxWorkers, integer(1, 1024))
 	optional(r, s, "run.attempts", &t.Attempts, integer(1, 10_000))
 	optional(r, s, "run.retries", &t.Retries, integer(0, 100))
+	optional(r, s, "run.score_timeouts", &t.ScoreTimeouts, (*source.Node).Boolean)
 }
 
 func (r *reader) harness(root *source.Node, h *Harness) {
@@ -115,6 +116,7 @@ func (r *reader) harness(root *source.Node, h *Harness) {
 		h.TypePos = n.Pos
 	}
 	optional(r, s, "harness.env", &h.Env, envNames)
+	h.EnvPos = places(s.Get("env"), h.Env)
 	optional(r, s, "harness.config", &h.Config, object)
 	r.harnessOK = len(r.ps) == before
 }
@@ -289,6 +291,16 @@ func envNames(n *source.Node, what string) ([]string, *source.Problem) {
 		}
 		return s, nil
 	})(n, what)
+}
+
+// places returns where each of the names stands first in a list.
+func places(n *source.Node, names []string) []source.Pos {
+	var out []source.Pos
+	for _, name := range names {
+		at := slices.IndexFunc(n.Items, func(it *source.Node) bool { return it.Text == name })
+		out = append(out, n.Items[at].Pos)
+	}
+	return out
 }
 
 func cores(n *source.Node, what string) (float64, *source.Problem) {

@@ -50,7 +50,7 @@ func TestLoadTesterDefaults(t *testing.T) {
 	want.Manifest = filepath.Join(dir, "m.yaml")
 	want.Tasks = filepath.Join(dir, "t.jsonl")
 	want.Harness.Type = "command"
-	ignore := cmpopts.IgnoreFields(config.Harness{}, "Config", "Pos", "TypePos")
+	ignore := cmpopts.IgnoreFields(config.Harness{}, "Config", "Pos", "TypePos", "EnvPos")
 	if d := cmp.Diff(want, got, ignore); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
@@ -64,7 +64,7 @@ func TestLoadTesterDefaults(t *testing.T) {
 
 func TestLoadTesterEverything(t *testing.T) {
 	got, dir, problem := load(t, `schema_version: "0.2"
-run: {id: r 1, output_dir: /abs//out, max_workers: 3, attempts: 5, retries: 0}
+run: {id: r 1, output_dir: /abs//out, max_workers: 3, attempts: 5, retries: 0, score_timeouts: true}
 benchmark: {manifest: ../p/m.yaml, tasks: t.jsonl}
 harness: {type: codex, env: [A, B, A]}
 verification: {disallow_dangerous_commands: false, deny_commands: [chroot, " chroot "]}
@@ -88,16 +88,19 @@ sandbox: {engine: docker, runtime: runsc, commands: {allow: [ls], deny: ["*"]}}
 		Manifest: filepath.Join(filepath.Dir(dir), "p/m.yaml"), Tasks: filepath.Join(dir, "t.jsonl"),
 		Harness:      config.Harness{Type: "codex", Env: []string{"A", "B"}},
 		Verification: config.Verification{Deny: []string{"chroot"}},
-		MaxWorkers:   3, Attempts: 5, Retries: 0,
+		MaxWorkers:   3, Attempts: 5, Retries: 0, ScoreTimeouts: true,
 		Limits: config.Limits{
 			Memory: 512 << 20, Disk: 1 << 30, Files: 1000, Output: 64 << 10, Candidate: 100, CPUs: 0.5, Pids: 32,
 			Produce: 1500 * time.Millisecond, Verify: time.Millisecond,
 		},
 		Sandbox: config.Sandbox{Engine: "docker", Runtime: "runsc", Allow: []string{"ls"}, Deny: []string{"*"}},
 	}
-	ignore := cmpopts.IgnoreFields(config.Harness{}, "Config", "Pos", "TypePos")
+	ignore := cmpopts.IgnoreFields(config.Harness{}, "Config", "Pos", "TypePos", "EnvPos")
 	if d := cmp.Diff(want, got, ignore); d != "" {
 		t.Errorf("-want +got:\n%s", d)
+	}
+	if at := got.Harness.EnvPos; len(at) != 2 || at[0].Line != 4 || at[0].Col != 30 || at[1].Col != 33 {
+		t.Errorf("positions of harness.env = %v", at)
 	}
 	if got.Harness.Config == nil || got.Harness.Config.Kind != source.Map {
 		t.Errorf("a missing harness.config is %v, want an empty object", got.Harness.Config)
@@ -242,7 +245,7 @@ func FuzzLoadTester(f *testing.F) {
 		}
 		l := got.Limits
 		if got.RunID == "" || got.Manifest == "" || got.Tasks == "" || got.OutputDir == "" ||
-			got.Harness.Config == nil || got.MaxWorkers < 1 || got.Attempts < 1 || got.Retries < 0 ||
+			got.Harness.Config == nil || got.MaxWorkers < 0 || got.Attempts < 1 || got.Retries < 0 ||
 			l.Memory <= 0 || l.Disk <= 0 || l.Output <= 0 || l.Candidate <= 0 || !(l.CPUs > 0) ||
 			l.Pids <= 0 || l.Produce < 0 || l.Verify < 0 {
 			t.Errorf("accepted an unusable configuration: %+v", got)

@@ -1,14 +1,10 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"securebench/internal/source"
@@ -16,7 +12,6 @@ import (
 
 var (
 	runtimePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-	labelPattern   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	sizePattern    = regexp.MustCompile(`^([0-9]+)(B|KiB|MiB|GiB|TiB)$`)
 )
 
@@ -72,71 +67,4 @@ func Seconds(n *source.Node, what string) (time.Duration, *source.Problem) {
 		return 0, source.Problemf(n.Pos, "%s is too large", what)
 	}
 	return max(time.Duration(f*float64(time.Second)), time.Millisecond), nil
-}
-
-// ParseDomains reads a list of DNS names, normalises them and drops
-// duplicates. It reports every item that is not a DNS name.
-func ParseDomains(n *source.Node, what string) ([]string, source.Problems) {
-	var ps source.Problems
-	if n.Kind != source.List {
-		ps.Add(n.Pos, "", "%s must be a list, not %s", what, n.Kind)
-		return nil, ps
-	}
-	var out []string
-	for i, it := range n.Items {
-		text := it.Text
-		if it.Kind != source.String {
-			text = ""
-		}
-		d, err := ParseDomain(text)
-		if err != nil {
-			ps.Add(it.Pos, "list exact host names, such as docs.python.org", "%s[%d] %v", what, i, err)
-			continue
-		}
-		if !slices.Contains(out, d) {
-			out = append(out, d)
-		}
-	}
-	if len(ps) > 0 {
-		return nil, ps
-	}
-	return out, nil
-}
-
-// ParseDomain normalises a DNS name: ASCII, lower case, no trailing dot, at
-// least two labels. Internationalised names are written in their xn-- form.
-func ParseDomain(s string) (string, error) {
-	d := strings.TrimRight(strings.TrimSpace(s), ".")
-	if d == "" {
-		return "", errors.New("must be a non-empty string")
-	}
-	// Lower-casing maps characters such as U+212A to ASCII letters, so the
-	// alphabet is checked first.
-	if strings.ContainsFunc(d, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "", fmt.Errorf("is an invalid DNS name: %q", s)
-	}
-	d = strings.ToLower(d)
-	switch {
-	case strings.ContainsAny(d, ":/*?#@[]\\"):
-		return "", fmt.Errorf("must be a DNS name without scheme, port, path or wildcard: %q", s)
-	case d == "localhost" || strings.HasSuffix(d, ".localhost"):
-		return "", fmt.Errorf("must not be localhost: %q", s)
-	case isIP(d):
-		return "", fmt.Errorf("must be a DNS name, not an IP address: %q", s)
-	case !strings.Contains(d, "."):
-		return "", fmt.Errorf("must have at least two labels: %q", s)
-	case len(d) > 253:
-		return "", errors.New("is an invalid DNS name: longer than 253 characters")
-	}
-	for label := range strings.SplitSeq(d, ".") {
-		if !labelPattern.MatchString(label) {
-			return "", fmt.Errorf("is an invalid DNS name: %q", s)
-		}
-	}
-	return d, nil
-}
-
-func isIP(s string) bool {
-	_, err := netip.ParseAddr(s)
-	return err == nil
 }

@@ -19,6 +19,9 @@ func (r *Result) Remarks(reg family.Registry) (out []string) {
 		out = append(out, "published copy: the operator's restricted and history folders are not here and were not checked")
 	}
 	m := r.Manifest
+	if engine := Engine(m); engine != "" {
+		out = append(out, "engine: "+redact.EscapeShort(engine, maxEngine))
+	}
 	if n := m.Planned.LeftOut; n > 0 {
 		out = append(out, fmt.Sprintf("part of the pack: %d of its %d rows were left out by a flag", n, n+m.Planned.Tasks))
 	}
@@ -35,6 +38,19 @@ func (r *Result) Remarks(reg family.Registry) (out []string) {
 	}
 	return out
 }
+
+// Engine names the engine of a run and says why it was taken, or is "" if the run
+// needed none. The text is as the manifest has it.
+func Engine(m record.Manifest) string {
+	name, choice := m.EngineName()
+	if name != "" && choice != "" {
+		name += " (" + choice + ")"
+	}
+	return name
+}
+
+// maxEngine bounds the name of an engine in a line, in characters.
+const maxEngine = 200
 
 // LimitRemarks names the limits of a run that are not this build's defaults:
 // more time or memory can mean a better score.

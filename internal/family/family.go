@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/candidate"
+	"securebench/internal/capacity"
 	"securebench/internal/checkout"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -32,9 +33,15 @@ type Family struct {
 	// EvalFiles are the paths of strings inside eval that name files below the
 	// pack's evaluation root, such as {"checker", "path"}.
 	EvalFiles [][]string
+	// Checkers are the eval keys whose texts, and the files that these name,
+	// decide on a candidate tree. [packlint.Check] reads them.
+	Checkers []string
 	// Checkout returns the repository in the row's image that the agent
 	// changes; nil means that rows have none.
 	Checkout func(Row) task.Checkout
+	// Captured returns which files make up a candidate tree; nil means the
+	// workspace of every row.
+	Captured func(Row) task.Captured
 	// Extraction is the default way to take the candidate.
 	Extraction task.Extraction
 	// Instruction describes to an agent what to submit.
@@ -45,6 +52,15 @@ type Family struct {
 	TimeLimit func(task.SandboxView) time.Duration
 	// NeedsImage is set when verification runs in the row's image.
 	NeedsImage bool
+	// Images names the images that a row's verification needs besides the
+	// row's own; nil means none.
+	Images func(task.SandboxView) []string
+	// Footprint returns what a row's verification has on the engine at the same
+	// time, at most; nil means nothing.
+	Footprint func(task.SandboxView) capacity.Footprint
+	// Kept is what the verifier keeps there between rows, for each of
+	// [Resources.Workers].
+	Kept capacity.Footprint
 	// VerifySeconds is the default time limit of a verification.
 	VerifySeconds int
 	// Reference returns the row's own solution, for the oracle agent and for
@@ -118,12 +134,20 @@ type Solution struct {
 	// Command is the argv of the program; nil means that the candidate is the
 	// solution. A family whose solutions are programs needs an image.
 	Command []string
+	// Path names the file or folder, below the pack's evaluation root, that the
+	// program needs. While that runs, the file is in [harness.ProgramDir], or
+	// the content of the folder is; "" is none.
+	Path string
 }
 
 // Solve returns a solution that consists of a candidate.
 func Solve(kind task.CandidateKind, text string) Solution {
 	return Solution{Candidate: candidate.New(kind, candidate.Given, []byte(text))}
 }
+
+// DiskSampled labels records of sandboxes that could write their whole root,
+// whose size was not bounded but sampled: an agent's or a verifier's.
+const DiskSampled = "disk_sampled"
 
 // Verdict is what a verifier decided. The zero value is a failure. It can be
 // encoded.
@@ -168,6 +192,10 @@ type Resources struct {
 	Workers int
 	// Files are the pack's files, for test sandboxes.
 	Files Files
+	// Images are the images that rows name, by reference.
+	Images map[string]sandbox.Image
+	// Commands says which dangerous commands checkers may use.
+	Commands Commands
 	// Checkouts prepares the repositories of images; nil without an engine.
 	Checkouts *checkout.Keeper
 }

@@ -1,6 +1,7 @@
 package family
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,4 +57,18 @@ func (f Files) Layout(v task.SandboxView, assets []task.Asset, evalPaths ...stri
 		Assets: f.Public, Expect: f.PublicDigests, PublicAssets: assets,
 		Evals: f.Eval, ExpectEvals: f.EvalDigests, EvalPaths: evalPaths,
 	})
+}
+
+// Solution returns the files of a row's own solution, at a path below the
+// evaluation root, as a tar archive. They belong to root and are read-only.
+func (f Files) Solution(path string) ([]byte, error) {
+	layout, err := workspace.ForSolution(path, workspace.Options{Evals: f.Eval, ExpectEvals: f.EvalDigests})
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := layout.WriteTar(&out, 0, 0); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }

@@ -17,7 +17,7 @@ const (
 	Config         Kind = "config"         // the tester YAML, the environment, a key file
 	Pack           Kind = "pack"           // the pack's files
 	Engine         Kind = "engine"         // the sandbox engine, or a missing image
-	Integrity      Kind = "integrity"      // a run does not match its records or signature
+	Integrity      Kind = "integrity"      // content does not match its records, signature or digest
 	Problems       Kind = "problems"       // a check found problems
 	Refused        Kind = "refused"        // the action would overwrite, mix or disturb something
 	Threshold      Kind = "threshold"      // a condition that the operator set is met

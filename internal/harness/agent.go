@@ -1,58 +1,188 @@
 package harness
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
+	"securebench/internal/harness/events"
+	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
 )
 
-// modelPattern matches a model or version: it becomes part of a command.
-var modelPattern = regexp.MustCompile(`^[A-Za-z0-9._+-]+$`)
+var (
+	// modelPattern matches a model: it becomes an argument of a command, so it
+	// cannot begin like a flag.
+	modelPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
+	versionPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([.+-][A-Za-z0-9._+-]+)?$`)
+)
 
-// agent is the configuration of an agent CLI. To run one, a gateway must keep
-// the provider's key away from it; until there is one, the configuration is
-// checked and then refused.
-type agent struct{ name string }
+// latest is the version that is resolved once per run.
+const latest = "latest"
 
-// parseAgent checks a configuration.
-func parseAgent(p *parser, needsModel bool) Harness {
-	p.closed("model", "version", "task_file", "timeout_seconds", "allowed_domains")
-	if n, what := p.get("model"); n == nil && needsModel {
-		p.ps.Add(p.cfg.Pos, "", "%s is required", what)
-	}
-	p.token("model")
-	p.token("version")
-	p.path("task_file", workspace.DefaultTaskFile)
-	p.timeout()
-	p.domains()
-	return &agent{name: p.typ}
+// program is what the harnesses of agent programs differ in.
+type program struct {
+	name    string   // of the harness and its program
+	api     string   // of the provider
+	baseURL string   // of the provider, unless it is configured
+	keys    []string // the variables that may name the provider's key, the usual one first
+	overlay string   // where the program is mounted
+	home    string
+	output  events.Format
+	argv    func(a *agent, prompt string) []string
+	env     func(a *agent) []string
 }
 
-// token checks a model or version.
-func (p *parser) token(key string) {
+// agent is the harness of an agent program. Its requests to the provider go
+// through the relay, which keeps the key.
+type agent struct {
+	program
+	relay    Relay
+	alias    string // the model as configured, once another name is pinned
+	version  string
+	env      []string // names that are forwarded
+	taskFile string
+	timeout  time.Duration
+	domains  []string
+}
+
+// agent reads the configuration of a program. more are the keys that only this program
+// has.
+func (p *parser) agent(of program, defaultModel string, more ...string) *agent {
+	p.closed(append([]string{"model", "version", "task_file", "timeout_seconds", "allowed_domains",
+		"base_url", "budget", "prices", "allow_external_tools", "auth"}, more...)...)
+	a := &agent{program: of, relay: Relay{API: of.api, Model: p.model("model", defaultModel)}}
+	a.version, a.taskFile = p.version(), p.path("task_file", workspace.DefaultTaskFile)
+	a.timeout, a.domains = p.timeout(), p.domains()
+	a.relay.BaseURL = p.baseURL(of.baseURL)
+	if slices.Contains(more, "small_model") {
+		a.relay.SmallModel = p.smallModel()
+	}
+	if n, what := p.get("allow_external_tools"); n != nil {
+		allow, problem := n.Boolean(what)
+		a.relay.AllowExternalTools = allow
+		p.add(problem)
+	}
+	p.auth()
+	p.budget(&a.relay)
+	p.prices(&a.relay)
+	a.env, a.relay.KeyEnv = p.forwarded(of.keys...)
+	if a.relay.KeyEnv == "" {
+		a.relay.KeyEnv = of.keys[0]
+	}
+	return a
+}
+
+// model reads the name of a model.
+func (p *parser) model(key, def string) string {
 	n, what := p.get(key)
 	if n == nil {
-		return
+		if def == "" && key == "model" {
+			p.ps.Add(p.cfg.Pos, "", "%s is required", what)
+		}
+		return def
 	}
+	return p.token(n, what, modelPattern, "may have only letters, digits and . _ + -, and must begin with a letter or digit", "")
+}
+
+// version reads the version of an agent program.
+func (p *parser) version() string {
+	n, what := p.get("version")
+	if n == nil {
+		return latest
+	}
+	if n.Kind == source.String && strings.TrimSpace(n.Text) == latest {
+		return latest
+	}
+	return p.token(n, what, versionPattern, "must be latest or an exact version", "write one such as 1.2.3")
+}
+
+// token reads a text that must match a pattern, without blanks around it.
+func (p *parser) token(n *source.Node, what string, want *regexp.Regexp, rule, fix string) string {
 	s, problem := n.Str(what)
-	p.add(problem)
-	if problem == nil && !modelPattern.MatchString(strings.TrimSpace(s)) {
-		p.ps.Add(n.Pos, "", "%s may have only letters, digits and . _ + -", what)
+	p.fixed(problem, fix)
+	s = strings.TrimSpace(s)
+	if problem == nil && (!want.MatchString(s) || len(s) > 128) {
+		p.ps.Add(n.Pos, fix, "%s %s", what, rule)
 	}
+	return s
 }
 
 // Name returns the harness's type.
 func (a *agent) Name() string { return a.name }
 
-// Ready always returns a [*NotYetError].
-func (a *agent) Ready() error { return &NotYetError{Harness: a.name} }
+// Command returns the program alone: its arguments depend on the task.
+func (a *agent) Command() []string { return []string{a.overlays()[0].Binary()} }
 
-// Check always returns a [*NotYetError].
-func (a *agent) Check(task.AgentView) (workspace.Options, error) {
-	return workspace.Options{}, a.Ready()
+// Forwards returns the variables of harness.env, without those that name the
+// provider's key.
+func (a *agent) Forwards() []string { return slices.Clone(a.env) }
+
+// Needs returns what the run prepares for the agent.
+func (a *agent) Needs() Needs {
+	r := a.relay
+	r.Prices = maps.Clone(r.Prices)
+	return Needs{Overlays: a.overlays(), Relay: &r, Domains: slices.Clone(a.domains), Output: a.output}
 }
 
-// Plan always returns a [*NotYetError].
-func (a *agent) Plan(task.AgentView) (Plan, error) { return Plan{}, a.Ready() }
+func (a *agent) overlays() []Overlay {
+	return []Overlay{{Program: a.name, Version: a.version, Target: a.overlay}}
+}
+
+// Check refuses a task whose mounts don't fit, or whose row would set up the
+// agent.
+func (a *agent) Check(v task.AgentView) (workspace.Options, error) {
+	_, err := a.place(v)
+	return workspace.Options{TaskFile: a.taskFile}, err
+}
+
+// place returns the parts of the plan that can be impossible.
+func (a *agent) place(v task.AgentView) (Plan, error) {
+	p, err := place(v, a.taskFile)
+	if err == nil {
+		err = checkRow(v, true)
+	}
+	if err != nil {
+		return Plan{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
+	}
+	p.Extract = v.Extraction() // an agent is not told to print a patch
+	if p.Checkout != "" {
+		p.Workdir = p.Checkout
+	}
+	return p, nil
+}
+
+// Plan plans one task.
+func (a *agent) Plan(v task.AgentView) (Plan, error) {
+	p, err := a.place(v)
+	if err != nil {
+		return Plan{}, err
+	}
+	p.Domains = a.domains
+	a.run(&p, prompt(v, p))
+	p.EnvNames, p.Timeout = a.Forwards(), shorter(v.Environment().Timeout, a.timeout)
+	p.Metadata = map[string]any{
+		"harness":                     a.name,
+		"task_file":                   a.taskFile,
+		"allowed_domains":             append([]string{}, a.domains...),
+		"benchmark_environment_image": v.Environment().Image,
+		a.name + "_model":             a.relay.Model,
+		a.name + "_version":           a.version,
+	}
+	if a.alias != "" {
+		p.Metadata[a.name+"_model_alias"] = a.alias
+	}
+	return p, nil
+}
+
+// run sets what the agent's program needs.
+func (a *agent) run(p *Plan, prompt string) {
+	n := a.Needs()
+	p.Overlays, p.Relay, p.Domains = n.Overlays, n.Relay, n.Domains
+	p.Argv, p.Home, p.TokenEnv, p.Output = a.argv(a, prompt), a.home, a.keys[0], n.Output
+	p.Env = slices.Concat(p.Env, []string{"HOME=" + a.home}, a.program.env(a), gatewayVariables(a.domains, true))
+}

@@ -26,12 +26,12 @@ func parseCommand(p *parser) Harness {
 	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains")
 	c := &command{
 		argv:         p.argv(),
-		env:          slices.Clone(p.env),
 		taskFile:     p.path("task_file", workspace.DefaultTaskFile),
 		artifactPath: p.path("artifact_path", ""),
 		timeout:      p.timeout(),
 		domains:      p.domains(),
 	}
+	c.env, _ = p.forwarded()
 	if overlap(c.taskFile, c.artifactPath) {
 		n, what := p.get("artifact_path")
 		p.ps.Add(n.Pos, "", "%s collides with harness.config.task_file", what)
@@ -72,16 +72,11 @@ func overlap(a, b string) bool {
 // Name returns "command".
 func (c *command) Name() string { return "command" }
 
-// Ready refuses allowed_domains: nothing enforces them yet.
-func (c *command) Ready() error {
-	if len(c.domains) > 0 {
-		return &NotYetError{Harness: c.Name(), What: "allowed_domains"}
-	}
-	return nil
-}
-
 // Command returns the configured argv.
 func (c *command) Command() []string { return slices.Clone(c.argv) }
+
+// Needs returns the domains.
+func (c *command) Needs() Needs { return Needs{Domains: slices.Clone(c.domains)} }
 
 // Forwards returns the variables of harness.env.
 func (c *command) Forwards() []string { return slices.Clone(c.env) }
@@ -95,10 +90,10 @@ func (c *command) Check(v task.AgentView) (workspace.Options, error) {
 
 // check returns the parts of the plan that can be impossible.
 func (c *command) check(v task.AgentView) (Plan, error) {
-	if err := c.Ready(); err != nil {
-		return Plan{}, err
-	}
 	p, err := place(v, c.taskFile)
+	if err == nil && len(c.domains) > 0 {
+		err = checkRow(v, false)
+	}
 	if err == nil {
 		p.Extract, err = c.extraction(p.Extract)
 	}
@@ -119,12 +114,13 @@ func (c *command) Plan(v task.AgentView) (Plan, error) {
 		artifact = c.artifactPath
 	}
 	p.Argv, p.EnvNames, p.ArtifactPath = c.Command(), c.Forwards(), c.artifactPath
+	p.Domains, p.Env = slices.Clone(c.domains), append(p.Env, gatewayVariables(c.domains, false)...)
 	p.Timeout = shorter(v.Environment().Timeout, c.timeout)
 	p.Metadata = map[string]any{
 		"harness":         c.Name(),
 		"task_file":       c.taskFile,
 		"artifact_path":   artifact,
-		"allowed_domains": []string{},
+		"allowed_domains": append([]string{}, c.domains...),
 	}
 	return p, nil
 }

@@ -11,24 +11,62 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/harness/events"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
 )
 
-// DefaultTarget is where a workspace is mounted unless a task says otherwise.
-const DefaultTarget = "/workspace"
-
 // DefaultTimeout limits an agent's time if neither the row, the harness nor the
 // operator does.
 const DefaultTimeout = 900 * time.Second
+
+// The addresses at which an agent finds the gateway, on its own loopback. They
+// lie above the ports that kernels hand out.
+const (
+	ProxyAddress = "127.0.0.1:61080"
+	RelayAddress = "127.0.0.1:61081"
+)
+
+// Overlay is an agent program that is mounted read-only. Its release is chosen
+// once per run.
+type Overlay struct {
+	Program string // "codex" or "claude_code"
+	Version string // exact, or "latest"
+	Target  string // absolute
+}
+
+// Binary is the program's path in a sandbox. With --version it tells whether it
+// runs in an image.
+func (o Overlay) Binary() string {
+	return o.Target + "/bin/" + strings.TrimSuffix(o.Program, "_code")
+}
+
+// Relay says which provider an agent talks to, and as what.
+type Relay struct {
+	API                string // "openai_responses" or "anthropic_messages"
+	BaseURL            string
+	KeyEnv             string // the variable of the parent that holds the key
+	Model              string // as configured; an alias is resolved at preflight
+	SmallModel         string // "" is Model
+	AllowExternalTools bool
+	Requests, Tokens   int64   // budget; 0 is none
+	Cost               float64 // budget in USD; 0 is none
+	Prices             map[string]Price
+}
+
+// Price is what a model costs, in USD per million tokens.
+type Price struct{ Input, CachedInput, CacheWrite, Output float64 }
 
 // Plan says how a candidate is produced.
 type Plan struct {
 	Argv     []string
 	EnvNames []string // variables whose values the parent forwards
 	Env      []string // NAME=VALUE; set above all others, and no secrets
-	Workdir  string   // absolute
-	Target   string   // where the workspace is mounted; absolute
+	// TokenEnv is the variable that gets the token that the relay knows the agent
+	// by, "" without a relay.
+	TokenEnv string
+	Workdir  string // absolute
+	Target   string // where the workspace is mounted; absolute
 	// Checkout is where the task's repository is mounted, "" if it has none.
 	Checkout string
 	// Timeout is the smaller of the row's and the harness's, 0 if neither sets
@@ -39,6 +77,17 @@ type Plan struct {
 	// expects the candidate; "" is none. No asset may have this path.
 	ArtifactPath string
 	Extract      task.Extraction
+	// Home is where an empty folder of the agent's user lies, "" if none does.
+	Home string
+	// Overlays are mounted read-only; each one's folder bin begins the PATH.
+	Overlays []Overlay
+	// Relay is nil if the agent has no provider.
+	Relay *Relay
+	// Domains are those that the agent may reach through the proxy.
+	Domains []string
+	// Output is how the agent's standard output is read. Unless it is plain, a
+	// candidate from standard output is the agent's last message.
+	Output events.Format
 	// Metadata begins the record's producer_metadata.
 	Metadata map[string]any
 }
@@ -60,15 +109,20 @@ func shorter(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
+// Needs is what a run prepares once for a harness, whatever the task.
+type Needs struct {
+	Overlays []Overlay
+	Relay    *Relay // nil if the agent has no provider
+	Domains  []string
+	Output   events.Format
+}
+
 // Harness plans the production of candidates. It is immutable and safe for
-// concurrent use. Optional capabilities are separate interfaces: [Commander]
-// and [Forwarder].
+// concurrent use. Optional capabilities are separate interfaces: [Commander],
+// [Forwarder], [Needer] and [Aliaser].
 type Harness interface {
 	// Name is the harness's type as configured.
 	Name() string
-	// Ready returns a [*NotYetError] if the harness cannot run as it is
-	// configured.
-	Ready() error
 	// Check returns the error that Plan would return: the task and the
 	// configuration don't fit each other. Every task is checked before the
 	// first one runs. It also returns how the workspace is laid out.
@@ -77,9 +131,9 @@ type Harness interface {
 	Plan(v task.AgentView) (Plan, error)
 }
 
-// Commander is a harness that runs the same command for every task.
+// Commander is a harness that runs the same program for every task.
 type Commander interface {
-	// Command returns the command's argv.
+	// Command returns the command's argv, or as much of it as every task has.
 	Command() []string
 }
 
@@ -90,8 +144,7 @@ type Forwarder interface {
 	Forwards() []string
 }
 
-// Command returns the argv that a harness runs for every task, nil if it
-// depends on the task.
+// Command returns what [Commander] says of a harness, nil if it is none.
 func Command(h Harness) []string {
 	if c, ok := h.(Commander); ok {
 		return c.Command()
@@ -99,19 +152,37 @@ func Command(h Harness) []string {
 	return nil
 }
 
-// NotYetError means that a valid configuration asks for something that this
-// version does not support.
-type NotYetError struct {
-	Harness string
-	What    string // what is not supported; "" is the harness itself
+// Needer is a harness whose agent has more than its sandbox.
+type Needer interface {
+	// Needs returns what is in every plan of the harness.
+	Needs() Needs
 }
 
-// Error names what is not supported and the alternative.
-func (e *NotYetError) Error() string {
-	if e.What == "" {
-		return fmt.Sprintf("the %s harness cannot run yet; use harness.type command", e.Harness)
+// Aliaser is a harness whose model can be an alias, which the agent's program
+// turns into a name.
+type Aliaser interface {
+	// Alias returns the alias, "" if the model is a name.
+	Alias() string
+	// Probe plans a run without a task, in an empty sandbox: the model in its
+	// requests, unless it is [ProbeSmallModel], is what the alias means.
+	Probe() Plan
+	// Means reports whether the alias can mean a model. The program says which one
+	// in the pack's image, which may have changed it.
+	Means(model string) bool
+	// Pinned returns the same harness with the name in place of the alias.
+	Pinned(model string) Harness
+}
+
+// ProbeSmallModel is the model of requests of a probe that have nothing to do
+// with the alias.
+const ProbeSmallModel = "securebench-small-model"
+
+// NeedsOf returns what a run prepares for a harness.
+func NeedsOf(h Harness) Needs {
+	if n, ok := h.(Needer); ok {
+		return n.Needs()
 	}
-	return fmt.Sprintf("the %s harness cannot run with %s yet; remove it from harness.config", e.Harness, e.What)
+	return Needs{}
 }
 
 // Warnings lists what a harness's configuration may contain but likely should

@@ -1,7 +1,6 @@
 package harness_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,7 +23,8 @@ func parse(t *testing.T, typ, yaml string, env ...string) (harness.Harness, stri
 			t.Fatal(err)
 		}
 	}
-	h, ps := harness.Parse(config.Harness{Type: typ, Env: env, Config: cfg, TypePos: source.Pos{File: "h.yaml", Line: 9}})
+	h, ps := harness.Parse(config.Harness{Type: typ, Env: env, Config: cfg, TypePos: source.Pos{File: "h.yaml", Line: 9},
+		EnvPos: envPlaces(env)})
 	if err := ps.Err(); err != nil {
 		if h != nil {
 			t.Error("a harness beside problems")
@@ -32,6 +32,14 @@ func parse(t *testing.T, typ, yaml string, env ...string) (harness.Harness, stri
 		return nil, err.Error()
 	}
 	return h, ""
+}
+
+// envPlaces puts each name of harness.env in a line of its own, from 21.
+func envPlaces(env []string) (out []source.Pos) {
+	for i := range env {
+		out = append(out, source.Pos{File: "h.yaml", Line: 21 + i, Col: 5})
+	}
+	return out
 }
 
 func view(t *testing.T, family string, env task.Environment, ex task.Extraction) task.AgentView {
@@ -67,8 +75,8 @@ func TestCommandPlan(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
-	if h.Name() != "command" || h.Ready() != nil {
-		t.Errorf("%s, %v", h.Name(), h.Ready())
+	if h.Name() != "command" {
+		t.Error(h.Name())
 	}
 	if d := cmp.Diff(got.Argv, harness.Command(h)); d != "" {
 		t.Errorf("the command is not the plan's: %s", d)
@@ -146,7 +154,7 @@ func TestMountTarget(t *testing.T) {
 	tests := map[string]string{
 		"": "/workspace", "/app": "/app", "/app/": "/app", "/workspace/x": "/workspace/x",
 		"/testbed/a/b": "/testbed/a/b", "/securebench-workspace": "/securebench-workspace",
-		"/": "!", "/etc": "!", "/apps": "!", "app": "!", "/app/../etc": "!", `/app\x`: "!", "/app/..": "!",
+		"/apps": "/apps", "/root/x/": "/root/x", "/": "!", "/etc": "!", "/opt": "!", "app": "!", "/app/../etc": "!", `/app\x`: "!", "/app/..": "!",
 	}
 	h, _ := parse(t, "command", "{command: x}")
 	for dir, want := range tests {
@@ -198,21 +206,21 @@ func TestParseProblems(t *testing.T) {
 		"blank item": {"command", `{command: [a, ""]}`, "h.yaml:1:15: harness.config.command[1] must be a non-empty string"},
 		"number":     {"command", `{command: 5}`, "h.yaml:1:11: harness.config.command must be a non-empty string or a non-empty list of strings"},
 		"NUL":        {"command", `{command: "a\0"}`, "h.yaml:1:11: harness.config.command contains a NUL character"},
-		"all at once": {"command", `{cmd: x, Task_file: y, task_file: ../x, artifact_path: eval/x, timeout_seconds: 0, allowed_domains: [a, "*.b.c"]}`,
+		"all at once": {"command", `{cmd: x, Task_file: y, task_file: ../x, artifact_path: eval/x, timeout_seconds: 0, allowed_domains: [a, "*.com"]}`,
 			`h.yaml:1:2: harness.config contains unsupported field "cmd" (known: command, artifact_path, task_file, timeout_seconds, allowed_domains)
 h.yaml:1:10: harness.config has field "Task_file" in the wrong case (write task_file)
 h.yaml:1:1: harness.config.command is required
 h.yaml:1:35: harness.config.task_file "../x": path must not contain ".."
 h.yaml:1:56: harness.config.artifact_path "eval/x": path is denied: /eval
 h.yaml:1:81: harness.config.timeout_seconds must be above 0
-h.yaml:1:102: harness.config.allowed_domains[0] must have at least two labels: "a" (list exact host names, such as docs.python.org)
-h.yaml:1:105: harness.config.allowed_domains[1] must be a DNS name without scheme, port, path or wildcard: "*.b.c" (list exact host names, such as docs.python.org)`},
+h.yaml:1:102: harness.config.allowed_domains[0] must have at least two labels: "a" (list host names, such as docs.python.org, or *.python.org for every host below it)
+h.yaml:1:105: harness.config.allowed_domains[1] must have at least two labels after *.: "*.com" (list host names, such as docs.python.org, or *.python.org for every host below it)`},
 		"reserved":       {"command", `{command: x, task_file: securebench/evaluator/t.json}`, `h.yaml:1:25: harness.config.task_file "securebench/evaluator/t.json": path is reserved for non-public materialization`},
 		"same file":      {"command", `{command: x, artifact_path: task.json}`, "h.yaml:1:29: harness.config.artifact_path collides with harness.config.task_file"},
 		"inside a file":  {"command", `{command: x, artifact_path: task.json/x}`, "h.yaml:1:29: harness.config.artifact_path collides with harness.config.task_file"},
 		"codex model":    {"codex", "{}", "h.yaml:1:1: harness.config.model is required"},
-		"model charset":  {"codex", `{model: "a b", version: "$(x)"}`, "h.yaml:1:9: harness.config.model may have only letters, digits and . _ + -\nh.yaml:1:25: harness.config.version may have only letters, digits and . _ + -"},
-		"command key":    {"claude_code", "{command: x}", `h.yaml:1:2: harness.config contains unsupported field "command" (known: model, version, task_file, timeout_seconds, allowed_domains)`},
+		"model charset":  {"codex", `{model: "a b", version: "$(x)"}`, "h.yaml:1:9: harness.config.model may have only letters, digits and . _ + -, and must begin with a letter or digit\nh.yaml:1:25: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
+		"command key":    {"claude_code", "{command: x}", `h.yaml:1:2: harness.config contains unsupported field "command" (known: model, version, task_file, timeout_seconds, allowed_domains, base_url, budget, prices, allow_external_tools, auth, small_model)`},
 		"claude domains": {"claude_code", "{allowed_domains: x}", "h.yaml:1:19: harness.config.allowed_domains must be a list, not a string"},
 	}
 	for name, tc := range tests {
@@ -225,38 +233,8 @@ h.yaml:1:105: harness.config.allowed_domains[1] must be a DNS name without schem
 	}
 }
 
-func TestNotYet(t *testing.T) {
-	tests := map[string]struct{ typ, cfg, want string }{
-		"codex":           {"codex", "{model: ' gpt-5.4-mini ', version: latest, task_file: a/t.json, timeout_seconds: 300}", "the codex harness cannot run yet; use harness.type command"},
-		"claude defaults": {"claude_code", "", "the claude_code harness cannot run yet; use harness.type command"},
-		"domains":         {"command", "{command: x, allowed_domains: [a.b]}", "the command harness cannot run with allowed_domains yet; remove it from harness.config"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			h, problem := parse(t, tc.typ, tc.cfg)
-			if problem != "" {
-				t.Fatal(problem)
-			}
-			v := view(t, "f", task.Environment{}, fromStdout())
-			_, planErr := h.Plan(v)
-			_, checkErr := h.Check(v)
-			for _, err := range []error{h.Ready(), checkErr, planErr} {
-				if e, ok := errors.AsType[*harness.NotYetError](err); !ok || e.Error() != tc.want || e.Harness != tc.typ {
-					t.Errorf("error %v, want %q", err, tc.want)
-				}
-			}
-			if h.Name() != tc.typ {
-				t.Errorf("name %q", h.Name())
-			}
-		})
-	}
-	if h, problem := parse(t, "command", "{command: x, allowed_domains: []}"); problem != "" || h.Ready() != nil {
-		t.Errorf("an empty list of domains: %q", problem)
-	}
-}
-
 func TestWarnings(t *testing.T) {
-	names := []string{"OPENAI_API_KEY", "github_token", "DB_PASSWORD", "AWS_SECRET_X", "MY_CREDENTIALS", "apikey", "SSH_AUTH_SOCK",
+	names := []string{"GEMINI_API_KEY", "github_token", "DB_PASSWORD", "AWS_SECRET_X", "MY_CREDENTIALS", "apikey", "SSH_AUTH_SOCK",
 		"MONKEY", "KEYBOARD", "PATH", "PWD", "LANG", "AUTHOR", "COMPASS"}
 	h, problem := parse(t, "command", "{command: x}", names...)
 	if problem != "" {
@@ -271,15 +249,16 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("warning %q", w)
 		}
 	}
-	if h, _ := parse(t, "codex", "{model: x}", names...); harness.Warnings(h) != nil {
-		t.Error("codex keeps its keys from the agent and needs no warning")
+	if h, _ := parse(t, "codex", "{model: x}", "OPENAI_API_KEY", "CODEX_API_KEY", "DB_PASSWORD"); len(harness.Warnings(h)) != 1 {
+		t.Errorf("codex never gets its key, but gets the password: %q", harness.Warnings(h))
 	}
 }
 
 func FuzzParse(f *testing.F) {
 	f.Add("command", "{command: [a, b], artifact_path: x/y, task_file: t.json, timeout_seconds: 1e-3}")
 	f.Add("codex", "{model: gpt, version: 1.2.3+x}")
-	f.Add("claude_code", "{allowed_domains: [a.b, A.B.]}")
+	f.Add("claude_code", "{allowed_domains: [a.b, A.B.], small_model: claude-x, base_url: 'http://[::1]:80/v1/'}")
+	f.Add("codex", "{model: gpt, budget: {cost: 1, tokens: 5}, prices: {gpt: {input: 1, output: 0}}}")
 	f.Fuzz(func(t *testing.T, typ, yaml string) {
 		cfg, err := source.ParseYAML("f", []byte(yaml))
 		if err != nil {
@@ -289,7 +268,7 @@ func FuzzParse(f *testing.F) {
 		if (h == nil) != (len(ps) > 0) {
 			t.Fatalf("harness %v beside problems %v", h, ps)
 		}
-		if h == nil || h.Ready() != nil {
+		if h == nil {
 			return
 		}
 		p, err := h.Plan(view(t, "f", task.Environment{}, fromStdout()))
@@ -300,6 +279,10 @@ func FuzzParse(f *testing.F) {
 			if strings.Contains("/"+path+"/", "/../") || strings.HasPrefix(path, "/") {
 				t.Errorf("path %q leaves the workspace", path)
 			}
+		}
+		if r := p.Relay; r != nil && (r.Requests < 0 || r.Tokens < 0 || r.Cost < 0 || r.Model == "" || r.KeyEnv == "" ||
+			!strings.HasPrefix(r.BaseURL, "https://") && !strings.HasPrefix(r.BaseURL, "http://")) {
+			t.Errorf("unusable relay: %+v", r)
 		}
 		if len(p.Argv) == 0 || p.Timeout < 0 || p.TimeLimit(0) <= 0 || p.TaskFile == "" {
 			t.Errorf("unusable plan: %+v", p)

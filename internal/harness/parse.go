@@ -33,7 +33,7 @@ func Parse(c config.Harness) (Harness, source.Problems) {
 		return nil, source.Problems{source.Problemf(c.TypePos, "harness.type must be one of: %s",
 			strings.Join(slices.Sorted(maps.Keys(types())), ", "))}
 	}
-	p := &parser{typ: c.Type, env: c.Env, cfg: c.Config}
+	p := &parser{typ: c.Type, env: c.Env, envPos: c.EnvPos, at: c.Pos, cfg: c.Config}
 	h := read(p)
 	if len(p.ps) > 0 {
 		return nil, p.ps
@@ -43,10 +43,12 @@ func Parse(c config.Harness) (Harness, source.Problems) {
 
 // parser reads a configuration and collects its problems.
 type parser struct {
-	typ string
-	env []string
-	cfg *source.Node
-	ps  source.Problems
+	typ    string
+	env    []string
+	envPos []source.Pos
+	at     source.Pos // of the harness section
+	cfg    *source.Node
+	ps     source.Problems
 }
 
 func (p *parser) closed(known ...string) {

@@ -3,10 +3,9 @@ package harness
 import (
 	"fmt"
 	"path"
-	"slices"
-	"strings"
 
 	"securebench/internal/task"
+	"securebench/internal/workspace"
 )
 
 // The variables that tell an agent where its files are.
@@ -42,16 +41,10 @@ func place(v task.AgentView, taskFile string) (Plan, error) {
 func mountTarget(v task.AgentView) (string, error) {
 	dir := v.Environment().Workdir
 	if dir == "" || v.Extraction().Kind != task.Workspace {
-		return DefaultTarget, nil
+		return workspace.DefaultTarget, nil
 	}
-	if strings.Contains(dir, `\`) || slices.Contains(strings.Split(dir, "/"), "..") {
-		return "", fmt.Errorf(`environment.workdir %q must not contain ".." or a backslash`, dir)
+	if fault := workspace.TargetFault(dir); fault != "" {
+		return "", fmt.Errorf("environment.workdir %q %s", dir, fault)
 	}
-	clean := path.Clean(dir)
-	for _, root := range []string{DefaultTarget, "/app", "/securebench-workspace", "/testbed"} {
-		if clean == root || strings.HasPrefix(clean, root+"/") {
-			return clean, nil
-		}
-	}
-	return "", fmt.Errorf("environment.workdir %q must be under /workspace, /app, /securebench-workspace or /testbed", dir)
+	return workspace.TargetOf(v.Environment()), nil
 }

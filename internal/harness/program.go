@@ -8,6 +8,10 @@ import (
 	"securebench/internal/workspace"
 )
 
+// ProgramDir is where the files of a row's own solution are mounted, read-only,
+// while that runs.
+const ProgramDir = "/opt/securebench/solution"
+
 // PlanProgram plans the run of a program that a row brings as its solution:
 // in the agent's place, with the family's own way to take the candidate.
 func PlanProgram(v task.AgentView, argv []string) (Plan, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"securebench/internal/importer/packdir"
 	"securebench/internal/source"
 )
 
@@ -24,11 +25,11 @@ func importAnswers(ctx context.Context, in io.Reader, outDir string, o Options) 
 	for _, m := range models() {
 		names = append(names, m+".jsonl")
 	}
-	out, err := newOutput(outDir, o.Force, names...)
+	out, err := packdir.New(outDir, o.Force, names...)
 	if err != nil {
 		return Result{}, err
 	}
-	defer out.discard()
+	defer out.Discard()
 	sum := Result{Format: GSM8KAnswers, Dir: outDir, Files: names}
 	seen := make(map[string]int)
 	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
@@ -40,7 +41,7 @@ func importAnswers(ctx context.Context, in io.Reader, outDir string, o Options) 
 		}
 		sum.Rows++
 		for i, name := range names {
-			if err := out.line(name, replayLine{id, texts[i]}); err != nil {
+			if err := out.Line(name, replayLine{id, texts[i]}); err != nil {
 				return err
 			}
 		}
@@ -49,7 +50,7 @@ func importAnswers(ctx context.Context, in io.Reader, outDir string, o Options) 
 	if err != nil {
 		return Result{}, err
 	}
-	return sum, out.commit()
+	return sum, out.Commit()
 }
 
 // solutions reads each model's text, in the order of models.

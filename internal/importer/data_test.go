@@ -54,6 +54,56 @@ func TestSamplePacks(t *testing.T) {
 	}
 }
 
+// TestTerminalSample: the tasks of the sample come out of the data set the same,
+// as far as it has them.
+func TestTerminalSample(t *testing.T) {
+	data := filepath.Join(datatest.Dir(t), "terminal-bench", "public")
+	pack := filepath.Join("..", "..", "packs", "terminal-bench-sample")
+	tasks := t.TempDir()
+	same := map[string]bool{}
+	for line := range strings.Lines(read(t, pack, "tasks.jsonl")) {
+		var row struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(filepath.Join(tasks, row.ID), os.DirFS(filepath.Join(data, row.ID))); err == nil {
+			same[row.ID] = true
+		}
+	}
+	if len(same) == 0 {
+		t.Skipf("%s has none of the sample's tasks", data)
+	}
+	dir := t.TempDir()
+	_, err := importer.Import(context.Background(), importer.TerminalBench, nil, dir, importer.Options{ID: "terminal-bench-sample", Name: tasks,
+		Start: filepath.Join("..", "..", "scripts", "terminal-bench.yaml")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range same {
+		for _, folder := range []string{"eval", "images"} {
+			err := fs.WalkDir(os.DirFS(filepath.Join(dir, folder, id)), ".", func(name string, d fs.DirEntry, err error) error {
+				if err == nil && !d.IsDir() {
+					name = filepath.Join(folder, id, name)
+					if diff := cmp.Diff(read(t, pack, name), read(t, dir, name)); diff != "" {
+						t.Errorf("%s (-pack +import):\n%s", name, diff)
+					}
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if len(same) == 5 {
+		if diff := cmp.Diff(read(t, pack, "tasks.jsonl"), read(t, dir, "tasks.jsonl")); diff != "" {
+			t.Errorf("rows (-pack +import):\n%s", diff)
+		}
+	}
+}
+
 // recipes lists the files below images.
 func recipes(t *testing.T, dir string) (names []string) {
 	t.Helper()

@@ -6,18 +6,21 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/digest"
+	"securebench/internal/importer/packdir"
 )
 
 // The formats of [Import].
@@ -29,6 +32,10 @@ const (
 	QuixBugs   = "quixbugs"
 	Exercism   = "exercism"
 	SWEBench   = "swebench"
+	EvoEval    = "evoeval"
+	// Harbor and TerminalBench are folders of tasks.
+	Harbor        = "harbor"
+	TerminalBench = "terminal-bench"
 	// GSM8KAnswers makes no pack: it turns the model solutions that GSM8K
 	// publishes into one file per model for the replay agent.
 	GSM8KAnswers = "gsm8k-answers"
@@ -36,7 +43,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, Harbor, TerminalBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -45,11 +52,9 @@ const (
 	DefaultSeed  = "1"
 )
 
-// ErrOutput means that the output cannot be written.
-var ErrOutput = errors.New("cannot write the output")
-
-// ErrExists means that the output exists and Force was not set.
-var ErrExists = errors.New("output exists")
+// IsFolder reports whether what a format is read from is a folder, which
+// [Options.Name] names.
+func IsFolder(format string) bool { return format == Harbor || format == TerminalBench }
 
 // Options are the choices of an import. The zero value is usable.
 type Options struct {
@@ -65,6 +70,9 @@ type Options struct {
 	// Repos is the folder of the clones of SWE-bench's repositories; Specs,
 	// unless empty, a file that says how their tests run.
 	Repos, Specs string
+	// Start, unless empty, is a file that says what is started for the check of
+	// tasks in folders, and what else they need.
+	Start string
 	// Denied returns those of the paths that a candidate may not change unless
 	// the row allows it; nil is none.
 	Denied func(paths []string) []string
@@ -92,13 +100,15 @@ type Result struct {
 	Dir    string
 	Files  []string // names inside Dir, in the order of writing, without those of images
 	Images int      // recipes of images in Dir/images
-	Rows   int      // rows read, each of which was imported
-	Source string   // digest of the whole input, "sha256:…"
+	Rows   int      // rows that were imported
+	// LeftOut are the tasks of a folder that were not, each with the reason.
+	LeftOut []string
+	Source  string // digest of the whole input, "sha256:…"
 }
 
 // Import reads a data set in one of [Formats] from in and writes it to
 // outDir, which is created if needed. Nothing is written unless every row is
-// valid. The error is a source.Problem for invalid input and wraps [ErrExists]
+// valid. The error is a source.Problem for invalid input and wraps [packdir.ErrExists]
 // when a file exists and may not be replaced.
 func Import(ctx context.Context, format string, in io.Reader, outDir string, o Options) (Result, error) {
 	o = o.withDefaults(format)
@@ -107,6 +117,9 @@ func Import(ctx context.Context, format string, in io.Reader, outDir string, o O
 	}
 	if format == GSM8KAnswers {
 		return importAnswers(ctx, in, outDir, o)
+	}
+	if IsFolder(format) {
+		return importTasks(ctx, format, outDir, o)
 	}
 	if format == SWEBench {
 		return importSWEBench(ctx, in, outDir, o)
@@ -128,6 +141,7 @@ type dataset struct {
 	format  string
 	family  string
 	convert func(*object, converter) row
+	image   string // of the rows; that of the options if empty
 	about   string // licence and source facts, Markdown
 	changes string // what the conversion changes, Markdown
 	licence string
@@ -140,13 +154,14 @@ type dataset struct {
 
 // datasets lists the sources of packs.
 func datasets() []dataset {
-	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism()}
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval()}
 }
 
 // converter is what a conversion may use besides the row itself.
 type converter struct {
 	index int // 0-based, among the rows of the input
 	seed  string
+	file  func(name, text string) // adds a file of the evaluation
 }
 
 // row is one line of tasks.jsonl.
@@ -159,20 +174,26 @@ type row struct {
 }
 
 func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o Options) (Result, error) {
-	out, err := newOutput(outDir, o.Force, packFiles()...)
+	out, err := packdir.New(outDir, o.Force, packFiles()...)
 	if err != nil {
 		return Result{}, err
 	}
-	defer out.discard()
+	defer out.Discard()
 	sum := Result{Format: ds.format, Dir: outDir, Files: packFiles()}
 	seen := make(map[string]int)
 	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
-		r := ds.convert(obj, converter{sum.Rows, o.Seed})
+		files := map[string]string{}
+		r := ds.convert(obj, converter{sum.Rows, o.Seed, func(name, text string) { files[name] = text }})
 		if err := obj.err(seen, r.ID); err != nil {
 			return err
 		}
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if err := out.Put(evalFile(name), files[name]); err != nil {
+				return err
+			}
+		}
 		sum.Rows++
-		return out.line("tasks.jsonl", r)
+		return out.Line("tasks.jsonl", r)
 	})
 	if err != nil {
 		return Result{}, err
@@ -186,26 +207,29 @@ func packFiles() []string {
 }
 
 // finishPack writes what stands beside the rows, and keeps the whole.
-func finishPack(out *output, ds dataset, o Options, sum Result) error {
+func finishPack(out *packdir.Set, ds dataset, o Options, sum Result) error {
 	for name, text := range map[string]string{
 		"manifest.yaml":  manifest(ds, o),
 		"ATTRIBUTION.md": attribution(ds, o, sum),
 		"LICENSE":        ds.licence,
 	} {
-		if err := out.write(name, []byte(text)); err != nil {
+		if err := out.Write(name, []byte(text)); err != nil {
 			return err
 		}
 	}
-	return out.commit()
+	return out.Commit()
 }
 
 // manifest renders manifest.yaml. JSON strings are YAML strings.
 func manifest(ds dataset, o Options) string {
-	environment := "  environment:\n    image: " + quote(o.Image) + "\n"
-	if ds.family == "repo_patch" { // each row names its own
+	environment := "  environment:\n    image: " + quote(cmp.Or(ds.image, o.Image)) + "\n"
+	if ds.family == "repo_patch" || IsFolder(ds.format) { // each row names its own
 		environment = ""
 	}
-	return fmt.Sprintf(`# Imported from the %s data set; ATTRIBUTION.md says how.
+	if ds.family == terminalFamily {
+		environment += "asset_roots:\n  eval: " + evalFolder + "/\n"
+	}
+	return fmt.Sprintf(packdir.Mark+`%s data set; ATTRIBUTION.md says how.
 id: %s
 version: 1
 
@@ -231,15 +255,6 @@ func quote(s string) string {
 	// The only error is for bytes that are not UTF-8, which are replaced.
 	b, _ := jsontext.AppendQuote(nil, s)
 	return string(b)
-}
-
-// encode renders one JSONL line, newline included.
-func encode(v any) ([]byte, error) {
-	b, err := json.Marshal(v, json.Deterministic(true))
-	if err != nil {
-		return nil, fmt.Errorf("encoding a row: %w", err)
-	}
-	return append(b, '\n'), nil
 }
 
 // eachRow calls f with every row of in, up to the limit, and returns the

@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/importer"
+	"securebench/internal/importer/packdir"
 	"securebench/internal/source"
 )
 
@@ -203,10 +204,10 @@ func TestOverwrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := read(t, dir, "tasks.jsonl")
-	if err := do(gsm8kRow, false); !errors.Is(err, importer.ErrExists) {
+	if err := do(gsm8kRow, false); !errors.Is(err, packdir.ErrExists) {
 		t.Errorf("second import: %v, want ErrExists", err)
 	}
-	if err := do("{", true); err == nil || errors.Is(err, importer.ErrExists) {
+	if err := do("{", true); err == nil || errors.Is(err, packdir.ErrExists) {
 		t.Errorf("a bad import with force: %v", err)
 	}
 	if got := read(t, dir, "tasks.jsonl"); got != first {

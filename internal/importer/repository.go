@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"securebench/internal/importer/onecommit"
+	"securebench/internal/importer/packdir"
 	"securebench/internal/source"
 )
 
@@ -77,11 +78,11 @@ func importExercises(ctx context.Context, ds dataset, in io.Reader, outDir strin
 	if !imageID.MatchString(o.ID) {
 		return Result{}, fmt.Errorf("importing %s: the id %q becomes part of images' names: use lower-case letters, digits and single . _ or -", ds.format, o.ID)
 	}
-	out, err := newOutput(outDir, o.Force, packFiles()...)
+	out, err := packdir.New(outDir, o.Force, packFiles()...)
 	if err != nil {
 		return Result{}, err
 	}
-	defer out.discard()
+	defer out.Discard()
 	sum := Result{Format: ds.format, Dir: outDir, Files: packFiles()}
 	seen := make(map[string]int)
 	var rows []exercise
@@ -114,7 +115,7 @@ func images(rows []exercise) []string {
 }
 
 // writeExercises writes the checkouts and the rows.
-func writeExercises(out *output, ds dataset, rows []exercise, o Options) error {
+func writeExercises(out *packdir.Set, ds dataset, rows []exercise, o Options) error {
 	heads := map[string]string{}
 	for _, name := range images(rows) {
 		r := ds.recipes[name]
@@ -146,7 +147,7 @@ func writeExercises(out *output, ds dataset, rows []exercise, o Options) error {
 	for _, e := range rows {
 		e.Input = repoInput{ds.format + "/" + e.image, heads[e.image], e.Input.(repoInput).Instructions} //nolint:errcheck // it was made by ds.exercise
 		e.Environment = repoEnvironment{imageRef(o.ID, e.image), testbed, ds.recipes[e.image].env}
-		if err := out.line("tasks.jsonl", e.row); err != nil {
+		if err := out.Line("tasks.jsonl", e.row); err != nil {
 			return err
 		}
 	}
@@ -164,7 +165,7 @@ func commitMessage(ds dataset) string { return "The files of " + ds.format }
 
 // writeCheckout writes the recipe of an image whose checkout has one commit.
 // The build fails unless that gets the id that the rows name.
-func writeCheckout(out *output, ds dataset, name string, files map[string]string, head string) error {
+func writeCheckout(out *packdir.Set, ds dataset, name string, files map[string]string, head string) error {
 	text := ds.recipes[name].base + fmt.Sprintf(`COPY testbed %[1]s
 WORKDIR %[1]s
 RUN git init -q --template= . \
@@ -179,11 +180,11 @@ RUN git init -q --template= . \
  && test "$(git rev-parse HEAD)" = %[6]s
 `, testbed, onecommit.Author, onecommit.Email, onecommit.Date, commitMessage(ds), head)
 	dir := path.Join("images", name)
-	if err := out.put(path.Join(dir, "Dockerfile"), text); err != nil {
+	if err := out.Put(path.Join(dir, "Dockerfile"), text); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := out.put(path.Join(dir, "testbed", name), files[name]); err != nil {
+		if err := out.Put(path.Join(dir, "testbed", name), files[name]); err != nil {
 			return err
 		}
 	}

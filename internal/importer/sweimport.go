@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/importer/hostgit"
 	"securebench/internal/importer/onecommit"
+	"securebench/internal/importer/packdir"
 	"securebench/internal/importer/swebench"
 	"securebench/internal/redact"
 	"securebench/internal/source"
@@ -24,7 +25,7 @@ const sweTimeout = 1800
 type sweImport struct {
 	ctx   context.Context
 	o     Options
-	out   *output
+	out   *packdir.Set
 	specs *swebench.Specs
 	bases map[string]string // packages → the name of the image that has them
 	clone map[string]*hostgit.Repo
@@ -43,10 +44,10 @@ func importSWEBench(ctx context.Context, in io.Reader, outDir string, o Options)
 		}
 	}
 	o.array = true
-	if w.out, err = newOutput(outDir, o.Force, packFiles()...); err != nil {
+	if w.out, err = packdir.New(outDir, o.Force, packFiles()...); err != nil {
 		return Result{}, err
 	}
-	defer w.out.discard()
+	defer w.out.Discard()
 	defer func() {
 		for _, c := range w.clone {
 			_ = c.Close() // it was only read
@@ -109,7 +110,7 @@ func (w *sweImport) row(at *source.Node, r swebench.Row) error {
 			metadata[key] = list
 		}
 	}
-	return w.out.line("tasks.jsonl", row{ID: r.ID, Input: repoInput{r.Repo, r.BaseCommit, r.Statement}, Eval: repoEval{tests, r.GoldPatch},
+	return w.out.Line("tasks.jsonl", row{ID: r.ID, Input: repoInput{r.Repo, r.BaseCommit, r.Statement}, Eval: repoEval{tests, r.GoldPatch},
 		Environment: repoEnvironment{image, swebench.Testbed, r.Env}, Metadata: metadata})
 }
 
@@ -169,22 +170,22 @@ func (w *sweImport) recipe(name string, r swebench.Row, repo *onecommit.Reposito
 		return err
 	}
 	dir, text := path.Join("images", name), "FROM "+base+"\nADD checkout.tar /\n"
-	// Each file is named: an import with --force leaves those of a former one.
+	// Each file is named: no other one in the folder is the image's.
 	for _, file := range slices.Sorted(maps.Keys(r.Write)) {
 		text += "COPY write/" + file + " " + path.Join(swebench.Testbed, file) + "\n"
-		if err := w.out.put(path.Join(dir, "write", file), r.Write[file]); err != nil {
+		if err := w.out.Put(path.Join(dir, "write", file), r.Write[file]); err != nil {
 			return err
 		}
 	}
-	if err := w.out.put(path.Join(dir, "Dockerfile"), text+"WORKDIR "+swebench.Testbed+"\n"); err != nil {
+	if err := w.out.Put(path.Join(dir, "Dockerfile"), text+"WORKDIR "+swebench.Testbed+"\n"); err != nil {
 		return err
 	}
-	archive, err := w.out.add(path.Join(dir, "checkout.tar"))
+	archive, err := w.out.Add(path.Join(dir, "checkout.tar"))
 	if err != nil {
 		return err
 	}
 	if err := repo.WriteTar(archive, strings.TrimPrefix(swebench.Testbed, "/")); err != nil {
-		return fmt.Errorf("%w: %w", ErrOutput, err)
+		return fmt.Errorf("%w: %w", packdir.ErrOutput, err)
 	}
 	return nil
 }
@@ -203,7 +204,7 @@ func (w *sweImport) base(packages []string) (string, error) {
 	if !known {
 		name = baseName + itoa(int64(len(w.bases)+1))
 		w.bases[key] = name
-		if err := w.out.put(path.Join("images", name, "Dockerfile"), debianWith(all...)); err != nil {
+		if err := w.out.Put(path.Join("images", name, "Dockerfile"), debianWith(all...)); err != nil {
 			return "", err
 		}
 	}

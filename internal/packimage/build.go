@@ -86,7 +86,7 @@ func (j Job) one(ctx context.Context, engine sandbox.Images, builder sandbox.Bui
 	if j.Rebuild {
 		cache = "--no-cache "
 	}
-	j.Say("docker build %s-t %s %s", cache, img.Ref, filepath.Join(j.Pack.Dir, folder, img.Name))
+	j.Say("docker build %s-t %s %s", cache, img.Ref, filepath.Join(j.Pack.Dir, Folder, img.Name))
 	if err := j.build(ctx, builder, img, key, files); err != nil {
 		return false, fault.As(fault.Engine, err)
 	}

@@ -28,8 +28,8 @@ func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 // content and the permission to execute alone. Anything but files and folders
 // is an error: a link could lead out of the pack.
 func (p Pack) archive(ctx context.Context, name string, out io.Writer) error {
-	dir := filepath.Join(p.Dir, folder, name)
-	root, err := p.open(folder, name)
+	dir := filepath.Join(p.Dir, Folder, name)
+	root, err := p.open(Folder, name)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)
 	}

@@ -19,8 +19,8 @@ import (
 	"securebench/internal/source"
 )
 
-// folder is the pack's folder with one folder for each image.
-const folder = "images"
+// Folder is the pack's folder with one folder for each image.
+const Folder = "images"
 
 // file is the name of the file that an image is built from.
 const file = "Dockerfile"
@@ -60,7 +60,7 @@ func (p Pack) Makes(ref string) bool {
 	if !ok || !tagged || !plain.MatchString(name) || ref != p.Ref(name) {
 		return false
 	}
-	_, err := os.Lstat(filepath.Join(p.Dir, folder, name, file))
+	_, err := os.Lstat(filepath.Join(p.Dir, Folder, name, file))
 	return err == nil
 }
 
@@ -83,7 +83,7 @@ func (p Pack) Images(names ...string) ([]Image, error) {
 	o := order{pack: p, all: all, state: map[string]int{}}
 	for _, name := range names {
 		if all[name] == nil {
-			return nil, fmt.Errorf("the pack has no image %q: there is no %s", name, filepath.Join(p.Dir, folder, name, file))
+			return nil, fmt.Errorf("the pack has no image %q: there is no %s", name, filepath.Join(p.Dir, Folder, name, file))
 		}
 		if err := o.visit(name); err != nil {
 			return nil, err
@@ -95,8 +95,8 @@ func (p Pack) Images(names ...string) ([]Image, error) {
 // read reads every Dockerfile: the references that each is built from, by the
 // name of the image.
 func (p Pack) read() (map[string][]string, error) {
-	dir := filepath.Join(p.Dir, folder)
-	root, err := p.open(folder)
+	dir := filepath.Join(p.Dir, Folder)
+	root, err := p.open(Folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the pack has no images to build: there is no folder %s", dir)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
+	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/capture"
@@ -32,7 +33,9 @@ type attempt struct {
 	phase      verdict.Phase // the stage in progress, for the record of an error
 	session    family.Session
 	production agent.Production
+	produced   *produce.Result // of the production, which then waits to be captured
 	prepareErr error
+	stay       *capacity.Stay // on the machine; nil has no bound
 }
 
 func (r *run) newAttempt(j job) *attempt {
@@ -60,7 +63,7 @@ func (a *attempt) verification() family.Case {
 // prepare creates the attempt's sandboxes ahead of its turn. It keeps its
 // error for run, which handles the retries.
 func (a *attempt) prepare(ctx context.Context) {
-	a.phase, a.prepareErr = verdict.PhasePrepare, nil
+	a.phase, a.prepareErr, a.produced = verdict.PhasePrepare, nil, nil
 	if reason, _ := a.unscored(); reason != "" {
 		return // pending: the agent is not run
 	}
@@ -78,15 +81,16 @@ func (a *attempt) prepare(ctx context.Context) {
 	}
 	// An agent that needs no sandbox may use the verifier first; otherwise the
 	// agent's sandbox and the verifier's are created in parallel.
-	if a.r.Agent.Sandboxed() {
+	ahead := a.stay.Ahead()
+	if ahead && a.r.Agent.Sandboxed() {
 		a.session = v.Open(ctx, c)
 	}
 	a.production, a.prepareErr = a.r.Agent.Prepare(ctx, agent.Attempt{
-		View: a.draft.Task.Agent(), Number: a.draft.Number, Dir: a.draft.Dir, Image: a.draft.Image,
+		View: a.draft.Task.Agent(), Number: a.draft.Number, Dir: a.draft.Dir, Image: a.draft.Image, Captured: a.draft.Task.Captured(),
 		Sink: a.r.committer, Observe: a.observe(),
 		Reference: func(ctx context.Context) (family.Solution, bool, error) { return verify.Reference(ctx, v, a.family, c) },
 	})
-	if a.session == nil {
+	if ahead && a.session == nil {
 		c.Lazy = a.production == nil || agent.Blank(a.production)
 		a.session = v.Open(ctx, c)
 	}
@@ -118,11 +122,10 @@ func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 		return nil, a.prepareErr
 	}
 	if a.draft.Candidate() == nil {
-		out, err := a.produce(ctx)
-		if err != nil {
+		if err := a.produce(ctx); err != nil {
 			return nil, err
 		}
-		if err := a.capture(ctx, out); err != nil {
+		if err := a.capture(ctx, *a.produced); err != nil {
 			return nil, err
 		}
 	}
@@ -134,13 +137,34 @@ func (a *attempt) run(ctx context.Context) (*record.Line, error) {
 	return a.draft.Line(), nil
 }
 
-// produce runs the agent.
-func (a *attempt) produce(ctx context.Context) (produce.Result, error) {
+// produce runs the agent, unless it has run.
+func (a *attempt) produce(ctx context.Context) error {
+	if a.produced != nil {
+		return nil
+	}
 	a.phase = verdict.PhaseProduce
 	a.r.Progress.Event(progress.ProducerStart{TaskID: a.id()})
 	a.reportSandbox()
 	defer a.draft.Took(verdict.PhaseProduce, time.Now())
-	return a.production.Run(ctx)
+	out, err := a.production.Run(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			err = cmp.Or(a.draft.Tried(err), err)
+		}
+		return err
+	}
+	a.produced = &out
+	return nil
+}
+
+// standing reports whether the agent has ended and what it left can still be
+// captured: then it is not run again.
+func (a *attempt) standing(ctx context.Context) bool {
+	if a.produced == nil || a.draft.Candidate() != nil {
+		return false
+	}
+	s, ok := a.production.(agent.Standing)
+	return ok && s.Standing(ctx)
 }
 
 // capture takes and stores the candidate.
@@ -153,12 +177,23 @@ func (a *attempt) capture(ctx context.Context, out produce.Result) error {
 	}
 	a.draft.Took(verdict.PhaseCapture, start)
 	a.reportProduced(out, left)
-	return a.draft.Produced(out, left)
+	if err := a.draft.Produced(out, left); err != nil || !a.r.Agent.Sandboxed() {
+		return err
+	}
+	return a.draft.Captured()
 }
 
 // verify scores the stored candidate.
 func (a *attempt) verify(ctx context.Context, c candidate.Candidate) error {
 	a.phase = verdict.PhaseVerify
+	if err := a.openLate(ctx); err != nil {
+		return err
+	}
+	cores, err := a.stay.Cores(ctx)
+	if err != nil {
+		return err
+	}
+	defer cores.Release()
 	a.r.Progress.Event(progress.VerifierStart{TaskID: a.id()})
 	start := time.Now()
 	v, err := a.session.Verify(ctx, c)
@@ -175,24 +210,34 @@ func (a *attempt) verify(ctx context.Context, c candidate.Candidate) error {
 	return nil
 }
 
+// openLate opens the session if there was no room for it beside the agent's
+// sandbox, which is removed first.
+func (a *attempt) openLate(ctx context.Context) error {
+	if a.session != nil {
+		return nil
+	}
+	select {
+	case <-a.r.remove(a, nil):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	a.session = a.verifier().Open(ctx, a.verification())
+	return nil
+}
+
 // keepUnverified writes the former records of attempts that have no new one,
 // because the run was cut short: the next part must not make another candidate
 // for what waits to be verified.
 func (r *run) keepUnverified() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, line := range slices.SortedFunc(maps.Values(r.unverified), inOrder) {
+	for _, line := range slices.SortedFunc(maps.Values(r.unverified), record.InOrder) {
 		if err := r.committer.Append(line); err != nil {
 			r.cancel(err)
 			return
 		}
 		r.summary.count(FinalOf(line))
 	}
-}
-
-// inOrder sorts records as they are planned.
-func inOrder(a, b *record.Line) int {
-	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Attempt, b.Attempt))
 }
 
 // reportSandbox reports what an agent is about to run in.
@@ -202,7 +247,7 @@ func (a *attempt) reportSandbox() {
 		return
 	}
 	id, image := a.id(), a.draft.Image.Ref
-	a.r.Progress.Event(progress.SandboxCreate{TaskID: id, Kind: "agent", Image: image, Network: "none", ReadOnly: true})
+	a.r.Progress.Event(progress.SandboxCreate{TaskID: id, Kind: "agent", Image: image, Network: "none", ReadOnly: !a.draft.Task.Environment().WritableRoot})
 	a.r.Progress.Event(progress.SandboxCommand{TaskID: id, Kind: "agent", Image: image, Workdir: workdir, Argv: argv})
 }
 

@@ -101,7 +101,7 @@ func (s solver) Plan(v task.AgentView) (harness.Plan, error) {
 	}
 	return harness.Plan{
 		Argv:    []string{"sh", "-c", `printf %s "$1" > candidate.py`, "sh", solution},
-		Workdir: harness.DefaultTarget, Target: harness.DefaultTarget, TaskFile: workspace.DefaultTaskFile,
+		Workdir: workspace.DefaultTarget, Target: workspace.DefaultTarget, TaskFile: workspace.DefaultTaskFile,
 		Extract: v.Extraction(), Metadata: map[string]any{},
 	}, nil
 }

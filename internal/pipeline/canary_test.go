@@ -179,10 +179,11 @@ func (d *draw) row(i int) map[string]any {
 		input = map[string]any{"repo": "r", "base_commit": "c", "instructions": d.open(false)}
 		eval = map[string]any{"tests": map[string]any{"source": "command", "command": d.hidden(), "workdir": "/testbed"}, "gold_patch": d.hidden()}
 	case "terminal_task":
-		runs = false
 		input = map[string]any{"instructions": d.open(false)}
-		eval = map[string]any{"checker": map[string]any{"command": []any{"sh", "-c", d.hidden()}}, "expected_state": map[string]any{"x": []any{d.hidden()}},
-			"run_tests": map[string]any{"key": d.hidden()}}
+		eval = map[string]any{"checker": map[string]any{"command": []any{"sh", "-c", d.hidden()}, "image": d.hidden() + ":1"}, "expected_state": map[string]any{"x": []any{d.hidden()}},
+			"run_tests": map[string]any{"key": d.hidden()}, "solution": map[string]any{"command": d.hidden()},
+			"capture": map[string]any{"roots": []any{"/workspace", "/srv/" + d.hidden()}, "exclude": []any{"/srv/" + d.hidden()}},
+			"start":   map[string]any{"command": []any{d.hidden()}, "ready": map[string]any{"command": []any{d.hidden()}}}}
 	default:
 		runs = false
 		input = map[string]any{"prompt": d.open(false), "tools": []any{}}
@@ -239,6 +240,7 @@ func compilePack(t *testing.T, b *bench, p randomPack) ([]task.Task, error) {
 	b.families = family.NewRegistry(append(deferred.Families(), codecompletion.Family(), shortanswer.Family(), multiplechoice.Family(),
 		freeresponse.Family(), repopatch.Family(), terminaltask.Family())...)
 	b.cfg.Families = b.families
+	b.cfg.Verifiers["terminal_task"] = changesVerifier{} // which runs nothing
 	b.cfg.Verifiers["free_response"] = freeresponse.NewVerifier(family.Resources{})
 	loc, err := pack.Locate(dir)
 	if err != nil {

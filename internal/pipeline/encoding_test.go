@@ -112,11 +112,12 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 			repo = nil
 		}
 		survives(rt, produce.Request{View: tk.Agent(), Image: g.image(), User: user, Limits: g.limits(), Expect: g.names("expect"),
-			Labels: sandbox.Labels{Run: g.text("run"), Task: tk.ID(), Attempt: 3, Role: "agent"}, Command: []string{g.text("command")}, Checkout: repo})
+			Labels: sandbox.Labels{Run: g.text("run"), Task: tk.ID(), Attempt: 3, Role: "agent"}, Command: []string{g.text("command")}, Files: g.bytes("files"), Checkout: repo})
 		survives(rt, produce.Result{Outcome: g.outcome(), Timeout: time.Duration(g.number()), Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr"),
-			Argv: []string{g.text("argv")}, Extract: tk.Extraction(), Public: g.names("public"), Metadata: g.metadata(), Usage: map[string]int64{"n": g.number()}})
+			Argv: []string{g.text("argv")}, Extract: tk.Extraction(), Target: g.text("target"), Public: g.names("public"), Metadata: g.metadata(), Usage: map[string]int64{"n": g.number()}})
 		survives(rt, capture.Request{Extraction: tk.Extraction(), Outcome: g.outcome(), Limit: g.number(), Public: g.names("public"),
-			Tree: candidate.Bounds{Bytes: g.number(), Files: g.number(), Links: true}, Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr")})
+			Workdir: g.text("workdir"), Captured: task.Captured{Roots: []string{g.text("root")}, Filesystem: true, Exclude: []string{g.text("exclude")}}, ScoreTimeouts: true,
+			Tree: candidate.Bounds{Bytes: g.number(), Files: g.number()}, Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr")})
 		survives(rt, capture.Result{Candidate: g.candidate(), Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr"), Metadata: g.metadata()})
 		survives(rt, capture.Result{Rejection: candidate.Reject(verdict.InvalidUTF8, "%s", g.text("message")), Limit: sandbox.PidsLimit})
 		seed := [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(rt, "seed"))

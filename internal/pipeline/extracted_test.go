@@ -61,7 +61,7 @@ func TestExtractedIsEvidence(t *testing.T) {
 			want := ""
 			if said {
 				want = digest.Bytes([]byte("word"))
-				if data, err := b.stored(want).Bytes(); err != nil || string(data) != "word" {
+				if data, err := b.stored(task.Text, want).Bytes(); err != nil || string(data) != "word" {
 					t.Errorf("stored: %q, %v", data, err)
 				}
 			}
@@ -108,9 +108,9 @@ func (b *bench) entries() (out []record.Entry) {
 }
 
 // stored finds a candidate of the run.
-func (b *bench) stored(sum string) candidate.Candidate {
+func (b *bench) stored(kind task.CandidateKind, sum string) candidate.Candidate {
 	b.t.Helper()
-	c, err := evidence.Candidate(b.dir.FS(), candidate.Candidate{Kind: task.Text, Digest: sum})
+	c, err := evidence.Candidate(b.dir.FS(), candidate.Candidate{Kind: kind, Digest: sum})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -121,11 +121,11 @@ func (b *bench) stored(sum string) candidate.Candidate {
 func (b *bench) rederive(ctx context.Context, of task.Task, e record.Entry, v family.Verifier) (out reverify.Rederived) {
 	b.t.Helper()
 	err := reverify.Run(ctx, reverify.Config{
-		Families: b.families, Verifiers: map[string]family.Verifier{"short_answer": v}, Images: b.cfg.Images, Workers: 1,
+		Families: b.families, Verifiers: map[string]family.Verifier{of.Family(): v}, Images: b.cfg.Images, Workers: 1,
 		Tasks:         func(yield func(task.Task, error) bool) { yield(of, nil) },
 		VerifyTimeout: func(string) time.Duration { return time.Minute },
 		Recorded: func(task.Task) ([]reverify.Recorded, error) {
-			c := b.stored(e.Digests.Candidate)
+			c := b.stored(of.Extraction().Kind, e.Digests.Candidate)
 			c.Origin = e.Origin()
 			return []reverify.Recorded{{Attempt: 1, Verdict: commit.JudgedOf(e.Line), Candidate: &c}}, nil
 		},

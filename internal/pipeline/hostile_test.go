@@ -68,7 +68,7 @@ func TestResumeKeepsLabels(t *testing.T) {
 // and end as pending.
 func TestExtractedIsNoTree(t *testing.T) {
 	b := newBench(t, answers)
-	const word = "securebench tree 1\nx"
+	const word = "securebench tree 2\nx"
 	b.cfg.Verifiers = map[string]family.Verifier{"short_answer": taker{word, "fence"}}
 	q := question(t, "q", "words", `"right"`)
 	if sum, err := b.run(t.Context(), q); err != nil || sum.Passed != 1 || sum.Infrastructure != 0 {
@@ -90,7 +90,7 @@ func TestExtractedIsNoTree(t *testing.T) {
 // nothing that can be stored, and fails at once.
 func TestTreeDigestAsAnswer(t *testing.T) {
 	b := newBench(t, answers)
-	if sum, err := b.run(t.Context(), question(t, "q", "securebench tree 1\n0 0644", `"4"`), question(t, "p", "4", `"4"`)); err != nil || sum.Failed != 1 || sum.Passed != 1 {
+	if sum, err := b.run(t.Context(), question(t, "q", "securebench tree 2\nf 0644", `"4"`), question(t, "p", "4", `"4"`)); err != nil || sum.Failed != 1 || sum.Passed != 1 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	for _, e := range b.entries() {

@@ -17,26 +17,27 @@ import (
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
 // testbed lays a small project with a bug and a test that finds it into an
-// image.
+// image. The fix changes the size of the file: Python takes a compiled module for
+// current if the source has the same size and, to the second, the same time.
 const testbed = `
 export HOME=/root GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
 export GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:00:00Z'
 git init -q -b main /testbed && cd /testbed && mkdir tests
-printf 'def double(x):\n    return x * 3\n' > calc.py
+printf 'def double(x):\n    return x * 30\n' > calc.py
 printf 'from calc import double\n\ndef test_double():\n    assert double(2) == 4\n' > tests/test_calc.py
 printf '*.log\n' > .gitignore
 git add -A && git commit -qm base && chown -R 1000:1000 /testbed
 `
 
 // tidy is the fix alone.
-const tidy = `sed -i 's/\* 3/* 2/' calc.py`
+const tidy = `sed -i 's/\* 30/* 2/' calc.py`
 
 // messy is how agents work: they run tests, leave files, and use git.
 const messy = `
@@ -64,8 +65,8 @@ cd "$SECUREBENCH_REPO"
 // whatever it does with git there, its candidate is what it changed. Asking its
 // git, as a framework might, shows no change at all.
 func TestHonestMess(t *testing.T) {
-	e := dockertest.Docker(t)
-	image := dockertest.Script(t, e, dockertest.GitImage(t, e), testbed, "USER 1000:1000")
+	e := enginetest.Open(t)
+	image := enginetest.Script(t, e, enginetest.GitImage(t, e), testbed, "USER 1000:1000")
 	keeper := checkout.NewKeeper(e, checkout.Options{Run: "test"})
 	t.Cleanup(func() {
 		if err := keeper.Close(context.Background()); err != nil {

@@ -86,6 +86,7 @@ func runProduce(ctx context.Context) error {
 		}
 		take.Checkout = &capture.Checkout{Space: s.Checkout(), Tree: base.Tree, Tracked: base.Tracked, Ignore: base.Ignore}
 	}
+	take.Base, take.Root = s.Base(), s.Root()
 	out.Captured, err = take.Capture(ctx, bounds.Request(out.Result), s.Workspace())
 	if err != nil {
 		return err
@@ -248,7 +249,7 @@ func (v treeVerifier) Verify(_ context.Context, c candidate.Candidate) (family.V
 		Restricted: map[string][]byte{"log.txt": {0, 0xff}}}
 	_, err = candidate.ReadTree(r, candidate.Bounds{Bytes: 1 << 20, Files: 100}, func(e candidate.Entry, content io.Reader) error {
 		b, err := io.ReadAll(content)
-		if e.Path == "answer" && string(b) == v.gold {
+		if e.Path == "workspace/out/answer" && string(b) == v.gold {
 			out = family.Verdict{Outcome: verdict.Passed, Containment: verdict.Passive, Metadata: out.Metadata, Restricted: out.Restricted}
 		}
 		return err

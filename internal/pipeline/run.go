@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
-	"securebench/internal/checkout"
+	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
+	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
@@ -84,17 +85,23 @@ type Config struct {
 	// none.
 	VerifyTimeout time.Duration
 	Workers       int
-	Attempts      int
-	Retries       int // after infrastructure errors
-	Progress      progress.Reporter
+	// Plan admits tasks as far as the machine has room, and Load says what a task
+	// needs of it. A nil plan admits all.
+	Plan *capacity.Plan
+	Load func(task.Task) capacity.Load
+	// Room, unless nil, reports whether another attempt can be written. Its error
+	// ends the run.
+	Room     func() error
+	Attempts int
+	Retries  int // after infrastructure errors
+	Progress progress.Reporter
 	// Observe is called for each try of an attempt, and returns the function
 	// that provides a writer for each of its agent's streams; nil discards
 	// them.
 	Observe func(taskID string) func(stream string) io.WriteCloser
 	// Probe checks that the engine answers; nil disables the check.
 	Probe func(context.Context) error
-	// ProbeTime and WatchEvery override the probe's time limit and interval; 0
-	// is the default.
+	// ProbeTime and WatchEvery replace the probe's time limit and interval, unless 0.
 	ProbeTime, WatchEvery time.Duration
 }
 
@@ -276,6 +283,9 @@ func (r *run) prepareAll(ctx context.Context, jobs <-chan job) {
 			return
 		}
 		a := r.newAttempt(j)
+		if !r.enter(ctx, a) {
+			return
+		}
 		a.prepare(ctx)
 		select {
 		case r.ready <- a:
@@ -302,6 +312,13 @@ func (r *run) workAll(ctx context.Context) {
 func (r *run) finish(ctx context.Context, a *attempt) {
 	r.announce(a)
 	a.draft.Begin()
+	if r.Room != nil {
+		if err := r.Room(); err != nil {
+			r.release(a)
+			r.cancel(err)
+			return
+		}
+	}
 	line, err := a.run(ctx)
 	for try := 1; err != nil && try <= r.Retries && r.retry(ctx, a, err); try++ {
 		line, err = a.run(ctx)
@@ -311,7 +328,7 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 		line, err = a.draft.PackFault(err, a.phase), nil
 		r.Progress.Event(progress.Warning{Message: fmt.Sprintf("task %s: %s", a.id(), line.FailureMessage)})
 	}
-	if errors.Is(err, ErrOutput) {
+	if errors.Is(err, ErrOutput) || errors.Is(err, produce.ErrRejected) {
 		r.cancel(err)
 	}
 	if ctx.Err() != nil {
@@ -329,87 +346,49 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 }
 
 // packFault reports whether the pack is to blame: its files have changed since
-// it was loaded, or the repository in a row's image cannot be used.
+// it was loaded, or what a row needs of its image cannot be used.
 func packFault(err error) bool {
-	return errors.Is(err, workspace.ErrChanged) || errors.Is(err, checkout.ErrUnusable)
+	return errors.Is(err, workspace.ErrChanged) || agent.Unusable(err)
 }
 
 // final reports whether a retry would fail in the same way: the pack is to
-// blame, or the record cannot be stored.
+// blame, the provider refuses the configuration, or the record cannot be stored.
+// An attempt that has waited for its provider as long as it may waits no longer.
 func final(err error) bool {
-	return packFault(err) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity)
+	return packFault(err) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity) ||
+		errors.Is(err, produce.ErrRejected) || errors.Is(err, produce.ErrWaited)
 }
 
 // retry removes the attempt's sandboxes and, after a pause, creates new ones
 // for what is repeated: the whole attempt, or only the verification of a
-// stored candidate. It returns false if the run ended meanwhile.
+// stored candidate. Of an agent that has ended, the capture alone is repeated as
+// long as what it left can be read. It returns false if the run ended meanwhile.
 func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
 	if ctx.Err() != nil || final(err) {
 		return false
 	}
-	a.draft.Retry(err, a.phase)
+	standing := a.standing(ctx)
+	a.draft.Retry(err, a.phase, standing)
 	r.Progress.Event(progress.Retry{TaskID: a.id(), Retry: a.draft.Retries(), Limit: r.Retries, Message: commit.Line(err)})
-	r.release(a)
+	var removed <-chan struct{}
+	if !standing {
+		removed = r.remove(a, nil) // the room stays the attempt's
+	}
 	pause := time.Duration(a.draft.Retries()) * 500 * time.Millisecond
 	select {
 	case <-time.After(pause):
 	case <-ctx.Done():
 		return false
 	}
-	a.prepare(ctx)
-	return true
-}
-
-// checkEngine ends the run if the engine no longer answers: every further task
-// would fail in the same way.
-func (r *run) checkEngine(ctx context.Context, cause error) {
-	if r.Probe == nil {
-		return
-	}
-	if err := r.probe(ctx); err != nil && ctx.Err() == nil {
-		r.engineDead(fmt.Errorf("%w (last error: %s)", err, commit.Line(cause)))
-	}
-}
-
-func (r *run) probe(ctx context.Context) error {
-	ctx, stop := context.WithTimeout(ctx, r.ProbeTime)
-	defer stop()
-	return r.Probe(ctx)
-}
-
-func (r *run) engineDead(cause error) {
-	r.cancel(fmt.Errorf("%w: %w", ErrEngineDead, cause))
-	time.AfterFunc(deadTime, r.stopCleanup)
-}
-
-// watch detects an engine that hangs: its calls would never fail by
-// themselves. The caller calls stop at the end of the run.
-func (r *run) watch(ctx context.Context) (stop func()) {
-	if r.Probe == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for failed := 0; ; {
-			select {
-			case <-time.After(r.WatchEvery):
-			case <-ctx.Done():
-				return
-			}
-			err := r.probe(ctx)
-			if ctx.Err() != nil {
-				return
-			}
-			if err == nil {
-				failed = 0
-			} else if failed++; failed > 1 { // one failure may be a busy machine
-				r.engineDead(err)
-				return
-			}
+	if !standing {
+		select {
+		case <-removed:
+		case <-ctx.Done():
+			return false
 		}
-	})
-	return func() { cancel(); wg.Wait() }
+		a.prepare(ctx)
+	}
+	return true
 }
 
 // record writes the line and, when it is on disk, reports it.
@@ -460,14 +439,28 @@ func (s *Summary) count(f Final) {
 	}
 }
 
-// release removes an attempt's sandboxes in the background: removing them
-// takes as long as creating them, and only the end of the run waits for it.
+// release removes an attempt's sandboxes in the background, and then leaves their
+// room on the machine to others: removing them takes as long as creating them, and
+// only the end of the run waits for it.
 func (r *run) release(a *attempt) {
+	stay := a.stay
+	a.stay = nil
+	r.remove(a, stay)
+}
+
+// remove removes an attempt's sandboxes in the background and then ends a stay.
+// The channel is closed when that is done.
+func (r *run) remove(a *attempt, stay *capacity.Stay) <-chan struct{} {
 	session, production := a.take()
+	removed := make(chan struct{})
 	if session == nil && production == nil {
-		return
+		stay.Leave()
+		close(removed)
+		return removed
 	}
 	r.cleanup.Go(func() {
+		defer close(removed)
+		defer stay.Leave()
 		ctx, stop := context.WithTimeout(r.cleanupCtx, cleanupTime)
 		defer stop()
 		var errs []error
@@ -481,6 +474,7 @@ func (r *run) release(a *attempt) {
 			r.Progress.Event(progress.Warning{Message: fmt.Sprintf("cleaning up after %s: %v", a.id(), err)})
 		}
 	})
+	return removed
 }
 
 // announce reports that an attempt begins.

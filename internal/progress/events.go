@@ -14,6 +14,17 @@ type RunStart struct {
 	RunID     string `json:"run_id"`
 	OutputDir string `json:"output_dir"`
 	Total     int    `json:"total"` // attempts, including those of an earlier session
+	// Engine runs the sandboxes, and EngineChoice says why it was taken; "" if
+	// none is needed.
+	Engine       string `json:"engine,omitzero"`
+	EngineChoice string `json:"engine_choice,omitzero"`
+}
+
+// Schedule is how many tasks run at the same time, and what they may write.
+type Schedule struct {
+	Workers int    `json:"workers"`
+	Tasks   string `json:"tasks"`
+	Disk    string `json:"disk"`
 }
 
 // Resume counts the attempts that an earlier session completed.
@@ -164,6 +175,9 @@ func (e RunDone) listed() (shown []Failure, others int) {
 
 // Name returns the event's name in JSON.
 func (RunStart) Name() string { return "run_start" }
+
+// Name returns the event's name in JSON.
+func (Schedule) Name() string { return "schedule" }
 
 // Name returns the event's name in JSON.
 func (Resume) Name() string { return "resume" }

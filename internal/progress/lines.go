@@ -32,11 +32,15 @@ type line struct {
 // lines returns what an event looks like, without controls or newlines.
 func lines(e Event, opts Options, live bool) []line {
 	switch e := e.(type) {
+	case RunStart:
+		return runStart(e)
 	case TaskStart:
 		if live {
 			return nil // the status line counts
 		}
 		return say("", "[%d/%d] %s", e.Index, e.Total, attemptName(e.TaskID, e.Attempt))
+	case Schedule:
+		return say("", "tasks: %s; %s", message(e.Tasks), message(e.Disk))
 	case Resume:
 		return say("", "resume completed=%d remaining=%d", e.Completed, e.Remaining)
 	case TaskDone:
@@ -71,6 +75,17 @@ func say(color, format string, args ...any) []line {
 		n += i
 	}
 	return []line{{head: text[:n], text: text[n:], color: color}}
+}
+
+// runStart names the engine.
+func runStart(e RunStart) []line {
+	switch {
+	case e.Engine == "":
+		return nil
+	case e.EngineChoice == "":
+		return say("", "engine: %s", name(e.Engine))
+	}
+	return say("", "engine: %s (%s)", name(e.Engine), message(e.EngineChoice))
 }
 
 func taskDone(e TaskDone) []line {

@@ -37,6 +37,26 @@ func (m *matcher) scan(piece []byte, pos int, found func(span)) {
 	}
 }
 
+// passes reports whether a piece leaves the matcher where it is, at the root, and
+// has no match and no line break within what may become one.
+func (m *matcher) passes(piece []byte) bool {
+	if m.state != 0 {
+		return false
+	}
+	a, state := m.auto, int32(0)
+	for i := 0; i < len(piece); i++ {
+		if state == 0 {
+			i = a.skip(piece, i)
+		} else if piece[i] == '\n' || piece[i] == '\r' {
+			return false
+		}
+		if state = a.move(state, piece[i]); a.nodes[state].match > 0 {
+			return false
+		}
+	}
+	return state == 0
+}
+
 // keep notes the offset of a byte and drops all but the last depth offsets. Up
 // to 64 are moved to the front, so that text without secrets allocates nothing.
 func (m *matcher) keep(pos, depth int) {

@@ -25,6 +25,8 @@ type Run struct {
 	Agent       string `json:"agent"`
 	PackID      string `json:"pack_id"`
 	PackVersion int64  `json:"pack_version"`
+	// Engine is the sandbox engine and why it was taken, "" for none.
+	Engine string `json:"engine,omitzero"`
 	// PlannedTasks is clamped to 0..2^30, PlannedAttempts (per task) to 1..2^30,
 	// LeftOut to 0..2^30.
 	PlannedTasks    int `json:"planned_tasks"`

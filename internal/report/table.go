@@ -69,6 +69,9 @@ func (t *table) head() {
 	t.line("run\t%s", name(run.RunID, maxName))
 	t.line("agent\t%s", name(run.Agent, maxName))
 	t.line("pack\t%s, version %d", name(run.PackID, maxName), run.PackVersion)
+	if run.Engine != "" {
+		t.line("engine\t%s", redact.EscapeShort(run.Engine, maxEvidence))
+	}
 	t.line("planned\t%s, %s each", plural(run.PlannedTasks, "task"), plural(run.PlannedAttempts, "attempt"))
 	if len(run.Labels) > 0 {
 		t.line("labels\t%s", list(run.Labels))

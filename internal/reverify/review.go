@@ -133,12 +133,29 @@ func (r *Review) Derive(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	r.sayEngine(s.Engine)
 	r.compareImages(s.Images)
 	return Run(ctx, Config{
 		Families: r.Work.Families, Tasks: r.Work.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
 		Verify: r.limits(), VerifyTimeout: r.verifyTimeout,
-		Workers: r.Config.MaxWorkers, Retries: r.Config.Retries, Derive: s.Derive, Recorded: r.recorded, Done: r.Done,
+		Workers: s.Workers, Retries: r.Config.Retries, Derive: s.Derive, Recorded: r.recorded, Done: r.Done,
 	})
+}
+
+// sayEngine says which engine derives the verdicts, and which the run used: they
+// may differ, the verdicts may not.
+func (r *Review) sayEngine(e sandbox.Engine) {
+	if e == nil {
+		return
+	}
+	info, was := e.Info(), ""
+	if name, _ := r.Result.Manifest.EngineName(); name != "" && name != info.Name {
+		was = "; the run used " + redact.Escape(name)
+	}
+	if info.Choice != "" {
+		info.Name += " (" + info.Choice + ")"
+	}
+	r.Notice("engine: " + info.Name + was)
 }
 
 // samePack returns an error if the pack is not the run's.
@@ -183,8 +200,14 @@ func (r *Review) choose() {
 // compareImages reports images that are not those of the run: a reviewer may
 // have built them again.
 func (r *Review) compareImages(images map[string]sandbox.Image) {
+	names := r.Work.ImageNames(func(ref string) string {
+		if r.Salt == nil {
+			return "" // in a published copy it cannot be found
+		}
+		return record.HiddenImage(*r.Salt, ref)
+	})
 	for ref, img := range images {
-		if was, ok := r.Result.Manifest.Images[ref]; ok && was != img.ID {
+		if was, ok := r.Result.Manifest.Images[names[ref]]; ok && was != img.ID {
 			r.Notice(fmt.Sprintf("image %s is %s here and was %s in the run", ref, img.ID, redact.Escape(was)))
 		}
 	}

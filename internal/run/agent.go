@@ -34,6 +34,9 @@ func builtinAgent(name, replay string, bounds agent.Bounds) (agent.Agent, error)
 // openAgent makes what runs agents in sandboxes: the configured harness, or
 // the programs that are the solutions of an oracle's rows.
 func (r *Run) openAgent() {
+	if replay, ok := r.agent.(*agent.Replay); ok {
+		replay.Users = r.scorer.User
+	}
 	oracle, isOracle := r.agent.(*agent.Oracle)
 	if r.agent != nil && !isOracle || r.scorer.Engine == nil {
 		return
@@ -44,7 +47,7 @@ func (r *Run) openAgent() {
 		oracle.Runner = runner
 		return
 	}
-	runner.Producer.Harness = r.Harness
+	runner.Producer.Harness, runner.Producer.Gateway = r.Harness, r.gateway()
 	r.agent = &agent.Harness{Runner: *runner}
 }
 
@@ -54,11 +57,7 @@ func (r *Run) checkPolicy() error {
 	if d.Allowed {
 		return nil
 	}
-	at := r.Config.Harness.Pos
-	if n := r.Config.Harness.Config.Get("command"); n != nil {
-		at = n.Pos
-	}
-	return fault.As(fault.Config, fmt.Errorf("%s: %w (see sandbox.commands)", at, &sandbox.PolicyError{Decision: d}))
+	return fault.As(fault.Config, fmt.Errorf("%s: %w (see sandbox.commands)", r.at("command"), &sandbox.PolicyError{Decision: d}))
 }
 
 // fits returns an error for a task that the harness cannot run or whose

@@ -12,6 +12,7 @@ import (
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
+	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/source"
 )
@@ -42,8 +43,11 @@ func (r *Run) configuration() map[string]any {
 	t := r.Config
 	c := map[string]any{
 		"agent": r.agentName(), "limits": r.limits(),
-		"sandbox":      map[string]any{"engine": t.Sandbox.Engine, "runtime": t.Sandbox.Runtime, "allow": t.Sandbox.Allow, "deny": t.Sandbox.Deny, "capabilities": t.Sandbox.Capabilities},
+		"sandbox":      map[string]any{"engine": r.engineName(), "runtime": t.Sandbox.Runtime, "allow": t.Sandbox.Allow, "deny": t.Sandbox.Deny, "capabilities": t.Sandbox.Capabilities},
 		"verification": map[string]any{"disallow_dangerous_commands": t.Verification.DisallowDangerous, "deny_commands": t.Verification.Deny},
+	}
+	if t.ScoreTimeouts {
+		c["score_timeouts"] = true
 	}
 	if replay, ok := r.agent.(*agent.Replay); ok {
 		c["replay"] = replay.Digest()
@@ -51,7 +55,35 @@ func (r *Run) configuration() map[string]any {
 	if r.Agent == "" {
 		c["harness"] = map[string]any{"type": t.Harness.Type, "env": t.Harness.Env, "config": plain(t.Harness.Config)}
 	}
+	programs, model := r.pinned()
+	if len(programs) > 0 {
+		c["programs"] = programs
+	}
+	if model != "" {
+		c["model"] = model
+	}
 	return c
+}
+
+// engineName returns the name of the engine, whichever way it was chosen, or ""
+// if the run needs none.
+func (r *Run) engineName() string {
+	if r.scorer.Engine == nil {
+		return ""
+	}
+	return r.scorer.Engine.Info().Name
+}
+
+// pinned returns the agents' programs and the model that the provider is asked
+// for.
+func (r *Run) pinned() ([]record.Program, string) {
+	if r.produced != nil {
+		return r.produced.Programs, r.produced.Model
+	}
+	if rel := r.needs().Relay; rel != nil {
+		return r.programs.list(), rel.Model
+	}
+	return r.programs.list(), ""
 }
 
 // plain converts a configuration tree to the values that JSON uses.
@@ -97,9 +129,9 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 	if r.scorer.Engine != nil {
 		engine = r.scorer.Engine.Info()
 	}
-	images, labels := map[string]string{}, r.labels()
+	images, names, labels := map[string]string{}, r.imageNames(), r.labels()
 	for ref, img := range r.scorer.Images {
-		images[ref] = img.ID
+		images[names[ref]] = img.ID
 		if l := commit.ImageLabel(img); l != "" && !slices.Contains(labels, l) {
 			labels = append(labels, l)
 		}
@@ -109,6 +141,7 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 	if err != nil {
 		return m, err
 	}
+	programs, model := r.pinned()
 	p, b := r.work.Manifest, r.binding
 	return record.Manifest{
 		Format: record.ManifestFormat, RunID: r.Config.RunID, Started: now(),
@@ -117,18 +150,33 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 		Digests: record.RunDigests{Manifest: r.work.Digests.Manifest, Public: r.work.Public, Config: b.Config,
 			Pack: b.Pack, Assets: b.Assets, Verifier: b.Verifier},
 		Limits: r.limits(), Engine: engine, Images: images, Labels: labels,
+		Programs: programs, Model: model, Schedule: r.scheduled(),
 		Version: r.Version, SaltDigest: r.dir.SaltDigest(), FormerRuns: former, ResumedFrom: []record.Resumption{},
 	}, nil
+}
+
+// imageNames returns the names of images in run.json, by reference.
+func (r *Run) imageNames() map[string]string {
+	salt := r.dir.Salt()
+	return r.work.ImageNames(func(ref string) string { return record.HiddenImage(salt, ref) })
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
 // labels returns the labels of all records of the run.
 func (r *Run) labels() []string {
+	out := []string{}
 	if r.Config.Limits != config.Default().Limits {
-		return []string{commit.CustomLimits}
+		out = append(out, commit.CustomLimits)
 	}
-	return []string{}
+	needs := r.needs()
+	if needs.Relay != nil && needs.Relay.AllowExternalTools {
+		out = append(out, produce.ExternalTools)
+	}
+	if len(needs.Domains) > 0 {
+		out = append(out, produce.NetworkEnabled)
+	}
+	return out
 }
 
 // writeInputs stores, for the operator, the inputs whose digests run.json

@@ -49,9 +49,11 @@ func (r *Run) differences(was record.Manifest) (out []string) {
 		out = append(out, r.configDifferences()...)
 	}
 	add(was.Digests.Verifier != is.Digests.Verifier, "the build of securebench changed: was %s, is %s", was.Version, is.Version)
-	for _, ref := range slices.Sorted(maps.Keys(is.Images)) {
-		if id, ok := was.Images[ref]; ok {
-			add(id != is.Images[ref], "image %s: was %s, is %s", ref, id, is.Images[ref])
+	names := r.imageNames()
+	for _, ref := range slices.Sorted(maps.Keys(r.scorer.Images)) {
+		name := names[ref]
+		if id, ok := was.Images[name]; ok {
+			add(id != is.Images[name], "image %s: was %s, is %s", ref, id, is.Images[name])
 		}
 	}
 	return out

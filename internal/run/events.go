@@ -8,8 +8,14 @@ import (
 // warn reports something that does not stop the run.
 func (r *Run) warn(text string) { r.Progress.Event(progress.Warning{Message: text}) }
 
-func (r *Run) reportStart() {
-	r.Progress.Event(progress.RunStart{RunID: r.Config.RunID, OutputDir: r.dir.Path(), Total: r.Planned()})
+func (r *Run) reportStart(disk string) {
+	start := progress.RunStart{RunID: r.Config.RunID, OutputDir: r.dir.Path(), Total: r.Planned()}
+	if r.scorer.Engine != nil {
+		info := r.scorer.Engine.Info()
+		start.Engine, start.EngineChoice = info.Name, info.Choice
+	}
+	r.Progress.Event(start)
+	r.Progress.Event(progress.Schedule{Workers: r.plan.Workers, Tasks: r.plan.Line(), Disk: disk})
 	if n := len(r.kept); n > 0 {
 		r.Progress.Event(progress.Resume{Completed: n, Remaining: r.Planned() - n, OutputPath: r.Records()})
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"securebench/internal/harness/events"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
@@ -22,17 +23,38 @@ func (r *Run) observe() (func(taskID string) func(stream string) io.WriteCloser,
 		return nil, err
 	}
 	r.traceFile, r.trace = file, progress.NewTrace(file, 0)
+	format := r.needs().Output
 	budget := &outputBudget{used: map[string]int{}}
 	one := func(taskID, stream string, clean *redact.Group) io.WriteCloser {
 		shown := newBoundedLines(budget, taskID, func(line string) { r.reportAgent(taskID, stream, line) })
 		traced := r.trace.Writer(taskID, stream)
-		w := clean.Writer(io.MultiWriter(shown, traced))
-		return &observer{w, []io.Closer{w, shown, traced}}
+		if format == events.Plain {
+			w := clean.Writer(io.MultiWriter(shown, traced))
+			return &observer{w, []io.Closer{w, shown, traced}}
+		}
+		read := readable(format, stream, shown, traced)
+		w := clean.Writer(read)
+		return &observer{w, []io.Closer{w, read, shown, traced}}
 	}
 	return func(taskID string) func(string) io.WriteCloser {
 		clean := r.secrets.Group()
 		return func(stream string) io.WriteCloser { return one(taskID, stream, clean) }
 	}, nil
+}
+
+// readable returns a reader of the structured output of an agent's program that
+// writes lines for people. Neither writer ever fails.
+func readable(format events.Format, stream string, shown, traced io.Writer) *events.Reader {
+	open := events.NewReader
+	if stream == "stderr" {
+		open = events.Stderr
+	}
+	return open(format, func(l events.Line) {
+		if !l.TraceOnly {
+			_, _ = fmt.Fprintln(shown, l.Text)
+		}
+		_, _ = fmt.Fprintln(traced, l.Text)
+	})
 }
 
 // closeTrace completes agent-trace.log, if there is one.

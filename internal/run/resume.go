@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"securebench/internal/candidate"
@@ -13,6 +14,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/source"
 	"securebench/internal/workload"
 )
 
@@ -20,9 +22,9 @@ import (
 func (r *Run) openOutput(ctx context.Context) error {
 	switch r.Mode {
 	case Fresh:
-		return r.begin(false)
+		return r.begin(ctx, false)
 	case Replace:
-		return r.begin(true)
+		return r.begin(ctx, true)
 	}
 	former, err := r.dir.Former()
 	if err != nil {
@@ -30,12 +32,32 @@ func (r *Run) openOutput(ctx context.Context) error {
 	}
 	if former == nil {
 		r.warn(fmt.Sprintf("nothing to resume in %s: starting a new run", redact.Quote(r.Config.OutputDir)))
-		return r.begin(true)
+		return r.begin(ctx, true)
 	}
 	if r.store, err = candidate.OpenStore(r.dir.StorePath()); err != nil {
 		return err
 	}
 	return r.resume(ctx, former)
+}
+
+// formerEngine returns the engine of the run that is resumed, or "": for a new
+// run, for one that needed none, and for one that cannot be read, which is
+// reported later, when the output directory is locked.
+func (r *Run) formerEngine() string {
+	if !r.resumes() {
+		return ""
+	}
+	root, err := os.OpenRoot(r.Config.OutputDir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	m, _, err := record.ReadManifest(source.FS(root))
+	if err != nil {
+		return ""
+	}
+	name, _ := m.EngineName()
+	return name
 }
 
 // FormerError reports that the existing run in the output directory cannot be
@@ -49,7 +71,10 @@ func (e *FormerError) Error() string { return e.Err.Error() }
 func (e *FormerError) Unwrap() error { return e.Err }
 
 // begin starts a new run.
-func (r *Run) begin(force bool) error {
+func (r *Run) begin(ctx context.Context, force bool) error {
+	if err := r.prepareAgent(ctx); err != nil {
+		return err
+	}
 	err := r.dir.Begin(force)
 	if errors.Is(err, record.ErrExists) {
 		return fault.As(fault.Refused, err)
@@ -72,6 +97,9 @@ func (r *Run) begin(force bool) error {
 // resume checks the existing part of the run and continues with the records
 // that pass.
 func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
+	if err := r.prepareRest(ctx, former); err != nil {
+		return err
+	}
 	if r.manifest, err = r.newManifest(); err != nil {
 		return err
 	}
@@ -93,6 +121,9 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	if err := review.EachKept(func(e record.Entry) { r.kept = append(r.kept, pipeline.FinalOf(e.Line)) }); err != nil {
 		return err
 	}
+	if review.Lost != nil {
+		r.warn(fmt.Sprintf("%v: what it held is run again", review.Lost))
+	}
 	r.unverified = review.Unverified
 	m := &r.manifest
 	m.Started, m.ResumedFrom = former.Manifest.Started, former.Manifest.ResumedFrom
@@ -107,6 +138,27 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 		return err
 	}
 	return r.writeInputs()
+}
+
+// prepareRest prepares the agent for the attempts that still need it. If there are
+// none, the rest of the run needs neither the provider nor its key.
+func (r *Run) prepareRest(ctx context.Context, former *record.Former) (err error) {
+	if needs := r.needs(); needs.Relay == nil && len(needs.Overlays) == 0 {
+		return nil
+	}
+	r.produced = &former.Manifest
+	if r.manifest, err = r.newManifest(); err != nil {
+		return err
+	}
+	review, err := r.review(former)
+	if err != nil {
+		return err
+	}
+	if review.Kept+len(review.Unverified) == r.Planned() {
+		return nil
+	}
+	r.produced = nil
+	return r.prepareAgent(ctx)
 }
 
 // sameInputs refuses to resume a run whose inputs changed, and names each
@@ -133,7 +185,7 @@ func (r *Run) review(former *record.Former) (*record.Review, error) {
 		return nil, fault.As(fault.Pack, err)
 	}
 	defer rows.Close()
-	j := inputs{run: r, former: former, rows: rows, byID: make(map[string]workload.Row, len(r.work.Rows))}
+	j := inputs{run: r, former: former, rows: rows, images: r.imageNames(), byID: make(map[string]workload.Row, len(r.work.Rows))}
 	for _, row := range r.work.Rows {
 		j.byID[row.ID] = row
 	}
@@ -150,7 +202,8 @@ type inputs struct {
 	former *record.Former
 	rows   *pack.Reader
 	byID   map[string]workload.Row
-	err    error // of reading the pack
+	images map[string]string // names in run.json, by reference
+	err    error             // of reading the pack
 }
 
 // reason returns why a record cannot be kept, or "".
@@ -170,13 +223,18 @@ func (r *Run) stored(sum string) error {
 	return r.store.Check(sum)
 }
 
-// bound reports whether a record is bound to the run's current row, image,
+// bound reports whether a record is bound to the run's current row, images,
 // configuration and build.
 func (j *inputs) bound(e record.Entry, row workload.Row) bool {
 	raw, err := j.rows.Raw(row.Ref)
 	if err != nil {
 		j.err = fault.As(fault.Refused, err)
 		return false
+	}
+	for _, ref := range row.CheckedIn {
+		if j.former.Manifest.Images[j.images[ref]] != j.run.scorer.Images[ref].ID {
+			return false
+		}
 	}
 	b, d := j.run.binding, e.Digests
 	return d.Row == b.Salt.Keyed("row", row.ID, raw) && d.Image == j.run.scorer.Images[row.Image].ID &&

@@ -8,21 +8,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"syscall"
 	"time"
 
 	"securebench/internal/attest"
 	"securebench/internal/candidate"
+	"securebench/internal/capacity"
 	"securebench/internal/config"
 	"securebench/internal/evidence"
 	"securebench/internal/family"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/egress"
+	"securebench/internal/gateway/relay"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/pack"
+	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
@@ -68,20 +73,37 @@ type Options struct {
 	Version       string // of this build
 	Keyring       *attest.Keyring
 	OpenEngine    scoring.EngineOpener
-	LookupEnv     func(string) (string, bool)
-	Progress      progress.Reporter
+	// Transport makes the requests to the agents' provider; nil is the default.
+	Transport http.RoundTripper
+	// Proxy resolves and connects for the agents' proxy; its zero value asks the
+	// system. The domains are the harness's.
+	Proxy     egress.Config
+	LookupEnv func(string) (string, bool)
+	Progress  progress.Reporter
 	// Notice receives lines for the operator that no progress mode suppresses.
 	Notice func(string)
 }
+
+// resumes reports whether an existing run is resumed.
+func (o *Options) resumes() bool { return o.Mode == Resume || o.Mode == ResumeChanged }
 
 // Run is an open run.
 type Run struct {
 	Options
 	work    *workload.Workload
 	scorer  *scoring.Scorer
+	plan    *capacity.Plan // how many tasks run at the same time
 	agent   agent.Agent
 	secrets redact.Registry
-	names   workspace.Namer
+	// providerKey is the key of the agents' provider, programs are what they run
+	// and relay is their way to the provider, as far as the harness needs them.
+	providerKey string
+	programs    *programs
+	relay       *relay.Relay
+	// produced is the former run if none of its attempts needs an agent any more:
+	// then nothing of the above is prepared.
+	produced *record.Manifest
+	names    workspace.Namer
 
 	dir      *record.Dir
 	store    *candidate.Store
@@ -111,7 +133,12 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	if r.scorer, err = scoring.Open(ctx, r.work, o.OpenEngine, o.Config.Sandbox, r.inSandbox(), r.warn); err != nil {
+	box := o.Config.Sandbox
+	box.Former = r.formerEngine()
+	if r.scorer, err = scoring.Open(ctx, r.work, o.OpenEngine, box, r.needsUsers(), r.warn); err != nil {
+		return nil, err
+	}
+	if err := r.schedule(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.lock(); err != nil {
@@ -126,11 +153,14 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 // load reads the agent's file and the pack.
 func (r *Run) load(ctx context.Context) error {
 	r.registerSecrets()
-	var err error
+	err := r.readKey()
+	if err != nil && !r.resumes() {
+		return err
+	}
 	if r.agent, err = builtinAgent(r.Agent, r.Replay, scoring.Bounds(r.Config.Limits)); err != nil {
 		return err
 	}
-	d := workload.Demands{Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil || f.NeedsImage }}
+	d := workload.Demands{Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil || f.NeedsImage }, Agent: r.footprint}
 	replay, _ := r.agent.(*agent.Replay)
 	if _, isOracle := r.agent.(*agent.Oracle); isOracle {
 		d.Task = func(_ pack.Row, t task.Task) error {
@@ -160,11 +190,12 @@ func (r *Run) load(ctx context.Context) error {
 	return nil
 }
 
-// inSandbox reports whether agents run in sandboxes, as the row's user: a
-// harness does, and so do the solution programs of the oracle.
-func (r *Run) inSandbox() bool {
-	_, isOracle := r.agent.(*agent.Oracle)
-	return r.agent == nil || isOracle
+// needsUsers reports whether the users that rows name have to be known: agents
+// run as them in sandboxes, as do the solution programs of the oracle, and
+// replayed trees belong to them.
+func (r *Run) needsUsers() bool {
+	_, isNull := r.agent.(agent.Null)
+	return !isNull
 }
 
 // lock locks the output directory and loads the signing key.
@@ -223,13 +254,17 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 	if r.finished {
 		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), nil
 	}
-	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config)
+	disk, err := r.preflight()
+	if err != nil {
+		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), err
+	}
+	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config, r.plan.Verifications)
 	r.openAgent()
 	observe, err := r.observe()
 	if err != nil {
 		return pipeline.Summary{}, classify(err)
 	}
-	r.reportStart()
+	r.reportStart(disk)
 	sum, err := pipeline.Run(ctx, r.pipeline(ctx, observe))
 	r.dead = errors.Is(err, pipeline.ErrEngineDead)
 	if err == nil {
@@ -255,7 +290,7 @@ func (r *Run) pipeline(ctx context.Context, observe func(string) func(string) io
 		Agent: r.agent, Verifiers: r.scorer.Verifiers, Images: r.scorer.Images,
 		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Name,
 		Verify: scoring.Limits(r.Config.Limits), VerifyTimeout: r.Config.Limits.Verify,
-		Workers: r.Config.MaxWorkers, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
+		Workers: r.plan.Workers, Plan: r.plan, Load: r.work.Load, Room: r.room, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
 		Progress: r.Progress, Observe: observe, Probe: r.probe(),
 	}
 }
@@ -280,6 +315,8 @@ func runError(err error) error {
 		return fault.Errorf(fault.Infrastructure, "%w", err)
 	case errors.Is(err, pipeline.ErrEngineDead):
 		return fault.Errorf(fault.Engine, "%w", err)
+	case errors.Is(err, produce.ErrRejected):
+		return fault.Errorf(fault.Config, "%w", err)
 	}
 	return err
 }
@@ -300,7 +337,7 @@ func (r *Run) probe() func(context.Context) error {
 
 // seal signs the complete run.
 func (r *Run) seal() error {
-	if err := r.closeTrace(); err != nil {
+	if err := errors.Join(r.closeTrace(), r.dir.Settled()); err != nil {
 		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
 	}
 	// A complete run is signed even if it is interrupted now.

@@ -96,14 +96,26 @@ func WithPolicy(e Engine, p Policy) *PolicyEngine {
 }
 
 // Open makes a sandbox unless the policy blocks its command; the error is a
-// [*PolicyError] then.
+// [*PolicyError] then. The commands of a sandbox with an init are for the caller
+// to [PolicyEngine.Admit].
 func (e *PolicyEngine) Open(ctx context.Context, spec Spec) (Box, error) {
-	d := e.policy.Decide(spec.Command)
-	e.note(attempt{spec.Labels.Task, spec.Labels.Attempt}, d)
-	if !d.Allowed {
-		return nil, &PolicyError{d}
+	if !spec.Init {
+		if err := e.Admit(spec.Labels, spec.Command); err != nil {
+			return nil, err
+		}
 	}
 	return e.Engine.Open(ctx, spec)
+}
+
+// Admit counts a command of a sandbox with these labels. The error is a
+// [*PolicyError] if the policy blocks it.
+func (e *PolicyEngine) Admit(labels Labels, command []string) error {
+	d := e.policy.Decide(command)
+	e.note(attempt{labels.Task, labels.Attempt}, d)
+	if !d.Allowed {
+		return &PolicyError{d}
+	}
+	return nil
 }
 
 func (e *PolicyEngine) note(at attempt, d Decision) {

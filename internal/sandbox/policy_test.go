@@ -12,6 +12,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/sandbox/sandboxtest/contract"
+	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 func TestDecide(t *testing.T) {
@@ -104,6 +105,33 @@ func TestPolicyEngine(t *testing.T) {
 
 // TestPolicyKeepsContract runs the engine's contract through the decorator.
 func TestPolicyKeepsContract(t *testing.T) {
-	inner := sandboxtest.New(sandboxtest.Config{Programs: contract.Programs(), Images: map[string]sandbox.Image{}, Root: contract.Root()})
+	inner := sandboxtest.New(sandboxtest.Config{Programs: scripts.Programs(), Images: map[string]sandbox.Image{}, Root: contract.Root()})
 	contract.Suite(t, sandbox.WithPolicy(inner, sandbox.Policy{}), contract.Caps{Image: sandbox.Image{ID: "sha256:test"}})
 }
+
+// TestPolicyAdmits: the commands of a sandbox with an init are counted and refused
+// when they are admitted, and its init is no command.
+func TestPolicyAdmits(t *testing.T) {
+	e := sandbox.WithPolicy(nowhere{}, sandbox.Policy{Allow: []string{"python3"}})
+	labels := sandbox.Labels{Task: "t", Attempt: 1}
+	if _, err := e.Open(t.Context(), sandbox.Spec{Labels: labels, Init: true}); !errors.Is(err, errNowhere) {
+		t.Errorf("an init is refused: %v", err)
+	}
+	if err := e.Admit(labels, []string{"python3", "x"}); err != nil {
+		t.Error(err)
+	}
+	var refused *sandbox.PolicyError
+	if err := e.Admit(labels, []string{"rm"}); !errors.As(err, &refused) {
+		t.Errorf("rm is admitted: %v", err)
+	}
+	if a := e.Take("t", 1); a.Allowed != 1 || a.Denied != 1 {
+		t.Errorf("audit %+v", a)
+	}
+}
+
+var errNowhere = errors.New("there is no engine")
+
+// nowhere is an engine that makes nothing.
+type nowhere struct{ sandbox.Engine }
+
+func (nowhere) Open(context.Context, sandbox.Spec) (sandbox.Box, error) { return nil, errNowhere }

@@ -90,7 +90,7 @@ type Builder interface {
 	// Progress goes to log as text.
 	Build(ctx context.Context, b Build, files io.Reader, log io.Writer) (Image, error)
 	// BuiltFrom returns what [Build.From] said when an image was built, or ""
-	// if it was made in another way.
+	// if it was made in another way. It needs no builder.
 	BuiltFrom(ctx context.Context, ref string) (string, error)
 }
 
@@ -120,9 +120,47 @@ type Importer interface {
 	RemoveImage(ctx context.Context, image Image) error
 }
 
+// Overlays is an engine that keeps file trees of programs, each filled once and
+// then mounted read-only into sandboxes of any run. They outlive runs: neither
+// [Service.Reap] nor closing the engine removes one.
+type Overlays interface {
+	// Overlay returns the overlay with the given key, which names its content,
+	// and fills it first if it is not there whole. fill writes a tar stream of
+	// folders, files and links; the engine makes root their owner.
+	Overlay(ctx context.Context, spec OverlaySpec, fill func(io.Writer) error) (Overlay, error)
+	// Overlays lists what is there, sorted by key.
+	Overlays(ctx context.Context) ([]OverlaySpec, error)
+	// RemoveOverlay removes one. A sandbox that uses it is an error.
+	RemoveOverlay(ctx context.Context, key string) error
+}
+
+// OverlaySpec names an overlay.
+type OverlaySpec struct {
+	Key   string // lower-case letters, digits, and ._- between them
+	Title string // for people, such as "codex 0.169.0 linux/amd64"
+}
+
+// Overlay is a read-only tree on an engine.
+type Overlay interface {
+	// OverlayKey is the key in its [OverlaySpec].
+	OverlayKey() string
+}
+
+// Freezer is a box whose processes can be stopped for a while, all at once.
+// Neither call is a disturbance of the box. Time in which it is frozen counts
+// for [Limits.Timeout].
+type Freezer interface {
+	// Freeze stops every process of the box that runs.
+	Freeze(ctx context.Context) error
+	// Thaw lets them go on.
+	Thaw(ctx context.Context) error
+}
+
 // Info describes an engine in the manifest of a run.
 type Info struct {
-	Name            string   `json:"name"`
+	Name string `json:"name"`
+	// Choice says why this engine was taken, such as "as configured".
+	Choice          string   `json:"choice,omitzero"`
 	Version         string   `json:"version"`
 	APIVersion      string   `json:"api_version"`
 	Runtime         string   `json:"runtime"`
@@ -133,6 +171,11 @@ type Info struct {
 	SecurityOptions []string `json:"security_options"`
 	Seccomp         string   `json:"seccomp"`         // digest of a box's profile
 	SeccompTracing  string   `json:"seccomp_tracing"` // digest with [Spec.Tracing]
+	// DiskSampled says that the size of a root that can be written is not bounded
+	// but sampled: a box can exceed it for a moment before it is ended.
+	DiskSampled bool `json:"disk_sampled,omitzero"`
+	// Obtain is the command that gets an image by name, such as "docker pull".
+	Obtain string `json:"-"`
 }
 
 // Box is one sandbox. Its command is its first process, so the box ends with
@@ -166,7 +209,8 @@ type RootReader interface {
 }
 
 // Change is one difference between the root of a box and its image. A folder
-// in which something was added or deleted can be reported as modified.
+// in which something was added or deleted can be reported as modified, and so can
+// a file that differs in its times alone.
 type Change struct {
 	Path string // absolute
 	Kind ChangeKind

@@ -29,6 +29,9 @@ type WorkspaceSpec struct {
 	// mode. Nil is an empty workspace. The tree is still served with the
 	// rights of Owner alone.
 	From *ImageFolder
+	// ReadAll lets the code that serves the tree read what belongs to other
+	// users. It is for trees in which owners can be changed.
+	ReadAll bool
 }
 
 // WithDefaults fills zero limits.
@@ -72,22 +75,41 @@ type Spec struct {
 	Mounts  []Mount
 	Stdin   bool // the command reads a standard input
 	// Init makes the helper binary the first process of the sandbox, with
-	// the arguments "sandbox-init" and then Command, which may be empty. Its
-	// standard input is always attached. See [HelperDir].
+	// the arguments "sandbox-init", "--grant" with the names of Grants if there
+	// are any, and then Command, which may be empty. Its standard input is
+	// always attached. See [HelperDir].
 	Init         bool
 	WritableRoot bool
+	// Home is where the command's user finds an empty folder of its own, of at
+	// most [Limits.Disk] bytes, that ends with the sandbox; "" is none.
+	Home string
 	// Capabilities are what a command that runs as root may keep of root's
 	// powers.
 	Capabilities []Capability
+	// Grants are those of the Capabilities that commands of [Spec.Init] can be
+	// given. Without Init it is empty: the command has all Capabilities.
+	Grants []Capability
+	// Peer is a box whose network this one shares, with the abstract Unix sockets
+	// and the host names that go with it, and nothing else: another one of the
+	// same engine, which has to be running when this one is started, and is closed
+	// after it. Nil is a network of its own, which has nothing but loopback.
+	Peer Box
 	// Tracing lets the processes of the sandbox debug one another.
 	Tracing bool
 	Limits  Limits
 }
 
-// Mount makes a workspace visible in a sandbox.
+// DeletedRecord is the PAX record of an archive's entry that stands for a path
+// where nothing is any more. Its value is "1", and the entry is an empty file.
+const DeletedRecord = "SECUREBENCH.deleted"
+
+// Mount makes a workspace or an overlay visible in a sandbox. A target may lie
+// below that of another mount if it is read-only; a folder is made there where
+// there is none.
 type Mount struct {
 	Workspace Workspace
-	Target    string // absolute
+	Overlay   Overlay // instead of Workspace; the mount is read-only then
+	Target    string  // absolute
 	ReadOnly  bool
 }
 
@@ -124,12 +146,13 @@ func (s Spec) Check() error {
 	if s.User != nil && (s.User.UID < 0 || s.User.GID < 0) {
 		return fmt.Errorf("the user %d:%d is not valid", s.User.UID, s.User.GID)
 	}
-	for _, c := range s.Capabilities {
-		if c != SetPCap && !slices.Contains(Grantable(), c) {
-			return fmt.Errorf("the capability %q is not granted to any sandbox", c)
-		}
+	if err := s.checkCapabilities(); err != nil {
+		return err
 	}
 	if err := checkMounts(s.Mounts); err != nil {
+		return err
+	}
+	if err := s.checkHome(); err != nil {
 		return err
 	}
 	if s.Workdir == "" {
@@ -138,24 +161,89 @@ func (s Spec) Check() error {
 	return checkPath("working directory", s.Workdir)
 }
 
-// checkMounts refuses targets that hide one another: which one a process sees
-// would depend on the engine's order.
+// checkCapabilities refuses what no sandbox gets, and grants that init could not
+// give: it must hold them, and keep them from the other commands.
+func (s Spec) checkCapabilities() error {
+	for _, c := range s.Capabilities {
+		if c != SetPCap && !slices.Contains(Grantable(), c) {
+			return fmt.Errorf("the capability %q is not granted to any sandbox", c)
+		}
+	}
+	if len(s.Grants) == 0 {
+		return nil
+	}
+	for _, c := range s.Grants {
+		if c == SetPCap || !slices.Contains(s.Capabilities, c) {
+			return fmt.Errorf("the capability %q cannot be granted to commands: it is not one of the sandbox's", c)
+		}
+	}
+	for _, c := range []Capability{SetUID, SetGID, Kill, SetPCap} {
+		if !s.Init || !slices.Contains(s.Capabilities, c) {
+			return fmt.Errorf("granting capabilities to commands takes an init with the capability %s", c)
+		}
+	}
+	return nil
+}
+
+// checkMounts refuses targets that hide one another. Only a read-only tree may
+// cover a part of another one: nothing that is written can end up in either.
 func checkMounts(mounts []Mount) error {
 	for i, m := range mounts {
-		if m.Workspace == nil {
-			return fmt.Errorf("the mount at %q has no workspace", m.Target)
+		if (m.Workspace == nil) == (m.Overlay == nil) {
+			return fmt.Errorf("the mount at %q needs a workspace or an overlay", m.Target)
+		}
+		if m.Overlay != nil && !m.ReadOnly {
+			return fmt.Errorf("the overlay at %q would not be read-only", m.Target)
 		}
 		if err := checkTarget("mount target", m.Target); err != nil {
 			return err
 		}
 		for _, other := range mounts[:i] {
-			if Within(m.Target, other.Target) || Within(other.Target, m.Target) {
+			within, contains := Within(m.Target, other.Target), Within(other.Target, m.Target)
+			if within && contains || within && !m.ReadOnly || contains && !other.ReadOnly {
 				return fmt.Errorf("the mount targets %q and %q overlap", other.Target, m.Target)
 			}
 		}
 	}
 	return nil
 }
+
+// checkHome refuses a home that a mount would hide, or that would hide one.
+func (s Spec) checkHome() error {
+	if s.Home == "" {
+		return nil
+	}
+	if err := checkTarget("home", s.Home); err != nil {
+		return err
+	}
+	for _, m := range s.Mounts {
+		if Within(s.Home, m.Target) || Within(m.Target, s.Home) {
+			return fmt.Errorf("the home %q and the mount target %q overlap", s.Home, m.Target)
+		}
+	}
+	return nil
+}
+
+// Check refuses keys that cannot be a part of a name on an engine.
+func (s OverlaySpec) Check() error {
+	ok := s.Key != "" && len(s.Key) <= maxOverlayKey
+	for i, c := range s.Key {
+		letter := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+		ok = ok && (letter || i > 0 && i < len(s.Key)-1 && strings.ContainsRune("._-", c))
+	}
+	if !ok {
+		return fmt.Errorf("the overlay's key %q is not made of lower-case letters and digits, with ._- between them", s.Key)
+	}
+	if len(s.Title) > maxOverlayTitle {
+		return fmt.Errorf("the overlay's title has more than %d bytes", maxOverlayTitle)
+	}
+	return nil
+}
+
+const (
+	maxOverlayKey   = 128
+	maxOverlayTitle = 256
+)
 
 // Within reports whether the absolute path p is dir or below it.
 func Within(p, dir string) bool {

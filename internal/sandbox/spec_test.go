@@ -35,14 +35,22 @@ func TestSpecCheck(t *testing.T) {
 		"user":             {func(s *sandbox.Spec) { s.User = &sandbox.User{GID: -1} }, "user 0:-1 is not valid"},
 		"capability":       {func(s *sandbox.Spec) { s.Capabilities = []sandbox.Capability{"SYS_ADMIN"} }, `"SYS_ADMIN" is not granted`},
 		"workdir":          {func(s *sandbox.Spec) { s.Workdir = "/proc/self/fd/8" }, "below /proc"},
-		"no workspace":     {func(s *sandbox.Spec) { s.Mounts[0].Workspace = nil }, "has no workspace"},
+		"no workspace":     {func(s *sandbox.Spec) { s.Mounts[0].Workspace = nil }, "needs a workspace or an overlay"},
 		"root":             {func(s *sandbox.Spec) { s.Mounts[0].Target = "/" }, "must not be the root"},
 		"root in disguise": {func(s *sandbox.Spec) { s.Mounts[0].Target = "//." }, "must not be the root"},
 		"relative":         {func(s *sandbox.Spec) { s.Mounts[0].Target = "work" }, "not a plain absolute path"},
 		"helper":           {func(s *sandbox.Spec) { s.Mounts[0].Target = sandbox.HelperPath }, "reserved"},
 		"same":             {func(s *sandbox.Spec) { s.Mounts[1].Target = "/data/" }, "overlap"},
-		"below":            {func(s *sandbox.Spec) { s.Mounts[1].Target = "/data/x" }, "overlap"},
+		"below":            {func(s *sandbox.Spec) { s.Mounts[2].Target = "/data/x" }, "overlap"},
 		"above":            {func(s *sandbox.Spec) { s.Mounts[2].Target, s.Mounts[0].Target = "/a", "/a/b" }, "overlap"},
+		"grants alone":     {func(s *sandbox.Spec) { s.Grants = s.Capabilities }, "takes an init"},
+		"foreign grant":    {func(s *sandbox.Spec) { s.Grants = []sandbox.Capability{sandbox.Chown} }, `"CHOWN" cannot be granted`},
+		"granted SETPCAP": {func(s *sandbox.Spec) {
+			s.Capabilities, s.Grants = []sandbox.Capability{sandbox.SetPCap}, []sandbox.Capability{sandbox.SetPCap}
+		}, `"SETPCAP" cannot be granted`},
+		"grants of no holder": {func(s *sandbox.Spec) {
+			s.Init, s.Capabilities, s.Grants = true, []sandbox.Capability{sandbox.Chown, sandbox.SetUID}, []sandbox.Capability{sandbox.Chown}
+		}, "takes an init"},
 	} {
 		spec := good()
 		c.change(&spec)
@@ -55,9 +63,18 @@ func TestSpecCheck(t *testing.T) {
 	if err := spec.Check(); err != nil {
 		t.Errorf("a first process without a command: %v", err)
 	}
+	spec.Capabilities, spec.Grants = append(sandbox.Grantable(), sandbox.SetPCap), []sandbox.Capability{sandbox.Chown}
+	if err := spec.Check(); err != nil {
+		t.Errorf("a grant: %v", err)
+	}
+	spec.Mounts[1].Target, spec.Mounts[0].ReadOnly = "/data/inner", true
+	if err := spec.Check(); err != nil {
+		t.Errorf("a read-only mount below another: %v", err)
+	}
 }
 
-// TestMountsNeverOverlap checks that no path belongs to two accepted mounts.
+// TestMountsNeverOverlap checks that of the accepted mounts that a path belongs
+// to only the outermost can be written, so that none hides what is written.
 func TestMountsNeverOverlap(t *testing.T) {
 	path := rapid.Custom(func(t *rapid.T) string {
 		return "/" + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", ".", ""}), 1, 4).Draw(t, "parts"), "/")
@@ -65,19 +82,19 @@ func TestMountsNeverOverlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := sandbox.Spec{Image: sandbox.Image{ID: "x"}, Command: []string{"x"}}
 		for _, p := range rapid.SliceOfN(path, 1, 4).Draw(t, "targets") {
-			spec.Mounts = append(spec.Mounts, sandbox.Mount{Workspace: anyWorkspace{}, Target: p})
+			spec.Mounts = append(spec.Mounts, sandbox.Mount{Workspace: anyWorkspace{}, Target: p, ReadOnly: rapid.Bool().Draw(t, "read-only")})
 		}
 		if spec.Check() != nil {
 			return
 		}
-		probe, owners := path.Draw(t, "probe"), 0
+		probe := path.Draw(t, "probe")
 		for _, m := range spec.Mounts {
-			if sandbox.Within(probe, m.Target) {
-				owners++
+			for _, outer := range spec.Mounts {
+				inner := sandbox.Within(m.Target, outer.Target) && m != outer
+				if inner && !m.ReadOnly && sandbox.Within(probe, m.Target) {
+					t.Fatalf("%q is in the writable mount %q, below another of %+v", probe, m.Target, spec.Mounts)
+				}
 			}
-		}
-		if owners > 1 {
-			t.Fatalf("%q is in %d of the mounts %+v", probe, owners, spec.Mounts)
 		}
 	})
 }

@@ -55,8 +55,8 @@ func TestOneKeeper(t *testing.T) {
 		return verifier{c: c}
 	}})
 	s := &scoring.Scorer{Engine: c}
-	cfg := &config.Tester{MaxWorkers: 3}
-	s.MakeVerifiers(reg, "run", cfg)
+	cfg := &config.Tester{}
+	s.MakeVerifiers(reg, "run", cfg, 3)
 	if r := s.Runner(&workload.Workload{Loaded: &compile.Loaded{Pack: &pack.Pack{}}}, cfg, "run"); r.Checkouts != s.Checkouts {
 		t.Error("agents have another keeper")
 	}
@@ -70,7 +70,7 @@ func TestOneKeeper(t *testing.T) {
 		t.Errorf("closed as %q", c.order)
 	}
 	s = &scoring.Scorer{}
-	s.MakeVerifiers(reg, "run", &config.Tester{})
+	s.MakeVerifiers(reg, "run", &config.Tester{}, 1)
 	if c.resources.Checkouts != (*checkout.Keeper)(nil) {
 		t.Error("a keeper without an engine")
 	}

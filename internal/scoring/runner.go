@@ -2,6 +2,8 @@ package scoring
 
 import (
 	"fmt"
+	"slices"
+
 	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/family"
@@ -10,7 +12,6 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/workload"
-	"slices"
 )
 
 // Runner returns what runs agents, and solutions that are programs, in
@@ -23,11 +24,9 @@ func (s *Scorer) Runner(w *workload.Workload, cfg *config.Tester, runID string) 
 	r := &agent.Runner{
 		Producer: &produce.Producer{Engine: audited, Assets: s.Files.Public, Granted: cfg.Sandbox.Capabilities,
 			Env: func(string) (string, bool) { return "", false }},
-		Users: func(image, name string) (sandbox.User, bool) {
-			u, ok := s.Users[workload.User{Image: image, Name: name}]
-			return u, ok
-		},
+		Users:  s.User,
 		Limits: limits, Expect: w.PublicFiles, RunID: runID, Bounds: Bounds(cfg.Limits),
+		Solutions: s.Files.Solution, ScoreTimeouts: cfg.ScoreTimeouts,
 		Audit: func(taskID string, attempt int) (allowed, denied int) {
 			a := audited.Take(taskID, attempt)
 			return a.Allowed, a.Denied
@@ -37,6 +36,12 @@ func (s *Scorer) Runner(w *workload.Workload, cfg *config.Tester, runID string) 
 		r.Checkouts = s.Checkouts
 	}
 	return r
+}
+
+// User returns a user that a row names in an image, if it was looked up.
+func (s *Scorer) User(image, name string) (sandbox.User, bool) {
+	u, ok := s.Users[workload.User{Image: image, Name: name}]
+	return u, ok
 }
 
 // Bounds are the configured bounds of candidates.
@@ -61,11 +66,17 @@ func CheckCapabilities(cfg config.Sandbox, v task.AgentView) error {
 // CheckProgram does the same for a task whose reference solution is a program,
 // which runs in the agent's sandbox. Other tasks run nothing there.
 func CheckProgram(cfg config.Sandbox, fam family.Family, t task.Task) error {
-	if fam.Reference == nil {
-		return nil
-	}
-	if sol, ok := fam.Reference(t.Evaluator()); !ok || sol.Command == nil {
+	if !hasProgram(fam, t) {
 		return nil
 	}
 	return CheckCapabilities(cfg, t.Agent())
+}
+
+// hasProgram reports whether the reference solution of a task is a program.
+func hasProgram(fam family.Family, t task.Task) bool {
+	if fam.Reference == nil {
+		return false
+	}
+	sol, ok := fam.Reference(t.Evaluator())
+	return ok && sol.Command != nil
 }

@@ -3,6 +3,7 @@
 package scoring
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type Scorer struct {
 	Checkouts *checkout.Keeper           // of the images
 	// Derive derives a secret from the salt, for the use that the label names.
 	Derive func(label string) [32]byte
+	// Workers is how many candidates are scored at the same time outside of a run.
+	Workers int
 }
 
 // Open connects to the engine if the used rows need one, and looks up their
@@ -48,7 +51,7 @@ func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg conf
 	if s.Engine, err = open(ctx, cfg, warn); err != nil {
 		return nil, errors.Join(err, s.Files.Close())
 	}
-	if s.Images, err = resolveImages(ctx, s.Engine, w.Images, obtain(w)); err == nil && users {
+	if s.Images, err = resolveImages(ctx, s.Engine, w.Images, obtain(w, s.Engine.Info().Obtain)); err == nil && users {
 		s.Users, err = resolveUsers(ctx, s.Engine, s.Images, w.Users)
 	}
 	if err != nil {
@@ -68,16 +71,21 @@ func OpenForReview(ctx context.Context, name string, w *workload.Workload, open 
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.Derive = salt.Derive
-	s.MakeVerifiers(w.Families, name, cfg)
+	plan, err := s.Plan(ctx, w, cfg)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.Derive, s.Workers = salt.Derive, plan.Verifications
+	s.MakeVerifiers(w.Families, name, cfg, s.Workers)
 	return s, nil
 }
 
-// MakeVerifiers makes the verifiers of the families that have one, for as many
-// verifications at a time as there are workers. runID stands in the labels of
+// MakeVerifiers makes the verifiers of the families that have one, for so many
+// verifications at a time. runID stands in the labels of
 // their sandboxes.
-func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, cfg *config.Tester) {
-	r := family.Resources{RunID: runID, Workers: cfg.MaxWorkers, Files: s.Files}
+func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, cfg *config.Tester, verifications int) {
+	r := family.Resources{RunID: runID, Workers: verifications, Files: s.Files, Images: s.Images,
+		Commands: family.Commands{Allow: !cfg.Verification.DisallowDangerous, Deny: cfg.Verification.Deny}}
 	if s.Engine != nil {
 		s.Checkouts = checkout.NewKeeper(s.Engine, checkout.Options{Run: runID, Limits: Limits(cfg.Limits)})
 		r.Engine, r.Checkouts = s.Engine, s.Checkouts
@@ -162,8 +170,8 @@ func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source
 }
 
 // obtain returns the command that gets an image: the pack's and the project's
-// own are built, all others pulled.
-func obtain(w *workload.Workload) func(ref string) string {
+// own are built, all others pulled, by the command that pull begins.
+func obtain(w *workload.Workload, pull string) func(ref string) string {
 	own := packimage.Pack{Dir: filepath.Dir(w.Location.Manifest), ID: w.Manifest.ID, Version: w.Manifest.Version}
 	return func(ref string) string {
 		switch {
@@ -172,7 +180,7 @@ func obtain(w *workload.Workload) func(ref string) string {
 		case strings.HasPrefix(ref, "securebench-") && !strings.Contains(ref, "@"):
 			return "build it with: make image"
 		}
-		return "get it with: docker pull " + ref
+		return "get it with: " + cmp.Or(pull, "docker pull") + " " + ref
 	}
 }
 

@@ -38,6 +38,7 @@ type wireEnvironment struct {
 	User               string   `json:"user,omitzero"`
 	Timeout            int64    `json:"timeout_ns,omitzero"`
 	MaterializeWorkdir bool     `json:"materialize_workdir,omitzero"`
+	WritableRoot       bool     `json:"writable_root,omitzero"`
 	Capabilities       []string `json:"capabilities,omitzero"`
 	Env                []string `json:"env,omitzero"`
 	Checkout           Checkout `json:"checkout,omitzero"`
@@ -84,14 +85,14 @@ func laneByName(name string) (Lane, bool) {
 }
 
 func (e Environment) wire() *wireEnvironment {
-	return &wireEnvironment{e.Image, e.Workdir, e.User, int64(e.Timeout), e.MaterializeWorkdir, e.Capabilities, e.Env, e.Checkout}
+	return &wireEnvironment{e.Image, e.Workdir, e.User, int64(e.Timeout), e.MaterializeWorkdir, e.WritableRoot, e.Capabilities, e.Env, e.Checkout}
 }
 
 func (w *wireEnvironment) environment() Environment {
 	if w == nil {
 		return Environment{}
 	}
-	return Environment{w.Image, w.Workdir, w.User, time.Duration(w.Timeout), w.MaterializeWorkdir, w.Capabilities, w.Env, w.Checkout}
+	return Environment{w.Image, w.Workdir, w.User, time.Duration(w.Timeout), w.MaterializeWorkdir, w.WritableRoot, w.Capabilities, w.Env, w.Checkout}
 }
 
 // decodeView reads the encoded form and refuses parts that the view may not
@@ -130,7 +131,7 @@ func (v *AgentView) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 // MarshalJSONTo encodes the view.
 func (v SandboxView) MarshalJSONTo(enc *jsontext.Encoder) error {
 	w := v.wire()
-	w.Environment = v.env.wire()
+	w.Environment, w.Assets = v.env.wire(), v.assets
 	return json.MarshalEncode(enc, w)
 }
 
@@ -138,7 +139,7 @@ func (v SandboxView) MarshalJSONTo(enc *jsontext.Encoder) error {
 // refused.
 func (v *SandboxView) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	w, err := decodeView(dec, func(w wireView) bool {
-		return w.Extraction == nil && w.Assets == nil && w.Instruction == ""
+		return w.Extraction == nil && w.Instruction == ""
 	})
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func (v *SandboxView) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	*v = SandboxView{shared, w.Environment.environment()}
+	*v = SandboxView{shared, w.Environment.environment(), w.Assets}
 	return nil
 }
 

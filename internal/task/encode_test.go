@@ -22,7 +22,7 @@ func drawTask(rt *rapid.T) task.Task {
 			Timeout: time.Duration(rapid.Int64Min(0).Draw(rt, "timeout")), MaterializeWorkdir: rapid.Bool().Draw(rt, "materialize"),
 			Capabilities: rapid.SampledFrom([][]string{nil, {"CHOWN"}, {"KILL", "SETUID"}}).Draw(rt, "capabilities")},
 		Extraction: task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: text.Draw(rt, "path"),
-			OrStdout: rapid.Bool().Draw(rt, "or"), Links: rapid.Bool().Draw(rt, "links")},
+			OrStdout: rapid.Bool().Draw(rt, "or")},
 		Instruction: text.Draw(rt, "instruction"),
 	}
 	values := rapid.SampledFrom([]string{`"x"`, `{"b": 1,  "a":[1e3, 1.0]}`, `"\u00e9\/"`, ` null`, `[]`, "9007199254740993"})

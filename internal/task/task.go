@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -106,9 +108,6 @@ type Extraction struct {
 	// OrStdout takes standard output if the file is missing or is an unchanged
 	// public asset.
 	OrStdout bool `json:"or_stdout,omitzero"`
-	// Links allows symbolic links in a tree. They are kept as data and never
-	// followed.
-	Links bool `json:"links,omitzero"`
 }
 
 // Environment is the part of a row's environment that securebench uses.
@@ -118,6 +117,8 @@ type Environment struct {
 	User               string        // "" is the image's user
 	Timeout            time.Duration // 0 if the row sets none
 	MaterializeWorkdir bool
+	// WritableRoot lets the agent write outside of its workspace.
+	WritableRoot bool
 	// Capabilities are the privileges of root that the row asks for, by name
 	// (CHOWN, SETUID, …), sorted.
 	Capabilities []string
@@ -127,6 +128,21 @@ type Environment struct {
 	// Checkout is the repository in the image that the agent changes; the zero
 	// value is none.
 	Checkout Checkout
+}
+
+// Captured says which files of the agent's sandbox a candidate tree is made of.
+// The zero value is the workspace alone. Paths are absolute and clean.
+type Captured struct {
+	Roots []string `json:"roots,omitzero"` // files or folders; the workspace only if it is among them
+	// Filesystem takes all that a system task may change; see the documentation
+	// of the family for what that leaves out.
+	Filesystem bool     `json:"filesystem,omitzero"`
+	Exclude    []string `json:"exclude,omitzero"` // files or folders
+}
+
+// Root reports whether the files lie outside of the workspace at dir, too.
+func (c Captured) Root(dir string) bool {
+	return c.Filesystem || slices.ContainsFunc(c.Roots, func(r string) bool { return r != dir && !strings.HasPrefix(r, dir+"/") })
 }
 
 // Checkout names a repository in an image.
@@ -152,6 +168,9 @@ type Config struct {
 	Assets      []Asset
 	Environment Environment
 	Extraction  Extraction
+	Captured    Captured
+	// Adapted is set if the row differs from what its data set has.
+	Adapted bool
 	// Instruction is the family's description, for an agent, of what to
 	// submit.
 	Instruction string
@@ -201,6 +220,13 @@ func (t Task) Environment() Environment { return t.c.Environment }
 // Extraction returns the family's default way to take the candidate.
 func (t Task) Extraction() Extraction { return t.c.Extraction }
 
+// Captured returns which files make up the candidate, if it is a tree.
+func (t Task) Captured() Captured { return t.c.Captured }
+
+// Adapted reports whether the row says that it differs from what its data set
+// has.
+func (t Task) Adapted() bool { return t.c.Adapted }
+
 // MarshalJSON always fails: a whole task contains hidden values.
 func (t Task) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("task: a whole task may not be marshalled; marshal a view")
@@ -225,7 +251,7 @@ func (t Task) Agent() AgentView {
 // TestSandbox returns what a test sandbox may see: public values and
 // evaluation inputs.
 func (t Task) TestSandbox() SandboxView {
-	return SandboxView{t.view(Public, EvaluationInputs), t.c.Environment}
+	return SandboxView{t.view(Public, EvaluationInputs), t.c.Environment, t.c.Assets}
 }
 
 // Evaluator returns what the evaluator in the parent may see: public and
@@ -306,7 +332,8 @@ func (v AgentView) Instruction() string { return v.instruction }
 // SandboxView is the public and evaluation lanes of a task.
 type SandboxView struct {
 	view
-	env Environment
+	env    Environment
+	assets []Asset
 }
 
 // Get returns a public resource or an evaluation input.
@@ -317,6 +344,9 @@ func (v SandboxView) Payload() []Resource { return v.payload() }
 
 // Environment returns the row's environment.
 func (v SandboxView) Environment() Environment { return v.env }
+
+// Assets returns the public assets.
+func (v SandboxView) Assets() []Asset { return v.assets }
 
 // EvaluatorView is the public and hidden lanes of a task.
 type EvaluatorView struct{ view }

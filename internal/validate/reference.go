@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strings"
 	"sync"
 
@@ -15,8 +16,10 @@ import (
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/owner/tempdir"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
+	"securebench/internal/workspace"
 )
 
 // reference is the probe of a row's own solution. One that is a program runs
@@ -32,7 +35,7 @@ func (cfg Config) reference(ctx context.Context, t task.Task, sol family.Solutio
 		return p, nil
 	}
 	err := cfg.runProgram(ctx, t, sol, &p)
-	for try := 1; err != nil && try <= cfg.Retries && ctx.Err() == nil; try++ {
+	for try := 1; err != nil && !agent.Unusable(err) && try <= cfg.Retries && ctx.Err() == nil; try++ {
 		err = cfg.runProgram(ctx, t, sol, &p)
 	}
 	return p, err
@@ -41,7 +44,7 @@ func (cfg Config) reference(ctx context.Context, t task.Task, sol family.Solutio
 // runProgram runs a solution that is a program and notes what it left.
 func (cfg Config) runProgram(ctx context.Context, t task.Task, sol family.Solution, p *probe) (err error) {
 	oracle := &agent.Oracle{Runner: cfg.Runner}
-	production, err := oracle.Prepare(ctx, agent.Attempt{View: t.Agent(), Number: 1, Dir: "reference", Image: cfg.Images[t.Environment().Image], Sink: cfg.Sink,
+	production, err := oracle.Prepare(ctx, agent.Attempt{View: t.Agent(), Number: 1, Dir: "reference", Image: cfg.Images[t.Environment().Image], Captured: t.Captured(), Sink: cfg.Sink,
 		Reference: func(context.Context) (family.Solution, bool, error) { return sol, true, nil }})
 	if err != nil {
 		return fmt.Errorf("preparing the reference solution: %w", err)
@@ -68,8 +71,9 @@ func (cfg Config) runProgram(ctx context.Context, t task.Task, sol family.Soluti
 }
 
 // trial makes a candidate of a word; "" is the empty candidate. A tree has one
-// file of that name and content.
-func (cfg Config) trial(kind task.CandidateKind, word string) (*candidate.Candidate, error) {
+// file of that name and content in the workspace.
+func (cfg Config) trial(t task.Task, word string) (*candidate.Candidate, error) {
+	kind, env := t.Extraction().Kind, t.Environment()
 	if kind != task.Workspace {
 		c := candidate.New(kind, candidate.Given, []byte(word))
 		return &c, nil
@@ -77,7 +81,9 @@ func (cfg Config) trial(kind task.CandidateKind, word string) (*candidate.Candid
 	var archive bytes.Buffer
 	w := candidate.NewTreeWriter(&archive, candidate.Bounds{Bytes: 1 << 10, Files: 1})
 	if word != "" {
-		if err := w.Add(candidate.Entry{Path: word, Mode: 0o644, Size: int64(len(word))}, strings.NewReader(word)); err != nil {
+		owner := cfg.Users.Owner(t.Agent(), cfg.Images[env.Image])
+		e := candidate.Entry{Path: path.Join(workspace.TargetOf(env), word)[1:], Mode: 0o644, UID: owner.UID, GID: owner.GID, Size: int64(len(word))}
+		if err := w.Add(e, strings.NewReader(word)); err != nil {
 			return nil, err
 		}
 	}
@@ -108,7 +114,7 @@ func (s *scratch) open() (_ *candidate.Store, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dir == "" {
-		if s.dir, err = os.MkdirTemp("", "securebench-validate-"); err != nil {
+		if s.dir, err = tempdir.Make("validate"); err != nil {
 			return nil, err
 		}
 	}

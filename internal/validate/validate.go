@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
-	"securebench/internal/checkout"
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
@@ -91,7 +90,9 @@ type Config struct {
 	// Runner runs solutions that are programs; nil runs none. Sink keeps what
 	// they leave, and trees.
 	Runner *agent.Runner
-	Sink   candidate.Sink
+	// Users resolves whose the files of trees are.
+	Users agent.Users
+	Sink  candidate.Sink
 	// Done is called with every result, one at a time.
 	Done func(Result)
 }
@@ -130,7 +131,7 @@ func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	if err == nil {
 		v.Checks, err = cfg.checks(ctx, verifier, c, tried)
 	}
-	if errors.Is(err, checkout.ErrUnusable) {
+	if agent.Unusable(err) {
 		// The row's fault, like a solution that does not pass: others go on.
 		v.Checks = append(v.Checks, Check{Candidate: CheckReference, Want: "pass", Outcome: verdict.Pending, Reason: verdict.PackFault, Message: commit.Line(err)})
 		return v, nil
@@ -186,7 +187,7 @@ func (cfg Config) probes(ctx context.Context, t task.Task, fam family.Family, re
 	}
 	out := []probe{solution}
 	for _, wrong := range []struct{ name, word string }{{CheckEmpty, ""}, {CheckGarbage, garbage}} {
-		c, err := cfg.trial(t.Extraction().Kind, wrong.word)
+		c, err := cfg.trial(t, wrong.word)
 		if err != nil {
 			return nil, fmt.Errorf("making the %s candidate: %w", wrong.name, err)
 		}
@@ -255,6 +256,6 @@ func Pack(ctx context.Context, w *workload.Workload, open scoring.EngineOpener, 
 	}
 	return Run(ctx, Config{
 		Families: w.Families, Tasks: w.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
-		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: cfg.MaxWorkers, Retries: cfg.Retries, Derive: s.Derive, Runner: runner, Sink: &temp, Done: done,
+		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: s.Workers, Retries: cfg.Retries, Derive: s.Derive, Runner: runner, Users: s.User, Sink: &temp, Done: done,
 	})
 }

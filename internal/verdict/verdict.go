@@ -56,10 +56,21 @@ const (
 	PidsLimit            Reason = "pids_limit"
 	Policy               Reason = "policy" // a rule on candidates refuses it
 	PatchDoesNotApply    Reason = "patch_does_not_apply"
-	NoVerifier           Reason = "no_verifier"
-	NoJudge              Reason = "no_judge"
-	PackFault            Reason = "pack" // the pack's own files cannot be used
-	InfrastructureError  Reason = "infrastructure_error"
+	ServiceNotReady      Reason = "service_not_ready" // what the row starts did not become ready
+	// CommandDenied: the row's checker needs a command that the operator does
+	// not allow.
+	CommandDenied Reason = "verifier_dangerous_command_denied"
+	// Budget: the agent asked its provider for more than its budget allows.
+	Budget Reason = "budget"
+	// AgentFailed: the agent ended the part of its sandbox that reports its end.
+	AgentFailed Reason = "agent_failed"
+	// ProviderRefused: the provider rejects what the agent asked for, though it
+	// accepts the key and the model.
+	ProviderRefused     Reason = "provider_refused"
+	NoVerifier          Reason = "no_verifier"
+	NoJudge             Reason = "no_judge"
+	PackFault           Reason = "pack" // the pack's own files cannot be used
+	InfrastructureError Reason = "infrastructure_error"
 )
 
 // Phase is the stage of an attempt that failed.

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"iter"
 
+	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/fault"
+	"securebench/internal/packlint"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
@@ -28,10 +30,14 @@ type Demands struct {
 	// Image reports whether a family's rows must name an image; nil requires
 	// none.
 	Image func(family.Family) bool
+	// Agent returns what the agent of a task has on the engine; nil is nothing.
+	Agent func(family.Family, task.Task) capacity.Footprint
 	// Task refuses a task that cannot run; nil accepts all.
 	Task func(pack.Row, task.Task) error
 	// Seen, unless nil, is called with the id of every row, used or not.
 	Seen func(id string)
+	// Lint adds warnings about checkers that are easy to deceive.
+	Lint bool
 	// Strict turns warnings about the pack into errors.
 	Strict bool
 }
@@ -44,6 +50,9 @@ type Row struct {
 	pack.Ref
 	ID    string
 	Image string // reference; "" is none
+	// CheckedIn are the references of other images that the row's verifier
+	// needs. They are evaluation inputs, which are not for publication.
+	CheckedIn []string
 }
 
 // Workload is a loaded pack, and what its used rows need.
@@ -55,6 +64,11 @@ type Workload struct {
 	// place.
 	Images map[string]source.Pos
 	Users  map[User]source.Pos
+	// Loads are what verifiable rows need of the engine's machine, each with the
+	// first task.
+	Loads map[capacity.Load]string
+	// Kinds are what candidates of verifiable rows are.
+	Kinds map[task.CandidateKind]bool
 
 	limit    int
 	demands  Demands
@@ -64,7 +78,8 @@ type Workload struct {
 // Load reads and checks the whole pack, of which the first limit rows are
 // used.
 func Load(ctx context.Context, loc pack.Location, reg family.Registry, limit int, d Demands) (*Workload, error) {
-	w := &Workload{Families: reg, limit: limit, demands: d, Images: map[string]source.Pos{}, Users: map[User]source.Pos{}}
+	w := &Workload{Families: reg, limit: limit, demands: d, Images: map[string]source.Pos{}, Users: map[User]source.Pos{},
+		Loads: map[capacity.Load]string{}, Kinds: map[task.CandidateKind]bool{}}
 	loaded, err := compile.Load(ctx, loc, reg, w.row)
 	if ctx.Err() != nil {
 		return nil, fault.As(fault.Interrupted, errors.New("interrupted while reading the pack"))
@@ -73,6 +88,13 @@ func Load(ctx context.Context, loc pack.Location, reg family.Registry, limit int
 		return nil, fault.As(fault.Pack, err)
 	}
 	w.Loaded = loaded
+	if d.Lint {
+		found, err := packlint.Check(ctx, w.Pack, reg)
+		if err != nil {
+			return nil, fault.As(fault.Pack, err)
+		}
+		w.Warnings = append(w.Warnings, found...)
+	}
 	if d.Strict {
 		w.problems = append(w.problems, w.Warnings...)
 	}
@@ -92,7 +114,7 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 		w.problem(row.Pos, "", err)
 		return
 	}
-	w.Rows = append(w.Rows, Row{row.Ref(), row.ID, t.Environment().Image})
+	w.Rows = append(w.Rows, Row{Ref: row.Ref(), ID: row.ID, Image: t.Environment().Image})
 	fam := w.Families[row.Family]
 	if fam.NewVerifier == nil || w.demands.Image == nil {
 		return // nothing runs for a row that stays pending
@@ -100,12 +122,54 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	if w.demands.Image(fam) {
 		w.image(t.Environment(), row.Pos)
 	}
+	if fam.NeedsImage && fam.Images != nil {
+		for _, ref := range fam.Images(t.TestSandbox()) {
+			w.image(task.Environment{Image: ref}, row.Pos)
+			last := &w.Rows[len(w.Rows)-1]
+			last.CheckedIn = append(last.CheckedIn, ref)
+		}
+	}
+	w.Kinds[t.Agent().Extraction().Kind] = true
+	if l := w.Load(t); w.Loads[l] == "" {
+		w.Loads[l] = t.ID()
+	}
 	if w.demands.Task == nil {
 		return
 	}
 	if err := w.demands.Task(row, t); err != nil {
 		w.problem(row.Pos, "", err)
 	}
+}
+
+// Load returns what a task needs of the engine's machine.
+func (w *Workload) Load(t task.Task) (l capacity.Load) {
+	fam := w.Families[t.Family()]
+	if w.demands.Agent != nil {
+		l.Agent = w.demands.Agent(fam, t)
+	}
+	if fam.Footprint != nil {
+		l.Verify = fam.Footprint(t.TestSandbox())
+	}
+	l.Kept = fam.Kept
+	return l
+}
+
+// ImageNames returns the name of each image in what is published, by reference:
+// the reference itself if the public part of a row has it, else what hide makes
+// of it.
+func (w *Workload) ImageNames(hide func(ref string) string) map[string]string {
+	out := make(map[string]string, len(w.Images))
+	for _, row := range w.Rows {
+		out[row.Image] = row.Image
+	}
+	for _, row := range w.Rows {
+		for _, ref := range row.CheckedIn {
+			if _, public := out[ref]; !public {
+				out[ref] = hide(ref)
+			}
+		}
+	}
+	return out
 }
 
 func (w *Workload) problem(at source.Pos, fix string, err error) {

@@ -211,7 +211,7 @@ func (x *expander) walk(e Entry, src, dst string, depth int) error {
 		}
 	}
 	// As in the reference (and in git), empty directories are left out.
-	if depth == 0 || len(x.files) > before {
+	if (depth == 0 || len(x.files) > before) && dst != "." {
 		x.files = append(x.files, file{path: dst, mode: e.Mode | 0o111 | fs.ModeDir})
 	}
 	return nil

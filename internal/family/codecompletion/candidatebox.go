@@ -43,8 +43,8 @@ type candidateBox struct {
 
 // startCandidateBox starts a box that has run the prompt and waits for a candidate.
 // A prompt that ends its process or does not end is skipped.
-func startCandidateBox(ctx context.Context, engine sandbox.Engine, run string, c family.Case, prompt string) (*candidateBox, error) {
-	b, err := greetCandidateBox(ctx, engine, run, c)
+func (v *Verifier) startCandidateBox(ctx context.Context, c family.Case, prompt string) (*candidateBox, error) {
+	b, err := v.greetCandidateBox(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func startCandidateBox(ctx context.Context, engine sandbox.Engine, run string, c
 	if closeErr := b.Close(context.WithoutCancel(ctx)); closeErr != nil || ctx.Err() != nil || !isFailure(err) {
 		return nil, errors.Join(err, closeErr)
 	}
-	return greetCandidateBox(ctx, engine, run, c)
+	return v.greetCandidateBox(ctx, c)
 }
 
 // prompt runs the public prompt within its own time limit.
@@ -72,21 +72,61 @@ func (b *candidateBox) prompt(ctx context.Context, source string) error {
 
 // greetCandidateBox starts a box and checks that it works: what goes wrong later
 // is the candidate's doing.
-func greetCandidateBox(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*candidateBox, error) {
-	spec := link.PythonSpec(c.Image, c.Limits, sandbox.Labels{Run: run, Role: roleCandidate})
+func (v *Verifier) greetCandidateBox(ctx context.Context, c family.Case) (*candidateBox, error) {
+	spec := link.PythonSpec(c.Image, c.Limits, sandbox.Labels{Run: v.resources.RunID, Role: roleCandidate})
 	spec.Labels.Task, spec.Labels.Attempt = c.Sandbox.ID(), c.Attempt
-	l, err := link.Start(ctx, ctx, engine, spec, link.Options{Program: []byte(boxProgram() + candidateSource),
+	program, compiled := v.program(c.Image.ID)
+	l, err := link.Start(ctx, ctx, v.resources.Engine, spec, link.Options{Program: program,
 		MaxFrame: value.MaxMessage, Stderr: c.Limits.WithDefaults().Output})
 	if err != nil {
 		return nil, err
 	}
 	b := &candidateBox{Link: l, limit: rowLimit(c)}
-	if _, err := b.ask(ctx, "greet"); err != nil {
+	_, err = b.ask(ctx, "greet")
+	if err == nil && !compiled {
+		err = v.keepProgram(ctx, c.Image.ID, b)
+	}
+	if err != nil {
 		printed, _ := l.Stderr()
 		err = infrastructure(fmt.Errorf("starting the candidate's Python (%.200q): %w", printed, err))
 		return nil, errors.Join(err, l.Close(context.WithoutCancel(ctx)))
 	}
 	return b, nil
+}
+
+// maxPrograms bounds the number of compiled programs that are kept.
+const maxPrograms = 64
+
+// program returns what a candidate box of an image runs, compiled if another box of
+// the image has done so.
+func (v *Verifier) program(image string) (program []byte, compiled bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if p, ok := v.programs[image]; ok {
+		return p, true
+	}
+	return []byte(boxProgram() + candidateSource), false
+}
+
+// keepProgram keeps the program of a box as the box has compiled it, which takes
+// Python longer than anything else in its start. The box has run nothing else yet: no
+// candidate is to blame for its answer. The image has the same Python in every box.
+func (v *Verifier) keepProgram(ctx context.Context, image string, b *candidateBox) error {
+	r, err := b.ask(ctx, "program")
+	if err != nil {
+		return err
+	}
+	p := r.d.Value()
+	if err := r.d.End(); err != nil || r.kind != "value" || p.Kind != value.KindBytes {
+		return errors.New("the box does not compile its program")
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.programs) >= maxPrograms {
+		clear(v.programs)
+	}
+	v.programs[image] = append([]byte(link.Compiled), p.Atom...)
+	return nil
 }
 
 // reply is an answer of the candidate box whose envelope has been checked.

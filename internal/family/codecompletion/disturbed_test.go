@@ -34,8 +34,9 @@ func TestDisturbedBoxes(t *testing.T) {
 		return err
 	}
 	const (
-		slow  = "import time\ndef add(a, b):\n    time.sleep(6)\n    return a + b\n"
-		stuck = "import time\ndef add(a, b): time.sleep(60)\n"
+		asked = "import sys, time\ndef add(a, b):\n    print('asked', file=sys.stderr, flush=True)\n"
+		slow  = asked + "    time.sleep(6)\n    return a + b\n"
+		stuck = asked + "    time.sleep(60)\n"
 		// A candidate that takes more than half of the time is overdue
 		// itself, whatever happens to the test box meanwhile.
 		short, long = 8 * time.Second, 20 * time.Second
@@ -61,7 +62,8 @@ func TestDisturbedBoxes(t *testing.T) {
 			s := add()
 			s.limits.Timeout = c.limit
 			open := v.Open(t.Context(), onDocker(t, img, s))
-			if err := open.(*session).prepared.wait(t.Context()); err != nil {
+			prepared := open.(*session).prepared
+			if err := prepared.wait(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan error, 1)
@@ -70,7 +72,9 @@ func TestDisturbedBoxes(t *testing.T) {
 					done <- nil
 					return
 				}
-				time.Sleep(time.Second) // the candidate is asked, or soon will be
+				for printed, _ := prepared.box.Stderr(); len(printed) == 0 && t.Context().Err() == nil; printed, _ = prepared.box.Stderr() {
+					time.Sleep(10 * time.Millisecond) // until the candidate is asked
+				}
 				res, err := api.ContainerList(context.Background(), client.ContainerListOptions{Filters: client.Filters{}.
 					Add("label", "securebench.run="+t.Name()).Add("label", "securebench.role="+c.role)})
 				for _, found := range res.Items {

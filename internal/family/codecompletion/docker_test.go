@@ -7,7 +7,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/verdict"
 )
 
@@ -23,8 +23,8 @@ func onDocker(tb testing.TB, img sandbox.Image, s spec) family.Case {
 // is missing is left out.
 func TestDockerData(t *testing.T) {
 	t.Parallel()
-	e := dockertest.Docker(t)
-	img := dockertest.Image(t, e)
+	e := enginetest.Open(t)
+	img := enginetest.Image(t, e)
 	v := newTestVerifier(t, e)
 	var rows []dataCase
 	for i, r := range slices.Concat(humanEval(t), mbpp(t)) {
@@ -51,10 +51,10 @@ func TestDockerData(t *testing.T) {
 // limits of a cgroup, and namespaces of one's own (split rule 5.1).
 func TestDockerCorpus(t *testing.T) {
 	t.Parallel()
-	e := dockertest.Docker(t)
-	img := dockertest.Image(t, e)
+	e := enginetest.Open(t)
+	img := enginetest.Image(t, e)
 	v := newTestVerifier(t, e)
-	for _, a := range dockerAttacks() {
+	for _, a := range dockerAttacks(e) {
 		t.Run(a.id+" "+a.name, func(t *testing.T) {
 			if a.spec().limits.Timeout == 0 { // it has time to wait for others
 				t.Parallel()
@@ -64,7 +64,7 @@ func TestDockerCorpus(t *testing.T) {
 	}
 }
 
-func dockerAttacks() []attack {
+func dockerAttacks(e sandbox.Engine) []attack {
 	few := add()
 	few.limits = sandbox.Limits{Pids: 32, Timeout: ample}
 	small := add()
@@ -90,7 +90,7 @@ def add(a, b):
     return 4
 `},
 		{id: "C14", name: "a fork bomb", reason: verdict.PidsLimit, row: few,
-			candidate: "import os, time\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(600)\nexcept OSError:\n    time.sleep(20)\n    raise\n"},
+			candidate: "import os, time\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(600)\nexcept OSError:\n    " + enginetest.Sleep(e, 20) + "\n    raise\n"},
 		{id: "C15", name: "memory", reason: verdict.OutOfMemory, row: small,
 			candidate: "def add(a, b):\n    return len([bytearray(1 << 20) for _ in range(4096)])\n"},
 		{id: "C15", name: "/tmp and /dev/shm filled", reason: verdict.TestsFailed, row: small, candidate: `

@@ -25,7 +25,7 @@ const (
 // extractor starts a candidate box that takes code from texts.
 func extractor(tb testing.TB) *candidateBox {
 	tb.Helper()
-	w, err := startCandidateBox(tb.Context(), newLocalEngine(tb), "test", makeCase(tb, add()), addPrompt)
+	w, err := newTestVerifier(tb, newLocalEngine(tb)).startCandidateBox(tb.Context(), makeCase(tb, add()), addPrompt)
 	if err != nil {
 		tb.Fatal(err)
 	}

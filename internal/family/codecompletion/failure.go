@@ -58,7 +58,7 @@ func timeout(d time.Duration) *family.Failure {
 // candidateEnded says why the candidate box ended. That is the candidate's
 // failure, unless the engine reports that it was its own.
 func candidateEnded(ctx context.Context, l *link.Link) error {
-	o, ended, err := l.Outcome(context.WithoutCancel(ctx), settle)
+	o, ended, err := l.End(ctx, settle)
 	if err != nil {
 		return fmt.Errorf("running the candidate: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/candidate"
+	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/task"
 )
@@ -42,6 +43,8 @@ func Family() family.Family {
 		Instruction: "Write one complete module that solves the task to candidate.py in the workspace. " +
 			"It must contain everything that it needs, the prompt's own code included.",
 		NeedsImage:     true,
+		Footprint:      func(task.SandboxView) capacity.Footprint { return capacity.Footprint{Boxes: 1} }, // the candidate's
+		Kept:           capacity.Footprint{Boxes: 1},                                                      // the test sandbox
 		VerifySeconds:  30,
 		Reference:      reference,
 		PublicMetadata: []string{"language", "image", "completed_by_prompt"},

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/link"
 	"securebench/internal/verdict"
 )
@@ -36,7 +36,7 @@ func (e *alteredEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Bo
 func program(s *sandbox.Spec) *string {
 	p := &s.Command[slices.Index(s.Command, "-c")+1]
 	if *p == link.PythonBoot {
-		*p = strings.Replace(link.PythonBoot, "exec(program())", "program()\n"+testProgram(), 1)
+		*p = strings.Replace(link.PythonBoot, "compiled = program()", "program()\n"+testProgram()+"\ncompiled = b''", 1)
 	}
 	return p
 }
@@ -98,8 +98,8 @@ def expr(n):
 // tests changes nothing for the rows behind it.
 func TestRowsDoNotReachTheServer(t *testing.T) {
 	t.Parallel()
-	docker := dockertest.Docker(t)
-	img := dockertest.Image(t, docker)
+	docker := enginetest.Open(t)
+	img := enginetest.Image(t, docker)
 	for _, c := range []struct {
 		name  string
 		alter func(*sandbox.Spec)
@@ -210,8 +210,8 @@ if os.uname().machine == 'x86_64':
 // have no hold on it. In the weak set-up they do.
 func TestWhatARowCanReach(t *testing.T) {
 	t.Parallel()
-	docker := dockertest.Docker(t)
-	img := dockertest.Image(t, docker)
+	docker := enginetest.Open(t)
+	img := enginetest.Image(t, docker)
 	s := add()
 	const descriptors = "open_ = [f for f in os.listdir('/proc/self/fd') if os.path.lexists('/proc/self/fd/' + f) and int(f) > 2]\n" +
 		"if len(open_) != 2: got.append('descriptors %r' % open_)\n"

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/verdict"
 )
 
@@ -135,15 +135,12 @@ func TestImageSettings(t *testing.T) {
 		}
 	})
 	t.Run("docker", func(t *testing.T) {
-		e := dockertest.Docker(t)
+		e := enginetest.Open(t)
 		changes := []string{}
 		for name, value := range hostileSettings("/evil") {
 			changes = append(changes, "ENV "+name+"="+value)
 		}
-		img, err := e.Image(t.Context(), dockertest.Derive(t, dockertest.Image(t, e), hostileModules("evil"), changes...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		img := enginetest.Derive(t, e, enginetest.Image(t, e), hostileModules("evil"), changes...)
 		if got := verify(t, newTestVerifier(t, e), onDocker(t, img, unimpressed()), unimpressed().reference); got.Outcome != verdict.Passed {
 			t.Error(describe(got))
 		}

@@ -9,7 +9,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/verdict"
 )
 
@@ -121,8 +121,8 @@ func TestTestBoxThatCannotCleanUp(t *testing.T) {
 // places.
 func TestDockerRowsLeaveNothing(t *testing.T) {
 	t.Parallel()
-	e := dockertest.Docker(t)
-	img := dockertest.Image(t, e)
+	e := enginetest.Open(t)
+	img := enginetest.Image(t, e)
 	counted := &countingEngine{Engine: e}
 	v := newTestVerifier(t, counted)
 	roomy := sandbox.Limits{Memory: 256 << 20, Disk: 64 << 20}

@@ -229,15 +229,19 @@ func TestMessagesOutOfStep(t *testing.T) {
 	}
 }
 
-// asCandidateBox answers every request with 4 and calls answered after a call.
-func asCandidateBox(w wire, answered func()) {
+// asCandidateBox answers every call with 4 and calls answered after it. program is its
+// answer to the request for the compiled program.
+func asCandidateBox(w wire, program value.Value, answered func()) {
 	for {
 		d := w.hear()
 		d.Tuple()
 		nonce := d.Value()
 		op := d.Text()
 		reply := value.Value{Kind: value.KindNone}
-		if op == "call" {
+		switch op {
+		case "program":
+			reply = program
+		case "call":
 			reply = value.Int(4)
 		}
 		w.say(nonce, value.Text("value"), reply)
@@ -246,6 +250,9 @@ func asCandidateBox(w wire, answered func()) {
 		}
 	}
 }
+
+// anyProgram is a compiled program, which no scripted box runs.
+var anyProgram = value.Bytes([]byte("a program"))
 
 // TestCandidateBreaksProtocolLater: the engine reports that a stream of the box was
 // closed, which this process did because of what the box sent. That counts against
@@ -266,7 +273,7 @@ func TestCandidateBreaksProtocolLater(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			e := &scriptedEngine{localEngine: newLocalEngine(t), role: roleCandidate}
-			e.script = func(_ int64, w wire) { asCandidateBox(w, func() { tc.answered(w) }) }
+			e.script = func(_ int64, w wire) { asCandidateBox(w, anyProgram, func() { tc.answered(w) }) }
 			s := add()
 			s.tests = "assert add(2, 3) == 5 or __import__('time').sleep(0.3)\nassert 0\n"
 			if got := verify(t, newTestVerifier(t, e), makeCase(t, s), "def add(a, b): return 4\n"); got.Reason != tc.want {

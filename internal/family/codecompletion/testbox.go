@@ -197,7 +197,7 @@ func (b *testBox) linkError(ctx context.Context, err error) error {
 
 // endFault says how the box ended.
 func (b *testBox) endFault(ctx context.Context) error {
-	outcome, ended, err := b.Outcome(context.WithoutCancel(ctx), settle)
+	outcome, ended, err := b.End(ctx, settle)
 	if err != nil {
 		return fmt.Errorf("running the tests: %w", err)
 	}

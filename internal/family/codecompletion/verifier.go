@@ -24,6 +24,7 @@ type Verifier struct {
 
 	mu       sync.Mutex
 	analyses map[analysisKey]analysis
+	programs map[string][]byte // of candidate boxes, compiled, by image
 }
 
 var _ family.Completer = (*Verifier)(nil)
@@ -34,6 +35,7 @@ func NewVerifier(r family.Resources) family.Verifier {
 		resources: r,
 		testBoxes: warm.New[boxKey, *testBox](r.Workers),
 		analyses:  make(map[analysisKey]analysis),
+		programs:  make(map[string][]byte),
 	}
 }
 
@@ -197,7 +199,7 @@ func (v *Verifier) prepare(ctx context.Context, c family.Case, r row, warmPool b
 	b := &preparation{}
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.ready.Go(func() {
-		b.box, b.boxErr = startCandidateBox(ctx, v.resources.Engine, v.resources.RunID, c, r.prompt)
+		b.box, b.boxErr = v.startCandidateBox(ctx, c, r.prompt)
 	})
 	if warmPool {
 		b.ready.Go(func() { b.spareErr = v.warm(ctx, c, r) })

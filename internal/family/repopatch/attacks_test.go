@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -284,7 +285,7 @@ func TestBadInput(t *testing.T) {
 }
 
 // limits are candidates that run into a limit while the tests run.
-func limits() []attack {
+func limits(e sandbox.Engine) []attack {
 	code := func(text string) string {
 		return strings.ReplaceAll(mended, "+    return a + b\n", "+    return a + b\n"+text) // the counts are corrected below
 	}
@@ -294,7 +295,7 @@ func limits() []attack {
 	}
 	return []attack{
 		{id: "memory", patch: grow("+\n+\n+HELD = bytearray(1 << 31)\n+for i in range(0, 1 << 31, 4096):\n+    HELD[i] = 1\n"), reason: verdict.OutOfMemory},
-		{id: "processes", patch: grow("+\n+\n+import os, time\n+try:\n+    while True:\n+        if os.fork() == 0:\n+            time.sleep(60)\n+except OSError:\n+    time.sleep(8)\n+    raise\n"), reason: verdict.PidsLimit},
+		{id: "processes", patch: grow("+\n+\n+import os, time\n+try:\n+    while True:\n+        if os.fork() == 0:\n+            time.sleep(60)\n+except OSError:\n+    " + enginetest.Sleep(e, 8) + "\n+    raise\n"), reason: verdict.PidsLimit},
 		{id: "time", patch: grow("+\n+\n+while True:\n+    pass\n"), reason: verdict.VerificationTimeout},
 		{id: "output", patch: grow("+\n+\n+import os\n+while True:\n+    if os.write(1, b'x' * 65536) < 0:\n+        break\n"), reason: verdict.VerificationTimeout},
 		{id: "output that ends", patch: grow("+\n+\n+import os\n+for _ in range(400):\n+    os.write(2, b'x' * 65536)\n+raise SystemExit(3)\n"), reason: verdict.OutputLimit},
@@ -306,7 +307,7 @@ func limits() []attack {
 // TestLimits: a limit that ended the tests is the outcome.
 func TestLimits(t *testing.T) {
 	b := newBench(t, project(), "", "")
-	for _, a := range limits() {
+	for _, a := range limits(b.engine) {
 		t.Run(a.id, func(t *testing.T) {
 			c := b.row(t, object{"command": []string{"python3", "-B", "-m", "pytest", "-q", "-s", "tests"}})
 			c.Limits = sandbox.Limits{Memory: 64 << 20, Disk: 32 << 20, Pids: 48, Timeout: 2 * time.Minute}

@@ -8,6 +8,7 @@ import (
 	_ "embed" // the schemas
 	"time"
 
+	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/task"
 )
@@ -35,6 +36,7 @@ func Family() family.Family {
 		Instruction: "Change the repository in the current directory; the difference to its first state is collected " +
 			"afterwards. Do not edit tests, dependency files, lock files or build configuration unless the task requires it.",
 		NeedsImage:    true,
+		Footprint:     func(task.SandboxView) capacity.Footprint { return capacity.Footprint{Roots: 1, Spaces: 1} },
 		TimeLimit:     timeLimit,
 		VerifySeconds: 300,
 		Reference:     reference,

@@ -14,8 +14,7 @@ import (
 	"securebench/internal/checkout"
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/task"
 )
 
@@ -24,7 +23,7 @@ const repoDir = "/repo"
 
 // bench is an image with a repository, and a verifier for its rows.
 type bench struct {
-	engine *docker.Engine
+	engine enginetest.Engine
 	image  sandbox.Image
 	head   string
 	v      *Verifier
@@ -47,13 +46,17 @@ func project() map[string]string {
 // repository before and after its only commit.
 func newBench(tb testing.TB, files map[string]string, before, after string) *bench {
 	tb.Helper()
-	e := dockertest.Docker(tb)
+	return benchOn(tb, enginetest.Open(tb), files, before, after)
+}
+
+func benchOn(tb testing.TB, e enginetest.Engine, files map[string]string, before, after string) *bench {
+	tb.Helper()
 	script := "mkdir -p " + repoDir + "\ncd " + repoDir + "\n"
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		script += fmt.Sprintf("mkdir -p %q\ncat > %q <<'END_OF_FILE'\n%sEND_OF_FILE\n", path.Dir(name), name, files[name])
 	}
 	script += "git init -q .\n" + before + "\ngit add -A\ngit -c user.name=a -c user.email=a@example.invalid commit -qm base\n" + after + "\n"
-	bn := &bench{engine: e, image: dockertest.Script(tb, e, dockertest.GitImage(tb, e), script)}
+	bn := &bench{engine: e, image: enginetest.Script(tb, e, enginetest.GitImage(tb, e), script)}
 	bn.head = strings.TrimSpace(bn.output(tb, "sh", "-c", "cat "+repoDir+"/.git/refs/heads/*"))
 	keeper := checkout.NewKeeper(e, checkout.Options{Run: "test"})
 	tb.Cleanup(func() {

@@ -12,9 +12,9 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/repopatch/policy"
-	"securebench/internal/family/repopatch/runner"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/testrunner"
 	"securebench/internal/verdict"
 )
 
@@ -48,7 +48,7 @@ type row struct {
 	user   string // as the row names it; "" is the image's
 	// setup and tests are patches of the pack; nil is none.
 	setup, testPatch []byte
-	run              runner.Tests
+	run              testrunner.Tests
 	policy           policy.Policy
 }
 
@@ -74,7 +74,7 @@ func readRow(c family.Case) (row, *family.Failure) {
 	if !ok || !path.IsAbs(r.dir) {
 		return row{}, family.Fail(verdict.NoVerifier, "the row's tests have no command or no absolute workdir")
 	}
-	r.run = runner.Tests{Command: argv, Dir: r.dir, Runner: spec.runner(), FailToPass: spec.FailToPass,
+	r.run = testrunner.Tests{Command: argv, Dir: r.dir, Runner: spec.runner(), FailToPass: spec.FailToPass,
 		PassToPass: spec.PassToPass, Expected: spec.Expected, Env: env.Env}
 	rules := spec.Policy
 	if v, ok := c.Sandbox.Get("candidate_policy"); ok && rules == nil {

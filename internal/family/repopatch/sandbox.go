@@ -34,21 +34,8 @@ type site struct {
 	env    []string // of the row
 	limits sandbox.Limits
 	tree   sandbox.Workspace
-	box    *watched
+	box    *sandbox.Watched
 	client *initproc.Client
-}
-
-// watched remembers how a box ended.
-type watched struct {
-	sandbox.Box
-	out sandbox.Outcome
-	err error
-}
-
-// Run runs the box. Its end is known once the client of its init is closed.
-func (w *watched) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
-	w.out, w.err = w.Box.Run(ctx, s)
-	return w.out, w.err
 }
 
 // openSite makes the sandbox of a verification. The caller closes what it
@@ -74,7 +61,7 @@ func openSite(ctx context.Context, e sandbox.Sandboxes, run string, c family.Cas
 	if err != nil {
 		return s, err
 	}
-	s.box = &watched{Box: b}
+	s.box = &sandbox.Watched{Box: b}
 	s.client, err = initproc.Open(ctx, s.box)
 	return s, err
 }
@@ -92,13 +79,13 @@ func (s *site) end(ctx context.Context) ([]sandbox.End, error) {
 		return nil, nil
 	}
 	err := s.client.Close(ctx)
-	if s.client = nil; s.box.err != nil {
-		err = errors.Join(s.box.err, err)
+	if s.client = nil; s.box.Err != nil {
+		err = errors.Join(s.box.Err, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ending the verification's sandbox: %w", err)
 	}
-	return s.box.out.Limits(), nil
+	return s.box.Outcome.Limits(), nil
 }
 
 // close removes the sandbox.

@@ -10,10 +10,10 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/family/repopatch/runner"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
+	"securebench/internal/testrunner"
 	"securebench/internal/verdict"
 )
 
@@ -40,7 +40,7 @@ type session struct {
 	live       bool   // something of the candidate's is in the sandbox
 	paths      touched
 	ran        *initproc.Result // of the tests
-	grade      runner.Grade
+	grade      testrunner.Grade
 	waited     time.Duration
 	restricted map[string][]byte
 }
@@ -275,7 +275,7 @@ func count(n int, one, many string) string {
 // check lays the tests over whatever stands there, runs them, and grades them.
 func (s *session) check(ctx context.Context, p *prepared) error {
 	s.phase = phaseChecks
-	plan, err := runner.New(s.withTests(p), p.probed, s.c.Seed)
+	plan, err := testrunner.New(s.withTests(p), p.probed, s.c.Seed)
 	if err != nil {
 		return packFault("the row's tests cannot be run: %v", err)
 	}
@@ -301,14 +301,14 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 }
 
 // judge grades a run of the tests.
-func (s *session) judge(plan *runner.Plan, got said) error {
+func (s *session) judge(plan *testrunner.Plan, got said) error {
 	s.ran = &got.Result
 	s.restricted["tests-stdout.txt"], s.restricted["tests-stderr.txt"] = got.stdout, got.stderr
 	end := got.End
 	if end == initproc.NotStarted {
 		end = sandbox.Exited // with the code that a shell reports for it
 	}
-	s.grade = plan.Grade(runner.Ran{End: end, ExitCode: got.ExitCode, Stdout: got.stdout, Stderr: got.stderr,
+	s.grade = plan.Grade(testrunner.Ran{End: end, ExitCode: got.ExitCode, Stdout: got.stdout, Stderr: got.stderr,
 		Truncated: got.Stdout.Dropped > 0})
 	if !s.row.run.Named() {
 		s.grade.Labels = append(s.grade.Labels, labelExitCode)

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"securebench/internal/family/repopatch/runner"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
+	"securebench/internal/testrunner"
 	"securebench/internal/verdict"
 )
 
@@ -162,7 +162,7 @@ func (s *session) restore(ctx context.Context, p *prepared) error {
 // probe finds out what the image runs tests with. It runs the image's own
 // programs, in the base, once for all rows that ask the same of it.
 func (s *session) probe(ctx context.Context, p *prepared) (err error) {
-	c, ok := runner.Probe(s.withTests(p))
+	c, ok := testrunner.Probe(s.withTests(p))
 	if !ok {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (s *session) probe(ctx context.Context, p *prepared) (err error) {
 }
 
 // ask runs a probe, and leaves the base as it was.
-func (s *session) ask(ctx context.Context, p *prepared, c runner.Command) ([]byte, error) {
+func (s *session) ask(ctx context.Context, p *prepared, c testrunner.Command) ([]byte, error) {
 	got, err := s.site.run(ctx, command{argv: c.Argv, dir: c.Dir, env: c.Env, stdin: bytes.NewReader(c.Stdin), timeout: s.limit(), output: s.site.limits.Output})
 	switch {
 	case err != nil:
@@ -192,7 +192,7 @@ func (s *session) ask(ctx context.Context, p *prepared, c runner.Command) ([]byt
 
 // withTests is what the row says about its tests, with the files of the test
 // patch.
-func (s *session) withTests(p *prepared) runner.Tests {
+func (s *session) withTests(p *prepared) testrunner.Tests {
 	t := s.row.run
 	for name, f := range p.tests {
 		if f.mode != 0 {

@@ -2,6 +2,7 @@ package repopatch
 
 import (
 	"errors"
+	"slices"
 
 	"securebench/internal/candidate"
 	"securebench/internal/checkout"
@@ -60,6 +61,9 @@ func (s *session) verdict(f *family.Failure) family.Verdict {
 		Metadata: verdict.NewMetadata(s.grade.Metadata)}
 	if f != nil {
 		v.Outcome, v.Reason, v.Message, v.Labels = f.Outcome(), f.Reason, f.Message, nil
+	}
+	if s.site != nil && s.verifier.resources.Engine.Info().DiskSampled {
+		v.Labels = append(slices.Clone(v.Labels), family.DiskSampled)
 	}
 	v.Metadata.Set("image", s.c.Image.Ref)
 	v.Metadata.Set("workdir", s.row.dir)

@@ -1,5 +1,8 @@
-// Package terminaltask is the family in which the agent works on a file tree
-// and the tree is the candidate. It has no verifier yet: tasks stay pending.
+// Package terminaltask is the family in which the agent works on the files of a
+// system and what it changed is the candidate. Verification makes the changes in
+// a fresh sandbox, where nothing of the agent's runs, and starts the row's
+// checker there: a command, a script or tests of the pack's. What the row names
+// as a service runs from the same files in a sandbox beside it.
 package terminaltask
 
 import (
@@ -22,20 +25,33 @@ func Family() family.Family {
 		Name:        "terminal_task",
 		InputSchema: inputSchema,
 		EvalSchema:  evalSchema,
+		Check:       check,
 		Lanes: map[string]task.Lane{
 			"checker":         task.EvaluationInputs,
+			"capture":         task.EvaluationInputs,
+			"start":           task.EvaluationInputs,
 			"needed_commands": task.EvaluationInputs,
 			"run_tests":       task.EvaluationInputs,
 			"test_files":      task.EvaluationInputs,
+			"solution":        task.Hidden,
 			"expected_state":  task.Hidden,
 		},
-		EvalFiles:  [][]string{{"checker", "path"}},
+		EvalFiles:  [][]string{{"checker", "path"}, {"solution", "path"}},
+		Captured:   capturedOf,
+		Checkers:   []string{"checker", "run_tests", "test_files"},
 		Extraction: task.Extraction{Mode: task.FromWorkspace, Kind: task.Workspace},
 		Instruction: "Do the task with the files in the current directory. Its state when you end is what counts; " +
 			"processes that still run are stopped.",
 		NeedsImage:    true,
+		Images:        images,
+		Footprint:     footprint,
 		TimeLimit:     timeLimit,
 		VerifySeconds: 300,
+		Reference:     solution,
+		PublicMetadata: []string{"image", "checker_image", "workdir", "phase", keyEvidence, keyLeftCount,
+			"denied_command", "denied_commands", "denial_reason", "needed_commands",
+			"tester_disallow_dangerous_commands", "tester_denied_commands"},
+		NewVerifier: NewVerifier,
 	}
 }
 

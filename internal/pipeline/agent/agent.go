@@ -36,6 +36,8 @@ type Attempt struct {
 	Number int    // from 1
 	Dir    string // the task's folder name in records
 	Image  sandbox.Image
+	// Captured says which files make up a tree. The agent does not see it.
+	Captured task.Captured
 	// Sink stores the content of the captured candidate.
 	Sink candidate.Sink
 	// Reference returns the row's own solution, or false if it has none. Only
@@ -60,6 +62,13 @@ type Production interface {
 	Close(ctx context.Context) error
 }
 
+// Standing is a production whose agent can have ended while what it left still
+// waits to be captured.
+type Standing interface {
+	// Standing reports whether Capture can be repeated.
+	Standing(ctx context.Context) bool
+}
+
 // Blank reports whether a production is known to give no candidate.
 func Blank(p Production) bool {
 	g, ok := p.(*given)
@@ -76,8 +85,12 @@ type Runner struct {
 	Expect map[string]string
 	// Checkouts prepares the repositories of images; nil prepares none.
 	Checkouts Checkouts
-	// Users resolves environment.user in an image. Nil resolves none.
-	Users func(image, name string) (sandbox.User, bool)
+	Users     Users
+	// Solutions packs the evaluation files at a path, which the program that is
+	// a row's solution needs; nil packs none.
+	Solutions func(path string) ([]byte, error)
+	// ScoreTimeouts takes the tree that an agent left when its time was up.
+	ScoreTimeouts bool
 	// Audit returns how many commands of an attempt the command policy allowed
 	// and blocked; nil counts nothing.
 	Audit func(taskID string, attempt int) (allowed, denied int)
@@ -93,6 +106,35 @@ type Checkouts interface {
 	Get(ctx context.Context, image sandbox.Image, dir string) (*checkout.Checkout, error)
 }
 
+// Users resolves environment.user in an image. Nil resolves none.
+type Users func(image, name string) (sandbox.User, bool)
+
+// of returns the user that a task names in an image, or nil if it names none
+// that is known.
+func (u Users) of(v task.AgentView, image sandbox.Image) *sandbox.User {
+	if name := v.Environment().User; name != "" && u != nil {
+		if user, ok := u(image.Ref, name); ok {
+			return &user
+		}
+	}
+	return nil
+}
+
+// Owner returns whose files an agent makes: the user's that the task names, or
+// the image's.
+func (u Users) Owner(v task.AgentView, image sandbox.Image) sandbox.User {
+	if user := u.of(v, image); user != nil {
+		return *user
+	}
+	return image.User
+}
+
+// Unusable reports whether an error is the fault of the row's image, which no
+// retry will change.
+func Unusable(err error) bool {
+	return errors.Is(err, checkout.ErrUnusable) || errors.Is(err, produce.ErrFolder)
+}
+
 // Bounds limit candidates.
 type Bounds struct {
 	Bytes int64            // of a text, code or patch; 0 is the default
@@ -100,23 +142,17 @@ type Bounds struct {
 }
 
 // tree returns the bounds of a tree.
-func (b Bounds) tree(x task.Extraction) candidate.Bounds {
+func (b Bounds) tree() candidate.Bounds {
 	def := sandbox.Limits{Disk: b.Tree.Bytes, Files: b.Tree.Files}.WithDefaults()
-	return candidate.Bounds{Bytes: def.Disk, Files: def.Files, Links: x.Links}
+	return candidate.Bounds{Bytes: def.Disk, Files: def.Files}
 }
 
 // Request returns the produce request of the attempt.
 func (r *Runner) Request(a Attempt) produce.Request {
-	req := produce.Request{
-		View: a.View, Image: a.Image, Limits: r.Limits, Expect: r.expect(a.View),
+	return produce.Request{
+		View: a.View, Image: a.Image, User: r.Users.of(a.View, a.Image), Limits: r.Limits, Expect: r.expect(a.View),
 		Labels: sandbox.Labels{Run: r.RunID, Task: a.View.ID(), Attempt: a.Number},
 	}
-	if name := a.View.Environment().User; name != "" && r.Users != nil {
-		if u, ok := r.Users(a.Image.Ref, name); ok {
-			req.User = &u
-		}
-	}
-	return req
 }
 
 // expect returns the digests of the assets of a view.
@@ -215,10 +251,16 @@ func (p *sandboxed) release() {
 	}
 }
 
+// Standing reports whether the workspaces answer.
+func (p *sandboxed) Standing(ctx context.Context) bool { return p.session.Standing(ctx) }
+
 func (p *sandboxed) Command() (argv []string, workdir string) { return p.session.Command() }
 
 func (p *sandboxed) Run(ctx context.Context) (produce.Result, error) {
 	res, err := p.session.Run(ctx)
+	if try, ok := errors.AsType[*produce.TryError](err); ok {
+		p.runner.clean(try.Raw)
+	}
 	if err != nil {
 		return res, err
 	}
@@ -233,7 +275,21 @@ func (r *Runner) Complete(a Attempt, res *produce.Result) {
 	res.Metadata.Set("workspace_root", "workspaces/"+a.Dir)
 	if r.Audit != nil {
 		allowed, denied := r.Audit(a.View.ID(), a.Number)
-		res.Usage = map[string]int64{"commands_allowed": int64(allowed), "commands_denied": int64(denied)}
+		if res.Usage == nil {
+			res.Usage = map[string]int64{}
+		}
+		res.Usage["commands_allowed"], res.Usage["commands_denied"] = int64(allowed), int64(denied)
+	}
+	r.clean(res.Raw)
+}
+
+// clean redacts files.
+func (r *Runner) clean(files map[string][]byte) {
+	if r.Secrets == nil {
+		return
+	}
+	for name, content := range files {
+		files[name] = r.Secrets.Bytes(content)
 	}
 }
 
@@ -248,17 +304,20 @@ func (p *sandboxed) Capture(ctx context.Context) (capture.Result, error) {
 	if b := p.base; b != nil {
 		stage.Checkout = &capture.Checkout{Space: p.session.Checkout(), Tree: b.Tree, Content: b.Content, Tracked: b.Tracked, Ignore: b.Ignore}
 	}
-	return stage.Capture(ctx, p.runner.Bounds.Request(*p.result), p.session.Workspace())
+	stage.Base, stage.Root = p.session.Base(), p.session.Root()
+	req := p.runner.Bounds.Request(*p.result)
+	req.Captured, req.ScoreTimeouts = p.attempt.Captured, p.runner.ScoreTimeouts
+	return stage.Capture(ctx, req, p.session.Workspace())
 }
 
 // Request returns the capture request for a production.
 func (b Bounds) Request(r produce.Result) capture.Request {
-	return capture.Request{Extraction: r.Extract, Outcome: r.Outcome, Limit: b.Bytes, Tree: b.tree(r.Extract),
-		Public: r.Public, Stdout: r.Stdout, Stderr: r.Stderr}
+	return capture.Request{Extraction: r.Extract, Outcome: r.Outcome, Limit: b.Bytes, Tree: b.tree(), Workdir: r.Target,
+		Public: r.Public, Stdout: r.Stdout, Stderr: r.Stderr, Structured: r.Structured, Answer: r.Answer}
 }
 
 // program runs the program that a row supplies as its solution.
-func (r *Runner) program(ctx context.Context, a Attempt, argv []string) (Production, error) {
+func (r *Runner) program(ctx context.Context, a Attempt, sol family.Solution) (_ Production, err error) {
 	switch {
 	case r == nil || r.Producer == nil:
 		return nil, errors.New("the row's solution is a program, but no sandbox engine is available to run it")
@@ -266,6 +325,14 @@ func (r *Runner) program(ctx context.Context, a Attempt, argv []string) (Product
 		return nil, fmt.Errorf("the solution of task %s is a program, and its family asks for no image", a.View.ID())
 	}
 	req := r.Request(a)
-	req.Command = argv
+	req.Command = sol.Command
+	if sol.Path != "" {
+		if r.Solutions == nil {
+			return nil, errors.New("the row's solution has files, but nothing packs them")
+		}
+		if req.Files, err = r.Solutions(sol.Path); err != nil {
+			return nil, fmt.Errorf("packing the row's solution: %w", err)
+		}
+	}
 	return r.start(ctx, a, req)
 }

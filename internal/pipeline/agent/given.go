@@ -110,7 +110,7 @@ func (o *Oracle) Prepare(ctx context.Context, a Attempt) (Production, error) {
 		return nothing(OracleName, "the row has no reference solution"), nil
 	}
 	if sol.Command != nil {
-		return o.Runner.program(ctx, a, sol.Command)
+		return o.Runner.program(ctx, a, sol)
 	}
 	data, err := sol.Candidate.Bytes()
 	if err != nil {

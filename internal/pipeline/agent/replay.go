@@ -17,6 +17,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/workspace"
 )
 
 // Replay submits candidates from a file: one JSON object per line with
@@ -24,6 +25,9 @@ import (
 // path of a tar file, relative to the replay file. The file can hold SWE-bench's
 // predictions instead: objects with instance_id and model_patch.
 type Replay struct {
+	// Users resolves whose the files of trees are.
+	Users Users
+
 	bounds Bounds
 	form   string // of the file: the key that names tasks
 	sum    string
@@ -271,7 +275,7 @@ func (r *Replay) Prepare(_ context.Context, a Attempt) (Production, error) {
 	g := &given{agent: ReplayName, kind: kind, origin: candidate.Replay, data: val.data, limit: r.bounds.Bytes, sink: a.Sink}
 	if val.tree != "" {
 		g.tree = func(context.Context) (candidate.Candidate, error) {
-			return r.importTree(a.Sink, val.tree, r.bounds.tree(a.View.Extraction()))
+			return r.importTree(a.Sink, val.tree, candidate.Place{Dir: workspace.TargetOf(a.View.Environment()), Owner: r.Users.Owner(a.View, a.Image)})
 		}
 	}
 	return g, nil
@@ -286,14 +290,14 @@ func form(k task.CandidateKind) task.CandidateKind {
 }
 
 // importTree streams a tar file into the sink.
-func (r *Replay) importTree(sink candidate.Sink, name string, b candidate.Bounds) (candidate.Candidate, error) {
+func (r *Replay) importTree(sink candidate.Sink, name string, at candidate.Place) (candidate.Candidate, error) {
 	f, err := r.openTree(name)
 	if err != nil {
 		return candidate.Candidate{}, fmt.Errorf("opening the replayed tree: %w", err)
 	}
 	defer f.Close()
 	return stream(sink, candidate.Replay, func(w io.Writer) error {
-		_, err := candidate.Import(f, r.trees[name], b, w)
+		_, err := candidate.Import(f, r.trees[name], at, r.bounds.tree(), w)
 		return err
 	})
 }

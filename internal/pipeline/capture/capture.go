@@ -22,11 +22,20 @@ type Request struct {
 	Outcome    sandbox.Outcome  `json:"outcome"`
 	Limit      int64            `json:"limit"` // of a text, code or patch in bytes; 0 is the default
 	Tree       candidate.Bounds `json:"tree"`
+	// Workdir is where the workspace was in the sandbox, and Captured says which
+	// of the sandbox's files make up a tree.
+	Workdir  string        `json:"workdir,omitzero"`
+	Captured task.Captured `json:"captured,omitzero"`
+	// ScoreTimeouts takes a tree from an agent that ran out of time, too.
+	ScoreTimeouts bool `json:"score_timeouts,omitzero"`
 	// Public holds the digests of the public files that were placed in the
 	// workspace, by path.
 	Public map[string]string `json:"public,omitzero"`
 	Stdout []byte            `json:"stdout,omitzero"`
-	Stderr []byte            `json:"stderr,omitzero"`
+	// Structured says that Stdout is not what the agent printed, but Answer is.
+	Structured bool   `json:"structured,omitzero"`
+	Answer     []byte `json:"answer,omitzero"`
+	Stderr     []byte `json:"stderr,omitzero"`
 }
 
 // Result is what was captured. At most one of Candidate, Rejection and Limit is
@@ -53,6 +62,12 @@ type Stage struct {
 	Sink candidate.Sink
 	// Checkout is the agent's repository; nil for a task without one.
 	Checkout *Checkout
+	// Base is what the workspace held before the agent came, of which a tree
+	// holds the changes; nil is an empty folder.
+	Base *candidate.Base
+	// Root reads the agent's sandbox, which has ended; nil if nothing of it is
+	// captured but the workspace.
+	Root sandbox.RootReader
 }
 
 // Capture takes the candidate out of the streams, the workspace and the
@@ -66,7 +81,7 @@ func (s Stage) Capture(ctx context.Context, req Request, space sandbox.Workspace
 	}
 	clean := s.Secrets.Split(req.Stdout, req.Stderr)
 	res := Result{Stdout: clean[0], Stderr: clean[1]}
-	if req.Outcome.End != sandbox.Exited {
+	if !req.counts() {
 		res.Limit = req.Outcome.End // partial work is never scored
 		return res, nil
 	}
@@ -74,7 +89,7 @@ func (s Stage) Capture(ctx context.Context, req Request, space sandbox.Workspace
 	var c candidate.Candidate
 	var err error
 	if req.Extraction.Mode == task.FromWorkspace {
-		c, err = j.tree(ctx)
+		c, err = j.tree(ctx, &res)
 	} else {
 		c, err = j.bytes(ctx, &res)
 	}
@@ -94,6 +109,12 @@ func (s Stage) Capture(ctx context.Context, req Request, space sandbox.Workspace
 		res.Candidate = &c
 	}
 	return res, nil
+}
+
+// counts reports whether what the agent left can be a candidate.
+func (r Request) counts() bool {
+	return r.Outcome.End == sandbox.Exited ||
+		r.Outcome.End == sandbox.TimedOut && r.ScoreTimeouts && r.Extraction.Mode == task.FromWorkspace
 }
 
 // errBlank ends the capture of a blank text in a sandbox that hit limits.
@@ -144,11 +165,11 @@ func (j job) bytes(ctx context.Context, res *Result) (candidate.Candidate, error
 func (j job) take(ctx context.Context, res *Result) (data []byte, origin candidate.Origin, err error) {
 	switch j.Extraction.Mode {
 	case task.FromStdout:
-		return j.Stdout, candidate.Stdout, nil
+		return j.printed(), candidate.Stdout, nil
 	case task.FromFile:
 		data, err := j.file(ctx)
 		if j.Extraction.OrStdout && useStdout(err) {
-			return j.Stdout, candidate.Stdout, nil
+			return j.printed(), candidate.Stdout, nil
 		}
 		return data, candidate.File, err
 	case task.FromGitDiff:
@@ -160,6 +181,14 @@ func (j job) take(ctx context.Context, res *Result) (data []byte, origin candida
 		return data, origin, err
 	}
 	return nil, "", fmt.Errorf("capture cannot take a candidate by %q", j.Extraction.Mode)
+}
+
+// printed returns what counts as printed by the agent.
+func (r Request) printed() []byte {
+	if r.Structured {
+		return r.Answer
+	}
+	return r.Stdout
 }
 
 // useStdout reports whether a file is absent or untouched, so that standard

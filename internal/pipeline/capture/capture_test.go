@@ -121,7 +121,7 @@ func TestCapture(t *testing.T) {
 
 var exited = sandbox.Outcome{End: sandbox.Exited}
 
-func newStore(t *testing.T) *candidate.Store {
+func newStore(t testing.TB) *candidate.Store {
 	t.Helper()
 	s, err := candidate.OpenStore(t.TempDir())
 	if err != nil {
@@ -134,7 +134,7 @@ func newStore(t *testing.T) *candidate.Store {
 func TestEngineFaultIsNoRejection(t *testing.T) {
 	broken := errors.New("the connection broke")
 	for _, x := range []task.Extraction{code, tree} {
-		got, err := capture.Stage{Sink: newStore(t)}.Capture(t.Context(), capture.Request{Extraction: x, Outcome: exited, Tree: roomy}, fakeSpace{err: broken})
+		got, err := capture.Stage{Sink: newStore(t)}.Capture(t.Context(), capture.Request{Extraction: x, Outcome: exited, Tree: roomy, Workdir: "/app"}, fakeSpace{err: broken})
 		if !errors.Is(err, broken) || got.Rejection != nil {
 			t.Errorf("%s: got %v, want the engine's fault", x.Mode, err)
 		}

@@ -71,8 +71,8 @@ func (j job) patch(ctx context.Context, m verdict.Metadata) ([]byte, candidate.O
 	case len(changes) > 0:
 		data, err := j.write(ctx, changes)
 		return data, candidate.GitDiff, err
-	case j.Extraction.OrStdout && isPatch(j.Stdout):
-		return j.Stdout, candidate.Stdout, nil
+	case j.Extraction.OrStdout && isPatch(j.printed()):
+		return j.printed(), candidate.Stdout, nil
 	}
 	return nil, "", candidate.Reject(verdict.CandidateMissing, "the agent changed nothing in the repository%s", leftOut(len(ignored)))
 }

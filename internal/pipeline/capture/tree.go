@@ -2,74 +2,138 @@ package capture
 
 import (
 	"archive/tar"
-	"bytes"
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
+	"path"
 	"strings"
 
 	"securebench/internal/candidate"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/holder"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
+// atOnce is how much is handed from one part to the next: small pieces are slow.
+const atOnce = 128 << 10
+
 // errStopped ends a stream whose reader is done.
 var errStopped = errors.New("the tree is not read to its end")
 
-// tree streams a folder of the workspace into the sink. Three parts run side by
-// side: the workspace writes its archive, the converter makes it canonical,
-// and the sink stores it.
-func (j job) tree(ctx context.Context) (candidate.Candidate, error) {
-	folder := j.Extraction.Path
-	if folder == "" {
-		folder = "."
+// tree streams what the agent changed into the sink. Three parts run side by
+// side: the workspace writes its archive, the collector keeps what differs from
+// the base, and the sink stores it.
+func (j job) tree(ctx context.Context, res *Result) (candidate.Candidate, error) {
+	if !path.IsAbs(j.Workdir) {
+		return candidate.Candidate{}, errors.New("capture does not know where the workspace was")
 	}
-	archive, in := io.Pipe()
+	c := &collector{job: j, scope: newScope(j.Workdir, j.Captured, j.Extraction.Path), base: j.Base.All(),
+		spool: spool{limit: j.Tree.Bytes}, buf: make([]byte, 64<<10)}
+	defer c.spool.close()
 	canonical, out := io.Pipe()
-	got, made := make(chan error, 1), make(chan error, 1)
+	made := make(chan error, 1)
 	go func() {
-		err := j.space.Get(ctx, folder, j.Tree.ArchiveSize(), in)
-		_ = in.CloseWithError(err) // it never fails
-		got <- err
-	}()
-	c := &converter{job: j, prefix: strings.TrimPrefix(folder+"/", "./")}
-	go func() {
-		err := c.convert(archive, out)
-		_ = out.CloseWithError(err)
-		_, _ = io.Copy(io.Discard, archive) // the workspace stays usable
+		buffered := bufio.NewWriterSize(out, atOnce)
+		err := c.write(ctx, buffered)
+		if err == nil {
+			err = buffered.Flush()
+		}
+		_ = out.CloseWithError(err) // it never fails
 		made <- err
 	}()
 	cand, err := j.Sink.Put(task.Workspace, candidate.File, canonical)
 	_ = canonical.CloseWithError(errStopped)
-	convertErr, getErr := <-made, <-got
-	switch {
-	case errors.Is(getErr, sandbox.ErrTooLarge):
-		return cand, candidate.Reject(verdict.CandidateTooLarge, "the tree has more than %d bytes or %d files", j.Tree.Bytes, j.Tree.Files)
-	case getErr != nil:
-		return cand, fmt.Errorf("reading the tree from the workspace: %w", getErr)
-	case convertErr != nil && !errors.Is(convertErr, errStopped):
-		return cand, convertErr
+	if made := <-made; made != nil && !errors.Is(made, errStopped) {
+		err = made
 	}
+	res.Metadata = j.noted(c.notes)
 	cand.Redacted = c.redacted
 	return cand, err
 }
 
-// converter makes the archive of a workspace canonical.
-type converter struct {
+// A collector writes the changes of a sandbox as a tree.
+type collector struct {
 	job
-	prefix   string // of the captured folder
+	scope scope
+	notes notes
+	tw    *candidate.TreeWriter
+	base  func() (candidate.Fingerprint, bool)
+	was   *candidate.Fingerprint // the next of the base, nil at its end
+	gone  string                 // the last path that is no folder any more
+	spool spool
+	buf   []byte
+	// entries counts those of the tree.
+	entries  int
 	redacted bool
 }
 
-func (c *converter) convert(archive io.Reader, w io.Writer) error {
-	tr, tw := tar.NewReader(archive), candidate.NewTreeWriter(w, c.Tree)
-	entries := 0
-	for ; ; entries++ {
+// write writes the tree: the workspace is one piece in the order of paths.
+func (c *collector) write(ctx context.Context, w io.Writer) error {
+	c.tw = candidate.NewTreePacker(w, c.Tree)
+	root, err := c.root(ctx)
+	if err != nil {
+		return err
+	}
+	defer root.close()
+	if err := c.members(root, func(p string) bool { return candidate.ComparePaths(p, c.scope.workdir) < 0 }); err != nil {
+		return err
+	}
+	c.advance()
+	folders, skip := c.scope.folders()
+	for _, folder := range folders {
+		if err := c.folder(ctx, folder, skip); err != nil {
+			return err
+		}
+	}
+	if err := c.members(root, func(string) bool { return true }); err != nil {
+		return err
+	}
+	if c.entries == 0 && len(c.Outcome.Seen) > 0 {
+		return candidate.Reject(verdict.CandidateMissing, "the agent changed nothing")
+	}
+	_, err = c.tw.Close()
+	return err
+}
+
+// folder writes what changed in one part of the workspace.
+func (c *collector) folder(ctx context.Context, folder string, skip []string) error {
+	archive, in := io.Pipe()
+	got := make(chan error, 1)
+	was := c.Base.Bounds()
+	limit := candidate.Bounds{Bytes: c.Tree.Bytes + was.Bytes, Files: c.Tree.Files + was.Files}.ArchiveSize()
+	go func() {
+		err := c.space.Get(ctx, folder, limit, in, skip...)
+		_ = in.CloseWithError(err) // it never fails
+		got <- err
+	}()
+	err := c.compare(bufio.NewReaderSize(archive, atOnce), folder)
+	_, _ = io.Copy(io.Discard, archive) // the workspace stays usable
+	getErr := <-got
+	switch {
+	case errors.Is(getErr, sandbox.ErrTooLarge):
+		return c.tooLarge()
+	case getErr != nil:
+		return fmt.Errorf("reading the tree from the workspace: %w", getErr)
+	}
+	return err
+}
+
+func (c *collector) tooLarge() error {
+	return candidate.Reject(verdict.CandidateTooLarge, "the tree has more than %d bytes or %d files, or lies too deep", c.Tree.Bytes, c.Tree.Files)
+}
+
+// compare reads the archive of a folder of the workspace beside the base. Both
+// are in the same order.
+func (c *collector) compare(archive io.Reader, folder string) error {
+	for c.was != nil && !within(c.was.Path, folder) && candidate.ComparePaths(c.was.Path, folder) < 0 {
+		c.advance()
+	}
+	found := folder == "." || c.was != nil && within(c.was.Path, folder)
+	for tr := tar.NewReader(archive); ; found = true {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -77,122 +141,195 @@ func (c *converter) convert(archive io.Reader, w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("reading the workspace's archive: %w", err)
 		}
-		if h.Name+"/" == c.prefix || h.Name == c.prefix {
-			if h.Typeflag != tar.TypeDir {
-				return candidate.Reject(verdict.CandidateNotRegular, "%s is %s, not a folder", c.Extraction.Path, typeName(h))
-			}
-			continue
+		p := strings.TrimSuffix(h.Name, "/")
+		if p == "." {
+			return candidate.Reject(verdict.CandidateNotRegular, "the agent left a workspace that its own user cannot read")
 		}
-		if err := c.entry(tw, h, tr); err != nil {
+		if path.Clean("/"+p) != "/"+p {
+			return candidate.Reject(verdict.CandidateNotRegular, "tree entry %.80q has a name that is no path", p)
+		}
+		if err := c.deletions(folder, func(was string) bool { return candidate.ComparePaths(was, p) < 0 }); err != nil {
+			return err
+		}
+		var was *candidate.Fingerprint
+		if c.was != nil && c.was.Path == p {
+			was = c.was
+			c.advance()
+		}
+		if err := c.entry(path.Join(c.scope.workdir, p), h, was, tr); err != nil {
 			return err
 		}
 	}
-	if entries == 0 {
-		return candidate.Reject(verdict.CandidateMissing, "the agent left no files")
+	if !found {
+		c.notes.missing = append(c.notes.missing, path.Join(c.scope.workdir, folder))
 	}
-	_, err := tw.Close()
-	return err
+	return c.deletions(folder, func(string) bool { return true })
 }
 
-// entry adds one entry, without the secrets in its content. A file with
-// several names in the workspace becomes one file per name.
-func (c *converter) entry(tw *candidate.TreeWriter, h *tar.Header, content io.Reader) error {
-	// Before anything else, since what is refused is named.
-	for _, name := range []string{h.Name, h.Linkname} {
-		if !bytes.Equal(c.Secrets.Bytes([]byte(name)), []byte(name)) {
-			return candidate.Reject(verdict.CandidateNotRegular, "a name in the tree contains a secret of the operator")
+// within reports whether a relative path is a folder or lies in it.
+func within(p, folder string) bool {
+	return folder == "." || p == folder || strings.HasPrefix(p, folder+"/")
+}
+
+// advance goes to the next fingerprint of the base.
+func (c *collector) advance() {
+	p, ok := c.base()
+	if c.was = &p; !ok {
+		c.was = nil
+	}
+}
+
+// deletions writes what of the base is no longer in a folder, as long as it is
+// before something.
+func (c *collector) deletions(folder string, before func(string) bool) error {
+	for c.was != nil && within(c.was.Path, folder) && before(c.was.Path) {
+		if err := c.deleted(path.Join(c.scope.workdir, c.was.Path)); err != nil {
+			return err
 		}
+		c.advance()
 	}
-	if h.PAXRecords[holder.RecordType] != "" {
-		return candidate.Reject(verdict.CandidateNotRegular, "tree entry %.80q is %s", h.Name, typeName(h))
-	}
-	e, err := candidate.ForeignEntry(h, holder.RecordLinks)
-	if err != nil {
-		return err
-	}
-	e.Path = strings.TrimPrefix(e.Path, c.prefix)
-	if c.Secrets.Empty() {
-		return tw.Add(e, content)
-	}
-	if e.Size > c.Tree.Bytes {
-		return tw.Add(e, content) // which refuses it
-	}
-	s := &spool{limit: c.Tree.Bytes}
-	defer s.close()
-	if err := c.redact(s, &e, content); err != nil {
-		return fmt.Errorf("redacting the tree: %w", err)
-	}
-	r, err := s.reader()
-	if err != nil {
-		return fmt.Errorf("redacting the tree: %w", err)
-	}
-	return tw.Add(e, r)
-}
-
-// redact copies a file to the spool without its secrets: its new size has to
-// be known before it is written.
-func (c *converter) redact(s *spool, e *candidate.Entry, content io.Reader) error {
-	if !e.Mode.IsRegular() {
-		return nil
-	}
-	before, after := sha256.New(), sha256.New()
-	w := c.Secrets.Writer(io.MultiWriter(s, after))
-	if _, err := io.Copy(w, io.TeeReader(content, before)); err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	e.Size = s.n
-	c.redacted = c.redacted || !bytes.Equal(before.Sum(nil), after.Sum(nil))
 	return nil
 }
 
-// spoolMemory is how much of a file is kept in memory, in bytes.
-const spoolMemory = 1 << 20
-
-// spool buffers one file, a large one on disk.
-type spool struct {
-	limit int64 // bytes; more are a [candidate.Rejection]
-	buf   bytes.Buffer
-	f     *os.File
-	n     int64
+// deleted writes that nothing is at a path any more.
+func (c *collector) deleted(p string) error {
+	if !c.scope.takes(p) || c.gone != "" && sandbox.Within(p, c.gone) {
+		return nil
+	}
+	return c.add(candidate.Entry{Path: p[1:], Deleted: true}, nil)
 }
 
-func (s *spool) Write(p []byte) (int, error) {
-	if s.n+int64(len(p)) > s.limit { // what replaces a secret can be longer
-		return 0, candidate.Reject(verdict.CandidateTooLarge, "the tree has more than %d bytes without its secrets", s.limit)
+// entry writes one entry of an archive if it differs from what was there.
+func (c *collector) entry(p string, h *tar.Header, was *candidate.Fingerprint, content io.Reader) error {
+	if !c.scope.takes(p) {
+		return nil
 	}
-	s.n += int64(len(p))
-	if s.f == nil && s.n <= spoolMemory {
-		return s.buf.Write(p)
+	now := candidate.NewFingerprint(h)
+	same := was != nil && now.Same(*was)
+	switch {
+	case now.Mode.IsRegular() && (same || !c.Secrets.Empty()):
+		return c.file(entryOf(p, h), h, was, same, content)
+	case same:
+		return nil
 	}
-	if s.f == nil {
-		f, err := os.CreateTemp("", "securebench-")
-		if err != nil {
-			return 0, err
-		}
-		s.f = f
-		if err := os.Remove(f.Name()); err != nil { // it exists as long as it is open
-			return 0, err
-		}
-		if _, err := s.buf.WriteTo(f); err != nil {
-			return 0, err
-		}
+	if ok, err := c.accept(p, h); !ok || err != nil {
+		return c.dropped(p, was, err)
 	}
-	return s.f.Write(p)
+	return c.add(entryOf(p, h), content)
 }
 
-func (s *spool) reader() (io.Reader, error) {
-	if s.f == nil {
-		return &s.buf, nil
+// entryOf returns what a tree keeps of a header.
+func entryOf(p string, h *tar.Header) candidate.Entry {
+	e := candidate.Entry{Path: p[1:], Mode: h.FileInfo().Mode() & (fs.ModeType | fs.ModePerm), UID: h.Uid, GID: h.Gid}
+	switch h.Typeflag {
+	case tar.TypeReg:
+		e.Size = h.Size
+	case tar.TypeSymlink:
+		e.Target = h.Linkname
 	}
-	_, err := s.f.Seek(0, io.SeekStart)
-	return s.f, err
+	return e
 }
 
-func (s *spool) close() {
-	if s.f != nil {
-		_ = s.f.Close() // its name is already removed
+// accept reports whether a tree can hold an entry of an archive, and notes what
+// it cannot hold.
+func (c *collector) accept(p string, h *tar.Header) (bool, error) {
+	// Before anything else, since what is left out is named.
+	for _, name := range []string{h.Name, h.Linkname} {
+		if c.secret([]byte(name)) {
+			return false, candidate.Reject(verdict.CandidateNotRegular, "a name in the tree contains a secret of the operator")
+		}
 	}
+	reason := lost(h)
+	if h.Typeflag == tar.TypeSymlink && !c.scope.follows(p, h.Linkname) {
+		reason = droppedLink
+	}
+	if reason != "" {
+		c.notes.drop(p, reason)
+		return false, nil
+	}
+	for _, r := range lessened(h) {
+		c.notes.drop(p, r)
+	}
+	return true, nil
+}
+
+// dropped writes that nothing is where an entry was not accepted, if something
+// was there before.
+func (c *collector) dropped(p string, was *candidate.Fingerprint, err error) error {
+	if was == nil || err != nil {
+		return err
+	}
+	return c.deleted(p)
+}
+
+// add writes an entry.
+func (c *collector) add(e candidate.Entry, content io.Reader) error {
+	c.entries++
+	if !e.Mode.IsDir() || e.Deleted {
+		c.gone = "/" + e.Path
+	}
+	return c.tw.Add(e, content)
+}
+
+// file writes a file without the secrets in its content. If it is the same as
+// before from outside, its content tells whether it changed.
+func (c *collector) file(e candidate.Entry, h *tar.Header, was *candidate.Fingerprint, same bool, content io.Reader) error {
+	if e.Size > c.Tree.Bytes {
+		return c.oversized(e, was, same, content)
+	}
+	sum, err := c.keep(content)
+	if err != nil || same && sum == was.Sum {
+		return err
+	}
+	if ok, err := c.accept("/"+e.Path, h); !ok || err != nil {
+		return c.dropped("/"+e.Path, was, err)
+	}
+	return c.kept(e, sum)
+}
+
+// keep reads a file into the spool without its secrets: its new size has to be
+// known before it is written. It returns the digest of what was read.
+func (c *collector) keep(content io.Reader) (sum [sha256.Size]byte, err error) {
+	if err := c.spool.reset(); err != nil {
+		return sum, fmt.Errorf("keeping a file of the tree: %w", err)
+	}
+	before := sha256.New()
+	w := c.Secrets.Writer(&c.spool)
+	if _, err = io.CopyBuffer(onlyWriter{w}, io.TeeReader(content, before), c.buf); err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		return sum, fmt.Errorf("keeping a file of the tree: %w", err)
+	}
+	return [sha256.Size]byte(before.Sum(nil)), nil
+}
+
+// onlyWriter hides that a writer can read by itself.
+type onlyWriter struct{ io.Writer }
+
+// kept writes the file in the spool; sum is the digest of it with its secrets.
+func (c *collector) kept(e candidate.Entry, sum [sha256.Size]byte) error {
+	if !c.Secrets.Empty() && !c.redacted {
+		after := sha256.New()
+		if _, err := io.CopyBuffer(onlyWriter{after}, c.spool.section(0, c.spool.n), c.buf); err != nil {
+			return fmt.Errorf("reading a file of the tree again: %w", err)
+		}
+		c.redacted = [sha256.Size]byte(after.Sum(nil)) != sum
+	}
+	e.Size = c.spool.n
+	return c.add(e, c.spool.section(0, c.spool.n))
+}
+
+// oversized refuses a file that no tree can hold, unless it was there before.
+func (c *collector) oversized(e candidate.Entry, was *candidate.Fingerprint, same bool, content io.Reader) error {
+	if same {
+		sum := sha256.New()
+		if _, err := io.CopyBuffer(onlyWriter{sum}, content, c.buf); err != nil {
+			return fmt.Errorf("reading a file of the tree: %w", err)
+		}
+		if [sha256.Size]byte(sum.Sum(nil)) == was.Sum {
+			return nil
+		}
+	}
+	return c.add(e, content) // which refuses it
 }

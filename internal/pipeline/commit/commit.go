@@ -88,7 +88,8 @@ type Draft struct {
 	raw     []record.RawFile
 	line    *record.Line // nil before the production has ended
 	left    *candidate.Candidate
-	exit    int // of the agent
+	exit    int              // of the agent
+	spent   map[string]int64 // usage of tries that failed
 }
 
 // Draft starts the record of an attempt.
@@ -111,16 +112,41 @@ func (d *Draft) Retries() int { return len(d.retries) }
 func (d *Draft) Candidate() *candidate.Candidate { return d.left }
 
 // Retry records that an infrastructure error ended a stage. Only its evidence
-// is kept, unless the candidate is already stored.
-func (d *Draft) Retry(err error, phase verdict.Phase) {
+// is kept, unless the candidate is already stored, or the production stands.
+func (d *Draft) Retry(err error, phase verdict.Phase, standing bool) {
 	r := record.Retry{Error: Line(err), Phase: phase}
 	if d.left != nil {
 		r.Candidate = d.left.Digest
-	} else {
-		d.line, d.Timings = nil, map[verdict.Phase]int64{}
+	} else if d.line = nil; !standing {
+		d.Timings = map[verdict.Phase]int64{}
 	}
 	d.total = 0
 	d.retries = append(d.retries, r)
+}
+
+// Tried keeps what an agent used in a try that failed.
+func (d *Draft) Tried(err error) error {
+	try, ok := errors.AsType[*produce.TryError](err)
+	if !ok {
+		return nil
+	}
+	d.spent = sum(d.spent, try.Usage)
+	return d.restrict(agentSide, try.Raw)
+}
+
+// sum adds counts by name.
+func sum(a, b map[string]int64) map[string]int64 {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	out := maps.Clone(a)
+	for name, n := range b {
+		out[name] += n
+	}
+	return out
 }
 
 // Resume continues an earlier record whose verification did not finish. The
@@ -139,7 +165,7 @@ func (d *Draft) Resume(former *record.Line) error {
 			d.Timings[p] = ms
 		}
 	}
-	d.line = d.begin(produce.Result{Metadata: former.ProducerMetadata, Usage: former.Usage, Capabilities: grantedIn(former.Labels)})
+	d.line = d.begin(produce.Result{Metadata: former.ProducerMetadata, Usage: former.Usage, Capabilities: grantedIn(former.Labels)}, ownIn(former.Labels)...)
 	d.line.ProducerStdout, d.line.ProducerStderr = former.ProducerStdout, former.ProducerStderr
 	err = d.candidate(c)
 	if err != nil {
@@ -155,9 +181,12 @@ func (d *Draft) Produced(out produce.Result, left capture.Result) error {
 	d.exit = out.Outcome.ExitCode
 	d.line = d.begin(out)
 	maps.Copy(d.line.ProducerMetadata, left.Metadata)
+	delete(d.line.ProducerMetadata, capture.MissingRoots) // which the row names in a lane that is not published
 	d.line.ProducerStdout, _ = redact.EscapedExcerpt(left.Stdout, record.ExcerptLimit)
 	d.line.ProducerStderr, _ = redact.EscapedExcerpt(left.Stderr, record.ExcerptLimit)
-	if err := d.restrict(agentSide, map[string][]byte{"stdout": left.Stdout, "stderr": left.Stderr}); err != nil {
+	files := map[string][]byte{"stdout": left.Stdout, "stderr": left.Stderr, capture.MissingRoots + ".json": left.Metadata[capture.MissingRoots]}
+	maps.Copy(files, out.Raw)
+	if err := d.restrict(agentSide, files); err != nil {
 		return err
 	}
 	switch {
@@ -170,11 +199,31 @@ func (d *Draft) Produced(out produce.Result, left capture.Result) error {
 		if left.Candidate.Origin == candidate.File && !left.Candidate.IsTree() {
 			d.line.ProducerMetadata.Set("candidate_path", out.Extract.Path)
 		}
+		if out.Outcome.End == sandbox.TimedOut { // what it left counts all the same
+			d.timedOut(out)
+			d.line.Labels = append(d.line.Labels, ScoredTimeout)
+			slices.Sort(d.line.Labels)
+		}
 		return d.candidate(*left.Candidate)
 	default:
 		return errors.New("the production has neither a candidate nor a reason for its absence")
 	}
 	return nil
+}
+
+// errUnverified is why an attempt has no verdict yet.
+var errUnverified = errors.New("the run ended before the candidate was verified")
+
+// Captured stores what the record is without a verdict, if there is a candidate:
+// a run that is killed goes on from there, and runs no agent for it.
+func (d *Draft) Captured() error {
+	if d.left == nil {
+		return nil
+	}
+	was := *d.line
+	former := *d.Infrastructure(errUnverified, verdict.PhaseVerify)
+	*d.line = was
+	return outputError(d.c.Dir.AppendCaptured(&former))
 }
 
 // phaseTotal is the whole attempt, in timings.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
+	"securebench/internal/family"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
@@ -17,7 +18,7 @@ import (
 
 // begin returns the attempt's record with everything that is known before a
 // verdict.
-func (d *Draft) begin(out produce.Result) *record.Line {
+func (d *Draft) begin(out produce.Result, own ...string) *record.Line {
 	metadata := maps.Clone(out.Metadata)
 	if metadata == nil {
 		metadata = verdict.Metadata{}
@@ -26,8 +27,8 @@ func (d *Draft) begin(out produce.Result) *record.Line {
 		RunID: d.c.RunID, TaskID: d.Task.ID(), BenchmarkID: d.Task.Pack().ID, TaskType: d.Task.Family(),
 		ProducerMetadata: metadata, Summary: d.Task.Result().Summary(),
 		Index: d.Task.Index(), Attempt: d.Number, Agent: d.c.Agent,
-		Containment: verdict.Passive, Labels: d.labels(out.Capabilities),
-		Digests: d.c.Digests.Digests(d.Task, d.Image), Usage: out.Usage,
+		Containment: verdict.Passive, Labels: d.labels(out, own),
+		Digests: d.c.Digests.Digests(d.Task, d.Image), Usage: sum(d.spent, out.Usage),
 	}
 }
 
@@ -42,6 +43,13 @@ const CustomLimits = "custom_limits"
 // candidateRedacted labels a candidate from which a secret was removed.
 const candidateRedacted = "candidate_redacted"
 
+// ScoredTimeout labels records of agents that ran out of time and whose work was
+// scored all the same.
+const ScoredTimeout = "scored_timeout"
+
+// adapted labels records of rows that differ from what their data set has.
+const adapted = "adapted"
+
 // capabilityLabel is the prefix of the labels for the capabilities granted to
 // the agent's sandbox.
 const capabilityLabel = "capability_"
@@ -54,16 +62,36 @@ func ImageLabel(img sandbox.Image) string {
 	return ""
 }
 
-func (d *Draft) labels(granted []sandbox.Capability) []string {
-	labels := slices.Clone(d.c.Labels)
+// labels returns the record's labels before a verdict; own are those of the
+// production.
+func (d *Draft) labels(out produce.Result, own []string) []string {
+	labels := append(slices.Clone(d.c.Labels), own...)
 	if l := ImageLabel(d.Image); l != "" {
 		labels = append(labels, l)
 	}
-	for _, c := range granted {
+	if out.DiskSampled {
+		labels = append(labels, family.DiskSampled)
+	}
+	if d.Task.Adapted() {
+		labels = append(labels, adapted)
+	}
+	labels = append(labels, out.Labels...)
+	for _, c := range out.Capabilities {
 		labels = append(labels, capabilityLabel+strings.ToLower(string(c)))
 	}
 	slices.Sort(labels)
-	return labels
+	return slices.Compact(labels)
+}
+
+// ownIn returns the labels of the production in a former record.
+func ownIn(labels []string) (own []string) {
+	for _, l := range labels {
+		switch l {
+		case ScoredTimeout, family.DiskSampled, produce.NetworkEnabled, produce.ExternalTools:
+			own = append(own, l)
+		}
+	}
+	return own
 }
 
 // grantedIn is the reverse of labels: what the agent's sandbox of a former
@@ -111,16 +139,32 @@ func (d *Draft) limited(out produce.Result, end sandbox.End) {
 	line.FailurePhase = verdict.PhaseProduce
 	line.ProducerMetadata.Set("exit_code", out.Outcome.ExitCode)
 	line.FailureReason = LimitReason(end)
-	if end != sandbox.TimedOut {
+	switch end {
+	case sandbox.TimedOut:
+	case produce.OverBudget:
+		line.FailureMessage = "the agent spent its budget at the provider"
+		return
+	case produce.Broken:
+		line.Outcome, line.FailureMessage = verdict.NoCandidate, "the agent ended its sandbox's init, or kept it from answering"
+		return
+	case produce.Refused:
+		line.Outcome, line.FailureMessage = verdict.NoCandidate, "the provider rejects what the agent asked for, though it accepts the key and the model"
+		return
+	default:
 		line.FailureMessage = "the agent's sandbox ran into its limit: " + string(end)
 		return
 	}
 	line.Outcome = verdict.AgentTimeout
 	line.FailureMessage = fmt.Sprintf("candidate production timed out after %s seconds", seconds(out.Timeout))
-	line.ProducerMetadata.Set("timed_out", true)
-	line.ProducerMetadata.Set("timeout_seconds", out.Timeout.Seconds())
-	line.ProducerMetadata.Set("command", out.Argv)
+	d.timedOut(out)
 	line.ProducerMetadata.Set("phase", verdict.PhaseProduce)
+}
+
+// timedOut describes an agent that ran out of time.
+func (d *Draft) timedOut(out produce.Result) {
+	d.line.ProducerMetadata.Set("timed_out", true)
+	d.line.ProducerMetadata.Set("timeout_seconds", out.Timeout.Seconds())
+	d.line.ProducerMetadata.Set("command", out.Argv)
 }
 
 // LimitReason returns the recorded reason for a limit.

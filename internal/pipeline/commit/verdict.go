@@ -12,6 +12,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
+	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/verdict"
 )
@@ -130,14 +131,25 @@ type Judged struct {
 // JudgedOf returns the verdict in a record.
 func JudgedOf(l *record.Line) Judged {
 	labels := slices.DeleteFunc(slices.Clone(l.Labels), func(s string) bool {
-		return s == CustomLimits || s == UnpinnedImage || s == candidateRedacted || strings.HasPrefix(s, capabilityLabel) // not the verdict's
+		return !ofVerdict(s)
 	})
 	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " "), l.Extraction(), l.Digests.Extracted}
 }
 
+// ofVerdict reports whether a label can be a verdict's. The others tell of the
+// run, the row, the engine and the production.
+func ofVerdict(label string) bool {
+	switch label {
+	case CustomLimits, UnpinnedImage, candidateRedacted, ScoredTimeout, family.DiskSampled, adapted,
+		produce.NetworkEnabled, produce.ExternalTools:
+		return false
+	}
+	return !strings.HasPrefix(label, capabilityLabel)
+}
+
 // Judge returns how a record describes a verdict.
 func Judge(v family.Verdict) Judged {
-	labels := slices.Sorted(slices.Values(v.Labels))
+	labels := slices.DeleteFunc(slices.Sorted(slices.Values(v.Labels)), func(s string) bool { return !ofVerdict(s) })
 	j := Judged{Status: verdict.StatusFailed, Outcome: v.Outcome, Reason: v.Reason, Containment: v.Containment,
 		Labels: strings.Join(slices.Compact(labels), " "), Extraction: v.Extraction}
 	if storable(v.Extracted) {

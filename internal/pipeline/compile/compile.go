@@ -19,6 +19,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/workspace"
 )
 
 // Compiler compiles the rows of one pack. It is immutable and safe for
@@ -206,15 +207,32 @@ func (c *Compiler) build(row pack.Row) (task.Task, error) {
 	f := c.families[row.Family] // an unknown family is empty: all of eval is hidden
 	env, _ := environment(row.Environment, f)
 	env.Checkout = checkoutOf(row, f)
+	captured := capturedOf(row, f)
+	env.WritableRoot = captured.Root(workspace.TargetOf(env))
 	t, err := task.New(task.Config{
 		ID: row.ID, Family: row.Family, Pack: c.pack, Index: row.Index, Line: row.Line,
 		Resources: resources(row, f), Assets: row.Assets, Environment: env,
-		Extraction: f.Extraction, Instruction: f.Instruction, Row: row.Raw,
+		Extraction: f.Extraction, Captured: captured, Adapted: adapted(row), Instruction: f.Instruction, Row: row.Raw,
 	})
 	if err != nil {
 		return task.Task{}, source.Problemf(row.Pos, "task '%s' (%s): %v", row.ID, row.Family, err)
 	}
 	return t, nil
+}
+
+// capturedOf returns which files the family takes from the agent's sandbox.
+func capturedOf(row pack.Row, f family.Family) task.Captured {
+	if f.Captured == nil {
+		return task.Captured{}
+	}
+	return f.Captured(familyRow(row))
+}
+
+// adapted reports whether the row says that it differs from what its data set
+// has.
+func adapted(row pack.Row) bool {
+	n := row.Metadata.Get("adapted")
+	return n != nil && n.Kind == source.Bool && n.Text == "true"
 }
 
 // resources lists the row's values in row order: input, assets, eval.

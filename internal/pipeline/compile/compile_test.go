@@ -232,8 +232,8 @@ func TestLaneTable(t *testing.T) {
 		"free_response":   "reference_answer=hidden rubric=hidden",
 		"code_completion": "canonical_solution=hidden reference_solution=hidden tests=evaluation_inputs",
 		"repo_patch":      "candidate_policy=evaluation_inputs gold_patch=hidden tests=evaluation_inputs",
-		"terminal_task": "checker=evaluation_inputs expected_state=hidden needed_commands=evaluation_inputs " +
-			"run_tests=evaluation_inputs test_files=evaluation_inputs",
+		"terminal_task": "capture=evaluation_inputs checker=evaluation_inputs expected_state=hidden needed_commands=evaluation_inputs " +
+			"run_tests=evaluation_inputs solution=hidden start=evaluation_inputs test_files=evaluation_inputs",
 		"tool_call":       "expected_calls=hidden expected_final_state=hidden initial_state=evaluation_inputs",
 		"browser_task":    "credentials=evaluation_inputs success_check=hidden",
 		"desktop_task":    "success_check=hidden",

@@ -13,6 +13,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/workspace"
 )
 
 // The bounds of a row's timeout in seconds. Outside them, a time.Duration
@@ -102,9 +103,8 @@ func (e *environmentReader) workdir() {
 		return
 	}
 	e.env.Workdir = path.Clean(s)
-	if e.workspace && !mountable(e.env.Workdir) {
-		e.errs.Add(n.Pos, "choose a folder below /workspace, /app, /securebench-workspace or /testbed",
-			"environment.workdir %q cannot hold a workspace", s)
+	if fault := workspace.TargetFault(e.env.Workdir); e.workspace && fault != "" {
+		e.errs.Add(n.Pos, "choose another folder, such as /app", "environment.workdir %q cannot hold a workspace: it %s", s, fault)
 	}
 }
 
@@ -124,17 +124,6 @@ func workdirFault(s string) string {
 		}
 	}
 	return ""
-}
-
-// mountable reports whether a workspace may be mounted at dir, as the
-// format's sandbox rules list it.
-func mountable(dir string) bool {
-	for _, root := range []string{"/workspace", "/app", "/securebench-workspace", "/testbed"} {
-		if dir == root || strings.HasPrefix(dir, root+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 func (e *environmentReader) user() {

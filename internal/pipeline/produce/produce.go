@@ -18,7 +18,9 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/candidate"
 	"securebench/internal/harness"
+	"securebench/internal/harness/events"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -26,7 +28,7 @@ import (
 )
 
 // Producer runs an agent for each request. Of the pack, it has access to the
-// public assets alone.
+// public assets alone. It must not be copied.
 type Producer struct {
 	Engine  sandbox.Engine
 	Harness harness.Harness // nil if every request has its own command
@@ -37,6 +39,10 @@ type Producer struct {
 	// Granted are the capabilities that rows may use; a row that asks for
 	// another one is an error.
 	Granted []sandbox.Capability
+	// Gateway serves agents that have a provider or may reach domains.
+	Gateway Gateway
+
+	bases bases
 }
 
 // Request is everything needed to run one attempt. It can be encoded, and
@@ -61,6 +67,9 @@ type Request struct {
 	// Command is run instead of the harness: the program that a row supplies
 	// as its solution.
 	Command []string `json:"command,omitzero"`
+	// Files is a tar archive of what Command needs, mounted read-only at
+	// [harness.ProgramDir].
+	Files []byte `json:"files,omitzero"`
 }
 
 // Session is a prepared sandbox and its workspaces.
@@ -71,7 +80,11 @@ type Session struct {
 	limit    time.Duration
 	space    sandbox.Workspace
 	checkout sandbox.Workspace // nil for a task without a repository
+	solution sandbox.Workspace // the files of the request's command, nil if it needs none
+	base     *candidate.Base
+	sampled  bool // the size of the root
 	box      sandbox.Box
+	gate     *gate // nil for an agent that is the first process of its sandbox
 	req      Request
 	observe  func(stream string) io.WriteCloser
 }
@@ -82,17 +95,42 @@ type Result struct {
 	Outcome sandbox.Outcome `json:"outcome"`
 	Timeout time.Duration   `json:"timeout_ns"` // the limit that applied
 	// Stdout and Stderr may hold secrets of the operator.
-	Stdout  []byte          `json:"stdout,omitzero"`
-	Stderr  []byte          `json:"stderr,omitzero"`
-	Argv    []string        `json:"argv,omitzero"` // nil if no command ran
-	Extract task.Extraction `json:"extract"`
+	Stdout []byte `json:"stdout,omitzero"`
+	Stderr []byte `json:"stderr,omitzero"`
+	// Structured says that Stdout holds the events of an agent's program, whose
+	// last message, Answer, is what the agent printed.
+	Structured bool            `json:"structured,omitzero"`
+	Answer     []byte          `json:"answer,omitzero"`
+	Argv       []string        `json:"argv,omitzero"` // nil if no command ran
+	Extract    task.Extraction `json:"extract"`
+	Target     string          `json:"target"` // where the workspace was
 	// Capabilities are those granted to the sandbox.
 	Capabilities []sandbox.Capability `json:"capabilities,omitzero"`
+	// DiskSampled is set if the size of the sandbox's root was not bounded but
+	// sampled.
+	DiskSampled bool `json:"disk_sampled,omitzero"`
 	// Public holds the digests of the public files in the workspace by path.
 	Public   map[string]string `json:"public,omitzero"`
 	Metadata verdict.Metadata  `json:"metadata,omitzero"` // the first part of producer_metadata
 	Usage    map[string]int64  `json:"usage,omitzero"`
+	// Labels say what the agent could reach beyond its sandbox.
+	Labels []string `json:"labels,omitzero"`
+	// Raw holds files for the operator, by name.
+	Raw map[string][]byte `json:"raw,omitzero"`
 }
+
+// TryError is the error of a run in which the agent may have used its provider.
+type TryError struct {
+	Err   error
+	Raw   map[string][]byte // as in [Result]
+	Usage map[string]int64
+}
+
+// Error says what went wrong.
+func (e *TryError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *TryError) Unwrap() error { return e.Err }
 
 // Prepare creates the workspaces and the sandbox of an attempt. observe returns
 // a writer for one of the agent's output streams; nil discards the output. The
@@ -143,73 +181,48 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 	if (s.plan.Checkout == "") != (s.req.Checkout == nil) {
 		return errors.New("the task's repository was not prepared, or the task has none")
 	}
-	if err := s.makeSpaces(ctx, p.Engine, spec, layout); err != nil {
+	begun, err := s.makeSpaces(ctx, p.Engine, spec, layout)
+	if err != nil {
 		return err
 	}
 	s.public, s.limit, s.granted = layout.Digests(), spec.Limits.Timeout, spec.Capabilities
-	spec.Mounts = []sandbox.Mount{{Workspace: s.space, Target: s.plan.Target}}
-	if s.checkout != nil {
-		spec.Mounts = append(spec.Mounts, sandbox.Mount{Workspace: s.checkout, Target: s.plan.Checkout})
+	s.sampled = spec.WritableRoot && p.Engine.Info().DiskSampled
+	programs, err := p.Gateway.overlays(s.plan, s.req.Image)
+	if err != nil {
+		return err
 	}
+	spec.Mounts = append(s.mounts(), programs...)
+	base := make(chan error, 1)
+	go func() { base <- s.readBase(ctx, p, spec, begun) }()
+	if err = s.openBox(ctx, p, spec); err != nil {
+		err = fmt.Errorf("creating the agent's sandbox: %w", err)
+	}
+	return errors.Join(err, <-base)
+}
+
+// openBox makes the sandbox, behind an init if the plan needs a gateway.
+func (s *Session) openBox(ctx context.Context, p *Producer, spec sandbox.Spec) (err error) {
+	if !gated(s.plan) {
+		s.box, err = p.Engine.Open(ctx, spec)
+		return err
+	}
+	if a, ok := p.Engine.(admitter); ok { // which sees no command of such a sandbox
+		if err := a.Admit(spec.Labels, s.plan.Argv); err != nil {
+			return err
+		}
+	}
+	g := p.Gateway.behind(&spec, s.plan)
 	if s.box, err = p.Engine.Open(ctx, spec); err != nil {
-		return fmt.Errorf("creating the agent's sandbox: %w", err)
+		return err
 	}
+	s.gate, g.box = g, &watched{sandbox.Watched{Box: s.box}}
 	return nil
 }
 
-// makeSpaces makes the workspace and the checkout side by side, because each
-// takes the engine a while.
-func (s *Session) makeSpaces(ctx context.Context, e sandbox.Engine, spec sandbox.Spec, layout *workspace.Layout) error {
-	owner := s.req.Image.User
-	if spec.User != nil {
-		owner = *spec.User
-	}
-	w := sandbox.WorkspaceSpec{Labels: s.req.Labels, Owner: owner, Disk: spec.Limits.Disk, Inodes: spec.Limits.Files}
-	w.Labels.Role = "workspace"
-	done := make(chan error, 1)
-	if s.req.Checkout == nil {
-		done <- nil
-	} else {
-		c := w
-		c.Labels.Role, c.From = "checkout", s.req.Checkout
-		go func() {
-			var err error
-			if s.checkout, err = e.Workspace(ctx, c); err != nil {
-				s.checkout, err = nil, fmt.Errorf("creating the checkout: %w", err)
-			}
-			done <- err
-		}()
-	}
-	space, err := e.Workspace(ctx, w)
-	if err != nil {
-		return errors.Join(fmt.Errorf("creating the workspace: %w", err), <-done)
-	}
-	s.space = space
-	if err := fill(ctx, space, layout, owner); err != nil {
-		return errors.Join(fmt.Errorf("copying files into the workspace: %w", err), <-done)
-	}
-	return <-done
-}
-
-// fill streams the layout into the workspace without writing to the host's
-// disk.
-func fill(ctx context.Context, space sandbox.Workspace, layout *workspace.Layout, owner sandbox.User) error {
-	r, w := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		err := layout.WriteTar(w, owner.UID, owner.GID)
-		done <- errors.Join(err, w.CloseWithError(err))
-	}()
-	err := space.Put(ctx, r)
-	return errors.Join(err, r.CloseWithError(io.ErrClosedPipe), unlessClosed(<-done))
-}
-
-// unlessClosed drops the error that a writer gets when its reader left first.
-func unlessClosed(err error) error {
-	if errors.Is(err, io.ErrClosedPipe) {
-		return nil
-	}
-	return err
+// admitter is an engine that restricts commands: a [sandbox.PolicyEngine].
+type admitter interface {
+	// Admit returns an error for a command that may not run.
+	Admit(labels sandbox.Labels, command []string) error
 }
 
 func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
@@ -220,7 +233,8 @@ func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 	}
 	spec.Labels.Role = "agent"
 	spec.Limits.Timeout = plan.TimeLimit(req.Limits.Timeout)
-	spec.Env = p.variables(plan, req)
+	spec.WritableRoot = req.View.Environment().WritableRoot
+	spec.Env, spec.Home = withPath(p.variables(plan, req), plan, req.Image), plan.Home
 	for _, name := range req.View.Environment().Capabilities {
 		c := sandbox.Capability(name)
 		if !slices.Contains(p.Granted, c) {
@@ -268,6 +282,20 @@ func (s *Session) Workspace() sandbox.Workspace { return s.space }
 // valid until the session is closed.
 func (s *Session) Checkout() sandbox.Workspace { return s.checkout }
 
+// Base returns what the workspace held before the agent came; nil if the
+// candidate is not the workspace.
+func (s *Session) Base() *candidate.Base { return s.base }
+
+// Root returns the root of the sandbox, which can be read after Run; nil if the
+// agent could not write there.
+func (s *Session) Root() sandbox.RootReader {
+	if !s.req.View.Environment().WritableRoot {
+		return nil
+	}
+	r, _ := s.box.(sandbox.RootReader)
+	return r
+}
+
 // Command returns what Run runs, and in which folder.
 func (s *Session) Command() (argv []string, workdir string) { return s.plan.Argv, s.plan.Workdir }
 
@@ -276,14 +304,44 @@ func (s *Session) Command() (argv []string, workdir string) { return s.plan.Argv
 func (s *Session) Run(ctx context.Context) (Result, error) {
 	var stdout, stderr bytes.Buffer
 	seenOut, seenErr := s.observer("stdout"), s.observer("stderr")
-	out, err := s.box.Run(ctx, sandbox.Streams{
+	out, err := s.runBox(ctx, sandbox.Streams{
 		Stdout: io.MultiWriter(&stdout, seenOut), Stderr: io.MultiWriter(&stderr, seenErr),
 	})
 	err = errors.Join(err, seenOut.Close(), seenErr.Close())
 	if err != nil {
-		return Result{}, fmt.Errorf("running the agent: %w", err)
+		err = fmt.Errorf("running the agent: %w", err)
+		if s.gate != nil && s.gate.client != nil {
+			res := Result{Metadata: verdict.Metadata{}}
+			s.gate.report(&res)
+			err = &TryError{Err: err, Raw: res.Raw, Usage: res.Usage}
+		}
+		return Result{}, err
 	}
-	return s.result(out, stdout.Bytes(), stderr.Bytes()), nil
+	res := s.result(out, stdout.Bytes(), stderr.Bytes())
+	if s.gate != nil {
+		s.gate.report(&res)
+	}
+	if s.plan.Output != events.Plain {
+		res.read(s.plan.Output)
+	}
+	return res, nil
+}
+
+// read reads the events of an agent's program.
+func (r *Result) read(format events.Format) {
+	sum := events.Read(format, r.Stdout)
+	r.Structured, r.Answer = true, []byte(sum.Message)
+	if r.Usage == nil {
+		r.Usage = map[string]int64{}
+	}
+	r.Usage["steps"] = sum.Steps
+}
+
+func (s *Session) runBox(ctx context.Context, streams sandbox.Streams) (sandbox.Outcome, error) {
+	if s.gate != nil {
+		return s.gate.run(ctx, s.limit, streams)
+	}
+	return s.box.Run(ctx, streams)
 }
 
 func (s *Session) result(out sandbox.Outcome, stdout, stderr []byte) Result {
@@ -300,7 +358,7 @@ func (s *Session) result(out sandbox.Outcome, stdout, stderr []byte) Result {
 		m.Set(k, v)
 	}
 	return Result{Outcome: out, Timeout: s.limit, Stdout: stdout, Stderr: stderr, Argv: s.plan.Argv,
-		Extract: s.plan.Extract, Public: s.public, Capabilities: s.granted, Metadata: m}
+		Extract: s.plan.Extract, Target: s.plan.Target, DiskSampled: s.sampled, Public: s.public, Capabilities: s.granted, Metadata: m}
 }
 
 func (s *Session) observer(stream string) io.WriteCloser {
@@ -315,13 +373,26 @@ type discard struct{ io.Writer }
 
 func (discard) Close() error { return nil }
 
+// Standing reports whether what the agent left can still be read after Run.
+func (s *Session) Standing(ctx context.Context) bool {
+	for _, w := range []sandbox.Workspace{s.space, s.checkout} {
+		if w == nil {
+			continue
+		}
+		if _, err := w.Usage(ctx); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // Close removes the sandbox and the workspaces. It is idempotent.
 func (s *Session) Close(ctx context.Context) error {
 	var errs []error
 	if s.box != nil {
 		errs = append(errs, s.box.Close(ctx))
 	}
-	for _, w := range []sandbox.Workspace{s.space, s.checkout} {
+	for _, w := range []sandbox.Workspace{s.space, s.checkout, s.solution} {
 		if w != nil {
 			errs = append(errs, w.Close(ctx))
 		}

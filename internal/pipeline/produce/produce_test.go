@@ -56,6 +56,7 @@ type bench struct {
 	limits   sandbox.Limits
 	user     *sandbox.User
 	command  []string
+	files    []byte
 	checkout *sandbox.ImageFolder
 	session  *produce.Session
 	observe  func(string) io.WriteCloser
@@ -94,7 +95,7 @@ func (b *bench) prepare(ctx context.Context) (*produce.Session, error) {
 	}
 	b.producer.Harness = *b.harness
 	return b.producer.Prepare(ctx, produce.Request{View: tk.Agent(), Image: image, Labels: b.labels, Limits: b.limits,
-		User: b.user, Command: b.command, Checkout: b.checkout}, b.observe)
+		User: b.user, Command: b.command, Files: b.files, Checkout: b.checkout}, b.observe)
 }
 
 // run prepares and runs; the session is closed at the end of the test.

@@ -38,7 +38,7 @@ const (
 // folder may not have.
 func ReservedNames() []string {
 	var out []string
-	for _, name := range []string{SaltName, PackName, ConfigName} {
+	for _, name := range []string{SaltName, PackName, ConfigName, CapturedName} {
 		out = append(out, path.Base(name), path.Base(durable.TempName(name)))
 	}
 	return out
@@ -65,10 +65,11 @@ type Dir struct {
 	// saltFile identifies the salt's file: if it is gone, so is restricted/.
 	saltFile fs.FileInfo
 
-	mu    sync.Mutex
-	lines *os.File
-	size  int64
-	link  link // of the next line
+	mu       sync.Mutex
+	lines    *os.File
+	size     int64
+	link     link // of the next line
+	captured journal
 	// broken is the error after which nothing can be appended.
 	broken error
 }
@@ -91,7 +92,7 @@ func Open(dir string) (*Dir, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &Dir{path: abs, root: root, locks: locks, link: link{prev: Genesis}}, nil
+	return &Dir{path: abs, root: root, locks: locks, link: link{prev: Genesis}, captured: journal{link: link{prev: Genesis}}}, nil
 }
 
 // lockDir locks the lock file and the directory itself, because the file can
@@ -232,7 +233,7 @@ func (d *Dir) present(names ...string) (there []string, err error) {
 // Tidy removes the unfinished files of a killed writer and empty folders of
 // history/ and restricted/.
 func (d *Dir) Tidy() error {
-	for _, name := range []string{LinesName, ManifestName, StatementName, IndexName} {
+	for _, name := range []string{LinesName, ManifestName, StatementName, IndexName, CapturedName} {
 		tmp := durable.TempName(name)
 		if err := d.root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing the unfinished %s: %w", tmp, err)
@@ -388,7 +389,7 @@ func (d *Dir) Append(l *Line) error {
 	if err := d.Whole(); err != nil {
 		return err
 	}
-	b, err := l.marshal(d.link, d.salt)
+	b, err := l.marshal(d.link, d.salt, recordField)
 	if err == nil && len(b) > MaxLine {
 		err = fmt.Errorf("the record of %q has %d bytes; the limit is %d", l.TaskID, len(b), MaxLine)
 	}
@@ -458,6 +459,7 @@ func (d *Dir) Close() error {
 	if d.lines != nil {
 		errs = append(errs, d.lines.Close())
 	}
+	errs = append(errs, d.captured.close())
 	for _, f := range d.locks {
 		errs = append(errs, f.Close())
 	}

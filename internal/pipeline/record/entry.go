@@ -51,9 +51,11 @@ func Decode(raw []byte) (Entry, error) {
 }
 
 // Authentic reports whether the line was written by whoever holds the salt.
-func (e Entry) Authentic(salt digest.Salt) bool {
+func (e Entry) Authentic(salt digest.Salt) bool { return e.authentic(salt, recordField) }
+
+func (e Entry) authentic(salt digest.Salt, field string) bool {
 	b := bytes.Replace(e.raw, []byte(`"mac": "`+e.MAC+`"`), []byte(noMAC), 1)
-	return e.MAC == mac(salt, e.TaskID, b)
+	return e.MAC == mac(salt, field, e.TaskID, b)
 }
 
 // ReadFile reads a regular file of at most limit bytes. An untrusted directory

@@ -241,14 +241,14 @@ type link struct {
 // marshal renders the line with its position in the chain and its MAC, in the
 // reference's form: keys sorted, ASCII only, ", " and ": " as separators,
 // without a newline.
-func (l *Line) marshal(at link, salt digest.Salt) ([]byte, error) {
+func (l *Line) marshal(at link, salt digest.Salt, field string) ([]byte, error) {
 	w := l.wire()
 	w.Seq, w.Prev = at.seq, at.prev
 	b, err := encode(&w)
 	if err != nil {
 		return nil, err
 	}
-	return bytes.Replace(b, []byte(noMAC), []byte(`"mac": "`+mac(salt, w.TaskID, b)+`"`), 1), nil
+	return bytes.Replace(b, []byte(noMAC), []byte(`"mac": "`+mac(salt, field, w.TaskID, b)+`"`), 1), nil
 }
 
 // noMAC is the empty MAC of a line that has not been authenticated. It occurs
@@ -256,9 +256,11 @@ func (l *Line) marshal(at link, salt digest.Salt) ([]byte, error) {
 // fixed.
 const noMAC = `"mac": ""`
 
-// mac authenticates a line to whoever holds the run's salt: b is the line with
+// mac authenticates a line of a file to whoever holds the run's salt: b is the line with
 // an empty MAC. Anybody could compute the chain alone.
-func mac(salt digest.Salt, taskID string, b []byte) string { return salt.Keyed("record", taskID, b) }
+func mac(salt digest.Salt, field, taskID string, b []byte) string {
+	return salt.Keyed(field, taskID, b)
+}
 
 // encode renders v as json.dumps(v, sort_keys=True) would.
 func encode(v any) ([]byte, error) {

@@ -16,19 +16,25 @@ const ManifestFormat = 1
 // and what it depends on. It contains no hidden value and no plain digest of
 // one.
 type Manifest struct {
-	Format     int               `json:"format"`
-	RunID      string            `json:"run_id"`
-	Started    string            `json:"started"` // RFC 3339, UTC
-	Agent      string            `json:"agent"`
-	Pack       PackInfo          `json:"pack"`
-	Planned    Planned           `json:"planned"`
-	Digests    RunDigests        `json:"digests"`
-	Limits     RunLimits         `json:"limits"`
-	Engine     any               `json:"engine"` // null when nothing needed one
-	Images     map[string]string `json:"images"` // reference → content digest
-	Labels     []string          `json:"labels"`
-	Version    string            `json:"version"`
-	SaltDigest string            `json:"salt_sha256"`
+	Format  int               `json:"format"`
+	RunID   string            `json:"run_id"`
+	Started string            `json:"started"` // RFC 3339, UTC
+	Agent   string            `json:"agent"`
+	Pack    PackInfo          `json:"pack"`
+	Planned Planned           `json:"planned"`
+	Digests RunDigests        `json:"digests"`
+	Limits  RunLimits         `json:"limits"`
+	Engine  any               `json:"engine"` // null when nothing needed one
+	Images  map[string]string `json:"images"` // reference, or [HiddenImage], → content digest
+	Labels  []string          `json:"labels"`
+	// Programs are those of the agents, and Model is what the provider is asked
+	// for; a harness without them has none.
+	Programs []Program `json:"programs,omitzero"`
+	Model    string    `json:"model,omitzero"`
+	// Schedule is what ran at the same time, in the last part of the run.
+	Schedule   *Schedule `json:"schedule,omitzero"`
+	Version    string    `json:"version"`
+	SaltDigest string    `json:"salt_sha256"`
 	// FormerRuns is the number of earlier runs in the directory, so that
 	// repeating a run until the score is good is visible.
 	FormerRuns int `json:"former_runs"`
@@ -38,6 +44,29 @@ type Manifest struct {
 	// field "run", over the canonical form with an empty mac.
 	MAC string `json:"mac"`
 }
+
+// Program is a program of agents for one platform.
+type Program struct {
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+	Platform  string `json:"platform"`
+	Integrity string `json:"integrity"` // of the package, as its registry has it
+	Digest    string `json:"digest"`    // of its files
+}
+
+// Schedule says how many tasks ran at the same time, and why.
+type Schedule struct {
+	Workers int    `json:"workers"`
+	Why     string `json:"why"`
+	// Memory is how many bytes their sandboxes could need, and MemoryUsable how
+	// many the machine had for them; 0 is unknown.
+	Memory       int64 `json:"memory_bytes"`
+	MemoryUsable int64 `json:"memory_usable_bytes"`
+}
+
+// HiddenImage names an image to whoever holds the run's salt: one whose
+// reference is an evaluation input.
+func HiddenImage(salt digest.Salt, ref string) string { return salt.Keyed("image", "", []byte(ref)) }
 
 // The maximum size of a run, which bounds the check of an untrusted one.
 const (
@@ -76,6 +105,15 @@ func (m Manifest) Bound(pack, manifest string) bool {
 		}
 	}
 	return false
+}
+
+// EngineName returns the name of the engine and why it was taken, as far as a
+// manifest that was read says so.
+func (m Manifest) EngineName() (name, choice string) {
+	engine, _ := m.Engine.(map[string]any)
+	name, _ = engine["name"].(string)
+	choice, _ = engine["choice"].(string)
+	return name, choice
 }
 
 // check rejects values that no run can have.

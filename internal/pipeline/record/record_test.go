@@ -53,7 +53,7 @@ func sampleLine() *Line {
 // TestReferenceFields compares with a record as the reference writes it: all
 // of its fields are there with the same values and the same order.
 func TestReferenceFields(t *testing.T) {
-	b, err := sampleLine().marshal(link{0, Genesis}, digest.Salt{})
+	b, err := sampleLine().marshal(link{0, Genesis}, digest.Salt{}, recordField)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestLineIsOneLineOfASCII(t *testing.T) {
 	hostile := "a\n{\"task_id\":\"x\"}\r\u2028\u2029\x00\x1b[2J\u202e\U0001F600é\x7f"
 	l := sampleLine()
 	l.Candidate.Text, l.ProducerStdout, l.TaskID = text(hostile), hostile, hostile
-	b, err := l.marshal(link{1, Genesis}, digest.Salt{})
+	b, err := l.marshal(link{1, Genesis}, digest.Salt{}, recordField)
 	if err != nil {
 		t.Fatal(err)
 	}

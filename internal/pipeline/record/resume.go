@@ -145,6 +145,8 @@ type Review struct {
 	// The files that they name stay in place, so the new record must name
 	// them, too.
 	Unverified map[AttemptKey]*Line
+	// Lost says why a part of [CapturedName] could not be used; nil is none.
+	Lost error
 
 	former *Former
 	keep   []bool          // by line
@@ -164,7 +166,7 @@ func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reaso
 		return nil, fmt.Errorf("opening %s: %w", LinesName, err)
 	}
 	defer file.Close()
-	r := reviewer{Review: p, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored}, inputs: inputs}
+	r := reviewer{Review: p, recorded: map[AttemptKey]bool{}, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored}, inputs: inputs}
 	for raw, err := range Lines(file) {
 		if errors.Is(err, ErrLineTooLong) {
 			// No run wrote it. The lines after it are run again, too.
@@ -181,13 +183,15 @@ func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reaso
 			p.Kept++
 		}
 	}
+	r.captured()
 	return p, nil
 }
 
 type reviewer struct {
 	*Review
-	judge  Judge
-	inputs func(Entry) string
+	judge    Judge
+	inputs   func(Entry) string
+	recorded map[AttemptKey]bool // attempts whose line is kept
 }
 
 func (r *reviewer) add(raw RawLine) {
@@ -206,11 +210,15 @@ func (r *reviewer) add(raw RawLine) {
 		if r.keep[f.First-1] {
 			r.keep[f.First-1] = false
 			r.drop(f.First, e.TaskID, Duplicate)
+			delete(r.recorded, e.Key())
 		}
 		delete(r.Unverified, e.Key())
 	}
 	reason := r.reason(e, found)
 	r.keep = append(r.keep, reason == "")
+	if reason == "" {
+		r.recorded[e.Key()] = true
+	}
 	unverified := reason == Unfinished && e.FailurePhase == verdict.PhaseVerify && e.Digests.Candidate != "" &&
 		len(found) == 0 && r.inputs(e) == ""
 	if unverified {
@@ -308,6 +316,9 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err := d.setAside(p, to); err != nil {
 		return err
 	}
+	if err := d.rewriteCaptured(p); err != nil {
+		return err
+	}
 	lines, err := d.rewrite(p)
 	if err != nil {
 		return err
@@ -326,7 +337,7 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 // setAside copies the files that are about to be replaced to a folder of
 // history/, and moves files there that are no longer named.
 func (d *Dir) setAside(p *Review, to string) error {
-	for _, name := range []string{LinesName, ManifestName} {
+	for _, name := range []string{LinesName, ManifestName, CapturedName} {
 		if err := d.keepCopy(name, path.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("keeping %s in %s: %w", name, to, err)
 		}
@@ -350,6 +361,9 @@ func (d *Dir) keepCopy(name, to string) error {
 		return err
 	}
 	defer in.Close()
+	if err := d.root.MkdirAll(path.Dir(to), 0o700); err != nil {
+		return err
+	}
 	out, err := d.root.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -388,7 +402,7 @@ func (d *Dir) rewrite(p *Review) (*durable.File, error) {
 	}
 	d.link = link{prev: Genesis}
 	err = p.each(func(e Entry) error {
-		b, err := e.marshal(d.link, d.salt)
+		b, err := e.marshal(d.link, d.salt, recordField)
 		if err != nil {
 			return err
 		}

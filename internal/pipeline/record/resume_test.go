@@ -172,7 +172,7 @@ func forge(all, id string) string {
 	}
 	line := *e.Line
 	line.TaskID = id
-	b, err := line.marshal(link{e.Seq + 1, e.Digest}, [32]byte{})
+	b, err := line.marshal(link{e.Seq + 1, e.Digest}, [32]byte{}, recordField)
 	if err != nil {
 		panic(err)
 	}
@@ -445,7 +445,7 @@ func TestFormerRuns(t *testing.T) {
 // record.
 func FuzzDecode(f *testing.F) {
 	for _, l := range []*Line{sampleLine(), {Status: "pending", Labels: []string{"é\x00"}}, {Verified: true, FailureReason: "x"}} {
-		b, err := l.marshal(link{7, Genesis}, [32]byte{1})
+		b, err := l.marshal(link{7, Genesis}, [32]byte{1}, recordField)
 		if err != nil {
 			f.Fatal(err)
 		}

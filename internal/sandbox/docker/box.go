@@ -32,6 +32,7 @@ type box struct {
 	init     bool // argv begins with the helper
 	limits   sandbox.Limits
 	mounts   []mounted
+	overlays []sandbox.Mount
 	hidden   []string // every mount point, the engine's own excepted
 
 	ran    atomic.Bool
@@ -40,6 +41,8 @@ type box struct {
 
 	mu      sync.Mutex
 	removed bool
+
+	freezing freezing
 }
 
 // mounted is a workspace in a box.
@@ -52,6 +55,7 @@ type mounted struct {
 var (
 	_ sandbox.Box        = (*box)(nil)
 	_ sandbox.RootReader = (*box)(nil)
+	_ sandbox.Freezer    = (*box)(nil)
 )
 
 // Open creates the container of a sandbox without starting it.
@@ -67,14 +71,21 @@ func (e *Engine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
 	}
-	b := &box{engine: e, name: dockerapi.NewName(), argv: spec.Command, stdin: spec.Stdin || spec.Init,
+	b := &box{engine: e, name: dockerapi.NewName(), argv: spec.Argv(), stdin: spec.Stdin || spec.Init,
 		writable: spec.WritableRoot, init: spec.Init, limits: spec.Limits.WithDefaults()}
 	for _, m := range spec.Mounts {
+		if m.Overlay != nil {
+			b.overlays = append(b.overlays, m)
+			continue
+		}
 		w, ok := m.Workspace.(*workspace)
 		if !ok || w.engine != e {
 			return nil, errors.New("the workspace belongs to another engine")
 		}
 		b.mounts = append(b.mounts, mounted{w, path.Clean(m.Target), m.ReadOnly})
+	}
+	if err := e.checkPeer(spec.Peer); err != nil {
+		return nil, err
 	}
 	facts, err := e.Facts(ctx, spec.Image.ID)
 	if err != nil {
@@ -84,13 +95,19 @@ func (e *Engine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 		b.limits.Pids += sandbox.InitThreads
 	}
 	host := e.boxHost(spec, b, facts.Volumes)
+	for _, m := range b.overlays {
+		overlay, err := e.overlays.Mount(m.Overlay, path.Clean(m.Target))
+		if err != nil {
+			return nil, err
+		}
+		host.Mounts = append(host.Mounts, overlay)
+	}
 	if spec.Init {
 		helper, err := e.helper.Mount(ctx)
 		if err != nil {
 			return nil, err
 		}
 		host.Mounts = append(host.Mounts, helper)
-		b.argv = append([]string{sandbox.HelperPath, "sandbox-init"}, spec.Command...)
 	}
 	for _, m := range host.Mounts {
 		b.hidden = append(b.hidden, m.Target)
@@ -102,18 +119,38 @@ func (e *Engine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, m := range b.overlays {
+		if err := e.overlays.Verify(ctx, m.Overlay); err != nil {
+			return nil, errors.Join(err, b.Close(ctx), e.overlays.Discard(ctx, m.Overlay))
+		}
+	}
 	return b, nil
+}
+
+// checkPeer refuses a peer whose network cannot be shared.
+func (e *Engine) checkPeer(peer sandbox.Box) error {
+	if peer == nil {
+		return nil
+	}
+	p, ok := peer.(*box)
+	switch {
+	case !ok || p.engine != e:
+		return errors.New("the peer belongs to another engine")
+	case p.closed.Load():
+		return errors.New("the peer is closed")
+	}
+	return nil
 }
 
 // boxConfig is the part of a container that its command sees.
 func (e *Engine) boxConfig(s sandbox.Spec, b *box) *container.Config {
-	user := s.Image.User
-	if s.User != nil {
-		user = *s.User
+	hostname := "sandbox"
+	if s.Peer != nil {
+		hostname = "" // it is the peer's: engines refuse another one
 	}
 	return &container.Config{
-		Hostname:     "sandbox",
-		User:         userString(user),
+		Hostname:     hostname,
+		User:         userString(s.RunAs()),
 		AttachStdin:  b.stdin,
 		OpenStdin:    b.stdin,
 		StdinOnce:    b.stdin,
@@ -130,9 +167,16 @@ func (e *Engine) boxConfig(s sandbox.Spec, b *box) *container.Config {
 
 // boxHost is the part of a container that confines its command.
 func (e *Engine) boxHost(s sandbox.Spec, b *box, volumes []string) *container.HostConfig {
-	h := e.hardened(b.limits, max(b.limits.Disk, b.writableDisk()))
+	disk := max(b.limits.Disk, b.writableDisk())
+	if s.Home != "" {
+		disk += b.limits.Disk
+	}
+	h := e.hardened(b.limits, disk)
 	h.Runtime = e.runtime
 	h.ReadonlyRootfs = !s.WritableRoot
+	if p, ok := s.Peer.(*box); ok {
+		h.NetworkMode = container.NetworkMode("container:" + p.name)
+	}
 	for _, c := range s.Capabilities {
 		h.CapAdd = append(h.CapAdd, string(c))
 	}
@@ -143,8 +187,21 @@ func (e *Engine) boxHost(s sandbox.Spec, b *box, volumes []string) *container.Ho
 			ReadOnly: m.readOnly, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
 		taken = append(taken, m.target)
 	}
-	if !slices.Contains(taken, "/tmp") {
-		h.Tmpfs = map[string]string{"/tmp": tmpfsOptions(b.limits)}
+	for _, m := range b.overlays {
+		taken = append(taken, path.Clean(m.Target))
+	}
+	if s.Home != "" {
+		user := s.RunAs()
+		h.Tmpfs = map[string]string{path.Clean(s.Home): tmpfsOptions(b.limits, 0o700) + fmt.Sprintf(",uid=%d,gid=%d", user.UID, user.GID)}
+		taken = append(taken, path.Clean(s.Home))
+	}
+	// A root that can be written has the image's own /tmp, which is then part of
+	// what is bounded and captured.
+	if !s.WritableRoot && !slices.Contains(taken, "/tmp") {
+		if h.Tmpfs == nil {
+			h.Tmpfs = map[string]string{}
+		}
+		h.Tmpfs["/tmp"] = tmpfsOptions(b.limits, 0o1777)
 		taken = append(taken, "/tmp")
 	}
 	// A volume that the image declares would become an unbounded directory
@@ -210,9 +267,9 @@ func confined(profile string) []string {
 	return []string{"no-new-privileges:true", "seccomp=" + profile}
 }
 
-// tmpfsOptions are the mount options of /tmp.
-func tmpfsOptions(l sandbox.Limits) string {
-	return fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d,nr_inodes=%d", l.Disk, l.Files)
+// tmpfsOptions are the mount options of /tmp and of a home.
+func tmpfsOptions(l sandbox.Limits, mode int) string {
+	return fmt.Sprintf("rw,exec,nosuid,nodev,mode=%o,size=%d,nr_inodes=%d", mode, l.Disk, l.Files)
 }
 
 func userString(u sandbox.User) string {

@@ -60,9 +60,14 @@ func (r *run) state(ctx context.Context) (container.State, error) {
 	return *res.Container.State, nil
 }
 
-// eventSlack is how long after a container's end the engine may still report an
-// event that came before.
-const eventSlack = 50 * time.Millisecond
+// How long after a container's end the engine may still report an event that came
+// before: a busy one reports a signal late. A command that was killed is rare
+// enough to wait longer.
+const (
+	eventSlack = 50 * time.Millisecond
+	killSlack  = 3 * time.Second
+	killedCode = 128 + 9
+)
 
 // disturbed looks in the engine's events for actions on an ended container
 // while it ran, and returns an error that names the first. The times are the
@@ -82,13 +87,21 @@ func (r *run) disturbed(ctx context.Context, s container.State, slack time.Durat
 	}
 	res := r.box.engine.conn.API.Events(cctx, client.EventsListOptions{Since: s.StartedAt,
 		Until: finished.Add(slack).Format(time.RFC3339Nano), Filters: filters})
-	select {
-	case event := <-res.Messages:
-		if r.box.closed.Load() {
-			return os.ErrClosed
+	own, _ := r.box.freezing.own()
+	for {
+		var err error
+		select {
+		case event := <-res.Messages:
+			if r.box.closed.Load() {
+				return os.ErrClosed
+			}
+			if own > 0 && (event.Action == events.ActionPause || event.Action == events.ActionUnPause) {
+				own--
+				continue
+			}
+			return fmt.Errorf("%w: the engine's events show %q", sandbox.ErrDisturbed, event.Action)
+		case err = <-res.Err:
 		}
-		return fmt.Errorf("%w: the engine's events show %q", sandbox.ErrDisturbed, event.Action)
-	case err := <-res.Err:
 		if err == nil || errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -108,17 +121,24 @@ func (r *run) disturbedAtEnd(ctx context.Context, s container.State, ago time.Du
 	if s.ExitCode == 0 {
 		return r.disturbed(ctx, s, ago, events.ActionKill, events.ActionStop)
 	}
-	return r.disturbed(ctx, s, max(ago, eventSlack), events.ActionKill, events.ActionStop, events.ActionRestart, events.ActionDestroy, events.ActionUpdate)
+	slack := eventSlack
+	if s.ExitCode == killedCode {
+		slack = killSlack
+	}
+	return r.disturbed(ctx, s, max(ago, slack), events.ActionKill, events.ActionStop, events.ActionRestart, events.ActionDestroy, events.ActionUpdate)
 }
 
 // paused reports whether a container that is out of time is paused, which its
 // processes cannot do to themselves. It is asked before the container is killed:
 // a busy engine may have dropped the event by then.
-func (r *run) paused(ctx context.Context) bool {
+func (r *run) paused(ctx context.Context) (bool, error) {
 	cctx, cancel := dockerapi.Cleanup(ctx)
 	defer cancel()
 	res, err := r.box.engine.conn.API.ContainerInspect(cctx, r.box.name, client.ContainerInspectOptions{})
-	return err == nil && res.Container.State != nil && res.Container.State.Paused
+	if err != nil && !cerrdefs.IsNotFound(err) {
+		return false, fmt.Errorf("inspecting a container that is out of time: %w", err)
+	}
+	return err == nil && res.Container.State != nil && res.Container.State.Paused, nil
 }
 
 // disturbedMeanwhile is disturbed for a command that ran out of time, paused or
@@ -128,8 +148,8 @@ func (r *run) disturbedMeanwhile(ctx context.Context, paused bool) error {
 	if err != nil {
 		return err
 	}
-	if paused {
-		return fmt.Errorf("%w: its container is paused", sandbox.ErrDisturbed)
+	if err := r.box.disturbedPause(paused); err != nil {
+		return err
 	}
 	return r.disturbed(ctx, s, eventSlack, events.ActionPause, events.ActionUnPause, events.ActionUpdate, events.ActionRestart)
 }
@@ -165,19 +185,11 @@ func startFailure(err error, command string, stderr io.Writer) (sandbox.Outcome,
 	if !cerrdefs.IsInvalidArgument(err) && !cerrdefs.IsNotFound(err) {
 		return sandbox.Outcome{}, false
 	}
-	out := sandbox.Outcome{End: sandbox.Exited}
-	var why string
 	switch msg := err.Error(); {
 	case strings.Contains(msg, "executable file not found"), strings.Contains(msg, "no such file or directory"):
-		out.ExitCode, why = 127, "not found"
+		return sandbox.NotStarted(127, command, stderr), true
 	case strings.Contains(msg, "permission denied"), strings.Contains(msg, "is a directory"):
-		out.ExitCode, why = 126, "not executable"
-	default:
-		return sandbox.Outcome{}, false
+		return sandbox.NotStarted(126, command, stderr), true
 	}
-	if stderr != nil {
-		n, _ := fmt.Fprintf(stderr, "sandbox: command %q: %s\n", command, why)
-		out.StderrBytes = int64(n)
-	}
-	return out, true
+	return sandbox.Outcome{}, false
 }

@@ -3,6 +3,8 @@ package docker_test
 import (
 	"context"
 	"errors"
+	"io"
+	"strconv"
 	"testing"
 	"time"
 
@@ -27,7 +29,7 @@ func (s signalled) Write(p []byte) (int, error) {
 // labelled finds the containers of a run.
 func labelled(t *testing.T, api *client.Client, run string) (ids []string) {
 	t.Helper()
-	res, err := api.ContainerList(t.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "securebench.run="+run)})
+	res, err := api.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", "securebench.run="+run)})
 	if err != nil {
 		t.Error(err)
 	}
@@ -35,6 +37,16 @@ func labelled(t *testing.T, api *client.Client, run string) (ids []string) {
 		ids = append(ids, c.ID)
 	}
 	return ids
+}
+
+// pauseAll pauses the containers of a run, as somebody outside would.
+func pauseAll(t *testing.T, api *client.Client, run string) {
+	t.Helper()
+	for _, id := range labelled(t, api, run) {
+		if _, err := api.ContainerPause(context.Background(), id, client.ContainerPauseOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestDisturbed checks that outside interference with a box is not reported as an
@@ -151,13 +163,8 @@ func TestOverdue(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
 			<-ready
-			for _, id := range labelled(t, api, t.Name()) {
-				if !paused {
-					continue
-				}
-				if _, err := api.ContainerPause(context.Background(), id, client.ContainerPauseOptions{}); err != nil {
-					t.Error(err)
-				}
+			if paused {
+				pauseAll(t, api, t.Name())
 			}
 			cancel(sandbox.ErrOverdue)
 		}()
@@ -170,4 +177,46 @@ func TestOverdue(t *testing.T) {
 		}
 	}
 	diffOwned(t, e)
+}
+
+// untilDone is the standard input of a caller that closes it when its context ends.
+type untilDone struct{ ctx context.Context }
+
+func (r untilDone) Read([]byte) (int, error) {
+	<-r.ctx.Done()
+	return 0, io.ErrClosedPipe
+}
+
+// TestOverdueStreams: a caller's streams end with its context, and whichever of
+// both the engine sees first, it looks whether the box was held up from outside.
+// The engine is the likeliest to see both at once when it comes back from a sample
+// of the processes.
+func TestOverdueStreams(t *testing.T) {
+	e := dockertest.Docker(t)
+	img, api := dockertest.Image(t, e), engineAPI(t)
+	for i := range 6 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img, Stdin: true, Command: []string{"sh", "-c", "echo ready; exec sleep 600"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ready := make(signalled, 1)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() {
+				<-ready
+				sampled := time.After(501*time.Millisecond + time.Duration(i)*time.Millisecond)
+				pauseAll(t, api, t.Name())
+				<-sampled
+				cancel(sandbox.ErrOverdue)
+			}()
+			_, err = b.Run(ctx, sandbox.Streams{Stdin: untilDone{ctx}, Stdout: ready})
+			if !errors.Is(err, sandbox.ErrOverdue) || !errors.Is(err, sandbox.ErrDisturbed) {
+				t.Errorf("got %v; want that it was disturbed", err)
+			}
+			if err := b.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

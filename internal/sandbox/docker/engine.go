@@ -13,8 +13,9 @@
 //
 // Pages of a tmpfs count towards the memory of the container that writes them,
 // so a container's memory limit is that of the command plus that of its disk.
-// Only [securebench/internal/sandbox.Spec.WritableRoot] gives an unbounded
-// disk: most engines have no quota for the root.
+// A root that can be written, of which /tmp is a part then, has no quota on most
+// engines. Its size is sampled, a sparse file counting whole, and the box is
+// ended when it exceeds the limit, so for a moment it can be larger.
 //
 // # Workspace
 //
@@ -23,6 +24,11 @@
 // the holder: it serves the tree over its standard streams (package holder).
 // A workspace that begins as an image folder is filled by the engine, when a
 // container of that image is created with the volume mounted at the folder.
+//
+// # Overlay
+//
+// An overlay is a volume on the engine's disk, shared by all processes and
+// mounted read-only; see package overlays. A box's home is a tmpfs.
 //
 // # Outcomes
 //
@@ -34,7 +40,7 @@
 //
 // The limit on processes is observed by sampling: a command that hits it and
 // ends within half a second also ends as any failed command. A full disk is
-// noticed for writable mounts, not for /tmp.
+// noticed for writable mounts, not for a /tmp of its own.
 //
 // # Interference
 //
@@ -54,6 +60,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -64,6 +71,8 @@ import (
 	"securebench/internal/sandbox/docker/dockerapi"
 	"securebench/internal/sandbox/docker/helper"
 	"securebench/internal/sandbox/docker/images"
+	"securebench/internal/sandbox/docker/overlays"
+	"securebench/internal/sandbox/machine"
 	"securebench/internal/sandbox/owner"
 	"securebench/internal/sandbox/seccomp"
 )
@@ -97,9 +106,13 @@ type Engine struct {
 	*images.Store
 	conn     *dockerapi.Conn
 	helper   *helper.Helper
+	overlays *overlays.Store
+	overlays.Cleaner
 	runtime  string
 	info     sandbox.Info
 	cpus     float64 // cores of the engine
+	memory   int64   // bytes of the engine's machine
+	storage  string  // the engine's folder if it is on this machine, else ""
 	patience time.Duration
 
 	seccomp        string // profile of a box
@@ -111,6 +124,9 @@ var (
 	_ sandbox.Builder  = (*Engine)(nil)
 	_ sandbox.Puller   = (*Engine)(nil)
 	_ sandbox.Importer = (*Engine)(nil)
+	_ sandbox.Overlays = (*Engine)(nil)
+	_ sandbox.Sizer    = (*Engine)(nil)
+	_ sandbox.Cleaner  = (*Engine)(nil)
 )
 
 // New connects to an engine and checks that it can do what is needed. The
@@ -136,13 +152,18 @@ func (e *Engine) connect(ctx context.Context, file string) error {
 		return err
 	}
 	e.helper, err = helper.New(e.conn, file, e.info.Arch)
+	e.overlays = overlays.New(e.conn, e.helper)
+	e.Cleaner = overlays.Cleaner{Store: e.overlays}
 	return err
 }
 
 // describe takes over what the engine says about itself.
 func (e *Engine) describe(in system.Info) (err error) {
-	e.cpus = float64(in.NCPU)
-	e.info = sandbox.Info{Name: "docker", Version: in.ServerVersion, APIVersion: e.conn.API.ClientVersion(),
+	e.cpus, e.memory = float64(in.NCPU), in.MemTotal
+	if e.conn.Local() {
+		e.storage = in.DockerRootDir
+	}
+	e.info = sandbox.Info{Name: "docker", DiskSampled: true, Version: in.ServerVersion, APIVersion: e.conn.API.ClientVersion(),
 		Runtime: in.DefaultRuntime, CgroupVersion: in.CgroupVersion, OS: in.OSType,
 		Arch: goArch(in.Architecture), Kernel: in.KernelVersion, SecurityOptions: in.SecurityOptions}
 	if e.runtime != "" {
@@ -176,8 +197,35 @@ func (e *Engine) Info() sandbox.Info {
 	return info
 }
 
+// Size implements [sandbox.Sizer]. The disk of an engine on another machine, or
+// in a virtual one, is unknown.
+func (e *Engine) Size(context.Context) (sandbox.Size, error) {
+	size := sandbox.Size{CPUs: e.cpus, Memory: e.memory}
+	if e.storage != "" {
+		if free, err := machine.Free(e.storage); err == nil {
+			size.Disk = free
+		}
+	}
+	return size, nil
+}
+
 // Reap implements [sandbox.Service]; see [dockerapi.Conn.Reap].
 func (e *Engine) Reap(ctx context.Context) (int, error) { return e.conn.Reap(ctx) }
+
+// Overlay implements [sandbox.Overlays].
+func (e *Engine) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (sandbox.Overlay, error) {
+	return e.overlays.Overlay(ctx, spec, fill)
+}
+
+// Overlays implements [sandbox.Overlays].
+func (e *Engine) Overlays(ctx context.Context) ([]sandbox.OverlaySpec, error) {
+	return e.overlays.Overlays(ctx)
+}
+
+// RemoveOverlay implements [sandbox.Overlays].
+func (e *Engine) RemoveOverlay(ctx context.Context, key string) error {
+	return e.overlays.RemoveOverlay(ctx, key)
+}
 
 // Owned lists the containers and images, by ID, and volumes, by name, that belong to this
 // engine's owner, except the helper's volume, which lasts until Close. After a

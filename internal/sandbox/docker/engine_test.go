@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 	"go.uber.org/goleak"
 
@@ -50,19 +50,20 @@ func engineAPI(t *testing.T) *client.Client {
 	return api
 }
 
-func volumes(t *testing.T, api *client.Client) []string {
+// volumesOf lists the volumes that the containers of a run have.
+func volumesOf(t *testing.T, api *client.Client, run string) (names []string) {
 	t.Helper()
-	res, err := api.VolumeList(t.Context(), client.VolumeListOptions{Filters: client.Filters{}.Add("dangling", "true")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, v := range res.Items {
-		if v.Labels["securebench.owner"] == "" {
-			names = append(names, v.Name)
+	for _, id := range labelled(t, api, run) {
+		res, err := api.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range res.Container.Mounts {
+			if m.Type == mount.TypeVolume {
+				names = append(names, m.Name)
+			}
 		}
 	}
-	slices.Sort(names)
 	return names
 }
 
@@ -72,7 +73,6 @@ func TestImageConfigurationIsIgnored(t *testing.T) {
 	id := dockertest.Derive(t, base, nil, `ENTRYPOINT ["/bin/false"]`, `CMD ["nothing"]`, `USER daemon`,
 		`VOLUME ["/var/data","/tmp","/workspace"]`, `WORKDIR /usr`, `ENV COLOUR=blue`,
 		`HEALTHCHECK --interval=1s CMD touch /tmp/checked`)
-	before := volumes(t, api)
 
 	img, err := e.Image(t.Context(), id)
 	if err != nil {
@@ -82,13 +82,16 @@ func TestImageConfigurationIsIgnored(t *testing.T) {
 	if d := cmp.Diff(want, img); d != "" {
 		t.Errorf("image (-want +got):\n%s", d)
 	}
-	got := output(t, e, sandbox.Spec{Image: img, Command: []string{"sh", "-c",
+	box, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img, Command: []string{"sh", "-c",
 		"id -u; pwd; echo $COLOUR; sleep 1.5; ls -A /tmp; touch /var/data/x && grep -c -E '^tmpfs (/var/data|/tmp|/workspace) ' /proc/mounts"}})
-	if want := "1\n/\nblue\n3\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if after := volumes(t, api); len(after) > len(before) {
-		t.Errorf("volumes are left: %v, before %v", after, before)
+	if names := volumesOf(t, api, t.Name()); len(names) > 0 {
+		t.Errorf("the image gives the sandbox volumes: %v", names)
+	}
+	if got, want := ran(t, box), "1\n/\nblue\n3\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	diffOwned(t, e)
 }
@@ -100,6 +103,12 @@ func output(t *testing.T, e sandbox.Engine, spec sandbox.Spec) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ran(t, b)
+}
+
+// ran runs a sandbox whose command has to succeed, and closes it.
+func ran(t *testing.T, b sandbox.Box) string {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	out, err := b.Run(t.Context(), sandbox.Streams{Stdout: &stdout, Stderr: &stderr})
 	if err = errors.Join(err, b.Close(t.Context())); err != nil || out.ExitCode != 0 {
@@ -147,6 +156,23 @@ func TestCommandThatCannotStart(t *testing.T) {
 		if err := b.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestRootThatCannotBeMeasured: a path that is too long for the engine does not
+// free a command from the limit on its root.
+func TestRootThatCannotBeMeasured(t *testing.T) {
+	e := dockertest.Docker(t)
+	const script = "import os, time\nopen('/srv/big', 'wb').write(b'x' * (64 << 20))\nos.chdir('/srv')\n" +
+		"for _ in range(20): os.mkdir('n' * 250); os.chdir('n' * 250)\ntime.sleep(600)"
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Command: []string{"python3", "-c", script}, User: &sandbox.User{}, WritableRoot: true,
+		Limits: sandbox.Limits{Disk: 16 << 20, Timeout: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := b.Run(t.Context(), sandbox.Streams{})
+	if err = errors.Join(err, b.Close(t.Context())); err != nil || e.Info().DiskSampled && out.End != sandbox.DiskLimit {
+		t.Errorf("got %+v, %v", out, err)
 	}
 }
 

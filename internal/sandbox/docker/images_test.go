@@ -4,8 +4,14 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/moby/moby/client"
@@ -87,5 +93,76 @@ func TestPullFails(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("pulling image %q", ref)) {
 			t.Errorf("Pull(%q): got %+v, %v", ref, img, err)
 		}
+	}
+}
+
+// TestTwoRemovals removes an image several times at once, as reapers in several
+// processes do.
+func TestTwoRemovals(t *testing.T) {
+	e := dockertest.Docker(t)
+	for round := range 16 {
+		files := buildContext(t, map[string]string{"round": fmt.Sprint(t.Name(), round)})
+		img, err := e.Import(t.Context(), sandbox.Labels{Role: "test"}, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var g sync.WaitGroup
+		for range 4 {
+			g.Go(func() {
+				if err := e.RemoveImage(t.Context(), img); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		g.Wait()
+	}
+}
+
+// TestExportImage: the archive holds the image that the ID names, whatever its
+// tag means by then, and a missing image leaves no file.
+func TestExportImage(t *testing.T) {
+	e := dockertest.Docker(t)
+	img := build(t, e, map[string]string{"Dockerfile": "FROM scratch\nADD note /\n", "note": t.Name()})
+	file := filepath.Join(t.TempDir(), "image.tar")
+	id, err := e.ExportImage(t.Context(), img.Ref, file)
+	if err != nil || id != img.ID {
+		t.Fatalf("got %q, %v, want %q", id, err, img.ID)
+	}
+	if index := archived(t, file, "manifest.json"); !strings.Contains(index, strings.TrimPrefix(img.ID, "sha256:")) {
+		t.Errorf("the archive holds %s, want %s", index, img.ID)
+	}
+	if got, err := e.ID(t.Context(), img.Ref); err != nil || got != img.ID {
+		t.Errorf("ID: %q, %v", got, err)
+	}
+	none := filepath.Join(t.TempDir(), "none.tar")
+	if _, err := e.ExportImage(t.Context(), "securebench-test:none", none); !errors.Is(err, sandbox.ErrImageMissing) {
+		t.Errorf("a missing image: %v", err)
+	}
+	if _, err := os.Lstat(none); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing image left a file: %v", err)
+	}
+}
+
+// archived returns a file of an archive.
+func archived(t *testing.T, archive, name string) string {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if err != nil {
+			t.Fatalf("looking for %s: %v", name, err)
+		}
+		if h.Name != name {
+			continue
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
 	}
 }

@@ -81,14 +81,15 @@ func TestPump(t *testing.T) {
 		var out, errs strings.Builder
 		p := newPump(strings.NewReader(long), sandbox.Streams{Stdout: &out, Stderr: &errs}, c.limit)
 		p.copy()
-		if out.String() != c.out || errs.String() != c.err || len(p.overflow) == 1 != c.overflowing || len(p.failed) > 0 ||
-			p.stdout.n != int64(out.Len()) || p.stderr.n != int64(errs.Len()) {
+		stdout, stderr := p.Delivered()
+		if out.String() != c.out || errs.String() != c.err || len(p.Overflow()) == 1 != c.overflowing || len(p.Failed()) > 0 ||
+			stdout != int64(out.Len()) || stderr != int64(errs.Len()) {
 			t.Errorf("limit %d: got %q and %q", c.limit, out.String(), errs.String())
 		}
 	}
 	p := newPump(iotest.ErrReader(io.ErrClosedPipe), sandbox.Streams{}, 10)
 	p.copy()
-	if err := <-p.failed; !errors.Is(err, io.ErrClosedPipe) {
+	if err := <-p.Failed(); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("got %v", err)
 	}
 }

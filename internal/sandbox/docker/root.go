@@ -16,12 +16,18 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
 )
 
-// statsAtOnce is how many paths are looked at in parallel.
-const statsAtOnce = 4
+const (
+	// statsAtOnce is how many paths are looked at in parallel.
+	statsAtOnce = 4
+	// maxLevels bounds how deep a path may lie: the engine looks at none with
+	// more than 255 levels.
+	maxLevels = 200
+)
 
 // Changes implements [sandbox.RootReader]. The engine compares the root with
 // the image; the type of each path is asked for separately.
@@ -37,17 +43,25 @@ func (b *box) changes(ctx context.Context, limit int) ([]sandbox.Change, error) 
 	if err := b.readable(); err != nil {
 		return nil, err
 	}
-	res, err := b.engine.conn.API.ContainerDiff(ctx, b.name, client.ContainerDiffOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("comparing a container with its image: %w", err)
-	}
 	kinds := map[container.ChangeType]sandbox.ChangeKind{container.ChangeAdd: sandbox.Added,
 		container.ChangeModify: sandbox.Modified, container.ChangeDelete: sandbox.Deleted}
 	var out []sandbox.Change
-	for _, c := range res.Changes {
-		if !b.mountPoint(c.Path) {
-			out = append(out, sandbox.Change{Path: c.Path, Kind: kinds[c.Kind]})
+	parents := b.mountParents()
+	err := b.engine.conn.EachChange(ctx, b.name, func(c container.FilesystemChange) error {
+		if b.mountPoint(c.Path) {
+			return nil
 		}
+		if strings.Count(c.Path, "/") > maxLevels {
+			return fmt.Errorf("%.80q lies too deep: %w", c.Path, sandbox.ErrTooLarge)
+		}
+		if len(out)-parents >= limit {
+			return fmt.Errorf("more than %d changes: %w", limit, sandbox.ErrTooLarge)
+		}
+		out = append(out, sandbox.Change{Path: c.Path, Kind: kinds[c.Kind]})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(out, func(a, b sandbox.Change) int { return strings.Compare(a.Path, b.Path) })
 	out = b.withoutMountParents(out)
@@ -65,13 +79,27 @@ func (b *box) addTypes(ctx context.Context, changes []sandbox.Change) error {
 		wg.Go(func() {
 			for i := worker; i < len(changes) && errs[worker] == nil; i += statsAtOnce {
 				if c := &changes[i]; c.Kind != sandbox.Deleted {
-					c.Type, errs[worker] = b.fileType(ctx, c.Path)
+					var err error
+					if c.Type, err = b.fileType(ctx, c.Path); cerrdefs.IsInternal(err) && b.circular(ctx, c.Path) {
+						c.Type, err = sandbox.Symlink, nil
+					}
+					errs[worker] = err
 				}
 			}
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// circular reports whether a path that the engine cannot look at is a link that it
+// cannot follow: asked for a type alone, it gives no reason.
+func (b *box) circular(ctx context.Context, p string) bool {
+	res, err := b.engine.conn.API.CopyFromContainer(ctx, b.name, client.CopyFromContainerOptions{SourcePath: p})
+	if err == nil {
+		_ = res.Content.Close() // nothing was written
+	}
+	return unfollowable(err)
 }
 
 // readable refuses to read a root that can still change or never could.
@@ -90,6 +118,14 @@ func (b *box) readable() error {
 // mountPoint reports whether p is at or below a mount point.
 func (b *box) mountPoint(p string) bool {
 	return slices.ContainsFunc(b.hidden, func(target string) bool { return sandbox.Within(p, target) })
+}
+
+// mountParents is the most folders that can be above mount points.
+func (b *box) mountParents() (n int) {
+	for _, target := range b.hidden {
+		n += strings.Count(target, "/")
+	}
+	return n
 }
 
 // withoutMountParents removes the folders that changed only because the engine
@@ -136,7 +172,7 @@ func (b *box) Archive(ctx context.Context, paths []string, limit int64, w io.Wri
 	if err := b.readable(); err != nil {
 		return fmt.Errorf("reading a root: %w", err)
 	}
-	out := &limitWriter{w: w, left: limit}
+	out := &sandbox.LimitWriter{W: w, Left: limit}
 	tw := tar.NewWriter(out)
 	for _, p := range paths {
 		if err := b.archive(ctx, p, tw, out); err != nil {
@@ -149,7 +185,7 @@ func (b *box) Archive(ctx context.Context, paths []string, limit int64, w io.Wri
 	return nil
 }
 
-func (b *box) archive(ctx context.Context, p string, tw *tar.Writer, out *limitWriter) error {
+func (b *box) archive(ctx context.Context, p string, tw *tar.Writer, out *sandbox.LimitWriter) error {
 	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
 		return errors.New("it is not a clean absolute path")
 	}
@@ -164,7 +200,7 @@ func (b *box) archive(ctx context.Context, p string, tw *tar.Writer, out *limitW
 		}
 	}
 	res, err := b.engine.conn.API.CopyFromContainer(ctx, b.name, client.CopyFromContainerOptions{SourcePath: p})
-	if cerrdefs.IsNotFound(err) {
+	if cerrdefs.IsNotFound(err) || unfollowable(err) {
 		return nil
 	}
 	if err != nil {
@@ -174,9 +210,18 @@ func (b *box) archive(ctx context.Context, p string, tw *tar.Writer, out *limitW
 	return errors.Join(err, res.Content.Close())
 }
 
+// unfollowable reports whether the engine cannot follow the link that it was asked
+// for: it leads in circles, or too far.
+func unfollowable(err error) bool {
+	if !cerrdefs.IsInternal(err) {
+		return false
+	}
+	return strings.Contains(err.Error(), "too many links") || strings.Contains(err.Error(), unix.ENAMETOOLONG.Error())
+}
+
 // rename copies the engine's archive of p, whose names begin with the last
 // element of p, under full names.
-func (b *box) rename(archive io.Reader, p string, tw *tar.Writer, out *limitWriter) error {
+func (b *box) rename(archive io.Reader, p string, tw *tar.Writer, out *sandbox.LimitWriter) error {
 	for tr := tar.NewReader(archive); ; {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -192,7 +237,7 @@ func (b *box) rename(archive io.Reader, p string, tw *tar.Writer, out *limitWrit
 		if full == "/" || b.mountPoint(full) {
 			continue
 		}
-		if h.Size > out.left {
+		if h.Size > out.Left {
 			return sandbox.ErrTooLarge // before a byte of it is read
 		}
 		if h.Typeflag == tar.TypeLink {
@@ -218,26 +263,13 @@ func (b *box) rename(archive io.Reader, p string, tw *tar.Writer, out *limitWrit
 // fullName is the path of an entry in the engine's archive of p.
 func fullName(p, name string) (string, bool) {
 	name = path.Clean(strings.TrimPrefix(name, "/"))
+	valid := fs.ValidPath(strings.ToValidUTF8(name, "?")) // a name may be any bytes
 	if p == "/" {
-		return path.Join("/", name), fs.ValidPath(name)
+		return path.Join("/", name), valid
 	}
 	base := path.Base(p)
 	if name != base && !strings.HasPrefix(name, base+"/") {
 		return "", false
 	}
-	return p + name[len(base):], fs.ValidPath(name)
-}
-
-// limitWriter fails with ErrTooLarge instead of writing more than it may.
-type limitWriter struct {
-	w    io.Writer
-	left int64
-}
-
-func (l *limitWriter) Write(p []byte) (int, error) {
-	if int64(len(p)) > l.left {
-		return 0, sandbox.ErrTooLarge
-	}
-	l.left -= int64(len(p))
-	return l.w.Write(p)
+	return p + name[len(base):], valid
 }

@@ -4,13 +4,18 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker/dockerapi"
 )
 
 // engineArchive is what an engine could answer.
@@ -32,9 +37,34 @@ func engineArchive(t testing.TB, headers ...tar.Header) []byte {
 	return b.Bytes()
 }
 
+// TestTypeOfAnUnreadablePath: the engine cannot look at a link that leads in circles
+// or too far. Whatever else it cannot do is an error, not a link.
+func TestTypeOfAnUnreadablePath(t *testing.T) {
+	for says, link := range map[string]bool{
+		"FollowSymlinkInScope: too many links in /x": true, "lstat /x/y: file name too long": true,
+		"lstat /x: input/output error": false, "devmapper: no such device": false, "": false,
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			http.Error(w, fmt.Sprintf(`{"message":%q}`, says), http.StatusInternalServerError)
+		}))
+		defer srv.Close()
+		api, err := client.New(client.WithHost("tcp://"+srv.Listener.Addr().String()), client.WithAPIVersion("1.41"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &box{engine: &Engine{conn: &dockerapi.Conn{API: api}}, name: "x"}
+		changes := []sandbox.Change{{Path: "/x"}}
+		err = b.addTypes(t.Context(), changes)
+		if (err == nil) != link || link != (changes[0].Type == sandbox.Symlink) {
+			t.Errorf("%q: %q, %v", says, changes[0].Type, err)
+		}
+	}
+}
+
 func renamed(b *box, p string, archive []byte, limit int64) (names []string, err error) {
 	var out bytes.Buffer
-	lw := &limitWriter{w: &out, left: limit}
+	lw := &sandbox.LimitWriter{W: &out, Left: limit}
 	tw := tar.NewWriter(lw)
 	if err := b.rename(bytes.NewReader(archive), p, tw, lw); err != nil {
 		return nil, err
@@ -115,7 +145,7 @@ func TestWithoutMountParents(t *testing.T) {
 
 func TestLimitWriter(t *testing.T) {
 	var out strings.Builder
-	w := &limitWriter{w: &out, left: 3}
+	w := &sandbox.LimitWriter{W: &out, Left: 3}
 	if _, err := w.Write([]byte("abc")); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -14,6 +15,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/delivery"
 	"securebench/internal/sandbox/docker/dockerapi"
 )
 
@@ -30,23 +32,18 @@ const (
 	endTimeout = 15 * time.Second
 )
 
-// The exit codes of commands that were killed: for their time, as in the
-// reference, and for anything else.
-const (
-	exitTimedOut = 124
-	exitKilled   = 128 + 9
-)
-
 // run is the state of one Run. Its goroutines are the output pump, which ends
-// with the attached stream; the waiter, which ends with its context; and the
-// copier of standard input, which ends with the caller's reader.
+// with the attached stream; the waiter and the sampler of the root, which end
+// with their context; and the copier of standard input, which ends with the caller's reader.
 type run struct {
 	box    *box
 	output *pump
 	exit   chan exit
 	failed chan error // of the caller's reader
 	began  time.Time
-	pids   bool // the limit on processes was seen reached
+	pids   bool          // the limit on processes was seen reached
+	full   chan struct{} // closed when the root is too large
+	watch  sync.WaitGroup
 }
 
 // exit is the engine's report of a container's end.
@@ -89,11 +86,11 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	}
 	wctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &run{box: b, output: newPump(conn.Reader, s, b.limits.Output),
-		exit: make(chan exit, 1), failed: make(chan error, 1)}
+		exit: make(chan exit, 1), failed: make(chan error, 1), full: make(chan struct{})}
 	stop := context.AfterFunc(ctx, cancel) // do not wait for the engine to register it
 	waited := r.wait(wctx)
 	stop()
-	defer func() { conn.Close(); cancel(); <-waited }()
+	defer func() { conn.Close(); cancel(); <-waited; r.watch.Wait() }()
 	if err := b.engine.start(ctx, b.name); err != nil {
 		if out, ok := startFailure(err, b.argv[0], s.Stderr); ok && !b.init {
 			return out, nil
@@ -102,8 +99,11 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 		return sandbox.Outcome{}, errors.Join(err, b.engine.conn.RemoveContainer(ctx, b.name))
 	}
 	r.began = time.Now()
+	if b.writable {
+		r.watch.Go(func() { r.watchRoot(wctx) })
+	}
 	go r.output.copy()
-	defer func() { conn.Close(); r.output.leave() }()
+	defer func() { conn.Close(); delivery.Leave(r.output.done) }()
 	r.feed(&conn, s.Stdin)
 	return r.supervise(ctx)
 }
@@ -189,13 +189,15 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 			if r.pids {
 				end = sandbox.PidsLimit
 			}
-			return r.stop(ctx, end, exitTimedOut)
-		case <-r.output.overflow:
-			return r.stop(ctx, sandbox.OutputLimit, exitKilled)
-		case err := <-r.output.failed:
-			return sandbox.Outcome{}, errors.Join(err, r.kill(ctx))
+			return r.stop(ctx, end, sandbox.ExitTimedOut)
+		case <-r.output.Overflow():
+			return r.stop(ctx, sandbox.OutputLimit, sandbox.ExitKilled)
+		case <-r.full:
+			return r.stop(ctx, sandbox.DiskLimit, sandbox.ExitKilled)
+		case err := <-r.output.Failed():
+			return sandbox.Outcome{}, r.broken(ctx, err)
 		case err := <-r.failed:
-			return sandbox.Outcome{}, errors.Join(err, r.kill(ctx))
+			return sandbox.Outcome{}, r.broken(ctx, err)
 		case <-ctx.Done():
 			return sandbox.Outcome{}, r.canceled(ctx)
 		case <-sample.C:
@@ -208,28 +210,40 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 // stop kills the container for a limit.
 func (r *run) stop(ctx context.Context, end sandbox.End, code int) (sandbox.Outcome, error) {
 	took := time.Since(r.began)
-	paused := code == exitTimedOut && r.paused(ctx)
-	err := r.kill(ctx)
-	if err == nil && code == exitTimedOut {
-		err = r.disturbedMeanwhile(ctx, paused)
-	}
+	err := r.killOverdue(ctx, code == sandbox.ExitTimedOut)
 	if err != nil {
 		return sandbox.Outcome{}, err
 	}
 	return r.outcome(end, code, took)
 }
 
+// broken kills the box because a stream of the caller's failed. A caller whose
+// context has ended closes its streams as well: then the context says why.
+func (r *run) broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return r.canceled(ctx)
+	}
+	return errors.Join(err, r.kill(ctx))
+}
+
 // canceled kills the container because the caller's context ended, and returns
 // the cause.
 func (r *run) canceled(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	overdue := errors.Is(cause, sandbox.ErrOverdue)
-	paused := overdue && r.paused(context.WithoutCancel(ctx))
-	err := r.kill(ctx)
-	if err == nil && overdue {
-		err = r.disturbedMeanwhile(context.WithoutCancel(ctx), paused)
+	return errors.Join(cause, r.killOverdue(context.WithoutCancel(ctx), errors.Is(cause, sandbox.ErrOverdue)))
+}
+
+// killOverdue kills the container. If that is because the command is out of time,
+// the error says whether something outside held it up.
+func (r *run) killOverdue(ctx context.Context, overdue bool) error {
+	if !overdue {
+		return r.kill(ctx)
 	}
-	return errors.Join(cause, err)
+	paused, err := r.paused(ctx)
+	if err := errors.Join(err, r.kill(ctx)); err != nil {
+		return err
+	}
+	return r.disturbedMeanwhile(ctx, paused)
 }
 
 // kill kills the container and waits until it has ended. A container that
@@ -282,10 +296,11 @@ func (r *run) ended(ctx context.Context, x exit) (sandbox.Outcome, error) {
 		return sandbox.Outcome{}, errors.Join(err, r.remove(ctx))
 	}
 	out.Seen, err = r.limits(ctx, state)
+	out.Seen = r.seeRoot(ctx, out.Seen)
 	// The engine reports for the whole container. If its first process was
 	// killed, memory was the reason; a shell that passes on a child's status
 	// looks the same.
-	if x.code == exitKilled && slices.Contains(out.Seen, sandbox.OutOfMemory) {
+	if x.code == sandbox.ExitKilled && slices.Contains(out.Seen, sandbox.OutOfMemory) {
 		out.End = sandbox.OutOfMemory
 	}
 	return out, err
@@ -301,14 +316,14 @@ func (r *run) outcome(end sandbox.End, code int, took time.Duration) (sandbox.Ou
 		return sandbox.Outcome{}, errors.New("the output of an ended container does not end")
 	}
 	select {
-	case err := <-r.output.failed:
+	case err := <-r.output.Failed():
 		return sandbox.Outcome{}, err
-	case <-r.output.overflow:
+	case <-r.output.Overflow():
 		if end == sandbox.Exited { // it ended before it could be killed
-			end, code = sandbox.OutputLimit, exitKilled
+			end, code = sandbox.OutputLimit, sandbox.ExitKilled
 		}
 	default:
 	}
-	return sandbox.Outcome{End: end, ExitCode: code, Duration: took,
-		StdoutBytes: r.output.stdout.n, StderrBytes: r.output.stderr.n}, nil
+	stdout, stderr := r.output.Delivered()
+	return sandbox.Outcome{End: end, ExitCode: code, Duration: took, StdoutBytes: stdout, StderrBytes: stderr}, nil
 }

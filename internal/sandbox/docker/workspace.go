@@ -98,10 +98,15 @@ func (w *workspace) startHolder(ctx context.Context, spec sandbox.WorkspaceSpec,
 	host := w.engine.hardened(sandbox.Limits{Memory: holderMemory, CPUs: w.engine.cpus, Pids: holderPids}, spec.Disk)
 	host.Mounts = []mount.Mount{{Type: mount.TypeVolume, Source: w.name, Target: helper.Tree,
 		VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}
+	user, argv := spec.Owner, []string{sandbox.HelperPath, "sandbox-holder", helper.Tree}
+	if spec.ReadAll { // the holder becomes the owner itself, and keeps one of root's rights
+		user, argv = sandbox.User{}, []string{sandbox.HelperPath, "sandbox-holder", "--read-all", userString(spec.Owner), helper.Tree}
+		host.CapAdd = []string{"DAC_READ_SEARCH", "SETUID", "SETGID"}
+	}
 	err := w.engine.conn.CreateContainer(ctx, client.ContainerCreateOptions{
 		Name: w.holder,
-		Config: &container.Config{Hostname: "sandbox", User: userString(spec.Owner), Image: image,
-			Entrypoint:  []string{sandbox.HelperPath, "sandbox-holder", helper.Tree},
+		Config: &container.Config{Hostname: "sandbox", User: userString(user), Image: image,
+			Entrypoint:  argv,
 			AttachStdin: true, OpenStdin: true, StdinOnce: true, AttachStdout: true, AttachStderr: true,
 			WorkingDir: "/", NetworkDisabled: true, Labels: w.engine.conn.Labels(spec.Labels)},
 		HostConfig: host,

@@ -27,11 +27,15 @@ const (
 // errProtocol is wrapped by the errors of what the other side must not send.
 var errProtocol = errors.New("invalid message")
 
-// frameWriter writes frames. Nothing is sent before flush.
+// bufferSize is how much is read and written at a time, but for what is larger: most
+// messages are small, and each workspace has four buffers.
+const bufferSize = 8 << 10
+
+// frameWriter writes frames. They are sent by flush at the latest.
 type frameWriter struct{ w *bufio.Writer }
 
 func newFrameWriter(w io.Writer) *frameWriter {
-	return &frameWriter{bufio.NewWriterSize(w, frame.HeaderSize+maxFrame)}
+	return &frameWriter{bufio.NewWriterSize(w, bufferSize)}
 }
 
 // write writes one frame; payload has at most maxPayload bytes.
@@ -61,14 +65,14 @@ func (d dataWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// frameReader reads frames into one buffer.
+// frameReader reads frames into one buffer, which grows with them.
 type frameReader struct {
 	r   *bufio.Reader
 	buf []byte
 }
 
 func newFrameReader(r io.Reader) *frameReader {
-	return &frameReader{r: bufio.NewReaderSize(r, frame.HeaderSize+maxFrame), buf: make([]byte, maxFrame)}
+	return &frameReader{r: bufio.NewReaderSize(r, bufferSize)}
 }
 
 // next returns the next frame; its payload is valid until the next call. The
@@ -78,6 +82,7 @@ func (f *frameReader) next() (kind, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	f.buf = content
 	if len(content) == 0 {
 		return 0, nil, fmt.Errorf("a frame without a kind: %w", errProtocol)
 	}

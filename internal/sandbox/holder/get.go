@@ -29,7 +29,7 @@ func get(root *os.Root, path string, limit int64, skip []string, w io.Writer) er
 	if err := checkSkip(skip); err != nil {
 		return err
 	}
-	lw := &limitWriter{w: w, left: limit}
+	lw := &sandbox.LimitWriter{W: w, Left: limit}
 	a := &archiver{tw: tar.NewWriter(lw), limit: lw, skip: make(map[string]bool, len(skip))}
 	for _, s := range skip {
 		a.skip[s] = true
@@ -40,23 +40,9 @@ func get(root *os.Root, path string, limit int64, skip []string, w io.Writer) er
 	return a.tw.Close()
 }
 
-// limitWriter fails with ErrTooLarge before it writes more than it may.
-type limitWriter struct {
-	w    io.Writer
-	left int64
-}
-
-func (l *limitWriter) Write(p []byte) (int, error) {
-	if int64(len(p)) > l.left {
-		return 0, sandbox.ErrTooLarge
-	}
-	l.left -= int64(len(p))
-	return l.w.Write(p)
-}
-
 type archiver struct {
 	tw    *tar.Writer
-	limit *limitWriter
+	limit *sandbox.LimitWriter
 	skip  map[string]bool
 }
 
@@ -129,7 +115,7 @@ func (a *archiver) directory(dir *os.Root, name, full string, depth int) error {
 		return fmt.Errorf("opening %q: %w", full, err)
 	}
 	defer sub.Close()
-	names, err := a.names(sub)
+	names, attributes, err := a.names(sub)
 	if errors.Is(err, fs.ErrPermission) {
 		return a.unreadable(full, info)
 	}
@@ -141,6 +127,9 @@ func (a *archiver) directory(dir *os.Root, name, full string, depth int) error {
 		prefix = full + "/"
 		h := newHeader(prefix, info)
 		h.Typeflag = tar.TypeDir
+		if attributes {
+			record(h, RecordAttributes, "1")
+		}
 		if err := a.header(h); err != nil {
 			return err
 		}
@@ -153,27 +142,28 @@ func (a *archiver) directory(dir *os.Root, name, full string, depth int) error {
 	return nil
 }
 
-// names lists a directory in order. It stops when even the headers of the
-// names would not fit, so that a million files cost no memory.
-func (a *archiver) names(dir *os.Root) ([]string, error) {
+// names lists a directory in order, and reports whether it has extended
+// attributes. It stops when even the headers of the names would not fit, so that
+// a million files cost no memory.
+func (a *archiver) names(dir *os.Root) (names []string, attributes bool, err error) {
 	f, err := dir.Open(".")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
-	var names []string
+	attributes = hasAttributes(f)
 	for {
 		more, err := f.Readdirnames(1024)
 		names = append(names, more...)
 		if errors.Is(err, io.EOF) {
 			slices.Sort(names)
-			return names, nil
+			return names, attributes, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if int64(len(names))*tarBlock > a.limit.left {
-			return nil, sandbox.ErrTooLarge
+		if int64(len(names))*tarBlock > a.limit.Left {
+			return nil, false, sandbox.ErrTooLarge
 		}
 	}
 }
@@ -198,7 +188,10 @@ func (a *archiver) file(dir *os.Root, name, full string, seen fs.FileInfo) error
 	}
 	h := newHeader(full, info)
 	h.Typeflag, h.Size = tar.TypeReg, info.Size()
-	if h.Size > a.limit.left-tarBlock {
+	if hasAttributes(f) {
+		record(h, RecordAttributes, "1")
+	}
+	if h.Size > a.limit.Left-tarBlock {
 		return sandbox.ErrTooLarge // before a byte of it is read
 	}
 	if err := a.header(h); err != nil {
@@ -269,6 +262,27 @@ func newHeader(name string, info fs.FileInfo) *tar.Header {
 		}
 	}
 	return h
+}
+
+// hasAttributes reports whether a file has extended attributes, but for a label
+// that the system gives to every file. A file system without any has none.
+func hasAttributes(f *os.File) (found bool) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	names := make([]byte, 512)
+	_ = conn.Control(func(fd uintptr) {
+		n, err := unix.Flistxattr(int(fd), names)
+		if err != nil {
+			found = errors.Is(err, unix.ERANGE)
+			return
+		}
+		for name := range strings.SplitSeq(strings.TrimSuffix(string(names[:n]), "\x00"), "\x00") {
+			found = found || name != "" && name != "security.selinux"
+		}
+	})
+	return found
 }
 
 func setDevice(h *tar.Header, info fs.FileInfo) {

@@ -17,7 +17,7 @@
 //
 // Names in an archive are slash-separated and relative to the root of the
 // tree, whatever path was requested: "out/answer.txt" is never "answer.txt". The root itself has no entry.
-// Entries are sorted by name. The PAX records [RecordLinks] and [RecordType] hold what a plain tar header cannot.
+// Entries are sorted by name. The PAX records [RecordLinks], [RecordAttributes] and [RecordType] hold what a plain tar header cannot.
 //
 // # Wire
 //
@@ -36,6 +36,9 @@ const (
 	// RecordLinks is the number of names of a file that has more than one,
 	// as a decimal number. Such a file is archived once per name.
 	RecordLinks = "SECUREBENCH.nlink"
+	// RecordAttributes is there for a file or directory with extended
+	// attributes, which are not archived themselves.
+	RecordAttributes = "SECUREBENCH.xattrs"
 	// RecordType is the type of an entry that tar has no type for: [Socket]
 	// or [Unreadable]. The tar type is a FIFO, so that a reader that ignores
 	// the record refuses the entry instead of taking it for an empty file.

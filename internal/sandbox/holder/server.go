@@ -19,13 +19,19 @@ func Serve(root string, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("opening the tree: %w", err)
 	}
 	defer r.Close()
+	return ServeRoot(r, in, out)
+}
+
+// ServeRoot is [Serve] for a tree that is open. It has the rights of the thread
+// that it is called on, and uses no other.
+func ServeRoot(root *os.Root, in io.Reader, out io.Writer) error {
 	// Opened now, because the owner of the tree may remove the permission later.
-	dir, err := r.Open(".")
+	dir, err := root.Open(".")
 	if err != nil {
 		return fmt.Errorf("opening the tree: %w", err)
 	}
 	defer dir.Close()
-	s := &server{root: r, dir: dir, in: newFrameReader(in), out: newFrameWriter(out)}
+	s := &server{root: root, dir: dir, in: newFrameReader(in), out: newFrameWriter(out)}
 	for {
 		if err := s.one(); err != nil {
 			if errors.Is(err, io.EOF) {

@@ -24,6 +24,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // probeBinary builds this test as a static program.
@@ -60,15 +61,30 @@ type setup struct {
 	user         sandbox.User
 	capabilities []string
 	weak         []string // steps of the hardening that are left out
+	grants       []string // what commands can be given
 }
 
 const helper = "/helper"
 
 var (
-	sameUser    = setup{name: "same user", user: sandbox.Nobody}
-	plainRoot   = setup{name: "root"}
-	capableRoot = setup{name: "root with capabilities", capabilities: []string{"SETUID", "SETGID", "KILL", "SETPCAP"}}
+	sameUser  = setup{name: "same user", user: sandbox.Nobody}
+	plainRoot = setup{name: "root"}
+	// applyingRoot is made to change files.
+	applyingRoot = setup{name: "root that changes files", capabilities: capabilityNames(ApplyCapabilities())}
+	capableRoot  = setup{name: "root with capabilities", capabilities: []string{"SETUID", "SETGID", "KILL", "SETPCAP"}}
 )
+
+func capabilityNames(all []sandbox.Capability) (names []string) {
+	for _, c := range all {
+		names = append(names, string(c))
+	}
+	return names
+}
+
+func (s setup) granting(names ...string) setup {
+	s.capabilities, s.grants = append(slices.Clone(s.capabilities), names...), names
+	return s
+}
 
 func (s setup) without(steps ...string) setup {
 	s.weak = steps
@@ -97,12 +113,16 @@ func (s setup) try(t testing.TB) (*Client, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = api.Close() })
+	args := s.weak
+	if len(s.grants) > 0 {
+		args = append([]string{"--grant=" + strings.Join(s.grants, ",")}, args...)
+	}
 	pids := int64(64)
 	made, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Config: &container.Config{Image: img.ID, User: fmt.Sprintf("%d:%d", s.user.UID, s.user.GID), WorkingDir: "/",
-			Entrypoint: append([]string{helper, "sandbox-init"}, s.weak...),
+			Entrypoint: append([]string{helper, "sandbox-init"}, args...),
 			OpenStdin:  true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true},
-		HostConfig: &container.HostConfig{NetworkMode: "none", CapDrop: []string{"ALL"}, CapAdd: s.capabilities,
+		HostConfig: &container.HostConfig{NetworkMode: "none", Tmpfs: map[string]string{"/small": "size=1m,nr_inodes=10"}, CapDrop: []string{"ALL"}, CapAdd: s.capabilities,
 			SecurityOpt: []string{"seccomp=unconfined"}, Resources: container.Resources{PidsLimit: &pids, Memory: 512 << 20}},
 	})
 	if err != nil {
@@ -485,8 +505,9 @@ func TestStopsOfInitEnd(t *testing.T) {
 }
 
 // TestInitInASandbox runs init as the engine starts it.
-func TestInitInASandbox(t *testing.T) {
-	e := dockertest.Docker(t)
+func TestInitInASandbox(t *testing.T) { enginetest.Each(t, initInASandbox) }
+
+func initInASandbox(t *testing.T, e enginetest.Engine) {
 	for _, s := range []struct {
 		user         sandbox.User
 		capabilities []sandbox.Capability
@@ -516,7 +537,7 @@ func TestInitInASandbox(t *testing.T) {
 
 func openSandbox(t testing.TB, e sandbox.Engine, user sandbox.User, capabilities []sandbox.Capability) *Client {
 	t.Helper()
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Init: true, User: &user, Capabilities: capabilities,
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Init: true, User: &user, Capabilities: capabilities,
 		Limits: sandbox.Limits{Output: 1 << 40}})
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc/loopback"
 )
 
 // ErrLost is wrapped by errors of a client whose init has ended or does not
@@ -23,21 +25,23 @@ var ErrLost = errors.New("the sandbox's init is lost")
 // How long init may be silent. It shares the sandbox's processor with the
 // commands, so that is long.
 const (
-	killGrace    = 10 * time.Second // for the end of a command that was killed
-	pingAfter    = 20 * time.Second // of silence
-	pingTimeout  = 40 * time.Second
-	writeTimeout = 60 * time.Second
+	killGrace   = 10 * time.Second // for the end of a command that was killed
+	pingAfter   = 20 * time.Second // of silence
+	lostAfter   = 60 * time.Second // of silence, or of not reading
+	watchPeriod = 5 * time.Second
 )
 
 // Client runs commands through the init of a sandbox. It is safe for
 // concurrent use. Init can have been taken over, so what it sends is bounded
 // and checked.
 type Client struct {
-	conn  *http.ClientConn
-	slots chan struct{} // one per command
+	conn      *http.ClientConn
+	slots     chan struct{} // one per command
+	loopback  *loopback.Parent
+	suspended atomic.Bool
 
-	mu   sync.Mutex
-	lost error // why the connection is of no use any more
+	life context.Context // ends when the connection is of no use any more, for an ErrLost
+	end  context.CancelCauseFunc
 
 	grace  time.Duration               // killGrace, but for tests
 	box    func(context.Context) error // ends and closes the box of Open
@@ -46,16 +50,20 @@ type Client struct {
 
 // NewClient makes a client of a connection to an init.
 func NewClient(conn net.Conn) (*Client, error) {
+	watched := &watchedConn{Conn: conn}
 	t := &http.Transport{Protocols: http2Only(), DisableCompression: true, MaxResponseHeaderBytes: maxReply,
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return watched, nil },
 		HTTP2: &http.HTTP2Config{MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: clientWindow,
-			StrictMaxConcurrentRequests: true,
-			SendPingTimeout:             pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout}}
+			StrictMaxConcurrentRequests: true}}
 	cc, err := t.NewClientConn(context.Background(), "http", "init:80")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("connecting to init: %w", err), conn.Close())
 	}
-	return &Client{conn: cc, slots: make(chan struct{}, MaxCommands), grace: killGrace}, nil
+	c := &Client{conn: cc, slots: make(chan struct{}, MaxCommands), grace: killGrace}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	c.loopback = loopback.NewParent(c.life, c.send, c.suspended.Load)
+	go c.watch(watched)
+	return c, nil
 }
 
 // Close kills every process of the sandbox and ends init. It is idempotent.
@@ -72,11 +80,7 @@ func (c *Client) Close(ctx context.Context) (err error) {
 
 // fail ends the connection; every call returns then.
 func (c *Client) fail(cause error) {
-	c.mu.Lock()
-	if c.lost == nil {
-		c.lost = fmt.Errorf("%w: %w", ErrLost, cause)
-	}
-	c.mu.Unlock()
+	c.end(fmt.Errorf("%w: %w", ErrLost, cause))
 	// It is a connection in memory or to a box that ends.
 	_ = c.conn.Close()
 }
@@ -100,23 +104,23 @@ func (c *Client) KillUser(ctx context.Context, uid int) error {
 
 // do makes a request that is answered without a body.
 func (c *Client) do(ctx context.Context, method, path string, body io.Reader) error {
-	_, err := c.ask(ctx, method, path, body)
+	_, err := c.ask(ctx, method, path, body, maxReply)
 	return err
 }
 
-// ask makes a request and returns the body of the answer.
-func (c *Client) ask(ctx context.Context, method, path string, body io.Reader) ([]byte, error) {
+// ask makes a request and returns the body of the answer, of at most limit bytes.
+func (c *Client) ask(ctx context.Context, method, path string, body io.Reader, limit int) ([]byte, error) {
 	res, err := c.send(ctx, method, path, body)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
+	b, err := io.ReadAll(io.LimitReader(res.Body, int64(limit)+1))
 	if err != nil {
 		return nil, c.broken(ctx, err)
 	}
-	if len(b) > maxReply {
-		return nil, c.hostile(fmt.Errorf("an answer of more than %d bytes: %w", maxReply, errMessage))
+	if len(b) > limit {
+		return nil, c.hostile(fmt.Errorf("an answer of more than %d bytes: %w", limit, errMessage))
 	}
 	return b, nil
 }
@@ -149,11 +153,9 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader) 
 // broken says why a request failed: because the caller gave up, or because the
 // connection is lost.
 func (c *Client) broken(ctx context.Context, err error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	switch {
-	case c.lost != nil:
-		return c.lost
+	case c.life.Err() != nil:
+		return context.Cause(c.life)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
@@ -200,6 +202,9 @@ func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
 	}
 	connected <- c
 	c.box = func(ctx context.Context) error {
+		if c.suspended.Load() { // it cannot end by itself
+			cancel(fmt.Errorf("%w: it is suspended", ErrLost))
+		}
 		t := time.AfterFunc(killGrace, func() { cancel(fmt.Errorf("%w: it does not end: %w", ErrLost, sandbox.ErrOverdue)) })
 		defer t.Stop()
 		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/privilege"
 )
 
 // hardening is a step of what init does before it starts anything.
@@ -23,12 +24,12 @@ type hardening struct {
 
 // hardenings are all steps, in their order: changes of credentials can make a
 // process dumpable again, so that comes after them.
-func hardenings() []hardening {
+func hardenings(grants privilege.Set) []hardening {
 	return []hardening{
 		{"starting threads", startThreads},
 		{"checking the kernel", checkKernel},
 		{"setting no_new_privs", noNewPrivs},
-		{"dropping capabilities", dropCapabilities},
+		{"dropping capabilities", func() error { return dropCapabilities(grants) }},
 		{"setting the saved group", hideGroup},
 		{"ignoring signals", ignoreSignals},
 		{"closing descriptors on exec", closeOnExec},
@@ -64,15 +65,6 @@ func startThreads() error {
 	return nil
 }
 
-// onAllThreads makes a prctl call on every thread, since credentials belong to
-// threads.
-func onAllThreads(option, arg uintptr) error {
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, option, arg, 0); errno != 0 {
-		return errno
-	}
-	return nil
-}
-
 // checkKernel refuses a setting under which a change of credentials makes a
 // process dumpable. A command that is being started shares init's memory.
 func checkKernel() error {
@@ -86,73 +78,56 @@ func checkKernel() error {
 	return nil
 }
 
-func noNewPrivs() error { return onAllThreads(unix.PR_SET_NO_NEW_PRIVS, 1) }
+func noNewPrivs() error { return privilege.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1) }
 
-// switching are the capabilities that running commands as other users takes.
-const switching = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL
+const (
+	// switching are the capabilities that running commands as other users takes.
+	switching privilege.Set = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL
+	// applying are those that changing the sandbox's files takes. Init has them
+	// until it starts a command.
+	applying privilege.Set = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
+)
 
-// dropCapabilities leaves init what it needs to switch users, or nothing, and
-// takes care that no command gets even that: a program that root executes gets
-// what the bounding set holds, any other what the ambient set holds.
-func dropCapabilities() error {
-	permitted, err := permittedCapabilities()
-	if err != nil || permitted == 0 {
-		return err // without any, no_new_privs sees to it that none is gained
+// dropCapabilities leaves init what it needs itself and what it can give, or
+// nothing, and takes care that no command gets any of that unasked: a program
+// that root executes gets what the bounding set holds, any other what the
+// ambient set holds. With grants the bounding set cannot be empty; then root
+// stops being special for good.
+func dropCapabilities(grants privilege.Set) error {
+	permitted, err := privilege.Permitted()
+	if err != nil {
+		return err
 	}
-	if err := onAllThreads(unix.PR_SET_SECUREBITS, 0); err != nil {
-		return fmt.Errorf("clearing the securebits, which takes CAP_SETPCAP: %w", err)
+	if !permitted.Has(grants) || grants != 0 && !permitted.Has(switching) {
+		return errors.New("the sandbox has fewer capabilities than its commands can be given")
 	}
-	if err := onAllThreads(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL); err != nil {
-		return fmt.Errorf("clearing the ambient set: %w", err)
+	if permitted == 0 {
+		return nil // no_new_privs sees to it that none is gained
 	}
-	for c := uintptr(0); c < 64; c++ {
-		err := onAllThreads(unix.PR_CAPBSET_DROP, c)
-		if errors.Is(err, unix.EINVAL) {
-			break // the kernel has no more
+	const noRoot, noRootLocked = 1 << 0, 1 << 1 // SECBIT_NOROOT and its lock
+	bits := uintptr(0)
+	if grants != 0 {
+		bits = noRoot | noRootLocked
+	}
+	if err := privilege.Prctl(unix.PR_SET_SECUREBITS, bits); err != nil {
+		return fmt.Errorf("setting the securebits, which takes CAP_SETPCAP: %w", err)
+	}
+	if err := privilege.Bound(grants); err != nil {
+		return err
+	}
+	keep := grants
+	if permitted.Has(switching) {
+		keep |= switching
+		if permitted.Has(applying) {
+			keep |= applying
 		}
-		if err != nil {
-			return fmt.Errorf("dropping capability %d from the bounding set: %w", c, err)
-		}
 	}
-	keep := permitted & switching
-	if keep != switching {
-		keep = 0
-	}
-	return setCapabilities(keep)
+	return privilege.Keep(keep)
 }
 
-type capabilities struct {
-	header unix.CapUserHeader
-	data   [2]unix.CapUserData
-}
-
-func permittedCapabilities() (uint64, error) {
-	c := capabilities{header: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}}
-	if err := unix.Capget(&c.header, &c.data[0]); err != nil {
-		return 0, err
-	}
-	return uint64(c.data[0].Permitted) | uint64(c.data[1].Permitted)<<32, nil
-}
-
-// setCapabilities makes keep the permitted and effective set of every thread,
-// and empties the inheritable one.
-func setCapabilities(keep uint64) error {
-	c := &capabilities{header: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}}
-	for i := range c.data {
-		half := uint32(keep >> (32 * i))
-		c.data[i] = unix.CapUserData{Effective: half, Permitted: half}
-	}
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
-		uintptr(unsafe.Pointer(&c.header)), uintptr(unsafe.Pointer(&c.data[0])), 0)
-	runtime.KeepAlive(c)
-	if errno != 0 {
-		return errno
-	}
-	return nil
-}
-
-// privateGroup is a group that no command can have.
-const privateGroup = maxID - 1
+// privateGroup is a group that no command can have. It is the last that a sandbox
+// has on engines that give it users of its own.
+const privateGroup = 1<<31 - 2
 
 // hideGroup gives init a saved group id of its own where it can. The kernel
 // lets a process change the limits of another only if all ids are equal.
@@ -166,8 +141,8 @@ func hideGroup() error {
 
 // switchesUsers reports whether init can run commands as other users.
 func switchesUsers() (bool, error) {
-	permitted, err := permittedCapabilities()
-	return permitted&switching == switching, err
+	permitted, err := privilege.Permitted()
+	return permitted.Has(switching), err
 }
 
 // ignoreSignals ignores every signal, since the runtime takes most for a fault

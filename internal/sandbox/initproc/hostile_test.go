@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ func FuzzMessages(f *testing.F) {
 		`{"id":7}`, `{"errno":2,"message":"no such file"}`, `{"id":1,"id":2}`, `{"id":1,"errno":2}`, `{"ID":1}`,
 		`{"exit_code":3,"duration_ns":1,"user_ns":2,"system_ns":3,"max_rss":4,"stdout":{"bytes":1,"dropped":2},"stderr":{"bytes":0,"dropped":0}}`,
 		`{"exit_code":-1}`, `{"exit_code":1,"signal":9}`, `{"duration_ns":1e400}`, `{} {}`, `null`,
+		`{"path":"a/b","errno":28}`, `{"path":"a"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -29,6 +31,7 @@ func FuzzMessages(f *testing.F) {
 		checkMessage[start](t, b)
 		checkMessage[started](t, b)
 		checkMessage[Result](t, b)
+		checkMessage[applied](t, b)
 	})
 }
 
@@ -68,7 +71,7 @@ func FuzzStat(f *testing.F) {
 func hostile(t *testing.T, h http.Handler) *Client {
 	t.Helper()
 	ours, theirs := net.Pipe()
-	go func() { _ = serveConn(newStream(theirs, theirs), h) }()
+	go func() { _ = ServeRequests(theirs, theirs, h) }()
 	c, err := NewClient(ours)
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +79,59 @@ func hostile(t *testing.T, h http.Handler) *Client {
 	c.grace = 100 * time.Millisecond
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
+}
+
+// TestAnswersToApply checks what is believed of an init that may have been taken
+// over, and that it need not read what it is sent.
+func TestAnswersToApply(t *testing.T) {
+	full := &ApplyError{Path: "a/b", Errno: syscall.ENOSPC}
+	for answer, check := range map[string]func(error) bool{
+		`{}`:                                 func(err error) bool { return err == nil },
+		`{"path":"a/b","errno":28}`:          func(err error) bool { var e *ApplyError; return errors.As(err, &e) && *e == *full },
+		`{"errno":28}`:                       func(err error) bool { return errors.Is(err, ErrLost) },
+		`{"path":"a"}`:                       func(err error) bool { return errors.Is(err, ErrLost) },
+		`{"path":"a","errno":1e9}`:           func(err error) bool { return errors.Is(err, ErrLost) },
+		``:                                   func(err error) bool { return errors.Is(err, ErrLost) },
+		`{}` + strings.Repeat(" ", maxReply): func(err error) bool { return errors.Is(err, ErrLost) },
+	} {
+		c := hostile(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+		if err := c.Apply(t.Context(), io.LimitReader(zeros{}, 10<<20)); !check(err) {
+			t.Errorf("after %.40q: got %v", answer, err)
+		}
+	}
+	c := hostile(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, errors.New("it is too late")) }))
+	if err := c.Apply(t.Context(), zeros{}); err == nil || errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "too late") {
+		t.Errorf("after a refusal: got %v", err)
+	}
+}
+
+// TestAnswersToDestinations checks that an init that may have been taken over
+// answers for every path.
+func TestAnswersToDestinations(t *testing.T) {
+	for answer, ok := range map[string]bool{
+		`{"paths":["/x","/y"]}`: true, `{"paths":["/x"]}`: false, `{"paths":["/x","/y","/z"]}`: false, ``: false, `{"paths":[],"more":1}`: false,
+		`{"paths":["/x","` + strings.Repeat("y", maxList) + `"]}`: false,
+	} {
+		c := hostile(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+		if got, err := c.Destinations(t.Context(), []string{"/a", "/b"}); (err == nil) != ok || !ok && !errors.Is(err, ErrLost) {
+			t.Errorf("after %.40q: got %q, %v", answer, got, err)
+		}
+	}
+}
+
+// TestNoReport: an init that refuses to report the end of a command that it
+// started was taken over: it is lost, which is known to be the commands' doing.
+func TestNoReport(t *testing.T) {
+	c := hostile(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, _ = io.WriteString(w, `{"id":1}`)
+			return
+		}
+		answer(w, errors.New("no such command"))
+	}))
+	if _, err := c.Run(t.Context(), Command{Argv: []string{"x"}}); !errors.Is(err, ErrLost) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // FuzzHostileInit runs a command through an init that answers every request
@@ -136,6 +192,45 @@ func FuzzHostileStream(f *testing.F) {
 		}
 		_ = c.Close(context.Background())
 		_ = theirs.Close()
+	})
+}
+
+// FuzzHostileConnections lets an init answer requests for connections with bytes
+// of its own: they are the content of a connection, or an error.
+func FuzzHostileConnections(f *testing.F) {
+	f.Add(200, 200, []byte("hello"))
+	f.Add(200, 400, []byte("no"))
+	f.Add(200, 302, []byte{})
+	f.Add(400, 200, bytes.Repeat([]byte("x"), 1<<17))
+	f.Fuzz(func(t *testing.T, first, status int, content []byte) {
+		if min(first, status) < 200 || max(first, status) > 599 {
+			return
+		}
+		c := hostile(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				w.WriteHeader(first)
+				return
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write(content)
+		}))
+		ln, err := c.Listen(t.Context(), "127.0.0.1:1")
+		if (err == nil) != (first == 200) {
+			t.Fatalf("listening after status %d: %v", first, err)
+		}
+		if err != nil {
+			return
+		}
+		conn, err := ln.Accept()
+		if (err == nil) != (status == 200) {
+			t.Fatalf("a connection after status %d: %v", status, err)
+		}
+		if err != nil {
+			return
+		}
+		if got, err := io.ReadAll(conn); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%d of %d bytes, %v", len(got), len(content), err)
+		}
 	})
 }
 

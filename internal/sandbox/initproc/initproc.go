@@ -11,7 +11,15 @@
 // empties the ambient, inheritable and bounding sets, which takes SETPCAP. So
 // the kernel gives no command a capability, root's included. Of its own it
 // keeps SETUID, SETGID and KILL, and only where it has all three: those let it
-// run commands as other users.
+// run commands as other users. CHOWN, DAC_OVERRIDE, FOWNER and FSETID, with
+// which it changes files for the parent, it drops before it starts the first
+// command.
+//
+// Where commands can be granted capabilities, init keeps these as well, and they
+// stay in the bounding set. Then the securebit NOROOT, locked, takes care that
+// root gets none by being root: a command has what it was given, in its ambient
+// set, if it runs as root. Only a file of the image that itself has capabilities
+// can give granted ones to a command that was not.
 //
 // What remains open to a process of init's own user are calls that ask for
 // nothing but the same user: it can lower init's resource limits (prlimit) and
@@ -27,6 +35,10 @@
 // init as the server, so every stream has a window of its own and a limit on
 // what either side buffers. Messages are JSON and decoded strictly.
 //
+//	PUT    /files                 a tar archive of changes -> applied: changes files,
+//	                              until the first command starts
+//	POST   /destinations          pathList -> pathList: where they lead, as long
+//	                              as files can be changed
 //	POST   /commands              start -> started: begins a command
 //	PUT    /commands/{id}/stdin   its standard input; the end of the body closes it
 //	GET    /commands/{id}/stdout  its output, up to the limit that start names;
@@ -36,6 +48,9 @@
 //	DELETE /commands/{id}         kills it with its descendants
 //	DELETE /users/{uid}           kills all processes of a user
 //	DELETE /processes             kills everything but init
+//	GET    /alive                 answered at once
+//
+// Package loopback adds the requests for connections that are made inside.
 //
 // A request that the parent should not have made is answered with status 400
 // and a text. That a command could not be started is not such a request: it is
@@ -43,9 +58,9 @@
 // process table, a program that is not there). The end of standard input ends
 // init, and that ends the sandbox.
 //
-// Only the parent opens streams. A service inside the sandbox, such as a
-// gateway on its loopback, is carried by requests that init answers when a
-// connection arrives.
+// Only the parent opens streams. A connection that is made inside the sandbox,
+// such as to a gateway on its loopback, answers a request of the parent's. Init
+// has to answer as long as it is not suspended: the parent asks after a silence.
 //
 // # Ends
 //
@@ -65,6 +80,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"securebench/internal/sandbox"
 )
 
 // Limits of the protocol.
@@ -78,12 +95,13 @@ const (
 	maxReply   = 16 << 10
 	maxMessage = 4096 // bytes of a text in a reply
 
-	clientWindow = 256 << 10 // per output stream
-	// The standard inputs of all commands fit into the window of the
-	// connection, so one that is not read holds up no other.
-	serverWindow     = 96 << 10
-	serverConnection = MaxCommands*serverWindow + 512<<10
-	maxStreams       = 4*MaxCommands + 64
+	clientWindow = 128 << 10 // per output stream, and per connection
+	// The standard inputs of all commands, and what is sent on all connections, fit
+	// into the window of the connection to the parent, so one that is not read
+	// holds up no other.
+	serverWindow     = 64 << 10
+	serverConnection = (MaxCommands+MaxConnections)*serverWindow + 512<<10
+	maxStreams       = 4*MaxCommands + 2*MaxConnections + 64
 	frameSize        = 64 << 10
 	copySize         = 32 << 10
 )
@@ -97,10 +115,13 @@ type start struct {
 	Dir     string `json:"dir"`
 	UID     int    `json:"uid"`
 	GID     int    `json:"gid"`
-	Stdin   bool   `json:"stdin,omitzero"`  // will be sent
-	Stdout  bool   `json:"stdout,omitzero"` // will be asked for
-	Stderr  bool   `json:"stderr,omitzero"`
-	Output  int64  `json:"output"` // limit of each
+	// Capabilities are kept by the command if it runs as root.
+	Capabilities []sandbox.Capability `json:"capabilities,omitzero"`
+
+	Stdin  bool  `json:"stdin,omitzero"`  // will be sent
+	Stdout bool  `json:"stdout,omitzero"` // will be asked for
+	Stderr bool  `json:"stderr,omitzero"`
+	Output int64 `json:"output"` // limit of each
 }
 
 // started answers a start. ID is 0 if the command could not be started.
@@ -125,7 +146,7 @@ func (s start) check() error {
 		return errors.New("the command is empty")
 	case len(s.Dir) == 0 || s.Dir[0] != '/':
 		return fmt.Errorf("the working directory %q is not absolute", s.Dir)
-	case s.UID < 0 || s.GID < 0 || s.UID > maxID || s.GID > maxID:
+	case s.UID < 0 || s.GID < 0 || s.UID > maxID || s.GID > maxID || s.GID == privateGroup:
 		return fmt.Errorf("user %d:%d is out of range", s.UID, s.GID)
 	case s.Output < 0:
 		return errors.New("the output limit is negative")

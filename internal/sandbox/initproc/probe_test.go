@@ -15,6 +15,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/privilege"
 )
 
 // TestMain lets this test's binary be what it puts into sandboxes, too: an
@@ -24,7 +27,9 @@ func TestMain(m *testing.M) {
 		var err error
 		switch os.Args[1] {
 		case "sandbox-init":
-			err = serve(weakened(os.Args[2:]))
+			err = startInit(os.Args[2:])
+		case "bare-init":
+			err = bareInit()
 		case "probe":
 			err = probes()[os.Args[2]]()
 		default:
@@ -39,10 +44,28 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// startInit is an init with the grants of an argument that begins with
+// "--grant=", and without the steps that the others name.
+func startInit(args []string) error {
+	var grants privilege.Set
+	for _, arg := range args {
+		if names, ok := strings.CutPrefix(arg, "--grant="); ok {
+			for name := range strings.SplitSeq(names, ",") {
+				c, err := privilege.Of(sandbox.Capability(name))
+				if err != nil {
+					return err
+				}
+				grants |= c
+			}
+		}
+	}
+	return serve(grants, weakened(grants, args))
+}
+
 // weakened returns the hardening without the named steps. The name "leak"
 // stands for a descriptor that init was given and that leads to its stream.
-func weakened(names []string) (steps []hardening) {
-	for _, h := range hardenings() {
+func weakened(grants privilege.Set, names []string) (steps []hardening) {
+	for _, h := range hardenings(grants) {
 		if h.name == "closing descriptors on exec" && slices.Contains(names, "leak") {
 			steps = append(steps, hardening{"leak", func() error { _, err := unix.Dup(4); return err }})
 		}

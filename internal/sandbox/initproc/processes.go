@@ -14,13 +14,25 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/sandbox/changes"
+	"securebench/internal/sandbox/initproc/loopback"
+	"securebench/internal/sandbox/privilege"
 )
 
 // processes is the table of commands. While its lock is held no child of init
 // is reaped, so the number of one that is there means no other process.
 type processes struct {
-	switches bool // commands can run as other users
+	switches bool          // commands can run as other users
+	grants   privilege.Set // what commands can be given
 	forked   chan struct{}
+	loopback loopback.Server
+
+	// changing is held while files are changed, and while a command is started:
+	// then init has lost the rights for that. It comes before mu.
+	changing sync.Mutex
+	changes  bool // init can still change files
+	links    *changes.Follower
 
 	mu       sync.Mutex
 	last     uint64
@@ -30,6 +42,18 @@ type processes struct {
 
 func newProcesses() *processes {
 	return &processes{forked: make(chan struct{}, 1), commands: map[uint64]*command{}, running: map[int]*command{}}
+}
+
+// settle gives up the rights to change files, before the first command.
+func (p *processes) settle() error {
+	if !p.changes {
+		return nil
+	}
+	if err := privilege.Keep(switching | p.grants); err != nil {
+		return errors.New("giving up the rights to change files: " + err.Error()) // it is no error of the command
+	}
+	p.changes = false
+	return nil
 }
 
 func (p *processes) find(id uint64) *command {
@@ -53,10 +77,25 @@ func (p *processes) start(s start) (uint64, error) {
 	} else if s.UID != os.Getuid() || s.GID != os.Getgid() {
 		return 0, fmt.Errorf("running as %d:%d takes the capabilities SETUID, SETGID and KILL", s.UID, s.GID)
 	}
+	granted, err := privilege.Of(s.Capabilities...)
+	if err != nil {
+		return 0, err
+	}
+	if !p.grants.Has(granted) {
+		return 0, fmt.Errorf("the sandbox was not made to grant all of %v", s.Capabilities)
+	}
+	if s.UID == 0 {
+		sys.AmbientCaps = granted.Numbers()
+	}
+	p.changing.Lock()
+	defer p.changing.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.commands) >= MaxCommands {
 		return 0, fmt.Errorf("%d commands are there already", MaxCommands)
+	}
+	if err := p.settle(); err != nil {
+		return 0, err
 	}
 	c := &command{ended: make(chan struct{})}
 	files, err := c.open(s)
@@ -251,23 +290,24 @@ func (p *processes) killUser(uid int) error {
 func asUser(uid int, f func() error) error {
 	runtime.LockOSThread()
 	user := os.Getuid()
-	own := capabilities{header: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}}
-	if err := unix.Capget(&own.header, &own.data[0]); err != nil {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var own [2]unix.CapUserData
+	if err := unix.Capget(&header, &own[0]); err != nil {
 		runtime.UnlockOSThread()
 		return err
 	}
 	none := own
-	for i := range none.data {
-		none.data[i].Effective = 0
+	for i := range none {
+		none[i].Effective = 0
 	}
 	err := setThreadUser(uid)
 	if err == nil {
-		err = unix.Capset(&none.header, &none.data[0])
+		err = unix.Capset(&header, &none[0])
 	}
 	if err == nil {
 		err = f()
 	}
-	if e := errors.Join(setThreadUser(user), unix.Capset(&own.header, &own.data[0])); e != nil {
+	if e := errors.Join(setThreadUser(user), unix.Capset(&header, &own[0])); e != nil {
 		return errors.Join(err, e) // the thread is not used again, and ends
 	}
 	runtime.UnlockOSThread()

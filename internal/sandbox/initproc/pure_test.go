@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -17,34 +18,47 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"securebench/internal/sandbox"
 )
 
-// connect returns a client of an init that runs in this process without any
-// protection, over a connection in memory.
+// connect returns a client of an init that runs in a process of its own without any
+// protection: it reaps all children that it has, and here they would be others' too.
 func connect(t testing.TB) *Client {
 	t.Helper()
-	p := newProcesses()
-	go p.reap()
-	ours, theirs := net.Pipe()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := serveConn(newStream(theirs, theirs), p.handler()); err != nil {
-			t.Error(err)
-		}
-	}()
-	c, err := NewClient(ours)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "client"), os.NewFile(uintptr(fds[1]), "init")
+	conn, err := net.FileConn(ours)
+	if err := errors.Join(err, ours.Close()); err != nil {
+		t.Fatal(err)
+	}
+	served := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "bare-init")
+	served.ExtraFiles, served.Stderr = []*os.File{theirs}, os.Stderr
+	if err := errors.Join(served.Start(), theirs.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewClient(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Close(context.Background()); err != nil {
+		if err := errors.Join(c.Close(context.Background()), served.Wait()); err != nil {
 			t.Error(err)
 		}
-		<-served
 	})
 	return c
+}
+
+// bareInit serves what connect has given it.
+func bareInit() error {
+	p := newProcesses()
+	go p.reap()
+	conn := os.NewFile(3, "client")
+	return ServeRequests(conn, conn, p.handler())
 }
 
 // hung is longer than anything takes that ends on its own, on a machine with

@@ -24,6 +24,9 @@ type Command struct {
 	Inherit bool
 	Dir     string // absolute; "" is "/"
 	User    sandbox.User
+	// Capabilities are kept by the command and by those that it starts, if it
+	// runs as root. The sandbox has to be made with them as its grants.
+	Capabilities []sandbox.Capability
 	// Stdin is empty if it is nil. A Read that is blocked when the command
 	// ends is left to the caller.
 	Stdin io.Reader
@@ -196,7 +199,7 @@ func (r *run) cause(err error) error {
 }
 
 func (r *run) start(ctx context.Context, cmd Command) (started, error) {
-	s := start{Argv: cmd.Argv, Env: cmd.Env, Inherit: cmd.Inherit, Dir: cmd.Dir, UID: cmd.User.UID, GID: cmd.User.GID, Output: r.limit,
+	s := start{Argv: cmd.Argv, Env: cmd.Env, Inherit: cmd.Inherit, Dir: cmd.Dir, UID: cmd.User.UID, GID: cmd.User.GID, Output: r.limit, Capabilities: cmd.Capabilities,
 		Stdin: cmd.Stdin != nil, Stdout: cmd.Stdout != nil, Stderr: cmd.Stderr != nil}
 	if s.Dir == "" {
 		s.Dir = "/"
@@ -211,7 +214,7 @@ func (r *run) start(ctx context.Context, cmd Command) (started, error) {
 	if len(b) > maxStart {
 		return started{}, fmt.Errorf("its arguments and environment take more than %d bytes", maxStart)
 	}
-	b, err = r.client.ask(ctx, http.MethodPost, "/commands", bytes.NewReader(b))
+	b, err = r.client.ask(ctx, http.MethodPost, "/commands", bytes.NewReader(b), maxReply)
 	if err != nil {
 		return started{}, err
 	}
@@ -229,13 +232,16 @@ func (r *run) wait(ctx context.Context, cmd Command) (Result, error) {
 	stopFeeding := r.feed(ctx, cmd.Stdin, &streams)
 	r.fetch(ctx, "/stdout", cmd.Stdout, &stdout, &streams)
 	r.fetch(ctx, "/stderr", cmd.Stderr, &stderr, &streams)
-	b, err := r.client.ask(ctx, http.MethodGet, r.path, nil)
+	b, err := r.client.ask(ctx, http.MethodGet, r.path, nil, maxReply)
 	stopFeeding()
 	if err != nil {
 		r.cancel(err)
 	}
 	streams.Wait()
 	if err != nil {
+		if r.cause(nil) == nil && !errors.Is(err, ErrLost) { // no init refuses to report
+			err = r.client.hostile(err)
+		}
 		return Result{}, r.cause(err)
 	}
 	res, err := decode[Result](b)

@@ -15,15 +15,29 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/privilege"
 )
 
 // Serve makes this process the init of its sandbox and answers requests on its
 // standard input and output until they end; then every other process of the
-// sandbox is dead. It must be called before anything is started, in a program
-// without cgo. The error is what kept it from being safe.
-func Serve() error { return serve(hardenings()) }
+// sandbox is dead. Commands can be given what is in grants. It must be called
+// before anything is started, in a program without cgo. The error is what kept
+// it from being safe.
+func Serve(grants []string) error {
+	var all []sandbox.Capability
+	for _, name := range grants {
+		all = append(all, sandbox.Capability(name))
+	}
+	set, err := privilege.Of(all...)
+	if err != nil {
+		return fmt.Errorf("starting init: %w", err)
+	}
+	return serve(set, hardenings(set))
+}
 
-func serve(steps []hardening) error {
+func serve(grants privilege.Set, steps []hardening) error {
 	in, out, err := takeStreams()
 	if err != nil {
 		return fmt.Errorf("starting init: %w", err)
@@ -33,24 +47,27 @@ func serve(steps []hardening) error {
 			return fmt.Errorf("starting init: %s: %w", s.name, err)
 		}
 	}
-	p := newProcesses()
-	if p.switches, err = switchesUsers(); err != nil {
+	permitted, err := privilege.Permitted()
+	if err != nil {
 		return fmt.Errorf("starting init: %w", err)
 	}
+	p := newProcesses()
+	p.switches, p.grants, p.changes = permitted.Has(switching), grants, permitted.Has(switching|applying)
 	if groups, err := os.Getgroups(); err != nil || !p.switches && len(groups) > 0 && (len(groups) > 1 || groups[0] != os.Getgid()) {
 		return errors.Join(fmt.Errorf("starting init: it has supplementary groups %v and cannot drop them", groups), err)
 	}
 	go p.reap()
-	err = serveConn(newStream(in, out), p.handler())
+	err = ServeRequests(in, out, p.handler())
 	return errors.Join(err, p.killAll())
 }
 
-// serveConn answers requests on one connection until that ends.
-func serveConn(conn *stream, h http.Handler) error {
+// ServeRequests answers the requests of a client that arrive on in until that
+// ends. Tests that stand in for init give a handler of their own.
+func ServeRequests(in io.Reader, out io.Writer, h http.Handler) error {
 	s := http.Server{Handler: h, Protocols: http2Only(), MaxHeaderBytes: maxReply, ErrorLog: log.New(io.Discard, "", 0),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: frameSize,
 			MaxReceiveBufferPerConnection: serverConnection, MaxReceiveBufferPerStream: serverWindow}}
-	if err := s.Serve(conn); !errors.Is(err, io.EOF) {
+	if err := s.Serve(newStream(in, out)); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("serving requests: %w", err)
 	}
 	return nil
@@ -109,6 +126,8 @@ func (p *processes) handler() http.Handler {
 			answer(w, fmt.Errorf("no such command: %q", r.PathValue("id")))
 		})
 	}
+	mux.HandleFunc("PUT /files", p.handleApply)
+	mux.HandleFunc("POST /destinations", p.handleDestinations)
 	mux.HandleFunc("POST /commands", p.handleStart)
 	on("GET /commands/{id}", p.handleReport)
 	on("PUT /commands/{id}/stdin", func(c *command, _ http.ResponseWriter, r *http.Request) { c.receive(r.Body) })
@@ -123,6 +142,8 @@ func (p *processes) handler() http.Handler {
 		answer(w, err)
 	})
 	mux.HandleFunc("DELETE /processes", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.killAll()) })
+	mux.HandleFunc("GET /alive", func(http.ResponseWriter, *http.Request) {})
+	p.loopback.Handle(mux)
 	return mux
 }
 

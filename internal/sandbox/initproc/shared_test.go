@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // replaceHelper is what a command tries on the helper, which other sandboxes
@@ -33,8 +33,9 @@ true
 
 // TestHelperIsShared: one volume holds the helper of every sandbox, so that
 // root in one of them must not be able to change it.
-func TestHelperIsShared(t *testing.T) {
-	e := dockertest.Docker(t)
+func TestHelperIsShared(t *testing.T) { enginetest.Each(t, helperIsShared) }
+
+func helperIsShared(t *testing.T, e enginetest.Engine) {
 	run := func(c *Client, where, script string) string {
 		t.Helper()
 		var out bytes.Buffer

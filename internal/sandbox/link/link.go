@@ -204,15 +204,37 @@ func (l *Link) Outcome(ctx context.Context, patience time.Duration) (o sandbox.O
 // errOverdue is the cause of the end of an overdue sandbox.
 var errOverdue = fmt.Errorf("ending a sandbox: %w", sandbox.ErrOverdue)
 
-// KillOverdue ends a sandbox that did not answer in time. The error wraps
-// [sandbox.ErrDisturbed] if that was not the doing of what runs in it.
+// KillOverdue ends a sandbox that did not answer in time. An error is the
+// engine's; it wraps [sandbox.ErrDisturbed] if that was not the doing of what
+// runs in the sandbox.
 func (l *Link) KillOverdue(ctx context.Context) error {
-	l.cancel(errOverdue)
-	_, _, err := l.Outcome(context.WithoutCancel(ctx), killLimit)
-	if errors.Is(err, sandbox.ErrDisturbed) {
-		return err
+	_, _, err := l.End(ctx, 0)
+	return err
+}
+
+// End waits for the sandbox to end on its own and kills it after that. The
+// outcome is not ok if it was killed. An error is the engine's, as
+// [Link.Outcome]'s is: whoever reads that the stream of a sandbox has ended does
+// not know yet whether something outside ended it, and a busy engine takes its
+// time to say so.
+func (l *Link) End(ctx context.Context, patience time.Duration) (o sandbox.Outcome, ok bool, err error) {
+	ctx = context.WithoutCancel(ctx)
+	if patience > 0 {
+		if o, ok, err = l.Outcome(ctx, patience); ok {
+			return o, true, err
+		}
 	}
-	return nil
+	l.cancel(errOverdue)
+	o, ok, err = l.Outcome(ctx, killLimit)
+	switch {
+	case !ok:
+		return o, false, fmt.Errorf("the engine has not ended a sandbox for %v", killLimit)
+	case errors.Is(err, sandbox.ErrDisturbed):
+		return o, false, err
+	case errors.Is(err, errOverdue), errors.Is(err, ErrEnded): // its streams have ended, too
+		return sandbox.Outcome{}, false, nil
+	}
+	return o, true, err
 }
 
 // CloseInput ends the sandbox's standard input. Nothing can be sent afterwards.

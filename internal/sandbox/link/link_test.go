@@ -211,6 +211,34 @@ func TestDisturbedSandbox(t *testing.T) {
 	}
 }
 
+// TestEnd: a sandbox whose stream has ended is not judged before the engine says
+// how it ended; one that does not end is killed.
+func TestEnd(t *testing.T) {
+	disturbed := func(ctx context.Context, _ sandbox.Streams) (sandbox.Outcome, error) {
+		time.Sleep(100 * time.Millisecond)
+		return sandbox.Outcome{}, sandbox.ErrDisturbed
+	}
+	silent := func(ctx context.Context, _ sandbox.Streams) (sandbox.Outcome, error) {
+		<-ctx.Done()
+		return sandbox.Outcome{}, context.Cause(ctx)
+	}
+	quick := func(context.Context, sandbox.Streams) (sandbox.Outcome, error) { return exited, nil }
+	for _, c := range []struct {
+		name string
+		run  program
+		ok   bool
+		want error
+	}{{"disturbed, said late", disturbed, false, sandbox.ErrDisturbed}, {"silent", silent, false, nil}, {"ended", quick, true, nil}} {
+		t.Run(c.name, func(t *testing.T) {
+			l := start(t, c.run)
+			o, ok, err := l.End(t.Context(), 10*time.Millisecond)
+			if ok != c.ok || !errors.Is(err, c.want) || ok && o.End != sandbox.Exited || l.Alive() {
+				t.Errorf("got %+v, %v, %v", o, ok, err)
+			}
+		})
+	}
+}
+
 func TestNoSandbox(t *testing.T) {
 	_, err := Start(t.Context(), t.Context(), engine{}, sandbox.Spec{Labels: sandbox.Labels{Role: "test"}}, Options{})
 	if err == nil || !strings.Contains(err.Error(), "opening the test sandbox") {

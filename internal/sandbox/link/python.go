@@ -22,10 +22,16 @@ const streamLimit = math.MaxInt64
 // the second line. Child processes do not inherit the setting.
 const safePath = "import os, sys\nsys.path[:] = [p for p in sys.path if p]\nos.environ.pop('PYTHONSAFEPATH', None)\n"
 
-// PythonBoot is a Python program that runs the first frame as its program. As an
+// Compiled stands in front of a program that Python has compiled already: what
+// marshal makes of it follows.
+const Compiled = "compiled "
+
+// PythonBoot is a Python program that runs the first frame as its program, as source
+// or compiled ([Compiled]), and keeps it compiled under the name "compiled". As an
 // argument, the program would cost about 20 ms, since engines pass arguments
 // through many layers.
 const PythonBoot = safePath + `
+import marshal
 def program():
     def exactly(n):
         data = b""
@@ -36,7 +42,12 @@ def program():
             data += part
         return data
     return exactly(int.from_bytes(exactly(4), "big"))
-exec(program())
+compiled = program()
+if compiled.startswith(b"compiled "):
+    compiled = marshal.loads(memoryview(compiled)[9:])
+else:
+    compiled = compile(compiled, "<string>", "exec")
+exec(compiled)
 `
 
 // PythonSpec describes a sandbox for a Python program ([Options.Program]), under a

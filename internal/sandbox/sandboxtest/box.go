@@ -18,6 +18,7 @@ import (
 var (
 	errTimeout  = errors.New("timeout")
 	errOverflow = errors.New("output limit exceeded")
+	errFull     = errors.New("disk limit exceeded")
 )
 
 // patience is how long a program may run after it was asked to end.
@@ -33,11 +34,16 @@ type box struct {
 	engine *Engine
 	spec   sandbox.Spec
 	limits sandbox.Limits
-	root   string // on this machine, "" without a writable root
-	ran    atomic.Bool
-	ended  atomic.Bool
-	once   sync.Once
-	closed chan struct{}
+	gate   gate
+	// machine is nil before init runs.
+	machine atomic.Pointer[machine]
+	home    string // on this machine, "" without one
+	root    string // on this machine, "" without a writable root
+	begun   int64  // bytes of the files in the root at first
+	ran     atomic.Bool
+	ended   atomic.Bool
+	once    sync.Once
+	closed  chan struct{}
 }
 
 // Close asks a running program to end.
@@ -45,8 +51,11 @@ func (b *box) Close(context.Context) (err error) {
 	b.once.Do(func() {
 		close(b.closed)
 		b.engine.count(-1)
-		if b.root != "" {
-			err = os.RemoveAll(b.root)
+		b.engine.use(b.spec.Mounts, -1)
+		for _, dir := range []string{b.root, b.home} {
+			if dir != "" {
+				err = errors.Join(err, os.RemoveAll(dir))
+			}
 		}
 	})
 	return err
@@ -57,7 +66,7 @@ func (b *box) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	if b.ran.Swap(true) {
 		return sandbox.Outcome{}, errors.New("running a sandbox: it has already run")
 	}
-	if s.Stdin != nil && !b.spec.Stdin {
+	if s.Stdin != nil && !b.spec.Stdin && !b.spec.Init {
 		return sandbox.Outcome{}, errors.New("running a sandbox: it has no standard input")
 	}
 	out, err := b.run(ctx, s)
@@ -85,13 +94,15 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 		case <-ctx.Done():
 		}
 	}()
-	c := &capture{left: b.limits.Output, cancel: cancel, ended: func() error { return context.Cause(ctx) }}
-	p := &Process{Args: b.spec.Command, Env: b.spec.Env, Spec: b.spec, root: b.root, end: sandbox.Exited,
-		Stdout: &stream{c, s.Stdout, 0}, Stderr: &stream{c, s.Stderr, 0}}
-	if len(b.spec.Mounts) > 0 {
-		p.Dir = b.spec.Mounts[0].Workspace.(*workspace).dir
+	if b.root != "" {
+		go b.watchRoot(ctx, cancel)
 	}
+	c := &capture{left: b.limits.Output, cancel: cancel, ended: func() error { return context.Cause(ctx) }}
+	c.wait = func() { b.gate.wait(ctx) }
+	p := b.process(b.spec.Command, b.spec.Env)
+	p.Stdout, p.Stderr = &stream{c, s.Stdout, 0}, &stream{c, s.Stderr, 0}
 	stdin := newFeed(ctx, s.Stdin)
+	stdin.wait = c.wait
 	p.Stdin = stdin
 	began := time.Now()
 	code, err := b.execute(ctx, p)
@@ -102,9 +113,24 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	return b.outcome(ctx, p, code, time.Since(began))
 }
 
+// process is a process of the box without its streams.
+func (b *box) process(args, env []string) *Process {
+	p := &Process{Args: args, Env: env, Spec: b.spec, box: b, root: b.root, end: sandbox.Exited}
+	if len(b.spec.Mounts) > 0 {
+		p.Dir = folder(b.spec.Mounts[0])
+	}
+	return p
+}
+
 // execute calls the program and waits for it, but not forever.
 func (b *box) execute(ctx context.Context, p *Process) (int, error) {
-	program := b.engine.cfg.Programs[p.Args[0]]
+	var program Program
+	if b.spec.Init {
+		p.Args = []string{"sandbox-init"}
+		program = b.init
+	} else {
+		program = b.engine.cfg.Programs[p.Args[0]]
+	}
 	if program == nil {
 		_, _ = fmt.Fprintf(p.Stderr, "sandbox: command %q: not found\n", p.Args[0])
 		return 127, nil
@@ -143,6 +169,8 @@ func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Durat
 		out.End, out.ExitCode = sandbox.TimedOut, exitTimedOut
 	case errors.Is(cause, errOverflow):
 		out.End, out.ExitCode = sandbox.OutputLimit, exitKilled
+	case errors.Is(cause, errFull):
+		out.End, out.ExitCode = sandbox.DiskLimit, exitKilled
 	default:
 		return sandbox.Outcome{}, cause
 	}
@@ -150,6 +178,9 @@ func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Durat
 		return out, nil
 	}
 	for _, m := range b.spec.Mounts {
+		if m.Overlay != nil {
+			continue
+		}
 		u, err := m.Workspace.Usage(ctx)
 		if err != nil {
 			return sandbox.Outcome{}, err
@@ -157,6 +188,9 @@ func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Durat
 		if u.Full() && !m.ReadOnly && !slices.Contains(out.Seen, sandbox.DiskLimit) {
 			out.Seen = append(out.Seen, sandbox.DiskLimit)
 		}
+	}
+	if b.root != "" && rootSize(b.root)-b.begun > b.limits.Disk && !slices.Contains(out.Seen, sandbox.DiskLimit) {
+		out.Seen = append(out.Seen, sandbox.DiskLimit)
 	}
 	return out, nil
 }
@@ -167,6 +201,7 @@ type capture struct {
 	left   int64
 	err    error        // of the caller's writer
 	ended  func() error // why the process has to end, or nil
+	wait   func()       // while the box is frozen
 	cancel context.CancelCauseFunc
 }
 
@@ -178,6 +213,7 @@ type stream struct {
 
 // Write delivers bytes up to the limit of the box, which then ends.
 func (s *stream) Write(p []byte) (int, error) {
+	s.wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ended(); err != nil {
@@ -202,7 +238,8 @@ func (s *stream) Write(p []byte) (int, error) {
 
 // feed is a standard input whose reads end with a context.
 type feed struct {
-	r *io.PipeReader
+	r    *io.PipeReader
+	wait func() // while the box is frozen
 }
 
 // newFeed copies r for the process. A Read of r that blocks at the end is left to
@@ -211,16 +248,20 @@ func newFeed(ctx context.Context, r io.Reader) *feed {
 	pr, pw := io.Pipe()
 	if r == nil {
 		_ = pw.Close()
-		return &feed{pr}
+		return &feed{r: pr}
 	}
 	context.AfterFunc(ctx, func() { _ = pr.CloseWithError(context.Cause(ctx)) })
 	go func() {
 		_, err := io.Copy(pw, r)
 		_ = pw.CloseWithError(err)
 	}()
-	return &feed{pr}
+	return &feed{r: pr}
 }
 
-func (f *feed) Read(p []byte) (int, error) { return f.r.Read(p) }
+func (f *feed) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	f.wait()
+	return n, err
+}
 
 func (f *feed) close() { _ = f.r.Close() }

@@ -37,6 +37,7 @@ type Process struct {
 	Dir  string
 	Spec sandbox.Spec
 
+	box  *box
 	root string // on this machine, "" without a writable root
 
 	mu   sync.Mutex
@@ -48,19 +49,33 @@ type Process struct {
 // path that the program may not write is [fs.ErrPermission]; of one that the
 // sandbox does not have, [fs.ErrNotExist].
 func (p *Process) Path(name string, write bool) (string, error) {
-	for _, m := range p.Spec.Mounts {
+	mounts := slices.SortedFunc(slices.Values(p.Spec.Mounts), func(a, b sandbox.Mount) int { // the innermost first
+		return len(path.Clean(b.Target)) - len(path.Clean(a.Target))
+	})
+	for _, m := range mounts {
 		if !sandbox.Within(name, m.Target) {
 			continue
 		}
 		if m.ReadOnly && write {
 			return "", fmt.Errorf("writing %s: %w", name, fs.ErrPermission)
 		}
-		return filepath.Join(m.Workspace.(*workspace).dir, strings.TrimPrefix(path.Clean(name), path.Clean(m.Target))), nil
+		return filepath.Join(folder(m), strings.TrimPrefix(path.Clean(name), path.Clean(m.Target))), nil
+	}
+	if home := p.Spec.Home; home != "" && sandbox.Within(name, home) {
+		return filepath.Join(p.box.home, strings.TrimPrefix(path.Clean(name), path.Clean(home))), nil
 	}
 	if p.root == "" {
 		return "", fmt.Errorf("opening %s: %w", name, fs.ErrNotExist)
 	}
 	return filepath.Join(p.root, name), nil
+}
+
+// folder is where a mounted tree is on this machine.
+func folder(m sandbox.Mount) string {
+	if o, ok := m.Overlay.(*overlay); ok {
+		return o.dir
+	}
+	return m.Workspace.(*workspace).dir
 }
 
 // End sets the end in the outcome of the program, such as
@@ -108,11 +123,16 @@ type Engine struct {
 	open     int           // boxes and workspaces that are open
 	specs    []sandbox.Spec
 	imported map[string]string // folders on this machine by image ID
+	freezes  int
+
+	filling  sync.Mutex // held while an overlay is filled; comes before mu
+	overlays map[string]*overlay
 }
 
 var (
 	_ sandbox.Engine   = (*Engine)(nil)
 	_ sandbox.Importer = (*Engine)(nil)
+	_ sandbox.Overlays = (*Engine)(nil)
 )
 
 // New makes an engine.
@@ -120,7 +140,8 @@ func New(cfg Config) *Engine {
 	if cfg.Root == nil {
 		cfg.Root = fstest.MapFS{}
 	}
-	return &Engine{cfg: cfg, failures: make(map[int]error), imported: make(map[string]string)}
+	return &Engine{cfg: cfg, failures: make(map[int]error), imported: make(map[string]string),
+		overlays: make(map[string]*overlay)}
 }
 
 // FailOpen makes the nth call of Open from now on, counted from 1, return err.
@@ -182,14 +203,22 @@ func (e *Engine) User(_ context.Context, _ sandbox.Image, name string) (u sandbo
 
 // Info describes the engine.
 func (e *Engine) Info() sandbox.Info {
-	return sandbox.Info{Name: "memory", OS: "linux", Arch: "amd64", SecurityOptions: []string{}}
+	return sandbox.Info{Name: "memory", OS: "linux", Arch: "amd64", SecurityOptions: []string{}, DiskSampled: true}
 }
 
 // Reap finds nothing: what the engine makes ends with the process.
 func (e *Engine) Reap(ctx context.Context) (int, error) { return 0, context.Cause(ctx) }
 
-// Close does nothing.
-func (e *Engine) Close() error { return nil }
+// Close removes the overlays, which could not outlive the process.
+func (e *Engine) Close() (err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key, o := range e.overlays {
+		err = errors.Join(err, openUp(o.dir), os.RemoveAll(o.dir))
+		delete(e.overlays, key)
+	}
+	return err
+}
 
 // Open makes a box.
 func (e *Engine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
@@ -201,22 +230,37 @@ func (e *Engine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 	}
 	b := &box{engine: e, spec: spec, limits: spec.Limits.WithDefaults(), closed: make(chan struct{})}
 	for _, m := range spec.Mounts {
-		if w, ok := m.Workspace.(*workspace); !ok || w.engine != e {
-			return nil, errors.New("opening a sandbox: the workspace belongs to another engine")
+		w, isSpace := m.Workspace.(*workspace)
+		o, isOverlay := m.Overlay.(*overlay)
+		if (!isSpace || w.engine != e) && (!isOverlay || o.engine != e) {
+			return nil, errors.New("opening a sandbox: what is mounted belongs to another engine")
 		}
+	}
+	if p, ok := spec.Peer.(*box); spec.Peer != nil && (!ok || p.engine != e) {
+		return nil, errors.New("opening a sandbox: the peer belongs to another engine")
 	}
 	if err := e.opened(spec); err != nil {
 		return nil, fmt.Errorf("opening a sandbox: %w", err)
 	}
-	if !spec.WritableRoot {
-		return b, nil
+	e.use(spec.Mounts, 1)
+	if err := b.make(); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening a sandbox: %w", err), b.Close(ctx))
 	}
-	root, err := e.copyRoot(spec.Image, ".")
-	if err != nil {
-		return nil, fmt.Errorf("opening a sandbox: %w", err)
-	}
-	b.root = root
 	return b, nil
+}
+
+// make makes the folders of a box.
+func (b *box) make() (err error) {
+	if b.spec.Home != "" {
+		if b.home, err = os.MkdirTemp("", "sandboxtest-"); err != nil {
+			return err
+		}
+	}
+	if b.spec.WritableRoot {
+		b.root, err = b.engine.copyRoot(b.spec.Image, ".")
+		b.begun = rootSize(b.root)
+	}
+	return err
 }
 
 // opened counts a call of Open, or fails it as [Engine.FailOpen] asks.

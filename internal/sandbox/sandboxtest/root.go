@@ -12,11 +12,45 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"securebench/internal/sandbox"
 )
 
 var _ sandbox.RootReader = (*box)(nil)
+
+// rootSample is how often the size of a root is looked at.
+const rootSample = 100 * time.Millisecond
+
+// watchRoot ends the program when the root has grown by more than the limit.
+func (b *box) watchRoot(ctx context.Context, cancel context.CancelCauseFunc) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rootSample):
+		}
+		if rootSize(b.root)-b.begun > b.limits.Disk {
+			cancel(errFull)
+			return
+		}
+	}
+}
+
+// rootSize adds up the sizes of files, holes included. What goes away meanwhile
+// does not count.
+func rootSize(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
+}
 
 func (b *box) readable() error {
 	switch {

@@ -20,6 +20,9 @@ func TestProfile(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &profile); err != nil || profile.DefaultAction != "SCMP_ACT_ERRNO" {
 			t.Fatalf("default action %q, %v", profile.DefaultAction, err)
 		}
+		if strings.Contains(text, "SCMP_ARCH_X32") || !strings.Contains(text, `"SCMP_ARCH_X86"`) {
+			t.Error("the profile has calls of x32, or none of 32-bit x86")
+		}
 		calls := map[string]bool{}
 		for _, r := range profile.Syscalls {
 			for _, name := range r.Names {

@@ -93,6 +93,9 @@ func New(cfg Config) (*Conn, error) {
 	return c, nil
 }
 
+// Local reports whether the engine is reached through a socket of this machine.
+func (c *Conn) Local() bool { return strings.HasPrefix(c.API.DaemonHost(), "unix://") }
+
 // Close releases the connections.
 func (c *Conn) Close() error {
 	if err := c.API.Close(); err != nil {

@@ -114,12 +114,50 @@ func (c *Conn) remove(ctx context.Context, kind, name string, call func(context.
 }
 
 // RemoveImage removes an image by ID. An image that does not exist is not an
-// error.
+// error. Of two removals at once, engines let one fail with an internal error
+// ("unrecognized image ID"): what counts is whether the image is still there.
 func (c *Conn) RemoveImage(ctx context.Context, id string) error {
 	return c.remove(ctx, "image", id, func(ctx context.Context) error {
 		_, err := c.API.ImageRemove(ctx, id, client.ImageRemoveOptions{})
+		if !cerrdefs.IsInternal(err) {
+			return err
+		}
+		if _, gone := c.InspectImage(ctx, id); cerrdefs.IsNotFound(gone) {
+			return nil
+		}
 		return err
 	})
+}
+
+// How often an image is inspected that another is removing, and the time between.
+const (
+	inspections  = 100
+	inspectPause = 20 * time.Millisecond
+)
+
+// InspectImage inspects an image that another may be removing: until that is done,
+// the engine fails with an internal error, such as a layer that it misses.
+func (c *Conn) InspectImage(ctx context.Context, id string) (res client.ImageInspectResult, err error) {
+	for range inspections {
+		if res, err = c.API.ImageInspect(ctx, id); !cerrdefs.IsInternal(err) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return res, err
+		case <-time.After(inspectPause):
+		}
+	}
+	return res, err
+}
+
+// Owner is what the label of this process's objects says.
+func (c *Conn) Owner() string { return c.owner.String() }
+
+// DeadOwner reports whether a label names a process that is known to have ended.
+func (c *Conn) DeadOwner(label string) bool {
+	o, ok := owner.Parse(label)
+	return ok && o.Dead(c.owner)
 }
 
 // Owns reports whether the labels of an object name this process as its owner.
@@ -128,26 +166,45 @@ func (c *Conn) Owns(labels map[string]string) bool { return labels[labelOwner] =
 // Reap removes the containers, volumes and images that dead processes left on
 // the engine, and returns how many.
 func (c *Conn) Reap(ctx context.Context) (removed int, err error) {
-	objects, err := c.labelled(ctx)
+	left, err := c.Left(ctx)
 	if err != nil {
 		return 0, err
 	}
-	remove := map[string]func(context.Context, string) error{
-		"container": c.RemoveContainer, "volume": c.RemoveVolume, "image": c.RemoveImage}
 	var errs []error
-	for _, object := range objects {
-		o, ok := owner.Parse(object.owner)
-		if !ok || !o.Dead(c.owner) {
-			continue
-		}
-		if err := remove[object.kind](ctx, object.name); err != nil {
+	for _, l := range left {
+		if err := c.RemoveLeft(ctx, l); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		c.Log.Info("removed an object of a dead run", slog.String(object.kind, object.name), slog.Int("pid", o.PID))
 		removed++
 	}
 	return removed, errors.Join(errs...)
+}
+
+// Left lists the containers, volumes and images that dead processes left on the
+// engine. What uses another object comes before it.
+func (c *Conn) Left(ctx context.Context) (left []sandbox.Leftover, err error) {
+	objects, err := c.labelled(ctx)
+	for _, o := range objects {
+		if c.DeadOwner(o.owner) {
+			left = append(left, sandbox.Leftover{Kind: o.kind, Name: o.name, Size: o.size})
+		}
+	}
+	return left, err
+}
+
+// RemoveLeft removes what Left lists.
+func (c *Conn) RemoveLeft(ctx context.Context, l sandbox.Leftover) error {
+	remove, ok := map[string]func(context.Context, string) error{
+		"container": c.RemoveContainer, "volume": c.RemoveVolume, "image": c.RemoveImage}[l.Kind]
+	if !ok {
+		return fmt.Errorf("the engine has no %s to remove", l.Kind)
+	}
+	err := remove(ctx, l.Name)
+	if err == nil {
+		c.Log.Info("removed an object of a dead run", slog.String(l.Kind, l.Name))
+	}
+	return err
 }
 
 // Owned lists the containers and images, by ID, and volumes, by name, of this
@@ -167,7 +224,10 @@ func (c *Conn) Owned(ctx context.Context) ([]string, error) {
 }
 
 // object is something on the engine that has an owner's label.
-type object struct{ kind, name, owner string }
+type object struct {
+	kind, name, owner string
+	size              int64 // bytes of an image, else 0
+}
 
 // labelled lists what has an owner's label. What uses another object comes
 // before it.
@@ -186,13 +246,13 @@ func (c *Conn) labelled(ctx context.Context) (objects []object, err error) {
 		return nil, fmt.Errorf("listing the engine's images: %w", err)
 	}
 	for _, ctr := range containers.Items {
-		objects = append(objects, object{"container", ctr.ID, ctr.Labels[labelOwner]})
+		objects = append(objects, object{kind: "container", name: ctr.ID, owner: ctr.Labels[labelOwner]})
 	}
 	for _, v := range volumes.Items {
-		objects = append(objects, object{"volume", v.Name, v.Labels[labelOwner]})
+		objects = append(objects, object{kind: "volume", name: v.Name, owner: v.Labels[labelOwner]})
 	}
 	for _, img := range images.Items {
-		objects = append(objects, object{"image", img.ID, img.Labels[labelOwner]})
+		objects = append(objects, object{"image", img.ID, img.Labels[labelOwner], img.Size})
 	}
 	return objects, nil
 }

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -24,6 +23,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker/dockerapi"
+	"securebench/internal/sandbox/helperfile"
 )
 
 // Tree is where the helper's image has the mount point of a workspace.
@@ -44,41 +44,11 @@ type Helper struct {
 // empty name gives a helper that only fails.
 func New(conn *dockerapi.Conn, file, arch string) (*Helper, error) {
 	if file != "" {
-		if err := check(file, arch); err != nil {
+		if err := helperfile.Check(file, arch); err != nil {
 			return nil, err
 		}
 	}
 	return &Helper{conn: conn, file: file, arch: arch}, nil
-}
-
-// check refuses a binary that cannot run in an empty image on the engine's
-// machine.
-func check(file, arch string) error {
-	f, err := elf.Open(file)
-	if err != nil {
-		return fmt.Errorf("the helper %s is not a Linux program: %w", file, err)
-	}
-	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			return fmt.Errorf("the helper %s is dynamically linked: build it with CGO_ENABLED=0", file)
-		}
-	}
-	if got := elfArch(f.Machine); got != arch {
-		return fmt.Errorf("the helper %s is for %s but the engine runs %s", file, got, arch)
-	}
-	return nil
-}
-
-// elfArch names a machine as Go does.
-func elfArch(m elf.Machine) string {
-	switch m {
-	case elf.EM_X86_64:
-		return "amd64"
-	case elf.EM_AARCH64:
-		return "arm64"
-	}
-	return m.String()
 }
 
 // Image returns the ID of the image that contains only the helper, and imports
@@ -96,19 +66,19 @@ func (h *Helper) imageLocked(ctx context.Context) (string, error) {
 	if h.file == "" {
 		return "", errors.New("the engine was configured without a helper")
 	}
-	program, err := os.ReadFile(h.file)
+	program, err := os.Open(h.file)
 	if err != nil {
 		return "", fmt.Errorf("reading the helper: %w", err)
 	}
-	root, err := archive(program)
-	if err != nil {
+	defer program.Close()
+	sum := sha256.New()
+	if err := archive(sum, program); err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(root)
-	tag := "securebench-helper:" + hex.EncodeToString(sum[:6])
+	tag := "securebench-helper:" + hex.EncodeToString(sum.Sum(nil)[:6])
 	res, err := h.conn.API.ImageInspect(ctx, tag)
 	if cerrdefs.IsNotFound(err) {
-		if err = h.load(ctx, tag, root); err == nil {
+		if err = h.load(ctx, tag, program, sum.Sum(nil)); err == nil {
 			res, err = h.conn.API.ImageInspect(ctx, tag)
 		}
 	}
@@ -119,9 +89,24 @@ func (h *Helper) imageLocked(ctx context.Context) (string, error) {
 	return h.image, nil
 }
 
-func (h *Helper) load(ctx context.Context, tag string, root []byte) error {
-	res, err := h.conn.API.ImageImport(ctx,
-		client.ImageImportSource{Source: bytes.NewReader(root), SourceName: "-"}, tag,
+// load imports the image. It is streamed: the binary would otherwise stay in memory
+// twice.
+func (h *Helper) load(ctx context.Context, tag string, program *os.File, want []byte) error {
+	root, w := io.Pipe()
+	ended, sum := make(chan struct{}), sha256.New()
+	go func() {
+		defer close(ended)
+		err := archive(io.MultiWriter(w, sum), program)
+		if err == nil && !bytes.Equal(sum.Sum(nil), want) {
+			err = errors.New("the helper has changed meanwhile")
+		}
+		_ = w.CloseWithError(err) // never fails
+	}()
+	defer func() {
+		_ = root.Close() // an import that failed has not read everything
+		<-ended
+	}()
+	res, err := h.conn.API.ImageImport(ctx, client.ImageImportSource{Source: root, SourceName: "-"}, tag,
 		client.ImageImportOptions{Message: "helper of securebench",
 			Platform: ocispec.Platform{OS: "linux", Architecture: h.arch}})
 	if err != nil {
@@ -135,27 +120,33 @@ func (h *Helper) load(ctx context.Context, tag string, root []byte) error {
 	return nil
 }
 
-// archive is a root file system: the program in a folder of its own, and the
+// archive writes a root file system: the program in a folder of its own, and the
 // mount point that a read-only root needs.
-func archive(program []byte) ([]byte, error) {
-	var b bytes.Buffer
-	tw := tar.NewWriter(&b)
+func archive(w io.Writer, program *os.File) error {
+	info, err := program.Stat()
+	if err == nil {
+		_, err = program.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the helper: %w", err)
+	}
+	tw := tar.NewWriter(w)
 	for _, h := range []tar.Header{
 		{Typeflag: tar.TypeDir, Name: Tree[1:] + "/", Mode: 0o755},
 		{Typeflag: tar.TypeDir, Name: sandbox.HelperDir[1:] + "/", Mode: 0o755},
-		{Typeflag: tar.TypeReg, Name: sandbox.HelperPath[1:], Mode: 0o755, Size: int64(len(program))},
+		{Typeflag: tar.TypeReg, Name: sandbox.HelperPath[1:], Mode: 0o755, Size: info.Size()},
 	} {
 		if err := tw.WriteHeader(&h); err != nil {
-			return nil, fmt.Errorf("archiving the helper: %w", err)
+			return fmt.Errorf("archiving the helper: %w", err)
 		}
 	}
-	if _, err := tw.Write(program); err != nil {
-		return nil, fmt.Errorf("archiving the helper: %w", err)
+	if _, err := io.Copy(tw, program); err != nil {
+		return fmt.Errorf("archiving the helper: %w", err)
 	}
 	if err := tw.Close(); err != nil {
-		return nil, fmt.Errorf("archiving the helper: %w", err)
+		return fmt.Errorf("archiving the helper: %w", err)
 	}
-	return b.Bytes(), nil
+	return nil
 }
 
 // Mount mounts the helper's folder read-only at [sandbox.HelperDir]. Its

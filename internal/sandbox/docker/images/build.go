@@ -15,15 +15,15 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// builtFrom is the label that keeps [sandbox.Build.From].
-const builtFrom = "securebench.built-from"
+// BuiltFrom is the label that keeps [sandbox.Build.From].
+const BuiltFrom = "securebench.built-from"
 
 // Build implements [sandbox.Builder] with the engine's own builder, which
 // needs no session and no registry when the base image is on the engine. The
 // engine stops building when ctx ends.
 func (s *Store) Build(ctx context.Context, b sandbox.Build, files io.Reader, log io.Writer) (sandbox.Image, error) {
 	res, err := s.conn.API.ImageBuild(ctx, files, client.ImageBuildOptions{Tags: []string{b.Tag}, Version: build.BuilderV1,
-		Labels: map[string]string{builtFrom: b.From}, NoCache: b.Fresh, Remove: true, ForceRemove: true})
+		Labels: map[string]string{BuiltFrom: b.From}, NoCache: b.Fresh, Remove: true, ForceRemove: true})
 	if err != nil {
 		return sandbox.Image{}, fmt.Errorf("building image %q: %w", b.Tag, err)
 	}
@@ -46,7 +46,7 @@ func (s *Store) BuiltFrom(ctx context.Context, ref string) (string, error) {
 	if res.Config == nil {
 		return "", nil
 	}
-	return res.Config.Labels[builtFrom], nil
+	return res.Config.Labels[BuiltFrom], nil
 }
 
 // Pull implements [sandbox.Puller].

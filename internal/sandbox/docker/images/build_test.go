@@ -23,3 +23,18 @@ func TestFollow(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigOf: the names of a configuration in archives of old and new engines.
+func TestConfigOf(t *testing.T) {
+	sum := strings.Repeat("0a", 32)
+	for _, name := range []string{sum + ".json", "blobs/sha256/" + sum} {
+		if got, err := configOf([]byte(`[{"Config":"` + name + `","RepoTags":null,"Layers":["x"]}]`)); err != nil || got != "sha256:"+sum {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+	for _, text := range []string{"", "[]", `[{"Config":"x.json"}]`, `[{"Config":"` + sum + `0a"}]`, `[{"Config":"` + sum + `"},{"Config":"` + sum + `"}]`, `{"Config":1}`} {
+		if got, err := configOf([]byte(text)); err == nil {
+			t.Errorf("%s: got %q", text, got)
+		}
+	}
+}

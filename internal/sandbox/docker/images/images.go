@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -19,6 +18,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker/dockerapi"
+	"securebench/internal/sandbox/imageconfig"
 )
 
 // Store is the images of an engine. It is safe for concurrent use.
@@ -87,8 +87,8 @@ func (s *Store) inspect(ctx context.Context, ref string) (Facts, error) {
 	if res.Config != nil {
 		user = res.Config.User
 		facts.Volumes = slices.Sorted(maps.Keys(res.Config.Volumes))
-		facts.Image.Env = variableNames(res.Config.Env)
-		facts.Image.Path = searchPath(res.Config.Env)
+		facts.Image.Env = imageconfig.VariableNames(res.Config.Env)
+		facts.Image.Path = imageconfig.SearchPath(res.Config.Env)
 	}
 	if facts.Image.User, err = s.User(ctx, facts.Image, user); err != nil {
 		return Facts{}, err
@@ -99,34 +99,9 @@ func (s *Store) inspect(ctx context.Context, ref string) (Facts, error) {
 	return facts, nil
 }
 
-// variableNames returns the sorted names of variables.
-func variableNames(env []string) []string {
-	var out []string
-	for _, v := range env {
-		name, _, _ := strings.Cut(v, "=")
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// defaultPath is what the engine sets where an image sets nothing.
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-// searchPath returns the PATH of an image.
-func searchPath(env []string) string {
-	path := defaultPath
-	for _, v := range env {
-		if p, ok := strings.CutPrefix(v, "PATH="); ok {
-			path = p
-		}
-	}
-	return path
-}
-
 // User implements [sandbox.Images].
 func (s *Store) User(ctx context.Context, image sandbox.Image, name string) (sandbox.User, error) {
-	if u, ok := numericUser(name); ok {
+	if u, ok := imageconfig.NumericUser(name); ok {
 		return u, nil
 	}
 	var passwd, group []byte
@@ -139,7 +114,7 @@ func (s *Store) User(ctx context.Context, image sandbox.Image, name string) (san
 	})
 	var u sandbox.User
 	if err == nil {
-		u, err = lookupUser(name, passwd, group)
+		u, err = imageconfig.LookupUser(name, passwd, group)
 	}
 	if err != nil {
 		return sandbox.User{}, fmt.Errorf("looking up user %q of image %s: %w", name, image.ID, err)

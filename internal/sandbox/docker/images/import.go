@@ -91,7 +91,7 @@ func imported(r io.Reader) (id string, err error) {
 func (s *Store) RemoveImage(ctx context.Context, image sandbox.Image) error {
 	cctx, cancel := dockerapi.Cleanup(ctx)
 	defer cancel()
-	res, err := s.conn.API.ImageInspect(cctx, image.ID)
+	res, err := s.conn.InspectImage(cctx, image.ID)
 	if cerrdefs.IsNotFound(err) {
 		return nil
 	}

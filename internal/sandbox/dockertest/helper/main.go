@@ -1,14 +1,18 @@
 // Command helper is the helper binary that tests put into sandboxes: the parts
-// of the real program that an engine starts there, and nothing else.
+// of the real program that an engine starts there, and the requests of a
+// benchmark.
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/sandbox/initproc"
+	"securebench/internal/sandbox/readiness"
 )
 
 func main() {
@@ -21,9 +25,17 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "sandbox-holder":
-		return holder.Serve(args[1], os.Stdin, os.Stdout)
+		return holder.Start(args[1], "", os.Stdin, os.Stdout)
+	case len(args) == 4 && args[0] == "sandbox-holder" && args[1] == "--read-all":
+		return holder.Start(args[3], args[2], os.Stdin, os.Stdout)
+	case len(args) > 5 && args[0] == "load":
+		return load(args[1], args[2], args[3], args[4], args[5:])
+	case len(args) == 3 && args[0] == "sandbox-probe":
+		return readiness.Wait(context.Background(), args[1], args[2])
 	case len(args) == 1 && args[0] == "sandbox-init":
-		return initproc.Serve()
+		return initproc.Serve(nil)
+	case len(args) == 3 && args[0] == "sandbox-init" && args[1] == "--grant":
+		return initproc.Serve(strings.Split(args[2], ","))
 	case len(args) > 0 && args[0] == "sandbox-init":
 		// A stand-in: it reports how it was started and echoes its input.
 		fmt.Println(os.Getpid(), os.Getuid(), args[1:])

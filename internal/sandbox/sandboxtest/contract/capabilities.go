@@ -3,55 +3,12 @@ package contract
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/sandboxtest/contract/probes"
 )
-
-// probeCapabilityUse tries, each in a process of its own, what root can do only
-// with a capability, and prints the names of those that worked. The workspace
-// belongs to another user. Binding a low port is missing: engines allow it to
-// everybody in a network namespace of its own.
-const probeCapabilityUse = `
-import os, signal, time
-
-def other():
-    r, w = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.setuid(1)
-        os.write(w, b"x")
-        time.sleep(600)
-    os.close(w)
-    assert os.read(r, 1) # that is, it has become somebody else
-    os.kill(pid, signal.SIGKILL)
-
-def setgid_bit():
-    os.chmod("/workspace/other", 0o2750)
-    assert os.stat("/workspace/other").st_mode & 0o2000
-
-for name, use in {
-    "CHOWN": lambda: os.chown("/workspace/mine", 1, 1),
-    "DAC_OVERRIDE": lambda: open("/workspace/other").read(),
-    "FOWNER": lambda: os.utime("/workspace/other", (1, 1)),
-    "FSETID": setgid_bit,
-    "SETUID": lambda: os.setuid(1),
-    "SETGID": lambda: os.setgid(1),
-    "KILL": other,
-    "SYS_CHROOT": lambda: os.chroot("/tmp"),
-}.items():
-    pid = os.fork()
-    if pid == 0:
-        try:
-            use()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    if os.waitpid(pid, 0)[1] == 0:
-        print(name)
-`
 
 // privileges checks that capabilities have their effect where they are granted
 // and that root can do nothing of the kind where they are not.
@@ -68,15 +25,11 @@ func (s *suite) privileges(t *testing.T) {
 		"some": {[]sandbox.Capability{sandbox.SetUID, sandbox.FOwner}, "FOWNER SETUID"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, err := s.engine.Workspace(t.Context(), sandbox.WorkspaceSpec{Owner: sandbox.Nobody, Disk: 1 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = w.Close(context.Background()) })
+			w := s.make(t, sandbox.WorkspaceSpec{Owner: sandbox.Nobody, Disk: 1 << 20})
 			if err := w.Put(t.Context(), privateFiles(t)); err != nil {
 				t.Fatal(err)
 			}
-			spec := s.python(probeCapabilityUse)
+			spec := s.python(probes.CapabilityUse)
 			spec.User, spec.Capabilities = &sandbox.User{}, c.granted
 			spec.Mounts = []sandbox.Mount{{Workspace: w, Target: "/workspace"}}
 			if got := s.run(t, spec); strings.Join(strings.Fields(got.stdout), " ") != c.want {

@@ -31,16 +31,8 @@ func (s *suite) importImage(t *testing.T) {
 	if again, err := s.engine.Image(t.Context(), img.ID); err != nil || again.ID != img.ID {
 		t.Errorf("Image: got %+v and %v, want the image %s", again, err, img.ID)
 	}
-	w, err := s.engine.Workspace(t.Context(), sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: "suite"}, Owner: FolderOwner,
+	w := s.make(t, sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: "suite"}, Owner: FolderOwner,
 		Disk: 16 << 20, From: &sandbox.ImageFolder{Image: img, Path: "/home/repo"}})
-	if err != nil {
-		t.Fatalf("Workspace: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(context.Background()); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
 	diffTree(t, w, "run.sh", "0 755 run.sh #!/bin/sh")
 	diffTree(t, w, "link", "2 777 link /etc/passwd")
 	u, err := w.Usage(t.Context())

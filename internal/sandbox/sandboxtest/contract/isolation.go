@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest/contract/probes"
+	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 // isolation attacks the sandbox from inside. Each probe is a program that
@@ -30,6 +32,7 @@ func (s *suite) isolation(t *testing.T) {
 		})
 	}
 	parallel(t, "user", s.users)
+	parallel(t, "streams", s.streamsByName)
 	parallel(t, "inode limit", s.inodeLimit)
 	parallel(t, "survivors", s.survivors)
 	parallel(t, "neighbours", s.neighbours)
@@ -40,6 +43,8 @@ func (s *suite) isolation(t *testing.T) {
 	parallel(t, "privileges", s.privileges)
 	parallel(t, "privileged reach", s.privilegedReach)
 	parallel(t, "tracing", s.tracing)
+	parallel(t, "peer", s.peer)
+	parallel(t, "read all", s.readAll)
 }
 
 // python is a sandbox that runs a Python program.
@@ -70,6 +75,17 @@ func (s *suite) users(t *testing.T) {
 	spec.Command = append(spec.Command, fmt.Sprintf("%d:%d", want.UID, want.GID))
 	if got := s.run(t, spec); got.ExitCode != 0 {
 		t.Errorf("without a user, the sandbox does not run as the image's, %v", want)
+	}
+}
+
+// streamsByName: programs write to the standard streams by their names.
+func (s *suite) streamsByName(t *testing.T) {
+	for _, user := range []sandbox.User{sandbox.Nobody, {}} {
+		spec := s.spec("echo error > /dev/stderr; echo output | tee /dev/stdout")
+		spec.User = &user
+		if got := s.run(t, spec); got.stdout != "output\noutput\n" || got.stderr != "error\n" {
+			t.Errorf("as user %d: got %q, %q", user.UID, got.stdout, got.stderr)
+		}
 	}
 }
 
@@ -119,18 +135,19 @@ func (s *suite) memoryLimit(t *testing.T) {
 			diffOutcome(t, want, s.run(t, s.python(c.code)).Outcome)
 		})
 	}
+	parallel(t, "with a root that can be written", func(t *testing.T) {
+		spec := s.python(start + "hoard = bytearray(344 << 20)")
+		spec.WritableRoot, spec.Limits.Disk = true, 64<<20
+		want := sandbox.Outcome{End: sandbox.OutOfMemory, Seen: []sandbox.End{sandbox.OutOfMemory}, ExitCode: 137}
+		diffOutcome(t, want, s.run(t, spec).Outcome)
+		// As much as the limit, while the disk has something.
+		spec.Command = s.python("open('/tmp/f', 'wb').write(bytes(48 << 20))\nhoard = bytearray(220 << 20)").Command
+		diffOutcome(t, sandbox.Outcome{End: sandbox.Exited}, s.run(t, spec).Outcome)
+	})
 }
 
 func (s *suite) inodeLimit(t *testing.T) {
-	w, err := s.engine.Workspace(t.Context(), sandbox.WorkspaceSpec{Owner: sandbox.Nobody, Inodes: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.Close(context.Background()); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	}()
+	w := s.make(t, sandbox.WorkspaceSpec{Owner: sandbox.Nobody, Inodes: 100})
 	got := s.in(t, w, "i=0; while touch f$i; do i=$((i+1)); done; exit 1")
 	diffOutcome(t, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.DiskLimit}, ExitCode: 1}, got.Outcome)
 }
@@ -195,18 +212,12 @@ func (s *suite) hostNames(t *testing.T) {
 func (s *suite) workingDirectory(t *testing.T) {
 	w := s.workspace(t)
 	for _, dir := range []string{"/proc/self/fd/8", "/proc", "/sys/kernel", "//proc/self", "/x/../proc", "relative", "/dev/fd"} {
-		spec := s.spec(scriptOK)
+		spec := s.spec(scripts.OK)
 		spec.Workdir = dir
-		if b, err := s.engine.Open(t.Context(), spec); err == nil {
-			t.Errorf("working directory %q is accepted", dir)
-			_ = b.Close(context.Background())
-		}
-		spec = s.spec(scriptOK)
+		s.notOpened(t, spec, fmt.Sprintf("working directory %q is accepted", dir))
+		spec = s.spec(scripts.OK)
 		spec.Mounts = []sandbox.Mount{{Workspace: w, Target: dir}}
-		if b, err := s.engine.Open(t.Context(), spec); err == nil {
-			t.Errorf("workspace target %q is accepted", dir)
-			_ = b.Close(context.Background())
-		}
+		s.notOpened(t, spec, fmt.Sprintf("workspace target %q is accepted", dir))
 	}
 }
 
@@ -222,6 +233,18 @@ func (s *suite) writableRoot(t *testing.T) {
 	}
 	if got := s.run(t, s.spec("cat /etc/note")); got.ExitCode == 0 {
 		t.Error("the root of one sandbox is visible in another")
+	}
+	spec.Command[2] = "grep ' /tmp ' /proc/mounts; echo x > /tmp/note" // a part of the root, not of its own
+	b := s.open(t, spec)
+	var out strings.Builder
+	if _, err := b.Run(t.Context(), sandbox.Streams{Stdout: &out}); err != nil || out.String() != "" {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+	if r, ok := b.(sandbox.RootReader); ok {
+		changes, err := r.Changes(t.Context(), 100)
+		if err != nil || !slices.Contains(changes, sandbox.Change{Path: "/tmp/note", Kind: sandbox.Added, Type: sandbox.RegularFile}) {
+			t.Errorf("changes of the root: %v, %v", changes, err)
+		}
 	}
 }
 
@@ -246,12 +269,9 @@ func (s *suite) capabilities(t *testing.T) {
 			}
 		})
 	}
-	spec := s.spec(scriptOK)
+	spec := s.spec(scripts.OK)
 	spec.Capabilities = []sandbox.Capability{"SYS_ADMIN"}
-	if b, err := s.engine.Open(t.Context(), spec); err == nil {
-		t.Error("SYS_ADMIN is granted")
-		_ = b.Close(context.Background())
-	}
+	s.notOpened(t, spec, "SYS_ADMIN is granted")
 }
 
 // tracing checks that processes of one user can debug each other only where

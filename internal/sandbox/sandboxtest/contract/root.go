@@ -18,6 +18,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 // Folder is a folder that the image of [Suite] has, with the content of
@@ -84,7 +85,7 @@ func (s *suite) service(t *testing.T) {
 	if u, err := s.engine.User(t.Context(), s.caps.Image, "securebench-no-such-user"); err == nil {
 		t.Errorf("User of an unknown name: got %v", u)
 	}
-	b := s.open(t, s.spec(scriptBoth))
+	b := s.open(t, s.spec(scripts.Both))
 	if _, err := s.engine.Reap(t.Context()); err != nil {
 		t.Errorf("Reap: %v", err)
 	}
@@ -106,7 +107,7 @@ func (s *suite) mounts(t *testing.T) {
 			work, input := s.workspace(t), s.workspace(t)
 			put(t, input, plain("a.txt", "hello\n", 0o644))
 			t.Run("box", func(t *testing.T) {
-				spec := s.spec(scriptMounts)
+				spec := s.spec(scripts.Mounts)
 				spec.Mounts = []sandbox.Mount{{Workspace: work, Target: target}, {Workspace: input, Target: "/input/data", ReadOnly: c.readOnly}}
 				if got := s.run(t, spec); got.stdout != c.stdout || got.ExitCode != 0 {
 					t.Errorf("got %+v, %q, %q", got.Outcome, got.stdout, got.stderr)
@@ -116,21 +117,36 @@ func (s *suite) mounts(t *testing.T) {
 			diffTree(t, input, ".", c.input...)
 		})
 	}
+	t.Run("nested", s.nestedMounts)
 	t.Run("refused targets", s.refusedTargets)
+}
+
+// nestedMounts checks that a read-only tree can cover a part of another one,
+// whose own files come to light again without it.
+func (s *suite) nestedMounts(t *testing.T) {
+	work, input := s.workspace(t), s.workspace(t)
+	put(t, work, dir("in/data", 0o755), plain("in/data/a.txt", "covered\n", 0o644))
+	put(t, input, plain("a.txt", "hello\n", 0o644))
+	t.Run("box", func(t *testing.T) {
+		spec := s.spec(scripts.Nested)
+		spec.Mounts = []sandbox.Mount{{Workspace: input, Target: target + "/in/data", ReadOnly: true}, {Workspace: work, Target: target}}
+		if got := s.run(t, spec); got.stdout != "hello\n" || got.ExitCode != 0 {
+			t.Errorf("got %+v, %q, %q", got.Outcome, got.stdout, got.stderr)
+		}
+	})
+	diffTree(t, work, "in", "5 755 in/", "5 755 in/data/", "0 644 in/data/a.txt covered", "0 644 in/new x")
+	diffTree(t, input, ".", "0 644 a.txt hello")
 }
 
 func (s *suite) refusedTargets(t *testing.T) {
 	w := s.workspace(t)
 	for _, targets := range [][]string{{"/"}, {"//."}, {""}, {"data"}, {"/proc"}, {"/sys/x"}, {"/dev/shm"}, {"/a/../b"}, {"/a,b"},
 		{sandbox.HelperDir}, {sandbox.HelperPath}, {"/a", "/a"}, {"/a", "/a/"}, {"/a", "/a/b"}, {"/a/b/c", "/a"}} {
-		spec := s.spec(scriptOK)
+		spec := s.spec(scripts.OK)
 		for _, target := range targets {
 			spec.Mounts = append(spec.Mounts, sandbox.Mount{Workspace: w, Target: target})
 		}
-		if b, err := s.engine.Open(t.Context(), spec); err == nil {
-			t.Errorf("mounts at %q are accepted", targets)
-			_ = b.Close(context.Background())
-		}
+		s.notOpened(t, spec, fmt.Sprintf("mounts at %q are accepted", targets))
 	}
 }
 
@@ -169,7 +185,7 @@ func (s *suite) imageFolder(t *testing.T) {
 	diffTree(t, w, "dir", "5 755 dir/", "0 755 dir/run.sh #!/bin/sh")
 	diffTree(t, w, "link", "2 777 link file")
 	t.Run("box", func(t *testing.T) {
-		spec := s.spec(scriptChange)
+		spec := s.spec(scripts.Change)
 		spec.User, spec.Mounts = &FolderOwner, []sandbox.Mount{{Workspace: w, Target: Folder}}
 		if got := s.run(t, spec); got.ExitCode != 0 || got.stderr != "" {
 			t.Errorf("got %+v, %q", got.Outcome, got.stderr)
@@ -199,7 +215,7 @@ func (s *suite) imageFolder(t *testing.T) {
 // root checks what can be read of a root after the command.
 func (s *suite) root(t *testing.T) {
 	w := s.workspace(t)
-	spec := s.spec(scriptChange)
+	spec := s.spec(scripts.Change)
 	spec.User, spec.WritableRoot = &FolderOwner, true
 	spec.Mounts = []sandbox.Mount{{Workspace: w, Target: "/suite/dir/mount"}, {Workspace: s.workspace(t), Target: "/made/for/mount"}}
 	b := s.open(t, spec)
@@ -210,14 +226,15 @@ func (s *suite) root(t *testing.T) {
 	if _, err := reader.Changes(t.Context(), 100); err == nil {
 		t.Error("a root is compared before the command has ended")
 	}
-	if out, err := b.Run(t.Context(), sandbox.Streams{}); err != nil || out.ExitCode != 0 {
+	if out, err := b.Run(t.Context(), sandbox.Streams{}); err != nil || out.ExitCode != 0 || len(out.Seen) > 0 {
 		t.Fatalf("Run: %+v, %v", out, err)
 	}
 	put(t, w, plain("hidden", "not part of the root", 0o644))
 	t.Run("changes", func(t *testing.T) { s.changes(t, reader) })
 	t.Run("archive", func(t *testing.T) { s.archive(t, reader) })
 	t.Run("hostile", s.hostileRoot)
-	closed := s.open(t, s.spec(scriptOK))
+	t.Run("full", s.fullRoot)
+	closed := s.open(t, s.spec(scripts.OK))
 	if _, err := closed.Run(t.Context(), sandbox.Streams{}); err != nil {
 		t.Fatal(err)
 	}
@@ -280,8 +297,8 @@ func (s *suite) archive(t *testing.T, r sandbox.RootReader) {
 
 // hostileRoot tries to make reading a root read something else, or for ever.
 func (s *suite) hostileRoot(t *testing.T) {
-	spec := s.spec(scriptHostile)
-	spec.User, spec.WritableRoot = &FolderOwner, true
+	spec := s.spec(scripts.Hostile)
+	spec.User, spec.WritableRoot, spec.Limits.Disk = &FolderOwner, true, 2<<40
 	b := s.open(t, spec)
 	if out, err := b.Run(t.Context(), sandbox.Streams{}); err != nil || out.ExitCode != 0 {
 		t.Fatalf("Run: %+v, %v", out, err)
@@ -301,6 +318,16 @@ func (s *suite) hostileRoot(t *testing.T) {
 	if d := gocmp.Diff([]string{"2 777 suite/dir /etc"}, entries(t, &out)); d != "" {
 		t.Errorf("a folder that became a link (-want +got):\n%s", d)
 	}
+}
+
+// fullRoot checks that a root that grows beyond the limit ends its box.
+func (s *suite) fullRoot(t *testing.T) {
+	spec := s.spec(scripts.FillRoot)
+	spec.User, spec.WritableRoot = &FolderOwner, true
+	diffOutcome(t, sandbox.Outcome{End: sandbox.DiskLimit, ExitCode: 137}, s.run(t, spec).Outcome)
+	spec.Limits.Disk = 2 * scripts.RootFilling
+	spec.Limits.Timeout = 5 * time.Second
+	diffOutcome(t, sandbox.Outcome{End: sandbox.TimedOut, ExitCode: 124}, s.run(t, spec).Outcome)
 }
 
 // entries describes an archive by lines: type, mode, name, and link target or

@@ -15,6 +15,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
+	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 // target is where workspaces are mounted.
@@ -38,8 +39,13 @@ func (s *suite) workspaces(t *testing.T) {
 
 func (s *suite) workspace(t *testing.T) sandbox.Workspace {
 	t.Helper()
-	w, err := s.engine.Workspace(t.Context(), sandbox.WorkspaceSpec{
-		Labels: sandbox.Labels{Run: "suite", Role: "workspace"}, Owner: sandbox.Nobody, Disk: 16 << 20})
+	return s.make(t, sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: "suite", Role: "workspace"}, Owner: sandbox.Nobody, Disk: 16 << 20})
+}
+
+// make makes a workspace, which is closed at the test's end.
+func (s *suite) make(t *testing.T, spec sandbox.WorkspaceSpec) sandbox.Workspace {
+	t.Helper()
+	w, err := s.engine.Workspace(t.Context(), spec)
 	if err != nil {
 		t.Fatalf("Workspace: %v", err)
 	}
@@ -162,7 +168,7 @@ func (s *suite) roundTrip(t *testing.T) {
 	diffTree(t, w, "ro/x", "0 444 ro/x fixed")
 	diffTree(t, w, "missing")
 	diffTree(t, w, "a.txt/below")
-	if got := s.in(t, w, scriptRead); got.stdout != "hello\n" {
+	if got := s.in(t, w, scripts.Read); got.stdout != "hello\n" {
 		t.Errorf("the command read %q, %q", got.stdout, got.stderr)
 	}
 	for _, bad := range []string{"", "/", "/etc", "..", "a/../b", "a//b"} {
@@ -174,7 +180,7 @@ func (s *suite) roundTrip(t *testing.T) {
 
 func (s *suite) leaves(t *testing.T) {
 	w := s.workspace(t)
-	if got := s.in(t, w, scriptTree); got.ExitCode != 0 {
+	if got := s.in(t, w, scripts.Tree); got.ExitCode != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	secret := "6 000 secret unreadable"
@@ -190,7 +196,7 @@ func (s *suite) leaves(t *testing.T) {
 		return
 	}
 	// What is in a tree whose root is closed is not lost without a word.
-	if got := s.in(t, w, scriptShut); got.ExitCode != 0 {
+	if got := s.in(t, w, scripts.Shut); got.ExitCode != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	diffTree(t, w, ".", "6 000 . unreadable")
@@ -212,7 +218,7 @@ func (s *suite) tooLarge(t *testing.T) {
 	if got := tree(t, w, "a"); len(got) != 1 {
 		t.Errorf("got %d entries", len(got))
 	}
-	s.in(t, w, scriptSparse)
+	s.in(t, w, scripts.Sparse)
 	if err := w.Get(t.Context(), "sparse", 1<<30, io.Discard); !errors.Is(err, sandbox.ErrTooLarge) {
 		t.Errorf("Get: got %v, want ErrTooLarge", err)
 	}
@@ -253,7 +259,7 @@ func (s *suite) trustedFilesWin(t *testing.T) {
 	w := s.workspace(t)
 	put(t, w, dir("closed", 0o555), plain("closed/test", "planted", 0o444), plain("file", "planted", 0o644),
 		dir("dir/sub", 0o755))
-	s.in(t, w, scriptTree)
+	s.in(t, w, scripts.Tree)
 	put(t, w, plain("closed/test", "trusted", 0o444), plain("file/below", "trusted", 0o644),
 		plain("dir", "trusted", 0o644), plain("link", "trusted", 0o644), plain("dlink/x", "trusted", 0o644),
 		plain("a.txt", "trusted", 0o644), plain("fifo", "trusted", 0o644))
@@ -273,7 +279,7 @@ func (s *suite) full(t *testing.T) {
 	if err != nil || before.Full() || before.BytesLimit != 16<<20 || before.InodesLimit != sandbox.Inodes {
 		t.Fatalf("Usage of an empty workspace: %+v and %v", before, err)
 	}
-	got := s.in(t, w, scriptFill)
+	got := s.in(t, w, scripts.Fill)
 	diffOutcome(t, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.DiskLimit}, ExitCode: 1}, got.Outcome)
 	after, err := w.Usage(t.Context())
 	if err != nil || !after.Full() {
@@ -295,10 +301,10 @@ func (s *suite) putTooMuch(t *testing.T) {
 func (s *suite) notShared(t *testing.T) {
 	one, two := s.workspace(t), s.workspace(t)
 	put(t, one, plain("note", "for the next task", 0o644))
-	if got := s.in(t, two, scriptList); got.stdout != "" {
+	if got := s.in(t, two, scripts.List); got.stdout != "" {
 		t.Errorf("another workspace holds %q", got.stdout)
 	}
-	if got := s.in(t, one, scriptList); got.stdout != "note\n" {
+	if got := s.in(t, one, scripts.List); got.stdout != "note\n" {
 		t.Errorf("the workspace holds %q", got.stdout)
 	}
 }

@@ -1,0 +1,107 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/agentcli"
+	"securebench/internal/config"
+	"securebench/internal/console"
+	"securebench/internal/fault"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+)
+
+func (g group) removeCommand() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use: "remove {NAME@VERSION | --all}", Short: "Remove programs of agents", Args: cobra.MaximumNArgs(1),
+		Long: `Remove a program of an agent, for all platforms, or all programs: from the cache,
+and from the sandbox engine if one answers. What a sandbox uses stays.`,
+		Example: "  securebench agent remove codex@0.155.0\n  securebench agent remove --all",
+		RunE: func(c *cobra.Command, args []string) error {
+			if all == (len(args) == 1) {
+				return subcommand.UsageError(errors.New("give either NAME@VERSION or --all"))
+			}
+			if all {
+				return g.remove(c.Context(), "", "")
+			}
+			p, version, err := agentcli.ParseName(args[0])
+			if err != nil {
+				return err
+			}
+			if !strings.Contains(args[0], "@") {
+				return subcommand.UsageError(fmt.Errorf("give the version, too: %s@VERSION", p))
+			}
+			return g.remove(c.Context(), p, version)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "remove all programs")
+	g.AddEngineFlag(c)
+	g.AddLogFlag(c)
+	return c
+}
+
+// remove removes a version, or everything if p is empty.
+func (g group) remove(ctx context.Context, p agentcli.Program, version string) (err error) {
+	cache, err := g.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cache.Close()) }()
+	removed, err := cache.Remove(ctx, p, version)
+	if err != nil {
+		return err
+	}
+	overlays, err := g.removeOverlays(ctx, p, version)
+	if err != nil {
+		return err
+	}
+	if p != "" && len(removed)+overlays == 0 {
+		return fault.Errorf(fault.Config, "there is no %s %s to remove: see securebench agent list", p, redact.Quote(version))
+	}
+	_, err = fmt.Fprintf(g.Stdout, "removed %s from the cache, %d from the engine\n", console.Plural(len(removed), "program"), overlays)
+	return err
+}
+
+// removeOverlays removes from the engine what runs mounted.
+func (g group) removeOverlays(ctx context.Context, p agentcli.Program, version string) (n int, err error) {
+	engine, err := g.Engine()(ctx, config.Default().Sandbox, g.Notice)
+	switch {
+	case fault.KindOf(err) == fault.Engine:
+		g.Say("no engine answers: if it keeps programs, they stay until this is repeated while it runs")
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	keeper, ok := engine.(sandbox.Overlays)
+	if !ok {
+		return 0, nil
+	}
+	return removeFrom(ctx, keeper, p, version)
+}
+
+// removeFrom removes the overlays of a version, or all, and returns how many.
+func removeFrom(ctx context.Context, keeper sandbox.Overlays, p agentcli.Program, version string) (n int, err error) {
+	specs, err := keeper.Overlays(ctx)
+	if err != nil {
+		return 0, fault.As(fault.Engine, err)
+	}
+	for _, s := range specs {
+		if p != "" && !strings.HasPrefix(s.Key, agentcli.KeyPrefix(p, version)) {
+			continue
+		}
+		if failed := keeper.RemoveOverlay(ctx, s.Key); failed != nil {
+			err = errors.Join(err, fault.Errorf(fault.Refused, "%s: %w", redact.Quote(s.Title), failed))
+			continue
+		}
+		n++
+	}
+	return n, err
+}

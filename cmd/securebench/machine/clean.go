@@ -1,0 +1,254 @@
+package machine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"securebench/internal/agentcli"
+	"securebench/internal/capacity"
+	"securebench/internal/console"
+	"securebench/internal/fault"
+	"securebench/internal/leftovers"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/imagestore"
+	"securebench/internal/sandbox/owner/tempdir"
+	"securebench/internal/scoring"
+)
+
+const cleanHelp = `List what killed runs left on this machine, on every sandbox engine that is there,
+and what no image of the image store needs. Then, with --yes or after a question,
+remove it.
+
+Nothing that a living process made is touched, and nothing whose maker is not known
+to have ended: a run on another machine that shares the engine keeps what it has.
+
+With --all, these count as well: images of the store that nothing uses, and agents'
+programs on the engines that your cache of agents does not have. Runs fetch them again
+when they need them. On an engine that you share, they can be those of other users.`
+
+// cleaning is the flags of clean.
+type cleaning struct{ yes, all, json bool }
+
+func (g group) cleanCommand() *cobra.Command {
+	var f cleaning
+	c := &cobra.Command{
+		Use: "clean", Short: "Remove what killed runs and unused images left", Long: cleanHelp, Args: cobra.NoArgs,
+		Example: "  securebench clean\n  securebench clean --all --yes",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return g.clean(c.Context(), f, c.InOrStdin())
+		},
+	}
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "remove without a question")
+	c.Flags().BoolVar(&f.all, "all", false, "also what nothing uses now, but runs may need again")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object per object; without --yes nothing is removed")
+	g.AddLogFlag(c)
+	return c
+}
+
+func (g group) clean(ctx context.Context, f cleaning, in io.Reader) (err error) {
+	places, done, err := g.places(ctx, f.all)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	return g.cleanPlaces(ctx, places, f, in)
+}
+
+// cleanPlaces lists what is left, and removes it if that is what the operator wants.
+func (g group) cleanPlaces(ctx context.Context, places []leftovers.Place, f cleaning, in io.Reader) error {
+	items, failed := leftovers.Find(ctx, places)
+	failed = fault.As(fault.Engine, failed)
+	switch {
+	case ctx.Err() != nil:
+		return fault.Errorf(fault.Interrupted, "interrupted; nothing was removed")
+	case len(items) == 0 && !f.json:
+		_, err := fmt.Fprintln(g.Stdout, "nothing is left")
+		return errors.Join(failed, err)
+	case !f.json:
+		if err := g.showLeft(items); err != nil {
+			return errors.Join(failed, err)
+		}
+	}
+	removed := items
+	if f.yes || !f.json && g.agreed(len(items), in) {
+		var err error
+		if removed, err = leftovers.Remove(ctx, places, items); err != nil {
+			failed = fault.Errorf(fault.Interrupted, "interrupted; %d of %d objects were looked at", len(removed), len(items))
+		}
+	} else if !f.json {
+		g.Say("nothing was removed: give --yes to remove it")
+		return failed
+	}
+	return errors.Join(failed, g.reportClean(removed, f))
+}
+
+// agreed asks the operator. Without a terminal the answer is no.
+func (g group) agreed(n int, in io.Reader) bool {
+	if file, ok := in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		return false
+	}
+	fmt.Fprintf(g.Stderr, "securebench: remove %s? [y/N] ", console.Plural(n, "object"))
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+// sizeOf writes a size, which can be unknown.
+func sizeOf(l sandbox.Leftover) string {
+	if l.Size == 0 {
+		return "-"
+	}
+	return capacity.Bytes(l.Size)
+}
+
+func (g group) showLeft(items []leftovers.Item) error {
+	w := tabwriter.NewWriter(g.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "WHERE\tWHAT\tSIZE\tNAME")
+	for _, it := range items {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", it.Place, it.Kind, sizeOf(it.Leftover), redact.Escape(it.Name))
+	}
+	return w.Flush()
+}
+
+// reportClean says what was removed and what could not be.
+func (g group) reportClean(items []leftovers.Item, f cleaning) error {
+	var size int64
+	var errs []error
+	for _, it := range items {
+		if f.json {
+			if err := g.cleanLine(it, f.yes); err != nil {
+				return err
+			}
+		}
+		if it.Err != nil {
+			errs = append(errs, fault.Errorf(fault.Engine, "%s, %s %s: %w", it.Place, it.Kind, redact.Quote(it.Name), it.Err))
+			continue
+		}
+		size += it.Size
+	}
+	if !f.json {
+		line := "removed " + console.Plural(len(items)-len(errs), "object")
+		if size > 0 {
+			line += ", " + capacity.Bytes(size)
+		}
+		if _, err := fmt.Fprintln(g.Stdout, line); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (g group) cleanLine(it leftovers.Item, removed bool) error {
+	line := struct {
+		Where   string `json:"where"`
+		Kind    string `json:"kind"`
+		Name    string `json:"name"`
+		Bytes   int64  `json:"bytes"` // 0 if it is not known
+		Removed bool   `json:"removed"`
+		Error   string `json:"error,omitzero"`
+	}{it.Place, it.Kind, it.Name, it.Size, removed && it.Err == nil, ""}
+	if it.Err != nil {
+		line.Error = it.Err.Error()
+	}
+	b, err := json.Marshal(line)
+	if err == nil {
+		_, err = fmt.Fprintf(g.Stdout, "%s\n", redact.ASCII(b))
+	}
+	return err
+}
+
+// places are all places where something can be left. done closes them.
+func (g group) places(ctx context.Context, all bool) (places []leftovers.Place, done func() error, err error) {
+	var cached func() (map[string]bool, error)
+	if all {
+		cached = g.cachedPrograms
+	}
+	found, err := scoring.OpenEngines(ctx, g.Around(), g.Notice)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range found {
+		places = append(places, leftovers.OnEngine(e.Name, e.Engine, cached))
+	}
+	store, err := g.imageStore()
+	if store != nil {
+		places = append(places, storePlace(store, all))
+	}
+	places = append(places, leftovers.Place{Name: "temporary files",
+		Find:   func(context.Context) ([]sandbox.Leftover, error) { return tempdir.Left(os.TempDir()) },
+		Remove: func(_ context.Context, l sandbox.Leftover) error { return tempdir.Remove(l) }})
+	done = func() error {
+		var errs []error
+		for _, e := range found {
+			errs = append(errs, e.Engine.Close())
+		}
+		if store != nil {
+			errs = append(errs, store.Close())
+		}
+		return errors.Join(errs...)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	return places, done, nil
+}
+
+// cachedPrograms are the keys of the agents' programs in the cache.
+func (g group) cachedPrograms() (_ map[string]bool, err error) {
+	cache, err := agentcli.OpenCache("", g.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cache.Close()) }()
+	entries, err := cache.List()
+	keys := map[string]bool{}
+	for _, e := range entries {
+		keys[e.Key()] = true
+	}
+	return keys, err
+}
+
+// imageStore opens the image store, nil if there is none.
+func (g group) imageStore() (*imagestore.Store, error) {
+	dir, err := imagestore.DefaultDir(g.Getenv)
+	if err != nil {
+		return nil, fault.As(fault.Config, err)
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	s, err := imagestore.Open(dir)
+	return s, fault.As(fault.Config, err)
+}
+
+// storePlace is what the image store does not need. It is removed all at once.
+func storePlace(s *imagestore.Store, all bool) leftovers.Place {
+	var once sync.Once
+	var failed error
+	return leftovers.Place{Name: "image store",
+		Find: func(context.Context) (out []sandbox.Leftover, err error) {
+			found, err := s.Leftovers(all)
+			for _, l := range found {
+				out = append(out, sandbox.Leftover{Kind: l.Kind, Name: l.Name, Size: l.Size})
+			}
+			return out, err
+		},
+		Remove: func(ctx context.Context, _ sandbox.Leftover) error {
+			once.Do(func() { _, failed = s.Prune(ctx, all) })
+			return failed
+		},
+	}
+}

@@ -1,0 +1,140 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"securebench/internal/config"
+	"securebench/internal/fault"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/engines"
+	"securebench/internal/scoring"
+)
+
+const doctorHelp = `Check what this machine offers to the sandbox engines, native and docker: each
+requirement, whether it holds, what was found, and what makes it hold.
+
+An engine can run if all its requirements hold. Without an optional one it runs, but
+confines less. With sandbox.engine auto, a run takes the first engine that can run.
+The check makes one sandbox and removes it; it changes nothing else.
+
+The exit code is 14 if no engine can run.`
+
+func (g group) doctorCommand() *cobra.Command {
+	var asJSON bool
+	var runtime string
+	c := &cobra.Command{
+		Use: "doctor", Short: "Check what this machine offers to the sandbox engines", Long: doctorHelp, Args: cobra.NoArgs,
+		Example: "  securebench doctor\n  securebench doctor --json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			found, err := scoring.ExamineEngines(c.Context(), config.Sandbox{Runtime: runtime}, g.Around())
+			if err != nil {
+				return err
+			}
+			if c.Context().Err() != nil {
+				return fault.Errorf(fault.Interrupted, "interrupted")
+			}
+			return g.diagnose(found, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per engine instead of a table")
+	c.Flags().StringVar(&runtime, "runtime", "", "check for this OCI runtime, as sandbox.runtime names it")
+	return c
+}
+
+// errNone is why doctor fails.
+var errNone = errors.New("no sandbox engine can run here")
+
+func (g group) diagnose(found []engines.Examination, asJSON bool) error {
+	printing := g.table(found)
+	if asJSON {
+		printing = g.lines(found)
+	}
+	if err := printing(); err != nil {
+		return fmt.Errorf("printing the requirements: %w", err)
+	}
+	first := slices.IndexFunc(found, runs)
+	if first < 0 {
+		return fault.As(fault.Problems, errNone)
+	}
+	if !asJSON {
+		_, err := fmt.Fprintf(g.Stdout, "\nA run with sandbox.engine auto takes %s.\n", found[first].Engine)
+		return err
+	}
+	return nil
+}
+
+// runs reports whether an engine can run.
+func runs(e engines.Examination) bool { return len(engines.Lacking(e.Requirements)) == 0 }
+
+func (g group) table(found []engines.Examination) func() error {
+	return func() error {
+		w := tabwriter.NewWriter(g.Stdout, 0, 0, 2, ' ', 0)
+		for i, e := range found {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			can := "can run"
+			if !runs(e) {
+				can = "cannot run"
+			}
+			fmt.Fprintf(w, "%s: %s\n", e.Engine, can)
+			for _, r := range e.Requirements {
+				fmt.Fprintf(w, "  %s\t%s\t%s\n", mark(r), redact.Escape(r.Name), redact.Escape(r.Found))
+				if r.Fix != "" {
+					fmt.Fprintf(w, "  \tto fix:\t%s\n", redact.Escape(r.Fix))
+				}
+			}
+		}
+		return w.Flush()
+	}
+}
+
+// mark is how a requirement stands.
+func mark(r sandbox.Requirement) string {
+	switch {
+	case r.Holds:
+		return "yes"
+	case r.Optional:
+		return "no (optional)"
+	}
+	return "NO"
+}
+
+// requirement is a requirement as JSON.
+type requirement struct {
+	Name     string `json:"name"`
+	Optional bool   `json:"optional"`
+	Holds    bool   `json:"holds"`
+	Found    string `json:"found"`
+	Fix      string `json:"fix"`
+}
+
+func (g group) lines(found []engines.Examination) func() error {
+	return func() error {
+		for _, e := range found {
+			all := make([]requirement, len(e.Requirements))
+			for i, r := range e.Requirements {
+				all[i] = requirement(r)
+			}
+			b, err := json.Marshal(struct {
+				Engine       string        `json:"engine"`
+				Runs         bool          `json:"runs"`
+				Requirements []requirement `json:"requirements"`
+			}{e.Engine, runs(e), all})
+			if err == nil {
+				_, err = fmt.Fprintf(g.Stdout, "%s\n", redact.ASCII(b))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

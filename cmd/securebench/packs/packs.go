@@ -1,0 +1,186 @@
+// Package packs is the command group "securebench pack": check, show, import and
+// build packs.
+package packs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/console"
+	"securebench/internal/families"
+	"securebench/internal/family/repopatch/policy"
+	"securebench/internal/fault"
+	"securebench/internal/importer"
+	"securebench/internal/importer/packdir"
+	"securebench/internal/redact"
+	"securebench/internal/source"
+	"securebench/internal/workload"
+)
+
+// group is the command group in its surroundings.
+type group struct{ *subcommand.Shell }
+
+// Command returns the command group.
+func Command(sh *subcommand.Shell) *cobra.Command {
+	g := group{sh}
+	c := &cobra.Command{Use: "pack", Short: "Check, show, import and build packs", Args: cobra.NoArgs, RunE: subcommand.Missing,
+		Example: "  securebench pack check packs/demo\n  securebench pack show packs/demo HumanEval/0"}
+	c.AddCommand(g.checkCommand(), g.showCommand(), g.importCommand(), g.buildCommand())
+	return c
+}
+
+func (g group) checkCommand() *cobra.Command {
+	var strict bool
+	c := &cobra.Command{
+		Use: "check PACK", Short: "Check a pack without running anything", Args: subcommand.Need("PACK"),
+		Long: `Check a pack without running anything: the manifest, every row against its
+family's schema and rules, ids, assets. Every error names file, line and
+column. Warnings are printed and do not change the exit code, unless --strict
+turns them into errors. A pack without rows is a warning.`,
+		Example: "  securebench pack check packs/demo",
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.check(c.Context(), args[0], strict)
+		},
+	}
+	c.Flags().BoolVar(&strict, "strict", false, "refuse a pack that has warnings")
+	return c
+}
+
+func (g group) check(ctx context.Context, arg string, strict bool) error {
+	loc, _, err := subcommand.Locate(arg)
+	if err != nil {
+		return err
+	}
+	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Strict: strict, Lint: true})
+	if err != nil {
+		return err
+	}
+	for _, w := range in.Warnings {
+		g.Say("warning: %v", w)
+	}
+	_, err = fmt.Fprintf(g.Stdout, "%s version %d: %s good, %s\n", redact.Quote(in.Manifest.ID), in.Manifest.Version,
+		console.Plural(in.Count, "row"), console.Plural(len(in.Warnings), "warning"))
+	return err
+}
+
+func (g group) showCommand() *cobra.Command {
+	var as string
+	c := &cobra.Command{
+		Use: "show PACK TASK", Short: "Show the part of a task that a component sees", Args: subcommand.Need("PACK", "TASK"),
+		Long: `Show the part of a task that a component sees, as one JSON object:
+
+  agent         the public lane, which the agent sees
+  test_sandbox  the public lane and the evaluation inputs
+  evaluator     the public lane and the hidden values
+  result        what is published: all names, with the other lanes redacted`,
+		Example: "  securebench pack show packs/demo HumanEval/0 --as agent",
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.show(c.Context(), args[0], args[1], as)
+		},
+	}
+	c.Flags().StringVar(&as, "as", "agent", "agent, test_sandbox, evaluator or result")
+	return c
+}
+
+func (g group) show(ctx context.Context, arg, id, as string) error {
+	view, err := workload.View(as)
+	if err != nil {
+		return subcommand.UsageError(err)
+	}
+	loc, _, err := subcommand.Locate(arg)
+	if err != nil {
+		return err
+	}
+	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{})
+	if err != nil {
+		return err
+	}
+	row, err := in.Find(ctx, id)
+	if err != nil {
+		return fault.As(fault.Pack, err)
+	}
+	t, err := in.Compiler.Task(row)
+	if err != nil {
+		return fault.As(fault.Pack, err)
+	}
+	text, err := view(t)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(g.Stdout, text)
+	return err
+}
+
+func (g group) importCommand() *cobra.Command {
+	var o importer.Options
+	var out string
+	c := &cobra.Command{
+		Use: "import FORMAT FILE -o DIR", Short: "Convert a public data set into a pack", Args: subcommand.Need("FORMAT", "FILE"),
+		Long: "Convert a public data set into a pack. FORMAT is one of\n\n  " + strings.Join(importer.Formats(), "\n  ") + `
+
+FILE is the data set's own JSON lines file; for harbor and terminal-bench it is
+a task's folder, or a folder of such folders. Tasks that cannot be imported are
+listed with the reason. The output folder gets a manifest, the
+rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
+--agent replay instead.`,
+		Example: "  securebench pack import humaneval HumanEval.jsonl -o packs/humaneval",
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.convert(c.Context(), args[0], args[1], out, o)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVarP(&out, "output-dir", "o", "", "folder to write (required)")
+	fl.StringVar(&o.ID, "id", "", "the pack's id (default: the format's name)")
+	fl.StringVar(&o.Image, "image", importer.DefaultImage, "the rows' image")
+	fl.StringVar(&o.Seed, "seed", importer.DefaultSeed, "seed of the order of choices, recorded in each row")
+	fl.IntVar(&o.Limit, "limit", 0, "import only the first N rows (0 is all)")
+	fl.StringVar(&o.Repos, "repos", "", "swebench: the folder of the repositories' clones")
+	fl.StringVar(&o.Specs, "specs", "", "swebench: a file that says how tests run")
+	fl.StringVar(&o.Start, "start", "", "harbor, terminal-bench: a file that says what is started for the check")
+	fl.BoolVar(&o.Force, "force", false, "replace files that exist, and remove others of a former import")
+	return c
+}
+
+func (g group) convert(ctx context.Context, format, file, out string, o importer.Options) error {
+	switch {
+	case !slices.Contains(importer.Formats(), format):
+		return subcommand.UsageError(fmt.Errorf("unknown format %q, want one of %s", format, strings.Join(importer.Formats(), ", ")))
+	case out == "":
+		return subcommand.UsageError(errors.New("missing output folder: give -o DIR"))
+	case o.Limit < 0:
+		return subcommand.UsageError(errors.New("--limit must be 0 or more"))
+	}
+	o.Name, o.Denied = file, policy.Denied
+	in := io.NopCloser(strings.NewReader("")) // a folder is read by its name
+	if !importer.IsFolder(format) {
+		f, err := source.Open(file)
+		if err != nil {
+			return fault.As(fault.Pack, fmt.Errorf("opening the data set: %w", err))
+		}
+		in = f
+	}
+	defer in.Close()
+	sum, err := importer.Import(ctx, format, in, out, o)
+	if errors.Is(err, packdir.ErrExists) || errors.Is(err, packdir.ErrOutput) {
+		return fault.As(fault.Refused, err)
+	}
+	if err != nil {
+		return fault.As(fault.Pack, err)
+	}
+	for _, task := range sum.LeftOut {
+		g.Say("left out: %s", task)
+	}
+	images := ""
+	if sum.Images > 0 {
+		images = fmt.Sprintf("; %s to build: securebench pack build %s", console.Plural(sum.Images, "image"), redact.Quote(sum.Dir))
+	}
+	_, err = fmt.Fprintf(g.Stdout, "imported %d rows of %s into %s: %s%s\n", sum.Rows, sum.Format, redact.Quote(sum.Dir), strings.Join(sum.Files, ", "), images)
+	return err
+}

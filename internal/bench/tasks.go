@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"securebench/internal/sandbox/engines/bare"
+)
+
+// Program is securebench itself, as a process of its own.
+type Program interface {
+	// Run runs it to its end, which must be a success.
+	Run(ctx context.Context, args ...string) error
+	// Watch starts it, passes lines of its standard error to ready until that
+	// returns true, then reads how much memory the process holds and held at
+	// most, in bytes, and interrupts it.
+	Watch(ctx context.Context, ready func(line []byte) bool, args ...string) (resident, peak int64, err error)
+}
+
+// agentCommand is the agent: it writes the solution.
+func agentCommand() []string {
+	return []string{"sh", "-c", `printf %s "$1" | tee candidate.py`, "sh", solution}
+}
+
+// checkCommand is what scores a candidate without any protection: one process
+// that defines it and calls it.
+func checkCommand() []string {
+	return []string{"python3", "-I", "-S", "-c", solution + "\n\nassert longest(['a', 'bb', 'c']) == 'bb' and running_sums([]) == []\n"}
+}
+
+// throughput measures whole runs of the program beside the floor.
+func throughput(ctx context.Context, p Program, dir, engine string, f bare.Floor, tasks, workers int) (t Tasks, err error) {
+	t = Tasks{Workers: workers, Tasks: tasks}
+	name := fmt.Sprintf("%s-tasks-%d", engine, workers)
+	config, err := tester(dir, name, engine, agentCommand(), object{})
+	if err != nil {
+		return t, err
+	}
+	args := []string{"run", "--config", config, "--workers", strconv.Itoa(workers), "--limit", strconv.Itoa(tasks), "--fail-on", "any", "--quiet"}
+	start := time.Now()
+	if err := p.Run(ctx, args...); err != nil {
+		return t, err
+	}
+	t.Seconds = round(time.Since(start).Seconds(), 3)
+	t.PerSecond = per(float64(tasks), t.Seconds)
+	if f == nil {
+		return t, nil
+	}
+	start = time.Now()
+	if err := side(ctx, f, tasks, workers); err != nil {
+		return t, err
+	}
+	t.FloorSeconds = round(time.Since(start).Seconds(), 3)
+	t.FloorRate = per(float64(tasks), t.FloorSeconds)
+	t.Share = per(t.PerSecond, t.FloorRate)
+	return t, nil
+}
+
+// side makes the floor's sandboxes of tasks, some side by side.
+func side(ctx context.Context, f bare.Floor, tasks, workers int) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	jobs := make(chan struct{}, tasks)
+	for range tasks {
+		jobs <- struct{}{}
+	}
+	close(jobs)
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			for range jobs {
+				if errs[i] = f.Task(ctx, agentCommand(), checkCommand()); errs[i] != nil {
+					stop()
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// memory measures the parent while agents run that do nothing.
+func memory(ctx context.Context, p Program, dir, engine string, queued, running int) (Memory, error) {
+	m := Memory{Queued: queued, Running: running}
+	name := fmt.Sprintf("%s-memory-%d-%d", engine, queued, running)
+	config, err := tester(dir, name, engine, []string{"sleep", "1000"}, object{"memory": "32MiB", "disk": "4MiB"})
+	if err != nil {
+		return m, err
+	}
+	started := 0
+	m.Resident, m.Peak, err = p.Watch(ctx, func(line []byte) bool {
+		if bytes.Contains(line, []byte(`"event":"sandbox_command"`)) {
+			started++
+		}
+		return started >= running
+	}, "run", "--config", config, "--workers", strconv.Itoa(running), "--limit", strconv.Itoa(queued), "--progress", "json")
+	return m, err
+}
+
+// rows measures how fast rows are loaded, scored and verified, of a family that
+// needs no engine.
+func rows(ctx context.Context, p Program, dir string, n int) (out []Rows, err error) {
+	pack, result := filepath.Join(dir, "text"), filepath.Join(dir, "text-run")
+	if err := textPack(pack, n); err != nil {
+		return nil, err
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+	}{
+		{"load", []string{"pack", "check", pack}},
+		{"score", []string{"run", pack, "--agent", "oracle", "--fail-on", "any", "--quiet", "-o", result}},
+		{"verify", []string{"verify", result}},
+	} {
+		start := time.Now()
+		if err := p.Run(ctx, c.args...); err != nil {
+			return out, err
+		}
+		took := time.Since(start).Seconds()
+		out = append(out, Rows{Name: c.name, Rows: n, Seconds: round(took, 3), PerSecond: per(float64(n), took)})
+	}
+	return out, nil
+}

@@ -1,0 +1,84 @@
+package capacity
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrFull is wrapped by the error of a disk without room for what a run may write.
+var ErrFull = errors.New("the disk is nearly full")
+
+// usual is what an attempt writes to the output directory in most runs.
+const usual = 64 << 10
+
+// Disks measures where a run writes.
+type Disks struct {
+	Free   func(path string) (int64, error)
+	Device func(path string) (uint64, error) // paths of one device share its space
+}
+
+// Writes is what a run may write on this machine.
+type Writes struct {
+	Output, Temp string // folders
+	Attempts     int    // those that are left
+	Workers      int
+	Attempt      int64 // the most that one attempt writes to Output
+	Spool        int64 // the most that one attempt has in Temp at a time
+}
+
+// Room reports whether what runs at the same time can be written. The error wraps
+// [ErrFull].
+func (w Writes) Room(d Disks) error {
+	output, temp := w.Attempt*int64(w.Workers), w.Spool*int64(w.Workers)
+	if w.Spool > 0 {
+		same, err := d.same(w.Output, w.Temp)
+		switch {
+		case err != nil:
+			return err
+		case same:
+			output, temp = output+temp, 0
+		}
+	}
+	if err := d.has(w.Output, output); err != nil || temp == 0 {
+		return err
+	}
+	return d.has(w.Temp, temp)
+}
+
+func (d Disks) same(a, b string) (bool, error) {
+	x, err := d.Device(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := d.Device(b)
+	return x == y, err
+}
+
+func (d Disks) has(path string, need int64) error {
+	free, err := d.Free(path)
+	if err == nil && free < need {
+		err = fmt.Errorf("%w: %q has %s left, and the attempts that run at the same time may write %s: make room, or use fewer workers or lower limits",
+			ErrFull, path, Bytes(free), Bytes(need))
+	}
+	return err
+}
+
+// Preflight checks before a run that there is room for what it usually writes, and
+// for the most that runs at the same time. It returns a line about the rest.
+func (w Writes) Preflight(d Disks) (line string, err error) {
+	all := w
+	all.Attempt += usual * int64(w.Attempts) / int64(max(1, w.Workers))
+	if err := all.Room(d); err != nil {
+		return "", err
+	}
+	free, err := d.Free(w.Output)
+	if err != nil {
+		return "", err
+	}
+	most := w.Attempt * int64(w.Attempts)
+	line = fmt.Sprintf("%s of disk free, at most %s to write", Bytes(free), Bytes(most))
+	if most > free {
+		line += " (most runs write far less; this one stops, to be resumed, before the disk is full)"
+	}
+	return line, nil
+}

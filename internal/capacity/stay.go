@@ -1,0 +1,68 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+)
+
+// Stay is the time that a task has sandboxes. It is not safe for concurrent use.
+type Stay struct {
+	plan   *Plan
+	needs  Needs
+	grants []*Grant
+	ahead  bool // the room for both parts is held
+}
+
+// Enter waits until the machine has room for a task, which then can end without
+// waiting for any other. A nil plan has room for everything.
+func (p *Plan) Enter(ctx context.Context, l Load) (*Stay, error) {
+	if p == nil {
+		return nil, nil
+	}
+	s := &Stay{plan: p, needs: p.needs(l)}
+	if s.needs.Alone() == (Amount{}) {
+		return s, nil
+	}
+	if !s.needs.Alone().Within(p.room.whole) {
+		return nil, fmt.Errorf("%w: %s", errUnplanned, s.needs.Alone())
+	}
+	g, err := p.room.Acquire(ctx, s.needs.Alone())
+	if err != nil {
+		return nil, err
+	}
+	s.grants = append(s.grants, g)
+	return s, nil
+}
+
+// Ahead reports whether there is room to prepare the verification beside the
+// agent's sandbox, and takes it. It may be asked again when the task is repeated.
+func (s *Stay) Ahead() bool {
+	if s == nil || s.ahead || s.needs.Together() == s.needs.Alone() {
+		return true
+	}
+	g := s.plan.room.Try(s.needs.Together().Minus(s.needs.Alone()))
+	if g == nil {
+		return false
+	}
+	s.grants, s.ahead = append(s.grants, g), true
+	return true
+}
+
+// Cores waits until the machine has cores for a verification, so that its time
+// limit does not run out because of others.
+func (s *Stay) Cores(ctx context.Context) (*Grant, error) {
+	if s == nil || s.needs.Verify == (Amount{}) {
+		return nil, nil
+	}
+	return s.plan.cores.Acquire(ctx, Amount{CPUs: int64(s.plan.limits.CPUs * core)})
+}
+
+// Leave ends the stay. It is idempotent.
+func (s *Stay) Leave() {
+	if s == nil {
+		return
+	}
+	for _, g := range s.grants {
+		g.Release()
+	}
+}

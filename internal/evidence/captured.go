@@ -1,0 +1,43 @@
+package evidence
+
+import (
+	"fmt"
+
+	"securebench/internal/pipeline/record"
+)
+
+// captured checks the records of attempts that wait to be verified, which only a
+// run under way has. Their files belong to the run, too.
+func (c *check) captured() {
+	if c.salt == nil || c.Sealed {
+		return
+	}
+	stored := func(sum string) error {
+		_, err := inlined(c.fsys, sum)
+		return err
+	}
+	n := 0
+	err := record.EachCaptured(c.fsys, *c.salt, func(e record.Entry) {
+		n++
+		c.name(record.CapturedName)
+		for _, f := range e.Restricted {
+			c.name(f.Path)
+		}
+		for _, sum := range e.Candidates() {
+			if name, err := record.CandidatePath(sum); err == nil {
+				c.name(name)
+			}
+		}
+		err := e.Standing(c.fsys, *c.salt, stored)
+		if m := c.Manifest; err == nil && (e.RunID != m.RunID || e.Agent != m.Agent || e.BenchmarkID != m.Pack.ID) {
+			err = fmt.Errorf("it is of another run than %s", record.ManifestName)
+		}
+		if err != nil {
+			c.problem(record.CapturedName, n, "%v", err)
+		}
+	})
+	if err != nil {
+		c.name(record.CapturedName)
+		c.problem(record.CapturedName, 0, "%v", err)
+	}
+}

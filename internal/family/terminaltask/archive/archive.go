@@ -1,0 +1,89 @@
+// Package archive copies tar archives on the way into a sandbox.
+package archive
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Rename copies a tar archive under other names. place returns the new name of
+// an entry, or false for one that is left out.
+func Rename(dst io.Writer, src io.Reader, place func(*tar.Header) (string, bool)) error {
+	tr, tw := tar.NewReader(src), tar.NewWriter(dst)
+	for {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if h.Typeflag == tar.TypeGNUSparse || slices.ContainsFunc(slices.Collect(maps.Keys(h.PAXRecords)), isSparse) {
+			return fmt.Errorf("%q has holes", h.Name) // it could be any size, and we write none like that
+		}
+		name, ok := place(h)
+		if !ok {
+			continue
+		}
+		// Times are no part of a candidate, and a name that a record repeats
+		// would win over the new one.
+		h.Name, h.Format = name, tar.FormatUnknown
+		delete(h.PAXRecords, "path")
+		if err := tw.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := io.Copy(tw, tr); err != nil {
+			return err
+		}
+	}
+	// What follows the archive's end is read, too: a candidate is only known to
+	// be the stored one at its last byte.
+	if _, err := io.Copy(io.Discard, src); err != nil {
+		return err
+	}
+	return tw.Close()
+}
+
+// isSparse reports whether a record of an entry says where a file has holes.
+func isSparse(key string) bool { return strings.HasPrefix(key, "GNU.sparse.") }
+
+// Pipe runs write and gives what it writes to read. An error of write that is
+// not read's own comes first: read failed because of it.
+func Pipe(write func(io.Writer) error, read func(io.Reader) error) error {
+	pr, pw := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := write(pw)
+		_ = pw.CloseWithError(err) // never fails
+		written <- err
+	}()
+	err := read(pr)
+	_ = pr.CloseWithError(io.ErrClosedPipe) // never fails
+	if werr := <-written; werr != nil && !errors.Is(werr, io.ErrClosedPipe) {
+		return werr
+	}
+	return err
+}
+
+// NotFolders returns those of the paths that an archive of changes has something
+// other than a folder for.
+func NotFolders(changes io.Reader, paths []string) (map[string]bool, error) {
+	out := map[string]bool{}
+	for tr := tar.NewReader(changes); ; {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the candidate: %w", err)
+		}
+		if p := "/" + h.Name; h.Typeflag != tar.TypeDir && slices.Contains(paths, p) {
+			out[p] = true
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package terminaltask
+
+import (
+	"context"
+	"maps"
+	"path"
+	"slices"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/workspace"
+)
+
+// makeBoxes makes the sandboxes of the service, if there is one, and of the
+// checker. Nothing of the candidate's is in them, nor does any command run.
+func (s *session) makeBoxes(ctx context.Context, grants []sandbox.Capability) (err error) {
+	limits := s.site.Limits
+	limits.Output, limits.Timeout = streams, s.wholeLimit()
+	if s.row.start != nil {
+		// No evaluation file is there, and nothing that the checker alone may do.
+		spec := sandbox.Spec{Image: s.c.Image, Workdir: s.row.workdir, Mounts: s.sharedMounts(false), Limits: limits}
+		if s.site.Service, err = s.site.Open(ctx, spec, "service", s.row.capabilities); err != nil {
+			return err
+		}
+	}
+	mounts := append(s.sharedMounts(true), sandbox.Mount{Workspace: s.site.Evaluator, Target: evaluatorDir, ReadOnly: true})
+	if s.row.form == formCommand {
+		mounts = append(mounts, sandbox.Mount{Workspace: s.site.Evaluator, Target: s.row.evaluationInputs(), ReadOnly: true})
+	}
+	if s.row.reward != "" {
+		mounts = append(mounts, sandbox.Mount{Workspace: s.site.Reward, Target: path.Dir(s.row.reward)})
+	}
+	spec := sandbox.Spec{Image: s.image, Workdir: s.row.workdir, Mounts: mounts, Limits: limits}
+	if s.site.Service != nil {
+		spec.Peer = s.site.Service.Box
+	}
+	s.site.Checker, err = s.site.Open(ctx, spec, "verifier", s.checkerGrants(grants))
+	return err
+}
+
+// checkerGrants are what the checker may keep of root's powers: what the row's
+// agent had, and what its dangerous commands need.
+func (s *session) checkerGrants(grants []sandbox.Capability) []sandbox.Capability {
+	out := slices.Clone(s.row.capabilities)
+	for _, c := range grants {
+		if !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// sharedMounts are the workspace, and the captured folders that are mounted
+// because the checker's image is not the row's. The service has only those that
+// are at their own paths: its image has the others.
+func (s *session) sharedMounts(checker bool) []sandbox.Mount {
+	out := []sandbox.Mount{{Workspace: s.site.Tree, Target: s.row.workdir}}
+	for _, root := range slices.Sorted(maps.Keys(s.site.Roots)) {
+		switch {
+		case !workspace.SystemPath(root):
+			out = append(out, sandbox.Mount{Workspace: s.site.Roots[root], Target: root})
+		case checker:
+			out = append(out, sandbox.Mount{Workspace: s.site.Roots[root], Target: candidateDir + root})
+		}
+	}
+	return out
+}
+
+// moved are the captured program folders, which are not at their own paths in
+// an image of the checker's own.
+func (s *session) moved() (out []string) {
+	for _, root := range s.row.roots() {
+		if s.row.elsewhere(root) {
+			out = append(out, root)
+		}
+	}
+	return out
+}
+
+// ownFolders are the folders in which nothing of the candidate's may be.
+func (s *session) ownFolders() []string {
+	out := []string{ownDir, sandbox.HelperDir}
+	if s.row.form == formCommand {
+		out = append(out, s.row.evaluationInputs())
+	}
+	if s.row.reward != "" {
+		out = append(out, path.Dir(s.row.reward))
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package terminaltask
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/family/terminaltask/archive"
+	"securebench/internal/family/terminaltask/links"
+	"securebench/internal/sandbox/initproc"
+	"securebench/internal/verdict"
+)
+
+// apply makes the candidate's changes in a box. Nothing has run in it before.
+func (s *session) apply(ctx context.Context, c candidate.Candidate, client *initproc.Client, a arrangement, note func(path, why string)) error {
+	content, err := c.Open()
+	if err != nil {
+		return fmt.Errorf("opening the candidate: %w", err)
+	}
+	defer content.Close()
+	err = archive.Pipe(func(w io.Writer) error {
+		return archive.Rename(w, content, func(h *tar.Header) (string, bool) {
+			at, why, ok := a.put(h)
+			s.linked = s.linked || ok && h.Typeflag == tar.TypeSymlink
+			if why != "" && note != nil {
+				note("/"+strings.TrimSuffix(h.Name, "/"), why)
+			}
+			return at, ok
+		})
+	}, func(r io.Reader) error { return client.Apply(ctx, r) })
+	var refused *initproc.ApplyError
+	switch {
+	case !errors.As(err, &refused):
+	case errors.Is(refused.Errno, syscall.ENOSPC), errors.Is(refused.Errno, syscall.EDQUOT):
+		return &family.Failure{Reason: verdict.DiskLimit, Message: "the candidate does not fit into the limit of disk space"}
+	default:
+		s.restricted["apply.txt"] = []byte(refused.Error())
+		return &family.Failure{Reason: verdict.CandidateNotRegular, Message: "the candidate's changes cannot be made: " + refused.Errno.Error()}
+	}
+	if err != nil {
+		return fmt.Errorf("making the candidate's changes: %w", err)
+	}
+	return nil
+}
+
+// linkNote says why a link is left out.
+const linkNote = "it is a link to what only the checker has"
+
+// put returns where an entry goes; see [arrangement.place].
+func (a arrangement) put(h *tar.Header) (at, why string, ok bool) {
+	name := strings.TrimSuffix(h.Name, "/")
+	at, why, ok = a.place(name, h.Typeflag == tar.TypeDir)
+	if ok && h.Typeflag == tar.TypeSymlink && a.misleads(name, at, h.Linkname) {
+		why, ok = linkNote, false
+	}
+	if h.Typeflag == tar.TypeDir {
+		at += "/"
+	}
+	return at, why, ok
+}
+
+// leadsOf looks up where folders of the candidate's and of the checker's lead in
+// the image. A workspace at a link could not be told from where that leads.
+func (s *session) leadsOf(ctx context.Context, a arrangement) (map[string]string, error) {
+	known := append(append([]string{a.workdir}, a.roots()...), a.folders...)
+	leads, err := s.site.Checker.Client.Destinations(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	if leads[0] != a.workdir {
+		return nil, packFault("the workspace %s is at a link of the image's: name the folder itself", a.workdir)
+	}
+	out := map[string]string{}
+	for i, folder := range known {
+		out[folder] = leads[i]
+	}
+	return out, nil
+}
+
+// removeLinks removes the candidate's links that lead to what only the checker
+// has through a link of the image's, which their words do not show. Most
+// candidates have no links, and are not read again.
+func (s *session) removeLinks(ctx context.Context, c candidate.Candidate, a arrangement) error {
+	if !s.linked {
+		return nil
+	}
+	content, err := c.Open()
+	if err != nil {
+		return fmt.Errorf("opening the candidate: %w", err)
+	}
+	defer content.Close()
+	client := s.site.Checker.Client
+	a.outside = false // those of the workspace as well, which has them by now
+	var removed []string
+	err = archive.Pipe(func(w io.Writer) error {
+		return archive.Rename(w, content, func(h *tar.Header) (string, bool) {
+			at, _, ok := a.put(h)
+			return at, ok && h.Typeflag == tar.TypeSymlink
+		})
+	}, func(r io.Reader) (err error) {
+		removed, err = links.Remove(ctx, client, r, a.astray)
+		return err
+	})
+	if errors.Is(err, links.ErrTooMany) {
+		return &family.Failure{Reason: verdict.CandidateNotRegular, Message: "the candidate's changes cannot be made: " + err.Error()}
+	}
+	for _, at := range removed {
+		s.left.add(strings.TrimPrefix(at, candidateDir), linkNote)
+	}
+	return err
+}
+
+// unmountedRoots returns the captured folders that the candidate deletes or has
+// something else for, if the checker has an image of its own. They are not
+// mounted there: what is mounted cannot be removed.
+func (r row) unmountedRoots(c candidate.Candidate) (map[string]bool, error) {
+	if r.image == "" || len(r.roots()) == 0 {
+		return nil, nil
+	}
+	content, err := c.Open()
+	if err != nil {
+		return nil, fmt.Errorf("opening the candidate: %w", err)
+	}
+	defer content.Close()
+	return archive.NotFolders(content, r.roots())
+}

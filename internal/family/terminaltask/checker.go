@@ -1,0 +1,154 @@
+package terminaltask
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"securebench/internal/family"
+	"securebench/internal/family/terminaltask/reward"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc"
+	"securebench/internal/verdict"
+)
+
+// withHome adds the user's home to a row's variables, unless the image or the
+// row sets it.
+func withHome(env []string, image sandbox.Image, home string) []string {
+	own := slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "HOME=") })
+	if own || slices.Contains(image.Env, "HOME") {
+		return env
+	}
+	return append([]string{"HOME=" + home}, env...)
+}
+
+// check runs the checker and decides by what it did.
+func (s *session) check(ctx context.Context, grants []sandbox.Capability) error {
+	plan, err := s.plan()
+	if err != nil {
+		return err
+	}
+	if s.oldPython {
+		s.labels = append(s.labels, pythonPathOpen)
+	}
+	var stdout, stderr bytes.Buffer
+	limits := s.site.Limits
+	cmd := initproc.Command{Argv: plan.argv, Env: withHome(plan.env, s.image, s.home), Inherit: true, Dir: plan.dir, User: s.user,
+		Capabilities: s.checkerGrants(grants), Stdout: &stdout, Stderr: &stderr, Output: limits.Output, Timeout: limits.Timeout}
+	if plan.stdin != nil {
+		cmd.Stdin = bytes.NewReader(plan.stdin)
+	}
+	res, err := s.site.Checker.Client.Run(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	s.restricted["checker-stdout.txt"], s.restricted["checker-stderr.txt"] = stdout.Bytes(), stderr.Bytes()
+	s.metadata["exit_code"] = res.ExitCode
+	// From here on nothing of the candidate's runs beside the checker's files.
+	if err := s.site.Checker.Client.KillAll(ctx); err != nil {
+		return err
+	}
+	return s.judge(ctx, ran{res, stdout.Bytes(), stderr.Bytes()})
+}
+
+// plan is what runs as the checker.
+type plan struct {
+	argv  []string
+	env   []string
+	dir   string
+	stdin []byte
+}
+
+// ran is what the checker did.
+type ran struct {
+	initproc.Result
+	stdout, stderr []byte
+}
+
+// anyShell runs the script that is its argument with bash, or with sh where
+// there is none.
+const anyShell = `for shell in bash sh; do
+	if command -v "$shell" >/dev/null 2>&1; then exec "$shell" "$0"; fi
+done
+exit 127`
+
+// plan says how the checker is run.
+func (s *session) plan() (plan, error) {
+	p := plan{argv: s.row.argv, env: s.row.checkerEnv(s.image), dir: s.row.dir}
+	switch s.row.form {
+	case formScript:
+		if digests := s.verifier.resources.Files.EvalDigests; digests != nil && digests[s.row.path] == "" {
+			return p, packFault("eval.checker.path is not a file of the pack: name the script itself")
+		}
+		p.argv = []string{"/bin/sh", "-c", anyShell, s.row.target()}
+	case formPytest:
+		return plan{argv: s.tests.Argv, env: s.tests.Env, dir: s.tests.Dir, stdin: s.tests.Stdin}, nil
+	}
+	return p, nil
+}
+
+// judge decides by how the checker ended and by its report.
+func (s *session) judge(ctx context.Context, r ran) error {
+	err := s.decide(ctx, r)
+	f, failed := err.(*family.Failure) //nolint:errorlint // it is made by decide itself
+	switch {
+	case err != nil && !failed, failed && f.Reason == "": // an error of the engine's, or tampering
+		return err
+	case r.End == sandbox.TimedOut:
+		return &family.Failure{Reason: verdict.VerificationTimeout, Message: fmt.Sprintf("the checker ran longer than %v", s.site.Limits.Timeout)}
+	case failed && r.Stdout.Dropped+r.Stderr.Dropped > 0:
+		return &family.Failure{Reason: verdict.OutputLimit, Message: "the checker wrote more than the limit of output"}
+	}
+	return err
+}
+
+// decide returns nil for a pass. The result is init's report on the process that
+// it started; nothing that a process wrote counts, but for pytest's driver and
+// a reward.
+func (s *session) decide(ctx context.Context, r ran) error {
+	switch {
+	case s.tests != nil:
+		s.evidence(evidencePytest)
+		return s.grade(r)
+	case s.row.reward != "":
+		s.evidence(evidenceReward)
+		return s.rewarded(ctx, r)
+	}
+	s.evidence(evidenceExitCode)
+	if r.End != sandbox.Exited || r.ExitCode != 0 {
+		return &family.Failure{Reason: verdict.TestsFailed, Message: "the checker ended with an exit status other than 0"}
+	}
+	return nil
+}
+
+// evidence notes what the verdict rests on.
+func (s *session) evidence(kind string) {
+	s.metadata[keyEvidence] = kind
+	s.labels = append(s.labels, kind)
+}
+
+// rewarded decides by the reward that the checker wrote, with all its processes
+// dead. Nothing but a regular file in the folder that was made for it counts.
+func (s *session) rewarded(ctx context.Context, r ran) error {
+	data, err := reward.Read(ctx, s.site.Reward, path.Base(s.row.reward))
+	if err != nil {
+		return err
+	}
+	value, ok := reward.Parse(data)
+	switch {
+	case r.End != sandbox.Exited || r.ExitCode != 0:
+		return &family.Failure{Reason: verdict.TestsFailed, Message: "the checker ended with an exit status other than 0"}
+	case data == nil:
+		return &family.Failure{Reason: verdict.TestsFailed, Message: "the checker wrote no reward"}
+	case !ok:
+		return &family.Failure{Reason: verdict.ProtocolViolation, Message: "the reward is not one decimal number from 0 to 1"}
+	}
+	s.metadata[keyReward] = value
+	if value < 1 {
+		return &family.Failure{Reason: verdict.TestsFailed, Message: "the reward is less than 1"}
+	}
+	return nil
+}

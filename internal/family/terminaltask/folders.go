@@ -1,0 +1,166 @@
+package terminaltask
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+	"securebench/internal/workspace"
+)
+
+// Where the files of a verification are in its sandboxes.
+const (
+	ownDir       = "/opt/securebench"
+	evaluatorDir = ownDir + "/evaluator" // the evaluation files
+	candidateDir = ownDir + "/candidate" // captured program folders, in an image of the checker's own
+	// programDir is where the files of a row's own solution are while that
+	// runs: harness.ProgramDir, which families cannot import.
+	programDir = ownDir + "/solution"
+)
+
+// within reports whether the path is, or is below, one of the folders.
+func within(p string, dirs ...string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return sandbox.Within(p, dir) })
+}
+
+// plainPath says what is wrong with a path in a sandbox, or "".
+func plainPath(p string) string {
+	switch {
+	case !path.IsAbs(p):
+		return "is not absolute"
+	case strings.ContainsFunc(p, unicode.IsControl) || strings.ContainsAny(p, ":,\\"):
+		return "contains a control character, a colon, a comma or a backslash"
+	case slices.Contains(strings.Split(p, "/"), ".."):
+		return `contains ".."`
+	case path.Clean(p) == "/":
+		return "is the root"
+	}
+	return ""
+}
+
+// roots returns the captured folders outside of the workspace, each but those
+// below another.
+func (r row) roots() (out []string) {
+	for _, root := range r.captured.Roots { // sorted: a folder comes before what is below it
+		if root != r.workdir && !within(root, append(out, r.workdir)...) {
+			out = append(out, root)
+		}
+	}
+	return out
+}
+
+// covers reports whether a candidate of the row may change a path.
+func covers(c task.Captured, workdir, p string) bool {
+	if within(p, c.Exclude...) || within(p, workspace.Reserved()...) {
+		return false
+	}
+	switch {
+	case c.Filesystem:
+		return within(p, workdir) || workspace.Changeable(p)
+	case len(c.Roots) > 0:
+		return within(p, c.Roots...)
+	}
+	return within(p, workdir)
+}
+
+// An arrangement says where the changes of a candidate go in a sandbox.
+type arrangement struct {
+	row
+	// folders are mounted for the checker alone: nothing of the candidate's may
+	// be in them, or take the place of a folder above them.
+	folders []string
+	// moved are captured folders that are not at their own paths, but below
+	// candidateDir.
+	moved []string
+	// outside leaves out what is in the workspace: another sandbox that shares
+	// it has that already.
+	outside bool
+	// leads says where folders of the candidate's and of the checker's lead, since
+	// the image can have links in their paths.
+	leads map[string]string
+}
+
+// place returns the path, relative to the root, at which a change is made, or
+// false for a change that is left out. why says why, if that is worth a note.
+func (a arrangement) place(name string, folder bool) (at, why string, ok bool) {
+	p := "/" + name
+	switch {
+	case !covers(a.captured, a.workdir, p):
+		return "", "it is not among what the row captures", false
+	case within(p, a.folders...):
+		return "", "it is where the checker's own files are", false
+	case !folder && slices.ContainsFunc(a.folders, func(dir string) bool { return sandbox.Within(dir, p) }):
+		return "", "it takes the place of a folder of the checker's", false
+	case a.outside && within(p, a.workdir):
+		return "", "", false
+	}
+	if within(p, a.moved...) {
+		return strings.TrimPrefix(candidateDir, "/") + p, "", true
+	}
+	return name, "", true
+}
+
+// misleads reports whether a link leads to what only a verification has, or to
+// a folder above that: a checker would compare its own file with itself (W09).
+// A link of a moved folder is at another path than name, and so leads elsewhere.
+// Targets that leave a named folder again are not followed lexically, since that
+// folder can be a link as well.
+func (a arrangement) misleads(name, at, target string) bool {
+	named := false
+	for part := range strings.SplitSeq(target, "/") {
+		if part == ".." && named {
+			return true
+		}
+		named = named || part != ".." && part != "." && part != ""
+	}
+	hidden := append(workspace.Reserved(), append([]string{a.evaluationInputs()}, a.folders...)...)
+	leads := func(link string) bool {
+		to := target
+		if !path.IsAbs(to) {
+			to = path.Join("/", path.Dir(link), to)
+		}
+		if link != name && within(to, candidateDir) { // it stays among the candidate's files
+			return false
+		}
+		// What its own image has there, a checker may compare with.
+		foreign := a.image != "" && !covers(a.captured, a.workdir, to) && !workspace.SystemPath(to)
+		return foreign || slices.ContainsFunc(hidden, func(dir string) bool { return sandbox.Within(to, dir) || sandbox.Within(dir, to) })
+	}
+	return leads(name) || leads(at)
+}
+
+// astray reports whether a link misleads by where it leads in the end, which is ""
+// if that is too far to follow. What programs of the image lead to is the image's.
+func (a arrangement) astray(at, target, to string) bool {
+	if to == "" {
+		return true
+	}
+	if within(at, candidateDir) && within(to, candidateDir) {
+		return false
+	}
+	for _, dir := range append(workspace.Reserved(), a.folders...) {
+		for _, hidden := range []string{dir, cmp.Or(a.leads[dir], dir)} {
+			if sandbox.Within(to, hidden) || sandbox.Within(hidden, to) {
+				return true
+			}
+		}
+	}
+	if !path.IsAbs(target) {
+		target = path.Join(path.Dir(at), target)
+	}
+	if a.image == "" || workspace.SystemPath(target) || workspace.SystemPath(to) {
+		return false
+	}
+	return !slices.ContainsFunc(append(a.roots(), a.workdir), func(dir string) bool {
+		own := cmp.Or(a.leads[dir], dir)
+		return sandbox.Within(to, own) && covers(a.captured, a.workdir, dir+strings.TrimPrefix(to, own))
+	})
+}
+
+// evaluationInputs is where a checker of the reference's first form finds its
+// files.
+func (r row) evaluationInputs() string { return path.Join(r.workdir, workspace.EvaluationRoot) }

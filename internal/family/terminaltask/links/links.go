@@ -1,0 +1,95 @@
+// Package links removes links that lead where a candidate's may not lead.
+package links
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"securebench/internal/sandbox"
+)
+
+const (
+	// atOnce is how many links are looked at in one go.
+	atOnce = 64
+	// maxRemoved bounds the links that are removed, whose paths are kept until
+	// all are known: a link through another one leads where that leads.
+	maxRemoved = 10_000
+)
+
+// ErrTooMany means that there are more links to remove than can be.
+var ErrTooMany = errors.New("too many links lead where none may lead")
+
+// Box is a sandbox in which a candidate's changes were made.
+type Box interface {
+	// Destinations returns where paths lead with all links followed.
+	Destinations(ctx context.Context, paths []string) ([]string, error)
+	// Apply makes changes.
+	Apply(ctx context.Context, changes io.Reader) error
+}
+
+// Remove removes those links of an archive of changes that are astray, which is
+// asked with their path, their target and where they lead. It returns their paths.
+func Remove(ctx context.Context, b Box, changes io.Reader, astray func(at, target, to string) bool) ([]string, error) {
+	var all, some []string
+	var targets []string
+	look := func() error {
+		leads, err := b.Destinations(ctx, some)
+		if err != nil {
+			return err
+		}
+		for i, at := range some {
+			if astray(at, targets[i], leads[i]) {
+				all = append(all, at)
+			}
+		}
+		if some, targets = nil, nil; len(all) > maxRemoved {
+			return ErrTooMany
+		}
+		return nil
+	}
+	for tr := tar.NewReader(changes); ; {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the links of a candidate: %w", err)
+		}
+		if h.Typeflag != tar.TypeSymlink {
+			continue
+		}
+		some, targets = append(some, "/"+h.Name), append(targets, h.Linkname)
+		if len(some) == atOnce {
+			if err := look(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if _, err := io.Copy(io.Discard, changes); err != nil {
+		return nil, err
+	}
+	if err := look(); err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all, remove(ctx, b, all)
+}
+
+// remove deletes paths.
+func remove(ctx context.Context, b Box, paths []string) error {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, p := range paths {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: p[1:], Format: tar.FormatPAX, PAXRecords: map[string]string{sandbox.DeletedRecord: "1"}}
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return b.Apply(ctx, &archive)
+}

@@ -1,0 +1,66 @@
+// Package probe finds out what a checker depends on in its image. It asks in a
+// sandbox in which nothing but the image is.
+package probe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"time"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc"
+)
+
+const (
+	limit = 2 * time.Minute // of each command
+	said  = 64 << 10        // bytes of what one prints
+)
+
+// Box is a sandbox that can run commands.
+type Box interface {
+	Run(ctx context.Context, cmd initproc.Command) (initproc.Result, error)
+}
+
+// Home returns the home folder of a user, as the image's list of users has it, or
+// "/".
+func Home(ctx context.Context, b Box, u sandbox.User) (string, error) {
+	const script = `while IFS=: read -r name password uid gid comment home rest; do
+	if [ "$uid" = "$0" ]; then printf '%s' "$home"; exit; fi
+done < /etc/passwd`
+	var out bytes.Buffer
+	_, err := b.Run(ctx, initproc.Command{Argv: []string{"/bin/sh", "-c", script, strconv.Itoa(u.UID)}, User: u,
+		Stdout: &out, Output: said, Timeout: limit})
+	if err != nil {
+		return "", fmt.Errorf("looking up a home folder: %w", err)
+	}
+	if home := out.String(); path.IsAbs(home) {
+		return path.Clean(home), nil
+	}
+	return "/", nil
+}
+
+// pythons are names by which checkers start Python. A later version has a name of
+// its own as well, but that knows the safe path.
+func pythons() []string {
+	return []string{"python3", "python", "python2", "python2.7", "python3.5", "python3.6", "python3.7", "python3.8", "python3.9", "python3.10"}
+}
+
+// OldPython reports whether an image has a Python, in the folders of a PATH, that
+// knows no safe path: PYTHONSAFEPATH and -P came together, with version 3.11.
+func OldPython(ctx context.Context, b Box, u sandbox.User, folders string) (bool, error) {
+	for _, name := range pythons() {
+		res, err := b.Run(ctx, initproc.Command{Argv: []string{name, "-P", "-I", "-S", "-c", ""}, Env: []string{"PATH=" + folders},
+			Dir: "/", User: u, Stdout: io.Discard, Stderr: io.Discard, Output: said, Timeout: limit})
+		if err != nil {
+			return false, fmt.Errorf("looking for %s: %w", name, err)
+		}
+		if res.End != initproc.NotStarted && res.ExitCode != 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}

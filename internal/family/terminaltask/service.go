@@ -1,0 +1,116 @@
+package terminaltask
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc"
+	"securebench/internal/verdict"
+)
+
+// The variables of a service are the image's and the row's: it runs what the
+// candidate holds, so there is nothing in it to protect.
+func (s *session) serviceCommand(argv []string, stdout, stderr *bytes.Buffer) initproc.Command {
+	return initproc.Command{Argv: argv, Env: withHome(s.row.env, s.c.Image, s.serviceHome), Inherit: true, Dir: s.row.workdir, User: s.user,
+		Capabilities: s.row.capabilities, Stdout: stdout, Stderr: stderr, Output: s.site.Limits.Output}
+}
+
+// running is a service that was started.
+type running struct {
+	stop           context.CancelFunc
+	ended          chan struct{} // closed when its first process has ended
+	result         initproc.Result
+	err            error
+	stdout, stderr bytes.Buffer
+}
+
+// serve starts the service and waits until it is ready.
+func (s *session) serve(ctx context.Context) error {
+	rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r := &running{stop: stop, ended: make(chan struct{})}
+	s.running = r
+	client := s.site.Service.Client
+	go func() {
+		defer close(r.ended)
+		r.result, r.err = client.Run(rctx, s.serviceCommand(s.row.start.argv, &r.stdout, &r.stderr))
+	}()
+	deadline := time.Now().Add(s.row.start.timeout)
+	for {
+		ok, err := s.isReady(ctx, time.Until(deadline))
+		switch {
+		case errors.Is(err, initproc.ErrLost):
+			return &family.Failure{Reason: verdict.ServiceNotReady, Message: "the sandbox of what the row starts ended"}
+		case err != nil || ok:
+			return err
+		case time.Now().After(deadline):
+			return &family.Failure{Reason: verdict.ServiceNotReady, Message: fmt.Sprintf("what the row starts was not ready within %v", s.row.start.timeout)}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(readyPause):
+		}
+	}
+}
+
+// readyPause lies between two looks at a service.
+const readyPause = 200 * time.Millisecond
+
+// isReady looks once whether the service is ready. It looks from the service's
+// own sandbox: no process that looks is ever in the checker's.
+func (s *session) isReady(ctx context.Context, left time.Duration) (bool, error) {
+	start := s.row.start
+	var said, complaint bytes.Buffer
+	cmd := s.serviceCommand(start.ready, &said, &complaint)
+	if start.ready == nil {
+		argv := []string{sandbox.HelperPath, "sandbox-probe", "tcp", "127.0.0.1:" + strconv.Itoa(start.port)}
+		if start.url != "" {
+			argv = []string{sandbox.HelperPath, "sandbox-probe", "http", start.url}
+		}
+		cmd = initproc.Command{Argv: argv, User: sandbox.Nobody, Stdout: &said, Stderr: &complaint}
+	}
+	cmd.Output, cmd.Timeout = saidLimit, max(left, readyPause)
+	res, err := s.site.Service.Client.Run(ctx, cmd)
+	if err != nil {
+		return false, err
+	}
+	s.restricted["ready-stdout.txt"], s.restricted["ready-stderr.txt"] = said.Bytes(), complaint.Bytes()
+	return res.End == sandbox.Exited && res.ExitCode == 0, nil
+}
+
+// endService ends the service and notes what became of it. That it died is its
+// own affair: the checker has seen it. An error is the engine's, or of somebody
+// outside.
+func (s *session) endService(ctx context.Context) error {
+	if s.site.Service == nil {
+		return nil
+	}
+	if r := s.running; r != nil {
+		select {
+		case <-r.ended:
+			if r.err == nil {
+				s.metadata["service_exit_code"] = r.result.ExitCode
+			}
+		default:
+		}
+	}
+	limits, err := s.site.Service.End(ctx)
+	if r := s.running; r != nil { // its connection is closed now
+		r.stop()
+		<-r.ended
+		s.restricted["service-stdout.txt"], s.restricted["service-stderr.txt"] = r.stdout.Bytes(), r.stderr.Bytes()
+	}
+	if len(limits) > 0 {
+		s.metadata["service_limits"] = limits
+	}
+	if errors.Is(err, initproc.ErrLost) && !errors.Is(err, sandbox.ErrDisturbed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,190 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/gateway/relay/ahead"
+	"securebench/internal/gateway/relay/reply"
+)
+
+// maxWhole bounds a response that does not come as a stream.
+const maxWhole = 32 << 20
+
+// answer passes a response of the provider's on to the agent.
+func (a *Attempt) answer(ctx context.Context, w http.ResponseWriter, response *http.Response, x *exchange) *refusal {
+	if response.StatusCode != http.StatusOK {
+		return a.answerError(ctx, w, response, x)
+	}
+	if e := response.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return a.fail(errors.New("the provider compresses responses, though it was asked not to"))
+	}
+	switch kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind {
+	case "text/event-stream":
+		a.answerStream(ctx, w, response.Body, x)
+		return nil
+	case "application/json":
+		return a.answerWhole(w, response.Body, x)
+	}
+	return a.fail(errors.New("the provider answered with neither JSON nor a stream of events"))
+}
+
+// answerError passes on what the provider says against a request, but nothing
+// that concerns the key.
+func (a *Attempt) answerError(ctx context.Context, w http.ResponseWriter, response *http.Response, x *exchange) *refusal {
+	status := response.StatusCode
+	if status < 400 {
+		return a.fail(errors.New("the provider answered with status " + strconv.Itoa(status) + ", which is not followed; check the base URL"))
+	}
+	body := readError(response)
+	x.received = int64(len(body))
+	code := errorCode(body)
+	// Many servers of the API cannot count tokens; agents do without.
+	uncounted := x.Path == pathCount && status == http.StatusNotFound && code == ""
+	if rejects(status, code) && !uncounted {
+		return a.rejected(ctx, status, code, x.Model)
+	}
+	body = a.relay.secrets.Bytes(body)
+	if !jsontext.Value(body).IsValid() {
+		return a.refuse(providerError, "the provider answered with status "+strconv.Itoa(status))
+	}
+	if !a.relay.messages() {
+		status = http.StatusBadRequest // Codex repeats all others
+	}
+	x.Status, x.Reason = status, providerError
+	x.response.add(body)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Should-Retry", "false")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the agent may have left
+	return nil
+}
+
+// answerWhole passes on a response that is one JSON text.
+func (a *Attempt) answerWhole(w http.ResponseWriter, from io.Reader, x *exchange) *refusal {
+	held := int64(0)
+	defer func() { a.pool.Resize(&held, 0) }()
+	body, err := a.readWhole(from, &held)
+	x.received = int64(len(body))
+	if x.Path != pathCount { // which costs nothing
+		x.usage, x.exact = reply.Whole(body, x.sent)
+	}
+	switch {
+	case errors.Is(err, reply.ErrTooLong):
+		return a.refuse(responseLong, err.Error())
+	case err != nil:
+		x.Reason = responseCut
+		panic(http.ErrAbortHandler) // the agent may repeat it
+	}
+	body = a.relay.secrets.Bytes(body)
+	x.Status = http.StatusOK
+	x.response.add(body)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // the agent may have left
+	return nil
+}
+
+// readWhole reads a response. Its memory comes from the attempt's pool.
+func (a *Attempt) readWhole(from io.Reader, held *int64) ([]byte, error) {
+	var body bytes.Buffer
+	for {
+		if _, err := io.CopyN(&body, from, 32<<10); errors.Is(err, io.EOF) {
+			return body.Bytes(), nil
+		} else if err != nil {
+			return body.Bytes(), err
+		}
+		if body.Len() > maxWhole || !a.pool.Resize(held, int64(body.Cap())) {
+			return nil, reply.ErrTooLong
+		}
+	}
+}
+
+// answerStream passes on a stream of events as it arrives. A frozen agent does
+// not hold up the provider at once: up to [ahead.Max] bytes are read ahead.
+func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from io.Reader, x *exchange) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	q := ahead.New(a.ahead)
+	defer q.Close()
+	counter := reply.NewStream(a.pool)
+	defer counter.Close()
+	finished := make(chan error, 1)
+	go func() {
+		err := a.readStream(ctx, from, counter, q, x)
+		q.End()
+		finished <- err
+	}()
+	x.Status = http.StatusOK
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	control := http.NewResponseController(w)
+	w.WriteHeader(http.StatusOK)
+	err := control.Flush()
+	for piece := q.Take(ctx); piece != nil && err == nil; piece = q.Take(ctx) {
+		if _, err = w.Write(piece); err == nil {
+			err = control.Flush()
+		}
+	}
+	left := err != nil || ctx.Err() != nil
+	cancel() // the reading, if the agent has left
+	err = <-finished
+	x.usage, x.exact = counter.Usage(x.sent)
+	switch {
+	case errors.Is(err, reply.ErrTooLong):
+		x.Reason = responseLong
+	case counter.Done(): // agents may leave before the connection ends
+	case left:
+		x.Reason = agentLeft
+	default:
+		x.Reason = responseCut
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // so that the agent sees that it is not whole
+	}
+}
+
+// readStream reads a stream until it ends. The key is removed before anything
+// is counted, traced or passed on: first from the bytes, then from the texts that
+// events bring in pieces.
+func (a *Attempt) readStream(ctx context.Context, from io.Reader, counter *reply.Stream, q *ahead.Queue, x *exchange) error {
+	whole := reply.NewRedactor(&a.relay.secrets, a.pool, func(event []byte) error {
+		x.response.add(event)
+		return q.Put(ctx, event)
+	})
+	defer whole.Release()
+	clean := a.relay.secrets.Writer(writerFunc(func(p []byte) (int, error) {
+		if _, err := counter.Write(p); err != nil {
+			return 0, err
+		}
+		return whole.Write(p)
+	}))
+	piece := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(piece)
+		x.received += int64(n)
+		if _, err := clean.Write(piece[:n]); err != nil {
+			return err
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return errors.Join(clean.Close(), whole.Close())
+		case err != nil:
+			return err
+		}
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+// Write calls the function.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -1,0 +1,117 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// rejected ends the attempt because the provider rejects the key or the model,
+// and the run too if a request of the relay's own is rejected as well: what an
+// agent sends cannot end a run.
+func (a *Attempt) rejected(ctx context.Context, status int, code, model string) *refusal {
+	seen := time.Now()
+	r := a.relay
+	r.asking <- struct{}{}
+	defer func() { <-r.asking }()
+	if err := a.Err(); err != nil { // by another request, for which it was asked
+		return a.ended(err)
+	}
+	err := r.confirm(a.ownContext(ctx), model, seen)
+	switch {
+	case errors.Is(err, errUnconfirmed):
+		err = fmt.Errorf("the provider rejected a request with the status %d, and %w", status, err)
+	case err == nil && code == noCredit:
+		err = fmt.Errorf("%w for want of credit, though it accepts others", ErrRefused)
+	case err == nil:
+		err = fmt.Errorf("%w with the status %d, though the key and the model are accepted", ErrRefused, status)
+	}
+	return a.fail(err)
+}
+
+// ownContext returns the context of the relay's own requests, which go on when
+// the agent leaves.
+func (a *Attempt) ownContext(ctx context.Context) context.Context {
+	if a.life != nil {
+		return a.life
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// errUnconfirmed: it is not known whether the provider accepts the configuration.
+var errUnconfirmed = errors.New("could not be asked whether it accepts the key and the model")
+
+// How long the relay asks whether the provider accepts the configuration, and
+// how often.
+const (
+	confirmTimeout = time.Minute
+	confirmTries   = 4
+)
+
+// confirm asks the provider for a few tokens, unless one of these requests went
+// through since a time. The error wraps [ErrRejected] if it is rejected, and
+// [errUnconfirmed] if there is no answer to that. It is nil if it is accepted.
+// The caller has r.asking, so that many requests of agents that fail at once are
+// worth one.
+func (r *Relay) confirm(ctx context.Context, model string, since time.Time) error {
+	if r.rejected != nil || r.confirmed.After(since) {
+		return r.rejected
+	}
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	for try := range confirmTries {
+		if try > 0 && pause(ctx, time.Second<<try) != nil {
+			break
+		}
+		began := time.Now()
+		status, code, err := r.ask(ctx, model)
+		switch {
+		case err != nil || temporary(status) && code != noCredit:
+			continue
+		case rejects(status, code):
+			r.rejected = fmt.Errorf("%w: %s (status %d)", ErrRejected, complaint(status, code, model), status)
+		default:
+			r.confirmed = began
+		}
+		return r.rejected
+	}
+	return errUnconfirmed
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ask makes a request of the relay's own.
+func (r *Relay) ask(ctx context.Context, model string) (status int, code string, err error) {
+	path, body := pathResponses, map[string]any{"model": model, "input": "Say OK.", "max_output_tokens": 16, "store": false}
+	if r.messages() {
+		path, body = pathMessages, map[string]any{"model": model, "max_tokens": 1,
+			"messages": []any{map[string]string{"role": "user", "content": "Say OK."}}}
+	}
+	text, err := json.Marshal(body, json.Deterministic(true))
+	if err != nil {
+		return 0, "", err
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "Accept-Encoding": {"identity"}}
+	r.authorize(header)
+	response, err := r.post(ctx, path, text, header)
+	if err != nil {
+		return 0, "", err
+	}
+	if response.StatusCode < http.StatusBadRequest {
+		return response.StatusCode, "", response.Body.Close()
+	}
+	return response.StatusCode, errorCode(readError(response)), nil
+}

@@ -1,0 +1,111 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrWaited is wrapped by the error of [Attempt.Err] when the attempt has waited
+// for the provider for as long as it may.
+var ErrWaited = errors.New("the provider did not answer within the time that an attempt may wait for it")
+
+// holds measures how long the agent stands still. Holds that overlap count
+// once.
+type holds struct {
+	mu    sync.Mutex
+	n     int
+	since time.Time
+	total time.Duration
+}
+
+func (h *holds) begin() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.n++; h.n == 1 {
+		h.since = time.Now()
+	}
+}
+
+func (h *holds) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.n--; h.n == 0 {
+		h.total += time.Since(h.since)
+	}
+}
+
+// time returns the time so far.
+func (h *holds) time() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.n > 0 {
+		return h.total + time.Since(h.since)
+	}
+	return h.total
+}
+
+// held is one request's hold of the agent.
+type held struct {
+	a       *Attempt
+	release func()
+
+	mu    sync.Mutex
+	timer *time.Timer
+	over  bool
+}
+
+// holdAgent stops the agent, until end is called or the attempt has been held
+// for as long as it may be.
+func (a *Attempt) holdAgent(ctx context.Context) (*held, error) {
+	if a.holds.time() >= MaxHold {
+		return nil, ErrWaited
+	}
+	h := &held{a: a, release: func() {}}
+	a.holds.begin()
+	if a.hold != nil {
+		release, err := a.hold(ctx)
+		if err != nil {
+			a.holds.end()
+			return nil, err
+		}
+		h.release = release
+	}
+	h.mu.Lock() // the timer may be over at once
+	defer h.mu.Unlock()
+	h.timer = time.AfterFunc(MaxHold-a.holds.time(), h.end)
+	return h, nil
+}
+
+// end lets the agent go on. It can be called more than once, and on nil.
+func (h *held) end() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over {
+		return
+	}
+	h.over = true
+	h.timer.Stop()
+	h.release()
+	h.a.holds.end()
+}
+
+// sleep waits, at most for as long as the attempt may still be held.
+func (a *Attempt) sleep(ctx context.Context, d time.Duration) error {
+	left := MaxHold - a.holds.time()
+	if left <= 0 {
+		return ErrWaited
+	}
+	t := time.NewTimer(min(d, left))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

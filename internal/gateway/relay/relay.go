@@ -1,0 +1,209 @@
+// Package relay passes an agent's requests on to the provider of its model. It
+// runs in the parent and holds the provider's key, which the agent never sees.
+//
+// A request reaches the provider only if its method, path, query and body are of
+// a form that is allowed; its headers are copied by name and its credentials
+// replaced. What the provider answers is bounded, and the key is removed from it
+// in all encodings that [redact.Registry] knows.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"securebench/internal/gateway/ledger"
+	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/redact"
+)
+
+// API is a provider's protocol.
+type API string
+
+// The protocols.
+const (
+	Responses API = "openai_responses"   // of OpenAI: POST /v1/responses
+	Messages  API = "anthropic_messages" // of Anthropic: POST /v1/messages
+)
+
+// Config is shared by all attempts of a run. API, BaseURL, Key and Model are
+// required.
+type Config struct {
+	API     API
+	BaseURL string // without a path below /v1; http for loopback alone
+	Key     func() string
+	Model   string // the full name; every other one is refused
+	// SmallModel is the second model that Claude Code may use; "" is Model.
+	SmallModel         string
+	AllowExternalTools bool
+	Budget             Budget
+	Prices             map[string]Price // by model
+	Transport          http.RoundTripper
+	// Notice gets a line for the operator now and then while agents wait for the
+	// provider; nil drops it.
+	Notice func(string)
+}
+
+// Budget bounds one attempt; a zero field is no bound.
+type Budget struct {
+	Requests int64
+	Tokens   int64   // input and output together
+	Cost     float64 // USD; needs a price for every model
+}
+
+// Price is what a model costs, in USD per million tokens.
+type Price struct{ Input, CachedInput, CacheWrite, Output float64 }
+
+// MaxHold is how long the waits of one attempt for a provider may be in all.
+const MaxHold = 30 * time.Minute
+
+// Relay is the run's part: the client of the provider and the back-off that all
+// attempts share.
+type Relay struct {
+	cfg       Config
+	base      string // without /v1
+	key       string
+	models    []string
+	secrets   redact.Registry
+	transport http.RoundTripper
+	pace      pace
+	notice    notice
+
+	asking    chan struct{} // has room for who uses what follows
+	rejected  error         // that the provider rejects the configuration
+	confirmed time.Time     // when the last request of the relay's own that went through began
+}
+
+// keyName replaces the key in what a provider sends.
+const keyName = "provider_key"
+
+// New checks the configuration.
+func New(cfg Config) (*Relay, error) {
+	if cfg.API != Responses && cfg.API != Messages {
+		return nil, fmt.Errorf("unknown API %q of a provider", cfg.API)
+	}
+	if cfg.Model == "" || cfg.Key == nil {
+		return nil, errors.New("a provider needs a model and a key")
+	}
+	base, err := baseURL(cfg.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{cfg: cfg, base: base, key: cfg.Key(), models: []string{cfg.Model}, transport: cfg.Transport, asking: make(chan struct{}, 1)}
+	if cfg.SmallModel != "" {
+		r.models = append(r.models, cfg.SmallModel)
+	}
+	if strings.ContainsFunc(r.key, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, errors.New("the provider's key has a character that no key has, such as a blank or a line end")
+	}
+	if err := r.secrets.Add(keyName, []byte(r.key)); err != nil {
+		return nil, fmt.Errorf("the provider's key: %w", err)
+	}
+	if err := checkMoney(cfg, r.models); err != nil {
+		return nil, err
+	}
+	if r.transport == nil {
+		r.transport = transport()
+	}
+	return r, nil
+}
+
+// String returns the name of the type: the key must not be printed.
+func (r *Relay) String() string { return "relay.Relay" }
+
+// GoString is String, for %#v.
+func (r *Relay) GoString() string { return r.String() }
+
+// baseURL returns the address below which the API's paths lie. Users may write
+// the path /v1 or leave it out.
+func baseURL(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
+		return "", errors.New("the provider's base URL must be a scheme, a host and at most a path")
+	}
+	switch ip := net.ParseIP(u.Hostname()); {
+	case u.Scheme == "https":
+	case u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()):
+	default:
+		return "", errors.New("the provider's base URL must be https; http is allowed for this machine alone")
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(address, "/"), "/v1"), "/"), nil
+}
+
+// checkMoney checks the budget and the prices.
+func checkMoney(cfg Config, models []string) error {
+	bad := func(f float64) bool { return f < 0 || math.IsNaN(f) || math.IsInf(f, 0) }
+	if cfg.Budget.Requests < 0 || cfg.Budget.Tokens < 0 || bad(cfg.Budget.Cost) {
+		return errors.New("a budget must not be negative")
+	}
+	for model, p := range cfg.Prices {
+		if bad(p.Input) || bad(p.CachedInput) || bad(p.CacheWrite) || bad(p.Output) {
+			return fmt.Errorf("the price of %q must not be negative", model)
+		}
+	}
+	for _, model := range models {
+		if _, ok := cfg.Prices[model]; cfg.Budget.Cost > 0 && !ok {
+			return fmt.Errorf("a budget in USD needs the price of %q", model)
+		}
+	}
+	return nil
+}
+
+// transport returns the client of a provider. It follows no redirects, since it
+// is used without a client above it, and decompresses nothing.
+func transport() http.RoundTripper {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true,
+		TLSHandshakeTimeout:    30 * time.Second,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    256,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
+// ErrRejected is wrapped by the error of [Attempt.Err] when the provider
+// rejects the key or does not know the model, and a request of the relay's own
+// confirmed it. No attempt of the run can succeed then.
+var ErrRejected = errors.New("the provider rejects the configuration")
+
+// ErrRefused is wrapped by the error of [Attempt.Err] when the provider rejects
+// what this agent asks for, and accepts a request of the relay's own. That is the
+// agent's failure: it could have brought it about.
+var ErrRefused = errors.New("the provider refuses this agent's request")
+
+// Options are those of an attempt.
+type Options struct {
+	Ledger *ledger.Ledger
+	// Hold stops the agent and its clock while the provider makes it wait; it
+	// returns what lets both go on. Holds can overlap.
+	Hold func(ctx context.Context) (release func(), err error)
+	// Token is what the agent has instead of a key; requests without it are
+	// refused.
+	Token string
+}
+
+// Open begins an attempt.
+func (r *Relay) Open(o Options) *Attempt {
+	a := &Attempt{relay: r, hold: o.Hold, token: o.Token, failed: make(chan struct{})}
+	if o.Ledger != nil {
+		a.record = o.Ledger.Add
+	}
+	a.budget = budget{limit: r.cfg.Budget, prices: r.cfg.Prices, changed: make(chan struct{})}
+	a.pool, a.ahead = reply.NewPool(maxResponses), reply.NewPool(maxAhead)
+	a.room = room{free: maxBodies, changed: make(chan struct{})}
+	a.trace.secrets = &r.secrets
+	return a
+}
+
+// messages reports whether the API is Anthropic's.
+func (r *Relay) messages() bool { return r.cfg.API == Messages }

@@ -1,0 +1,515 @@
+package relay
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/gateway/ledger"
+)
+
+const (
+	key   = "sk-canary-0123456789abcdefghij"
+	token = "token-of-this-attempt"
+	model = "model-1"
+)
+
+// plain bodies that every request below begins from.
+const (
+	codexBody  = `{"model":"model-1","stream":true,"store":false,"input":"hi"}`
+	claudeBody = `{"model":"model-1","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"hi"}]}`
+)
+
+const codexStream = "event: response.output_item.done\ndata: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"function_call\"}}\n\n" +
+	"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":100,\"input_tokens_details\":{\"cached_tokens\":40},\"output_tokens\":10}}}\n\n"
+
+const claudeStream = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":60,\"cache_read_input_tokens\":40,\"output_tokens\":1}}}\n\n" +
+	"event: message_delta\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":10}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+
+// agent is an attempt whose agent the test plays.
+type agent struct {
+	*Attempt
+	t       *testing.T
+	address string
+	mu      sync.Mutex
+	ledger  []ledger.Entry
+	freezes int // holds that are open
+	frozen  int // holds in all
+}
+
+// options prepares an attempt whose decisions and holds are noted.
+func start(t *testing.T, r *Relay) *agent {
+	g := &agent{t: t}
+	g.Attempt = r.Open(Options{Token: token, Hold: func(context.Context) (func(), error) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.freezes++
+		g.frozen++
+		return func() { g.mu.Lock(); g.freezes--; g.mu.Unlock() }, nil
+	}})
+	g.record = func(e ledger.Entry) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.ledger = append(g.ledger, e)
+	}
+	return g
+}
+
+// open returns how many holds are.
+func (g *agent) open() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.freezes
+}
+
+// listen serves the attempt on loopback until the test ends.
+func (g *agent) listen() *agent {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(g.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, ln) }()
+	g.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			g.t.Error(err)
+		}
+	})
+	g.address = ln.Addr().String()
+	return g
+}
+
+// provider serves as the model's provider.
+func provider(t *testing.T, h http.HandlerFunc) string {
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func config(api API, base string) Config {
+	return Config{API: api, BaseURL: base, Key: func() string { return key }, Model: model}
+}
+
+func newRelay(t *testing.T, cfg Config) *Relay {
+	t.Helper()
+	r, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (g *agent) post(path, body string) (int, string) {
+	req, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, "http://"+g.address+path, strings.NewReader(body))
+	if err != nil {
+		return 0, err.Error()
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return response.StatusCode, string(text) + " CUT"
+	}
+	return response.StatusCode, string(text)
+}
+
+// raw sends bytes on a connection and returns all that comes back.
+func raw(t *testing.T, address, text string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute)) // only so that a fault does not hang the test
+	go io.WriteString(c, text)
+	method, _, _ := strings.Cut(text, " ")
+	response, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body)
+	return fmt.Sprintf("%d %v %s", response.StatusCode, response.Header, body)
+}
+
+func request1(line, headers, body string) string {
+	return line + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\n" + headers +
+		fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// TestEndpoints is rows N15 to N18 and N22 of the attacks: each request reaches
+// the provider through the weak set-up, a reverse proxy that adds the key.
+func TestEndpoints(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	base := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		seen = append(seen, r.Method+" "+r.RequestURI)
+		mu.Unlock()
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, codexStream+claudeStream)
+	})
+	weak := httptest.NewServer(weakProxy(base))
+	defer weak.Close()
+	reached := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		n := len(seen)
+		seen = nil
+		return n
+	}
+	both := []string{
+		"GET /v1/files", "POST /v1/files", "POST /v1/batches", "POST /v1/fine_tuning/jobs", "POST /v1/assistants",
+		"POST /v1/messages/batches", "GET /v1/organization/usage", "GET /v1/responses/resp_1", "POST /v1/responses/compact",
+		"DELETE /v1/models", "HEAD /v1/models", "GET /v1/models/x", "OPTIONS /v1/models", "TRACE /v1/models", "PUT /v1/messages",
+		"POST //v1/messages", "POST /v1/messages/", "POST /v1/../v1/messages/", "POST /v1/%6dessages", "POST /V1/messages",
+		"POST http://evil.example/v1/messages", "POST /v1/messages;x", "POST /v1/chat/completions", "GET /", "GET /debug/pprof/",
+	}
+	for _, api := range []API{Responses, Messages} {
+		own, other, body, query := "/v1/responses", "/v1/messages", codexBody, "?stream=true"
+		if api == Messages {
+			own, other, body, query = other, own, claudeBody, "?beta=false"
+		}
+		g := start(t, newRelay(t, config(api, base))).listen()
+		for _, line := range append(both, "POST "+other) {
+			if raw(t, weak.Listener.Addr().String(), request1(line, "", "{}")); reached() == 0 && !strings.HasPrefix(line, "POST http:") {
+				t.Errorf("%s does not even pass the weak set-up", line)
+			}
+			if got := raw(t, g.address, request1(line, "", "{}")); !strings.HasPrefix(got, "403 ") || reached() != 0 {
+				t.Errorf("%s, %s: %s", api, line, got)
+			}
+		}
+		for name, text := range map[string]string{
+			"query":          request1("POST "+own+query, "", body),
+			"two queries":    request1("POST "+own+"?beta=true&beta=true", "", body),
+			"websocket":      request1("GET "+own, "Connection: Upgrade\r\nUpgrade: websocket\r\n", ""),
+			"h2c":            request1("POST "+own, "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", body),
+			"CONNECT":        request1("CONNECT api.example:443", "", ""),
+			"preface":        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+			"own key":        request1("POST "+own, "X-Api-Key: attacker\r\n", body),
+			"second key":     request1("POST "+own, "Authorization: Bearer attacker\r\n", body),
+			"no token":       strings.Replace(request1("POST "+own, "", body), token, "x", 1),
+			"line in header": request1("POST "+own, "X-A: b\rX-Api-Key: c\r\n", body),
+			"two lengths":    request1("POST "+own, "Content-Length: 3\r\n", body),
+			"both lengths":   request1("POST "+own, "Transfer-Encoding: chunked\r\n", body+"\r\n"),
+			"encoding":       request1("POST "+own, "Content-Encoding: zstd\r\n", body),
+			"large headers":  request1("POST "+own, "X-A: "+strings.Repeat("a", 1<<20)+"\r\n", body),
+		} {
+			if got := raw(t, g.address, text); !strings.HasPrefix(got, "4") || reached() != 0 {
+				t.Errorf("%s, %s: %s", api, name, got)
+			}
+		}
+		for name, text := range map[string]string{
+			"honest": request1("POST "+own, "", body),
+			"key":    strings.Replace(request1("POST "+own, "", body), "Authorization: Bearer", "X-Api-Key:", 1),
+		} {
+			if got := raw(t, g.address, text); !strings.HasPrefix(got, "200 ") || reached() != 1 {
+				t.Errorf("%s, %s: %s", api, name, got)
+			}
+		}
+	}
+}
+
+// weakProxy adds the key to whatever comes.
+func weakProxy(base string) http.Handler {
+	to, _ := url.Parse(base)
+	return &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(p *httputil.ProxyRequest) {
+		p.SetURL(to)
+		p.Out.Header.Set("Authorization", "Bearer "+key)
+		p.Out.Header.Set("X-Api-Key", key)
+	}}
+}
+
+func TestHonestExchange(t *testing.T) {
+	for _, c := range []struct {
+		api          API
+		path, body   string
+		stream       string
+		sent         http.Header
+		arrives, not []string
+	}{
+		{Responses, "/v1/responses", codexBody, codexStream,
+			http.Header{"Originator": {"codex_exec"}, "Session-Id": {"s"}, "X-Codex-Turn-Metadata": {`{"a":1}`}, "X-Openai-Subagent": {"collab_spawn"},
+				"Openai-Organization": {"org"}, "Openai-Project": {"p"}, "Cookie": {"c"}, "X-Forwarded-For": {"1.2.3.4"}},
+			[]string{"Originator", "Session-Id", "X-Codex-Turn-Metadata", "X-Openai-Subagent"},
+			[]string{"Openai-Organization", "Openai-Project", "Cookie", "X-Forwarded-For", "X-Api-Key"}},
+		{Messages, "/v1/messages?beta=true", claudeBody, claudeStream,
+			http.Header{"X-App": {"cli"}, "Anthropic-Beta": {"claude-code-20250219,effort-2025-11-24,code-execution-2025-08-25, mcp-client-2025-11-20,files-api-2025-04-14"},
+				"X-Stainless-Os": {"Linux"}, "Anthropic-Dangerous-Direct-Browser-Access": {"true"}},
+			[]string{"X-App", "X-Stainless-Os"}, []string{"Authorization", "Anthropic-Dangerous-Direct-Browser-Access"}},
+	} {
+		var got *http.Request
+		var body []byte
+		base := provider(t, func(w http.ResponseWriter, r *http.Request) {
+			got = r
+			body, _ = io.ReadAll(r.Body)
+			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+			io.WriteString(w, c.stream)
+		})
+		cfg := config(c.api, base+"/v1/")
+		cfg.Prices = map[string]Price{model: {Input: 10, CachedInput: 1, Output: 100}}
+		g := start(t, newRelay(t, cfg)).listen()
+		req, _ := http.NewRequest(http.MethodPost, "http://"+g.address+c.path, strings.NewReader(c.body))
+		req.Header = c.sent.Clone()
+		req.Header.Set("X-Api-Key", token)
+		response, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || string(text) != c.stream || string(body) != c.body || got.RequestURI != c.path {
+			t.Errorf("%s: sent %s %s, got %s, %v", c.api, got.RequestURI, body, text, err)
+		}
+		for _, name := range c.arrives {
+			if got.Header.Get(name) != c.sent.Get(name) {
+				t.Errorf("%s: %s is %q", c.api, name, got.Header.Get(name))
+			}
+		}
+		for _, name := range c.not {
+			if v, ok := got.Header[name]; ok {
+				t.Errorf("%s: %s is %q", c.api, name, v)
+			}
+		}
+		if c.api == Messages && (got.Header.Get("Anthropic-Beta") != "claude-code-20250219,effort-2025-11-24" || got.Header.Get("X-Api-Key") != key) {
+			t.Errorf("%v", got.Header)
+		}
+		if c.api == Responses && got.Header.Get("Authorization") != "Bearer "+key {
+			t.Errorf("%v", got.Header)
+		}
+		usage := g.Usage()
+		if usage["requests"] != 1 || usage["input_tokens"] != 100 || usage["cached_input_tokens"] != 40 || usage["output_tokens"] != 10 ||
+			usage["cost_microusd"] != 600+40+1000 || g.Held() != 0 || g.Err() != nil || g.Spent() {
+			t.Errorf("%s: %v", c.api, usage)
+		}
+		g.checkTrace(1)
+	}
+}
+
+// checkTrace checks that every line of the trace is an object of its own, and
+// one ledger entry beside it, and returns the lines.
+func (g *agent) checkTrace(n int) []map[string]any {
+	g.t.Helper()
+	var out []map[string]any
+	for line := range bytes.Lines(g.Trace()) {
+		var x map[string]any
+		if err := json.Unmarshal(line, &x); err != nil {
+			g.t.Errorf("the trace has the line %q: %v", line, err)
+		}
+		if x["method"] == nil {
+			g.t.Errorf("the trace leaves something out: %s", line)
+		}
+		out = append(out, x)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(out) != n || len(g.ledger) != n {
+		g.t.Errorf("%d lines in the trace, %d in the ledger, want %d", len(out), len(g.ledger), n)
+	}
+	return out
+}
+
+func TestModels(t *testing.T) {
+	cfg := config(Responses, "http://127.0.0.1:1")
+	cfg.SmallModel = "model-2"
+	g := start(t, newRelay(t, cfg)).listen()
+	got := raw(t, g.address, request1("GET /v1/models?client_version=1", "", ""))
+	if !strings.HasPrefix(got, "200 ") || !strings.Contains(got, `"id":"model-2"`) || !strings.Contains(got, `"models":[]`) {
+		t.Error(got)
+	}
+	if g.Usage()["requests"] != 0 {
+		t.Error("the list of models was asked for")
+	}
+}
+
+// TestLogForging is row N22.
+func TestLogForging(t *testing.T) {
+	g := start(t, newRelay(t, config(Responses, "http://127.0.0.1:1"))).listen()
+	raw(t, g.address, request1("GET /v1/x\\n{\"status\":200}%0a\xff"+strings.Repeat("a", 5000), "", ""))
+	x := g.checkTrace(1)[0]
+	if path := x["path"].(string); !strings.HasPrefix(path, `/v1/x\n{"status":200}%0a`) || len(path) > 300 || x["status"] != 403.0 {
+		t.Errorf("%v", x)
+	}
+}
+
+func TestRefusalsStopAgents(t *testing.T) {
+	for api, want := range map[API]string{
+		Responses: `400 {"error":{"message":"securebench: a tool of the type \"web_search\" is not allowed here","type":"invalid_request_error","param":null,"code":"external_tools_blocked"}}`,
+		Messages:  `403 {"error":{"message":"securebench: a tool of the type \"web_search\" is not allowed here (external_tools_blocked)","type":"permission_error"},"type":"error"}`,
+	} {
+		g := start(t, newRelay(t, config(api, "http://127.0.0.1:1"))).listen()
+		path := map[API]string{Responses: pathResponses, Messages: pathMessages}[api]
+		status, body := g.post(path, `{"model":"model-1","tools":[{"type":"web_search"}]}`)
+		if got := fmt.Sprint(status, " ", body); got != want {
+			t.Errorf("%s", got)
+		}
+		if g.ledger[0].Allowed || g.ledger[0].Reason != "external_tools_blocked" {
+			t.Errorf("%+v", g.ledger)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	good := config(Responses, "https://api.example/openai/v1/")
+	if r := newRelay(t, good); r.base != "https://api.example/openai" || strings.Contains(fmt.Sprintf("%v %+v %#v", r, r, r), key) {
+		t.Errorf("base %s, or the key is printed", r.base)
+	}
+	for _, base := range []string{"http://127.0.0.1:1", "http://localhost:1/v1", "http://[::1]:2"} {
+		newRelay(t, config(Messages, base))
+	}
+	for name, change := range map[string]func(*Config){
+		"api":           func(c *Config) { c.API = "chat" },
+		"plain http":    func(c *Config) { c.BaseURL = "http://api.example" },
+		"like loopback": func(c *Config) { c.BaseURL = "http://127.0.0.1.example" },
+		"user":          func(c *Config) { c.BaseURL = "https://u:p@api.example" },
+		"query":         func(c *Config) { c.BaseURL = "https://api.example/?a=b" },
+		"nothing":       func(c *Config) { c.BaseURL = "" },
+		"model":         func(c *Config) { c.Model = "" },
+		"no key":        func(c *Config) { c.Key = func() string { return "" } },
+		"broken key":    func(c *Config) { c.Key = func() string { return key + "\n" } },
+		"budget":        func(c *Config) { c.Budget.Tokens = -1 },
+		"no price":      func(c *Config) { c.Budget.Cost = 1 },
+		"price":         func(c *Config) { c.Prices = map[string]Price{model: {Input: -1}} },
+	} {
+		cfg := good
+		change(&cfg)
+		if _, err := New(cfg); err == nil || strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestManyHonestRequests: 200 at a time and a body of 10 MB are ordinary.
+func TestManyHonestRequests(t *testing.T) {
+	base := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, claudeStream)
+	})
+	g := start(t, newRelay(t, config(Messages, base))).listen()
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Go(func() {
+			if status, body := g.post(pathMessages, claudeBody); status != 200 || body != claudeStream {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+	wg.Wait()
+	long := strings.Replace(claudeBody, `"hi"`, `"`+strings.Repeat("long ", 2<<20)+`"`, 1)
+	g.room.free = 12 << 20 // so that one has to wait for the other
+	for range 2 {
+		wg.Go(func() {
+			if status, body := g.post(pathMessages, long); status != 200 || body != claudeStream {
+				t.Errorf("%d %.200s", status, body)
+			}
+		})
+	}
+	wg.Wait()
+	if u := g.Usage(); u["requests"] != 202 || u["output_tokens"] != 2020 {
+		t.Errorf("%v", u)
+	}
+	if trace := g.Trace(); len(trace) > 1<<20 {
+		t.Errorf("the trace has %d bytes", len(trace))
+	}
+}
+
+// TestServeEnds: nothing of an attempt goes on after it.
+func TestServeEnds(t *testing.T) {
+	reached := make(chan struct{})
+	base := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		close(reached)
+		<-r.Context().Done()
+	})
+	g := start(t, newRelay(t, config(Responses, base)))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- g.Serve(ctx, ln) }()
+	g.address = ln.Addr().String()
+	go g.post(pathResponses, codexBody)
+	<-reached
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	x := g.checkTrace(1)[0]
+	if x["reason"] != string(agentLeft) || g.Usage()["input_tokens"] == 0 || g.Err() != nil {
+		t.Errorf("%v, %v", x, g.Usage())
+	}
+}
+
+// roundTrip is a transport.
+type roundTrip func(r *http.Request) (*http.Response, error)
+
+// RoundTrip calls the function.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// reply makes a response.
+func respond(status int, header, body string) *http.Response {
+	h := http.Header{}
+	for line := range strings.Lines(header) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		h.Add(name, value)
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+const eventStream = "Content-Type: text/event-stream"
+
+// call serves a request without a connection.
+func (g *agent) call(ctx context.Context, body string) *httptest.ResponseRecorder {
+	path := pathResponses
+	if g.relay.messages() {
+		path = pathMessages
+	}
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := httptest.NewRecorder()
+	func() {
+		defer func() {
+			p := recover()
+			if err, ok := p.(error); p != nil && (!ok || !errors.Is(err, http.ErrAbortHandler)) {
+				panic(p)
+			}
+		}()
+		g.serve(w, r)
+	}()
+	return w
+}
+
+func (g *agent) reasons() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []string
+	for _, e := range g.ledger {
+		out = append(out, e.Reason)
+	}
+	return slices.Compact(out)
+}

@@ -1,0 +1,190 @@
+// Package request decides whether the body of a request may go to a provider.
+// It allows what it knows. Fields of the request itself that it does not know are
+// left out, so that newer programs work: the provider cannot act on what it never
+// sees. Everything else that is not known is refused.
+package request
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Policy says what requests may ask for.
+type Policy struct {
+	Models []string // at least one
+	// External allows what the provider itself would run, fetch or keep: hosted
+	// tools, content by address or file id, stored and background responses.
+	External bool
+}
+
+// Request is one that may pass.
+type Request struct {
+	Body   []byte // to send
+	Model  string
+	Stream bool
+	// Dropped names fields that were left out of the body, at most [MaxDropped].
+	Dropped []string
+}
+
+// MaxDropped is how many names of fields that were left out are kept.
+const MaxDropped = 20
+
+// Reason is why a request is refused, in a word.
+type Reason string
+
+// The reasons.
+const (
+	InvalidBody   Reason = "invalid_body"
+	UnknownField  Reason = "unknown_field"
+	ModelRefused  Reason = "model_not_allowed"
+	TierRefused   Reason = "service_tier_not_allowed"
+	ExternalTools Reason = "external_tools_blocked"
+)
+
+// Refusal is the error of a request that may not pass. Its message is for the
+// agent and quotes at most a name.
+type Refusal struct {
+	Reason  Reason
+	Message string
+}
+
+// Refuse makes a refusal.
+func Refuse(reason Reason, format string, args ...any) *Refusal {
+	return &Refusal{reason, fmt.Sprintf(format, args...)}
+}
+
+// Error returns the message.
+func (r *Refusal) Error() string { return r.Message }
+
+// checker checks one request.
+type checker struct {
+	policy Policy
+	out    Request
+	kept   []member // of the request
+	drops  bool     // not all are
+}
+
+// member is a field of the request that is kept.
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+// fields checks every field of a request, and returns the body without those
+// that are left out.
+func (c *checker) fields(body []byte, check func(name string, v jsontext.Value) error) ([]byte, error) {
+	err := whole(body, func(name string, v jsontext.Value) error {
+		err := check(name, v)
+		switch {
+		case errors.Is(err, errUnknown):
+			c.drops = true
+			if len(c.out.Dropped) < MaxDropped {
+				c.out.Dropped = append(c.out.Dropped, strings.ToValidUTF8(name[:min(len(name), 40)], ""))
+			}
+			return nil
+		case err == nil:
+			c.kept = append(c.kept, member{name, v})
+		}
+		return err
+	})
+	if err != nil || !c.drops {
+		return body, err
+	}
+	out := make([]byte, 0, len(body))
+	for i, f := range c.kept {
+		out = append(out, "{,"[min(i, 1)])
+		if out, err = jsontext.AppendQuote(out, f.name); err != nil {
+			return nil, notJSON(err)
+		}
+		out = append(append(out, ':'), f.value...)
+	}
+	return append(out, '}'), nil
+}
+
+// errUnknown says that a field of the request is to be left out.
+var errUnknown = errors.New("the field is not known")
+
+// common checks a field that both APIs have, and reports whether it is one.
+func (c *checker) common(name string, v jsontext.Value) (bool, error) {
+	switch name {
+	case "model":
+		model, ok := text(v)
+		if !ok || !slices.Contains(c.policy.Models, model) {
+			return true, Refuse(ModelRefused, "the model %.80q is not the configured one", model)
+		}
+		c.out.Model = model
+	case "stream":
+		c.out.Stream = v.Kind() == 't'
+		if k := v.Kind(); k != 't' && k != 'f' && k != 'n' {
+			return true, invalid("stream is not true or false")
+		}
+	case "service_tier", "speed":
+		// Other tiers cost more than the configured price.
+		tier, ok := text(v)
+		if !absent(v) && (!ok || !slices.Contains([]string{"auto", "default", "flex", "standard", "standard_only"}, tier)) {
+			return true, Refuse(TierRefused, "the %s %.40q is not allowed", name, tier)
+		}
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// external refuses what only the provider could do, unless that is allowed.
+func (c *checker) external(format string, args ...any) error {
+	if c.policy.External {
+		return nil
+	}
+	return Refuse(ExternalTools, format+" is not allowed here", args...)
+}
+
+// unknown leaves out a field of the request that is not known. The operator who
+// allows what the provider runs gets all fields.
+func (c *checker) unknown() error {
+	if c.policy.External {
+		return nil
+	}
+	return errUnknown
+}
+
+// finish returns the request, once all of its fields were checked.
+func (c *checker) finish(body []byte) (Request, error) {
+	if c.out.Model == "" {
+		return Request{}, Refuse(ModelRefused, "the request names no model")
+	}
+	c.out.Body = body
+	return c.out, nil
+}
+
+// fields collects some fields of an object, and those that name content outside
+// the request.
+type fields map[string]jsontext.Value
+
+// collect reads an object. A field whose value is null is left out.
+func collect(v jsontext.Value, names ...string) (fields, error) {
+	out := fields{}
+	err := object(v, func(name string, value jsontext.Value) error {
+		if slices.Contains(names, name) && value.Kind() != 'n' {
+			out[name] = value
+		}
+		return nil
+	})
+	return out, err
+}
+
+// kind returns the field "type", "" if there is none.
+func (f fields) kind() (string, error) {
+	v, ok := f["type"]
+	if !ok {
+		return "", nil
+	}
+	kind, ok := text(v)
+	if !ok || kind == "" {
+		return "", invalid("a type is not a string")
+	}
+	return kind, nil
+}

@@ -1,0 +1,208 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/relay/request"
+)
+
+// maxError bounds what is read of a provider's error.
+const maxError = 64 << 10
+
+// send sends a request until the provider answers with something other than
+// "later", and holds the agent while it waits. No byte of a response has reached
+// the agent then, so it does not notice.
+func (a *Attempt) send(ctx context.Context, x *exchange, req request.Request, header http.Header) (*http.Response, *refusal) {
+	p := &patience{attempt: a, x: x}
+	defer func() { p.hold.end() }()
+	wait := a.relay.pace.left()
+	for pauses := 1; ; pauses++ {
+		if wait > 0 {
+			if err := p.wait(ctx, wait); err != nil {
+				return nil, a.giveUp(ctx, x, err)
+			}
+			// Another request may have failed meanwhile. But those that fail all the
+			// time must not keep this one from ever being tried.
+			if wait = a.relay.pace.left(); wait > 0 && pauses%3 != 0 && !p.last {
+				continue
+			}
+		}
+		x.Tries++
+		sent := time.Now()
+		response, err := a.relay.post(ctx, x.Path+x.query, req.Body, header)
+		var broken *tls.CertificateVerificationError
+		switch {
+		case err != nil && ctx.Err() != nil:
+			x.usage.Input = reply.Guess(int64(len(req.Body))) // the provider may have begun
+			return nil, a.giveUp(ctx, x, ctx.Err())
+		case errors.As(err, &broken):
+			return nil, a.fail(errors.New("the provider's certificate is not valid"))
+		case err != nil && p.last:
+			return nil, a.fail(fmt.Errorf("%w: it closes the connection, though it answers others", ErrRefused))
+		case err != nil:
+			x.ProviderStatus = 0
+			a.relay.tellWaiting(x.Tries, 0, err)
+			wait = a.relay.pace.failure(a, 0, 0, x.Tries-1)
+			continue
+		}
+		x.ProviderStatus, x.sent = response.StatusCode, int64(len(req.Body))
+		if !temporary(response.StatusCode) {
+			a.relay.pace.success(a, sent)
+			return response, nil
+		}
+		asked, body := retryAfter(response.Header), readError(response)
+		switch code := errorCode(body); {
+		case code == noCredit:
+			return nil, a.rejected(ctx, response.StatusCode, code, x.Model)
+		case code == tooMuch: // which no patience helps
+			response.Body = io.NopCloser(bytes.NewReader(body))
+			return response, nil
+		case p.last:
+			return nil, a.fail(fmt.Errorf("%w with the status %d for as long as an attempt may wait, though it answers others", ErrRefused, response.StatusCode))
+		}
+		a.relay.tellWaiting(x.Tries, response.StatusCode, nil)
+		wait = a.relay.pace.failure(a, response.StatusCode, asked, x.Tries-1)
+	}
+}
+
+// patience is a request's waits for the provider.
+type patience struct {
+	attempt *Attempt
+	x       *exchange
+	hold    *held // nil before the first
+	began   time.Time
+	last    bool // the next try is the last
+}
+
+// wait holds the agent and waits. If the attempt has waited enough, and the
+// provider fails at this request alone, there is one more try.
+func (p *patience) wait(ctx context.Context, d time.Duration) (err error) {
+	if p.hold == nil {
+		if p.hold, err = p.attempt.holdAgent(ctx); err != nil {
+			return err
+		}
+		p.began = time.Now()
+	}
+	err = p.attempt.sleep(ctx, d)
+	p.x.Waited = time.Since(p.began).Nanoseconds()
+	if errors.Is(err, ErrWaited) && !p.last && p.attempt.onlyThis(ctx, p.x) {
+		p.last, err = true, nil
+	}
+	return err
+}
+
+// onlyThis reports whether the provider fails at this request and not at one of
+// the relay's own, so that an agent could have brought it about. Where the
+// provider has too much to do, small requests pass where large ones do not.
+func (a *Attempt) onlyThis(ctx context.Context, x *exchange) bool {
+	if ctx.Err() != nil || overloaded(x.ProviderStatus) {
+		return false
+	}
+	r := a.relay
+	r.asking <- struct{}{}
+	defer func() { <-r.asking }()
+	return r.confirm(a.ownContext(ctx), x.Model, time.Now()) == nil
+}
+
+// giveUp returns the refusal of a request that waits no longer.
+func (a *Attempt) giveUp(ctx context.Context, x *exchange, err error) *refusal {
+	switch {
+	case ctx.Err() != nil:
+		return a.refuse(agentLeft, "the agent has left")
+	case errors.Is(err, ErrWaited) && x.ProviderStatus != 0:
+		return a.fail(fmt.Errorf("%w; its last answer had the status %d", err, x.ProviderStatus))
+	}
+	return a.fail(err)
+}
+
+// post sends a request once, without following a redirect.
+func (r *Relay) post(ctx context.Context, path string, body []byte, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header.Clone() // which a transport may keep
+	return r.transport.RoundTrip(req)
+}
+
+// readError reads an error of the provider's and ends the response. It returns
+// nothing if that is compressed or too long.
+func readError(response *http.Response) []byte {
+	defer response.Body.Close()
+	if response.Header.Get("Content-Encoding") != "" {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxError+1))
+	if err != nil || len(body) > maxError {
+		return nil
+	}
+	return body
+}
+
+// The codes of errors that say that no request can succeed, or not this one.
+const (
+	noCredit = "insufficient_quota"
+	noModel  = "model_not_found"
+	tooMuch  = "request_too_large" // for the account's rate, however long one waits
+)
+
+// errorCode returns what an error says about the account, the model or the size
+// of the request, "" if nothing.
+func errorCode(body []byte) string {
+	var e struct {
+		Error struct {
+			Type    jsontext.Value `json:"type"`
+			Code    jsontext.Value `json:"code"`
+			Message jsontext.Value `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return ""
+	}
+	words, message := string(e.Error.Type)+string(e.Error.Code), string(e.Error.Message)
+	switch {
+	case strings.Contains(words, noCredit), strings.Contains(words, "billing_error"),
+		strings.Contains(message, "credit balance is too low"):
+		return noCredit
+	case strings.Contains(words, noModel):
+		return noModel
+	case strings.HasPrefix(message, `"Request too large for `), strings.Contains(message, "required for long context requests"):
+		return tooMuch
+	}
+	return ""
+}
+
+// rejects reports whether an answer says that the configuration is wrong.
+func rejects(status int, code string) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound:
+		return true
+	}
+	return code == noCredit || code == noModel
+}
+
+// complaint says what the provider rejects. Its own words may repeat a part of
+// the key.
+func complaint(status int, code, model string) string {
+	switch {
+	case code == noCredit || status == http.StatusPaymentRequired:
+		return "the account of the key has no credit"
+	case code == noModel || status == http.StatusNotFound:
+		return fmt.Sprintf("it does not know the model %q", model)
+	case status == http.StatusForbidden:
+		return fmt.Sprintf("the key may not use the model %q", model)
+	}
+	return "the key is not accepted"
+}

@@ -1,0 +1,268 @@
+package relay
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/gateway/relay/request"
+)
+
+// The bounds of bodies: of one request, and of what an attempt's requests and
+// responses keep at a time. What is read ahead of an agent is counted apart.
+const (
+	MaxBody      = 32 << 20
+	maxBodies    = 64 << 20
+	maxResponses = 64 << 20
+	maxAhead     = 16 << 20
+)
+
+// stall is how long an agent that is not held may pause within a body.
+const stall = 2 * time.Minute
+
+// serve answers one request.
+func (a *Attempt) serve(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{began: time.Now(), Method: r.Method}
+	x.Path, _, _ = strings.Cut(r.RequestURI, "?")
+	defer a.finish(x)
+	if refused := a.exchange(w, r, x); refused != nil {
+		x.Status, x.Reason = refused.status, refused.reason
+		a.write(w, refused)
+	}
+}
+
+// exchange answers a request, or returns how to refuse it.
+func (a *Attempt) exchange(w http.ResponseWriter, r *http.Request, x *exchange) *refusal {
+	if refused := a.gate(r, x.Path); refused != nil {
+		return refused
+	}
+	if r.URL.RawQuery != "" {
+		x.query = "?" + r.URL.RawQuery
+	}
+	if x.Path == pathModels {
+		x.Status = http.StatusOK
+		a.listModels(w)
+		return nil
+	}
+	if err := a.Err(); err != nil {
+		return a.ended(err)
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	req, release, refused := a.read(ctx, w, r, x)
+	defer release()
+	if refused != nil {
+		return refused
+	}
+	ticket, ok, err := a.budget.admit(ctx, req.Model, int64(len(req.Body)))
+	switch {
+	case err != nil:
+		return a.refuse(agentLeft, "the agent has left")
+	case !ok:
+		return a.refuse(budgetSpent, "the budget of this attempt is spent")
+	}
+	// What the provider never got costs nothing.
+	defer func() { a.budget.settle(ticket, x.usage) }()
+	response, refused := a.send(ctx, x, req, a.header(r.Header, req.Stream))
+	if refused != nil {
+		return refused
+	}
+	defer response.Body.Close()
+	release() // no try needs the body again
+	return a.answer(ctx, w, response, x)
+}
+
+// The paths that an agent may ask for.
+const (
+	pathResponses = "/v1/responses"
+	pathMessages  = "/v1/messages"
+	pathCount     = "/v1/messages/count_tokens"
+	pathModels    = "/v1/models"
+)
+
+// gate decides by what comes before the body.
+func (a *Attempt) gate(r *http.Request, path string) *refusal {
+	ok := false
+	switch path {
+	case pathModels:
+		ok = r.Method == http.MethodGet
+	case pathResponses:
+		ok = r.Method == http.MethodPost && !a.relay.messages()
+	case pathMessages, pathCount:
+		ok = r.Method == http.MethodPost && a.relay.messages()
+	}
+	if !ok || r.Header.Get("Upgrade") != "" {
+		return &refusal{http.StatusForbidden, notAllowed, "only the endpoints of the model are served here"}
+	}
+	if !a.authorized(r.Header) {
+		return a.refuse(wrongToken, "the request does not have the token of this attempt")
+	}
+	query := r.URL.RawQuery
+	if path != pathModels && query != "" && (query != "beta=true" || !a.relay.messages()) {
+		return a.refuse(queryRefused, "the query is not allowed")
+	}
+	return nil
+}
+
+// authorized reports whether every credential of the request is the token.
+func (a *Attempt) authorized(h http.Header) bool {
+	given := h.Values("X-Api-Key")
+	for _, v := range h.Values("Authorization") {
+		given = append(given, strings.TrimPrefix(v, "Bearer "))
+	}
+	for _, v := range given {
+		if a.token == "" || subtle.ConstantTimeCompare([]byte(v), []byte(a.token)) != 1 {
+			return false
+		}
+	}
+	return len(given) > 0
+}
+
+// listModels answers GET /v1/models in the form of both APIs, with an empty
+// list of the form that Codex keeps for itself.
+func (a *Attempt) listModels(w http.ResponseWriter) {
+	type model struct {
+		ID          string `json:"id"`
+		Type        string `json:"type"`
+		Object      string `json:"object"`
+		Created     int    `json:"created"`
+		CreatedAt   string `json:"created_at"`
+		OwnedBy     string `json:"owned_by"`
+		DisplayName string `json:"display_name"`
+	}
+	var models []model
+	for _, id := range a.relay.models {
+		models = append(models, model{id, "model", "model", 0, "1970-01-01T00:00:00Z", "provider", id})
+	}
+	body, _ := json.Marshal(map[string]any{
+		"object": "list", "data": models, "has_more": false, "models": []any{},
+		"first_id": models[0].ID, "last_id": models[len(models)-1].ID,
+	}, json.Deterministic(true))
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body)
+}
+
+// read returns the request, once all of it is here and was checked. The memory
+// is given back by release, which can be called more than once.
+func (a *Attempt) read(ctx context.Context, w http.ResponseWriter, r *http.Request, x *exchange) (
+	req request.Request, release func(), refused *refusal) {
+	size, encoding := r.ContentLength, r.Header.Get("Content-Encoding")
+	if encoding != "" && encoding != "identity" && encoding != "gzip" || len(r.Header["Content-Encoding"]) > 1 {
+		return req, func() {}, a.refuse(bodyEncoding, "the encoding of the body is not supported")
+	}
+	if size < 0 || encoding == "gzip" {
+		size = MaxBody
+	}
+	if size > MaxBody {
+		return req, func() {}, a.tooLarge()
+	}
+	if a.room.take(ctx, size) != nil {
+		return req, func() {}, a.refuse(agentLeft, "the agent has left")
+	}
+	release = func() {
+		a.room.give(size)
+		size = 0
+	}
+	body, refused := a.readBody(w, r, encoding == "gzip", size)
+	if refused != nil {
+		return req, release, refused
+	}
+	if rest := size - int64(len(body)); rest > 0 {
+		size -= rest
+		a.room.give(rest)
+	}
+	x.request.add(body)
+	policy := request.Policy{Models: a.relay.models, External: a.relay.cfg.AllowExternalTools}
+	check := request.Responses
+	if a.relay.messages() {
+		check = request.Messages
+	}
+	req, err := check(body, policy)
+	var bad *request.Refusal
+	if errors.As(err, &bad) {
+		return req, release, a.refuseBody(bad)
+	}
+	x.Model, x.Stream, x.Dropped = req.Model, req.Stream, req.Dropped
+	return req, release, nil
+}
+
+func (a *Attempt) tooLarge() *refusal {
+	refused := a.refuse(bodyTooLarge, "the request is too large")
+	if a.relay.messages() { // where agents do not repeat this status
+		refused.status = http.StatusRequestEntityTooLarge
+	}
+	return refused
+}
+
+// readBody reads and unpacks the body.
+func (a *Attempt) readBody(w http.ResponseWriter, r *http.Request, packed bool, size int64) ([]byte, *refusal) {
+	progress := &progress{r: r.Body}
+	defer a.watch(http.NewResponseController(w), progress)()
+	incomplete := a.refuse(bodyCut, "the body did not arrive whole")
+	from := io.Reader(progress)
+	if packed {
+		unpacked, err := gzip.NewReader(progress)
+		if err != nil {
+			return nil, incomplete
+		}
+		from = unpacked
+	}
+	var body bytes.Buffer
+	body.Grow(int(min(size, 1<<20)) + bytes.MinRead)
+	if _, err := body.ReadFrom(io.LimitReader(from, MaxBody+1)); err != nil {
+		return nil, incomplete
+	}
+	if body.Len() > MaxBody {
+		return nil, a.tooLarge()
+	}
+	return body.Bytes(), nil
+}
+
+// progress notes that a body goes on.
+type progress struct {
+	r     io.Reader
+	reads atomic.Int64
+}
+
+// Read reads from the body.
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.reads.Add(1)
+	return n, err
+}
+
+// watch ends the reading of a body that has stopped, unless the agent stands
+// still, until the returned function is called.
+func (a *Attempt) watch(control *http.ResponseController, p *progress) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		t := time.NewTicker(stall)
+		defer t.Stop()
+		reads, held := p.reads.Load(), a.holds.time()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+			}
+			if n, h := p.reads.Load(), a.holds.time(); n != reads || h != held {
+				reads, held = n, h
+				continue
+			}
+			_ = control.SetReadDeadline(time.Unix(1, 0)) // an error means that it has ended
+			return
+		}
+	}()
+	return func() { close(done) }
+}

@@ -1,0 +1,220 @@
+package harness
+
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"securebench/internal/source"
+)
+
+// The bounds of amounts, which keep sums of them exact enough.
+const (
+	maxCount  = 1 << 53
+	minCost   = 0.000001 // USD; costs are counted in millionths
+	maxAmount = 1e6      // USD
+)
+
+// budget reads the bounds on what one attempt may use of its provider. A cost
+// can be counted only if every model has a price.
+func (p *parser) budget(r *Relay) {
+	n, what := p.object("budget", "requests", "tokens", "cost")
+	if n == nil {
+		return
+	}
+	if len(n.Fields) == 0 {
+		p.ps.Add(n.Pos, "set requests, tokens or cost, or leave budget out", "%s bounds nothing", what)
+	}
+	const fix = "leave it out for no bound"
+	count := func(key string) int64 {
+		v := n.Get(key)
+		if v == nil {
+			return 0
+		}
+		i, problem := v.Int(what+"."+key, 1, maxCount)
+		p.fixed(problem, fix)
+		return i
+	}
+	r.Requests, r.Tokens = count("requests"), count("tokens")
+	cost := n.Get("cost")
+	if cost == nil {
+		return
+	}
+	f, problem := cost.Positive(what + ".cost")
+	if problem == nil && (f < minCost || f > maxAmount) {
+		problem = source.Problemf(cost.Pos, "%s.cost must be from 0.000001 to 1000000 USD", what)
+	}
+	p.fixed(problem, fix)
+	r.Cost = f
+	if prices, _ := p.get("prices"); prices == nil && problem == nil && r.Model != "" {
+		p.ps.Add(cost.Pos, "add harness.config.prices, or bound requests or tokens instead", "%s.cost needs the price of model %q", what, r.Model)
+	}
+}
+
+// prices reads what models cost. Every model of the configuration must be there;
+// others may be, so that tester files can share one list.
+func (p *parser) prices(r *Relay) {
+	n, what := p.get("prices")
+	if n == nil {
+		return
+	}
+	if n.Kind != source.Map {
+		p.ps.Add(n.Pos, "map a model to its input, cached_input, cache_write and output", "%s must be an object, not %s", what, n.Kind)
+		return
+	}
+	r.Prices = map[string]Price{}
+	for _, f := range n.Fields {
+		r.Prices[f.Name] = p.price(f.Value, what+"."+f.Name, cacheWrite(r.API))
+	}
+	for _, model := range []string{r.Model, r.SmallModel} {
+		if _, ok := r.Prices[model]; !ok && model != "" {
+			p.ps.Add(n.Pos, "add its price in USD per million tokens", "%s has no price of model %q", what, model)
+		}
+	}
+}
+
+// cacheWrite is what a token costs that is written to a cache, in tokens of input.
+func cacheWrite(api string) float64 {
+	if api == "anthropic_messages" {
+		return 1.25
+	}
+	return 1
+}
+
+// price reads one entry. Tokens that are read from a cache cost what others cost
+// if nothing is said about them, and those written to one a multiple of that.
+func (p *parser) price(n *source.Node, what string, write float64) (out Price) {
+	const fix = "write USD per million tokens, such as {input: 1.25, cached_input: 0.125, output: 10}"
+	if n.Kind != source.Map {
+		p.ps.Add(n.Pos, fix, "%s must be an object, not %s", what, n.Kind)
+		return out
+	}
+	errs, _ := n.Check(what, false, "input", "cached_input", "cache_write", "output")
+	p.ps = append(p.ps, errs...)
+	part := func(key string, required bool) float64 {
+		v := n.Get(key)
+		if v == nil {
+			if required {
+				p.ps.Add(n.Pos, fix, "%s.%s is required", what, key)
+			}
+			return 0
+		}
+		f, problem := amount(v, what+"."+key)
+		p.fixed(problem, fix)
+		return f
+	}
+	out = Price{Input: part("input", true), CachedInput: part("cached_input", false), CacheWrite: part("cache_write", false), Output: part("output", true)}
+	if n.Get("cached_input") == nil {
+		out.CachedInput = out.Input
+	}
+	if n.Get("cache_write") == nil {
+		out.CacheWrite = write * out.Input
+	}
+	return out
+}
+
+// amount reads a number of USD, which may be 0.
+func amount(n *source.Node, what string) (float64, *source.Problem) {
+	if f, err := strconv.ParseFloat(n.Text, 64); n.Kind == source.Number && err == nil && f == 0 {
+		return 0, nil
+	}
+	f, problem := n.Positive(what)
+	switch {
+	case problem == nil && f > maxAmount:
+		return 0, source.Problemf(n.Pos, "%s is above 1000000 USD", what)
+	case problem != nil && strings.HasPrefix(n.Text, "-"):
+		return 0, source.Problemf(n.Pos, "%s must be 0 or more", what)
+	}
+	return f, problem
+}
+
+// auth checks how the provider is paid: by a key, the only way there is.
+func (p *parser) auth() {
+	n, what := p.get("auth")
+	if n != nil && (n.Kind != source.String || strings.TrimSpace(n.Text) != "api_key") {
+		p.ps.Add(n.Pos, "write auth: api_key and set the key in the environment or the env file; subscription logins are not supported", "%s must be api_key", what)
+	}
+}
+
+// baseURL reads where the provider is. The result has no slash at its end and no
+// /v1, with which the paths of both protocols begin. The value is never quoted:
+// whoever writes a password into it should not find it in a log.
+func (p *parser) baseURL(def string) string {
+	n, what := p.get("base_url")
+	if n == nil {
+		return def
+	}
+	text, problem := n.Str(what)
+	if problem != nil {
+		p.add(problem)
+		return def
+	}
+	out, fault := cleanURL(strings.TrimSpace(text))
+	if fault != "" {
+		p.ps.Add(n.Pos, "write one such as "+def, "%s %s", what, fault)
+	}
+	return out
+}
+
+// cleanURL returns the normal form of a provider's URL, or what is wrong with it.
+func cleanURL(text string) (clean, fault string) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Opaque != "" || u.Hostname() == "":
+		return "", "is not a URL with a host"
+	case u.User != nil:
+		return "", "contains a user name or a password, where only the environment may hold a key"
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(text, "#"):
+		return "", "has a query or a fragment"
+	case strings.ContainsAny(text, "%\\") || strings.Contains(u.Path+"/", "/../") || strings.Contains(u.Path+"/", "/./") || strings.Contains(u.Path, "//"):
+		return "", "has a path that is not in its plain form"
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", "has a character other than visible ASCII"
+	case !validPort(u):
+		return "", "has a port that is not from 1 to 65535"
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return "", "must be https, because the key would cross the network in plain text; http is for loopback alone"
+	case u.Scheme != "https" && u.Scheme != "http":
+		return "", "must begin with https://"
+	}
+	u.Host = strings.ToLower(u.Host)
+	return strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/v1"), ""
+}
+
+func validPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	return err == nil && port > 0
+}
+
+// loopback reports whether a host is this machine, by its name or address.
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback() && a.Zone() == ""
+}
+
+// object reads a closed object, nil if it is not set.
+func (p *parser) object(key string, known ...string) (*source.Node, string) {
+	n, what := p.get(key)
+	if n == nil {
+		return nil, what
+	}
+	if n.Kind != source.Map {
+		p.ps.Add(n.Pos, "known: "+strings.Join(known, ", "), "%s must be an object, not %s", what, n.Kind)
+		return nil, what
+	}
+	errs, _ := n.Check(what, false, known...)
+	p.ps = append(p.ps, errs...)
+	return n, what
+}
+
+// fixed adds a problem, and says what to do about it unless it does.
+func (p *parser) fixed(problem *source.Problem, fix string) {
+	if problem != nil && problem.Fix == "" {
+		problem.Fix = fix
+	}
+	p.add(problem)
+}

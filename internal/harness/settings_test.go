@@ -1,0 +1,141 @@
+package harness_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/harness"
+)
+
+// TestAgentProblems: every bad value is refused where it stands, with what to do.
+func TestAgentProblems(t *testing.T) {
+	const (
+		unbound = " (leave it out for no bound)"
+		price   = " (write USD per million tokens, such as {input: 1.25, cached_input: 0.125, output: 10})"
+		url     = " (write one such as https://api.openai.com)"
+	)
+	for name, tt := range map[string]struct{ cfg, want string }{
+		"flag as model":     {"--yolo", "1:9: harness.config.model may have only letters, digits and . _ + -, and must begin with a letter or digit"},
+		"number as version": {"m, version: 1.2", `1:21: harness.config.version must be a non-empty string, not a number (quote it: "1.2")`},
+		"range":             {"m, version: ^1.2.3", "1:21: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
+		"tag":               {"m, version: beta", "1:21: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
+		"small model":       {"m, small_model: x", `1:12: harness.config contains unsupported field "small_model" (known: model, version, task_file, timeout_seconds, allowed_domains, base_url, budget, prices, allow_external_tools, auth)`},
+		"external":          {"m, allow_external_tools: yes", "1:34: harness.config.allow_external_tools must be true or false, not yes"},
+		"auth":              {"m, auth: subscription", "1:18: harness.config.auth must be api_key (write auth: api_key and set the key in the environment or the env file; subscription logins are not supported)"},
+
+		"budget":          {"m, budget: 5", "1:20: harness.config.budget must be an object, not a number (known: requests, tokens, cost)"},
+		"empty budget":    {"m, budget: {}", "1:20: harness.config.budget bounds nothing (set requests, tokens or cost, or leave budget out)"},
+		"unknown bound":   {"m, budget: {turns: 1}", `1:21: harness.config.budget contains unsupported field "turns" (known: requests, tokens, cost)`},
+		"budget 0":        {"m, budget: {requests: 0}", "1:31: harness.config.budget.requests must be from 1 to 9007199254740992" + unbound},
+		"negative tokens": {"m, budget: {tokens: -1}", "1:29: harness.config.budget.tokens must be from 1 to 9007199254740992" + unbound},
+		"half a request":  {"m, budget: {requests: 1.5}", "1:31: harness.config.budget.requests must be an integer, not 1.5" + unbound},
+		"cost 0":          {"m, budget: {cost: 0}, prices: {m: {input: 1, output: 1}}", "1:27: harness.config.budget.cost must be above 0" + unbound},
+		"tiny cost":       {"m, budget: {cost: 1e-9}, prices: {m: {input: 1, output: 1}}", "1:27: harness.config.budget.cost must be from 0.000001 to 1000000 USD" + unbound},
+		"cost of nothing": {"m, budget: {cost: 1}", `1:27: harness.config.budget.cost needs the price of model "m" (add harness.config.prices, or bound requests or tokens instead)`},
+		"other price":     {"m, budget: {cost: 1}, prices: {n: {input: 1, output: 1}}", `1:39: harness.config.prices has no price of model "m" (add its price in USD per million tokens)`},
+		"prices":          {"m, prices: [1]", "1:20: harness.config.prices must be an object, not a list (map a model to its input, cached_input, cache_write and output)"},
+		"price":           {"m, prices: {m: 1}", "1:24: harness.config.prices.m must be an object, not a number" + price},
+		"part of a price": {"m, prices: {m: {input: 1}}", "1:24: harness.config.prices.m.output is required" + price},
+		"negative price":  {"m, prices: {m: {input: -1, output: 1}}", "1:32: harness.config.prices.m.input must be 0 or more" + price},
+		"dear":            {"m, prices: {m: {input: 1, output: 1e9}}", "1:43: harness.config.prices.m.output is above 1000000 USD" + price},
+		"price in words":  {"m, prices: {m: {input: free, output: 1}}", "1:32: harness.config.prices.m.input must be a positive number, not a string" + price},
+
+		"plain http":     {"m, base_url: http://example.com", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is for loopback alone" + url},
+		"near loopback":  {"m, base_url: http://127.0.0.1.example.com", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is for loopback alone" + url},
+		"private":        {"m, base_url: 'http://10.0.0.1'", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is for loopback alone" + url},
+		"other scheme":   {"m, base_url: ftp://127.0.0.1", "1:22: harness.config.base_url must begin with https://" + url},
+		"no scheme":      {"m, base_url: api.openai.com", "1:22: harness.config.base_url is not a URL with a host" + url},
+		"password":       {"m, base_url: 'https://u:hunter2@h.example'", "1:22: harness.config.base_url contains a user name or a password, where only the environment may hold a key" + url},
+		"query":          {"m, base_url: 'https://h.example/?key=hunter2'", "1:22: harness.config.base_url has a query or a fragment" + url},
+		"fragment":       {"m, base_url: 'https://h.example/#'", "1:22: harness.config.base_url has a query or a fragment" + url},
+		"dots":           {"m, base_url: 'https://h.example/a/../b'", "1:22: harness.config.base_url has a path that is not in its plain form" + url},
+		"escapes":        {"m, base_url: 'https://h.example/%2e%2e/b'", "1:22: harness.config.base_url has a path that is not in its plain form" + url},
+		"port":           {"m, base_url: 'https://h.example:99999'", "1:22: harness.config.base_url has a port that is not from 1 to 65535" + url},
+		"not ASCII":      {"m, base_url: 'https://h\u00e4.example'", "1:22: harness.config.base_url has a character other than visible ASCII" + url},
+		"a bare address": {"m, base_url: 7", "1:22: harness.config.base_url must be a non-empty string, not a number (quote it: \"7\")"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, got := parse(t, "codex", "{model: "+tt.cfg+"}")
+			if d := cmp.Diff("h.yaml:"+tt.want, got); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+	_, got := parse(t, "claude_code", "{small_model: Haiku}")
+	if want := `h.yaml:1:15: harness.config.small_model is the alias "Haiku" (write the full name, such as claude-haiku-4-5)`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestBaseURL: both providers' ways to write it mean the same.
+func TestBaseURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://api.openai.com":        "https://api.openai.com",
+		"https://api.openai.com/":       "https://api.openai.com",
+		"https://api.openai.com/v1":     "https://api.openai.com",
+		"https://Api.OpenAI.com:443/v1": "https://api.openai.com:443",
+		"https://g.example/openai/v1/":  "https://g.example/openai",
+		"https://g.example/v1/x":        "https://g.example/v1/x",
+		"http://localhost:11434/v1":     "http://localhost:11434",
+		"http://127.8.9.10:80":          "http://127.8.9.10:80",
+		"http://[::1]:8080":             "http://[::1]:8080",
+		"https://10.0.0.1":              "https://10.0.0.1",
+	} {
+		h, problem := parse(t, "codex", "{model: m, base_url: '"+in+"'}")
+		if problem != "" {
+			t.Error(in, problem)
+			continue
+		}
+		if got := harness.NeedsOf(h).Relay.BaseURL; got != want {
+			t.Errorf("%s becomes %s, want %s", in, got, want)
+		}
+	}
+}
+
+// TestVariables: what may not be forwarded is refused where it stands, with the
+// reason.
+func TestVariables(t *testing.T) {
+	const (
+		noProxy = ", but a sandbox has no network that a proxy of yours could be reached by (remove it; list what the agent may reach in harness.config.allowed_domains, and the sandbox gets the variables of securebench's own proxy)"
+		command = ", but a command would get the provider's key itself, and could print it or send it away (remove it; with harness.type codex or claude_code the key stays outside of the sandbox)"
+		sets    = " harness sets itself (remove it)"
+		base    = ", but the agent's requests go to the relay (remove it and set harness.config.base_url)"
+	)
+	for _, tt := range []struct{ typ, name, want string }{
+		{"command", "OPENAI_API_KEY", command},
+		{"command", "anthropic_api_key", command},
+		{"command", "ANTHROPIC_AUTH_TOKEN", command},
+		{"command", "CLAUDE_CODE_OAUTH_TOKEN", command},
+		{"command", "HTTPS_PROXY", noProxy},
+		{"command", "no_proxy", noProxy},
+		{"command", "OPENAI_BASE_URL", ""},
+		{"command", "HOME", ""},
+		{"command", "GEMINI_API_KEY", ""},
+		{"codex", "all_proxy", noProxy},
+		{"codex", "ANTHROPIC_API_KEY", ", which is no API key of the codex harness's provider (name OPENAI_API_KEY or CODEX_API_KEY)"},
+		{"codex", "OPENAI_BASE_URL", base},
+		{"codex", "OPENAI_API_BASE", base},
+		{"codex", "CODEX_HOME", ", which the codex" + sets},
+		{"codex", "HOME", ", which the codex" + sets},
+		{"codex", "PATH", ", which the codex" + sets},
+		{"codex", "LANG", ""},
+		{"claude_code", "ANTHROPIC_BASE_URL", base},
+		{"claude_code", "ANTHROPIC_AUTH_TOKEN", ", which is no API key of the claude_code harness's provider (name ANTHROPIC_API_KEY)"},
+		{"claude_code", "ANTHROPIC_MODEL", ", which the claude_code" + sets},
+		{"claude_code", "IS_SANDBOX", ", which the claude_code" + sets},
+		{"claude_code", "MAX_THINKING_TOKENS", ""},
+	} {
+		cfg := map[string]string{"command": "{command: x}", "codex": "{model: m}", "claude_code": "{}"}[tt.typ]
+		h, got := parse(t, tt.typ, cfg, "TZ", tt.name)
+		want := ""
+		if tt.want != "" {
+			want = "h.yaml:22:5: harness.env names " + tt.name + tt.want
+		} else if names := h.(harness.Forwarder).Forwards(); len(names) != 2 {
+			t.Errorf("%s: forwarded %v", tt.name, names)
+		}
+		if got != want {
+			t.Errorf("%s %s:\n%s, want\n%s", tt.typ, tt.name, got, want)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package harness
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"securebench/internal/task"
+)
+
+// keyVariables hold the keys of the providers that the relay speaks to. No
+// sandbox ever gets one of them.
+func keyVariables() []string {
+	return []string{"OPENAI_API_KEY", "CODEX_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"}
+}
+
+// proxyVariables are obeyed by programs that make requests. Some read them in
+// lower case only, some in upper case.
+func proxyVariables() []string {
+	return []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY"}
+}
+
+// steering are the prefixes of variables by which agent programs are set up.
+func steering() []string { return []string{"OPENAI_", "CODEX_", "ANTHROPIC_", "CLAUDE_"} }
+
+const unproxied = "localhost,127.0.0.1,::1"
+
+// gatewayVariables returns the variables that lead programs to the proxy if
+// there are domains. Loopback, where the relay is and where an agent may start
+// servers, is never reached through a proxy, not even one that an image names.
+func gatewayVariables(domains []string, relay bool) []string {
+	values := map[string]string{}
+	if len(domains) > 0 || relay {
+		values["NO_PROXY"] = unproxied
+	}
+	if len(domains) > 0 {
+		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
+			values[name] = "http://" + ProxyAddress
+		}
+	}
+	var out []string
+	for name, value := range values {
+		out = append(out, name+"="+value, strings.ToLower(name)+"="+value)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// forwarded returns the names of harness.env that are forwarded, and the one
+// among keys that names the relay's key: the first, or "".
+func (p *parser) forwarded(keys ...string) (forward []string, key string) {
+	for i, name := range p.env {
+		fault, fix := p.variableFault(name, keys)
+		switch {
+		case slices.Contains(keys, name):
+			if key == "" {
+				key = name
+			}
+		case fault != "":
+			at := p.at
+			if i < len(p.envPos) {
+				at = p.envPos[i]
+			}
+			p.ps.Add(at, fix, "harness.env names %s, %s", name, fault)
+		default:
+			forward = append(forward, name)
+		}
+	}
+	return forward, key
+}
+
+// variableFault says why the operator's variable cannot be forwarded, and what
+// to do about it. keys are those of the harness's provider, none for a command.
+func (p *parser) variableFault(name string, keys []string) (fault, fix string) {
+	upper := strings.ToUpper(name)
+	agent := len(keys) > 0
+	switch {
+	case slices.Contains(proxyVariables(), upper):
+		return "but a sandbox has no network that a proxy of yours could be reached by",
+			"remove it; list what the agent may reach in harness.config.allowed_domains, and the sandbox gets the variables of securebench's own proxy"
+	case agent && slices.Contains(keyVariables(), upper):
+		return "which is no API key of the " + p.typ + " harness's provider", "name " + strings.Join(keys, " or ")
+	case slices.Contains(keyVariables(), upper):
+		return "but a command would get the provider's key itself, and could print it or send it away",
+			"remove it; with harness.type codex or claude_code the key stays outside of the sandbox"
+	case agent && (strings.HasSuffix(upper, "_BASE_URL") || upper == "OPENAI_API_BASE") && steers(upper):
+		return "but the agent's requests go to the relay", "remove it and set harness.config.base_url"
+	case agent && (steers(upper) || slices.Contains([]string{"HOME", "PATH", "IS_SANDBOX"}, upper)):
+		return "which the " + p.typ + " harness sets itself", "remove it"
+	}
+	return "", ""
+}
+
+func steers(upper string) bool {
+	return slices.ContainsFunc(steering(), func(prefix string) bool { return strings.HasPrefix(upper, prefix) })
+}
+
+// checkRow refuses variables of a row that would lead the agent past the
+// gateway, or set the agent's program up in another way than the operator.
+// NO_PROXY is harmless: the plan's own value replaces it.
+func checkRow(v task.AgentView, agent bool) error {
+	for _, variable := range v.Environment().Env {
+		name, _, _ := strings.Cut(variable, "=")
+		switch upper := strings.ToUpper(name); {
+		case upper != "NO_PROXY" && slices.Contains(proxyVariables(), upper):
+			return fmt.Errorf("environment.env sets %s, but the agent has the network that the operator allows and no other (remove it from the row)", name)
+		case agent && steers(upper):
+			return fmt.Errorf("environment.env sets %s, but how the agent's program is set up is not the row's to say (remove it from the row)", name)
+		}
+	}
+	return nil
+}

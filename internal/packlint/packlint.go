@@ -1,0 +1,186 @@
+// Package packlint looks for what makes a tree's checker easy to deceive, and
+// for tests and solutions that an image gives away. It reads text and knows no
+// language well: what it finds is a warning, and what it does not find may still
+// be there.
+package packlint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/redact"
+	"securebench/internal/source"
+	"securebench/internal/workspace"
+)
+
+// The bounds of what is read.
+const (
+	maxFile     = 1 << 20 // bytes of a file
+	maxFiles    = 64      // of one row
+	maxWarnings = pack.MaxWarnings
+)
+
+// Check returns the warnings about a pack, at most as many as a pack can have.
+// A file that cannot be read has none.
+func Check(ctx context.Context, p *pack.Pack, reg family.Registry) (source.Problems, error) {
+	l := &linter{pack: p, seen: map[string]bool{}}
+	root, err := os.OpenRoot(p.EvalRoot())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("opening the pack's evaluation files: %w", err)
+	}
+	if l.evals = root; root != nil {
+		defer root.Close()
+	}
+	trees := false
+	for row, err := range p.Rows(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if f := reg[row.Family]; len(f.Checkers) > 0 {
+			trees = true
+			l.row(row, f)
+		}
+	}
+	if err := l.images(trees); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(l.found, func(a, b *source.Problem) int {
+		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line))
+	})
+	return l.found, nil
+}
+
+// linter collects the warnings of a pack.
+type linter struct {
+	pack  *pack.Pack
+	evals *os.Root // nil if the pack has no evaluation files
+	found source.Problems
+	seen  map[string]bool // places that have been reported, and files that were read
+}
+
+// warn adds a warning, unless there is the same one about that file, or about
+// that row.
+func (l *linter) warn(at source.Pos, fix, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	key := at.File + "\x00" + message
+	if at.File == l.pack.Tasks {
+		key += fmt.Sprint(at.Line)
+	}
+	if l.seen[key] || len(l.found) >= maxWarnings {
+		return
+	}
+	l.seen[key] = true
+	l.found.Add(at, fix, "%s", message)
+}
+
+// row reads what decides on the candidates of a row.
+func (l *linter) row(row pack.Row, f family.Family) {
+	dir := workspace.DefaultTarget
+	if n := row.Environment.Get("workdir"); n != nil && n.Kind == source.String {
+		dir = path.Clean(n.Text)
+	}
+	files := map[string]bool{}
+	for _, key := range f.Checkers {
+		n := row.Eval.Get(key)
+		if n == nil {
+			continue
+		}
+		if file := n.Get("path"); file != nil && file.Kind == source.String {
+			l.collect(file.Text, files)
+			continue
+		}
+		if command := n.Get("command"); command != nil {
+			l.command(command, dir)
+		}
+		eachText(n, func(t *source.Node) { l.text(t.Text, dir, func(int) source.Pos { return t.Pos }) })
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		l.file(name, dir)
+	}
+}
+
+// collect adds the evaluation files at or below a path, and those beside it: a
+// script starts them.
+func (l *linter) collect(name string, files map[string]bool) {
+	name = path.Clean(name)
+	beside := path.Dir(name)
+	for file := range l.pack.EvalFiles {
+		if len(files) < maxFiles && (file == name || strings.HasPrefix(file, name+"/") || beside != "." && strings.HasPrefix(file, beside+"/")) {
+			files[file] = true
+		}
+	}
+}
+
+// file reads one evaluation file, once for each workdir.
+func (l *linter) file(name, dir string) {
+	key := name + "\x00" + dir
+	if l.evals == nil || l.seen[key] {
+		return
+	}
+	l.seen[key] = true
+	data, err := source.ReadFileIn(l.evals, name, maxFile)
+	if err != nil {
+		return // it is too large for a checker, or a run will say what is wrong
+	}
+	at := filepath.Join(l.pack.EvalRoot(), filepath.FromSlash(name))
+	l.text(string(data), dir, func(line int) source.Pos { return source.Pos{File: at, Line: line} })
+}
+
+// text applies the rules to a text's lines. at gives a line's place.
+func (l *linter) text(text, dir string, at func(line int) source.Pos) {
+	line := 0
+	for s := range strings.SplitSeq(text, "\n") {
+		line++
+		if s = strings.TrimSpace(s); strings.HasPrefix(s, "#") {
+			continue
+		}
+		for _, r := range rules() {
+			if r.finds(s, dir) {
+				l.warn(at(line), r.fix, "%s", r.what(dir))
+			}
+		}
+	}
+	if pipedStatus(text) {
+		l.warn(at(1), "write `set -o pipefail`, or test the program alone", "the checker takes the exit status of a pipe, which is that of its last command")
+	}
+}
+
+// command looks at how a checker starts: a program that the agent can change
+// decides nothing.
+func (l *linter) command(n *source.Node, dir string) {
+	var words []string
+	if n.Kind == source.List {
+		for _, it := range n.Items {
+			words = append(words, it.Text)
+		}
+	} else {
+		words = strings.Fields(n.Text)
+	}
+	if file := started(words, dir); file != "" {
+		l.warn(n.Pos, "keep it among the pack's evaluation files, and name it in the checker", "the checker runs %s, which the agent can change", redact.Quote(file))
+	}
+}
+
+// eachText calls do for every text in n.
+func eachText(n *source.Node, do func(*source.Node)) {
+	if n.Kind == source.String {
+		do(n)
+	}
+	for _, it := range n.Items {
+		eachText(it, do)
+	}
+	for _, f := range n.Fields {
+		eachText(f.Value, do)
+	}
+}

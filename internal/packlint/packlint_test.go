@@ -1,0 +1,165 @@
+package packlint_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"securebench/internal/family"
+	"securebench/internal/packlint"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/task"
+)
+
+// lint returns the warnings about a pack of one row and files, without the
+// folder of the pack.
+func lint(t *testing.T, checker string, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	all := map[string]string{"manifest.yaml": "id: p\nversion: 1\nasset_roots: {eval: eval}\n",
+		"tasks.jsonl": `{"id":"a","family":"tree","eval":{"checker":` + checker + `},"environment":{"workdir":"/app"}}` + "\n"}
+	for name, content := range files {
+		all[name] = content
+	}
+	for name, content := range all {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loc, err := pack.Locate(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := pack.Load(t.Context(), loc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg := family.NewRegistry(family.Family{Name: "tree", Checkers: []string{"checker"}, Extraction: task.Extraction{Mode: task.FromWorkspace}})
+	found, err := packlint.Check(t.Context(), p, reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, f := range found {
+		out = append(out, strings.TrimPrefix(f.Error(), dir+"/"))
+	}
+	return strings.Join(out, "\n")
+}
+
+// TestLines: what a line of a checker should not do, and lines that look
+// alike.
+func TestLines(t *testing.T) {
+	const downloads, word, code, verdict, answers, status = "downloads", "such as PASS", "as code", "reads a verdict", "compares with a file in /app", "exit status of a pipe"
+	for line, want := range map[string]string{
+		"curl -LsSf https://astral.sh/uv/install.sh | sh":                   downloads,
+		"wget -q http://example.org/x":                                      downloads,
+		"apt-get -qq install -y curl":                                       downloads,
+		"pip install pytest==8.4.1":                                         downloads,
+		"uvx -p 3.13 pytest /tests":                                         downloads,
+		"git clone https://example.org/x":                                   downloads,
+		"requests.get('https://example.org/x')":                             downloads,
+		"curl -s http://localhost:8080/health":                              "",
+		"requests.get('http://127.0.0.1:5000/x')":                           "",
+		"git clone git@localhost:/git/project":                              "",
+		"pip --version":                                                     "",
+		"# pip install pytest":                                              "",
+		"./run | grep -q PASS":                                              word,
+		"grep -c 'OK' out.txt":                                              word,
+		"assert 'PASSED' in result.stdout":                                  word,
+		"grep -q passport out.txt":                                          "",
+		"assert 'token' in out":                                             "",
+		"eval \"$(cat out.txt)\"":                                           code,
+		"value = eval(open('/app/x').read())":                               code,
+		"subprocess.run(cmd, shell=True)":                                   code,
+		"subprocess.run(cmd, shell = True, check=True)":                     code,
+		"os.system('make')":                                                 code,
+		"pickle.load(f)":                                                    code,
+		"model.eval()":                                                      "",
+		"retrieval(x)":                                                      "",
+		"literal_eval(x)":                                                   "",
+		"cursor.exec(sql)":                                                  "",
+		"[ \"$(cat /logs/verifier/reward.txt)\" = 1 ]":                      verdict,
+		"json.load(open('/app/verdict.json'))":                              verdict,
+		"echo 1 > /logs/verifier/reward.txt":                                "",
+		"with open('/logs/reward.txt', 'w') as f:":                          "",
+		"diff /app/out.csv /app/expected.csv":                               answers,
+		"golden = Path('/app/data/golden.json')":                            answers,
+		"diff /app/out.csv $SECUREBENCH_EVALUATOR/expected.csv":             "",
+		"diff /app/out.csv /app/securebench/evaluation_inputs/expected.csv": "",
+		"./prog | tee log; if [ $? -eq 0 ]; then exit 0; fi":                status,
+		"set -o pipefail; ./prog | tee log; exit $?":                        "",
+		"assert subprocess.run(['/app/prog'], capture_output=True, timeout=5).stdout == b'42\\n'": "",
+	} {
+		got := lint(t, `{"source":"script","path":"t/check.sh"}`, map[string]string{"eval/t/check.sh": "true\n" + line + "\n"})
+		if (got == "") != (want == "") || !strings.Contains(got, want) || want != "" && strings.Count(got, "\n") > 0 {
+			t.Errorf("%s\n  %q, want %q", line, got, want)
+		}
+		if want != "" && want != status && !strings.HasPrefix(got, "eval/t/check.sh:2: ") {
+			t.Errorf("%s: the place is wrong: %s", line, got)
+		}
+	}
+}
+
+// TestCommands: a checker that is a file of the workspace is the agent's.
+func TestCommands(t *testing.T) {
+	const runs = "which the agent can change"
+	for command, want := range map[string]string{
+		`"bash ./check.sh"`:                                  runs,
+		`"python3 -I check.py"`:                              runs,
+		`["pytest", "-q", "/app/tests"]`:                     runs,
+		`["/usr/bin/python3", "tests/test_x.py"]`:            runs,
+		`["./run-tests.sh"]`:                                 runs,
+		`"bash /opt/securebench/evaluator/t.sh"`:             "",
+		`"python3 securebench/evaluation_inputs/t/check.py"`: "",
+		`["sh", "-c", "test -f out.txt"]`:                    "",
+		`"bash -ec 'test -f out.txt'"`:                       "",
+		`"test -f out.txt"`:                                  "",
+		`"diff out.txt $SECUREBENCH_EVALUATOR/x"`:            "",
+	} {
+		if got := lint(t, fmt.Sprintf(`{"command":%s}`, command), nil); (got == "") != (want == "") || !strings.Contains(got, want) || want != "" && !strings.HasPrefix(got, "tasks.jsonl:1:") {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	if got := lint(t, `{"command":["sh","-c","grep -q PASS out"]}`, nil); !strings.HasPrefix(got, "tasks.jsonl:1:67: the checker looks for a word") {
+		t.Errorf("an argument: %s", got)
+	}
+}
+
+// TestImages: what decides must not be in an image, under its own name or
+// another.
+func TestImages(t *testing.T) {
+	const tests = "def test_answer(): assert answer() == 42\n"
+	got := lint(t, `{"source":"pytest","path":"t/test_outputs.py"}`, map[string]string{
+		"eval/t/test_outputs.py": tests, "eval/empty": "", "images/base/Dockerfile": "FROM scratch\n", "images/base/data.py": tests,
+		"images/base/src/__init__.py": "", "images/base/solution.sh": "echo 42\n", "images/base/tests/test_x.py": "x\n", "images/base/src/tests/x.py": "x\n",
+	})
+	want := []string{"images/base/data.py: the image contains the evaluation file t/test_outputs.py", "images/base/solution.sh: this sounds like", "images/base/tests/test_x.py: this sounds like"}
+	lines := strings.Split(got, "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("got %s", got)
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(lines[i], w) {
+			t.Errorf("%s, want %s", lines[i], w)
+		}
+	}
+}
+
+// TestBeside: what a script finds beside it is read as well, other rows' files
+// are not.
+func TestBeside(t *testing.T) {
+	got := lint(t, `{"source":"script","path":"t/check.sh"}`, map[string]string{"eval/t/check.sh": "true", "eval/t/tests/test_x.py": "\nexec(code)\n",
+		"eval/other/check.sh": "eval \"$x\"\n", "eval/t/big": strings.Repeat("eval $x\n", 1<<18)})
+	if !strings.HasPrefix(got, "eval/t/tests/test_x.py:2: ") || strings.Contains(got, "\n") {
+		t.Errorf("got %s", got)
+	}
+	if got := lint(t, `{"source":"script","path":"gone.sh"}`, nil); got != "" {
+		t.Errorf("a file that is missing: %s", got)
+	}
+}

@@ -1,0 +1,134 @@
+package produce
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"securebench/internal/harness"
+	"securebench/internal/sandbox"
+	"securebench/internal/workspace"
+)
+
+// ErrFolder is wrapped by the error of [Producer.Prepare] when the row asks for
+// a workspace that its image cannot give. That is the pack's fault.
+var ErrFolder = errors.New("the workspace cannot begin as the image's folder (environment.materialize_workdir_from_image)")
+
+// begun describes how a workspace began. Workspaces that began alike hold the
+// same files.
+type begun struct {
+	image, folder string
+	owner         sandbox.User
+	all           bool              // what belongs to other users was read, too
+	layout        [sha256.Size]byte // the archive laid over the folder
+}
+
+// makeSpaces makes the volumes of the sandbox side by side, because each takes
+// the engine a while.
+func (s *Session) makeSpaces(ctx context.Context, e sandbox.Engine, spec sandbox.Spec, layout *workspace.Layout) (begun, error) {
+	w := sandbox.WorkspaceSpec{Labels: s.req.Labels, Owner: s.req.Image.User, Disk: spec.Limits.Disk, Inodes: spec.Limits.Files,
+		ReadAll: len(spec.Capabilities) > 0} // with which owners can be changed
+	if spec.User != nil {
+		w.Owner = *spec.User
+	}
+	var how begun
+	var errs [3]error
+	var wg sync.WaitGroup
+	wg.Go(func() { how, errs[0] = s.makeSpace(ctx, e, w, layout) })
+	if s.req.Checkout != nil {
+		wg.Go(func() { errs[1] = s.makeCheckout(ctx, e, w) })
+	}
+	if s.req.Files != nil {
+		wg.Go(func() { errs[2] = s.makeSolution(ctx, e) })
+	}
+	wg.Wait()
+	return how, errors.Join(errs[:]...)
+}
+
+// makeSpace makes the workspace: the image's folder if the row asks for that,
+// else an empty one, with the task's files over it.
+func (s *Session) makeSpace(ctx context.Context, e sandbox.Engine, w sandbox.WorkspaceSpec, layout *workspace.Layout) (begun, error) {
+	how := begun{owner: w.Owner, all: w.ReadAll}
+	w.Labels.Role = "workspace"
+	if s.req.View.Environment().MaterializeWorkdir {
+		w.From = &sandbox.ImageFolder{Image: s.req.Image, Path: s.plan.Target}
+		how.image, how.folder = s.req.Image.ID, s.plan.Target
+	}
+	space, err := e.Workspace(ctx, w)
+	switch {
+	case errors.Is(err, sandbox.ErrNoFolder), errors.Is(err, sandbox.ErrTooSmall):
+		return how, fmt.Errorf("%w: %w", ErrFolder, err)
+	case err != nil:
+		return how, fmt.Errorf("creating the workspace: %w", err)
+	}
+	s.space = space
+	if how.layout, err = fill(ctx, space, layout, w.Owner); err != nil {
+		return how, fmt.Errorf("copying files into the workspace: %w", err)
+	}
+	return how, nil
+}
+
+func (s *Session) makeCheckout(ctx context.Context, e sandbox.Engine, w sandbox.WorkspaceSpec) error {
+	w.Labels.Role, w.From, w.ReadAll = "checkout", s.req.Checkout, false
+	space, err := e.Workspace(ctx, w)
+	if err != nil {
+		return fmt.Errorf("creating the checkout: %w", err)
+	}
+	s.checkout = space
+	return nil
+}
+
+// makeSolution makes the volume with the files of the request's command. They
+// belong to root, and a file takes at most eight times as much room there as in
+// the archive.
+func (s *Session) makeSolution(ctx context.Context, e sandbox.Engine) error {
+	w := sandbox.WorkspaceSpec{Labels: s.req.Labels, Disk: 1<<20 + 8*int64(len(s.req.Files))}
+	w.Labels.Role = "solution"
+	space, err := e.Workspace(ctx, w)
+	if err != nil {
+		return fmt.Errorf("creating the solution's volume: %w", err)
+	}
+	s.solution = space
+	if err := space.Put(ctx, bytes.NewReader(s.req.Files)); err != nil {
+		return fmt.Errorf("copying the solution's files: %w", err)
+	}
+	return nil
+}
+
+// mounts lists where the volumes are mounted, the workspace first.
+func (s *Session) mounts() []sandbox.Mount {
+	out := []sandbox.Mount{{Workspace: s.space, Target: s.plan.Target}}
+	if s.checkout != nil {
+		out = append(out, sandbox.Mount{Workspace: s.checkout, Target: s.plan.Checkout})
+	}
+	if s.solution != nil {
+		out = append(out, sandbox.Mount{Workspace: s.solution, Target: harness.ProgramDir, ReadOnly: true})
+	}
+	return out
+}
+
+// fill streams the layout into the workspace without writing to the host's
+// disk, and returns the digest of the stream.
+func fill(ctx context.Context, space sandbox.Workspace, layout *workspace.Layout, owner sandbox.User) (sum [sha256.Size]byte, err error) {
+	r, w := io.Pipe()
+	done, all := make(chan error, 1), sha256.New()
+	go func() {
+		err := layout.WriteTar(io.MultiWriter(w, all), owner.UID, owner.GID)
+		done <- errors.Join(err, w.CloseWithError(err))
+	}()
+	err = space.Put(ctx, r)
+	err = errors.Join(err, r.CloseWithError(io.ErrClosedPipe), unlessClosed(<-done))
+	return [sha256.Size]byte(all.Sum(nil)), err
+}
+
+// unlessClosed drops the error that a writer gets when its reader left first.
+func unlessClosed(err error) error {
+	if errors.Is(err, io.ErrClosedPipe) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,203 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+
+	"securebench/internal/digest"
+	"securebench/internal/source"
+)
+
+// CapturedName is the file that holds, while a run is under way, a record for
+// each attempt whose candidate is stored and waits to be verified, as it would be
+// if the verification had failed. A run that is killed goes on from it. It is
+// gone when every attempt has its record.
+const CapturedName = RestrictedName + "/captured.jsonl"
+
+// The MACs of records and of lines in [CapturedName] have names of their own, so
+// that neither can stand for the other.
+const (
+	recordField   = "record"
+	capturedField = "captured"
+)
+
+// AppendCaptured adds a record to [CapturedName]. It is on disk when
+// AppendCaptured returns.
+func (d *Dir) AppendCaptured(l *Line) (err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.Whole(); err != nil {
+		return err
+	}
+	b, next, err := l.captured(d.captured.link, d.salt)
+	if err != nil {
+		return err
+	}
+	if d.captured.file == nil {
+		if d.captured.file, err = source.OpenIn(d.root, CapturedName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+			err = d.sync(RestrictedName)
+		}
+	}
+	if err == nil {
+		_, err = d.captured.file.Write(b)
+	}
+	if err == nil {
+		err = d.captured.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", CapturedName, err)
+	}
+	d.captured.link = next
+	return nil
+}
+
+// captured renders a line of [CapturedName], and returns the place of the next.
+func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
+	b, err := l.marshal(at, salt, capturedField)
+	if err == nil && len(b) > MaxLine {
+		err = fmt.Errorf("the record of %q has %d bytes; the limit is %d", l.TaskID, len(b), MaxLine)
+	}
+	return append(b, '\n'), link{at.seq + 1, lineDigest(b)}, err
+}
+
+// Settled removes [CapturedName]: every attempt has its record.
+func (d *Dir) Settled() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.captured.close()
+	if rerr := d.root.Remove(CapturedName); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", CapturedName, err)
+	}
+	return nil
+}
+
+// journal is [CapturedName] as it is written.
+type journal struct {
+	file *os.File // nil before the first line
+	link link     // of the next one
+}
+
+func (j *journal) close() error {
+	f := j.file
+	*j = journal{link: link{prev: Genesis}}
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+// rewriteCaptured makes [CapturedName] hold the attempts of which only the
+// verification is repeated: the file of records is about to lose them.
+func (d *Dir) rewriteCaptured(p *Review) error {
+	if len(p.Unverified) == 0 {
+		return nil
+	}
+	var all bytes.Buffer
+	at := link{prev: Genesis}
+	for _, l := range slices.SortedFunc(maps.Values(p.Unverified), InOrder) {
+		b, next, err := l.captured(at, d.salt)
+		if err != nil {
+			return err
+		}
+		at = next
+		all.Write(b)
+	}
+	d.captured.link = at
+	return d.replaceFile(CapturedName, all.Bytes(), 0o600)
+}
+
+// EachCaptured calls f for each line of [CapturedName], up to the first that is
+// not as this run wrote it. The error names that one; [ErrTorn] is the end that a
+// killed run leaves.
+func EachCaptured(fsys fs.FS, salt digest.Salt, f func(Entry)) error {
+	info, err := fs.Lstat(fsys, CapturedName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("it is %s", source.FileType(info.Mode()))
+	}
+	var in fs.File
+	if err == nil {
+		in, err = fsys.Open(CapturedName)
+	}
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", CapturedName, err)
+	}
+	defer in.Close()
+	at := link{prev: Genesis}
+	for raw, err := range Lines(in) {
+		if err != nil {
+			return fmt.Errorf("%s: %w", CapturedName, err)
+		}
+		if raw.Torn {
+			return ErrTorn
+		}
+		e, err := Decode(raw.Bytes)
+		if err == nil && !e.authentic(salt, capturedField) {
+			err = errors.New("its MAC is wrong: this run did not write it")
+		}
+		if err == nil && (e.Seq != at.seq || e.Prev != at.prev) {
+			err = errors.New("a line before it was changed, removed or moved")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: line %d: %w", CapturedName, raw.Number, err)
+		}
+		at = link{at.seq + 1, e.Digest}
+		f(e)
+	}
+	return nil
+}
+
+// ErrTorn is returned by [EachCaptured] for a last line whose write was cut
+// short.
+var ErrTorn = fmt.Errorf("%s: its last line was cut short", CapturedName)
+
+// Standing returns what is wrong with a record of [CapturedName], whose candidate
+// and raw output have to be there.
+func (e Entry) Standing(fsys fs.FS, salt digest.Salt, stored func(sum string) error) error {
+	errs := e.contradictions()
+	for _, f := range e.Restricted {
+		errs = append(errs, f.Check(fsys, salt, e.TaskID))
+	}
+	if e.Digests.Candidate == "" {
+		errs = append(errs, errors.New("it has no candidate"))
+	}
+	for _, sum := range e.Candidates() {
+		errs = append(errs, stored(sum))
+	}
+	return errors.Join(errs...)
+}
+
+// captured adds the attempts of [CapturedName] that have no record to those of
+// which only the verification is repeated.
+func (r *reviewer) captured() {
+	found := map[AttemptKey]Entry{}
+	err := EachCaptured(r.judge.FS, *r.judge.Salt, func(e Entry) {
+		key := e.Key()
+		if r.recorded[key] || r.Unverified[key] != nil {
+			return
+		}
+		found[key] = e // a later one replaces it
+	})
+	if !errors.Is(err, ErrTorn) {
+		r.Lost = err
+	}
+	for key, e := range found {
+		if r.inputs(e) == "" && e.Standing(r.judge.FS, *r.judge.Salt, r.judge.Stored) == nil {
+			r.Unverified[key] = e.Line
+			r.name(e)
+		}
+	}
+	if len(r.Unverified) > 0 {
+		r.files[CapturedName] = true
+	}
+}

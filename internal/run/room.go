@@ -1,0 +1,76 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"securebench/internal/capacity"
+	"securebench/internal/family"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/commit"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/sandbox/machine"
+	"securebench/internal/scoring"
+	"securebench/internal/task"
+)
+
+// recordRoom bounds a record and what the framework adds to an attempt's files.
+const recordRoom = 4 << 20
+
+// footprint is what the agent of a task has on the engine.
+func (r *Run) footprint(fam family.Family, t task.Task) capacity.Footprint {
+	_, isOracle := r.agent.(*agent.Oracle)
+	switch {
+	case r.Agent == "":
+		return scoring.AgentFootprint(t, r.needs().Relay != nil)
+	case isOracle:
+		return scoring.ProgramFootprint(fam, t)
+	}
+	return capacity.Footprint{}
+}
+
+// schedule decides how many tasks run at the same time.
+func (r *Run) schedule(ctx context.Context) (err error) {
+	r.plan, err = r.scorer.Plan(ctx, r.work, r.Config)
+	return err
+}
+
+// scheduled describes the decision in run.json.
+func (r *Run) scheduled() *record.Schedule {
+	return &record.Schedule{Workers: r.plan.Workers, Why: r.plan.Why, Memory: r.plan.Most.Memory, MemoryUsable: r.plan.Usable.Memory}
+}
+
+// writes is what the run may write on this machine: candidates, what the agent
+// and the verifier print, and records.
+func (r *Run) writes() capacity.Writes {
+	l := r.Config.Limits
+	w := capacity.Writes{Output: r.dir.Path(), Temp: os.TempDir(), Attempts: r.Planned() - len(r.kept), Workers: r.plan.Workers,
+		Attempt: l.Candidate + 2*l.Output + recordRoom}
+	if r.work.Kinds[task.Workspace] {
+		w.Attempt, w.Spool = w.Attempt-l.Candidate+l.Disk, l.Disk
+	}
+	return w
+}
+
+// disks measures this machine's disks.
+func disks() capacity.Disks { return capacity.Disks{Free: machine.Free, Device: machine.Device} }
+
+// preflight returns a line about the disk, or why the run cannot begin.
+func (r *Run) preflight() (string, error) {
+	line, err := r.writes().Preflight(disks())
+	if errors.Is(err, capacity.ErrFull) {
+		return "", fault.As(fault.Infrastructure, err)
+	}
+	return line, classify(err)
+}
+
+// room reports whether another attempt can be written.
+func (r *Run) room() error {
+	if err := r.writes().Room(disks()); err != nil {
+		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package changes
+
+import (
+	"errors"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"securebench/internal/sandbox"
+)
+
+// Bounds of following links. The kernel follows 40 links of a path, but programs
+// that look up links on their own follow more.
+const (
+	maxFollowed = 255
+	maxNames    = 1 << 14 // of one path
+	maxLooks    = 1 << 24 // at all names of all paths
+)
+
+// Follower says where paths of a tree lead that nothing changes meanwhile. It
+// follows every link inside the tree, however a program that runs there would.
+type Follower struct {
+	root  string
+	looks int // that are left
+	// The folder of the last path, and where it leads: paths come sorted.
+	dir, leads string
+}
+
+// NewFollower makes a Follower of the tree below root.
+func NewFollower(root string) *Follower {
+	return &Follower{root: strings.TrimSuffix(root, "/"), looks: maxLooks}
+}
+
+// Destination returns where an absolute path of the tree leads: a path without
+// links. Of what is not there, and of a circle of links, it is the place where that
+// ends. It is one of the kernel's folders, such as /proc, for all that leads there,
+// and "" for what cannot be followed to its end.
+func (f *Follower) Destination(p string) string {
+	if !path.IsAbs(p) {
+		return ""
+	}
+	dir, name := path.Split(path.Clean(p))
+	if dir = path.Clean(dir); dir != f.dir {
+		f.dir, f.leads = dir, f.follow("/", dir)
+	}
+	if f.leads == "" || slices.Contains(kernelFolders(), f.leads) {
+		return f.leads
+	}
+	return f.follow(f.leads, name)
+}
+
+// follow walks from a folder without links.
+func (f *Follower) follow(at, rest string) string {
+	left := strings.Split(rest, "/")
+	slices.Reverse(left) // the next name is the last one
+	seen := map[string]bool{}
+	for names := 0; len(left) > 0; names++ {
+		name := left[len(left)-1]
+		left = left[:len(left)-1]
+		next := path.Join(at, name) // of ".." the folder above, of "." and "" the same
+		switch {
+		case names > maxNames || f.looks <= 0 || len(next) > maxFollowedPath:
+			return ""
+		case next == at || name == "..":
+			at = next
+			continue
+		case slices.Contains(kernelFolders(), next):
+			return next
+		}
+		f.looks--
+		to, err := os.Readlink(f.root + next)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+			at = next // no link
+			continue
+		}
+		key := next + "\x00" + strings.Join(left, "\x00")
+		switch {
+		case err != nil || len(seen) > maxFollowed:
+			return ""
+		case seen[key]:
+			return next
+		}
+		seen[key] = true
+		if path.IsAbs(to) {
+			at = "/"
+		}
+		more := strings.Split(to, "/")
+		slices.Reverse(more)
+		left = append(left, more...)
+	}
+	return at
+}
+
+// maxFollowedPath is the kernel's limit of a path.
+const maxFollowedPath = unix.PathMax - 1
+
+// kernelFolders are those in which links lead to processes and devices.
+func kernelFolders() []string {
+	return []string{"/proc", "/sys", "/dev", path.Clean(sandbox.HelperDir)}
+}

@@ -1,0 +1,104 @@
+// Package delivery passes what a command writes to the caller's writers, up to a
+// number of bytes in total.
+package delivery
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"securebench/internal/sandbox"
+)
+
+// Delivery takes what a command writes also after the limit, and after an error of
+// a writer, so that the command does not block before it is killed. It is not safe
+// for concurrent use, but for its channels.
+type Delivery struct {
+	Stdout, Stderr *Stream
+
+	left     int64
+	dropping bool
+	overflow chan struct{}
+	failed   chan error
+}
+
+// Stream is one of the two outputs.
+type Stream struct {
+	to *Delivery
+	w  io.Writer
+	n  int64
+}
+
+// New returns a delivery to the writers of s of at most limit bytes.
+func New(s sandbox.Streams, limit int64) *Delivery {
+	d := &Delivery{left: limit, overflow: make(chan struct{}, 1), failed: make(chan error, 1)}
+	d.Stdout, d.Stderr = &Stream{to: d, w: s.Stdout}, &Stream{to: d, w: s.Stderr}
+	return d
+}
+
+// Overflow gets a token when there is too much.
+func (d *Delivery) Overflow() <-chan struct{} { return d.overflow }
+
+// Failed gets the first error, of a writer or of [Delivery.Fail].
+func (d *Delivery) Failed() <-chan error { return d.failed }
+
+// Fail keeps the first error and delivers nothing more.
+func (d *Delivery) Fail(err error) {
+	d.Stop()
+	select {
+	case d.failed <- err:
+	default:
+	}
+}
+
+// Stop delivers nothing more.
+func (d *Delivery) Stop() { d.dropping = true }
+
+// Delivered is how many bytes the writers got.
+func (d *Delivery) Delivered() (stdout, stderr int64) { return d.Stdout.n, d.Stderr.n }
+
+// Write delivers what the limit allows. It never fails.
+func (s *Stream) Write(b []byte) (int, error) {
+	d, size := s.to, len(b)
+	if d.dropping {
+		return size, nil
+	}
+	whole := int64(size) <= d.left
+	if !whole {
+		b = b[:d.left]
+	}
+	d.left -= int64(len(b))
+	if err := s.deliver(b); err != nil {
+		d.Fail(fmt.Errorf("writing the output of a sandbox: %w", err))
+		return size, nil
+	}
+	if !whole {
+		d.Stop()
+		d.overflow <- struct{}{}
+	}
+	return size, nil
+}
+
+func (s *Stream) deliver(b []byte) error {
+	n, err := len(b), error(nil)
+	if s.w != nil && n > 0 {
+		n, err = s.w.Write(b)
+	}
+	s.n += int64(n)
+	return err
+}
+
+// leaveTimeout is how long a writer of the caller may still be in a call when the
+// caller is told that the sandbox has ended.
+const leaveTimeout = time.Second
+
+// Leave waits until the caller's writers are not used any more, which closes done,
+// unless one of them blocks.
+func Leave(done <-chan struct{}) {
+	t := time.NewTimer(leaveTimeout)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}

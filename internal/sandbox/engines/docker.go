@@ -1,0 +1,68 @@
+package engines
+
+import (
+	"context"
+	"time"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/docker"
+	"securebench/internal/sandbox/docker/dockerapi"
+	"securebench/internal/sandbox/docker/images"
+	"securebench/internal/sandbox/imagestore"
+)
+
+// asides bounds the wait for a Docker engine that another engine could do without.
+const asides = 3 * time.Second
+
+func dockerConfig(cfg Config) docker.Config {
+	return docker.Config{Helper: cfg.Helper, Runtime: cfg.Runtime, Getenv: cfg.Getenv, Log: cfg.Log}
+}
+
+func apiConfig(cfg Config) dockerapi.Config {
+	return dockerapi.Config{Getenv: cfg.Getenv, Log: cfg.Log}
+}
+
+func dockerRequirements(ctx context.Context, cfg Config) []sandbox.Requirement {
+	return dockerapi.Requirements(ctx, apiConfig(cfg), cfg.Runtime, asides)
+}
+
+// chosenDocker is a Docker engine that knows why it was chosen.
+type chosenDocker struct {
+	*docker.Engine
+	choice string
+}
+
+func openDocker(ctx context.Context, cfg Config, choice string) (sandbox.Engine, error) {
+	e, err := docker.New(ctx, dockerConfig(cfg))
+	if err != nil {
+		return nil, err // not a nil *docker.Engine in an interface
+	}
+	return &chosenDocker{e, choice}, nil
+}
+
+// Info implements [sandbox.Service].
+func (e *chosenDocker) Info() sandbox.Info {
+	info := e.Engine.Info()
+	info.Choice, info.Obtain = e.choice, "docker pull"
+	return info
+}
+
+// DockerImages are the images of a Docker engine.
+type DockerImages interface {
+	imagestore.Exporter
+	Close() error
+}
+
+// OpenDockerImages connects to a Docker engine for its images alone. The caller
+// closes it.
+func OpenDockerImages(ctx context.Context, getenv func(string) string) (DockerImages, error) {
+	return openImages(ctx, Config{Getenv: getenv})
+}
+
+func openImages(ctx context.Context, cfg Config) (dockerImages, error) {
+	d, err := images.Open(ctx, apiConfig(cfg), asides)
+	if err != nil {
+		return nil, err // not a nil *images.Source in an interface
+	}
+	return d, nil
+}

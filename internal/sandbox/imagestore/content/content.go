@@ -1,0 +1,113 @@
+// Package content reads images from where they come from (an archive, an OCI layout,
+// a registry) and unpacks their layers. What it reads may be hostile.
+package content
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"securebench/internal/digest"
+)
+
+// Image is an image that is not in the store yet.
+type Image struct {
+	Config []byte
+	Layers []Blob
+}
+
+// Blob is the content of a layer.
+type Blob struct {
+	Digest string // of what open gives, or "" if only the diff ID is known
+	Size   int64  // of what open gives, or 0
+	Open   func() (io.ReadCloser, error)
+}
+
+// FromImage reads an image of the library. Its layers are checked against their diff IDs only.
+func FromImage(img v1.Image) (c Image, err error) {
+	if c.Config, err = img.RawConfigFile(); err != nil {
+		return Image{}, err
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		return Image{}, err
+	}
+	for _, l := range layers {
+		c.Layers = append(c.Layers, Blob{Open: l.Uncompressed})
+	}
+	return c, nil
+}
+
+// maxLayers is how many layers overlayfs stacks, with one for the sandbox.
+const maxLayers = 499
+
+// maxConfig bounds a configuration in bytes.
+const maxConfig = 8 << 20
+
+// DiffIDs reads which layers an image has.
+func (c Image) DiffIDs() ([]string, error) {
+	if len(c.Config) > maxConfig {
+		return nil, fmt.Errorf("its configuration is larger than %d bytes", maxConfig)
+	}
+	parsed, err := v1.ParseConfigFile(bytes.NewReader(c.Config))
+	if err != nil {
+		return nil, fmt.Errorf("reading its configuration: %w", err)
+	}
+	ids := parsed.RootFS.DiffIDs
+	if len(ids) != len(c.Layers) || len(ids) == 0 || len(ids) > maxLayers {
+		return nil, fmt.Errorf("it has %d layers, and %d in its configuration: need the same number, from 1 to %d", len(c.Layers), len(ids), maxLayers)
+	}
+	var out []string
+	for _, id := range ids {
+		if _, err := digest.Hex(id.String()); err != nil {
+			return nil, fmt.Errorf("diff ID %.80q: %w", id.String(), err)
+		}
+		out = append(out, id.String())
+	}
+	return out, nil
+}
+
+// FromRegistry reads an image of a registry, and checks its manifest. The library checks the digests of the
+// manifest and the configuration.
+func FromRegistry(img v1.Image) (Image, error) {
+	manifest, err := img.Manifest()
+	if err != nil {
+		return Image{}, err
+	}
+	config, err := img.RawConfigFile()
+	if err != nil {
+		return Image{}, err
+	}
+	parsed, err := img.ConfigFile()
+	if err != nil {
+		return Image{}, err
+	}
+	if p := Platform(); parsed.OS != p.OS || parsed.Architecture != p.Architecture {
+		return Image{}, fmt.Errorf("it is for %s/%s, and this machine needs %s", parsed.OS, parsed.Architecture, p)
+	}
+	c := Image{Config: config}
+	for _, d := range manifest.Layers {
+		// Addresses would be asked for by this machine, for whoever wrote the manifest.
+		if len(d.URLs) > 0 {
+			return Image{}, fmt.Errorf("its layer %s is kept outside the registry", d.Digest)
+		}
+		c.Layers = append(c.Layers, Blob{Digest: d.Digest.String(), Size: d.Size, Open: func() (io.ReadCloser, error) {
+			l, err := img.LayerByDigest(d.Digest)
+			if err != nil {
+				return nil, err
+			}
+			return l.Compressed()
+		}})
+	}
+	return c, nil
+}
+
+// Platform is what images must be made for.
+func Platform() v1.Platform { return v1.Platform{OS: "linux", Architecture: runtime.GOARCH} }
+
+// closer joins the error of closing what was read.
+func closer(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }

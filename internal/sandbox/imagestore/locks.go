@@ -1,0 +1,109 @@
+package imagestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"securebench/internal/durable"
+)
+
+// All locks are on open files, so the kernel releases them when a process dies.
+// Who holds more than one took them in this order: "lock", "adding", one of "waits"
+// or of "uses". Only "lock", which is held for a moment, and "waits" are waited for
+// while others are held.
+
+// exclusive waits until no other process reads or changes the index.
+func (s *Store) exclusive() (*os.File, error) { return s.locked(lockFile, unix.LOCK_EX) }
+
+// shared waits until no other process changes the index.
+func (s *Store) shared() (*os.File, error) { return s.locked(lockFile, unix.LOCK_SH) }
+
+// locked opens a file and locks it; closing it releases the lock.
+func (s *Store) locked(name string, how int) (*os.File, error) {
+	f, err := s.root.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), how)
+		switch {
+		case err == nil:
+			return f, nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EWOULDBLOCK):
+			err = durable.ErrLocked
+		}
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", name, err), f.Close())
+	}
+}
+
+// lease keeps an image from being removed as long as this process uses it.
+type lease struct {
+	users int
+	lock  *os.File
+}
+
+// lease is called while the index is locked.
+func (s *Store) lease(id string) (release func() error, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.leases[id]
+	if l == nil {
+		lock, err := s.locked(filepath.Join(usesDir, hexOf(id)), unix.LOCK_SH|unix.LOCK_NB)
+		if err != nil {
+			return nil, err
+		}
+		l = &lease{lock: lock}
+		s.leases[id] = l
+	}
+	l.users++
+	done := false
+	return func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if done {
+			return nil
+		}
+		done = true
+		if l.users--; l.users > 0 {
+			return nil
+		}
+		delete(s.leases, id)
+		return l.lock.Close()
+	}, nil
+}
+
+// unused reports whether no process uses an image. It is called while the index is
+// locked exclusively, so the answer holds until that ends.
+func (s *Store) unused(id string) (bool, error) {
+	f, err := s.locked(filepath.Join(usesDir, hexOf(id)), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, durable.ErrLocked) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, f.Close()
+}
+
+// waitFor waits until no other process unpacks a layer.
+func (s *Store) waitFor(ctx context.Context, diffID string) (*os.File, error) {
+	for {
+		f, err := s.locked(filepath.Join(waitsDir, hexOf(diffID)), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, durable.ErrLocked) {
+			return f, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

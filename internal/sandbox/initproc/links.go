@@ -1,0 +1,82 @@
+package initproc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"securebench/internal/sandbox/changes"
+)
+
+const (
+	// maxPaths bounds the paths of one request, of at most 4096 bytes each.
+	maxPaths = 64
+	maxList  = 2 << 20 // bytes of a list
+)
+
+// pathList is a list of paths, or of where they lead.
+type pathList struct {
+	Paths []string `json:"paths"`
+}
+
+func (l pathList) check() error {
+	if len(l.Paths) > maxPaths {
+		return fmt.Errorf("a list of %d paths: %w", len(l.Paths), errMessage)
+	}
+	return nil
+}
+
+// Destinations returns where absolute paths of the sandbox lead, with all links
+// followed; see [changes.Follower]. Like Apply it fails after the first command.
+func (c *Client) Destinations(ctx context.Context, paths []string) ([]string, error) {
+	var out []string
+	for part := range slices.Chunk(paths, maxPaths) {
+		asked, err := encode(pathList{part})
+		if err != nil {
+			return nil, err
+		}
+		b, err := c.ask(ctx, http.MethodPost, "/destinations", bytes.NewReader(asked), maxList)
+		if err != nil {
+			return nil, fmt.Errorf("following links: %w", err)
+		}
+		l, err := decode[pathList](b)
+		if err == nil && len(l.Paths) != len(part) {
+			err = fmt.Errorf("%d destinations of %d paths: %w", len(l.Paths), len(part), errMessage)
+		}
+		if err != nil {
+			return nil, c.hostile(err)
+		}
+		out = append(out, l.Paths...)
+	}
+	return out, nil
+}
+
+// handleDestinations follows the links of the paths in a request.
+func (p *processes) handleDestinations(w http.ResponseWriter, r *http.Request) {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxList))
+	if err == nil && !p.changes {
+		err = errors.New("links can be followed only as long as files can be changed")
+	}
+	var l pathList
+	if err == nil {
+		l, err = decode[pathList](b)
+	}
+	if err != nil {
+		answer(w, err)
+		return
+	}
+	if p.links == nil {
+		p.links = changes.NewFollower("/")
+	}
+	for i, at := range l.Paths {
+		l.Paths[i] = strings.ToValidUTF8(p.links.Destination(at), "\ufffd")
+	}
+	reply(w, l)
+}

@@ -1,0 +1,241 @@
+// Package floor makes sandboxes with an OCI runtime called by hand, from the
+// specification that the native engine writes. Benchmarks measure securebench
+// beside it, in the same run.
+package floor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/mountns"
+	"securebench/internal/sandbox/oci"
+	"securebench/internal/sandbox/owner/tempdir"
+)
+
+// target is where sandboxes have the workspace.
+const target = "/workspace"
+
+// Floor is a private mount namespace with an image's layers. It is safe for
+// concurrent use.
+type Floor struct {
+	runtime oci.Runtime
+	dir     string
+	ns      *mountns.Namespace
+	ids     *mountns.IDs // nil where the kernel allows none
+	layers  []string     // in the namespace
+	env     []string
+}
+
+// New mounts the layers, of which the first is the lowest. env is that of the
+// image.
+func New(r oci.Runtime, layers, env []string) (_ *Floor, err error) {
+	f := &Floor{runtime: r, env: append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, env...)}
+	if f.dir, err = tempdir.Make("floor"); err != nil {
+		return nil, fmt.Errorf("making a folder for the bare runtime: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	if f.ns, err = mountns.New(f.dir); err != nil {
+		return nil, err
+	}
+	if r.Maps {
+		f.ids, _ = mountns.NewIDs(mountns.IDBase, mountns.IDSize) // without it sandboxes have no user namespace, as with the engine
+	}
+	err = f.ns.Do(func() error {
+		for i, layer := range layers {
+			at := filepath.Join(f.dir, "l"+strconv.Itoa(i))
+			if err := os.Mkdir(at, 0o755); err != nil {
+				return err
+			}
+			if err := f.ids.Bind(layer, at, true); err != nil {
+				return err
+			}
+			f.layers = append(f.layers, at)
+		}
+		return nil
+	})
+	return f, err
+}
+
+// Name says what the floor is.
+func (f *Floor) Name() string {
+	return f.runtime.Name + " " + f.runtime.Version + " by hand, same specification"
+}
+
+// Close releases the namespace, and with it every mount.
+func (f *Floor) Close() error {
+	var errs []error
+	if f.ids != nil {
+		errs = append(errs, f.ids.Close())
+	}
+	if f.ns != nil {
+		errs = append(errs, f.ns.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(f.dir))...)
+}
+
+// Cycle makes, runs and removes one sandbox whose command is "true".
+func (f *Floor) Cycle(ctx context.Context) error { return f.run(ctx, "", "true") }
+
+// Task makes a bounded workspace and one sandbox after another for the commands.
+// The first one mounts the workspace.
+func (f *Floor) Task(ctx context.Context, commands ...[]string) (err error) {
+	l, at := sandbox.Limits{}.WithDefaults(), filepath.Join(f.dir, "w"+rand.Text())
+	err = f.ns.Do(func() error {
+		if err := os.Mkdir(at, 0o711); err != nil {
+			return err
+		}
+		return mountns.Tmpfs{Size: l.Disk, Inodes: l.Files, Mode: 0o755}.Mount(at)
+	})
+	if err != nil {
+		return fmt.Errorf("making the floor's workspace: %w", err)
+	}
+	defer func() {
+		err = errors.Join(err, f.ns.Do(func() error { return errors.Join(mountns.Unmount(at), os.Remove(at)) }))
+	}()
+	for i, argv := range commands {
+		workspace := at
+		if i > 0 {
+			workspace = ""
+		}
+		if err := f.run(ctx, workspace, argv...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs a command in a container of its own.
+func (f *Floor) run(ctx context.Context, workspace string, argv ...string) (err error) {
+	id := fmt.Sprintf("securebench-floor-%d-%s", os.Getpid(), rand.Text())
+	b := bundle{dir: filepath.Join(f.dir, id), workspace: workspace}
+	if err := f.ns.Do(func() error { return f.make(id, &b, argv) }); err != nil {
+		return errors.Join(fmt.Errorf("making the floor's container: %w", err), f.ns.Do(b.remove))
+	}
+	defer func() { err = errors.Join(err, f.ns.Do(b.remove)) }()
+	c, said := f.command("run", "--bundle", b.dir, id), &head{}
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(""), io.Discard, said // pipes, of which a runtime may change the owner
+	if err := f.ns.Start(c); err != nil {
+		return fmt.Errorf("running the floor's container: %w", err)
+	}
+	// The runtime itself is never killed: what it has begun to make would stay.
+	ended, killed := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { defer close(killed); f.kill(id, ended) })
+	err = c.Wait()
+	if close(ended); !stop() {
+		<-killed // it is not to outlive the namespace
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return fmt.Errorf("running the floor's container: %w: %s", err, redact.Escape(string(said.text)))
+	}
+	return nil
+}
+
+// kill kills a container as soon as there is one.
+func (f *Floor) kill(id string, ended <-chan struct{}) {
+	for {
+		c := f.command("kill", id, "KILL")
+		if f.ns.Start(c) == nil {
+			_ = c.Wait() // there may be no container yet
+		}
+		select {
+		case <-ended:
+			return
+		case <-time.After(killPause):
+		}
+	}
+}
+
+// killPause is the time between attempts to kill a container.
+const killPause = 20 * time.Millisecond
+
+// head keeps the beginning of what is written to it.
+type head struct{ text []byte }
+
+func (h *head) Write(p []byte) (int, error) {
+	h.text = append(h.text, p[:min(len(p), maxSaid-len(h.text))]...)
+	return len(p), nil
+}
+
+// maxSaid bounds what is repeated of a container that fails.
+const maxSaid = 4 << 10
+
+// command is a call of the runtime.
+func (f *Floor) command(args ...string) *exec.Cmd {
+	c := exec.Command(f.runtime.Path, append([]string{"--root", filepath.Join(f.dir, "state")}, args...)...) //nolint:gosec,noctx // the operator's own program, which ends by itself
+	c.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for this process
+	return c
+}
+
+// bundle is the folder of a container.
+type bundle struct {
+	dir, workspace string
+	mounts         []string // in the order in which they were made
+}
+
+// make mounts the root and writes the specification.
+func (f *Floor) make(id string, b *bundle, argv []string) error {
+	l := sandbox.Limits{}.WithDefaults()
+	box := oci.Box{Root: filepath.Join(b.dir, "r"), ReadOnly: true, Args: argv, Env: f.env, Dir: "/", Limits: l, Memory: l.Memory + l.Disk,
+		Cgroup: "/" + id, Hostname: "sandbox", Mounts: []oci.Mount{{Target: "/tmp", Size: l.Disk, Inodes: l.Files, Mode: os.ModeSticky | 0o777}}}
+	owner := 0
+	if f.ids != nil {
+		box.IDBase, box.IDSize, owner = mountns.IDBase, mountns.IDSize, mountns.IDBase
+	}
+	for _, dir := range []string{"", "u", "w", "r", "m"} {
+		at := filepath.Join(b.dir, dir)
+		if err := errors.Join(os.Mkdir(at, 0o711), os.Lchown(at, owner, owner)); err != nil {
+			return err
+		}
+	}
+	if err := mountns.Overlay(box.Root, f.layers, filepath.Join(b.dir, "u"), filepath.Join(b.dir, "w")); err != nil {
+		return err
+	}
+	b.mounts = append(b.mounts, box.Root)
+	if b.workspace != "" {
+		at := filepath.Join(b.dir, "m")
+		if err := f.ids.Bind(b.workspace, at, false); err != nil {
+			return err
+		}
+		b.mounts = append(b.mounts, at)
+		box.Dir, box.Mounts = target, append(box.Mounts, oci.Mount{Target: target, Source: at})
+	}
+	spec, err := box.Spec()
+	if err != nil {
+		return err
+	}
+	text, err := oci.Encode(spec)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.dir, "config.json"), text, 0o600)
+}
+
+// remove undoes make.
+func (b *bundle) remove() error {
+	var errs []error
+	for _, at := range slices.Backward(b.mounts) {
+		errs = append(errs, mountns.Unmount(at))
+	}
+	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
+}

@@ -1,0 +1,75 @@
+package output
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pipes are the ends of a container's pipes.
+type Pipes struct {
+	Ours   []*os.File // stdin (nil without one), stdout, stderr
+	Theirs []*os.File
+}
+
+// Close closes what is open of both ends.
+func (p *Pipes) Close() {
+	for _, f := range slices.Concat(p.Ours, p.Theirs) {
+		if f != nil {
+			_ = f.Close() // it may be closed
+		}
+	}
+}
+
+// NewPipes makes the pipes of a command, whose standard input is empty without stdin:
+// the host's null device, or with piped a pipe without a writer. The pipes belong to a
+// user of this machine, who can open them again, as by the name /dev/stderr: the runtime
+// cannot give them to a user of another user namespace.
+func NewPipes(stdin, piped bool, uid, gid int) (*Pipes, error) {
+	p := &Pipes{}
+	for i := range 3 {
+		if i == 0 && !stdin && !piped {
+			null, err := os.Open(os.DevNull)
+			if err != nil {
+				return nil, fmt.Errorf("opening an empty input: %w", err)
+			}
+			p.Ours, p.Theirs = append(p.Ours, nil), append(p.Theirs, null)
+			continue
+		}
+		ours, theirs, err := pipe(i == 0)
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+		if i == 0 && !stdin {
+			_ = ours.Close() // nothing was written
+			ours = nil
+		}
+		p.Ours, p.Theirs = append(p.Ours, ours), append(p.Theirs, theirs)
+		if err := theirs.Chown(uid, gid); err != nil {
+			p.Close()
+			return nil, fmt.Errorf("giving a pipe to the sandbox's user: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// pipe makes a pipe of which this process's end can be waited for without a
+// thread, and the other one blocks as programs expect.
+func pipe(write bool) (ours, theirs *os.File, err error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	mine, other := p[0], p[1]
+	if write {
+		mine, other = other, mine
+	}
+	if err := unix.SetNonblock(mine, true); err != nil {
+		_, _ = unix.Close(mine), unix.Close(other)
+		return nil, nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	return os.NewFile(uintptr(mine), "pipe"), os.NewFile(uintptr(other), "pipe"), nil
+}

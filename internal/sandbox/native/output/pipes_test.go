@@ -1,0 +1,33 @@
+package output_test
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"testing"
+
+	"securebench/internal/sandbox/native/output"
+)
+
+// TestEmptyInput: a command without an input gets the host's null device only from a
+// runtime that leaves its owner alone. Either ends at once.
+func TestEmptyInput(t *testing.T) {
+	t.Parallel()
+	for _, piped := range []bool{false, true} {
+		p, err := output.NewPipes(false, piped, os.Getuid(), os.Getgid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := p.Theirs[0].Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if device := info.Mode()&fs.ModeDevice != 0; device == piped {
+			t.Errorf("piped %v: the input is a device: %v", piped, device)
+		}
+		if content, err := io.ReadAll(p.Theirs[0]); err != nil || len(content) > 0 {
+			t.Errorf("piped %v: read %q, %v", piped, content, err)
+		}
+		p.Close()
+	}
+}

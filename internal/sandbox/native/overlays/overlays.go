@@ -1,0 +1,414 @@
+// Package overlays keeps trees of programs for the native engine, in a folder
+// that all processes of a user share.
+//
+// An overlay is a folder that is filled under a name that nobody looks for, and
+// then gets the name of its key: it is there whole or not at all, whoever else
+// fills it or is killed meanwhile. What killed processes left is removed by the
+// next one that fills or removes something. All locks are on open files, so the
+// kernel releases them when a process dies.
+package overlays
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
+
+	"securebench/internal/durable"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/imagestore/layer"
+	"securebench/internal/sandbox/programs"
+)
+
+// The folders and files of a store, and those of an overlay.
+const (
+	lockFile      = "lock" // held while a folder gets or loses its name
+	keysDir       = "keys"
+	locksDir      = "locks" // held while the overlay of a key is made or removed
+	unfinishedDir = "unfinished"
+
+	filesDir = "files"
+	infoFile = "overlay.json"
+	useFile  = "use" // held, together with others, by whoever uses the overlay
+)
+
+// Store is a folder of overlays. It is safe for concurrent use, also by several
+// processes, any of which may be killed at any time.
+type Store struct {
+	dir    string
+	root   *os.Root
+	limits layer.Limits
+	flush  func(*os.File) error // makes a file system durable; replaced in tests
+
+	filling sync.Mutex      // one at a time in this process
+	sound   map[string]bool // IDs of overlays whose content was verified
+}
+
+// Open opens the overlays in dir, and makes the folder if there is none.
+func Open(dir string) (*Store, error) {
+	s, err := open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the overlays: %w", err)
+	}
+	return s, nil
+}
+
+func open(dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{keysDir, locksDir, unfinishedDir} {
+		if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, errors.Join(err, root.Close())
+		}
+	}
+	return &Store{dir: dir, root: root, sound: map[string]bool{}, limits: layer.Limits{Entries: 1 << 20, Bytes: 8 << 30},
+		flush: func(f *os.File) error { return unix.Syncfs(int(f.Fd())) }}, nil
+}
+
+// Close releases the folder. Overlays that are in use stay so.
+func (s *Store) Close() error { return s.root.Close() }
+
+// overlay is one that is there.
+type overlay struct {
+	store *Store
+	info
+}
+
+// info is what an overlay says about itself.
+type info struct {
+	ID      string `json:"id"` // another one for the same key has another ID
+	Key     string `json:"key"`
+	Title   string `json:"title"`
+	Content string `json:"content"` // digest of the tree
+}
+
+// OverlayKey implements [sandbox.Overlay].
+func (o *overlay) OverlayKey() string { return o.Key }
+
+// Overlay implements [sandbox.Overlays]. A process verifies the content of an
+// overlay when it meets it first, and fills one again whose content has changed.
+func (s *Store) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (sandbox.Overlay, error) {
+	if err := spec.Check(); err != nil {
+		return nil, fmt.Errorf("making an overlay: %w", err)
+	}
+	s.filling.Lock()
+	defer s.filling.Unlock()
+	o, err := s.overlay(ctx, spec, fill)
+	if err != nil {
+		return nil, fmt.Errorf("making the overlay %s: %w", spec.Key, err)
+	}
+	return o, nil
+}
+
+func (s *Store) overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (o *overlay, err error) {
+	lock, err := s.waitFor(ctx, spec.Key)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	there, err := s.find(spec.Key)
+	if err != nil {
+		return nil, err
+	}
+	if there != nil {
+		sound, err := s.verify(ctx, there)
+		if err != nil || sound {
+			return there, err
+		}
+		if err := s.remove(there); err != nil {
+			return nil, fmt.Errorf("its content has changed: %w", err)
+		}
+	}
+	return s.make(ctx, spec, fill)
+}
+
+// find returns the overlay of a key, or nil.
+func (s *Store) find(key string) (*overlay, error) {
+	b, err := s.root.ReadFile(filepath.Join(keysDir, key, infoFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // that is what is asked
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := &overlay{store: s}
+	if err := json.Unmarshal(b, &o.info, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("reading what the overlay %s is: %w", key, err)
+	}
+	if o.Key != key {
+		return nil, fmt.Errorf("the folder of the overlay %s has that of %q", key, o.Key)
+	}
+	return o, nil
+}
+
+// verify reports whether the content is what it was filled with.
+func (s *Store) verify(ctx context.Context, o *overlay) (bool, error) {
+	if s.sound[o.ID] {
+		return true, nil
+	}
+	sum, err := s.digest(ctx, filepath.Join(keysDir, o.Key, filesDir))
+	if err != nil && ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	s.sound[o.ID] = err == nil && sum == o.Content
+	return s.sound[o.ID], nil
+}
+
+// make fills a folder and gives it its name. The key is locked.
+func (s *Store) make(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (o *overlay, err error) {
+	if _, err := s.sweep(); err != nil {
+		return nil, err
+	}
+	name, folder, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	o = &overlay{store: s, info: info{ID: rand.Text(), Key: spec.Key, Title: spec.Title}}
+	if err := s.fill(ctx, name, o, fill); err != nil {
+		return nil, errors.Join(err, s.root.RemoveAll(name))
+	}
+	if err := s.flush(folder); err != nil { // also after the machine failed it is whole
+		return nil, errors.Join(fmt.Errorf("flushing the overlays: %w", err), s.root.RemoveAll(name))
+	}
+	if err := s.root.Rename(name, filepath.Join(keysDir, spec.Key)); err != nil {
+		return nil, errors.Join(err, s.root.RemoveAll(name))
+	}
+	s.sound[o.ID] = true
+	return o, durable.SyncDir(s.root, keysDir)
+}
+
+// begin makes a folder that nobody takes for a leftover until it is closed.
+func (s *Store) begin() (name string, folder *os.File, err error) {
+	lock, err := s.locked(lockFile, unix.LOCK_EX)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	name = filepath.Join(unfinishedDir, rand.Text())
+	if err := s.root.Mkdir(name, 0o700); err != nil {
+		return "", nil, err
+	}
+	if folder, err = s.root.Open(name); err == nil {
+		err = durable.TryLock(folder)
+	}
+	return name, folder, err
+}
+
+// fill lays down what fill writes, and what the overlay says about itself.
+func (s *Store) fill(ctx context.Context, name string, o *overlay, fill func(io.Writer) error) error {
+	files := filepath.Join(name, filesDir)
+	if err := errors.Join(s.root.Mkdir(files, 0o755), s.root.Chmod(files, 0o755)); err != nil {
+		return err
+	}
+	err := programs.Fill(fill, func(content io.Reader) error {
+		_, err := layer.Unpack(ctx, content, filepath.Join(s.dir, files), layer.Options{Limits: s.limits})
+		return err
+	})
+	if err == nil {
+		o.Content, err = s.digest(ctx, files)
+	}
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(o.info)
+	if err == nil {
+		err = s.root.WriteFile(filepath.Join(name, infoFile), b, 0o600)
+	}
+	if err == nil {
+		err = s.root.WriteFile(filepath.Join(name, useFile), nil, 0o600)
+	}
+	return err
+}
+
+// Overlays implements [sandbox.Overlays].
+func (s *Store) Overlays(context.Context) (all []sandbox.OverlaySpec, err error) {
+	entries, err := fs.ReadDir(s.root.FS(), keysDir)
+	if err != nil {
+		return nil, fmt.Errorf("listing the overlays: %w", err)
+	}
+	for _, e := range entries {
+		o, err := s.find(e.Name())
+		if err != nil {
+			return nil, fmt.Errorf("listing the overlays: %w", err)
+		}
+		if o != nil {
+			all = append(all, sandbox.OverlaySpec{Key: o.Key, Title: o.Title})
+		}
+	}
+	slices.SortFunc(all, func(a, b sandbox.OverlaySpec) int { return strings.Compare(a.Key, b.Key) })
+	return all, nil
+}
+
+// RemoveOverlay implements [sandbox.Overlays].
+func (s *Store) RemoveOverlay(ctx context.Context, key string) error {
+	if err := (sandbox.OverlaySpec{Key: key}).Check(); err != nil {
+		return fmt.Errorf("removing an overlay: %w", err)
+	}
+	s.filling.Lock()
+	defer s.filling.Unlock()
+	if err := s.removeKey(ctx, key); err != nil {
+		return fmt.Errorf("removing the overlay %s: %w", key, err)
+	}
+	return nil
+}
+
+func (s *Store) removeKey(ctx context.Context, key string) (err error) {
+	lock, err := s.waitFor(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	o, err := s.find(key)
+	if err == nil && o != nil {
+		err = s.remove(o)
+	}
+	if err == nil {
+		_, err = s.sweep()
+	}
+	return err
+}
+
+// remove removes an overlay that nothing uses. The key is locked.
+func (s *Store) remove(o *overlay) (err error) {
+	at := filepath.Join(keysDir, o.Key)
+	use, err := s.locked(filepath.Join(at, useFile), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, durable.ErrLocked) {
+		return errors.New("a sandbox uses it")
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, use.Close()) }()
+	trash := filepath.Join(unfinishedDir, rand.Text())
+	if err := s.root.Rename(at, trash); err != nil {
+		return err
+	}
+	delete(s.sound, o.ID)
+	return s.root.RemoveAll(trash)
+}
+
+// Use returns the folder of an overlay. Until release is called no process
+// removes it.
+func (s *Store) Use(o sandbox.Overlay) (dir string, release func() error, err error) {
+	mine, ok := o.(*overlay)
+	if !ok || mine.store != s {
+		return "", nil, errors.New("the overlay belongs to another engine")
+	}
+	gone := fmt.Errorf("the overlay %s was removed", mine.Key)
+	use, err := s.locked(filepath.Join(keysDir, mine.Key, useFile), unix.LOCK_SH|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, durable.ErrLocked), errors.Is(err, fs.ErrNotExist):
+		return "", nil, gone
+	case err != nil:
+		return "", nil, err
+	}
+	// Another one may have taken its place.
+	if now, err := s.find(mine.Key); err != nil || now == nil || now.ID != mine.ID {
+		return "", nil, errors.Join(err, gone, use.Close())
+	}
+	return filepath.Join(s.dir, keysDir, mine.Key, filesDir), sync.OnceValue(use.Close), nil
+}
+
+// Reap removes what killed processes left unfinished and returns how many
+// folders that were.
+func (s *Store) Reap() (int, error) {
+	n, err := s.sweep()
+	if err != nil {
+		return n, fmt.Errorf("removing unfinished overlays: %w", err)
+	}
+	return n, nil
+}
+
+// sweep removes what killed processes left.
+func (s *Store) sweep() (n int, err error) {
+	lock, err := s.locked(lockFile, unix.LOCK_EX)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	entries, err := fs.ReadDir(s.root.FS(), unfinishedDir)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		name := filepath.Join(unfinishedDir, e.Name())
+		folder, err := s.root.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		err = durable.TryLock(folder)
+		if err == nil {
+			err = s.root.RemoveAll(name)
+			n++
+		}
+		if closed := folder.Close(); closed != nil || err != nil && !errors.Is(err, durable.ErrLocked) {
+			return n, errors.Join(err, closed)
+		}
+	}
+	return n, nil
+}
+
+// waitFor waits until no other process makes or removes the overlay of a key.
+func (s *Store) waitFor(ctx context.Context, key string) (*os.File, error) {
+	for {
+		f, err := s.locked(filepath.Join(locksDir, key), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, durable.ErrLocked) {
+			return f, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// locked opens a file and locks it; closing it releases the lock. Files of keys
+// are never removed, since a process may be waiting for one. A use file is made by
+// nobody but the overlay's own process.
+func (s *Store) locked(name string, how int) (*os.File, error) {
+	flags := os.O_RDWR
+	if filepath.Base(name) != useFile {
+		flags |= os.O_CREATE
+	}
+	f, err := s.root.OpenFile(name, flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), how)
+		switch {
+		case err == nil:
+			return f, nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EWOULDBLOCK):
+			err = durable.ErrLocked
+		}
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", name, err), f.Close())
+	}
+}

@@ -1,0 +1,187 @@
+// Package process follows the first processes of sandboxes: as children of this
+// process, which adopts them when their runtime ends.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is the first process of a container, a child of this process.
+type Process struct {
+	PID    int
+	Began  time.Time
+	handle *os.File // a pidfd, nil if the runtime stays and is this process
+	// trusted says that it is our init, which asks for no signal.
+	trusted bool
+	exit    chan Exit
+	done    chan struct{}
+
+	held   sync.RWMutex // while the ID is in use
+	reaped bool         // the ID is nobody's, or another process's
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	Status unix.WaitStatus
+	Err    error
+	At     time.Time
+	// Own says that the kernel may have killed it for what it asked for itself.
+	Own bool
+}
+
+// Exit gets how the process ended, once.
+func (p *Process) Exit() <-chan Exit { return p.exit }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Adopt takes over the first process of a container, which became a child of this
+// process when its runtime ended. trusted says that it is our init.
+func (f *Family) Adopt(pid int, trusted bool) (*Process, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("opening the sandbox's first process: %w", err)
+	}
+	p := &Process{PID: pid, handle: os.NewFile(uintptr(fd), "pidfd"), trusted: trusted, Began: time.Now(), exit: make(chan Exit, 1), done: make(chan struct{})}
+	f.add(pid)
+	go func() { p.wait(); f.remove(pid) }()
+	return p, nil
+}
+
+// wait waits for the end and reaps the process.
+func (p *Process) wait() {
+	x := Exit{}
+	conn, err := p.handle.SyscallConn()
+	if err == nil {
+		var failed error
+		err = conn.Read(func(fd uintptr) bool {
+			var info unix.Siginfo // its PID says whether it has ended, at a place that depends on the architecture
+			failed = unix.Waitid(unix.P_PIDFD, int(fd), &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+			return failed != nil && !errors.Is(failed, unix.EINTR) || info.Signo != 0
+		})
+		err = errors.Join(err, failed)
+	}
+	x.At = time.Now()
+	x.Own = p.killedItself()
+	if err == nil {
+		x.Status, err = p.reap()
+	}
+	if err != nil {
+		x.Err = fmt.Errorf("waiting for the sandbox's first process: %w", err)
+	}
+	_ = p.handle.Close() // nothing was written
+	close(p.done)
+	p.exit <- x
+}
+
+// Hold keeps the process's ID from becoming another process's, until release. It
+// reports whether the process has its ID still.
+func (p *Process) Hold() (release func(), ok bool) {
+	p.held.RLock()
+	if p.reaped || p.Ended() {
+		p.held.RUnlock()
+		return nil, false
+	}
+	return p.held.RUnlock, true
+}
+
+// reap takes the status of the process, which has ended.
+func (p *Process) reap() (status unix.WaitStatus, err error) {
+	p.held.Lock()
+	defer p.held.Unlock()
+	p.reaped = true
+	_, err = unix.Wait4(p.PID, &status, 0, nil)
+	return status, err
+}
+
+// adoption is how long after its start a process can be killed by what it asked
+// for before: a signal at the end of its parent, which is the runtime then.
+const adoption = 100 * time.Millisecond
+
+// killedItself reports whether the process, which has ended and is not reaped, made
+// the kernel kill it: with a limit on its time, or at the end of its parent.
+func (p *Process) killedItself() bool {
+	var its, ours unix.Rlimit
+	limited := unix.Prlimit(p.PID, unix.RLIMIT_CPU, nil, &its) == nil &&
+		unix.Prlimit(0, unix.RLIMIT_CPU, nil, &ours) == nil && its.Max < ours.Max
+	return limited || !p.trusted && time.Since(p.Began) < adoption
+}
+
+// Signal sends a signal unless the process has ended.
+func (p *Process) Signal(s unix.Signal) error {
+	if p.handle == nil {
+		return nil
+	}
+	conn, err := p.handle.SyscallConn()
+	if err == nil {
+		var failed error
+		err = conn.Control(func(fd uintptr) { failed = unix.PidfdSendSignal(int(fd), s, nil, 0) })
+		err = errors.Join(err, failed)
+	}
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Foreground follows a runtime that stays, whose exit code is the command's.
+func Foreground(cmd *exec.Cmd) *Process {
+	p := &Process{PID: cmd.Process.Pid, Began: time.Now(), exit: make(chan Exit, 1), done: make(chan struct{})}
+	go func() {
+		err := cmd.Wait()
+		x := Exit{At: time.Now(), Own: true}
+		var failed *exec.ExitError
+		if err != nil && !errors.As(err, &failed) {
+			x.Err = fmt.Errorf("waiting for the runtime: %w", err)
+		} else if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
+			x.Status = unix.WaitStatus(ws)
+		}
+		close(p.done)
+		p.exit <- x
+	}()
+	return p
+}
+
+// Reap waits until a process that was killed, or every one of a process group, is
+// gone: its parent may still be about to leave it to this process.
+func Reap(ctx context.Context, pid int) error {
+	for {
+		_, err := unix.Wait4(pid, nil, unix.WNOHANG|unix.WALL, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			return nil
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("reaping process %d: %w", pid, context.Cause(ctx))
+		}
+	}
+}
+
+// Stopped reports whether a signal has stopped the process.
+func (p *Process) Stopped() bool {
+	_, state := look(p.PID)
+	return state == 'T'
+}

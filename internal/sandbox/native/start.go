@@ -1,0 +1,202 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/sandbox/native/output"
+	"securebench/internal/sandbox/native/process"
+	"securebench/internal/sandbox/oci"
+)
+
+// startTimeout bounds the time that a runtime takes to start a container.
+const startTimeout = 2 * time.Minute
+
+var errSlowStart = errors.New("the runtime takes too long to start a sandbox")
+
+// notStarted is the error of a command that cannot be executed.
+type notStarted struct{ code int }
+
+func (e notStarted) Error() string { return "exit code " + strconv.Itoa(e.code) }
+
+// holdPeer keeps the ID of the peer's first process, by which the runtime finds the
+// network that is shared: the process could end, and its ID become that of one in
+// the host's network.
+func (b *box) holdPeer() (pid int, release func(), err error) {
+	if b.peer == nil {
+		return 0, func() {}, nil
+	}
+	if p, err := b.peer.started(); err == nil {
+		if release, ok := p.Hold(); ok {
+			return p.PID, release, nil
+		}
+	}
+	return 0, nil, errors.New("the peer does not run")
+}
+
+// writeSpec writes config.json. peer is a process of the peer, if there is one.
+func (b *box) writeSpec(peer int) error {
+	box := b.oci
+	box.Peer = peer
+	spec, err := box.Spec()
+	if err != nil {
+		return err
+	}
+	text, err := oci.Encode(spec)
+	if err != nil {
+		return err
+	}
+	return b.files.WriteFile("config.json", text, 0o600)
+}
+
+// start starts the container. Its streams are read from when start has returned:
+// before, the runtime uses them as well.
+func (b *box) start(ctx context.Context, s *output.Pipes) (*process.Process, error) {
+	peer, release, err := b.holdPeer()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := b.writeSpec(peer); err != nil {
+		return nil, err
+	}
+	cmd := b.engine.runtime.Run(oci.Call{State: b.path("s"), Bundle: b.path(), ID: b.id, PID: b.path("pid"), Log: b.path("log")})
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Theirs[0], s.Theirs[1], s.Theirs[2]
+	// An interrupt at the terminal is for this process alone. A runtime that outlived
+	// this process could start a sandbox after the next one has looked for it; the
+	// thread that starts it lives as long as the engine.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := b.engine.ns.Start(cmd); err != nil {
+		return nil, fmt.Errorf("starting the runtime: %w", err)
+	}
+	for _, f := range s.Theirs {
+		_ = f.Close() // the children have them
+	}
+	if !b.engine.runtime.Leaves {
+		return process.Foreground(cmd), nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlowStart)
+	defer cancel()
+	err = b.awaitRuntime(ctx, cmd)
+	p := (*process.Process)(nil)
+	if err == nil {
+		p, err = b.adopt()
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.abandon(ctx, cmd.Process.Pid))
+	}
+	return p, nil
+}
+
+// awaitRuntime waits until the runtime has started the container.
+func (b *box) awaitRuntime(ctx context.Context, cmd *exec.Cmd) error {
+	ended := make(chan struct{})
+	var failed error
+	go func() { defer close(ended); failed = cmd.Wait() }()
+	select {
+	case <-ended:
+		if failed == nil {
+			return nil
+		}
+		return b.failure(failed)
+	case <-ctx.Done():
+	case <-b.closing:
+		ctx = closedContext()
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with its helpers; it may have ended
+	<-ended
+	return context.Cause(ctx)
+}
+
+// closedContext is the context of a box that is closed.
+func closedContext() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(os.ErrClosed)
+	return ctx
+}
+
+// failure is why the runtime failed.
+func (b *box) failure(ended error) error {
+	code, why := 0, error(nil)
+	err := b.engine.ns.Do(func() error {
+		code, why = oci.Failure(b.path("log"))
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case code != 0 && !b.spec.Init:
+		return notStarted{code}
+	}
+	return fmt.Errorf("the runtime failed (%w): %w", ended, why)
+}
+
+// adopt takes over the container's first process.
+func (b *box) adopt() (*process.Process, error) {
+	text, err := b.files.ReadFile("pid")
+	if err != nil {
+		return nil, fmt.Errorf("reading what the runtime started: %w", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 1 {
+		return nil, fmt.Errorf("the runtime says that it started process %.20q", text)
+	}
+	return b.engine.family.Adopt(pid, b.spec.Init)
+}
+
+// abandon ends what a runtime that failed or was killed may have started, and
+// reaps those that became children of this process: members of the runtime's
+// process group, and of the control group.
+func (b *box) abandon(ctx context.Context, runtime int) error {
+	ctx, cancel := cleanup(ctx)
+	defer cancel()
+	// What is frozen starts nothing more, so that the list is complete. A group
+	// that is not there yet has nobody in it.
+	freeze, stop := context.WithTimeout(ctx, killPause)
+	_ = b.group.Freeze(freeze)
+	stop()
+	left := b.known()
+	if err := b.group.Kill(ctx); err != nil {
+		return err
+	}
+	for _, pid := range append(left, -runtime) {
+		if err := process.Reap(ctx, pid); err != nil {
+			return err
+		}
+	}
+	b.engine.family.ReapOrphans()
+	return nil
+}
+
+// known lists the processes that a runtime may have left.
+func (b *box) known() []int {
+	pids, _ := b.group.Processes() // what is killed is decided by Kill
+	for _, name := range []string{"pid", "s/" + b.id + "/state.json"} {
+		text, err := b.files.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			var state struct {
+				PID int `json:"init_process_pid"`
+			}
+			_ = json.Unmarshal(text, &state) // a file that was not finished names none
+			pid = state.PID
+		}
+		if pid > 1 && !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

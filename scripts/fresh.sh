@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Times "make demo" on a fresh Debian 12 without Docker, runtime or image: a root file
+# system of mmdebstrap's, with mounts, processes and network of its own, and a clone of
+# this checkout in it. Go and the downloaded modules are this machine's. Each line of
+# output begins with the seconds since the start. Everything is removed at the end.
+#
+#   fresh.sh [native|docker]
+#
+# It needs root, mmdebstrap, slirp4netns and access to Debian's packages.
+set -euo pipefail
+engine=${1:-native}
+here=$(cd "$(dirname "$0")/.." && pwd)
+[[ $engine =~ ^(native|docker)$ ]] || { echo "unknown engine $engine: write native or docker" >&2; exit 2; }
+for tool in mmdebstrap slirp4netns unshare; do
+	command -v $tool >/dev/null || { echo "$tool is missing: apt-get install mmdebstrap slirp4netns util-linux" >&2; exit 2; }
+done
+
+work=$(mktemp -d)
+root=$work/root
+trap 'rm -rf --one-file-system "$work"' EXIT
+mmdebstrap --quiet --variant=minbase --include=make,git,ca-certificates,iproute2 bookworm "$work/root.tar"
+mkdir -p "$root/usr/local/go" "$root/root/go/pkg/mod"
+tar -x --numeric-owner -C "$root" -f "$work/root.tar" --exclude='./dev/*'
+git clone -q "$here" "$root/root/securebench"
+
+cat >"$root/root/demo" <<'END'
+until ip -4 addr show tap0 2>/dev/null | grep -q inet; do sleep 0.1; done
+cd /root/securebench
+timed() {
+	local begin=${EPOCHREALTIME/./} line
+	while IFS= read -r line; do
+		printf '%6d.%d  %s\n' $(((${EPOCHREALTIME/./} - begin) / 1000000)) $(((${EPOCHREALTIME/./} - begin) / 100000 % 10)) "$line"
+	done
+}
+for run in first second; do
+	echo "The $run time:"
+	if [ "$1" = docker ]; then make ENGINE=docker demo; else make demo; fi 2>&1 | timed
+done
+END
+
+# inside makes the root of a new mount namespace.
+inside='
+	mount --make-rprivate /
+	mount --bind "$1" "$1"
+	mount --bind "$(go env GOROOT)" "$1/usr/local/go" && mount -o remount,bind,ro "$1/usr/local/go"
+	mount --bind "$(go env GOMODCACHE)" "$1/root/go/pkg/mod" && mount -o remount,bind,ro "$1/root/go/pkg/mod"
+	mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev"
+	mount -t tmpfs tmpfs "$1/run" && mount -t tmpfs tmpfs "$1/tmp"
+	echo nameserver 10.0.2.3 >"$1/etc/resolv.conf"
+	mkdir "$1/mnt/old" && cd "$1" && pivot_root . mnt/old && umount -l /mnt/old
+	exec env -i HOME=/root LANG=C.UTF-8 GOPROXY=off \
+		PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin bash /root/demo "$2"'
+unshare --mount --pid --net --fork --kill-child bash -ec "$inside" inside "$root" "$engine" &
+demo=$!
+sleep 1
+slirp4netns --configure --mtu=65520 --disable-host-loopback "$(pgrep -P $demo)" tap0 >/dev/null 2>&1 &
+network=$!
+code=0
+wait $demo || code=$?
+kill $network 2>/dev/null || true
+exit $code
