@@ -2,6 +2,7 @@ package initproc
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -290,12 +291,18 @@ func TestCommandsRunAsTheirUsers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	victim := make(chan error, 1)
-	sleep := shell("exec sleep 1000")
-	sleep.User, sleep.Timeout = sandbox.User{UID: 1000, GID: 1000}, 0
+	sleep := shell("echo ready; exec sleep 1000")
+	started, stdout := io.Pipe()
+	sleep.User, sleep.Timeout, sleep.Stdout = sandbox.User{UID: 1000, GID: 1000}, 0, stdout
 	go func() {
 		res, err := c.Run(ctx, sleep)
+		stdout.Close()
 		victim <- fmt.Errorf("%+v, %w", res, err)
 	}()
+	// Until its program starts, a command is still a process of user 0.
+	if _, err := bufio.NewReader(started).ReadString('\n'); err != nil {
+		t.Fatalf("another user's command has not started: %v", err)
+	}
 	for _, uid := range []int{0, 1001} {
 		cmd := shell("kill -9 -1; true")
 		cmd.User = sandbox.User{UID: uid, GID: uid}
