@@ -22,7 +22,7 @@ import (
 )
 
 type reverifyFlags struct {
-	trust   trustFlags
+	trust   subcommand.Trust
 	pack    string
 	salt    string
 	sample  int
@@ -54,7 +54,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 	var f reverifyFlags
 	c := &cobra.Command{
 		Use: "reverify RUN --pack PACK", Short: "Derive a run's verdicts again from its candidates",
-		Long: reverifyHelp + "\n" + trustHelp, Args: subcommand.Need("RUN"),
+		Long: reverifyHelp + "\n" + subcommand.TrustHelp, Args: subcommand.Need("RUN"),
 		Example: "  securebench reverify runs/demo --pack packs/demo\n  securebench reverify demo.zip --pack packs/demo --any-signer --sample 20",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
@@ -66,7 +66,7 @@ func (a *app) reverifyCommand() *cobra.Command {
 			return a.reverify(c.Context(), args[0], f)
 		},
 	}
-	f.trust.add(c)
+	f.trust.Add(c)
 	fl := c.Flags()
 	fl.StringVar(&f.pack, "pack", "", "the pack of the run")
 	fl.StringVar(&f.salt, "salt", "", "file of the run's salt (restricted/salt), for a published copy")
@@ -91,7 +91,7 @@ type rederivation struct {
 
 func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
 	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, OpenEngine: a.engine(), Notice: a.notice}
-	if review.Run, review.Result, err = a.openTrusted(ctx, arg, f.trust, evidence.Options{Each: review.Records.Add}); err != nil {
+	if review.Run, review.Result, err = a.shell().OpenTrusted(ctx, arg, f.trust, evidence.Options{Each: review.Records.Add}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, review.Run.Close()) }()

@@ -22,26 +22,6 @@ import (
 	"securebench/internal/source"
 )
 
-// trustFlags are the flags that select the accepted signers.
-type trustFlags struct {
-	key       string
-	keyGiven  func() bool // also set by an empty --key
-	anySigner bool
-}
-
-func (f *trustFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.key, "key", "", "file of the public key (PEM) that must have signed the run")
-	c.Flags().BoolVar(&f.anySigner, "any-signer", false, "accept a signer that is not in the keyring")
-	c.MarkFlagsMutuallyExclusive("key", "any-signer")
-	f.keyGiven = func() bool { return c.Flags().Changed("key") }
-}
-
-const trustHelp = `
-A signature counts if its key is the one of --key or, without that flag, is in
-the keyring: your own keys, and those added with "securebench key trust".
-With --any-signer, every other key is accepted, too, and named: the run is then
-known to be intact, but not who signed it.`
-
 const verifyHelp = `Check that a run is complete, unchanged and signed, without network, engine or pack.
 
 RUN is the output directory of a run, a published copy of one, or a bundle.
@@ -49,7 +29,7 @@ Everything is checked: records and their hash chain, the run manifest, the signe
 statement, the candidates, the operator's restricted folder if present, and
 missing or extra files. Each problem is one line on standard output, with file
 and line.
-` + trustHelp + `
+` + subcommand.TrustHelp + `
 
 A signature does not prove that the operator was honest. If that matters, derive
 the verdicts again with "securebench reverify".
@@ -57,7 +37,7 @@ the verdicts again with "securebench reverify".
 The exit code is 13 if anything is wrong or the signer is unknown.`
 
 func (a *app) verifyCommand() *cobra.Command {
-	var trust trustFlags
+	var trust subcommand.Trust
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "verify RUN", Short: "Check that a run is complete, unchanged and signed",
@@ -67,13 +47,13 @@ func (a *app) verifyCommand() *cobra.Command {
 			return a.verify(c.Context(), args[0], trust, asJSON)
 		},
 	}
-	trust.add(c)
+	trust.Add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	return c
 }
 
-func (a *app) verify(ctx context.Context, arg string, f trustFlags, asJSON bool) (err error) {
-	run, res, signer, err := openVerified(ctx, arg, f, evidence.Options{})
+func (a *app) verify(ctx context.Context, arg string, f subcommand.Trust, asJSON bool) (err error) {
+	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{})
 	if err != nil {
 		return err
 	}
@@ -81,7 +61,7 @@ func (a *app) verify(ctx context.Context, arg string, f trustFlags, asJSON bool)
 		return err
 	}
 	if asJSON {
-		return errors.Join(a.verifyJSON(res, signer), judge(signer, res))
+		return errors.Join(a.verifyJSON(res, signer), subcommand.Judge(signer, res))
 	}
 	for _, p := range res.Problems {
 		fmt.Fprintln(a.stdout, p)
@@ -89,7 +69,7 @@ func (a *app) verify(ctx context.Context, arg string, f trustFlags, asJSON bool)
 	if res.More > 0 {
 		fmt.Fprintf(a.stdout, "and %s more\n", console.Plural(res.More, "problem"))
 	}
-	if err := judge(signer, res); err != nil {
+	if err := subcommand.Judge(signer, res); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "verified: %s of run %s, signed by %s\n", console.Plural(int(res.Records), "record"), redact.Quote(res.Manifest.RunID), signer)
@@ -97,54 +77,6 @@ func (a *app) verify(ctx context.Context, arg string, f trustFlags, asJSON bool)
 		fmt.Fprintln(a.stdout, note)
 	}
 	return nil
-}
-
-// trust reads the key of --key.
-func (f trustFlags) trust() (evidence.Trust, error) {
-	t := evidence.Trust{AnySigner: f.anySigner, Getenv: os.Getenv}
-	if !f.keyGiven() {
-		return t, nil
-	}
-	key, err := evidence.ReadPublicKey(f.key)
-	t.Key = &key
-	return t, err
-}
-
-// openVerified opens a run and checks it. The caller closes it.
-func openVerified(ctx context.Context, arg string, f trustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, evidence.Signer, error) {
-	t, err := f.trust()
-	if err != nil {
-		return nil, nil, evidence.Signer{}, err
-	}
-	return evidence.OpenVerified(ctx, arg, t, opts)
-}
-
-// judge returns why a run cannot be trusted, with advice for the operator.
-func judge(s evidence.Signer, res *evidence.Result) error {
-	err := s.Judge(res)
-	if untrusted := (*evidence.UntrustedError)(nil); errors.As(err, &untrusted) && !untrusted.OtherKey {
-		return fault.Errorf(fault.KindOf(err), "%w (give --key FILE or --any-signer, or trust it: securebench key trust FILE)", err)
-	}
-	return err
-}
-
-// maxListed is how many problems of a run are printed with the error.
-const maxListed = 10
-
-// openTrusted opens a run that verifies and whose signer is accepted. For any
-// other run it prints the first problems.
-func (a *app) openTrusted(ctx context.Context, arg string, f trustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, error) {
-	run, res, signer, err := openVerified(ctx, arg, f, opts)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := judge(signer, res); err != nil {
-		for _, p := range res.Problems[:min(len(res.Problems), maxListed)] {
-			a.say("%s", p)
-		}
-		return nil, nil, errors.Join(err, run.Close())
-	}
-	return run, res, nil
 }
 
 func (a *app) verifyJSON(res *evidence.Result, s evidence.Signer) error {
@@ -164,7 +96,7 @@ func (a *app) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 		Engine    string             `json:"engine,omitzero"`
 		Problems  []evidence.Problem `json:"problems"`
 		More      int                `json:"more_problems"`
-	}{judge(s, res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, evidence.Engine(res.Manifest), problems, res.More})
+	}{subcommand.Judge(s, res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, evidence.Engine(res.Manifest), problems, res.More})
 }
 
 // printJSON prints one object on a line, in ASCII like a record.
@@ -190,7 +122,7 @@ the same bytes.
 The run must verify; see securebench verify for --key and --any-signer.`
 
 func (a *app) bundleCommand() *cobra.Command {
-	var trust trustFlags
+	var trust subcommand.Trust
 	var out string
 	var force bool
 	c := &cobra.Command{
@@ -204,14 +136,14 @@ func (a *app) bundleCommand() *cobra.Command {
 			return a.bundle(c.Context(), args[0], out, force, trust)
 		},
 	}
-	trust.add(c)
+	trust.Add(c)
 	c.Flags().StringVarP(&out, "output", "o", "", "the archive to write, such as run.zip")
 	c.Flags().BoolVar(&force, "force", false, "replace an existing FILE")
 	return c
 }
 
-func (a *app) bundle(ctx context.Context, arg, out string, force bool, f trustFlags) (err error) {
-	run, _, err := a.openTrusted(ctx, arg, f, evidence.Options{})
+func (a *app) bundle(ctx context.Context, arg, out string, force bool, f subcommand.Trust) (err error) {
+	run, _, err := a.shell().OpenTrusted(ctx, arg, f, evidence.Options{})
 	if err != nil {
 		return err
 	}
