@@ -25,7 +25,7 @@ the same bytes.
 The run must verify; see securebench verify for --key and --any-signer.`
 
 func (g group) bundleCommand() *cobra.Command {
-	var trust subcommand.TrustFlags
+	var trust subcommand.Trust
 	var out string
 	var force bool
 	c := &cobra.Command{
@@ -45,7 +45,7 @@ func (g group) bundleCommand() *cobra.Command {
 	return c
 }
 
-func (g group) bundle(ctx context.Context, arg, out string, force bool, f subcommand.TrustFlags) (err error) {
+func (g group) bundle(ctx context.Context, arg, out string, force bool, f subcommand.Trust) (err error) {
 	run, _, err := g.OpenTrusted(ctx, arg, f, evidence.Options{})
 	if err != nil {
 		return err

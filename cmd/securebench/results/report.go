@@ -27,7 +27,7 @@ still reported, but marked as such: at the top, or in every row of the CSV. The
 exit code is then 13.`
 
 func (g group) reportCommand() *cobra.Command {
-	var trust subcommand.TrustFlags
+	var trust subcommand.Trust
 	var format string
 	c := &cobra.Command{
 		Use: "report RUN", Short: "Report what a run scored",
@@ -42,7 +42,7 @@ func (g group) reportCommand() *cobra.Command {
 	return c
 }
 
-func (g group) report(ctx context.Context, arg, format string, f subcommand.TrustFlags) error {
+func (g group) report(ctx context.Context, arg, format string, f subcommand.Trust) error {
 	write, ok := map[string]func(*report.Report, io.Writer) error{
 		"table": (*report.Report).WriteTable, "json": (*report.Report).WriteJSON, "csv": (*report.Report).WriteCSV,
 	}[format]

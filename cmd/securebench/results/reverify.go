@@ -22,7 +22,7 @@ import (
 )
 
 type reverifyFlags struct {
-	trust   subcommand.TrustFlags
+	trust   subcommand.Trust
 	pack    string
 	salt    string
 	sample  int

@@ -29,7 +29,7 @@ the verdicts again with "securebench reverify".
 The exit code is 13 if anything is wrong or the signer is unknown.`
 
 func (g group) verifyCommand() *cobra.Command {
-	var trust subcommand.TrustFlags
+	var trust subcommand.Trust
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "verify RUN", Short: "Check that a run is complete, unchanged and signed",
@@ -44,7 +44,7 @@ func (g group) verifyCommand() *cobra.Command {
 	return c
 }
 
-func (g group) verify(ctx context.Context, arg string, f subcommand.TrustFlags, asJSON bool) (err error) {
+func (g group) verify(ctx context.Context, arg string, f subcommand.Trust, asJSON bool) (err error) {
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{})
 	if err != nil {
 		return err

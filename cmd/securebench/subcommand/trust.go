@@ -11,19 +11,11 @@ import (
 	"securebench/internal/fault"
 )
 
-// TrustFlags are the flags that select the accepted signers.
-type TrustFlags struct {
+// Trust holds the flags that select the accepted signers of runs.
+type Trust struct {
 	key       string
 	keyGiven  func() bool // also set by an empty --key
 	anySigner bool
-}
-
-// Add adds the flags to a command.
-func (f *TrustFlags) Add(c *cobra.Command) {
-	c.Flags().StringVar(&f.key, "key", "", "file of the public key (PEM) that must have signed the run")
-	c.Flags().BoolVar(&f.anySigner, "any-signer", false, "accept a signer that is not in the keyring")
-	c.MarkFlagsMutuallyExclusive("key", "any-signer")
-	f.keyGiven = func() bool { return c.Flags().Changed("key") }
 }
 
 // TrustHelp explains the flags.
@@ -33,8 +25,16 @@ the keyring: your own keys, and those added with "securebench key trust".
 With --any-signer, every other key is accepted, too, and named: the run is then
 known to be intact, but not who signed it.`
 
-// trust reads the key of --key.
-func (f TrustFlags) trust() (evidence.Trust, error) {
+// Add adds the flags to a command.
+func (f *Trust) Add(c *cobra.Command) {
+	c.Flags().StringVar(&f.key, "key", "", "file of the public key (PEM) that must have signed the run")
+	c.Flags().BoolVar(&f.anySigner, "any-signer", false, "accept a signer that is not in the keyring")
+	c.MarkFlagsMutuallyExclusive("key", "any-signer")
+	f.keyGiven = func() bool { return c.Flags().Changed("key") }
+}
+
+// signers reads the key of --key.
+func (f *Trust) signers() (evidence.Trust, error) {
 	t := evidence.Trust{AnySigner: f.anySigner, Getenv: os.Getenv}
 	if !f.keyGiven() {
 		return t, nil
@@ -45,8 +45,8 @@ func (f TrustFlags) trust() (evidence.Trust, error) {
 }
 
 // OpenVerified opens a run and checks it. The caller closes it.
-func OpenVerified(ctx context.Context, arg string, f TrustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, evidence.Signer, error) {
-	t, err := f.trust()
+func OpenVerified(ctx context.Context, arg string, f Trust, opts evidence.Options) (*evidence.Run, *evidence.Result, evidence.Signer, error) {
+	t, err := f.signers()
 	if err != nil {
 		return nil, nil, evidence.Signer{}, err
 	}
@@ -67,7 +67,7 @@ const maxListed = 10
 
 // OpenTrusted opens a run that verifies and whose signer is accepted. For any
 // other run it prints the first problems.
-func (s *Shell) OpenTrusted(ctx context.Context, arg string, f TrustFlags, opts evidence.Options) (*evidence.Run, *evidence.Result, error) {
+func (s *Shell) OpenTrusted(ctx context.Context, arg string, f Trust, opts evidence.Options) (*evidence.Run, *evidence.Result, error) {
 	run, res, signer, err := OpenVerified(ctx, arg, f, opts)
 	if err != nil {
 		return nil, nil, err
