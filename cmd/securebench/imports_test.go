@@ -171,8 +171,9 @@ func allowed() []struct {
 			"candidate checkout family task sandbox progress workspace", words),
 		// what a run leaves, read back
 		of("internal/attest", "digest source durable"),
-		of("internal/evidence", "attest candidate config fault family task pipeline/pack pipeline/record", words),
+		of("internal/evidence", "attest candidate config durable fault family task pipeline/pack pipeline/record", words),
 		of("internal/report", "redact verdict"),
+		of("internal/transcript", "candidate digest evidence pipeline/record redact source task verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
 		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),
