@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/agents"
+	"securebench/cmd/securebench/comparison"
 	"securebench/cmd/securebench/images"
 	"securebench/cmd/securebench/machine"
 	"securebench/cmd/securebench/packs"
@@ -165,7 +166,7 @@ fresh sandboxes to which the agent never had access.
 	root.Args, root.RunE = cobra.NoArgs, subcommand.Missing
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.AddCommand(a.runCommand(), a.verifyCommand(), a.reverifyCommand(), a.reportCommand(), a.bundleCommand(), a.keyCommand(),
+	root.AddCommand(a.runCommand(), a.verifyCommand(), a.reverifyCommand(), a.reportCommand(), comparison.Command(a.shell()), a.bundleCommand(), a.keyCommand(),
 		a.validateCommand(), packs.Command(a.shell()), agents.Command(a.shell()), images.Command(a.shell()), a.versionCommand())
 	root.AddCommand(machine.Commands(a.shell())...)
 	root.AddCommand(helperCommands()...)
