@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"context"
@@ -26,7 +26,7 @@ The run is checked as by "securebench verify". A run that does not verify is
 still reported, but marked as such: at the top, or in every row of the CSV. The
 exit code is then 13.`
 
-func (a *app) reportCommand() *cobra.Command {
+func (g group) reportCommand() *cobra.Command {
 	var trust subcommand.Trust
 	var format string
 	c := &cobra.Command{
@@ -34,7 +34,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Long: reportHelp, Args: subcommand.Need("RUN"),
 		Example: "  securebench report runs/demo\n  securebench report demo.zip --format csv > demo.csv",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.report(c.Context(), args[0], format, trust)
+			return g.report(c.Context(), args[0], format, trust)
 		},
 	}
 	trust.Add(c)
@@ -42,19 +42,19 @@ func (a *app) reportCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) report(ctx context.Context, arg, format string, f subcommand.Trust) error {
+func (g group) report(ctx context.Context, arg, format string, f subcommand.Trust) error {
 	write, ok := map[string]func(*report.Report, io.Writer) error{
 		"table": (*report.Report).WriteTable, "json": (*report.Report).WriteJSON, "csv": (*report.Report).WriteCSV,
 	}[format]
 	if !ok {
-		return usageError(fmt.Errorf("--format is %q, want table, json or csv", format))
+		return subcommand.UsageError(fmt.Errorf("--format is %q, want table, json or csv", format))
 	}
 	var attempts []report.Attempt
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
 			TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
-			Passed: e.Passed, TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
+			Passed: e.Passed, AgentExit: e.AgentExit(), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 		})
 	}})
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *app) report(ctx context.Context, arg, format string, f subcommand.Trust
 	for _, at := range attempts {
 		b.Add(at)
 	}
-	return errors.Join(write(b.Report(), a.stdout), judged, run.Close())
+	return errors.Join(write(b.Report(), g.Stdout), judged, run.Close())
 }
 
 // aboutRun returns the report's section about the run as a whole.
