@@ -174,6 +174,8 @@ func allowed() []struct {
 		of("internal/evidence", "attest candidate config durable fault family task pipeline/pack pipeline/record", words),
 		of("internal/report", "redact verdict"),
 		of("internal/transcript", "candidate digest evidence pipeline/record redact source task verdict"),
+		of("internal/earlier", "evidence fault pipeline/record redact verdict"),
+		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
 		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),
