@@ -54,9 +54,9 @@ type Result struct {
 	Unfinished bool
 	Records    int64
 	// Suspect are the lines of candidates.jsonl with a problem of their own.
-	Suspect map[int]bool
-	Problems  []Problem
-	More      int // problems beyond those listed
+	Suspect  map[int]bool
+	Problems []Problem
+	More     int // problems beyond those listed
 	// Notes are what is not wrong and should be known.
 	Notes []string
 }

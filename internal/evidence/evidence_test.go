@@ -513,7 +513,7 @@ func TestProblemsAreExact(t *testing.T) {
 		"manifest": {func(run fstest.MapFS) {
 			run[record.ManifestName].Data = bytes.Replace(run[record.ManifestName].Data, []byte(`"attempts":2`), []byte(`"attempts":1`), 1)
 		}, "run.json: changed since it was signed"},
-				"salt":          {func(run fstest.MapFS) { run[record.SaltName].Data[3]++ }, "restricted/salt: missing or changed"},
+		"salt":          {func(run fstest.MapFS) { run[record.SaltName].Data[3]++ }, "restricted/salt: missing or changed"},
 		"no salt":       {func(run fstest.MapFS) { delete(run, record.SaltName) }, "restricted/salt: missing or changed"},
 		"pack digests":  {func(run fstest.MapFS) { run[record.PackName].Data[60]++ }, "restricted/pack.json"},
 		"configuration": {func(run fstest.MapFS) { run[record.ConfigName].Data[3]++ }, "restricted/config.json: missing, or its digest is not that in run.json"},

@@ -42,8 +42,8 @@ type Review struct {
 	// Partial says that the run does not verify, and that the rest of it is
 	// derived: a record that is not of its row is then reported and passed over.
 	Partial bool
-	Notice    func(string)    // a line for the reviewer
-	Done      func(Rederived) // called for each verdict, one at a time
+	Notice  func(string)    // a line for the reviewer
+	Done    func(Rederived) // called for each verdict, one at a time
 
 	// Seen is how many records are of a row of the pack, and Left how many of
 	// those have nothing to derive.
