@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/agents"
+	"securebench/cmd/securebench/authoring"
 	"securebench/cmd/securebench/images"
 	"securebench/cmd/securebench/machine"
 	"securebench/cmd/securebench/packs"
@@ -168,6 +169,7 @@ fresh sandboxes to which the agent never had access.
 	root.AddCommand(a.runCommand(), a.verifyCommand(), a.reverifyCommand(), a.reportCommand(), a.bundleCommand(), a.keyCommand(),
 		a.validateCommand(), packs.Command(a.shell()), agents.Command(a.shell()), images.Command(a.shell()), a.versionCommand())
 	root.AddCommand(machine.Commands(a.shell())...)
+	root.AddCommand(authoring.Commands(a.shell())...)
 	root.AddCommand(helperCommands()...)
 	root.AddCommand(a.scriptedCommand())
 	root.InitDefaultCompletionCmd()
