@@ -174,6 +174,7 @@ func allowed() []struct {
 		of("internal/evidence", "attest candidate config durable fault family task pipeline/pack pipeline/record", words),
 		of("internal/report", "redact verdict"),
 		of("internal/transcript", "candidate digest evidence pipeline/record redact source task verdict"),
+		of("internal/report/page", "redact report transcript"),
 		of("internal/earlier", "evidence fault pipeline/record redact verdict"),
 		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share

@@ -10,8 +10,10 @@ import (
 
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/evidence"
+	packrow "securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/report"
+	"securebench/internal/source"
 )
 
 const reportHelp = `Report what a run scored.
@@ -24,35 +26,51 @@ unbiased estimate. Containment profiles are shown separately.
 RUN is the output directory of a run, a published copy of one, or a bundle.
 The run is checked as by "securebench verify". A run that does not verify is
 still reported, but marked as such: at the top, or in every row of the CSV. The
-exit code is then 13.`
+exit code is then 13.
+
+--html writes one page with totals and intervals, by family, tag and containment,
+and every attempt with filters and search. It loads nothing from elsewhere, holds
+only what the records publish, and can be opened from disk. --junit writes JUnit XML
+in which a run that does not verify is a failure. With --pack, both and the table
+also count by the tags of the rows (metadata.tags).`
+
+type reportFlags struct {
+	trust            subcommand.Trust
+	format, pack     string
+	html, junit, csv string // files
+}
 
 func (g group) reportCommand() *cobra.Command {
-	var trust subcommand.Trust
-	var format string
+	var f reportFlags
 	c := &cobra.Command{
 		Use: "report RUN", Short: "Report what a run scored",
 		Long: reportHelp, Args: subcommand.Need("RUN"),
-		Example: "  securebench report runs/demo\n  securebench report demo.zip --format csv > demo.csv",
+		Example: "  securebench report runs/demo\n  securebench report demo.zip --format csv > demo.csv\n  securebench report runs/demo --html demo.html\n  securebench report runs/demo --junit demo.xml --pack packs/demo",
 		RunE: func(c *cobra.Command, args []string) error {
-			return g.report(c.Context(), args[0], format, trust)
+			return g.report(c.Context(), args[0], f)
 		},
 	}
-	trust.Add(c)
-	c.Flags().StringVar(&format, "format", "table", "table, json or csv")
+	f.trust.Add(c)
+	fl := c.Flags()
+	fl.StringVar(&f.format, "format", "table", "table, json or csv")
+	fl.StringVar(&f.html, "html", "", "also write a page that can be opened from disk and published")
+	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML, for CI")
+	fl.StringVar(&f.csv, "csv", "", "also write CSV")
+	fl.StringVar(&f.pack, "pack", "", "the pack of the run, to count by metadata.tags")
 	return c
 }
 
-func (g group) report(ctx context.Context, arg, format string, f subcommand.Trust) error {
+func (g group) report(ctx context.Context, arg string, f reportFlags) (err error) {
 	write, ok := map[string]func(*report.Report, io.Writer) error{
 		"table": (*report.Report).WriteTable, "json": (*report.Report).WriteJSON, "csv": (*report.Report).WriteCSV,
-	}[format]
+	}[f.format]
 	if !ok {
-		return subcommand.UsageError(fmt.Errorf("--format is %q, want table, json or csv", format))
+		return subcommand.UsageError(fmt.Errorf("--format is %q, want table, json or csv", f.format))
 	}
 	var attempts []report.Attempt
-	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
+	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f.trust, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
-			TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
+			Line: e.Number, TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
 			Passed: e.Passed, AgentExit: e.AgentExit(), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 		})
@@ -60,12 +78,37 @@ func (g group) report(ctx context.Context, arg, format string, f subcommand.Trus
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	tags, err := tagsOf(ctx, f.pack, arg, run, res)
+	if err != nil {
+		return err
+	}
 	judged := subcommand.Judge(signer, res)
 	b := report.NewBuilder(aboutRun(res, signer, judged))
 	for _, at := range attempts {
+		at.Tags = tags[at.TaskID]
 		b.Add(at)
 	}
-	return errors.Join(write(b.Report(), g.Stdout), judged, run.Close())
+	p := &written{run: run, res: res, report: b.Report(), version: g.Version}
+	return errors.Join(write(p.report, g.Stdout), p.files(f), judged)
+}
+
+// tagsOf reads the tags of the run's tasks from its pack, "" for none.
+func tagsOf(ctx context.Context, pack, name string, run *evidence.Run, res *evidence.Result) (map[string][]string, error) {
+	if pack == "" {
+		return nil, nil
+	}
+	bound := subcommand.BoundRun{Name: name, Manifest: res.Manifest}
+	if hidden, err := record.ReadPack(run); err == nil {
+		bound.Hidden = &hidden
+	}
+	out := map[string][]string{}
+	err := subcommand.RowsOf(ctx, pack, []subcommand.BoundRun{bound}, func(row packrow.Row) *source.Problem {
+		tags, problem := row.Tags()
+		out[row.ID] = tags
+		return problem
+	})
+	return out, err
 }
 
 // aboutRun returns the report's section about the run as a whole.
