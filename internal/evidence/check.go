@@ -13,6 +13,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/rowset"
 )
 
 // Slot is one planned attempt: of the row at an index of the pack.
@@ -37,6 +38,7 @@ type check struct {
 	byIndex     map[int]string // task id by row
 	byID        map[string]int // row by task id
 	seen        map[Slot]int   // line by attempt
+	rows        rowset.Set     // that were planned
 }
 
 // maxIndex bounds the list of former files.
@@ -150,7 +152,7 @@ func (c *check) manifest() {
 	}
 	m, raw, err := record.ReadManifest(c.fsys)
 	if c.known = err == nil; c.known {
-		c.Manifest = m
+		c.Manifest, c.rows = m, m.Rows()
 	} else {
 		c.problem(record.ManifestName, 0, "%v", err)
 	}
@@ -245,12 +247,15 @@ func (c *check) complete() {
 	p := c.Manifest.Planned // none where it is not known
 	const listed = 10
 	missing := 0
-	for i := 0; i < p.Tasks && missing < listed; i++ {
+	for i := range c.rows.All() {
 		for n := 1; n <= p.Attempts && missing < listed; n++ {
 			if _, ok := c.seen[Slot{i, n}]; !ok {
 				c.problem(record.LinesName, 0, "row %d, attempt %d has no record", i, n)
 				missing++
 			}
+		}
+		if missing >= listed {
+			break
 		}
 	}
 	if !c.Sealed {

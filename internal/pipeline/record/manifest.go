@@ -22,6 +22,9 @@ type Manifest struct {
 	Agent   string            `json:"agent"`
 	Pack    PackInfo          `json:"pack"`
 	Planned Planned           `json:"planned"`
+	// Selection says which rows are planned, if flags other than --limit chose
+	// them; otherwise they are the first of the pack.
+	Selection *Selection `json:"selection,omitzero"`
 	Digests RunDigests        `json:"digests"`
 	Limits  RunLimits         `json:"limits"`
 	Engine  any               `json:"engine"` // null when nothing needed one
@@ -118,11 +121,14 @@ func (m Manifest) EngineName() (name, choice string) {
 
 // check rejects values that no run can have.
 func (m Manifest) check() error {
-	switch p := m.Planned; {
+	p, s := m.Planned, m.Selection
+	switch {
 	case m.Format != ManifestFormat:
 		return fmt.Errorf("its format is %d, but this build reads format %d", m.Format, ManifestFormat)
 	case p.Tasks < 0 || p.Tasks > maxTasks || p.Attempts < 1 || p.Attempts > maxAttempts || p.LeftOut < 0 || p.LeftOut > maxTasks:
 		return fmt.Errorf("it plans %d tasks with %d attempts and leaves out %d", p.Tasks, p.Attempts, p.LeftOut)
+	case s != nil && (!s.Rows.Valid(p.Tasks+p.LeftOut) || s.Rows.Len() != p.Tasks):
+		return fmt.Errorf("it plans %d tasks, and lists other rows", p.Tasks)
 	}
 	return nil
 }
