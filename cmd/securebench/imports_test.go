@@ -57,7 +57,7 @@ func allowed() []struct {
 		of("internal/progress", "redact verdict"),
 		of("internal/frame"),
 		of("internal/value"),
-		of("internal/rowset"),
+		of("internal/rowset", "redact"),
 		of("internal/sandbox"),
 		of("internal/capacity", "sandbox"),
 		of("internal/config", "source sandbox"),
@@ -175,7 +175,7 @@ func allowed() []struct {
 		of("internal/evidence", "attest candidate config fault family rowset task pipeline/pack pipeline/record", words),
 		of("internal/report", "redact verdict"),
 		of("internal/earlier", "evidence fault pipeline/record redact verdict"),
-		of("internal/selection", "earlier fault pipeline/pack pipeline/record redact rowset source"),
+		of("internal/selection", "earlier fault pipeline/pack redact rowset source"),
 		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
@@ -186,7 +186,7 @@ func allowed() []struct {
 		of("internal/validate", "sandbox/owner/tempdir scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict workspace"),
 		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
 		of("internal/run", "capacity sandbox/machine agentcli gateway/egress gateway/relay gateway/relay/reach harness/events scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
-			"candidate config fault family harness progress sandbox selection task workspace", words),
+			"candidate config fault family harness progress rowset sandbox selection task workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder sandbox/initproc sandbox/initproc/loopback digest"),
 		of("internal/sandbox/sandboxtest/contract/probes"),

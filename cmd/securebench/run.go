@@ -79,7 +79,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVarP(&f.config, "config", "c", "", "tester YAML")
 	fl.StringVar(&f.agent, "agent", "", "oracle, null or replay:FILE instead of the harness")
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set keep their values")
-	fl.IntVar(&f.limit, "limit", -1, "run only the first N rows")
+	fl.IntVar(&f.limit, "limit", -1, "run only the first N of the rows")
 	f.choice.Add(c)
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output directory, relative to the current one")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run concurrently (default what the machine holds, at most min(cores, 4))")

@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"securebench/internal/pipeline/record"
+	"securebench/internal/rowset"
 	"securebench/internal/selection"
 	"securebench/internal/workload"
 	"securebench/internal/workspace"
@@ -36,7 +36,7 @@ func (r *Run) loadRows(ctx context.Context, d workload.Demands) (err error) {
 }
 
 // selected is what run.json says of the choice.
-func (r *Run) selected() *record.Selection {
+func (r *Run) selected() *rowset.Selection {
 	if r.rows == nil {
 		return nil
 	}
@@ -68,4 +68,3 @@ func (f *folders) of(id string) string {
 	}
 	return workspace.DirName(id)
 }
-

@@ -18,7 +18,6 @@ import (
 	"securebench/internal/earlier"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/pack"
-	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/rowset"
 	"securebench/internal/source"
@@ -116,14 +115,14 @@ func (r *Rows) Of(p *pack.Pack) error {
 }
 
 // Record returns what a run manifest says of the choice.
-func (r *Rows) Record() *record.Selection {
+func (r *Rows) Record() *rowset.Selection {
 	c := r.choice
-	out := &record.Selection{Tasks: c.Tasks, Families: c.Families, Tags: c.Tags, Sample: c.Sample, Shuffle: c.Shuffle, Rows: r.set}
+	out := &rowset.Selection{Tasks: c.Tasks, Families: c.Families, Tags: c.Tags, Sample: c.Sample, Shuffle: c.Shuffle, Rows: r.set}
 	if c.Sample > 0 || c.Shuffle {
 		out.Seed = strconv.FormatUint(c.Seed, 10)
 	}
 	if c.FailedIn != nil {
-		out.FailedIn = &record.FormerRun{RunID: c.FailedIn.Manifest.RunID, Records: c.FailedIn.Root}
+		out.FailedIn = &rowset.FormerRun{RunID: c.FailedIn.Manifest.RunID, Records: c.FailedIn.Root}
 	}
 	return out
 }
@@ -141,11 +140,11 @@ func (r *Rows) Order() func(id string, index int) [sha256.Size]byte {
 }
 
 // rank orders rows at random, as far as anybody can see, and the same on every
-// machine: SHA-256 of the use, the seed and the id. So a smaller sample is part
+// machine: SHA-256 of the use, the seed and the id, with zero bytes between them. So a smaller sample is part
 // of a larger one, and a sample stays the same where rows are added that are not
 // in it.
 func rank(use string, seed uint64, id string) [sha256.Size]byte {
-	return sha256.Sum256(fmt.Appendf(nil, "securebench %s\x00%d\x00%s", use, seed, id))
+	return sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s", use, seed, id))
 }
 
 // survey collects the rows that meet the conditions.

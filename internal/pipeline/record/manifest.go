@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"securebench/internal/digest"
+	"securebench/internal/rowset"
 )
 
 // ManifestFormat is the version of run.json.
@@ -16,20 +17,20 @@ const ManifestFormat = 1
 // and what it depends on. It contains no hidden value and no plain digest of
 // one.
 type Manifest struct {
-	Format  int               `json:"format"`
-	RunID   string            `json:"run_id"`
-	Started string            `json:"started"` // RFC 3339, UTC
-	Agent   string            `json:"agent"`
-	Pack    PackInfo          `json:"pack"`
-	Planned Planned           `json:"planned"`
+	Format  int      `json:"format"`
+	RunID   string   `json:"run_id"`
+	Started string   `json:"started"` // RFC 3339, UTC
+	Agent   string   `json:"agent"`
+	Pack    PackInfo `json:"pack"`
+	Planned Planned  `json:"planned"`
 	// Selection says which rows are planned, if flags other than --limit chose
 	// them; otherwise they are the first of the pack.
-	Selection *Selection `json:"selection,omitzero"`
-	Digests RunDigests        `json:"digests"`
-	Limits  RunLimits         `json:"limits"`
-	Engine  any               `json:"engine"` // null when nothing needed one
-	Images  map[string]string `json:"images"` // reference, or [HiddenImage], → content digest
-	Labels  []string          `json:"labels"`
+	Selection *rowset.Selection `json:"selection,omitzero"`
+	Digests   RunDigests        `json:"digests"`
+	Limits    RunLimits         `json:"limits"`
+	Engine    any               `json:"engine"` // null when nothing needed one
+	Images    map[string]string `json:"images"` // reference, or [HiddenImage], → content digest
+	Labels    []string          `json:"labels"`
 	// Programs are those of the agents, and Model is what the provider is asked
 	// for; a harness without them has none.
 	Programs []Program `json:"programs,omitzero"`
@@ -94,6 +95,14 @@ func (m Manifest) mac(salt digest.Salt) (string, error) {
 func (m Manifest) Authentic(salt digest.Salt) bool {
 	sum, err := m.mac(salt)
 	return err == nil && sum == m.MAC
+}
+
+// Rows are the positions of the planned rows.
+func (m Manifest) Rows() rowset.Set {
+	if m.Selection != nil {
+		return m.Selection.Rows
+	}
+	return rowset.First(m.Planned.Tasks)
 }
 
 // Bound reports whether a state of the run had this pack digest and this pack

@@ -1,11 +1,10 @@
-package record
+package rowset
 
 import (
 	"fmt"
 	"strings"
 
 	"securebench/internal/redact"
-	"securebench/internal/rowset"
 )
 
 // Selection says how the rows of a run were chosen, and which they are.
@@ -17,7 +16,7 @@ type Selection struct {
 	Sample   int        `json:"sample,omitzero"`
 	Seed     string     `json:"seed,omitzero"` // a decimal number: JSON's are not exact
 	Shuffle  bool       `json:"shuffle,omitzero"`
-	Rows     rowset.Set `json:"rows"` // positions, as [first, last]
+	Rows     Set        `json:"rows"` // positions, as [first, last]
 }
 
 // FormerRun names a run by its id and the Merkle root of its records.
@@ -26,17 +25,12 @@ type FormerRun struct {
 	Records string `json:"records"`
 }
 
-// Rows are the positions of the planned rows.
-func (m Manifest) Rows() rowset.Set {
-	if m.Selection != nil {
-		return m.Selection.Rows
-	}
-	return rowset.First(m.Planned.Tasks)
-}
-
 // String says in the words of the flags how the rows were chosen. Names are
-// quoted.
+// quoted. A nil selection has none.
 func (s *Selection) String() string {
+	if s == nil {
+		return ""
+	}
 	var out []string
 	add := func(flag string, values ...string) {
 		for _, v := range values {
