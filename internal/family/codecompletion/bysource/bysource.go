@@ -30,8 +30,8 @@ var (
 func New(of func(task.SandboxView) string, reference func(task.EvaluatorView) (family.Solution, bool), forms Verifiers) func(family.Resources) family.Verifier {
 	return func(r family.Resources) family.Verifier {
 		v := &Verifier{of, reference, make(map[string]family.Verifier, len(forms))}
-		for name, make := range forms {
-			v.forms[name] = make(r)
+		for name, open := range forms {
+			v.forms[name] = open(r)
 		}
 		return v
 	}
