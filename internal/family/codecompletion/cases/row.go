@@ -118,7 +118,7 @@ func Check(r family.Row) (out []family.Problem) {
 		out = append(out, family.Problem{Path: []string{"eval", "tests", "tolerance"}, Message: "has too many digits to compare with"})
 	}
 	if t.File != "" && !programs.IsLocal(t.File) {
-		out = append(out, notLocal([]string{"eval", "tests", "file"}, "must be a relative path"))
+		out = append(out, notLocal([]string{"eval", "tests", "file"}, "must have a relative path as its value"))
 	}
 	for i, c := range t.Cases {
 		at := []string{"eval", "tests", "cases", strconv.Itoa(i)}
