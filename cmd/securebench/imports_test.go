@@ -64,6 +64,7 @@ func allowed() []struct {
 		of("internal/importer/hostgit", "redact importer/onecommit"),
 		of("internal/importer/swebench", "source"),
 		of("internal/importer/pysource", "source"),
+		of("internal/importer/contests", "source"),
 		of("internal/importer/packdir", "durable"),
 		of("internal/packimage", "source digest fault redact sandbox"),
 		// the words that stages share
@@ -134,7 +135,7 @@ func allowed() []struct {
 		of("internal/harness/events", "redact"),
 		of("internal/harness", "task source config workspace harness/events"),
 		of("internal/importer/terminal", "source workspace importer/packdir"),
-		of("internal/importer", "source digest redact importer/packdir importer/terminal importer/onecommit importer/hostgit importer/swebench importer/pysource"),
+		of("internal/importer", "source digest redact importer/packdir importer/terminal importer/onecommit importer/hostgit importer/swebench importer/pysource importer/contests"),
 		of("internal/testrunner/results"),
 		of("internal/testrunner", "sandbox verdict testrunner/results"),
 		// families
@@ -146,7 +147,11 @@ func allowed() []struct {
 		of("internal/family/multiplechoice", family, text),
 		of("internal/family/shortanswer", family, text),
 		of("internal/family/freeresponse", family, text),
-		of("internal/family/codecompletion", family, "frame value sandbox/link sandbox/warm"),
+		of("internal/family/codecompletion/programs", family, "sandbox/initproc workspace"),
+		of("internal/family/codecompletion/cases", family, "sandbox/initproc family/codecompletion/programs"),
+		of("internal/family/codecompletion/bysource", family),
+		of("internal/family/codecompletion/operators", family),
+		of("internal/family/codecompletion", family, "frame value sandbox/link sandbox/warm family/codecompletion/operators family/codecompletion/programs family/codecompletion/cases family/codecompletion/bysource"),
 		of("internal/family/repopatch/policy", "repository"),
 		of("internal/family/repopatch", family, "checkout repository sandbox/initproc family/repopatch/policy testrunner"),
 		of("internal/family/terminaltask/archive"),
@@ -171,8 +176,9 @@ func allowed() []struct {
 			"candidate checkout family task sandbox progress workspace", words),
 		// what a run leaves, read back
 		of("internal/attest", "digest source durable"),
-		of("internal/evidence", "attest candidate config fault family task pipeline/pack pipeline/record", words),
+		of("internal/evidence", "attest candidate config durable fault family task pipeline/pack pipeline/record", words),
 		of("internal/report", "redact verdict"),
+		of("internal/transcript", "candidate digest evidence pipeline/record redact source task verdict"),
 		of("internal/earlier", "evidence fault pipeline/record redact verdict"),
 		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share
