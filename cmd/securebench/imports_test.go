@@ -65,6 +65,7 @@ func allowed() []struct {
 		of("internal/importer/hostgit", "redact importer/onecommit"),
 		of("internal/importer/swebench", "source"),
 		of("internal/importer/pysource", "source"),
+		of("internal/importer/contests", "source"),
 		of("internal/importer/packdir", "durable"),
 		of("internal/packimage", "source digest fault redact sandbox"),
 		// the words that stages share
@@ -135,7 +136,7 @@ func allowed() []struct {
 		of("internal/harness/events", "redact"),
 		of("internal/harness", "task source config workspace harness/events"),
 		of("internal/importer/terminal", "source workspace importer/packdir"),
-		of("internal/importer", "source digest redact importer/packdir importer/terminal importer/onecommit importer/hostgit importer/swebench importer/pysource"),
+		of("internal/importer", "source digest redact importer/packdir importer/terminal importer/onecommit importer/hostgit importer/swebench importer/pysource importer/contests"),
 		of("internal/testrunner/results"),
 		of("internal/testrunner", "sandbox verdict testrunner/results"),
 		// families
@@ -147,7 +148,11 @@ func allowed() []struct {
 		of("internal/family/multiplechoice", family, text),
 		of("internal/family/shortanswer", family, text),
 		of("internal/family/freeresponse", family, text),
-		of("internal/family/codecompletion", family, "frame value sandbox/link sandbox/warm"),
+		of("internal/family/codecompletion/programs", family, "sandbox/initproc workspace"),
+		of("internal/family/codecompletion/cases", family, "sandbox/initproc family/codecompletion/programs"),
+		of("internal/family/codecompletion/bysource", family),
+		of("internal/family/codecompletion/operators", family),
+		of("internal/family/codecompletion", family, "frame value sandbox/link sandbox/warm family/codecompletion/operators family/codecompletion/programs family/codecompletion/cases family/codecompletion/bysource"),
 		of("internal/family/repopatch/policy", "repository"),
 		of("internal/family/repopatch", family, "checkout repository sandbox/initproc family/repopatch/policy testrunner"),
 		of("internal/family/terminaltask/archive"),
@@ -181,6 +186,7 @@ func allowed() []struct {
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
 		of("internal/schemas", "family source"),
+		of("internal/starter"),
 		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),
 		of("internal/workload", "capacity packlint fault family task redact source pipeline/pack pipeline/compile"),
 		of("internal/scoring", "capacity workload packimage sandbox/engines candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest redact"),
