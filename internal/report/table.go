@@ -78,6 +78,9 @@ func (t *table) head() {
 		t.line("engine\t%s", redact.EscapeShort(run.Engine, maxEvidence))
 	}
 	t.line("planned\t%s, %s each", plural(run.PlannedTasks, "task"), plural(run.PlannedAttempts, "attempt"))
+	if run.Chosen != "" {
+		t.line("chosen by\t%s", redact.EscapeShort(run.Chosen, maxEvidence))
+	}
 	if len(run.Labels) > 0 {
 		t.line("labels\t%s", list(run.Labels))
 	}

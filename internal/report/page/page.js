@@ -86,7 +86,7 @@
       row.appendChild(cell);
       row.appendChild(element("td", a.attempt));
       row.appendChild(element("td", a.family));
-      row.appendChild(element("td", a.outcome, a.passed ? "passed" : "failed"));
+      row.appendChild(element("td", a.outcome, a.passed ? "passed" : a.outcome === "pending" || a.outcome === "infrastructure" ? "" : "failed"));
       row.appendChild(element("td", a.reason || ""));
       row.appendChild(element("td", (a.ms / 1000).toFixed(1) + " s"));
       body.appendChild(row);
