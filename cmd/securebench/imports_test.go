@@ -104,7 +104,7 @@ func allowed() []struct {
 		of("internal/sandbox/owner/tempdir", "sandbox sandbox/owner"),
 		of("internal/sandbox/native/floor", "redact sandbox sandbox/mountns sandbox/oci sandbox/owner/tempdir"),
 		of("internal/sandbox/engines/bare", "sandbox sandbox/docker/floor sandbox/engines sandbox/imagestore sandbox/native/floor sandbox/oci"),
-		of("internal/bench", "durable redact sandbox sandbox/engines/bare sandbox/owner/tempdir"),
+		of("internal/bench", "console durable redact sandbox sandbox/engines/bare sandbox/owner/tempdir"),
 		of("internal/leftovers", "sandbox"),
 		of("internal/sandbox/changes", "sandbox"),
 		of("internal/sandbox/initproc/loopback"),
@@ -172,7 +172,7 @@ func allowed() []struct {
 		// what a run leaves, read back
 		of("internal/attest", "digest source durable"),
 		of("internal/evidence", "attest candidate config fault family task pipeline/pack pipeline/record", words),
-		of("internal/report", "redact verdict"),
+		of("internal/report", "console redact verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
 		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),

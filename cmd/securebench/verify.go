@@ -30,7 +30,7 @@ type trustFlags struct {
 }
 
 func (f *trustFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.key, "key", "", "file of the public key (PEM) that must have signed the run")
+	c.Flags().StringVar(&f.key, "key", "", "`FILE` of the public key (PEM) that must have signed the run")
 	c.Flags().BoolVar(&f.anySigner, "any-signer", false, "accept a signer that is not in the keyring")
 	c.MarkFlagsMutuallyExclusive("key", "any-signer")
 	f.keyGiven = func() bool { return c.Flags().Changed("key") }
@@ -68,7 +68,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		},
 	}
 	trust.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of lines")
 	return c
 }
 
@@ -205,7 +205,7 @@ func (a *app) bundleCommand() *cobra.Command {
 		},
 	}
 	trust.add(c)
-	c.Flags().StringVarP(&out, "output", "o", "", "the archive to write, such as run.zip")
+	c.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write, such as run.zip")
 	c.Flags().BoolVar(&force, "force", false, "replace an existing FILE")
 	return c
 }
