@@ -170,19 +170,32 @@ func fold(text string, width, hang int) []string {
 	body := strings.TrimLeft(text, " ")
 	const letter = 2 // the columns of a wide one
 	first := strings.Repeat(" ", max(min(len(text)-len(body), width-hang-letter), 0))
-	indent := first + strings.Repeat(" ", hang)
-	room := max(width-len(indent), letter)
-	// Around spaces and hyphens, Wrap can overrun by one.
-	rows := strings.Split(ansi.Hardwrap(ansi.Wrap(body, room, ""), room, true), "\n")
-	rows = slices.DeleteFunc(rows, func(row string) bool { return strings.Trim(row, " ") == "" })
+	rows := breakLines(body, max(width-len(first)-hang, letter))
+	indent := first
 	for i, row := range rows {
-		prefix := indent
-		if i == 0 {
-			prefix = first
-		}
-		rows[i] = prefix + strings.TrimRight(row, " ")
+		rows[i] = indent + row
+		indent = first + strings.Repeat(" ", hang)
 	}
 	return rows
+}
+
+// breakLines breaks text at spaces, and words that are too long anywhere. Not at
+// hyphens, as a library would: those of a command or a name would be lost.
+func breakLines(text string, width int) []string {
+	var rows []string
+	row := ""
+	for word := range strings.SplitAfterSeq(text, " ") {
+		if ansi.StringWidth(row)+ansi.StringWidth(strings.TrimRight(word, " ")) > width {
+			rows, row = append(rows, row), ""
+		}
+		pieces := strings.Split(ansi.Hardwrap(word, width, true), "\n")
+		rows, row = append(rows, pieces[:len(pieces)-1]...), row+pieces[len(pieces)-1]
+	}
+	rows = append(rows, row)
+	for i := range rows {
+		rows[i] = strings.TrimRight(rows[i], " ")
+	}
+	return slices.DeleteFunc(rows, func(row string) bool { return row == "" })
 }
 
 // shortDigest is how many digits of a digest a table shows.

@@ -60,6 +60,9 @@ func (t *table) head() {
 	if n := run.LeftOut; n > 0 {
 		t.Line("*** PART OF THE PACK: %d of its %s were left out; the figures below are about %s. ***\n", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task"))
 	}
+	if n := t.r.AgentsFailed; n > 0 && n == len(t.r.attempts) {
+		t.Line("*** NO AGENT WORKED: each of %s ended with an error and left no candidate; the figures below are about that. ***\n", plural(n, "agent"))
+	}
 	t.Line("run\t%s", name(run.RunID, maxName))
 	t.Line("agent\t%s", name(run.Agent, maxName))
 	t.Line("pack\t%s, version %d", name(run.PackID, maxName), run.PackVersion)
@@ -81,6 +84,9 @@ func (t *table) total() {
 	t.Line("  passed\t%d of %s: %s", sum.Passed, plural(sum.Attempts, "attempt"), sum.Containment)
 	t.Line("  rate\t%s %s, 95 %% interval over %s", percent(sum.PassRate), sum.Interval, plural(sum.Tasks, "task"))
 	t.Line("  not passed\t%d failed, %d pending, %d infrastructure, %d missing", sum.Failed, sum.Pending, sum.Infrastructure, sum.Missing)
+	if n := t.r.AgentErrors; n > 0 {
+		t.Line("  agents\t%d ended with an error, %d of them without a candidate", n, t.r.AgentsFailed)
+	}
 }
 
 // groups shows what groups of attempts scored. Counts that are 0 in every group

@@ -88,7 +88,7 @@ func (g group) table(found []engines.Examination) func() error {
 			for _, r := range e.Requirements {
 				fmt.Fprintf(w, "  %s\t%s\t%s\n", mark(r), redact.Escape(r.Name), redact.Escape(r.Found))
 				if r.Fix != "" {
-					fmt.Fprintf(w, "  \tto fix:\t%s\n", redact.Escape(r.Fix))
+					fmt.Fprintf(w, "  \t\tto fix: %s\n", redact.Escape(r.Fix))
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"context"
@@ -26,8 +26,8 @@ The run is checked as by "securebench verify". A run that does not verify is
 still reported, but marked as such: at the top, or in every row of the CSV. The
 exit code is then 13.`
 
-func (a *app) reportCommand() *cobra.Command {
-	var trust trustFlags
+func (g group) reportCommand() *cobra.Command {
+	var trust subcommand.Trust
 	var asJSON, asCSV bool
 	var format string
 	c := &cobra.Command{
@@ -39,10 +39,10 @@ func (a *app) reportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.report(c.Context(), args[0], write, trust)
+			return g.report(c.Context(), args[0], write, trust)
 		},
 	}
-	trust.add(c)
+	trust.Add(c)
 	fl := c.Flags()
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object instead of tables")
 	fl.BoolVar(&asCSV, "csv", false, "print one row of CSV per attempt instead of tables")
@@ -55,35 +55,35 @@ func (a *app) reportCommand() *cobra.Command {
 func reportWriter(asJSON, asCSV bool, format string) (func(*report.Report, io.Writer) error, error) {
 	switch {
 	case asJSON && asCSV, format != "" && (asJSON || asCSV):
-		return nil, usageError(errors.New("give one of --json and --csv"))
+		return nil, subcommand.UsageError(errors.New("give one of --json and --csv"))
 	case asJSON || format == "json":
 		return (*report.Report).WriteJSON, nil
 	case asCSV || format == "csv":
 		return (*report.Report).WriteCSV, nil
 	case format != "" && format != "table":
-		return nil, usageError(fmt.Errorf("--format is %q: give --json or --csv instead, or nothing for tables", format))
+		return nil, subcommand.UsageError(fmt.Errorf("--format is %q: give --json or --csv instead, or nothing for tables", format))
 	}
 	return (*report.Report).WriteTable, nil
 }
 
-func (a *app) report(ctx context.Context, arg string, write func(*report.Report, io.Writer) error, f trustFlags) error {
+func (g group) report(ctx context.Context, arg string, write func(*report.Report, io.Writer) error, f subcommand.Trust) error {
 	var attempts []report.Attempt
-	run, res, signer, err := openVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
+	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
 			TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
-			Passed: e.Passed, TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
+			Passed: e.Passed, AgentExit: e.AgentExit(), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 		})
 	}})
 	if err != nil {
 		return err
 	}
-	judged := judge(signer, res)
+	judged := subcommand.Judge(signer, res)
 	b := report.NewBuilder(aboutRun(res, signer, judged))
 	for _, at := range attempts {
 		b.Add(at)
 	}
-	return errors.Join(write(b.Report(), a.stdout), judged, run.Close())
+	return errors.Join(write(b.Report(), g.Stdout), judged, run.Close())
 }
 
 // aboutRun returns the report's section about the run as a whole.
