@@ -173,6 +173,8 @@ func allowed() []struct {
 		of("internal/attest", "digest source durable"),
 		of("internal/evidence", "attest candidate config fault family task pipeline/pack pipeline/record", words),
 		of("internal/report", "console redact verdict"),
+		of("internal/earlier", "evidence fault pipeline/record redact verdict"),
+		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
 		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),

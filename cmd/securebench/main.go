@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/agents"
+	"securebench/cmd/securebench/comparison"
 	"securebench/cmd/securebench/images"
 	"securebench/cmd/securebench/machine"
 	"securebench/cmd/securebench/packs"
@@ -168,7 +169,7 @@ fresh sandboxes to which the agent never had access.
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(a.runCommand(), a.keyCommand(),
-		a.validateCommand(), packs.Command(a.shell()), agents.Command(a.shell()), images.Command(a.shell()), a.versionCommand())
+		a.validateCommand(), comparison.Command(a.shell()), packs.Command(a.shell()), agents.Command(a.shell()), images.Command(a.shell()), a.versionCommand())
 	root.AddCommand(results.Commands(a.shell())...)
 	root.AddCommand(machine.Commands(a.shell())...)
 	root.AddCommand(helperCommands()...)
