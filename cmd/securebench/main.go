@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/agents"
+	"securebench/cmd/securebench/authoring"
 	"securebench/cmd/securebench/comparison"
 	"securebench/cmd/securebench/images"
 	"securebench/cmd/securebench/machine"
@@ -172,6 +173,7 @@ fresh sandboxes to which the agent never had access.
 		a.validateCommand(), comparison.Command(a.shell()), packs.Command(a.shell()), agents.Command(a.shell()), images.Command(a.shell()), a.versionCommand())
 	root.AddCommand(results.Commands(a.shell())...)
 	root.AddCommand(machine.Commands(a.shell())...)
+	root.AddCommand(authoring.Commands(a.shell())...)
 	root.AddCommand(helperCommands()...)
 	root.AddCommand(a.scriptedCommand())
 	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", console.DefaultWidth)).Replace(root.UsageTemplate()))
