@@ -55,7 +55,7 @@ as "securebench pack check --strict": an unknown key is an error.`,
 			return err
 		},
 	}
-	c.Flags().StringVarP(&dir, "output-dir", "o", "", "folder to write into; what is there is replaced")
+	c.Flags().StringVarP(&dir, "output-dir", "o", "", "`DIR` to write into; what is there is replaced")
 	return c
 }
 
