@@ -171,8 +171,9 @@ func allowed() []struct {
 			"candidate checkout family task sandbox progress workspace", words),
 		// what a run leaves, read back
 		of("internal/attest", "digest source durable"),
-		of("internal/evidence", "attest candidate config fault family task pipeline/pack pipeline/record", words),
+		of("internal/evidence", "attest candidate config durable fault family task pipeline/pack pipeline/record", words),
 		of("internal/report", "console redact verdict"),
+		of("internal/transcript", "candidate digest evidence pipeline/record redact source task verdict"),
 		of("internal/earlier", "evidence fault pipeline/record redact verdict"),
 		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"securebench/internal/console"
 	"securebench/internal/redact"
@@ -19,6 +20,7 @@ const (
 	maxName      = 48 // ids, the agent
 	maxWord      = 24 // families, outcomes, reasons, labels
 	maxEvidence  = 160
+	maxBanner    = 640
 	maxRunLabels = 5
 	maxGroups    = 20 // families, profiles, outcomes, labels
 	maxUnpassed  = 10
@@ -54,14 +56,13 @@ func (t *table) head() {
 	if !run.Verified {
 		const mark = "NOT VERIFIED"
 		why := strings.TrimLeft(strings.TrimPrefix(run.Evidence, mark), ": ")
-		t.Line("*** %s: %s ***", mark, redact.EscapeShort(cmp.Or(why, "no evidence"), maxEvidence))
-		t.Line("*** The figures below are only what the records claim. ***\n")
+		t.banner(mark+": "+redact.EscapeShort(cmp.Or(why, "no evidence"), maxBanner), "The figures below are only what the records claim.")
 	}
 	if n := run.LeftOut; n > 0 {
-		t.Line("*** PART OF THE PACK: %d of its %s were left out; the figures below are about %s. ***\n", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task"))
+		t.banner(fmt.Sprintf("PART OF THE PACK: %d of its %s were left out; the figures below are about %s.", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task")))
 	}
 	if n := t.r.AgentsFailed; n > 0 && n == len(t.r.attempts) {
-		t.Line("*** NO AGENT WORKED: each of %s ended with an error and left no candidate; the figures below are about that. ***\n", plural(n, "agent"))
+		t.banner(fmt.Sprintf("NO AGENT WORKED: each of %s ended with an error and left no candidate; the figures below are about that.", plural(n, "agent")))
 	}
 	t.Line("run\t%s", name(run.RunID, maxName))
 	t.Line("agent\t%s", name(run.Agent, maxName))
@@ -76,6 +77,25 @@ func (t *table) head() {
 	if run.Verified {
 		t.Line("evidence\t%s", redact.EscapeShort(shortDigests(run.Evidence), maxEvidence))
 	}
+}
+
+// banner writes texts that nobody should miss, each from a line of its own, and
+// an empty line. None is cut at the edge of a terminal: what to do about it stands
+// at the end.
+func (t *table) banner(texts ...string) {
+	const width = console.DefaultWidth - len("***  ***")
+	for _, text := range texts {
+		line := ""
+		for word := range strings.FieldsSeq(text) {
+			if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+				t.Line("*** %s ***", line)
+				line = ""
+			}
+			line = strings.TrimPrefix(line+" "+word, " ")
+		}
+		t.Line("*** %s ***", line)
+	}
+	t.Line("")
 }
 
 func (t *table) total() {

@@ -5,11 +5,11 @@ package authoring
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/console"
 	"securebench/internal/families"
 	"securebench/internal/fault"
 	"securebench/internal/importer/packdir"
@@ -60,7 +60,7 @@ as "securebench pack check --strict": an unknown key is an error.`,
 }
 
 func (g group) listSchemas() error {
-	w := tabwriter.NewWriter(g.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(g.Stdout)
 	fmt.Fprintln(w, "NAME\tDESCRIBES")
 	for _, s := range schemas.All() {
 		fmt.Fprintf(w, "%s\t%s\n", s.Name, s.What)
