@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"securebench/cmd/securebench/choice"
 	"securebench/internal/config"
 	"securebench/internal/progress"
 	"securebench/internal/run"
@@ -17,7 +18,8 @@ type runFlags struct {
 	failOn, progress                  string
 	limit, workers, attempts, retries int
 	resume                            string
-	force, quiet, strict              bool
+	choice                            choice.Flags
+	force, quiet, strict, keepGoing   bool
 	showCommands, showAgent           bool
 }
 
@@ -37,6 +39,10 @@ pack, configuration, images and build. All other attempts are run again; if only
 the verification failed, only the verification is repeated. If an input changed,
 --resume stops and names it; --resume=rerun-changed keeps the records that the
 change does not affect.
+
+A run stops with exit code 130 when the agents of its first 5 attempts all end with
+an error and leave no candidate, unless --keep-going is given. A resume of such a
+run repeats these attempts.
 
 Records are written to OUTPUT/candidates.jsonl, one line per task and attempt.
 OUTPUT is run.output_dir of the tester YAML, or runs/FOLDER, where FOLDER is the
@@ -59,7 +65,7 @@ func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use: "run {PACK | --config TESTER.yaml}", Short: "Run an agent on a pack and score it",
-		Long: runHelp, Example: runExamples, Args: cobra.MaximumNArgs(1),
+		Long: runHelp + "\n" + choice.Help, Example: runExamples, Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := f.options(c, args)
 			if err != nil {
@@ -73,7 +79,8 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVarP(&f.config, "config", "c", "", "tester YAML")
 	fl.StringVar(&f.agent, "agent", "", "oracle, null or replay:FILE instead of the harness")
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set keep their values")
-	fl.IntVar(&f.limit, "limit", -1, "run only the first N rows")
+	fl.IntVar(&f.limit, "limit", -1, "run only the first N of the rows")
+	f.choice.Add(c)
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output directory, relative to the current one")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run concurrently (default what the machine holds, at most min(cores, 4))")
 	fl.IntVar(&f.attempts, "attempts", 0, "independent attempts at each task (default 1)")
@@ -82,6 +89,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.Lookup("resume").NoOptDefVal = string(run.Resume)
 	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts all fail")
 	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or either: failed, pending, any")
 	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
@@ -112,6 +120,9 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case "", "failed", "pending", "any":
 	default:
 		return usageError(fmt.Errorf("--fail-on is %q, want failed, pending or any", f.failOn))
+	}
+	if err := f.choice.Check(); err != nil {
+		return err
 	}
 	if _, err := progress.ParseMode(f.progress); err != nil {
 		return usageError(fmt.Errorf("--progress: %w", err))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
@@ -18,6 +19,7 @@ const (
 	maxName      = 48 // ids, the agent
 	maxWord      = 24 // families, outcomes, reasons, labels
 	maxEvidence  = 160
+	maxBanner    = 640
 	maxRunLabels = 5
 	maxGroups    = 20 // families, profiles, outcomes, labels
 	maxUnpassed  = 10
@@ -60,11 +62,13 @@ func (t *table) head() {
 	if !run.Verified {
 		const mark = "NOT VERIFIED"
 		why := strings.TrimLeft(strings.TrimPrefix(run.Evidence, mark), ": ")
-		t.line("*** %s: %s ***", mark, redact.EscapeShort(cmp.Or(why, "no evidence"), maxEvidence))
-		t.line("*** The figures below are only what the records claim. ***\n")
+		t.banner(mark+": "+redact.EscapeShort(cmp.Or(why, "no evidence"), maxBanner), "The figures below are only what the records claim.")
 	}
 	if n := run.LeftOut; n > 0 {
-		t.line("*** PART OF THE PACK: %d of its %s were left out; the figures below are about %s. ***\n", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task"))
+		t.banner(fmt.Sprintf("PART OF THE PACK: %d of its %s were left out; the figures below are about %s.", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task")))
+	}
+	if n := t.r.AgentsFailed; n > 0 && n == len(t.r.attempts) {
+		t.line("*** NO AGENT WORKED: each of %s ended with an error and left no candidate; the figures below are about that. ***\n", plural(n, "agent"))
 	}
 	t.line("run\t%s", name(run.RunID, maxName))
 	t.line("agent\t%s", name(run.Agent, maxName))
@@ -73,6 +77,9 @@ func (t *table) head() {
 		t.line("engine\t%s", redact.EscapeShort(run.Engine, maxEvidence))
 	}
 	t.line("planned\t%s, %s each", plural(run.PlannedTasks, "task"), plural(run.PlannedAttempts, "attempt"))
+	if run.Chosen != "" {
+		t.line("chosen by\t%s", redact.EscapeShort(run.Chosen, maxEvidence))
+	}
 	if len(run.Labels) > 0 {
 		t.line("labels\t%s", list(run.Labels))
 	}
@@ -81,12 +88,34 @@ func (t *table) head() {
 	}
 }
 
+// banner writes texts that nobody should miss, each from a line of its own, and
+// an empty line. None is cut at the edge of a terminal: what to do about it stands
+// at the end.
+func (t *table) banner(texts ...string) {
+	const width = 80 - len("***  ***")
+	for _, text := range texts {
+		line := ""
+		for word := range strings.FieldsSeq(text) {
+			if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+				t.line("*** %s ***", line)
+				line = ""
+			}
+			line = strings.TrimPrefix(line+" "+word, " ")
+		}
+		t.line("*** %s ***", line)
+	}
+	t.line("")
+}
+
 func (t *table) total() {
 	sum := t.r.Total
 	t.line("\nTOTAL")
 	t.line("  passed\t%d of %s: %s", sum.Passed, plural(sum.Attempts, "attempt"), sum.Containment)
 	t.line("  rate\t%s %s, 95 %% interval over %s", percent(sum.PassRate), sum.Interval, plural(sum.Tasks, "task"))
 	t.line("  not passed\t%d failed, %d pending, %d infrastructure, %d missing", sum.Failed, sum.Pending, sum.Infrastructure, sum.Missing)
+	if n := t.r.AgentErrors; n > 0 {
+		t.line("  agents\t%d ended with an error, %d of them without a candidate", n, t.r.AgentsFailed)
+	}
 }
 
 func (t *table) groups(title string, gs []Group) {

@@ -54,7 +54,7 @@ func (g group) report(ctx context.Context, arg, format string, f subcommand.Trus
 		attempts = append(attempts, report.Attempt{
 			TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
-			Passed: e.Passed, TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
+			Passed: e.Passed, AgentExit: e.AgentExit(), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 		})
 	}})
 	if err != nil {
@@ -78,6 +78,7 @@ func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run 
 		RunID: m.RunID, Agent: m.Agent, PackID: m.Pack.ID, PackVersion: m.Pack.Version, Engine: evidence.Engine(m),
 		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts,
 		LeftOut: m.Planned.LeftOut, Labels: m.Labels,
+		Chosen:   m.Selection.String(),
 		Verified: judged == nil, Evidence: "verified, signed by " + s.String(),
 	}
 	if judged != nil {
