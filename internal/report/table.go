@@ -71,6 +71,9 @@ func (t *table) head() {
 		t.Line("engine\t%s", redact.EscapeShort(run.Engine, maxEvidence))
 	}
 	t.Line("planned\t%s, %s each", plural(run.PlannedTasks, "task"), plural(run.PlannedAttempts, "attempt"))
+	if run.Chosen != "" {
+		t.Line("chosen by\t%s", redact.EscapeShort(run.Chosen, maxEvidence))
+	}
 	if len(run.Labels) > 0 {
 		t.Line("labels\t%s", list(run.Labels))
 	}
