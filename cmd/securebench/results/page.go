@@ -28,7 +28,7 @@ func (p *written) files(f reportFlags) error {
 	for _, file := range []struct {
 		name  string
 		write func(io.Writer) error
-	}{{f.html, p.page}, {f.junit, p.report.WriteJUnit}, {f.csv, p.report.WriteCSV}} {
+	}{{f.html, p.page}, {f.junit, p.report.WriteJUnit}} {
 		if file.name != "" {
 			errs = append(errs, subcommand.WriteWhole(file.name, file.write))
 		}

@@ -35,9 +35,10 @@ in which a run that does not verify is a failure. With --pack, both and the tabl
 also count by the tags of the rows (metadata.tags).`
 
 type reportFlags struct {
-	trust            subcommand.Trust
-	format, pack     string
-	html, junit, csv string // files
+	trust        subcommand.Trust
+	json, csv    bool
+	format, pack string
+	html, junit  string // files
 }
 
 func (g group) reportCommand() *cobra.Command {
@@ -45,27 +46,42 @@ func (g group) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "report RUN", Short: "Report what a run scored",
 		Long: reportHelp, Args: subcommand.Need("RUN"),
-		Example: "  securebench report runs/demo\n  securebench report demo.zip --format csv > demo.csv\n  securebench report runs/demo --html demo.html\n  securebench report runs/demo --junit demo.xml --pack packs/demo",
+		Example: "  securebench report runs/demo\n  securebench report demo.zip --csv > demo.csv\n  securebench report runs/demo --html demo.html\n  securebench report runs/demo --junit demo.xml --pack packs/demo",
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.report(c.Context(), args[0], f)
 		},
 	}
 	f.trust.Add(c)
 	fl := c.Flags()
-	fl.StringVar(&f.format, "format", "table", "table, json or csv")
-	fl.StringVar(&f.html, "html", "", "also write a page that can be opened from disk and published")
-	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML, for CI")
-	fl.StringVar(&f.csv, "csv", "", "also write CSV")
-	fl.StringVar(&f.pack, "pack", "", "the pack of the run, to count by metadata.tags")
+	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of tables")
+	fl.BoolVar(&f.csv, "csv", false, "print one row of CSV per attempt instead of tables")
+	fl.StringVar(&f.format, "format", "", "`FORMAT`: table, json or csv")
+	subcommand.Hide(fl, "format") // its name before --json was the same everywhere
+	fl.StringVar(&f.html, "html", "", "also write a page to `FILE` that can be opened from disk and published")
+	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to `FILE`, for CI")
+	fl.StringVar(&f.pack, "pack", "", "the `PACK` of the run, to count by metadata.tags, too")
 	return c
 }
 
+// writer returns what prints the report as the flags say.
+func (f reportFlags) writer() (func(*report.Report, io.Writer) error, error) {
+	switch {
+	case f.json && f.csv, f.format != "" && (f.json || f.csv):
+		return nil, subcommand.UsageError(errors.New("give one of --json and --csv"))
+	case f.json || f.format == "json":
+		return (*report.Report).WriteJSON, nil
+	case f.csv || f.format == "csv":
+		return (*report.Report).WriteCSV, nil
+	case f.format != "" && f.format != "table":
+		return nil, subcommand.UsageError(fmt.Errorf("--format is %q: give --json or --csv instead, or nothing for tables", f.format))
+	}
+	return (*report.Report).WriteTable, nil
+}
+
 func (g group) report(ctx context.Context, arg string, f reportFlags) (err error) {
-	write, ok := map[string]func(*report.Report, io.Writer) error{
-		"table": (*report.Report).WriteTable, "json": (*report.Report).WriteJSON, "csv": (*report.Report).WriteCSV,
-	}[f.format]
-	if !ok {
-		return subcommand.UsageError(fmt.Errorf("--format is %q, want table, json or csv", f.format))
+	write, err := f.writer()
+	if err != nil {
+		return err
 	}
 	var attempts []report.Attempt
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f.trust, evidence.Options{Each: func(e record.Entry) {
