@@ -175,7 +175,8 @@ func allowed() []struct {
 		of("internal/evidence", "attest candidate config durable fault family rowset task pipeline/pack pipeline/record", words),
 		of("internal/report", "redact verdict"),
 		of("internal/transcript", "candidate digest evidence pipeline/record redact source task verdict"),
-		of("internal/earlier", "evidence fault pipeline/record redact verdict"),
+		of("internal/earlier", "evidence fault pipeline/pack pipeline/record redact verdict"),
+		of("internal/threshold", "earlier evidence fault redact"),
 		of("internal/selection", "earlier fault pipeline/pack redact rowset source"),
 		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share
@@ -187,7 +188,7 @@ func allowed() []struct {
 		of("internal/validate", "sandbox/owner/tempdir scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict workspace"),
 		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
 		of("internal/run", "capacity sandbox/machine agentcli gateway/egress gateway/relay gateway/relay/reach harness/events scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
-			"candidate config fault family harness progress rowset sandbox selection task workspace", words),
+			"candidate config earlier fault family harness progress rowset sandbox selection task workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder sandbox/initproc sandbox/initproc/loopback digest"),
 		of("internal/sandbox/sandboxtest/contract/probes"),

@@ -3,8 +3,11 @@ package run
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 
+	"securebench/internal/fault"
+	"securebench/internal/redact"
 	"securebench/internal/rowset"
 	"securebench/internal/selection"
 	"securebench/internal/workload"
@@ -21,7 +24,10 @@ func (r *Run) loadRows(ctx context.Context, d workload.Demands) (err error) {
 		}
 		d.Rows, limit = r.rows.Has, workload.All
 	}
-	if r.work, err = workload.Load(ctx, r.Pack, r.Families, limit, d); err != nil || r.rows == nil {
+	if r.work, err = workload.Load(ctx, r.Pack, r.Families, limit, d); err != nil {
+		return err
+	}
+	if err := r.comparable(); err != nil || r.rows == nil {
 		return err
 	}
 	if err := r.rows.Of(r.work.Pack); err != nil {
@@ -32,6 +38,26 @@ func (r *Run) loadRows(ctx context.Context, d workload.Demands) (err error) {
 		x, y := order(a.ID, a.Index), order(b.ID, b.Index)
 		return bytes.Compare(x[:], y[:])
 	})
+	return nil
+}
+
+// comparable refuses a run that is to be compared with one of another pack, or
+// with one that lacks some of its tasks.
+func (r *Run) comparable() error {
+	for _, before := range r.Before {
+		name := redact.Quote(before.Name)
+		if !before.Of(r.work.Manifest, r.work.Digests, r.work.Public) {
+			return fault.As(fault.Refused, fmt.Errorf("%s is a run of another pack: nothing can be compared with it", name))
+		}
+		has := map[string]bool{}
+		for _, t := range before.Tasks {
+			has[t.ID] = true
+		}
+		lacking := slices.DeleteFunc(slices.Clone(r.work.Rows), func(row workload.Row) bool { return has[row.ID] })
+		if n := len(lacking); n > 0 {
+			return fault.As(fault.Refused, fmt.Errorf("%s is not about %d of the tasks of this run, such as %s: choose the rows that it has", name, n, redact.Quote(lacking[0].ID)))
+		}
+	}
 	return nil
 }
 

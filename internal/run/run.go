@@ -17,6 +17,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
 	"securebench/internal/config"
+	"securebench/internal/earlier"
 	"securebench/internal/evidence"
 	"securebench/internal/family"
 	"securebench/internal/fault"
@@ -64,9 +65,11 @@ type Options struct {
 	Pack     pack.Location
 	Families family.Registry
 	Choice   selection.Choice
-	Limit    int  // the number of rows to use of those; [workload.All] uses every row
-	Strict   bool // refuse a pack that has warnings
-	Mode     Mode
+	// Before are runs with which this one will be compared.
+	Before []*earlier.Run
+	Limit  int  // the number of rows to use of those; [workload.All] uses every row
+	Strict bool // refuse a pack that has warnings
+	Mode   Mode
 	// Agent is the built-in agent and Replay its file; if empty, the Harness
 	// runs.
 	Agent, Replay string
