@@ -23,7 +23,7 @@ type group struct{ *subcommand.Shell }
 // Commands returns the commands.
 func Commands(sh *subcommand.Shell) []*cobra.Command {
 	g := group{sh}
-	return []*cobra.Command{g.schemaCommand()}
+	return []*cobra.Command{g.initCommand(), g.schemaCommand()}
 }
 
 func (g group) schemaCommand() *cobra.Command {
