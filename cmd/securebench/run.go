@@ -93,7 +93,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts all fail")
-	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 if: "+threshold.Want+" (repeatable)")
+	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 if: failed, pending, any, 'rate<0.8', regression:RUN (repeatable)")
 	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
