@@ -45,7 +45,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	if err := f.conditions.Load(c.Context(), evidence.Trust{Getenv: os.Getenv}); err != nil {
 		return o, err
 	}
-	o.Before = f.conditions.Before()
+	o.Accept = f.conditions.Accept
 	if o.LookupEnv, err = loadEnv(f.envFile); err != nil {
 		return o, fault.As(fault.Config, err)
 	}

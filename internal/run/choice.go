@@ -3,15 +3,11 @@ package run
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 
-	"securebench/internal/fault"
-	"securebench/internal/redact"
 	"securebench/internal/rowset"
 	"securebench/internal/selection"
 	"securebench/internal/workload"
-	"securebench/internal/workspace"
 )
 
 // loadRows loads the pack with the rows that are wanted, in the order in which
@@ -27,36 +23,18 @@ func (r *Run) loadRows(ctx context.Context, d workload.Demands) (err error) {
 	if r.work, err = workload.Load(ctx, r.Pack, r.Families, limit, d); err != nil {
 		return err
 	}
-	if err := r.comparable(); err != nil || r.rows == nil {
-		return err
+	if r.rows != nil {
+		if err := r.rows.Of(r.work.Pack); err != nil {
+			return err
+		}
+		order := r.rows.Order()
+		slices.SortFunc(r.work.Rows, func(a, b workload.Row) int {
+			x, y := order(a.ID, a.Index), order(b.ID, b.Index)
+			return bytes.Compare(x[:], y[:])
+		})
 	}
-	if err := r.rows.Of(r.work.Pack); err != nil {
-		return err
-	}
-	order := r.rows.Order()
-	slices.SortFunc(r.work.Rows, func(a, b workload.Row) int {
-		x, y := order(a.ID, a.Index), order(b.ID, b.Index)
-		return bytes.Compare(x[:], y[:])
-	})
-	return nil
-}
-
-// comparable refuses a run that is to be compared with one of another pack, or
-// with one that lacks some of its tasks.
-func (r *Run) comparable() error {
-	for _, before := range r.Before {
-		name := redact.Quote(before.Name)
-		if !before.Of(r.work.Manifest, r.work.Digests, r.work.Public) {
-			return fault.As(fault.Refused, fmt.Errorf("%s is a run of another pack: nothing can be compared with it", name))
-		}
-		has := map[string]bool{}
-		for _, t := range before.Tasks {
-			has[t.ID] = true
-		}
-		lacking := slices.DeleteFunc(slices.Clone(r.work.Rows), func(row workload.Row) bool { return has[row.ID] })
-		if n := len(lacking); n > 0 {
-			return fault.As(fault.Refused, fmt.Errorf("%s is not about %d of the tasks of this run, such as %s: choose the rows that it has", name, n, redact.Quote(lacking[0].ID)))
-		}
+	if r.Accept != nil {
+		return r.Accept(r.work)
 	}
 	return nil
 }
@@ -67,30 +45,4 @@ func (r *Run) selected() *rowset.Selection {
 		return nil
 	}
 	return r.rows.Record()
-}
-
-// folders are the names of tasks' folders. They depend on the pack alone: each of
-// its rows gets one, in pack order, whichever rows run and in whatever order.
-type folders struct {
-	workspace.Namer
-	// other has the names that are not those of [workspace.DirName], by id.
-	other map[string]string
-}
-
-// note names the next row's folder.
-func (f *folders) note(id string) {
-	if name := f.Name(id); name != workspace.DirName(id) {
-		if f.other == nil {
-			f.other = map[string]string{}
-		}
-		f.other[id] = name
-	}
-}
-
-// of returns the name of a row's folder.
-func (f *folders) of(id string) string {
-	if name, ok := f.other[id]; ok {
-		return name
-	}
-	return workspace.DirName(id)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
 	"securebench/internal/redact"
+	"securebench/internal/workload"
 )
 
 // Want says what a condition may be.
@@ -74,14 +76,27 @@ func (c *Conditions) Load(ctx context.Context, trust evidence.Trust) (err error)
 	return nil
 }
 
-// Before returns the runs that conditions name.
-func (c *Conditions) Before() (out []*earlier.Run) {
+// Accept refuses a pack that cannot be compared with the runs that conditions name:
+// they are of another, or lack some of the tasks.
+func (c *Conditions) Accept(w *workload.Workload) error {
 	for _, one := range c.all {
-		if one.before != nil {
-			out = append(out, one.before)
+		if one.before == nil {
+			continue
+		}
+		name := redact.Quote(one.run)
+		if !one.before.Of(w.Manifest, w.Digests, w.Public) {
+			return fault.As(fault.Refused, fmt.Errorf("%s is a run of another pack: nothing can be compared with it", name))
+		}
+		has := map[string]bool{}
+		for _, t := range one.before.Tasks {
+			has[t.ID] = true
+		}
+		lacking := slices.DeleteFunc(slices.Clone(w.Rows), func(row workload.Row) bool { return has[row.ID] })
+		if n := len(lacking); n > 0 {
+			return fault.As(fault.Refused, fmt.Errorf("%s is not about %d of the tasks of this run, such as %s: choose the rows that it has", name, n, redact.Quote(lacking[0].ID)))
 		}
 	}
-	return out
+	return nil
 }
 
 // Result counts the attempts of a finished run.
