@@ -145,11 +145,8 @@ func refused(err error) error {
 
 // clusters reads the clusters of the runs' tasks from their pack.
 func clusters(ctx context.Context, arg string, runs []*earlier.Run) (map[string]string, error) {
-	out, bound := map[string]string{}, []subcommand.BoundRun(nil)
-	for _, run := range runs {
-		bound = append(bound, subcommand.BoundRun{Name: run.Name, Manifest: run.Manifest, Hidden: run.Hidden})
-	}
-	err := subcommand.RowsOf(ctx, arg, bound, func(row pack.Row) *source.Problem {
+	out := map[string]string{}
+	err := subcommand.RowsOf(ctx, arg, runs, func(row pack.Row) *source.Problem {
 		name, problem := row.Cluster()
 		if problem == nil && name != "" {
 			out[row.ID] = name

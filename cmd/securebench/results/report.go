@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/earlier"
 	"securebench/internal/evidence"
 	packrow "securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
@@ -114,12 +115,12 @@ func tagsOf(ctx context.Context, pack, name string, run *evidence.Run, res *evid
 	if pack == "" {
 		return nil, nil
 	}
-	bound := subcommand.BoundRun{Name: name, Manifest: res.Manifest}
+	bound := &earlier.Run{Name: name, Manifest: res.Manifest}
 	if hidden, err := record.ReadPack(run); err == nil {
 		bound.Hidden = &hidden
 	}
 	out := map[string][]string{}
-	err := subcommand.RowsOf(ctx, pack, []subcommand.BoundRun{bound}, func(row packrow.Row) *source.Problem {
+	err := subcommand.RowsOf(ctx, pack, []*earlier.Run{bound}, func(row packrow.Row) *source.Problem {
 		tags, problem := row.Tags()
 		out[row.ID] = tags
 		return problem

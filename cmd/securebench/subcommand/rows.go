@@ -5,26 +5,18 @@ import (
 	"errors"
 	"fmt"
 
+	"securebench/internal/earlier"
 	"securebench/internal/families"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
-	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 	"securebench/internal/task"
 )
 
-// BoundRun is a run that a pack must be that of.
-type BoundRun struct {
-	Name     string // in errors
-	Manifest record.Manifest
-	// Hidden are the plain digests of the run's pack, nil where they are not there.
-	Hidden *record.PackDigests
-}
-
 // RowsOf calls each with every row of the pack that the runs are bound to.
-func RowsOf(ctx context.Context, arg string, runs []BoundRun, each func(pack.Row) *source.Problem) error {
+func RowsOf(ctx context.Context, arg string, runs []*earlier.Run, each func(pack.Row) *source.Problem) error {
 	loc, _, err := Locate(arg)
 	if err != nil {
 		return err
@@ -42,9 +34,7 @@ func RowsOf(ctx context.Context, arg string, runs []BoundRun, each func(pack.Row
 		return fault.As(fault.Pack, err)
 	}
 	for _, run := range runs {
-		m := run.Manifest
-		hidden := run.Hidden == nil || run.Hidden.Pack == p.Digests.Pack
-		if m.Pack.ID != p.Manifest.ID || m.Pack.Version != p.Manifest.Version || m.Digests.Manifest != p.Digests.Manifest || m.Digests.Public != p.Public || !hidden {
+		if !run.Of(p.Manifest, p.Digests, p.Public) {
 			return fault.As(fault.Refused, fmt.Errorf("%s is not the pack of %s", redact.Quote(arg), redact.Quote(run.Name)))
 		}
 	}
