@@ -143,7 +143,7 @@ func (r *lineCheck) forged(e record.Entry, number int, f record.Fault) {
 		e, number = r.before, f.Line
 		was = func(e record.Entry) bool { return e.Digest == f.Digest }
 	}
-	if e.Line != nil && r.searched < maxSearched {
+	if r.opts.Explain && e.Line != nil && r.searched < maxSearched {
 		r.searched++
 		if what := r.original(e, was); what != "" {
 			r.suspect(number, "%v; %s", f.Err, what)
