@@ -110,6 +110,7 @@ func allowed() []struct {
 		of("internal/sandbox/initproc/loopback"),
 		of("internal/sandbox/initproc", "sandbox sandbox/changes sandbox/initproc/loopback sandbox/privilege"),
 		of("internal/sandbox/link", "frame sandbox"),
+		of("internal/sandbox/lookup", "sandbox sandbox/initproc"),
 		of("internal/sandbox/native/rootless"),
 		of("internal/sandbox/readiness"),
 		of("internal/sandbox/warm"),
@@ -127,6 +128,7 @@ func allowed() []struct {
 		of("internal/agentcli/unpack", "redact"),
 		of("internal/agentcli", "agentcli/npmrc agentcli/registry agentcli/unpack digest durable fault source redact"),
 		of("internal/repository", "candidate verdict"),
+		of("internal/agentfiles", "digest redact source"),
 		of("internal/checkout", "repository sandbox sandbox/initproc verdict"),
 		of("internal/family", "capacity candidate checkout task sandbox workspace verdict"),
 		// tools
@@ -180,7 +182,8 @@ func allowed() []struct {
 		of("internal/scoring", "capacity workload packimage sandbox/engines candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest redact"),
 		of("internal/validate", "sandbox/owner/tempdir scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict workspace"),
 		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
-		of("internal/run", "capacity sandbox/machine agentcli gateway/egress gateway/relay gateway/relay/reach harness/events scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
+		of("internal/ownagent", "agentfiles digest fault harness redact sandbox sandbox/lookup scoring source task workspace"),
+		of("internal/run", "ownagent capacity sandbox/machine agentcli gateway/egress gateway/relay gateway/relay/reach harness/events scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
 			"candidate config fault family harness progress sandbox task workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder sandbox/initproc sandbox/initproc/loopback digest"),
@@ -191,7 +194,7 @@ func allowed() []struct {
 		of("internal/sandbox/dockertest", "sandbox sandbox/docker sandbox/docker/floor"),
 		of("internal/sandbox/nativetest", "sandbox sandbox/dockertest sandbox/imagestore sandbox/native sandbox/owner"),
 		of("internal/sandbox/enginetest", "sandbox sandbox/dockertest sandbox/nativetest"),
-		of("internal/sandbox/dockertest/helper", "sandbox/holder sandbox/initproc sandbox/readiness"),
+		of("internal/sandbox/dockertest/helper", "sandbox/holder sandbox/initproc sandbox/lookup sandbox/readiness"),
 		of("internal/datatest"),
 		of("internal/agentcli/agenttest"),
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"securebench/internal/gateway/egress"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/harness"
+	"securebench/internal/ownagent"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
@@ -105,6 +107,7 @@ type Run struct {
 	// then nothing of the above is prepared.
 	produced *record.Manifest
 	names    workspace.Namer
+	own      ownagent.Agent
 
 	dir      *record.Dir
 	store    *candidate.Store
@@ -154,6 +157,9 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 // load reads the agent's file and the pack.
 func (r *Run) load(ctx context.Context) error {
 	r.registerSecrets()
+	if err := r.checkVariables(); err != nil {
+		return err
+	}
 	err := r.readKey()
 	if err != nil && !r.resumes() {
 		return err
@@ -161,7 +167,12 @@ func (r *Run) load(ctx context.Context) error {
 	if r.agent, err = builtinAgent(r.Agent, r.Replay, scoring.Bounds(r.Config.Limits)); err != nil {
 		return err
 	}
-	d := workload.Demands{Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil || f.NeedsImage }, Agent: r.footprint}
+	r.openOwn()
+	d := workload.Demands{Strict: r.Strict, Agent: r.footprint, AgentImage: r.needs().Image}
+	if d.AgentImage != "" {
+		d.AgentImageAt = r.at("image")
+	}
+	d.Image = func(f family.Family) bool { return r.agent == nil && d.AgentImage == "" || f.NeedsImage }
 	replay, _ := r.agent.(*agent.Replay)
 	if _, isOracle := r.agent.(*agent.Oracle); isOracle {
 		d.Task = func(_ pack.Row, t task.Task) error {
@@ -178,6 +189,11 @@ func (r *Run) load(ctx context.Context) error {
 		d.Seen = replay.Seen
 	}
 	if r.work, err = workload.Load(ctx, r.Pack, r.Families, r.Limit, d); err != nil {
+		return err
+	}
+	err = r.own.Read(ctx, filepath.Dir(r.Config.Path), map[string]string{r.Pack.Tasks: "the pack's file of rows, which has the answers",
+		r.work.EvalRoot(): "the pack's folder of evaluation files", r.Config.OutputDir: "the run's output directory"}, &r.secrets)
+	if err != nil {
 		return err
 	}
 	for _, w := range r.work.Warnings {
@@ -370,7 +386,7 @@ func (r *Run) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, r.closeTrace())
+	errs = append(errs, r.closeTrace(), r.own.Close())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 	}
