@@ -26,6 +26,8 @@ func helperCommands() []*cobra.Command {
 	wait := &cobra.Command{Use: "sandbox-probe tcp|http ADDRESS", Hidden: true, Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error { return readiness.Wait(c.Context(), args[0], args[1]) }}
 	look := &cobra.Command{Use: "sandbox-lookup NAME", Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return lookup.Answer(os.Stdout, args[0], os.Getenv("PATH")) }}
+		RunE: func(_ *cobra.Command, args []string) error {
+			return lookup.Answer(os.Stdout, args[0], os.Getenv("PATH"))
+		}}
 	return []*cobra.Command{serve, first, wait, look}
 }

@@ -175,8 +175,11 @@ func allowed() []struct {
 		of("internal/attest", "digest source durable"),
 		of("internal/evidence", "attest candidate config fault family task pipeline/pack pipeline/record", words),
 		of("internal/report", "redact verdict"),
+		of("internal/earlier", "evidence fault pipeline/record redact verdict"),
+		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
+		of("internal/schemas", "family source"),
 		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),
 		of("internal/workload", "capacity packlint fault family task redact source pipeline/pack pipeline/compile"),
 		of("internal/scoring", "capacity workload packimage sandbox/engines candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest redact"),
@@ -195,6 +198,7 @@ func allowed() []struct {
 		of("internal/sandbox/nativetest", "sandbox sandbox/dockertest sandbox/imagestore sandbox/native sandbox/owner"),
 		of("internal/sandbox/enginetest", "sandbox sandbox/dockertest sandbox/nativetest"),
 		of("internal/sandbox/dockertest/helper", "sandbox/holder sandbox/initproc sandbox/lookup sandbox/readiness"),
+		of("internal/schemas/schematest", "family schemas source"),
 		of("internal/datatest"),
 		of("internal/agentcli/agenttest"),
 	}

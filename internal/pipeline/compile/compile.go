@@ -92,7 +92,7 @@ type checker struct {
 
 func (k *checker) unknownFamily(reg family.Registry) {
 	fix := "known: " + strings.Join(reg.Names(), ", ")
-	if near := nearest(k.row.Family, reg.Names()); near != "" {
+	if near := source.Nearest(k.row.Family, reg.Names()); near != "" {
 		fix = fmt.Sprintf("did you mean %q?", near)
 	}
 	k.warnings.Add(k.row.Pos, fix, "family %q is not known; its tasks stay pending and all of eval is hidden", k.row.Family)
