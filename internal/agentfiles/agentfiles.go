@@ -149,12 +149,14 @@ func (f *Files) top(ctx context.Context, p string) error {
 		}
 		name := from
 		if content {
-			if from == p {
-				return f.allowed(from)
-			}
-			name = strings.TrimPrefix(from, p+"/")
+			name = strings.TrimPrefix(strings.TrimPrefix(from, p), "/")
 		}
-		if err := f.add(from, name); err != nil {
+		if name == "" {
+			err = f.allowed(from)
+		} else {
+			err = f.add(from, name)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", redact.Quote(from), err)
 		}
 		return nil
@@ -242,7 +244,14 @@ func (f *Files) read(e *entry) error {
 		w := f.opts.Clean(clean)
 		to, flush = io.MultiWriter(sum, w), w.Close
 	}
-	n, err := io.Copy(to, io.LimitReader(in, MaxBytes-f.bytes+1))
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	n := info.Size()
+	if room := MaxBytes - f.bytes; n <= room {
+		n, err = io.Copy(to, io.LimitReader(in, room+1))
+	}
 	if err = errors.Join(err, flush()); err != nil {
 		return fmt.Errorf("reading it: %w", err)
 	}

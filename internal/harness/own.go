@@ -31,7 +31,7 @@ type Files struct {
 // text.
 func ReplacesImage(v task.AgentView) bool {
 	env, kind := v.Environment(), v.Extraction().Kind
-	return env.Checkout.Dir == "" && !env.MaterializeWorkdir && !env.WritableRoot && (kind == task.Text || kind == task.Code)
+	return env.Checkout.Dir == "" && !env.MaterializeWorkdir && (kind == task.Text || kind == task.Code)
 }
 
 // files reads a path, or a list of them.
@@ -95,6 +95,8 @@ func (p *parser) api() *providerAPI {
 				p.ps.Add(n.Pos, "add harness.config.model, with which the command has a provider", "%s is about a provider, and the command has none", what)
 			}
 		}
+		p.budget(&Relay{}) // what is wrong in them is said at once
+		p.prices(&Relay{})
 		return nil
 	}
 	all := providerAPIs()
