@@ -66,9 +66,9 @@ func TestMessages(t *testing.T) {
 		args []string
 	}{
 		"no run.json":         {exitIntegrity, "run.json: missing: it is unknown what was planned", []string{"verify", changed("run.json", gone)}},
-		"no run.json, report": {exitIntegrity, "*** NOT VERIFIED: the run does not verify: problems found: 1; the first: run.json: missing", []string{"report", changed("run.json", gone)}},
-		"no run.json, CSV":    {exitIntegrity, ",false,0\r\n", []string{"report", "--format", "csv", changed("run.json", gone)}},
-		"no run.json, JSON":   {exitIntegrity, `"verified": false`, []string{"report", "--format", "json", changed("run.json", gone)}},
+		"no run.json, report": {exitIntegrity, "*** NOT VERIFIED: the run does not verify: problems found: 1; the first: ***\n*** run.json: missing", []string{"report", changed("run.json", gone)}},
+		"no run.json, CSV":    {exitIntegrity, ",false,0\r\n", []string{"report", "--csv", changed("run.json", gone)}},
+		"no run.json, JSON":   {exitIntegrity, `"verified": false`, []string{"report", "--json", changed("run.json", gone)}},
 		"no run.json, resume": {exitIntegrity, "run.json is missing or damaged", oracle("--resume", "-o", changed("run.json", gone))},
 		"a list as run.json":  {exitIntegrity, "run.json: it is not a JSON object", []string{"verify", changed("run.json", func([]byte) []byte { return []byte("[]\n") })}},
 		"half a run.json":     {exitIntegrity, "run.json: it is not valid JSON at byte", []string{"verify", changed("run.json", func(b []byte) []byte { return append(b[:90], '\n') })}},
@@ -81,7 +81,7 @@ func TestMessages(t *testing.T) {
 		"no salt, resume":     {exitIntegrity, "restricted/salt: no such file or directory (give --force", oracle("--resume", "-o", changed("restricted/salt", gone))},
 		"half a statement":    {exitIntegrity, "statement.dsse.json: reading the envelope: it is not valid JSON", []string{"verify", changed("statement.dsse.json", func(b []byte) []byte { return b[:90] })}},
 		"half a bundle":       {exitIntegrity, "nor an intact bundle", []string{"verify", at("cut.zip")}},
-		"half a bundle, CSV":  {exitIntegrity, "nor an intact bundle", []string{"report", "--format", "csv", at("cut.zip")}},
+		"half a bundle, CSV":  {exitIntegrity, "nor an intact bundle", []string{"report", "--csv", at("cut.zip")}},
 		"no run":              {exitUsage, "holds no run", []string{"verify", dir}},
 		"nothing":             {exitUsage, "none: no such file or directory", []string{"verify", at("none")}},
 		"nowhere to bundle":   {exitRefused, "x.zip cannot be written: no such file or directory", []string{"bundle", out, "-o", at("none/x.zip")}},

@@ -1,9 +1,7 @@
 package run
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 
 	"securebench/internal/config"
 	"securebench/internal/fault"
@@ -59,17 +57,15 @@ func (r *Run) openAgent() {
 }
 
 // openOwn begins to prepare the agent of the configured harness.
-func (r *Run) openOwn() {
-	if r.agent != nil {
-		return
+func (r *Run) openOwn() error {
+	if r.Harness == nil || r.Agent != "" {
+		return nil
 	}
 	r.own = ownagent.Agent{Needs: r.needs(), At: r.at}
 	if len(r.own.Needs.Overlays) == 0 { // programs are tried instead
 		r.own.Argv = harness.Command(r.Harness)
 	}
-	if slices.Contains(r.Config.Harness.Env, "PATH") {
-		r.own.Path = r.getenv("PATH")
-	}
+	return r.own.Variables(r.Config.Harness, r.LookupEnv, r.warn)
 }
 
 // checkPolicy refuses a harness whose command the operator's policy blocks.
@@ -123,31 +119,6 @@ func tooLarge(v task.AgentView, need workspace.Need, limits config.Limits, asset
 		what += fmt.Sprintf("; the asset %q takes %d of it", name, most)
 	}
 	return fmt.Errorf("task %q would start with a workspace of %s (raise the limit or make the pack smaller)", v.ID(), what)
-}
-
-// checkVariables warns of variables that are forwarded and not set, and refuses to run
-// without those that are required.
-func (r *Run) checkVariables() error {
-	if r.Harness == nil || r.Agent != "" {
-		return nil
-	}
-	var errs []error
-	h, rel := r.Config.Harness, r.needs().Relay
-	for i, name := range h.Env {
-		if _, ok := r.LookupEnv(name); ok || rel != nil && name == rel.KeyEnv {
-			continue
-		}
-		at := h.Pos
-		if i < len(h.EnvPos) {
-			at = h.EnvPos[i]
-		}
-		if slices.Contains(h.Required, name) {
-			errs = append(errs, fault.Errorf(fault.Config, "%s: harness.env requires %s, which is not set (set it in the environment or in the env file)", at, name))
-			continue
-		}
-		r.warn(fmt.Sprintf("%s: harness.env names %s, which is not set: the agent does not get it (set it, or write {name: %s, required: true} to never run without it)", at, name, name))
-	}
-	return errors.Join(errs...)
 }
 
 // registerSecrets registers the values that must not appear in anything that

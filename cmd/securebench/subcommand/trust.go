@@ -27,7 +27,7 @@ known to be intact, but not who signed it.`
 
 // Add adds the flags to a command.
 func (f *Trust) Add(c *cobra.Command) {
-	c.Flags().StringVar(&f.key, "key", "", "file of the public key (PEM) that must have signed the run")
+	c.Flags().StringVar(&f.key, "key", "", "`FILE` of the public key (PEM) that must have signed the run")
 	c.Flags().BoolVar(&f.anySigner, "any-signer", false, "accept a signer that is not in the keyring")
 	c.MarkFlagsMutuallyExclusive("key", "any-signer")
 	f.keyGiven = func() bool { return c.Flags().Changed("key") }
@@ -62,11 +62,14 @@ func AdviseTrust(err error) error {
 	if untrusted := (*evidence.UntrustedError)(nil); errors.As(err, &untrusted) && !untrusted.OtherKey {
 		return fault.Errorf(fault.KindOf(err), "%w (give --key FILE or --any-signer, or trust it: securebench key trust FILE)", err)
 	}
+	if unfinished := (*evidence.UnfinishedError)(nil); errors.As(err, &unfinished) {
+		return fault.Errorf(fault.KindOf(err), "%w (continue it with the command that began it and --resume)", err)
+	}
 	return err
 }
 
-// maxListed is how many problems of a run are printed with the error.
-const maxListed = 10
+// MaxListed is how many problems of a run are printed with the error.
+const MaxListed = 10
 
 // OpenTrusted opens a run that verifies and whose signer is accepted. For any
 // other run it prints the first problems.
@@ -76,7 +79,7 @@ func (s *Shell) OpenTrusted(ctx context.Context, arg string, f Trust, opts evide
 		return nil, nil, err
 	}
 	if err := Judge(signer, res); err != nil {
-		for _, p := range res.Problems[:min(len(res.Problems), maxListed)] {
+		for _, p := range res.Problems[:min(len(res.Problems), MaxListed)] {
 			s.Say("%s", p)
 		}
 		return nil, nil, errors.Join(err, run.Close())

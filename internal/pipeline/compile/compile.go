@@ -209,10 +209,14 @@ func (c *Compiler) build(row pack.Row) (task.Task, error) {
 	env.Checkout = checkoutOf(row, f)
 	captured := capturedOf(row, f)
 	env.WritableRoot = captured.Root(workspace.TargetOf(env))
+	extraction, instruction := f.Extraction, f.Instruction
+	if f.Submission != nil {
+		extraction, instruction = f.Submission(familyRow(row))
+	}
 	t, err := task.New(task.Config{
 		ID: row.ID, Family: row.Family, Pack: c.pack, Index: row.Index, Line: row.Line,
 		Resources: resources(row, f), Assets: row.Assets, Environment: env,
-		Extraction: f.Extraction, Captured: captured, Adapted: adapted(row), Instruction: f.Instruction, Row: row.Raw,
+		Extraction: extraction, Captured: captured, Adapted: adapted(row), Instruction: instruction, Row: row.Raw,
 	})
 	if err != nil {
 		return task.Task{}, source.Problemf(row.Pos, "task '%s' (%s): %v", row.ID, row.Family, err)
