@@ -88,8 +88,13 @@ type groups struct {
 
 type counts struct {
 	Title string
-	Rows  []report.Count
+	Rows  []count
 	More  int
+}
+
+type count struct {
+	report.Count
+	Words string // what the name means
 }
 
 type row struct {
@@ -126,7 +131,7 @@ func (p *Page) view(data template.JS) view {
 		Title: "securebench report: " + redact.EscapeShort(r.Run.PackID, maxName), Version: redact.Escape(p.Version),
 		Style: template.CSS(style), Script: template.JS(script), Data: data, //nolint:gosec // own files
 		Run: escaped(r.Run), Banners: banners(r.Run), Total: newRow("", r.Total.Tally),
-		Counts: []counts{newCounts("By outcome", r.Outcomes), newCounts("By label", r.Labels)},
+		Counts: []counts{newCounts("By outcome", r.Outcomes, func(string) string { return "" }), newCounts("By label", r.Labels, transcript.LabelWords)},
 	}
 	v.Policy = "default-src 'none'; script-src " + source(script) + "; style-src " + source(style) + "; base-uri 'none'; form-action 'none'"
 	v.Groups = []groups{
@@ -189,7 +194,7 @@ func drop(all []groups) (out []groups) {
 	return out
 }
 
-func newCounts(title string, all []report.Count) counts {
+func newCounts(title string, all []report.Count, words func(string) string) counts {
 	c := counts{Title: title}
 	for _, one := range all {
 		switch {
@@ -197,7 +202,7 @@ func newCounts(title string, all []report.Count) counts {
 		case len(c.Rows) == maxRows:
 			c.More++
 		default:
-			c.Rows = append(c.Rows, report.Count{Name: redact.EscapeShort(one.Name, maxName), Attempts: one.Attempts})
+			c.Rows = append(c.Rows, count{report.Count{Name: redact.EscapeShort(one.Name, maxName), Attempts: one.Attempts}, words(one.Name)})
 		}
 	}
 	return c
