@@ -195,6 +195,7 @@ func allowed() []struct {
 		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
 		of("internal/run", "capacity sandbox/machine agentcli gateway/egress gateway/relay gateway/relay/reach harness/events scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
 			"candidate config fault family harness progress rowset sandbox selection task workspace", words),
+		of("internal/preview", "capacity console evidence fault pipeline/record redact run verdict"),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder sandbox/initproc sandbox/initproc/loopback digest"),
 		of("internal/sandbox/sandboxtest/contract/probes"),
