@@ -94,7 +94,7 @@ func Look(ctx context.Context, o run.Options, p Options) (*Preview, error) {
 	if own != nil && (o.Mode == run.Resume || o.Mode == run.ResumeChanged) {
 		recorded = own.final
 	}
-	look, err := run.Look(ctx, o, recorded)
+	look, err := run.Look(ctx, o, existing(o.Config.OutputDir), recorded)
 	if err != nil {
 		return nil, err
 	}
@@ -197,6 +197,16 @@ func readPast(ctx context.Context, name string, trust evidence.Trust) (*past, er
 	}
 	p.verified = signer.Judge(res) == nil
 	return p, dir.Close()
+}
+
+// existing returns the nearest folder of a path that is there.
+func existing(path string) string {
+	for {
+		if _, err := os.Stat(path); err == nil || filepath.Dir(path) == path {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
 }
 
 // names returns the keys of counts in alphabetical order.

@@ -3,8 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 
 	"securebench/internal/capacity"
 	"securebench/internal/rowset"
@@ -23,9 +21,10 @@ type Outlook struct {
 	Full error
 }
 
-// Look examines what a run needs, of whose attempts so many are recorded. Nothing
-// is written, made or asked of a provider.
-func Look(ctx context.Context, o Options, recorded int) (*Outlook, error) {
+// Look examines what a run needs, of whose attempts so many are recorded, and whether
+// it can be written on the disk of a folder. Nothing is written, made or asked of a
+// provider.
+func Look(ctx context.Context, o Options, folder string, recorded int) (*Outlook, error) {
 	r := &Run{Options: o}
 	if err := r.load(ctx); err != nil {
 		return nil, err
@@ -39,20 +38,9 @@ func Look(ctx context.Context, o Options, recorded int) (*Outlook, error) {
 		return nil, err
 	}
 	r.plan = out.Stock.Plan
-	attempts := max(0, r.Planned()-recorded)
-	out.Disk, err = r.writesTo(existing(o.Config.OutputDir), attempts).Preflight(disks())
+	out.Disk, err = r.writesTo(folder, max(0, r.Planned()-recorded)).Preflight(disks())
 	if errors.Is(err, capacity.ErrFull) {
 		out.Full, err = err, nil
 	}
 	return out, classify(err)
-}
-
-// existing returns the nearest folder of a path that is there.
-func existing(path string) string {
-	for {
-		if _, err := os.Stat(path); err == nil || filepath.Dir(path) == path {
-			return path
-		}
-		path = filepath.Dir(path)
-	}
 }
