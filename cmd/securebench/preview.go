@@ -22,7 +22,7 @@ func (f *previewFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would run and what it needs, and run nothing")
 	fl.StringVar(&f.past, "estimate-from", "", "with --dry-run: estimate time and cost by the records of `RUN`")
-	fl.BoolVar(&f.json, "json", false, "with --dry-run: print one JSON object")
+	fl.BoolVar(&f.json, "json", false, "print one JSON object about the --dry-run")
 }
 
 func (f *previewFlags) check() error {
