@@ -105,7 +105,7 @@ func allowed() []struct {
 		of("internal/sandbox/engines", "redact sandbox sandbox/docker sandbox/docker/dockerapi sandbox/docker/images sandbox/imagestore sandbox/machine sandbox/native"),
 		of("internal/sandbox/owner/tempdir", "sandbox sandbox/owner"),
 		of("internal/sandbox/native/floor", "redact sandbox sandbox/mountns sandbox/oci sandbox/owner/tempdir"),
-		of("internal/sandbox/engines/bare", "sandbox sandbox/docker/floor sandbox/engines sandbox/imagestore sandbox/native/floor sandbox/oci"),
+		of("internal/sandbox/engines/bare", "sandbox sandbox/docker/floor sandbox/engines sandbox/imagestore sandbox/native/floor sandbox/native/require"),
 		of("internal/bench", "durable redact sandbox sandbox/engines/bare sandbox/owner/tempdir"),
 		of("internal/leftovers", "sandbox"),
 		of("internal/sandbox/changes", "sandbox"),
