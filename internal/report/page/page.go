@@ -130,7 +130,7 @@ func (p *Page) view(data template.JS) view {
 	v := view{
 		Title: "securebench report: " + redact.EscapeShort(r.Run.PackID, maxName), Version: redact.Escape(p.Version),
 		Style: template.CSS(style), Script: template.JS(script), Data: data, //nolint:gosec // own files
-		Run: escaped(r.Run), Banners: banners(r.Run), Total: newRow("", r.Total.Tally),
+		Run: escaped(r.Run), Banners: banners(r), Total: newRow("", r.Total.Tally),
 		Counts: []counts{newCounts("By outcome", r.Outcomes, func(string) string { return "" }), newCounts("By label", r.Labels, transcript.LabelWords)},
 	}
 	v.Policy = "default-src 'none'; script-src " + source(script) + "; style-src " + source(style) + "; base-uri 'none'; form-action 'none'"
@@ -156,18 +156,22 @@ const maxName = 120
 
 func escaped(r report.Run) report.Run {
 	r.RunID, r.Agent, r.PackID = redact.EscapeShort(r.RunID, maxName), redact.EscapeShort(r.Agent, maxName), redact.EscapeShort(r.PackID, maxName)
-	r.Engine = redact.EscapeShort(r.Engine, maxName)
+	r.Engine, r.Chosen = redact.EscapeShort(r.Engine, maxName), redact.EscapeShort(r.Chosen, maxName)
 	return r
 }
 
 // banners are what nobody should miss.
-func banners(r report.Run) (out []string) {
+func banners(all *report.Report) (out []string) {
+	r := all.Run
 	if !r.Verified {
 		why := strings.TrimLeft(strings.TrimPrefix(r.Evidence, "NOT VERIFIED"), ": ")
 		out = append(out, redact.Escape("NOT VERIFIED: "+why+". The figures below are only what the records claim."))
 	}
 	if r.LeftOut > 0 {
 		out = append(out, fmt.Sprintf("PART OF THE PACK: %d of its %d rows were left out.", r.LeftOut, r.LeftOut+r.PlannedTasks))
+	}
+	if n := all.AgentsFailed; n > 0 && n == len(all.Counted()) {
+		out = append(out, fmt.Sprintf("NO AGENT WORKED: each of %d agents ended with an error and left no candidate.", n))
 	}
 	return out
 }
