@@ -181,7 +181,7 @@ func newGroups(title, column, note string, all []report.Group) groups {
 	for _, one := range all[:min(len(all), maxRows)] {
 		name := one.Name
 		if name == "" {
-			name = "without a record, or without one"
+			name = "none recorded"
 		}
 		g.Rows = append(g.Rows, newRow(redact.EscapeShort(name, maxName), one.Tally))
 	}
