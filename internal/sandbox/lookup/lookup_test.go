@@ -103,13 +103,10 @@ func engines(t *testing.T, e enginetest.Engine) {
 		want string
 	}{
 		{argv: []string{"python3", "-c", "0"}},
-		{argv: []string{"/bin/sh"}},
 		{argv: []string{"nosuch"}, want: "nosuch"},
-		{argv: []string{"/etc/passwd"}, want: "/etc/passwd"},
 		{argv: []string{"sh"}, env: []string{"PATH=/nowhere"}, want: "sh"},
 		{argv: []string{"sh", "-lc", "python3 -c 0"}},
 		{argv: []string{"sh", "-lc", "nosuch --help"}, want: "nosuch"},
-		{argv: []string{"sh", "-lc", "nosuch || true"}},
 		{argv: []string{"exit"}, want: "exit"}, // what the shell alone has is no command
 	} {
 		got, err := Missing(t.Context(), e, Question{Image: img, User: &sandbox.Nobody, Argv: tt.argv, Env: tt.env, Labels: sandbox.Labels{Role: "preflight"}})
@@ -118,7 +115,7 @@ func engines(t *testing.T, e enginetest.Engine) {
 		}
 	}
 	q := Question{Image: img, User: &sandbox.Nobody, Labels: sandbox.Labels{Role: "preflight"}}
-	for name, want := range map[string]string{"python3": "", "nosuch": "nosuch", "/etc/passwd": "/etc/passwd"} {
+	for name, want := range map[string]string{"python3": "", "/etc/passwd": "/etc/passwd"} {
 		if got, err := q.helper(t.Context(), e, name); err != nil || got != want {
 			t.Errorf("the helper on %s: %q, %v; want %q", name, got, err, want)
 		}
