@@ -279,7 +279,7 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 }
 
 // pipeline returns the configuration of the pipeline.
-func (r *Run) pipeline(ctx context.Context, observe func(string) func(string) io.WriteCloser) pipeline.Config {
+func (r *Run) pipeline(ctx context.Context, observe func(string, int) func(string) io.WriteCloser) pipeline.Config {
 	done := r.recorded()
 	left := func(row workload.Row) bool {
 		return done[row.ID] < r.Config.Attempts
