@@ -10,6 +10,8 @@ import (
 
 	"securebench/internal/capacity"
 	"securebench/internal/console"
+	"securebench/internal/earlier"
+	"securebench/internal/evidence"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/commit"
@@ -18,11 +20,13 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/run"
 	"securebench/internal/source"
+	"securebench/internal/threshold"
 )
 
 // executeRun executes the run that the flags and arguments describe.
 func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err error) {
 	report := f.renderer(a.stderr)
+	a.display.Store(report)
 	defer func() { _ = report.Close() }() // the stream remembers write errors
 	o.Progress, o.Notice = report, a.notice
 	r, err := run.Open(ctx, o)
@@ -34,14 +38,14 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 	if fault.KindOf(err) == fault.Interrupted {
 		report.Event(progress.Interrupted{ResumeCommand: a.resumeCommand()})
 	}
-	_ = report.Close() // remove the status line before the summary is printed
+	_ = report.Close() // remove the display before the summary is printed
 	if err == nil || sum.Total > 0 {
 		a.summaryLine(r, sum)
 	}
 	if err != nil {
 		return a.driveError(err, r, sum)
 	}
-	return a.outcome(f, r, sum)
+	return a.outcome(ctx, f, r, sum)
 }
 
 // openError adds advice for the operator to an error of [run.Open].
@@ -122,12 +126,16 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 func firstLine(err error) string { return console.ErrorLines(err)[0] }
 
 // outcome returns the error of a run that ended normally.
-func (a *app) outcome(f *runFlags, r *run.Run, sum pipeline.Summary) error {
+func (a *app) outcome(ctx context.Context, f *runFlags, r *run.Run, sum pipeline.Summary) error {
+	met := f.conditions.Check(threshold.Result{Planned: sum.Planned, Passed: sum.Passed, Failed: sum.Failed, Pending: sum.Pending + sum.Infrastructure,
+		Read: func() (*earlier.Run, error) {
+			return earlier.Open(ctx, r.Config.OutputDir, evidence.Trust{Getenv: os.Getenv})
+		}})
 	switch {
 	case sum.PackFaults > 0:
 		return fault.Errorf(fault.Pack, "%s could not be made because of a fault in the pack: see failure_message in %s", console.Plural(sum.PackFaults, "attempt"), redact.Quote(r.Records()))
-	case f.fails(sum):
-		return fault.Errorf(fault.Threshold, "--fail-on %s: %d failed, %d pending", f.failOn, sum.Failed, sum.Pending+sum.Infrastructure)
+	case met != nil:
+		return met
 	case sum.Infrastructure > 0:
 		return fault.Errorf(fault.Infrastructure, "%s ended in infrastructure errors; to repeat: %s", console.Plural(sum.Infrastructure, "attempt"), a.resumeCommand())
 	}
@@ -148,23 +156,9 @@ func (a *app) summaryLine(r *run.Run, sum pipeline.Summary) {
 		redact.Quote(sum.RunID), sum.Total, sum.Status(), sum.Verified, sum.Passed, redact.Quote(r.Records()), left)
 }
 
-// fails reports whether the condition of --fail-on is met.
-func (f *runFlags) fails(s pipeline.Summary) bool {
-	failed, pending := s.Failed > 0, s.Pending+s.Infrastructure > 0
-	switch f.failOn {
-	case "failed":
-		return failed
-	case "pending":
-		return pending
-	case "any":
-		return failed || pending
-	}
-	return false
-}
-
 // resumeCommand returns the command that continues this run.
 func (a *app) resumeCommand() string {
-	words := []string{"securebench"}
+	words := []string{a.called()}
 	for i, arg := range a.args {
 		if arg == "--force" || arg == "--resume" || strings.HasPrefix(arg, "--force=") || strings.HasPrefix(arg, "--resume=") {
 			continue

@@ -61,7 +61,7 @@ func (s *status) barRow(c canvas, now time.Time) string {
 	numbers := fmt.Sprintf("%d/%d", done, s.total)
 	parts := []string{fmt.Sprintf("%d %%", 100*done/s.total)}
 	if rate, left := s.pace(now); rate > 0 {
-		parts = append(parts, "ETA "+left.Round(time.Second).String(), perTime(rate))
+		parts = append(parts, "ETA "+age(left), perTime(rate))
 	}
 	for _, part := range parts {
 		if len(numbers)+len(part)+2 > c.width-minBar-2 {
@@ -157,14 +157,14 @@ func clip(s string, width int) string {
 
 // age shows a time in a few letters.
 func age(d time.Duration) string {
-	d = max(d, 0).Round(time.Second)
+	s := int(max(d, 0) / time.Second)
 	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
 	}
-	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
 }
 
 // perTime shows a rate in the unit in which it is 1 or more.

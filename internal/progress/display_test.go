@@ -3,11 +3,13 @@ package progress_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/progress"
@@ -248,5 +250,36 @@ func TestEventsNameTheirAttempt(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("only %d events of tasks were found", n)
+	}
+}
+
+// TestDocumentedEvents: docs/progress.md lists every event with all its fields.
+func TestDocumentedEvents(t *testing.T) {
+	text, err := os.ReadFile("../../docs/progress.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := append(outside("t"), progress.Schedule{}, progress.Resume{},
+		progress.SandboxCreate{}, progress.SandboxCommand{})
+	for _, e := range events {
+		row := ""
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "| `"+e.Name()+"` |") {
+				row = line
+			}
+		}
+		if row == "" {
+			t.Errorf("there is no row about %s", e.Name())
+			continue
+		}
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(render(t, progress.JSON, progress.Options{ShowAgentOutput: true, ShowCommandOutput: true}, e)), &fields); err != nil {
+			t.Fatal(err)
+		}
+		for field := range fields {
+			if field != "event" && field != "time" && !strings.Contains(row, "`"+field+"`") {
+				t.Errorf("the row about %s does not name %s", e.Name(), field)
+			}
+		}
 	}
 }
