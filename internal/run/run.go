@@ -31,6 +31,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/programs"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/scoring"
@@ -105,7 +106,7 @@ type Run struct {
 	// providerKey is the key of the agents' provider, programs are what they run
 	// and relay is their way to the provider, as far as the harness needs them.
 	providerKey string
-	programs    *programs
+	programs    *programs.Set
 	relay       *relay.Relay
 	// produced is the former run if none of its attempts needs an agent any more:
 	// then nothing of the above is prepared.
@@ -296,7 +297,7 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 }
 
 // pipeline returns the configuration of the pipeline.
-func (r *Run) pipeline(ctx context.Context, observe func(string) func(string) io.WriteCloser) pipeline.Config {
+func (r *Run) pipeline(ctx context.Context, observe func(string, int) func(string) io.WriteCloser) pipeline.Config {
 	done := r.recorded()
 	left := func(row workload.Row) bool {
 		return done[row.ID] < r.Config.Attempts
@@ -394,7 +395,9 @@ func (r *Run) Close() error {
 		errs = append(errs, r.dir.Close())
 	}
 	if r.scorer != nil {
-		errs = append(errs, r.scorer.CloseEngine())
+		if err := r.scorer.CloseEngine(); !r.dead { // the next run removes what is left
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
