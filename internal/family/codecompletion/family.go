@@ -18,6 +18,7 @@ import (
 	"securebench/internal/family/codecompletion/bysource"
 	"securebench/internal/family/codecompletion/cases"
 	"securebench/internal/family/codecompletion/programs"
+	"securebench/internal/family/codecompletion/shared"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -58,9 +59,24 @@ func Family() family.Family {
 
 // testSpec is the part of eval.tests that says of what form the tests are.
 type testSpec struct {
-	Source string `json:"source"`
-	Code   string `json:"code"`
-	File   string `json:"file"`
+	Source      string         `json:"source"`
+	Containment string         `json:"containment"`
+	Code        string         `json:"code"`
+	File        string         `json:"file"`
+	Entry       jsontext.Value `json:"entry_point"`
+	Mutates     bool           `json:"mutates"`
+	Operators   bool           `json:"operators"`
+}
+
+// form names the form of the tests.
+func (s testSpec) form() string {
+	switch {
+	case s.Source == cases.Source:
+		return cases.Source
+	case s.Source == formInline && s.Containment == shared.Form:
+		return shared.Form
+	}
+	return formInline // which refuses what it does not know
 }
 
 // The forms of tests.
@@ -68,31 +84,35 @@ const formInline = "inline"
 
 // forms makes the verifier of each form.
 func forms() bysource.Verifiers {
-	return bysource.Verifiers{formInline: NewVerifier, cases.Source: cases.New}
+	return bysource.Verifiers{formInline: NewVerifier, cases.Source: cases.New, shared.Form: shared.New}
 }
 
 // formOf names the form of a row's tests.
 func formOf(v task.SandboxView) string {
 	tests, _ := v.Get("tests")
 	var spec testSpec
-	if json.Unmarshal(tests.Value, &spec) == nil && spec.Source == cases.Source {
-		return cases.Source
-	}
-	return formInline // which refuses what it does not know
+	_ = json.Unmarshal(tests.Value, &spec) // the form refuses what it cannot read
+	return spec.form()
 }
 
 // footprint is what a row has beside the test sandbox that is kept.
 func footprint(v task.SandboxView) capacity.Footprint {
-	if formOf(v) == cases.Source {
+	switch formOf(v) {
+	case cases.Source:
 		return capacity.Footprint{Boxes: 1, Spaces: 1}
+	case shared.Form:
+		return capacity.Footprint{Boxes: 1, Spaces: 2}
 	}
 	return capacity.Footprint{Boxes: 1}
 }
 
 // pending says why a row's tests cannot be run here.
 func pending(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) {
-	if formOf(s) == cases.Source {
+	switch formOf(s) {
+	case cases.Source:
 		return cases.Pending(s)
+	case shared.Form:
+		return shared.Pending(s)
 	}
 	return pendingInline(s, e)
 }
@@ -137,6 +157,9 @@ func check(row family.Row) (out []family.Problem) {
 		out = append(out, family.Problem{Path: []string{"input", "language"}, Message: "must be python for inline tests",
 			Fix: `tests of other languages have the source "cases"`})
 	}
+	if spec.form() == shared.Form {
+		out = append(out, spec.withoutEffect()...)
+	}
 	return out
 }
 
@@ -144,6 +167,20 @@ func check(row family.Row) (out []family.Problem) {
 func timeLimit(v task.SandboxView) time.Duration {
 	tests, _ := v.Get("tests")
 	return family.Seconds(tests, "timeout_seconds")
+}
+
+// withoutEffect reports what makes no difference to tests that share a process with
+// the candidate.
+func (s testSpec) withoutEffect() (out []family.Problem) {
+	for _, key := range []struct {
+		name string
+		set  bool
+	}{{"entry_point", s.Entry != nil}, {"mutates", s.Mutates}, {"operators", s.Operators}} {
+		if key.set {
+			out = append(out, family.Problem{Path: []string{"eval", "tests", key.name}, Message: "has no effect on tests that share a process with the candidate", Fix: "remove it"})
+		}
+	}
+	return out
 }
 
 // reference returns the row's own solution. A canonical solution that only
