@@ -6,17 +6,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"securebench/cmd/securebench/choice"
 	"securebench/internal/config"
 	"securebench/internal/progress"
 	"securebench/internal/run"
+	"securebench/internal/threshold"
 )
 
 // runFlags are the flags of run; they override the tester YAML.
 type runFlags struct {
 	config, envFile, agent, outputDir string
-	failOn, progress                  string
+	failOn                            []string
+	conditions                        *threshold.Conditions // of failOn
+	progress                          string
 	limit, workers, attempts, retries int
 	resume                            string
+	choice                            choice.Flags
 	force, quiet, strict, keepGoing   bool
 	showCommands, showAgent           bool
 }
@@ -63,7 +68,7 @@ func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use: "run {PACK | --config TESTER.yaml}", Short: "Run an agent on a pack and score it",
-		Long: runHelp, Example: runExamples, Args: cobra.MaximumNArgs(1),
+		Long: runHelp + "\n" + choice.Help, Example: runExamples, Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := f.options(c, args)
 			if err != nil {
@@ -74,21 +79,22 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.config, "config", "c", "", "tester YAML")
-	fl.StringVar(&f.agent, "agent", "", "oracle, null or replay:FILE instead of the harness")
-	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set keep their values")
-	fl.IntVar(&f.limit, "limit", -1, "run only the first N rows")
-	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output directory, relative to the current one")
-	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run concurrently (default what the machine holds, at most min(cores, 4))")
-	fl.IntVar(&f.attempts, "attempts", 0, "independent attempts at each task (default 1)")
-	fl.IntVar(&f.retries, "retries", -1, "retries of an attempt after an infrastructure error (default 2)")
-	fl.StringVar(&f.resume, "resume", "", "resume the run in the output directory; with =rerun-changed even if inputs changed")
+	fl.StringVarP(&f.config, "config", "c", "", "tester YAML `FILE`")
+	fl.StringVar(&f.agent, "agent", "", "`AGENT`: oracle, null or replay:FILE instead of the harness")
+	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "`FILE` of KEY=VALUE lines; variables that are set keep their values")
+	fl.IntVar(&f.limit, "limit", -1, "run only the first `N` of the rows")
+	f.choice.Add(c)
+	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output `DIR`, relative to the current one")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "run `N` tasks concurrently (default what the machine holds, at most min(cores, 4))")
+	fl.IntVar(&f.attempts, "attempts", 0, "`N` independent attempts at each task (default 1)")
+	fl.IntVar(&f.retries, "retries", -1, "`N` retries of an attempt after an infrastructure error (default 2)")
+	fl.StringVar(&f.resume, "resume", "", "resume the run in the output directory; the `HOW` rerun-changed resumes it even if inputs changed")
 	fl.Lookup("resume").NoOptDefVal = string(run.Resume)
 	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts all fail")
-	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or either: failed, pending, any")
-	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
+	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 on `WHAT`: failed, pending, any, 'rate<0.8' or regression:RUN (repeatable)")
+	fl.StringVar(&f.progress, "progress", "auto", "`MODE`: auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
 	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // not shown: the help text names the defaults
@@ -113,10 +119,12 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case changed("retries") && f.retries < 0:
 		return usageError(errors.New("--retries must be 0 or more"))
 	}
-	switch f.failOn {
-	case "", "failed", "pending", "any":
-	default:
-		return usageError(fmt.Errorf("--fail-on is %q, want failed, pending or any", f.failOn))
+	var err error
+	if f.conditions, err = threshold.Parse(f.failOn); err != nil {
+		return err
+	}
+	if err := f.choice.Check(); err != nil {
+		return err
 	}
 	if _, err := progress.ParseMode(f.progress); err != nil {
 		return usageError(fmt.Errorf("--progress: %w", err))

@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
+	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
@@ -22,6 +23,7 @@ type Run struct {
 	Name     string // as the operator named it
 	Manifest record.Manifest
 	Signer   string
+	Root     string // the Merkle root of the records
 	// Hidden are the plain digests of the pack's parts; nil in a published copy,
 	// which does not hold them.
 	Hidden *record.PackDigests
@@ -54,6 +56,14 @@ func (r *Run) Rate() float64 {
 	return sum / float64(len(r.Tasks))
 }
 
+// Of reports whether a pack is that of the run, as far as the run's digests of it
+// are there.
+func (r *Run) Of(m pack.Manifest, d pack.Digests, public string) bool {
+	was := r.Manifest
+	return was.Pack == record.PackInfo{ID: m.ID, Version: m.Version} && was.Digests.Manifest == d.Manifest &&
+		was.Digests.Public == public && (r.Hidden == nil || r.Hidden.Pack == d.Pack)
+}
+
 // Open reads the run at name. Anything that is wrong with it is an error: what it
 // says of its tasks could not be believed.
 func Open(ctx context.Context, name string, trust evidence.Trust) (_ *Run, err error) {
@@ -66,7 +76,7 @@ func Open(ctx context.Context, name string, trust evidence.Trust) (_ *Run, err e
 	if err := signer.Judge(res); err != nil {
 		return nil, refused(name, res, err)
 	}
-	r := &Run{Name: name, Manifest: res.Manifest, Signer: signer.String()}
+	r := &Run{Name: name, Manifest: res.Manifest, Signer: signer.String(), Root: res.Statement.Predicate.MerkleRoot}
 	hidden, err := record.ReadPack(dir)
 	switch {
 	case err == nil:

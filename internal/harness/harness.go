@@ -81,6 +81,9 @@ type Plan struct {
 	Home string
 	// Overlays are mounted read-only; each one's folder bin begins the PATH.
 	Overlays []Overlay
+	// FilesDir is where the operator's files are mounted read-only, "" if the agent
+	// has none.
+	FilesDir string
 	// Relay is nil if the agent has no provider.
 	Relay *Relay
 	// Domains are those that the agent may reach through the proxy.
@@ -115,6 +118,8 @@ type Needs struct {
 	Relay    *Relay // nil if the agent has no provider
 	Domains  []string
 	Output   events.Format
+	Files    *Files // nil for none
+	Image    string // of the agent, instead of the rows' own; "" is theirs
 }
 
 // Harness plans the production of candidates. It is immutable and safe for

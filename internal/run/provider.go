@@ -56,6 +56,9 @@ func (r *Run) prepareAgent(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.own.Prepare(ctx, r.scorer, r.Config.RunID, r.plan.Workers); err != nil {
+		return err
+	}
 	if err := r.prepareImages(ctx, needs.Overlays); err != nil {
 		return err
 	}

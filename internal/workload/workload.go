@@ -30,12 +30,19 @@ type Demands struct {
 	// Image reports whether a family's rows must name an image; nil requires
 	// none.
 	Image func(family.Family) bool
+	// AgentImage is the image that agents have instead of the rows', "" for none, and
+	// AgentImageAt where it is named.
+	AgentImage   string
+	AgentImageAt source.Pos
 	// Agent returns what the agent of a task has on the engine; nil is nothing.
 	Agent func(family.Family, task.Task) capacity.Footprint
 	// Task refuses a task that cannot run; nil accepts all.
 	Task func(pack.Row, task.Task) error
 	// Seen, unless nil, is called with the id of every row, used or not.
 	Seen func(id string)
+	// Rows reports whether the row at a position is used; nil uses all that the
+	// limit leaves.
+	Rows func(index int) bool
 	// Lint adds warnings about checkers that are easy to deceive.
 	Lint bool
 	// Strict turns warnings about the pack into errors.
@@ -59,7 +66,7 @@ type Row struct {
 type Workload struct {
 	*compile.Loaded
 	Families family.Registry
-	Rows     []Row // those that are used, in file order
+	Rows     []Row // those that are used, in file order until they are sorted
 	// Images and Users are what verifiable rows name, each with its first
 	// place.
 	Images map[string]source.Pos
@@ -106,7 +113,7 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	if w.demands.Seen != nil {
 		w.demands.Seen(row.ID)
 	}
-	if w.limit >= 0 && row.Index >= w.limit {
+	if w.limit >= 0 && row.Index >= w.limit || w.demands.Rows != nil && !w.demands.Rows(row.Index) {
 		return
 	}
 	t, err := build()
@@ -121,6 +128,10 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	}
 	if w.demands.Image(fam) {
 		w.image(t.Environment(), row.Pos)
+	}
+	if ref := w.demands.AgentImage; ref != "" {
+		w.image(task.Environment{Image: ref}, w.demands.AgentImageAt)
+		w.image(task.Environment{Image: ref, User: t.Environment().User}, row.Pos)
 	}
 	if fam.NeedsImage && fam.Images != nil {
 		for _, ref := range fam.Images(t.TestSandbox()) {
@@ -200,7 +211,7 @@ func (w *Workload) OpenFiles() (family.Files, error) {
 	return f, fault.As(fault.Pack, err)
 }
 
-// LeftOut is the number of rows beyond the limit.
+// LeftOut is the number of rows that are not used.
 func (w *Workload) LeftOut() int { return w.Count - len(w.Rows) }
 
 // Tasks compiles the used rows for which want is true, each when its turn

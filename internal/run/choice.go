@@ -1,0 +1,48 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"securebench/internal/rowset"
+	"securebench/internal/selection"
+	"securebench/internal/workload"
+)
+
+// loadRows loads the pack with the rows that are wanted, in the order in which
+// they run.
+func (r *Run) loadRows(ctx context.Context, d workload.Demands) (err error) {
+	limit := r.Limit
+	if r.Choice.Any() {
+		if r.rows, err = selection.Choose(ctx, r.Pack, r.Choice, limit); err != nil {
+			return err
+		}
+		d.Rows, limit = r.rows.Has, workload.All
+	}
+	if r.work, err = workload.Load(ctx, r.Pack, r.Families, limit, d); err != nil {
+		return err
+	}
+	if r.rows != nil {
+		if err := r.rows.Of(r.work.Pack); err != nil {
+			return err
+		}
+		order := r.rows.Order()
+		slices.SortFunc(r.work.Rows, func(a, b workload.Row) int {
+			x, y := order(a.ID, a.Index), order(b.ID, b.Index)
+			return bytes.Compare(x[:], y[:])
+		})
+	}
+	if r.Accept != nil {
+		return r.Accept(r.work)
+	}
+	return nil
+}
+
+// selected is what run.json says of the choice.
+func (r *Run) selected() *rowset.Selection {
+	if r.rows == nil {
+		return nil
+	}
+	return r.rows.Record()
+}
