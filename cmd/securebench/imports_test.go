@@ -184,6 +184,7 @@ func allowed() []struct {
 		of("internal/evidence", "attest candidate config durable fault family rowset task pipeline/pack pipeline/record", words),
 		of("internal/report", "console redact verdict"),
 		of("internal/transcript", "candidate digest evidence pipeline/record redact source task verdict"),
+		of("internal/report/page", "redact report transcript"),
 		of("internal/earlier", "evidence fault pipeline/pack pipeline/record redact verdict"),
 		of("internal/selection", "earlier fault pipeline/pack redact rowset source"),
 		of("internal/compare", "console earlier redact report verdict"),
