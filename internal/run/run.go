@@ -395,7 +395,9 @@ func (r *Run) Close() error {
 		errs = append(errs, r.dir.Close())
 	}
 	if r.scorer != nil {
-		errs = append(errs, r.scorer.CloseEngine())
+		if err := r.scorer.CloseEngine(); !r.dead { // the next run removes what is left
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
