@@ -71,6 +71,9 @@ func (p *Preview) WriteText(w io.Writer) error {
 	}
 	line("disk", "%s", cmp.Or(p.Disk, "full"))
 	p.Estimate.lines(line)
+	if p.Budget > 0 {
+		line("", "at most %.2f USD, by the budget of each attempt", p.Budget)
+	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("writing the preview: %w", err)
 	}
