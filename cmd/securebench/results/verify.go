@@ -39,7 +39,8 @@ func (g group) verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify RUN", Short: "Check that a run is complete, unchanged and signed",
 		Long: verifyHelp, Args: subcommand.Need("RUN"),
-		Example: "  securebench verify runs/demo\n  securebench verify demo.zip --key lab.pem\n  securebench verify runs/demo --any-signer --json",
+		ValidArgsFunction: subcommand.CompleteRun,
+		Example:           "  securebench verify runs/demo\n  securebench verify demo.zip --key lab.pem\n  securebench verify runs/demo --any-signer --json",
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.verify(c.Context(), args[0], trust, asJSON)
 		},
