@@ -31,8 +31,7 @@ func (g group) bundleCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "bundle RUN -o FILE", Short: "Write an archive of the publishable part of a run",
 		Long: bundleHelp, Args: subcommand.Need("RUN"),
-		ValidArgsFunction: subcommand.CompleteRun,
-		Example:           "  securebench bundle runs/demo -o demo.zip\n  securebench verify demo.zip",
+		Example: "  securebench bundle runs/demo -o demo.zip\n  securebench verify demo.zip",
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {
 				return subcommand.UsageError(errors.New("give -o FILE"))

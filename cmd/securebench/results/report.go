@@ -47,8 +47,7 @@ func (g group) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "report RUN", Short: "Report what a run scored",
 		Long: reportHelp, Args: subcommand.Need("RUN"),
-		ValidArgsFunction: subcommand.CompleteRun,
-		Example:           "  securebench report runs/demo\n  securebench report demo.zip --csv > demo.csv\n  securebench report runs/demo --html demo.html\n  securebench report runs/demo --junit demo.xml --pack packs/demo",
+		Example: "  securebench report runs/demo\n  securebench report demo.zip --csv > demo.csv\n  securebench report runs/demo --html demo.html\n  securebench report runs/demo --junit demo.xml --pack packs/demo",
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.report(c.Context(), args[0], f)
 		},

@@ -58,8 +58,7 @@ func (g group) reverifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "reverify RUN --pack PACK", Short: "Derive a run's verdicts again from its candidates",
 		Long: reverifyHelp + "\n" + subcommand.TrustHelp, Args: subcommand.Need("RUN"),
-		ValidArgsFunction: subcommand.CompleteRun,
-		Example:           "  securebench reverify runs/demo --pack packs/demo\n  securebench reverify demo.zip --pack packs/demo --any-signer --sample 20",
+		Example: "  securebench reverify runs/demo --pack packs/demo\n  securebench reverify demo.zip --pack packs/demo --any-signer --sample 20",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case f.pack == "":

@@ -51,8 +51,7 @@ func (g group) showCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show RUN [TASK]", Short: "Show the attempts of a run, or one task's attempts whole",
 		Long: showHelp, Args: cobra.RangeArgs(1, 2),
-		ValidArgsFunction: subcommand.CompleteRunAndTask,
-		Example:           "  securebench show runs/demo\n  securebench show runs/demo HumanEval/2\n  securebench show runs/demo --failed\n  securebench show runs/demo --follow",
+		Example: "  securebench show runs/demo\n  securebench show runs/demo HumanEval/2\n  securebench show runs/demo --failed\n  securebench show runs/demo --follow",
 		RunE: func(c *cobra.Command, args []string) error {
 			task := ""
 			if len(args) == 2 {

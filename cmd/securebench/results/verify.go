@@ -39,8 +39,7 @@ func (g group) verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify RUN", Short: "Check that a run is complete, unchanged and signed",
 		Long: verifyHelp, Args: subcommand.Need("RUN"),
-		ValidArgsFunction: subcommand.CompleteRun,
-		Example:           "  securebench verify runs/demo\n  securebench verify demo.zip --key lab.pem\n  securebench verify runs/demo --any-signer --json",
+		Example: "  securebench verify runs/demo\n  securebench verify demo.zip --key lab.pem\n  securebench verify runs/demo --any-signer --json",
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.verify(c.Context(), args[0], trust, asJSON)
 		},
