@@ -31,6 +31,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/programs"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/scoring"
@@ -105,7 +106,7 @@ type Run struct {
 	// providerKey is the key of the agents' provider, programs are what they run
 	// and relay is their way to the provider, as far as the harness needs them.
 	providerKey string
-	programs    *programs
+	programs    *programs.Set
 	relay       *relay.Relay
 	// produced is the former run if none of its attempts needs an agent any more:
 	// then nothing of the above is prepared.
