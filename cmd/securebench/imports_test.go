@@ -153,8 +153,8 @@ func allowed() []struct {
 		of("internal/family/codecompletion/programs", family, "sandbox/initproc workspace"),
 		of("internal/family/codecompletion/cases", family, "sandbox/initproc family/codecompletion/programs"),
 		of("internal/family/codecompletion/shared", family, "testrunner family/codecompletion/programs"),
-		of("internal/family/codecompletion/forms", family, "family/codecompletion/cases family/codecompletion/programs family/codecompletion/shared"),
 		of("internal/family/codecompletion/bysource", family),
+		of("internal/family/codecompletion/forms", family, "family/codecompletion/bysource family/codecompletion/cases family/codecompletion/programs family/codecompletion/shared"),
 		of("internal/family/codecompletion/operators", family),
 		of("internal/family/codecompletion/diagnosis", "value"),
 		of("internal/family/codecompletion", family, "family/codecompletion/diagnosis frame value sandbox/link sandbox/warm family/codecompletion/operators family/codecompletion/programs family/codecompletion/cases family/codecompletion/shared family/codecompletion/forms family/codecompletion/bysource"),
@@ -191,7 +191,7 @@ func allowed() []struct {
 		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
-		of("internal/schemas", "family source"),
+		of("internal/schemas", "family redact source"),
 		of("internal/starter"),
 		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),
 		of("internal/workload", "capacity packlint fault family task redact source pipeline/pack pipeline/compile"),

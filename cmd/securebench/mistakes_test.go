@@ -38,7 +38,7 @@ func manifestMistakes() []mistake {
 		{"version is text", f, "version: 1", `version: "1"`, "manifest.yaml:5:10", "must be an integer"},
 		{"version has a dot", f, "version: 1", "version: 1.0", "manifest.yaml:5:10", "must be an integer"},
 		{"version left out", f, "version: 1\n", "", "manifest.yaml:4:1", "manifest.version is required"},
-		{"misspelt version", f, "version: 1", "versoin: 1", "manifest.yaml:5:1", `did you mean "version"?`},
+		{"misspelt version", f, "version: 1", "verssion: 1", "manifest.yaml:5:1", `did you mean "version"?`},
 		{"version in capitals", f, "version: 1", "Version: 1", "manifest.yaml:5:1", "write version"},
 		{"unknown key", f, "version: 1", "version: 1\nauthor: me", "manifest.yaml:6:1", "known: id, version, defaults"},
 		{"key twice", f, "version: 1", "version: 1\nversion: 2", "manifest.yaml:6:1", `duplicate key "version"`},
@@ -99,7 +99,7 @@ func rowMistakes() []mistake {
 		{"misspelt entry point", f, `"entry_point":`, `"entrypoint":`, codeRow, `did you mean "entry_point"?`},
 		{"entry point that is no name", f, `"entry_point": "initials"`, `"entry_point": "initials()"`, codeRow, "must be a name"},
 		{"another language", f, `"language": "python"`, `"language": "go"`, codeRow, `source "cases"`},
-		{"misspelt reference", f, `"reference_solution":`, `"refrence_solution":`, codeRow, `did you mean "reference_solution"?`},
+		{"misspelt reference", f, `"reference_solution":`, `"referense_solution":`, codeRow, `did you mean "reference_solution"?`},
 		{"prompt left out", f, `"prompt": "def initials`, `"promt": "def initials`, codeRow, `did you mean "prompt"?`},
 		{"misspelt checker", f, `"checker":`, `"cheker":`, termRow, `did you mean "checker"?`},
 		{"unknown checker", f, `"source": "pytest"`, `"source": "unittest"`, termRow, "one of: pytest, script"},
@@ -199,10 +199,20 @@ func (m mistake) check(t *testing.T, files []starter.File) {
 	if !found {
 		t.Fatalf("the pack of init has no %q in %s", m.old, m.file)
 	}
-	args, want := []string{"pack", "check", ".", "--strict"}, exitPack
-	if m.file == "tester.yaml" {
-		args, want = []string{"run", "--config", "tester.yaml"}, exitConfig
+	if m.fix == "" || m.place == "" {
+		t.Fatal("the corpus does not say what is expected")
 	}
+	if m.file == "tester.yaml" {
+		m.refused(t, exitConfig, "run", "--config", "tester.yaml")
+		return
+	}
+	m.refused(t, exitPack, "pack", "check", ".", "--strict")
+	m.refused(t, exitPack, "validate", ".", "--strict") // before it needs an engine
+}
+
+// refused runs a command, which must end with this code and name the mistake.
+func (m mistake) refused(t *testing.T, want int, args ...string) {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	if code := execute(args, &stdout, &stderr); code != want {
 		t.Fatalf("exit %d, want %d: %s%s", code, want, &stdout, &stderr)
@@ -214,9 +224,6 @@ func (m mistake) check(t *testing.T, files []starter.File) {
 	}
 	if !says {
 		t.Errorf("the place is named: %v; no line has %q and %q:\n%s", place, m.place, m.fix, &stderr)
-	}
-	if m.fix == "" || m.place == "" {
-		t.Error("the corpus does not say what is expected")
 	}
 }
 
