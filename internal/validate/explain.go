@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/pipeline/produce"
+	"securebench/internal/sandbox"
 )
 
 // The bounds on what is shown about a reference that does not pass.
@@ -34,7 +35,7 @@ func explain(ctx context.Context, v family.Verifier, at family.Case, got family.
 
 // solutionSaid returns what a solution that is a program said, if it failed itself.
 func solutionSaid(ran produce.Result) []string {
-	if ran.Argv == nil || ran.Outcome.ExitCode == 0 {
+	if ran.Argv == nil || ran.Outcome.End != sandbox.Exited || ran.Outcome.ExitCode == 0 {
 		return nil
 	}
 	out := []string{fmt.Sprintf("the solution ended with exit code %d", ran.Outcome.ExitCode)}
