@@ -71,8 +71,8 @@ schema: build ## write schema/, the published JSON Schemas
 	$(BIN) schema -o schema
 
 .PHONY: pictures
-pictures: build ## take the pictures of docs/pictures anew, in a real browser (needs Chromium)
-	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/pictures.sh $(BIN) $$engine
+pictures: build ## take the pictures of docs/pictures anew, in a real browser and terminal (needs Chromium and tmux)
+	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/pictures.sh $(BIN) $$engine; scripts/terminal-picture.sh $(BIN) $$engine
 
 .PHONY: check
 check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
