@@ -53,6 +53,7 @@ func allowed() []struct {
 		of("internal/redact"),
 		of("internal/source", "redact"),
 		of("internal/durable", "source"),
+		of("internal/dist"),
 		of("internal/console", "fault redact source"),
 		of("internal/progress", "redact verdict"),
 		of("internal/frame"),
