@@ -1,14 +1,17 @@
 package main
 
 import (
-	"bytes"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"securebench/internal/sandbox/nativetest"
 )
 
 // step is a block of a tutorial: commands, a file to save, or what the commands
@@ -21,6 +24,7 @@ type step struct {
 
 var (
 	saveAs   = regexp.MustCompile("^Save this as `([^`]+)`:$")
+	listens  = regexp.MustCompile(`--listen \S+:([0-9]+) .*&\n$`)
 	endsWith = regexp.MustCompile(`^(.*\S)\s+# exit code ([0-9]+)$`)
 )
 
@@ -66,63 +70,74 @@ func checkout(t *testing.T) (dir string) {
 	return dir
 }
 
-// follow does what a tutorial says, in a folder with a copy of this repository's packs
-// and examples, and compares what it prints with what the tutorial says. "make build
-// image" stands for what the tests have done already.
-func follow(t *testing.T, path string) {
+// follow does what a tutorial says, in one shell, in a folder with a copy of this
+// repository's packs and examples, and compares what it prints with what the tutorial
+// says. "make build image" stands for what the tests have done already.
+func follow(t *testing.T, name string, env ...string) {
 	t.Helper()
 	dir := checkout(t)
 	program, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program, filepath.Join(dir, "bin", "securebench")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("..", "..", "docs", "tutorials", name)
+	mark := "block " + rand.Text() + "\n"
 	var script strings.Builder
-	fmt.Fprintf(&script, "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nmake() { [ \"$*\" = 'build image' ]; mkdir -p bin; ln -s '%s' bin/securebench; }\n", program)
+	script.WriteString("set -euo pipefail\nexec 2>&1\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nmake() { case \"$*\" in build|'build image') ;; *) return 2 ;; esac; }\n")
 	all := steps(t, path)
 	for _, s := range all {
-		fmt.Fprintf(&script, "echo '=== %d'\n", s.line)
+		fmt.Fprintf(&script, "printf '%%s' '%s'\n", mark)
 		switch {
 		case s.file != "":
 			fmt.Fprintf(&script, "mkdir -p \"$(dirname '%s')\"\ncat > '%s' <<'END OF THE BLOCK'\n%sEND OF THE BLOCK\n", s.file, s.file, s.text)
 		case s.language == "sh":
 			for line := range strings.Lines(s.text) {
-				if m := endsWith.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
-					line = fmt.Sprintf("set +e; %s; code=$?; set -e; [ $code = %s ] || { echo \"exit code $code\"; exit 99; }\n", m[1], m[2])
-				}
-				script.WriteString(line)
-				if strings.HasSuffix(line, "&\n") { // people take longer to read on
-					script.WriteString("until (: >/dev/tcp/127.0.0.1/7113) 2>/dev/null; do kill -0 $!; sleep 0.1; done\n")
-				}
+				script.WriteString(typedLine(line))
 			}
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "SECUREBENCH_KEYS="+filepath.Join(dir, "keys"))
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", path, err, out.String())
+	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), "HOME="+dir, "NO_COLOR=1", "SECUREBENCH_KEYS="+filepath.Join(dir, "keys"),
+		"SECUREBENCH_IMAGES="+nativetest.Images(t)), env...)
+	out, err := cmd.Output()
+	printed := strings.Split(string(out), mark)[1:]
+	if err != nil {
+		t.Fatalf("%s:%d: %v\n%s", path, all[max(len(printed)-1, 0)].line, err, printed[len(printed)-1])
 	}
-	compareSteps(t, path, all, out.String())
+	compareSteps(t, path, all, printed)
 }
 
-// compareSteps compares what the commands of a tutorial printed with what it says:
-// each line is a part of one that they printed.
-func compareSteps(t *testing.T, path string, all []step, out string) {
+// typedLine is a line of a tutorial for a shell that ends with the first command that
+// fails: it may say which exit code it has. People take longer to read on than a
+// command in the background takes to listen.
+func typedLine(line string) string {
+	if m := endsWith.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
+		return fmt.Sprintf("set +e; %s; code=$?; set -e; [ $code = %s ] || { echo \"exit code $code\"; exit 99; }\n", m[1], m[2])
+	}
+	if m := listens.FindStringSubmatch(line); m != nil {
+		line += fmt.Sprintf("until (: >/dev/tcp/127.0.0.1/%s) 2>/dev/null; do kill -0 $!; sleep 0.1; done\n", m[1])
+	}
+	return line
+}
+
+// compareSteps compares what the commands of a tutorial printed with what it says.
+func compareSteps(t *testing.T, path string, all []step, printed []string) {
 	t.Helper()
 	before, expected := "", 0
-	for _, s := range all {
-		_, printed, _ := strings.Cut(out, fmt.Sprintf("=== %d\n", s.line))
-		printed, _, _ = strings.Cut(printed, "\n=== ")
+	for i, s := range all {
 		if s.language != "text" {
-			before = printed
+			before = printed[i]
 			continue
 		}
-		for line := range strings.Lines(s.text) {
-			expected++
-			if !strings.Contains(before, strings.TrimSpace(line)) {
-				t.Errorf("%s:%d: %q is not in what was printed:\n%s", path, s.line, strings.TrimSpace(line), before)
-			}
+		expected += strings.Count(s.text, "\n")
+		if line := notPrinted(s.text, before); line != "" {
+			t.Errorf("%s:%d: %q was not printed, but:\n%s", path, s.line, line, before)
 		}
 	}
 	if expected < 3 {
@@ -130,12 +145,51 @@ func compareSteps(t *testing.T, path string, all []step, out string) {
 	}
 }
 
+// notPrinted returns the first line that is not a part of a printed line, in their
+// order, or "". Several may be parts of one. Where a line has "…", anything may stand.
+func notPrinted(want, printed string) string {
+	lines := strings.Split(printed, "\n")
+	for w := range strings.Lines(want) {
+		w = strings.TrimSpace(w)
+		form := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(w), "…", ".*"))
+		found := slices.IndexFunc(lines, form.MatchString)
+		if found < 0 {
+			return w
+		}
+		lines = lines[found:]
+		lines[0] = lines[0][form.FindStringIndex(lines[0])[1]:]
+	}
+	return ""
+}
+
+// TestNotPrinted checks the comparison that the tests of tutorials make.
+func TestNotPrinted(t *testing.T) {
+	t.Parallel()
+	if notPrinted("a\nb…c\n", "a\nx\nb 1 c\n") != "" || notPrinted("b\na\n", "a\nb\n") != "a" || notPrinted("a.c\n", "abc\n") != "a.c" ||
+		notPrinted("a\nc\n", "abc\n") != "" || notPrinted("a\na\n", "abc\n") != "a" {
+		t.Error("the comparison finds nothing wrong with what is wrong")
+	}
+}
+
+// TestCheckAScoreTutorial follows docs/tutorials/check-a-score.md as it is written.
+func TestCheckAScoreTutorial(t *testing.T) {
+	t.Parallel()
+	follow(t, "check-a-score.md", noDocker)
+}
+
+// TestFirstPackTutorial follows docs/tutorials/first-pack.md as it is written.
+func TestFirstPackTutorial(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	follow(t, "first-pack.md")
+}
+
 // TestOwnAgentTutorial follows docs/tutorials/own-agent.md as it is written, and then
 // does what "make own-agent" does: both use the same port.
 func TestOwnAgentTutorial(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
-	follow(t, filepath.Join("..", "..", "docs", "tutorials", "own-agent.md"))
+	follow(t, "own-agent.md")
 	dir := checkout(t)
 	program, err := binary()
 	if err != nil {
