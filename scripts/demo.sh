@@ -21,7 +21,7 @@ row() {
 	local name=$1 text=$2
 	shift 2
 	say "  $name ..."
-	score "$binary" "$@" --engine "$engine" --output-dir "$out/$name"
+	score "$binary" "$@" --engine "$engine" --output-dir "$out-$name"
 	table+=$'\n'$(printf '%-9s %-58s %6d %7d' "$name" "$text" "$total" "$passed")
 }
 
@@ -35,9 +35,9 @@ row cheater "searches for answers, sprays them, games the tests" --config "$pack
 expect "the cheater's score" "$passed" 0
 
 printf '\n%s\n\n' "$table"
-say "Records, one line per task: $out/<agent>/candidates.jsonl"
+say "Records, one line per task: $out-<agent>/candidates.jsonl"
 for name in oracle null small cheater; do
-	"$binary" verify "$out/$name" >/dev/null || die "the run in $out/$name does not verify"
+	"$binary" verify "$out-$name" >/dev/null || die "the run in $out-$name does not verify"
 done
-say "All four runs are signed and verify: securebench verify $out/<agent>"
+say "All four runs are signed and verify: securebench verify $out-<agent>"
 [ "$wrong" = 0 ] || die "$wrong of the four scores are not as expected"

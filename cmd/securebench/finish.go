@@ -31,7 +31,7 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	sum, err := r.Drive(ctx)
-	if errors.Is(err, pipeline.ErrInterrupted) {
+	if fault.KindOf(err) == fault.Interrupted {
 		report.Event(progress.Interrupted{ResumeCommand: a.resumeCommand()})
 	}
 	_ = report.Close() // remove the status line before the summary is printed
@@ -104,6 +104,9 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 			note = " while the engine did not answer: the next start cleans up"
 		}
 		return fault.Errorf(kind, "interrupted after %d of %d%s; the records are kept in %s%s", sum.Total, sum.Planned, note, lines, resume)
+	case kind == fault.Interrupted: // by the run itself
+		return fault.Errorf(kind, "stopped after %d of %d: %s; the records are kept in %s; mend the agent, then: %s (or give --keep-going to score it as it is)",
+			sum.Total, sum.Planned, firstLine(err), lines, a.resumeCommand())
 	case errors.Is(err, record.ErrIntegrity):
 		return fault.Errorf(kind, "%s; what was recorded is kept in %s (undo the change and continue with --resume, or start over with --force)", firstLine(err), lines)
 	case errors.Is(err, commit.ErrOutput):
@@ -135,8 +138,11 @@ func (a *app) outcome(f *runFlags, r *run.Run, sum pipeline.Summary) error {
 // fields, whatever the run's id and directory contain.
 func (a *app) summaryLine(r *run.Run, sum pipeline.Summary) {
 	left := ""
+	if n := sum.AgentErrors; n > 0 {
+		left = fmt.Sprintf(" agent_errors=%d", n)
+	}
 	if n := r.LeftOut(); n > 0 {
-		left = fmt.Sprintf(" left_out=%d", n)
+		left += fmt.Sprintf(" left_out=%d", n)
 	}
 	fmt.Fprintf(a.stdout, "securebench: run_id=%s total=%d verification=%s verified=%d passed=%d output=%s%s\n",
 		redact.Quote(sum.RunID), sum.Total, sum.Status(), sum.Verified, sum.Passed, redact.Quote(r.Records()), left)

@@ -187,11 +187,11 @@ func (a *app) exportKey(k attest.PublicKey, file string) error {
 		return fault.As(fault.Refused, fmt.Errorf("exporting the key: %s already exists: remove it or choose another file", redact.Escape(file)))
 	}
 	if err != nil {
-		return unwritable(file, err)
+		return subcommand.Unwritable(file, err)
 	}
 	_, err = f.Write(k.PEM())
 	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(unwritable(file, err), os.Remove(file))
+		return errors.Join(subcommand.Unwritable(file, err), os.Remove(file))
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"securebench/cmd/securebench/images"
 	"securebench/cmd/securebench/machine"
 	"securebench/cmd/securebench/packs"
+	"securebench/cmd/securebench/results"
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/console"
 	"securebench/internal/gateway/egress"
@@ -165,8 +166,9 @@ fresh sandboxes to which the agent never had access.
 	root.Args, root.RunE = cobra.NoArgs, subcommand.Missing
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.AddCommand(a.runCommand(), a.verifyCommand(), a.reverifyCommand(), a.reportCommand(), a.bundleCommand(), a.keyCommand(),
+	root.AddCommand(a.runCommand(), a.keyCommand(),
 		a.validateCommand(), packs.Command(a.shell()), agents.Command(a.shell()), images.Command(a.shell()), a.versionCommand())
+	root.AddCommand(results.Commands(a.shell())...)
 	root.AddCommand(machine.Commands(a.shell())...)
 	root.AddCommand(helperCommands()...)
 	root.AddCommand(a.scriptedCommand())

@@ -31,7 +31,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	if err := f.check(c); err != nil {
 		return o, err
 	}
-	o = run.Options{Families: families.All(), Limit: f.limit, Strict: f.strict, ShowAgent: f.showAgent,
+	o = run.Options{Families: families.All(), Limit: f.limit, Strict: f.strict, ShowAgent: f.showAgent, KeepGoing: f.keepGoing,
 		Version: buildVersion(), Mode: run.Mode(f.resume)}
 	if f.force {
 		o.Mode = run.Replace

@@ -17,7 +17,7 @@ type runFlags struct {
 	failOn, progress                  string
 	limit, workers, attempts, retries int
 	resume                            string
-	force, quiet, strict              bool
+	force, quiet, strict, keepGoing   bool
 	showCommands, showAgent           bool
 }
 
@@ -37,6 +37,10 @@ pack, configuration, images and build. All other attempts are run again; if only
 the verification failed, only the verification is repeated. If an input changed,
 --resume stops and names it; --resume=rerun-changed keeps the records that the
 change does not affect.
+
+A run stops with exit code 130 when the agents of its first 5 attempts all end with
+an error and leave no candidate, unless --keep-going is given. A resume of such a
+run repeats these attempts.
 
 Records are written to OUTPUT/candidates.jsonl, one line per task and attempt.
 OUTPUT is run.output_dir of the tester YAML, or runs/FOLDER, where FOLDER is the
@@ -82,6 +86,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.Lookup("resume").NoOptDefVal = string(run.Resume)
 	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts all fail")
 	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or either: failed, pending, any")
 	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")

@@ -9,7 +9,6 @@ import (
 
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/families"
-	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/scoring"
@@ -75,7 +74,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 		return err
 	}
 	reg := families.All()
-	w, err := workload.Load(ctx, loc, reg, f.limit, workload.Demands{Image: needsImage, Strict: f.strict, Agent: scoring.ProgramFootprint,
+	w, err := workload.Load(ctx, loc, reg, f.limit, workload.Demands{Image: subcommand.NeedsImage, Strict: f.strict, Agent: scoring.ProgramFootprint,
 		Task: func(_ pack.Row, t task.Task) error {
 			return scoring.CheckProgram(tester.Sandbox, reg[t.Family()], t)
 		}})
@@ -101,6 +100,3 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 		return fault.As(fault.Problems, beaten)
 	}
 }
-
-// needsImage selects the families whose verification runs in the row's image.
-func needsImage(f family.Family) bool { return f.NeedsImage }

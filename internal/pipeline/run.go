@@ -24,7 +24,6 @@ import (
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
-	"securebench/internal/verdict"
 	"securebench/internal/workspace"
 )
 
@@ -94,7 +93,10 @@ type Config struct {
 	Room     func() error
 	Attempts int
 	Retries  int // after infrastructure errors
-	Progress progress.Reporter
+	// KeepGoing runs on if the first agents all fail; otherwise that is a
+	// [BrokenAgentError].
+	KeepGoing bool
+	Progress  progress.Reporter
 	// Observe is called for each try of an attempt, and returns the function
 	// that provides a writer for each of its agent's streams; nil discards
 	// them.
@@ -103,51 +105,6 @@ type Config struct {
 	Probe func(context.Context) error
 	// ProbeTime and WatchEvery replace the probe's time limit and interval, unless 0.
 	ProbeTime, WatchEvery time.Duration
-}
-
-// Final is the outcome of a recorded attempt.
-type Final struct {
-	TaskID  string
-	Attempt int
-	Status  verdict.Status
-	Outcome verdict.Outcome
-	Reason  verdict.Reason
-}
-
-// FinalOf returns the outcome of a record's attempt.
-func FinalOf(l *record.Line) Final {
-	return Final{l.TaskID, l.Attempt, l.Status, l.Outcome, l.FailureReason}
-}
-
-// Summary counts a run's final records.
-type Summary struct {
-	RunID    string
-	Planned  int // planned attempts
-	Total    int // attempts recorded
-	Verified int
-	Passed   int
-	Score    float64
-	Failed   int
-	Pending  int // pending attempts without infrastructure errors
-	// Infrastructure counts attempts that ended in an infrastructure error.
-	Infrastructure int
-	// PackFaults counts the pending attempts that a pack fault caused.
-	PackFaults int
-	// Failures are the first attempts that did not pass, in the order in which
-	// they ended, up to the number that a run lists.
-	Failures []progress.Failure
-}
-
-// Status is "complete" if every planned attempt is verified, "pending" if none
-// is, and "partial" otherwise.
-func (s Summary) Status() string {
-	switch s.Verified {
-	case s.Planned:
-		return "complete"
-	case 0:
-		return "pending"
-	}
-	return "partial"
 }
 
 // Run takes every task through the stages and returns the counts of the
@@ -251,6 +208,8 @@ type run struct {
 	mu         sync.Mutex
 	summary    Summary
 	started    int
+	failed     int                                // agents, before one of them worked
+	worked     bool                               // an agent, or it is known that none does
 	unverified map[record.AttemptKey]*record.Line // without a new record
 }
 
@@ -400,42 +359,12 @@ func (r *run) record(line *record.Line) {
 	r.mu.Lock()
 	r.summary.count(FinalOf(line))
 	delete(r.unverified, line.Key())
+	broken := r.broken(line)
 	r.mu.Unlock()
 	r.Progress.Event(progress.TaskDone{TaskID: line.TaskID, Attempt: line.Attempt, Status: line.Status, Score: line.Score(),
 		Outcome: line.Outcome, Reason: line.FailureReason})
-}
-
-// Summarise counts the recorded attempts.
-func Summarise(runID string, planned int, finals []Final) Summary {
-	s := Summary{RunID: runID, Planned: planned}
-	for _, f := range finals {
-		s.count(f)
-	}
-	return s
-}
-
-func (s *Summary) count(f Final) {
-	s.Total++
-	switch f.Status {
-	case verdict.StatusPassed:
-		s.Passed++
-		s.Score++
-		s.Verified++
-	case verdict.StatusFailed:
-		s.Failed++
-		s.Verified++
-	default:
-		s.Pending++
-	}
-	if f.Reason == verdict.PackFault {
-		s.PackFaults++
-	}
-	if f.Outcome == verdict.Infrastructure {
-		s.Infrastructure++
-		s.Pending--
-	}
-	if f.Status != verdict.StatusPassed && len(s.Failures) < progress.MaxFailures {
-		s.Failures = append(s.Failures, progress.Failure{TaskID: f.TaskID, Attempt: f.Attempt, Outcome: f.Outcome, Reason: f.Reason})
+	if broken != nil {
+		r.cancel(broken)
 	}
 }
 

@@ -152,8 +152,9 @@ type RunDone struct {
 	Failed         int       `json:"failed"`
 	Pending        int       `json:"pending"`
 	Infrastructure int       `json:"infrastructure"`
-	Output         string    `json:"output"`   // the file of records
-	Failures       []Failure `json:"failures"` // only the first [MaxFailures] are shown
+	AgentErrors    int       `json:"agent_errors"` // agents that ended with an exit code other than 0
+	Output         string    `json:"output"`       // the file of records
+	Failures       []Failure `json:"failures"`     // only the first [MaxFailures] are shown
 }
 
 // MaxFailures is how many failures are listed at the end of a run.

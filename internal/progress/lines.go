@@ -119,13 +119,14 @@ func commandOutput(e SandboxResult, opts Options) []line {
 }
 
 // runDone lists the failures. The counts are left to the summary line that the
-// command prints.
+// command prints, but for agents that ended with an error: then the score can be
+// that of something broken.
 func runDone(e RunDone) []line {
 	failures, others := e.listed()
 	if len(failures) == 0 {
-		return nil
+		return agentErrors(e)
 	}
-	out := say("", "not passed:")
+	out := append(agentErrors(e), say("", "not passed:")...)
 	for _, f := range failures {
 		text := fmt.Sprintf("  %s %s %s", attemptName(f.TaskID, f.Attempt), name(string(f.Outcome)), name(string(f.Reason)))
 		out = append(out, line{text: strings.TrimRight(text, " ")})
@@ -134,6 +135,13 @@ func runDone(e RunDone) []line {
 		out = append(out, line{text: fmt.Sprintf("  and %d more", others)})
 	}
 	return out
+}
+
+func agentErrors(e RunDone) []line {
+	if e.AgentErrors == 0 {
+		return nil
+	}
+	return say(yellow, "warning: of the agents of %d attempts, %d ended with an error (exit_code in the records is not 0)", e.Total, e.AgentErrors)
 }
 
 // attemptName names an attempt: the task, and the number of every attempt but

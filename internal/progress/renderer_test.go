@@ -163,7 +163,7 @@ const jsonRun = `{"event":"run_start","time":"2030-01-02T03:04:06Z","run_id":"r"
 {"event":"task_done","time":"2030-01-02T03:04:24Z","task_id":"p/three","attempt":1,"status":"pending","passed":false,"score":null,"outcome":"infrastructure","reason":"infrastructure_error"}
 {"event":"warning","time":"2030-01-02T03:04:25Z","message":"disk is nearly full"}
 {"event":"interrupted","time":"2030-01-02T03:04:26Z","resume_command":"securebench run --resume"}
-{"event":"run_done","time":"2030-01-02T03:04:27Z","run_id":"r","status":"partial","total":4,"verified":3,"passed":2,"failed":1,"pending":0,"infrastructure":1,"output":"","failures":[{"task_id":"p/two","attempt":1,"outcome":"agent_timeout","reason":"producer_timeout"},{"task_id":"p/three","attempt":2,"outcome":"infrastructure","reason":""}],"failures_left_out":0}
+{"event":"run_done","time":"2030-01-02T03:04:27Z","run_id":"r","status":"partial","total":4,"verified":3,"passed":2,"failed":1,"pending":0,"infrastructure":1,"agent_errors":0,"output":"","failures":[{"task_id":"p/two","attempt":1,"outcome":"agent_timeout","reason":"producer_timeout"},{"task_id":"p/three","attempt":2,"outcome":"infrastructure","reason":""}],"failures_left_out":0}
 `
 
 func TestJSON(t *testing.T) {

@@ -50,6 +50,7 @@ type Attempt struct {
 	Containment verdict.Containment
 	Labels      []string
 	Passed      bool
+	AgentExit   int    // exit code of an agent that ended by itself
 	TotalMS     int64  // milliseconds
 	Candidate   string // digest
 }
@@ -74,6 +75,10 @@ type Report struct {
 	Slowest []Slow  `json:"slowest"` // at most five
 	// Unpassed are the tasks of which not every attempt passed, in row order.
 	Unpassed []Unpassed `json:"not_passed"`
+	// AgentErrors counts the attempts whose agent ended by itself with an exit code
+	// other than 0, AgentsFailed those of them that have no candidate for that.
+	AgentErrors  int `json:"agent_errors"`
+	AgentsFailed int `json:"agents_failed"`
 	// TasksMissing are not in Unpassed: without a record, nothing names them.
 	TasksMissing int `json:"tasks_missing"`
 
@@ -235,6 +240,14 @@ func (b *Builder) Report() *Report {
 		Unpassed:     unpassed(tasks),
 		TasksMissing: max(b.run.PlannedTasks-len(tasks), 0),
 		attempts:     attempts,
+	}
+	for _, a := range attempts {
+		if a.AgentExit != 0 {
+			r.AgentErrors++
+		}
+		if a.Outcome == verdict.NoCandidate && a.Reason == verdict.AgentFailed {
+			r.AgentsFailed++
+		}
 	}
 	r.sum(tasks)
 	r.Outcomes = outcomeCounts(attempts, r.Total.Missing)

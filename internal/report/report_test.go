@@ -464,3 +464,31 @@ func safeJSON(t *testing.T, s string) map[string]any {
 	}
 	return out
 }
+
+// TestNoAgentWorked: where every agent failed, the table says so first. Other agents
+// that ended with an error are counted.
+func TestNoAgentWorked(t *testing.T) {
+	broken := fail(pass(0, 1), "no_candidate", "agent_failed")
+	broken.AgentExit = 127
+	wrong := fail(pass(1, 1), "failed", "wrong_answer")
+	wrong.AgentExit = 1
+	for name, tt := range map[string]struct {
+		all    []report.Attempt
+		banner bool
+		counts string
+	}{
+		"all":     {[]report.Attempt{broken}, true, "1 ended with an error, 1 of them without a candidate"},
+		"not all": {[]report.Attempt{broken, wrong}, false, "2 ended with an error, 1 of them without a candidate"},
+		"none":    {[]report.Attempt{pass(0, 1)}, false, ""},
+	} {
+		var b strings.Builder
+		r := build(plan(len(tt.all), 1), tt.all...)
+		if err := r.WriteTable(&b); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(b.String(), "*** NO AGENT WORKED: each of 1 agent ") != tt.banner || !strings.Contains(b.String(), tt.counts) ||
+			tt.counts == "" && strings.Contains(b.String(), "ended with an error") {
+			t.Errorf("%s:\n%s", name, b.String())
+		}
+	}
+}

@@ -66,6 +66,9 @@ func (t *table) head() {
 	if n := run.LeftOut; n > 0 {
 		t.line("*** PART OF THE PACK: %d of its %s were left out; the figures below are about %s. ***\n", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task"))
 	}
+	if n := t.r.AgentsFailed; n > 0 && n == len(t.r.attempts) {
+		t.line("*** NO AGENT WORKED: each of %s ended with an error and left no candidate; the figures below are about that. ***\n", plural(n, "agent"))
+	}
 	t.line("run\t%s", name(run.RunID, maxName))
 	t.line("agent\t%s", name(run.Agent, maxName))
 	t.line("pack\t%s, version %d", name(run.PackID, maxName), run.PackVersion)
@@ -87,6 +90,9 @@ func (t *table) total() {
 	t.line("  passed\t%d of %s: %s", sum.Passed, plural(sum.Attempts, "attempt"), sum.Containment)
 	t.line("  rate\t%s %s, 95 %% interval over %s", percent(sum.PassRate), sum.Interval, plural(sum.Tasks, "task"))
 	t.line("  not passed\t%d failed, %d pending, %d infrastructure, %d missing", sum.Failed, sum.Pending, sum.Infrastructure, sum.Missing)
+	if n := t.r.AgentErrors; n > 0 {
+		t.line("  agents\t%d ended with an error, %d of them without a candidate", n, t.r.AgentsFailed)
+	}
 }
 
 func (t *table) groups(title string, gs []Group) {

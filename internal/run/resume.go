@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/source"
+	"securebench/internal/verdict"
 	"securebench/internal/workload"
 )
 
@@ -178,8 +180,23 @@ func (r *Run) sameInputs(former *record.Former) error {
 	return nil
 }
 
-// review decides which records of the earlier part are kept.
+// review decides which records of the earlier part are kept: none of a run that
+// stopped because its agents fail, unless that is to be scored.
 func (r *Run) review(former *record.Former) (*record.Review, error) {
+	review, err := r.reviewOnce(former, nil)
+	if err != nil || r.KeepGoing || former.Sealed || review.Kept < pipeline.FirstAttempts {
+		return review, err
+	}
+	stopped := true
+	err = review.EachKept(func(e record.Entry) { stopped = stopped && e.FailureReason == verdict.AgentFailed })
+	if err != nil || !stopped {
+		return review, err
+	}
+	return r.reviewOnce(former, func(record.Entry) string { return record.AgentsFailed })
+}
+
+// reviewOnce decides with one more reason to drop a record, unless it is nil.
+func (r *Run) reviewOnce(former *record.Former, besides func(record.Entry) string) (*record.Review, error) {
 	rows, err := r.work.Open()
 	if err != nil {
 		return nil, fault.As(fault.Pack, err)
@@ -189,7 +206,10 @@ func (r *Run) review(former *record.Former) (*record.Review, error) {
 	for _, row := range r.work.Rows {
 		j.byID[row.ID] = row
 	}
-	review, err := former.Review(r.stored, j.reason)
+	if besides == nil {
+		besides = func(record.Entry) string { return "" }
+	}
+	review, err := former.Review(r.stored, func(e record.Entry) string { return cmp.Or(j.reason(e), besides(e)) })
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", record.ErrIntegrity, err)
 	}
@@ -310,6 +330,8 @@ func dropReason(reason string) string {
 		return "its raw output is missing or damaged"
 	case record.InputsChanged:
 		return "its inputs changed"
+	case record.AgentsFailed:
+		return "its agent failed like all others, so the run stopped"
 	}
 	return "its attempt is not planned"
 }

@@ -69,6 +69,7 @@ type Options struct {
 	// runs.
 	Agent, Replay string
 	Harness       harness.Harness
+	KeepGoing     bool   // although the first agents all fail
 	ShowAgent     bool   // report the agent's output and keep it in agent-trace.log
 	Version       string // of this build
 	Keyring       *attest.Keyring
@@ -291,7 +292,8 @@ func (r *Run) pipeline(ctx context.Context, observe func(string) func(string) io
 		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Name,
 		Verify: scoring.Limits(r.Config.Limits), VerifyTimeout: r.Config.Limits.Verify,
 		Workers: r.plan.Workers, Plan: r.plan, Load: r.work.Load, Room: r.room, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
-		Progress: r.Progress, Observe: observe, Probe: r.probe(),
+		KeepGoing: r.KeepGoing || r.Agent != "",
+		Progress:  r.Progress, Observe: observe, Probe: r.probe(),
 	}
 }
 
@@ -307,7 +309,7 @@ func (r *Run) recorded() map[string]int {
 // runError assigns a fault kind to an error of the pipeline or the seal.
 func runError(err error) error {
 	switch {
-	case errors.Is(err, pipeline.ErrInterrupted):
+	case errors.Is(err, pipeline.ErrInterrupted), isBroken(err):
 		return fault.Errorf(fault.Interrupted, "%w", err)
 	case errors.Is(err, record.ErrIntegrity):
 		return fault.Errorf(fault.Integrity, "%w", err)
@@ -319,6 +321,12 @@ func runError(err error) error {
 		return fault.Errorf(fault.Config, "%w", err)
 	}
 	return err
+}
+
+// isBroken reports whether the run stopped because its agents fail.
+func isBroken(err error) bool {
+	_, ok := errors.AsType[*pipeline.BrokenAgentError](err)
+	return ok
 }
 
 // probe checks the engine by looking up an image that the run uses.

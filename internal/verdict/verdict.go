@@ -62,7 +62,8 @@ const (
 	CommandDenied Reason = "verifier_dangerous_command_denied"
 	// Budget: the agent asked its provider for more than its budget allows.
 	Budget Reason = "budget"
-	// AgentFailed: the agent ended the part of its sandbox that reports its end.
+	// AgentFailed: the agent ended with an error and left no candidate, or it took
+	// the part of its sandbox away that reports its end.
 	AgentFailed Reason = "agent_failed"
 	// ProviderRefused: the provider rejects what the agent asked for, though it
 	// accepts the key and the model.

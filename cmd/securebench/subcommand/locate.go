@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"securebench/internal/config"
+	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/pack"
 )
@@ -41,3 +42,6 @@ func LocateForScoring(arg string, workers int) (pack.Location, *config.Tester, e
 	}
 	return loc, tester, nil
 }
+
+// NeedsImage selects the families whose verification runs in the row's image.
+func NeedsImage(f family.Family) bool { return f.NeedsImage }

@@ -105,6 +105,9 @@ func (s Stage) Capture(ctx context.Context, req Request, space sandbox.Workspace
 		res.Limit, res.Rejection = seen[0], nil
 		return res, nil
 	}
+	if res.missing() && req.failed() { // so does an error of the agent's own
+		res.Rejection = candidate.Reject(verdict.AgentFailed, "the agent ended with exit code %d and left no candidate", req.Outcome.ExitCode)
+	}
 	if err == nil {
 		res.Candidate = &c
 	}
@@ -117,7 +120,14 @@ func (r Request) counts() bool {
 		r.Outcome.End == sandbox.TimedOut && r.ScoreTimeouts && r.Extraction.Mode == task.FromWorkspace
 }
 
-// errBlank ends the capture of a blank text in a sandbox that hit limits.
+// explained reports whether something is known that kept the agent from leaving a
+// candidate. A blank one is none then.
+func (r Request) explained() bool { return len(r.Outcome.Seen) > 0 || r.failed() }
+
+// failed reports whether the agent ended by itself, with an error.
+func (r Request) failed() bool { return r.Outcome.End == sandbox.Exited && r.Outcome.ExitCode != 0 }
+
+// errBlank ends the capture of a blank text whose reason is known.
 func errBlank() error {
 	return candidate.Reject(verdict.CandidateMissing, "the agent left nothing but blanks")
 }
@@ -144,7 +154,7 @@ func (j job) bytes(ctx context.Context, res *Result) (candidate.Candidate, error
 	if err != nil {
 		return candidate.Candidate{}, err
 	}
-	if len(j.Outcome.Seen) > 0 && len(bytes.TrimSpace(data)) == 0 {
+	if j.explained() && len(bytes.TrimSpace(data)) == 0 {
 		return candidate.Candidate{}, errBlank()
 	}
 	clean := j.Secrets.Split(j.Stdout, j.Stderr, data)

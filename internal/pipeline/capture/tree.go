@@ -92,7 +92,7 @@ func (c *collector) write(ctx context.Context, w io.Writer) error {
 	if err := c.members(root, func(string) bool { return true }); err != nil {
 		return err
 	}
-	if c.entries == 0 && len(c.Outcome.Seen) > 0 {
+	if c.entries == 0 && c.explained() {
 		return candidate.Reject(verdict.CandidateMissing, "the agent changed nothing")
 	}
 	_, err = c.tw.Close()

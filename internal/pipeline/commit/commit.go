@@ -193,7 +193,7 @@ func (d *Draft) Produced(out produce.Result, left capture.Result) error {
 	case left.Limit != "":
 		d.limited(out, left.Limit)
 	case left.Rejection != nil:
-		d.rejected(left.Rejection)
+		d.rejected(left.Rejection, left.Stderr)
 	case left.Candidate != nil:
 		d.line.ProducerMetadata.Set(record.OriginKey, left.Candidate.Origin)
 		if left.Candidate.Origin == candidate.File && !left.Candidate.IsTree() {

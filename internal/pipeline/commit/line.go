@@ -11,6 +11,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -179,12 +180,30 @@ func LimitReason(end sandbox.End) verdict.Reason {
 func seconds(d time.Duration) string { return fmt.Sprintf("%.6g", d.Seconds()) }
 
 // rejected returns the line of an agent that left no acceptable candidate.
-func (d *Draft) rejected(r *candidate.Rejection) {
+func (d *Draft) rejected(r *candidate.Rejection, stderr []byte) {
 	d.line.Status, d.line.Outcome = verdict.StatusFailed, verdict.NoCandidate
 	if r.Reason == verdict.CandidateTooLarge {
 		d.line.Outcome = verdict.Limit
 	}
 	d.line.FailureReason, d.line.FailurePhase, d.line.FailureMessage = r.Reason, verdict.PhaseCapture, r.Message+d.exitHint()
+	if r.Reason == verdict.AgentFailed {
+		d.line.FailurePhase, d.line.FailureMessage = verdict.PhaseProduce, r.Message+lastWords(stderr)
+	}
+}
+
+// maxLastWords bounds what a failure message quotes of an agent's standard error,
+// in characters.
+const maxLastWords = 300
+
+// lastWords quotes the end of what an agent that failed wrote to its standard
+// error, on one line.
+func lastWords(stderr []byte) string {
+	lines := strings.FieldsFunc(string(stderr[max(0, len(stderr)-16<<10):]), func(r rune) bool { return r == '\n' || r == '\r' })
+	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "" })
+	if len(lines) == 0 {
+		return "; its standard error is empty"
+	}
+	return "; its standard error ends with: " + redact.EscapeShort(strings.TrimSpace(lines[len(lines)-1]), maxLastWords)
 }
 
 // exitHint points out an agent that most likely did not run at all.

@@ -83,6 +83,16 @@ func (l *Line) Origin() candidate.Origin { return candidate.Origin(l.ProducerMet
 // output.
 func (l *Line) Extraction() string { return l.VerifierMetadata.Text(ExtractionKey) }
 
+// AgentExit returns the exit code of an agent that ended by itself; 0 if nothing
+// ran, and if a limit or the provider ended it.
+func (l *Line) AgentExit() int {
+	limited := l.Outcome == verdict.Limit && l.FailurePhase == verdict.PhaseProduce
+	if limited || l.FailureReason == verdict.ProviderRefused || string(l.ProducerMetadata["timed_out"]) == "true" {
+		return 0
+	}
+	return int(l.ProducerMetadata.Int("exit_code"))
+}
+
 // Inline returns what a record shows of a candidate's bytes: all of them if
 // they are short text, else an excerpt with their digest.
 func Inline(data []byte) string {

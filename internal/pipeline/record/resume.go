@@ -124,6 +124,7 @@ const (
 	LostCandidate  = "candidate"      // its candidate is not in the store
 	LostOutput     = "output"         // its raw output is not in the restricted folder
 	InputsChanged  = "inputs_changed" // an input of the attempt changed
+	AgentsFailed   = "agents_failed"  // it is of a run that stopped because its agents failed
 	NotPlanned     = "not_planned"    // its attempt is no longer part of the run
 	brokenSealNote = "statement"      // the records are not those that were sealed
 )

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 )
 
 type reverifyFlags struct {
-	trust   trustFlags
+	trust   subcommand.Trust
 	pack    string
 	salt    string
 	sample  int
@@ -50,38 +50,38 @@ restricted folder, or given with --salt.
 
 The exit code is 13 if a verdict differs, and 15 if PACK is another pack.`
 
-func (a *app) reverifyCommand() *cobra.Command {
+func (g group) reverifyCommand() *cobra.Command {
 	var f reverifyFlags
 	c := &cobra.Command{
 		Use: "reverify RUN --pack PACK", Short: "Derive a run's verdicts again from its candidates",
-		Long: reverifyHelp + "\n" + trustHelp, Args: subcommand.Need("RUN"),
+		Long: reverifyHelp + "\n" + subcommand.TrustHelp, Args: subcommand.Need("RUN"),
 		Example: "  securebench reverify runs/demo --pack packs/demo\n  securebench reverify demo.zip --pack packs/demo --any-signer --sample 20",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case f.pack == "":
-				return usageError(errors.New("give --pack PACK"))
+				return subcommand.UsageError(errors.New("give --pack PACK"))
 			case c.Flags().Changed("sample") && f.sample < 1, c.Flags().Changed("workers") && f.workers < 1:
-				return usageError(errors.New("--sample and --workers must be 1 or more"))
+				return subcommand.UsageError(errors.New("--sample and --workers must be 1 or more"))
 			}
-			return a.reverify(c.Context(), args[0], f)
+			return g.reverify(c.Context(), args[0], f)
 		},
 	}
-	f.trust.add(c)
+	f.trust.Add(c)
 	fl := c.Flags()
 	fl.StringVar(&f.pack, "pack", "", "the pack of the run")
 	fl.StringVar(&f.salt, "salt", "", "file of the run's salt (restricted/salt), for a published copy")
 	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits even where they exceed yours")
 	fl.IntVar(&f.sample, "sample", 0, "derive only N verdicts, chosen at random")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "verdicts that are derived concurrently (default min(cores, 4))")
-	a.addEngineFlag(c)
-	a.addLogFlag(c)
+	g.AddEngineFlag(c)
+	g.AddLogFlag(c)
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per verdict instead of a table")
 	return c
 }
 
 // rederivation prints the results of a reverification.
 type rederivation struct {
-	app    *app
+	g      group
 	json   bool
 	review *reverify.Review
 	diffs  []reverify.Rederived
@@ -89,9 +89,9 @@ type rederivation struct {
 	err    error // of printing
 }
 
-func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
-	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, OpenEngine: a.engine(), Notice: a.notice}
-	if review.Run, review.Result, err = a.openTrusted(ctx, arg, f.trust, evidence.Options{Each: review.Records.Add}); err != nil {
+func (g group) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
+	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, OpenEngine: g.Engine(), Notice: g.Notice}
+	if review.Run, review.Result, err = g.OpenTrusted(ctx, arg, f.trust, evidence.Options{Each: review.Records.Add}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, review.Run.Close()) }()
@@ -99,17 +99,17 @@ func (a *app) reverify(ctx context.Context, arg string, f reverifyFlags) (err er
 		return err
 	}
 	if review.Salt == nil {
-		a.say("hidden parts of the pack are not compared: that needs the run's salt, see --salt")
+		g.Say("hidden parts of the pack are not compared: that needs the run's salt, see --salt")
 	}
 	loc, tester, err := subcommand.LocateForScoring(f.pack, f.workers)
 	if err != nil {
 		return err
 	}
 	review.Config = tester
-	if review.Work, err = workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Image: needsImage}); err != nil {
+	if review.Work, err = workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Image: subcommand.NeedsImage}); err != nil {
 		return err
 	}
-	r := &rederivation{app: a, json: f.json, review: review}
+	r := &rederivation{g: g, json: f.json, review: review}
 	review.Done = r.done
 	if err := review.Derive(ctx); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (r *rederivation) done(v reverify.Rederived) {
 	if !r.json {
 		return
 	}
-	r.err = errors.Join(r.err, r.app.printJSON(struct {
+	r.err = errors.Join(r.err, r.g.PrintJSON(struct {
 		reverify.Rederived
 		Equal bool `json:"equal"`
 	}{v, v.Equal()}))
@@ -158,7 +158,7 @@ func (r *rederivation) table() error {
 			}
 			return a.Attempt - b.Attempt
 		})
-		w := tabwriter.NewWriter(r.app.stdout, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(r.g.Stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "TASK\tATTEMPT\tRECORDED\tDERIVED")
 		for _, d := range r.diffs {
 			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", redact.Quote(d.TaskID), d.Attempt, verdictCell(d.Was), verdictCell(d.Is))
@@ -167,7 +167,7 @@ func (r *rederivation) table() error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(r.app.stdout, "reverified %s of %d of the pack's %d rows: %d equal, %d different; %s without a candidate\n",
+	_, err := fmt.Fprintf(r.g.Stdout, "reverified %s of %d of the pack's %d rows: %d equal, %d different; %s without a candidate\n",
 		console.Plural(r.equal+len(r.diffs), "verdict"), r.review.Result.Manifest.Planned.Tasks, r.review.Work.Count, r.equal, len(r.diffs), console.Plural(r.review.Left, "record"))
 	return err
 }

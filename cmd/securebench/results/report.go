@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"context"
@@ -26,46 +26,46 @@ The run is checked as by "securebench verify". A run that does not verify is
 still reported, but marked as such: at the top, or in every row of the CSV. The
 exit code is then 13.`
 
-func (a *app) reportCommand() *cobra.Command {
-	var trust trustFlags
+func (g group) reportCommand() *cobra.Command {
+	var trust subcommand.Trust
 	var format string
 	c := &cobra.Command{
 		Use: "report RUN", Short: "Report what a run scored",
 		Long: reportHelp, Args: subcommand.Need("RUN"),
 		Example: "  securebench report runs/demo\n  securebench report demo.zip --format csv > demo.csv",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.report(c.Context(), args[0], format, trust)
+			return g.report(c.Context(), args[0], format, trust)
 		},
 	}
-	trust.add(c)
+	trust.Add(c)
 	c.Flags().StringVar(&format, "format", "table", "table, json or csv")
 	return c
 }
 
-func (a *app) report(ctx context.Context, arg, format string, f trustFlags) error {
+func (g group) report(ctx context.Context, arg, format string, f subcommand.Trust) error {
 	write, ok := map[string]func(*report.Report, io.Writer) error{
 		"table": (*report.Report).WriteTable, "json": (*report.Report).WriteJSON, "csv": (*report.Report).WriteCSV,
 	}[format]
 	if !ok {
-		return usageError(fmt.Errorf("--format is %q, want table, json or csv", format))
+		return subcommand.UsageError(fmt.Errorf("--format is %q, want table, json or csv", format))
 	}
 	var attempts []report.Attempt
-	run, res, signer, err := openVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
+	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
 			TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
-			Passed: e.Passed, TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
+			Passed: e.Passed, AgentExit: e.AgentExit(), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 		})
 	}})
 	if err != nil {
 		return err
 	}
-	judged := judge(signer, res)
+	judged := subcommand.Judge(signer, res)
 	b := report.NewBuilder(aboutRun(res, signer, judged))
 	for _, at := range attempts {
 		b.Add(at)
 	}
-	return errors.Join(write(b.Report(), a.stdout), judged, run.Close())
+	return errors.Join(write(b.Report(), g.Stdout), judged, run.Close())
 }
 
 // aboutRun returns the report's section about the run as a whole.

@@ -1,0 +1,18 @@
+// Package results is the commands about what a run left: whether it can be
+// believed, what it scored, and what is in it.
+package results
+
+import (
+	"github.com/spf13/cobra"
+
+	"securebench/cmd/securebench/subcommand"
+)
+
+// group is the commands in their surroundings.
+type group struct{ *subcommand.Shell }
+
+// Commands returns the commands.
+func Commands(sh *subcommand.Shell) []*cobra.Command {
+	g := group{sh}
+	return []*cobra.Command{g.verifyCommand(), g.reverifyCommand(), g.reportCommand(), g.bundleCommand()}
+}

@@ -1,0 +1,92 @@
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/console"
+	"securebench/internal/evidence"
+	"securebench/internal/families"
+	"securebench/internal/redact"
+)
+
+const verifyHelp = `Check that a run is complete, unchanged and signed, without network, engine or pack.
+
+RUN is the output directory of a run, a published copy of one, or a bundle.
+Everything is checked: records and their hash chain, the run manifest, the signed
+statement, the candidates, the operator's restricted folder if present, and
+missing or extra files. Each problem is one line on standard output, with file
+and line.
+` + subcommand.TrustHelp + `
+
+A signature does not prove that the operator was honest. If that matters, derive
+the verdicts again with "securebench reverify".
+
+The exit code is 13 if anything is wrong or the signer is unknown.`
+
+func (g group) verifyCommand() *cobra.Command {
+	var trust subcommand.Trust
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "verify RUN", Short: "Check that a run is complete, unchanged and signed",
+		Long: verifyHelp, Args: subcommand.Need("RUN"),
+		Example: "  securebench verify runs/demo\n  securebench verify demo.zip --key lab.pem\n  securebench verify runs/demo --any-signer --json",
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.verify(c.Context(), args[0], trust, asJSON)
+		},
+	}
+	trust.Add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
+	return c
+}
+
+func (g group) verify(ctx context.Context, arg string, f subcommand.Trust, asJSON bool) (err error) {
+	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{})
+	if err != nil {
+		return err
+	}
+	if err := run.Close(); err != nil {
+		return err
+	}
+	if asJSON {
+		return errors.Join(g.verifyJSON(res, signer), subcommand.Judge(signer, res))
+	}
+	for _, p := range res.Problems {
+		fmt.Fprintln(g.Stdout, p)
+	}
+	if res.More > 0 {
+		fmt.Fprintf(g.Stdout, "and %s more\n", console.Plural(res.More, "problem"))
+	}
+	if err := subcommand.Judge(signer, res); err != nil {
+		return err
+	}
+	fmt.Fprintf(g.Stdout, "verified: %s of run %s, signed by %s\n", console.Plural(int(res.Records), "record"), redact.Quote(res.Manifest.RunID), signer)
+	for _, note := range res.Remarks(families.All()) {
+		fmt.Fprintln(g.Stdout, note)
+	}
+	return nil
+}
+
+func (g group) verifyJSON(res *evidence.Result, s evidence.Signer) error {
+	problems := make([]evidence.Problem, len(res.Problems))
+	for i, p := range res.Problems { // file names can contain any character
+		problems[i] = evidence.Problem{File: redact.Escape(p.File), Line: p.Line, What: redact.Escape(p.What)}
+	}
+	return g.PrintJSON(struct {
+		OK        bool               `json:"ok"`
+		RunID     string             `json:"run_id"`
+		Records   int64              `json:"records"`
+		Sealed    bool               `json:"sealed"`
+		Signer    string             `json:"signer"`
+		Trusted   bool               `json:"trusted"`
+		Published bool               `json:"published_copy"`
+		LeftOut   int                `json:"left_out,omitzero"`
+		Engine    string             `json:"engine,omitzero"`
+		Problems  []evidence.Problem `json:"problems"`
+		More      int                `json:"more_problems"`
+	}{subcommand.Judge(s, res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, evidence.Engine(res.Manifest), problems, res.More})
+}

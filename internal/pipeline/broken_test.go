@@ -1,0 +1,76 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"securebench/internal/pipeline"
+	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// TestBrokenAgent: a run stops when the agents of its first attempts all fail, and
+// only then.
+func TestBrokenAgent(t *testing.T) {
+	works := func(p *sandboxtest.Process, name string) bool {
+		data, err := os.ReadFile(filepath.Join(p.Dir, "task.json"))
+		return err == nil && strings.Contains(string(data), name)
+	}
+	for name, tt := range map[string]struct {
+		keep    bool
+		agent   func(p *sandboxtest.Process) int
+		stopped bool
+		total   int
+	}{
+		"none works": {agent: func(p *sandboxtest.Process) int {
+			fmt.Fprint(p.Stderr, "Traceback:\n\x1b[31mModuleNotFoundError: openai\n\n")
+			return 1
+		}, stopped: true, total: 5},
+		"none works, and it goes on": {keep: true, agent: func(*sandboxtest.Process) int { return 1 }, total: 8},
+		"the fifth works": {agent: func(p *sandboxtest.Process) int {
+			if works(p, "q4") {
+				fmt.Fprint(p.Stdout, "5")
+				return 0
+			}
+			return 1
+		}, total: 8},
+		"a wrong answer with an error is an answer": {agent: func(p *sandboxtest.Process) int {
+			fmt.Fprint(p.Stdout, "5")
+			return 1
+		}, total: 8},
+		"nothing, without an error": {agent: func(*sandboxtest.Process) int { return 0 }, total: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(_ context.Context, p *sandboxtest.Process) int { return tt.agent(p) })
+			b.cfg.Workers, b.cfg.KeepGoing = 1, tt.keep
+			tasks := []task.Task{newTask(t, "later", "terminal_task", nil, nil)} // no agent runs: it does not count
+			for i := range 8 {
+				tasks = append(tasks, question(t, fmt.Sprintf("t%d", i), fmt.Sprintf("q%d", i), `"4"`))
+			}
+			sum, err := b.run(t.Context(), tasks...)
+			broken, ok := errors.AsType[*pipeline.BrokenAgentError](err)
+			if ok != tt.stopped || !ok && err != nil || sum.Total != tt.total+1 || sum.Passed != 0 {
+				t.Fatalf("stopped %t after %d of %d: %v", ok, sum.Total, sum.Planned, err)
+			}
+			if !tt.stopped {
+				return
+			}
+			const ends = "the agent ended with exit code 1 and left no candidate; its standard error ends with: \\x1b[31mModuleNotFoundError: openai"
+			if broken.TaskID != "t4" || broken.Message != ends || sum.AgentErrors != 5 {
+				t.Errorf("%q of %s, %d errors", broken.Message, broken.TaskID, sum.AgentErrors)
+			}
+			for _, e := range b.entries()[1:] {
+				if e.Outcome != verdict.NoCandidate || e.FailureReason != verdict.AgentFailed || e.FailurePhase != verdict.PhaseProduce ||
+					e.FailureMessage != ends || e.AgentExit() != 1 || !strings.Contains(e.ProducerStderr, "Traceback:") {
+					t.Errorf("record %+v", e.Line)
+				}
+			}
+		})
+	}
+}
