@@ -19,13 +19,14 @@ type runFlags struct {
 	resume                            string
 	force, quiet, strict, keepGoing   bool
 	showCommands, showAgent           bool
+	model, baseURL, api               string
 }
 
 const runHelp = `Run an agent on a benchmark pack and score its candidates.
 
 PACK is a folder with manifest.yaml and tasks.jsonl, a manifest, or a tester
 YAML. A tester YAML configures the harness that runs the agent; without one,
---agent names a built-in agent:
+--model names a model to ask, or --agent a built-in agent:
 
   oracle       submits each row's reference solution (must score 100%)
   null         submits nothing (must score 0)
@@ -53,6 +54,12 @@ const runExamples = `  # Check a pack with its reference solutions: every task m
   # Run the agent that a tester YAML describes, four tasks at a time.
   securebench run --config tester.yaml --workers 4
 
+  # Ask a model; the key is OPENAI_API_KEY, in the environment or in .env.
+  securebench run packs/gsm8k-sample --model gpt-5.5
+
+  # Ask a model that a server on this machine has, such as Ollama's.
+  securebench run packs/gsm8k-sample --model llama3.2 --base-url http://127.0.0.1:11434
+
   # Resume an interrupted run.
   securebench run --config tester.yaml --workers 4 --resume
 
@@ -76,6 +83,9 @@ func (a *app) runCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "tester YAML")
 	fl.StringVar(&f.agent, "agent", "", "oracle, null or replay:FILE instead of the harness")
+	fl.StringVarP(&f.model, "model", "m", "", "ask this model instead of running an agent: text families and code_completion")
+	fl.StringVar(&f.baseURL, "base-url", "", "with --model: where its provider is (default OpenAI's)")
+	fl.StringVar(&f.api, "api", "", "with --model: responses, chat or messages (default responses, or chat with --base-url)")
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set keep their values")
 	fl.IntVar(&f.limit, "limit", -1, "run only the first N rows")
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output directory, relative to the current one")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/config"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -204,6 +205,36 @@ func (p *parser) sampling(m *Model) {
 		}
 		p.add(problem)
 	}
+}
+
+// ModelFlags are the settings of a model that stand on the command line.
+type ModelFlags struct{ Model, BaseURL, API string }
+
+// WithModel returns a harness section with the settings of the command line in it,
+// which must be one of this harness, or empty.
+func WithModel(h config.Harness, f ModelFlags) (config.Harness, error) {
+	switch {
+	case h.Type != "" && h.Type != ModelType:
+		return h, fmt.Errorf("the tester YAML configures the %s harness: --model, --base-url and --api are for the model harness", h.Type)
+	case h.Type == "" && f.Model == "":
+		return h, errors.New("--base-url and --api need --model, or a tester YAML of the model harness")
+	case h.Type == "":
+		h.Type, h.Pos = ModelType, source.Pos{File: "--model"}
+	}
+	cfg := &source.Node{Kind: source.Map, Pos: h.Pos}
+	if h.Config != nil {
+		cfg.Pos, cfg.Fields = h.Config.Pos, slices.Clone(h.Config.Fields)
+	}
+	for _, flag := range []struct{ name, key, value string }{{"--model", "model", f.Model}, {"--base-url", "base_url", f.BaseURL}, {"--api", "api", f.API}} {
+		if flag.value == "" {
+			continue
+		}
+		at := source.Pos{File: flag.name}
+		cfg.Fields = slices.DeleteFunc(cfg.Fields, func(x source.Field) bool { return x.Name == flag.key })
+		cfg.Fields = append(cfg.Fields, source.Field{Name: flag.key, Pos: at, Value: &source.Node{Kind: source.String, Pos: at, Text: flag.value}})
+	}
+	h.Config = cfg
+	return h, nil
 }
 
 // Name returns "model".

@@ -41,6 +41,9 @@ func (c *Client) explain(err error) failure {
 	if data, ok := eventOf(err); ok {
 		return c.event(data)
 	}
+	if e, ok := errors.AsType[*redirectError](err); ok {
+		return failure{why: e.Error()}
+	}
 	return failure{why: redact.EscapeShort(c.clean(err.Error()), 300), temporary: true}
 }
 
@@ -89,8 +92,6 @@ func (c *Client) status(status int, header http.Header, body []byte) failure {
 	f := failure{why: fmt.Sprintf("status %d", status), overloaded: upstream.Overloaded(status), after: upstream.RetryAfter(header, relay.MaxHold)}
 	f.temporary = upstream.Temporary(status) && code != upstream.NoCredit && code != upstream.TooMuch
 	switch {
-	case status < 400:
-		f.why += ", which is not followed (check harness.config.base_url)"
 	case upstream.Rejects(status, code): // its words may have a part of the key
 		f.why = fmt.Sprintf("%s (status %d)", upstream.Complaint(status, code, c.set.Model), status)
 	default:
@@ -147,7 +148,7 @@ func (c *Client) confirm(ctx context.Context, since time.Time) error {
 	own := Question{Question: harness.Question{System: c.set.System, User: "Say OK."}, Attempt: 1}
 	last := "it was not asked"
 	for n := range confirmTries {
-		if n > 0 && sleep(ctx, firstWait<<n) != nil {
+		if n > 0 && sleep(ctx, c.pace.first<<n) != nil {
 			return context.Cause(ctx)
 		}
 		t := c.try(ctx, own, confirmTime, io.Discard)

@@ -126,12 +126,15 @@ func (j *Journal) add(key string, a Answer, clean func(string) string) error {
 	return nil
 }
 
-// Close closes the file.
+// Close closes the file. It is idempotent.
 func (j *Journal) Close() error {
 	if j == nil {
 		return nil
 	}
-	return j.file.Close()
+	if err := j.file.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // journalKey names a question by all that its answer depends on.

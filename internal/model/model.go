@@ -28,8 +28,6 @@ type Config struct {
 	// Notice gets a line for the operator now and then while attempts wait for the
 	// provider; nil drops it.
 	Notice func(string)
-	// Journal keeps the answers for a run that is resumed; nil keeps none.
-	Journal *Journal
 }
 
 // Client asks the configured model. It is safe for concurrent use.
@@ -39,7 +37,7 @@ type Client struct {
 	key     string
 	http    *http.Client
 	secrets redact.Registry
-	journal *Journal
+	journal *Journal // nil keeps nothing
 	notice  notice
 	pace    pace
 
@@ -71,7 +69,7 @@ type Answer struct {
 
 // New checks the configuration.
 func New(cfg Config) (*Client, error) {
-	c := &Client{set: cfg.Settings, key: cfg.Key, journal: cfg.Journal, notice: notice{tell: cfg.Notice}}
+	c := &Client{set: cfg.Settings, key: cfg.Key, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
 	switch c.set.API {
 	case harness.ResponsesAPI:
 		c.ask = askResponses
@@ -98,6 +96,10 @@ func New(cfg Config) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return c, nil
 }
+
+// Keep keeps what is answered from now on, and asks nothing again that is
+// answered there. It comes before the first question.
+func (c *Client) Keep(j *Journal) { c.journal = j }
 
 // String returns the name of the type: the key must not be printed.
 func (c *Client) String() string { return "model.Client" }

@@ -19,6 +19,8 @@ const (
 
 // pace is the patience that all questions share.
 type pace struct {
+	first time.Duration // the wait after a first failure
+
 	mu    sync.Mutex
 	until time.Time // no request is sent before
 }
@@ -26,7 +28,7 @@ type pace struct {
 // failure notes a failure and returns how long the question should wait. If the
 // provider has too much to do, all questions wait.
 func (p *pace) failure(f failure, before int) time.Duration {
-	wait := min(maxWait, firstWait<<min(before, 10))
+	wait := min(maxWait, p.first<<min(before, 10))
 	if f.after > 0 {
 		wait = f.after
 	}

@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -73,7 +72,15 @@ func (c *Client) getModel(ctx context.Context) (err error) {
 // listModels lists the names of the provider's models, or some of them.
 func (c *Client) listModels(ctx context.Context) (names []string, err error) {
 	if c.set.API == harness.MessagesAPI {
-		return nil, errors.New("the API tells whether it has a model")
+		service := anthropic.NewModelService(c.anthropicOptions()...)
+		page, err := service.List(ctx, anthropic.ModelListParams{Limit: anthropic.Int(1000)})
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range page.Data {
+			names = append(names, m.ID)
+		}
+		return names, nil
 	}
 	service := openai.NewModelService(c.openAI()...)
 	page, err := service.List(ctx)

@@ -94,8 +94,21 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if heard, ok := r.Context().Value(heardKey{}).(*atomic.Bool); ok && response.StatusCode == http.StatusOK {
 		heard.Store(true)
 	}
+	if s := response.StatusCode; s >= 300 && s < 400 {
+		_ = response.Body.Close() // nothing of it is read
+		return nil, &redirectError{s}
+	}
 	response.Body = &boundedBody{ReadCloser: response.Body, left: maxResponse}
 	return response, nil
+}
+
+// redirectError is the error of a redirect, which is not followed: it would take
+// the key along.
+type redirectError struct{ status int }
+
+// Error says so.
+func (e *redirectError) Error() string {
+	return fmt.Sprintf("the provider answers with a redirect (status %d), which is not followed; check the base URL", e.status)
 }
 
 type boundedBody struct {

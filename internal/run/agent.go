@@ -32,23 +32,28 @@ func builtinAgent(name, replay string, bounds agent.Bounds) (agent.Agent, error)
 }
 
 // openAgent makes what runs agents in sandboxes: the configured harness, or
-// the programs that are the solutions of an oracle's rows.
-func (r *Run) openAgent() {
+// the programs that are the solutions of an oracle's rows. A model is only asked.
+func (r *Run) openAgent() (err error) {
+	if r.asks() {
+		r.agent, err = r.modelAgent()
+		return err
+	}
 	if replay, ok := r.agent.(*agent.Replay); ok {
 		replay.Users = r.scorer.User
 	}
 	oracle, isOracle := r.agent.(*agent.Oracle)
 	if r.agent != nil && !isOracle || r.scorer.Engine == nil {
-		return
+		return nil
 	}
 	runner := r.scorer.Runner(r.work, r.Config, r.Config.RunID)
 	runner.Secrets, runner.Producer.Env = &r.secrets, r.LookupEnv
 	if isOracle {
 		oracle.Runner = runner
-		return
+		return nil
 	}
 	runner.Producer.Harness, runner.Producer.Gateway = r.Harness, r.gateway()
 	r.agent = &agent.Harness{Runner: *runner}
+	return nil
 }
 
 // checkPolicy refuses a harness whose command the operator's policy blocks.

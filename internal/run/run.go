@@ -23,6 +23,7 @@ import (
 	"securebench/internal/gateway/egress"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/harness"
+	"securebench/internal/model"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
@@ -101,6 +102,10 @@ type Run struct {
 	providerKey string
 	programs    *programs
 	relay       *relay.Relay
+	// client asks the model and journal keeps what it answers, where a model is
+	// asked from this process.
+	client  *model.Client
+	journal *model.Journal
 	// produced is the former run if none of its attempts needs an agent any more:
 	// then nothing of the above is prepared.
 	produced *record.Manifest
@@ -161,7 +166,7 @@ func (r *Run) load(ctx context.Context) error {
 	if r.agent, err = builtinAgent(r.Agent, r.Replay, scoring.Bounds(r.Config.Limits)); err != nil {
 		return err
 	}
-	d := workload.Demands{Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil || f.NeedsImage }, Agent: r.footprint}
+	d := workload.Demands{Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil && !r.asks() || f.NeedsImage }, Agent: r.footprint}
 	replay, _ := r.agent.(*agent.Replay)
 	if _, isOracle := r.agent.(*agent.Oracle); isOracle {
 		d.Task = func(_ pack.Row, t task.Task) error {
@@ -169,6 +174,8 @@ func (r *Run) load(ctx context.Context) error {
 		}
 	}
 	switch {
+	case r.asks():
+		d.Task = r.answerable()
 	case r.agent == nil:
 		if err := r.checkPolicy(); err != nil {
 			return err
@@ -196,7 +203,7 @@ func (r *Run) load(ctx context.Context) error {
 // replayed trees belong to them.
 func (r *Run) needsUsers() bool {
 	_, isNull := r.agent.(agent.Null)
-	return !isNull
+	return !isNull && !r.asks()
 }
 
 // lock locks the output directory and loads the signing key.
@@ -260,7 +267,9 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), err
 	}
 	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config, r.plan.Verifications)
-	r.openAgent()
+	if err := r.openAgent(); err != nil {
+		return pipeline.Summary{}, err
+	}
 	observe, err := r.observe()
 	if err != nil {
 		return pipeline.Summary{}, classify(err)
@@ -345,7 +354,7 @@ func (r *Run) probe() func(context.Context) error {
 
 // seal signs the complete run.
 func (r *Run) seal() error {
-	if err := errors.Join(r.closeTrace(), r.dir.Settled()); err != nil {
+	if err := errors.Join(r.closeTrace(), r.journal.Close(), r.dir.Settled()); err != nil {
 		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
 	}
 	// A complete run is signed even if it is interrupted now.
@@ -370,7 +379,7 @@ func (r *Run) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, r.closeTrace())
+	errs = append(errs, r.closeTrace(), r.journal.Close())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 	}
