@@ -62,6 +62,10 @@ image: build ## make sure that the images securebench-python:3 and securebench-p
 demo: build ## run the demo pack in real sandboxes and print a table
 	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/demo.sh $(BIN) $$engine
 
+.PHONY: schema
+schema: build ## write schema/, the published JSON Schemas
+	$(BIN) schema -o schema
+
 .PHONY: check
 check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
 	SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never $(GO_TEST) -short -timeout 5m ./...

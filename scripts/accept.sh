@@ -191,7 +191,7 @@ for name in humaneval-results bbh-outputs responses-samples; do
 done
 [ $((runs + present)) -gt 0 ] || die "$dir holds none of the data sets that docs/quickstart.md lists"
 tests=$(SECUREBENCH_DATA=$dir SECUREBENCH_TEST_DOCKER=require go test -count=1 -timeout 60m -v \
-	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses' \
+	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses|CompareRecorded' \
 	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/family/textmatch ./internal/importer) ||
 	{ printf '%s\n' "$tests" >&2; die "some verdicts are not those of the data"; }
 # What each of them counted, without the lines of single answers.

@@ -137,7 +137,7 @@ tester.yaml:2:29: limits.cpus must be above 0
 tester.yaml:2:38: limits.pids must be from 1 to 4194304
 tester.yaml:2:47: limits.disk: invalid size "5MB": write a whole number and B, KiB, MiB, GiB or TiB, such as 512MiB
 tester.yaml:2:69: limits.produce_seconds must be above 0
-tester.yaml:2:73: limits contains unsupported field "memry" (known: memory, cpus, pids, disk, files, output, candidate, produce_seconds, verify_seconds)
+tester.yaml:2:73: limits contains unsupported field "memry" (did you mean "memory"?)
 tester.yaml:3:6: run.output_dir is required
 tester.yaml:3:11: run.id must be a non-empty string
 tester.yaml:3:16: run has field "Output_dir" in the wrong case (write output_dir)

@@ -124,6 +124,19 @@ func TryLock(f *os.File) error {
 // Lock is [TryLock], except that it waits for another holder.
 func Lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
+// Held reports whether another process holds the lock of an open file. It shares
+// the lock for a moment, and takes it from nobody.
+func Held(f *os.File) (bool, error) {
+	err := flock(f, unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err == nil {
+		err = flock(f, unix.LOCK_UN)
+	}
+	return false, err
+}
+
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how)

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"errors"
 	"fmt"
 
 	"securebench/internal/pipeline/record"
@@ -36,7 +37,10 @@ func (c *check) captured() {
 			c.problem(record.CapturedName, n, "%v", err)
 		}
 	})
-	if err != nil {
+	if errors.Is(err, record.ErrTorn) {
+		c.name(record.CapturedName)
+		c.Notes = append(c.Notes, err.Error())
+	} else if err != nil {
 		c.name(record.CapturedName)
 		c.problem(record.CapturedName, 0, "%v", err)
 	}

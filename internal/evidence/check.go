@@ -3,6 +3,7 @@ package evidence
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -11,6 +12,7 @@ import (
 
 	"securebench/internal/attest"
 	"securebench/internal/digest"
+	"securebench/internal/durable"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 )
@@ -37,6 +39,7 @@ type check struct {
 	byIndex     map[int]string // task id by row
 	byID        map[string]int // row by task id
 	seen        map[Slot]int   // line by attempt
+	leftover    int            // files of an unfinished run that no record names
 }
 
 // maxIndex bounds the list of former files.
@@ -49,6 +52,7 @@ type stored struct {
 }
 
 func newCheck(ctx context.Context, fsys fs.FS, res *Result) *check {
+	res.Suspect = map[int]bool{}
 	return &check{Result: res, ctx: ctx, fsys: fsys, named: map[string]bool{}, candidates: map[string]stored{},
 		byIndex: map[int]string{}, byID: map[string]int{}, seen: map[Slot]int{}}
 }
@@ -79,6 +83,7 @@ func (c *check) layout() {
 		c.unreadable(".", err)
 	}
 	c.top = map[string]bool{}
+	var temporary []string
 	for _, e := range entries {
 		name := e.Name()
 		c.top[name] = true
@@ -95,8 +100,17 @@ func (c *check) layout() {
 			}
 		case record.LockName:
 			c.lock(e)
+		case durable.TempName(record.LinesName), durable.TempName(record.ManifestName), durable.TempName(record.StatementName):
+			temporary = append(temporary, name)
 		default:
 			c.problem(name, 0, "not part of a run")
+		}
+	}
+	for _, name := range temporary {
+		if c.top[record.StatementName] {
+			c.problem(name, 0, "not part of a run")
+		} else {
+			c.leftover++
 		}
 	}
 	c.Published = !c.top[record.RestrictedName] && !c.top[record.HistoryName]
@@ -116,7 +130,7 @@ func (c *check) lock(e fs.DirEntry) {
 // statement reads and checks the signed end of the run.
 func (c *check) statement() {
 	if !c.top[record.StatementName] {
-		c.problem(record.StatementName, 0, "missing: the run is not complete, or the statement was removed")
+		c.Unfinished = true
 		return
 	}
 	raw, err := record.ReadFile(c.fsys, record.StatementName, attest.MaxEnvelope)
@@ -161,8 +175,8 @@ func (c *check) manifest() {
 		c.problem(record.ManifestName, 0, "changed since it was signed")
 	}
 	p := c.Statement.Predicate
-	if c.known && (p.RunID != c.Manifest.RunID || p.Planned != attest.Planned(c.Manifest.Planned)) {
-		c.problem(record.StatementName, 0, "it is about another run than %s", record.ManifestName)
+	if m := c.Manifest; c.known && (p.RunID != m.RunID || p.Planned != attest.Planned(m.Planned)) {
+		c.problem(record.StatementName, 0, "it is about another run than %s: %q with %+v, there it is %q with %+v", record.ManifestName, p.RunID, p.Planned, m.RunID, attest.Planned(m.Planned))
 	}
 }
 
@@ -245,6 +259,9 @@ func (c *check) complete() {
 	p := c.Manifest.Planned // none where it is not known
 	const listed = 10
 	missing := 0
+	if c.Unfinished {
+		missing = listed // the headline counts them
+	}
 	for i := 0; i < p.Tasks && missing < listed; i++ {
 		for n := 1; n <= p.Attempts && missing < listed; n++ {
 			if _, ok := c.seen[Slot{i, n}]; !ok {
@@ -261,16 +278,32 @@ func (c *check) complete() {
 		c.problem(record.LinesName, 0, "%d records, %d were signed", c.Records, s.Records)
 	}
 	if s.MerkleRoot != c.root || c.subject(record.LinesName) != c.linesDigest {
-		c.problem(record.LinesName, 0, "changed since it was signed")
+		c.changedLines(s.Records)
 	}
 	if s.Counts != c.counts {
-		c.problem(record.StatementName, 0, "its counts do not match the records")
+		c.problem(record.StatementName, 0, "its counts do not match the records: %s, the records have %s", counted(s.Counts), counted(c.counts))
 	}
 	for _, sub := range c.Statement.Subject {
 		if !c.top[sub.Name] && (c.known || sub.Name != record.ManifestName) { // already reported
 			c.problem(sub.Name, 0, "missing, though it was signed")
 		}
 	}
+}
+
+// changedLines reports that the records are not those that were signed. Where the
+// chain holds up to the last line, no line before it says that this one was
+// changed.
+func (c *check) changedLines(signed int64) {
+	if c.Records == signed && c.Records > 0 && len(c.Suspect) == 0 {
+		c.Suspect[int(c.Records)] = true
+		c.problem(record.LinesName, int(c.Records), "changed since it was signed: this last line, because the hash chain before it holds, unless all lines were written anew")
+		return
+	}
+	c.problem(record.LinesName, 0, "changed since it was signed")
+}
+
+func counted(n attest.Counts) string {
+	return fmt.Sprintf("%d passed, %d failed, %d pending, %d of them infrastructure errors", n.Passed, n.Failed, n.Pending, n.Infrastructure)
 }
 
 // store looks for candidates that no record names.
@@ -301,6 +334,8 @@ func (c *check) extras(folder string) {
 			c.unreadable(name, err)
 		case !e.IsDir() && !e.Type().IsRegular():
 			c.problem(name, 0, "not a regular file")
+		case !c.named[name] && c.Unfinished:
+			c.leftover++
 		case !c.named[name]:
 			c.problem(name, 0, "not named by any record")
 		default:

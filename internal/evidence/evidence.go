@@ -48,15 +48,31 @@ type Result struct {
 	// Published says that the operator's folders are absent, as in a copy
 	// that was published: what they hold could not be checked.
 	Published bool
-	Records   int64
-	Problems  []Problem
-	More      int // problems beyond those listed
+	// Unfinished says that there is no statement: the run was interrupted, is
+	// under way, or its end was removed. That is no problem of its own, but such
+	// a run is not [Result.OK].
+	Unfinished bool
+	Records    int64
+	// Suspect are the lines of candidates.jsonl with a problem of their own.
+	Suspect  map[int]bool
+	Problems []Problem
+	More     int // problems beyond those listed
 	// Notes are what is not wrong and should be known.
 	Notes []string
 }
 
-// OK reports that nothing is wrong.
-func (r *Result) OK() bool { return len(r.Problems) == 0 }
+// OK reports that the run is complete, and nothing is wrong with it.
+func (r *Result) OK() bool { return len(r.Problems) == 0 && !r.Unfinished }
+
+// Progress says how far an unfinished run came.
+func (r *Result) Progress() string {
+	return fmt.Sprintf("%d of %d", r.Records, r.Planned())
+}
+
+// Planned is how many attempts the run planned, as far as that is known.
+func (r *Result) Planned() int64 {
+	return int64(r.Manifest.Planned.Tasks) * int64(r.Manifest.Planned.Attempts)
+}
 
 func (r *Result) problem(file string, line int, format string, args ...any) {
 	if len(r.Problems) >= MaxProblems {
@@ -87,6 +103,9 @@ func Verify(ctx context.Context, fsys fs.FS, opts Options) (*Result, error) {
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("verifying: %w", err)
+	}
+	if c.leftover > 0 {
+		c.Notes = append(c.Notes, fmt.Sprintf("files and folders of attempts that have no record: %d", c.leftover))
 	}
 	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
 		return cmp.Or(c.rank(a)-c.rank(b), strings.Compare(a.File, b.File))

@@ -1,17 +1,22 @@
 package evidence
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"runtime"
+	"slices"
+	"strings"
 
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -93,10 +98,11 @@ func newLineCheck(c *check) *lineCheck {
 
 func (r *lineCheck) add(d decoded) {
 	n := d.raw.Number
-	fail := func(format string, args ...any) { r.problem(record.LinesName, n, format, args...) }
+	fail := func(format string, args ...any) { r.suspect(n, format, args...) }
 	for _, f := range r.judge.Next(d.raw, d.entry, d.err) {
-		fail("%v", f.Err)
+		r.fault(d.raw, f)
 	}
+	d.entry.Number = n
 	if d.err != nil {
 		d.entry.Digest = digest.Bytes(d.raw.Bytes)
 	} else {
@@ -104,6 +110,28 @@ func (r *lineCheck) add(d decoded) {
 	}
 	r.seq++
 	r.prev = d.entry.Digest
+}
+
+// fault reports what the judge found.
+func (r *lineCheck) fault(raw record.RawLine, f record.Fault) {
+	switch {
+	case f.Reason == record.Torn && r.Unfinished:
+		r.Notes = append(r.Notes, fmt.Sprintf("%s:%d: the last line was cut short when the run was interrupted", record.LinesName, raw.Number))
+		r.Suspect[raw.Number] = true
+	case f.Reason == record.Missing: // not this line's fault
+		r.problem(record.LinesName, raw.Number, "%v", f.Err)
+	case f.Reason == record.Duplicate:
+		r.Suspect[f.First] = true
+		r.suspect(raw.Number, "%v", f.Err)
+	default:
+		r.suspect(cmp.Or(f.Line, raw.Number), "%v", f.Err)
+	}
+}
+
+// suspect reports what is wrong with a line, which then cannot be believed.
+func (r *lineCheck) suspect(line int, format string, args ...any) {
+	r.Suspect[line] = true
+	r.problem(record.LinesName, line, format, args...)
 }
 
 type failer func(format string, args ...any)
@@ -124,31 +152,40 @@ func (r *lineCheck) entry(e record.Entry, fail failer) {
 // ofRun checks that the record is of this run and of what it planned.
 func (r *lineCheck) ofRun(e record.Entry, fail failer) {
 	m := r.Manifest
-	if e.RunID != m.RunID || e.Agent != m.Agent || e.BenchmarkID != m.Pack.ID {
-		fail("it is of another run than %s", record.ManifestName)
+	for _, f := range []struct{ name, here, there string }{{"run_id", e.RunID, m.RunID}, {"agent", e.Agent, m.Agent}, {"benchmark_id", e.BenchmarkID, m.Pack.ID}} {
+		if f.here != f.there {
+			fail("it is of another run than %s: its %s is %q, there it is %q", record.ManifestName, f.name, f.here, f.there)
+		}
 	}
-	if !r.boundTo(e.Digests) {
-		fail("it is bound to other inputs than %s", record.ManifestName)
+	if what := r.unbound(e.Digests); what != "" {
+		fail("it is bound to other inputs than %s: %s", record.ManifestName, what)
 	}
 	r.place(e, fail)
 }
 
-// boundTo reports whether a record's digests are those of the run, now or
-// before one of its resumes.
-func (r *lineCheck) boundTo(d record.Digests) bool {
+// unbound says which of a record's digests is not that of the run, now or before
+// one of its resumes, or is "".
+func (r *lineCheck) unbound(d record.Digests) string {
 	m := r.Manifest
-	images := d.Image == ""
-	for _, id := range m.Images {
-		images = images || id == d.Image
+	differ := func(run record.RunDigests) string {
+		for _, f := range []struct{ name, here, there string }{{"pack", d.Pack, run.Pack}, {"assets", d.Assets, run.Assets},
+			{"config", d.Config, run.Config}, {"verifier", d.Verifier, run.Verifier}} {
+			if f.here != f.there {
+				return fmt.Sprintf("its %s is %q, there it is %q", f.name, f.here, f.there)
+			}
+		}
+		return ""
 	}
-	bound := func(run record.RunDigests) bool {
-		return d.Pack == run.Pack && d.Assets == run.Assets && d.Config == run.Config && d.Verifier == run.Verifier
-	}
-	ok := bound(m.Digests)
+	what := differ(m.Digests)
 	for _, former := range m.ResumedFrom {
-		ok = ok || bound(former.Digests)
+		if what != "" && differ(former.Digests) == "" {
+			what = ""
+		}
 	}
-	return ok && images
+	if what == "" && d.Image != "" && !slices.Contains(slices.Collect(maps.Values(m.Images)), d.Image) {
+		what = fmt.Sprintf("its image %q is none of the run's", d.Image)
+	}
+	return what
 }
 
 // place checks that the record is of a planned attempt that has no other.
@@ -217,10 +254,36 @@ func (r *lineCheck) candidate(e record.Entry, fail failer) {
 		return
 	}
 	have := r.stored(sum, func(string, ...any) {}) // the judge has reported what is missing
-	if len(shown) > 1 || len(shown) == 1 && have.ok && sha256.Sum256([]byte(shown[0])) != have.inline {
-		fail("the candidate that it shows differs from the stored one")
+	if len(shown) > 1 {
+		fail("it shows several candidates")
+	} else if len(shown) == 1 && have.ok && sha256.Sum256([]byte(shown[0])) != have.inline {
+		fail("the candidate that it shows differs from the stored one: %s", r.differing(shown[0], sum))
 	}
 }
+
+// differing shows the first line in which what a record shows of a candidate is
+// not what is stored.
+func (r *lineCheck) differing(shown, sum string) string {
+	stored, err := inlined(r.fsys, sum)
+	if err != nil {
+		return err.Error()
+	}
+	here, there := strings.Split(shown, "\n"), strings.Split(stored, "\n")
+	n := 0
+	for n < min(len(here), len(there)) && here[n] == there[n] {
+		n++
+	}
+	line := func(of []string) string {
+		if n >= len(of) {
+			return "missing"
+		}
+		return redact.QuoteShort(of[n], maxShown)
+	}
+	return fmt.Sprintf("its line %d is %s, stored is %s", n+1, line(here), line(there))
+}
+
+// maxShown bounds a value of a record in a problem, in characters.
+const maxShown = 100
 
 // Candidate returns the stored candidate of a run that c names. Its digest is
 // checked when it is read.

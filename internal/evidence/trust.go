@@ -54,10 +54,20 @@ func (e *UntrustedError) Error() string {
 	return "the run is intact, but signed by a key that is not trusted: " + e.ID
 }
 
+// UnfinishedError says that nothing is wrong with a run but that it has no end.
+type UnfinishedError struct{ Progress string }
+
+// Error counts the records.
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("the run is not finished: %s attempts have a record, and nothing is signed", e.Progress)
+}
+
 // Judge returns why the run cannot be trusted, or nil.
 func (s Signer) Judge(res *Result) error {
 	var err error
 	switch {
+	case res.Unfinished && len(res.Problems) == 0:
+		err = &UnfinishedError{res.Progress()}
 	case !res.OK():
 		err = fmt.Errorf("the run does not verify: problems found: %d", len(res.Problems)+res.More)
 	case !s.Known && (s.trust.Key != nil || !s.trust.AnySigner):

@@ -46,6 +46,8 @@ type Family struct {
 	Extraction task.Extraction
 	// Instruction describes to an agent what to submit.
 	Instruction string
+	// Submission returns both for a row; nil means that all rows have those above.
+	Submission func(Row) (task.Extraction, string)
 	// TimeLimit returns the row's own time limit for a verification; 0 means
 	// none. The smaller of it and the operator's applies. Nil means that rows
 	// have no such limit.

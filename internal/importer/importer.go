@@ -33,6 +33,9 @@ const (
 	Exercism   = "exercism"
 	SWEBench   = "swebench"
 	EvoEval    = "evoeval"
+	// APPS and CodeContests are problems of contests.
+	APPS         = "apps"
+	CodeContests = "codecontests"
 	// Harbor and TerminalBench are folders of tasks.
 	Harbor        = "harbor"
 	TerminalBench = "terminal-bench"
@@ -43,7 +46,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, Harbor, TerminalBench, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, APPS, CodeContests, Harbor, TerminalBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -101,7 +104,8 @@ type Result struct {
 	Files  []string // names inside Dir, in the order of writing, without those of images
 	Images int      // recipes of images in Dir/images
 	Rows   int      // rows that were imported
-	// LeftOut are the tasks of a folder that were not, each with the reason.
+	// LeftOut are the tasks of a folder, or the rows, that were not, each with the
+	// reason.
 	LeftOut []string
 	Source  string // digest of the whole input, "sha256:…"
 }
@@ -154,7 +158,7 @@ type dataset struct {
 
 // datasets lists the sources of packs.
 func datasets() []dataset {
-	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval()}
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), apps(), codeContests()}
 }
 
 // converter is what a conversion may use besides the row itself.
@@ -162,6 +166,7 @@ type converter struct {
 	index int // 0-based, among the rows of the input
 	seed  string
 	file  func(name, text string) // adds a file of the evaluation
+	leave func(reason string)     // leaves the row out
 }
 
 // row is one line of tasks.jsonl.
@@ -182,10 +187,14 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 	sum := Result{Format: ds.format, Dir: outDir, Files: packFiles()}
 	seen := make(map[string]int)
 	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
-		files := map[string]string{}
-		r := ds.convert(obj, converter{sum.Rows, o.Seed, func(name, text string) { files[name] = text }})
+		files, left := map[string]string{}, ""
+		r := ds.convert(obj, converter{sum.Rows, o.Seed, func(name, text string) { files[name] = text }, func(reason string) { left = reason }})
 		if err := obj.err(seen, r.ID); err != nil {
 			return err
+		}
+		if left != "" {
+			sum.LeftOut = append(sum.LeftOut, r.ID+": "+left)
+			return nil
 		}
 		for _, name := range slices.Sorted(maps.Keys(files)) {
 			if err := out.Put(evalFile(name), files[name]); err != nil {
@@ -195,6 +204,9 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 		sum.Rows++
 		return out.Line("tasks.jsonl", r)
 	})
+	if err == nil && sum.Rows == 0 {
+		err = fmt.Errorf("%s has no row that can be imported; the first: %s", o.Name, sum.LeftOut[0])
+	}
 	if err != nil {
 		return Result{}, err
 	}

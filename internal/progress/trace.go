@@ -35,11 +35,14 @@ func NewTrace(w io.Writer, limit int64) *Trace {
 	return &Trace{w: w, limit: limit, used: map[string]int64{}}
 }
 
+// TracePrefix begins the lines of a task.
+func TracePrefix(taskID string) string { return name(taskID) + " | " }
+
 // Writer returns a writer for one stream of a task's agent, "stdout" or
 // "stderr". Close writes the last line. Writes never fail, because a full disk is
 // not the agent's fault: see [Trace.Err].
 func (t *Trace) Writer(taskID, stream string) io.WriteCloser {
-	prefix := name(taskID) + " | "
+	prefix := TracePrefix(taskID)
 	if stream == "stderr" {
 		prefix += "stderr: "
 	}

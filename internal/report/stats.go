@@ -5,7 +5,7 @@ import "math"
 // Interval is the lower and the upper bound of a rate, from 0 to 1.
 type Interval [2]float64
 
-// wilson is the 95 % score interval of a proportion p of n tasks: E. B.
+// Wilson is the 95 % score interval of a proportion p of n tasks: E. B.
 // Wilson, "Probable inference, the law of succession, and statistical
 // inference", Journal of the American Statistical Association 22 (1927),
 // 209-212. Without tasks it is 0 to 1.
@@ -15,7 +15,7 @@ type Interval [2]float64
 // the mean over tasks of a task's share of passes. The variance of such shares
 // is at most p(1-p), that of single passes and failures, so the interval is
 // conservative: more attempts never make it narrower.
-func wilson(p float64, n int) Interval {
+func Wilson(p float64, n int) Interval {
 	if n <= 0 {
 		return Interval{0, 1}
 	}

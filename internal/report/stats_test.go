@@ -25,20 +25,20 @@ func TestWilson(t *testing.T) {
 		{0, 20, Interval{0, 0.1611}},
 		{1, 29, Interval{0.0061, 0.1718}},
 	} {
-		got := wilson(float64(c.passed)/float64(c.tasks), c.tasks)
+		got := Wilson(float64(c.passed)/float64(c.tasks), c.tasks)
 		if math.Abs(got[0]-c.want[0]) > 5e-5 || math.Abs(got[1]-c.want[1]) > 5e-5 {
 			t.Errorf("%d of %d: %v, want %v", c.passed, c.tasks, got, c.want)
 		}
 	}
 	for _, n := range []int{0, -1} {
-		if got := wilson(0, n); got != (Interval{0, 1}) {
+		if got := Wilson(0, n); got != (Interval{0, 1}) {
 			t.Errorf("of %d tasks: %v", n, got)
 		}
 	}
-	if got := wilson(0, 7)[0]; got != 0 {
+	if got := Wilson(0, 7)[0]; got != 0 {
 		t.Errorf("lower bound of no passes: %v", got)
 	}
-	if got := wilson(1, 7)[1]; got != 1 {
+	if got := Wilson(1, 7)[1]; got != 1 {
 		t.Errorf("upper bound of passes only: %v", got)
 	}
 }
@@ -46,7 +46,7 @@ func TestWilson(t *testing.T) {
 func TestWilsonHoldsRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, p := rapid.IntRange(1, 1<<30).Draw(t, "n"), rapid.Float64Range(0, 1).Draw(t, "p")
-		got, more := wilson(p, n), wilson(p, 2*n)
+		got, more := Wilson(p, n), Wilson(p, 2*n)
 		if !(0 <= got[0] && got[0] <= p && p <= got[1] && got[1] <= 1) {
 			t.Fatalf("%v does not hold %v", got, p)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
@@ -18,6 +19,7 @@ const (
 	maxName      = 48 // ids, the agent
 	maxWord      = 24 // families, outcomes, reasons, labels
 	maxEvidence  = 160
+	maxBanner    = 640
 	maxRunLabels = 5
 	maxGroups    = 20 // families, profiles, outcomes, labels
 	maxUnpassed  = 10
@@ -60,11 +62,10 @@ func (t *table) head() {
 	if !run.Verified {
 		const mark = "NOT VERIFIED"
 		why := strings.TrimLeft(strings.TrimPrefix(run.Evidence, mark), ": ")
-		t.line("*** %s: %s ***", mark, redact.EscapeShort(cmp.Or(why, "no evidence"), maxEvidence))
-		t.line("*** The figures below are only what the records claim. ***\n")
+		t.banner(mark+": "+redact.EscapeShort(cmp.Or(why, "no evidence"), maxBanner), "The figures below are only what the records claim.")
 	}
 	if n := run.LeftOut; n > 0 {
-		t.line("*** PART OF THE PACK: %d of its %s were left out; the figures below are about %s. ***\n", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task"))
+		t.banner(fmt.Sprintf("PART OF THE PACK: %d of its %s were left out; the figures below are about %s.", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task")))
 	}
 	if n := t.r.AgentsFailed; n > 0 && n == len(t.r.attempts) {
 		t.line("*** NO AGENT WORKED: each of %s ended with an error and left no candidate; the figures below are about that. ***\n", plural(n, "agent"))
@@ -82,6 +83,25 @@ func (t *table) head() {
 	if run.Verified {
 		t.line("evidence\t%s", redact.EscapeShort(run.Evidence, maxEvidence))
 	}
+}
+
+// banner writes texts that nobody should miss, each from a line of its own, and
+// an empty line. None is cut at the edge of a terminal: what to do about it stands
+// at the end.
+func (t *table) banner(texts ...string) {
+	const width = 80 - len("***  ***")
+	for _, text := range texts {
+		line := ""
+		for word := range strings.FieldsSeq(text) {
+			if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+				t.line("*** %s ***", line)
+				line = ""
+			}
+			line = strings.TrimPrefix(line+" "+word, " ")
+		}
+		t.line("*** %s ***", line)
+	}
+	t.line("")
 }
 
 func (t *table) total() {

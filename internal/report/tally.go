@@ -105,7 +105,7 @@ func (s *sums) tally() Tally {
 	if t.Tasks > 0 {
 		rate = s.rates / float64(t.Tasks)
 	}
-	t.PassRate, t.Interval = rounded(rate), wilson(rate, t.Tasks)
+	t.PassRate, t.Interval = rounded(rate), Wilson(rate, t.Tasks)
 	for i, bound := range t.Interval {
 		t.Interval[i] = rounded(bound)
 	}

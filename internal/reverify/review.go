@@ -39,8 +39,11 @@ type Review struct {
 	Sample     int    // verdicts to derive, chosen at random; 0 is all
 	// RunLimits uses the run's limits even where they exceed the reviewer's.
 	RunLimits bool
-	Notice    func(string)    // a line for the reviewer
-	Done      func(Rederived) // called for each verdict, one at a time
+	// Partial says that the run does not verify, and that the rest of it is
+	// derived: a record that is not of its row is then reported and passed over.
+	Partial bool
+	Notice  func(string)    // a line for the reviewer
+	Done    func(Rederived) // called for each verdict, one at a time
 
 	// Seen is how many records are of a row of the pack, and Left how many of
 	// those have nothing to derive.
@@ -57,6 +60,7 @@ type Records struct {
 
 // recorded is the part of a record that is kept in memory.
 type recorded struct {
+	line               int
 	taskID, family     string
 	row, image, stored string // digests
 	attempt            int
@@ -76,9 +80,20 @@ func (r *Records) Add(e record.Entry) {
 	r.err = errors.Join(r.err, err)
 	r.Total++
 	r.byRow[e.Index] = append(r.byRow[e.Index], recorded{
-		taskID: e.TaskID, family: e.TaskType, row: e.Digests.Row, image: e.Digests.Image, stored: e.Digests.Candidate,
+		line: e.Number, taskID: e.TaskID, family: e.TaskType, row: e.Digests.Row, image: e.Digests.Image, stored: e.Digests.Candidate,
 		attempt: e.Attempt, labels: e.Labels, kind: evidence.KindOf(e.Line), origin: e.Origin(), verdict: commit.JudgedOf(e.Line), summary: sum,
 	})
+}
+
+// Without drops the records of some lines, and returns how many it dropped.
+func (r *Records) Without(lines map[int]bool) (dropped int) {
+	for row, recs := range r.byRow {
+		kept := slices.DeleteFunc(recs, func(rec recorded) bool { return lines[rec.line] })
+		dropped += len(recs) - len(kept)
+		r.byRow[row] = kept
+	}
+	r.Total -= dropped
+	return dropped
 }
 
 // derivable reports whether a verdict can be derived: from a candidate, or
@@ -252,6 +267,11 @@ func (r *Review) recorded(t task.Task) ([]Recorded, error) {
 		what, err := r.difference(rec, t)
 		if err != nil {
 			return nil, err
+		}
+		if what != "" && r.Partial {
+			r.Notice(fmt.Sprintf("line %d is passed over: it is not of row %d of the pack: %s", rec.line, t.Index(), redact.Escape(what)))
+			r.Left++
+			continue
 		}
 		if what != "" {
 			return nil, fault.As(fault.Integrity, fmt.Errorf("the record of %q is not of row %d of the pack: %s", rec.taskID, t.Index(), what))

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -251,22 +252,21 @@ func (n *Node) appendJSON(b []byte) []byte {
 // always an error.
 func (n *Node) Check(section string, open bool, known ...string) (errs, warnings Problems) {
 	for _, f := range n.Fields {
-		exact, folded := false, ""
-		for _, k := range known {
-			if k == f.Name {
-				exact = true
-			} else if strings.EqualFold(k, f.Name) {
-				folded = k
-			}
+		if slices.Contains(known, f.Name) {
+			continue
+		}
+		near := Nearest(f.Name, known)
+		fix := "known: " + strings.Join(known, ", ")
+		if near != "" {
+			fix = fmt.Sprintf("did you mean %q?", near)
 		}
 		switch {
-		case exact:
-		case folded != "":
-			errs.Add(f.Pos, "write "+folded, "%s has field %q in the wrong case", section, f.Name)
+		case near != "" && strings.EqualFold(near, f.Name):
+			errs.Add(f.Pos, "write "+near, "%s has field %q in the wrong case", section, f.Name)
 		case open:
-			warnings.Add(f.Pos, "", "%s has unknown field %q, which is ignored", section, f.Name)
+			warnings.Add(f.Pos, fix, "%s has unknown field %q, which is ignored", section, f.Name)
 		default:
-			errs.Add(f.Pos, "known: "+strings.Join(known, ", "), "%s contains unsupported field %q", section, f.Name)
+			errs.Add(f.Pos, fix, "%s contains unsupported field %q", section, f.Name)
 		}
 	}
 	return errs, warnings

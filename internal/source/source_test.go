@@ -54,7 +54,7 @@ func TestCheck(t *testing.T) {
 		{"closed", false, "f:1:9: it has field \"ID\" in the wrong case (write id)\n" +
 			"f:1:16: it contains unsupported field \"extra\" (known: id, other)", ""},
 		{"open", true, "f:1:9: it has field \"ID\" in the wrong case (write id)",
-			"f:1:16: it has unknown field \"extra\", which is ignored"},
+			"f:1:16: it has unknown field \"extra\", which is ignored (known: id, other)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

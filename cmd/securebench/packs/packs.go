@@ -1,4 +1,4 @@
-// Package packs is the command group "securebench pack": check, show, import and
+// Package packs is the command group "securebench pack": check, add to, show, import and
 // build packs.
 package packs
 
@@ -30,9 +30,9 @@ type group struct{ *subcommand.Shell }
 // Command returns the command group.
 func Command(sh *subcommand.Shell) *cobra.Command {
 	g := group{sh}
-	c := &cobra.Command{Use: "pack", Short: "Check, show, import and build packs", Args: cobra.NoArgs, RunE: subcommand.Missing,
+	c := &cobra.Command{Use: "pack", Short: "Check, extend, show, import and build packs", Args: cobra.NoArgs, RunE: subcommand.Missing,
 		Example: "  securebench pack check packs/demo\n  securebench pack show packs/demo HumanEval/0"}
-	c.AddCommand(g.checkCommand(), g.showCommand(), g.importCommand(), g.buildCommand())
+	c.AddCommand(g.checkCommand(), g.addCommand(), g.showCommand(), g.importCommand(), g.buildCommand())
 	return c
 }
 

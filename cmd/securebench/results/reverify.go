@@ -44,6 +44,10 @@ not above your own: those of a tester YAML given as PACK, or the defaults. With
 Records without a candidate, such as that of an agent that timed out, are only
 counted.
 
+Of a run that does not verify, because it was interrupted or changed, the verdicts
+of the records in which nothing is wrong are derived all the same, and the exit
+code is 13.
+
 The public part of a pack is compared by its digest. Hidden parts are bound by
 keyed digests, which can be compared only with the run's salt: from the run's
 restricted folder, or given with --salt.
@@ -91,10 +95,11 @@ type rederivation struct {
 
 func (g group) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
 	review := &reverify.Review{Records: &reverify.Records{}, PackName: f.pack, Sample: f.sample, RunLimits: f.limits, OpenEngine: g.Engine(), Notice: g.Notice}
-	if review.Run, review.Result, err = g.OpenTrusted(ctx, arg, f.trust, evidence.Options{Each: review.Records.Add}); err != nil {
+	broken, err := g.openPartial(ctx, arg, f.trust, review)
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, review.Run.Close()) }()
+	defer func() { err = errors.Join(err, broken, review.Run.Close()) }()
 	if review.Salt, err = reverify.FindSalt(review.Run, review.Result, f.salt); err != nil {
 		return err
 	}
@@ -115,6 +120,29 @@ func (g group) reverify(ctx context.Context, arg string, f reverifyFlags) (err e
 		return err
 	}
 	return r.finish()
+}
+
+// openPartial opens a run for a review. Of one that does not verify, the records
+// in which nothing is wrong are left, and what is wrong is the first error.
+func (g group) openPartial(ctx context.Context, arg string, f subcommand.Trust, review *reverify.Review) (broken, err error) {
+	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{Each: review.Records.Add})
+	if err != nil {
+		return nil, err
+	}
+	review.Run, review.Result = run, res
+	if broken = subcommand.Judge(signer, res); broken == nil {
+		return nil, nil
+	}
+	for _, p := range res.Problems[:min(len(res.Problems), subcommand.MaxListed)] {
+		g.Say("%s", p)
+	}
+	review.Records.Without(res.Suspect)
+	if left := review.Records.Total; (res.Unfinished || len(res.Problems) > 0) && res.Manifest.RunID != "" && left > 0 {
+		review.Partial = true
+		g.Say("this run does not verify; going on with %d of its %s, in which nothing is wrong, though nothing signed vouches for them", left, console.Plural(int(res.Records), "record"))
+		return broken, nil
+	}
+	return nil, errors.Join(broken, run.Close())
 }
 
 // done counts a verdict, and prints it with --json.

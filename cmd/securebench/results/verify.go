@@ -26,7 +26,12 @@ and line.
 A signature does not prove that the operator was honest. If that matters, derive
 the verdicts again with "securebench reverify".
 
-The exit code is 13 if anything is wrong or the signer is unknown.`
+A run that was interrupted, or is still running, has no statement yet. It is
+reported as "not finished", with the number of attempts that have a record; what
+is there is checked all the same.
+
+The exit code is 13 if anything is wrong, the run is not finished, or the signer
+is unknown.`
 
 func (g group) verifyCommand() *cobra.Command {
 	var trust subcommand.Trust
@@ -55,6 +60,9 @@ func (g group) verify(ctx context.Context, arg string, f subcommand.Trust, asJSO
 	if asJSON {
 		return errors.Join(g.verifyJSON(res, signer), subcommand.Judge(signer, res))
 	}
+	if res.Unfinished && res.Manifest.RunID != "" {
+		g.headline(res)
+	}
 	for _, p := range res.Problems {
 		fmt.Fprintln(g.Stdout, p)
 	}
@@ -65,10 +73,25 @@ func (g group) verify(ctx context.Context, arg string, f subcommand.Trust, asJSO
 		return err
 	}
 	fmt.Fprintf(g.Stdout, "verified: %s of run %s, signed by %s\n", console.Plural(int(res.Records), "record"), redact.Quote(res.Manifest.RunID), signer)
+	g.remarks(res)
+	return nil
+}
+
+// headline says how far an unfinished run came, and what can be said of it.
+func (g group) headline(res *evidence.Result) {
+	fmt.Fprintf(g.Stdout, "not finished: %s attempts of run %s have a record\n", res.Progress(), redact.Quote(res.Manifest.RunID))
+	if len(res.Problems) > 0 {
+		fmt.Fprintln(g.Stdout, "beside that, these problems were found:")
+		return
+	}
+	fmt.Fprintln(g.Stdout, "nothing else is wrong with it: it was interrupted, is still running, or its end was removed")
+	g.remarks(res)
+}
+
+func (g group) remarks(res *evidence.Result) {
 	for _, note := range res.Remarks(families.All()) {
 		fmt.Fprintln(g.Stdout, note)
 	}
-	return nil
 }
 
 func (g group) verifyJSON(res *evidence.Result, s evidence.Signer) error {
@@ -80,6 +103,7 @@ func (g group) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 		OK        bool               `json:"ok"`
 		RunID     string             `json:"run_id"`
 		Records   int64              `json:"records"`
+		Planned   int64              `json:"planned"`
 		Sealed    bool               `json:"sealed"`
 		Signer    string             `json:"signer"`
 		Trusted   bool               `json:"trusted"`
@@ -88,5 +112,5 @@ func (g group) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 		Engine    string             `json:"engine,omitzero"`
 		Problems  []evidence.Problem `json:"problems"`
 		More      int                `json:"more_problems"`
-	}{subcommand.Judge(s, res) == nil, res.Manifest.RunID, res.Records, res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, evidence.Engine(res.Manifest), problems, res.More})
+	}{subcommand.Judge(s, res) == nil, res.Manifest.RunID, res.Records, res.Planned(), res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, evidence.Engine(res.Manifest), problems, res.More})
 }

@@ -33,8 +33,8 @@ func (f *Trust) Add(c *cobra.Command) {
 	f.keyGiven = func() bool { return c.Flags().Changed("key") }
 }
 
-// signers reads the key of --key.
-func (f *Trust) signers() (evidence.Trust, error) {
+// Signers returns whose signature counts; it reads the key of --key.
+func (f *Trust) Signers() (evidence.Trust, error) {
 	t := evidence.Trust{AnySigner: f.anySigner, Getenv: os.Getenv}
 	if !f.keyGiven() {
 		return t, nil
@@ -46,7 +46,7 @@ func (f *Trust) signers() (evidence.Trust, error) {
 
 // OpenVerified opens a run and checks it. The caller closes it.
 func OpenVerified(ctx context.Context, arg string, f Trust, opts evidence.Options) (*evidence.Run, *evidence.Result, evidence.Signer, error) {
-	t, err := f.signers()
+	t, err := f.Signers()
 	if err != nil {
 		return nil, nil, evidence.Signer{}, err
 	}
@@ -54,16 +54,22 @@ func OpenVerified(ctx context.Context, arg string, f Trust, opts evidence.Option
 }
 
 // Judge returns why a run cannot be trusted, with advice for the operator.
-func Judge(s evidence.Signer, res *evidence.Result) error {
-	err := s.Judge(res)
+func Judge(s evidence.Signer, res *evidence.Result) error { return AdviseTrust(s.Judge(res)) }
+
+// AdviseTrust adds advice for the operator to the error of a run whose signer is
+// not trusted.
+func AdviseTrust(err error) error {
 	if untrusted := (*evidence.UntrustedError)(nil); errors.As(err, &untrusted) && !untrusted.OtherKey {
 		return fault.Errorf(fault.KindOf(err), "%w (give --key FILE or --any-signer, or trust it: securebench key trust FILE)", err)
+	}
+	if unfinished := (*evidence.UnfinishedError)(nil); errors.As(err, &unfinished) {
+		return fault.Errorf(fault.KindOf(err), "%w (continue it with the command that began it and --resume)", err)
 	}
 	return err
 }
 
-// maxListed is how many problems of a run are printed with the error.
-const maxListed = 10
+// MaxListed is how many problems of a run are printed with the error.
+const MaxListed = 10
 
 // OpenTrusted opens a run that verifies and whose signer is accepted. For any
 // other run it prints the first problems.
@@ -73,7 +79,7 @@ func (s *Shell) OpenTrusted(ctx context.Context, arg string, f Trust, opts evide
 		return nil, nil, err
 	}
 	if err := Judge(signer, res); err != nil {
-		for _, p := range res.Problems[:min(len(res.Problems), maxListed)] {
+		for _, p := range res.Problems[:min(len(res.Problems), MaxListed)] {
 			s.Say("%s", p)
 		}
 		return nil, nil, errors.Join(err, run.Close())

@@ -104,7 +104,6 @@ func TestTestsThatDoNotParse(t *testing.T) {
 func TestPendingRows(t *testing.T) {
 	v := newTestVerifier(t, deadEngine{})
 	for name, s := range map[string]spec{
-		"cases":            {source: "cases"},
 		"unknown source":   {source: "secret-name"},
 		"another language": {tests: "x", language: "go"},
 		"bad entry point":  {tests: "x", entry: 3},

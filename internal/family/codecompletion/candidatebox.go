@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/operators"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/link"
@@ -261,7 +262,7 @@ func (r reply) forTests(req request) (value.Value, error) {
 	}
 	err := r.d.End()
 	if errors.Is(err, value.ErrHandleHash) {
-		return value.Value{}, unsupportedOperation("hash", r.d.HashHandles)
+		return value.Value{}, operators.Unsupported("hash", r.d.HashHandles)
 	}
 	if err != nil {
 		return value.Value{}, violation("a malformed value")

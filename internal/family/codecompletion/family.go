@@ -3,12 +3,11 @@
 package codecompletion
 
 import (
+	"cmp"
 	_ "embed" // the schemas
 	"fmt"
-	"path"
-	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,7 +15,11 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/bysource"
+	"securebench/internal/family/codecompletion/cases"
+	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 //go:embed schema/input.json
@@ -37,83 +40,110 @@ func Family() family.Family {
 			"reference_solution": task.Hidden,
 			"canonical_solution": task.Hidden,
 		},
-		Extraction: task.Extraction{
-			Mode: task.FromFile, Kind: task.Code, Path: "candidate.py", OrStdout: true,
-		},
-		Instruction: "Write one complete module that solves the task to candidate.py in the workspace. " +
-			"It must contain everything that it needs, the prompt's own code included.",
+		Submission:     submission,
+		Extraction:     task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: programs.SourceFile(programs.Python), OrStdout: true},
+		Instruction:    moduleInstruction,
+		TimeLimit:      timeLimit,
 		NeedsImage:     true,
-		Footprint:      func(task.SandboxView) capacity.Footprint { return capacity.Footprint{Boxes: 1} }, // the candidate's
-		Kept:           capacity.Footprint{Boxes: 1},                                                      // the test sandbox
+		Footprint:      footprint,
+		Kept:           capacity.Footprint{Boxes: 1}, // the test sandbox
 		VerifySeconds:  30,
 		Reference:      reference,
 		PublicMetadata: []string{"language", "image", "completed_by_prompt"},
 		Starter:        starter,
 		Pending:        pending,
-		NewVerifier:    NewVerifier,
+		NewVerifier:    bysource.New(formOf, reference, forms()),
 	}
 }
 
-// testSpec is the part of eval.tests that the schema cannot check.
+// testSpec is the part of eval.tests that says of what form the tests are.
 type testSpec struct {
-	Source    string         `json:"source"`
-	Code      string         `json:"code"`
-	Compare   string         `json:"compare"`
-	Tolerance jsontext.Value `json:"tolerance"`
-	Cases     []testCase     `json:"cases"`
+	Source string `json:"source"`
+	Code   string `json:"code"`
+	File   string `json:"file"`
 }
 
-// testCase is the part of a case that the schema cannot check.
-type testCase struct {
-	Files  map[string]jsontext.Value `json:"files"`
-	Expect struct {
-		Files map[string]jsontext.Value `json:"files"`
-	} `json:"expect"`
+// The forms of tests.
+const formInline = "inline"
+
+// forms makes the verifier of each form.
+func forms() bysource.Verifiers {
+	return bysource.Verifiers{formInline: NewVerifier, cases.Source: cases.New}
 }
 
-// check applies the rules that tie language, source and cases together.
+// formOf names the form of a row's tests.
+func formOf(v task.SandboxView) string {
+	tests, _ := v.Get("tests")
+	var spec testSpec
+	if json.Unmarshal(tests.Value, &spec) == nil && spec.Source == cases.Source {
+		return cases.Source
+	}
+	return formInline // which refuses what it does not know
+}
+
+// footprint is what a row has beside the test sandbox that is kept.
+func footprint(v task.SandboxView) capacity.Footprint {
+	if formOf(v) == cases.Source {
+		return capacity.Footprint{Boxes: 1, Spaces: 1}
+	}
+	return capacity.Footprint{Boxes: 1}
+}
+
+// pending says why a row's tests cannot be run here.
+func pending(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) {
+	if formOf(s) == cases.Source {
+		return cases.Pending(s)
+	}
+	return pendingInline(s, e)
+}
+
+// language returns the language of a row.
+func language(row family.Row) string {
+	name := programs.Python
+	_ = json.Unmarshal(row.Input["language"], &name) // check reports what cannot be read
+	return name
+}
+
+// submission says what an agent submits: a module, or a program in a file of
+// the row's language.
+func submission(row family.Row) (task.Extraction, string) {
+	var spec testSpec
+	x, instruction := task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: programs.SourceFile(programs.Python), OrStdout: true}, moduleInstruction
+	if json.Unmarshal(row.Eval["tests"], &spec) == nil && spec.Source == cases.Source {
+		x.Path = cmp.Or(spec.File, programs.SourceFile(language(row)))
+		instruction = fmt.Sprintf(programInstruction, x.Path)
+	}
+	return x, instruction
+}
+
+const (
+	moduleInstruction = "Write one complete module that solves the task to candidate.py in the workspace. " +
+		"It must contain everything that it needs, the prompt's own code included."
+	programInstruction = "Write one complete program that solves the task to %s in the workspace. " +
+		"It must contain everything that it needs, the prompt's own code included."
+)
+
+// check applies the rules that tie language and source together.
 func check(row family.Row) (out []family.Problem) {
 	var spec testSpec
 	if err := json.Unmarshal(row.Eval["tests"], &spec); err != nil {
 		return []family.Problem{{Path: []string{"eval", "tests"}, Message: "cannot be read"}}
 	}
+	if spec.Source == cases.Source {
+		return cases.Check(row)
+	}
 	out = checkSize(row, spec.Code)
-	language := "python"
-	if v := row.Input["language"]; v != nil && json.Unmarshal(v, &language) == nil && spec.Source == "inline" && language != "python" {
+	if language(row) != programs.Python {
 		out = append(out, family.Problem{Path: []string{"input", "language"}, Message: "must be python for inline tests",
 			Fix: `tests of other languages have the source "cases"`})
 	}
-	if spec.Tolerance != nil && spec.Compare != "numeric" {
-		out = append(out, family.Problem{Path: []string{"eval", "tests", "tolerance"},
-			Message: `needs the comparison "numeric"`})
-	}
-	for i, c := range spec.Cases {
-		at := []string{"eval", "tests", "cases", strconv.Itoa(i)}
-		out = append(out, checkFiles(c.Files, slices.Concat(at, []string{"files"}))...)
-		out = append(out, checkFiles(c.Expect.Files, slices.Concat(at, []string{"expect", "files"}))...)
-	}
 	return out
 }
 
-// checkFiles checks that the names of files are paths inside a case's folder.
-func checkFiles(files map[string]jsontext.Value, at []string) (out []family.Problem) {
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if !isLocal(name) {
-			out = append(out, family.Problem{Path: slices.Concat(at, []string{name}),
-				Message: "must have a relative path as its name", Fix: `no "..", no backslash, in its shortest form`})
-		}
-	}
-	return out
-}
-
-func isLocal(name string) bool {
-	return name != "" && name != "." && path.Clean(name) == name && !path.IsAbs(name) &&
-		name != ".." && !strings.HasPrefix(name, "../") && !strings.ContainsAny(name, "\\\x00")
+// timeLimit is the row's own limit of a verification.
+func timeLimit(v task.SandboxView) time.Duration {
+	tests, _ := v.Get("tests")
+	return family.Seconds(tests, "timeout_seconds")
 }
 
 // reference returns the row's own solution. A canonical solution that only

@@ -45,18 +45,6 @@ func TestReferenceAndStarter(t *testing.T) {
 	}
 }
 
-func TestIsLocal(t *testing.T) {
-	for name, want := range map[string]bool{
-		"a": true, "a/b": true, "...": true, "..a": true, "a..": true,
-		"": false, ".": false, "..": false, "../a": false, "a/..": false, "a/../b": false, "/a": false, "a/": false, "./a": false,
-		"a//b": false, `a\b`: false, "a\x00": false,
-	} {
-		if got := isLocal(name); got != want {
-			t.Errorf("isLocal(%q) = %t", name, got)
-		}
-	}
-}
-
 // A row that no test box could be given is refused with the pack.
 func TestSizeOfRows(t *testing.T) {
 	for _, tt := range []struct {

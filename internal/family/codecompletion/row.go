@@ -45,8 +45,8 @@ func readRow(c family.Case) (row, error) {
 	if !ok || json.Unmarshal(tests.Value, &t) != nil {
 		return row{}, family.Fail(verdict.NoVerifier, "the row's tests are not of a known form")
 	}
-	if t.Source != "inline" {
-		return row{}, family.Fail(verdict.NoVerifier, "tests.source %s has no verifier yet", known(t.Source))
+	if t.Source != formInline {
+		return row{}, family.Fail(verdict.NoVerifier, "tests.source of this kind has no verifier")
 	}
 	if language, ok := c.Sandbox.Get("language"); ok {
 		if name, _ := language.Text(); name != "python" {
@@ -60,17 +60,8 @@ func readRow(c family.Case) (row, error) {
 	return out, err
 }
 
-// known names a source in a message. Tests are not public, so an unknown source
-// is not shown.
-func known(source string) string {
-	if source == "cases" {
-		return source
-	}
-	return "of this kind"
-}
-
-// pending says why a row's tests cannot be run here.
-func pending(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) {
+// pendingInline says why a row's inline tests cannot be run here.
+func pendingInline(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) {
 	_, err := readRow(family.Case{Sandbox: s, Evaluator: e})
 	var f *family.Failure
 	if errors.As(err, &f) {

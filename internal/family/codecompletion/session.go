@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/operators"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
@@ -217,7 +218,7 @@ func ranOut(err error) bool {
 // judge maps the verdict of the tests' process to a failure, or to nil for a pass.
 func judge(word string, trips int, a analysis) error {
 	if operation, ok := strings.CutPrefix(word, "unsupported "); ok {
-		return unsupportedOperation(operation, a.operators)
+		return operators.Unsupported(operation, a.operators)
 	}
 	switch {
 	case word == "pass" && trips > 0:

@@ -92,7 +92,7 @@ type checker struct {
 
 func (k *checker) unknownFamily(reg family.Registry) {
 	fix := "known: " + strings.Join(reg.Names(), ", ")
-	if near := nearest(k.row.Family, reg.Names()); near != "" {
+	if near := source.Nearest(k.row.Family, reg.Names()); near != "" {
 		fix = fmt.Sprintf("did you mean %q?", near)
 	}
 	k.warnings.Add(k.row.Pos, fix, "family %q is not known; its tasks stay pending and all of eval is hidden", k.row.Family)
@@ -209,10 +209,14 @@ func (c *Compiler) build(row pack.Row) (task.Task, error) {
 	env.Checkout = checkoutOf(row, f)
 	captured := capturedOf(row, f)
 	env.WritableRoot = captured.Root(workspace.TargetOf(env))
+	extraction, instruction := f.Extraction, f.Instruction
+	if f.Submission != nil {
+		extraction, instruction = f.Submission(familyRow(row))
+	}
 	t, err := task.New(task.Config{
 		ID: row.ID, Family: row.Family, Pack: c.pack, Index: row.Index, Line: row.Line,
 		Resources: resources(row, f), Assets: row.Assets, Environment: env,
-		Extraction: f.Extraction, Captured: captured, Adapted: adapted(row), Instruction: f.Instruction, Row: row.Raw,
+		Extraction: extraction, Captured: captured, Adapted: adapted(row), Instruction: instruction, Row: row.Raw,
 	})
 	if err != nil {
 		return task.Task{}, source.Problemf(row.Pos, "task '%s' (%s): %v", row.ID, row.Family, err)

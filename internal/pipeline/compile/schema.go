@@ -159,7 +159,7 @@ func (t *translator) unknown(e *jsonschema.ValidationError, names []string) {
 		if !slices.Contains(names, f.Name) {
 			continue
 		}
-		near := nearest(f.Name, known)
+		near := source.Nearest(f.Name, known)
 		fix := "known: " + strings.Join(known, ", ")
 		if near != "" {
 			fix = fmt.Sprintf("did you mean %q?", near)

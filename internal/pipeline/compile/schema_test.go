@@ -51,8 +51,8 @@ func TestNearest(t *testing.T) {
 		"toleranse": "tolerance", "Tolerance": "tolerance", "tolerances": "tolerance", "anwser": "answer", "choice": "choices",
 		"ID": "id", "ix": "", "cod": "code", "coed": "code", "mode": "code", "note": "", "": "", strings.Repeat("x", 1000): "",
 	} {
-		if got := nearest(in, known); got != want {
-			t.Errorf("nearest(%.20q) = %q, want %q", in, got, want)
+		if got := source.Nearest(in, known); got != want {
+			t.Errorf("source.Nearest(%.20q) = %q, want %q", in, got, want)
 		}
 	}
 }

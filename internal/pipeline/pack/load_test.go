@@ -44,8 +44,8 @@ func TestManifest(t *testing.T) {
 		{"least", "id: p\nversion: 1\n", "", "tasks.jsonl: the pack has no rows"},
 		{"nulls", "id: p\nversion: -3\ndefaults: ~\nasset_roots: ~\nasset_defaults: ~\n", "", "tasks.jsonl: the pack has no rows"},
 		{"unknown keys", "id: p\nversion: 1\nauthor: x\ndefaults: {familie: x}\n", "",
-			"manifest.yaml:3:1: the manifest has unknown field \"author\", which is ignored\n" +
-				"manifest.yaml:4:12: manifest.defaults has unknown field \"familie\", which is ignored\n" +
+			"manifest.yaml:3:1: the manifest has unknown field \"author\", which is ignored (known: id, version, defaults, asset_roots, asset_defaults)\n" +
+				"manifest.yaml:4:12: manifest.defaults has unknown field \"familie\", which is ignored (did you mean \"family\"?)\n" +
 				"tasks.jsonl: the pack has no rows"},
 		{"wrong case", "id: p\nversion: 1\nDefaults: {}\n",
 			"manifest.yaml:3:1: the manifest has field \"Defaults\" in the wrong case (write defaults)", ""},
@@ -117,8 +117,8 @@ func TestRows(t *testing.T) {
 		{"duplicate key", `{"id":"a","id":"b"}`, `tasks.jsonl:1:11: invalid JSON: duplicate key "id"`, ""},
 		{"invalid UTF-8", "{\"id\":\"\xff\"}", "tasks.jsonl:1:8: there is a byte that is not UTF-8 (save the file as UTF-8)", ""},
 		{"no id", `{}`, "tasks.jsonl:1:1: the row has no id", ""},
-		{"unknown key", `{"id":"a","x":1}`, "", `tasks.jsonl:1:11: the row has unknown field "x", which is ignored`},
-		{"unknown key often", "{\"id\":\"a\",\"x\":1}\n{\"id\":\"b\",\"x\":1}", "", `tasks.jsonl:1:11: the row has unknown field "x", which is ignored`},
+		{"unknown key", `{"id":"a","x":1}`, "", `tasks.jsonl:1:11: the row has unknown field "x", which is ignored (known: id, family, input, eval, assets, environment, metadata)`},
+		{"unknown key often", "{\"id\":\"a\",\"x\":1}\n{\"id\":\"b\",\"x\":1}", "", `tasks.jsonl:1:11: the row has unknown field "x", which is ignored (known: id, family, input, eval, assets, environment, metadata)`},
 		{"wrong case", `{"id":"a","Eval":{}}`, `tasks.jsonl:1:11: the row has field "Eval" in the wrong case (write eval)`, ""},
 		{"types", `{"id":"a","family":1,"input":[],"eval":1,"assets":{},"environment":"x","metadata":true}`,
 			"tasks.jsonl:1:20: family must be a non-empty string, not a number\n" +

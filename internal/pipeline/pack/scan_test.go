@@ -206,7 +206,7 @@ func TestFolderOverReservedPaths(t *testing.T) {
 func TestAssetKeys(t *testing.T) {
 	for keys, want := range map[string]string{
 		`"type":"file","mode":"0644"`: "",
-		`"readonly":true`:             `tasks.jsonl:1:39: assets[0] contains unsupported field "readonly" (known: path, mount, read_only, type, mode)`,
+		`"readonly":true`:             `tasks.jsonl:1:39: assets[0] contains unsupported field "readonly" (did you mean "read_only"?)`,
 		`"Mount":"m"`:                 `tasks.jsonl:1:39: assets[0] has field "Mount" in the wrong case (write mount)`,
 	} {
 		loc := write(t, manifest, `{"id":"x","assets":[{"path":"a"      ,`+keys+`}]}`, "assets/a")

@@ -26,6 +26,8 @@ type Entry struct {
 	Prev   string // the digest of the previous line
 	MAC    string
 	Digest string // of this line's bytes
+	// Number is that of the line in its file, from 1, where a reader sets it.
+	Number int
 	raw    []byte
 }
 

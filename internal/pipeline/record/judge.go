@@ -32,6 +32,8 @@ type Judge struct {
 type Fault struct {
 	Reason string // why the line's attempt is run again
 	Err    error
+	// Line is the line that the fault is about; 0 is the one that was checked.
+	Line int
 	// First is the line of the attempt's other record, for [Duplicate].
 	First int
 	// Gap is the number of lines that are missing before this one, for
@@ -93,16 +95,27 @@ func (j *Judge) Next(raw RawLine, e Entry, err error) []Fault {
 // chain checks a record's position in the hash chain.
 func (j *Judge) chain(line int, e Entry) (Fault, bool) {
 	want, last := j.next, j.last
-	broken := fmt.Errorf("hash chain broken between lines %d and %d: one of them was changed, removed or moved", last, line)
-	if last == 0 {
-		broken = errors.New("the hash chain does not start with this line: it was changed or moved, or lines before it were removed")
+	broken := func(format string, args ...any) error {
+		return fmt.Errorf("hash chain broken between lines %d and %d: %w", last, line, fmt.Errorf(format, args...))
 	}
-	if e.Seq < want.seq || e.Seq == want.seq && want.prev != "" && e.Prev != want.prev {
-		return Fault{Reason: OutOfChain, Err: broken}, true
+	follows := want.prev == "" || e.Prev == want.prev
+	switch {
+	case last == 0 && (e.Seq != 0 || !follows):
+		broken = func(string, ...any) error {
+			return errors.New("the hash chain does not start with this line: it was changed or moved, or lines before it were removed")
+		}
+	case e.Seq == want.seq && !follows && j.Salt == nil:
+		// The line before has no MAC that could be checked; this one says which
+		// digest it had.
+		j.next, j.last = link{e.Seq + 1, e.Digest}, line
+		return Fault{Reason: Damaged, Line: last, Err: fmt.Errorf("changed since line %d was written: its digest is %s, and was %s", line, want.prev, e.Prev)}, true
+	}
+	if e.Seq < want.seq || e.Seq == want.seq && !follows {
+		return Fault{Reason: OutOfChain, Err: broken("line %d was moved or copied, or is of another run: its seq is %d, want %d", line, e.Seq, want.seq)}, true
 	}
 	j.next, j.last = link{e.Seq + 1, e.Digest}, line
 	if gap := int(e.Seq - want.seq); gap > 0 {
-		return Fault{Reason: Missing, Err: broken, Gap: gap}, true
+		return Fault{Reason: Missing, Err: broken("missing there: %d, because the seq of line %d is %d, want %d", gap, line, e.Seq, want.seq), Gap: gap}, true
 	}
 	return Fault{}, false
 }
@@ -119,7 +132,9 @@ func (e Entry) contradictions() (out []error) {
 		out = append(out, fmt.Errorf("its status is %q", e.Status))
 	}
 	passed := e.Status == verdict.StatusPassed
-	add(passed != e.Passed || passed != (e.Outcome == verdict.Passed), "its status, outcome and verdict contradict each other")
+	if passed != e.Passed || passed != (e.Outcome == verdict.Passed) {
+		out = append(out, fmt.Errorf("its fields contradict each other: verification_status is %q, passed is %t, outcome is %q", e.Status, e.Passed, e.Outcome))
+	}
 	add(!slices.IsSorted(e.Labels), "its labels are not sorted")
 	shown := e.Candidate.Text != nil || e.Candidate.Patch != nil || e.Candidate.Workspace != nil
 	add(e.Digests.Candidate == "" && (shown || e.Passed || e.Digests.Extracted != ""), "it has no digest of a candidate")

@@ -34,8 +34,11 @@ type Process struct {
 	Stdout, Stderr io.Writer
 	// Dir is the path on this machine of the first mount's tree, "" without
 	// mounts.
-	Dir  string
-	Spec sandbox.Spec
+	Dir string
+	// Workdir is where a command of [sandbox.Spec.Init] runs, as a path of the
+	// sandbox.
+	Workdir string
+	Spec    sandbox.Spec
 
 	box  *box
 	root string // on this machine, "" without a writable root

@@ -166,6 +166,7 @@ func (m *machine) start(s start) started {
 	ctx, cancel := context.WithCancelCause(m.ctx)
 	c := &command{uid: s.UID, cancel: cancel, ended: make(chan struct{}), output: map[string]*output{}}
 	p := m.box.process(s.Argv, env)
+	p.Workdir = s.Dir
 	stdin, feed := io.Pipe()
 	c.stdin, p.Stdin = feed, stdin
 	if !s.Stdin {

@@ -1,11 +1,11 @@
-package compile
+package source
 
 import "strings"
 
-// nearest returns the known name that s was probably meant to be: one that
+// Nearest returns the known name that s was probably meant to be: one that
 // differs only in case, or the closest within one or two typing errors. It
 // returns "" if none is close.
-func nearest(s string, known []string) string {
+func Nearest(s string, known []string) string {
 	best, bestDistance := "", 3
 	for _, name := range known {
 		if strings.EqualFold(s, name) {

@@ -1,0 +1,182 @@
+// Package comparison is the command "securebench compare".
+package comparison
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/compare"
+	"securebench/internal/earlier"
+	"securebench/internal/families"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline/compile"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/redact"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+const help = `Compare runs of the same tasks: is one better than another, or is it chance?
+
+Each further RUN is compared with the first, task by task. Shown are the
+difference in pass rate with its 95 % interval, the percentile interval of a
+bootstrap over tasks, and which tasks were gained and lost. With one attempt at
+each task, the interval is Newcombe's for paired proportions and the test
+McNemar's exact one; with several, both come from the paired differences of the
+tasks' shares of passes (Student's t). If several runs are compared with the
+first, p values are also given with Holm's correction.
+
+With --pack, tasks whose rows have the same metadata.cluster count as one group:
+they are not independent of each other. The bootstrap then draws groups, and the
+interval and the test use a cluster-robust standard error.
+
+The runs must verify, and must have been given the same: the pack, as far as it
+is published or its digests are there; the tasks; the images; the limits; the
+build of securebench that scored them. Otherwise the command is refused, with
+each difference (exit 15). --allow WHAT compares them all the same and names the
+difference in the report: tasks (those that all runs were about are compared),
+images, limits or verifier. Of two builds, "securebench reverify" says whether
+they give the same verdicts.
+`
+
+type flags struct {
+	trust     subcommand.Trust
+	format    string
+	pack      string
+	allow     []string
+	resamples int
+	seed      uint64
+}
+
+// group is the command in its surroundings.
+type group struct{ *subcommand.Shell }
+
+// Command returns the command.
+func Command(sh *subcommand.Shell) *cobra.Command {
+	g := group{sh}
+	var f flags
+	c := &cobra.Command{
+		Use: "compare RUN RUN...", Short: "Compare runs of the same tasks, with intervals and tests",
+		Long: help + subcommand.TrustHelp,
+		Example: `  securebench compare runs/before runs/after
+  securebench compare runs/a runs/b runs/c --format json
+  securebench compare runs/a runs/b --pack packs/demo   # clusters of tasks`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return fmt.Errorf("want two or more RUNs: see %s --help", c.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return g.compare(c.Context(), args, f) },
+	}
+	f.trust.Add(c)
+	fl := c.Flags()
+	fl.StringVar(&f.format, "format", "table", "table or json")
+	fl.StringVar(&f.pack, "pack", "", "the pack of the runs, whose rows say which tasks form clusters")
+	fl.StringSliceVar(&f.allow, "allow", nil, "compare although these differ: tasks, verifier, images, limits")
+	fl.IntVar(&f.resamples, "resamples", 10000, "resamples of the bootstrap")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of the bootstrap's draws")
+	return c
+}
+
+// maxResamples bounds the bootstrap's memory.
+const maxResamples = 1_000_000
+
+func (g group) compare(ctx context.Context, names []string, f flags) error {
+	write, ok := map[string]func(*compare.Report, io.Writer) error{"table": (*compare.Report).WriteTable, "json": (*compare.Report).WriteJSON}[f.format]
+	if !ok {
+		return subcommand.UsageError(fmt.Errorf("--format is %q, want table or json", f.format))
+	}
+	if f.resamples < 1 || f.resamples > maxResamples {
+		return subcommand.UsageError(fmt.Errorf("--resamples must be from 1 to %d", maxResamples))
+	}
+	o := compare.Options{Resamples: f.resamples, Seed: f.seed}
+	for _, word := range f.allow {
+		if !slices.Contains(compare.Allowable(), compare.Kind(word)) {
+			return subcommand.UsageError(fmt.Errorf("--allow is %q, want tasks, verifier, images or limits", word))
+		}
+		o.Allowed = append(o.Allowed, compare.Kind(word))
+	}
+	trust, err := f.trust.Signers()
+	if err != nil {
+		return err
+	}
+	var runs []*earlier.Run
+	for _, name := range names {
+		run, err := earlier.Open(ctx, name, trust)
+		if err != nil {
+			return subcommand.AdviseTrust(err)
+		}
+		runs = append(runs, run)
+	}
+	if f.pack != "" {
+		if o.Clusters, err = clusters(ctx, f.pack, runs); err != nil {
+			return err
+		}
+	}
+	report, err := compare.Compare(runs, o)
+	if err != nil {
+		return refused(err)
+	}
+	return write(report, g.Stdout)
+}
+
+// refused lists the differences, one a line, and what can be done.
+func refused(err error) error {
+	var different *compare.DifferentError
+	if !errors.As(err, &different) {
+		return err
+	}
+	errs, kinds := []error{errors.New("the runs cannot be compared, because what they were given differs")}, []string(nil)
+	for _, d := range different.Differences {
+		errs = append(errs, errors.New("  "+d.String()))
+		if slices.Contains(compare.Allowable(), d.Kind) && !slices.Contains(kinds, string(d.Kind)) {
+			kinds = append(kinds, string(d.Kind))
+		}
+	}
+	if !slices.ContainsFunc(different.Differences, func(d compare.Difference) bool { return d.Kind == compare.Pack }) && len(kinds) > 0 {
+		errs = append(errs, fmt.Errorf("give --allow %s to compare them nevertheless", strings.Join(kinds, ",")))
+	}
+	return fault.As(fault.Refused, errors.Join(errs...))
+}
+
+// clusters reads the clusters of the runs' tasks from their pack.
+func clusters(ctx context.Context, arg string, runs []*earlier.Run) (map[string]string, error) {
+	loc, _, err := subcommand.Locate(arg)
+	if err != nil {
+		return nil, err
+	}
+	out, problems := map[string]string{}, source.Problems(nil)
+	p, err := compile.Load(ctx, loc, families.All(), func(row pack.Row, _ func() (task.Task, error)) {
+		name, problem := row.Cluster()
+		if problem != nil {
+			problems = append(problems, problem)
+		} else if name != "" {
+			out[row.ID] = name
+		}
+	})
+	if ctx.Err() != nil {
+		return nil, fault.As(fault.Interrupted, errors.New("interrupted while reading the pack"))
+	}
+	if err = errors.Join(err, problems.Err()); err != nil {
+		return nil, fault.As(fault.Pack, err)
+	}
+	for _, run := range runs {
+		m := run.Manifest
+		hidden := run.Hidden == nil || run.Hidden.Pack == p.Digests.Pack
+		if m.Pack.ID != p.Manifest.ID || m.Pack.Version != p.Manifest.Version || m.Digests.Manifest != p.Digests.Manifest || m.Digests.Public != p.Public || !hidden {
+			return nil, fault.As(fault.Refused, fmt.Errorf("%s is not the pack of %s", redact.Quote(arg), redact.Quote(run.Name)))
+		}
+	}
+	if len(out) == 0 {
+		return nil, fault.As(fault.Refused, fmt.Errorf("%s: no row has metadata.cluster: leave --pack out", redact.Quote(arg)))
+	}
+	return out, nil
+}

@@ -1,0 +1,215 @@
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/console"
+	"securebench/internal/evidence"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/transcript"
+)
+
+type showFlags struct {
+	trust   subcommand.Trust
+	attempt int
+	failed  bool
+	follow  bool
+	noPager bool
+}
+
+const showHelp = `Show the attempts of a run, or one task's attempts whole.
+
+RUN is the output directory of a run, also of one that is still running, a
+published copy, or a bundle. Without TASK, each attempt is one line. With TASK,
+its attempts are shown whole: the prompt, what the agent printed, the candidate,
+the verdict and its reason in words, times and digests. In the directory of the
+operator, raw output is shown too, that of tests and checkers included; elsewhere
+only what the records have. All of it is escaped, and lines from outside begin
+with "|".
+
+On a terminal, the output goes through the pager that PAGER names, or through
+"less -R"; --no-pager, or an empty PAGER, prints it.
+
+With --follow, each attempt of a run in progress is shown as soon as it has its
+record, until the run ends: one line each, or with TASK whole.
+
+The exit code is 13 if the run does not verify, 0 for one that is only not
+finished. With --follow, it is 130 if the run stopped before its end.`
+
+func (g group) showCommand() *cobra.Command {
+	var f showFlags
+	c := &cobra.Command{
+		Use: "show RUN [TASK]", Short: "Show the attempts of a run, or one task's attempts whole",
+		Long: showHelp, Args: cobra.RangeArgs(1, 2),
+		Example: "  securebench show runs/demo\n  securebench show runs/demo HumanEval/2\n  securebench show runs/demo --failed\n  securebench show runs/demo --follow",
+		RunE: func(c *cobra.Command, args []string) error {
+			task := ""
+			if len(args) == 2 {
+				task = args[1]
+			}
+			switch {
+			case c.Flags().Changed("attempt") && (f.attempt < 1 || task == ""):
+				return subcommand.UsageError(errors.New("--attempt needs a TASK, and counts from 1"))
+			case f.follow:
+				return g.follow(c.Context(), args[0], task, f)
+			}
+			return g.show(c.Context(), args[0], task, f)
+		},
+	}
+	f.trust.Add(c)
+	fl := c.Flags()
+	fl.IntVar(&f.attempt, "attempt", 0, "show only the attempt with this number")
+	fl.BoolVar(&f.failed, "failed", false, "show only attempts that did not pass")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "wait for further attempts of a run in progress")
+	fl.BoolVar(&f.noPager, "no-pager", false, "print to standard output, also if it is a terminal")
+	return c
+}
+
+// wants reports whether the flags select a record.
+func (f showFlags) wants(task string, l *record.Line) bool {
+	return (task == "" || l.TaskID == task) && (f.attempt == 0 || l.Attempt == f.attempt) && (!f.failed || !l.Passed)
+}
+
+func (g group) show(ctx context.Context, arg, task string, f showFlags) (err error) {
+	var lines []*record.Line
+	seen := &names{}
+	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f.trust, evidence.Options{Each: func(e record.Entry) {
+		seen.add(e.TaskID)
+		if !f.wants(task, e.Line) {
+			return
+		}
+		l := *e.Line
+		if task == "" { // one line of it is shown
+			l = record.Line{TaskID: l.TaskID, Index: l.Index, Attempt: l.Attempt, TaskType: l.TaskType, Outcome: l.Outcome,
+				FailureReason: l.FailureReason, Passed: l.Passed, Timings: l.Timings}
+		}
+		lines = append(lines, &l)
+	}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	if task != "" && len(lines) == 0 {
+		return seen.missing(task, res)
+	}
+	slices.SortStableFunc(lines, record.InOrder)
+	judged := subcommand.Judge(signer, res)
+	out, done, err := g.pager(ctx, f.noPager)
+	if err != nil {
+		return err
+	}
+	err = printAttempts(out, run, res, judged, task, lines)
+	if err = errors.Join(err, done()); err != nil {
+		return err
+	}
+	if errors.As(judged, new(*evidence.UnfinishedError)) {
+		return nil // the first line says so
+	}
+	return judged
+}
+
+// printAttempts prints the state of the run and the chosen attempts.
+func printAttempts(out io.Writer, run *evidence.Run, res *evidence.Result, judged error, task string, lines []*record.Line) error {
+	state := fmt.Sprintf("%s attempts, verified", res.Progress())
+	if judged != nil {
+		state = console.ErrorLines(judged)[0]
+	}
+	if _, err := fmt.Fprintf(out, "run %s: %s\n\n", redact.Quote(res.Manifest.RunID), state); err != nil {
+		return err
+	}
+	if task == "" {
+		return printList(out, lines)
+	}
+	from := sourceOf(run, res.Manifest)
+	for i, l := range lines {
+		if i > 0 {
+			if _, err := fmt.Fprintln(out); err != nil {
+				return err
+			}
+		}
+		a := transcript.Read(from, l)
+		if err := a.WriteText(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shownLimit bounds each text of an attempt that is shown, in bytes.
+const shownLimit = 1 << 20
+
+// sourceOf is where the parts of a run's attempts are read.
+func sourceOf(run *evidence.Run, m record.Manifest) transcript.Source {
+	from := transcript.Source{FS: run, Limit: shownLimit}
+	if salt, err := record.ReadSalt(run, m.SaltDigest); err == nil {
+		from.Salt = &salt
+	}
+	return from
+}
+
+func printList(out io.Writer, lines []*record.Line) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TASK\tATTEMPT\tFAMILY\tOUTCOME\tREASON\tTIME")
+	for _, l := range lines {
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%.1f s\n", redact.QuoteShort(l.TaskID, maxCell), l.Attempt, redact.QuoteShort(l.TaskType, maxCell),
+			redact.QuoteShort(string(l.Outcome), maxCell), orDash(string(l.FailureReason)), float64(l.Timings["total"])/1000)
+	}
+	return w.Flush()
+}
+
+// maxCell bounds a cell of the list, in characters.
+const maxCell = 48
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return redact.QuoteShort(s, maxCell)
+}
+
+// names are ids of tasks, for a message about one that is not there.
+type names struct {
+	some []string
+	n    int
+}
+
+// maxNamed is how many tasks a message names.
+const maxNamed = 5
+
+func (n *names) add(id string) {
+	if !slices.Contains(n.some, id) && len(n.some) < maxNamed {
+		n.some = append(n.some, id)
+	}
+	n.n++
+}
+
+// missing is the error for a task without a record.
+func (n *names) missing(task string, res *evidence.Result) error {
+	text := "the run has no such record of " + redact.Quote(task)
+	if len(n.some) > 0 {
+		text += "; it has those of"
+	}
+	for i, id := range n.some {
+		if i > 0 {
+			text += ","
+		}
+		text += " " + redact.QuoteShort(id, maxCell)
+	}
+	if n.n > len(n.some) {
+		text += " and others (see securebench show RUN)"
+	}
+	if res.Unfinished {
+		text += "; the run is not finished"
+	}
+	return fault.Errorf(fault.Usage, "%s", text)
+}

@@ -1,0 +1,201 @@
+package compare
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/console"
+	"securebench/internal/redact"
+)
+
+// Bounds on what the table shows, in characters and lines. The JSON has all of
+// it.
+const (
+	maxName     = 28
+	maxFlips    = 5
+	maxFamilies = 20
+)
+
+// WriteJSON writes the report as one JSON object and a newline, in ASCII and
+// without <, > and &.
+func (r *Report) WriteJSON(w io.Writer) error {
+	b, err := json.Marshal(r, json.Deterministic(true), jsontext.EscapeForHTML(true), jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return fmt.Errorf("encoding the comparison: %w", err)
+	}
+	if _, err = w.Write(append(redact.ASCII(b), '\n')); err != nil {
+		return fmt.Errorf("writing the comparison: %w", err)
+	}
+	return nil
+}
+
+// WriteTable writes the report for a terminal. No line begins with text from
+// outside, and none contains an invisible character.
+func (r *Report) WriteTable(w io.Writer) error {
+	var b bytes.Buffer
+	t := &table{tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)}
+	r.head(t)
+	r.runs(t)
+	for i, c := range r.Comparisons {
+		t.line("\n%s AGAINST %s", letter(i+1), letter(0))
+		c.figures(t, r)
+		c.families(t)
+		flips(t, "LOST", c.Lost)
+		flips(t, "GAINED", c.Gained)
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("laying out the comparison: %w", err)
+	}
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("writing the comparison: %w", err)
+	}
+	return nil
+}
+
+// table writes to a buffer, so only Flush can fail.
+type table struct{ *tabwriter.Writer }
+
+func (t *table) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+
+func (r *Report) head(t *table) {
+	if r.LeftOut > 0 {
+		t.line("*** PART OF THE PACK: %s were left out; the figures below are about %s. ***\n", console.Plural(r.LeftOut, "row"), console.Plural(r.Tasks, "task"))
+	}
+	var mix []string
+	for _, name := range slices.Sorted(maps.Keys(r.Containment)) {
+		mix = append(mix, fmt.Sprintf("%d %s", r.Containment[name], word(name)))
+	}
+	t.line("pack\t%s", word(r.Pack))
+	t.line("tasks\t%d: %s", r.Tasks, strings.Join(mix, ", "))
+	if r.Clusters > 0 {
+		t.line("clusters\t%d", r.Clusters)
+	}
+	for _, d := range r.Allowed {
+		t.line("allowed\t%s", redact.Escape(d.String()))
+	}
+	for _, note := range r.Notes {
+		t.line("note\t%s", redact.Escape(note))
+	}
+}
+
+func (r *Report) runs(t *table) {
+	t.line("\n\tRUN\tAGENT\tPASSED\tRATE\t95 %%")
+	for i, run := range r.Runs {
+		t.line("%s\t%s\t%s\t%d of %d\t%s\t%s", letter(i), word(run.Name), word(cmp.Or(run.Model, run.Agent)), run.Passed, r.Tasks*run.Attempts, percent(run.Rate), run.Interval)
+	}
+	for i, run := range r.Runs {
+		if run.Unscored > 0 {
+			t.line("%s has %s without a verdict, which count as not passed", letter(i), console.Plural(run.Unscored, "attempt"))
+		}
+	}
+}
+
+// figures shows the difference, its intervals and the test.
+func (c Comparison) figures(t *table, r *Report) {
+	t.line("  difference\t%s%s", points(c.Difference), between(c.Interval, c.Method))
+	if c.Bootstrap != nil {
+		over := "tasks"
+		if r.Clusters > 0 {
+			over = "clusters"
+		}
+		t.line("  bootstrap\t%s, %d resamples of %s, seed %d", pointsInterval(c.Bootstrap), r.Resamples, over, r.Seed)
+	}
+	if n := c.Counts; n != nil {
+		t.line("  tasks\t%d passed in both, %d gained, %d lost, %d in neither", n.Both, n.Gained, n.Lost, n.Neither)
+	} else {
+		t.line("  tasks\t%d better, %d worse, %d equal", len(c.Gained), len(c.Lost), c.Tasks-len(c.Gained)-len(c.Lost))
+	}
+	if c.P == nil {
+		t.line("  test\tnone: nothing varies")
+		return
+	}
+	text := fmt.Sprintf("%s: p = %s", testName(c.Test), p(*c.P))
+	if c.McNemar != nil {
+		text += fmt.Sprintf(" (mid-p %s)", p(c.McNemar.Mid))
+	}
+	if c.Adjusted != nil {
+		text += fmt.Sprintf(", Holm-adjusted %s", p(*c.Adjusted))
+	}
+	t.line("  test\t%s", text)
+}
+
+func (c Comparison) families(t *table) {
+	if len(c.Families) < 2 {
+		return
+	}
+	t.line("\n  FAMILY\tTASKS\tBEFORE\tAFTER\tDIFFERENCE\t95 %%")
+	for _, f := range c.Families[:min(len(c.Families), maxFamilies)] {
+		t.line("  %s\t%d\t%s\t%s\t%s\t%s", word(f.Name), f.Tasks, percent(f.Before), percent(f.After), points(f.Difference), pointsInterval(f.Interval))
+	}
+	more(t, len(c.Families)-maxFamilies)
+}
+
+// flips names the tasks whose result changed.
+func flips(t *table, title string, all []Flip) {
+	if len(all) == 0 {
+		return
+	}
+	t.line("\n  %s\tBEFORE\tAFTER", title)
+	for _, f := range all[:min(len(all), maxFlips)] {
+		t.line("  %s\t%s\t%s", word(f.TaskID), percent(f.Before), percent(f.After))
+	}
+	more(t, len(all)-maxFlips)
+}
+
+func more(t *table, n int) {
+	if n > 0 {
+		t.line("  and %d more", n)
+	}
+}
+
+// letter names a run in the table: A, B and so on.
+func letter(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return fmt.Sprintf("R%d", i+1)
+}
+
+func percent(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) }
+
+func points(d float64) string { return fmt.Sprintf("%+.1f points", 100*d) }
+
+func pointsInterval(in *Interval) string {
+	if in == nil {
+		return "-"
+	}
+	return fmt.Sprintf("[%+.1f, %+.1f]", 100*in[0], 100*in[1])
+}
+
+// between shows an interval with its method.
+func between(in *Interval, method string) string {
+	if in == nil {
+		return ""
+	}
+	name := map[string]string{NewcombeInterval: "Newcombe", PairedInterval: "paired t", ClusterInterval: "t over clusters"}[method]
+	return fmt.Sprintf(", 95 %% interval %s (%s)", pointsInterval(in), name)
+}
+
+func testName(test string) string {
+	return map[string]string{McNemarTest: "McNemar, exact", PairedInterval: "paired t test", ClusterInterval: "t test over clusters"}[test]
+}
+
+// p shows a p value.
+func p(x float64) string { return fmt.Sprintf("%.3g", x) }
+
+// word makes a name from outside one word.
+func word[T ~string](s T) string {
+	if s == "" {
+		return "-"
+	}
+	return redact.QuoteShort(string(s), maxName)
+}

@@ -1,0 +1,264 @@
+package cases
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/programs"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc"
+	"securebench/internal/verdict"
+)
+
+// Verifier scores programs by their cases.
+type Verifier struct{ resources family.Resources }
+
+// New makes a verifier. It starts nothing.
+func New(r family.Resources) family.Verifier { return &Verifier{r} }
+
+// Close implements [family.Verifier]. Nothing is kept on the engine.
+func (v *Verifier) Close(context.Context) error { return nil }
+
+// Open begins to make the candidate's sandbox.
+func (v *Verifier) Open(ctx context.Context, c family.Case) family.Session {
+	s := &session{verifier: v, c: c, restricted: map[string][]byte{}}
+	s.row, s.refused = read(c.Sandbox)
+	if s.refused == nil && !c.Lazy {
+		s.prepare(ctx)
+	}
+	return s
+}
+
+// notFound is the exit code of a program that is not there.
+const notFound = 127
+
+// The phases of a verification.
+const (
+	phaseCompile verdict.Phase = "compile"
+	phaseCases   verdict.Phase = "cases"
+)
+
+// session is the verification of one attempt.
+type session struct {
+	verifier *Verifier
+	c        family.Case
+	row      row
+	refused  *family.Failure
+	box      *programs.Pending
+
+	how        string // the extraction
+	code       []byte // what was extracted; nil is the candidate
+	phase      verdict.Phase
+	passed     int
+	spent      time.Duration // by the candidate's commands
+	waited     time.Duration
+	restricted map[string][]byte
+}
+
+func (s *session) prepare(ctx context.Context) {
+	s.box = programs.Prepare(ctx, s.verifier.resources.Engine, s.verifier.resources.RunID, s.c)
+}
+
+// Verify builds the program and runs its cases.
+func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
+	if s.refused != nil {
+		return s.verdict(s.refused), nil
+	}
+	source, f, err := s.source(c)
+	if err != nil {
+		return family.Verdict{}, err
+	}
+	if f != nil {
+		return s.verdict(f), nil
+	}
+	if s.box == nil {
+		s.prepare(ctx)
+	}
+	start := time.Now()
+	box, err := s.box.Wait(ctx)
+	s.waited = time.Since(start)
+	if err != nil {
+		return family.Verdict{}, err
+	}
+	err = box.Settle(ctx, s.run(ctx, box, source))
+	if err != nil && !errors.As(err, &f) {
+		return family.Verdict{}, err
+	}
+	return s.verdict(f), nil
+}
+
+// source returns the program's text. A failure needs no sandbox.
+func (s *session) source(c candidate.Candidate) ([]byte, *family.Failure, error) {
+	if c.Size > candidate.MaxBytes {
+		return nil, family.Fail(verdict.CandidateTooLarge, "the candidate is larger than %d MiB", candidate.MaxBytes>>20), nil
+	}
+	text, err := c.Bytes()
+	if err != nil {
+		return nil, nil, err
+	}
+	s.how = programs.AsIs
+	if c.Said() {
+		if !utf8.Valid(text) {
+			return nil, family.Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8"), nil
+		}
+		if s.how, s.code = programs.Take(s.row.language, string(text)); s.code != nil {
+			text = s.code
+		}
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, family.Fail(verdict.EmptyCandidate, "the candidate is blank"), nil
+	}
+	return text, nil, nil
+}
+
+// run builds the program and runs the cases until one fails. A nil error is a
+// pass.
+func (s *session) run(ctx context.Context, box *programs.Box, source []byte) error {
+	files := []programs.File{{Path: s.row.file, Mode: 0o644, Data: source}}
+	if s.row.compile != nil {
+		s.phase = phaseCompile
+		var err error
+		if files, err = s.build(ctx, box, files); err != nil {
+			return err
+		}
+	}
+	s.phase = phaseCases
+	for n, c := range s.row.cases {
+		if err := s.runCase(ctx, box, n, c, files); err != nil {
+			return err
+		}
+		s.passed++
+	}
+	return nil
+}
+
+// build runs the row's compiler once and returns what it left, with which each
+// case begins.
+func (s *session) build(ctx context.Context, box *programs.Box, files []programs.File) ([]programs.File, error) {
+	const dir = "build"
+	if err := box.Lay(ctx, dir, files); err != nil {
+		return nil, err
+	}
+	ran, err := s.command(ctx, box, programs.Command{Argv: s.row.compile, Dir: dir}, 0)
+	s.restricted["compile-output.txt"] = slices.Concat(ran.Stdout, ran.Stderr)
+	switch {
+	case err != nil:
+		return nil, err
+	case ran.End == initproc.NotStarted:
+		return nil, family.Fail(verdict.PackFault, "the image has no program %q to compile with", s.row.compile[0])
+	case ran.ExitCode != 0:
+		return nil, family.Fail(verdict.TestsFailed, "the candidate does not compile")
+	}
+	left, err := box.Files(ctx, dir)
+	box.Discard(ctx, dir)
+	return left, err
+}
+
+// command runs a command of the candidate's within what is left of the row's
+// time.
+func (s *session) command(ctx context.Context, box *programs.Box, c programs.Command, limit time.Duration) (programs.Ran, error) {
+	whole := programs.Limit(s.c)
+	c.Timeout = whole - s.spent
+	if limit > 0 {
+		c.Timeout = min(c.Timeout, limit)
+	}
+	if c.Timeout <= 0 {
+		return programs.Ran{}, family.Fail(verdict.VerificationTimeout, "the candidate ran longer than the row's %v", whole)
+	}
+	ran, err := box.Run(ctx, c)
+	s.spent += ran.Duration
+	switch {
+	case err != nil:
+		return ran, err
+	case ran.End == sandbox.TimedOut && c.Timeout == limit:
+		return ran, family.Fail(verdict.VerificationTimeout, "the candidate ran longer than the %v of a case", limit)
+	case ran.End == sandbox.TimedOut:
+		return ran, family.Fail(verdict.VerificationTimeout, "the candidate ran longer than the row's %v", whole)
+	}
+	return ran, nil
+}
+
+// runCase runs one case in a folder of its own. What it expects stays here.
+func (s *session) runCase(ctx context.Context, box *programs.Box, n int, c testCase, files []programs.File) error {
+	dir := fmt.Sprintf("case-%d", n+1)
+	given := slices.Clone(files)
+	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
+		given = append(given, programs.File{Path: name, Mode: 0o644, Data: []byte(c.Files[name])})
+	}
+	if err := box.Lay(ctx, dir, given); err != nil {
+		return err
+	}
+	ran, err := s.command(ctx, box, programs.Command{Argv: slices.Concat(s.row.command, c.Args), Dir: dir, Stdin: []byte(c.Stdin)}, s.row.each)
+	if err == nil {
+		err = s.judge(ctx, box, dir, c, ran)
+	}
+	var f *family.Failure
+	if errors.As(err, &f) {
+		s.restricted["case-stdout.txt"], s.restricted["case-stderr.txt"] = ran.Stdout, ran.Stderr
+		return family.Fail(f.Reason, "case %d of %d: %s", n+1, len(s.row.cases), f.Message)
+	}
+	box.Discard(ctx, dir)
+	return err
+}
+
+// judge compares what a case did with what it should have done. Only init's
+// report, the streams and files are looked at; the program is dead.
+func (s *session) judge(ctx context.Context, box *programs.Box, dir string, c testCase, ran programs.Ran) error {
+	switch {
+	case ran.ExitCode == notFound && ran.End == initproc.NotStarted && !strings.Contains(s.row.command[0], "/"):
+		return family.Fail(verdict.PackFault, "the image has no program %q to run the candidate with", s.row.command[0])
+	case ran.End == initproc.NotStarted:
+		return family.Fail(verdict.TestsFailed, "the candidate cannot be started")
+	case ran.ExitCode != c.Expect.ExitCode:
+		return family.Fail(verdict.TestsFailed, "the candidate ended with another exit code")
+	case c.Expect.Stdout != nil && !s.row.compare.same(ran.Stdout, []byte(*c.Expect.Stdout)):
+		return family.Fail(verdict.TestsFailed, "the output is not what is expected")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Expect.Files)) {
+		found, err := box.Files(ctx, dir+"/"+name)
+		if err != nil {
+			return err
+		}
+		if len(found) != 1 || found[0].Path != "." || !s.row.compare.same(found[0].Data, []byte(c.Expect.Files[name])) {
+			return family.Fail(verdict.TestsFailed, "a file is not what is expected")
+		}
+	}
+	return nil
+}
+
+// verdict describes the verification; a nil failure is a pass.
+func (s *session) verdict(f *family.Failure) family.Verdict {
+	v := family.Verdict{
+		Outcome:     verdict.Passed,
+		Containment: verdict.Split,
+		Metadata: verdict.NewMetadata(map[string]any{"language": s.row.language, "image": s.c.Image.Ref,
+			"cases_passed": s.passed, "cases_total": len(s.row.cases)}),
+		Restricted: s.restricted,
+		Waited:     s.waited,
+		Extraction: s.how,
+		Extracted:  s.code,
+	}
+	if f != nil {
+		v.Outcome, v.Reason, v.Message, v.Phase = f.Outcome(), f.Reason, f.Message, s.phase
+	}
+	return v
+}
+
+// Close removes the sandbox.
+func (s *session) Close(ctx context.Context) error {
+	if s.box == nil {
+		return nil
+	}
+	box := s.box
+	s.box = nil
+	return box.Close(ctx)
+}

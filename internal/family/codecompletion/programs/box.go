@@ -1,0 +1,299 @@
+package programs
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"securebench/internal/family"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc"
+	"securebench/internal/verdict"
+	"securebench/internal/workspace"
+)
+
+const (
+	// startLimit bounds the wait for a sandbox, and what the engine does for a
+	// verification beside its commands. Beyond it the engine is at fault.
+	startLimit = 2 * time.Minute
+	// streams is the output limit of a whole box: commands have their own.
+	streams = 1 << 40
+	// maxTree bounds the files that are read back from a box, in bytes: they are
+	// in memory.
+	maxTree = 64 << 20
+	// maxFiles bounds their number.
+	maxFiles = 4096
+)
+
+// Root is the folder in which programs are built and run.
+const Root = workspace.DefaultTarget
+
+// errSlow is the cause of a verification that takes too long although each of
+// its commands is bounded.
+var errSlow = errors.New("the engine takes too long")
+
+// Box is a sandbox in which a candidate's commands run one after the other. Its
+// first process is securebench's init, which no command can reach, and all
+// commands run as a user without rights. It has a bounded tree, [Root].
+type Box struct {
+	image  sandbox.Image
+	limits sandbox.Limits
+	tree   sandbox.Workspace
+	box    *sandbox.Watched
+	client *initproc.Client
+	ran    bool // a command of the candidate's
+}
+
+// Start makes a box for a case, whose commands take as long as the case's limit
+// together. The caller closes what it returns, also after an error.
+func Start(ctx context.Context, e sandbox.Sandboxes, run string, c family.Case) (b *Box, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
+	defer cancel()
+	labels := sandbox.Labels{Run: run, Task: c.Sandbox.ID(), Attempt: c.Attempt, Role: "candidate files"}
+	b = &Box{image: c.Image, limits: c.Limits.WithDefaults()}
+	b.tree, err = e.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Owner: sandbox.Nobody, Disk: b.limits.Disk, Inodes: b.limits.Files})
+	if err != nil {
+		return b, fmt.Errorf("making the folder of a candidate: %w", err)
+	}
+	labels.Role = "candidate"
+	limits := b.limits
+	limits.Output, limits.Timeout = streams, boxLimit(c)
+	// Root, because init switches users then. No command has any capability.
+	opened, err := e.Open(ctx, sandbox.Spec{Labels: labels, Image: c.Image, User: &sandbox.User{}, Workdir: Root,
+		Mounts: []sandbox.Mount{{Workspace: b.tree, Target: Root}}, Init: true,
+		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap},
+		Limits:       limits})
+	if err != nil {
+		return b, fmt.Errorf("making the sandbox of a candidate: %w", err)
+	}
+	b.box = &sandbox.Watched{Box: opened}
+	if b.client, err = initproc.Open(ctx, b.box); err != nil {
+		return b, fmt.Errorf("starting the sandbox of a candidate: %w", err)
+	}
+	return b, nil
+}
+
+// Limit is the time that the commands of a case may take together.
+func Limit(c family.Case) time.Duration {
+	if c.Limits.Timeout > 0 {
+		return c.Limits.Timeout
+	}
+	return 30 * time.Second
+}
+
+// boxLimit bounds the life of a box: an agent may work between its start and the
+// first command.
+func boxLimit(c family.Case) time.Duration { return 24*time.Hour + Limit(c) + startLimit }
+
+// Close removes the box.
+func (b *Box) Close(ctx context.Context) error {
+	if b == nil {
+		return nil
+	}
+	var errs []error
+	if b.client != nil {
+		errs = append(errs, b.client.Close(ctx))
+		b.client = nil
+	}
+	if b.box != nil {
+		errs = append(errs, b.box.Close(ctx))
+		b.box = nil
+	}
+	if b.tree != nil {
+		errs = append(errs, b.tree.Close(ctx))
+		b.tree = nil
+	}
+	return errors.Join(errs...)
+}
+
+// File is one regular file below a folder of the box.
+type File struct {
+	Path string // relative
+	Mode int64
+	Data []byte
+}
+
+// Lay writes files into a folder of the box, which is made if it is not there.
+func (b *Box) Lay(ctx context.Context, dir string, files []File) error {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	owner := sandbox.Nobody
+	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, Uid: owner.UID, Gid: owner.GID})
+	for _, f := range files {
+		if err == nil {
+			err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, f.Path), Mode: f.Mode, Size: int64(len(f.Data)), Uid: owner.UID, Gid: owner.GID})
+		}
+		if err == nil {
+			_, err = w.Write(f.Data)
+		}
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		return fmt.Errorf("writing a candidate's files: %w", err)
+	}
+	err = b.tree.Put(ctx, &archive)
+	switch {
+	case err == nil:
+		return nil
+	case b.ran && b.full(ctx):
+		return family.Fail(verdict.DiskLimit, "the candidate left no room for the files of the next command")
+	}
+	return fmt.Errorf("laying a candidate's files: %w", err)
+}
+
+// Discard removes a folder of the box. What cannot be removed stays: it takes room
+// that the candidate then lacks, and nothing reads it.
+func (b *Box) Discard(ctx context.Context, dir string) { _ = b.tree.Remove(ctx, dir) }
+
+// full reports whether the box has no room left.
+func (b *Box) full(ctx context.Context) bool {
+	u, err := b.tree.Usage(ctx)
+	return err == nil && u.Full()
+}
+
+// Files returns the regular files below a folder or file of the box. Links are
+// left out, and never followed. It is called when no process of the candidate's
+// runs. A [family.Failure] says that there is more than is read.
+func (b *Box) Files(ctx context.Context, dir string) ([]File, error) {
+	var archive bytes.Buffer
+	err := b.tree.Get(ctx, dir, maxTree, &archive)
+	if errors.Is(err, sandbox.ErrTooLarge) {
+		return nil, family.Fail(verdict.DiskLimit, "the candidate left more than %d MiB of files", maxTree>>20)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what a candidate left: %w", err)
+	}
+	return filesOf(&archive, dir)
+}
+
+// filesOf reads an archive of a folder, or of one file, which has the path ".".
+func filesOf(archive io.Reader, dir string) (out []File, err error) {
+	r := tar.NewReader(archive)
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading what a candidate left: %w", err)
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(path.Clean(h.Name), dir), "/")
+		if name == "" {
+			name = "."
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		if len(out) == maxFiles {
+			return nil, family.Fail(verdict.DiskLimit, "the candidate left more than %d files", maxFiles)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return nil, fmt.Errorf("reading what a candidate left: %w", err)
+		}
+		out = append(out, File{Path: name, Mode: h.Mode & 0o777, Data: data})
+	}
+}
+
+// Command is a command of the candidate's.
+type Command struct {
+	Argv    []string
+	Env     []string // on top of the image's
+	Dir     string   // relative to [Root]
+	Stdin   []byte
+	Output  int64 // limit of each stream; 0 is the case's
+	Timeout time.Duration
+}
+
+// Ran is what a command did.
+type Ran struct {
+	initproc.Result
+	Stdout, Stderr []byte
+}
+
+// errFlood ends a command that writes more than its limit.
+var errFlood = errors.New("more output than the limit")
+
+// kept is an output up to a limit.
+type kept struct {
+	bytes.Buffer
+	left int64
+}
+
+func (k *kept) Write(b []byte) (int, error) {
+	n := min(int64(len(b)), k.left)
+	k.left -= n
+	_, _ = k.Buffer.Write(b[:n]) // never fails
+	if n < int64(len(b)) {
+		return int(n), errFlood
+	}
+	return len(b), nil
+}
+
+// Run runs a command, and ends what it left running. A [family.Failure] says that
+// it wrote too much; an error wraps [initproc.ErrLost] if the sandbox ended under
+// it.
+func (b *Box) Run(ctx context.Context, c Command) (Ran, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout+startLimit, errSlow)
+	defer cancel()
+	if c.Output == 0 {
+		c.Output = b.limits.Output
+	}
+	b.ran = true
+	stdout, stderr := kept{left: c.Output}, kept{left: c.Output}
+	res, err := b.client.Run(ctx, initproc.Command{Argv: c.Argv, Env: append([]string{"HOME=/tmp"}, c.Env...), Inherit: true,
+		Dir: path.Join(Root, c.Dir), User: sandbox.Nobody, Stdin: bytes.NewReader(c.Stdin), Stdout: &stdout, Stderr: &stderr,
+		Output: c.Output + 1, Timeout: c.Timeout})
+	flood := errors.Is(err, errFlood)
+	if err == nil || flood {
+		err = b.client.KillAll(ctx)
+	}
+	if err == nil && flood {
+		err = family.Fail(verdict.OutputLimit, "the candidate wrote more than its limit of output")
+	}
+	return Ran{res, stdout.Bytes(), stderr.Bytes()}, err
+}
+
+// Settle ends every process of the box, and judges the end of a verification by
+// how the box ended. A box that is lost while it holds something of the
+// candidate's is the candidate's failure, unless it was disturbed from outside.
+func (b *Box) Settle(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	defer cancel()
+	limits, endErr := b.end(ctx)
+	if endErr != nil && (!errors.Is(endErr, initproc.ErrLost) || errors.Is(endErr, sandbox.ErrDisturbed)) {
+		return endErr
+	}
+	if errors.Is(err, initproc.ErrLost) || err == nil && endErr != nil {
+		err = family.Fail(verdict.WorkerExited, "the sandbox ended while the candidate was in it")
+	}
+	var f *family.Failure
+	if !errors.As(err, &f) || f.Reason != verdict.WorkerExited && f.Reason != verdict.TestsFailed {
+		return err
+	}
+	if limit := family.LimitReached(limits, "the candidate"); limit != nil {
+		return limit
+	}
+	return err
+}
+
+// end ends every process of the box and returns the limits that any of them ran
+// into.
+func (b *Box) end(ctx context.Context) ([]sandbox.End, error) {
+	if b.client == nil {
+		return nil, nil
+	}
+	err := b.client.Close(ctx)
+	if b.client = nil; b.box.Err != nil {
+		err = errors.Join(b.box.Err, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ending the sandbox of a candidate: %w", err)
+	}
+	return b.box.Outcome.Limits(), nil
+}

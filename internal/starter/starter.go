@@ -1,0 +1,191 @@
+// Package starter has what authors begin with: a first pack, and a row of each family
+// with its files. The rows pass their own validation.
+package starter
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A family's template is row.json, which becomes one line; what is below public and
+// eval becomes assets, and images an image of the pack. In all of them, @ID@ stands
+// for the row's id, @PACK@ and @VERSION@ for the pack's.
+//
+//go:embed templates
+var templates embed.FS
+
+// Families lists the families that have a template.
+func Families() []string {
+	entries, err := templates.ReadDir("templates")
+	if err != nil {
+		panic(err) // they are part of the program
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// File is a file of a pack, by its path in the pack's folder.
+type File struct {
+	Path string
+	Data []byte
+}
+
+// Place says where a row goes: into which pack, and where that has its files.
+type Place struct {
+	Pack         string
+	Version      int64
+	Public, Eval string // the asset roots
+}
+
+// Row is a row made of a template, as a line, with its files.
+type Row struct {
+	Line  []byte
+	Files []File
+	// Image is set if one of the files is the recipe of an image.
+	Image bool
+}
+
+// plainName is what can be a part of an image's name.
+var plainName = regexp.MustCompile(`^[a-z0-9]+(?:[._-][a-z0-9]+)*$`)
+
+// CheckName returns an error unless a name can be that of a row with files, or of a
+// pack with images.
+func CheckName(what, name string) error {
+	if len(name) > 64 || !plainName.MatchString(name) {
+		return fmt.Errorf("%s is %q: write lower-case letters and digits, with single - . or _ between them", what, name)
+	}
+	return nil
+}
+
+// ID returns an id for a row of a family that is not taken.
+func ID(family string, taken func(string) bool) string {
+	for n := 1; ; n++ {
+		if id := strings.ReplaceAll(family, "_", "-") + "-" + strconv.Itoa(n); !taken(id) {
+			return id
+		}
+	}
+}
+
+// NewRow makes a row of the family's template.
+func NewRow(family, id string, at Place) (row Row, err error) {
+	if !slices.Contains(Families(), family) {
+		return row, fmt.Errorf("there is no template for family %q: choose from %s", family, strings.Join(Families(), ", "))
+	}
+	fill := strings.NewReplacer("@ID@", id, "@PACK@", at.Pack, "@VERSION@", strconv.FormatInt(at.Version, 10))
+	root := path.Join("templates", family)
+	err = fs.WalkDir(templates, root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := templates.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		text = []byte(fill.Replace(string(text)))
+		top, rest, _ := strings.Cut(strings.TrimPrefix(name, root+"/"), "/")
+		switch top {
+		case "row.json":
+			row.Line, err = oneLine(text)
+		case "public":
+			row.Files = append(row.Files, File{path.Join(at.Public, id, rest), text})
+		case "eval":
+			row.Files = append(row.Files, File{path.Join(at.Eval, id, rest), text})
+		case "images":
+			row.Image = true
+			row.Files = append(row.Files, File{path.Join("images", id, rest), text})
+		}
+		return err
+	})
+	if err != nil {
+		return row, fmt.Errorf("making a row of %s: %w", family, err)
+	}
+	return row, nil
+}
+
+// oneLine writes a value as a row is usually written: on one line, with blanks after
+// commas and colons.
+func oneLine(text []byte) ([]byte, error) {
+	v := jsontext.Value(bytes.Clone(text))
+	if err := v.Compact(jsontext.SpaceAfterComma(true), jsontext.SpaceAfterColon(true)); err != nil {
+		return nil, err
+	}
+	return append(v, '\n'), nil
+}
+
+// SchemaDir is the folder of a new pack with the schemas that its files name.
+const SchemaDir = "schema"
+
+// Pack is a new pack.
+type Pack struct {
+	Files []File
+	Rows  int
+	Image bool // it has images to build
+}
+
+// NewPack makes a pack with one row of each of the families.
+func NewPack(name string, families []string) (out Pack, err error) {
+	at := Place{Pack: name, Version: 1, Public: "assets", Eval: "hidden"}
+	var rows []byte
+	var files []File
+	for _, f := range families {
+		row, err := NewRow(f, ID(f, func(string) bool { return false }), at)
+		if err != nil {
+			return out, err
+		}
+		rows, files = append(rows, row.Line...), append(files, row.Files...)
+		out.Rows, out.Image = out.Rows+1, out.Image || row.Image
+	}
+	out.Files = append([]File{
+		{"manifest.yaml", fmt.Appendf(nil, manifest, name)},
+		{"tasks.jsonl", rows},
+		{"tester.yaml", fmt.Appendf(nil, tester, name)},
+	}, files...)
+	return out, nil
+}
+
+const manifest = `# yaml-language-server: $schema=` + SchemaDir + `/manifest.schema.json
+#
+# What the pack is. Raise the version whenever a row changes.
+id: %s
+version: 1
+
+# For rows that do not say otherwise.
+defaults:
+  environment:
+    image: securebench-python:3
+    timeout_seconds: 120
+`
+
+const tester = `# yaml-language-server: $schema=` + SchemaDir + `/tester.schema.json
+#
+# Which pack is run, and how the agent starts. Paths are relative to this file.
+schema_version: "0.2"
+
+run:
+  id: %s
+  output_dir: runs/first
+
+benchmark:
+  manifest: manifest.yaml
+  tasks: tasks.jsonl
+
+harness:
+  type: command
+  config:
+    timeout_seconds: 60
+    # This stands in for your agent and solves nothing. It starts in a sandbox with
+    # the public part of one task in task.json; what it prints is its answer.
+    command: [python3, -c, "import json; print(len(json.load(open('task.json'))), 'values, no idea')"]
+`

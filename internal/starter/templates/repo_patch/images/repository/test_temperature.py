@@ -1,0 +1,5 @@
+from temperature import fahrenheit
+
+
+def test_freezing_point():
+    assert fahrenheit(0) == 32

@@ -1,0 +1,166 @@
+package transcript
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"securebench/internal/candidate"
+	"securebench/internal/evidence"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// candidate adds what was scored: all of it where the store is there, else what
+// the record has.
+func (b *builder) candidate() {
+	l := b.line
+	sum := l.Digests.Candidate
+	if sum == "" {
+		b.add("candidate", "none was captured", "")
+		return
+	}
+	shown := ""
+	switch {
+	case l.Candidate.Text != nil:
+		shown = *l.Candidate.Text
+	case l.Candidate.Patch != nil:
+		shown = *l.Candidate.Patch
+	}
+	if l.Candidate.Workspace != nil {
+		b.tree(sum)
+	} else {
+		b.stored("candidate", sum, shown)
+	}
+	if ex := l.Digests.Extracted; ex != "" {
+		b.stored("candidate: the code that was extracted from it", ex, "")
+	}
+}
+
+// stored adds a stored text, or else what the record has of it.
+func (b *builder) stored(title, sum, shown string) {
+	if b.FS == nil {
+		b.add(title, "", shown)
+		return
+	}
+	c, err := evidence.Candidate(b.FS, candidate.Candidate{Kind: task.Text, Digest: sum})
+	var data []byte
+	if err == nil {
+		data, err = c.Bytes()
+	}
+	if err != nil {
+		b.add(title, "the stored one cannot be used: "+source.Words(err), shown)
+		return
+	}
+	b.add(title, "", string(data))
+}
+
+// maxEntries bounds how many files of a tree are listed.
+const maxEntries = 200
+
+// tree lists the files of a tree.
+func (b *builder) tree(sum string) {
+	const title = "candidate: changed files"
+	if b.FS == nil {
+		b.add(title, "a tree, stored as "+sum, "")
+		return
+	}
+	lines, more, err := b.entries(sum)
+	note := ""
+	switch {
+	case err != nil:
+		note = "the stored one cannot be used: " + source.Words(err)
+	case more > 0:
+		note = fmt.Sprintf("%d more files are not listed", more)
+	case len(lines) == 0:
+		note = "the agent changed nothing"
+	}
+	b.add(title, note, strings.Join(lines, "\n"))
+}
+
+func (b *builder) entries(sum string) (lines []string, more int, err error) {
+	name, err := record.CandidatePath(sum)
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := b.FS.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	_, err = candidate.ReadTree(f, candidate.Bounds{Bytes: maxTree, Files: maxTreeFiles}, func(e candidate.Entry, _ io.Reader) error {
+		if len(lines) == maxEntries {
+			more++
+			return nil
+		}
+		lines = append(lines, fmt.Sprintf("%-8s %04o %9d  %s", entryKind(e), e.Mode.Perm(), e.Size, redact.Quote(e.Path)+target(e)))
+		return nil
+	})
+	return lines, more, err
+}
+
+// Bounds of a tree that is only listed.
+const (
+	maxTree      = 1 << 40
+	maxTreeFiles = 1 << 24
+)
+
+// raw finds a raw file of the agent's or verifier's.
+func (b *builder) raw(name string) (record.RawFile, bool) {
+	if b.FS == nil || b.Salt == nil {
+		return record.RawFile{}, false
+	}
+	for _, f := range b.line.Restricted {
+		if rawName(f.Path) == name {
+			return f, true
+		}
+	}
+	return record.RawFile{}, false
+}
+
+func rawName(file string) string { return path.Base(file) }
+
+// rawPart adds a file of the operator's folder, if it is what the record says.
+func (b *builder) rawPart(title string, f record.RawFile) {
+	if b.FS == nil || b.Salt == nil {
+		return
+	}
+	if err := f.Check(b.FS, *b.Salt, b.line.TaskID); err != nil {
+		b.add(title, "it cannot be used: "+source.Words(err), "")
+		return
+	}
+	data, err := fs.ReadFile(b.FS, f.Path)
+	if err != nil {
+		b.add(title, "it cannot be read: "+source.Words(err), "")
+		return
+	}
+	note := ""
+	if len(data) > b.Limit {
+		note = f.Path
+	}
+	b.add(title, note, string(data))
+}
+
+// entryKind names what became of a path.
+func entryKind(e candidate.Entry) string {
+	switch {
+	case e.Deleted:
+		return "deleted"
+	case e.Mode.IsDir():
+		return "folder"
+	case e.Mode&fs.ModeSymlink != 0:
+		return "link"
+	}
+	return "file"
+}
+
+func target(e candidate.Entry) string {
+	if e.Target == "" {
+		return ""
+	}
+	return " -> " + redact.Quote(e.Target)
+}

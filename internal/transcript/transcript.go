@@ -1,0 +1,236 @@
+// Package transcript reads one attempt of a run whole: what the agent was asked,
+// what it printed, what was taken as its candidate, the verdict in words, and
+// what binds all of it to its inputs.
+//
+// Agents and candidates choose most of that text, so all of it is escaped: it has
+// no character that a terminal would interpret or a reader would not see.
+package transcript
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/digest"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// Attempt is one attempt, in texts that are escaped.
+type Attempt struct {
+	TaskID      string   `json:"task"`
+	Index       int      `json:"row"`
+	Number      int      `json:"attempt"` // from 1
+	Family      string   `json:"family"`
+	Outcome     string   `json:"outcome"`
+	Reason      string   `json:"reason,omitzero"`
+	Containment string   `json:"containment"`
+	Labels      []string `json:"labels,omitzero"`
+	Passed      bool     `json:"passed"`
+	TotalMS     int64    `json:"ms"`
+	// Verdict is a sentence, and Message what the verifier said besides.
+	Verdict string `json:"verdict"`
+	Message string `json:"message,omitzero"`
+	Parts   []Part `json:"parts"`
+}
+
+// Part is a text of an attempt under a title, such as its prompt.
+type Part struct {
+	Title string `json:"title"`
+	// Note says what a reader should know of the text, such as that it was cut.
+	Note string `json:"note,omitzero"`
+	Text string `json:"text"`
+}
+
+// Source says where the parts of an attempt are read.
+type Source struct {
+	// FS is the directory of the run, or nil for what the record alone has.
+	FS fs.FS
+	// Salt is nil for a published copy, whose raw output is absent.
+	Salt *digest.Salt
+	// Limit bounds each text, in bytes.
+	Limit int
+}
+
+// Read returns an attempt.
+func Read(from Source, l *record.Line) Attempt {
+	a := Attempt{
+		TaskID: redact.Escape(l.TaskID), Index: l.Index, Number: l.Attempt, Family: redact.Escape(l.TaskType),
+		Outcome: redact.Escape(string(l.Outcome)), Reason: redact.Escape(string(l.FailureReason)),
+		Containment: redact.Escape(string(l.Containment)), Passed: l.Passed, TotalMS: l.Timings["total"],
+		Verdict: Words(l), Message: redact.EscapeText(l.FailureMessage),
+	}
+	for _, label := range l.Labels {
+		a.Labels = append(a.Labels, redact.Escape(label))
+	}
+	b := builder{Source: from, line: l, out: &a}
+	b.prompt()
+	b.agent()
+	b.candidate()
+	b.verifier()
+	b.retries()
+	b.numbers()
+	b.digests()
+	return a
+}
+
+// builder collects the parts of an attempt.
+type builder struct {
+	Source
+	line *record.Line
+	out  *Attempt
+}
+
+// add adds a part unless it is empty. The text is from outside.
+func (b *builder) add(title, note, text string) {
+	if text == "" && note == "" {
+		return
+	}
+	shown, cut := cutText(text, b.Limit)
+	if cut != "" && note != "" {
+		note += "; "
+	}
+	b.out.Parts = append(b.out.Parts, Part{Title: redact.Escape(title), Note: redact.Escape(note + cut), Text: shown})
+}
+
+// cutText escapes a text and cuts its middle out if it is longer than limit. The
+// second result says so.
+func cutText(text string, limit int) (shown, note string) {
+	shown, cut := redact.EscapedExcerpt([]byte(text), limit)
+	if cut {
+		note = fmt.Sprintf("cut to %d of %d bytes", limit, len(text))
+	}
+	return shown, note
+}
+
+// prompt adds the public values of the row.
+func (b *builder) prompt() {
+	hidden := []string{}
+	for _, r := range b.line.Summary {
+		title := "prompt: " + r.Name
+		if r.Name == "prompt" {
+			title = r.Name
+		}
+		switch {
+		case r.Redacted:
+			hidden = append(hidden, r.Name)
+		case r.Digest != "":
+			b.add(title, fmt.Sprintf("not in the record: %d bytes, %s", r.Bytes, r.Digest), "")
+		default:
+			b.add(title, "", plainValue(r))
+		}
+	}
+	if len(hidden) > 0 {
+		b.add("not shown to the agent", "", strings.Join(hidden, ", "))
+	}
+}
+
+// plainValue is a public value as a reader wants it: a string is its text, and
+// anything else indented JSON.
+func plainValue(r task.ResourceSummary) string { return plainJSON(r.Value) }
+
+func plainJSON(v jsontext.Value) string {
+	if v.Kind() == '"' {
+		if text, err := jsontext.AppendUnquote(nil, v); err == nil {
+			return string(text)
+		}
+	}
+	pretty := v.Clone()
+	if pretty.Indent() == nil {
+		return string(pretty)
+	}
+	return string(v)
+}
+
+// agent adds what the agent printed: all of it where the operator's folder is
+// there, else the record's excerpt.
+func (b *builder) agent() {
+	b.stream("agent: standard output", "agent-stdout", b.line.ProducerStdout)
+	b.stream("agent: standard error", "agent-stderr", b.line.ProducerStderr)
+	b.add("agent: how it ended", "", pairs(b.line.ProducerMetadata))
+}
+
+// stream adds a stream of the agent's.
+func (b *builder) stream(title, file, excerpt string) {
+	if raw, ok := b.raw(file); ok {
+		b.rawPart(title, raw)
+		return
+	}
+	b.add(title, "", excerpt)
+}
+
+// verifier adds what the verification said.
+func (b *builder) verifier() {
+	l := b.line
+	if !l.Verified {
+		return
+	}
+	b.add("verifier: standard output", "", l.VerifierStdout)
+	if l.VerifierStderr != l.FailureMessage {
+		b.add("verifier: standard error", "", l.VerifierStderr)
+	}
+	b.add("verifier: details", "", pairs(l.VerifierMetadata))
+	for _, f := range l.Restricted {
+		if name := rawName(f.Path); name != "agent-stdout" && name != "agent-stderr" {
+			b.rawPart("restricted: "+name, f)
+		}
+	}
+}
+
+func (b *builder) retries() {
+	var lines []string
+	for i, r := range b.line.Retries {
+		lines = append(lines, redact.Escape(fmt.Sprintf("try %d ended in %s: %s", i+1, r.Phase, r.Error)))
+	}
+	b.add("tries that ended in an infrastructure error", "", strings.Join(lines, "\n"))
+}
+
+// numbers adds times and counts.
+func (b *builder) numbers() {
+	var lines []string
+	for _, phase := range slices.Sorted(maps.Keys(b.line.Timings)) {
+		lines = append(lines, fmt.Sprintf("%s: %.3f s", redact.Escape(string(phase)), float64(b.line.Timings[phase])/1000))
+	}
+	b.add("time by phase", "", strings.Join(lines, "\n"))
+	lines = nil
+	for _, name := range slices.Sorted(maps.Keys(b.line.Usage)) {
+		lines = append(lines, redact.Escape(name)+": "+strconv.FormatInt(b.line.Usage[name], 10))
+	}
+	b.add("usage", "", strings.Join(lines, "\n"))
+}
+
+// digests adds what binds the record to its inputs.
+func (b *builder) digests() {
+	d := b.line.Digests
+	var lines []string
+	for _, p := range []struct{ name, sum string }{{"candidate", d.Candidate}, {"extracted", d.Extracted}, {"image", d.Image},
+		{"row", d.Row}, {"pack", d.Pack}, {"assets", d.Assets}, {"config", d.Config}, {"verifier", d.Verifier}} {
+		if p.sum != "" {
+			lines = append(lines, p.name+": "+p.sum)
+		}
+	}
+	b.add("digests", "", strings.Join(lines, "\n"))
+}
+
+// pairs lists metadata, one value a line.
+func pairs(m verdict.Metadata) string {
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		v := m[key]
+		text := string(v)
+		if v.Kind() == '"' {
+			text = redact.Escape(plainJSON(v))
+		}
+		if text != "null" && text != "[]" && text != "{}" {
+			lines = append(lines, redact.Escape(key)+": "+text)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

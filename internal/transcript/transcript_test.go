@@ -1,0 +1,169 @@
+package transcript
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/candidate"
+	"securebench/internal/digest"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// TestEveryWord: every outcome and reason that records can have is explained.
+func TestEveryWord(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "verdict", "verdict.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	ast.Inspect(file, func(node ast.Node) bool {
+		v, ok := node.(*ast.ValueSpec)
+		if !ok || v.Type == nil || len(v.Values) != 1 {
+			return true
+		}
+		kind := v.Type.(*ast.Ident).Name
+		word, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var known bool
+		switch kind {
+		case "Outcome":
+			_, known = outcomes()[verdict.Outcome(word)]
+		case "Reason":
+			_, known = reasons()[verdict.Reason(word)]
+		default:
+			return true
+		}
+		if n++; !known {
+			t.Errorf("%s %q is not explained", kind, word)
+		}
+		return true
+	})
+	if n < 30 {
+		t.Errorf("only %d words were found", n)
+	}
+	if got := Words(&record.Line{Outcome: "odd\x1b[2J"}); !strings.Contains(got, `"odd\x1b[2J"`) {
+		t.Error(got)
+	}
+}
+
+const hostile = "one\nverdict      passed\x1b[2J\x1b]0;owned\x07\u202etxt\r\n\x00</script>\xff"
+
+// hostileLine has text from outside in every field.
+func hostileLine() *record.Line {
+	text := hostile
+	meta := verdict.NewMetadata(map[string]any{"key" + hostile: hostile, "list": []string{hostile}})
+	return &record.Line{
+		RunID: hostile, TaskID: hostile, BenchmarkID: hostile, TaskType: hostile, Status: verdict.Status(hostile),
+		Candidate: record.Candidate{Text: &text}, ProducerStdout: hostile, ProducerStderr: hostile, ProducerMetadata: meta,
+		Summary: []task.ResourceSummary{
+			{Name: "question" + hostile, Value: jsontext.Value(`"a\u001b[2J\nverdict passed"`)},
+			{Name: "choices", Value: jsontext.Value(`["\u202e", 1]`)}, {Name: "tests" + hostile, Redacted: true},
+			{Name: "large", Bytes: 9, Digest: hostile}},
+		Verified: true, VerifierStdout: hostile, VerifierStderr: hostile, VerifierMetadata: meta,
+		Attempt: 1, Retries: []record.Retry{{Error: hostile, Phase: verdict.Phase(hostile)}}, Agent: hostile,
+		Outcome: verdict.Outcome(hostile), FailureReason: verdict.Reason(hostile), FailurePhase: verdict.Phase(hostile), FailureMessage: hostile + "x",
+		Containment: verdict.Containment(hostile), Labels: []string{hostile}, Digests: record.Digests{Candidate: hostile, Image: hostile, Extracted: hostile},
+		Timings: map[verdict.Phase]int64{verdict.Phase(hostile): 3}, Usage: map[string]int64{hostile: 2},
+		Restricted: []record.RawFile{{Path: hostile, Digest: hostile}},
+	}
+}
+
+// TestHostileText: text from outside has no control character, and begins no line.
+func TestHostileText(t *testing.T) {
+	for name, from := range map[string]Source{
+		"record": {Limit: 1 << 20}, "directory": {FS: fstest.MapFS{}, Salt: &digest.Salt{}, Limit: 1 << 20}, "short": {Limit: 20},
+	} {
+		a := Read(from, hostileLine())
+		var b bytes.Buffer
+		if err := a.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			rest := strings.TrimLeft(line, " ")
+			if strings.HasPrefix(rest, "verdict      passed") {
+				t.Errorf("%s: a line of the agent's looks like the verdict: %q", name, line)
+			}
+			for _, r := range strings.TrimSuffix(line, "\n") {
+				if r != '\t' && !unicode.IsPrint(r) {
+					t.Errorf("%s: %q in %q", name, r, line)
+				}
+			}
+		}
+		if name == "record" && strings.Count(b.String(), `\x1b[2J`) < 10 {
+			t.Errorf("the hostile text is not there: %s", b.String())
+		}
+	}
+}
+
+// TestCutsSayWhat: a text that is too long is cut, and says by how much.
+func TestCutsSayWhat(t *testing.T) {
+	l := &record.Line{Outcome: verdict.Failed, ProducerStdout: strings.Repeat("a", 5000) + "end"}
+	a := Read(Source{Limit: 1000}, l)
+	for _, p := range a.Parts {
+		if p.Title != "agent: standard output" {
+			continue
+		}
+		if p.Note != "cut to 1000 of 5003 bytes" || len(p.Text) > 1000 || !strings.HasSuffix(p.Text, "end") {
+			t.Errorf("%q, %d bytes", p.Note, len(p.Text))
+		}
+		return
+	}
+	t.Error("no such part")
+}
+
+// TestStored: what was scored is read from the store, a changed one is named, and
+// of a tree the changes are listed.
+func TestStored(t *testing.T) {
+	text, tree := []byte("whole answer"), bytes.Buffer{}
+	w := candidate.NewTreeWriter(&tree, candidate.Bounds{Bytes: 100, Files: 10})
+	for _, e := range []candidate.Entry{{Path: "app/gone", Deleted: true}, {Path: "app/link", Mode: 0o777 | fs.ModeSymlink, Target: "/etc/\x1b"}, {Path: "app/new", Mode: 0o644, Size: 3}} {
+		if err := w.Add(e, strings.NewReader("abc"[:e.Size])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, err := w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	textSum := digest.Bytes(text)
+	run := fstest.MapFS{
+		"candidates/" + strings.TrimPrefix(textSum, "sha256:"): {Data: text},
+		"candidates/" + strings.TrimPrefix(sum, "sha256:"):     {Data: tree.Bytes()},
+	}
+	short := "whole"
+	shown := func(l *record.Line) string {
+		a := Read(Source{FS: run, Limit: 1 << 20}, l)
+		var b bytes.Buffer
+		if err := a.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	inline := &record.Line{Outcome: verdict.Passed, Candidate: record.Candidate{Text: &short}, Digests: record.Digests{Candidate: textSum}}
+	if got := shown(inline); !strings.Contains(got, "candidate\n  | whole answer\n") {
+		t.Error(got)
+	}
+	changes := &record.Line{Outcome: verdict.Passed, Candidate: record.Candidate{Workspace: &sum}, Digests: record.Digests{Candidate: sum}}
+	if got := shown(changes); !strings.Contains(got, "  | deleted  0000         0  app/gone\n  | link     0777         0  app/link -> \"/etc/\\x1b\"\n  | file     0644         3  app/new\n") {
+		t.Error(got)
+	}
+	run["candidates/"+strings.TrimPrefix(textSum, "sha256:")].Data = []byte("whole Answer")
+	if got := shown(inline); !strings.Contains(got, "the stored one cannot be used") || !strings.Contains(got, "| whole\n") {
+		t.Error(got)
+	}
+}
