@@ -420,13 +420,13 @@ func checkReaders(t *testing.T, out string, attempts, passed int) {
 		Run   struct{ Verified bool }
 		Total struct{ Attempts, Passed, Failed int }
 	}
-	if err := json.Unmarshal(seen["report "+out+" --format json"], &report); err != nil {
+	if err := json.Unmarshal(seen["report "+out+" --json"], &report); err != nil {
 		t.Fatal(err)
 	}
 	if c := report.Total; !report.Run.Verified || c.Attempts != attempts || c.Passed != passed || c.Failed != attempts-passed {
 		t.Errorf("the report counts %+v, want %d of %d passed", report, passed, attempts)
 	}
-	if rows := bytes.Count(seen["report "+out+" --format csv"], []byte("\n")); rows != attempts+1 {
+	if rows := bytes.Count(seen["report "+out+" --csv"], []byte("\n")); rows != attempts+1 {
 		t.Errorf("the report as CSV has %d rows for %d records", rows, attempts)
 	}
 }

@@ -20,7 +20,7 @@ func TestCompareRecorded(t *testing.T) {
 	t.Parallel()
 	dir, models := t.TempDir(), []string{"6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification"}
 	rows, solutions := datatest.Rows(t, "gsm8k"), datatest.Solutions(t)
-	args := []string{"compare", "--format", "json"}
+	args := []string{"compare", "--json"}
 	for _, c := range [][]string{
 		{"pack", "import", "gsm8k", rows, "-o", filepath.Join(dir, "pack")},
 		{"pack", "import", "gsm8k-answers", solutions, "-o", filepath.Join(dir, "answers")},

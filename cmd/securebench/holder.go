@@ -18,10 +18,10 @@ func helperCommands() []*cobra.Command {
 	var grants []string
 	serve := &cobra.Command{Use: "sandbox-holder ROOT", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return holder.Start(args[0], owner, os.Stdin, os.Stdout) }}
-	serve.Flags().StringVar(&owner, "read-all", "", "UID:GID to become, with the right to read everything")
+	serve.Flags().StringVar(&owner, "read-all", "", "`UID:GID` to become, with the right to read everything")
 	first := &cobra.Command{Use: "sandbox-init", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return initproc.Serve(grants) }}
-	first.Flags().StringSliceVar(&grants, "grant", nil, "capabilities that commands can be given")
+	first.Flags().StringSliceVar(&grants, "grant", nil, "`CAPABILITIES` that commands can be given")
 	wait := &cobra.Command{Use: "sandbox-probe tcp|http ADDRESS", Hidden: true, Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error { return readiness.Wait(c.Context(), args[0], args[1]) }}
 	return []*cobra.Command{serve, first, wait}

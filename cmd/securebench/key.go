@@ -7,13 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/attest"
+	"securebench/internal/console"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
 	"securebench/internal/redact"
@@ -131,10 +131,10 @@ func (a *app) keyList(asJSON bool) error {
 	if asJSON {
 		return a.keyLines(entries)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(a.stdout)
 	fmt.Fprintln(w, "ROLE\tID\tNAME")
 	for _, e := range entries {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Role, e.Key.ID, cmp.Or(e.Name, "-"))
+		fmt.Fprintf(w, "%s\tsha256:%s\t%s\n", e.Role, console.ShortDigest(e.Key.ID), cmp.Or(e.Name, "-"))
 	}
 	return w.Flush()
 }
@@ -172,7 +172,7 @@ the signing key to another machine, copy signing.pem and import it there.`,
 			return err
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "new file to write instead of standard output")
+	c.Flags().StringVarP(&out, "output", "o", "", "new `FILE` to write instead of standard output")
 	return c
 }
 
@@ -262,7 +262,7 @@ new name. With --remove, a key is no longer trusted.`,
 			return a.keyTrust(c.InOrStdin(), args[0], name)
 		},
 	}
-	c.Flags().StringVar(&name, "name", "", "name of the key: letters, digits, spaces and . _ - @")
+	c.Flags().StringVar(&name, "name", "", "`NAME` of the key: letters, digits, spaces and . _ - @")
 	c.Flags().StringVar(&remove, "remove", "", "stop trusting the key with this `ID`")
 	return c
 }

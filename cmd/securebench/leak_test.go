@@ -143,8 +143,8 @@ func readBack(t *testing.T, out string) map[string][]byte {
 	bundle := filepath.Join(t.TempDir(), "run.zip")
 	seen := map[string][]byte{}
 	for _, args := range [][]string{
-		{"verify", out}, {"verify", out, "--json"}, {"report", out}, {"report", out, "--format", "json"},
-		{"report", out, "--format", "csv"}, {"bundle", out, "-o", bundle}, {"verify", bundle}, {"report", bundle},
+		{"verify", out}, {"verify", out, "--json"}, {"report", out}, {"report", out, "--json"},
+		{"report", out, "--csv"}, {"bundle", out, "-o", bundle}, {"verify", bundle}, {"report", bundle},
 	} {
 		res := securebench(t, nil, args...)
 		if res.code != 0 {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -175,6 +176,7 @@ fresh sandboxes to which the agent never had access.
 	root.AddCommand(authoring.Commands(a.shell())...)
 	root.AddCommand(helperCommands()...)
 	root.AddCommand(a.scriptedCommand())
+	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", console.DefaultWidth)).Replace(root.UsageTemplate()))
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		c.Args, c.RunE = cobra.NoArgs, subcommand.Missing

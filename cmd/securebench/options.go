@@ -39,6 +39,9 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	if err := f.resolve(args, &o); err != nil {
 		return o, err
 	}
+	if o.Choice, err = f.choice.Choice(c.Context(), o.Config.OutputDir); err != nil {
+		return o, err
+	}
 	if o.LookupEnv, err = loadEnv(f.envFile); err != nil {
 		return o, fault.As(fault.Config, err)
 	}

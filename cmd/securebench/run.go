@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"securebench/cmd/securebench/choice"
 	"securebench/internal/config"
 	"securebench/internal/progress"
 	"securebench/internal/run"
@@ -17,6 +18,7 @@ type runFlags struct {
 	failOn, progress                  string
 	limit, workers, attempts, retries int
 	resume                            string
+	choice                            choice.Flags
 	force, quiet, strict, keepGoing   bool
 	showCommands, showAgent           bool
 	model, baseURL, api               string
@@ -70,7 +72,7 @@ func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use: "run {PACK | --config TESTER.yaml}", Short: "Run an agent on a pack and score it",
-		Long: runHelp, Example: runExamples, Args: cobra.MaximumNArgs(1),
+		Long: runHelp + "\n" + choice.Help, Example: runExamples, Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := f.options(c, args)
 			if err != nil {
@@ -81,24 +83,25 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.config, "config", "c", "", "tester YAML")
-	fl.StringVar(&f.agent, "agent", "", "oracle, null or replay:FILE instead of the harness")
-	fl.StringVarP(&f.model, "model", "m", "", "ask this model instead of running an agent: text families and code_completion")
-	fl.StringVar(&f.baseURL, "base-url", "", "with --model: where its provider is (default OpenAI's)")
-	fl.StringVar(&f.api, "api", "", "with --model: responses, chat or messages (default responses, or chat with --base-url)")
-	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "file of KEY=VALUE lines; variables that are already set keep their values")
-	fl.IntVar(&f.limit, "limit", -1, "run only the first N rows")
-	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output directory, relative to the current one")
-	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that run concurrently (default what the machine holds, at most min(cores, 4))")
-	fl.IntVar(&f.attempts, "attempts", 0, "independent attempts at each task (default 1)")
-	fl.IntVar(&f.retries, "retries", -1, "retries of an attempt after an infrastructure error (default 2)")
-	fl.StringVar(&f.resume, "resume", "", "resume the run in the output directory; with =rerun-changed even if inputs changed")
+	fl.StringVarP(&f.config, "config", "c", "", "tester YAML `FILE`")
+	fl.StringVar(&f.agent, "agent", "", "`AGENT`: oracle, null or replay:FILE instead of the harness")
+	fl.StringVarP(&f.model, "model", "m", "", "ask this `MODEL` instead of running an agent (text families, code_completion)")
+	fl.StringVar(&f.baseURL, "base-url", "", "with --model: the `URL` of its provider (default OpenAI's)")
+	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat or messages (default responses, or chat with --base-url)")
+	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "`FILE` of KEY=VALUE lines; variables that are set keep their values")
+	fl.IntVar(&f.limit, "limit", -1, "run only the first `N` of the rows")
+	f.choice.Add(c)
+	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output `DIR`, relative to the current one")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "run `N` tasks concurrently (default what the machine holds, at most min(cores, 4))")
+	fl.IntVar(&f.attempts, "attempts", 0, "`N` independent attempts at each task (default 1)")
+	fl.IntVar(&f.retries, "retries", -1, "`N` retries of an attempt after an infrastructure error (default 2)")
+	fl.StringVar(&f.resume, "resume", "", "resume the run in the output directory; the `HOW` rerun-changed resumes it even if inputs changed")
 	fl.Lookup("resume").NoOptDefVal = string(run.Resume)
 	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts all fail")
-	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 when a task failed, is pending, or either: failed, pending, any")
-	fl.StringVar(&f.progress, "progress", "auto", "auto, plain, json or none")
+	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 on `WHAT`: failed, pending, or any for either")
+	fl.StringVar(&f.progress, "progress", "auto", "`MODE`: auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
 	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // not shown: the help text names the defaults
@@ -127,6 +130,9 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case "", "failed", "pending", "any":
 	default:
 		return usageError(fmt.Errorf("--fail-on is %q, want failed, pending or any", f.failOn))
+	}
+	if err := f.choice.Check(); err != nil {
+		return err
 	}
 	if _, err := progress.ParseMode(f.progress); err != nil {
 		return usageError(fmt.Errorf("--progress: %w", err))

@@ -21,7 +21,7 @@ func (a *app) scriptedCommand() *cobra.Command {
 			return scripted.Run(c.Context(), s, address, a.stdout)
 		},
 	}
-	c.Flags().StringVar(&address, "listen", "127.0.0.1:0", "address to listen at")
-	c.Flags().StringVar(&file, "script", "", "script, in YAML or JSON")
+	c.Flags().StringVar(&address, "listen", "127.0.0.1:0", "`ADDRESS` to listen at")
+	c.Flags().StringVar(&file, "script", "", "`FILE` of the script, in YAML or JSON")
 	return c
 }

@@ -30,7 +30,7 @@ func TestFailedWrites(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"run", pack, "--agent", "oracle", "-o", filepath.Join(dir, "new")}, {"run", "--help"}, {"version"}, {"completion", "bash"},
-		{"verify", out}, {"verify", out, "--json"}, {"report", out}, {"report", out, "--format", "json"}, {"report", out, "--format", "csv"},
+		{"verify", out}, {"verify", out, "--json"}, {"report", out}, {"report", out, "--json"}, {"report", out, "--csv"},
 		{"reverify", out, "--pack", pack}, {"validate", pack}, {"validate", pack, "--json"},
 		{"pack", "check", pack}, {"pack", "show", pack, "a"}, {"key", "list"}, {"key", "export"},
 	} {

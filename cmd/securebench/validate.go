@@ -60,9 +60,9 @@ func (a *app) validateCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per task instead of a table")
 	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a baseline beats chance, with 11 if the pack has warnings")
-	fl.IntVar(&f.limit, "limit", -1, "check only the first N rows")
+	fl.IntVar(&f.limit, "limit", -1, "check only the first `N` rows")
 	fl.Lookup("limit").DefValue = "0" // not shown: the help text names the default
-	fl.IntVarP(&f.workers, "workers", "w", 0, "tasks that are checked concurrently (default what the machine holds, at most min(cores, 4))")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "check `N` tasks concurrently (default what the machine holds, at most min(cores, 4))")
 	a.addEngineFlag(c)
 	a.addLogFlag(c)
 	return c

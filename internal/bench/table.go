@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
+
+	"securebench/internal/console"
 )
 
 // Table writes the result for people.
 func (r *Result) Table(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := console.NewTable(w)
 	m := r.Machine
 	fmt.Fprintf(t, "%s, %d cores, %s, kernel %s, load %.2f before\n", m.CPU, m.Cores, m.OS, m.Kernel, m.LoadBefore[0])
 	for _, e := range r.Engines {

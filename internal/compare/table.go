@@ -1,14 +1,12 @@
 package compare
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,81 +39,72 @@ func (r *Report) WriteJSON(w io.Writer) error {
 // WriteTable writes the report for a terminal. No line begins with text from
 // outside, and none contains an invisible character.
 func (r *Report) WriteTable(w io.Writer) error {
-	var b bytes.Buffer
-	t := &table{tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)}
+	t := console.NewTable(w)
 	r.head(t)
 	r.runs(t)
 	for i, c := range r.Comparisons {
-		t.line("\n%s AGAINST %s", letter(i+1), letter(0))
+		t.Line("\n%s AGAINST %s", letter(i+1), letter(0))
 		c.figures(t, r)
 		c.families(t)
 		flips(t, "LOST", c.Lost)
 		flips(t, "GAINED", c.Gained)
 	}
 	if err := t.Flush(); err != nil {
-		return fmt.Errorf("laying out the comparison: %w", err)
-	}
-	if _, err := w.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("writing the comparison: %w", err)
 	}
 	return nil
 }
 
-// table writes to a buffer, so only Flush can fail.
-type table struct{ *tabwriter.Writer }
-
-func (t *table) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
-
-func (r *Report) head(t *table) {
+func (r *Report) head(t *console.Table) {
 	if r.LeftOut > 0 {
-		t.line("*** PART OF THE PACK: %s were left out; the figures below are about %s. ***\n", console.Plural(r.LeftOut, "row"), console.Plural(r.Tasks, "task"))
+		t.Line("*** PART OF THE PACK: %s were left out; the figures below are about %s. ***\n", console.Plural(r.LeftOut, "row"), console.Plural(r.Tasks, "task"))
 	}
 	var mix []string
 	for _, name := range slices.Sorted(maps.Keys(r.Containment)) {
 		mix = append(mix, fmt.Sprintf("%d %s", r.Containment[name], word(name)))
 	}
-	t.line("pack\t%s", word(r.Pack))
-	t.line("tasks\t%d: %s", r.Tasks, strings.Join(mix, ", "))
+	t.Line("pack\t%s", word(r.Pack))
+	t.Line("tasks\t%d: %s", r.Tasks, strings.Join(mix, ", "))
 	if r.Clusters > 0 {
-		t.line("clusters\t%d", r.Clusters)
+		t.Line("clusters\t%d", r.Clusters)
 	}
 	for _, d := range r.Allowed {
-		t.line("allowed\t%s", redact.Escape(d.String()))
+		t.Line("allowed\t%s", redact.Escape(d.String()))
 	}
 	for _, note := range r.Notes {
-		t.line("note\t%s", redact.Escape(note))
+		t.Line("note\t%s", redact.Escape(note))
 	}
 }
 
-func (r *Report) runs(t *table) {
-	t.line("\n\tRUN\tAGENT\tPASSED\tRATE\t95 %%")
+func (r *Report) runs(t *console.Table) {
+	t.Line("\n\tRUN\tAGENT\tPASSED\tRATE\t95 %%")
 	for i, run := range r.Runs {
-		t.line("%s\t%s\t%s\t%d of %d\t%s\t%s", letter(i), word(run.Name), word(cmp.Or(run.Model, run.Agent)), run.Passed, r.Tasks*run.Attempts, percent(run.Rate), run.Interval)
+		t.Line("%s\t%s\t%s\t%d of %d\t%s\t%s", letter(i), word(run.Name), word(cmp.Or(run.Model, run.Agent)), run.Passed, r.Tasks*run.Attempts, percent(run.Rate), run.Interval)
 	}
 	for i, run := range r.Runs {
 		if run.Unscored > 0 {
-			t.line("%s has %s without a verdict, which count as not passed", letter(i), console.Plural(run.Unscored, "attempt"))
+			t.Line("%s has %s without a verdict, which count as not passed", letter(i), console.Plural(run.Unscored, "attempt"))
 		}
 	}
 }
 
 // figures shows the difference, its intervals and the test.
-func (c Comparison) figures(t *table, r *Report) {
-	t.line("  difference\t%s%s", points(c.Difference), between(c.Interval, c.Method))
+func (c Comparison) figures(t *console.Table, r *Report) {
+	t.Line("  difference\t%s%s", points(c.Difference), between(c.Interval, c.Method))
 	if c.Bootstrap != nil {
 		over := "tasks"
 		if r.Clusters > 0 {
 			over = "clusters"
 		}
-		t.line("  bootstrap\t%s, %d resamples of %s, seed %d", pointsInterval(c.Bootstrap), r.Resamples, over, r.Seed)
+		t.Line("  bootstrap\t%s, %d resamples of %s, seed %d", pointsInterval(c.Bootstrap), r.Resamples, over, r.Seed)
 	}
 	if n := c.Counts; n != nil {
-		t.line("  tasks\t%d passed in both, %d gained, %d lost, %d in neither", n.Both, n.Gained, n.Lost, n.Neither)
+		t.Line("  tasks\t%d passed in both, %d gained, %d lost, %d in neither", n.Both, n.Gained, n.Lost, n.Neither)
 	} else {
-		t.line("  tasks\t%d better, %d worse, %d equal", len(c.Gained), len(c.Lost), c.Tasks-len(c.Gained)-len(c.Lost))
+		t.Line("  tasks\t%d better, %d worse, %d equal", len(c.Gained), len(c.Lost), c.Tasks-len(c.Gained)-len(c.Lost))
 	}
 	if c.P == nil {
-		t.line("  test\tnone: nothing varies")
+		t.Line("  test\tnone: nothing varies")
 		return
 	}
 	text := fmt.Sprintf("%s: p = %s", testName(c.Test), p(*c.P))
@@ -125,35 +114,35 @@ func (c Comparison) figures(t *table, r *Report) {
 	if c.Adjusted != nil {
 		text += fmt.Sprintf(", Holm-adjusted %s", p(*c.Adjusted))
 	}
-	t.line("  test\t%s", text)
+	t.Line("  test\t%s", text)
 }
 
-func (c Comparison) families(t *table) {
+func (c Comparison) families(t *console.Table) {
 	if len(c.Families) < 2 {
 		return
 	}
-	t.line("\n  FAMILY\tTASKS\tBEFORE\tAFTER\tDIFFERENCE\t95 %%")
+	t.Line("\n  FAMILY\tTASKS\tBEFORE\tAFTER\tDIFFERENCE\t95 %%")
 	for _, f := range c.Families[:min(len(c.Families), maxFamilies)] {
-		t.line("  %s\t%d\t%s\t%s\t%s\t%s", word(f.Name), f.Tasks, percent(f.Before), percent(f.After), points(f.Difference), pointsInterval(f.Interval))
+		t.Line("  %s\t%d\t%s\t%s\t%s\t%s", word(f.Name), f.Tasks, percent(f.Before), percent(f.After), points(f.Difference), pointsInterval(f.Interval))
 	}
 	more(t, len(c.Families)-maxFamilies)
 }
 
 // flips names the tasks whose result changed.
-func flips(t *table, title string, all []Flip) {
+func flips(t *console.Table, title string, all []Flip) {
 	if len(all) == 0 {
 		return
 	}
-	t.line("\n  %s\tBEFORE\tAFTER", title)
+	t.Line("\n  %s\tBEFORE\tAFTER", title)
 	for _, f := range all[:min(len(all), maxFlips)] {
-		t.line("  %s\t%s\t%s", word(f.TaskID), percent(f.Before), percent(f.After))
+		t.Line("  %s\t%s\t%s", word(f.TaskID), percent(f.Before), percent(f.After))
 	}
 	more(t, len(all)-maxFlips)
 }
 
-func more(t *table, n int) {
+func more(t *console.Table, n int) {
 	if n > 0 {
-		t.line("  and %d more", n)
+		t.Line("  and %d more", n)
 	}
 }
 

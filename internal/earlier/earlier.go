@@ -22,6 +22,7 @@ type Run struct {
 	Name     string // as the operator named it
 	Manifest record.Manifest
 	Signer   string
+	Root     string // the Merkle root of the records
 	// Hidden are the plain digests of the pack's parts; nil in a published copy,
 	// which does not hold them.
 	Hidden *record.PackDigests
@@ -66,7 +67,7 @@ func Open(ctx context.Context, name string, trust evidence.Trust) (_ *Run, err e
 	if err := signer.Judge(res); err != nil {
 		return nil, refused(name, res, err)
 	}
-	r := &Run{Name: name, Manifest: res.Manifest, Signer: signer.String()}
+	r := &Run{Name: name, Manifest: res.Manifest, Signer: signer.String(), Root: res.Statement.Predicate.MerkleRoot}
 	hidden, err := record.ReadPack(dir)
 	switch {
 	case err == nil:

@@ -15,6 +15,7 @@ import (
 	"securebench/internal/durable"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/rowset"
 )
 
 // Slot is one planned attempt: of the row at an index of the pack.
@@ -39,6 +40,7 @@ type check struct {
 	byIndex     map[int]string // task id by row
 	byID        map[string]int // row by task id
 	seen        map[Slot]int   // line by attempt
+	rows        rowset.Set     // that were planned
 	leftover    int            // files of an unfinished run that no record names
 }
 
@@ -164,7 +166,7 @@ func (c *check) manifest() {
 	}
 	m, raw, err := record.ReadManifest(c.fsys)
 	if c.known = err == nil; c.known {
-		c.Manifest = m
+		c.Manifest, c.rows = m, m.Rows()
 	} else {
 		c.problem(record.ManifestName, 0, "%v", err)
 	}
@@ -262,12 +264,15 @@ func (c *check) complete() {
 	if c.Unfinished {
 		missing = listed // the headline counts them
 	}
-	for i := 0; i < p.Tasks && missing < listed; i++ {
+	for i := range c.rows.All() {
 		for n := 1; n <= p.Attempts && missing < listed; n++ {
 			if _, ok := c.seen[Slot{i, n}]; !ok {
 				c.problem(record.LinesName, 0, "row %d, attempt %d has no record", i, n)
 				missing++
 			}
+		}
+		if missing >= listed {
+			break
 		}
 	}
 	if !c.Sealed {

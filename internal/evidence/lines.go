@@ -191,7 +191,7 @@ func (r *lineCheck) unbound(d record.Digests) string {
 // place checks that the record is of a planned attempt that has no other.
 func (r *lineCheck) place(e record.Entry, fail failer) {
 	p := r.Manifest.Planned
-	if e.Index < 0 || e.Index >= p.Tasks || e.Attempt < 1 || e.Attempt > p.Attempts {
+	if !r.rows.Has(e.Index) || e.Attempt < 1 || e.Attempt > p.Attempts {
 		fail("row %d, attempt %d was not planned", e.Index, e.Attempt)
 	}
 	at := Slot{e.Index, e.Attempt}

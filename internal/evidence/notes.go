@@ -25,6 +25,9 @@ func (r *Result) Remarks(reg family.Registry) (out []string) {
 	if n := m.Planned.LeftOut; n > 0 {
 		out = append(out, fmt.Sprintf("part of the pack: %d of its %d rows were left out by a flag", n, n+m.Planned.Tasks))
 	}
+	if s := m.Selection; s != nil {
+		out = append(out, "rows chosen by: "+redact.EscapeShort(s.String(), maxSelection))
+	}
 	out = append(out, LimitRemarks(m.Limits, reg)...)
 	if n := m.FormerRuns; n > 0 {
 		out = append(out, fmt.Sprintf("former runs in the same directory: %d", n))
@@ -48,6 +51,9 @@ func Engine(m record.Manifest) string {
 	}
 	return name
 }
+
+// maxSelection bounds the words about a selection in a line, in characters.
+const maxSelection = 1000
 
 // maxEngine bounds the name of an engine in a line, in characters.
 const maxEngine = 200

@@ -70,7 +70,7 @@ func Seal(ctx context.Context, d *record.Dir, m record.Manifest, key attest.Priv
 		return err
 	}
 	c := newCheck(ctx, d.FS(), &Result{Manifest: m})
-	c.top, c.known = map[string]bool{record.LinesName: true}, true
+	c.top, c.known, c.rows = map[string]bool{record.LinesName: true}, true, m.Rows()
 	c.lines()
 	c.complete()
 	if n, last := d.Tail(); n != c.Records || last != c.last {

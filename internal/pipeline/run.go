@@ -58,7 +58,7 @@ var ErrOutput = commit.ErrOutput
 type Config struct {
 	RunID    string
 	Families family.Registry
-	// Tasks yields the tasks in pack order; an error ends the run.
+	// Tasks yields the tasks in the order in which they run; an error ends the run.
 	Tasks iter.Seq2[task.Task, error]
 	Total int // number of planned attempts
 	// Kept are attempts that have a record from an earlier part of the run:
@@ -76,8 +76,7 @@ type Config struct {
 	Dir       *record.Dir
 	Store     *candidate.Store
 	Digests   commit.Binder
-	// TaskDir names a task's folder; it is called in pack order by one
-	// goroutine.
+	// TaskDir names a task's folder.
 	TaskDir func(taskID string) string
 	Verify  sandbox.Limits
 	// VerifyTimeout is the operator's time limit for a verification; 0 means

@@ -32,8 +32,10 @@ type Run struct {
 	PlannedTasks    int `json:"planned_tasks"`
 	PlannedAttempts int `json:"planned_attempts"`
 	// LeftOut is how many rows of the pack were not planned.
-	LeftOut int      `json:"left_out"`
-	Labels  []string `json:"labels"` // of the run, not of its records
+	LeftOut int `json:"left_out"`
+	// Chosen says by which flags the rows were chosen, "" for none but a limit.
+	Chosen string   `json:"chosen,omitzero"`
+	Labels []string `json:"labels"` // of the run, not of its records
 }
 
 // Attempt is what a report needs of one record. The fields are named and

@@ -1,14 +1,15 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
+	"securebench/internal/console"
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
 )
@@ -28,8 +29,7 @@ const (
 // WriteTable writes the report for a terminal. No line begins with text from
 // outside, and none contains an invisible character.
 func (r *Report) WriteTable(w io.Writer) error {
-	var b bytes.Buffer
-	t := &table{Writer: tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0), r: r}
+	t := &table{Table: console.NewTable(w), r: r}
 	t.head()
 	t.total()
 	t.groups("FAMILY", r.Families)
@@ -40,22 +40,16 @@ func (r *Report) WriteTable(w io.Writer) error {
 	t.slowest()
 	t.unpassed()
 	if err := t.Flush(); err != nil {
-		return fmt.Errorf("laying out the report: %w", err)
-	}
-	if _, err := w.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
 }
 
-// table writes sections of rows whose cells end in tabs. It writes to a buffer,
-// so only Flush can fail.
+// table writes sections of rows whose cells are separated by tabs.
 type table struct {
-	*tabwriter.Writer
+	*console.Table
 	r *Report
 }
-
-func (t *table) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
 
 func (t *table) head() {
 	run := t.r.Run
@@ -68,20 +62,23 @@ func (t *table) head() {
 		t.banner(fmt.Sprintf("PART OF THE PACK: %d of its %s were left out; the figures below are about %s.", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task")))
 	}
 	if n := t.r.AgentsFailed; n > 0 && n == len(t.r.attempts) {
-		t.line("*** NO AGENT WORKED: each of %s ended with an error and left no candidate; the figures below are about that. ***\n", plural(n, "agent"))
+		t.banner(fmt.Sprintf("NO AGENT WORKED: each of %s ended with an error and left no candidate; the figures below are about that.", plural(n, "agent")))
 	}
-	t.line("run\t%s", name(run.RunID, maxName))
-	t.line("agent\t%s", name(run.Agent, maxName))
-	t.line("pack\t%s, version %d", name(run.PackID, maxName), run.PackVersion)
+	t.Line("run\t%s", name(run.RunID, maxName))
+	t.Line("agent\t%s", name(run.Agent, maxName))
+	t.Line("pack\t%s, version %d", name(run.PackID, maxName), run.PackVersion)
 	if run.Engine != "" {
-		t.line("engine\t%s", redact.EscapeShort(run.Engine, maxEvidence))
+		t.Line("engine\t%s", redact.EscapeShort(run.Engine, maxEvidence))
 	}
-	t.line("planned\t%s, %s each", plural(run.PlannedTasks, "task"), plural(run.PlannedAttempts, "attempt"))
+	t.Line("planned\t%s, %s each", plural(run.PlannedTasks, "task"), plural(run.PlannedAttempts, "attempt"))
+	if run.Chosen != "" {
+		t.Line("chosen by\t%s", redact.EscapeShort(run.Chosen, maxEvidence))
+	}
 	if len(run.Labels) > 0 {
-		t.line("labels\t%s", list(run.Labels))
+		t.Line("labels\t%s", list(run.Labels))
 	}
 	if run.Verified {
-		t.line("evidence\t%s", redact.EscapeShort(run.Evidence, maxEvidence))
+		t.Line("evidence\t%s", redact.EscapeShort(shortDigests(run.Evidence), maxEvidence))
 	}
 }
 
@@ -89,40 +86,71 @@ func (t *table) head() {
 // an empty line. None is cut at the edge of a terminal: what to do about it stands
 // at the end.
 func (t *table) banner(texts ...string) {
-	const width = 80 - len("***  ***")
+	const width = console.DefaultWidth - len("***  ***")
 	for _, text := range texts {
 		line := ""
 		for word := range strings.FieldsSeq(text) {
 			if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-				t.line("*** %s ***", line)
+				t.Line("*** %s ***", line)
 				line = ""
 			}
 			line = strings.TrimPrefix(line+" "+word, " ")
 		}
-		t.line("*** %s ***", line)
+		t.Line("*** %s ***", line)
 	}
-	t.line("")
+	t.Line("")
 }
 
 func (t *table) total() {
 	sum := t.r.Total
-	t.line("\nTOTAL")
-	t.line("  passed\t%d of %s: %s", sum.Passed, plural(sum.Attempts, "attempt"), sum.Containment)
-	t.line("  rate\t%s %s, 95 %% interval over %s", percent(sum.PassRate), sum.Interval, plural(sum.Tasks, "task"))
-	t.line("  not passed\t%d failed, %d pending, %d infrastructure, %d missing", sum.Failed, sum.Pending, sum.Infrastructure, sum.Missing)
+	t.Line("\nTOTAL")
+	t.Line("  passed\t%d of %s: %s", sum.Passed, plural(sum.Attempts, "attempt"), sum.Containment)
+	t.Line("  rate\t%s %s, 95 %% interval over %s", percent(sum.PassRate), sum.Interval, plural(sum.Tasks, "task"))
+	t.Line("  not passed\t%d failed, %d pending, %d infrastructure, %d missing", sum.Failed, sum.Pending, sum.Infrastructure, sum.Missing)
 	if n := t.r.AgentErrors; n > 0 {
-		t.line("  agents\t%d ended with an error, %d of them without a candidate", n, t.r.AgentsFailed)
+		t.Line("  agents\t%d ended with an error, %d of them without a candidate", n, t.r.AgentsFailed)
 	}
 }
 
+// groups shows what groups of attempts scored. Counts that are 0 in every group
+// are left out, and numbers of tasks where each task has one attempt.
 func (t *table) groups(title string, gs []Group) {
 	if len(gs) == 0 {
 		return
 	}
-	t.line("\n%s\tTASKS\tATTEMPTS\tPASSED\tFAILED\tPENDING\tINFRASTRUCTURE\tMISSING\tRATE\t95 %%", title)
+	type column struct {
+		title string
+		of    func(Group) int
+	}
+	counts := []column{{"FAILED", func(g Group) int { return g.Failed }}}
+	for _, c := range []column{
+		{"PENDING", func(g Group) int { return g.Pending }},
+		{"INFRA", func(g Group) int { return g.Infrastructure }},
+		{"MISSING", func(g Group) int { return g.Missing }},
+	} {
+		if slices.ContainsFunc(gs, func(g Group) bool { return c.of(g) > 0 }) {
+			counts = append(counts, c)
+		}
+	}
+	head, single := "\n"+title, !slices.ContainsFunc(gs, func(g Group) bool { return g.Tasks != g.Attempts })
+	if !single {
+		head += "\tTASKS"
+	}
+	head += "\tPASSED"
+	for _, c := range counts {
+		head += "\t" + c.title
+	}
+	t.Line("%s\tRATE\t95 %%", head)
 	for _, g := range gs[:min(len(gs), maxGroups)] {
-		t.line("  %s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s", name(g.Name, maxWord), g.Tasks, g.Attempts, g.Passed,
-			g.Failed, g.Pending, g.Infrastructure, g.Missing, percent(g.PassRate), g.Interval)
+		row := "  " + name(g.Name, maxWord)
+		if !single {
+			row += fmt.Sprintf("\t%d", g.Tasks)
+		}
+		row += fmt.Sprintf("\t%d/%d", g.Passed, g.Attempts)
+		for _, c := range counts {
+			row += fmt.Sprintf("\t%d", c.of(g))
+		}
+		t.Line("%s\t%s\t%.1f–%.1f", row, percent(g.PassRate), 100*g.Interval[0], 100*g.Interval[1])
 	}
 	t.more(len(gs) - maxGroups)
 }
@@ -138,9 +166,9 @@ func (t *table) counts(title string, all []Count) {
 	if len(seen) == 0 {
 		return
 	}
-	t.line("\n%s\tATTEMPTS", title)
+	t.Line("\n%s\tATTEMPTS", title)
 	for _, c := range seen[:min(len(seen), maxGroups)] {
-		t.line("  %s\t%d", name(c.Name, maxWord), c.Attempts)
+		t.Line("  %s\t%d", name(c.Name, maxWord), c.Attempts)
 	}
 	t.more(len(seen) - maxGroups)
 }
@@ -149,9 +177,9 @@ func (t *table) passK() {
 	if len(t.r.PassK) == 0 {
 		return
 	}
-	t.line("\nK\tPASS@K\tPASS^K")
+	t.Line("\nK\tPASS@K\tPASS^K")
 	for _, p := range t.r.PassK {
-		t.line("  %d\t%s\t%s", p.K, percent(p.Any), percent(p.All))
+		t.Line("  %d\t%s\t%s", p.K, percent(p.Any), percent(p.All))
 	}
 }
 
@@ -159,9 +187,9 @@ func (t *table) slowest() {
 	if len(t.r.Slowest) == 0 {
 		return
 	}
-	t.line("\nSLOWEST\tATTEMPT\tTIME\tOUTCOME")
+	t.Line("\nSLOWEST\tATTEMPT\tTIME\tOUTCOME")
 	for _, s := range t.r.Slowest {
-		t.line("  %s\t%d\t%.1f s\t%s", name(s.TaskID, maxName), s.Attempt, float64(s.TotalMS)/1000, name(s.Outcome, maxWord))
+		t.Line("  %s\t%d\t%.1f s\t%s", name(s.TaskID, maxName), s.Attempt, float64(s.TotalMS)/1000, name(s.Outcome, maxWord))
 	}
 }
 
@@ -169,25 +197,25 @@ func (t *table) slowest() {
 func (t *table) unpassed() {
 	all := t.r.Unpassed
 	if len(all) > 0 {
-		t.line("\nNOT PASSED\tPASSED\tOUTCOME\tREASON")
+		t.Line("\nNOT PASSED\tPASSED\tOUTCOME\tREASON")
 	}
 	for _, u := range all[:min(len(all), maxUnpassed)] {
 		first := Failure{Outcome: missing}
 		if len(u.Failures) > 0 {
 			first = u.Failures[0]
 		}
-		t.line("  %s\t%d of %d\t%s\t%s", name(u.TaskID, maxName), u.Passed, u.Attempts, name(first.Outcome, maxWord), name(first.Reason, maxWord))
+		t.Line("  %s\t%d of %d\t%s\t%s", name(u.TaskID, maxName), u.Passed, u.Attempts, name(first.Outcome, maxWord), name(first.Reason, maxWord))
 	}
 	t.more(len(all) - maxUnpassed)
 	if n := t.r.TasksMissing; n > 0 {
-		t.line("\n%s without any record", plural(n, "task"))
+		t.Line("\n%s without any record", plural(n, "task"))
 	}
 }
 
 // more shows how many rows were left out.
 func (t *table) more(n int) {
 	if n > 0 {
-		t.line("  and %d more", n)
+		t.Line("  and %d more", n)
 	}
 }
 
@@ -214,6 +242,11 @@ func plural(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// shortDigests shortens the digests in a text, such as the signer's.
+func shortDigests(text string) string {
+	return regexp.MustCompile(`sha256:[0-9a-f]{64}`).ReplaceAllStringFunc(text, func(d string) string { return "sha256:" + console.ShortDigest(d) })
 }
 
 // list joins the first of the run's labels.

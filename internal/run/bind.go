@@ -146,7 +146,8 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 	return record.Manifest{
 		Format: record.ManifestFormat, RunID: r.Config.RunID, Started: now(),
 		Agent: r.agentName(), Pack: record.PackInfo{ID: p.ID, Version: p.Version},
-		Planned: record.Planned{Tasks: len(r.work.Rows), Attempts: r.Config.Attempts, LeftOut: r.LeftOut()},
+		Planned:   record.Planned{Tasks: len(r.work.Rows), Attempts: r.Config.Attempts, LeftOut: r.LeftOut()},
+		Selection: r.selected(),
 		Digests: record.RunDigests{Manifest: r.work.Digests.Manifest, Public: r.work.Public, Config: b.Config,
 			Pack: b.Pack, Assets: b.Assets, Verifier: b.Verifier},
 		Limits: r.limits(), Engine: engine, Images: images, Labels: labels,

@@ -33,6 +33,7 @@ import (
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/scoring"
+	"securebench/internal/selection"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workload"
@@ -63,7 +64,8 @@ type Options struct {
 	Config   *config.Tester
 	Pack     pack.Location
 	Families family.Registry
-	Limit    int  // the number of rows to use; [workload.All] uses every row
+	Choice   selection.Choice
+	Limit    int  // the number of rows to use of those; [workload.All] uses every row
 	Strict   bool // refuse a pack that has warnings
 	Mode     Mode
 	// Agent is the built-in agent and Replay its file; if empty, the Harness
@@ -109,7 +111,8 @@ type Run struct {
 	// produced is the former run if none of its attempts needs an agent any more:
 	// then nothing of the above is prepared.
 	produced *record.Manifest
-	names    workspace.Namer
+	rows     *selection.Rows // nil unless some were chosen
+	names    folders
 
 	dir      *record.Dir
 	store    *candidate.Store
@@ -130,7 +133,7 @@ type Run struct {
 // Open loads the pack, locks the output directory and begins or resumes the
 // run. The caller closes it.
 func Open(ctx context.Context, o Options) (_ *Run, err error) {
-	r := &Run{Options: o, names: workspace.Namer{Reserved: record.ReservedNames()}}
+	r := &Run{Options: o, names: folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}}}
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
@@ -166,7 +169,7 @@ func (r *Run) load(ctx context.Context) error {
 	if r.agent, err = builtinAgent(r.Agent, r.Replay, scoring.Bounds(r.Config.Limits)); err != nil {
 		return err
 	}
-	d := workload.Demands{Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil && !r.asks() || f.NeedsImage }, Agent: r.footprint}
+	d := workload.Demands{Seen: r.names.note, Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil && !r.asks() || f.NeedsImage }, Agent: r.footprint}
 	replay, _ := r.agent.(*agent.Replay)
 	if _, isOracle := r.agent.(*agent.Oracle); isOracle {
 		d.Task = func(_ pack.Row, t task.Task) error {
@@ -182,9 +185,9 @@ func (r *Run) load(ctx context.Context) error {
 		}
 		d.Task = r.fits
 	case replay != nil:
-		d.Seen = replay.Seen
+		d.Seen = func(id string) { r.names.note(id); replay.Seen(id) }
 	}
-	if r.work, err = workload.Load(ctx, r.Pack, r.Families, r.Limit, d); err != nil {
+	if err := r.loadRows(ctx, d); err != nil {
 		return err
 	}
 	for _, w := range r.work.Warnings {
@@ -247,7 +250,7 @@ func classify(err error) error {
 // Planned returns the number of planned attempts.
 func (r *Run) Planned() int { return len(r.work.Rows) * r.Config.Attempts }
 
-// LeftOut returns the number of rows beyond the limit.
+// LeftOut returns the number of rows that were not chosen.
 func (r *Run) LeftOut() int { return r.work.LeftOut() }
 
 // Records returns the absolute path of the records.
@@ -288,17 +291,13 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 func (r *Run) pipeline(ctx context.Context, observe func(string) func(string) io.WriteCloser) pipeline.Config {
 	done := r.recorded()
 	left := func(row workload.Row) bool {
-		if done[row.ID] < r.Config.Attempts {
-			return true
-		}
-		r.names.Name(row.ID) // its folder's name remains reserved
-		return false
+		return done[row.ID] < r.Config.Attempts
 	}
 	return pipeline.Config{
 		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.Planned(),
 		Kept: r.kept, Unverified: r.unverified, Labels: r.labels(),
 		Agent: r.agent, Verifiers: r.scorer.Verifiers, Images: r.scorer.Images,
-		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Name,
+		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.of,
 		Verify: scoring.Limits(r.Config.Limits), VerifyTimeout: r.Config.Limits.Verify,
 		Workers: r.plan.Workers, Plan: r.plan, Load: r.work.Load, Room: r.room, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
 		KeepGoing: r.KeepGoing || r.Agent != "",

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sort"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
 
@@ -83,16 +83,24 @@ func (r *Report) finish() error {
 }
 
 func (r *Report) table() error {
-	w := tabwriter.NewWriter(r.w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TASK\tFAMILY\tREFERENCE\tEMPTY\tGARBAGE\tSTARTER\tRESULT")
+	w := console.NewTable(r.w)
+	checks := []string{CheckReference, CheckEmpty, CheckGarbage}
+	if slices.ContainsFunc(r.all, func(v Result) bool {
+		return slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Candidate == CheckStarter })
+	}) {
+		checks = append(checks, CheckStarter)
+	}
+	w.Line("TASK\tFAMILY\t%s\tRESULT", strings.ToUpper(strings.Join(checks, "\t")))
 	for _, v := range r.all {
 		cells := map[string]string{}
 		for _, c := range v.Checks {
 			cells[c.Candidate] = cell(c)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", redact.Quote(v.TaskID), redact.Quote(v.Family),
-			orDash(cells[CheckReference]), orDash(cells[CheckEmpty]),
-			orDash(cells[CheckGarbage]), orDash(cells[CheckStarter]), result(v))
+		row := redact.Quote(v.TaskID) + "\t" + redact.Quote(v.Family)
+		for _, check := range checks {
+			row += "\t" + cmp.Or(cells[check], "-")
+		}
+		w.Line("%s\t%s", row, result(v))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -140,8 +148,6 @@ func cell(c Check) string {
 	}
 	return got
 }
-
-func orDash(s string) string { return cmp.Or(s, "-") }
 
 func result(v Result) string {
 	switch {

@@ -36,6 +36,9 @@ type Demands struct {
 	Task func(pack.Row, task.Task) error
 	// Seen, unless nil, is called with the id of every row, used or not.
 	Seen func(id string)
+	// Rows reports whether the row at a position is used; nil uses all that the
+	// limit leaves.
+	Rows func(index int) bool
 	// Lint adds warnings about checkers that are easy to deceive.
 	Lint bool
 	// Strict turns warnings about the pack into errors.
@@ -59,7 +62,7 @@ type Row struct {
 type Workload struct {
 	*compile.Loaded
 	Families family.Registry
-	Rows     []Row // those that are used, in file order
+	Rows     []Row // those that are used, in file order until they are sorted
 	// Images and Users are what verifiable rows name, each with its first
 	// place.
 	Images map[string]source.Pos
@@ -106,7 +109,7 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	if w.demands.Seen != nil {
 		w.demands.Seen(row.ID)
 	}
-	if w.limit >= 0 && row.Index >= w.limit {
+	if w.limit >= 0 && row.Index >= w.limit || w.demands.Rows != nil && !w.demands.Rows(row.Index) {
 		return
 	}
 	t, err := build()
@@ -200,7 +203,7 @@ func (w *Workload) OpenFiles() (family.Files, error) {
 	return f, fault.As(fault.Pack, err)
 }
 
-// LeftOut is the number of rows beyond the limit.
+// LeftOut is the number of rows that are not used.
 func (w *Workload) LeftOut() int { return w.Count - len(w.Rows) }
 
 // Tasks compiles the used rows for which want is true, each when its turn

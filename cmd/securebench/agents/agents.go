@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/agentcli"
+	"securebench/internal/console"
 	"securebench/internal/fault"
 )
 
@@ -57,7 +57,7 @@ For a machine without a network, fetch on another one and copy the cache.`,
 			return g.fetch(c.Context(), args[0], platform)
 		},
 	}
-	c.Flags().StringVar(&platform, "platform", "linux/"+runtime.GOARCH, "linux/amd64 or linux/arm64; with /musl for images with that C library")
+	c.Flags().StringVar(&platform, "platform", "linux/"+runtime.GOARCH, "`PLATFORM`: linux/amd64 or linux/arm64; with /musl for images with that C library")
 	return c
 }
 
@@ -110,10 +110,10 @@ func (g group) list(asJSON bool) (err error) {
 	if asJSON {
 		return g.lines(entries)
 	}
-	w := tabwriter.NewWriter(g.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(g.Stdout)
 	fmt.Fprintln(w, "NAME\tVERSION\tPLATFORM\tMIB\tDIGEST")
 	for _, e := range entries {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", e.Program, e.Version, e.Platform, e.Bytes>>20, e.Digest)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", e.Program, e.Version, e.Platform, e.Bytes>>20, console.ShortDigest(e.Digest))
 	}
 	return w.Flush()
 }

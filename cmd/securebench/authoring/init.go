@@ -58,8 +58,8 @@ On a terminal it asks for what you do not give. Families with a template:
 			return g.init(p)
 		},
 	}
-	c.Flags().StringArrayVar(&p.families, "family", nil, "family of a row; repeat it for more (default short_answer and code_completion)")
-	c.Flags().StringVar(&p.id, "id", "", "the pack's id (default: the folder's name)")
+	c.Flags().StringArrayVar(&p.families, "family", nil, "`FAMILY` of a row; repeat it for more (default short_answer and code_completion)")
+	c.Flags().StringVar(&p.id, "id", "", "the pack's `ID` (default: the folder's name)")
 	err := c.RegisterFlagCompletionFunc("family", cobra.FixedCompletions(starter.Families(), cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
 		panic(err) // the flag is there

@@ -5,11 +5,11 @@ package authoring
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/console"
 	"securebench/internal/families"
 	"securebench/internal/fault"
 	"securebench/internal/importer/packdir"
@@ -55,12 +55,12 @@ as "securebench pack check --strict": an unknown key is an error.`,
 			return err
 		},
 	}
-	c.Flags().StringVarP(&dir, "output-dir", "o", "", "folder to write into; what is there is replaced")
+	c.Flags().StringVarP(&dir, "output-dir", "o", "", "`DIR` to write into; what is there is replaced")
 	return c
 }
 
 func (g group) listSchemas() error {
-	w := tabwriter.NewWriter(g.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(g.Stdout)
 	fmt.Fprintln(w, "NAME\tDESCRIBES")
 	for _, s := range schemas.All() {
 		fmt.Fprintf(w, "%s\t%s\n", s.Name, s.What)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -48,7 +47,7 @@ they give the same verdicts.
 
 type flags struct {
 	trust     subcommand.Trust
-	format    string
+	json      bool
 	pack      string
 	allow     []string
 	resamples int
@@ -66,7 +65,7 @@ func Command(sh *subcommand.Shell) *cobra.Command {
 		Use: "compare RUN RUN...", Short: "Compare runs of the same tasks, with intervals and tests",
 		Long: help + subcommand.TrustHelp,
 		Example: `  securebench compare runs/before runs/after
-  securebench compare runs/a runs/b runs/c --format json
+  securebench compare runs/a runs/b runs/c --json
   securebench compare runs/a runs/b --pack packs/demo   # clusters of tasks`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -78,11 +77,11 @@ func Command(sh *subcommand.Shell) *cobra.Command {
 	}
 	f.trust.Add(c)
 	fl := c.Flags()
-	fl.StringVar(&f.format, "format", "table", "table or json")
-	fl.StringVar(&f.pack, "pack", "", "the pack of the runs, whose rows say which tasks form clusters")
-	fl.StringSliceVar(&f.allow, "allow", nil, "compare although these differ: tasks, verifier, images, limits")
-	fl.IntVar(&f.resamples, "resamples", 10000, "resamples of the bootstrap")
-	fl.Uint64Var(&f.seed, "seed", 0, "seed of the bootstrap's draws")
+	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of tables")
+	fl.StringVar(&f.pack, "pack", "", "the `PACK` of the runs, whose rows say which tasks form clusters")
+	fl.StringSliceVar(&f.allow, "allow", nil, "compare although `WHAT` differs: tasks, verifier, images, limits")
+	fl.IntVar(&f.resamples, "resamples", 10000, "`N` resamples of the bootstrap")
+	fl.Uint64Var(&f.seed, "seed", 0, "`SEED` of the bootstrap's draws")
 	return c
 }
 
@@ -90,9 +89,9 @@ func Command(sh *subcommand.Shell) *cobra.Command {
 const maxResamples = 1_000_000
 
 func (g group) compare(ctx context.Context, names []string, f flags) error {
-	write, ok := map[string]func(*compare.Report, io.Writer) error{"table": (*compare.Report).WriteTable, "json": (*compare.Report).WriteJSON}[f.format]
-	if !ok {
-		return subcommand.UsageError(fmt.Errorf("--format is %q, want table or json", f.format))
+	write := (*compare.Report).WriteTable
+	if f.json {
+		write = (*compare.Report).WriteJSON
 	}
 	if f.resamples < 1 || f.resamples > maxResamples {
 		return subcommand.UsageError(fmt.Errorf("--resamples must be from 1 to %d", maxResamples))

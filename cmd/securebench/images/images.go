@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -24,7 +23,7 @@ import (
 	"securebench/internal/sandbox/imagestore"
 )
 
-const help = `Pull, import, list and remove the images of the native engine.
+const help = `Pull, import, list and remove images of the native engine.
 
 They are kept in the folder that SECUREBENCH_IMAGES names, or in
 securebench/images in your data directory (XDG_DATA_HOME, or ~/.local/share),
@@ -40,7 +39,7 @@ type group struct{ *subcommand.Shell }
 // Command returns the command group.
 func Command(sh *subcommand.Shell) *cobra.Command {
 	g := group{sh}
-	c := &cobra.Command{Use: "image", Short: "Pull, import, list and remove the images of the native engine", Long: help,
+	c := &cobra.Command{Use: "image", Short: "Pull, import, list and remove images of the native engine", Long: help,
 		Args: cobra.NoArgs, RunE: subcommand.Missing,
 		Example: "  securebench image pull python:3.12-slim\n  securebench image list"}
 	c.AddCommand(g.pullCommand(), g.importCommand(), g.listCommand(), g.removeCommand(), g.pruneCommand())
@@ -92,7 +91,7 @@ NAME@sha256:… for exactly one image. A registry that wants a login gets that o
 			})
 		},
 	}
-	c.Flags().StringVar(&name, "name", "", "name of the image, instead of REF")
+	c.Flags().StringVar(&name, "name", "", "`NAME` of the image, instead of REF")
 	return c
 }
 
@@ -118,7 +117,7 @@ name, an image is known by its ID alone. Nothing of the image is executed.`,
 			return g.withStore(func(s *imagestore.Store) error { return g.importImage(c.Context(), s, args[0], name) })
 		},
 	}
-	c.Flags().StringVar(&name, "name", "", "name of the image, such as my-image:1")
+	c.Flags().StringVar(&name, "name", "", "`NAME` of the image, such as my-image:1")
 	return c
 }
 
@@ -162,15 +161,11 @@ The size is that of all layers of an image, also of those that others share.`,
 	return c
 }
 
-// shortID is how much of an ID a table shows, after "sha256:".
-const shortID = 12
-
 func (g group) table(all []imagestore.Image) error {
-	w := tabwriter.NewWriter(g.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(g.Stdout)
 	fmt.Fprintln(w, "NAME\tID\tMIB\tORIGIN\tADDED")
 	for _, img := range all {
-		id := strings.TrimPrefix(img.ID, "sha256:")
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", redact.Escape(cmp.Or(img.Ref, "-")), id[:min(len(id), shortID)], img.Size>>20,
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", redact.Escape(cmp.Or(img.Ref, "-")), console.ShortDigest(img.ID), img.Size>>20,
 			redact.Escape(cmp.Or(img.Origin, "-")), img.Added.UTC().Format(time.DateTime))
 	}
 	return w.Flush()

@@ -36,7 +36,7 @@ Ratios are of one run, because times alone say little on another machine. Run
 it on a machine that does nothing else. It takes about ten minutes, and with
 --quick, which says less, about one.
 
-A table goes to standard output. --out writes bench.json and plots as well; what
+A table goes to standard output. --output-dir writes bench.json and plots as well; what
 they hold does not identify the machine. --from draws an earlier bench.json
 again and measures nothing.`
 
@@ -44,14 +44,16 @@ func (g group) benchCommand() *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure what securebench costs on this machine", Args: cobra.NoArgs, Long: benchHelp,
-		Example: "  securebench bench --quick\n  securebench bench --out docs/bench",
+		Example: "  securebench bench --quick\n  securebench bench -o docs/bench",
 		RunE:    func(c *cobra.Command, _ []string) error { return g.bench(c.Context(), f) },
 	}
 	fl := c.Flags()
-	fl.StringSliceVar(&f.engines, "engine", []string{engines.Native, engines.Docker}, "engines to measure")
-	fl.StringVar(&f.image, "image", "securebench-python:3", "image with python3")
-	fl.StringVarP(&f.out, "out", "o", "", "folder for bench.json and plots, which are replaced")
-	fl.StringVar(&f.old, "from", "", "draw this bench.json instead of measuring")
+	fl.StringSliceVar(&f.engines, "engine", []string{engines.Native, engines.Docker}, "`NAME` of each engine to measure")
+	fl.StringVar(&f.image, "image", "securebench-python:3", "`IMAGE` with python3")
+	fl.StringVarP(&f.out, "output-dir", "o", "", "`DIR` for bench.json and plots, which are replaced")
+	fl.StringVar(&f.out, "out", "", "`DIR`, as --output-dir")
+	subcommand.Hide(fl, "out")
+	fl.StringVar(&f.old, "from", "", "draw this `FILE`, a bench.json, instead of measuring")
 	fl.BoolVar(&f.quick, "quick", false, "fewer samples, in about a minute")
 	g.AddLogFlag(c)
 	return c

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
@@ -115,7 +114,7 @@ func sizeOf(l sandbox.Leftover) string {
 }
 
 func (g group) showLeft(items []leftovers.Item) error {
-	w := tabwriter.NewWriter(g.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(g.Stdout)
 	fmt.Fprintln(w, "WHERE\tWHAT\tSIZE\tNAME")
 	for _, it := range items {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", it.Place, it.Kind, sizeOf(it.Leftover), redact.Escape(it.Name))

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"securebench/internal/config"
+	"securebench/internal/console"
 	"securebench/internal/fault"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
@@ -44,7 +44,7 @@ func (g group) doctorCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per engine instead of a table")
-	c.Flags().StringVar(&runtime, "runtime", "", "check for this OCI runtime, as sandbox.runtime names it")
+	c.Flags().StringVar(&runtime, "runtime", "", "check for the OCI runtime `NAME`, as sandbox.runtime names it")
 	return c
 }
 
@@ -75,7 +75,7 @@ func runs(e engines.Examination) bool { return len(engines.Lacking(e.Requirement
 
 func (g group) table(found []engines.Examination) func() error {
 	return func() error {
-		w := tabwriter.NewWriter(g.Stdout, 0, 0, 2, ' ', 0)
+		w := console.NewTable(g.Stdout)
 		for i, e := range found {
 			if i > 0 {
 				fmt.Fprintln(w)
@@ -88,7 +88,7 @@ func (g group) table(found []engines.Examination) func() error {
 			for _, r := range e.Requirements {
 				fmt.Fprintf(w, "  %s\t%s\t%s\n", mark(r), redact.Escape(r.Name), redact.Escape(r.Found))
 				if r.Fix != "" {
-					fmt.Fprintf(w, "  \tto fix:\t%s\n", redact.Escape(r.Fix))
+					fmt.Fprintf(w, "  \t\tto fix: %s\n", redact.Escape(r.Fix))
 				}
 			}
 		}

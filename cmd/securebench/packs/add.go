@@ -41,7 +41,7 @@ Existing rows and files stay as they are. Families with a template:
 			return g.add(c.Context(), args[0], args[1], id)
 		},
 	}
-	c.Flags().StringVar(&id, "id", "", "the row's id (default: the family with a number)")
+	c.Flags().StringVar(&id, "id", "", "the row's `ID` (default: the family with a number)")
 	return c
 }
 

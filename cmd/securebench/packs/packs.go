@@ -85,7 +85,7 @@ func (g group) showCommand() *cobra.Command {
 			return g.show(c.Context(), args[0], args[1], as)
 		},
 	}
-	c.Flags().StringVar(&as, "as", "agent", "agent, test_sandbox, evaluator or result")
+	c.Flags().StringVar(&as, "as", "agent", "`VIEW`: agent, test_sandbox, evaluator or result")
 	return c
 }
 
@@ -136,14 +136,14 @@ rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&out, "output-dir", "o", "", "folder to write (required)")
-	fl.StringVar(&o.ID, "id", "", "the pack's id (default: the format's name)")
-	fl.StringVar(&o.Image, "image", importer.DefaultImage, "the rows' image")
-	fl.StringVar(&o.Seed, "seed", importer.DefaultSeed, "seed of the order of choices, recorded in each row")
-	fl.IntVar(&o.Limit, "limit", 0, "import only the first N rows (0 is all)")
-	fl.StringVar(&o.Repos, "repos", "", "swebench: the folder of the repositories' clones")
-	fl.StringVar(&o.Specs, "specs", "", "swebench: a file that says how tests run")
-	fl.StringVar(&o.Start, "start", "", "harbor, terminal-bench: a file that says what is started for the check")
+	fl.StringVarP(&out, "output-dir", "o", "", "`DIR` to write (required)")
+	fl.StringVar(&o.ID, "id", "", "the pack's `ID` (default: the format's name)")
+	fl.StringVar(&o.Image, "image", importer.DefaultImage, "the rows' `IMAGE`")
+	fl.StringVar(&o.Seed, "seed", importer.DefaultSeed, "`SEED` of the order of choices, recorded in each row")
+	fl.IntVar(&o.Limit, "limit", 0, "import only the first `N` rows (0 is all)")
+	fl.StringVar(&o.Repos, "repos", "", "swebench: the `DIR` of the repositories' clones")
+	fl.StringVar(&o.Specs, "specs", "", "swebench: a `FILE` that says how tests run")
+	fl.StringVar(&o.Start, "start", "", "harbor, terminal-bench: a `FILE` that says what is started for the check")
 	fl.BoolVar(&o.Force, "force", false, "replace files that exist, and remove others of a former import")
 	return c
 }

@@ -40,7 +40,7 @@ func (g group) bundleCommand() *cobra.Command {
 		},
 	}
 	trust.Add(c)
-	c.Flags().StringVarP(&out, "output", "o", "", "the archive to write, such as run.zip")
+	c.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write, such as run.zip")
 	c.Flags().BoolVar(&force, "force", false, "replace an existing FILE")
 	return c
 }

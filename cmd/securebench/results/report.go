@@ -28,27 +28,45 @@ exit code is then 13.`
 
 func (g group) reportCommand() *cobra.Command {
 	var trust subcommand.Trust
+	var asJSON, asCSV bool
 	var format string
 	c := &cobra.Command{
 		Use: "report RUN", Short: "Report what a run scored",
 		Long: reportHelp, Args: subcommand.Need("RUN"),
-		Example: "  securebench report runs/demo\n  securebench report demo.zip --format csv > demo.csv",
+		Example: "  securebench report runs/demo\n  securebench report demo.zip --csv > demo.csv",
 		RunE: func(c *cobra.Command, args []string) error {
-			return g.report(c.Context(), args[0], format, trust)
+			write, err := reportWriter(asJSON, asCSV, format)
+			if err != nil {
+				return err
+			}
+			return g.report(c.Context(), args[0], write, trust)
 		},
 	}
 	trust.Add(c)
-	c.Flags().StringVar(&format, "format", "table", "table, json or csv")
+	fl := c.Flags()
+	fl.BoolVar(&asJSON, "json", false, "print one JSON object instead of tables")
+	fl.BoolVar(&asCSV, "csv", false, "print one row of CSV per attempt instead of tables")
+	fl.StringVar(&format, "format", "", "`FORMAT`: table, json or csv")
+	subcommand.Hide(fl, "format") // its name before --json was the same everywhere
 	return c
 }
 
-func (g group) report(ctx context.Context, arg, format string, f subcommand.Trust) error {
-	write, ok := map[string]func(*report.Report, io.Writer) error{
-		"table": (*report.Report).WriteTable, "json": (*report.Report).WriteJSON, "csv": (*report.Report).WriteCSV,
-	}[format]
-	if !ok {
-		return subcommand.UsageError(fmt.Errorf("--format is %q, want table, json or csv", format))
+// reportWriter returns what writes the report as the flags say.
+func reportWriter(asJSON, asCSV bool, format string) (func(*report.Report, io.Writer) error, error) {
+	switch {
+	case asJSON && asCSV, format != "" && (asJSON || asCSV):
+		return nil, subcommand.UsageError(errors.New("give one of --json and --csv"))
+	case asJSON || format == "json":
+		return (*report.Report).WriteJSON, nil
+	case asCSV || format == "csv":
+		return (*report.Report).WriteCSV, nil
+	case format != "" && format != "table":
+		return nil, subcommand.UsageError(fmt.Errorf("--format is %q: give --json or --csv instead, or nothing for tables", format))
 	}
+	return (*report.Report).WriteTable, nil
+}
+
+func (g group) report(ctx context.Context, arg string, write func(*report.Report, io.Writer) error, f subcommand.Trust) error {
 	var attempts []report.Attempt
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
@@ -78,6 +96,7 @@ func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run 
 		RunID: m.RunID, Agent: m.Agent, PackID: m.Pack.ID, PackVersion: m.Pack.Version, Engine: evidence.Engine(m),
 		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts,
 		LeftOut: m.Planned.LeftOut, Labels: m.Labels,
+		Chosen:   m.Selection.String(),
 		Verified: judged == nil, Evidence: "verified, signed by " + s.String(),
 	}
 	if judged != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -72,11 +71,11 @@ func (g group) reverifyCommand() *cobra.Command {
 	}
 	f.trust.Add(c)
 	fl := c.Flags()
-	fl.StringVar(&f.pack, "pack", "", "the pack of the run")
-	fl.StringVar(&f.salt, "salt", "", "file of the run's salt (restricted/salt), for a published copy")
+	fl.StringVar(&f.pack, "pack", "", "the `PACK` of the run")
+	fl.StringVar(&f.salt, "salt", "", "`FILE` of the run's salt (restricted/salt), for a published copy")
 	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits even where they exceed yours")
-	fl.IntVar(&f.sample, "sample", 0, "derive only N verdicts, chosen at random")
-	fl.IntVarP(&f.workers, "workers", "w", 0, "verdicts that are derived concurrently (default min(cores, 4))")
+	fl.IntVar(&f.sample, "sample", 0, "derive only `N` verdicts, chosen at random")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "derive `N` verdicts concurrently (default min(cores, 4))")
 	g.AddEngineFlag(c)
 	g.AddLogFlag(c)
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per verdict instead of a table")
@@ -186,7 +185,7 @@ func (r *rederivation) table() error {
 			}
 			return a.Attempt - b.Attempt
 		})
-		w := tabwriter.NewWriter(r.g.Stdout, 0, 0, 2, ' ', 0)
+		w := console.NewTable(r.g.Stdout)
 		fmt.Fprintln(w, "TASK\tATTEMPT\tRECORDED\tDERIVED")
 		for _, d := range r.diffs {
 			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", redact.Quote(d.TaskID), d.Attempt, verdictCell(d.Was), verdictCell(d.Is))

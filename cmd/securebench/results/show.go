@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -68,7 +67,7 @@ func (g group) showCommand() *cobra.Command {
 	}
 	f.trust.Add(c)
 	fl := c.Flags()
-	fl.IntVar(&f.attempt, "attempt", 0, "show only the attempt with this number")
+	fl.IntVar(&f.attempt, "attempt", 0, "show only the attempt with the number `N`")
 	fl.BoolVar(&f.failed, "failed", false, "show only attempts that did not pass")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "wait for further attempts of a run in progress")
 	fl.BoolVar(&f.noPager, "no-pager", false, "print to standard output, also if it is a terminal")
@@ -158,7 +157,7 @@ func sourceOf(run *evidence.Run, m record.Manifest) transcript.Source {
 }
 
 func printList(out io.Writer, lines []*record.Line) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := console.NewTable(out)
 	fmt.Fprintln(w, "TASK\tATTEMPT\tFAMILY\tOUTCOME\tREASON\tTIME")
 	for _, l := range lines {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%.1f s\n", redact.QuoteShort(l.TaskID, maxCell), l.Attempt, redact.QuoteShort(l.TaskType, maxCell),

@@ -45,7 +45,7 @@ func (g group) verifyCommand() *cobra.Command {
 		},
 	}
 	trust.Add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of lines")
 	return c
 }
 

@@ -27,7 +27,7 @@ known to be intact, but not who signed it.`
 
 // Add adds the flags to a command.
 func (f *Trust) Add(c *cobra.Command) {
-	c.Flags().StringVar(&f.key, "key", "", "file of the public key (PEM) that must have signed the run")
+	c.Flags().StringVar(&f.key, "key", "", "`FILE` of the public key (PEM) that must have signed the run")
 	c.Flags().BoolVar(&f.anySigner, "any-signer", false, "accept a signer that is not in the keyring")
 	c.MarkFlagsMutuallyExclusive("key", "any-signer")
 	f.keyGiven = func() bool { return c.Flags().Changed("key") }

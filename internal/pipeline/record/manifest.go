@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"securebench/internal/digest"
+	"securebench/internal/rowset"
 )
 
 // ManifestFormat is the version of run.json.
@@ -16,17 +17,20 @@ const ManifestFormat = 1
 // and what it depends on. It contains no hidden value and no plain digest of
 // one.
 type Manifest struct {
-	Format  int               `json:"format"`
-	RunID   string            `json:"run_id"`
-	Started string            `json:"started"` // RFC 3339, UTC
-	Agent   string            `json:"agent"`
-	Pack    PackInfo          `json:"pack"`
-	Planned Planned           `json:"planned"`
-	Digests RunDigests        `json:"digests"`
-	Limits  RunLimits         `json:"limits"`
-	Engine  any               `json:"engine"` // null when nothing needed one
-	Images  map[string]string `json:"images"` // reference, or [HiddenImage], → content digest
-	Labels  []string          `json:"labels"`
+	Format  int      `json:"format"`
+	RunID   string   `json:"run_id"`
+	Started string   `json:"started"` // RFC 3339, UTC
+	Agent   string   `json:"agent"`
+	Pack    PackInfo `json:"pack"`
+	Planned Planned  `json:"planned"`
+	// Selection says which rows are planned, if flags other than --limit chose
+	// them; otherwise they are the first of the pack.
+	Selection *rowset.Selection `json:"selection,omitzero"`
+	Digests   RunDigests        `json:"digests"`
+	Limits    RunLimits         `json:"limits"`
+	Engine    any               `json:"engine"` // null when nothing needed one
+	Images    map[string]string `json:"images"` // reference, or [HiddenImage], → content digest
+	Labels    []string          `json:"labels"`
 	// Programs are those of the agents, and Model is what the provider is asked
 	// for; a harness without them has none.
 	Programs []Program `json:"programs,omitzero"`
@@ -93,6 +97,14 @@ func (m Manifest) Authentic(salt digest.Salt) bool {
 	return err == nil && sum == m.MAC
 }
 
+// Rows are the positions of the planned rows.
+func (m Manifest) Rows() rowset.Set {
+	if m.Selection != nil {
+		return m.Selection.Rows
+	}
+	return rowset.First(m.Planned.Tasks)
+}
+
 // Bound reports whether a state of the run had this pack digest and this pack
 // manifest.
 func (m Manifest) Bound(pack, manifest string) bool {
@@ -118,11 +130,14 @@ func (m Manifest) EngineName() (name, choice string) {
 
 // check rejects values that no run can have.
 func (m Manifest) check() error {
-	switch p := m.Planned; {
+	p, s := m.Planned, m.Selection
+	switch {
 	case m.Format != ManifestFormat:
 		return fmt.Errorf("its format is %d, but this build reads format %d", m.Format, ManifestFormat)
 	case p.Tasks < 0 || p.Tasks > maxTasks || p.Attempts < 1 || p.Attempts > maxAttempts || p.LeftOut < 0 || p.LeftOut > maxTasks:
 		return fmt.Errorf("it plans %d tasks with %d attempts and leaves out %d", p.Tasks, p.Attempts, p.LeftOut)
+	case s != nil && (!s.Rows.Valid(p.Tasks+p.LeftOut) || s.Rows.Len() != p.Tasks):
+		return fmt.Errorf("it plans %d tasks, and lists other rows", p.Tasks)
 	}
 	return nil
 }

@@ -54,7 +54,6 @@ import (
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native/images"
 	"securebench/internal/sandbox/native/overlays"
-	"securebench/internal/sandbox/native/process"
 	"securebench/internal/sandbox/native/workspace"
 	"securebench/internal/sandbox/oci"
 	"securebench/internal/sandbox/owner"
@@ -94,7 +93,6 @@ type Engine struct {
 	helper   *os.File // the binary, nil without one
 	placed   bool     // it was copied for sandboxes
 
-	family     process.Family
 	shared     *mountns.Shared // the layers of images, and overlays
 	images     *images.Images
 	workspaces *workspace.Maker
@@ -155,6 +153,10 @@ func (e *Engine) open(ctx context.Context) (err error) {
 		e.log.Info("sandboxes have no user namespace", slog.Any("why", err))
 	}
 	if err := e.ns.Do(e.furnish); err != nil {
+		return err
+	}
+	err = e.ns.Do(func() (err error) { e.runtime, err = e.runtime.Prepare(e.path(runtimeDir)); return err })
+	if err != nil {
 		return err
 	}
 	e.shared = mountns.NewShared(e.ns, e.ids, e.path(treesDir))

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
+	"securebench/internal/sandbox/native/process"
 	"securebench/internal/sandbox/owner"
 )
 
@@ -44,6 +46,10 @@ func ownerOf(name string) (owner.Owner, bool) {
 // Reap implements [sandbox.Service]: it ends the sandboxes of processes that have
 // ended, whose mounts go with them, and removes what these had in the stores.
 func (e *Engine) Reap(ctx context.Context) (int, error) {
+	// What a runtime is making comes to its group, which is removed then.
+	if err := e.killRuntimes(ctx); err != nil {
+		return 0, fmt.Errorf("ending what dead processes had started: %w", err)
+	}
 	n, err := e.reapGroups(ctx)
 	images, imagesErr := e.store.Reap(ctx)
 	trees, treesErr := e.overlays.Reap()
@@ -52,6 +58,18 @@ func (e *Engine) Reap(ctx context.Context) (int, error) {
 		return n, fmt.Errorf("removing what dead processes left: %w", err)
 	}
 	return n, nil
+}
+
+// killRuntimes kills runtimes of processes that have ended: a part of crun outlives the
+// process that has started it.
+func (e *Engine) killRuntimes(ctx context.Context) error {
+	return process.Kill(ctx, func(arguments []string) bool {
+		return slices.ContainsFunc(arguments, func(a string) bool {
+			engine, _, found := strings.Cut(a, idSeparator)
+			o, ok := ownerOf(engine)
+			return found && ok && o.Dead(e.owner)
+		})
+	})
 }
 
 func (e *Engine) reapGroups(ctx context.Context) (n int, err error) {

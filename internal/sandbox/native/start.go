@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,7 +50,7 @@ func (b *box) holdPeer() (pid int, release func(), err error) {
 func (b *box) writeSpec(peer int) error {
 	box := b.oci
 	box.Peer = peer
-	spec, err := box.Spec()
+	spec, err := b.engine.runtime.Spec(box)
 	if err != nil {
 		return err
 	}
@@ -70,7 +72,8 @@ func (b *box) start(ctx context.Context, s *output.Pipes) (*process.Process, err
 	if err := b.writeSpec(peer); err != nil {
 		return nil, err
 	}
-	cmd := b.engine.runtime.Run(oci.Call{State: b.path("s"), Bundle: b.path(), ID: b.id, PID: b.path("pid"), Log: b.path("log")})
+	call := oci.Call{State: b.path("s"), Bundle: b.path(), ID: b.runtimeID(), PID: b.path("pid"), Log: b.path("log")}
+	cmd := b.engine.runtime.Run(call)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Theirs[0], s.Theirs[1], s.Theirs[2]
 	// An interrupt at the terminal is for this process alone. A runtime that outlived
 	// this process could start a sandbox after the next one has looked for it; the
@@ -94,6 +97,12 @@ func (b *box) start(ctx context.Context, s *output.Pipes) (*process.Process, err
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.abandon(ctx, cmd.Process.Pid))
+	}
+	process.ReapMakers()
+	if r := b.engine.runtime; !r.Knows(b.oci) {
+		if err := b.engine.ns.Do(func() error { return r.Started(b.oci, call) }); err != nil {
+			b.engine.log.Warn("every sandbox starts as slowly as the first", slog.Any("why", err))
+		}
 	}
 	return p, nil
 }
@@ -151,15 +160,25 @@ func (b *box) adopt() (*process.Process, error) {
 	if err != nil || pid <= 1 {
 		return nil, fmt.Errorf("the runtime says that it started process %.20q", text)
 	}
-	return b.engine.family.Adopt(pid, b.spec.Init)
+	return process.Adopt(pid, b.spec.Init)
 }
 
-// abandon ends what a runtime that failed or was killed may have started, and
+// runtimeID is what the runtime knows the container by. It names the owner, for whoever
+// finds a runtime that has outlived its parent.
+func (b *box) runtimeID() string { return path.Base(b.engine.groups) + idSeparator + b.id }
+
+// idSeparator is in no owner's and no engine's name.
+const idSeparator = "_"
+
+// abandon ends what a runtime that failed or was killed may have left and started, and
 // reaps those that became children of this process: members of the runtime's
 // process group, and of the control group.
 func (b *box) abandon(ctx context.Context, runtime int) error {
 	ctx, cancel := cleanup(ctx)
 	defer cancel()
+	if err := process.KillRuntime(ctx, b.runtimeID()); err != nil {
+		return err
+	}
 	// What is frozen starts nothing more, so that the list is complete. A group
 	// that is not there yet has nobody in it.
 	freeze, stop := context.WithTimeout(ctx, killPause)
@@ -174,14 +193,14 @@ func (b *box) abandon(ctx context.Context, runtime int) error {
 			return err
 		}
 	}
-	b.engine.family.ReapOrphans()
+	process.ReapOrphans()
 	return nil
 }
 
 // known lists the processes that a runtime may have left.
 func (b *box) known() []int {
 	pids, _ := b.group.Processes() // what is killed is decided by Kill
-	for _, name := range []string{"pid", "s/" + b.id + "/state.json"} {
+	for _, name := range []string{"pid", "s/" + b.runtimeID() + "/state.json"} {
 		text, err := b.files.ReadFile(name)
 		if err != nil {
 			continue

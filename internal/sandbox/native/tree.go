@@ -16,12 +16,13 @@ import (
 // The folders in the engine's mount namespace. Names are short: a sandbox can see
 // them, and the kernel bounds the length of a list of layers.
 const (
-	treesDir  = "l" // folders of the host, as sandboxes see their owners
-	boxesDir  = "b"
-	worksDir  = "w"
-	imagesDir = "i" // images that are looked into
-	emptyDir  = "e" // an empty folder: an overlay without an upper layer needs two
-	helperDir = "h"
+	treesDir   = "l" // folders of the host, as sandboxes see their owners
+	runtimeDir = "p" // the runtime's
+	boxesDir   = "b"
+	worksDir   = "w"
+	imagesDir  = "i" // images that are looked into
+	emptyDir   = "e" // an empty folder: an overlay without an upper layer needs two
+	helperDir  = "h"
 )
 
 // The files that say what the hosts are called.

@@ -22,6 +22,7 @@ import (
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/imagestore"
 	"securebench/internal/sandbox/native"
+	"securebench/internal/sandbox/oci"
 )
 
 // The environment variables that control tests.
@@ -50,13 +51,43 @@ func Native(t testing.TB) *native.Engine {
 // it.
 func Connect(t testing.TB) *native.Engine {
 	t.Helper()
+	return connect(t, os.Getenv(envRuntime))
+}
+
+// Other makes an engine as [Native] does, with the runtime among runc and crun that the
+// engine does not take by itself. Where it is not installed, the test is skipped.
+func Other(t testing.TB) *native.Engine {
+	t.Helper()
+	e := Connect(t)
+	taken := e.Info().Runtime
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	other := "runc"
+	if taken == other {
+		other = "crun"
+	}
+	if _, err := oci.FindRuntime(other, os.Getenv); errors.Is(err, oci.ErrNoRuntime) {
+		t.Skip(err)
+	}
+	e = connect(t, other)
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func connect(t testing.TB, runtime string) *native.Engine {
+	t.Helper()
 	if os.Getenv(envRequire) == "never" {
 		t.Skipf("%s=never", envRequire)
 	}
 	program := dockertest.Helper(t) // building it can take long
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	e, err := native.New(ctx, native.Config{Images: Images(t), Helper: program, Runtime: os.Getenv(envRuntime), Getenv: os.Getenv})
+	e, err := native.New(ctx, native.Config{Images: Images(t), Helper: program, Runtime: runtime, Getenv: os.Getenv})
 	if err != nil {
 		missing(t, fmt.Errorf("no native engine: %w", err))
 	}

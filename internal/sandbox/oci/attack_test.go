@@ -3,6 +3,7 @@ package oci_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func attacks() []attack {
 		}},
 		{"gain privileges", "grep -q 'NoNewPrivs:.0' /proc/self/status && echo worked", false,
 			func(s *specs.Spec) { s.Process.NoNewPrivileges = false }},
-		{"make namespaces", "unshare -U true && echo worked", false, func(s *specs.Spec) { s.Linux.Seccomp = nil }},
+		{"make namespaces", "unshare -U true && echo worked", false, func(s *specs.Spec) { s.Linux.Seccomp, s.Annotations = nil, nil }},
 		{"read the host's state", "test -n \"$(cat /proc/interrupts)\" && echo worked", false, func(s *specs.Spec) { s.Linux.MaskedPaths = nil }},
 		{"set kernel parameters", "echo 60 > /proc/sys/net/ipv4/tcp_fin_timeout && echo worked", true,
 			func(s *specs.Spec) { s.Linux.ReadonlyPaths = nil }},
@@ -39,6 +40,12 @@ func attacks() []attack {
 		{"leave a core file", "test $(ulimit -H -c) != 0 && echo worked", false, func(s *specs.Spec) { s.Process.Rlimits = nil }},
 		{"queue all signals of the host", limit("pending", 4096), false, func(s *specs.Spec) { s.Process.Rlimits = nil }},
 		{"fill the message queues of the host", limit("msgqueue", 204800), false, func(s *specs.Spec) { s.Process.Rlimits = nil }},
+		{"change the control group", "cd /sys/fs/cgroup && for d in . */; do mkdir $d/new && rmdir $d/new && echo worked; done 2> /dev/null", true,
+			func(s *specs.Spec) {
+				s.Linux.ReadonlyPaths = nil
+				s.Mounts = slices.DeleteFunc(s.Mounts, func(m specs.Mount) bool { return m.Destination == "/sys/fs/cgroup" })
+				s.Mounts = append(s.Mounts, specs.Mount{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"rw"}})
+			}},
 		{"have a hundred processes", "for i in $(seq 100); do sleep 60 & done && echo worked", false,
 			func(s *specs.Spec) { s.Linux.Resources.Pids = nil }},
 		{"use the machine's memory", "head -c 100M /dev/zero | tail -c 100M | wc -c | grep -q 104857600 && echo worked", false,
@@ -81,8 +88,9 @@ func option(s *specs.Spec, target, from, to string) {
 
 // TestAttacks fires each attack at a box that was weakened, where it works, and at
 // boxes with and without mapped users, where it does not.
-func TestAttacks(t *testing.T) {
-	p := newPlace(t, "runc")
+func TestAttacks(t *testing.T) { withEach(t, attacksOn) }
+
+func attacksOn(t *testing.T, p *place) {
 	shared(t)
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
@@ -123,8 +131,9 @@ func shared(t *testing.T) {
 }
 
 // TestHonest is the twin of the attacks: what a command may do works.
-func TestHonest(t *testing.T) {
-	p := newPlace(t, "runc")
+func TestHonest(t *testing.T) { withEach(t, honestOn) }
+
+func honestOn(t *testing.T, p *place) {
 	const script = `set -e
 test -z "$GOMAXPROCS"; id; test -w /dev/null; head -c 8 /dev/urandom > /tmp/f; echo x > /dev/shm/f; mkdir /tmp/d; sleep 0 & wait
 test "$(cat /tmp/in)" = given; printf 'all %s\n' fine; exit 7`
@@ -148,8 +157,9 @@ test "$(cat /tmp/in)" = given; printf 'all %s\n' fine; exit 7`
 
 // TestNoDescriptorLeaks opens a descriptor that every program inherits, as careless
 // shells do: a program has it, a container does not.
-func TestNoDescriptorLeaks(t *testing.T) {
-	p := newPlace(t, "runc")
+func TestNoDescriptorLeaks(t *testing.T) { withEach(t, noDescriptorLeaksOn) }
+
+func noDescriptorLeaksOn(t *testing.T, p *place) {
 	leaked, err := unix.Dup(2)
 	if err != nil {
 		t.Fatal(err)
@@ -167,8 +177,9 @@ func TestNoDescriptorLeaks(t *testing.T) {
 }
 
 // TestPeer shares a network, which takes the user namespace with it, and nothing else.
-func TestPeer(t *testing.T) {
-	p := newPlace(t, "runc")
+func TestPeer(t *testing.T) { withEach(t, peerOn) }
+
+func peerOn(t *testing.T, p *place) {
 	for _, mapped := range []bool{false, true} {
 		first := p.box("/bin/sh", "-c", "readlink /proc/self/ns/net /proc/self/ns/ipc; read wait")
 		second := p.box("/bin/sh", "-c", "readlink /proc/self/ns/net /proc/self/ns/ipc")
@@ -191,8 +202,9 @@ func TestPeer(t *testing.T) {
 
 // TestCannotStart has the exit codes of a shell for commands that cannot be executed,
 // and an error for a runtime that cannot start anything.
-func TestCannotStart(t *testing.T) {
-	p := newPlace(t, "runc")
+func TestCannotStart(t *testing.T) { withEach(t, cannotStartOn) }
+
+func cannotStartOn(t *testing.T, p *place) {
 	for _, c := range []struct {
 		command string
 		code    int

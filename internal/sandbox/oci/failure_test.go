@@ -16,6 +16,16 @@ func TestFailure(t *testing.T) {
 		{entry(`runc run failed: unable to start container process: error mounting \"/exec\" to rootfs: no such file or directory`), "mounting", 0},
 		{entry("executable file `nope` not found in $PATH: No such file or directory"), "nope", 127},
 		{entry("open executable: Permission denied"), "Permission", 126},
+		{entry("open executable: Operation not permitted"), "permitted", 126},
+		{entry("exec container process (missing dynamic library?) `/x`: No such file or directory"), "/x", 127},
+		{entry("exec container process `/x`: Exec format error"), "/x", 0},
+		{entry("executable file `/no/such` not found: No such file or directory"), "/no/such", 127},
+		{entry("the path `/usr` is not a regular file: Operation not permitted"), "/usr", 126},
+		{entry("the path `/x` exists but it is not executable: Operation not permitted"), "/x", 126},
+		{entry("open `/x/y`: Permission denied"), "/x/y", 126},
+		{entry("cannot open `/x/y`: Permission denied"), "/x/y", 126},
+		{entry("cannot open `/x/y`: No such file or directory"), "/x/y", 0}, // it is no command
+		{entry("mount `proc` to `/proc`: Operation not permitted"), "mount", 0},
 		{entry("cgroups in hybrid mode not supported"), "hybrid", 0},
 		{entry(`starting sandbox: creating process: failed to load /nope: no such file or directory`), "/nope", 127},
 		// Two objects on one line, the second of which is the reason; a warning is none.

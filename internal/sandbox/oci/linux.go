@@ -107,5 +107,8 @@ func maskedPaths() []string {
 // readonlyPaths cannot be written in a sandbox, by root either. With version 1 of
 // control groups, the folder of their mounts is a tmpfs without bounds.
 func readonlyPaths() []string {
-	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", "/sys/fs/cgroup"}
+	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", groupsFolder}
 }
+
+// groupsFolder is where a sandbox sees its control group.
+const groupsFolder = "/sys/fs/cgroup"

@@ -32,6 +32,9 @@ type Runtime struct {
 	// Maps says that it takes a user namespace ([Box.IDBase]). One that does not has
 	// another wall between the command and the kernel.
 	Maps bool
+
+	groupsV2 bool     // control groups are of version 2; known once it is prepared
+	filters  *filters // nil until it is prepared
 }
 
 // ErrNoRuntime is wrapped by the error of [FindRuntime] if there is none.
@@ -210,21 +213,23 @@ func failure(log io.Reader) (code int, err error) {
 // exitCode tells a command that cannot be executed from all else that can be
 // missing.
 func exitCode(message string) int {
-	named := false
+	m := strings.ToLower(message)
+	denied := strings.HasSuffix(m, "permission denied")
 	for _, words := range []string{
-		`: exec: "`,                                                          // runc
-		"executable file `", "open executable: ", "exec container process `", // crun
+		`: exec: "`,                                            // runc
+		"executable file `", "open executable: ", "the path `", // crun
+		"exec container process `", "exec container process (missing", // crun
 		"error finding executable ", "creating process: failed to load ", // runsc
 	} {
-		named = named || strings.Contains(message, words)
+		switch {
+		case !strings.Contains(message, words):
+		case strings.Contains(m, "not found in $path"), strings.HasSuffix(m, "no such file or directory"):
+			return 127
+		case denied, strings.HasSuffix(m, "is a directory"), strings.HasSuffix(m, "operation not permitted"):
+			return 126
+		}
 	}
-	m := strings.ToLower(message)
-	switch {
-	case !named:
-		return 0
-	case strings.Contains(m, "not found in $path"), strings.HasSuffix(m, "no such file or directory"):
-		return 127
-	case strings.HasSuffix(m, "permission denied"), strings.HasSuffix(m, "is a directory"):
+	if denied && (strings.HasPrefix(message, "open `") || strings.HasPrefix(message, "cannot open `")) { // crun
 		return 126
 	}
 	return 0

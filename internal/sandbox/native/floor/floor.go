@@ -57,7 +57,7 @@ func New(r oci.Runtime, layers, env []string) (_ *Floor, err error) {
 	if r.Maps {
 		f.ids, _ = mountns.NewIDs(mountns.IDBase, mountns.IDSize) // without it sandboxes have no user namespace, as with the engine
 	}
-	err = f.ns.Do(func() error {
+	err = f.ns.Do(func() (err error) {
 		for i, layer := range layers {
 			at := filepath.Join(f.dir, "l"+strconv.Itoa(i))
 			if err := os.Mkdir(at, 0o755); err != nil {
@@ -68,10 +68,34 @@ func New(r oci.Runtime, layers, env []string) (_ *Floor, err error) {
 			}
 			f.layers = append(f.layers, at)
 		}
-		return nil
+		f.runtime, err = r.Prepare(filepath.Join(f.dir, "runtime"))
+		return err
 	})
+	if err == nil && !f.runtime.Knows(oci.Box{}) {
+		_ = f.learn() // an image may lack the program: then it has learnt nothing
+	}
 	return f, err
 }
+
+// learn runs a container until the runtime knows what an engine's learns from the first
+// one.
+func (f *Floor) learn() error {
+	ctx, cancel := context.WithTimeout(context.Background(), learnPatience)
+	defer cancel()
+	input, end := io.Pipe()
+	defer end.Close()
+	stop := context.AfterFunc(ctx, func() { _ = end.Close() }) // never fails
+	defer stop()
+	return f.start(ctx, "", input, func(b oci.Box, c oci.Call) {
+		for ctx.Err() == nil && f.ns.Do(func() error { return f.runtime.Started(b, c) }) == nil && !f.runtime.Knows(b) {
+			time.Sleep(time.Millisecond)
+		}
+		_ = end.Close() // never fails
+	}, "cat")
+}
+
+// learnPatience bounds the wait for a first container.
+const learnPatience = 2 * time.Second
 
 // Name says what the floor is.
 func (f *Floor) Name() string {
@@ -122,21 +146,30 @@ func (f *Floor) Task(ctx context.Context, commands ...[]string) (err error) {
 }
 
 // run runs a command in a container of its own.
-func (f *Floor) run(ctx context.Context, workspace string, argv ...string) (err error) {
+func (f *Floor) run(ctx context.Context, workspace string, argv ...string) error {
+	return f.start(ctx, workspace, strings.NewReader(""), nil, argv...)
+}
+
+// start starts a container, calls a function while it runs, and waits for its end.
+func (f *Floor) start(ctx context.Context, workspace string, input io.Reader, during func(oci.Box, oci.Call), argv ...string) (err error) {
 	id := fmt.Sprintf("securebench-floor-%d-%s", os.Getpid(), rand.Text())
 	b := bundle{dir: filepath.Join(f.dir, id), workspace: workspace}
-	if err := f.ns.Do(func() error { return f.make(id, &b, argv) }); err != nil {
+	box := oci.Box{}
+	if err := f.ns.Do(func() (err error) { box, err = f.make(id, &b, argv); return err }); err != nil {
 		return errors.Join(fmt.Errorf("making the floor's container: %w", err), f.ns.Do(b.remove))
 	}
 	defer func() { err = errors.Join(err, f.ns.Do(b.remove)) }()
 	c, said := f.command("run", "--bundle", b.dir, id), &head{}
-	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(""), io.Discard, said // pipes, of which a runtime may change the owner
+	c.Stdin, c.Stdout, c.Stderr = input, io.Discard, said // pipes, of which a runtime may change the owner
 	if err := f.ns.Start(c); err != nil {
 		return fmt.Errorf("running the floor's container: %w", err)
 	}
 	// The runtime itself is never killed: what it has begun to make would stay.
 	ended, killed := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { defer close(killed); f.kill(id, ended) })
+	if during != nil {
+		during(box, oci.Call{State: f.state(), ID: id})
+	}
 	err = c.Wait()
 	if close(ended); !stop() {
 		<-killed // it is not to outlive the namespace
@@ -181,11 +214,14 @@ const maxSaid = 4 << 10
 
 // command is a call of the runtime.
 func (f *Floor) command(args ...string) *exec.Cmd {
-	c := exec.Command(f.runtime.Path, append([]string{"--root", filepath.Join(f.dir, "state")}, args...)...) //nolint:gosec,noctx // the operator's own program, which ends by itself
+	c := exec.Command(f.runtime.Path, append([]string{"--root", f.state()}, args...)...) //nolint:gosec,noctx // the operator's own program, which ends by itself
 	c.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for this process
 	return c
 }
+
+// state is the runtime's own folder.
+func (f *Floor) state() string { return filepath.Join(f.dir, "state") }
 
 // bundle is the folder of a container.
 type bundle struct {
@@ -194,9 +230,9 @@ type bundle struct {
 }
 
 // make mounts the root and writes the specification.
-func (f *Floor) make(id string, b *bundle, argv []string) error {
+func (f *Floor) make(id string, b *bundle, argv []string) (box oci.Box, err error) {
 	l := sandbox.Limits{}.WithDefaults()
-	box := oci.Box{Root: filepath.Join(b.dir, "r"), ReadOnly: true, Args: argv, Env: f.env, Dir: "/", Limits: l, Memory: l.Memory + l.Disk,
+	box = oci.Box{Root: filepath.Join(b.dir, "r"), ReadOnly: true, Args: argv, Env: f.env, Dir: "/", Limits: l, Memory: l.Memory + l.Disk,
 		Cgroup: "/" + id, Hostname: "sandbox", Mounts: []oci.Mount{{Target: "/tmp", Size: l.Disk, Inodes: l.Files, Mode: os.ModeSticky | 0o777}}}
 	owner := 0
 	if f.ids != nil {
@@ -205,30 +241,30 @@ func (f *Floor) make(id string, b *bundle, argv []string) error {
 	for _, dir := range []string{"", "u", "w", "r", "m"} {
 		at := filepath.Join(b.dir, dir)
 		if err := errors.Join(os.Mkdir(at, 0o711), os.Lchown(at, owner, owner)); err != nil {
-			return err
+			return box, err
 		}
 	}
 	if err := mountns.Overlay(box.Root, f.layers, filepath.Join(b.dir, "u"), filepath.Join(b.dir, "w")); err != nil {
-		return err
+		return box, err
 	}
 	b.mounts = append(b.mounts, box.Root)
 	if b.workspace != "" {
 		at := filepath.Join(b.dir, "m")
 		if err := f.ids.Bind(b.workspace, at, false); err != nil {
-			return err
+			return box, err
 		}
 		b.mounts = append(b.mounts, at)
 		box.Dir, box.Mounts = target, append(box.Mounts, oci.Mount{Target: target, Source: at})
 	}
-	spec, err := box.Spec()
+	spec, err := f.runtime.Spec(box)
 	if err != nil {
-		return err
+		return box, err
 	}
 	text, err := oci.Encode(spec)
 	if err != nil {
-		return err
+		return box, err
 	}
-	return os.WriteFile(filepath.Join(b.dir, "config.json"), text, 0o600)
+	return box, os.WriteFile(filepath.Join(b.dir, "config.json"), text, 0o600)
 }
 
 // remove undoes make.

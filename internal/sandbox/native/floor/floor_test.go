@@ -29,12 +29,17 @@ func TestMain(m *testing.M) {
 		os.Exit(3)
 	case "waits":
 		select {}
+	case "cat":
+		if _, err := io.Copy(os.Stdout, os.Stdin); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
 // open returns the floor over an image with the programs above.
-func open(t *testing.T) *Floor {
+func open(t *testing.T, name string) *Floor {
 	t.Helper()
 	missing := func(format string, args ...any) {
 		if os.Getenv("SECUREBENCH_TEST_NATIVE") == "require" {
@@ -45,9 +50,12 @@ func open(t *testing.T) *Floor {
 	if os.Getenv("SECUREBENCH_TEST_NATIVE") == "never" {
 		t.Skip("SKIPPED: SECUREBENCH_TEST_NATIVE=never")
 	}
-	r, err := oci.FindRuntime("runc", os.Getenv)
+	r, err := oci.FindRuntime(name, os.Getenv)
+	if errors.Is(err, oci.ErrNoRuntime) && name != "" {
+		t.Skipf("SKIPPED: %v", err)
+	}
 	if err != nil || os.Geteuid() != 0 {
-		missing("the bare runtime needs root and runc: %v", err)
+		missing("the bare runtime needs root and an OCI runtime: %v", err)
 	}
 	layer := t.TempDir()
 	for dir := layer; dir != "/"; dir = filepath.Dir(dir) { // the sandbox's root must be able to pass
@@ -66,7 +74,7 @@ func open(t *testing.T) *Floor {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"true", "writes", "fails", "waits"} {
+	for _, name := range []string{"true", "writes", "fails", "waits", "cat"} {
 		if err := os.WriteFile(filepath.Join(layer, "bin", name), self, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -81,14 +89,23 @@ func open(t *testing.T) *Floor {
 		}
 	})
 	if err := f.Cycle(t.Context()); err != nil {
-		missing("runc cannot run this test's binary, which must be static (CGO_ENABLED=0): %v", err)
+		missing("the runtime cannot run this test's binary, which must be static (CGO_ENABLED=0): %v", err)
 	}
 	return f
 }
 
 // TestFloor: what succeeds is no error, what fails is one, and nothing is left.
 func TestFloor(t *testing.T) {
-	f := open(t)
+	for _, name := range []string{"", "runc", "crun"} {
+		t.Run(name, func(t *testing.T) { testFloor(t, open(t, name)) })
+	}
+}
+
+func testFloor(t *testing.T, f *Floor) {
+	t.Helper()
+	if !f.runtime.Knows(oci.Box{}) {
+		t.Error("it has learnt nothing from its first container")
+	}
 	if err := f.Task(t.Context(), []string{"writes"}, []string{"true"}); err != nil {
 		t.Error(err)
 	}
@@ -126,7 +143,7 @@ func TestFloor(t *testing.T) {
 		t.Errorf("%d containers are left", n)
 	}
 	left := f.list(t, ".")
-	if len(left) > 2 || !strings.Contains(fmt.Sprint(left), "l0") { // the layer, and the runtime's folder
+	if len(left) > 3 || !strings.Contains(fmt.Sprint(left), "l0") { // the layer, the runtime's folder, and its program's
 		t.Errorf("left: %v", left)
 	}
 }

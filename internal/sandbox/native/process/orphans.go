@@ -1,7 +1,12 @@
 package process
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -10,13 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Family knows the children of this process that are sandboxes' first processes.
-type Family struct {
+// A runtime leaves processes to this one, which adopts orphans: the first process of a
+// container, and of crun the process that has made it, which leaves its session first
+// and ends shortly after the runtime has. This process has one family, however many
+// engines it has: whose an orphan is cannot always be told.
+
+// adopted are the first processes of sandboxes that somebody waits for.
+var adopted family //nolint:gochecknoglobals // a process has its children once
+
+// family knows children of this process.
+type family struct {
 	mu    sync.Mutex
 	known map[int]bool
 }
 
-func (f *Family) add(pid int) {
+func (f *family) add(pid int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.known == nil {
@@ -25,28 +38,35 @@ func (f *Family) add(pid int) {
 	f.known[pid] = true
 }
 
-func (f *Family) remove(pid int) {
+func (f *family) remove(pid int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.known, pid)
+}
+
+func (f *family) has(pid int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.known[pid]
 }
 
 // orphanTimeout bounds the wait for orphans to end. They do at once, since what
 // they wait for is gone.
 const orphanTimeout = 500 * time.Millisecond
 
-// ReapOrphans reaps the processes that a killed runtime was making first processes
-// of. Nothing else that this process starts has such a name. Others of this name
-// are about to become the command of their sandbox.
-func (f *Family) ReapOrphans() {
+// ReapOrphans reaps the processes that a runtime which failed or was killed was making
+// first processes of, and those that have made one. Nothing else that this process
+// starts looks like them. Others that do are about to become the command of their
+// sandbox.
+func ReapOrphans() {
 	for end := time.Now().Add(orphanTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		left := 0
 		for _, pid := range children() {
-			name, state := look(pid)
-			if !strings.HasPrefix(name, "runc:[") {
+			p := look(pid)
+			if adopted.has(pid) || !p.unborn() && !p.maker(pid) {
 				continue
 			}
-			if state != 'Z' || !f.reap(pid) {
+			if p.state != 'Z' || !adopted.reap(pid) {
 				left++
 			}
 		}
@@ -56,8 +76,99 @@ func (f *Family) ReapOrphans() {
 	}
 }
 
+// ReapMakers reaps the processes that have made a first process and ended.
+func ReapMakers() {
+	for _, pid := range children() {
+		if adopted.has(pid) {
+			continue
+		}
+		if p := look(pid); p.state == 'Z' && p.maker(pid) {
+			adopted.reap(pid)
+		}
+	}
+}
+
+// KillRuntime kills what is left of a runtime that had been given an argument which no
+// other process has, and reaps it.
+func KillRuntime(ctx context.Context, argument string) error {
+	for found := true; found; {
+		found = false // what is killed leaves its own children to this process
+		for _, pid := range children() {
+			if adopted.has(pid) || !slices.Contains(arguments(pid), argument) {
+				continue
+			}
+			found = true
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("killing what is left of a runtime: %w", err)
+			}
+			if err := Reap(ctx, pid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Kill kills the processes of this machine that are called with certain arguments, none
+// of them a child of this process, and waits until they are gone.
+func Kill(ctx context.Context, is func(arguments []string) bool) error {
+	for {
+		entries, err := os.ReadDir("/proc")
+		if err != nil {
+			return err
+		}
+		left := 0
+		for _, e := range entries {
+			pid, err := strconv.Atoi(e.Name())
+			if err != nil || !is(arguments(pid)) {
+				continue
+			}
+			left++
+			if err := kill(pid, is); err != nil {
+				return err
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// kill kills a process unless its ID has become another one's.
+func kill(pid int, is func(arguments []string) bool) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil // it has ended
+	}
+	defer unix.Close(fd)
+	if !is(arguments(pid)) {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("killing process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// arguments are what a process is called with; none if it has ended.
+func arguments(pid int) (list []string) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return nil
+	}
+	for a := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{0}), []byte{0}) {
+		list = append(list, string(a))
+	}
+	return list
+}
+
 // reap reaps a child that has ended, unless somebody waits for it.
-func (f *Family) reap(pid int) bool {
+func (f *family) reap(pid int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.known[pid] {
@@ -67,33 +178,61 @@ func (f *Family) reap(pid int) bool {
 	return err == nil
 }
 
-// children lists the children of this process.
+// children lists the children of this process that it did not start itself: orphans
+// become those of its first thread. That one may have started others as well.
 func children() (pids []int) {
-	tasks, err := os.ReadDir("/proc/self/task")
+	text, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/children")
 	if err != nil {
 		return nil
 	}
-	for _, task := range tasks {
-		text, err := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
-		if err != nil {
-			continue // the thread has ended
-		}
-		for _, field := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(field); err == nil {
-				pids = append(pids, pid)
-			}
+	for _, field := range strings.Fields(string(text)) {
+		if pid, err := strconv.Atoi(field); err == nil {
+			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// look returns the name and the state of a process; proc_pid_stat(5). A process
-// chooses its name, which is in parentheses.
-func look(pid int) (name string, state byte) {
+// seen is what the kernel says of a process: proc_pid_stat(5).
+type seen struct {
+	name    string
+	state   byte
+	session int
+}
+
+// unborn reports whether it is what a runtime turns into the command of a sandbox.
+func (s seen) unborn() bool {
+	return strings.HasPrefix(s.name, "runc:[") || s.name == "crun" && s.session != ownSession()
+}
+
+// maker reports whether it is what crun leaves behind: a process of a session that is
+// neither this process's nor its own.
+func (s seen) maker(pid int) bool {
+	return s.name == "crun" && s.session != pid && s.session != ownSession()
+}
+
+func ownSession() int {
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return 0 // it cannot fail
+	}
+	return session
+}
+
+// look looks at a process. A process chooses its name, which is in parentheses.
+func look(pid int) seen {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	begin, end := strings.IndexByte(string(text), '('), strings.LastIndexByte(string(text), ')')
-	if err != nil || begin < 0 || end < begin || end+2 >= len(text) {
-		return "", 0
+	if err != nil || begin < 0 || end < begin {
+		return seen{}
 	}
-	return string(text[begin+1 : end]), text[end+2]
+	fields := strings.Fields(string(text[end+1:])) // state, parent, group, session
+	if len(fields) < 4 || len(fields[0]) != 1 {
+		return seen{}
+	}
+	session, err := strconv.Atoi(fields[3])
+	if err != nil {
+		return seen{}
+	}
+	return seen{string(text[begin+1 : end]), fields[0][0], session}
 }

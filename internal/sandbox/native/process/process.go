@@ -55,15 +55,15 @@ func (p *Process) Ended() bool {
 }
 
 // Adopt takes over the first process of a container, which became a child of this
-// process when its runtime ended. trusted says that it is our init.
-func (f *Family) Adopt(pid int, trusted bool) (*Process, error) {
+// process when its runtime ended, or is about to. trusted says that it is our init.
+func Adopt(pid int, trusted bool) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("opening the sandbox's first process: %w", err)
 	}
 	p := &Process{PID: pid, handle: os.NewFile(uintptr(fd), "pidfd"), trusted: trusted, Began: time.Now(), exit: make(chan Exit, 1), done: make(chan struct{})}
-	f.add(pid)
-	go func() { p.wait(); f.remove(pid) }()
+	adopted.add(pid)
+	go func() { p.wait(); adopted.remove(pid) }()
 	return p, nil
 }
 
@@ -75,7 +75,7 @@ func (p *Process) wait() {
 		var failed error
 		err = conn.Read(func(fd uintptr) bool {
 			var info unix.Siginfo // its PID says whether it has ended, at a place that depends on the architecture
-			failed = unix.Waitid(unix.P_PIDFD, int(fd), &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+			failed = waitChild(int(fd), &info)
 			return failed != nil && !errors.Is(failed, unix.EINTR) || info.Signo != 0
 		})
 		err = errors.Join(err, failed)
@@ -91,6 +91,18 @@ func (p *Process) wait() {
 	_ = p.handle.Close() // nothing was written
 	close(p.done)
 	p.exit <- x
+}
+
+// waitChild looks whether a process has ended. It waits until the process is a child of
+// this one: crun's last process, which is the parent at first, ends a moment after the
+// runtime.
+func waitChild(fd int, info *unix.Siginfo) error {
+	for end := time.Now().Add(orphanTimeout); ; time.Sleep(time.Millisecond) {
+		err := unix.Waitid(unix.P_PIDFD, fd, info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.ECHILD) || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // Hold keeps the process's ID from becoming another process's, until release. It
@@ -182,6 +194,5 @@ func Reap(ctx context.Context, pid int) error {
 
 // Stopped reports whether a signal has stopped the process.
 func (p *Process) Stopped() bool {
-	_, state := look(p.PID)
-	return state == 'T'
+	return look(p.PID).state == 'T'
 }

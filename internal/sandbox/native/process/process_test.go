@@ -19,8 +19,7 @@ func TestHeldIDIsKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var family process.Family
-		p, err := family.Adopt(child.Pid, false)
+		p, err := process.Adopt(child.Pid, false)
 		if err != nil {
 			t.Fatal(err)
 		}

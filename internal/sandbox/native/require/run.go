@@ -75,6 +75,9 @@ func (c *checker) run(ctx context.Context) (found string, err error) {
 
 // bundle makes what the runtime needs: a root, the helper in it, the specification.
 func (c *checker) bundle() (call oci.Call, err error) {
+	if c.runtime, err = c.runtime.Prepare(filepath.Join(c.dir, "runtime")); err != nil {
+		return call, err
+	}
 	dir := filepath.Join(c.dir, "box")
 	memory, root, layer, helper := filepath.Join(dir, "memory"), filepath.Join(dir, "root"), filepath.Join(dir, "layer"), filepath.Join(dir, "helper")
 	err = errors.Join(os.Mkdir(dir, 0o711), os.Mkdir(layer, 0o755), copyFile(c.cfg.Helper, helper)) //nolint:gosec // passable
@@ -95,7 +98,7 @@ func (c *checker) bundle() (call oci.Call, err error) {
 	if err := mountns.Overlay(root, []string{layer}, filepath.Join(memory, "u"), filepath.Join(memory, "w")); err != nil {
 		return call, err
 	}
-	spec, err := box.Spec()
+	spec, err := c.runtime.Spec(box)
 	if err != nil {
 		return call, err
 	}
@@ -103,7 +106,7 @@ func (c *checker) bundle() (call oci.Call, err error) {
 	if err != nil {
 		return call, err
 	}
-	return oci.Call{State: filepath.Join(dir, "state"), Bundle: dir, ID: "check", PID: filepath.Join(dir, "pid"), Log: filepath.Join(dir, "log")},
+	return oci.Call{State: filepath.Join(dir, "state"), Bundle: dir, ID: c.id(), PID: filepath.Join(dir, "pid"), Log: filepath.Join(dir, "log")},
 		os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600)
 }
 
@@ -173,7 +176,7 @@ func (c *checker) stop(ctx context.Context, cmd *exec.Cmd, pid int) error {
 	ctx, cancel := context.WithTimeout(ctx, runPatience)
 	defer cancel()
 	left, err := c.group.Processes()
-	if err := errors.Join(err, c.group.Kill(ctx)); err != nil {
+	if err := errors.Join(err, process.KillRuntime(ctx, c.id()), c.group.Kill(ctx)); err != nil {
 		return err
 	}
 	if !c.runtime.Leaves {
@@ -187,8 +190,12 @@ func (c *checker) stop(ctx context.Context, cmd *exec.Cmd, pid int) error {
 			return err
 		}
 	}
+	process.ReapOrphans()
 	return nil
 }
+
+// id is what the runtime knows the sandbox by: no other one has it.
+func (c *checker) id() string { return filepath.Base(c.cfg.Group) + "_check" }
 
 // look reads what the kernel says of a process.
 func look(pid int) (confinement, error) {

@@ -1,0 +1,76 @@
+// Package choice has the flags of commands that run some of a pack's rows.
+package choice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/earlier"
+	"securebench/internal/evidence"
+	"securebench/internal/redact"
+	"securebench/internal/selection"
+)
+
+// Flags choose rows.
+type Flags struct {
+	choice   selection.Choice
+	failedIn string
+	changed  func(string) bool
+}
+
+// Help explains the flags.
+const Help = `
+--task, --family, --tag and --failed-in choose rows: a row runs if it meets each
+of the flags that are given, and one of the values of a flag that is repeated.
+In a pattern of --task, * stands for any characters. --sample draws from those,
+--limit takes the first of what is left, and --shuffle changes the order alone.
+The same --seed draws the same rows on every machine. Rows that are left out are
+counted in the summary, in run.json, in the statement and in every report.`
+
+// Add adds the flags to a command.
+func (f *Flags) Add(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringArrayVar(&f.choice.Tasks, "task", nil, "run the tasks whose id matches `GLOB`, such as 'HumanEval/1*' (repeatable)")
+	fl.StringArrayVar(&f.choice.Families, "family", nil, "run the tasks of `FAMILY` (repeatable)")
+	fl.StringArrayVar(&f.choice.Tags, "tag", nil, "run the tasks that have `TAG` in metadata.tags (repeatable)")
+	fl.StringVar(&f.failedIn, "failed-in", "", "run the tasks of which not every attempt passed in `RUN`")
+	fl.IntVar(&f.choice.Sample, "sample", 0, "run `N` tasks, drawn at random")
+	fl.Uint64Var(&f.choice.Seed, "seed", 0, "`SEED` of --sample and --shuffle")
+	fl.BoolVar(&f.choice.Shuffle, "shuffle", false, "run the tasks in a random order")
+	f.changed = fl.Changed
+}
+
+// Check rejects invalid values.
+func (f *Flags) Check() error {
+	switch {
+	case f.changed("sample") && f.choice.Sample < 1:
+		return subcommand.UsageError(errors.New("--sample must be 1 or more"))
+	case f.changed("seed") && f.choice.Sample == 0 && !f.choice.Shuffle:
+		return subcommand.UsageError(errors.New("--seed needs --sample or --shuffle"))
+	case f.changed("failed-in") && f.failedIn == "":
+		return subcommand.UsageError(errors.New("--failed-in is empty, want the output directory of a run"))
+	}
+	return f.choice.Check()
+}
+
+// Choice returns what the flags choose for a run into outputDir. It reads the run
+// of --failed-in, which must verify and be signed by a key of the keyring.
+func (f *Flags) Choice(ctx context.Context, outputDir string) (selection.Choice, error) {
+	c := f.choice
+	if f.failedIn == "" {
+		return c, nil
+	}
+	a, err := os.Stat(f.failedIn)
+	if b, other := os.Stat(outputDir); err == nil && other == nil && os.SameFile(a, b) {
+		return c, subcommand.UsageError(fmt.Errorf("--failed-in %s is the output directory of this run: give another --output-dir", redact.Quote(f.failedIn)))
+	}
+	if c.FailedIn, err = earlier.Open(ctx, f.failedIn, evidence.Trust{Getenv: os.Getenv}); err != nil {
+		return c, fmt.Errorf("--failed-in: %w", err)
+	}
+	return c, nil
+}

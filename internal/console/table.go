@@ -1,0 +1,211 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+)
+
+// DefaultWidth is the width of what is printed to anything but a terminal.
+const DefaultWidth = 80
+
+const (
+	minWidth = 40 // narrower terminals wrap the lines themselves
+	gap      = 2  // columns between cells, and of the indentation of further rows
+)
+
+// Width returns how many columns a line on w may use.
+func Width(w io.Writer) int {
+	s, ok := w.(interface{ File() (*os.File, bool) })
+	if !ok {
+		return DefaultWidth
+	}
+	file, ok := s.File()
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return DefaultWidth
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width <= 0 {
+		return DefaultWidth
+	}
+	return max(width, minWidth)
+}
+
+// Table lays out lines of cells in columns that fit the width of its writer.
+// Cells are separated by tabs; lines without a tab are text. Consecutive lines of
+// cells share their columns. What does not fit continues in the next row of its
+// own column. In the first column that row is indented, so that text from outside
+// cannot begin a line there.
+//
+// Cells must hold no control characters.
+type Table struct {
+	w     io.Writer
+	width int
+	buf   bytes.Buffer
+}
+
+// NewTable returns a table that Flush writes to w.
+func NewTable(w io.Writer) *Table { return &Table{w: w, width: Width(w)} }
+
+// Write adds lines. It never fails.
+func (t *Table) Write(p []byte) (int, error) { return t.buf.Write(p) }
+
+// Line adds a line.
+func (t *Table) Line(format string, args ...any) { fmt.Fprintf(&t.buf, format+"\n", args...) }
+
+// Flush lays out the lines and writes them.
+func (t *Table) Flush() error {
+	var out strings.Builder
+	var block [][]string
+	flush := func() {
+		layOut(&out, block, t.width)
+		block = nil
+	}
+	for line := range strings.Lines(t.buf.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.Contains(line, "\t") {
+			block = append(block, strings.Split(line, "\t"))
+			continue
+		}
+		flush()
+		out.WriteString(strings.Join(fold(line, t.width, gap), "\n") + "\n")
+	}
+	flush()
+	t.buf.Reset()
+	_, err := io.WriteString(t.w, out.String())
+	return err
+}
+
+// layOut writes lines that share their columns.
+func layOut(out *strings.Builder, block [][]string, width int) {
+	widths := columns(block, width)
+	for _, cells := range block {
+		rows, height := make([][]string, len(cells)), 1
+		for i, cell := range cells {
+			hang := 0
+			if i == 0 {
+				hang = gap
+			}
+			rows[i] = fold(cell, widths[i], hang)
+			height = max(height, len(rows[i]))
+		}
+		for y := range height {
+			var line strings.Builder
+			for i, cell := range rows {
+				text := ""
+				if y < len(cell) {
+					text = cell[y]
+				}
+				line.WriteString(text + strings.Repeat(" ", max(widths[i]-ansi.StringWidth(text), 0)+gap))
+			}
+			out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		}
+	}
+}
+
+// columns returns the widths of the columns. If they do not fit, the widest of
+// them get the same, smaller width.
+func columns(block [][]string, width int) []int {
+	var widths []int
+	for _, cells := range block {
+		for i, cell := range cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], ansi.StringWidth(cell))
+		}
+	}
+	room := width - gap*(len(widths)-1)
+	for {
+		sum, widest, second := 0, 0, 0
+		for _, w := range widths {
+			sum += w
+			switch {
+			case w > widest:
+				widest, second = w, widest
+			case w < widest:
+				second = max(second, w)
+			}
+		}
+		if sum <= room || widest <= 2*gap {
+			return widths
+		}
+		shrink(widths, widest, max(second, 2*gap), sum-room)
+	}
+}
+
+// shrink takes at most excess columns from those that are the widest, down to
+// floor.
+func shrink(widths []int, widest, floor, excess int) {
+	n := 0
+	for _, w := range widths {
+		if w == widest {
+			n++
+		}
+	}
+	each, more := excess/n, excess%n
+	for i, w := range widths {
+		if w == widest {
+			take := each
+			if more > 0 {
+				take, more = take+1, more-1
+			}
+			widths[i] = max(w-take, floor)
+		}
+	}
+}
+
+// fold breaks text into rows of at most width columns, between words where it
+// can. The rows after the first have the indentation of the first and hang more.
+func fold(text string, width, hang int) []string {
+	if ansi.StringWidth(text) <= width {
+		return []string{text}
+	}
+	body := strings.TrimLeft(text, " ")
+	const letter = 2 // the columns of a wide one
+	first := strings.Repeat(" ", max(min(len(text)-len(body), width-hang-letter), 0))
+	rows := breakLines(body, max(width-len(first)-hang, letter))
+	indent := first
+	for i, row := range rows {
+		rows[i] = indent + row
+		indent = first + strings.Repeat(" ", hang)
+	}
+	return rows
+}
+
+// breakLines breaks text at spaces, and words that are too long anywhere. Not at
+// hyphens, as a library would: those of a command or a name would be lost.
+func breakLines(text string, width int) []string {
+	var rows []string
+	row := ""
+	for word := range strings.SplitAfterSeq(text, " ") {
+		if ansi.StringWidth(row)+ansi.StringWidth(strings.TrimRight(word, " ")) > width {
+			rows, row = append(rows, row), ""
+		}
+		pieces := strings.Split(ansi.Hardwrap(word, width, true), "\n")
+		rows, row = append(rows, pieces[:len(pieces)-1]...), row+pieces[len(pieces)-1]
+	}
+	rows = append(rows, row)
+	for i := range rows {
+		rows[i] = strings.TrimRight(rows[i], " ")
+	}
+	return slices.DeleteFunc(rows, func(row string) bool { return row == "" })
+}
+
+// shortDigest is how many digits of a digest a table shows.
+const shortDigest = 12
+
+// ShortDigest returns the first digits of a digest, without its algorithm.
+func ShortDigest(d string) string {
+	_, hex, ok := strings.Cut(d, ":")
+	if !ok {
+		hex = d
+	}
+	return hex[:min(len(hex), shortDigest)]
+}

@@ -1,0 +1,34 @@
+package pack
+
+import "context"
+
+// Survey reads the rows before the pack is loaded, without their assets, and
+// calls each for every row that can be read alone; [Load] reports the others. It
+// returns the digest of the file of rows, to be compared with that of the loaded
+// pack.
+func Survey(ctx context.Context, loc Location, each func(Row)) (digest string, err error) {
+	m, _, _, err := ReadManifest(loc)
+	if err != nil {
+		return "", err
+	}
+	lines, err := openLines(loc.Tasks)
+	if err != nil {
+		return "", err
+	}
+	defer lines.close()
+	for index := 0; ; index++ {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		raw, more, err := lines.next()
+		if err != nil {
+			return "", err
+		}
+		if !more {
+			return lines.digest(), nil
+		}
+		if row, errs, _ := parseRow(&m, lines.pos(), index, raw); len(errs) == 0 {
+			each(row)
+		}
+	}
+}
