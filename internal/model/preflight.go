@@ -23,6 +23,15 @@ const checkTime = 30 * time.Second
 // maxListed is how many models are named in an error.
 const maxListed = 8
 
+// Open makes a client, and finds out whether it can ask.
+func Open(ctx context.Context, cfg Config) (*Client, error) {
+	c, err := New(cfg)
+	if err == nil {
+		err = c.Check(ctx)
+	}
+	return c, err
+}
+
 // Check finds out, before the first question and at no cost, whether the provider
 // accepts the key and has the model. A provider that does not tell passes: then the
 // first question shows it. The error wraps [relay.ErrRejected] if one of the two is

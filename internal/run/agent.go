@@ -33,10 +33,9 @@ func builtinAgent(name, replay string, bounds agent.Bounds) (agent.Agent, error)
 
 // openAgent makes what runs agents in sandboxes: the configured harness, or
 // the programs that are the solutions of an oracle's rows. A model is only asked.
-func (r *Run) openAgent() (err error) {
+func (r *Run) openAgent() error {
 	if r.asks() {
-		r.agent, err = r.modelAgent()
-		return err
+		return r.openModelAgent()
 	}
 	if replay, ok := r.agent.(*agent.Replay); ok {
 		replay.Users = r.scorer.User

@@ -104,10 +104,9 @@ type Run struct {
 	providerKey string
 	programs    *programs
 	relay       *relay.Relay
-	// client asks the model and journal keeps what it answers, where a model is
-	// asked from this process.
+	// client asks the model, where one is asked from this process.
 	client  *model.Client
-	journal *model.Journal
+	answers *model.Journal // that are kept for a resume
 	// produced is the former run if none of its attempts needs an agent any more:
 	// then nothing of the above is prepared.
 	produced *record.Manifest
@@ -178,7 +177,8 @@ func (r *Run) load(ctx context.Context) error {
 	}
 	switch {
 	case r.asks():
-		d.Task = r.answerable()
+		ask := agent.Answerable(r.Harness)
+		d.Task = func(_ pack.Row, t task.Task) error { return ask(t.Agent()) }
 	case r.agent == nil:
 		if err := r.checkPolicy(); err != nil {
 			return err
@@ -353,7 +353,7 @@ func (r *Run) probe() func(context.Context) error {
 
 // seal signs the complete run.
 func (r *Run) seal() error {
-	if err := errors.Join(r.closeTrace(), r.journal.Close(), r.dir.Settled()); err != nil {
+	if err := errors.Join(r.closeTrace(), r.answers.Close(), r.dir.Settled()); err != nil {
 		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
 	}
 	// A complete run is signed even if it is interrupted now.
@@ -378,7 +378,7 @@ func (r *Run) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, r.closeTrace(), r.journal.Close())
+	errs = append(errs, r.closeTrace(), r.answers.Close())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 	}

@@ -13,8 +13,10 @@ import (
 	"securebench/internal/model"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -47,6 +49,39 @@ func (m *Model) Prepare(_ context.Context, a Attempt) (Production, error) {
 		return nil, fmt.Errorf("the %s harness asks nothing", m.Name())
 	}
 	return &asked{model: m, attempt: a, plan: plan}, nil
+}
+
+// Keep keeps what the model answers in the directory of a run, of which an earlier
+// part may have asked already. The caller closes the answers before the run is
+// complete.
+func (m *Model) Keep(dir *record.Dir) (*model.Journal, error) {
+	file, err := dir.Answers()
+	if err != nil {
+		return nil, err
+	}
+	salt := dir.Salt()
+	j, err := model.OpenJournal(file, func(key string, answer []byte) string { return salt.Keyed("answer", key, answer) })
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if m.Client != nil { // else no question is left
+		m.Client.Keep(j)
+	}
+	return j, nil
+}
+
+// Answerable returns a check that refuses tasks that a harness of a model cannot
+// ask about, each family once.
+func Answerable(h harness.Harness) func(task.AgentView) error {
+	seen := map[string]bool{}
+	return func(v task.AgentView) error {
+		_, err := h.Check(v)
+		if err == nil || seen[v.Family()] {
+			return nil
+		}
+		seen[v.Family()] = true
+		return err
+	}
 }
 
 // Repeatable reports whether what an agent makes can be had again at no cost.
