@@ -10,6 +10,8 @@ import (
 
 	"securebench/internal/capacity"
 	"securebench/internal/console"
+	"securebench/internal/earlier"
+	"securebench/internal/evidence"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/commit"
@@ -18,6 +20,7 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/run"
 	"securebench/internal/source"
+	"securebench/internal/threshold"
 )
 
 // executeRun executes the run that the flags and arguments describe.
@@ -41,7 +44,7 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 	if err != nil {
 		return a.driveError(err, r, sum)
 	}
-	return a.outcome(f, r, sum)
+	return a.outcome(ctx, f, r, sum)
 }
 
 // openError adds advice for the operator to an error of [run.Open].
@@ -122,12 +125,16 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 func firstLine(err error) string { return console.ErrorLines(err)[0] }
 
 // outcome returns the error of a run that ended normally.
-func (a *app) outcome(f *runFlags, r *run.Run, sum pipeline.Summary) error {
+func (a *app) outcome(ctx context.Context, f *runFlags, r *run.Run, sum pipeline.Summary) error {
+	met := f.conditions.Check(threshold.Result{Planned: sum.Planned, Passed: sum.Passed, Failed: sum.Failed, Pending: sum.Pending + sum.Infrastructure,
+		Read: func() (*earlier.Run, error) {
+			return earlier.Open(ctx, r.Config.OutputDir, evidence.Trust{Getenv: os.Getenv})
+		}})
 	switch {
 	case sum.PackFaults > 0:
 		return fault.Errorf(fault.Pack, "%s could not be made because of a fault in the pack: see failure_message in %s", console.Plural(sum.PackFaults, "attempt"), redact.Quote(r.Records()))
-	case f.fails(sum):
-		return fault.Errorf(fault.Threshold, "--fail-on %s: %d failed, %d pending", f.failOn, sum.Failed, sum.Pending+sum.Infrastructure)
+	case met != nil:
+		return met
 	case sum.Infrastructure > 0:
 		return fault.Errorf(fault.Infrastructure, "%s ended in infrastructure errors; to repeat: %s", console.Plural(sum.Infrastructure, "attempt"), a.resumeCommand())
 	}
@@ -146,20 +153,6 @@ func (a *app) summaryLine(r *run.Run, sum pipeline.Summary) {
 	}
 	fmt.Fprintf(a.stdout, "securebench: run_id=%s total=%d verification=%s verified=%d passed=%d output=%s%s\n",
 		redact.Quote(sum.RunID), sum.Total, sum.Status(), sum.Verified, sum.Passed, redact.Quote(r.Records()), left)
-}
-
-// fails reports whether the condition of --fail-on is met.
-func (f *runFlags) fails(s pipeline.Summary) bool {
-	failed, pending := s.Failed > 0, s.Pending+s.Infrastructure > 0
-	switch f.failOn {
-	case "failed":
-		return failed
-	case "pending":
-		return pending
-	case "any":
-		return failed || pending
-	}
-	return false
 }
 
 // resumeCommand returns the command that continues this run.

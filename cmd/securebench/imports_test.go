@@ -182,7 +182,7 @@ func allowed() []struct {
 		of("internal/evidence", "attest candidate config durable fault family rowset task pipeline/pack pipeline/record", words),
 		of("internal/report", "console redact verdict"),
 		of("internal/transcript", "candidate digest evidence pipeline/record redact source task verdict"),
-		of("internal/earlier", "evidence fault pipeline/record redact verdict"),
+		of("internal/earlier", "evidence fault pipeline/pack pipeline/record redact verdict"),
 		of("internal/selection", "earlier fault pipeline/pack redact rowset source"),
 		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share
@@ -191,6 +191,7 @@ func allowed() []struct {
 		of("internal/starter"),
 		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),
 		of("internal/workload", "capacity packlint fault family task redact source pipeline/pack pipeline/compile"),
+		of("internal/threshold", "earlier evidence fault redact workload"),
 		of("internal/scoring", "capacity workload packimage sandbox/engines candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest redact"),
 		of("internal/validate", "sandbox/owner/tempdir scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict workspace"),
 		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),

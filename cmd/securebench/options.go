@@ -42,6 +42,10 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	if o.Choice, err = f.choice.Choice(c.Context(), o.Config.OutputDir); err != nil {
 		return o, err
 	}
+	if err := f.conditions.Load(c.Context(), evidence.Trust{Getenv: os.Getenv}); err != nil {
+		return o, err
+	}
+	o.Accept = f.conditions.Accept
 	if o.LookupEnv, err = loadEnv(f.envFile); err != nil {
 		return o, fault.As(fault.Config, err)
 	}

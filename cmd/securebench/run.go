@@ -10,12 +10,15 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/progress"
 	"securebench/internal/run"
+	"securebench/internal/threshold"
 )
 
 // runFlags are the flags of run; they override the tester YAML.
 type runFlags struct {
 	config, envFile, agent, outputDir string
-	failOn, progress                  string
+	failOn                            []string
+	conditions                        *threshold.Conditions // of failOn
+	progress                          string
 	limit, workers, attempts, retries int
 	resume                            string
 	choice                            choice.Flags
@@ -100,7 +103,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts all fail")
-	fl.StringVar(&f.failOn, "fail-on", "", "exit with code 20 on `WHAT`: failed, pending, or any for either")
+	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 on `WHAT`: failed, pending, any, 'rate<0.8' or regression:RUN (repeatable)")
 	fl.StringVar(&f.progress, "progress", "auto", "`MODE`: auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
@@ -126,10 +129,9 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case changed("retries") && f.retries < 0:
 		return usageError(errors.New("--retries must be 0 or more"))
 	}
-	switch f.failOn {
-	case "", "failed", "pending", "any":
-	default:
-		return usageError(fmt.Errorf("--fail-on is %q, want failed, pending or any", f.failOn))
+	var err error
+	if f.conditions, err = threshold.Parse(f.failOn); err != nil {
+		return err
 	}
 	if err := f.choice.Check(); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
+	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
@@ -53,6 +54,14 @@ func (r *Run) Rate() float64 {
 		sum += t.Share()
 	}
 	return sum / float64(len(r.Tasks))
+}
+
+// Of reports whether a pack is that of the run, as far as the run's digests of it
+// are there.
+func (r *Run) Of(m pack.Manifest, d pack.Digests, public string) bool {
+	was := r.Manifest
+	return was.Pack == record.PackInfo{ID: m.ID, Version: m.Version} && was.Digests.Manifest == d.Manifest &&
+		was.Digests.Public == public && (r.Hidden == nil || r.Hidden.Pack == d.Pack)
 }
 
 // Open reads the run at name. Anything that is wrong with it is an error: what it

@@ -65,9 +65,11 @@ type Options struct {
 	Pack     pack.Location
 	Families family.Registry
 	Choice   selection.Choice
-	Limit    int  // the number of rows to use of those; [workload.All] uses every row
-	Strict   bool // refuse a pack that has warnings
-	Mode     Mode
+	// Accept may refuse the loaded pack; nil accepts it.
+	Accept func(*workload.Workload) error
+	Limit  int  // the number of rows to use of those; [workload.All] uses every row
+	Strict bool // refuse a pack that has warnings
+	Mode   Mode
 	// Agent is the built-in agent and Replay its file; if empty, the Harness
 	// runs.
 	Agent, Replay string
@@ -111,7 +113,7 @@ type Run struct {
 	// then nothing of the above is prepared.
 	produced *record.Manifest
 	rows     *selection.Rows // nil unless some were chosen
-	names    folders
+	names    workspace.Folders
 
 	dir      *record.Dir
 	store    *candidate.Store
@@ -132,7 +134,7 @@ type Run struct {
 // Open loads the pack, locks the output directory and begins or resumes the
 // run. The caller closes it.
 func Open(ctx context.Context, o Options) (_ *Run, err error) {
-	r := &Run{Options: o, names: folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}}}
+	r := &Run{Options: o, names: workspace.Folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}}}
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
@@ -168,7 +170,7 @@ func (r *Run) load(ctx context.Context) error {
 	if r.agent, err = builtinAgent(r.Agent, r.Replay, scoring.Bounds(r.Config.Limits)); err != nil {
 		return err
 	}
-	d := workload.Demands{Seen: r.names.note, Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil && !r.asks() || f.NeedsImage }, Agent: r.footprint}
+	d := workload.Demands{Seen: r.names.Note, Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil && !r.asks() || f.NeedsImage }, Agent: r.footprint}
 	replay, _ := r.agent.(*agent.Replay)
 	if _, isOracle := r.agent.(*agent.Oracle); isOracle {
 		d.Task = func(_ pack.Row, t task.Task) error {
@@ -185,7 +187,7 @@ func (r *Run) load(ctx context.Context) error {
 		}
 		d.Task = r.fits
 	case replay != nil:
-		d.Seen = func(id string) { r.names.note(id); replay.Seen(id) }
+		d.Seen = func(id string) { r.names.Note(id); replay.Seen(id) }
 	}
 	if err := r.loadRows(ctx, d); err != nil {
 		return err
@@ -297,7 +299,7 @@ func (r *Run) pipeline(ctx context.Context, observe func(string) func(string) io
 		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.Planned(),
 		Kept: r.kept, Unverified: r.unverified, Labels: r.labels(),
 		Agent: r.agent, Verifiers: r.scorer.Verifiers, Images: r.scorer.Images,
-		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.of,
+		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Of,
 		Verify: scoring.Limits(r.Config.Limits), VerifyTimeout: r.Config.Limits.Verify,
 		Workers: r.plan.Workers, Plan: r.plan, Load: r.work.Load, Room: r.room, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
 		KeepGoing: r.KeepGoing || r.Agent != "",

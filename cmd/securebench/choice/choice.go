@@ -35,12 +35,12 @@ counted in the summary, in run.json, in the statement and in every report.`
 // Add adds the flags to a command.
 func (f *Flags) Add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringArrayVar(&f.choice.Tasks, "task", nil, "run the tasks whose id matches `GLOB`, such as 'HumanEval/1*' (repeatable)")
-	fl.StringArrayVar(&f.choice.Families, "family", nil, "run the tasks of `FAMILY` (repeatable)")
-	fl.StringArrayVar(&f.choice.Tags, "tag", nil, "run the tasks that have `TAG` in metadata.tags (repeatable)")
+	fl.StringArrayVar(&f.choice.Tasks, "task", nil, "run the tasks whose id matches `PATTERN`, such as 'HumanEval/1*' (repeatable)")
+	fl.StringArrayVar(&f.choice.Families, "family", nil, "run the tasks of family `NAME` (repeatable)")
+	fl.StringArrayVar(&f.choice.Tags, "tag", nil, "run the tasks with `NAME` in metadata.tags (repeatable)")
 	fl.StringVar(&f.failedIn, "failed-in", "", "run the tasks of which not every attempt passed in `RUN`")
 	fl.IntVar(&f.choice.Sample, "sample", 0, "run `N` tasks, drawn at random")
-	fl.Uint64Var(&f.choice.Seed, "seed", 0, "`SEED` of --sample and --shuffle")
+	fl.Uint64Var(&f.choice.Seed, "seed", 0, "`S` determines what --sample draws and how --shuffle sorts")
 	fl.BoolVar(&f.choice.Shuffle, "shuffle", false, "run the tasks in a random order")
 	f.changed = fl.Changed
 }

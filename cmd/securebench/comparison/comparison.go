@@ -168,9 +168,7 @@ func clusters(ctx context.Context, arg string, runs []*earlier.Run) (map[string]
 		return nil, fault.As(fault.Pack, err)
 	}
 	for _, run := range runs {
-		m := run.Manifest
-		hidden := run.Hidden == nil || run.Hidden.Pack == p.Digests.Pack
-		if m.Pack.ID != p.Manifest.ID || m.Pack.Version != p.Manifest.Version || m.Digests.Manifest != p.Digests.Manifest || m.Digests.Public != p.Public || !hidden {
+		if !run.Of(p.Manifest, p.Digests, p.Public) {
 			return nil, fault.As(fault.Refused, fmt.Errorf("%s is not the pack of %s", redact.Quote(arg), redact.Quote(run.Name)))
 		}
 	}

@@ -1,0 +1,165 @@
+// Package threshold decides whether a finished run meets a condition under which
+// its operator wants the command to fail.
+package threshold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"securebench/internal/earlier"
+	"securebench/internal/evidence"
+	"securebench/internal/fault"
+	"securebench/internal/redact"
+	"securebench/internal/workload"
+)
+
+// Want says what a condition may be.
+const Want = "failed, pending, any, rate<0.8 or regression:RUN"
+
+// Conditions are those that the operator gave.
+type Conditions struct{ all []condition }
+
+type condition struct {
+	text   string
+	below  float64 // the rate, for "rate<"
+	run    string  // for "regression:"
+	before *earlier.Run
+}
+
+// Parse reads conditions.
+func Parse(words []string) (*Conditions, error) {
+	c := &Conditions{}
+	for _, word := range words {
+		next := condition{text: word}
+		rate, isRate := strings.CutPrefix(word, "rate<")
+		name, isRegression := strings.CutPrefix(word, "regression:")
+		switch {
+		case isRate:
+			var ok bool
+			if next.below, ok = parseRate(rate); !ok {
+				return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on %s: want a rate above 0 and up to 1, such as rate<0.8 or rate<80%%", redact.Quote(word)))
+			}
+		case isRegression && name != "":
+			next.run = name
+		case word != "failed" && word != "pending" && word != "any":
+			return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on is %q, want %s", word, Want))
+		}
+		c.all = append(c.all, next)
+	}
+	return c, nil
+}
+
+// parseRate reads a number, or one in percent.
+func parseRate(s string) (float64, bool) {
+	number, percent := strings.CutSuffix(s, "%")
+	x, err := strconv.ParseFloat(number, 64)
+	if percent {
+		x /= 100
+	}
+	return x, err == nil && x > 0 && x <= 1
+}
+
+// Load reads the runs that conditions name. They must verify, and be signed by a
+// key that counts.
+func (c *Conditions) Load(ctx context.Context, trust evidence.Trust) (err error) {
+	for i := range c.all {
+		if one := &c.all[i]; one.run != "" {
+			if one.before, err = earlier.Open(ctx, one.run, trust); err != nil {
+				return fmt.Errorf("--fail-on: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// Accept refuses a pack that cannot be compared with the runs that conditions name:
+// they are of another, or lack some of the tasks.
+func (c *Conditions) Accept(w *workload.Workload) error {
+	for _, one := range c.all {
+		if one.before == nil {
+			continue
+		}
+		name := redact.Quote(one.run)
+		if !one.before.Of(w.Manifest, w.Digests, w.Public) {
+			return fault.As(fault.Refused, fmt.Errorf("%s is a run of another pack: nothing can be compared with it", name))
+		}
+		has := map[string]bool{}
+		for _, t := range one.before.Tasks {
+			has[t.ID] = true
+		}
+		lacking := slices.DeleteFunc(slices.Clone(w.Rows), func(row workload.Row) bool { return has[row.ID] })
+		if n := len(lacking); n > 0 {
+			return fault.As(fault.Refused, fmt.Errorf("%s is not about %d of the tasks of this run, such as %s: choose the rows that it has", name, n, redact.Quote(lacking[0].ID)))
+		}
+	}
+	return nil
+}
+
+// Result counts the attempts of a finished run.
+type Result struct {
+	Planned, Passed, Failed, Pending int
+	// Read returns the tasks of the run.
+	Read func() (*earlier.Run, error)
+}
+
+// Check returns an error for each condition that is met.
+func (c *Conditions) Check(r Result) error {
+	var met []error
+	add := func(one condition, format string, args ...any) {
+		met = append(met, fmt.Errorf("--fail-on %s: %s", redact.Quote(one.text), fmt.Sprintf(format, args...)))
+	}
+	for _, one := range c.all {
+		switch {
+		case one.before != nil:
+			run, err := r.Read()
+			if err != nil {
+				return err
+			}
+			if worse := regressions(one.before, run); len(worse) > 0 {
+				add(one, "of %d of %d tasks, fewer attempts passed than there: %s", len(worse), len(run.Tasks), named(worse))
+			}
+		case one.below > 0:
+			if r.Planned == 0 {
+				add(one, "there is no task")
+			} else if rate := float64(r.Passed) / float64(r.Planned); rate < one.below {
+				add(one, "the rate is %.4g, %d of %d", rate, r.Passed, r.Planned)
+			}
+		case one.text != "pending" && r.Failed > 0, one.text != "failed" && r.Pending > 0:
+			add(one, "%d failed, %d pending", r.Failed, r.Pending)
+		}
+	}
+	return fault.As(fault.Threshold, errors.Join(met...))
+}
+
+// regressions are the ids of the tasks of which a smaller share of attempts
+// passed.
+func regressions(before, after *earlier.Run) (out []string) {
+	was := map[string]float64{}
+	for _, t := range before.Tasks {
+		was[t.ID] = t.Share()
+	}
+	for _, t := range after.Tasks {
+		if t.Share() < was[t.ID] {
+			out = append(out, t.ID)
+		}
+	}
+	return out
+}
+
+// maxNamed is how many tasks a message names.
+const maxNamed = 5
+
+func named(ids []string) string {
+	var out []string
+	for _, id := range ids[:min(len(ids), maxNamed)] {
+		out = append(out, redact.QuoteShort(id, 60))
+	}
+	if n := len(ids) - maxNamed; n > 0 {
+		out = append(out, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(out, ", ")
+}
