@@ -62,6 +62,10 @@ image: build ## make sure that the images securebench-python:3 and securebench-p
 demo: build ## run the demo pack in real sandboxes and print a table
 	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/demo.sh $(BIN) $$engine
 
+.PHONY: own-agent
+own-agent: build ## run the agent of examples/own-agent, without a key: a script plays its model
+	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/own-agent.sh $(BIN) $$engine
+
 .PHONY: schema
 schema: build ## write schema/, the published JSON Schemas
 	$(BIN) schema -o schema

@@ -7,12 +7,13 @@ import (
 
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/sandbox/initproc"
+	"securebench/internal/sandbox/lookup"
 	"securebench/internal/sandbox/readiness"
 )
 
 // helperCommands are what engines start inside sandboxes, from a copy of this
 // binary: the server of a workspace, the first process of a sandbox that runs
-// several commands, and a wait for a service.
+// several commands, a wait for a service, and a look for a command.
 func helperCommands() []*cobra.Command {
 	var owner string
 	var grants []string
@@ -24,5 +25,9 @@ func helperCommands() []*cobra.Command {
 	first.Flags().StringSliceVar(&grants, "grant", nil, "`CAPABILITIES` that commands can be given")
 	wait := &cobra.Command{Use: "sandbox-probe tcp|http ADDRESS", Hidden: true, Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error { return readiness.Wait(c.Context(), args[0], args[1]) }}
-	return []*cobra.Command{serve, first, wait}
+	look := &cobra.Command{Use: "sandbox-lookup NAME", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return lookup.Answer(os.Stdout, args[0], os.Getenv("PATH"))
+		}}
+	return []*cobra.Command{serve, first, wait, look}
 }

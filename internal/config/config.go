@@ -47,8 +47,10 @@ type Harness struct {
 	TypePos source.Pos
 	Env     []string     // names of variables that are forwarded
 	EnvPos  []source.Pos // of each name
-	Config  *source.Node // an object, never nil after [LoadTester]
-	Pos     source.Pos   // of the harness section
+	// Required are those of the names that a run needs to be set.
+	Required []string
+	Config   *source.Node // an object, never nil after [LoadTester]
+	Pos      source.Pos   // of the harness section
 }
 
 // Verification is the operator's policy for verification.

@@ -115,8 +115,14 @@ func (r *reader) harness(root *source.Node, h *Harness) {
 	if n := s.Get("type"); n != nil {
 		h.TypePos = n.Pos
 	}
-	optional(r, s, "harness.env", &h.Env, envNames)
-	h.EnvPos = places(s.Get("env"), h.Env)
+	var vars []variable
+	optional(r, s, "harness.env", &vars, variables)
+	for _, v := range vars {
+		h.Env, h.EnvPos = append(h.Env, v.name), append(h.EnvPos, v.at)
+		if v.required {
+			h.Required = append(h.Required, v.name)
+		}
+	}
 	optional(r, s, "harness.config", &h.Config, object)
 	r.harnessOK = len(r.ps) == before
 }
@@ -276,31 +282,69 @@ func listOf(read readFunc[string]) readFunc[[]string] {
 	}
 }
 
-func envNames(n *source.Node, what string) ([]string, *source.Problem) {
-	return listOf(func(n *source.Node, what string) (string, *source.Problem) {
-		s, p := n.Str(what)
-		switch {
-		case p != nil:
-			return "", p
-		case strings.Contains(s, "="):
-			// The text may contain a secret value, so it is not repeated.
-			return "", &source.Problem{Pos: n.Pos, Message: what + ` contains "="`,
-				Fix: "list the name alone; its value comes from the environment"}
-		case strings.ContainsFunc(s, unicode.IsControl):
-			return "", source.Problemf(n.Pos, "%s contains a control character", what)
-		}
-		return s, nil
-	})(n, what)
+// variable is a variable that is forwarded.
+type variable struct {
+	name     string
+	at       source.Pos
+	required bool
 }
 
-// places returns where each of the names stands first in a list.
-func places(n *source.Node, names []string) []source.Pos {
-	var out []source.Pos
-	for _, name := range names {
-		at := slices.IndexFunc(n.Items, func(it *source.Node) bool { return it.Text == name })
-		out = append(out, n.Items[at].Pos)
+// variables reads a list of names, or of objects with a name and whether it has to be
+// set. Of a repeated name the first one counts, and every demand.
+func variables(n *source.Node, what string) (out []variable, p *source.Problem) {
+	if n.Kind != source.List {
+		return nil, source.Problemf(n.Pos, "%s must be a list, not %s", what, n.Kind)
 	}
-	return out
+	for i, it := range n.Items {
+		v, p := readVariable(it, fmt.Sprintf("%s[%d]", what, i))
+		if p != nil {
+			return nil, p
+		}
+		if at := slices.IndexFunc(out, func(o variable) bool { return o.name == v.name }); at >= 0 {
+			out[at].required = out[at].required || v.required
+			continue
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func readVariable(n *source.Node, what string) (v variable, p *source.Problem) {
+	v.at = n.Pos
+	if n.Kind != source.Map {
+		v.name, p = variableName(n, what)
+		return v, p
+	}
+	if errs, _ := n.Check(what, false, "name", "required"); len(errs) > 0 {
+		return v, errs[0]
+	}
+	name := n.Get("name")
+	if absent(name) {
+		return v, source.Problemf(n.Pos, "%s.name is required", what)
+	}
+	v.at = name.Pos
+	if v.name, p = variableName(name, what+".name"); p != nil {
+		return v, p
+	}
+	if need := n.Get("required"); !absent(need) {
+		v.required, p = need.Boolean(what + ".required")
+	}
+	return v, p
+}
+
+func variableName(n *source.Node, what string) (string, *source.Problem) {
+	s, p := n.Str(what)
+	switch {
+	case p != nil:
+		return "", p
+	case strings.Contains(s, "="):
+		// The text may contain a secret value, so it is not repeated.
+		return "", &source.Problem{Pos: n.Pos, Message: what + ` contains "="`,
+			Fix: "list the name alone; its value comes from the environment"}
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "", source.Problemf(n.Pos, "%s contains a control character", what)
+	}
+	return s, nil
 }
 
 func cores(n *source.Node, what string) (float64, *source.Problem) {

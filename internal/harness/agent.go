@@ -17,8 +17,10 @@ import (
 var (
 	// modelPattern matches a model: it becomes an argument of a command, so it
 	// cannot begin like a flag.
-	modelPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
-	versionPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([.+-][A-Za-z0-9._+-]+)?$`)
+	modelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
+	// ownModelPattern also matches names as local servers have them.
+	ownModelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+:/@-]*$`)
+	versionPattern  = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([.+-][A-Za-z0-9._+-]+)?$`)
 )
 
 // latest is the version that is resolved once per run.
@@ -55,26 +57,33 @@ type agent struct {
 func (p *parser) agent(of program, defaultModel string, more ...string) *agent {
 	p.closed(append([]string{"model", "version", "task_file", "timeout_seconds", "allowed_domains",
 		"base_url", "budget", "prices", "allow_external_tools", "auth"}, more...)...)
-	a := &agent{program: of, relay: Relay{API: of.api, Model: p.model("model", defaultModel)}}
+	small := ""
+	if slices.Contains(more, "small_model") {
+		small = p.smallModel()
+	}
+	a := &agent{program: of, relay: *p.relay(of.api, of.baseURL, defaultModel, small)}
 	a.version, a.taskFile = p.version(), p.path("task_file", workspace.DefaultTaskFile)
 	a.timeout, a.domains = p.timeout(), p.domains()
-	a.relay.BaseURL = p.baseURL(of.baseURL)
-	if slices.Contains(more, "small_model") {
-		a.relay.SmallModel = p.smallModel()
-	}
-	if n, what := p.get("allow_external_tools"); n != nil {
-		allow, problem := n.Boolean(what)
-		a.relay.AllowExternalTools = allow
-		p.add(problem)
-	}
-	p.auth()
-	p.budget(&a.relay)
-	p.prices(&a.relay)
 	a.env, a.relay.KeyEnv = p.forwarded(of.keys...)
 	if a.relay.KeyEnv == "" {
 		a.relay.KeyEnv = of.keys[0]
 	}
 	return a
+}
+
+// relay reads what there is to say about a provider, its model and what may be used
+// of it.
+func (p *parser) relay(api, baseURL, defaultModel, small string) *Relay {
+	r := &Relay{API: api, Model: p.model("model", defaultModel), SmallModel: small, BaseURL: p.baseURL(baseURL)}
+	if n, what := p.get("allow_external_tools"); n != nil {
+		allow, problem := n.Boolean(what)
+		r.AllowExternalTools = allow
+		p.add(problem)
+	}
+	p.auth()
+	p.budget(r)
+	p.prices(r)
+	return r
 }
 
 // model reads the name of a model.
@@ -85,6 +94,9 @@ func (p *parser) model(key, def string) string {
 			p.ps.Add(p.cfg.Pos, "", "%s is required", what)
 		}
 		return def
+	}
+	if p.typ == "command" { // which does not get it as an argument
+		return p.token(n, what, ownModelPattern, "may have only letters, digits and . _ + : / @ -, and must begin with a letter or digit", "")
 	}
 	return p.token(n, what, modelPattern, "may have only letters, digits and . _ + -, and must begin with a letter or digit", "")
 }

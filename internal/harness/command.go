@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,18 +22,31 @@ type command struct {
 	artifactPath string
 	timeout      time.Duration
 	domains      []string
+	files        *Files
+	image        string // instead of the rows' image
+	relay        *Relay // nil without a provider
+	key          string // the variable that gets the relay's token
 }
 
 func parseCommand(p *parser) Harness {
-	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains")
+	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains", "files", "image",
+		"model", "api", "base_url", "budget", "prices", "allow_external_tools", "auth")
 	c := &command{
 		argv:         p.argv(),
 		taskFile:     p.path("task_file", workspace.DefaultTaskFile),
 		artifactPath: p.path("artifact_path", ""),
 		timeout:      p.timeout(),
 		domains:      p.domains(),
+		files:        p.files(),
+		image:        p.image(),
 	}
-	c.env, _ = p.forwarded()
+	if api := p.api(); api != nil {
+		c.relay, c.key = p.relay(api.name, api.baseURL, "", ""), api.key
+		c.env, c.relay.KeyEnv = p.forwarded(api.key)
+		c.relay.KeyEnv = cmp.Or(c.relay.KeyEnv, api.key)
+	} else {
+		c.env, _ = p.forwarded()
+	}
 	if overlap(c.taskFile, c.artifactPath) {
 		n, what := p.get("artifact_path")
 		p.ps.Add(n.Pos, "", "%s collides with harness.config.task_file", what)
@@ -75,8 +90,16 @@ func (c *command) Name() string { return "command" }
 // Command returns the configured argv.
 func (c *command) Command() []string { return slices.Clone(c.argv) }
 
-// Needs returns the domains.
-func (c *command) Needs() Needs { return Needs{Domains: slices.Clone(c.domains)} }
+// Needs returns the files, the image, the provider and the domains.
+func (c *command) Needs() Needs {
+	n := Needs{Domains: slices.Clone(c.domains), Files: c.files, Image: c.image}
+	if c.relay != nil {
+		r := *c.relay
+		r.Prices = maps.Clone(r.Prices)
+		n.Relay = &r
+	}
+	return n
+}
 
 // Forwards returns the variables of harness.env.
 func (c *command) Forwards() []string { return slices.Clone(c.env) }
@@ -91,8 +114,8 @@ func (c *command) Check(v task.AgentView) (workspace.Options, error) {
 // check returns the parts of the plan that can be impossible.
 func (c *command) check(v task.AgentView) (Plan, error) {
 	p, err := place(v, c.taskFile)
-	if err == nil && len(c.domains) > 0 {
-		err = checkRow(v, false)
+	if err == nil && (len(c.domains) > 0 || c.relay != nil) {
+		err = checkRow(v, c.relay != nil)
 	}
 	if err == nil {
 		p.Extract, err = c.extraction(p.Extract)
@@ -114,13 +137,28 @@ func (c *command) Plan(v task.AgentView) (Plan, error) {
 		artifact = c.artifactPath
 	}
 	p.Argv, p.EnvNames, p.ArtifactPath = c.Command(), c.Forwards(), c.artifactPath
-	p.Domains, p.Env = slices.Clone(c.domains), append(p.Env, gatewayVariables(c.domains, false)...)
+	n := c.Needs()
+	p.Domains, p.Relay = n.Domains, n.Relay
+	if c.files != nil {
+		p.FilesDir, p.Env = FilesDir, append(p.Env, filesVar+"="+FilesDir)
+	}
+	if c.relay != nil {
+		p.TokenEnv, p.Env = c.key, append(p.Env, modelVar+"="+c.relay.Model)
+		p.Env = append(p.Env, baseURLs()...)
+	}
+	p.Env = append(p.Env, gatewayVariables(c.domains, c.relay != nil)...)
 	p.Timeout = shorter(v.Environment().Timeout, c.timeout)
 	p.Metadata = map[string]any{
 		"harness":         c.Name(),
 		"task_file":       c.taskFile,
 		"artifact_path":   artifact,
 		"allowed_domains": append([]string{}, c.domains...),
+	}
+	if c.relay != nil {
+		p.Metadata["command_model"] = c.relay.Model
+	}
+	if c.image != "" {
+		p.Metadata["agent_image"] = c.image
 	}
 	return p, nil
 }

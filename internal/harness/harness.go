@@ -81,6 +81,9 @@ type Plan struct {
 	Home string
 	// Overlays are mounted read-only; each one's folder bin begins the PATH.
 	Overlays []Overlay
+	// FilesDir is where the operator's files are mounted read-only, "" if the agent
+	// has none.
+	FilesDir string
 	// Relay is nil if the agent has no provider.
 	Relay *Relay
 	// Domains are those that the agent may reach through the proxy.
@@ -119,6 +122,8 @@ type Needs struct {
 	Model    *Model // nil unless a model is asked from this process
 	Domains  []string
 	Output   events.Format
+	Files    *Files // nil for none
+	Image    string // of the agent, instead of the rows' own; "" is theirs
 }
 
 // Provider returns who serves the models, for the relay or for this process; nil

@@ -98,7 +98,7 @@ func TestBaseURL(t *testing.T) {
 func TestVariables(t *testing.T) {
 	const (
 		noProxy = ", but a sandbox has no network that a proxy of yours could be reached by (remove it; list what the agent may reach in harness.config.allowed_domains, and the sandbox gets the variables of securebench's own proxy)"
-		command = ", but a command would get the provider's key itself, and could print it or send it away (remove it; with harness.type codex or claude_code the key stays outside of the sandbox)"
+		command = ", but a command would get the provider's key itself, and could print it or send it away (remove it and set harness.config.model: then the command reaches its provider through a relay that keeps the key)"
 		sets    = " harness sets itself (remove it)"
 		base    = ", but the agent's requests go to the relay (remove it and set harness.config.base_url)"
 	)

@@ -82,10 +82,10 @@ func (p *parser) variableFault(name string, keys []string) (fault, fix string) {
 		return "which is no API key of the " + p.typ + " harness's provider", "name " + strings.Join(keys, " or ")
 	case slices.Contains(keyVariables(), upper):
 		return "but a command would get the provider's key itself, and could print it or send it away",
-			"remove it; with harness.type codex or claude_code the key stays outside of the sandbox"
+			"remove it and set harness.config.model: then the command reaches its provider through a relay that keeps the key"
 	case agent && (strings.HasSuffix(upper, "_BASE_URL") || upper == "OPENAI_API_BASE") && steers(upper):
 		return "but the agent's requests go to the relay", "remove it and set harness.config.base_url"
-	case agent && (steers(upper) || slices.Contains([]string{"HOME", "PATH", "IS_SANDBOX"}, upper)):
+	case agent && p.typ != "command" && (steers(upper) || slices.Contains([]string{"HOME", "PATH", "IS_SANDBOX"}, upper)):
 		return "which the " + p.typ + " harness sets itself", "remove it"
 	}
 	return "", ""

@@ -20,6 +20,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/pipeline/verify"
 	"securebench/internal/progress"
+	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
 
@@ -86,7 +87,7 @@ func (a *attempt) prepare(ctx context.Context) {
 		a.session = v.Open(ctx, c)
 	}
 	a.production, a.prepareErr = a.r.Agent.Prepare(ctx, agent.Attempt{
-		View: a.draft.Task.Agent(), Number: a.draft.Number, Dir: a.draft.Dir, Image: a.draft.Image, Captured: a.draft.Task.Captured(),
+		View: a.draft.Task.Agent(), Number: a.draft.Number, Dir: a.draft.Dir, Image: a.image(), Captured: a.draft.Task.Captured(),
 		Sink: a.r.committer, Observe: a.observe(),
 		Reference: func(ctx context.Context) (family.Solution, bool, error) { return verify.Reference(ctx, v, a.family, c) },
 	})
@@ -95,6 +96,14 @@ func (a *attempt) prepare(ctx context.Context) {
 		a.session = v.Open(ctx, c)
 	}
 	a.draft.Took(verdict.PhasePrepare, start)
+}
+
+// image returns the image that the agent runs in.
+func (a *attempt) image() sandbox.Image {
+	if e, ok := a.r.Agent.(agent.Elsewhere); ok {
+		return e.RunsIn(a.draft.Image)
+	}
+	return a.draft.Image
 }
 
 // observe returns the function that receives the agent's output while it runs.
@@ -246,7 +255,7 @@ func (a *attempt) reportSandbox() {
 	if argv == nil {
 		return
 	}
-	id, image := a.id(), a.draft.Image.Ref
+	id, image := a.id(), a.image().Ref
 	a.r.Progress.Event(progress.SandboxCreate{TaskID: id, Kind: "agent", Image: image, Network: "none", ReadOnly: !a.draft.Task.Environment().WritableRoot})
 	a.r.Progress.Event(progress.SandboxCommand{TaskID: id, Kind: "agent", Image: image, Workdir: workdir, Argv: argv})
 }

@@ -6,6 +6,7 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/fault"
 	"securebench/internal/harness"
+	"securebench/internal/ownagent"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/sandbox"
@@ -50,9 +51,25 @@ func (r *Run) openAgent() error {
 		oracle.Runner = runner
 		return nil
 	}
-	runner.Producer.Harness, runner.Producer.Gateway = r.Harness, r.gateway()
-	r.agent = &agent.Harness{Runner: *runner}
+	runner.Producer.Harness, runner.Producer.Gateway, runner.Producer.Files = r.Harness, r.gateway(), r.own.Tree()
+	h := &agent.Harness{Runner: *runner}
+	if img, ok := r.scorer.Images[r.needs().Image]; ok {
+		h.Image = &img
+	}
+	r.agent = h
 	return nil
+}
+
+// openOwn begins to prepare the agent of the configured harness.
+func (r *Run) openOwn() error {
+	if r.Harness == nil || r.Agent != "" {
+		return nil
+	}
+	r.own = ownagent.Agent{Needs: r.needs(), At: r.at}
+	if len(r.own.Needs.Overlays) == 0 { // programs are tried instead
+		r.own.Argv = harness.Command(r.Harness)
+	}
+	return r.own.Variables(r.Config.Harness, r.LookupEnv, r.warn)
 }
 
 // checkPolicy refuses a harness whose command the operator's policy blocks.
@@ -75,6 +92,7 @@ func (r *Run) fits(row pack.Row, t task.Task) error {
 	if err != nil {
 		return err
 	}
+	r.own.Note(v)
 	layout, err := workspace.ForAgent(v, opts)
 	if err != nil {
 		return err

@@ -54,6 +54,12 @@ func (r *Run) configuration() map[string]any {
 	}
 	if r.Agent == "" {
 		c["harness"] = map[string]any{"type": t.Harness.Type, "env": t.Harness.Env, "config": plain(t.Harness.Config)}
+		if sum := r.own.Digest(); sum != "" {
+			c["agent_files"] = sum
+		}
+		if img, ok := r.scorer.Images[r.needs().Image]; ok {
+			c["agent_image"] = img.ID
+		}
 	}
 	programs, model := r.pinned()
 	if len(programs) > 0 {
@@ -159,7 +165,11 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 // imageNames returns the names of images in run.json, by reference.
 func (r *Run) imageNames() map[string]string {
 	salt := r.dir.Salt()
-	return r.work.ImageNames(func(ref string) string { return record.HiddenImage(salt, ref) })
+	names := r.work.ImageNames(func(ref string) string { return record.HiddenImage(salt, ref) })
+	if ref := r.needs().Image; ref != "" {
+		names[ref] = ref
+	}
+	return names
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }

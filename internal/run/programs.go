@@ -82,6 +82,9 @@ func (r *Run) getenv(name string) string {
 
 // agentImages lists the images that agents run in.
 func (r *Run) agentImages() (out []sandbox.Image) {
+	if img, ok := r.scorer.Images[r.needs().Image]; ok {
+		return []sandbox.Image{img}
+	}
 	refs := map[string]bool{}
 	for _, row := range r.work.Rows {
 		refs[row.Image] = true

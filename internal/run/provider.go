@@ -63,6 +63,9 @@ func (r *Run) prepareAgent(ctx context.Context) error {
 	if needs.Model != nil {
 		return r.openModel(ctx)
 	}
+	if err := r.own.Prepare(ctx, r.scorer, r.Config.RunID, r.plan.Workers); err != nil {
+		return err
+	}
 	if err := r.prepareImages(ctx, needs.Overlays); err != nil {
 		return err
 	}

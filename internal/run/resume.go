@@ -146,7 +146,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 // none, the rest of the run needs neither the provider nor its key.
 func (r *Run) prepareRest(ctx context.Context, former *record.Former) (err error) {
 	if needs := r.needs(); needs.Provider() == nil && len(needs.Overlays) == 0 {
-		return nil
+		return r.prepareAgent(ctx)
 	}
 	r.produced = &former.Manifest
 	if r.manifest, err = r.newManifest(); err != nil {

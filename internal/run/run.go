@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"securebench/internal/gateway/relay"
 	"securebench/internal/harness"
 	"securebench/internal/model"
+	"securebench/internal/ownagent"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
@@ -114,6 +116,7 @@ type Run struct {
 	produced *record.Manifest
 	rows     *selection.Rows // nil unless some were chosen
 	names    workspace.Folders
+	own      ownagent.Agent
 
 	dir      *record.Dir
 	store    *candidate.Store
@@ -163,6 +166,9 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 // load reads the agent's file and the pack.
 func (r *Run) load(ctx context.Context) error {
 	r.registerSecrets()
+	if err := r.openOwn(); err != nil {
+		return err
+	}
 	err := r.readKey()
 	if err != nil && !r.resumes() {
 		return err
@@ -170,7 +176,11 @@ func (r *Run) load(ctx context.Context) error {
 	if r.agent, err = builtinAgent(r.Agent, r.Replay, scoring.Bounds(r.Config.Limits)); err != nil {
 		return err
 	}
-	d := workload.Demands{Seen: r.names.Note, Strict: r.Strict, Image: func(f family.Family) bool { return r.agent == nil && !r.asks() || f.NeedsImage }, Agent: r.footprint}
+	d := workload.Demands{Seen: r.names.Note, Strict: r.Strict, Agent: r.footprint, AgentImage: r.needs().Image}
+	if d.AgentImage != "" {
+		d.AgentImageAt = r.at("image")
+	}
+	d.Image = func(f family.Family) bool { return r.agent == nil && !r.asks() && d.AgentImage == "" || f.NeedsImage }
 	replay, _ := r.agent.(*agent.Replay)
 	if _, isOracle := r.agent.(*agent.Oracle); isOracle {
 		d.Task = func(_ pack.Row, t task.Task) error {
@@ -190,6 +200,11 @@ func (r *Run) load(ctx context.Context) error {
 		d.Seen = func(id string) { r.names.Note(id); replay.Seen(id) }
 	}
 	if err := r.loadRows(ctx, d); err != nil {
+		return err
+	}
+	err = r.own.Read(ctx, filepath.Dir(r.Config.Path), map[string]string{r.Pack.Tasks: "the pack's file of rows, which has the answers",
+		r.work.EvalRoot(): "the pack's folder of evaluation files", r.Config.OutputDir: "the run's output directory"}, &r.secrets)
+	if err != nil {
 		return err
 	}
 	for _, w := range r.work.Warnings {
@@ -380,7 +395,7 @@ func (r *Run) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, r.closeTrace(), r.answers.Close())
+	errs = append(errs, r.closeTrace(), r.answers.Close(), r.own.Close())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 	}

@@ -30,6 +30,10 @@ type Demands struct {
 	// Image reports whether a family's rows must name an image; nil requires
 	// none.
 	Image func(family.Family) bool
+	// AgentImage is the image that agents have instead of the rows', "" for none, and
+	// AgentImageAt where it is named.
+	AgentImage   string
+	AgentImageAt source.Pos
 	// Agent returns what the agent of a task has on the engine; nil is nothing.
 	Agent func(family.Family, task.Task) capacity.Footprint
 	// Task refuses a task that cannot run; nil accepts all.
@@ -124,6 +128,10 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	}
 	if w.demands.Image(fam) {
 		w.image(t.Environment(), row.Pos)
+	}
+	if ref := w.demands.AgentImage; ref != "" {
+		w.image(task.Environment{Image: ref}, w.demands.AgentImageAt)
+		w.image(task.Environment{Image: ref, User: t.Environment().User}, row.Pos)
 	}
 	if fam.NeedsImage && fam.Images != nil {
 		for _, ref := range fam.Images(t.TestSandbox()) {

@@ -214,7 +214,27 @@ func (r *Runner) checkout(ctx context.Context, a Attempt) (*checkout.Checkout, e
 }
 
 // Harness runs the configured harness.
-type Harness struct{ Runner }
+type Harness struct {
+	Runner
+	// Image is where all agents run, instead of in the rows' images; nil for those.
+	Image *sandbox.Image
+}
+
+// Elsewhere is an agent that may run in another image than that of its row.
+type Elsewhere interface {
+	// RunsIn returns the image that the agent runs in; rows is that of its row.
+	RunsIn(rows sandbox.Image) sandbox.Image
+}
+
+var _ Elsewhere = (*Harness)(nil)
+
+// RunsIn returns the harness's own image, if it has one.
+func (h *Harness) RunsIn(rows sandbox.Image) sandbox.Image {
+	if h.Image != nil {
+		return *h.Image
+	}
+	return rows
+}
 
 var _ Agent = (*Harness)(nil)
 

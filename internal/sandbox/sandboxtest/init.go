@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
+	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/sandbox/initproc/loopback"
 )
@@ -153,9 +154,25 @@ func (m *machine) kill(which func(*command) bool) {
 	}
 }
 
+// helper is the helper binary, as far as it looks for commands: the programs.
+func (m *machine) helper(_ context.Context, p *Process) int {
+	word := "absent"
+	if len(p.Args) != 3 || p.Args[1] != "sandbox-lookup" {
+		return 2
+	}
+	if _, ok := m.box.engine.cfg.Programs[p.Args[2]]; ok {
+		word = "there"
+	}
+	_, _ = io.WriteString(p.Stdout, word+"\n") // the connection has ended if this fails
+	return 0
+}
+
 // start starts a command.
 func (m *machine) start(s start) started {
 	program := m.box.engine.cfg.Programs[s.Argv[0]]
+	if program == nil && s.Argv[0] == sandbox.HelperPath {
+		program = m.helper
+	}
 	if program == nil {
 		return started{Errno: int(syscall.ENOENT), Message: "no such program: " + s.Argv[0]}
 	}

@@ -1,0 +1,128 @@
+// Package lookup finds out, from inside a sandbox, whether a command is there: as an
+// agent's user, with its PATH, and without running it. The image needs no shell for
+// that.
+package lookup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc"
+)
+
+// The words by which the helper answers.
+const (
+	there  = "there"
+	absent = "absent"
+)
+
+// Answer writes whether a command is on the PATH of this process and can be executed
+// by it. It runs in the sandbox.
+func Answer(w io.Writer, name, path string) error {
+	word := absent
+	if find(name, path) {
+		word = there
+	}
+	_, err := fmt.Fprintln(w, word)
+	return err
+}
+
+// find looks a command up as runtimes do.
+func find(name, path string) bool {
+	if strings.Contains(name, "/") {
+		return executable(name)
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if executable(filepath.Join("/", dir, name)) {
+			return true
+		}
+	}
+	return false
+}
+
+func executable(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular() && unix.Access(name, unix.X_OK) == nil
+}
+
+// Question is a command of an agent in an image.
+type Question struct {
+	Image  sandbox.Image
+	User   *sandbox.User // nil is the image's
+	Argv   []string
+	Env    []string // beside the image's
+	Mounts []sandbox.Mount
+	Labels sandbox.Labels
+}
+
+// patience bounds a look-up.
+const patience = 2 * time.Minute
+
+// output bounds what crosses the streams of the sandbox.
+const output = 1 << 20
+
+// Missing returns the command that the agent's cannot be started without and that is
+// not in the image, "" if nothing is known to be missing.
+func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string, err error) {
+	name, argv := q.look()
+	if name == "" {
+		return "", nil
+	}
+	spec := sandbox.Spec{Labels: q.Labels, Image: q.Image, User: q.User, Init: true, Mounts: q.Mounts}
+	spec.Limits.Timeout, spec.Limits.Output = patience, output
+	box, err := e.Open(ctx, spec)
+	if err != nil {
+		return "", fmt.Errorf("creating a sandbox: %w", err)
+	}
+	client, err := initproc.Open(ctx, box) // which owns the box
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, client.Close(context.WithoutCancel(ctx))) }()
+	var said bytes.Buffer
+	res, err := client.Run(ctx, initproc.Command{Argv: argv, Env: q.Env, Inherit: true, User: spec.RunAs(), Stdout: &said, Output: output, Timeout: patience})
+	switch word := strings.TrimSpace(said.String()); {
+	case err != nil:
+		return "", err
+	case word == there:
+		return "", nil
+	case word == absent:
+		return name, nil
+	case res.End == initproc.NotStarted && argv[0] != sandbox.HelperPath:
+		return argv[0], nil
+	}
+	return "", fmt.Errorf("looking for the command %q: the sandbox answered with code %d", name, res.ExitCode)
+}
+
+// login is how a command that is one string is run.
+const login = "-lc"
+
+// simple matches a shell's command line that is one simple command without anything
+// that the shell changes: if its first word is not there, it does nothing.
+var simple = regexp.MustCompile(`^\s*([A-Za-z0-9_+.][A-Za-z0-9_+.-]*)((\s|$)[^;&|()<>` + "`" + `$\n]*)?$`)
+
+// look returns what has to be there and how to find out; "" if that cannot be said
+// before the agent runs. A login shell has a PATH of its own.
+func (q Question) look() (name string, argv []string) {
+	if len(q.Argv) == 3 && q.Argv[0] == "sh" && q.Argv[1] == login {
+		if m := simple.FindStringSubmatch(q.Argv[2]); m != nil {
+			return m[1], []string{"sh", login, `command -v "$0" >/dev/null 2>&1 && echo ` + there + ` || echo ` + absent, m[1]}
+		}
+	}
+	name = q.Argv[0]
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+		return "", nil // in its workspace, which is not there yet
+	}
+	return name, []string{sandbox.HelperPath, "sandbox-lookup", name}
+}

@@ -1,0 +1,112 @@
+package lookup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/enginetest"
+	"securebench/internal/sandbox/sandboxtest"
+)
+
+func TestLook(t *testing.T) {
+	for text, want := range map[string]string{
+		"python3 agent.py":                 "python3",
+		"  agent":                          "agent",
+		"python3.12 -m agent --n=1 'a b'":  "python3.12",
+		"nice-to-have || python3 agent.py": "sh", // an honest one can go on without the first
+		"A=1 python3 agent.py":             "sh",
+		"if true; then a; fi":              "sh",
+		"apt-get update\npython3 agent.py": "sh",
+		"$AGENT":                           "sh",
+		"./agent.sh":                       "sh",
+		"/opt/agent/run":                   "sh",
+		"\"my agent\"":                     "sh",
+		"exit 3":                           "exit",
+		"echo $(date)":                     "sh",
+	} {
+		name, argv := Question{Argv: []string{"sh", "-lc", text}}.look()
+		if name != want || (want == "sh") != (argv[0] == sandbox.HelperPath) {
+			t.Errorf("%q: %q by %q, want %q", text, name, argv, want)
+		}
+	}
+	for name, want := range map[string]string{"python3": "python3", "/usr/bin/python3": "/usr/bin/python3", "./agent": "", "bin/agent": ""} {
+		if got, _ := (Question{Argv: []string{name, "x"}}).look(); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"program": 0o755, "text": 0o644} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := "/nowhere:" + dir
+	for name, want := range map[string]string{"program": there, "text": absent, "folder": absent, "other": absent,
+		filepath.Join(dir, "program"): there, filepath.Join(dir, "text"): absent} {
+		var said strings.Builder
+		if err := Answer(&said, name, path); err != nil || said.String() != want+"\n" {
+			t.Errorf("%s: %q, %v; want %s", name, said.String(), err, want)
+		}
+	}
+}
+
+// TestMissing: the answer of a sandbox that says something else is an error.
+func TestMissing(t *testing.T) {
+	programs := map[string]sandboxtest.Program{"agent": nil}
+	e := sandboxtest.New(sandboxtest.Config{Programs: programs})
+	ask := func(argv ...string) (string, error) {
+		return Missing(t.Context(), e, Question{Image: sandbox.Image{ID: "sha256:x"}, Argv: argv})
+	}
+	if name, err := ask("agent"); name != "" || err != nil {
+		t.Errorf("it is there: %q, %v", name, err)
+	}
+	if name, err := ask("other"); name != "other" || err != nil {
+		t.Errorf("it is not: %q, %v", name, err)
+	}
+	if name, err := ask("sh", "-lc", "agent"); name != "sh" || err != nil {
+		t.Errorf("no shell: %q, %v", name, err)
+	}
+	programs["sh"] = func(_ context.Context, p *sandboxtest.Process) int {
+		fmt.Fprintln(p.Stdout, "who knows")
+		return 3
+	}
+	if name, err := ask("sh", "-lc", "agent"); name != "" || err == nil || !strings.Contains(err.Error(), "code 3") {
+		t.Errorf("another answer: %q, %v", name, err)
+	}
+}
+
+func TestEngines(t *testing.T) { enginetest.Each(t, engines) }
+
+func engines(t *testing.T, e enginetest.Engine) {
+	img := enginetest.Image(t, e)
+	for _, tt := range []struct {
+		argv []string
+		env  []string
+		want string
+	}{
+		{argv: []string{"python3", "-c", "0"}},
+		{argv: []string{"/bin/sh"}},
+		{argv: []string{"nosuch"}, want: "nosuch"},
+		{argv: []string{"/etc/passwd"}, want: "/etc/passwd"},
+		{argv: []string{"sh"}, env: []string{"PATH=/nowhere"}, want: "sh"},
+		{argv: []string{"sh", "-lc", "python3 -c 0"}},
+		{argv: []string{"sh", "-lc", "nosuch --help"}, want: "nosuch"},
+		{argv: []string{"sh", "-lc", "nosuch || true"}},
+	} {
+		got, err := Missing(t.Context(), e, Question{Image: img, User: &sandbox.Nobody, Argv: tt.argv, Env: tt.env, Labels: sandbox.Labels{Role: "preflight"}})
+		if err != nil || got != tt.want {
+			t.Errorf("%q with %q: %q, %v; want %q", tt.argv, tt.env, got, err, tt.want)
+		}
+	}
+}
