@@ -249,6 +249,13 @@ type Twinner interface {
 	Twins(ctx context.Context, c Case) ([]Twin, error)
 }
 
+// Explainer is a [Verifier] that can say more about why a row's own solution did
+// not pass than the verdict does: the author of the row may see all of it.
+type Explainer interface {
+	// Explain returns lines about the verdict on the row's own solution.
+	Explain(ctx context.Context, c Case, v Verdict) ([]string, error)
+}
+
 // Session is one verification.
 type Session interface {
 	// Verify scores the candidate; it may be called once. An error means

@@ -207,9 +207,9 @@ func (s *sorted) describe(g *Grade) {
 			missing = append(missing, id)
 		}
 	}
-	text, err := json.Marshal(map[string]any{
-		"tests": s.report.Tests, "broken": s.report.Broken, "missing": missing,
-		"canaries": s.canaries.tests, "canaries_lost": s.lost, "canaries_beaten": s.beaten, "exit_status": s.report.Exit,
+	text, err := json.Marshal(resultFile{
+		Tests: s.report.Tests, Broken: s.report.Broken, Missing: missing,
+		Canaries: s.canaries.tests, Lost: s.lost, Beaten: s.beaten, Exit: s.report.Exit,
 	}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), json.FormatNilSliceAsNull(false), jsontext.Multiline(true))
 	if err == nil { // plain data always encodes
 		g.Restricted = map[string][]byte{"test-results.json": text}

@@ -125,6 +125,9 @@ func (r *Report) explain() {
 				what = "it passes and must fail"
 			}
 			fmt.Fprintf(r.w, "%s%s:%d: %s: %s candidate: %s\n", sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), c.Candidate, redact.Escape(what))
+			for _, line := range c.Why {
+				fmt.Fprintf(r.w, "    %s\n", redact.Escape(line))
+			}
 			sep = ""
 		}
 		for _, what := range v.Weak {

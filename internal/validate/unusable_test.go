@@ -3,6 +3,7 @@ package validate_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"securebench/internal/candidate"
@@ -59,7 +60,7 @@ func TestUnusableImage(t *testing.T) {
 	}
 	want := validate.Check{Candidate: "reference", Want: "pass", Outcome: verdict.Pending, Reason: verdict.PackFault,
 		Message: "the image's checkout cannot be used: HEAD is another commit"}
-	if c := results[0].Checks; len(c) != 1 || c[0] != want || results[0].OK() {
+	if c := results[0].Checks; len(c) != 1 || !reflect.DeepEqual(c[0], want) || results[0].OK() {
 		t.Errorf("the bad row: %+v", c)
 	}
 	if !results[1].OK() || len(results[1].Checks) != 3 {

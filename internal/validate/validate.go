@@ -47,6 +47,9 @@ type Check struct {
 	Reason    verdict.Reason  `json:"reason,omitzero"`
 	Message   string          `json:"message,omitzero"`
 	OK        bool            `json:"ok"`
+	// Why says more about a reference that does not pass: where its tests failed,
+	// and what else is known.
+	Why []string `json:"why,omitzero"`
 }
 
 // Result is the result of validating one task.
@@ -238,7 +241,10 @@ func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, 
 	}
 	c.Outcome, c.Reason, c.Message = got.Outcome, got.Reason, got.Message
 	c.OK = (got.Outcome == verdict.Passed) == p.pass
-	return c, nil
+	if !c.OK && p.pass {
+		c.Why, err = explain(ctx, v, at, got)
+	}
+	return c, err
 }
 
 // Pack validates the used rows of a pack with the limits of cfg; done is

@@ -40,6 +40,8 @@ type candidateBox struct {
 	*link.Link
 	analysis analysis
 	limit    time.Duration // of the row, for messages
+	// importError is what the import of the code raised, in the candidate's words.
+	importError string
 }
 
 // startCandidateBox starts a box that has run the prompt and waits for a candidate.
@@ -205,6 +207,8 @@ func (b *candidateBox) load(ctx context.Context, source []byte) error {
 	if name == "SyntaxError" && !utf8.Valid(source) {
 		return family.Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8")
 	}
+	r.d.Value() // its arguments
+	b.importError = name + ": " + r.d.Text()
 	return family.Fail(verdict.TestsFailed, "the candidate cannot be imported")
 }
 

@@ -88,14 +88,23 @@ func readEntry(v jsontext.Value) ([]string, error) {
 // readReference returns the row's own solution. It goes to the test box for
 // analysis, which executes nothing, and never to a process that runs tests.
 func readReference(c family.Case) *string {
+	if r, ok := c.Evaluator.Get(referenceField(c)); ok {
+		s, _ := r.Text()
+		return &s
+	}
+	return nil
+}
+
+// referenceField is the field that holds the row's own solution, or "".
+func referenceField(c family.Case) string {
 	for _, name := range []string{"reference_solution", "canonical_solution"} {
 		if r, ok := c.Evaluator.Get(name); ok {
 			if s, ok := r.Text(); ok && strings.TrimSpace(s) != "" {
-				return &s
+				return name
 			}
 		}
 	}
-	return nil
+	return ""
 }
 
 // rowLimit is the time that a row's verification may take.
@@ -179,27 +188,37 @@ func (r row) material() []value.Value {
 }
 
 // analyse asks a child of the test box which names are proxied, and how.
-func (b *testBox) analyse(ctx context.Context, r row) (analysis, error) {
-	if err := b.begin(ctx, "analyse", r.material()...); err != nil {
-		return analysis{}, err
+func (b *testBox) analyse(ctx context.Context, r row) (out analysis, err error) {
+	found, err := b.ask(ctx, "analyse", "analysis", r, func(parts int, d *value.Decoder) (err error) {
+		out, err = readAnalysis(parts, d)
+		return err
+	})
+	if err == nil && !found {
+		err = errBroken
 	}
-	out, found := analysis{}, errBroken
+	return out, err
+}
+
+// ask has a child of the test box look at a row, which executes nothing, and
+// reports whether it gave the answer.
+func (b *testBox) ask(ctx context.Context, request, answer string, r row, read func(parts int, d *value.Decoder) error) (found bool, err error) {
+	if err := b.begin(ctx, request, r.material()...); err != nil {
+		return false, err
+	}
 	for {
 		op, parts, d, err := b.next(ctx)
 		if err != nil {
-			return analysis{}, fmt.Errorf("analysing the row: %w", err)
+			return false, fmt.Errorf("looking at the row: %w", err)
 		}
 		switch op {
-		case "analysis":
-			if out, err = readAnalysis(parts, d); err != nil {
-				return analysis{}, fmt.Errorf("reading the row's analysis: %w", err)
+		case answer:
+			if err := read(parts, d); err != nil {
+				return false, fmt.Errorf("reading what is in the row: %w", err)
 			}
-			found = nil
+			found = true
 		case "done":
-			if _, err := b.finish(d, 0); err != nil {
-				return analysis{}, err
-			}
-			return out, found
+			_, err := b.finish(d, 0)
+			return found, err
 		}
 	}
 }

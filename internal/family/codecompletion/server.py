@@ -116,6 +116,9 @@ def child(channel):
     if operation == "analyse":
         channel.send(analyse(arguments))
         return
+    if operation == "examine":
+        channel.send(examine(arguments))
+        return
     prompt, tests, names, handles, mutates, seed = arguments
     random.seed(seed)
     os.makedirs(FOLDER, exist_ok=True)

@@ -14,6 +14,9 @@ import (
 	"securebench/internal/verdict"
 )
 
+// importError names what an import raised, among the restricted files.
+const importError = "candidate-error.txt"
+
 // maxSource is the largest candidate that a frame can carry, in bytes.
 const maxSource = value.MaxSize
 
@@ -139,6 +142,9 @@ func (s *session) try(ctx context.Context, code []byte) (tally, error) {
 	var f *family.Failure
 	if errors.As(err, &f) {
 		err = box.explain(ctx, f)
+	}
+	if box.importError != "" {
+		t.restricted[importError] = []byte(box.importError)
 	}
 	printed, dropped := box.Stderr()
 	if t.dropped = dropped; len(printed) > 0 {

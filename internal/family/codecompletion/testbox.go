@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/diagnosis"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/link"
@@ -103,7 +104,7 @@ func (b *testBox) greet(ctx context.Context) error {
 
 // testProgram is what a test box runs.
 func testProgram() string {
-	return boxProgram() + analysisSource + proxiesSource + testsSource + serverSource
+	return boxProgram() + analysisSource + diagnosis.Source + proxiesSource + testsSource + serverSource
 }
 
 // scratch lists the folders that a row can write to. The server empties them

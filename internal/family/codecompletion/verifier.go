@@ -8,8 +8,10 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/diagnosis"
 	"securebench/internal/sandbox/warm"
 	"securebench/internal/task"
+	"securebench/internal/value"
 )
 
 // Verifier scores Python candidates. The candidate runs in the candidate sandbox,
@@ -125,6 +127,28 @@ _always_equal(%s)
 `
 
 var _ family.Twinner = (*Verifier)(nil)
+
+var _ family.Explainer = (*Verifier)(nil)
+
+// Explain says where the tests failed, and what in the row's texts cannot be right.
+func (v *Verifier) Explain(ctx context.Context, c family.Case, got family.Verdict) (lines []string, err error) {
+	r, err := readRow(c)
+	if err != nil || r.reference == nil {
+		return nil, nil // there is nothing to explain
+	}
+	b, err := v.leaseTestBox(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, v.releaseTestBox(ctx, c, b)) }()
+	var found []diagnosis.Finding
+	_, err = b.ask(ctx, "examine", "examination", r, func(parts int, d *value.Decoder) (err error) {
+		found, err = diagnosis.Read(parts, d)
+		return err
+	})
+	of := diagnosis.Row{Tests: r.tests, Reference: *r.reference, Solution: "eval." + referenceField(c)}
+	return of.Lines(found, string(got.Restricted["tests-traceback.txt"]), string(got.Restricted[importError])), err
+}
 
 // Twins returns, for each class that a row with operators uses, the reference
 // with that class always equal.

@@ -12,6 +12,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
+	"securebench/internal/testrunner"
 )
 
 // maxPrepared is how many rows are kept prepared.
@@ -61,6 +62,11 @@ func NewVerifier(r family.Resources) family.Verifier {
 // there: it begins as the image, so there is nothing to do before.
 func (v *Verifier) Open(_ context.Context, c family.Case) family.Session {
 	return newSession(v, c)
+}
+
+// Explain says which tests did not pass, and what they said.
+func (v *Verifier) Explain(_ context.Context, _ family.Case, got family.Verdict) ([]string, error) {
+	return testrunner.Explain(got.Restricted), nil
 }
 
 // Close implements [family.Verifier]. Nothing is kept on the engine.

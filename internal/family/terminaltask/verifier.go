@@ -6,6 +6,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/testrunner"
 )
 
 // Verifier scores what agents left by running the rows' checkers.
@@ -28,6 +29,11 @@ func NewVerifier(r family.Resources) family.Verifier {
 // Open returns the session of a case. Its sandboxes are made once the candidate
 // is there: nothing of them could be used before.
 func (v *Verifier) Open(_ context.Context, c family.Case) family.Session { return newSession(v, c) }
+
+// Explain says which tests of the checker did not pass, and what they said.
+func (v *Verifier) Explain(_ context.Context, _ family.Case, got family.Verdict) ([]string, error) {
+	return testrunner.Explain(got.Restricted), nil
+}
 
 // Close implements [family.Verifier]. Nothing is kept on the engine.
 func (v *Verifier) Close(context.Context) error { return nil }

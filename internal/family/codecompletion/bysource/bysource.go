@@ -23,6 +23,7 @@ type Verifier struct {
 var (
 	_ family.Completer = (*Verifier)(nil)
 	_ family.Twinner   = (*Verifier)(nil)
+	_ family.Explainer = (*Verifier)(nil)
 )
 
 // New makes the verifier of a family. of names the form of a row's tests, which
@@ -58,6 +59,14 @@ func (v *Verifier) Complete(ctx context.Context, c family.Case) (candidate.Candi
 func (v *Verifier) Twins(ctx context.Context, c family.Case) ([]family.Twin, error) {
 	if twinner, ok := v.verifier(c).(family.Twinner); ok {
 		return twinner.Twins(ctx, c)
+	}
+	return nil, nil
+}
+
+// Explain implements [family.Explainer].
+func (v *Verifier) Explain(ctx context.Context, c family.Case, got family.Verdict) ([]string, error) {
+	if explainer, ok := v.verifier(c).(family.Explainer); ok {
+		return explainer.Explain(ctx, c, got)
 	}
 	return nil, nil
 }
