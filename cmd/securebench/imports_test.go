@@ -199,7 +199,8 @@ func allowed() []struct {
 		of("internal/validate", "sandbox/owner/tempdir scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict workspace"),
 		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
 		of("internal/ownagent", "agentfiles config digest fault harness redact sandbox sandbox/lookup scoring source task workspace"),
-		of("internal/run", "model ownagent capacity sandbox/machine agentcli gateway/egress gateway/relay gateway/relay/reach harness/events scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
+		of("internal/run/shown", "pipeline/record progress redact"),
+		of("internal/run", "model ownagent run/shown capacity sandbox/machine agentcli gateway/egress gateway/relay gateway/relay/reach harness/events scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
 			"candidate config fault family harness progress rowset sandbox selection task workspace", words),
 		// test kits
 		of("internal/sandbox/sandboxtest", "sandbox sandbox/holder sandbox/initproc sandbox/initproc/loopback digest"),
