@@ -70,6 +70,10 @@ own-agent: build ## run the agent of examples/own-agent, without a key: a script
 schema: build ## write schema/, the published JSON Schemas
 	$(BIN) schema -o schema
 
+.PHONY: pictures
+pictures: build ## take the pictures of docs/pictures anew, in a real browser (needs Chromium)
+	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/pictures.sh $(BIN) $$engine
+
 .PHONY: check
 check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
 	SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never $(GO_TEST) -short -timeout 5m ./...

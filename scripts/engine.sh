@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Makes sure that a sandbox engine runs, and prints its name.
 #
-#   engine.sh SECUREBENCH [auto|native|docker|all]
+#   engine.sh SECUREBENCH [auto|native|docker|all|runtimes]
 #
 # auto (the default) is native where it runs, else Docker. Where neither does, root
-# on Debian or Ubuntu gets runc, which is all that the native engine needs there, and
-# if that is not enough, docker.io, started. A message says so before. all is the
-# same, but prints every engine that runs, Docker first.
+# on Debian or Ubuntu gets crun, or runc if there is none, which is all that the native
+# engine needs there, and if that is not enough, docker.io, started. A message says so
+# before. all is the same, but prints every engine that runs, Docker first. runtimes
+# installs both runtimes, which the tests run with, where packages can be installed.
 #
 #   SECUREBENCH_ENGINE_LOG  log file of a dockerd without a service manager
 #                           (default: /var/log/securebench-dockerd.log)
@@ -31,17 +32,20 @@ can_install() { [ "$(uname -s)" = Linux ] && [ "$(id -u)" = 0 ] && command -v ap
 add() {
 	say "Installing $1 with apt-get ($2)."
 	export DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes
-	apt-get update -qq >/dev/null
+	apt-get update -qq >/dev/null || return 1
 	apt-get install -y -qq --no-install-recommends "$1" >/dev/null
 }
+
+# runtime installs an OCI runtime.
+runtime() { add "$1" "an OCI runtime, a few megabytes"; }
 
 # native makes sure that the native engine runs, if a package is all it needs.
 native() {
 	native_runs && return
-	command -v runc >/dev/null && return 1
+	{ command -v crun || command -v runc; } >/dev/null && return 1
 	can_install || return 1
-	add runc "an OCI runtime, a few megabytes"
-	native_runs
+	runtime crun && native_runs && return
+	runtime runc && native_runs
 }
 
 # wait_for_docker waits up to $1 seconds.
@@ -112,5 +116,10 @@ all)
 		echo native
 	fi
 	;;
-*) die "unknown engine $want: write auto, native, docker or all" ;;
+runtimes)
+	for name in crun runc; do
+		command -v "$name" >/dev/null || ! can_install || runtime "$name" || say "The tests run without $name."
+	done
+	;;
+*) die "unknown engine $want: write auto, native, docker, all or runtimes" ;;
 esac

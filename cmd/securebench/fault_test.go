@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"securebench/internal/pipeline/record"
-	"securebench/internal/sandbox/oci"
+	"securebench/internal/sandbox/native/require"
 )
 
 // envFaults enables faults that take minutes.
@@ -82,14 +82,14 @@ func busy(g groups) (n int) {
 // fakeRuntime puts a runtime first in PATH that runs a script for all but its version.
 func fakeRuntime(t *testing.T, script string) (env string) {
 	t.Helper()
-	runtime, err := oci.FindRuntime("", os.Getenv)
+	runtime, err := require.FindRuntime("", os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "runc"), "#!/bin/sh\ncase \"$*\" in *--version*) exec "+runtime.Path+" --version;; esac\n"+
+	write(t, filepath.Join(dir, runtime.Name), "#!/bin/sh\ncase \"$*\" in *--version*) exec "+runtime.Path+" --version;; esac\n"+
 		strings.ReplaceAll(script, "RUNTIME", runtime.Path)+"\n")
-	if err := os.Chmod(filepath.Join(dir, "runc"), 0o755); err != nil {
+	if err := os.Chmod(filepath.Join(dir, runtime.Name), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return "PATH=" + dir + ":" + os.Getenv("PATH")

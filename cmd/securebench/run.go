@@ -22,6 +22,7 @@ type runFlags struct {
 	limit, workers, attempts, retries int
 	resume                            string
 	choice                            choice.Flags
+	preview                           previewFlags
 	force, quiet, strict, keepGoing   bool
 	showCommands, showAgent           bool
 	model, baseURL, api               string
@@ -68,6 +69,9 @@ const runExamples = `  # Check a pack with its reference solutions: every task m
   # Resume an interrupted run.
   securebench run --config tester.yaml --workers 4 --resume
 
+  # What would run, with what, and about how long?
+  securebench run --config tester.yaml --sample 50 --dry-run
+
   # Score answers that a model has already given.
   securebench run packs/gsm8k-sample --agent replay:answers.jsonl -o runs/replay`
 
@@ -82,6 +86,9 @@ func (a *app) runCommand() *cobra.Command {
 				return err
 			}
 			o.OpenEngine, o.Proxy = a.engine(), a.proxy
+			if f.preview.dryRun {
+				return a.preview(c.Context(), &f, o)
+			}
 			return a.executeRun(c.Context(), &f, o)
 		},
 	}
@@ -94,6 +101,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "`FILE` of KEY=VALUE lines; variables that are set keep their values")
 	fl.IntVar(&f.limit, "limit", -1, "run only the first `N` of the rows")
 	f.choice.Add(c)
+	f.preview.add(c)
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output `DIR`, relative to the current one")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "run `N` tasks concurrently (default what the machine holds, at most min(cores, 4))")
 	fl.IntVar(&f.attempts, "attempts", 0, "`N` independent attempts at each task (default 1)")
@@ -131,6 +139,9 @@ func (f *runFlags) check(c *cobra.Command) error {
 	}
 	var err error
 	if f.conditions, err = threshold.Parse(f.failOn); err != nil {
+		return err
+	}
+	if err := f.preview.check(); err != nil {
 		return err
 	}
 	if err := f.choice.Check(); err != nil {

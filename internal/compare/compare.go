@@ -217,7 +217,11 @@ func against(name string, rows []row, groups []int, i int, o Options) Comparison
 	}
 	c.Estimate = all.estimate(o)
 	for _, fam := range slices.Sorted(maps.Keys(sets)) {
-		c.Families = append(c.Families, Family{fam, sets[fam].estimate(o)})
+		e := c.Estimate
+		if len(sets) > 1 {
+			e = sets[fam].estimate(o)
+		}
+		c.Families = append(c.Families, Family{fam, e})
 	}
 	return c
 }

@@ -91,6 +91,8 @@ func (r *Result) problem(file string, line int, format string, args ...any) {
 type Options struct {
 	// Each is called with every record that can be read, in order.
 	Each func(record.Entry)
+	// Explain looks for what changed records said before, which takes a while.
+	Explain bool
 }
 
 // Verify checks the run in fsys. What is wrong with it is in the result, what

@@ -88,6 +88,10 @@ type lineCheck struct {
 	judge record.Judge
 	seq   int64
 	prev  string // digest of the line before
+	// before is the line before, and searched counts the lines whose former content
+	// was looked for.
+	before   record.Entry
+	searched int
 }
 
 func newLineCheck(c *check) *lineCheck {
@@ -100,7 +104,7 @@ func (r *lineCheck) add(d decoded) {
 	n := d.raw.Number
 	fail := func(format string, args ...any) { r.suspect(n, format, args...) }
 	for _, f := range r.judge.Next(d.raw, d.entry, d.err) {
-		r.fault(d.raw, f)
+		r.fault(d, f)
 	}
 	d.entry.Number = n
 	if d.err != nil {
@@ -109,12 +113,15 @@ func (r *lineCheck) add(d decoded) {
 		r.entry(d.entry, fail)
 	}
 	r.seq++
-	r.prev = d.entry.Digest
+	r.prev, r.before = d.entry.Digest, d.entry
 }
 
 // fault reports what the judge found.
-func (r *lineCheck) fault(raw record.RawLine, f record.Fault) {
+func (r *lineCheck) fault(d decoded, f record.Fault) {
+	raw := d.raw
 	switch {
+	case f.Forged:
+		r.forged(d.entry, raw.Number, f)
 	case f.Reason == record.Torn && r.Unfinished:
 		r.Notes = append(r.Notes, fmt.Sprintf("%s:%d: the last line was cut short when the run was interrupted", record.LinesName, raw.Number))
 		r.Suspect[raw.Number] = true
@@ -127,6 +134,27 @@ func (r *lineCheck) fault(raw record.RawLine, f record.Fault) {
 		r.suspect(cmp.Or(f.Line, raw.Number), "%v", f.Err)
 	}
 }
+
+// forged reports a line whose bytes are not those of the run, and if it can what it
+// said before.
+func (r *lineCheck) forged(e record.Entry, number int, f record.Fault) {
+	was := func(e record.Entry) bool { return r.salt != nil && e.Authentic(*r.salt) }
+	if f.Line > 0 { // the line after it says so
+		e, number = r.before, f.Line
+		was = func(e record.Entry) bool { return e.Digest == f.Digest }
+	}
+	if r.opts.Explain && e.Line != nil && r.searched < maxSearched {
+		r.searched++
+		if what := r.original(e, was); what != "" {
+			r.suspect(number, "%v; %s", f.Err, what)
+			return
+		}
+	}
+	r.suspect(number, "%v", f.Err)
+}
+
+// maxSearched bounds the lines whose former content is looked for.
+const maxSearched = 100
 
 // suspect reports what is wrong with a line, which then cannot be believed.
 func (r *lineCheck) suspect(line int, format string, args ...any) {

@@ -41,6 +41,7 @@ type Run struct {
 // Attempt is what a report needs of one record. The fields are named and
 // valued as in docs/records.md.
 type Attempt struct {
+	Line   int // of its record in the file; the report does not use it
 	TaskID string
 	Index  int // position of the row
 	// Attempt counts from 1. Only one record of an attempt can pass.
@@ -51,6 +52,7 @@ type Attempt struct {
 	Reason      verdict.Reason
 	Containment verdict.Containment
 	Labels      []string
+	Tags        []string // of its row
 	Passed      bool
 	AgentExit   int    // exit code of an agent that ended by itself
 	TotalMS     int64  // milliseconds
@@ -65,6 +67,9 @@ type Report struct {
 	// Families are in alphabetical order. A missing attempt belongs to the
 	// family of its task's first record.
 	Families []Group `json:"families"`
+	// Tags are in alphabetical order. A task counts in each of its tags; without a
+	// record it has none.
+	Tags []Group `json:"tags,omitzero"`
 	// Profiles are in the order passive, split, shared, others. Missing attempts
 	// have the empty name, at the end.
 	Profiles []Group `json:"profiles"`
@@ -202,11 +207,7 @@ func (b *Builder) Add(a Attempt) {
 	a.TaskID, a.Family, a.Status = keep(b, a.TaskID), keep(b, a.Family), keep(b, a.Status)
 	a.Outcome, a.Reason, a.Containment = keep(b, a.Outcome), keep(b, a.Reason), keep(b, a.Containment)
 	a.Candidate = strings.Clone(a.Candidate)
-	labels := a.Labels
-	a.Labels = nil
-	for _, l := range labels {
-		a.Labels = append(a.Labels, keep(b, l))
-	}
+	a.Labels, a.Tags = keepAll(b, a.Labels), keepAll(b, a.Tags)
 	claim := a.Outcome == verdict.Passed
 	if a.Passed != claim || (a.Status == verdict.StatusPassed) != claim || own(a.Outcome) {
 		a.Passed, a.Outcome = false, inconsistent
@@ -216,6 +217,13 @@ func (b *Builder) Add(a Attempt) {
 
 func own(outcome verdict.Outcome) bool {
 	return outcome == missing || outcome == inconsistent || outcome == repeated
+}
+
+func keepAll(b *Builder, all []string) (out []string) {
+	for _, s := range all {
+		out = append(out, keep(b, s))
+	}
+	return out
 }
 
 // keep returns a copy of s, the same one for equal texts: most texts repeat in
@@ -256,13 +264,20 @@ func (b *Builder) Report() *Report {
 	return r
 }
 
+// Counted returns the attempts as they were counted, in the order of the pack's
+// rows: one whose record contradicts itself has not passed.
+func (r *Report) Counted() []Attempt { return slices.Clone(r.attempts) }
+
 // sum fills in the tallies.
 func (r *Report) sum(tasks []*task) {
 	var total sums
-	families, profiles := map[string]*sums{}, map[verdict.Containment]*sums{}
+	families, tags, profiles := map[string]*sums{}, map[string]*sums{}, map[verdict.Containment]*sums{}
 	for _, t := range tasks {
 		total.add(t.tally())
 		addTask(families, t, func(a *Attempt) string { return a.Family }, t.attempts[0].Family)
+		for _, tag := range slices.Compact(slices.Sorted(slices.Values(t.attempts[0].Tags))) {
+			addTask(tags, t, func(*Attempt) string { return tag }, tag)
+		}
 		addTask(profiles, t, func(a *Attempt) verdict.Containment { return a.Containment }, "")
 	}
 	if r.TasksMissing > 0 {
@@ -271,7 +286,7 @@ func (r *Report) sum(tasks []*task) {
 		}
 	}
 	r.Total = Total{Tally: total.tally(), Containment: mix(profiles)}
-	r.Families, r.Profiles = groups(families), groups(profiles, verdict.Passive, verdict.Split, verdict.Shared)
+	r.Families, r.Tags, r.Profiles = groups(families), groups(tags), groups(profiles, verdict.Passive, verdict.Split, verdict.Shared)
 }
 
 func mix(profiles map[verdict.Containment]*sums) Mix {

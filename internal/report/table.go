@@ -33,6 +33,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	t.head()
 	t.total()
 	t.groups("FAMILY", r.Families)
+	t.groups("TAG", r.Tags)
 	t.groups("CONTAINMENT", r.Profiles)
 	t.counts("OUTCOME", t.r.Outcomes)
 	t.counts("LABEL", t.r.Labels)

@@ -87,9 +87,9 @@ func (r *Run) pinned() ([]record.Program, string) {
 		return r.produced.Programs, r.produced.Model
 	}
 	if rel := r.needs().Provider(); rel != nil {
-		return r.programs.list(), rel.Model
+		return r.programs.List(), rel.Model
 	}
-	return r.programs.list(), ""
+	return r.programs.List(), ""
 }
 
 // plain converts a configuration tree to the values that JSON uses.

@@ -1,47 +1,23 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"securebench/internal/agentcli"
 	"securebench/internal/fault"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/programs"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
-	"securebench/internal/source"
 )
-
-// programs are the agents' programs of a run: the release of each that runs in an
-// image, and where the engine has it. Its zero value has none.
-type programs struct {
-	cache  *agentcli.Cache
-	engine sandbox.Overlays
-	former []record.Program // of the run that is resumed
-	notice func(string)
-	at     source.Pos // of the version
-
-	mu       sync.Mutex
-	on       map[string]agentcli.Platform // by the ID of an image
-	releases map[placed]agentcli.Release
-	trees    map[string]sandbox.Overlay // by key
-}
-
-// placed is a program on a platform.
-type placed struct {
-	overlay harness.Overlay
-	on      agentcli.Platform
-}
 
 // prepareImages sees that the agent's programs are on the engine and start in
 // every image that the agent gets.
@@ -58,19 +34,16 @@ func (r *Run) prepareImages(ctx context.Context, overlays []harness.Overlay) err
 		return err
 	}
 	defer cache.Close()
-	p := &programs{cache: cache, engine: engine, notice: r.Notice, at: r.at("version"), on: map[string]agentcli.Platform{},
-		releases: map[placed]agentcli.Release{}, trees: map[string]sandbox.Overlay{}}
+	var former []record.Program
 	if r.resumes() { // which goes on with the versions that it has
 		if m, _, err := record.ReadManifest(r.dir.FS()); err == nil {
-			p.former = m.Programs
+			former = m.Programs
 		}
 	}
-	r.programs = p
-	err = scoring.Each(ctx, r.plan.Workers, each(r.agentImages()), func(ctx context.Context, img sandbox.Image) error {
+	r.programs = programs.New(cache, engine, former, r.at("version"), r.Notice)
+	return scoring.Each(ctx, r.plan.Workers, each(r.agentImages()), func(ctx context.Context, img sandbox.Image) error {
 		return r.prepareImage(ctx, img, overlays)
 	})
-	p.cache = nil
-	return err
 }
 
 // getenv returns a variable of the environment or the env file, "" if there is
@@ -112,7 +85,7 @@ func (r *Run) prepareImage(ctx context.Context, img sandbox.Image, overlays []ha
 		return err
 	}
 	for _, o := range overlays {
-		rel, tree, err := r.programs.install(ctx, o, img, on)
+		rel, tree, err := r.programs.Install(ctx, o, img, on)
 		if err != nil {
 			return err
 		}
@@ -121,82 +94,6 @@ func (r *Run) prepareImage(ctx context.Context, img sandbox.Image, overlays []ha
 		}
 	}
 	return nil
-}
-
-// install puts the release for a platform on the engine, once.
-func (p *programs) install(ctx context.Context, o harness.Overlay, img sandbox.Image, on agentcli.Platform) (agentcli.Release, sandbox.Overlay, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.on[img.ID] = on
-	rel, ok := p.releases[placed{o, on}]
-	if !ok {
-		var err error
-		if rel, err = p.cache.Resolve(ctx, agentcli.Program(o.Program), p.version(o), on, p.notice); err != nil {
-			return rel, nil, fault.Errorf(fault.KindOf(err), "%s: %w", p.at, err)
-		}
-		p.releases[placed{o, on}] = rel
-	}
-	tree := p.trees[rel.Key()]
-	if tree == nil {
-		var err error
-		tree, err = p.engine.Overlay(ctx, sandbox.OverlaySpec{Key: rel.Key(), Title: rel.Title()}, func(w io.Writer) error {
-			return p.cache.WriteTar(rel, w)
-		})
-		if err != nil {
-			return rel, nil, fault.As(fault.Engine, fmt.Errorf("putting %s on the engine: %w", rel.Title(), err))
-		}
-		p.trees[rel.Key()] = tree
-	}
-	return rel, tree, nil
-}
-
-// version returns the version to resolve: once it is known what a run has, that
-// is not asked for again, so that all platforms and resumes have the same.
-func (p *programs) version(o harness.Overlay) string {
-	if o.Version != latestVersion {
-		return o.Version
-	}
-	for at, rel := range p.releases {
-		if at.overlay == o {
-			return rel.Version
-		}
-	}
-	for _, was := range p.former {
-		if was.Name == o.Program {
-			return was.Version
-		}
-	}
-	return o.Version
-}
-
-// latestVersion stands for the newest version, which is resolved once per run.
-const latestVersion = "latest"
-
-// overlay returns a program as it runs in an image.
-func (p *programs) overlay(o harness.Overlay, img sandbox.Image) (sandbox.Overlay, error) {
-	if p != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if rel, ok := p.releases[placed{o, p.on[img.ID]}]; ok {
-			return p.trees[rel.Key()], nil
-		}
-	}
-	return nil, fmt.Errorf("the program %s was not prepared for image %s", o.Program, img.Ref)
-}
-
-// list returns the programs for the run manifest, in order.
-func (p *programs) list() []record.Program {
-	if p == nil {
-		return nil
-	}
-	seen := map[record.Program]bool{}
-	for _, rel := range p.releases {
-		seen[record.Program{Name: string(rel.Program), Version: rel.Version, Platform: rel.Platform.String(),
-			Integrity: rel.Integrity, Digest: rel.Digest}] = true
-	}
-	return slices.SortedFunc(maps.Keys(seen), func(a, b record.Program) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform, b.Platform))
-	})
 }
 
 // The exit codes of libraries.

@@ -128,7 +128,7 @@ func (r *Run) relayConfig(n harness.Relay) relay.Config {
 
 // gateway returns what the run's agents reach.
 func (r *Run) gateway() produce.Gateway {
-	return produce.Gateway{Relay: r.relay, Proxy: r.Proxy, Overlay: r.programs.overlay}
+	return produce.Gateway{Relay: r.relay, Proxy: r.Proxy, Overlay: r.programs.Overlay}
 }
 
 // model asks the agent's program which model an alias means: it runs in an empty

@@ -50,8 +50,14 @@ func (r *Run) scheduled() *record.Schedule {
 // writes is what the run may write on this machine: candidates, what the agent
 // and the verifier print, and records.
 func (r *Run) writes() capacity.Writes {
+	return r.writesTo(r.dir.Path(), r.Planned()-len(r.kept))
+}
+
+// writesTo is what so many attempts may write, with an output directory on the
+// disk of a path.
+func (r *Run) writesTo(path string, attempts int) capacity.Writes {
 	l := r.Config.Limits
-	w := capacity.Writes{Output: r.dir.Path(), Temp: os.TempDir(), Attempts: r.Planned() - len(r.kept), Workers: r.plan.Workers,
+	w := capacity.Writes{Output: path, Temp: os.TempDir(), Attempts: attempts, Workers: r.plan.Workers,
 		Attempt: l.Candidate + 2*l.Output + recordRoom}
 	if r.work.Kinds[task.Workspace] {
 		w.Attempt, w.Spool = w.Attempt-l.Candidate+l.Disk, l.Disk

@@ -32,6 +32,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/programs"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/scoring"
@@ -106,7 +107,7 @@ type Run struct {
 	// providerKey is the key of the agents' provider, programs are what they run
 	// and relay is their way to the provider, as far as the harness needs them.
 	providerKey string
-	programs    *programs
+	programs    *programs.Set
 	relay       *relay.Relay
 	// client asks the model, where one is asked from this process.
 	client  *model.Client

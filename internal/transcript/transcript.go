@@ -57,6 +57,8 @@ type Source struct {
 	Salt *digest.Salt
 	// Limit bounds each text, in bytes.
 	Limit int
+	// Brief leaves out the digests that all records of a run share.
+	Brief bool
 }
 
 // Read returns an attempt.
@@ -79,6 +81,13 @@ func Read(from Source, l *record.Line) Attempt {
 	b.numbers()
 	b.digests()
 	return a
+}
+
+// Contradicts makes the attempt one that did not pass, whatever its record says: a
+// report counts it under another outcome.
+func (a *Attempt) Contradicts(counted string) {
+	a.Verdict = "The record says " + a.Heading() + ", but contradicts itself or another record, and does not count. It says: " + a.Verdict
+	a.Passed, a.Outcome, a.Reason = false, redact.Escape(counted), ""
 }
 
 // builder collects the parts of an attempt.
@@ -212,6 +221,9 @@ func (b *builder) digests() {
 	var lines []string
 	for _, p := range []struct{ name, sum string }{{"candidate", d.Candidate}, {"extracted", d.Extracted}, {"image", d.Image},
 		{"row", d.Row}, {"pack", d.Pack}, {"assets", d.Assets}, {"config", d.Config}, {"verifier", d.Verifier}} {
+		if p.name == "pack" && b.Brief {
+			break
+		}
 		if p.sum != "" {
 			lines = append(lines, p.name+": "+p.sum)
 		}

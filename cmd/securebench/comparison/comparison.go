@@ -13,13 +13,10 @@ import (
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/compare"
 	"securebench/internal/earlier"
-	"securebench/internal/families"
 	"securebench/internal/fault"
-	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
 	"securebench/internal/source"
-	"securebench/internal/task"
 )
 
 const help = `Compare runs of the same tasks: is one better than another, or is it chance?
@@ -148,29 +145,16 @@ func refused(err error) error {
 
 // clusters reads the clusters of the runs' tasks from their pack.
 func clusters(ctx context.Context, arg string, runs []*earlier.Run) (map[string]string, error) {
-	loc, _, err := subcommand.Locate(arg)
-	if err != nil {
-		return nil, err
-	}
-	out, problems := map[string]string{}, source.Problems(nil)
-	p, err := compile.Load(ctx, loc, families.All(), func(row pack.Row, _ func() (task.Task, error)) {
+	out := map[string]string{}
+	err := subcommand.RowsOf(ctx, arg, runs, func(row pack.Row) *source.Problem {
 		name, problem := row.Cluster()
-		if problem != nil {
-			problems = append(problems, problem)
-		} else if name != "" {
+		if problem == nil && name != "" {
 			out[row.ID] = name
 		}
+		return problem
 	})
-	if ctx.Err() != nil {
-		return nil, fault.As(fault.Interrupted, errors.New("interrupted while reading the pack"))
-	}
-	if err = errors.Join(err, problems.Err()); err != nil {
-		return nil, fault.As(fault.Pack, err)
-	}
-	for _, run := range runs {
-		if !run.Of(p.Manifest, p.Digests, p.Public) {
-			return nil, fault.As(fault.Refused, fmt.Errorf("%s is not the pack of %s", redact.Quote(arg), redact.Quote(run.Name)))
-		}
+	if err != nil {
+		return nil, err
 	}
 	if len(out) == 0 {
 		return nil, fault.As(fault.Refused, fmt.Errorf("%s: no row has metadata.cluster: leave --pack out", redact.Quote(arg)))

@@ -9,9 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/earlier"
 	"securebench/internal/evidence"
+	packrow "securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/report"
+	"securebench/internal/source"
 )
 
 const reportHelp = `Report what a run scored.
@@ -24,53 +27,67 @@ unbiased estimate. Containment profiles are shown separately.
 RUN is the output directory of a run, a published copy of one, or a bundle.
 The run is checked as by "securebench verify". A run that does not verify is
 still reported, but marked as such: at the top, or in every row of the CSV. The
-exit code is then 13.`
+exit code is then 13.
+
+--html writes one page with totals and intervals, by family, tag and containment,
+and every attempt with filters and search. It loads nothing from elsewhere, holds
+only what the records publish, and can be opened from disk. --junit writes JUnit XML
+in which a run that does not verify is a failure. With --pack, both and the table
+also count by the tags of the rows (metadata.tags).`
+
+type reportFlags struct {
+	trust        subcommand.Trust
+	json, csv    bool
+	format, pack string
+	html, junit  string // files
+}
 
 func (g group) reportCommand() *cobra.Command {
-	var trust subcommand.Trust
-	var asJSON, asCSV bool
-	var format string
+	var f reportFlags
 	c := &cobra.Command{
 		Use: "report RUN", Short: "Report what a run scored",
 		Long: reportHelp, Args: subcommand.Need("RUN"),
-		Example: "  securebench report runs/demo\n  securebench report demo.zip --csv > demo.csv",
+		Example: "  securebench report runs/demo\n  securebench report demo.zip --csv > demo.csv\n  securebench report runs/demo --html demo.html\n  securebench report runs/demo --junit demo.xml --pack packs/demo",
 		RunE: func(c *cobra.Command, args []string) error {
-			write, err := reportWriter(asJSON, asCSV, format)
-			if err != nil {
-				return err
-			}
-			return g.report(c.Context(), args[0], write, trust)
+			return g.report(c.Context(), args[0], f)
 		},
 	}
-	trust.Add(c)
+	f.trust.Add(c)
 	fl := c.Flags()
-	fl.BoolVar(&asJSON, "json", false, "print one JSON object instead of tables")
-	fl.BoolVar(&asCSV, "csv", false, "print one row of CSV per attempt instead of tables")
-	fl.StringVar(&format, "format", "", "`FORMAT`: table, json or csv")
+	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of tables")
+	fl.BoolVar(&f.csv, "csv", false, "print one row of CSV per attempt instead of tables")
+	fl.StringVar(&f.format, "format", "", "`FORMAT`: table, json or csv")
 	subcommand.Hide(fl, "format") // its name before --json was the same everywhere
+	fl.StringVar(&f.html, "html", "", "also write a page to `FILE` that can be opened from disk and published")
+	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to `FILE`, for CI")
+	fl.StringVar(&f.pack, "pack", "", "the `PACK` of the run, to count by metadata.tags, too")
 	return c
 }
 
-// reportWriter returns what writes the report as the flags say.
-func reportWriter(asJSON, asCSV bool, format string) (func(*report.Report, io.Writer) error, error) {
+// writer returns what prints the report as the flags say.
+func (f reportFlags) writer() (func(*report.Report, io.Writer) error, error) {
 	switch {
-	case asJSON && asCSV, format != "" && (asJSON || asCSV):
+	case f.json && f.csv, f.format != "" && (f.json || f.csv):
 		return nil, subcommand.UsageError(errors.New("give one of --json and --csv"))
-	case asJSON || format == "json":
+	case f.json || f.format == "json":
 		return (*report.Report).WriteJSON, nil
-	case asCSV || format == "csv":
+	case f.csv || f.format == "csv":
 		return (*report.Report).WriteCSV, nil
-	case format != "" && format != "table":
-		return nil, subcommand.UsageError(fmt.Errorf("--format is %q: give --json or --csv instead, or nothing for tables", format))
+	case f.format != "" && f.format != "table":
+		return nil, subcommand.UsageError(fmt.Errorf("--format is %q: give --json or --csv instead, or nothing for tables", f.format))
 	}
 	return (*report.Report).WriteTable, nil
 }
 
-func (g group) report(ctx context.Context, arg string, write func(*report.Report, io.Writer) error, f subcommand.Trust) error {
+func (g group) report(ctx context.Context, arg string, f reportFlags) (err error) {
+	write, err := f.writer()
+	if err != nil {
+		return err
+	}
 	var attempts []report.Attempt
-	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{Each: func(e record.Entry) {
+	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f.trust, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
-			TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
+			Line: e.Number, TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
 			Passed: e.Passed, AgentExit: e.AgentExit(), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 		})
@@ -78,12 +95,37 @@ func (g group) report(ctx context.Context, arg string, write func(*report.Report
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	tags, err := tagsOf(ctx, f.pack, arg, run, res)
+	if err != nil {
+		return err
+	}
 	judged := subcommand.Judge(signer, res)
 	b := report.NewBuilder(aboutRun(res, signer, judged))
 	for _, at := range attempts {
+		at.Tags = tags[at.TaskID]
 		b.Add(at)
 	}
-	return errors.Join(write(b.Report(), g.Stdout), judged, run.Close())
+	p := &written{run: run, res: res, report: b.Report(), version: g.Version}
+	return errors.Join(write(p.report, g.Stdout), p.files(f), judged)
+}
+
+// tagsOf reads the tags of the run's tasks from its pack, "" for none.
+func tagsOf(ctx context.Context, pack, name string, run *evidence.Run, res *evidence.Result) (map[string][]string, error) {
+	if pack == "" {
+		return nil, nil
+	}
+	bound := &earlier.Run{Name: name, Manifest: res.Manifest}
+	if hidden, err := record.ReadPack(run); err == nil {
+		bound.Hidden = &hidden
+	}
+	out := map[string][]string{}
+	err := subcommand.RowsOf(ctx, pack, []*earlier.Run{bound}, func(row packrow.Row) *source.Problem {
+		tags, problem := row.Tags()
+		out[row.ID] = tags
+		return problem
+	})
+	return out, err
 }
 
 // aboutRun returns the report's section about the run as a whole.

@@ -50,7 +50,7 @@ func (g group) verifyCommand() *cobra.Command {
 }
 
 func (g group) verify(ctx context.Context, arg string, f subcommand.Trust, asJSON bool) (err error) {
-	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{})
+	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{Explain: true})
 	if err != nil {
 		return err
 	}

@@ -39,17 +39,26 @@ func Decode(raw []byte) (Entry, error) {
 	if err := jsonv2.Unmarshal(raw, &w, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return Entry{}, fmt.Errorf("not a record: %w", digest.JSONError(err))
 	}
-	l := w.line()
-	again := l.wire()
-	again.Seq, again.Prev, again.MAC = w.Seq, w.Prev, w.MAC
-	b, err := encode(&again)
+	e, err := Entry{Seq: w.Seq, Prev: w.Prev, MAC: w.MAC}.With(w.line())
 	if err != nil {
 		return Entry{}, err
 	}
-	if !bytes.Equal(b, raw) {
+	if !bytes.Equal(e.raw, raw) {
 		return Entry{}, errors.New("not a record in canonical form")
 	}
-	return Entry{Line: l, Seq: w.Seq, Prev: w.Prev, MAC: w.MAC, Digest: lineDigest(raw), raw: raw}, nil
+	return e, nil
+}
+
+// With returns the record that would have other fields in the place of e: with its
+// number, its predecessor and its MAC.
+func (e Entry) With(l *Line) (Entry, error) {
+	w := l.wire()
+	w.Seq, w.Prev, w.MAC = e.Seq, e.Prev, e.MAC
+	b, err := encode(&w)
+	if err != nil {
+		return Entry{}, err
+	}
+	return Entry{Line: l, Seq: e.Seq, Prev: e.Prev, MAC: e.MAC, Digest: lineDigest(b), Number: e.Number, raw: b}, nil
 }
 
 // Authentic reports whether the line was written by whoever holds the salt.

@@ -32,6 +32,10 @@ type Judge struct {
 type Fault struct {
 	Reason string // why the line's attempt is run again
 	Err    error
+	// Forged says that the bytes of Line are not those that the run wrote: its MAC
+	// or the line after it says so. Digest is the one that it had, "" if unknown.
+	Forged bool
+	Digest string
 	// Line is the line that the fault is about; 0 is the one that was checked.
 	Line int
 	// First is the line of the attempt's other record, for [Duplicate].
@@ -54,11 +58,12 @@ func (j *Judge) Next(raw RawLine, e Entry, err error) []Fault {
 	if raw.Torn {
 		add(Torn, "cut short: its end of line is missing")
 	}
-	if err == nil && j.Salt != nil && !e.Authentic(*j.Salt) {
+	forged := err == nil && j.Salt != nil && !e.Authentic(*j.Salt)
+	if forged {
 		err = errors.New("its MAC is wrong: this run did not write it")
 	}
 	if err != nil {
-		add(Damaged, "%w", err)
+		faults = append(faults, Fault{Reason: Damaged, Err: err, Forged: forged})
 		j.next, j.last = link{j.next.seq + 1, ""}, raw.Number
 		return faults
 	}
@@ -108,7 +113,7 @@ func (j *Judge) chain(line int, e Entry) (Fault, bool) {
 		// The line before has no MAC that could be checked; this one says which
 		// digest it had.
 		j.next, j.last = link{e.Seq + 1, e.Digest}, line
-		return Fault{Reason: Damaged, Line: last, Err: fmt.Errorf("changed since line %d was written: its digest is %s, and was %s", line, want.prev, e.Prev)}, true
+		return Fault{Reason: Damaged, Line: last, Forged: true, Digest: e.Prev, Err: fmt.Errorf("changed since line %d was written: its digest is %s, and was %s", line, want.prev, e.Prev)}, true
 	}
 	if e.Seq < want.seq || e.Seq == want.seq && !follows {
 		return Fault{Reason: OutOfChain, Err: broken("line %d was moved or copied, or is of another run: its seq is %d, want %d", line, e.Seq, want.seq)}, true

@@ -21,8 +21,8 @@ import (
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/sandbox/native"
+	"securebench/internal/sandbox/native/require"
 	"securebench/internal/sandbox/nativetest"
-	"securebench/internal/sandbox/oci"
 )
 
 // envLong enables tests that wait for minutes.
@@ -33,7 +33,7 @@ const envLong = "SECUREBENCH_TEST_FAULTS"
 func withRuntime(t *testing.T, script string) *native.Engine {
 	t.Helper()
 	nativetest.Image(t, nativetest.Native(t)) // it skips the test where there is none
-	runtime, err := oci.FindRuntime("", os.Getenv)
+	runtime, err := require.FindRuntime(os.Getenv("SECUREBENCH_TEST_RUNTIME"), os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,7 @@ import (
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native/images"
 	"securebench/internal/sandbox/native/overlays"
+	"securebench/internal/sandbox/native/require"
 	"securebench/internal/sandbox/native/workspace"
 	"securebench/internal/sandbox/oci"
 	"securebench/internal/sandbox/owner"
@@ -66,7 +67,7 @@ type Config struct {
 	Images string
 	// Helper is the path of the static helper binary, as for the Docker engine.
 	Helper string
-	// Runtime is the name or the path of an OCI runtime; "" is runc, else crun.
+	// Runtime is the name or the path of an OCI runtime; see [require.FindRuntime].
 	Runtime string
 	// Owner marks what the engine makes. The zero value is this process.
 	Owner  owner.Owner
@@ -124,7 +125,7 @@ func (e *Engine) open(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if e.runtime, err = oci.FindRuntime(e.cfg.Runtime, e.cfg.Getenv); err != nil {
+	if e.runtime, err = require.FindRuntime(e.cfg.Runtime, e.cfg.Getenv); err != nil {
 		return err
 	}
 	if e.cgroups, err = cgroup.Find(); err != nil {

@@ -67,7 +67,7 @@ func Other(t testing.TB) *native.Engine {
 	if taken == other {
 		other = "crun"
 	}
-	if _, err := oci.FindRuntime(other, os.Getenv); errors.Is(err, oci.ErrNoRuntime) {
+	if _, err := oci.FindRuntime(os.Getenv, other); errors.Is(err, oci.ErrNoRuntime) {
 		t.Skip(err)
 	}
 	e = connect(t, other)

@@ -35,7 +35,7 @@ func withEach(t *testing.T, test func(*testing.T, *place)) {
 	t.Helper()
 	some := false
 	for _, name := range []string{"crun", "runc"} {
-		_, err := oci.FindRuntime(name, os.Getenv)
+		_, err := oci.FindRuntime(os.Getenv, name)
 		if err != nil && !errors.Is(err, oci.ErrNoRuntime) {
 			t.Error(err)
 		}
@@ -59,7 +59,7 @@ func newPlace(t *testing.T, name string) *place {
 	if mode == "require" {
 		missing = t.Fatalf
 	}
-	r, err := oci.FindRuntime(name, os.Getenv)
+	r, err := oci.FindRuntime(os.Getenv, name)
 	if err != nil {
 		missing("%v", err)
 	}

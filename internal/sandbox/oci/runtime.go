@@ -40,13 +40,9 @@ type Runtime struct {
 // ErrNoRuntime is wrapped by the error of [FindRuntime] if there is none.
 var ErrNoRuntime = errors.New("there is no OCI runtime")
 
-// FindRuntime finds a runtime by name or absolute path; "" is runc, else crun.
-// The error says what to install.
-func FindRuntime(name string, getenv func(string) string) (Runtime, error) {
-	names := []string{name}
-	if name == "" {
-		names = []string{"runc", "crun"}
-	}
+// FindRuntime finds the first of some runtimes that is installed, by name or absolute
+// path. The error says what to install.
+func FindRuntime(getenv func(string) string, names ...string) (Runtime, error) {
 	var errs []error
 	for _, name := range names {
 		file, ok := lookPath(name, getenv)

@@ -11,7 +11,7 @@ import (
 	"securebench/internal/sandbox/engines"
 	"securebench/internal/sandbox/imagestore"
 	native "securebench/internal/sandbox/native/floor"
-	"securebench/internal/sandbox/oci"
+	"securebench/internal/sandbox/native/require"
 )
 
 // Floor is a bare runtime. Its methods are safe for concurrent use.
@@ -50,7 +50,7 @@ type stored struct {
 }
 
 func openNative(img sandbox.Image, getenv func(string) string) (_ Floor, err error) {
-	r, err := oci.FindRuntime("", getenv)
+	r, err := require.FindRuntime("", getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -202,13 +202,13 @@ type seen struct {
 
 // unborn reports whether it is what a runtime turns into the command of a sandbox.
 func (s seen) unborn() bool {
-	return strings.HasPrefix(s.name, "runc:[") || s.name == "crun" && s.session != ownSession()
+	return strings.HasPrefix(s.name, "runc:[") || strings.HasPrefix(s.name, "crun") && s.session != ownSession()
 }
 
 // maker reports whether it is what crun leaves behind: a process of a session that is
-// neither this process's nor its own.
+// neither this process's nor its own, as no first process of a container is.
 func (s seen) maker(pid int) bool {
-	return s.name == "crun" && s.session != pid && s.session != ownSession()
+	return s.session != pid && s.session != ownSession() && s.session != 0
 }
 
 func ownSession() int {

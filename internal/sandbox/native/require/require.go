@@ -21,7 +21,7 @@ import (
 type Config struct {
 	Images  string // the folder of the image store; "" is its default
 	Helper  string // the path of the static helper binary
-	Runtime string // see [oci.FindRuntime]
+	Runtime string // see [FindRuntime]
 	Dir     string // where sandboxes are mounted
 	Group   string // a control group of which nothing else uses the name
 	// IDBase and IDSize are how users are mapped where the kernel can.
@@ -95,7 +95,7 @@ func (c *checker) requirements() []requirement {
 	}
 	return []requirement{
 		{name: Helper, fix: "build securebench as the README says: it brings the helper along", try: c.findHelper},
-		{name: Runtime, fix: "apt-get install runc", try: c.findRuntime},
+		{name: Runtime, fix: "apt-get install crun", try: c.findRuntime},
 		{name: Mounts, fix: "sudo securebench …; or, untested, SECUREBENCH_ROOTLESS=1 securebench …, after apt-get install uidmap", try: c.mount},
 		{name: Tmpfs, needs: []string{Mounts}, fix: "use a kernel with CONFIG_TMPFS", try: c.tmpfs},
 		{name: Store, fix: "make room, or set SECUREBENCH_IMAGES to a folder with room", try: c.store},
@@ -105,9 +105,9 @@ func (c *checker) requirements() []requirement {
 		{name: Users, needs: []string{Mounts, Overlay, Runtime}, optional: true, fix: "boot a kernel from 6.3 on: apt-get install -t bookworm-backports linux-image-amd64",
 			try: c.users},
 		{name: Tested, needs: []string{Runtime, Groups}, fix: "set sandbox.engine to native, if you want to try", try: c.test},
-		{name: Sandbox, needs: []string{Helper, Runtime, Mounts, Tmpfs, Overlay, Groups}, fix: "apt-get install --reinstall runc", try: c.run},
-		{name: Filter, needs: []string{Sandbox}, fix: "use a runtime and a kernel with seccomp: apt-get install runc", try: c.filter},
-		{name: Privileges, needs: []string{Sandbox}, fix: "apt-get install runc", try: c.privileges},
+		{name: Sandbox, needs: []string{Helper, Runtime, Mounts, Tmpfs, Overlay, Groups}, fix: "apt-get install --reinstall crun", try: c.run},
+		{name: Filter, needs: []string{Sandbox}, fix: "use a runtime and a kernel with seccomp: apt-get install crun", try: c.filter},
+		{name: Privileges, needs: []string{Sandbox}, fix: "apt-get install crun", try: c.privileges},
 		{name: Limits, needs: []string{Sandbox}, fix: delegate, try: c.limits},
 		{name: Swap, needs: []string{Sandbox}, optional: true, fix: "swapoff -a, or boot with swapaccount=1", try: c.swap},
 		{name: Namespaces, needs: []string{Sandbox}, fix: "use a kernel with CONFIG_NAMESPACES, and control group namespaces", try: c.namespaces},
@@ -165,7 +165,7 @@ func (c *checker) findHelper(context.Context) (string, error) {
 }
 
 func (c *checker) findRuntime(context.Context) (found string, err error) {
-	c.runtime, err = oci.FindRuntime(c.cfg.Runtime, c.cfg.Getenv)
+	c.runtime, err = FindRuntime(c.cfg.Runtime, c.cfg.Getenv)
 	if err != nil {
 		return "", err
 	}

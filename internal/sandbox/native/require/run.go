@@ -65,6 +65,9 @@ func (c *checker) run(ctx context.Context) (found string, err error) {
 	pid, err := c.started(ctx, cmd, call)
 	took := time.Since(began)
 	if err == nil {
+		err = c.awaitCommand(ctx, pid)
+	}
+	if err == nil {
 		c.seen, err = look(pid)
 	}
 	if err := errors.Join(err, end.Close(), c.stop(context.WithoutCancel(ctx), cmd, pid)); err != nil {
@@ -155,6 +158,25 @@ func (c *checker) started(ctx context.Context, cmd *exec.Cmd, call oci.Call) (pi
 		case <-ctx.Done():
 			_ = cmd.Process.Kill() // it may have ended
 			return 0, c.failure(errors.Join(context.Cause(ctx), cmd.Wait()), call)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// awaitCommand waits until the first process of a sandbox is the command: crun ends a
+// moment before the process that it has made has confined itself.
+func (c *checker) awaitCommand(ctx context.Context, pid int) error {
+	if c.sandboxed() {
+		return nil
+	}
+	for {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline") //nolint:gosec // the kernel's
+		if err != nil || strings.HasPrefix(string(text), sandbox.HelperPath+"\x00") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the sandbox does not start its command: %w", context.Cause(ctx))
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // has no control group: those of version 1 cannot be delegated, and which version a machine
 // has does not matter for the rest.
 func runContainer(dir string) error {
-	runtime, err := oci.FindRuntime("runc", os.Getenv)
+	runtime, err := oci.FindRuntime(os.Getenv, "runc")
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func TestEnterRunsContainer(t *testing.T) {
 	if os.Getenv("SECUREBENCH_TEST_NATIVE") == "never" {
 		t.Skip("SECUREBENCH_TEST_NATIVE=never")
 	}
-	if _, err := oci.FindRuntime("runc", os.Getenv); err != nil {
+	if _, err := oci.FindRuntime(os.Getenv, "runc"); err != nil {
 		t.Skip(err)
 	}
 	dir, err := os.MkdirTemp("/tmp", "sb-rootless-dir-")

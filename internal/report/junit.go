@@ -1,0 +1,164 @@
+package report
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"securebench/internal/redact"
+	"securebench/internal/verdict"
+)
+
+// The elements of JUnit XML that test dashboards read.
+type (
+	junitRun struct {
+		XMLName  xml.Name     `xml:"testsuites"`
+		Name     string       `xml:"name,attr"`
+		Tests    int          `xml:"tests,attr"`
+		Failures int          `xml:"failures,attr"`
+		Errors   int          `xml:"errors,attr"`
+		Skipped  int          `xml:"skipped,attr"`
+		Time     string       `xml:"time,attr"`
+		Suites   []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name       string          `xml:"name,attr"`
+		Tests      int             `xml:"tests,attr"`
+		Failures   int             `xml:"failures,attr"`
+		Errors     int             `xml:"errors,attr"`
+		Skipped    int             `xml:"skipped,attr"`
+		Time       string          `xml:"time,attr"`
+		Properties []junitProperty `xml:"properties>property,omitempty"`
+		Cases      []junitCase     `xml:"testcase"`
+		ms         int64
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
+	}
+	junitCase struct {
+		Class   string       `xml:"classname,attr"`
+		Name    string       `xml:"name,attr"`
+		Time    string       `xml:"time,attr"`
+		Failure *junitResult `xml:"failure"`
+		Error   *junitResult `xml:"error"`
+		Skipped *junitResult `xml:"skipped"`
+	}
+	junitResult struct {
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr,omitempty"`
+	}
+)
+
+// WriteJUnit writes the report as JUnit XML: a suite for each family, a test case
+// for each attempt. An attempt without a verdict is skipped; infrastructure errors
+// and planned attempts without a record are errors. The first suite has one case,
+// which passes if the run verifies, so a dashboard cannot show an unverified run as
+// green.
+func (r *Report) WriteJUnit(w io.Writer) error {
+	suites := []*junitSuite{r.junitEvidence()}
+	byFamily := map[string]*junitSuite{}
+	suite := func(name string) *junitSuite {
+		if byFamily[name] == nil {
+			byFamily[name] = &junitSuite{Name: redact.Escape(name)}
+			suites = append(suites, byFamily[name])
+		}
+		return byFamily[name]
+	}
+	pack := redact.Escape(r.Run.PackID)
+	for _, a := range r.attempts {
+		suite(a.Family).add(r.junitAttempt(pack, a), a.TotalMS)
+	}
+	for _, u := range r.Unpassed {
+		for i := range u.Missing {
+			suite(missingSuite).add(missingCase(pack, fmt.Sprintf("%s, missing %d", redact.Escape(u.TaskID), i+1)), 0)
+		}
+	}
+	for i := range min(r.TasksMissing, maxMissing) {
+		suite(missingSuite).add(missingCase(pack, fmt.Sprintf("task without any record %d of %d", i+1, r.TasksMissing)), 0)
+	}
+	all := junitRun{Name: "securebench " + redact.Escape(r.Run.RunID)}
+	ms := int64(0)
+	for _, s := range suites {
+		s.Time = seconds(s.ms)
+		all.Tests, all.Failures, all.Errors, all.Skipped = all.Tests+s.Tests, all.Failures+s.Failures, all.Errors+s.Errors, all.Skipped+s.Skipped
+		ms += s.ms
+		all.Suites = append(all.Suites, *s)
+	}
+	all.Time = seconds(ms)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(all); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+const (
+	missingSuite = "without a record"
+	maxMissing   = 1000 // cases for tasks that nothing names
+)
+
+// junitEvidence is the suite that passes if the run verifies.
+func (r *Report) junitEvidence() *junitSuite {
+	run := r.Run
+	c := junitCase{Class: "securebench", Name: "the run verifies", Time: seconds(0)}
+	if !run.Verified {
+		c.Failure = &junitResult{Message: redact.Escape(run.Evidence), Type: "not verified"}
+	}
+	s := &junitSuite{Name: "securebench verify"}
+	s.add(c, 0)
+	for _, p := range []junitProperty{{"run_id", run.RunID}, {"agent", run.Agent}, {"pack", run.PackID}, {"pack_version", strconv.FormatInt(run.PackVersion, 10)},
+		{"engine", run.Engine}, {"evidence", run.Evidence}, {"rows_left_out", strconv.Itoa(run.LeftOut)}, {"pass_rate", strconv.FormatFloat(r.Total.PassRate, 'f', -1, 64)},
+		{"interval_95", r.Total.Interval.String() + " %"}, {"containment", r.Total.Containment.String()}} {
+		s.Properties = append(s.Properties, junitProperty{p.Name, redact.Escape(p.Value)})
+	}
+	return s
+}
+
+func (r *Report) junitAttempt(pack string, a Attempt) junitCase {
+	c := junitCase{Class: pack + "." + redact.Escape(a.Family), Name: redact.Escape(a.TaskID), Time: seconds(a.TotalMS)}
+	if r.Run.PlannedAttempts > 1 {
+		c.Name += ", attempt " + strconv.Itoa(a.Attempt)
+	}
+	why := strings.TrimSuffix(fmt.Sprintf("%s: %s", redact.Escape(string(a.Outcome)), redact.Escape(string(a.Reason))), ": ")
+	result := &junitResult{Message: why, Type: redact.Escape(string(a.Reason))}
+	switch {
+	case a.Passed:
+	case a.Outcome == verdict.Infrastructure:
+		c.Error = result
+	case a.Outcome == verdict.Pending || a.Status == verdict.StatusPending:
+		c.Skipped = &junitResult{Message: why}
+	default:
+		c.Failure = result
+	}
+	return c
+}
+
+func missingCase(pack, name string) junitCase {
+	return junitCase{Class: pack, Name: name, Time: seconds(0), Error: &junitResult{Message: "a planned attempt has no record", Type: string(missing)}}
+}
+
+func (s *junitSuite) add(c junitCase, ms int64) {
+	s.Cases = append(s.Cases, c)
+	s.Tests++
+	s.ms += ms
+	switch {
+	case c.Failure != nil:
+		s.Failures++
+	case c.Error != nil:
+		s.Errors++
+	case c.Skipped != nil:
+		s.Skipped++
+	}
+}
+
+func seconds(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }

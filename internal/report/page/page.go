@@ -1,0 +1,225 @@
+// Package page writes a report as one page of HTML: a file that can be opened
+// from disk and published. It loads nothing from elsewhere, and its policy on
+// content lets nothing run in it but its own script. Texts of agents and candidates
+// are data of that script, which shows them as text.
+package page
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/redact"
+	"securebench/internal/report"
+	"securebench/internal/transcript"
+)
+
+// The parts of the page.
+var (
+	//go:embed page.html
+	layout string
+	//go:embed page.css
+	style string
+	//go:embed page.js
+	script string
+)
+
+// Attempt is an attempt with the tags of its row.
+type Attempt struct {
+	transcript.Attempt
+	Tags []string `json:"tags,omitzero"`
+}
+
+// Fact is a line of the section on checking the run.
+type Fact struct{ Name, Value string }
+
+// Page is what a page shows.
+type Page struct {
+	Report *report.Report
+	// Attempts are shown in this order. Their texts are escaped.
+	Attempts []Attempt
+	Facts    []Fact
+	Version  string // of this build
+}
+
+// textBudget bounds the texts of all attempts together, in bytes; a text has
+// between minText and maxText.
+const (
+	textBudget = 40 << 20
+	minText    = 512
+	maxText    = 16 << 10
+)
+
+// TextLimit is how long a text of an attempt may be on a page of so many, in bytes.
+func TextLimit(attempts int64) int {
+	const texts = 3 // of an attempt that are long
+	return int(min(max(textBudget/max(attempts, 1)/texts, minText), maxText))
+}
+
+// maxRows bounds the rows of a table of groups or counts.
+const maxRows = 50
+
+// view is the page as the template sees it. All of its texts are escaped.
+type view struct {
+	Title, Policy, Version string
+	Style                  template.CSS
+	Script, Data           template.JS
+	Run                    report.Run
+	Banners                []string
+	Total                  row
+	Groups                 []groups
+	PassK                  []passK
+	Counts                 []counts
+	Facts                  []Fact
+}
+
+type groups struct {
+	Title, Column, Note string
+	Rows                []row
+	More                int
+}
+
+type counts struct {
+	Title string
+	Rows  []report.Count
+	More  int
+}
+
+type row struct {
+	Name, Rate, Interval string
+	Bar                  template.HTML
+	Other                int
+	report.Tally
+}
+
+type passK struct {
+	K        int
+	Any, All string
+}
+
+// Write writes the page.
+func (p *Page) Write(w io.Writer) error {
+	data, err := json.Marshal(p.Attempts, jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), jsontext.AllowInvalidUTF8(true), json.FormatNilSliceAsNull(false))
+	if err != nil {
+		return fmt.Errorf("encoding the attempts: %w", err)
+	}
+	t, err := template.New("page").Parse(layout)
+	if err == nil {
+		err = t.Execute(w, p.view(template.JS(redact.ASCII(data)))) //nolint:gosec // JSON without <, > and &
+	}
+	if err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	return nil
+}
+
+func (p *Page) view(data template.JS) view {
+	r := p.Report
+	v := view{
+		Title: "securebench report: " + redact.EscapeShort(r.Run.PackID, maxName), Version: redact.Escape(p.Version),
+		Style: template.CSS(style), Script: template.JS(script), Data: data, //nolint:gosec // own files
+		Run: escaped(r.Run), Banners: banners(r.Run), Total: newRow("", r.Total.Tally),
+		Counts: []counts{newCounts("By outcome", r.Outcomes), newCounts("By label", r.Labels)},
+	}
+	v.Policy = "default-src 'none'; script-src " + source(script) + "; style-src " + source(style) + "; base-uri 'none'; form-action 'none'"
+	v.Groups = []groups{
+		newGroups("By family", "family", "", r.Families),
+		newGroups("By tag", "tag", "A task counts in each of its tags.", r.Tags),
+		newGroups("By containment", "profile", containmentNote, r.Profiles),
+	}
+	v.Groups = drop(v.Groups)
+	for _, k := range r.PassK {
+		v.PassK = append(v.PassK, passK{k.K, percent(k.Any), percent(k.All)})
+	}
+	for _, f := range p.Facts {
+		v.Facts = append(v.Facts, Fact{redact.Escape(f.Name), redact.EscapeText(f.Value)})
+	}
+	return v
+}
+
+const containmentNote = "Where candidate code could run while it was scored. passive: none was executed. split: it ran in a sandbox of its own, away from the tests. shared: it shared a sandbox with the tests, so it could try to deceive them."
+
+// maxName bounds a name, in characters.
+const maxName = 120
+
+func escaped(r report.Run) report.Run {
+	r.RunID, r.Agent, r.PackID = redact.EscapeShort(r.RunID, maxName), redact.EscapeShort(r.Agent, maxName), redact.EscapeShort(r.PackID, maxName)
+	r.Engine = redact.EscapeShort(r.Engine, maxName)
+	return r
+}
+
+// banners are what nobody should miss.
+func banners(r report.Run) (out []string) {
+	if !r.Verified {
+		why := strings.TrimLeft(strings.TrimPrefix(r.Evidence, "NOT VERIFIED"), ": ")
+		out = append(out, redact.Escape("NOT VERIFIED: "+why+". The figures below are only what the records claim."))
+	}
+	if r.LeftOut > 0 {
+		out = append(out, fmt.Sprintf("PART OF THE PACK: %d of its %d rows were left out.", r.LeftOut, r.LeftOut+r.PlannedTasks))
+	}
+	return out
+}
+
+func newGroups(title, column, note string, all []report.Group) groups {
+	g := groups{Title: title, Column: column, Note: note, More: max(len(all)-maxRows, 0)}
+	for _, one := range all[:min(len(all), maxRows)] {
+		name := one.Name
+		if name == "" {
+			name = "without a record, or without one"
+		}
+		g.Rows = append(g.Rows, newRow(redact.EscapeShort(name, maxName), one.Tally))
+	}
+	return g
+}
+
+// drop leaves tables without a row out.
+func drop(all []groups) (out []groups) {
+	for _, g := range all {
+		if len(g.Rows) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func newCounts(title string, all []report.Count) counts {
+	c := counts{Title: title}
+	for _, one := range all {
+		switch {
+		case one.Attempts == 0:
+		case len(c.Rows) == maxRows:
+			c.More++
+		default:
+			c.Rows = append(c.Rows, report.Count{Name: redact.EscapeShort(one.Name, maxName), Attempts: one.Attempts})
+		}
+	}
+	return c
+}
+
+func newRow(name string, t report.Tally) row {
+	return row{Name: name, Rate: percent(t.PassRate), Interval: fmt.Sprintf("%.1f–%.1f %%", 100*t.Interval[0], 100*t.Interval[1]),
+		Bar: bar(t), Other: t.Pending + t.Infrastructure + t.Missing, Tally: t}
+}
+
+// bar draws a rate with its interval.
+func bar(t report.Tally) template.HTML {
+	low, high := 100*t.Interval[0], 100*t.Interval[1]
+	return template.HTML(fmt.Sprintf(`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="%s">`+ //nolint:gosec // numbers
+		`<rect class="track" x="0" y="4" width="100" height="2"></rect><rect class="range" x="%.2f" y="1" width="%.2f" height="8"></rect>`+
+		`<rect class="point" x="%.2f" y="0" width="0.8" height="10"></rect></svg>`, percent(t.PassRate), low, high-low, min(100*t.PassRate, 99.2)))
+}
+
+func percent(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) }
+
+// source names a script or style by its digest in a policy on content.
+func source(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
