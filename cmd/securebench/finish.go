@@ -26,6 +26,7 @@ import (
 // executeRun executes the run that the flags and arguments describe.
 func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err error) {
 	report := f.renderer(a.stderr)
+	a.display.Store(report)
 	defer func() { _ = report.Close() }() // the stream remembers write errors
 	o.Progress, o.Notice = report, a.notice
 	r, err := run.Open(ctx, o)
@@ -37,7 +38,7 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 	if fault.KindOf(err) == fault.Interrupted {
 		report.Event(progress.Interrupted{ResumeCommand: a.resumeCommand()})
 	}
-	_ = report.Close() // remove the status line before the summary is printed
+	_ = report.Close() // remove the display before the summary is printed
 	if err == nil || sum.Total > 0 {
 		a.summaryLine(r, sum)
 	}
@@ -157,7 +158,7 @@ func (a *app) summaryLine(r *run.Run, sum pipeline.Summary) {
 
 // resumeCommand returns the command that continues this run.
 func (a *app) resumeCommand() string {
-	words := []string{"securebench"}
+	words := []string{a.called()}
 	for i, arg := range a.args {
 		if arg == "--force" || arg == "--resume" || strings.HasPrefix(arg, "--force=") || strings.HasPrefix(arg, "--resume=") {
 			continue

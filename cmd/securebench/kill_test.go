@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,11 +183,11 @@ func errorLine(t *testing.T, res outcome) string {
 // resumeLine returns the command for resuming that an error line contains.
 func resumeLine(t *testing.T, message string) string {
 	t.Helper()
-	i := strings.LastIndex(message, ": securebench run ")
-	if i < 0 {
+	said := regexp.MustCompile(`: (/\S+/securebench run .*)$`).FindStringSubmatch(message) // as the tests call it
+	if said == nil {
 		t.Fatalf("%q does not say how to resume", message)
 	}
-	return message[i+2:]
+	return said[1]
 }
 
 // verdicts returns the verdicts of a finished run, by task. Every task has one

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/console"
 	"securebench/internal/gateway/egress"
+	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox/native/rootless"
 )
@@ -35,16 +37,18 @@ func main() {
 	if code, ran := elsewhere(program, os.Getenv); ran {
 		os.Exit(code)
 	}
-	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit((&app{program: os.Args[0], args: os.Args[1:]}).execute(os.Stdout, os.Stderr))
 }
 
 // app holds the state that the subcommands share.
 type app struct {
 	stdout, stderr *console.Stream
+	program        string // as it was called; tests leave it ""
 	args           []string
-	logFile        string        // of --log, "" for none
-	engineName     engineName    // of --engine, "" for the configured one
-	proxy          egress.Config // of agents; tests alone set it
+	display        atomic.Pointer[progress.Renderer] // of the run that is in progress
+	logFile        string                            // of --log, "" for none
+	engineName     engineName                        // of --engine, "" for the configured one
+	proxy          egress.Config                     // of agents; tests alone set it
 	// ran is set when a subcommand's own code runs: earlier errors are usage
 	// errors.
 	ran bool
@@ -60,7 +64,7 @@ func (a *app) execute(stdout, stderr io.Writer) int {
 	stuck := make(chan struct{})
 	a.stdout = &console.Stream{Name: "standard output", W: stdout, Gone: cancel, GiveUp: stuck}
 	a.stderr = &console.Stream{Name: "standard error", W: stderr, Gone: cancel, GiveUp: stuck}
-	stop := interruptible(cancel, stuck, a.stderr)
+	stop := interruptible(cancel, stuck, a.sayStopping)
 	defer stop()
 	root := a.root()
 	root.SetArgs(a.args)
@@ -69,6 +73,15 @@ func (a *app) execute(stdout, stderr io.Writer) int {
 		err = usageError(err)
 	}
 	return a.end(err)
+}
+
+// called returns the program's name as it was called, for commands to repeat: with
+// its path, if a path was given.
+func (a *app) called() string {
+	if a.program == "" {
+		return "securebench"
+	}
+	return console.ShellQuote(a.program)
 }
 
 // end prints the error and returns the exit code. A failure to print counts
@@ -89,7 +102,19 @@ func (a *app) end(err error) int {
 
 // say prints one line for the operator.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "securebench: %s\n", redact.Escape(fmt.Sprintf(format, args...)))
+	line := "securebench: " + redact.Escape(fmt.Sprintf(format, args...))
+	if d := a.display.Load(); d == nil || !d.Say(line) {
+		fmt.Fprintln(a.stderr, line)
+	}
+}
+
+// sayStopping answers the first Ctrl-C. Without a display, its line begins below
+// the ^C that a terminal shows.
+func (a *app) sayStopping() {
+	const line = "securebench: stopping; press Ctrl-C again to stop immediately"
+	if d := a.display.Load(); d == nil || !d.Say(line) {
+		fmt.Fprint(a.stderr, "\r\n"+line+"\n")
+	}
 }
 
 // notice is [app.say] for packages that format their own lines.
@@ -122,7 +147,7 @@ const patience = 2 * time.Second
 // ignored. Soon after the first signal, stuck is closed, so that a pipe
 // without a reader cannot block the end of the run. SIGPIPE is a write error,
 // not a signal.
-func interruptible(cancel context.CancelFunc, stuck chan<- struct{}, stderr io.Writer) (stop func()) {
+func interruptible(cancel context.CancelFunc, stuck chan<- struct{}, say func()) (stop func()) {
 	signals, pipes := make(chan os.Signal, 4), make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -145,7 +170,7 @@ func interruptible(cancel context.CancelFunc, stuck chan<- struct{}, stderr io.W
 			}
 			cancel()
 			time.AfterFunc(patience, func() { close(stuck) })
-			go fmt.Fprintln(stderr, "\r\nsecurebench: stopping; press Ctrl-C again to stop immediately")
+			go say()
 		}
 	}()
 	return func() { signal.Stop(signals); signal.Stop(pipes); close(done) }

@@ -190,12 +190,12 @@ func (f *runFlags) renderer(stderr *console.Stream) *progress.Renderer {
 	if file, ok := stderr.File(); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
 		opts.TTY = true
 		opts.Color = os.Getenv("NO_COLOR") == ""
-		opts.Width = func() int {
-			w, _, err := term.GetSize(int(file.Fd()))
+		opts.Size = func() (columns, rows int) {
+			w, h, err := term.GetSize(int(file.Fd()))
 			if err != nil {
-				return 0
+				return 0, 0
 			}
-			return w
+			return w, h
 		}
 	}
 	return progress.New(mode, stderr, opts)

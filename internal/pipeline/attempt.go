@@ -111,7 +111,7 @@ func (a *attempt) observe() func(string) io.WriteCloser {
 	if a.r.Observe == nil {
 		return nil
 	}
-	return a.r.Observe(a.id())
+	return a.r.Observe(a.id(), a.draft.Number)
 }
 
 // take returns the sandboxes for release and forgets them.
@@ -152,7 +152,7 @@ func (a *attempt) produce(ctx context.Context) error {
 		return nil
 	}
 	a.phase = verdict.PhaseProduce
-	a.r.Progress.Event(progress.ProducerStart{TaskID: a.id()})
+	a.r.Progress.Event(progress.ProducerStart{TaskID: a.id(), Attempt: a.draft.Number})
 	a.reportSandbox()
 	defer a.draft.Took(verdict.PhaseProduce, time.Now())
 	out, err := a.production.Run(ctx)
@@ -203,7 +203,7 @@ func (a *attempt) verify(ctx context.Context, c candidate.Candidate) error {
 		return err
 	}
 	defer cores.Release()
-	a.r.Progress.Event(progress.VerifierStart{TaskID: a.id()})
+	a.r.Progress.Event(progress.VerifierStart{TaskID: a.id(), Attempt: a.draft.Number})
 	start := time.Now()
 	v, err := a.session.Verify(ctx, c)
 	if errors.Is(err, candidate.ErrDamaged) {
@@ -215,7 +215,7 @@ func (a *attempt) verify(ctx context.Context, c candidate.Candidate) error {
 	if err := a.draft.Verdict(v, start); err != nil {
 		return err
 	}
-	a.r.Progress.Event(progress.VerifierDone{TaskID: a.id(), Status: commit.Judge(v).Status, Score: v.Score(), Phase: v.Phase})
+	a.r.Progress.Event(progress.VerifierDone{TaskID: a.id(), Attempt: a.draft.Number, Status: commit.Judge(v).Status, Score: v.Score(), Phase: v.Phase})
 	return nil
 }
 
@@ -256,22 +256,22 @@ func (a *attempt) reportSandbox() {
 		return
 	}
 	id, image := a.id(), a.image().Ref
-	a.r.Progress.Event(progress.SandboxCreate{TaskID: id, Kind: "agent", Image: image, Network: "none", ReadOnly: !a.draft.Task.Environment().WritableRoot})
-	a.r.Progress.Event(progress.SandboxCommand{TaskID: id, Kind: "agent", Image: image, Workdir: workdir, Argv: argv})
+	a.r.Progress.Event(progress.SandboxCreate{TaskID: id, Attempt: a.draft.Number, Kind: "agent", Image: image, Network: "none", ReadOnly: !a.draft.Task.Environment().WritableRoot})
+	a.r.Progress.Event(progress.SandboxCommand{TaskID: id, Attempt: a.draft.Number, Kind: "agent", Image: image, Workdir: workdir, Argv: argv})
 }
 
 // reportProduced reports the result of a production.
 func (a *attempt) reportProduced(out produce.Result, left capture.Result) {
 	id := a.id()
 	if out.Argv != nil {
-		a.r.Progress.Event(progress.SandboxResult{TaskID: id, Kind: "agent", ExitCode: out.Outcome.ExitCode, Argv: out.Argv, Stdout: string(left.Stdout), Stderr: string(left.Stderr)})
+		a.r.Progress.Event(progress.SandboxResult{TaskID: id, Attempt: a.draft.Number, Kind: "agent", ExitCode: out.Outcome.ExitCode, Argv: out.Argv, Stdout: string(left.Stdout), Stderr: string(left.Stderr)})
 	}
 	switch {
 	case left.Limit != "":
-		a.r.Progress.Event(progress.ProducerDone{TaskID: id, CandidateKind: "none", Status: "failed", Reason: commit.LimitReason(left.Limit)})
+		a.r.Progress.Event(progress.ProducerDone{TaskID: id, Attempt: a.draft.Number, CandidateKind: "none", Status: "failed", Reason: commit.LimitReason(left.Limit)})
 	case left.Rejection != nil:
-		a.r.Progress.Event(progress.ProducerDone{TaskID: id, CandidateKind: "none", Status: "failed", Reason: left.Rejection.Reason})
+		a.r.Progress.Event(progress.ProducerDone{TaskID: id, Attempt: a.draft.Number, CandidateKind: "none", Status: "failed", Reason: left.Rejection.Reason})
 	case left.Candidate != nil:
-		a.r.Progress.Event(progress.ProducerDone{TaskID: id, CandidateKind: string(left.Candidate.Kind)})
+		a.r.Progress.Event(progress.ProducerDone{TaskID: id, Attempt: a.draft.Number, CandidateKind: string(left.Candidate.Kind)})
 	}
 }

@@ -99,7 +99,7 @@ type Config struct {
 	// Observe is called for each try of an attempt, and returns the function
 	// that provides a writer for each of its agent's streams; nil discards
 	// them.
-	Observe func(taskID string) func(stream string) io.WriteCloser
+	Observe func(taskID string, attempt int) func(stream string) io.WriteCloser
 	// Probe checks that the engine answers; nil disables the check.
 	Probe func(context.Context) error
 	// ProbeTime and WatchEvery replace the probe's time limit and interval, unless 0.
@@ -298,7 +298,7 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 			return
 		}
 		line = a.draft.Infrastructure(err, a.phase)
-		r.Progress.Event(progress.Infrastructure{TaskID: a.id(), Message: line.FailureMessage})
+		r.Progress.Event(progress.Infrastructure{TaskID: a.id(), Attempt: a.draft.Number, Message: line.FailureMessage})
 	}
 	r.record(line)
 }
@@ -327,7 +327,7 @@ func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
 	}
 	standing := a.standing(ctx)
 	a.draft.Retry(err, a.phase, standing)
-	r.Progress.Event(progress.Retry{TaskID: a.id(), Retry: a.draft.Retries(), Limit: r.Retries, Message: commit.Line(err)})
+	r.Progress.Event(progress.Retry{TaskID: a.id(), Attempt: a.draft.Number, Retry: a.draft.Retries(), Limit: r.Retries, Message: commit.Line(err)})
 	var removed <-chan struct{}
 	if !standing {
 		removed = r.remove(a, nil) // the room stays the attempt's

@@ -75,7 +75,7 @@ func forged(rows []string) bool {
 
 func show(w interface{ Write([]byte) (int, error) }, mode progress.Mode, tty bool, events []progress.Event) error {
 	r := progress.New(mode, w, progress.Options{
-		TTY: tty, Color: tty, Width: func() int { return 40 }, ShowCommandOutput: true, ShowAgentOutput: true,
+		TTY: tty, Color: tty, Size: func() (int, int) { return 40, 0 }, ShowCommandOutput: true, ShowAgentOutput: true,
 	})
 	for _, e := range events {
 		r.Event(e)

@@ -27,9 +27,12 @@ type Schedule struct {
 	Disk    string `json:"disk"`
 }
 
-// Resume counts the attempts that an earlier session completed.
+// Resume counts the attempts that an earlier session completed, and how they ended.
 type Resume struct {
 	Completed  int    `json:"completed"`
+	Passed     int    `json:"passed"`
+	Failed     int    `json:"failed"`
+	Pending    int    `json:"pending"`
 	Remaining  int    `json:"remaining"`
 	OutputPath string `json:"output_path"` // the file of records
 }
@@ -45,13 +48,15 @@ type TaskStart struct {
 
 // ProducerStart is the start of an agent.
 type ProducerStart struct {
-	TaskID string `json:"task_id"`
+	TaskID  string `json:"task_id"`
+	Attempt int    `json:"attempt"`
 }
 
 // ProducerDone is the end of an agent. Without a candidate the kind is "none",
 // and status and reason are set.
 type ProducerDone struct {
 	TaskID        string         `json:"task_id"`
+	Attempt       int            `json:"attempt"`
 	CandidateKind string         `json:"candidate_kind"`
 	Status        verdict.Status `json:"status,omitzero"`
 	Reason        verdict.Reason `json:"failure_reason,omitzero"`
@@ -59,15 +64,17 @@ type ProducerDone struct {
 
 // VerifierStart is the start of a verification.
 type VerifierStart struct {
-	TaskID string `json:"task_id"`
+	TaskID  string `json:"task_id"`
+	Attempt int    `json:"attempt"`
 }
 
 // VerifierDone is a verdict. The phase is "" if the family has none.
 type VerifierDone struct {
-	TaskID string
-	Status verdict.Status
-	Score  float64
-	Phase  verdict.Phase
+	TaskID  string
+	Attempt int
+	Status  verdict.Status
+	Score   float64
+	Phase   verdict.Phase
 }
 
 // TaskDone is the end of an attempt, as its record says it. The score of a
@@ -84,6 +91,7 @@ type TaskDone struct {
 // SandboxCreate is the creation of a sandbox.
 type SandboxCreate struct {
 	TaskID   string `json:"task_id"`
+	Attempt  int    `json:"attempt"`
 	Kind     string `json:"kind"`
 	Image    string `json:"image"`
 	Network  string `json:"network"`
@@ -93,6 +101,7 @@ type SandboxCreate struct {
 // SandboxCommand is the start of a command in a sandbox.
 type SandboxCommand struct {
 	TaskID  string   `json:"task_id"`
+	Attempt int      `json:"attempt"`
 	Kind    string   `json:"kind"`
 	Image   string   `json:"image"`
 	Workdir string   `json:"workdir"`
@@ -103,6 +112,7 @@ type SandboxCommand struct {
 // its output only if asked to.
 type SandboxResult struct {
 	TaskID         string
+	Attempt        int
 	Kind           string
 	ExitCode       int
 	Argv           []string
@@ -112,9 +122,10 @@ type SandboxResult struct {
 // AgentOutput is one line that an agent printed. Renderers show it only if
 // asked to.
 type AgentOutput struct {
-	TaskID string `json:"task_id"`
-	Stream string `json:"stream"` // stdout or stderr
-	Line   string `json:"line"`
+	TaskID  string `json:"task_id"`
+	Attempt int    `json:"attempt"`
+	Stream  string `json:"stream"` // stdout or stderr
+	Line    string `json:"line"`
 }
 
 // Warning is a problem that does not stop the run.
@@ -125,6 +136,7 @@ type Warning struct {
 // Retry announces that an attempt is repeated after an infrastructure error.
 type Retry struct {
 	TaskID  string `json:"task_id"`
+	Attempt int    `json:"attempt"`
 	Retry   int    `json:"retry"` // from 1
 	Limit   int    `json:"limit"`
 	Message string `json:"message"`
@@ -134,6 +146,7 @@ type Retry struct {
 // a verdict.
 type Infrastructure struct {
 	TaskID  string `json:"task_id"`
+	Attempt int    `json:"attempt"`
 	Message string `json:"message"`
 }
 

@@ -2,7 +2,6 @@ package progress
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,13 +36,13 @@ func jsonLine(e Event, opts Options, now time.Time) string {
 func jsonForm(e Event, opts Options) any {
 	switch e := e.(type) {
 	case VerifierDone:
-		return verifierDoneJSON{e.TaskID, e.Status, scoreOf(e.Status, e.Score), e.Phase}
+		return verifierDoneJSON{e.TaskID, e.Attempt, e.Status, scoreOf(e.Status, e.Score), e.Phase}
 	case TaskDone:
 		return taskDoneJSON{e.TaskID, e.Attempt, e.Status, e.Status == verdict.StatusPassed, scoreOf(e.Status, e.Score), e.Outcome, e.Reason}
 	case SandboxResult:
-		out := sandboxResultJSON{e.TaskID, e.Kind, e.ExitCode, e.Argv, nil}
+		out := sandboxResultJSON{e.TaskID, e.Attempt, e.Kind, e.ExitCode, e.Argv, nil}
 		if opts.ShowCommandOutput {
-			out.commandOutputJSON = &commandOutputJSON{message(e.Stdout), message(e.Stderr)}
+			out.commandOutputJSON = &commandOutputJSON{e.Stdout, e.Stderr}
 		}
 		return out
 	case RunDone:
@@ -55,10 +54,11 @@ func jsonForm(e Event, opts Options) any {
 }
 
 type verifierDoneJSON struct {
-	TaskID string         `json:"task_id"`
-	Status verdict.Status `json:"status"`
-	Score  *float64       `json:"score"`
-	Phase  verdict.Phase  `json:"phase"`
+	TaskID  string         `json:"task_id"`
+	Attempt int            `json:"attempt"`
+	Status  verdict.Status `json:"status"`
+	Score   *float64       `json:"score"`
+	Phase   verdict.Phase  `json:"phase"`
 }
 
 type taskDoneJSON struct {
@@ -73,6 +73,7 @@ type taskDoneJSON struct {
 
 type sandboxResultJSON struct {
 	TaskID   string   `json:"task_id"`
+	Attempt  int      `json:"attempt"`
 	Kind     string   `json:"kind"`
 	ExitCode int      `json:"exit_code"`
 	Command  []string `json:"command"`
@@ -98,36 +99,24 @@ func scoreOf(status verdict.Status, score float64) *float64 {
 	return &score
 }
 
-// encoders escape and bound the strings of an event.
+// encoders bound the strings of an event. What JSON escapes is all that is escaped:
+// a reader that decodes an event has the text as it was.
 func encoders() json.Options {
 	return json.WithMarshalers(json.JoinMarshalers(
-		json.MarshalToFunc(func(enc *jsontext.Encoder, s string) error {
-			if isName(enc.StackPointer().LastToken()) {
-				return enc.WriteToken(jsontext.String(s[:min(len(s), maxJSONText)]))
-			}
-			return writeText(enc, s)
-		}),
+		json.MarshalToFunc(writeText[string]),
 		json.MarshalToFunc(func(enc *jsontext.Encoder, argv []string) error { return writeText(enc, strings.Join(argv, " ")) }),
-		json.MarshalToFunc(func(enc *jsontext.Encoder, s verdict.Status) error { return writeText(enc, string(s)) }),
-		json.MarshalToFunc(func(enc *jsontext.Encoder, s verdict.Outcome) error { return writeText(enc, string(s)) }),
-		json.MarshalToFunc(func(enc *jsontext.Encoder, s verdict.Reason) error { return writeText(enc, string(s)) }),
+		json.MarshalToFunc(writeText[verdict.Status]),
+		json.MarshalToFunc(writeText[verdict.Outcome]),
+		json.MarshalToFunc(writeText[verdict.Reason]),
 		json.MarshalToFunc(func(enc *jsontext.Encoder, s verdict.Phase) error {
 			if s == "" {
 				return enc.WriteToken(jsontext.Null)
 			}
-			return writeText(enc, string(s))
+			return writeText(enc, s)
 		}),
 	))
 }
 
-// writeText writes text from outside, escaped so that whoever decodes and
-// prints it is safe too.
-func writeText(enc *jsontext.Encoder, s string) error {
-	return enc.WriteToken(jsontext.String(redact.Escape(s[:min(len(s), maxJSONText)])))
-}
-
-// isName reports whether a field holds a name or path that readers look up: it
-// is not escaped beyond what JSON requires.
-func isName(key string) bool {
-	return slices.Contains([]string{"task_id", "run_id", "output_dir", "output_path", "output"}, key)
+func writeText[T ~string](enc *jsontext.Encoder, s T) error {
+	return enc.WriteToken(jsontext.String(string(s[:min(len(s), maxJSONText)])))
 }

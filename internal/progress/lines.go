@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
 )
@@ -17,16 +19,18 @@ const (
 
 // The colours of the reference.
 const (
-	dim    = "2"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
+	plain  = ansi.AttrReset
+	dim    = ansi.AttrFaint
+	red    = ansi.AttrRedForegroundColor
+	green  = ansi.AttrGreenForegroundColor
+	yellow = ansi.AttrYellowForegroundColor
 )
 
 // line is one line of plain output. head is our own words and may be
 // coloured; if it is empty, the colour applies to the whole line.
 type line struct {
-	head, text, color string
+	head, text string
+	color      ansi.Attr
 }
 
 // lines returns what an event looks like, without controls or newlines.
@@ -36,14 +40,17 @@ func lines(e Event, opts Options, live bool) []line {
 		return runStart(e)
 	case TaskStart:
 		if live {
-			return nil // the status line counts
+			return nil // the display shows it
 		}
-		return say("", "[%d/%d] %s", e.Index, e.Total, attemptName(e.TaskID, e.Attempt))
+		return say(plain, "[%d/%d] %s", e.Index, e.Total, attemptName(e.TaskID, e.Attempt))
 	case Schedule:
-		return say("", "tasks: %s; %s", message(e.Tasks), message(e.Disk))
+		return say(plain, "tasks: %s; %s", message(e.Tasks), message(e.Disk))
 	case Resume:
-		return say("", "resume completed=%d remaining=%d", e.Completed, e.Remaining)
+		return say(plain, "resume completed=%d remaining=%d", e.Completed, e.Remaining)
 	case TaskDone:
+		if live {
+			return nil
+		}
 		return taskDone(e)
 	case RunDone:
 		return runDone(e)
@@ -65,10 +72,10 @@ func lines(e Event, opts Options, live bool) []line {
 }
 
 // say makes one line in our own words.
-func say(color, format string, args ...any) []line {
+func say(color ansi.Attr, format string, args ...any) []line {
 	text := "securebench: " + fmt.Sprintf(format, args...)
 	n := len("securebench: ")
-	if color == "" {
+	if color == plain {
 		return []line{{text: text}}
 	}
 	if i := strings.IndexByte(text[n:], ' '); i >= 0 {
@@ -83,9 +90,9 @@ func runStart(e RunStart) []line {
 	case e.Engine == "":
 		return nil
 	case e.EngineChoice == "":
-		return say("", "engine: %s", name(e.Engine))
+		return say(plain, "engine: %s", name(e.Engine))
 	}
-	return say("", "engine: %s (%s)", name(e.Engine), message(e.EngineChoice))
+	return say(plain, "engine: %s (%s)", name(e.Engine), message(e.EngineChoice))
 }
 
 func taskDone(e TaskDone) []line {
@@ -126,7 +133,7 @@ func runDone(e RunDone) []line {
 	if len(failures) == 0 {
 		return agentErrors(e)
 	}
-	out := append(agentErrors(e), say("", "not passed:")...)
+	out := append(agentErrors(e), say(plain, "not passed:")...)
 	for _, f := range failures {
 		text := fmt.Sprintf("  %s %s %s", attemptName(f.TaskID, f.Attempt), name(string(f.Outcome)), name(string(f.Reason)))
 		out = append(out, line{text: strings.TrimRight(text, " ")})
@@ -184,7 +191,7 @@ func (l line) render(width int, color bool) string {
 			b.WriteString(indent)
 		}
 		switch {
-		case !color || l.color == "":
+		case !color || l.color == plain:
 			b.WriteString(row)
 		case l.head == "":
 			b.WriteString(paint(row, l.color))
@@ -198,7 +205,7 @@ func (l line) render(width int, color bool) string {
 	return b.String()
 }
 
-func paint(s, color string) string { return "\x1b[" + color + "m" + s + "\x1b[0m" }
+func paint(s string, color ansi.Attr) string { return ansi.SGR(color) + s + ansi.ResetStyle }
 
 // wrap splits s into rows of at most width columns, all but the first shorter
 // by indent. Every character outside ASCII counts as two columns, the most

@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// The pace of the status line.
+// The pace of the display.
 const (
-	redrawEvery = 100 * time.Millisecond // at most, if only the status changed
-	tickEvery   = time.Second            // at least, so that times advance
+	redrawEvery = 100 * time.Millisecond // at most, if no line is shown above it
+	tickEvery   = 250 * time.Millisecond // is the terminal as wide as before?
+	advance     = time.Second            // at least, so that times advance
 )
 
 // Options say how events are shown.
 type Options struct {
-	// TTY is set if the writer is a terminal. Width returns its width in
-	// columns; nil or 0 is 80.
-	TTY   bool
-	Width func() int
+	// TTY is set if the writer is a terminal. Size returns its columns and rows;
+	// nil or 0 is 80 and 24.
+	TTY  bool
+	Size func() (columns, rows int)
 	// ShowCommandOutput shows the output of commands on the agent's side,
 	// ShowAgentOutput the lines that agents print.
 	ShowCommandOutput, ShowAgentOutput bool
@@ -39,7 +40,8 @@ type Renderer struct {
 	w      io.Writer
 	err    error // the first write error; nothing is written after it
 	status status
-	shown  bool // the status line is on the screen
+	rows   []string // of the display that is on the screen
+	size   [2]int   // of the terminal, when it was drawn
 	drawn  time.Time
 	closed bool
 }
@@ -72,28 +74,49 @@ func (r *Renderer) Event(e Event) {
 		return
 	}
 	r.status.update(e, now)
+	r.above(lines(e, r.opts, r.live), now)
+}
+
+// Say shows a line of the command's own, above the display. It reports whether it
+// did: not after Close.
+func (r *Renderer) Say(text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.live || r.closed || r.err != nil {
+		return false
+	}
+	r.above([]line{{text: text}}, r.opts.Now())
+	return true
+}
+
+// above shows lines above the display.
+func (r *Renderer) above(all []line, now time.Time) {
+	width := 0 // of a file: any
+	if r.live {
+		width = r.canvas().width
+	}
 	var b strings.Builder
-	for _, l := range lines(e, r.opts, r.live) {
-		b.WriteString(l.render(r.width(), r.opts.Color))
+	for _, l := range all {
+		b.WriteString(l.render(width, r.opts.Color))
 	}
 	r.show(b.String(), now)
 }
 
-// Close removes the status line and returns the first write error. Later events
+// Close removes the display and returns the first write error. Later events
 // are dropped.
 func (r *Renderer) Close() error {
 	r.mu.Lock()
 	if !r.closed {
 		r.closed = true
 		close(r.stop)
-		r.write(r.clear())
+		r.write(erase(r.rows, r.size[0]))
 	}
 	r.mu.Unlock()
 	r.done.Wait()
 	return r.err
 }
 
-// tick keeps the status line current until Close.
+// tick keeps the display current until Close.
 func (r *Renderer) tick() {
 	t := time.NewTicker(tickEvery)
 	defer t.Stop()
@@ -103,55 +126,47 @@ func (r *Renderer) tick() {
 			return
 		case <-t.C:
 			r.mu.Lock()
-			if !r.closed && r.err == nil && r.shown {
-				r.show("", r.opts.Now())
+			now := r.opts.Now()
+			if !r.closed && r.err == nil && (now.Sub(r.drawn) >= advance || r.canvas().size() != r.size) {
+				r.show("", now)
 			}
 			r.mu.Unlock()
 		}
 	}
 }
 
-// width returns the number of columns that a line may use, 0 for any.
-func (r *Renderer) width() int {
-	if !r.live {
-		return 0
+// canvas is what the terminal has room for.
+func (r *Renderer) canvas() canvas {
+	width, height := 0, 0
+	if r.opts.Size != nil {
+		width, height = r.opts.Size()
 	}
-	w := 0
-	if r.opts.Width != nil {
-		w = r.opts.Width()
+	if width <= 0 {
+		width = 80
 	}
-	if w <= 0 {
-		w = 80
+	if height <= 0 {
+		height = 24
 	}
 	// Some terminals wrap as soon as the last column is used.
-	return max(w-1, 1)
+	return canvas{width: max(width-1, 1), height: height, color: r.opts.Color}
 }
 
-// show writes whole lines above the status line and redraws it, in one write, so
-// that no line is shown in part.
+func (c canvas) size() [2]int { return [2]int{c.width + 1, c.height} }
+
+// show writes whole lines above the display and draws it again, in one write, so
+// that nothing is shown in part.
 func (r *Renderer) show(text string, now time.Time) {
 	if !r.live {
 		r.write(text)
 		return
 	}
-	if text == "" && r.shown && now.Sub(r.drawn) < redrawEvery {
+	c := r.canvas()
+	if text == "" && now.Sub(r.drawn) < redrawEvery && c.size() == r.size && !r.status.over {
 		return
 	}
-	text = r.clear() + text
-	if line := r.status.line(r.width(), now); line != "" {
-		text += line
-		r.shown, r.drawn = true, now
-	}
-	r.write(text)
-}
-
-// clear returns what removes the status line from the screen.
-func (r *Renderer) clear() string {
-	if !r.shown {
-		return ""
-	}
-	r.shown = false
-	return "\r\x1b[K"
+	text = erase(r.rows, c.width+1) + text
+	r.rows, r.size, r.drawn = r.status.frame(c, now), c.size(), now
+	r.write(text + strings.Join(r.rows, "\r\n"))
 }
 
 func (r *Renderer) write(s string) {

@@ -11,6 +11,7 @@ type screen struct {
 	width, col, row int
 	rows            [][]rune
 	pending         string // an incomplete escape sequence
+	written         int    // bytes
 }
 
 func newScreen(width int) *screen { return &screen{width: width, rows: make([][]rune, 1)} }
@@ -19,7 +20,23 @@ func (s *screen) Write(p []byte) (int, error) {
 	for _, r := range string(p) {
 		s.put(r)
 	}
+	s.written += len(p)
 	return len(p), nil
+}
+
+// reflow gives the screen another width, and breaks the rows that no longer fit, as
+// terminals do. The cursor stays at the end of the last row.
+func (s *screen) reflow(width int) {
+	var rows [][]rune
+	for _, row := range s.rows {
+		row = []rune(strings.TrimRight(string(row), " "))
+		for len(row) > width {
+			rows, row = append(rows, row[:width]), row[width:]
+		}
+		rows = append(rows, row)
+	}
+	s.width, s.rows, s.row = width, rows, len(rows)-1
+	s.col = len(rows[s.row])
 }
 
 func (s *screen) put(r rune) {
@@ -82,7 +99,12 @@ func (s *screen) sequence(r rune) {
 	case 'H':
 		s.row, s.col = 0, 0
 	case 'J':
-		s.rows = make([][]rune, s.row+1)
+		if arg == "2" {
+			s.rows = make([][]rune, s.row+1)
+			return
+		}
+		s.rows = s.rows[:s.row+1]
+		s.rows[s.row] = s.rows[s.row][:min(s.col, len(s.rows[s.row]))]
 	case 'K':
 		s.rows[s.row] = s.rows[s.row][:min(s.col, len(s.rows[s.row]))]
 	}

@@ -1,21 +1,49 @@
 package progress
 
 import (
-	"fmt"
-	"strings"
+	"slices"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"securebench/internal/verdict"
 )
 
-// status is what the status line counts. Counts are of attempts.
+// shownFailures is how many of the last failures the display keeps.
+const shownFailures = 3
+
+// status is what the display shows of a run. Counts are of attempts.
 type status struct {
-	started                        time.Time
-	total, earlier                 int // earlier: done in an earlier session
-	passed, failed, pending, infra int
-	running                        int
+	started                        time.Time // of this session
+	total, earlier                 int       // earlier: done in an earlier session
+	passed, failed, pending, infra int       // in all sessions
+	running                        []attempt // in the order of their start
+	failures                       []failure // the last ones, oldest first
 	over                           bool
 }
+
+// attempt is an attempt that runs.
+type attempt struct {
+	id     string
+	number int
+	phase  string
+	since  time.Time
+}
+
+// failure is an attempt that did not pass.
+type failure struct {
+	id, word, reason string
+	color            ansi.Attr
+}
+
+// The phases of an attempt, as the display names them.
+const (
+	preparing = "prepare"
+	producing = "agent"
+	capturing = "capture"
+	verifying = "verify"
+	repeating = "retry"
+)
 
 func (s *status) update(e Event, now time.Time) {
 	if s.started.IsZero() {
@@ -25,79 +53,77 @@ func (s *status) update(e Event, now time.Time) {
 	case RunStart:
 		s.total = e.Total
 	case Resume:
-		s.earlier = e.Completed
+		s.earlier, s.passed, s.failed, s.pending = e.Completed, e.Passed, e.Failed, e.Pending
 	case TaskStart:
-		s.running++
 		s.total = max(s.total, e.Total)
+		s.running = append(s.running, attempt{e.TaskID, e.Attempt, preparing, now})
+	case ProducerStart:
+		s.enter(e.TaskID, e.Attempt, producing)
+	case ProducerDone:
+		s.enter(e.TaskID, e.Attempt, capturing)
+	case VerifierStart:
+		s.enter(e.TaskID, e.Attempt, verifying)
+	case Retry:
+		s.enter(e.TaskID, e.Attempt, repeating)
 	case TaskDone:
-		s.running--
-		s.count(e)
+		s.end(e)
 	case RunDone, Interrupted:
 		s.over = true
 	}
 }
 
-func (s *status) count(e TaskDone) {
+// enter notes that an attempt is in another phase.
+func (s *status) enter(id string, number int, phase string) {
+	if i := s.find(id, number); i >= 0 {
+		s.running[i].phase = phase
+	}
+}
+
+func (s *status) find(id string, number int) int {
+	return slices.IndexFunc(s.running, func(a attempt) bool { return a.id == id && a.number == number })
+}
+
+// end counts an attempt that is done.
+func (s *status) end(e TaskDone) {
+	if i := s.find(e.TaskID, e.Attempt); i >= 0 {
+		s.running = slices.Delete(s.running, i, i+1)
+	}
+	f := failure{attemptName(e.TaskID, e.Attempt), "pending", string(e.Reason), yellow}
 	switch {
 	case e.Outcome == verdict.Infrastructure:
 		s.infra++
+		f.word = "infra"
 	case e.Status == verdict.StatusPassed:
 		s.passed++
+		return
 	case e.Status == verdict.StatusFailed:
 		s.failed++
+		f.word, f.color = "fail", red
 	default:
 		s.pending++
 	}
+	if s.failures = append(s.failures, f); len(s.failures) > shownFailures {
+		s.failures = slices.Delete(s.failures, 0, 1)
+	}
 }
 
-// line returns the status in at most width columns, "" if there is nothing to
-// show. It is ASCII and holds no text from outside.
-func (s *status) line(width int, now time.Time) string {
-	if s.total == 0 || s.over {
-		return ""
+// done is how many attempts have a record.
+func (s *status) done() int { return s.passed + s.failed + s.pending + s.infra }
+
+// here is how many of them this session made.
+func (s *status) here() int { return max(s.done()-s.earlier, 0) }
+
+// pace returns how many attempts a second this session makes, and how long the
+// rest takes at that pace; 0 if nothing is known yet.
+func (s *status) pace(now time.Time) (perSecond float64, left time.Duration) {
+	elapsed := s.elapsed(now)
+	if s.here() == 0 || elapsed <= 0 {
+		return 0, 0
 	}
-	now = maxTime(now, s.started)
-	here := s.passed + s.failed + s.pending + s.infra
-	done := s.earlier + here
-	parts := []string{
-		fmt.Sprintf("%d/%d", done, s.total),
-		fmt.Sprintf("%d pass %d fail %d pending %d infra", s.passed, s.failed, s.pending, s.infra),
-		fmt.Sprintf("%d running", max(s.running, 0)),
-	}
-	if elapsed := now.Sub(s.started); here > 0 && elapsed > 0 {
-		perAttempt := elapsed / time.Duration(here)
-		left := time.Duration(max(s.total-done, 0)) * perAttempt
-		parts = append(parts, rate(float64(here)/elapsed.Seconds()), "ETA "+left.Round(time.Second).String())
-	}
-	for len(parts) > 1 && len(strings.Join(parts, "  ")) > width {
-		parts = parts[:len(parts)-1]
-	}
-	text := strings.Join(parts, "  ")
-	if room := min(width-len(text)-4, 30); room >= 5 {
-		text = bar(done, s.total, room) + "  " + text
-	}
-	return text[:min(len(text), width)]
+	perAttempt := elapsed / time.Duration(s.here())
+	return float64(s.here()) / elapsed.Seconds(), time.Duration(max(s.total-s.done(), 0)) * perAttempt
 }
 
-func maxTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-func rate(perSecond float64) string {
-	switch {
-	case perSecond >= 1:
-		return fmt.Sprintf("%.1f/s", perSecond)
-	case perSecond*60 >= 1:
-		return fmt.Sprintf("%.1f/min", perSecond*60)
-	}
-	return fmt.Sprintf("%.1f/h", perSecond*3600)
-}
-
-// bar draws room columns between brackets.
-func bar(done, total, room int) string {
-	full := min(room*done/total, room)
-	return "[" + strings.Repeat("#", full) + strings.Repeat(".", room-full) + "]"
+func (s *status) elapsed(now time.Time) time.Duration {
+	return max(now.Sub(s.started), 0) // a clock can be set back
 }

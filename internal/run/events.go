@@ -17,7 +17,9 @@ func (r *Run) reportStart(disk string) {
 	r.Progress.Event(start)
 	r.Progress.Event(progress.Schedule{Workers: r.plan.Workers, Tasks: r.plan.Line(), Disk: disk})
 	if n := len(r.kept); n > 0 {
-		r.Progress.Event(progress.Resume{Completed: n, Remaining: r.Planned() - n, OutputPath: r.Records()})
+		sum := pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept)
+		r.Progress.Event(progress.Resume{Completed: n, Passed: sum.Passed, Failed: sum.Failed, Pending: sum.Pending,
+			Remaining: r.Planned() - n, OutputPath: r.Records()})
 	}
 }
 
@@ -29,6 +31,6 @@ func (r *Run) reportEnd(sum pipeline.Summary) {
 	})
 }
 
-func (r *Run) reportAgent(taskID, stream, line string) {
-	r.Progress.Event(progress.AgentOutput{TaskID: taskID, Stream: stream, Line: line})
+func (r *Run) reportAgent(taskID string, attempt int, stream, line string) {
+	r.Progress.Event(progress.AgentOutput{TaskID: taskID, Attempt: attempt, Stream: stream, Line: line})
 }

@@ -13,7 +13,7 @@ import (
 
 // observe copies the agents' output to progress and agent-trace.log, if
 // requested.
-func (r *Run) observe() (func(taskID string) func(stream string) io.WriteCloser, error) {
+func (r *Run) observe() (func(taskID string, attempt int) func(stream string) io.WriteCloser, error) {
 	if !r.ShowAgent {
 		return nil, nil
 	}
@@ -24,8 +24,8 @@ func (r *Run) observe() (func(taskID string) func(stream string) io.WriteCloser,
 	r.traceFile, r.trace = file, progress.NewTrace(file, 0)
 	format := r.needs().Output
 	budget := shown.NewBudget()
-	one := func(taskID, stream string, clean *redact.Group) io.WriteCloser {
-		seen := budget.Lines(taskID, func(line string) { r.reportAgent(taskID, stream, line) })
+	one := func(taskID string, attempt int, stream string, clean *redact.Group) io.WriteCloser {
+		seen := budget.Lines(taskID, func(line string) { r.reportAgent(taskID, attempt, stream, line) })
 		traced := r.trace.Writer(taskID, stream)
 		if format == events.Plain {
 			w := clean.Writer(io.MultiWriter(seen, traced))
@@ -35,9 +35,9 @@ func (r *Run) observe() (func(taskID string) func(stream string) io.WriteCloser,
 		w := clean.Writer(read)
 		return &observer{w, []io.Closer{w, read, seen, traced}}
 	}
-	return func(taskID string) func(string) io.WriteCloser {
+	return func(taskID string, attempt int) func(string) io.WriteCloser {
 		clean := r.secrets.Group()
-		return func(stream string) io.WriteCloser { return one(taskID, stream, clean) }
+		return func(stream string) io.WriteCloser { return one(taskID, attempt, stream, clean) }
 	}, nil
 }
 

@@ -306,7 +306,7 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 }
 
 // pipeline returns the configuration of the pipeline.
-func (r *Run) pipeline(ctx context.Context, observe func(string) func(string) io.WriteCloser) pipeline.Config {
+func (r *Run) pipeline(ctx context.Context, observe func(string, int) func(string) io.WriteCloser) pipeline.Config {
 	done := r.recorded()
 	left := func(row workload.Row) bool {
 		return done[row.ID] < r.Config.Attempts
@@ -404,7 +404,9 @@ func (r *Run) Close() error {
 		errs = append(errs, r.dir.Close())
 	}
 	if r.scorer != nil {
-		errs = append(errs, r.scorer.CloseEngine())
+		if err := r.scorer.CloseEngine(); !r.dead { // the next run removes what is left
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

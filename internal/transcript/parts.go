@@ -1,11 +1,14 @@
 package transcript
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"securebench/internal/candidate"
 	"securebench/internal/evidence"
@@ -59,48 +62,81 @@ func (b *builder) stored(title, sum, shown string) {
 	b.add(title, "", string(data))
 }
 
-// maxEntries bounds how many files of a tree are listed.
-const maxEntries = 200
+// Bounds on what is shown of a tree: how many changes are listed, and the content of
+// how many files of which size, in bytes.
+const (
+	maxEntries  = 200
+	maxContents = 20
+	maxContent  = 32 << 10
+)
 
-// tree lists the files of a tree.
+// listed is what is shown of a tree.
+type listed struct {
+	lines    []string
+	more     int // changes that are not listed
+	contents []Part
+}
+
+// tree lists the changes of a tree, with the content of small files.
 func (b *builder) tree(sum string) {
 	const title = "candidate: changed files"
 	if b.FS == nil {
 		b.add(title, "a tree, stored as "+sum, "")
 		return
 	}
-	lines, more, err := b.entries(sum)
+	l, err := b.entries(sum)
 	note := ""
 	switch {
 	case err != nil:
-		note = "the stored one cannot be used: " + source.Words(err)
-	case more > 0:
-		note = fmt.Sprintf("%d more files are not listed", more)
-	case len(lines) == 0:
+		b.add(title, "the stored one cannot be used: "+source.Words(err), "")
+		return
+	case l.more > 0:
+		note = fmt.Sprintf("%d more are not listed", l.more)
+	case len(l.lines) == 0:
 		note = "the agent changed nothing"
 	}
-	b.add(title, note, strings.Join(lines, "\n"))
+	b.add(title, note, strings.Join(l.lines, "\n"))
+	for _, c := range l.contents {
+		b.add(c.Title, c.Note, c.Text)
+	}
 }
 
-func (b *builder) entries(sum string) (lines []string, more int, err error) {
+// entries reads a stored tree. What it returns is that of the digest.
+func (b *builder) entries(sum string) (l listed, err error) {
 	name, err := record.CandidatePath(sum)
 	if err != nil {
-		return nil, 0, err
+		return listed{}, err
 	}
 	f, err := b.FS.Open(name)
 	if err != nil {
-		return nil, 0, err
+		return listed{}, err
 	}
 	defer f.Close()
-	_, err = candidate.ReadTree(f, candidate.Bounds{Bytes: maxTree, Files: maxTreeFiles}, func(e candidate.Entry, _ io.Reader) error {
-		if len(lines) == maxEntries {
-			more++
+	got, err := candidate.ReadTree(f, candidate.Bounds{Bytes: maxTree, Files: maxTreeFiles}, func(e candidate.Entry, content io.Reader) error {
+		if len(l.lines) == maxEntries {
+			l.more++
 			return nil
 		}
-		lines = append(lines, fmt.Sprintf("%-8s %04o %9d  %s", entryKind(e), e.Mode.Perm(), e.Size, redact.Quote(e.Path)+target(e)))
+		l.lines = append(l.lines, fmt.Sprintf("%-8s %04o %9d  %s", entryKind(e), e.Mode.Perm(), e.Size, redact.Quote(e.Path)+target(e)))
+		if !e.Mode.IsRegular() || e.Deleted || e.Size == 0 || e.Size > maxContent || len(l.contents) == maxContents {
+			return nil
+		}
+		text, err := io.ReadAll(content)
+		if err != nil {
+			return err
+		}
+		if utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 {
+			l.contents = append(l.contents, Part{Title: "candidate: " + redact.Quote(e.Path), Text: string(text)})
+		}
 		return nil
 	})
-	return lines, more, err
+	if err == nil && got != sum {
+		err = errors.New("it is not what its name says")
+	}
+	if err != nil {
+		return listed{}, err
+	}
+	return l, nil
 }
 
 // Bounds of a tree that is only listed.

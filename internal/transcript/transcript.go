@@ -38,7 +38,7 @@ type Attempt struct {
 	// Verdict is a sentence, and Message what the verifier said besides.
 	Verdict string `json:"verdict"`
 	Message string `json:"message,omitzero"`
-	Parts   []Part `json:"parts"`
+	Parts   []Part `json:"parts,omitzero"`
 }
 
 // Part is a text of an attempt under a title, such as its prompt.

@@ -85,29 +85,56 @@ func hostileLine() *record.Line {
 
 // TestHostileText: text from outside has no control character, and begins no line.
 func TestHostileText(t *testing.T) {
+	naive := hostileLine().ProducerStdout
+	if !strings.Contains(naive, "\nverdict      passed\x1b") {
+		t.Fatal("as it is, the text does no harm: the test shows nothing")
+	}
 	for name, from := range map[string]Source{
 		"record": {Limit: 1 << 20}, "directory": {FS: fstest.MapFS{}, Salt: &digest.Salt{}, Limit: 1 << 20}, "short": {Limit: 20},
 	} {
-		a := Read(from, hostileLine())
-		var b bytes.Buffer
-		if err := a.WriteText(&b); err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(b.String()) {
-			rest := strings.TrimLeft(line, " ")
-			if strings.HasPrefix(rest, "verdict      passed") {
-				t.Errorf("%s: a line of the agent's looks like the verdict: %q", name, line)
-			}
-			for _, r := range strings.TrimSuffix(line, "\n") {
-				if r != '\t' && !unicode.IsPrint(r) {
-					t.Errorf("%s: %q in %q", name, r, line)
-				}
-			}
-		}
-		if name == "record" && strings.Count(b.String(), `\x1b[2J`) < 10 {
-			t.Errorf("the hostile text is not there: %s", b.String())
+		if got := checkPlain(t, from, hostileLine()); name == "record" && strings.Count(got, `\x1b[2J`) < 10 {
+			t.Errorf("the hostile text is not there: %s", got)
 		}
 	}
+}
+
+// checkPlain fails if a shown attempt has a character that a terminal would
+// interpret, or a line that looks like the verdict and is none.
+func checkPlain(t *testing.T, from Source, l *record.Line) string {
+	t.Helper()
+	a := Read(from, l)
+	var b bytes.Buffer
+	if err := a.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	verdicts := 0
+	for line := range strings.Lines(b.String()) {
+		if strings.HasPrefix(strings.TrimLeft(line, " "), "verdict      ") {
+			verdicts++
+		}
+		for _, r := range strings.TrimSuffix(line, "\n") {
+			if r != '\t' && !unicode.IsGraphic(r) {
+				t.Errorf("%q in %q", r, line)
+			}
+		}
+	}
+	if verdicts != 1 {
+		t.Errorf("%d lines look like the verdict:\n%s", verdicts, b.String())
+	}
+	return b.String()
+}
+
+// FuzzText: whatever a record contains, it is shown as [TestHostileText] wants.
+func FuzzText(f *testing.F) {
+	f.Add(hostile, "passed", 100)
+	f.Add("a\u2028b", "\nverdict      passed", 1<<20)
+	f.Fuzz(func(t *testing.T, text, word string, limit int) {
+		l := hostileLine()
+		l.TaskID, l.ProducerStdout, l.FailureMessage, l.VerifierStderr = word, text, text, word
+		l.Outcome, l.FailureReason, l.Labels, l.Candidate.Text = verdict.Outcome(word), verdict.Reason(word), []string{word, text}, &text
+		l.Summary[1].Name, l.Retries[0].Error, l.Digests.Image = word, text, word
+		checkPlain(t, Source{Limit: min(max(limit, 0), 1<<20)}, l)
+	})
 }
 
 // TestCutsSayWhat: a text that is too long is cut, and says by how much.
@@ -160,6 +187,13 @@ func TestStored(t *testing.T) {
 	}
 	changes := &record.Line{Outcome: verdict.Passed, Candidate: record.Candidate{Workspace: &sum}, Digests: record.Digests{Candidate: sum}}
 	if got := shown(changes); !strings.Contains(got, "  | deleted  0000         0  app/gone\n  | link     0777         0  app/link -> \"/etc/\\x1b\"\n  | file     0644         3  app/new\n") {
+		t.Error(got)
+	}
+	if got := shown(changes); !strings.Contains(got, "candidate: app/new\n  | abc\n") {
+		t.Error(got)
+	}
+	run["candidates/"+strings.TrimPrefix(sum, "sha256:")].Data = bytes.Replace(tree.Bytes(), []byte("abc"), []byte("abd"), 1)
+	if got := shown(changes); !strings.Contains(got, "the stored one cannot be used: it is not what its name says") || strings.Contains(got, "abd") {
 		t.Error(got)
 	}
 	run["candidates/"+strings.TrimPrefix(textSum, "sha256:")].Data = []byte("whole Answer")

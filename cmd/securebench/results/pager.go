@@ -15,21 +15,13 @@ import (
 	"securebench/internal/fault"
 )
 
-// pager returns where to write what may be long: a pager, if standard output is a
-// terminal and there is one. done ends it.
-func (g group) pager(ctx context.Context, off bool) (out io.Writer, done func() error, err error) {
-	none := func() error { return nil }
-	stream, ok := g.Stdout.(*console.Stream)
-	if !ok || off {
-		return g.Stdout, none, nil
-	}
-	file, ok := stream.File()
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return g.Stdout, none, nil
-	}
+// paged calls show with where to write what may be long: a pager, if standard output
+// is a terminal and there is one.
+func (g group) paged(ctx context.Context, off bool, show func(io.Writer) error) error {
 	command, ok := g.pagerCommand()
-	if !ok {
-		return g.Stdout, none, nil
+	file := g.terminal()
+	if off || !ok || file == nil {
+		return show(g.Stdout)
 	}
 	// The variable is a command line, as for git and man.
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
@@ -42,16 +34,29 @@ func (g group) pager(ctx context.Context, off bool) (out io.Writer, done func() 
 		err = cmd.Start()
 	}
 	if err != nil {
-		return nil, nil, fault.As(fault.Usage, fmt.Errorf("starting the pager %q: %w (give --no-pager, or set PAGER)", command, err))
+		return fault.As(fault.Usage, fmt.Errorf("starting the pager %q: %w (give --no-pager, or set PAGER)", command, err))
 	}
-	done = func() error {
-		err := errors.Join(in.Close(), cmd.Wait())
-		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) || errors.Is(err, syscall.EPIPE) {
-			return nil // the reader has seen enough
-		}
-		return err
+	shown := show(in)
+	if errors.Is(shown, syscall.EPIPE) {
+		shown = nil // whoever leaves a pager early has seen enough
 	}
-	return untilClosed{in}, done, nil
+	if err = errors.Join(in.Close(), cmd.Wait()); errors.As(err, new(*exec.ExitError)) {
+		err = nil
+	}
+	return errors.Join(shown, err)
+}
+
+// terminal is standard output if that is a terminal, else nil.
+func (g group) terminal() *os.File {
+	stream, ok := g.Stdout.(*console.Stream)
+	if !ok {
+		return nil
+	}
+	file, ok := stream.File()
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return file
 }
 
 // pagerCommand is the command line of the pager, if there is one.
@@ -62,15 +67,4 @@ func (g group) pagerCommand() (string, bool) {
 	}
 	_, err := exec.LookPath("less")
 	return "less -R", err == nil
-}
-
-// untilClosed takes everything, also when the reader has gone: to leave a pager
-// early is no error.
-type untilClosed struct{ w io.Writer }
-
-func (u untilClosed) Write(p []byte) (int, error) {
-	if _, err := u.w.Write(p); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) {
-		return 0, err
-	}
-	return len(p), nil
 }

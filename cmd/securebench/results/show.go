@@ -24,6 +24,7 @@ type showFlags struct {
 	failed  bool
 	follow  bool
 	noPager bool
+	json    bool
 }
 
 const showHelp = `Show the attempts of a run, or one task's attempts whole.
@@ -59,6 +60,8 @@ func (g group) showCommand() *cobra.Command {
 			switch {
 			case c.Flags().Changed("attempt") && (f.attempt < 1 || task == ""):
 				return subcommand.UsageError(errors.New("--attempt needs a TASK, and counts from 1"))
+			case f.follow && f.json:
+				return subcommand.UsageError(errors.New("give --follow or --json, not both"))
 			case f.follow:
 				return g.follow(c.Context(), args[0], task, f)
 			}
@@ -70,6 +73,7 @@ func (g group) showCommand() *cobra.Command {
 	fl.IntVar(&f.attempt, "attempt", 0, "show only the attempt with the number `N`")
 	fl.BoolVar(&f.failed, "failed", false, "show only attempts that did not pass")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "wait for further attempts of a run in progress")
+	fl.BoolVar(&f.json, "json", false, "print one JSON object per attempt; without TASK, only what the list has")
 	fl.BoolVar(&f.noPager, "no-pager", false, "print to standard output, also if it is a terminal")
 	return c
 }
@@ -103,12 +107,12 @@ func (g group) show(ctx context.Context, arg, task string, f showFlags) (err err
 	}
 	slices.SortStableFunc(lines, record.InOrder)
 	judged := subcommand.Judge(signer, res)
-	out, done, err := g.pager(ctx, f.noPager)
-	if err != nil {
-		return err
+	if f.json {
+		err = g.printAttemptsJSON(sourceOf(run, res.Manifest), task, lines)
+	} else {
+		err = g.paged(ctx, f.noPager, func(out io.Writer) error { return printAttempts(out, run, res, judged, task, lines) })
 	}
-	err = printAttempts(out, run, res, judged, task, lines)
-	if err = errors.Join(err, done()); err != nil {
+	if err != nil {
 		return err
 	}
 	if errors.As(judged, new(*evidence.UnfinishedError)) {
@@ -138,6 +142,20 @@ func printAttempts(out io.Writer, run *evidence.Run, res *evidence.Result, judge
 		}
 		a := transcript.Read(from, l)
 		if err := a.WriteText(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printAttemptsJSON prints an object per attempt, a line each.
+func (g group) printAttemptsJSON(from transcript.Source, task string, lines []*record.Line) error {
+	for _, l := range lines {
+		a := transcript.Read(from, l)
+		if task == "" {
+			a.Parts = nil // not read
+		}
+		if err := g.PrintJSON(a); err != nil {
 			return err
 		}
 	}

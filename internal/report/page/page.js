@@ -30,7 +30,7 @@
   function textOf(a) {
     if (a.all === undefined) {
       a.all = [a.task, a.family, a.outcome, a.reason, a.verdict, a.message, a.containment].concat(tagsOf(a),
-        a.parts.map(function (p) { return p.text; })).join("\n").toLowerCase();
+        (a.parts || []).map(function (p) { return p.text; })).join("\n").toLowerCase();
     }
     return a.all;
   }
@@ -60,7 +60,7 @@
     var tags = tagsOf(a);
     if (tags.length) facts += ", " + tags.join(", ");
     box.appendChild(element("p", facts, "note"));
-    a.parts.forEach(function (p) {
+    (a.parts || []).forEach(function (p) {
       box.appendChild(element("h3", p.title + (p.note ? " (" + p.note + ")" : "")));
       if (p.text) box.appendChild(element("pre", p.text));
     });

@@ -88,6 +88,33 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// FuzzPage: whatever the texts are, the page's data are those texts, and have no
+// character that could end them.
+func FuzzPage(f *testing.F) {
+	for _, text := range attacks {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p := hostilePage()
+		text = strings.ToValidUTF8(text, "\uFFFD")
+		p.Attempts = []page.Attempt{{Attempt: transcript.Attempt{TaskID: text, Parts: []transcript.Part{{Title: text, Text: text}}}}}
+		_, rest, _ := strings.Cut(string(rendered(t, p)), `id="data">`)
+		data, _, _ := strings.Cut(rest, "</script>")
+		if strings.ContainsAny(data, "<>&\u2028\u2029") {
+			t.Errorf("data %q", data)
+		}
+		var got []struct {
+			Task  string `json:"task"`
+			Parts []struct {
+				Title, Text string
+			} `json:"parts"`
+		}
+		if err := json.Unmarshal([]byte(data), &got); err != nil || len(got) != 1 || got[0].Task != text || got[0].Parts[0].Text != text || got[0].Parts[0].Title != text {
+			t.Errorf("%v: %+v, want %q", err, got, text)
+		}
+	})
+}
+
 // TestHostilePage opens a page of attacks in a browser: as text they do nothing and
 // are shown as they are. In a page without escaping they run, and where the
 // escaping is broken, the policy still stops them.

@@ -73,14 +73,91 @@ const patience = 2 * time.Minute
 const output = 1 << 20
 
 // Missing returns the command that the agent's cannot be started without and that is
-// not in the image, "" if nothing is known to be missing.
+// not in the image, "" if nothing is known to be missing. It asks the image's shell, and
+// where there is none the helper, which takes longer to start.
 func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string, err error) {
 	name, argv := q.look()
 	if name == "" {
 		return "", nil
 	}
-	spec := sandbox.Spec{Labels: q.Labels, Image: q.Image, User: q.User, Init: true, Mounts: q.Mounts}
+	said, out, err := q.shell(ctx, e, argv)
+	switch {
+	case err != nil:
+		return "", err
+	case said == there:
+		return "", nil
+	case said == absent:
+		return name, nil
+	case out.End != sandbox.Exited || out.ExitCode != notFound && out.ExitCode != notFound-1:
+		return "", fmt.Errorf("looking for the command %q: the image's shell answered with code %d", name, out.ExitCode)
+	case argv[1] == login: // there is no shell, and the command is one of it
+		return argv[0], nil
+	}
+	return q.helper(ctx, e, name)
+}
+
+// notFound is the exit code of a command that is not there; one less is that of one
+// that cannot be executed.
+const notFound = 127
+
+// login is how a command that is one string is run.
+const login = "-lc"
+
+// simple matches a shell's command line that is one simple command without anything
+// that the shell changes: if its first word is not there, it does nothing.
+var simple = regexp.MustCompile(`^\s*([A-Za-z0-9_+.][A-Za-z0-9_+.-]*)((\s|$)[^;&|()<>` + "`" + `$\n]*)?$`)
+
+// onPath looks for the file of a command as runtimes do. What the shell itself has
+// does not count.
+const onPath = `set -f
+found() { [ -f "$1" ] && [ -x "$1" ] && { echo ` + there + `; exit 0; }; }
+case $1 in
+*/*) found "$1" ;;
+*) IFS=:; for dir in $PATH; do found "/$dir/$1"; done ;;
+esac
+echo ` + absent
+
+// look returns what has to be there and how to ask a shell for it; "" if that cannot
+// be said before the agent runs. A login shell has a PATH of its own.
+func (q Question) look() (name string, argv []string) {
+	name = q.Argv[0]
+	switch {
+	case len(q.Argv) == 3 && name == "sh" && q.Argv[1] == login:
+		if m := simple.FindStringSubmatch(q.Argv[2]); m != nil {
+			return m[1], []string{name, login, `command -v "$0" >/dev/null 2>&1 && echo ` + there + ` || echo ` + absent, m[1]}
+		}
+		return name, []string{name, login, "echo " + there}
+	case strings.Contains(name, "/") && !filepath.IsAbs(name):
+		return "", nil // in its workspace, which is not there yet
+	}
+	return name, []string{"/bin/sh", "-c", onPath, "sh", name}
+}
+
+func (q Question) spec() sandbox.Spec {
+	spec := sandbox.Spec{Labels: q.Labels, Image: q.Image, User: q.User, Mounts: q.Mounts, Workdir: "/"}
 	spec.Limits.Timeout, spec.Limits.Output = patience, output
+	return spec
+}
+
+// shell runs a command line that answers.
+func (q Question) shell(ctx context.Context, e sandbox.Sandboxes, argv []string) (said string, out sandbox.Outcome, err error) {
+	spec := q.spec()
+	spec.Command, spec.Env = argv, q.Env
+	box, err := e.Open(ctx, spec)
+	if err != nil {
+		return "", out, fmt.Errorf("creating a sandbox: %w", err)
+	}
+	defer func() { err = errors.Join(err, box.Close(context.WithoutCancel(ctx))) }()
+	var text bytes.Buffer
+	out, err = box.Run(ctx, sandbox.Streams{Stdout: &text})
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	return lines[len(lines)-1], out, err // what a profile prints comes before it
+}
+
+// helper asks the helper for a command, in an image without a shell.
+func (q Question) helper(ctx context.Context, e sandbox.Sandboxes, name string) (missing string, err error) {
+	spec := q.spec()
+	spec.Init = true
 	box, err := e.Open(ctx, spec)
 	if err != nil {
 		return "", fmt.Errorf("creating a sandbox: %w", err)
@@ -91,7 +168,8 @@ func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string,
 	}
 	defer func() { err = errors.Join(err, client.Close(context.WithoutCancel(ctx))) }()
 	var said bytes.Buffer
-	res, err := client.Run(ctx, initproc.Command{Argv: argv, Env: q.Env, Inherit: true, User: spec.RunAs(), Stdout: &said, Output: output, Timeout: patience})
+	res, err := client.Run(ctx, initproc.Command{Argv: []string{sandbox.HelperPath, "sandbox-lookup", name}, Env: q.Env, Inherit: true,
+		User: spec.RunAs(), Stdout: &said, Output: output, Timeout: patience})
 	switch word := strings.TrimSpace(said.String()); {
 	case err != nil:
 		return "", err
@@ -99,30 +177,6 @@ func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string,
 		return "", nil
 	case word == absent:
 		return name, nil
-	case res.End == initproc.NotStarted && argv[0] != sandbox.HelperPath:
-		return argv[0], nil
 	}
 	return "", fmt.Errorf("looking for the command %q: the sandbox answered with code %d", name, res.ExitCode)
-}
-
-// login is how a command that is one string is run.
-const login = "-lc"
-
-// simple matches a shell's command line that is one simple command without anything
-// that the shell changes: if its first word is not there, it does nothing.
-var simple = regexp.MustCompile(`^\s*([A-Za-z0-9_+.][A-Za-z0-9_+.-]*)((\s|$)[^;&|()<>` + "`" + `$\n]*)?$`)
-
-// look returns what has to be there and how to find out; "" if that cannot be said
-// before the agent runs. A login shell has a PATH of its own.
-func (q Question) look() (name string, argv []string) {
-	if len(q.Argv) == 3 && q.Argv[0] == "sh" && q.Argv[1] == login {
-		if m := simple.FindStringSubmatch(q.Argv[2]); m != nil {
-			return m[1], []string{"sh", login, `command -v "$0" >/dev/null 2>&1 && echo ` + there + ` || echo ` + absent, m[1]}
-		}
-	}
-	name = q.Argv[0]
-	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
-		return "", nil // in its workspace, which is not there yet
-	}
-	return name, []string{sandbox.HelperPath, "sandbox-lookup", name}
 }

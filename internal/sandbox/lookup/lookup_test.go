@@ -30,7 +30,7 @@ func TestLook(t *testing.T) {
 		"echo $(date)":                     "sh",
 	} {
 		name, argv := Question{Argv: []string{"sh", "-lc", text}}.look()
-		if name != want || (want == "sh") != (argv[0] == sandbox.HelperPath) {
+		if name != want || (want == "sh") != (len(argv) == 3) {
 			t.Errorf("%q: %q by %q, want %q", text, name, argv, want)
 		}
 	}
@@ -78,6 +78,13 @@ func TestMissing(t *testing.T) {
 		t.Errorf("no shell: %q, %v", name, err)
 	}
 	programs["sh"] = func(_ context.Context, p *sandboxtest.Process) int {
+		fmt.Fprintln(p.Stdout, "Welcome!\nabsent")
+		return 0
+	}
+	if name, err := ask("sh", "-lc", "agent"); name != "agent" || err != nil {
+		t.Errorf("after a profile that prints: %q, %v", name, err)
+	}
+	programs["sh"] = func(_ context.Context, p *sandboxtest.Process) int {
 		fmt.Fprintln(p.Stdout, "who knows")
 		return 3
 	}
@@ -96,17 +103,21 @@ func engines(t *testing.T, e enginetest.Engine) {
 		want string
 	}{
 		{argv: []string{"python3", "-c", "0"}},
-		{argv: []string{"/bin/sh"}},
 		{argv: []string{"nosuch"}, want: "nosuch"},
-		{argv: []string{"/etc/passwd"}, want: "/etc/passwd"},
 		{argv: []string{"sh"}, env: []string{"PATH=/nowhere"}, want: "sh"},
 		{argv: []string{"sh", "-lc", "python3 -c 0"}},
 		{argv: []string{"sh", "-lc", "nosuch --help"}, want: "nosuch"},
-		{argv: []string{"sh", "-lc", "nosuch || true"}},
+		{argv: []string{"exit"}, want: "exit"}, // what the shell alone has is no command
 	} {
 		got, err := Missing(t.Context(), e, Question{Image: img, User: &sandbox.Nobody, Argv: tt.argv, Env: tt.env, Labels: sandbox.Labels{Role: "preflight"}})
 		if err != nil || got != tt.want {
 			t.Errorf("%q with %q: %q, %v; want %q", tt.argv, tt.env, got, err, tt.want)
+		}
+	}
+	q := Question{Image: img, User: &sandbox.Nobody, Labels: sandbox.Labels{Role: "preflight"}}
+	for name, want := range map[string]string{"python3": "", "/etc/passwd": "/etc/passwd"} {
+		if got, err := q.helper(t.Context(), e, name); err != nil || got != want {
+			t.Errorf("the helper on %s: %q, %v; want %q", name, got, err, want)
 		}
 	}
 }

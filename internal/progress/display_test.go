@@ -1,0 +1,285 @@
+package progress_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/progress"
+)
+
+// view is a renderer on a terminal, with a clock of the test's.
+type view struct {
+	*progress.Renderer
+	screen *screen
+	now    time.Time
+	height int
+}
+
+func newView(t *testing.T, width, height int) *view {
+	t.Helper()
+	v := &view{screen: newScreen(width), now: time.Unix(1_000_000, 0), height: height}
+	v.Renderer = progress.New(progress.Auto, v.screen, progress.Options{TTY: true,
+		Size: func() (int, int) { return v.screen.width, v.height }, Now: func() time.Time { return v.now }})
+	t.Cleanup(func() {
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return v
+}
+
+// after lets time pass before an event.
+func (v *view) after(d time.Duration, e progress.Event) {
+	v.now = v.now.Add(d)
+	v.Event(e)
+}
+
+func (v *view) start(id string, number, index, total int) {
+	v.Event(progress.TaskStart{Index: index, Total: total, TaskID: id, Attempt: number})
+}
+
+// resumed is a run of 30 attempts, of which an earlier session made 24.
+func resumed(t *testing.T, width, height int) *view {
+	t.Helper()
+	v := newView(t, width, height)
+	v.Event(progress.RunStart{RunID: "r", OutputDir: "o", Total: 30})
+	v.after(time.Second, progress.Resume{Completed: 24, Passed: 19, Failed: 5, Remaining: 6})
+	for i, id := range []string{"HumanEval/24", "HumanEval/25", "HumanEval/26"} {
+		v.start(id, 1, 25+i, 30)
+		v.after(20*time.Second, progress.ProducerStart{TaskID: id, Attempt: 1})
+	}
+	v.after(10*time.Second, progress.TaskDone{TaskID: "HumanEval/24", Attempt: 1, Status: "failed", Outcome: "failed", Reason: "wrong_answer"})
+	v.after(10*time.Second, progress.VerifierStart{TaskID: "HumanEval/25", Attempt: 1})
+	return v
+}
+
+func TestDisplay(t *testing.T) {
+	for _, tt := range []struct {
+		width, height int
+		want          string
+	}{
+		{80, 24, `
+[#####################################........]  25/30  83 %  ETA 6m45s  44.4/h
+19 pass  6 fail  0 pending  2 running  1m21s
+  verify   HumanEval/25                                                   1m00s
+  agent    HumanEval/26                                                     40s
+  fail     HumanEval/24                                            wrong_answer`},
+		{40, 24, `
+[##########...]  25/30  83 %  ETA 6m45s
+19 pass  6 fail  0 pending  2 running
+  verify   HumanEval/25           1m00s
+  agent    HumanEval/26             40s
+  fail     HumanEval/24    wrong_answer`},
+		{24, 24, `
+[######..]  25/30  83 %
+19 pass  6 fail
+  verify   Hu...  1m00s
+  agent    Huma...  40s
+  fail     ...  wron...`},
+		{12, 24, "\n25/30"},
+		{80, 6, `
+[#####################################........]  25/30  83 %  ETA 6m45s  44.4/h
+19 pass  6 fail  0 pending  2 running  1m21s
+  verify   HumanEval/25                                                   1m00s
+  fail     HumanEval/24                                            wrong_answer`},
+		{80, 3, "\n[#####################################........]  25/30  83 %  ETA 6m45s  44.4/h"},
+	} {
+		v := resumed(t, tt.width, tt.height)
+		got := v.screen.text()
+		if d := cmp.Diff(strings.Split(tt.want[1:], "\n"), got[len(got)-strings.Count(tt.want, "\n"):]); d != "" {
+			t.Errorf("%d×%d:\n%s", tt.width, tt.height, d)
+		}
+	}
+}
+
+// TestDisplayBelowLines: lines stand above the display, once; the command's own too;
+// the end leaves nothing of the display.
+func TestDisplayBelowLines(t *testing.T) {
+	v := newView(t, 60, 24)
+	for _, e := range aRun() {
+		v.after(time.Second, e)
+		if w, ok := e.(progress.Warning); ok {
+			if !v.Say("securebench: stopping") {
+				t.Error("nothing was said")
+			}
+			if rows := v.screen.text(); !strings.Contains(rows[len(rows)-1], "p/three") {
+				t.Errorf("after %q:\n%s", w.Message, strings.Join(rows, "\n"))
+			}
+		}
+	}
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	v.Event(progress.Warning{Message: "after the end"})
+	if v.Say("after the end") {
+		t.Error("something was said after the end")
+	}
+	want := []string{"securebench: resume completed=1 remaining=3", "securebench: RETRY p/two 1/2: engine gone",
+		"securebench: INFRASTRUCTURE p/three: no space", "securebench: warning: disk is nearly full", "securebench: stopping",
+		"securebench: not passed:", "  p/two agent_timeout producer_timeout", "  p/three#2 infrastructure"}
+	if d := cmp.Diff(want, v.screen.text()); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+// TestDisplayFits: at every width, whatever the names are, each row of the display has
+// fewer columns than the terminal, so that the terminal breaks none of them.
+func TestDisplayFits(t *testing.T) {
+	for width := 1; width <= 130; width += 3 {
+		for _, id := range []string{"a", strings.Repeat("日", 300), "e\u0301\u0301\u0301" + strings.Repeat("👩‍👩‍👧", 40), "x\x1b[2J\n" + strings.Repeat("y", 200)} {
+			v := newView(t, width, 24)
+			v.Event(progress.RunStart{Total: 12345})
+			for i := range 9 {
+				v.start(id, i+1, i+1, 12345)
+				v.after(time.Hour, progress.ProducerStart{TaskID: id, Attempt: i + 1})
+			}
+			v.after(time.Hour, progress.TaskDone{TaskID: id, Attempt: 3, Status: "failed", Outcome: "failed", Reason: "producer_timeout"})
+			for _, row := range v.screen.rows {
+				if n := len([]rune(strings.TrimRight(string(row), " "))); n >= width && width > 1 && n > 1 {
+					t.Fatalf("width %d: %d columns: %q", width, n, string(row))
+				}
+			}
+		}
+	}
+}
+
+// TestResize: a display that was drawn on a wider terminal is removed whole, although
+// the terminal has broken its rows.
+func TestResize(t *testing.T) {
+	v := resumed(t, 120, 24)
+	for _, width := range []int{50, 30, 90} {
+		v.screen.reflow(width)
+		v.after(time.Second, progress.Warning{Message: fmt.Sprint("now ", width)})
+		bars := 0
+		for _, row := range v.screen.text() {
+			if strings.Contains(row, "25/30") || strings.HasPrefix(row, "[") {
+				bars++
+			}
+		}
+		if bars != 1 {
+			t.Errorf("%d columns: %d bars:\n%s", width, bars, strings.Join(v.screen.text(), "\n"))
+		}
+	}
+	rows := v.screen.text()
+	for i, want := range []string{"now 50", "now 30", "now 90"} {
+		if !strings.Contains(strings.Join(rows[:6], "\n"), want) {
+			t.Errorf("line %d is gone:\n%s", i, strings.Join(rows, "\n"))
+		}
+	}
+}
+
+// TestManyTasks: a run of 10,000 tasks, 64 at a time, is drawn at most ten times a
+// second, in a bounded number of rows.
+func TestManyTasks(t *testing.T) {
+	v := newView(t, 100, 40)
+	v.Event(progress.RunStart{Total: 10000})
+	drawn, rows := 0, 0
+	for i := range 10000 {
+		v.start(fmt.Sprint("t", i), 1, i+1, 10000)
+		if i < 64 {
+			continue
+		}
+		id := fmt.Sprint("t", i-64)
+		v.Event(progress.VerifierStart{TaskID: id, Attempt: 1})
+		before := v.screen.written
+		v.after(10*time.Millisecond, progress.TaskDone{TaskID: id, Attempt: 1, Status: "passed", Outcome: "passed"})
+		if v.screen.written != before {
+			drawn++
+		}
+		rows = max(rows, len(v.screen.text()))
+	}
+	if drawn < 500 || drawn > 1100 || rows > 10 {
+		t.Errorf("drawn %d times in 100 s, %d rows:\n%s", drawn, rows, strings.Join(v.screen.text(), "\n"))
+	}
+	if last := strings.Join(v.screen.text(), "\n"); !strings.Contains(last, "64 running") || !strings.Contains(last, "  and 60 more") {
+		t.Error(last)
+	}
+}
+
+// TestColours: colours are used only where they are asked for, and the display is
+// ASCII, because terminals differ on how wide other letters are.
+func TestColours(t *testing.T) {
+	show := func(opts progress.Options) string {
+		var b bytes.Buffer
+		opts.TTY, opts.Now = true, clock()
+		r := progress.New(progress.Auto, &b, opts)
+		for _, e := range aRun()[:20] {
+			r.Event(e)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	if got := show(progress.Options{Color: true}); !strings.Contains(got, "\x1b[31m  fail") || !strings.Contains(got, "\x1b[32m2 pass\x1b[m") {
+		t.Errorf("no colours: %q", got)
+	}
+	plain := show(progress.Options{})
+	if strings.Contains(plain, "m  fail") || strings.ContainsFunc(plain, func(r rune) bool { return r > '~' }) {
+		t.Errorf("colours, or more than ASCII: %q", plain)
+	}
+	if !strings.Contains(plain, "[#####") {
+		t.Errorf("no bar: %q", plain)
+	}
+}
+
+// TestEventsNameTheirAttempt: every event about a task has its id and the number of
+// the attempt, in JSON too.
+func TestEventsNameTheirAttempt(t *testing.T) {
+	n := 0
+	for _, e := range outside("t") {
+		if _, ok := reflect.TypeOf(e).FieldByName("TaskID"); !ok {
+			continue
+		}
+		n++
+		if _, ok := reflect.TypeOf(e).FieldByName("Attempt"); !ok {
+			t.Errorf("%s has no attempt", e.Name())
+		}
+		got := render(t, progress.JSON, progress.Options{ShowAgentOutput: true}, e)
+		if !strings.Contains(got, `"task_id":"t"`) || !strings.Contains(got, `"attempt":`) {
+			t.Errorf("%s", got)
+		}
+	}
+	if n < 10 {
+		t.Errorf("only %d events of tasks were found", n)
+	}
+}
+
+// TestDocumentedEvents: docs/progress.md lists every event with all its fields.
+func TestDocumentedEvents(t *testing.T) {
+	text, err := os.ReadFile("../../docs/progress.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := append(outside("t"), progress.Schedule{}, progress.Resume{},
+		progress.SandboxCreate{}, progress.SandboxCommand{})
+	for _, e := range events {
+		row := ""
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "| `"+e.Name()+"` |") {
+				row = line
+			}
+		}
+		if row == "" {
+			t.Errorf("there is no row about %s", e.Name())
+			continue
+		}
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(render(t, progress.JSON, progress.Options{ShowAgentOutput: true, ShowCommandOutput: true}, e)), &fields); err != nil {
+			t.Fatal(err)
+		}
+		for field := range fields {
+			if field != "event" && field != "time" && !strings.Contains(row, "`"+field+"`") {
+				t.Errorf("the row about %s does not name %s", e.Name(), field)
+			}
+		}
+	}
+}
