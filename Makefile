@@ -78,18 +78,24 @@ pictures: build ## take the pictures of docs/pictures anew, in a real browser (n
 check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
 	SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never $(GO_TEST) -short -timeout 5m ./...
 
-# The two test runs are side by side. The lines of the second begin with "race:".
+# The test runs are side by side. The lines of the second begin with "race:", those
+# of the third with "browser:".
 .PHONY: test
 test: image fmt-check modules vet build packs ## everything but lint: all tests, with every engine that runs
-	@$(MAKE) --no-print-directory -j2 engine-tests race
+	@$(MAKE) --no-print-directory -j3 engine-tests race browser-tests
 
 .PHONY: engine-tests
 engine-tests: go build
 	agents=$$(scripts/agents.sh $(BIN)); engines=$$(scripts/engine.sh $(BIN) all); \
 		tried() { grep -qx $$1 <<<"$$engines" && echo require || echo never; }; \
 		SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
-		SECUREBENCH_TEST_AGENTS=$$agents SECUREBENCH_TEST_DOCKER=$$(tried docker) SECUREBENCH_TEST_NATIVE=$$(tried native) \
+		SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_AGENTS=$$agents SECUREBENCH_TEST_DOCKER=$$(tried docker) SECUREBENCH_TEST_NATIVE=$$(tried native) \
 		$(GO_TEST) -timeout 30m -p 3 -parallel 4 $(ENGINE_PACKAGES) ./...
+
+# What is shown in a browser is tested in a real one (installs it as root).
+.PHONY: browser-tests
+browser-tests: go
+	@browser=$$(scripts/browser.sh); SECUREBENCH_TEST_BROWSER=$$browser $(GO_TEST) -timeout 10m ./internal/report/page 2>&1 | sed -u 's/^/browser: /'
 
 # A sample of it is a part of "make test".
 .PHONY: faults
@@ -120,7 +126,7 @@ vet: go
 .PHONY: race
 race: go ## run tests under the race detector
 	@if command -v $${CC:-gcc} >/dev/null; then \
-		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 20m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
+		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 20m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
 	else \
 		echo 'skipped: the race detector needs a C compiler' >&2; \
 	fi

@@ -23,8 +23,15 @@ func (a *Attempt) WriteText(w io.Writer) error {
 		fmt.Fprintf(out, "             | %s\n", strings.TrimSuffix(line, "\n"))
 	}
 	fmt.Fprintf(out, "containment  %s\n", a.Containment)
-	if len(a.Labels) > 0 {
-		fmt.Fprintf(out, "labels       %s\n", strings.Join(a.Labels, ", "))
+	for i, label := range a.Labels {
+		head := "labels"
+		if i > 0 {
+			head = ""
+		}
+		if words := LabelWords(label); words != "" {
+			label += ": " + words
+		}
+		fmt.Fprintf(out, "%-12s %s\n", head, label)
 	}
 	for _, p := range a.Parts {
 		fmt.Fprintf(out, "\n%s\n", p.Title)

@@ -6,7 +6,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,6 +60,34 @@ func TestEveryWord(t *testing.T) {
 	}
 	if got := Words(&record.Line{Outcome: "odd\x1b[2J"}); !strings.Contains(got, `"odd\x1b[2J"`) {
 		t.Error(got)
+	}
+}
+
+// TestEveryLabel: every label that docs/records.md names is explained, and no other.
+func TestEveryLabel(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "records.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "| `labels` | sorted;") {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`([a-z_]+)`(?: and the like)? \\(").FindAllStringSubmatch(line, -1) {
+			documented[m[1]] = true
+			if LabelWords(m[1]) == "" {
+				t.Errorf("%s is not explained", m[1])
+			}
+		}
+	}
+	for label := range labels() {
+		if !documented[label] {
+			t.Errorf("docs/records.md does not name %s", label)
+		}
+	}
+	if len(documented) < 10 || LabelWords("none of ours") != "" {
+		t.Errorf("%d labels were found", len(documented))
 	}
 }
 

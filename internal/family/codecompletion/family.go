@@ -3,11 +3,9 @@
 package codecompletion
 
 import (
-	"cmp"
 	_ "embed" // the schemas
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,7 +15,9 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/bysource"
 	"securebench/internal/family/codecompletion/cases"
+	"securebench/internal/family/codecompletion/forms"
 	"securebench/internal/family/codecompletion/programs"
+	"securebench/internal/family/codecompletion/shared"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -40,110 +40,49 @@ func Family() family.Family {
 			"reference_solution": task.Hidden,
 			"canonical_solution": task.Hidden,
 		},
-		Submission:     submission,
+		Submission:     forms.Submission,
 		Extraction:     task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: programs.SourceFile(programs.Python), OrStdout: true},
-		Instruction:    moduleInstruction,
-		TimeLimit:      timeLimit,
+		Instruction:    forms.ModuleInstruction,
+		TimeLimit:      forms.TimeLimit,
 		NeedsImage:     true,
-		Footprint:      footprint,
+		Footprint:      forms.Footprint,
 		Kept:           capacity.Footprint{Boxes: 1}, // the test sandbox
 		VerifySeconds:  30,
 		Reference:      reference,
 		PublicMetadata: []string{"language", "image", "completed_by_prompt"},
 		Starter:        starter,
 		Pending:        pending,
-		NewVerifier:    bysource.New(formOf, reference, forms()),
+		NewVerifier:    bysource.New(forms.Of, reference, verifiers()),
 	}
 }
 
-// testSpec is the part of eval.tests that says of what form the tests are.
-type testSpec struct {
-	Source string `json:"source"`
-	Code   string `json:"code"`
-	File   string `json:"file"`
-}
-
-// The forms of tests.
-const formInline = "inline"
-
-// forms makes the verifier of each form.
-func forms() bysource.Verifiers {
-	return bysource.Verifiers{formInline: NewVerifier, cases.Source: cases.New}
-}
-
-// formOf names the form of a row's tests.
-func formOf(v task.SandboxView) string {
-	tests, _ := v.Get("tests")
-	var spec testSpec
-	if json.Unmarshal(tests.Value, &spec) == nil && spec.Source == cases.Source {
-		return cases.Source
-	}
-	return formInline // which refuses what it does not know
-}
-
-// footprint is what a row has beside the test sandbox that is kept.
-func footprint(v task.SandboxView) capacity.Footprint {
-	if formOf(v) == cases.Source {
-		return capacity.Footprint{Boxes: 1, Spaces: 1}
-	}
-	return capacity.Footprint{Boxes: 1}
+// verifiers makes the verifier of each form.
+func verifiers() bysource.Verifiers {
+	return bysource.Verifiers{forms.Inline: NewVerifier, cases.Source: cases.New, shared.Form: shared.New}
 }
 
 // pending says why a row's tests cannot be run here.
 func pending(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) {
-	if formOf(s) == cases.Source {
+	switch forms.Of(s) {
+	case cases.Source:
 		return cases.Pending(s)
+	case shared.Form:
+		return shared.Pending(s)
 	}
 	return pendingInline(s, e)
 }
 
-// language returns the language of a row.
-func language(row family.Row) string {
-	name := programs.Python
-	_ = json.Unmarshal(row.Input["language"], &name) // check reports what cannot be read
-	return name
-}
-
-// submission says what an agent submits: a module, or a program in a file of
-// the row's language.
-func submission(row family.Row) (task.Extraction, string) {
-	var spec testSpec
-	x, instruction := task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: programs.SourceFile(programs.Python), OrStdout: true}, moduleInstruction
-	if json.Unmarshal(row.Eval["tests"], &spec) == nil && spec.Source == cases.Source {
-		x.Path = cmp.Or(spec.File, programs.SourceFile(language(row)))
-		instruction = fmt.Sprintf(programInstruction, x.Path)
+// check applies the rules that the schema cannot express.
+func check(row family.Row) []family.Problem {
+	out := forms.Check(row)
+	var tests struct {
+		Source string `json:"source"`
+		Code   string `json:"code"`
 	}
-	return x, instruction
-}
-
-const (
-	moduleInstruction = "Write one complete module that solves the task to candidate.py in the workspace. " +
-		"It must contain everything that it needs, the prompt's own code included."
-	programInstruction = "Write one complete program that solves the task to %s in the workspace. " +
-		"It must contain everything that it needs, the prompt's own code included."
-)
-
-// check applies the rules that tie language and source together.
-func check(row family.Row) (out []family.Problem) {
-	var spec testSpec
-	if err := json.Unmarshal(row.Eval["tests"], &spec); err != nil {
-		return []family.Problem{{Path: []string{"eval", "tests"}, Message: "cannot be read"}}
-	}
-	if spec.Source == cases.Source {
-		return cases.Check(row)
-	}
-	out = checkSize(row, spec.Code)
-	if language(row) != programs.Python {
-		out = append(out, family.Problem{Path: []string{"input", "language"}, Message: "must be python for inline tests",
-			Fix: `tests of other languages have the source "cases"`})
+	if json.Unmarshal(row.Eval["tests"], &tests) == nil && tests.Source == forms.Inline {
+		out = append(checkSize(row, tests.Code), out...)
 	}
 	return out
-}
-
-// timeLimit is the row's own limit of a verification.
-func timeLimit(v task.SandboxView) time.Duration {
-	tests, _ := v.Get("tests")
-	return family.Seconds(tests, "timeout_seconds")
 }
 
 // reference returns the row's own solution. A canonical solution that only

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/forms"
 	"securebench/internal/task"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
@@ -45,7 +46,7 @@ func readRow(c family.Case) (row, error) {
 	if !ok || json.Unmarshal(tests.Value, &t) != nil {
 		return row{}, family.Fail(verdict.NoVerifier, "the row's tests are not of a known form")
 	}
-	if t.Source != formInline {
+	if t.Source != forms.Inline {
 		return row{}, family.Fail(verdict.NoVerifier, "tests.source of this kind has no verifier")
 	}
 	if language, ok := c.Sandbox.Get("language"); ok {

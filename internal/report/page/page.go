@@ -88,8 +88,13 @@ type groups struct {
 
 type counts struct {
 	Title string
-	Rows  []report.Count
+	Rows  []count
 	More  int
+}
+
+type count struct {
+	report.Count
+	Words string // what the name means
 }
 
 type row struct {
@@ -125,8 +130,8 @@ func (p *Page) view(data template.JS) view {
 	v := view{
 		Title: "securebench report: " + redact.EscapeShort(r.Run.PackID, maxName), Version: redact.Escape(p.Version),
 		Style: template.CSS(style), Script: template.JS(script), Data: data, //nolint:gosec // own files
-		Run: escaped(r.Run), Banners: banners(r.Run), Total: newRow("", r.Total.Tally),
-		Counts: []counts{newCounts("By outcome", r.Outcomes), newCounts("By label", r.Labels)},
+		Run: escaped(r.Run), Banners: banners(r), Total: newRow("", r.Total.Tally),
+		Counts: []counts{newCounts("By outcome", r.Outcomes, func(string) string { return "" }), newCounts("By label", r.Labels, transcript.LabelWords)},
 	}
 	v.Policy = "default-src 'none'; script-src " + source(script) + "; style-src " + source(style) + "; base-uri 'none'; form-action 'none'"
 	v.Groups = []groups{
@@ -151,18 +156,22 @@ const maxName = 120
 
 func escaped(r report.Run) report.Run {
 	r.RunID, r.Agent, r.PackID = redact.EscapeShort(r.RunID, maxName), redact.EscapeShort(r.Agent, maxName), redact.EscapeShort(r.PackID, maxName)
-	r.Engine = redact.EscapeShort(r.Engine, maxName)
+	r.Engine, r.Chosen = redact.EscapeShort(r.Engine, maxName), redact.EscapeShort(r.Chosen, maxName)
 	return r
 }
 
 // banners are what nobody should miss.
-func banners(r report.Run) (out []string) {
+func banners(all *report.Report) (out []string) {
+	r := all.Run
 	if !r.Verified {
 		why := strings.TrimLeft(strings.TrimPrefix(r.Evidence, "NOT VERIFIED"), ": ")
 		out = append(out, redact.Escape("NOT VERIFIED: "+why+". The figures below are only what the records claim."))
 	}
 	if r.LeftOut > 0 {
 		out = append(out, fmt.Sprintf("PART OF THE PACK: %d of its %d rows were left out.", r.LeftOut, r.LeftOut+r.PlannedTasks))
+	}
+	if n := all.AgentsFailed; n > 0 && n == len(all.Counted()) {
+		out = append(out, fmt.Sprintf("NO AGENT WORKED: each of %d agents ended with an error and left no candidate.", n))
 	}
 	return out
 }
@@ -172,7 +181,7 @@ func newGroups(title, column, note string, all []report.Group) groups {
 	for _, one := range all[:min(len(all), maxRows)] {
 		name := one.Name
 		if name == "" {
-			name = "without a record, or without one"
+			name = "none recorded"
 		}
 		g.Rows = append(g.Rows, newRow(redact.EscapeShort(name, maxName), one.Tally))
 	}
@@ -189,7 +198,7 @@ func drop(all []groups) (out []groups) {
 	return out
 }
 
-func newCounts(title string, all []report.Count) counts {
+func newCounts(title string, all []report.Count, words func(string) string) counts {
 	c := counts{Title: title}
 	for _, one := range all {
 		switch {
@@ -197,7 +206,7 @@ func newCounts(title string, all []report.Count) counts {
 		case len(c.Rows) == maxRows:
 			c.More++
 		default:
-			c.Rows = append(c.Rows, report.Count{Name: redact.EscapeShort(one.Name, maxName), Attempts: one.Attempts})
+			c.Rows = append(c.Rows, count{report.Count{Name: redact.EscapeShort(one.Name, maxName), Attempts: one.Attempts}, words(one.Name)})
 		}
 	}
 	return c

@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
@@ -65,7 +63,7 @@ type session struct {
 }
 
 func (s *session) prepare(ctx context.Context) {
-	s.box = programs.Prepare(ctx, s.verifier.resources.Engine, s.verifier.resources.RunID, s.c)
+	s.box = programs.Prepare(ctx, s.verifier.resources.Engine, s.verifier.resources.RunID, s.c, programs.Options{})
 }
 
 // Verify builds the program and runs its cases.
@@ -73,12 +71,14 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 	if s.refused != nil {
 		return s.verdict(s.refused), nil
 	}
-	source, f, err := s.source(c)
+	var f *family.Failure
+	source, err := programs.Read(c, s.row.language)
+	s.how, s.code = source.How, source.Taken
+	if errors.As(err, &f) {
+		return s.verdict(f), nil
+	}
 	if err != nil {
 		return family.Verdict{}, err
-	}
-	if f != nil {
-		return s.verdict(f), nil
 	}
 	if s.box == nil {
 		s.prepare(ctx)
@@ -89,35 +89,11 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 	if err != nil {
 		return family.Verdict{}, err
 	}
-	err = box.Settle(ctx, s.run(ctx, box, source))
+	err = box.Settle(ctx, s.run(ctx, box, source.Text))
 	if err != nil && !errors.As(err, &f) {
 		return family.Verdict{}, err
 	}
 	return s.verdict(f), nil
-}
-
-// source returns the program's text. A failure needs no sandbox.
-func (s *session) source(c candidate.Candidate) ([]byte, *family.Failure, error) {
-	if c.Size > candidate.MaxBytes {
-		return nil, family.Fail(verdict.CandidateTooLarge, "the candidate is larger than %d MiB", candidate.MaxBytes>>20), nil
-	}
-	text, err := c.Bytes()
-	if err != nil {
-		return nil, nil, err
-	}
-	s.how = programs.AsIs
-	if c.Said() {
-		if !utf8.Valid(text) {
-			return nil, family.Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8"), nil
-		}
-		if s.how, s.code = programs.Take(s.row.language, string(text)); s.code != nil {
-			text = s.code
-		}
-	}
-	if len(bytes.TrimSpace(text)) == 0 {
-		return nil, family.Fail(verdict.EmptyCandidate, "the candidate is blank"), nil
-	}
-	return text, nil, nil
 }
 
 // run builds the program and runs the cases until one fails. A nil error is a

@@ -45,14 +45,24 @@ type Box struct {
 	image  sandbox.Image
 	limits sandbox.Limits
 	tree   sandbox.Workspace
+	tests  sandbox.Workspace // nil without tests
 	box    *sandbox.Watched
 	client *initproc.Client
 	ran    bool // a command of the candidate's
 }
 
+// Options say what a box has besides its tree.
+type Options struct {
+	// Tests adds the folder [TestsRoot], which no command can write to.
+	Tests bool
+}
+
+// TestsRoot is the folder of tests that share a box with the candidate.
+const TestsRoot = "/securebench/tests"
+
 // Start makes a box for a case, whose commands take as long as the case's limit
 // together. The caller closes what it returns, also after an error.
-func Start(ctx context.Context, e sandbox.Sandboxes, run string, c family.Case) (b *Box, err error) {
+func Start(ctx context.Context, e sandbox.Sandboxes, run string, c family.Case, o Options) (b *Box, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
 	labels := sandbox.Labels{Run: run, Task: c.Sandbox.ID(), Attempt: c.Attempt, Role: "candidate files"}
@@ -61,12 +71,21 @@ func Start(ctx context.Context, e sandbox.Sandboxes, run string, c family.Case) 
 	if err != nil {
 		return b, fmt.Errorf("making the folder of a candidate: %w", err)
 	}
+	mounts := []sandbox.Mount{{Workspace: b.tree, Target: Root}}
+	if o.Tests {
+		labels.Role = "tests"
+		b.tests, err = e.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Disk: b.limits.Disk, Inodes: b.limits.Files})
+		if err != nil {
+			return b, fmt.Errorf("making the folder of the tests: %w", err)
+		}
+		mounts = append(mounts, sandbox.Mount{Workspace: b.tests, Target: TestsRoot, ReadOnly: true})
+	}
 	labels.Role = "candidate"
 	limits := b.limits
 	limits.Output, limits.Timeout = streams, boxLimit(c)
 	// Root, because init switches users then. No command has any capability.
 	opened, err := e.Open(ctx, sandbox.Spec{Labels: labels, Image: c.Image, User: &sandbox.User{}, Workdir: Root,
-		Mounts: []sandbox.Mount{{Workspace: b.tree, Target: Root}}, Init: true,
+		Mounts: mounts, Init: true,
 		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap},
 		Limits:       limits})
 	if err != nil {
@@ -109,6 +128,10 @@ func (b *Box) Close(ctx context.Context) error {
 		errs = append(errs, b.tree.Close(ctx))
 		b.tree = nil
 	}
+	if b.tests != nil {
+		errs = append(errs, b.tests.Close(ctx))
+		b.tests = nil
+	}
 	return errors.Join(errs...)
 }
 
@@ -119,12 +142,43 @@ type File struct {
 	Data []byte
 }
 
-// Lay writes files into a folder of the box, which is made if it is not there.
+// Lay writes files into a folder of the box's tree, which is made if it is not
+// there.
 func (b *Box) Lay(ctx context.Context, dir string, files []File) error {
+	archive, err := packed(dir, files, sandbox.Nobody)
+	if err != nil {
+		return err
+	}
+	err = b.tree.Put(ctx, archive)
+	switch {
+	case err == nil:
+		return nil
+	case b.ran && b.full(ctx):
+		return family.Fail(verdict.DiskLimit, "the candidate left no room for the files of the next command")
+	}
+	return fmt.Errorf("laying a candidate's files: %w", err)
+}
+
+// LayTests writes files into [TestsRoot], in their order.
+func (b *Box) LayTests(ctx context.Context, files []File) error {
+	archive, err := packed(".", files, sandbox.User{})
+	if err != nil {
+		return err
+	}
+	if err := b.tests.Put(ctx, archive); err != nil {
+		return fmt.Errorf("laying the tests: %w", err)
+	}
+	return nil
+}
+
+// packed makes an archive of files in a folder.
+func packed(dir string, files []File, owner sandbox.User) (*bytes.Buffer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	owner := sandbox.Nobody
-	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, Uid: owner.UID, Gid: owner.GID})
+	var err error
+	if dir != "." {
+		err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, Uid: owner.UID, Gid: owner.GID})
+	}
 	for _, f := range files {
 		if err == nil {
 			err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, f.Path), Mode: f.Mode, Size: int64(len(f.Data)), Uid: owner.UID, Gid: owner.GID})
@@ -134,16 +188,9 @@ func (b *Box) Lay(ctx context.Context, dir string, files []File) error {
 		}
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
-		return fmt.Errorf("writing a candidate's files: %w", err)
+		return nil, fmt.Errorf("packing files: %w", err)
 	}
-	err = b.tree.Put(ctx, &archive)
-	switch {
-	case err == nil:
-		return nil
-	case b.ran && b.full(ctx):
-		return family.Fail(verdict.DiskLimit, "the candidate left no room for the files of the next command")
-	}
-	return fmt.Errorf("laying a candidate's files: %w", err)
+	return &archive, nil
 }
 
 // Discard removes a folder of the box. What cannot be removed stays: it takes room

@@ -18,12 +18,12 @@ type Pending struct {
 
 // Prepare begins to make a box for a case. The caller closes it, even if it never
 // becomes ready.
-func Prepare(ctx context.Context, e sandbox.Sandboxes, run string, c family.Case) *Pending {
+func Prepare(ctx context.Context, e sandbox.Sandboxes, run string, c family.Case, o Options) *Pending {
 	p := &Pending{done: make(chan struct{})}
 	ctx, p.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(p.done)
-		p.box, p.err = Start(ctx, e, run, c)
+		p.box, p.err = Start(ctx, e, run, c, o)
 	}()
 	return p
 }

@@ -4,6 +4,11 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"unicode/utf8"
+
+	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/verdict"
 )
 
 // The ways in which code is taken from an agent's text, as records name them.
@@ -25,6 +30,38 @@ var (
 	// fenceLine begins or ends a fenced block.
 	fenceLine = regexp.MustCompile("^ {0,3}(```+|~~~+)[ \t]*([^\\s`]*)[^`\r\n]*\r?\n?$")
 )
+
+// Source is the text of a candidate's program.
+type Source struct {
+	Text  []byte
+	How   string // the extraction
+	Taken []byte // what was extracted; nil is the whole candidate
+}
+
+// Read returns the program of a candidate: of one that an agent printed, what
+// [Take] takes. A [family.Failure] needs no sandbox.
+func Read(c candidate.Candidate, language string) (Source, error) {
+	out := Source{How: AsIs}
+	if c.Size > candidate.MaxBytes {
+		return out, family.Fail(verdict.CandidateTooLarge, "the candidate is larger than %d MiB", candidate.MaxBytes>>20)
+	}
+	var err error
+	if out.Text, err = c.Bytes(); err != nil {
+		return out, err
+	}
+	if c.Said() {
+		if !utf8.Valid(out.Text) {
+			return out, family.Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8")
+		}
+		if out.How, out.Taken = Take(language, string(out.Text)); out.Taken != nil {
+			out.Text = out.Taken
+		}
+	}
+	if len(bytes.TrimSpace(out.Text)) == 0 {
+		return out, family.Fail(verdict.EmptyCandidate, "the candidate is blank")
+	}
+	return out, nil
+}
 
 // Take takes a program from what an agent printed. Which block is taken depends
 // on the text and the language alone. Code is nil if all of the text is the

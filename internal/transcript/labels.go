@@ -1,0 +1,31 @@
+package transcript
+
+import "strings"
+
+// LabelWords says what a label of a record means, "" for one that this build does
+// not know.
+func LabelWords(label string) string {
+	if capability, ok := strings.CutPrefix(label, "capability_"); ok {
+		return "the agent's sandbox was granted this privilege of root: " + strings.ToUpper(capability)
+	}
+	return labels()[label]
+}
+
+func labels() map[string]string {
+	return map[string]string{
+		"heuristic":           "scored by counting words",
+		"exit_code":           "the test command's exit code alone decided",
+		"text_report":         "results were read from text that the candidate's code could have written",
+		"mutates":             "arguments were written back",
+		"candidate_operators": "the candidate's classes implemented the operators that the tests used",
+		"unpinned_image":      "the image is named by a tag, not a digest",
+		"custom_limits":       "the run's limits are not the defaults",
+		"python_path_open":    "the checker's image has a Python that can load modules from the workspace",
+		"scored_timeout":      "the agent ran out of time, and what it left was scored all the same",
+		"disk_sampled":        "the size of a sandbox's root was sampled, and may have exceeded its limit for a moment",
+		"adapted":             "the row differs from what its data set has",
+		"network_enabled":     "the agents may reach domains: what they read there cannot be repeated",
+		"external_tools":      "the agents' provider may run tools for them, such as a search",
+		"candidate_redacted":  "an operator's secret was removed from the candidate before it was stored and scored",
+	}
+}
