@@ -54,21 +54,24 @@ func steps(t *testing.T, path string) (all []step) {
 	return all
 }
 
+// checkout copies the packs and examples of this repository.
+func checkout(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, part := range []string{"packs", "examples"} {
+		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join("..", "..", part))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // follow does what a tutorial says, in a folder with a copy of this repository's packs
 // and examples, and compares what it prints with what the tutorial says. "make build
 // image" stands for what the tests have done already.
 func follow(t *testing.T, path string) {
 	t.Helper()
-	dir := t.TempDir()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range []string{"packs", "examples"} {
-		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(root, part))); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := checkout(t)
 	program, err := binary()
 	if err != nil {
 		t.Fatal(err)
@@ -127,9 +130,25 @@ func compareSteps(t *testing.T, path string, all []step, out string) {
 	}
 }
 
-// TestOwnAgentTutorial follows docs/tutorials/own-agent.md as it is written.
+// TestOwnAgentTutorial follows docs/tutorials/own-agent.md as it is written, and then
+// does what "make own-agent" does: both use the same port.
 func TestOwnAgentTutorial(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	follow(t, filepath.Join("..", "..", "docs", "tutorials", "own-agent.md"))
+	dir := checkout(t)
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs(filepath.Join("..", "..", "scripts", "own-agent.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), script, program, engineOf(t))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "SECUREBENCH_KEYS="+filepath.Join(dir, "keys"))
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "total=20 verification=complete verified=20 passed=5 ") {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

@@ -91,7 +91,7 @@ type Flip struct {
 // Compare compares each run with the first. The error is a [*DifferentError] if
 // they are not comparable.
 func Compare(runs []*earlier.Run, o Options) (*Report, error) {
-	allowed, err := comparable(runs, o.Allowed)
+	allowed, err := sift(runs, o.Allowed)
 	if err != nil {
 		return nil, err
 	}

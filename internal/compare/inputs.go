@@ -44,9 +44,9 @@ func (e *DifferentError) Error() string {
 	return "the runs cannot be compared: " + strings.Join(out, "; ")
 }
 
-// comparable returns the differences that are allowed, or an error with those
+// sift returns the differences that are allowed, or an error with those
 // that are not.
-func comparable(runs []*earlier.Run, allowed []Kind) ([]Difference, error) {
+func sift(runs []*earlier.Run, allowed []Kind) ([]Difference, error) {
 	passed, refused := []Difference{}, []Difference(nil)
 	for _, run := range runs[1:] {
 		for _, d := range Differences(runs[0], run) {

@@ -256,6 +256,21 @@ type Explainer interface {
 	Explain(ctx context.Context, c Case, v Verdict) ([]string, error)
 }
 
+// Alternative is another way to score a row than the one that it asks for.
+type Alternative struct {
+	Verifier Verifier
+	// Advice says what the author should change if the row's own solution passes
+	// by it, in one phrase.
+	Advice string
+}
+
+// Alternator is a [Verifier] whose rows can be scored in several ways.
+type Alternator interface {
+	// Alternatives returns what is worth trying for a row whose own solution
+	// passed, or did not, as the row is.
+	Alternatives(c Case, passed bool) []Alternative
+}
+
 // Session is one verification.
 type Session interface {
 	// Verify scores the candidate; it may be called once. An error means

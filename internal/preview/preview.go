@@ -54,7 +54,10 @@ type Preview struct {
 	UsableDisk int64     `json:"engine_disk_usable"`
 	Disk       string    `json:"disk"`     // of this machine
 	Estimate   *Estimate `json:"estimate"` // null without earlier records
-	Obstacles  []string  `json:"obstacles"`
+	// Budget is the most that the remaining attempts may cost, in USD, by the budget
+	// of each; absent without one.
+	Budget    float64  `json:"budget_usd,omitzero"`
+	Obstacles []string `json:"obstacles"`
 
 	prevent error
 }
@@ -107,7 +110,7 @@ func Look(ctx context.Context, o run.Options, p Options) (*Preview, error) {
 
 // about describes what was found.
 func about(o run.Options, look *run.Outlook) *Preview {
-	w, s := look.Work, look.Stock
+	w, plan := look.Work, look.Plan
 	dir, err := filepath.Abs(o.Config.OutputDir)
 	if err != nil {
 		dir = o.Config.OutputDir
@@ -115,12 +118,12 @@ func about(o run.Options, look *run.Outlook) *Preview {
 	out := &Preview{
 		RunID: o.Config.RunID, Pack: w.Manifest.ID, Version: w.Manifest.Version, Agent: look.Agent, Model: look.Model,
 		Tasks: len(w.Rows), Attempts: o.Config.Attempts, LeftOut: w.LeftOut(), Chosen: look.Selection.String(),
-		Families: map[string]int{}, Unscored: map[string]int{}, Output: dir, Engine: s.Engine, Images: []Image{},
-		Workers: s.Plan.Workers, Why: s.Plan.Why, Memory: s.Plan.Most.Memory, Usable: s.Plan.Usable.Memory,
-		EngineDisk: s.Plan.Most.Disk, UsableDisk: s.Plan.Usable.Disk,
-		Disk: look.Disk, Obstacles: []string{},
+		Families: map[string]int{}, Unscored: map[string]int{}, Output: dir, Engine: look.Engine, Images: []Image{},
+		Workers: plan.Workers, Why: plan.Why, Memory: plan.Most.Memory, Usable: plan.Usable.Memory,
+		EngineDisk: plan.Most.Disk, UsableDisk: plan.Usable.Disk,
+		Disk: look.Disk, Budget: look.Budget, Obstacles: []string{},
 	}
-	for _, img := range s.Images {
+	for _, img := range look.Images {
 		out.Images = append(out.Images, Image(img))
 	}
 	return out
@@ -176,7 +179,7 @@ func (p *Preview) tasks(ctx context.Context, look *run.Outlook, before *past) er
 		p.Sandboxes = p.Sandboxes * p.Remaining / all
 	}
 	for f := range maps.Keys(kept) {
-		p.Sandboxes += (f.Boxes + f.Roots) * look.Stock.Plan.Verifications
+		p.Sandboxes += (f.Boxes + f.Roots) * look.Plan.Verifications
 	}
 	p.Estimate = guess.estimate(p)
 	return nil

@@ -1,12 +1,10 @@
 package preview
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,10 +31,9 @@ const maxImages = 20
 
 // WriteText writes the preview for a terminal.
 func (p *Preview) WriteText(w io.Writer) error {
-	var b bytes.Buffer
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	t := console.NewTable(w)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(t, "%s\t%s\n", name, redact.Escape(fmt.Sprintf(format, args...)))
+		t.Line("%s\t%s", name, redact.Escape(fmt.Sprintf(format, args...)))
 	}
 	line("would run", "%s", p.work())
 	line("agent", "%s", redact.Quote(p.Agent)+model(p.Model))
@@ -74,10 +71,10 @@ func (p *Preview) WriteText(w io.Writer) error {
 	}
 	line("disk", "%s", cmp.Or(p.Disk, "full"))
 	p.Estimate.lines(line)
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("laying out the preview: %w", err)
+	if p.Budget > 0 {
+		line("", "at most %.2f USD, by the budget of each attempt", p.Budget)
 	}
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if err := t.Flush(); err != nil {
 		return fmt.Errorf("writing the preview: %w", err)
 	}
 	return nil

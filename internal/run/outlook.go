@@ -15,7 +15,11 @@ type Outlook struct {
 	Agent, Model string
 	Work         *workload.Workload
 	Selection    *rowset.Selection // nil unless flags chose rows
-	Stock        *scoring.Stock
+	Engine       string            // its name and why it was taken; "" if none is needed
+	Images       []scoring.ImageStock
+	Plan         *capacity.Plan
+	// Budget is the most that all attempts may cost, in USD; 0 if nothing bounds it.
+	Budget float64
 	// Disk is a line about this machine's disk, or Full why there is no room.
 	Disk string
 	Full error
@@ -24,21 +28,31 @@ type Outlook struct {
 // Look examines what a run needs, of whose attempts so many are recorded, and whether
 // it can be written on the disk of a folder. Nothing is written, made or asked of a
 // provider.
-func Look(ctx context.Context, o Options, folder string, recorded int) (*Outlook, error) {
+func Look(ctx context.Context, o Options, folder string, recorded int) (_ *Outlook, err error) {
 	r := &Run{Options: o}
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
+	attempts := max(0, r.Planned()-recorded)
 	out := &Outlook{Agent: r.agentName(), Work: r.work, Selection: r.selected()}
 	if rel := r.needs().Provider(); rel != nil {
-		out.Model = rel.Model
+		out.Model, out.Budget = rel.Model, rel.Cost*float64(attempts)
 	}
-	var err error
-	if out.Stock, err = scoring.TakeStock(ctx, r.work, o.OpenEngine, o.Config, r.warn); err != nil {
+	if r.scorer, out.Images, err = scoring.TakeStock(ctx, r.work, o.OpenEngine, o.Config.Sandbox, r.warn); err != nil {
 		return nil, err
 	}
-	r.plan = out.Stock.Plan
-	out.Disk, err = r.writesTo(folder, max(0, r.Planned()-recorded)).Preflight(disks())
+	defer func() { err = errors.Join(err, r.scorer.CloseEngine()) }()
+	if r.scorer.Engine != nil {
+		info := r.scorer.Engine.Info()
+		if out.Engine = info.Name; info.Choice != "" {
+			out.Engine += " (" + info.Choice + ")"
+		}
+	}
+	if err := r.schedule(ctx); err != nil {
+		return nil, err
+	}
+	out.Plan = r.plan
+	out.Disk, err = r.writesTo(folder, attempts).Preflight(disks())
 	if errors.Is(err, capacity.ErrFull) {
 		out.Full, err = err, nil
 	}

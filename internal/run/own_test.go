@@ -11,12 +11,14 @@ import (
 
 	"securebench/internal/config"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/scripted"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/source"
+	"securebench/internal/verdict"
 )
 
 // own is a run of an agent of one's own, whose answer is in a file of its own.
@@ -209,5 +211,57 @@ func TestVariables(t *testing.T) {
 	_, err := Open(t.Context(), o.opts)
 	if fault.KindOf(err) != fault.Config || err.Error() != "tester.yaml:8:14: harness.env requires UNSET, which is not set (set it in the environment or in the env file)" {
 		t.Errorf("required: %v", err)
+	}
+}
+
+// TestCommandWithProvider: a command reaches its provider as the agents' programs do,
+// with a token in place of the key and within its budget, and its model and use are
+// in the evidence.
+func TestCommandWithProvider(t *testing.T) {
+	for api, tt := range map[string]struct{ path, token string }{
+		"openai_responses":   {"/v1/responses", "OPENAI_API_KEY="},
+		"anthropic_messages": {"/v1/messages", "ANTHROPIC_API_KEY="},
+	} {
+		for requests, passes := range map[int]int{1: 0, 2: 6} {
+			a := newAgents(t, "command", fmt.Sprintf("command: [agent]\nmodel: org/gpt-1\napi: %s\nbudget: {requests: %d}", api, requests))
+			s, err := scripted.Parse("script.yaml", []byte("key: "+canaryKey+"\nmodels: [org/gpt-1]\nturns: [{say: hello}]\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.provider = scripted.New(s, nil)
+			a.upstream.Config.Handler = a.provider
+			delete(a.programs, "/bin/sh") // which answers another question
+			a.programs["agent"] = func(ctx context.Context, p *sandboxtest.Process) int {
+				var token string
+				for _, v := range p.Env {
+					if strings.Contains(v, canaryKey) {
+						return 1
+					}
+					if value, ok := strings.CutPrefix(v, tt.token); ok {
+						token = value
+					}
+				}
+				a.agents.Add(1)
+				if status := ask(ctx, p, tt.path, "org/gpt-1", token); status != 200 {
+					fmt.Fprintln(p.Stderr, "status", status)
+					return 1
+				}
+				ask(ctx, p, tt.path, "org/gpt-1", token)
+				fmt.Fprintln(p.Stdout, "4")
+				return 0
+			}
+			sum, _ := a.run(Fresh)
+			if sum.Passed != passes || sum.Verified != 6 || len(a.provider.Requests()) != 6*requests || a.agents.Load() != 6 {
+				t.Errorf("%s: %+v after %d requests of %d agents", api, sum, len(a.provider.Requests()), a.agents.Load())
+			}
+			for _, f := range sum.Failures {
+				if f.Outcome != verdict.Limit || f.Reason != verdict.Budget {
+					t.Errorf("%s: %+v", api, f)
+				}
+			}
+			if m := a.manifest(); m.Model != "org/gpt-1" || len(m.Programs) != 0 {
+				t.Errorf("%s: the manifest has %+v, %q", api, m.Programs, m.Model)
+			}
+		}
 	}
 }

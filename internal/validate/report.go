@@ -130,6 +130,10 @@ func (r *Report) explain() {
 			}
 			sep = ""
 		}
+		if v.Proposal != "" {
+			fmt.Fprintf(r.w, "%s%s:%d: %s: proposal: %s\n", sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), v.Proposal)
+			sep = ""
+		}
 		for _, what := range v.Weak {
 			fmt.Fprintf(r.w, "%s%s:%d: %s: warning: the tests pass where %s: make one of them distinguish two\n",
 				sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), redact.Escape(what))

@@ -60,6 +60,8 @@ type Result struct {
 	Checks []Check `json:"checks"`
 	// Weak says what is wrong with variants of the reference that pass as well.
 	Weak []string `json:"weak,omitzero"`
+	// Proposal says how the row could be scored instead; "" is no other way.
+	Proposal string `json:"proposal,omitzero"`
 	// Skipped says why nothing was checked, e.g. no verifier.
 	Skipped verdict.Reason `json:"skipped,omitzero"`
 	Took    time.Duration  `json:"-"`
@@ -145,6 +147,9 @@ func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {
 		return v, err
 	}
+	if v.Proposal, err = cfg.propose(ctx, verifier, c, tried[0], v.Checks[0]); err != nil {
+		return v, err
+	}
 	if v.baselines, err = cfg.tryBaselines(ctx, t, verifier, fam, c); err != nil {
 		return v, err
 	}
@@ -173,6 +178,25 @@ func (cfg Config) weak(ctx context.Context, v family.Verifier, at family.Case) (
 		}
 	}
 	return out, nil
+}
+
+// propose tries the other ways to score a row on its own solution, and returns the
+// advice of the first by which it passes.
+func (cfg Config) propose(ctx context.Context, v family.Verifier, at family.Case, reference probe, check Check) (string, error) {
+	alternator, ok := v.(family.Alternator)
+	if !ok || reference.cand == nil {
+		return "", nil
+	}
+	for _, other := range alternator.Alternatives(at, check.Outcome == verdict.Passed) {
+		got, err := scoring.Score(ctx, other.Verifier, at, *reference.cand, nil, cfg.Retries)
+		if err != nil {
+			return "", err
+		}
+		if got.Outcome == verdict.Passed {
+			return other.Advice, nil
+		}
+	}
+	return "", nil
 }
 
 // probe is one candidate to try and its expected outcome.

@@ -52,7 +52,7 @@ func Family() family.Family {
 		PublicMetadata: []string{"language", "image", "completed_by_prompt"},
 		Starter:        starter,
 		Pending:        pending,
-		NewVerifier:    bysource.New(forms.Of, reference, verifiers()),
+		NewVerifier:    bysource.New(forms.Of, reference, verifiers(), forms.Rules()...),
 	}
 }
 

@@ -230,7 +230,10 @@ def run(row, prompt, tests, names):
     detail = ""
     try:
         space = namespace(row, prompt, names)
+        asked = row.answers
         exec(compiled(tests, "tests.py", row), space)
+        if row.answers == asked:  # a file that only defines its tests
+            run_defined(space)
     except MemoryError:
         row.failed = row.failed or "memory"
     except BaseException:
@@ -240,6 +243,20 @@ def run(row, prompt, tests, names):
         # A fork of the tests reports nothing, but its exit status may be read.
         os._exit(1 if row.failed else 0)
     return row.close() or "pass", detail
+
+
+def run_defined(space):
+    """Runs the test cases of unittest that a file of tests defines."""
+    unittest = sys.modules.get("unittest")
+    if unittest is None:
+        return
+    result = unittest.TestResult()
+    for kind in list(space.values()):
+        if type(kind) is type and issubclass(kind, unittest.TestCase) and kind.__module__ == TESTS:
+            unittest.defaultTestLoader.loadTestsFromTestCase(kind).run(result)
+    for kind, found in (("failed", result.failures + result.errors), ("passed unexpectedly", result.unexpectedSuccesses)):
+        if found:
+            raise AssertionError("%d tests %s, the first:\n%s" % (len(found), kind, found[0][1] if kind == "failed" else found[0]))
 
 
 def explain():

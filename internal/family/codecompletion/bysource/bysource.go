@@ -13,24 +13,34 @@ import (
 // Verifiers make the verifier of each form of tests, by name.
 type Verifiers map[string]func(family.Resources) family.Verifier
 
+// Rule says when another form is worth trying for a row.
+type Rule struct {
+	From, To string // the row's form, and the other
+	// Passed says whether the row's own solution passes as the row is.
+	Passed bool
+	Advice string // see [family.Alternative]
+}
+
 // Verifier scores each row with the verifier of its form.
 type Verifier struct {
 	of        func(task.SandboxView) string
 	reference func(task.EvaluatorView) (family.Solution, bool)
 	forms     map[string]family.Verifier
+	rules     []Rule
 }
 
 var (
-	_ family.Completer = (*Verifier)(nil)
-	_ family.Twinner   = (*Verifier)(nil)
-	_ family.Explainer = (*Verifier)(nil)
+	_ family.Completer  = (*Verifier)(nil)
+	_ family.Twinner    = (*Verifier)(nil)
+	_ family.Alternator = (*Verifier)(nil)
+	_ family.Explainer  = (*Verifier)(nil)
 )
 
 // New makes the verifier of a family. of names the form of a row's tests, which
 // has to be one of those in forms; reference returns a row's own solution.
-func New(of func(task.SandboxView) string, reference func(task.EvaluatorView) (family.Solution, bool), forms Verifiers) func(family.Resources) family.Verifier {
+func New(of func(task.SandboxView) string, reference func(task.EvaluatorView) (family.Solution, bool), forms Verifiers, rules ...Rule) func(family.Resources) family.Verifier {
 	return func(r family.Resources) family.Verifier {
-		v := &Verifier{of, reference, make(map[string]family.Verifier, len(forms))}
+		v := &Verifier{of, reference, make(map[string]family.Verifier, len(forms)), rules}
 		for name, open := range forms {
 			v.forms[name] = open(r)
 		}
@@ -69,6 +79,17 @@ func (v *Verifier) Explain(ctx context.Context, c family.Case, got family.Verdic
 		return explainer.Explain(ctx, c, got)
 	}
 	return nil, nil
+}
+
+// Alternatives implements [family.Alternator].
+func (v *Verifier) Alternatives(c family.Case, passed bool) (out []family.Alternative) {
+	form := v.of(c.Sandbox)
+	for _, r := range v.rules {
+		if r.From == form && r.Passed == passed {
+			out = append(out, family.Alternative{Verifier: v.forms[r.To], Advice: r.Advice})
+		}
+	}
+	return out
 }
 
 // Close closes all verifiers.

@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/capacity"
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/bysource"
 	"securebench/internal/family/codecompletion/cases"
 	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/family/codecompletion/shared"
@@ -42,6 +43,14 @@ func (s testSpec) form() string {
 		return shared.Form
 	}
 	return Inline // which refuses what it does not know
+}
+
+// Rules say which other form is worth trying for a row.
+func Rules() []bysource.Rule {
+	return []bysource.Rule{
+		{From: Inline, To: shared.Form, Advice: `the tests cannot be split from the candidate, but pass in one process with it: set eval.tests.containment to "shared"`},
+		{From: shared.Form, To: Inline, Passed: true, Advice: "the tests can be split from the candidate: remove eval.tests.containment"},
+	}
 }
 
 // Of names the form of a row's tests.
