@@ -29,14 +29,15 @@ func hiddenArgument(value string) string {
 	return hex.EncodeToString(b)
 }
 
-// searchCommand searches a sandbox for the key, and for a control.
+// searchCommand begins to search a sandbox for the key, and for a control.
 func searchCommand(t *testing.T, key, control string) string {
 	t.Helper()
 	program, err := os.ReadFile(filepath.Join("testdata", "search.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("python3 - %s %s <<'END'\n%s\nEND\n", hiddenArgument(key), hiddenArgument(control), program)
+	return fmt.Sprintf("cat > /tmp/search <<'END'\n%s\nEND\nsetsid sh -c 'python3 /tmp/search %s %s > /tmp/part 2>&1; mv /tmp/part /tmp/searched' > /dev/null 2>&1 < /dev/null &",
+		program, hiddenArgument(key), hiddenArgument(control))
 }
 
 // searched is what the search in a sandbox reports: forms by place.
@@ -172,8 +173,11 @@ func mirrorScript(search string) *scripted.Script {
 	task := func(name string, turns ...scripted.Turn) scripted.Conversation {
 		return scripted.Conversation{Seen: "task named " + name, Turns: append([]scripted.Turn{readTask()}, turns...)}
 	}
+	// A search may take longer than a shell tool waits, 10 s in the shortest case.
+	waits := slices.Repeat([]scripted.Turn{{Run: "for i in $(seq 80); do test -e /tmp/searched && break; sleep 0.1; done; cat /tmp/searched"}}, 10)
 	return &scripted.Script{Turns: []scripted.Turn{readTask()}, Conversations: []scripted.Conversation{
-		task("search", scripted.Turn{Say: "You said:", Run: "true", Reflect: true}, scripted.Turn{Run: search}, scripted.Turn{Say: "It is done."}),
+		task("search", append([]scripted.Turn{{Say: "You said:", Run: "true", Reflect: true}, {Run: search}},
+			append(waits, scripted.Turn{Say: "It is done."})...)...),
 		task("answer", scripted.Turn{Say: "Your key is", Reflect: true}),
 		task("reject", scripted.Turn{Say: "No.", Before: []scripted.Fault{{Status: http.StatusUnauthorized, Reflect: true, Times: -1}}}),
 	}}

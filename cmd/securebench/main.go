@@ -20,6 +20,7 @@ import (
 	"securebench/cmd/securebench/agents"
 	"securebench/cmd/securebench/authoring"
 	"securebench/cmd/securebench/comparison"
+	"securebench/cmd/securebench/complete"
 	"securebench/cmd/securebench/images"
 	"securebench/cmd/securebench/machine"
 	"securebench/cmd/securebench/packs"
@@ -191,7 +192,6 @@ fresh sandboxes to which the agent never had access.
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		PersistentPreRun:  func(*cobra.Command, []string) { a.ran = true },
 	}
-	root.Args, root.RunE = cobra.NoArgs, subcommand.Missing
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(a.runCommand(), a.keyCommand(),
@@ -202,9 +202,6 @@ fresh sandboxes to which the agent never had access.
 	root.AddCommand(helperCommands()...)
 	root.AddCommand(a.scriptedCommand())
 	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", console.DefaultWidth)).Replace(root.UsageTemplate()))
-	root.InitDefaultCompletionCmd()
-	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		c.Args, c.RunE = cobra.NoArgs, subcommand.Missing
-	}
+	complete.Setup(root, versionLine())
 	return root
 }

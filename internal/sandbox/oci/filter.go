@@ -3,6 +3,7 @@ package oci
 import (
 	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -14,12 +15,30 @@ import (
 // this machine's architecture. Runtimes skip names of calls that they don't know,
 // which are refused then.
 func filter(tracing, chroot bool) (*specs.LinuxSeccomp, error) {
-	text, _, err := seccomp.Profile(tracing, chroot)
-	if err != nil {
-		return nil, err
+	converted.mu.Lock()
+	defer converted.mu.Unlock()
+	p, ok := converted.profiles[profile{tracing, chroot}]
+	if !ok {
+		text, _, err := seccomp.Profile(tracing, chroot)
+		if err != nil {
+			return nil, err
+		}
+		if p, err = convert(text, runtime.GOARCH); err != nil {
+			return nil, err
+		}
+		converted.profiles[profile{tracing, chroot}] = p
 	}
-	return convert(text, runtime.GOARCH)
+	own := *p
+	return &own, nil
 }
+
+// converted are the profiles as runtimes take them. They are constants.
+//
+//nolint:gochecknoglobals // see above
+var converted = struct {
+	mu       sync.Mutex
+	profiles map[profile]*specs.LinuxSeccomp
+}{profiles: map[profile]*specs.LinuxSeccomp{}}
 
 // convert reads a profile in the engines' format, in which architectures are a
 // table.

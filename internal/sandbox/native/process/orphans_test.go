@@ -1,0 +1,127 @@
+package process_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"securebench/internal/sandbox/native/process"
+)
+
+// TestMain plays a runtime like crun: it starts a process in a session of its own, which
+// leaves one more behind and ends.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 3 || os.Args[1] != "runtime" {
+		os.Exit(m.Run())
+	}
+	steps := os.Args[2]
+	if steps == "" {
+		fmt.Println(os.Getpid())
+		time.Sleep(time.Minute)
+		os.Exit(0)
+	}
+	args := slices.Clone(os.Args)
+	args[2] = steps[1:]
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout = os.Stdout
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: steps[0] == 's'}
+	if err := cmd.Start(); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// orphan starts a runtime that leaves a process behind, which is an orphan of another
+// session when orphan returns, and prints its ID.
+func orphan(t *testing.T, argument string) (pid int) {
+	t.Helper()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command("/proc/self/exe", "runtime", "sf", argument) // a session, in which it starts one more
+	cmd.Stdout = w
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscan(r, &pid); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// there reports whether a process has an ID, which a zombie keeps.
+func there(pid int) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	return err == nil
+}
+
+// TestKillRuntime ends what has left the runtime's session and process group, and
+// nothing else.
+func TestKillRuntime(t *testing.T) {
+	other, pid := orphan(t, "other-box"), orphan(t, "this-box")
+	if err := process.KillRuntime(t.Context(), "this-box"); err != nil {
+		t.Fatal(err)
+	}
+	if there(pid) {
+		t.Error("the runtime's process is left")
+	}
+	if !there(other) {
+		t.Error("another runtime's process was killed")
+	}
+	if err := process.KillRuntime(t.Context(), "other-box"); err != nil || there(other) {
+		t.Errorf("the other one is left: %v", err)
+	}
+}
+
+// TestReapMakers reaps orphans of other sessions that have ended.
+func TestReapMakers(t *testing.T) {
+	pid := orphan(t, "ends")
+	process.ReapMakers()
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatalf("one that runs was reaped: %v", err)
+	}
+	for range 1000 {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || strings.Contains(string(stat), ") Z ") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if process.ReapMakers(); there(pid) {
+		t.Error("a zombie is left")
+	}
+}
+
+// TestKill ends processes that are nobody's here, by their arguments.
+func TestKill(t *testing.T) {
+	pid := orphan(t, "of-the-dead")
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	ended := make(chan struct{})
+	defer func() { <-ended }()
+	go func() { // in the place of the process that adopts it
+		defer close(ended)
+		for there(pid) && ctx.Err() == nil {
+			process.ReapMakers()
+		}
+	}()
+	err := process.Kill(ctx, func(arguments []string) bool { return slices.Contains(arguments, "of-the-dead") })
+	if err != nil {
+		t.Error(err)
+	}
+}
