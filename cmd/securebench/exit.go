@@ -52,7 +52,7 @@ Exit codes:
   15   refused: locked, already exists, not writable, or inputs changed
   20   the condition of --fail-on is met
   21   infrastructure errors remain
-  130  interrupted; --resume continues the run`
+  130  interrupted, or no agent works; --resume continues the run`
 
 func exitCode(err error) int {
 	if err == nil {

@@ -18,7 +18,6 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
-	"securebench/internal/pipeline/pack"
 	"securebench/internal/progress"
 	"securebench/internal/run"
 	"securebench/internal/source"
@@ -81,7 +80,7 @@ func (f *runFlags) resolve(args []string, o *run.Options) (err error) {
 	case f.config != "":
 		o.Config, err = config.LoadTester(f.config, check)
 		if err == nil {
-			o.Pack = pack.Location{Manifest: o.Config.Manifest, Tasks: o.Config.Tasks}
+			o.Pack, err = subcommand.PackOf(o.Config)
 		}
 		err = fault.As(fault.Config, err)
 	default:

@@ -28,6 +28,8 @@ type Tester struct {
 	OutputDir string // relative to the file's directory, like the next two
 	Manifest  string
 	Tasks     string
+	// ManifestPos and TasksPos are where the file names them.
+	ManifestPos, TasksPos source.Pos
 
 	Harness      Harness
 	Verification Verification

@@ -67,6 +67,7 @@ func (r *reader) tester(root *source.Node) *Tester {
 	if s := r.section(root, "benchmark", true, "manifest", "tasks"); s != nil {
 		required(r, s, "benchmark.manifest", &t.Manifest, r.path)
 		required(r, s, "benchmark.tasks", &t.Tasks, r.path)
+		t.ManifestPos, t.TasksPos = placeOf(s, "manifest"), placeOf(s, "tasks")
 	}
 	r.harness(root, &t.Harness)
 	r.verification(root, &t.Verification)
@@ -193,6 +194,14 @@ func (r *reader) section(root *source.Node, name string, need bool, known ...str
 func (r *reader) closed(n *source.Node, section string, known ...string) {
 	errs, _ := n.Check(section, false, known...)
 	r.ps = append(r.ps, errs...)
+}
+
+// placeOf returns where a section has a key's value, or the section.
+func placeOf(s *source.Node, key string) source.Pos {
+	if n := s.Get(key); n != nil {
+		return n.Pos
+	}
+	return s.Pos
 }
 
 // path reads a path and joins it to the file's directory.

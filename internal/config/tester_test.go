@@ -51,7 +51,7 @@ func TestLoadTesterDefaults(t *testing.T) {
 	want.Tasks = filepath.Join(dir, "t.jsonl")
 	want.Harness.Type = "command"
 	ignore := cmpopts.IgnoreFields(config.Harness{}, "Config", "Pos", "TypePos", "EnvPos")
-	if d := cmp.Diff(want, got, ignore); d != "" {
+	if d := cmp.Diff(want, got, ignore, cmpopts.IgnoreFields(config.Tester{}, "ManifestPos", "TasksPos")); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 	if s := string(got.Harness.Config.JSON()); s != `{"command":["a"]}` {
@@ -96,8 +96,11 @@ sandbox: {engine: docker, runtime: runsc, commands: {allow: [ls], deny: ["*"]}}
 		Sandbox: config.Sandbox{Engine: "docker", Runtime: "runsc", Allow: []string{"ls"}, Deny: []string{"*"}},
 	}
 	ignore := cmpopts.IgnoreFields(config.Harness{}, "Config", "Pos", "TypePos", "EnvPos")
-	if d := cmp.Diff(want, got, ignore); d != "" {
+	if d := cmp.Diff(want, got, ignore, cmpopts.IgnoreFields(config.Tester{}, "ManifestPos", "TasksPos")); d != "" {
 		t.Errorf("-want +got:\n%s", d)
+	}
+	if got.ManifestPos.Line != 3 || got.ManifestPos.Col != 23 || got.TasksPos.Col != 43 {
+		t.Errorf("the pack is named at %v and %v", got.ManifestPos, got.TasksPos)
 	}
 	if at := got.Harness.EnvPos; len(at) != 2 || at[0].Line != 4 || at[0].Col != 30 || at[1].Col != 33 {
 		t.Errorf("positions of harness.env = %v", at)

@@ -28,6 +28,9 @@ type Family struct {
 	InputSchema, EvalSchema []byte
 	// Check applies the rules that a schema cannot express; nil means none.
 	Check func(Row) []Problem
+	// Doubts finds what is probably a mistake of a row that keeps all rules, and is
+	// a warning; nil means none.
+	Doubts func(Row) []Problem
 	// Lanes maps eval keys to lanes; a key without an entry is hidden.
 	Lanes map[string]task.Lane
 	// EvalFiles are the paths of strings inside eval that name files below the

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -88,14 +89,32 @@ func (p *jsonParser) fail(err error) error {
 	if errors.As(err, &syn) {
 		off = syn.ByteOffset
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return Problemf(p.pos(off), "invalid JSON: duplicate key %q", syn.JSONPointer.LastToken())
+			return &Problem{Pos: p.pos(off), Message: fmt.Sprintf("invalid JSON: duplicate key %q", syn.JSONPointer.LastToken()), Fix: "remove one of the two"}
 		}
 		err = syn.Err
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return Problemf(p.pos(off), "invalid JSON: the value is cut off")
+		return &Problem{Pos: p.pos(off), Message: "invalid JSON: the value is cut off", Fix: "close its quotes, brackets and braces; in a file of lines, a value is on one line"}
 	}
-	return Problemf(p.pos(off), "invalid JSON: %v", err)
+	return &Problem{Pos: p.pos(off), Message: fmt.Sprintf("invalid JSON: %v", err), Fix: jsonFix(err.Error())}
+}
+
+// jsonFix says what is usually meant by an error.
+func jsonFix(message string) string {
+	switch {
+	case strings.Contains(message, `'\''`):
+		return `use double quotes: "`
+	case strings.Contains(message, "after object value"), strings.Contains(message, "after array element"):
+		return "write a comma before it, or close what is open"
+	case strings.Contains(message, "',' at start of value"), strings.Contains(message, "'}' at start of"), strings.Contains(message, "']' at start of"),
+		strings.Contains(message, "at start of string"):
+		return "remove the comma before it, or write what is missing"
+	case strings.Contains(message, "at start of value"):
+		return "write a finite number, true, false, null, a list, an object, or text in double quotes"
+	case strings.Contains(message, "non-control character"), strings.Contains(message, "escape sequence"):
+		return `write a line break in text as \n, and a backslash as \\`
+	}
+	return ""
 }
 
 func (p *jsonParser) value(depth int) (*Node, error) {

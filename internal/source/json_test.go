@@ -45,31 +45,31 @@ func TestParseJSONPlaces(t *testing.T) {
 
 func TestParseJSONMultiline(t *testing.T) {
 	_, err := source.ParseJSON("f", 3, []byte("{\n  \"a\": 1,\n  \"a\": 2\n}"))
-	if got, want := errorText(err), `f:5:3: invalid JSON: duplicate key "a"`; got != want {
+	if got, want := errorText(err), `f:5:3: invalid JSON: duplicate key "a" (remove one of the two)`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 func TestParseJSONErrors(t *testing.T) {
 	tests := []struct{ name, in, want string }{
-		{"empty", "", "f:1:1: invalid JSON: the value is cut off"},
-		{"cut off", `{"a":`, "f:1:6: invalid JSON: the value is cut off"},
+		{"empty", "", "f:1:1: invalid JSON: the value is cut off (close its quotes, brackets and braces; in a file of lines, a value is on one line)"},
+		{"cut off", `{"a":`, "f:1:6: invalid JSON: the value is cut off (close its quotes, brackets and braces; in a file of lines, a value is on one line)"},
 		{"second value", `{} {}`, "f:1:4: there is data after the JSON value"},
 		{"trailing garbage", `{}x`, "f:1:3: there is data after the JSON value"},
-		{"duplicate", `{"a":1,"a":2}`, `f:1:8: invalid JSON: duplicate key "a"`},
-		{"duplicate by escape", `{"a":1,"\u0061":2}`, `f:1:8: invalid JSON: duplicate key "a"`},
-		{"duplicate steers no terminal", "{\"\\u001b[2J\":1,\"\\u001b[2J\":2}", `f:1:16: invalid JSON: duplicate key "\x1b[2J"`},
-		{"nested duplicate", `[{"x":{"a":1,"a":2}}]`, `f:1:14: invalid JSON: duplicate key "a"`},
+		{"duplicate", `{"a":1,"a":2}`, `f:1:8: invalid JSON: duplicate key "a" (remove one of the two)`},
+		{"duplicate by escape", `{"a":1,"\u0061":2}`, `f:1:8: invalid JSON: duplicate key "a" (remove one of the two)`},
+		{"duplicate steers no terminal", "{\"\\u001b[2J\":1,\"\\u001b[2J\":2}", `f:1:16: invalid JSON: duplicate key "\x1b[2J" (remove one of the two)`},
+		{"nested duplicate", `[{"x":{"a":1,"a":2}}]`, `f:1:14: invalid JSON: duplicate key "a" (remove one of the two)`},
 		{"lone surrogate", `"\ud800"`, "f:1:2: invalid JSON: invalid surrogate pair `\\ud800\"` in string"},
 		{"invalid UTF-8", "\"a\xff\"", "f:1:3: there is a byte that is not UTF-8 (save the file as UTF-8)"},
-		{"NaN", `NaN`, "f:1:1: invalid JSON: invalid character 'N' at start of value"},
+		{"NaN", `NaN`, "f:1:1: invalid JSON: invalid character 'N' at start of value (write a finite number, true, false, null, a list, an object, or text in double quotes)"},
 		{"too large", `1e309`, "f:1:1: the number is too large"},
 		{"too small", `[0, 1e-400]`, "f:1:5: the number is too close to zero"},
 		{"too long", `1.` + strings.Repeat("0", 400), "f:1:1: the number has more than 400 characters"},
 		{"too deep", strings.Repeat("[", 65) + "1" + strings.Repeat("]", 65), "f:1:66: nesting is deeper than 64"},
 		{"far too deep", strings.Repeat("[", 1_000_000), "f:1:66: nesting is deeper than 64"},
 		{"byte order mark", "\ufeff{}", `f:1:1: there is a byte order mark (save the file as UTF-8 without one)`},
-		{"NUL", "{\"a\x00\":1}", `f:1:4: invalid JSON: invalid character '\x00' in string (expecting non-control character)`},
+		{"NUL", "{\"a\x00\":1}", `f:1:4: invalid JSON: invalid character '\x00' in string (expecting non-control character) (write a line break in text as \n, and a backslash as \\)`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

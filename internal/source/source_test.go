@@ -84,7 +84,7 @@ func TestTyped(t *testing.T) {
 		{str, `"a "`, "a ", ""},
 		{str, `""`, nil, "f:1:1: x must be a non-empty string"},
 		{str, `" \u00a0"`, nil, "f:1:1: x must be a non-empty string"},
-		{str, `1`, nil, "f:1:1: x must be a non-empty string, not a number"},
+		{str, `1`, nil, "f:1:1: x must be a non-empty string, not a number (quote it: \"1\")"},
 		{boolean, `true`, true, ""},
 		{boolean, `false`, false, ""},
 		{boolean, `"true"`, nil, "f:1:1: x must be true or false, not a string"},
@@ -101,7 +101,7 @@ func TestTyped(t *testing.T) {
 		{positive, `true`, nil, "f:1:1: x must be a positive number, not a boolean"},
 		{list, `["a","b"]`, []string{"a", "b"}, ""},
 		{list, `[]`, []string{}, ""},
-		{list, `["a",1]`, nil, "f:1:6: x[1] must be a non-empty string, not a number"},
+		{list, `["a",1]`, nil, "f:1:6: x[1] must be a non-empty string, not a number (quote it: \"1\")"},
 		{list, `"a"`, nil, "f:1:1: x must be a list, not a string"},
 	}
 	for _, tt := range tests {

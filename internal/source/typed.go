@@ -23,10 +23,14 @@ func (n *Node) OddText(what string) *Problem {
 
 // quoteIt says how to write a plain scalar as text.
 func (n *Node) quoteIt() string {
-	if n.Plain == "" {
+	text := n.Plain
+	if text == "" && (n.Kind == Number || n.Kind == Bool) { // of JSON
+		text = n.Text
+	}
+	if text == "" {
 		return ""
 	}
-	return "quote it: " + strconv.Quote(n.Plain)
+	return "quote it: " + strconv.Quote(text)
 }
 
 // oddNumber refuses a number about which YAML readers disagree.

@@ -36,20 +36,20 @@ func ParseYAML(file string, data []byte) (*Node, error) {
 func document(file string, data []byte) (*yaml.Node, error) {
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
-		return nil, yamlError(file, err)
+		return nil, yamlError(file, data, err)
 	}
 	var first, second yaml.Node
 	switch err := loader.Load(&first); {
 	case errors.Is(err, io.EOF):
 		return nil, Problemf(Pos{File: file}, "the file is empty")
 	case err != nil:
-		return nil, yamlError(file, err)
+		return nil, yamlError(file, data, err)
 	}
 	switch err := loader.Load(&second); {
 	case err == nil:
 		return nil, Problemf(Pos{File: file, Line: second.Line, Col: second.Column}, "the file has a second document")
 	case !errors.Is(err, io.EOF):
-		return nil, yamlError(file, err)
+		return nil, yamlError(file, data, err)
 	}
 	if first.Kind != yaml.DocumentNode || len(first.Content) != 1 {
 		return nil, Problemf(Pos{File: file}, "the file holds no value")
@@ -57,24 +57,54 @@ func document(file string, data []byte) (*yaml.Node, error) {
 	return first.Content[0], nil
 }
 
-func yamlError(file string, err error) error {
+func yamlError(file string, data []byte, err error) error {
 	var many *yaml.LoadErrors
 	var one *yaml.LoadError
 	switch {
 	case errors.As(err, &many) && len(many.Errors) > 0:
 		var ps Problems
 		for _, e := range many.Errors {
-			ps = append(ps, yamlProblem(file, e))
+			ps = append(ps, yamlProblem(file, data, e))
 		}
 		return ps.Err()
 	case errors.As(err, &one):
-		return yamlProblem(file, one)
+		return yamlProblem(file, data, one)
 	}
 	return Problemf(Pos{File: file}, "invalid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
-func yamlProblem(file string, e *yaml.LoadError) *Problem {
-	return Problemf(Pos{File: file, Line: e.Mark.Line, Col: e.Mark.Column}, "invalid YAML: %s", e.Message)
+func yamlProblem(file string, data []byte, e *yaml.LoadError) *Problem {
+	p := Problemf(Pos{File: file, Line: e.Mark.Line, Col: e.Mark.Column}, "invalid YAML: %s", e.Message)
+	open := e.ContextMark.Line > 0 && strings.Contains(e.Message, "end of stream")
+	if open { // what is not closed is where it begins
+		p.Pos.Line, p.Pos.Col = e.ContextMark.Line, e.ContextMark.Column
+	}
+	p.Fix = yamlFix(e.Message, lineOf(data, e.Mark.Line))
+	return p
+}
+
+// yamlFix says what is usually meant by an error on a line.
+func yamlFix(message, line string) string {
+	switch {
+	case strings.Contains(message, "end of stream"):
+		return "close the quote, bracket or brace that is open here"
+	case strings.HasPrefix(strings.TrimLeft(line, " "), "\t"):
+		return "indent with spaces, not with tabs"
+	case strings.Contains(message, "cannot start any token"), strings.Contains(message, "mapping values are not allowed"):
+		return "put the value in quotes"
+	case strings.Contains(message, "did not find expected"), strings.Contains(message, "could not find expected"):
+		return "indent the keys of an object alike, write a blank after each colon, and close what is open"
+	}
+	return ""
+}
+
+// lineOf returns a line, from 1.
+func lineOf(data []byte, n int) string {
+	lines := bytes.Split(data, []byte("\n"))
+	if n < 1 || n > len(lines) {
+		return ""
+	}
+	return string(lines[n-1])
 }
 
 type yamlReader struct {

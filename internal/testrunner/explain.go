@@ -73,7 +73,7 @@ var (
 // or the end of other output.
 func said(text string, canaries map[string]bool) (out []string) {
 	var lines, section []string
-	failures, any, foreign := false, false, false
+	failures, seen, foreign := false, false, false
 	flush := func() {
 		if !foreign {
 			out = append(out, section...)
@@ -89,7 +89,7 @@ func said(text string, canaries map[string]bool) (out []string) {
 		if m := part.FindStringSubmatch(line); m != nil {
 			flush()
 			failures = m[1] == "FAILURES" || m[1] == "ERRORS"
-			any = any || failures
+			seen = seen || failures
 			continue
 		}
 		if !failures {
@@ -104,7 +104,7 @@ func said(text string, canaries map[string]bool) (out []string) {
 		section = append(section, line)
 	}
 	flush()
-	if !any {
+	if !seen {
 		return lines[max(0, len(lines)-maxShown):]
 	}
 	return out

@@ -39,3 +39,19 @@ FAILED t.py::a
 		t.Errorf("%q", got)
 	}
 }
+
+// FuzzExplain: whatever a sandbox printed, lines of a canary's part are not shown.
+func FuzzExplain(f *testing.F) {
+	f.Add("== FAILURES ==\n___ a ___\nx\ntest_x.py:1: E\n", "")
+	f.Add("{\"key\":\"\"}\n\n", `{"tests": [{"id": "a", "status": "failed"}], "canaries": []}`)
+	f.Fuzz(func(t *testing.T, output, results string) {
+		if results == "" {
+			results = `{"canaries": [{"id": "test_x.py::a", "status": "failed"}]}`
+		}
+		for _, line := range Explain(map[string][]byte{"test-results.json": []byte(results), "x.txt": []byte(output)}) {
+			if strings.ContainsAny(line, "\n") && !strings.Contains(results, "\\n") {
+				t.Errorf("%q is more than a line", line)
+			}
+		}
+	})
+}

@@ -138,7 +138,11 @@ func (g group) openPartial(ctx context.Context, arg string, f subcommand.Trust, 
 	review.Records.Without(res.Suspect)
 	if left := review.Records.Total; (res.Unfinished || len(res.Problems) > 0) && res.Manifest.RunID != "" && left > 0 {
 		review.Partial = true
-		g.Say("this run does not verify; going on with %d of its %s, in which nothing is wrong, though nothing signed vouches for them", left, console.Plural(int(res.Records), "record"))
+		what := "this run does not verify"
+		if errors.As(broken, new(*evidence.UnfinishedError)) {
+			what = "this run is not finished"
+		}
+		g.Say("%s; going on with %d of its %s, in which nothing is wrong, though nothing signed vouches for them", what, left, console.Plural(int(res.Records), "record"))
 		return broken, nil
 	}
 	return nil, errors.Join(broken, run.Close())

@@ -26,6 +26,7 @@ func Family() family.Family {
 		InputSchema: inputSchema,
 		EvalSchema:  evalSchema,
 		Check:       check,
+		Doubts:      doubtful,
 		Lanes: map[string]task.Lane{
 			"reference_answer": task.Hidden,
 			"rubric":           task.Hidden,
@@ -77,6 +78,22 @@ func check(row family.Row) (out []family.Problem) {
 	if rubric := row.Eval["rubric"]; rubric.Kind() == '{' && len(out) == 0 {
 		if _, err := newRubric(rubric); err != nil {
 			out = append(out, family.Problem{Path: []string{"eval", "rubric"}, Message: "cannot be scored: " + err.Error()})
+		}
+	}
+	return out
+}
+
+// doubtful finds answers that are accepted and rejected.
+func doubtful(row family.Row) (out []family.Problem) {
+	a, _ := rubricAnswers(row.Eval["rubric"])
+	accepted := map[string]bool{}
+	for _, text := range a.Accepted {
+		accepted[textmatch.Normalize(text)] = true
+	}
+	for i, text := range a.Rejected {
+		if accepted[textmatch.Normalize(text)] {
+			out = append(out, family.Problem{Path: []string{"eval", "rubric", "rejected_answers", strconv.Itoa(i)},
+				Message: "is accepted as well", Fix: "remove it from one of the two"})
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package multiplechoice
 
 import (
 	_ "embed" // the schemas
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -28,6 +29,7 @@ func Family() family.Family {
 		InputSchema: inputSchema,
 		EvalSchema:  evalSchema,
 		Check:       check,
+		Doubts:      doubtful,
 		Lanes:       map[string]task.Lane{"answer": task.Hidden},
 		Extraction:  task.Extraction{Mode: task.FromStdout, Kind: task.Text},
 		Instruction: "Choose exactly one of the choices. They are labelled A, B, C and so on in their order. " +
@@ -113,6 +115,21 @@ func check(row family.Row) []family.Problem {
 		Message: "must name at least one of the choices",
 		Fix:     "write a label such as A, a choice's text, or a choice's position counted from 0",
 	}}
+}
+
+// doubtful finds choices that are the same answer.
+func doubtful(row family.Row) (out []family.Problem) {
+	first := map[string]int{}
+	for i, choice := range texts(row.Input["choices"]) {
+		key := textmatch.Normalize(choice)
+		if j, ok := first[key]; ok && key != "" {
+			out = append(out, family.Problem{Path: []string{"input", "choices", strconv.Itoa(i)},
+				Message: fmt.Sprintf("is the same answer as choices[%d]", j), Fix: "remove one of the two, or make them differ"})
+			continue
+		}
+		first[key] = i
+	}
+	return out
 }
 
 // reference answers with the label of the first choice that is right.

@@ -26,6 +26,7 @@ func Family() family.Family {
 		InputSchema: inputSchema,
 		EvalSchema:  evalSchema,
 		Check:       check,
+		Doubts:      doubtful,
 		Lanes: map[string]task.Lane{
 			"tests":            task.EvaluationInputs,
 			"candidate_policy": task.EvaluationInputs,

@@ -3,6 +3,7 @@ package repopatch
 import (
 	"cmp"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,6 +194,37 @@ func check(r family.Row) (out []family.Problem) {
 	checkNames(spec, problem)
 	return out
 }
+
+// commitID is what can be a commit, as a row names it.
+var commitID = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+
+// doubtful finds what is no commit and no patch. It quotes no patch: patches are not
+// public.
+func doubtful(r family.Row) (out []family.Problem) {
+	var commit string
+	if json.Unmarshal(r.Input["base_commit"], &commit) == nil && !commitID.MatchString(commit) {
+		out = append(out, family.Problem{Path: []string{"input", "base_commit"}, Message: "is not a commit id",
+			Fix: "write what git rev-parse HEAD prints in the image's repository"})
+	}
+	var spec struct {
+		Setup jsontext.Value `json:"setup_patch"`
+		Test  jsontext.Value `json:"test_patch"`
+	}
+	_ = json.Unmarshal(r.Eval["tests"], &spec) // check has read it
+	for _, p := range []struct {
+		patch jsontext.Value
+		path  []string
+	}{{spec.Setup, []string{"eval", "tests", "setup_patch"}}, {spec.Test, []string{"eval", "tests", "test_patch"}}, {r.Eval["gold_patch"], []string{"eval", "gold_patch"}}} {
+		var text string
+		if json.Unmarshal(p.patch, &text) == nil && strings.TrimSpace(text) != "" && !patchHead.MatchString(text) {
+			out = append(out, family.Problem{Path: p.path, Message: "is not a patch", Fix: "write what git diff prints"})
+		}
+	}
+	return out
+}
+
+// patchHead is a line with which the part of a patch for one file begins.
+var patchHead = regexp.MustCompile(`(?m)^(diff --git |--- )`)
 
 // checkNames applies the rules on tests that are graded by name. It quotes no
 // id: ids are not public.

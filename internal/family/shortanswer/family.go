@@ -27,6 +27,7 @@ func Family() family.Family {
 		InputSchema: inputSchema,
 		EvalSchema:  evalSchema,
 		Check:       check,
+		Doubts:      doubtful,
 		Lanes: map[string]task.Lane{
 			"accepted_answers": task.Hidden,
 			"tolerance":        task.Hidden,
@@ -69,6 +70,20 @@ func check(row family.Row) (out []family.Problem) {
 		out = append(out, family.Problem{Path: []string{"eval"}, Message: "cannot be scored: " + err.Error()})
 	}
 	return out
+}
+
+// doubtful finds a tolerance that no answer can use.
+func doubtful(row family.Row) []family.Problem {
+	if row.Eval["tolerance"] == nil {
+		return nil
+	}
+	for _, gold := range golds(row.Eval["accepted_answers"]) {
+		if _, ok := number.Parse(gold); ok {
+			return nil
+		}
+	}
+	return []family.Problem{{Path: []string{"eval", "tolerance"}, Message: "has no effect, because no accepted answer is a number",
+		Fix: "remove it, or write the answers as numbers"}}
 }
 
 // golds returns the accepted answers as texts; a number is its literal.

@@ -56,7 +56,7 @@ func (c *Compiler) Check(row pack.Row) (errs, warnings source.Problems) {
 	k := &checker{row: row, context: fmt.Sprintf("task '%s' (%s)", row.ID, row.Family)}
 	f, known := c.Family(row.Family)
 	if !known {
-		k.unknownFamily(c.families)
+		k.warnings.Add(k.row.Pos, c.unknownFamily(row.Family), "family %q is not known; its tasks stay pending and all of eval is hidden", row.Family)
 	}
 	schemas := c.schemas[row.Family]
 	k.schema(schemas.input, row.Input, "input")
@@ -69,6 +69,9 @@ func (c *Compiler) Check(row pack.Row) (errs, warnings source.Problems) {
 	}
 	if len(k.errs) == 0 {
 		k.checkout(f)
+	}
+	if len(k.errs) == 0 && f.Doubts != nil {
+		k.report(&k.warnings, f.Doubts(familyRow(k.row)))
 	}
 	k.leaks(f)
 	slices.SortStableFunc(k.errs, byPlace)
@@ -90,12 +93,15 @@ type checker struct {
 	errs, warnings source.Problems
 }
 
-func (k *checker) unknownFamily(reg family.Registry) {
-	fix := "known: " + strings.Join(reg.Names(), ", ")
-	if near := source.Nearest(k.row.Family, reg.Names()); near != "" {
-		fix = fmt.Sprintf("did you mean %q?", near)
+// unknownFamily says what to write instead of a family that is not known, or "".
+func (c *Compiler) unknownFamily(name string) string {
+	if _, known := c.Family(name); known || name == "" {
+		return ""
 	}
-	k.warnings.Add(k.row.Pos, fix, "family %q is not known; its tasks stay pending and all of eval is hidden", k.row.Family)
+	if near := source.Nearest(name, c.families.Names()); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "known: " + strings.Join(c.families.Names(), ", ")
 }
 
 // maxValues is the number of values of a row. A record lists all of them by
@@ -144,9 +150,13 @@ func nameFault(name string) string {
 
 // family applies the family's own rules. They may rely on the schemas.
 func (k *checker) family(f family.Family) {
-	for _, p := range f.Check(familyRow(k.row)) {
-		n := k.at(p.Path)
-		k.errs.Add(n.Pos, p.Fix, "%s%s %s", k.context, k.path(p.Path), p.Message)
+	k.report(&k.errs, f.Check(familyRow(k.row)))
+}
+
+// report adds what a family found, with its place.
+func (k *checker) report(to *source.Problems, found []family.Problem) {
+	for _, p := range found {
+		to.Add(k.at(p.Path).Pos, p.Fix, "%s%s %s", k.context, k.path(p.Path), p.Message)
 	}
 }
 

@@ -41,5 +41,8 @@ func Load(ctx context.Context, loc pack.Location, reg family.Registry, each func
 	if p.Digests.Manifest != sum {
 		return nil, &pack.ChangedError{Pos: source.Pos{File: loc.Manifest}, What: "the manifest changed"}
 	}
+	if fix := c.unknownFamily(m.Family); fix != "" {
+		p.Warnings.Add(m.FamilyPos, fix, "manifest.defaults.family %q is not known", m.Family)
+	}
 	return &Loaded{Pack: p, Compiler: c, Public: public.Sum(p.Digests.PublicAssets)}, nil
 }

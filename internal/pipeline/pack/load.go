@@ -143,7 +143,7 @@ func (l *loader) finish(ctx context.Context) error {
 		}
 	}
 	if l.pack.Count == 0 {
-		l.warn(source.Problems{source.Problemf(source.Pos{File: l.pack.Tasks}, "the pack has no rows")})
+		l.warn(source.Problems{{Pos: source.Pos{File: l.pack.Tasks, Line: 1}, Message: "the pack has no rows", Fix: "write one task a line; securebench pack add appends one"}})
 	}
 	if l.dropped > 0 {
 		l.pack.Warnings.Add(source.Pos{File: l.pack.Tasks}, "", "%d more warnings are not shown", l.dropped)

@@ -41,12 +41,12 @@ func TestLocate(t *testing.T) {
 
 func TestManifest(t *testing.T) {
 	tests := []struct{ name, in, errs, warnings string }{
-		{"least", "id: p\nversion: 1\n", "", "tasks.jsonl: the pack has no rows"},
-		{"nulls", "id: p\nversion: -3\ndefaults: ~\nasset_roots: ~\nasset_defaults: ~\n", "", "tasks.jsonl: the pack has no rows"},
+		{"least", "id: p\nversion: 1\n", "", "tasks.jsonl:1: the pack has no rows (write one task a line; securebench pack add appends one)"},
+		{"nulls", "id: p\nversion: -3\ndefaults: ~\nasset_roots: ~\nasset_defaults: ~\n", "", "tasks.jsonl:1: the pack has no rows (write one task a line; securebench pack add appends one)"},
 		{"unknown keys", "id: p\nversion: 1\nauthor: x\ndefaults: {familie: x}\n", "",
 			"manifest.yaml:3:1: the manifest has unknown field \"author\", which is ignored (known: id, version, defaults, asset_roots, asset_defaults)\n" +
 				"manifest.yaml:4:12: manifest.defaults has unknown field \"familie\", which is ignored (did you mean \"family\"?)\n" +
-				"tasks.jsonl: the pack has no rows"},
+				"tasks.jsonl:1: the pack has no rows (write one task a line; securebench pack add appends one)"},
 		{"wrong case", "id: p\nversion: 1\nDefaults: {}\n",
 			"manifest.yaml:3:1: the manifest has field \"Defaults\" in the wrong case (write defaults)", ""},
 		{"duplicate", "id: p\nversion: 1\nid: q\n", `manifest.yaml:3:1: duplicate key "id"`, ""},
@@ -107,21 +107,21 @@ func TestRows(t *testing.T) {
 	tests := []struct{ name, in, errs, warnings string }{
 		{"least", `{"id":"a"}`, "", ""},
 		{"nulls", `{"id":"a","family":null,"input":null,"eval":null,"assets":null,"environment":null,"metadata":null}`, "", ""},
-		{"blank lines count", "\n \t\r\n\n{\"id\":1}\n", "tasks.jsonl:4:7: id must be a non-empty string, not a number", ""},
+		{"blank lines count", "\n \t\r\n\n{\"id\":1}\n", "tasks.jsonl:4:7: id must be a non-empty string, not a number (quote it: \"1\")", ""},
 		{"CRLF", "{\"id\":\"a\"}\r\n{\"id\":\"b\"}\r\n", "", ""},
 		{"no newline at the end", "{\"id\":\"a\"}\n{\"id\":\"b\"}", "", ""},
 		{"space around", "  {\"id\":\"a\"}  \n", "", ""},
 		{"a list", `[]`, "tasks.jsonl:1:1: a row must be an object, not a list", ""},
-		{"no JSON", `{"id":`, "tasks.jsonl:1:7: invalid JSON: the value is cut off", ""},
+		{"no JSON", `{"id":`, "tasks.jsonl:1:7: invalid JSON: the value is cut off (close its quotes, brackets and braces; in a file of lines, a value is on one line)", ""},
 		{"two values", `{"id":"a"} {"id":"b"}`, "tasks.jsonl:1:12: there is data after the JSON value", ""},
-		{"duplicate key", `{"id":"a","id":"b"}`, `tasks.jsonl:1:11: invalid JSON: duplicate key "id"`, ""},
+		{"duplicate key", `{"id":"a","id":"b"}`, `tasks.jsonl:1:11: invalid JSON: duplicate key "id" (remove one of the two)`, ""},
 		{"invalid UTF-8", "{\"id\":\"\xff\"}", "tasks.jsonl:1:8: there is a byte that is not UTF-8 (save the file as UTF-8)", ""},
-		{"no id", `{}`, "tasks.jsonl:1:1: the row has no id", ""},
+		{"no id", `{}`, "tasks.jsonl:1:1: the row has no id (give every task a unique id)", ""},
 		{"unknown key", `{"id":"a","x":1}`, "", `tasks.jsonl:1:11: the row has unknown field "x", which is ignored (known: id, family, input, eval, assets, environment, metadata)`},
 		{"unknown key often", "{\"id\":\"a\",\"x\":1}\n{\"id\":\"b\",\"x\":1}", "", `tasks.jsonl:1:11: the row has unknown field "x", which is ignored (known: id, family, input, eval, assets, environment, metadata)`},
 		{"wrong case", `{"id":"a","Eval":{}}`, `tasks.jsonl:1:11: the row has field "Eval" in the wrong case (write eval)`, ""},
 		{"types", `{"id":"a","family":1,"input":[],"eval":1,"assets":{},"environment":"x","metadata":true}`,
-			"tasks.jsonl:1:20: family must be a non-empty string, not a number\n" +
+			"tasks.jsonl:1:20: family must be a non-empty string, not a number (quote it: \"1\")\n" +
 				"tasks.jsonl:1:30: input must be an object, not a list\n" +
 				"tasks.jsonl:1:40: eval must be an object, not a number\n" +
 				"tasks.jsonl:1:83: metadata must be an object, not a boolean\n" +
@@ -130,7 +130,7 @@ func TestRows(t *testing.T) {
 		{"asset types", `{"id":"a","assets":[1,{},{"path":1},{"path":"x","read_only":"y","Mount":"z"}]}`,
 			"tasks.jsonl:1:21: assets[0] must be an object, not a number\n" +
 				"tasks.jsonl:1:23: assets[1].path is required\n" +
-				"tasks.jsonl:1:34: assets[2].path must be a non-empty string, not a number\n" +
+				"tasks.jsonl:1:34: assets[2].path must be a non-empty string, not a number (quote it: \"1\")\n" +
 				"tasks.jsonl:1:65: assets[3] has field \"Mount\" in the wrong case (write mount)\n" +
 				"tasks.jsonl:1:61: assets[3].read_only must be true or false, not a string", ""},
 	}
@@ -242,7 +242,7 @@ func TestIDs(t *testing.T) {
 func TestProblemsAreBounded(t *testing.T) {
 	_, errs, _ := load(t, write(t, manifest, strings.Repeat("{}\n", 1000)))
 	lines := strings.Split(errs, "\n")
-	if len(lines) != 21 || lines[19] != "tasks.jsonl:20:1: the row has no id" || lines[20] != "tasks.jsonl: reading stopped after 20 problems" {
+	if len(lines) != 21 || lines[19] != "tasks.jsonl:20:1: the row has no id (give every task a unique id)" || lines[20] != "tasks.jsonl: reading stopped after 20 problems" {
 		t.Errorf("%d lines: %s", len(lines), errs)
 	}
 }
@@ -320,7 +320,7 @@ func TestCheckHook(t *testing.T) {
 		errs.Add(r.Pos, "", "bad %s", r.ID)
 		return errs, nil
 	})
-	want := loc.Tasks + ":1:1: bad a\n" + loc.Tasks + ":2:1: the row has no id\n" + loc.Tasks + ":3:1: bad b"
+	want := loc.Tasks + ":1:1: bad a\n" + loc.Tasks + ":2:1: the row has no id (give every task a unique id)\n" + loc.Tasks + ":3:1: bad b"
 	if err == nil || err.Error() != want || strings.Join(seen, "") != "ab" {
 		t.Errorf("seen %q, got %v", seen, err)
 	}

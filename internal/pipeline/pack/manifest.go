@@ -22,6 +22,8 @@ type Manifest struct {
 	ID      string
 	Version int64
 	Family  string // defaults.family; "" if not set
+	// FamilyPos is where that stands.
+	FamilyPos source.Pos
 	// Environment is defaults.environment, an object; rows are merged over it.
 	Environment *source.Node
 	PublicRoot  string // slash-separated, relative to the manifest's folder
@@ -44,8 +46,13 @@ func ReadManifest(loc Location) (m Manifest, sum string, warnings source.Problem
 	}
 	p := &manifestReader{}
 	p.read(root)
-	if err := p.errs.Err(); err != nil {
-		return Manifest{}, "", p.warnings, err
+	if len(p.errs) > 0 {
+		for _, w := range p.warnings { // a misspelt key explains a missing one
+			hint := *w
+			hint.Message = "warning: " + hint.Message
+			p.errs = append(p.errs, &hint)
+		}
+		return Manifest{}, "", p.warnings, p.errs.Err()
 	}
 	return p.m, digest.Bytes(b), p.warnings, nil
 }
@@ -80,6 +87,7 @@ func (p *manifestReader) defaults(root *source.Node) {
 	p.fields(defaults, "manifest.defaults", "family", "environment")
 	if n := given(defaults, "family"); n != nil {
 		var err *source.Problem
+		p.m.FamilyPos = n.Pos
 		p.m.Family, err = name(n, "manifest.defaults.family")
 		p.fail(err)
 	}

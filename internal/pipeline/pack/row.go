@@ -67,7 +67,7 @@ func (p *rowReader) names(root *source.Node) {
 		p.row.ID, err = name(id, "id")
 		p.fail(err)
 	} else {
-		p.fail(source.Problemf(root.Pos, "the row has no id"))
+		p.errs.Add(root.Pos, "give every task a unique id", "the row has no id")
 	}
 	p.row.Family = p.m.Family
 	if n := given(root, "family"); n != nil {
