@@ -193,7 +193,7 @@ func allowed() []struct {
 		of("internal/compare", "console earlier redact report verdict"),
 		// what commands share
 		of("internal/families", family, "family/multiplechoice family/shortanswer family/freeresponse family/codecompletion family/repopatch family/terminaltask family/deferred"),
-		of("internal/schemas", "family source"),
+		of("internal/schemas", "family redact source"),
 		of("internal/starter"),
 		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),
 		of("internal/workload", "capacity packlint fault family task redact source pipeline/pack pipeline/compile"),

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/redact"
 	"securebench/internal/source"
 )
 
@@ -55,17 +56,37 @@ func Text(name string, reg family.Registry) ([]byte, error) {
 		return nil, fmt.Errorf("there is no schema %q: want one of %s", name, strings.Join(Names(), ", "))
 	}
 	text, err := files.ReadFile(name + ".json")
-	if err != nil || name != Row {
-		return text, err
+	if err != nil {
+		return nil, err
 	}
 	root, err := source.ParseJSON(name+".json", 1, text)
 	if err != nil {
 		return nil, err
 	}
-	if err := addFamilies(root, reg); err != nil {
-		return nil, err
+	if name == Row {
+		if err := addFamilies(root, reg); err != nil {
+			return nil, err
+		}
 	}
+	portable(root)
 	return indented(root)
+}
+
+// portable writes patterns so that every reader understands them: classes of Unicode
+// are not known to all. The characters of \p{Z} are listed; a name may have any
+// character beyond ASCII, which the program decides on.
+func portable(n *source.Node) {
+	for _, f := range n.Fields {
+		if f.Name == "pattern" && f.Value.Kind == source.String {
+			f.Value.Text = strings.NewReplacer(
+				`^[\p{L}_][\p{L}\p{M}\p{N}_]*$`, "^[^\\x00-@\\[-^`{-\\x7f][^\\x00-/:-@\\[-^`{-\\x7f]*$",
+				`\p{Z}`, "\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000").Replace(f.Value.Text)
+		}
+		portable(f.Value)
+	}
+	for _, it := range n.Items {
+		portable(it)
+	}
 }
 
 // addFamilies adds to the schema of a row what each family says about input and eval.
@@ -155,5 +176,5 @@ func indented(n *source.Node) ([]byte, error) {
 	if err := v.Indent(jsontext.WithIndent("  ")); err != nil {
 		return nil, fmt.Errorf("writing a schema: %w", err)
 	}
-	return append(v, '\n'), nil
+	return append(redact.ASCII(v), '\n'), nil
 }

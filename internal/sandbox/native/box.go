@@ -366,6 +366,7 @@ func (b *box) remove(ctx context.Context) error {
 	b.endNow()
 	var errs []error
 	errs = append(errs, b.end(ctx))
+	process.ReapMakers()
 	if err := b.layer.close(); err != nil {
 		errs = append(errs, err)
 	}

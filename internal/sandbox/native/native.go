@@ -54,6 +54,7 @@ import (
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native/images"
 	"securebench/internal/sandbox/native/overlays"
+	"securebench/internal/sandbox/native/process"
 	"securebench/internal/sandbox/native/require"
 	"securebench/internal/sandbox/native/workspace"
 	"securebench/internal/sandbox/oci"
@@ -242,6 +243,7 @@ func (e *Engine) Close() error {
 		ctx, cancel := cleanup(context.Background())
 		defer cancel()
 		errs = append(errs, e.cgroups.Group(e.groups).Remove(ctx))
+		process.ReapOrphans()
 	}
 	if e.images != nil {
 		errs = append(errs, e.images.Close())

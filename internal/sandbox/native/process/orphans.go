@@ -91,22 +91,46 @@ func ReapMakers() {
 // KillRuntime kills what is left of a runtime that had been given an argument which no
 // other process has, and reaps it.
 func KillRuntime(ctx context.Context, argument string) error {
-	for found := true; found; {
-		found = false // what is killed leaves its own children to this process
+	for {
+		left := false
 		for _, pid := range children() {
-			if adopted.has(pid) || !slices.Contains(arguments(pid), argument) {
-				continue
-			}
-			found = true
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			found, err := killOrphan(ctx, pid, argument)
+			if err != nil {
 				return fmt.Errorf("killing what is left of a runtime: %w", err)
 			}
-			if err := Reap(ctx, pid); err != nil {
-				return err
-			}
+			left = left || found
+		}
+		if !left {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("killing what is left of a runtime: %w", context.Cause(ctx))
 		}
 	}
-	return nil
+}
+
+// killOrphan kills and reaps an orphan with an argument. It reports whether there can be
+// more: a process leaves its own children to this one at its end, after it has lost its
+// arguments.
+func killOrphan(ctx context.Context, pid int, argument string) (found bool, err error) {
+	if adopted.has(pid) {
+		return false, nil
+	}
+	list := arguments(pid)
+	if slices.Contains(list, argument) {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return false, err
+		}
+		return true, Reap(ctx, pid)
+	}
+	p := look(pid)
+	if len(list) > 0 || !p.maker(pid) && !p.unborn() {
+		return false, nil
+	}
+	if p.state != 'Z' || !adopted.reap(pid) {
+		time.Sleep(time.Millisecond / 2) // it is about to be one
+	}
+	return true, nil
 }
 
 // Kill kills the processes of this machine that are called with certain arguments, none
@@ -159,6 +183,9 @@ func kill(pid int, is func(arguments []string) bool) error {
 func arguments(pid int) (list []string) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil {
+		return nil
+	}
+	if len(text) == 0 {
 		return nil
 	}
 	for a := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{0}), []byte{0}) {
