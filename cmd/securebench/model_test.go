@@ -149,6 +149,13 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestModelTutorial follows docs/tutorials/gsm8k-model.md as it is written: two
+// commands from a clone to the score of a model, and what comes after.
+func TestModelTutorial(t *testing.T) {
+	t.Parallel()
+	follow(t, filepath.Join("..", "..", "docs", "tutorials", "gsm8k-model.md"))
+}
+
 // modelLines reads the records of a run by task.
 func modelLines(t *testing.T, out string) map[string]*record.Line {
 	t.Helper()
