@@ -71,8 +71,8 @@ schema: build ## write schema/, the published JSON Schemas
 	$(BIN) schema -o schema
 
 .PHONY: pictures
-pictures: build ## take the pictures of docs/pictures anew, in a real browser (needs Chromium)
-	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/pictures.sh $(BIN) $$engine
+pictures: build ## take the pictures of docs/pictures anew, in a real browser and terminal (needs Chromium and tmux)
+	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/pictures.sh $(BIN) $$engine; scripts/terminal-picture.sh $(BIN) $$engine
 
 .PHONY: check
 check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
@@ -160,6 +160,29 @@ data: build ## make DATA=DIR data: import the data sets of DIR into data/
 accept: image data ## make DATA=DIR accept: score the data sets of DIR, compare with their own figures
 	@scripts/accept.sh $(BIN) '$(DATA)'
 
+.PHONY: dist
+dist: go ## build the archives, images, checksums and SBOMs of a release into dist/
+	rm -rf dist
+	go run ./cmd/dist -o dist -vcs=$(BUILDVCS)
+
+.PHONY: reproduce
+reproduce: go ## build a release twice, at two paths, and compare the bytes
+	@scripts/reproduce.sh
+
+# PREFIX is where "make install" puts the program, its completions and its manual;
+# DESTDIR is a folder that stands for / while a package is made.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+.PHONY: install
+install: build ## install the program, completions and manual below PREFIX (default /usr/local)
+	install -D -m 0755 $(BIN) '$(DESTDIR)$(PREFIX)/bin/securebench'
+	install -d '$(DESTDIR)$(PREFIX)/share/man/man1' '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' '$(DESTDIR)$(PREFIX)/share/zsh/site-functions' '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d'
+	$(BIN) man -o '$(DESTDIR)$(PREFIX)/share/man/man1'
+	$(BIN) completion bash > '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/securebench'
+	$(BIN) completion zsh > '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_securebench'
+	$(BIN) completion fish > '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/securebench.fish'
+
 .PHONY: clean
 clean: ## remove what was built, imported and run
-	rm -rf bin data runs
+	rm -rf bin data dist runs

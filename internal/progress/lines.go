@@ -3,7 +3,6 @@ package progress
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -208,21 +207,24 @@ func (l line) render(width int, color bool) string {
 func paint(s string, color ansi.Attr) string { return ansi.SGR(color) + s + ansi.ResetStyle }
 
 // wrap splits s into rows of at most width columns, all but the first shorter
-// by indent. Every character outside ASCII counts as two columns, the most
+// by indent, between words where that leaves no row half empty. Every character outside ASCII counts as two columns, the most
 // that a terminal uses.
 func wrap(s string, width, indent int) []string {
 	var rows []string
-	start, used := 0, 0
+	start, used, word := 0, 0, 0 // word is where the last word begins
 	for i, r := range s {
-		w := 1
-		if r >= utf8.RuneSelf {
-			w = 2
-		}
+		w := columns(string(r))
 		if used+w > width {
-			rows = append(rows, s[start:i])
-			start, used = i, indent
+			end := i
+			if word > start && columns(s[start:word]) > width/2 {
+				end = word
+			}
+			rows = append(rows, s[start:end])
+			start, used = end, indent+columns(s[end:i])
 		}
-		used += w
+		if used += w; r == ' ' {
+			word = i + 1
+		}
 	}
 	return append(rows, s[start:])
 }

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/sandbox"
 )
 
 // The bounds on what is shown about a reference that does not pass.
@@ -29,6 +31,15 @@ func explain(ctx context.Context, v family.Verifier, at family.Case, got family.
 		lines = printed(got.Restricted)
 	}
 	return shortened(lines), nil
+}
+
+// solutionSaid returns what a solution that is a program said, if it failed itself.
+func solutionSaid(ran produce.Result) []string {
+	if ran.Argv == nil || ran.Outcome.End != sandbox.Exited || ran.Outcome.ExitCode == 0 {
+		return nil
+	}
+	out := []string{fmt.Sprintf("the solution ended with exit code %d", ran.Outcome.ExitCode)}
+	return append(out, printed(map[string][]byte{"solution-stderr.txt": ran.Stderr, "solution-stdout.txt": ran.Stdout})...)
 }
 
 // printed returns the ends of what a verification printed.

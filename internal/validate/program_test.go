@@ -67,6 +67,7 @@ func TestReferencePrograms(t *testing.T) {
 		"solve 5":    "reference pass failed tests_failed false",
 		"idle":       "reference pass failed tests_failed false",
 		"print much": "reference pass limit output_limit false",
+		"fail":       "reference pass no_candidate agent_failed false\n  the solution ended with exit code 3\n  solution-stderr:\n    fail: no such thing",
 	} {
 		t.Run(solution, func(t *testing.T) {
 			got := checkProgram(t, solution)
@@ -90,6 +91,10 @@ func checkProgram(t *testing.T, solution string) (out []string) {
 			return 0
 		},
 		"idle": func(context.Context, *sandboxtest.Process) int { return 0 },
+		"fail": func(_ context.Context, p *sandboxtest.Process) int {
+			fmt.Fprintln(p.Stderr, "fail: no such thing")
+			return 3
+		},
 		"print": func(_ context.Context, p *sandboxtest.Process) int {
 			for {
 				if _, err := fmt.Fprintln(p.Stdout, strings.Repeat("much ", 100)); err != nil {
@@ -120,6 +125,9 @@ func checkProgram(t *testing.T, solution string) (out []string) {
 		Done: func(r validate.Result) {
 			for _, c := range r.Checks {
 				out = append(out, fmt.Sprintf("%s %s %s %s %v", c.Candidate, c.Want, c.Outcome, c.Reason, c.OK))
+				for _, line := range c.Why {
+					out = append(out, "  "+line)
+				}
 			}
 		},
 	})

@@ -50,9 +50,11 @@ func (cfg Config) runProgram(ctx context.Context, t task.Task, sol family.Soluti
 		return fmt.Errorf("preparing the reference solution: %w", err)
 	}
 	defer func() { err = errors.Join(err, production.Close(context.WithoutCancel(ctx))) }()
-	if _, err := production.Run(ctx); err != nil {
+	ran, err := production.Run(ctx)
+	if err != nil {
 		return fmt.Errorf("running the reference solution: %w", err)
 	}
+	p.said = solutionSaid(ran)
 	left, err := production.Capture(ctx)
 	switch {
 	case err != nil:

@@ -205,6 +205,7 @@ type probe struct {
 	pass bool
 	cand *candidate.Candidate // nil where there is none
 	none Check                // says why
+	said []string             // what the program that made it said, if it failed
 }
 
 func (cfg Config) probes(ctx context.Context, t task.Task, fam family.Family, ref family.Solution, hasReference bool) ([]probe, error) {
@@ -256,6 +257,7 @@ func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, 
 	if p.pass {
 		c.Want = "pass"
 	}
+	c.Why = p.said
 	if p.cand == nil {
 		return c, verify.Close(ctx, s)
 	}
@@ -265,9 +267,12 @@ func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, 
 	}
 	c.Outcome, c.Reason, c.Message = got.Outcome, got.Reason, got.Message
 	c.OK = (got.Outcome == verdict.Passed) == p.pass
-	if !c.OK && p.pass {
-		c.Why, err = explain(ctx, v, at, got)
+	if c.OK || !p.pass {
+		c.Why = nil
+		return c, nil
 	}
+	why, err := explain(ctx, v, at, got)
+	c.Why = append(c.Why, why...)
 	return c, err
 }
 

@@ -45,14 +45,17 @@ def main():
         conversation = [{"role": "user", "content": f.read()}]
     for _ in range(STEPS):
         output = ask(conversation)
-        conversation += output
+        text = "\n".join(part["text"] for item in output if item["type"] == "message"
+                         for part in item["content"] if part["type"] == "output_text")
         calls = [item for item in output if item["type"] == "function_call"]
+        if not calls:
+            return print(text)
+        if text:
+            conversation.append({"role": "assistant", "content": text})
         for call in calls:
             print("$", call["arguments"], file=sys.stderr)
+            conversation.append({key: call[key] for key in ("type", "call_id", "name", "arguments")})
             conversation.append({"type": "function_call_output", "call_id": call["call_id"], "output": run(call["arguments"])})
-        if not calls:
-            texts = [part["text"] for item in output if item["type"] == "message" for part in item["content"] if part["type"] == "output_text"]
-            return print("\n".join(texts))
     sys.exit(f"no answer after {STEPS} steps")
 
 
