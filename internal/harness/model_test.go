@@ -67,7 +67,7 @@ func TestModelMistakes(t *testing.T) {
 		"{model: m, api_key_env: sk-1234}":                                "is not the name of a variable",
 		"{model: m, base_url: \"http://models.example\"}":                 "must be https",
 		"{model: m, budget: {cost: 1}}":                                   "needs the price of model",
-		"{model: m, tempreature: 1}":                                      "tempreature",
+		"{model: m, temperatures: 1}":                                     `"temperatures"`,
 		"{model: m, prices: {other: {input: 1, output: 1}}}":              "has no price of model",
 		"{model: m, system: 3}":                                           "system",
 		"{model: m, timeout_seconds: -1}":                                 "timeout_seconds",

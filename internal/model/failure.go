@@ -34,9 +34,8 @@ const maxError = 64 << 10
 
 // explain says what an error means.
 func (c *Client) explain(err error) failure {
-	if response := responseOf(err); response != nil && response.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(response.Body, maxError)) // the client has read it
-		return c.status(response.StatusCode, response.Header, body)
+	if r, ok := refusalOf(err); ok && r.status != http.StatusOK {
+		return c.status(r)
 	}
 	if data, ok := eventOf(err); ok {
 		return c.event(data)
@@ -47,16 +46,33 @@ func (c *Client) explain(err error) failure {
 	return failure{why: redact.EscapeShort(c.clean(err.Error()), 300), temporary: true}
 }
 
-// responseOf returns the response with which a provider refuses a request, nil if
-// there is none.
-func responseOf(err error) *http.Response {
-	if e, ok := errors.AsType[*openai.Error](err); ok {
-		return e.Response
+// refusal is a response with which a provider refuses a request.
+type refusal struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// refusalOf returns the response that an error is about, if it is about one.
+func refusalOf(err error) (refusal, bool) {
+	if e, ok := errors.AsType[*openai.Error](err); ok && e.Response != nil {
+		return refusal{e.StatusCode, e.Response.Header, readError(e.Response.Body)}, true
 	}
-	if e, ok := errors.AsType[*anthropic.Error](err); ok {
-		return e.Response
+	if e, ok := errors.AsType[*anthropic.Error](err); ok && e.Response != nil {
+		return refusal{e.StatusCode, e.Response.Header, readError(e.Response.Body)}, true
 	}
-	return nil
+	return refusal{}, false
+}
+
+// readError reads what a client has kept of a response. What cannot be read is not
+// quoted.
+func readError(from io.ReadCloser) []byte {
+	defer from.Close()
+	body, err := io.ReadAll(io.LimitReader(from, maxError))
+	if err != nil {
+		return nil
+	}
+	return body
 }
 
 // eventOf returns the event by which a provider ends an answer with an error.
@@ -87,15 +103,15 @@ type eventError struct{ data []byte }
 func (e *eventError) Error() string { return "the provider ended the answer with an error" }
 
 // status explains an answer with a status.
-func (c *Client) status(status int, header http.Header, body []byte) failure {
-	code := upstream.Code(body)
-	f := failure{why: fmt.Sprintf("status %d", status), overloaded: upstream.Overloaded(status), after: upstream.RetryAfter(header, relay.MaxHold)}
+func (c *Client) status(r refusal) failure {
+	status, code := r.status, upstream.Code(r.body)
+	f := failure{why: fmt.Sprintf("status %d", status), overloaded: upstream.Overloaded(status), after: upstream.RetryAfter(r.header, relay.MaxHold)}
 	f.temporary = upstream.Temporary(status) && code != upstream.NoCredit && code != upstream.TooMuch
 	switch {
 	case upstream.Rejects(status, code): // its words may have a part of the key
 		f.why = fmt.Sprintf("%s (status %d)", upstream.Complaint(status, code, c.set.Model), status)
 	default:
-		f.why += c.quote(body)
+		f.why += c.quote(r.body)
 	}
 	return f
 }

@@ -43,12 +43,12 @@ func (c *Client) Check(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	response := responseOf(err)
-	if response == nil || upstream.Temporary(response.StatusCode) {
+	r, ok := refusalOf(err)
+	if !ok || upstream.Temporary(r.status) {
 		return nil
 	}
-	if response.StatusCode != http.StatusNotFound && upstream.Rejects(response.StatusCode, "") {
-		return fmt.Errorf("%w: %s (status %d)", relay.ErrRejected, upstream.Complaint(response.StatusCode, "", c.set.Model), response.StatusCode)
+	if r.status != http.StatusNotFound && upstream.Rejects(r.status, "") {
+		return fmt.Errorf("%w: %s (status %d)", relay.ErrRejected, upstream.Complaint(r.status, "", c.set.Model), r.status)
 	}
 	// Many servers have the list alone.
 	names, err := c.listModels(ctx)
