@@ -95,7 +95,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "tester YAML `FILE`")
 	fl.StringVar(&f.agent, "agent", "", "`AGENT`: oracle, null or replay:FILE instead of the harness")
-	fl.StringVarP(&f.model, "model", "m", "", "ask this `MODEL` instead of running an agent (text families, code_completion)")
+	fl.StringVar(&f.model, "model", "", "ask this `MODEL` instead of running an agent (text families, code_completion)")
 	fl.StringVar(&f.baseURL, "base-url", "", "with --model: the `URL` of its provider (default OpenAI's)")
 	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat or messages (default responses, or chat with --base-url)")
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "`FILE` of KEY=VALUE lines; variables that are set keep their values")
