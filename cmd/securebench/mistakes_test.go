@@ -99,7 +99,7 @@ func rowMistakes() []mistake {
 		{"misspelt entry point", f, `"entry_point":`, `"entrypoint":`, codeRow, `did you mean "entry_point"?`},
 		{"entry point that is no name", f, `"entry_point": "initials"`, `"entry_point": "initials()"`, codeRow, "must be a name"},
 		{"another language", f, `"language": "python"`, `"language": "go"`, codeRow, `source "cases"`},
-		{"misspelt reference", f, `"reference_solution":`, `"referense_solution":`, codeRow, `did you mean "reference_solution"?`},
+		{"misspelt reference", f, `"reference_solution":`, `"reference_solutoin":`, codeRow, `did you mean "reference_solution"?`},
 		{"prompt left out", f, `"prompt": "def initials`, `"promt": "def initials`, codeRow, `did you mean "prompt"?`},
 		{"misspelt checker", f, `"checker":`, `"cheker":`, termRow, `did you mean "checker"?`},
 		{"unknown checker", f, `"source": "pytest"`, `"source": "unittest"`, termRow, "one of: pytest, script"},

@@ -33,6 +33,7 @@ const (
 	Exercism   = "exercism"
 	SWEBench   = "swebench"
 	EvoEval    = "evoeval"
+	HumanEvalX = "humaneval-x"
 	// APPS and CodeContests are problems of contests.
 	APPS         = "apps"
 	CodeContests = "codecontests"
@@ -46,7 +47,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, APPS, CodeContests, Harbor, TerminalBench, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, APPS, CodeContests, Harbor, TerminalBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -149,6 +150,7 @@ type dataset struct {
 	about   string // licence and source facts, Markdown
 	changes string // what the conversion changes, Markdown
 	licence string
+	recipe  [2]string // name and Dockerfile of the rows' image, which the pack brings
 
 	// exercise converts rows that share a checkout, in place of convert;
 	// recipes are the images that have it, by name.
@@ -158,7 +160,7 @@ type dataset struct {
 
 // datasets lists the sources of packs.
 func datasets() []dataset {
-	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), apps(), codeContests()}
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), apps(), codeContests()}
 }
 
 // converter is what a conversion may use besides the row itself.
@@ -185,6 +187,12 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 	}
 	defer out.Discard()
 	sum := Result{Format: ds.format, Dir: outDir, Files: packFiles()}
+	if ds.recipe[0] != "" && o.Image == DefaultImage {
+		ds.image, sum.Images = imageRef(o.ID, ds.recipe[0]), 1
+		if err := out.Put("images/"+ds.recipe[0]+"/Dockerfile", ds.recipe[1]); err != nil {
+			return Result{}, err
+		}
+	}
 	seen := make(map[string]int)
 	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
 		files, left := map[string]string{}, ""

@@ -16,6 +16,7 @@ import (
 	"securebench/internal/family/codecompletion/bysource"
 	"securebench/internal/family/codecompletion/cases"
 	"securebench/internal/family/codecompletion/forms"
+	"securebench/internal/family/codecompletion/linked"
 	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/family/codecompletion/shared"
 	"securebench/internal/task"
@@ -58,7 +59,7 @@ func Family() family.Family {
 
 // verifiers makes the verifier of each form.
 func verifiers() bysource.Verifiers {
-	return bysource.Verifiers{forms.Inline: NewVerifier, cases.Source: cases.New, shared.Form: shared.New}
+	return bysource.Verifiers{forms.Inline: NewVerifier, cases.Source: cases.New, shared.Form: shared.New, linked.Form: linked.New}
 }
 
 // pending says why a row's tests cannot be run here.
@@ -68,6 +69,8 @@ func pending(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) 
 		return cases.Pending(s)
 	case shared.Form:
 		return shared.Pending(s)
+	case linked.Form:
+		return linked.Pending(s)
 	}
 	return pendingInline(s, e)
 }

@@ -14,6 +14,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/bysource"
 	"securebench/internal/family/codecompletion/cases"
+	"securebench/internal/family/codecompletion/linked"
 	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/family/codecompletion/shared"
 	"securebench/internal/task"
@@ -32,15 +33,20 @@ type testSpec struct {
 	Entry       jsontext.Value `json:"entry_point"`
 	Mutates     bool           `json:"mutates"`
 	Operators   bool           `json:"operators"`
+	Command     jsontext.Value `json:"command"`
+	Compile     jsontext.Value `json:"compile"`
+	TestFile    jsontext.Value `json:"test_file"`
 }
 
-// form names the form of the tests.
-func (s testSpec) form() string {
+// form names the form of the tests of a row in a language.
+func (s testSpec) form(language string) string {
 	switch {
 	case s.Source == cases.Source:
 		return cases.Source
-	case s.Source == Inline && s.Containment == shared.Form:
+	case s.Source == Inline && s.Containment == shared.Form && language == programs.Python:
 		return shared.Form
+	case s.Source == Inline && s.Containment == shared.Form:
+		return linked.Form
 	}
 	return Inline // which refuses what it does not know
 }
@@ -58,13 +64,17 @@ func Of(v task.SandboxView) string {
 	tests, _ := v.Get("tests")
 	var spec testSpec
 	_ = json.Unmarshal(tests.Value, &spec) // the form refuses what it cannot read
-	return spec.form()
+	name := programs.Python
+	if r, ok := v.Get("language"); ok {
+		name, _ = r.Text()
+	}
+	return spec.form(name)
 }
 
 // Footprint is what a row has beside the test sandbox that is kept.
 func Footprint(v task.SandboxView) capacity.Footprint {
 	switch Of(v) {
-	case cases.Source:
+	case cases.Source, linked.Form:
 		return capacity.Footprint{Boxes: 1, Spaces: 1}
 	case shared.Form:
 		return capacity.Footprint{Boxes: 1, Spaces: 2}
@@ -83,19 +93,25 @@ func language(row family.Row) string {
 // the row's language.
 func Submission(row family.Row) (task.Extraction, string) {
 	var spec testSpec
-	x, instruction := task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: programs.SourceFile(programs.Python), OrStdout: true}, ModuleInstruction
-	if json.Unmarshal(row.Eval["tests"], &spec) == nil && spec.Source == cases.Source {
-		x.Path = cmp.Or(spec.File, programs.SourceFile(language(row)))
-		instruction = fmt.Sprintf(programInstruction, x.Path)
+	x := task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: programs.SourceFile(programs.Python), OrStdout: true}
+	_ = json.Unmarshal(row.Eval["tests"], &spec) // check reports what cannot be read
+	what := "program that solves"
+	switch spec.form(language(row)) {
+	case linked.Form:
+		what = "source file of functions, without a main program, that solves"
+	case cases.Source:
+	default:
+		return x, ModuleInstruction
 	}
-	return x, instruction
+	x.Path = cmp.Or(spec.File, programs.SourceFile(language(row)))
+	return x, fmt.Sprintf(programInstruction, what, x.Path)
 }
 
 const (
 	// ModuleInstruction describes to an agent what most rows want.
 	ModuleInstruction = "Write one complete module that solves the task to candidate.py in the workspace. " +
 		"It must contain everything that it needs, the prompt's own code included."
-	programInstruction = "Write one complete program that solves the task to %s in the workspace. " +
+	programInstruction = "Write one complete %s the task to %s in the workspace. " +
 		"It must contain everything that it needs, the prompt's own code included."
 )
 
@@ -105,17 +121,19 @@ func Check(row family.Row) (out []family.Problem) {
 	if err := json.Unmarshal(row.Eval["tests"], &spec); err != nil {
 		return []family.Problem{{Path: []string{"eval", "tests"}, Message: "cannot be read"}}
 	}
-	if spec.Source == cases.Source {
+	form := spec.form(language(row))
+	switch form {
+	case cases.Source:
 		return cases.Check(row)
+	case linked.Form:
+		out = linked.Check(row)
+	case Inline:
+		if language(row) != programs.Python {
+			out = append(out, family.Problem{Path: []string{"input", "language"}, Message: "must be python for inline tests",
+				Fix: `tests of other languages have the source "cases", or the containment "shared"`})
+		}
 	}
-	if language(row) != programs.Python {
-		out = append(out, family.Problem{Path: []string{"input", "language"}, Message: "must be python for inline tests",
-			Fix: `tests of other languages have the source "cases"`})
-	}
-	if spec.form() == shared.Form {
-		out = append(out, spec.withoutEffect()...)
-	}
-	return out
+	return append(out, spec.withoutEffect(form)...)
 }
 
 // TimeLimit is the row's own limit of a verification.
@@ -124,16 +142,24 @@ func TimeLimit(v task.SandboxView) time.Duration {
 	return family.Seconds(tests, "timeout_seconds")
 }
 
-// withoutEffect reports what makes no difference to tests that share a process with
-// the candidate.
-func (s testSpec) withoutEffect() (out []family.Problem) {
+// withoutEffect reports keys that make no difference to tests of a form.
+func (s testSpec) withoutEffect(form string) (out []family.Problem) {
+	split, linking := form == Inline, form == linked.Form
 	for _, key := range []struct {
-		name string
-		set  bool
-	}{{"entry_point", s.Entry != nil}, {"mutates", s.Mutates}, {"operators", s.Operators}} {
-		if key.set {
-			out = append(out, family.Problem{Path: []string{"eval", "tests", key.name}, Message: "has no effect on tests that share a process with the candidate", Fix: "remove it"})
+		name     string
+		set, has bool
+	}{
+		{"entry_point", s.Entry != nil, split}, {"mutates", s.Mutates, split}, {"operators", s.Operators, split},
+		{"file", s.File != "", linking}, {"test_file", s.TestFile != nil, linking}, {"compile", s.Compile != nil, linking}, {"command", s.Command != nil, linking},
+	} {
+		if !key.set || key.has {
+			continue
 		}
+		why := "has no effect on tests that share a process with the candidate"
+		if split || form == shared.Form && key.name != "entry_point" && key.name != "mutates" && key.name != "operators" {
+			why = "has no effect on tests in Python"
+		}
+		out = append(out, family.Problem{Path: []string{"eval", "tests", key.name}, Message: why, Fix: "remove it"})
 	}
 	return out
 }

@@ -197,6 +197,14 @@ func packed(dir string, files []File, owner sandbox.User) (*bytes.Buffer, error)
 // that the candidate then lacks, and nothing reads it.
 func (b *Box) Discard(ctx context.Context, dir string) { _ = b.tree.Remove(ctx, dir) }
 
+// Clear removes a folder of the box, which has to be gone.
+func (b *Box) Clear(ctx context.Context, dir string) error {
+	if err := b.tree.Remove(ctx, dir); err != nil {
+		return fmt.Errorf("removing files of a build: %w", err)
+	}
+	return nil
+}
+
 // full reports whether the box has no room left.
 func (b *Box) full(ctx context.Context) bool {
 	u, err := b.tree.Usage(ctx)
