@@ -25,6 +25,7 @@ func wallClock() map[string]string {
 		"internal/gateway/ledger/ledger.go":               shown,
 		"internal/gateway/relay/trace.go":                 shown,
 		"internal/gateway/scripted/command.go":            shown,
+		"internal/model/model.go":                         shown,
 		"internal/pipeline/record/dir.go":                 shown,
 		"internal/progress/json.go":                       shown,
 		"internal/run/bind.go":                            shown,
@@ -38,7 +39,7 @@ func wallClock() map[string]string {
 		"internal/gateway/relay/serve.go":                 past,
 		"internal/sandbox/initproc/command.go":            past,
 		"internal/sandbox/initproc/loopback/server.go":    past,
-		"internal/gateway/relay/pace.go":                  "a provider names the time at which it wants to be asked again; the wait is bounded",
+		"internal/gateway/upstream/upstream.go":           "a provider names the time at which it wants to be asked again; the wait is bounded",
 		"internal/sandbox/docker/cause.go":                "the bounds of the engine's own events, by the engine's own clock",
 		"internal/sandbox/docker/engine.go":               "not a time",
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"securebench/internal/pipeline/record"
-	"securebench/internal/run"
+	"securebench/internal/run/shown"
 )
 
 // noisePython defines NOISE: characters that terminals interpret or hide, and
@@ -225,7 +225,7 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 		`|securebench: not passed:|  ` + id + ` (?:limit output_limit|failed wrong_answer|failed tests_failed))$`)
 	sc := bufio.NewScanner(f)
 	sc.Buffer(nil, 1<<20)
-	shown, bytesOf := 0, map[string]int{}
+	liesShown, bytesOf := 0, map[string]int{}
 	for sc.Scan() {
 		line := sc.Text()
 		if _, known := said[line]; known {
@@ -234,7 +234,7 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 			t.Fatalf("a line of %d bytes that is not from securebench: %.200q", len(line), line)
 		}
 		if strings.Contains(line, "passed=999") {
-			shown++
+			liesShown++
 		}
 		if rest, ok := strings.CutPrefix(line, "agent: "); ok {
 			id, _, _ := strings.Cut(rest, " | ")
@@ -249,11 +249,11 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 			t.Errorf("%q stands %d times, want once", line, n)
 		}
 	}
-	if shown < 100 {
-		t.Errorf("%d lines quote the agents' lies: the noise was not shown", shown)
+	if liesShown < 100 {
+		t.Errorf("%d lines quote the agents' lies: the noise was not shown", liesShown)
 	}
 	for id, n := range bytesOf {
-		if n > run.MaxShownTask+2*run.MaxShownLine {
+		if n > shown.MaxTask+2*shown.MaxLine {
 			t.Errorf("%d bytes of what the agent of %s printed were shown", n, id)
 		}
 	}

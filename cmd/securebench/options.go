@@ -55,7 +55,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 		return o, f.openKeyring(&o)
 	}
 	if o.Harness == nil {
-		return o, usageError(errors.New("no agent given: give --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
+		return o, usageError(errors.New("no agent given: give --model NAME, --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
 	}
 	return o, f.openKeyring(&o)
 }
@@ -95,7 +95,23 @@ func (f *runFlags) resolve(args []string, o *run.Options) (err error) {
 		o.Config.OutputDir = filepath.Join("runs", o.Config.RunID)
 	}
 	f.override(o.Config)
-	return nil
+	return f.overrideModel(o, check)
+}
+
+// overrideModel makes the harness ask the model that the flags name.
+func (f *runFlags) overrideModel(o *run.Options, check config.Check) error {
+	if f.model == "" && f.baseURL == "" && f.api == "" {
+		return nil
+	}
+	if f.agent != "" {
+		return usageError(errors.New("give --agent or --model, not both"))
+	}
+	h, err := harness.WithModel(o.Config.Harness, harness.ModelFlags{Model: f.model, BaseURL: f.baseURL, API: f.api})
+	if err != nil {
+		return usageError(err)
+	}
+	o.Config.Harness = h
+	return fault.As(fault.Config, check(h).Err())
 }
 
 // runID derives the id of a run without a tester YAML from its pack's folder.

@@ -25,13 +25,14 @@ type runFlags struct {
 	preview                           previewFlags
 	force, quiet, strict, keepGoing   bool
 	showCommands, showAgent           bool
+	model, baseURL, api               string
 }
 
 const runHelp = `Run an agent on a benchmark pack and score its candidates.
 
 PACK is a folder with manifest.yaml and tasks.jsonl, a manifest, or a tester
 YAML. A tester YAML configures the harness that runs the agent; without one,
---agent names a built-in agent:
+--model names a model to ask, or --agent a built-in agent:
 
   oracle       submits each row's reference solution (must score 100%)
   null         submits nothing (must score 0)
@@ -58,6 +59,12 @@ const runExamples = `  # Check a pack with its reference solutions: every task m
 
   # Run the agent that a tester YAML describes, four tasks at a time.
   securebench run --config tester.yaml --workers 4
+
+  # Ask a model; the key is OPENAI_API_KEY, in the environment or in .env.
+  securebench run packs/gsm8k-sample --model gpt-5.5
+
+  # Ask a model that a server on this machine has, such as Ollama's.
+  securebench run packs/gsm8k-sample --model llama3.2 --base-url http://127.0.0.1:11434
 
   # Resume an interrupted run.
   securebench run --config tester.yaml --workers 4 --resume
@@ -88,6 +95,9 @@ func (a *app) runCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "tester YAML `FILE`")
 	fl.StringVar(&f.agent, "agent", "", "`AGENT`: oracle, null or replay:FILE instead of the harness")
+	fl.StringVar(&f.model, "model", "", "ask this `MODEL` instead of running an agent (text families, code_completion)")
+	fl.StringVar(&f.baseURL, "base-url", "", "with --model: the `URL` of its provider (default OpenAI's)")
+	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat or messages (default responses, or chat with --base-url)")
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "`FILE` of KEY=VALUE lines; variables that are set keep their values")
 	fl.IntVar(&f.limit, "limit", -1, "run only the first `N` of the rows")
 	f.choice.Add(c)

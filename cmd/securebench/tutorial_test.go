@@ -21,6 +21,7 @@ type step struct {
 
 var (
 	saveAs   = regexp.MustCompile("^Save this as `([^`]+)`:$")
+	listens  = regexp.MustCompile(`--listen 127\.0\.0\.1:([0-9]+) .*&\n$`)
 	endsWith = regexp.MustCompile(`^(.*\S)\s+# exit code ([0-9]+)$`)
 )
 
@@ -67,8 +68,8 @@ func checkout(t *testing.T) (dir string) {
 }
 
 // follow does what a tutorial says, in a folder with a copy of this repository's packs
-// and examples, and compares what it prints with what the tutorial says. "make build
-// image" stands for what the tests have done already.
+// and examples, and compares what it prints with what the tutorial says. "make build"
+// and "make build image" stand for what the tests have done already.
 func follow(t *testing.T, path string) {
 	t.Helper()
 	dir := checkout(t)
@@ -77,7 +78,7 @@ func follow(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	var script strings.Builder
-	fmt.Fprintf(&script, "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nmake() { [ \"$*\" = 'build image' ]; mkdir -p bin; ln -s '%s' bin/securebench; }\n", program)
+	fmt.Fprintf(&script, "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nmake() { [ \"${1-}\" = build ]; mkdir -p bin; ln -s '%s' bin/securebench; }\n", program)
 	all := steps(t, path)
 	for _, s := range all {
 		fmt.Fprintf(&script, "echo '=== %d'\n", s.line)
@@ -90,8 +91,8 @@ func follow(t *testing.T, path string) {
 					line = fmt.Sprintf("set +e; %s; code=$?; set -e; [ $code = %s ] || { echo \"exit code $code\"; exit 99; }\n", m[1], m[2])
 				}
 				script.WriteString(line)
-				if strings.HasSuffix(line, "&\n") { // people take longer to read on
-					script.WriteString("until (: >/dev/tcp/127.0.0.1/7113) 2>/dev/null; do kill -0 $!; sleep 0.1; done\n")
+				if m := listens.FindStringSubmatch(line); m != nil { // people take longer to read on
+					fmt.Fprintf(&script, "until (: >/dev/tcp/127.0.0.1/%s) 2>/dev/null; do kill -0 $!; sleep 0.1; done\n", m[1])
 				}
 			}
 		}

@@ -319,6 +319,9 @@ func (c *check) restricted() {
 	for _, name := range []string{record.SaltName, record.PackName, record.ConfigName} {
 		c.name(name)
 	}
+	if !c.Sealed {
+		c.name(record.AnswersName)
+	}
 	c.extras(record.RestrictedName)
 }
 

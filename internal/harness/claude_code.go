@@ -12,7 +12,7 @@ import (
 // has a default model.
 func parseClaudeCode(p *parser) Harness {
 	a := p.agent(program{
-		name: "claude_code", api: "anthropic_messages", baseURL: "https://api.anthropic.com",
+		name: "claude_code", api: MessagesAPI, baseURL: "https://api.anthropic.com",
 		keys:    []string{"ANTHROPIC_API_KEY"},
 		overlay: "/opt/securebench/claude-code", home: "/opt/securebench/claude-home",
 		output: events.ClaudeCode, argv: claudeArgv, env: claudeEnv,

@@ -9,7 +9,7 @@ import (
 // parseCodex reads the configuration of OpenAI's Codex CLI.
 func parseCodex(p *parser) Harness {
 	return p.agent(program{
-		name: "codex", api: "openai_responses", baseURL: "https://api.openai.com",
+		name: "codex", api: ResponsesAPI, baseURL: "https://api.openai.com",
 		keys:    []string{"OPENAI_API_KEY", "CODEX_API_KEY"},
 		overlay: "/opt/securebench/codex", home: "/opt/securebench/codex-home",
 		output: events.Codex, argv: codexArgv, env: codexEnv,

@@ -43,7 +43,7 @@ func (o Overlay) Binary() string {
 
 // Relay says which provider an agent talks to, and as what.
 type Relay struct {
-	API                string // "openai_responses" or "anthropic_messages"
+	API                string // [ResponsesAPI], [ChatAPI] or [MessagesAPI]
 	BaseURL            string
 	KeyEnv             string // the variable of the parent that holds the key
 	Model              string // as configured; an alias is resolved at preflight
@@ -88,6 +88,9 @@ type Plan struct {
 	Relay *Relay
 	// Domains are those that the agent may reach through the proxy.
 	Domains []string
+	// Question is asked of a model instead of running a command, which then there
+	// is none; nil for all other harnesses.
+	Question *Question
 	// Output is how the agent's standard output is read. Unless it is plain, a
 	// candidate from standard output is the agent's last message.
 	Output events.Format
@@ -115,11 +118,21 @@ func shorter(a, b time.Duration) time.Duration {
 // Needs is what a run prepares once for a harness, whatever the task.
 type Needs struct {
 	Overlays []Overlay
-	Relay    *Relay // nil if the agent has no provider
+	Relay    *Relay // nil if the agent has no relay
+	Model    *Model // nil unless a model is asked from this process
 	Domains  []string
 	Output   events.Format
 	Files    *Files // nil for none
 	Image    string // of the agent, instead of the rows' own; "" is theirs
+}
+
+// Provider returns who serves the models, for the relay or for this process; nil
+// if nobody does.
+func (n Needs) Provider() *Relay {
+	if n.Model != nil {
+		return &n.Model.Relay
+	}
+	return n.Relay
 }
 
 // Harness plans the production of candidates. It is immutable and safe for

@@ -198,7 +198,7 @@ func TestTimeLimits(t *testing.T) {
 
 func TestParseProblems(t *testing.T) {
 	tests := map[string]struct{ typ, cfg, want string }{
-		"type":       {"shell", "{}", "h.yaml:9: harness.type must be one of: claude_code, codex, command"},
+		"type":       {"shell", "{}", "h.yaml:9: harness.type must be one of: claude_code, codex, command, model"},
 		"list":       {"command", "[a]", "h.yaml:1:1: harness.config must be an object, not a list"},
 		"no command": {"command", "{}", "h.yaml:1:1: harness.config.command is required"},
 		"blank":      {"command", `{command: "  "}`, "h.yaml:1:11: harness.config.command must be a non-empty string or a non-empty list of strings"},

@@ -17,6 +17,7 @@ func types() map[string]func(*parser) Harness {
 		"claude_code": parseClaudeCode,
 		"codex":       parseCodex,
 		"command":     parseCommand,
+		ModelType:     parseModel,
 	}
 }
 

@@ -47,7 +47,7 @@ func (p *parser) budget(r *Relay) {
 	}
 	p.fixed(problem, fix)
 	r.Cost = f
-	if prices, _ := p.get("prices"); prices == nil && problem == nil && r.Model != "" {
+	if prices, _ := p.get("prices"); prices == nil && r.Prices == nil && problem == nil && r.Model != "" {
 		p.ps.Add(cost.Pos, "add harness.config.prices, or bound requests or tokens instead", "%s.cost needs the price of model %q", what, r.Model)
 	}
 }
@@ -76,7 +76,7 @@ func (p *parser) prices(r *Relay) {
 
 // cacheWrite is what a token costs that is written to a cache, in tokens of input.
 func cacheWrite(api string) float64 {
-	if api == "anthropic_messages" {
+	if api == MessagesAPI {
 		return 1.25
 	}
 	return 1

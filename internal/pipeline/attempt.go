@@ -186,7 +186,7 @@ func (a *attempt) capture(ctx context.Context, out produce.Result) error {
 	}
 	a.draft.Took(verdict.PhaseCapture, start)
 	a.reportProduced(out, left)
-	if err := a.draft.Produced(out, left); err != nil || !a.r.Agent.Sandboxed() {
+	if err := a.draft.Produced(out, left); err != nil || agent.Repeatable(a.r.Agent) {
 		return err
 	}
 	return a.draft.Captured()

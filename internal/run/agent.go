@@ -33,20 +33,23 @@ func builtinAgent(name, replay string, bounds agent.Bounds) (agent.Agent, error)
 }
 
 // openAgent makes what runs agents in sandboxes: the configured harness, or
-// the programs that are the solutions of an oracle's rows.
-func (r *Run) openAgent() {
+// the programs that are the solutions of an oracle's rows. A model is only asked.
+func (r *Run) openAgent() error {
+	if r.asks() {
+		return r.openModelAgent()
+	}
 	if replay, ok := r.agent.(*agent.Replay); ok {
 		replay.Users = r.scorer.User
 	}
 	oracle, isOracle := r.agent.(*agent.Oracle)
 	if r.agent != nil && !isOracle || r.scorer.Engine == nil {
-		return
+		return nil
 	}
 	runner := r.scorer.Runner(r.work, r.Config, r.Config.RunID)
 	runner.Secrets, runner.Producer.Env = &r.secrets, r.LookupEnv
 	if isOracle {
 		oracle.Runner = runner
-		return
+		return nil
 	}
 	runner.Producer.Harness, runner.Producer.Gateway, runner.Producer.Files = r.Harness, r.gateway(), r.own.Tree()
 	h := &agent.Harness{Runner: *runner}
@@ -54,6 +57,7 @@ func (r *Run) openAgent() {
 		h.Image = &img
 	}
 	r.agent = h
+	return nil
 }
 
 // openOwn begins to prepare the agent of the configured harness.

@@ -86,7 +86,7 @@ func (r *Run) pinned() ([]record.Program, string) {
 	if r.produced != nil {
 		return r.produced.Programs, r.produced.Model
 	}
-	if rel := r.needs().Relay; rel != nil {
+	if rel := r.needs().Provider(); rel != nil {
 		return r.programs.List(), rel.Model
 	}
 	return r.programs.List(), ""

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"securebench/internal/harness/events"
-	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
+	"securebench/internal/run/shown"
 )
 
 // observe copies the agents' output to progress and agent-trace.log, if
@@ -24,17 +23,17 @@ func (r *Run) observe() (func(taskID string, attempt int) func(stream string) io
 	}
 	r.traceFile, r.trace = file, progress.NewTrace(file, 0)
 	format := r.needs().Output
-	budget := &outputBudget{used: map[string]int{}}
+	budget := shown.NewBudget()
 	one := func(taskID string, attempt int, stream string, clean *redact.Group) io.WriteCloser {
-		shown := newBoundedLines(budget, taskID, func(line string) { r.reportAgent(taskID, attempt, stream, line) })
+		seen := budget.Lines(taskID, func(line string) { r.reportAgent(taskID, attempt, stream, line) })
 		traced := r.trace.Writer(taskID, stream)
 		if format == events.Plain {
-			w := clean.Writer(io.MultiWriter(shown, traced))
-			return &observer{w, []io.Closer{w, shown, traced}}
+			w := clean.Writer(io.MultiWriter(seen, traced))
+			return &observer{w, []io.Closer{w, seen, traced}}
 		}
-		read := readable(format, stream, shown, traced)
+		read := readable(format, stream, seen, traced)
 		w := clean.Writer(read)
-		return &observer{w, []io.Closer{w, read, shown, traced}}
+		return &observer{w, []io.Closer{w, read, seen, traced}}
 	}
 	return func(taskID string, attempt int) func(string) io.WriteCloser {
 		clean := r.secrets.Group()
@@ -64,65 +63,6 @@ func (r *Run) closeTrace() error {
 	}
 	err := errors.Join(r.trace.Err(), r.traceFile.Close())
 	r.trace = nil
-	return err
-}
-
-// The bounds on the agents' output that is shown, in bytes.
-const (
-	MaxShownLine = 4096     // the length at which an overlong line is broken
-	MaxShownTask = 64 << 10 // per task, for all its attempts and streams together
-	lineOverhead = 128      // what a line counts in addition to its text
-)
-
-// outputBudget counts what was shown of each task.
-type outputBudget struct {
-	mu   sync.Mutex
-	used map[string]int
-}
-
-// take reports whether a task may show n more bytes.
-func (b *outputBudget) take(task string, n int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.used[task] > MaxShownTask {
-		return false
-	}
-	b.used[task] += n
-	return b.used[task] <= MaxShownTask
-}
-
-// boundedLines shows lines until their task's budget is used up, and at the
-// end how many bytes were left out.
-type boundedLines struct {
-	*progress.Lines
-	budget   *outputBudget
-	task     string
-	show     func(line string)
-	leftOut  int // bytes
-	overflow bool
-}
-
-func newBoundedLines(budget *outputBudget, task string, show func(line string)) *boundedLines {
-	l := &boundedLines{budget: budget, task: task, show: show}
-	l.Lines = progress.NewLines(MaxShownLine, l.line)
-	return l
-}
-
-func (l *boundedLines) line(text string) {
-	if !l.overflow && l.budget.take(l.task, len(redact.Escape(text))+lineOverhead) {
-		l.show(text)
-		return
-	}
-	l.overflow = true
-	l.leftOut += len(text) + 1
-}
-
-// Close shows an unfinished last line, and what was left out.
-func (l *boundedLines) Close() error {
-	err := l.Lines.Close()
-	if l.overflow {
-		l.show(fmt.Sprintf("[%d bytes are not shown: the limit is %d per task; all of them are in %s/]", l.leftOut, MaxShownTask, record.RestrictedName))
-	}
 	return err
 }
 

@@ -35,7 +35,7 @@ func Look(ctx context.Context, o Options, folder string, recorded int) (_ *Outlo
 	}
 	attempts := max(0, r.Planned()-recorded)
 	out := &Outlook{Agent: r.agentName(), Work: r.work, Selection: r.selected()}
-	if rel := r.needs().Relay; rel != nil {
+	if rel := r.needs().Provider(); rel != nil {
 		out.Model, out.Budget = rel.Model, rel.Cost*float64(attempts)
 	}
 	if r.scorer, out.Images, err = scoring.TakeStock(ctx, r.work, o.OpenEngine, o.Config.Sandbox, r.warn); err != nil {

@@ -31,13 +31,17 @@ func (r *Run) needs() harness.Needs {
 // readKey takes the provider's key from the environment or the env file. It stays
 // in this process.
 func (r *Run) readKey() error {
-	rel := r.needs().Relay
+	needs := r.needs()
+	rel := needs.Provider()
 	if rel == nil {
 		return nil
 	}
 	at, name := r.Config.Harness.Pos, rel.KeyEnv
 	key, _ := r.LookupEnv(name)
-	if key = strings.TrimSpace(key); key == "" {
+	switch key = strings.TrimSpace(key); {
+	case key == "" && needs.Model != nil && needs.Model.KeyOptional:
+		return nil
+	case key == "":
 		return fault.Errorf(fault.Config, "%s: the %s harness needs the key of its provider: set %s in the environment or in the env file", at, r.Harness.Name(), name)
 	}
 	if err := r.secrets.Add(name, []byte(key)); err != nil {
@@ -51,10 +55,13 @@ func (r *Run) readKey() error {
 // task.
 func (r *Run) prepareAgent(ctx context.Context) error {
 	needs := r.needs()
-	if needs.Relay != nil {
-		if err := r.reachProvider(ctx, needs.Relay.BaseURL); err != nil {
+	if p := needs.Provider(); p != nil {
+		if err := r.reachProvider(ctx, p.BaseURL); err != nil {
 			return err
 		}
+	}
+	if needs.Model != nil {
+		return r.openModel(ctx)
 	}
 	if err := r.own.Prepare(ctx, r.scorer, r.Config.RunID, r.plan.Workers); err != nil {
 		return err

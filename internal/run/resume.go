@@ -145,7 +145,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 // prepareRest prepares the agent for the attempts that still need it. If there are
 // none, the rest of the run needs neither the provider nor its key.
 func (r *Run) prepareRest(ctx context.Context, former *record.Former) (err error) {
-	if needs := r.needs(); needs.Relay == nil && len(needs.Overlays) == 0 {
+	if needs := r.needs(); needs.Provider() == nil && len(needs.Overlays) == 0 {
 		return r.prepareAgent(ctx)
 	}
 	r.produced = &former.Manifest

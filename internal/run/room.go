@@ -24,6 +24,7 @@ const recordRoom = 4 << 20
 func (r *Run) footprint(fam family.Family, t task.Task) capacity.Footprint {
 	_, isOracle := r.agent.(*agent.Oracle)
 	switch {
+	case r.asks():
 	case r.Agent == "":
 		return scoring.AgentFootprint(t, r.needs().Relay != nil)
 	case isOracle:
@@ -34,6 +35,9 @@ func (r *Run) footprint(fam family.Family, t task.Task) capacity.Footprint {
 
 // schedule decides how many tasks run at the same time.
 func (r *Run) schedule(ctx context.Context) (err error) {
+	if r.asks() {
+		return r.scheduleQuestions(ctx)
+	}
 	r.plan, err = r.scorer.Plan(ctx, r.work, r.Config)
 	return err
 }

@@ -24,6 +24,7 @@ import (
 	"securebench/internal/gateway/egress"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/harness"
+	"securebench/internal/model"
 	"securebench/internal/ownagent"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/agent"
@@ -108,6 +109,9 @@ type Run struct {
 	providerKey string
 	programs    *programs.Set
 	relay       *relay.Relay
+	// client asks the model, where one is asked from this process.
+	client  *model.Client
+	answers *model.Journal // that are kept for a resume
 	// produced is the former run if none of its attempts needs an agent any more:
 	// then nothing of the above is prepared.
 	produced *record.Manifest
@@ -177,7 +181,7 @@ func (r *Run) load(ctx context.Context) error {
 	if d.AgentImage != "" {
 		d.AgentImageAt = r.at("image")
 	}
-	d.Image = func(f family.Family) bool { return r.agent == nil && d.AgentImage == "" || f.NeedsImage }
+	d.Image = func(f family.Family) bool { return r.agent == nil && !r.asks() && d.AgentImage == "" || f.NeedsImage }
 	replay, _ := r.agent.(*agent.Replay)
 	if _, isOracle := r.agent.(*agent.Oracle); isOracle {
 		d.Task = func(_ pack.Row, t task.Task) error {
@@ -185,6 +189,9 @@ func (r *Run) load(ctx context.Context) error {
 		}
 	}
 	switch {
+	case r.asks():
+		ask := agent.Answerable(r.Harness)
+		d.Task = func(_ pack.Row, t task.Task) error { return ask(t.Agent()) }
 	case r.agent == nil:
 		if err := r.checkPolicy(); err != nil {
 			return err
@@ -217,7 +224,7 @@ func (r *Run) load(ctx context.Context) error {
 // replayed trees belong to them.
 func (r *Run) needsUsers() bool {
 	_, isNull := r.agent.(agent.Null)
-	return !isNull
+	return !isNull && !r.asks()
 }
 
 // lock locks the output directory and loads the signing key.
@@ -281,7 +288,9 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), err
 	}
 	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config, r.plan.Verifications)
-	r.openAgent()
+	if err := r.openAgent(); err != nil {
+		return pipeline.Summary{}, err
+	}
 	observe, err := r.observe()
 	if err != nil {
 		return pipeline.Summary{}, classify(err)
@@ -362,7 +371,7 @@ func (r *Run) probe() func(context.Context) error {
 
 // seal signs the complete run.
 func (r *Run) seal() error {
-	if err := errors.Join(r.closeTrace(), r.dir.Settled()); err != nil {
+	if err := errors.Join(r.closeTrace(), r.answers.Close(), r.dir.Settled()); err != nil {
 		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
 	}
 	// A complete run is signed even if it is interrupted now.
@@ -387,7 +396,7 @@ func (r *Run) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, r.closeTrace(), r.own.Close())
+	errs = append(errs, r.closeTrace(), r.answers.Close(), r.own.Close())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 	}

@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/gateway/relay/ahead"
 	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/upstream"
 )
 
 // maxWhole bounds a response that does not come as a stream.
@@ -45,10 +46,10 @@ func (a *Attempt) answerError(ctx context.Context, w http.ResponseWriter, respon
 	}
 	body := readError(response)
 	x.received = int64(len(body))
-	code := errorCode(body)
+	code := upstream.Code(body)
 	// Many servers of the API cannot count tokens; agents do without.
 	uncounted := x.Path == pathCount && status == http.StatusNotFound && code == ""
-	if rejects(status, code) && !uncounted {
+	if upstream.Rejects(status, code) && !uncounted {
 		return a.rejected(ctx, status, code, x.Model)
 	}
 	body = a.relay.secrets.Bytes(body)

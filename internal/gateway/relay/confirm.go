@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"securebench/internal/gateway/upstream"
 )
 
 // rejected ends the attempt because the provider rejects the key or the model,
@@ -25,7 +27,7 @@ func (a *Attempt) rejected(ctx context.Context, status int, code, model string) 
 	switch {
 	case errors.Is(err, errUnconfirmed):
 		err = fmt.Errorf("the provider rejected a request with the status %d, and %w", status, err)
-	case err == nil && code == noCredit:
+	case err == nil && code == upstream.NoCredit:
 		err = fmt.Errorf("%w for want of credit, though it accepts others", ErrRefused)
 	case err == nil:
 		err = fmt.Errorf("%w with the status %d, though the key and the model are accepted", ErrRefused, status)
@@ -70,10 +72,10 @@ func (r *Relay) confirm(ctx context.Context, model string, since time.Time) erro
 		began := time.Now()
 		status, code, err := r.ask(ctx, model)
 		switch {
-		case err != nil || temporary(status) && code != noCredit:
+		case err != nil || upstream.Temporary(status) && code != upstream.NoCredit:
 			continue
-		case rejects(status, code):
-			r.rejected = fmt.Errorf("%w: %s (status %d)", ErrRejected, complaint(status, code, model), status)
+		case upstream.Rejects(status, code):
+			r.rejected = fmt.Errorf("%w: %s (status %d)", ErrRejected, upstream.Complaint(status, code, model), status)
 		default:
 			r.confirmed = began
 		}
@@ -113,5 +115,5 @@ func (r *Relay) ask(ctx context.Context, model string) (status int, code string,
 	if response.StatusCode < http.StatusBadRequest {
 		return response.StatusCode, "", response.Body.Close()
 	}
-	return response.StatusCode, errorCode(readError(response)), nil
+	return response.StatusCode, upstream.Code(readError(response)), nil
 }

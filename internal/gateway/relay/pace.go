@@ -2,10 +2,10 @@ package relay
 
 import (
 	"math/rand/v2"
-	"net/http"
-	"strconv"
 	"sync"
 	"time"
+
+	"securebench/internal/gateway/upstream"
 )
 
 // maxBackOff bounds the wait that the provider did not ask for.
@@ -56,7 +56,7 @@ func (p *pace) failure(a *Attempt, status int, asked time.Duration, try int) tim
 	now := time.Now()
 	var shared bool
 	var by *Attempt
-	if overloaded(status) {
+	if upstream.Overloaded(status) {
 		if now.Sub(a.limited) > limitedFor {
 			a.limited = now
 		}
@@ -96,36 +96,4 @@ func (p *pace) success(a *Attempt, sent time.Time) {
 	if p.by != nil && p.answersOthers(p.by) {
 		p.until, p.by = time.Time{}, nil
 	}
-}
-
-// overloaded reports whether a status says that the provider has too much to do.
-func overloaded(status int) bool {
-	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == statusOverloaded
-}
-
-// statusOverloaded is Anthropic's "overloaded".
-const statusOverloaded = 529
-
-// temporary reports whether a request with this status may succeed later.
-func temporary(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
-	}
-	return status >= 500
-}
-
-// retryAfter returns how long a provider asks to wait, 0 if it does not say.
-func retryAfter(h http.Header) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return time.Duration(min(ms, float64(MaxHold/time.Millisecond)) * float64(time.Millisecond))
-	}
-	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
-		return time.Duration(min(seconds, MaxHold.Seconds()) * float64(time.Second))
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return min(max(time.Until(at), 0), MaxHold)
-	}
-	return 0
 }

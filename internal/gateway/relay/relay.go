@@ -20,6 +20,7 @@ import (
 
 	"securebench/internal/gateway/ledger"
 	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/upstream"
 	"securebench/internal/redact"
 )
 
@@ -109,7 +110,7 @@ func New(cfg Config) (*Relay, error) {
 		return nil, err
 	}
 	if r.transport == nil {
-		r.transport = transport()
+		r.transport = upstream.Transport()
 	}
 	return r, nil
 }
@@ -153,22 +154,6 @@ func checkMoney(cfg Config, models []string) error {
 		}
 	}
 	return nil
-}
-
-// transport returns the client of a provider. It follows no redirects, since it
-// is used without a client above it, and decompresses nothing.
-func transport() http.RoundTripper {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		ForceAttemptHTTP2:      true,
-		DisableCompression:     true,
-		TLSHandshakeTimeout:    30 * time.Second,
-		IdleConnTimeout:        90 * time.Second,
-		MaxIdleConns:           256,
-		MaxIdleConnsPerHost:    256,
-		MaxResponseHeaderBytes: 64 << 10,
-	}
 }
 
 // ErrRejected is wrapped by the error of [Attempt.Err] when the provider

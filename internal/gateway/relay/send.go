@@ -8,14 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/gateway/relay/reply"
 	"securebench/internal/gateway/relay/request"
+	"securebench/internal/gateway/upstream"
 )
 
 // maxError bounds what is read of a provider's error.
@@ -58,15 +55,15 @@ func (a *Attempt) send(ctx context.Context, x *exchange, req request.Request, he
 			continue
 		}
 		x.ProviderStatus, x.sent = response.StatusCode, int64(len(req.Body))
-		if !temporary(response.StatusCode) {
+		if !upstream.Temporary(response.StatusCode) {
 			a.relay.pace.success(a, sent)
 			return response, nil
 		}
-		asked, body := retryAfter(response.Header), readError(response)
-		switch code := errorCode(body); {
-		case code == noCredit:
+		asked, body := upstream.RetryAfter(response.Header, MaxHold), readError(response)
+		switch code := upstream.Code(body); {
+		case code == upstream.NoCredit:
 			return nil, a.rejected(ctx, response.StatusCode, code, x.Model)
-		case code == tooMuch: // which no patience helps
+		case code == upstream.TooMuch: // which no patience helps
 			response.Body = io.NopCloser(bytes.NewReader(body))
 			return response, nil
 		case p.last:
@@ -107,7 +104,7 @@ func (p *patience) wait(ctx context.Context, d time.Duration) (err error) {
 // the relay's own, so that an agent could have brought it about. Where the
 // provider has too much to do, small requests pass where large ones do not.
 func (a *Attempt) onlyThis(ctx context.Context, x *exchange) bool {
-	if ctx.Err() != nil || overloaded(x.ProviderStatus) {
+	if ctx.Err() != nil || upstream.Overloaded(x.ProviderStatus) {
 		return false
 	}
 	r := a.relay
@@ -149,60 +146,4 @@ func readError(response *http.Response) []byte {
 		return nil
 	}
 	return body
-}
-
-// The codes of errors that say that no request can succeed, or not this one.
-const (
-	noCredit = "insufficient_quota"
-	noModel  = "model_not_found"
-	tooMuch  = "request_too_large" // for the account's rate, however long one waits
-)
-
-// errorCode returns what an error says about the account, the model or the size
-// of the request, "" if nothing.
-func errorCode(body []byte) string {
-	var e struct {
-		Error struct {
-			Type    jsontext.Value `json:"type"`
-			Code    jsontext.Value `json:"code"`
-			Message jsontext.Value `json:"message"`
-		} `json:"error"`
-	}
-	if json.Unmarshal(body, &e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
-		return ""
-	}
-	words, message := string(e.Error.Type)+string(e.Error.Code), string(e.Error.Message)
-	switch {
-	case strings.Contains(words, noCredit), strings.Contains(words, "billing_error"),
-		strings.Contains(message, "credit balance is too low"):
-		return noCredit
-	case strings.Contains(words, noModel):
-		return noModel
-	case strings.HasPrefix(message, `"Request too large for `), strings.Contains(message, "required for long context requests"):
-		return tooMuch
-	}
-	return ""
-}
-
-// rejects reports whether an answer says that the configuration is wrong.
-func rejects(status int, code string) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound:
-		return true
-	}
-	return code == noCredit || code == noModel
-}
-
-// complaint says what the provider rejects. Its own words may repeat a part of
-// the key.
-func complaint(status int, code, model string) string {
-	switch {
-	case code == noCredit || status == http.StatusPaymentRequired:
-		return "the account of the key has no credit"
-	case code == noModel || status == http.StatusNotFound:
-		return fmt.Sprintf("it does not know the model %q", model)
-	case status == http.StatusForbidden:
-		return fmt.Sprintf("the key may not use the model %q", model)
-	}
-	return "the key is not accepted"
 }

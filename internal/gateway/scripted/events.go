@@ -8,20 +8,23 @@ import (
 // events returns the events of an answer, and the answer as one JSON value.
 func (r *Request) events(t Turn, calls []call) ([]event, any) {
 	text := t.Say
-	if len(calls) == 0 {
+	if len(calls) == 0 && t.Refusal == "" {
 		text = cmp.Or(text, "Done.")
 	}
-	u := Usage{Input: estimate(len(r.Body)), Output: estimate(len(text))}
+	u := Usage{Input: estimate(len(r.Body)), Output: estimate(len(text) + len(t.Refusal))}
 	for _, c := range calls {
 		u.Output += estimate(len(c.input))
 	}
 	if t.Usage != nil {
 		u = *t.Usage
 	}
-	if r.API == Messages {
-		return r.messageEvents(text, calls, u)
+	switch r.API {
+	case Messages:
+		return r.messageEvents(text, t, calls, u)
+	case Chat:
+		return r.chatEvents(text, t, calls, u)
 	}
-	return r.responseEvents(text, calls, u)
+	return r.responseEvents(text, t, calls, u)
 }
 
 // id names a part of an answer. It carries the mark by which turns are counted.
@@ -29,7 +32,7 @@ func (r *Request) id(prefix string, n int) string {
 	return fmt.Sprintf("%s_scripted-turn-%d-%d", prefix, r.Turn, n)
 }
 
-func (r *Request) responseEvents(text string, calls []call, u Usage) ([]event, any) {
+func (r *Request) responseEvents(text string, t Turn, calls []call, u Usage) ([]event, any) {
 	response := func(status string, output []any) map[string]any {
 		return map[string]any{"id": r.id("resp", 0), "object": "response", "created_at": r.At.Unix(), "status": status,
 			"model": r.Model, "output": output}
@@ -37,17 +40,27 @@ func (r *Request) responseEvents(text string, calls []call, u Usage) ([]event, a
 	s := &responseStream{r: r}
 	s.add("response.created", event{"response": response("in_progress", []any{})})
 	if text != "" {
-		s.message(text)
+		s.message("output_text", "text", text)
+	}
+	if t.Refusal != "" {
+		s.message("refusal", "refusal", t.Refusal)
 	}
 	for _, c := range calls {
 		s.call(c)
 	}
-	whole := response("completed", s.output)
+	end := "completed"
+	if t.Stop == stopLength {
+		end = "incomplete"
+	}
+	whole := response(end, s.output)
+	if t.Stop == stopLength {
+		whole["incomplete_details"] = map[string]any{"reason": "max_output_tokens"}
+	}
 	if !u.Omit {
 		whole["usage"] = map[string]any{"input_tokens": u.Input, "input_tokens_details": map[string]any{"cached_tokens": u.Cached},
-			"output_tokens": u.Output, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": u.Input + u.Output}
+			"output_tokens": u.Output, "output_tokens_details": map[string]any{"reasoning_tokens": u.Reasoning}, "total_tokens": u.Input + u.Output}
 	}
-	s.add("response.completed", event{"response": whole})
+	s.add("response."+end, event{"response": whole})
 	return s.events, whole
 }
 
@@ -72,17 +85,21 @@ func (s *responseStream) item(begin, end map[string]any, between func(n int)) {
 	s.add("response.output_item.done", event{"output_index": n, "item": end})
 }
 
-func (s *responseStream) message(text string) {
+// message adds a message of one part: a text, or a refusal.
+func (s *responseStream) message(kind, field, text string) {
 	id := fmt.Sprintf("msg_%d_%d", s.r.Turn, len(s.output))
 	item := func(status string, content []any) map[string]any {
 		return map[string]any{"type": "message", "id": id, "role": "assistant", "status": status, "content": content}
 	}
-	part := map[string]any{"type": "output_text", "text": text, "annotations": []any{}}
+	part := map[string]any{"type": kind, field: text}
+	if kind == "output_text" {
+		part["annotations"] = []any{}
+	}
 	s.item(item("in_progress", []any{}), item("completed", []any{part}), func(n int) {
 		for _, piece := range pieces(text) {
-			s.add("response.output_text.delta", event{"item_id": id, "output_index": n, "content_index": 0, "delta": piece})
+			s.add("response."+kind+".delta", event{"item_id": id, "output_index": n, "content_index": 0, "delta": piece})
 		}
-		s.add("response.output_text.done", event{"item_id": id, "output_index": n, "content_index": 0, "text": text})
+		s.add("response."+kind+".done", event{"item_id": id, "output_index": n, "content_index": 0, field: text})
 	})
 }
 
@@ -111,7 +128,7 @@ func (s *responseStream) call(c call) {
 	})
 }
 
-func (r *Request) messageEvents(text string, calls []call, u Usage) ([]event, any) {
+func (r *Request) messageEvents(text string, t Turn, calls []call, u Usage) ([]event, any) {
 	s := &messageStream{}
 	message := func(stop any, output int64) map[string]any {
 		return u.messages(map[string]any{"id": fmt.Sprintf("msg_%d", r.Turn), "type": "message", "role": "assistant", "model": r.Model,
@@ -119,6 +136,12 @@ func (r *Request) messageEvents(text string, calls []call, u Usage) ([]event, an
 	}
 	s.events = append(s.events, event{"type": "message_start", "message": message(nil, min(u.Output, 1))})
 	stop := "end_turn"
+	switch {
+	case t.Refusal != "":
+		stop, text = "refusal", t.Refusal
+	case t.Stop == stopLength:
+		stop = "max_tokens"
+	}
 	if text != "" {
 		block := func(text string) map[string]any { return map[string]any{"type": "text", "text": text} }
 		s.block(block(""), block(text), "text_delta", "text", pieces(text))
@@ -140,7 +163,7 @@ func (r *Request) messageEvents(text string, calls []call, u Usage) ([]event, an
 func (u Usage) messages(to map[string]any, output int64) map[string]any {
 	if !u.Omit {
 		to["usage"] = map[string]any{"input_tokens": u.Input, "cache_creation_input_tokens": 0, "cache_read_input_tokens": u.Cached,
-			"output_tokens": output}
+			"output_tokens": output, "output_tokens_details": map[string]any{"thinking_tokens": u.Reasoning}}
 	}
 	return to
 }

@@ -27,9 +27,13 @@ type exchange struct {
 func (x *exchange) models(names []string) {
 	list := []any{}
 	for _, name := range names {
-		list = append(list, map[string]any{"id": name, "object": "model", "type": "model", "owned_by": "scripted"})
+		list = append(list, modelJSON(name))
 	}
 	x.json(http.StatusOK, map[string]any{"object": "list", "data": list})
+}
+
+func modelJSON(name string) any {
+	return map[string]any{"id": name, "object": "model", "type": "model", "owned_by": "scripted"}
 }
 
 // json writes a whole answer.
@@ -57,8 +61,20 @@ func (r *Request) errorBody(kind, text string) any {
 	return map[string]any{"error": map[string]any{"type": kind, "message": text, "code": kind, "param": nil}}
 }
 
-// event is one event of a stream. Its type is in its data.
+// event is one event of a stream. Its type is in its data; those of Chat
+// Completions have none, and the last of them, which is nil, is no JSON.
 type event map[string]any
+
+func (e event) text() string {
+	switch kind := e["type"]; {
+	case e == nil:
+		return "data: [DONE]\n\n"
+	case kind == nil:
+		return fmt.Sprintf("data: %s\n\n", object(e))
+	default:
+		return fmt.Sprintf("event: %s\ndata: %s\n\n", kind, object(e))
+	}
+}
 
 // answer plays a turn.
 func (x *exchange) answer(t Turn, calls []call) {
@@ -96,7 +112,7 @@ func (x *exchange) stream(events []event, t Turn) {
 		if i > 0 && !x.wait(t.Pause.Duration) {
 			return
 		}
-		if _, err := fmt.Fprintf(out, "event: %s\ndata: %s\n\n", e["type"], object(e)); err != nil {
+		if _, err := io.WriteString(out, e.text()); err != nil {
 			return
 		}
 		if packed, ok := out.(*gzip.Writer); ok && packed.Flush() != nil {

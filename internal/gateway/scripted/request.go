@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -18,13 +19,14 @@ type API string
 // The protocols.
 const (
 	Responses API = "openai_responses"
+	Chat      API = "openai_chat"
 	Messages  API = "anthropic_messages"
 )
 
 // Request is what the server recorded of a request.
 type Request struct {
 	At          time.Time
-	API         API // "" for none of the two
+	API         API // "" for none of them
 	Method      string
 	Path        string
 	Query       string
@@ -41,6 +43,8 @@ type Request struct {
 	Status       int
 	// Refused says what a provider would not accept, "" if nothing.
 	Refused string
+
+	unbilled bool // the answer says nothing about what it used
 }
 
 // Tool is a tool that a request declares.
@@ -50,15 +54,18 @@ type Tool struct {
 	Name      string
 }
 
-// toolJSON is a tool of either API.
+// toolJSON is a tool of any API. Only Chat Completions has its name one level
+// deeper.
 type toolJSON struct {
-	Type  string     `json:"type"`
-	Name  string     `json:"name"`
-	Tools []toolJSON `json:"tools"`
+	Type     string     `json:"type"`
+	Name     string     `json:"name"`
+	Tools    []toolJSON `json:"tools"`
+	Function struct {
+		Name string `json:"name"`
+	} `json:"function"`
 }
 
-// itemJSON is an input item of the Responses API, or a message of the Messages
-// API.
+// itemJSON is an input item of the Responses API, or a message of the others.
 type itemJSON struct {
 	Type    string     `json:"type"`
 	Role    string     `json:"role"`
@@ -79,6 +86,9 @@ type bodyJSON struct {
 	Metadata     struct {
 		UserID string `json:"user_id"`
 	} `json:"metadata"`
+	StreamOptions struct {
+		Usage bool `json:"include_usage"`
+	} `json:"stream_options"`
 }
 
 // items is a list of items, or a text.
@@ -120,7 +130,7 @@ func (r *Request) read() (*bodyJSON, error) {
 	if err := json.Unmarshal(r.Body, &b); err != nil {
 		return nil, fmt.Errorf("the body is not JSON of this API: %w", err)
 	}
-	r.Model, r.Stream = b.Model, b.Stream
+	r.Model, r.Stream, r.unbilled = b.Model, b.Stream, r.API == Chat && b.Stream && !b.StreamOptions.Usage
 	r.addTools("", b.Tools)
 	for _, item := range b.Input {
 		if item.Type == "additional_tools" {
@@ -139,7 +149,7 @@ func (r *Request) addTools(namespace string, tools []toolJSON) {
 		if t.Type == "" {
 			t.Type = "client"
 		}
-		r.Tools = append(r.Tools, Tool{t.Type, namespace, t.Name})
+		r.Tools = append(r.Tools, Tool{t.Type, namespace, cmp.Or(t.Name, t.Function.Name)})
 	}
 }
 

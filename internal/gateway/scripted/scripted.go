@@ -1,6 +1,6 @@
 // Package scripted is a provider of models that plays scripts. Tests and people
 // who try things out use it in a real provider's place: it speaks OpenAI's
-// Responses API and Anthropic's Messages API, checks what it gets as a provider
+// Responses API and Chat Completions and Anthropic's Messages API, checks what it gets as a provider
 // would, and records it.
 //
 // # Scripts
@@ -8,6 +8,7 @@
 // A script is a YAML or JSON document:
 //
 //	key: sk-canary            # another credential gets 401; absent: any is right
+//	open: true                # no credential is needed
 //	models: [gpt-5.5]         # another model gets 404; absent: any is right
 //	conversations:            # the first that fits is played
 //	  - match: fizz           # is in what the user said; absent: always
@@ -29,7 +30,9 @@
 //
 // and may change how it is answered:
 //
-//	usage: {input: N, cached: N, output: N, omit: BOOL}  # instead of an estimate
+//	usage: {input: N, cached: N, output: N, reasoning: N, omit: BOOL}  # instead of an estimate
+//	refusal: TEXT  # the model declines, in the words that the API has for it
+//	stop: length   # the text was cut because it reached the most tokens
 //	delay: 2s      # before the first byte
 //	pause: 10ms    # between two events
 //	gzip: true     # compressed, if the client accepts that
@@ -73,6 +76,7 @@ import (
 // Script is what a [Server] plays.
 type Script struct {
 	Key           string         `json:"key"`
+	Open          bool           `json:"open"`
 	Models        []string       `json:"models"`
 	Conversations []Conversation `json:"conversations"`
 	Turns         []Turn         `json:"turns"`
@@ -94,6 +98,8 @@ type Turn struct {
 	Edit  *Edit  `json:"edit"`
 	Call  *Call  `json:"call"`
 
+	Refusal string            `json:"refusal"`
+	Stop    string            `json:"stop"`
 	Usage   *Usage            `json:"usage"`
 	Delay   Duration          `json:"delay"`
 	Pause   Duration          `json:"pause"`
@@ -125,10 +131,11 @@ type Call struct {
 
 // Usage is what an answer claims to have used.
 type Usage struct {
-	Input  int64 `json:"input"`
-	Cached int64 `json:"cached"`
-	Output int64 `json:"output"`
-	Omit   bool  `json:"omit"`
+	Input     int64 `json:"input"`
+	Cached    int64 `json:"cached"`
+	Output    int64 `json:"output"`
+	Reasoning int64 `json:"reasoning"`
+	Omit      bool  `json:"omit"`
 }
 
 // Fault is what requests get instead of a turn's answer.
@@ -202,8 +209,14 @@ func (s *Script) all() []Conversation {
 	return append(slices.Clone(s.Conversations), Conversation{Turns: s.Turns})
 }
 
+// stopLength says that an answer was cut.
+const stopLength = "length"
+
 func (c Conversation) check() error {
 	for i, t := range c.Turns {
+		if t.Stop != "" && t.Stop != stopLength {
+			return fmt.Errorf("turn %d: stop: %q: want length", i+1, t.Stop)
+		}
 		for _, f := range t.Before {
 			if err := f.check(); err != nil {
 				return fmt.Errorf("turn %d: %w", i+1, err)

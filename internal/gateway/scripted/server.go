@@ -89,9 +89,15 @@ func (s *Server) plan(x *exchange) (answer func()) {
 	}
 	switch {
 	case bad != nil:
-	case r.Path == "/v1/models":
+	case r.Path == modelsPath:
 		r.Status = http.StatusOK
 		return func() { x.models(s.script.Models) }
+	case strings.HasPrefix(r.Path, modelsPath):
+		name := strings.TrimPrefix(r.Path, modelsPath+"/")
+		if bad = s.unknown(name); bad == nil {
+			r.Status = http.StatusOK
+			return func() { x.json(http.StatusOK, modelJSON(name)) }
+		}
 	case strings.HasSuffix(r.Path, "/count_tokens"):
 		r.Status = http.StatusOK
 		return func() { x.json(http.StatusOK, map[string]any{"input_tokens": estimate(len(r.Body))}) }
@@ -107,9 +113,15 @@ func (s *Server) plan(x *exchange) (answer func()) {
 
 // route checks method, path and credential.
 func (s *Server) route(r *Request) *refusal {
-	switch r.Method + " " + r.Path {
+	where := r.Path
+	if strings.HasPrefix(where, modelsPath+"/") {
+		where = modelsPath
+	}
+	switch r.Method + " " + where {
 	case "POST /v1/responses":
 		r.API = Responses
+	case "POST /v1/chat/completions":
+		r.API = Chat
 	case "POST /v1/messages", "POST /v1/messages/count_tokens":
 		r.API = Messages
 	case "GET /v1/models":
@@ -120,7 +132,7 @@ func (s *Server) route(r *Request) *refusal {
 		return refuse(http.StatusNotFound, "not_found_error", "there is no %s %s", r.Method, r.Path)
 	}
 	switch {
-	case len(r.Credentials) == 0:
+	case len(r.Credentials) == 0 && !s.script.Open:
 		return refuse(http.StatusUnauthorized, "authentication_error", "a credential is missing")
 	case s.script.Key != "" && !slices.ContainsFunc(r.Credentials, s.isKey):
 		return refuse(http.StatusUnauthorized, "authentication_error", "incorrect API key provided: %s", strings.Join(r.Credentials, " "))
@@ -144,8 +156,9 @@ func (s *Server) play(x *exchange) (func(), *refusal) {
 	switch {
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "invalid_request_error", "%v", err)
-	case len(s.script.Models) > 0 && !slices.Contains(s.script.Models, b.Model):
-		return nil, refuse(http.StatusNotFound, "not_found_error", "the model %q does not exist", b.Model)
+	}
+	if bad := s.unknown(b.Model); bad != nil {
+		return nil, bad
 	}
 	last := r.turn()
 	if b.compacts() {
@@ -171,6 +184,17 @@ func (s *Server) play(x *exchange) (func(), *refusal) {
 	return func() { x.answer(t, calls) }, nil
 }
 
+// modelsPath lists the models, and below it is each of them.
+const modelsPath = "/v1/models"
+
+// unknown refuses a model that the script does not have.
+func (s *Server) unknown(model string) *refusal {
+	if len(s.script.Models) == 0 || slices.Contains(s.script.Models, model) {
+		return nil
+	}
+	return refuse(http.StatusNotFound, "not_found_error", "the model %q does not exist", model)
+}
+
 // try counts the requests of a turn.
 func (s *Server) try(turn string) int {
 	s.mu.Lock()
@@ -186,7 +210,7 @@ func check(r *Request, b *bodyJSON) error {
 		return errors.New("model: a value is required")
 	case r.API == Messages && b.MaxTokens <= 0:
 		return errors.New("max_tokens: a positive number is required")
-	case r.API == Messages && len(b.Messages) == 0:
+	case r.API != Responses && len(b.Messages) == 0:
 		return errors.New("messages: at least one message is required")
 	case r.API == Responses && len(b.Input) == 0:
 		return errors.New("input: a value is required")

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -149,7 +150,7 @@ func (d *Draft) limited(out produce.Result, end sandbox.End) {
 		line.Outcome, line.FailureMessage = verdict.NoCandidate, "the agent ended its sandbox's init, or kept it from answering"
 		return
 	case produce.Refused:
-		line.Outcome, line.FailureMessage = verdict.NoCandidate, "the provider rejects what the agent asked for, though it accepts the key and the model"
+		line.Outcome, line.FailureMessage = verdict.NoCandidate, cmp.Or(out.Refusal, "the provider rejects what the agent asked for, though it accepts the key and the model")
 		return
 	default:
 		line.FailureMessage = "the agent's sandbox ran into its limit: " + string(end)

@@ -119,6 +119,8 @@ type Result struct {
 	Labels []string `json:"labels,omitzero"`
 	// Raw holds files for the operator, by name.
 	Raw map[string][]byte `json:"raw,omitzero"`
+	// Refusal says why the provider refused, "" if it is not known.
+	Refusal string `json:"refusal,omitzero"`
 }
 
 // TryError is the error of a run in which the agent may have used its provider.

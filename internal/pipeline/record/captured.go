@@ -19,6 +19,10 @@ import (
 // gone when every attempt has its record.
 const CapturedName = RestrictedName + "/captured.jsonl"
 
+// AnswersName is the file that holds, while a run is under way, what a model has
+// answered, so that a run that goes on does not ask it again.
+const AnswersName = RestrictedName + "/answers.jsonl"
+
 // The MACs of records and of lines in [CapturedName] have names of their own, so
 // that neither can stand for the other.
 const (
@@ -65,18 +69,17 @@ func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
 	return append(b, '\n'), link{at.seq + 1, lineDigest(b)}, err
 }
 
-// Settled removes [CapturedName]: every attempt has its record.
+// Settled removes [CapturedName] and [AnswersName]: every attempt has its record.
 func (d *Dir) Settled() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.captured.close()
-	if rerr := d.root.Remove(CapturedName); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-		err = errors.Join(err, rerr)
+	for _, name := range []string{CapturedName, AnswersName} {
+		if rerr := d.root.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, fmt.Errorf("removing %s: %w", name, rerr))
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("removing %s: %w", CapturedName, err)
-	}
-	return nil
+	return err
 }
 
 // journal is [CapturedName] as it is written.

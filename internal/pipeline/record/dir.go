@@ -38,7 +38,7 @@ const (
 // folder may not have.
 func ReservedNames() []string {
 	var out []string
-	for _, name := range []string{SaltName, PackName, ConfigName, CapturedName} {
+	for _, name := range []string{SaltName, PackName, ConfigName, CapturedName, AnswersName} {
 		out = append(out, path.Base(name), path.Base(durable.TempName(name)))
 	}
 	return out
@@ -443,6 +443,15 @@ func (d *Dir) WritePack(p PackDigests) error {
 // WriteConfig stores b, the canonical JSON of the configuration whose digest
 // run.json contains.
 func (d *Dir) WriteConfig(b []byte) error { return d.replaceFile(ConfigName, b, 0o600) }
+
+// Answers opens [AnswersName] for reading and appending.
+func (d *Dir) Answers() (*os.File, error) {
+	f, err := source.OpenIn(d.root, AnswersName, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", AnswersName, err)
+	}
+	return f, nil
+}
 
 // Trace opens agent-trace.log for appending.
 func (d *Dir) Trace() (io.WriteCloser, error) {

@@ -1,0 +1,120 @@
+// Package upstream says what the answers of a provider of models mean: whether
+// to wait, to give up, or to blame the configuration. It is also the way there.
+package upstream
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Transport returns the client of a provider. It follows no redirects, since it
+// is used without a client above it, and decompresses nothing.
+func Transport() http.RoundTripper {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true,
+		TLSHandshakeTimeout:    30 * time.Second,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    256,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
+// statusOverloaded is Anthropic's "overloaded".
+const statusOverloaded = 529
+
+// Overloaded reports whether a status says that the provider has too much to do.
+func Overloaded(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == statusOverloaded
+}
+
+// Temporary reports whether a request with this status may succeed later.
+func Temporary(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= 500
+}
+
+// RetryAfter returns how long a provider asks to wait, at most a limit; 0 if it
+// does not say.
+func RetryAfter(h http.Header, limit time.Duration) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(min(ms, float64(limit/time.Millisecond)) * float64(time.Millisecond))
+	}
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, limit.Seconds()) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(time.Until(at), 0), limit)
+	}
+	return 0
+}
+
+// The codes of errors that say that no request can succeed, or not this one.
+const (
+	NoCredit = "insufficient_quota"
+	NoModel  = "model_not_found"
+	TooMuch  = "request_too_large" // for the account's rate, however long one waits
+)
+
+// Code returns what an error says about the account, the model or the size of
+// the request, "" if nothing.
+func Code(body []byte) string {
+	var e struct {
+		Error struct {
+			Type    jsontext.Value `json:"type"`
+			Code    jsontext.Value `json:"code"`
+			Message jsontext.Value `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return ""
+	}
+	words, message := string(e.Error.Type)+string(e.Error.Code), string(e.Error.Message)
+	switch {
+	case strings.Contains(words, NoCredit), strings.Contains(words, "billing_error"),
+		strings.Contains(message, "credit balance is too low"):
+		return NoCredit
+	case strings.Contains(words, NoModel):
+		return NoModel
+	case strings.HasPrefix(message, `"Request too large for `), strings.Contains(message, "required for long context requests"):
+		return TooMuch
+	}
+	return ""
+}
+
+// Rejects reports whether an answer says that the configuration is wrong.
+func Rejects(status int, code string) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound:
+		return true
+	}
+	return code == NoCredit || code == NoModel
+}
+
+// Complaint says what the provider rejects. Its own words may repeat a part of
+// the key.
+func Complaint(status int, code, model string) string {
+	switch {
+	case code == NoCredit || status == http.StatusPaymentRequired:
+		return "the account of the key has no credit"
+	case code == NoModel || status == http.StatusNotFound:
+		return fmt.Sprintf("it does not know the model %q", model)
+	case status == http.StatusForbidden:
+		return fmt.Sprintf("the key may not use the model %q", model)
+	}
+	return "the key is not accepted"
+}

@@ -1,0 +1,325 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/config"
+	"securebench/internal/source"
+	"securebench/internal/task"
+	"securebench/internal/workspace"
+)
+
+// The protocols that the model harness speaks.
+const (
+	ResponsesAPI = "openai_responses"
+	ChatAPI      = "openai_chat"
+	MessagesAPI  = "anthropic_messages"
+)
+
+// ModelType is the type of the harness that asks a model.
+const ModelType = "model"
+
+// Model says which model is asked, and how.
+type Model struct {
+	Relay
+	// KeyOptional says that a server on this machine may want no key.
+	KeyOptional bool
+	System      string   // "" is none
+	Temperature *float64 // nil is the provider's default, as for the rest
+	MaxTokens   int64    // of an answer; 0 is the provider's default
+	Effort      string   // of the reasoning
+	Seed        *int64   // of the first attempt; each further one adds 1
+	Stop        []string
+}
+
+// Question is what a model is asked about a task.
+type Question struct{ System, User string }
+
+// modelHarness is the harness that asks a model, without a sandbox.
+type modelHarness struct {
+	model   Model
+	timeout time.Duration
+}
+
+// endpoint is what the protocols differ in.
+type endpoint struct {
+	api, baseURL, key string
+	// These keys have no equivalent in the protocol.
+	lacks []string
+}
+
+// endpoints are the protocols by the values of harness.config.api.
+func endpoints() map[string]endpoint {
+	return map[string]endpoint{
+		"responses": {ResponsesAPI, "https://api.openai.com", "OPENAI_API_KEY", []string{"seed", "stop"}},
+		"chat":      {ChatAPI, "https://api.openai.com", "OPENAI_API_KEY", nil},
+		"messages":  {MessagesAPI, "https://api.anthropic.com", "ANTHROPIC_API_KEY", []string{"seed"}},
+	}
+}
+
+var (
+	// anyModel matches the names that servers of models use, such as
+	// Qwen/Qwen3-8B or llama3.2:3b.
+	anyModel = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
+	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// efforts are what reasoning may be set to; providers take some of them.
+func efforts() []string { return []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"} }
+
+// messagesTokens is the default for Anthropic's API, which has none.
+const messagesTokens = 8192
+
+// parseModel reads the configuration of the harness that asks a model.
+func parseModel(p *parser) Harness {
+	p.closed("api", "model", "base_url", "api_key_env", "system", "temperature", "max_tokens", "reasoning_effort", "seed", "stop",
+		"timeout_seconds", "budget", "prices")
+	at := p.endpoint()
+	h := &modelHarness{timeout: p.timeout()}
+	m := &h.model
+	m.API, m.BaseURL = at.api, p.baseURL(at.baseURL)
+	if n, what := p.get("model"); n != nil {
+		m.Model = p.token(n, what, anyModel, "may have only letters, digits and . _ : @ / + -, and must begin with a letter or digit", "")
+	} else {
+		p.ps.Add(p.cfg.Pos, "name the model, such as model: gpt-5.5", "%s is required", what)
+	}
+	m.KeyEnv, m.KeyOptional = p.keyVariable(at.key), strings.HasPrefix(m.BaseURL, "http://")
+	m.System = p.text("system")
+	p.sampling(m)
+	for _, key := range at.lacks {
+		if n, what := p.get(key); n != nil {
+			p.ps.Add(n.Pos, "remove it, or use another api", "%s: the %s API has no such setting", what, at.api)
+		}
+	}
+	if m.BaseURL == at.baseURL {
+		if price, ok := KnownPrice(m.Model); ok {
+			m.Prices = map[string]Price{m.Model: price}
+		}
+	}
+	p.budget(&m.Relay)
+	p.prices(&m.Relay)
+	return h
+}
+
+// endpoint reads harness.config.api. Servers other than OpenAI's own speak
+// Chat Completions.
+func (p *parser) endpoint() endpoint {
+	name := "responses"
+	if base, _ := p.get("base_url"); base != nil {
+		name = "chat"
+	}
+	if n, what := p.get("api"); n != nil {
+		name = strings.TrimSpace(n.Text)
+		if _, ok := endpoints()[name]; !ok || n.Kind != source.String {
+			p.ps.Add(n.Pos, "", "%s must be one of: %s", what, strings.Join(slices.Sorted(maps.Keys(endpoints())), ", "))
+			name = "chat"
+		}
+	}
+	return endpoints()[name]
+}
+
+// keyVariable reads the name of the variable that holds the key. Nothing is
+// forwarded: there is no program that could get it.
+func (p *parser) keyVariable(def string) string {
+	for i, name := range p.env {
+		if name == def {
+			continue
+		}
+		at := p.at
+		if i < len(p.envPos) {
+			at = p.envPos[i]
+		}
+		p.ps.Add(at, "remove it; harness.config.api_key_env names the variable of the key", "harness.env names %s, but the model harness runs no program that could get it", name)
+	}
+	n, what := p.get("api_key_env")
+	if n == nil {
+		return def
+	}
+	s, problem := n.Str(what)
+	if problem == nil && !variable.MatchString(s) {
+		p.ps.Add(n.Pos, "write the name of the variable, such as "+def, "%s is not the name of a variable", what) // it may be the key
+	}
+	p.add(problem)
+	return s
+}
+
+// text reads a text, "" if it is not set.
+func (p *parser) text(key string) string {
+	n, what := p.get(key)
+	if n == nil {
+		return ""
+	}
+	s, problem := n.Str(what)
+	p.add(problem)
+	return s
+}
+
+// maxStops is how many texts may end an answer, as providers have it.
+const maxStops = 4
+
+// sampling reads how an answer is drawn.
+func (p *parser) sampling(m *Model) {
+	if n, what := p.get("temperature"); n != nil {
+		f, err := strconv.ParseFloat(n.Text, 64)
+		if n.Kind != source.Number || err != nil || f < 0 || f > 2 {
+			p.ps.Add(n.Pos, "", "%s must be a number from 0 to 2", what)
+		}
+		m.Temperature = &f
+	}
+	if n, what := p.get("max_tokens"); n != nil {
+		i, problem := n.Int(what, 1, 1<<31)
+		m.MaxTokens = i
+		p.add(problem)
+	} else if m.API == MessagesAPI {
+		m.MaxTokens = messagesTokens
+	}
+	if n, what := p.get("seed"); n != nil {
+		i, problem := n.Int(what, 0, 1<<31)
+		m.Seed = &i
+		p.add(problem)
+	}
+	if n, what := p.get("reasoning_effort"); n != nil {
+		m.Effort = strings.TrimSpace(n.Text)
+		known := efforts()
+		if m.API == MessagesAPI {
+			known = known[2:]
+		}
+		if n.Kind != source.String || !slices.Contains(known, m.Effort) {
+			p.ps.Add(n.Pos, "", "%s must be one of: %s", what, strings.Join(known, ", "))
+		}
+	}
+	if n, what := p.get("stop"); n != nil {
+		list, problem := n.Strings(what)
+		m.Stop = list
+		if problem == nil && (len(list) == 0 || len(list) > maxStops || slices.Contains(list, "")) {
+			p.ps.Add(n.Pos, "", "%s must be a list of 1 to %d texts", what, maxStops)
+		}
+		p.add(problem)
+	}
+}
+
+// ModelFlags are the settings of a model that stand on the command line.
+type ModelFlags struct{ Model, BaseURL, API string }
+
+// WithModel returns a harness section with the settings of the command line in it,
+// which must be one of this harness, or empty.
+func WithModel(h config.Harness, f ModelFlags) (config.Harness, error) {
+	switch {
+	case h.Type != "" && h.Type != ModelType:
+		return h, fmt.Errorf("the tester YAML configures the %s harness: --model, --base-url and --api are for the model harness", h.Type)
+	case h.Type == "" && f.Model == "":
+		return h, errors.New("--base-url and --api need --model, or a tester YAML of the model harness")
+	case h.Type == "":
+		h.Type, h.Pos = ModelType, source.Pos{File: "--model"}
+	}
+	cfg := &source.Node{Kind: source.Map, Pos: h.Pos}
+	if h.Config != nil {
+		cfg.Pos, cfg.Fields = h.Config.Pos, slices.Clone(h.Config.Fields)
+	}
+	for _, flag := range []struct{ name, key, value string }{{"--model", "model", f.Model}, {"--base-url", "base_url", f.BaseURL}, {"--api", "api", f.API}} {
+		if flag.value == "" {
+			continue
+		}
+		at := source.Pos{File: flag.name}
+		cfg.Fields = slices.DeleteFunc(cfg.Fields, func(x source.Field) bool { return x.Name == flag.key })
+		cfg.Fields = append(cfg.Fields, source.Field{Name: flag.key, Pos: at, Value: &source.Node{Kind: source.String, Pos: at, Text: flag.value}})
+	}
+	h.Config = cfg
+	return h, nil
+}
+
+// Name returns "model".
+func (h *modelHarness) Name() string { return ModelType }
+
+// Needs returns the model.
+func (h *modelHarness) Needs() Needs {
+	m := h.model
+	m.Prices, m.Stop = maps.Clone(m.Prices), slices.Clone(m.Stop)
+	return Needs{Model: &m}
+}
+
+// errNotText is the error for a family whose candidate is not a text.
+var errNotText = errors.New("the model harness answers in text: it is for short_answer, multiple_choice, free_response and code_completion alone")
+
+// Check refuses a task that cannot be answered with a text.
+func (h *modelHarness) Check(v task.AgentView) (workspace.Options, error) {
+	x := v.Extraction()
+	text := x.Mode == task.FromStdout && (x.Kind == task.Text || x.Kind == task.Code)
+	code := x.Mode == task.FromFile && x.Kind == task.Code && x.OrStdout
+	switch {
+	case !text && !code:
+		return workspace.Options{}, fmt.Errorf("task %q is a %s: %w", v.ID(), v.Family(), errNotText)
+	case len(v.Assets()) > 0:
+		return workspace.Options{}, fmt.Errorf("task %q has files (assets), which a model that is only asked does not get: use a harness with a sandbox", v.ID())
+	}
+	return workspace.Options{}, nil
+}
+
+// Plan plans the question. There is no command.
+func (h *modelHarness) Plan(v task.AgentView) (Plan, error) {
+	if _, err := h.Check(v); err != nil {
+		return Plan{}, err
+	}
+	m := map[string]any{"harness": ModelType, "model_name": h.model.Model, "model_api": h.model.API}
+	return Plan{Timeout: shorter(v.Environment().Timeout, h.timeout), Metadata: m,
+		Extract:  task.Extraction{Mode: task.FromStdout, Kind: v.Extraction().Kind},
+		Question: &Question{System: h.model.System, User: question(v)}}, nil
+}
+
+// question puts a task into words: what the family asks for, then the row's
+// public values in their order.
+func question(v task.AgentView) string {
+	var parts []string
+	if text := v.Instruction(); text != "" {
+		parts = append(parts, text)
+	}
+	if v.Extraction().Mode == task.FromFile {
+		parts = append(parts, fmt.Sprintf("There are no files here: answer with the whole content of %s in one fenced code block.", v.Extraction().Path))
+	}
+	for _, r := range v.Payload() {
+		parts = append(parts, value(r))
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// value renders one public value of a row.
+func value(r task.Resource) string {
+	text, isText := r.Text()
+	switch {
+	case isText && (r.Name == "question" || r.Name == "prompt"):
+		return text
+	case r.Name == "choices":
+		if list, ok := choices(r); ok {
+			return list
+		}
+	case !isText:
+		text = string(r.Value)
+	}
+	title := strings.ReplaceAll(r.Name, "_", " ")
+	title = strings.ToUpper(title[:1]) + title[1:]
+	if strings.Contains(text, "\n") {
+		return title + ":\n" + text
+	}
+	return title + ": " + text
+}
+
+// choices lists choices with their labels, one on a line.
+func choices(r task.Resource) (string, bool) {
+	var list []string
+	if json.Unmarshal(r.Value, &list) != nil || len(list) > 26 {
+		return "", false
+	}
+	for i, c := range list {
+		list[i] = string(rune('A'+i)) + ". " + c
+	}
+	return strings.Join(list, "\n"), true
+}

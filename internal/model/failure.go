@@ -1,0 +1,195 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/openai/openai-go/v3"
+	openaistream "github.com/openai/openai-go/v3/packages/ssestream"
+
+	"securebench/internal/gateway/relay"
+	"securebench/internal/gateway/upstream"
+	"securebench/internal/harness"
+	"securebench/internal/redact"
+)
+
+// failure is what an error of a request means.
+type failure struct {
+	why        string // in one line, without the key
+	temporary  bool   // the same request may succeed later
+	overloaded bool   // the provider has too much to do
+	after      time.Duration
+}
+
+// maxError bounds what is read of a provider's error.
+const maxError = 64 << 10
+
+// explain says what an error means.
+func (c *Client) explain(err error) failure {
+	if r, ok := refusalOf(err); ok && r.status != http.StatusOK {
+		return c.status(r)
+	}
+	if data, ok := eventOf(err); ok {
+		return c.event(data)
+	}
+	if e, ok := errors.AsType[*redirectError](err); ok {
+		return failure{why: e.Error()}
+	}
+	return failure{why: redact.EscapeShort(c.clean(err.Error()), 300), temporary: true}
+}
+
+// refusal is a response with which a provider refuses a request.
+type refusal struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// refusalOf returns the response that an error is about, if it is about one.
+func refusalOf(err error) (refusal, bool) {
+	if e, ok := errors.AsType[*openai.Error](err); ok && e.Response != nil {
+		return refusal{e.StatusCode, e.Response.Header, readError(e.Response.Body)}, true
+	}
+	if e, ok := errors.AsType[*anthropic.Error](err); ok && e.Response != nil {
+		return refusal{e.StatusCode, e.Response.Header, readError(e.Response.Body)}, true
+	}
+	return refusal{}, false
+}
+
+// readError reads what a client has kept of a response. What cannot be read is not
+// quoted.
+func readError(from io.ReadCloser) []byte {
+	defer from.Close()
+	body, err := io.ReadAll(io.LimitReader(from, maxError))
+	if err != nil {
+		return nil
+	}
+	return body
+}
+
+// eventOf returns the event by which a provider ends an answer with an error.
+func eventOf(err error) ([]byte, bool) {
+	if e, ok := errors.AsType[*openaistream.StreamError](err); ok {
+		return e.Event.Data, true
+	}
+	if e, ok := errors.AsType[*anthropic.Error](err); ok { // within an answer
+		return []byte(e.RawJSON()), true
+	}
+	if _, data, ok := strings.Cut(err.Error(), anthropicEvent); ok {
+		return []byte(data), true
+	}
+	if e, ok := errors.AsType[*eventError](err); ok {
+		return e.data, true
+	}
+	return nil, false
+}
+
+// anthropicEvent begins the error of Anthropic's client for an event that ends an
+// answer. The event follows.
+const anthropicEvent = "received error while streaming: "
+
+// eventError is the error of an event that has a form of its own.
+type eventError struct{ data []byte }
+
+// Error says so.
+func (e *eventError) Error() string { return "the provider ended the answer with an error" }
+
+// status explains an answer with a status.
+func (c *Client) status(r refusal) failure {
+	status, code := r.status, upstream.Code(r.body)
+	f := failure{why: fmt.Sprintf("status %d", status), overloaded: upstream.Overloaded(status), after: upstream.RetryAfter(r.header, relay.MaxHold)}
+	f.temporary = upstream.Temporary(status) && code != upstream.NoCredit && code != upstream.TooMuch
+	switch {
+	case upstream.Rejects(status, code): // its words may have a part of the key
+		f.why = fmt.Sprintf("%s (status %d)", upstream.Complaint(status, code, c.set.Model), status)
+	default:
+		f.why += c.quote(r.body)
+	}
+	return f
+}
+
+// event explains an event that ends an answer.
+func (c *Client) event(data []byte) failure {
+	text := string(data)
+	return failure{why: "the provider ended the answer with an error" + c.quote(data), temporary: upstream.Code(data) != upstream.NoCredit,
+		overloaded: strings.Contains(text, "overloaded") || strings.Contains(text, "rate_limit")}
+}
+
+// quote quotes what an error says, "" if that is not known.
+func (c *Client) quote(body []byte) string {
+	type words struct {
+		Message jsontext.Value `json:"message"`
+	}
+	var e struct {
+		words
+		Error    words `json:"error"`
+		Response struct {
+			Error words `json:"error"`
+		} `json:"response"`
+	}
+	if json.Unmarshal(body, &e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return ""
+	}
+	for _, v := range []jsontext.Value{e.Error.Message, e.Message, e.Response.Error.Message} {
+		if text, err := jsontext.AppendUnquote(nil, v); err == nil && len(text) > 0 {
+			return ": " + redact.QuoteShort(c.clean(string(text)), 300)
+		}
+	}
+	return ""
+}
+
+// How long and how often a question of our own is asked.
+const (
+	confirmTime  = time.Minute
+	confirmTries = 4
+)
+
+// confirm asks a question of our own, unless one was answered that was asked
+// after a time. The error wraps [relay.ErrRejected] if the provider rejects it,
+// too. One at a time asks, so that many attempts that fail at once cost one.
+func (c *Client) confirm(ctx context.Context, since time.Time) error {
+	c.confirming.Lock()
+	defer c.confirming.Unlock()
+	if c.rejected != nil || c.confirmed.After(since) {
+		return c.rejected
+	}
+	own := Question{Question: harness.Question{System: c.set.System, User: "Say OK."}, Attempt: 1}
+	last := "it was not asked"
+	for n := range confirmTries {
+		if n > 0 && sleep(ctx, c.pace.first<<n) != nil {
+			return context.Cause(ctx)
+		}
+		t := c.try(ctx, own, confirmTime, io.Discard)
+		switch {
+		case t.err == nil, t.heard: // what comes of the answer does not matter
+			c.confirmed = t.began
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !t.late && !t.failure.temporary:
+			c.rejected = fmt.Errorf("%w: %s", relay.ErrRejected, t.failure.why)
+			return c.rejected
+		}
+		last = t.failure.why
+	}
+	return fmt.Errorf("the provider rejected a question, and cannot be asked whether it accepts others: %s", last)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

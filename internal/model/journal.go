@@ -1,0 +1,153 @@
+package model
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/digest"
+)
+
+// Journal keeps what a model answered, so that a run that is resumed does not ask
+// the same again. It is safe for concurrent use; a nil journal keeps nothing.
+type Journal struct {
+	file *os.File
+	mac  func(key string, answer []byte) string
+
+	mu   sync.Mutex
+	size int64
+	at   map[string]place // of the answers, by key
+}
+
+type place struct{ offset, length int64 }
+
+// entry is one line of a journal.
+type entry struct {
+	Key    string `json:"key"`
+	MAC    string `json:"mac"`
+	Answer Answer `json:"answer"`
+}
+
+// maxEntry bounds a line of a journal.
+const maxEntry = 2 * maxResponse
+
+// OpenJournal reads a journal's file, which it then appends to and closes. mac
+// authenticates an answer to a question. What it does not fit, or is cut short,
+// does not count.
+func OpenJournal(file *os.File, mac func(key string, answer []byte) string) (*Journal, error) {
+	j := &Journal{file: file, mac: mac, at: map[string]place{}}
+	in := bufio.NewReader(file)
+	for {
+		line, err := in.ReadSlice('\n')
+		var long []byte
+		for errors.Is(err, bufio.ErrBufferFull) && len(long) <= maxEntry {
+			long = append(long, line...)
+			line, err = in.ReadSlice('\n')
+		}
+		if long != nil {
+			line = append(long, line...)
+		}
+		if errors.Is(err, io.EOF) { // and what is left was cut short
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the answers of the model: %w", err)
+		}
+		if e, ok := j.read(line); ok {
+			j.at[e.Key] = place{j.size, int64(len(line))}
+		}
+		j.size += int64(len(line))
+	}
+	if err := file.Truncate(j.size); err != nil {
+		return nil, fmt.Errorf("reading the answers of the model: %w", err)
+	}
+	return j, nil
+}
+
+// read reads a line, and reports whether this run wrote it.
+func (j *Journal) read(line []byte) (entry, bool) {
+	var e entry
+	if json.Unmarshal(line, &e, json.RejectUnknownMembers(true)) != nil {
+		return e, false
+	}
+	answer, err := json.Marshal(e.Answer, json.Deterministic(true))
+	return e, err == nil && e.MAC == j.mac(e.Key, answer)
+}
+
+// find returns the answer to a question.
+func (j *Journal) find(key string) (Answer, bool) {
+	if j == nil || key == "" {
+		return Answer{}, false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	at, ok := j.at[key]
+	if !ok {
+		return Answer{}, false
+	}
+	line := make([]byte, at.length)
+	if _, err := j.file.ReadAt(line, at.offset); err != nil {
+		return Answer{}, false
+	}
+	e, ok := j.read(line)
+	return e.Answer, ok && e.Key == key
+}
+
+// add keeps an answer, unless clean changes it: the key is never stored.
+func (j *Journal) add(key string, a Answer, clean func(string) string) error {
+	if j == nil || key == "" || clean(a.Text) != a.Text {
+		return nil
+	}
+	answer, err := json.Marshal(a, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(entry{key, j.mac(key, answer), a}, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	line = append(bytes.TrimSpace(line), '\n')
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, err := j.file.WriteAt(line, j.size); err != nil {
+		return err
+	}
+	if err := j.file.Sync(); err != nil {
+		return err
+	}
+	j.at[key] = place{j.size, int64(len(line))}
+	j.size += int64(len(line))
+	return nil
+}
+
+// Close closes the file. It is idempotent.
+func (j *Journal) Close() error {
+	if j == nil {
+		return nil
+	}
+	if err := j.file.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// journalKey names a question by all that its answer depends on.
+func (c *Client) journalKey(q Question) string {
+	if c.journal == nil {
+		return ""
+	}
+	s := c.set
+	b, err := digest.Canonical(map[string]any{"api": s.API, "base_url": s.BaseURL, "model": s.Model, "temperature": s.Temperature,
+		"max_tokens": s.MaxTokens, "reasoning_effort": s.Effort, "seed": s.Seed, "stop": s.Stop,
+		"system": q.System, "user": q.User, "task": q.Task, "attempt": q.Attempt})
+	if err != nil {
+		return "" // never: it has texts and numbers alone
+	}
+	return digest.Bytes(b)
+}

@@ -1,0 +1,233 @@
+// Package model asks a model, from this process: one question for each attempt,
+// with the vendors' clients for their APIs. All attempts of a run share one
+// client, and with it the patience that a provider asks for. What the model
+// answers is untrusted: it is bounded, and nothing here acts on it.
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"securebench/internal/gateway/upstream"
+	"securebench/internal/harness"
+	"securebench/internal/redact"
+)
+
+// Config is shared by all attempts of a run. Settings are required.
+type Config struct {
+	Settings harness.Model
+	Key      string // "" sends none
+	// Transport makes the requests; nil is the default.
+	Transport http.RoundTripper
+	// Notice gets a line for the operator now and then while attempts wait for the
+	// provider; nil drops it.
+	Notice func(string)
+}
+
+// Client asks the configured model. It is safe for concurrent use.
+type Client struct {
+	set     harness.Model
+	ask     protocol
+	key     string
+	http    *http.Client
+	secrets redact.Registry
+	journal *Journal // nil keeps nothing
+	notice  notice
+	pace    pace
+
+	confirming sync.Mutex
+	rejected   error
+	confirmed  time.Time // when the last question of our own that was answered began
+}
+
+// protocol asks a question once. say gets the text as it comes. What came of an
+// answer is returned with an error, too.
+type protocol func(ctx context.Context, c *Client, q Question, say func(string)) (Answer, error)
+
+// Question is what one attempt asks.
+type Question struct {
+	harness.Question
+	Task    string
+	Attempt int // from 1
+}
+
+// Answer is what the model says.
+type Answer struct {
+	Text string `json:"text"`
+	// Declined says that the model refuses, in the form that its API has for it.
+	Declined bool   `json:"declined,omitzero"`
+	Stop     string `json:"stop,omitzero"`  // why it ended, in the API's word
+	Model    string `json:"model,omitzero"` // that answered, as the provider names it
+	Usage    Usage  `json:"usage"`
+}
+
+// New checks the configuration.
+func New(cfg Config) (*Client, error) {
+	c := &Client{set: cfg.Settings, key: cfg.Key, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
+	switch c.set.API {
+	case harness.ResponsesAPI:
+		c.ask = askResponses
+	case harness.ChatAPI:
+		c.ask = askChat
+	case harness.MessagesAPI:
+		c.ask = askMessages
+	default:
+		return nil, fmt.Errorf("unknown API %q of a provider", c.set.API)
+	}
+	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the provider's key has a character that no key has, such as a blank or a line end")
+	}
+	if c.key != "" {
+		if err := c.secrets.Add("provider_key", []byte(c.key)); err != nil {
+			return nil, fmt.Errorf("the provider's key: %w", err)
+		}
+	}
+	transport := cfg.Transport
+	if transport == nil {
+		transport = upstream.Transport()
+	}
+	c.http = &http.Client{Transport: bounded{transport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return c, nil
+}
+
+// Keep keeps what is answered from now on, and asks nothing again that is
+// answered there. It comes before the first question.
+func (c *Client) Keep(j *Journal) { c.journal = j }
+
+// String returns the name of the type: the key must not be printed.
+func (c *Client) String() string { return "model.Client" }
+
+// GoString is String, for %#v.
+func (c *Client) GoString() string { return c.String() }
+
+// End says how a question ended.
+type End int
+
+// The ends.
+const (
+	Answered   End = iota
+	TimedOut       // the answer was not complete in time
+	OverBudget     // no request was left to ask with
+	Refused        // the model or the provider refuses this question
+)
+
+// Result is what came of a question.
+type Result struct {
+	Answer
+	End      End
+	Why      string // it was refused, in short
+	Reused   bool   // the answer was given before the run was resumed
+	Requests int64
+	Spent    Usage         // of all requests
+	Latency  time.Duration // of the last request
+	First    time.Duration // of its first text
+	Waited   time.Duration // for the provider, which is no part of the time limit
+	Tries    []Try
+}
+
+// Try is one request.
+type Try struct {
+	Began time.Time `json:"began"`
+	Took  int64     `json:"took_ns"`
+	Error string    `json:"error,omitzero"`
+}
+
+// maxFailures is how often a provider may fail a question without asking for
+// patience.
+const maxFailures = 4
+
+// again is shown where an answer that has begun is asked for again.
+const again = "\n[the answer was cut off, and is asked for again]\n"
+
+// Ask asks until there is an answer. limit bounds the time that the requests may
+// take in all. say gets the text as it comes. An error is a failure of the
+// provider's or of the network. It wraps [relay.ErrRejected] if no question can
+// be answered, and [relay.ErrWaited] if there was no end of waiting.
+func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say io.Writer) (res Result, err error) {
+	key := c.journalKey(q)
+	if a, ok := c.journal.find(key); ok {
+		res.Reused = true
+		return res.answered(a), nil
+	}
+	left, wait := limit, time.Duration(0)
+	for failures := 0; ; {
+		if err := c.patience(ctx, &res, wait); err != nil {
+			return res, err
+		}
+		if c.exhausted(res) {
+			res.End = OverBudget
+			return res, nil
+		}
+		t := c.try(ctx, q, left, say)
+		left -= t.took
+		res.add(t)
+		switch {
+		case t.err == nil:
+			c.pace.success()
+			if err := c.journal.add(key, t.answer, c.clean); err != nil {
+				c.notice.say("the answers of the model cannot be kept for a resume: " + err.Error())
+			}
+			return res.answered(t.answer), nil
+		case ctx.Err() != nil:
+			return res, context.Cause(ctx)
+		case t.late && t.heard:
+			res.End = TimedOut
+			return res, nil
+		case t.late:
+			return res, fmt.Errorf("the provider did not begin to answer within the time limit of %s", limit)
+		case !t.failure.temporary:
+			return c.refused(ctx, res, t)
+		case !t.failure.overloaded:
+			if failures++; failures == maxFailures {
+				return res, fmt.Errorf("the provider failed %d times, at last because %s", failures, t.failure.why)
+			}
+		}
+		if t.answer.Text != "" {
+			_, _ = io.WriteString(say, again)
+		}
+		c.notice.waiting(t.failure)
+		wait = c.pace.failure(t.failure, len(res.Tries)-1)
+	}
+}
+
+// answered ends a question with an answer.
+func (r Result) answered(a Answer) Result {
+	r.Answer = a
+	if a.Declined {
+		r.End, r.Why = Refused, "the model declines to answer"
+	}
+	return r
+}
+
+// add counts a try.
+func (r *Result) add(t try) {
+	r.Requests++
+	r.Spent.add(t.answer.Usage)
+	r.Latency, r.First = t.took, t.first
+	r.Tries = append(r.Tries, Try{Began: t.began.UTC(), Took: t.took.Nanoseconds(), Error: t.failure.why})
+}
+
+// exhausted reports whether the budget of an attempt is spent.
+func (c *Client) exhausted(r Result) bool {
+	s := c.set
+	return s.Requests > 0 && r.Requests >= s.Requests ||
+		s.Tokens > 0 && r.Spent.Input+r.Spent.Output >= s.Tokens ||
+		s.Cost > 0 && c.price(r.Spent) >= s.Cost
+}
+
+// refused decides whose fault it is that the provider rejects a question: the
+// configuration's, if it rejects any other as well.
+func (c *Client) refused(ctx context.Context, res Result, t try) (Result, error) {
+	if err := c.confirm(ctx, t.began); err != nil {
+		return res, err
+	}
+	res.End, res.Why = Refused, "the provider rejects the question: "+t.failure.why
+	return res, nil
+}

@@ -1,0 +1,133 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"securebench/internal/redact"
+)
+
+// try is one request and what came of it.
+type try struct {
+	answer  Answer
+	err     error
+	failure failure // what err means
+	began   time.Time
+	took    time.Duration
+	first   time.Duration // until the first text; 0 if there was none
+	heard   bool          // the provider began to answer
+	late    bool          // its time was up
+}
+
+// errTime ends a request whose time is up.
+var errTime = errors.New("the time is up")
+
+// try asks once.
+func (c *Client) try(ctx context.Context, q Question, limit time.Duration, say io.Writer) try {
+	t := try{began: time.Now()}
+	var heard atomic.Bool
+	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, heardKey{}, &heard), limit, errTime)
+	defer cancel()
+	t.answer, t.err = c.ask(ctx, c, q, func(text string) {
+		if text == "" {
+			return
+		}
+		if t.first == 0 {
+			t.first = max(time.Since(t.began), 1)
+		}
+		_, _ = io.WriteString(say, text) // which only shows it
+	})
+	t.took, t.heard = time.Since(t.began), heard.Load()
+	t.late = t.err != nil && errors.Is(context.Cause(ctx), errTime)
+	t.answer.Usage = t.answer.Usage.sane()
+	if t.err == nil || t.heard {
+		t.answer.Usage = t.answer.Usage.guess(len(q.System)+len(q.User), len(t.answer.Text))
+	}
+	t.answer.Model, t.answer.Stop = c.name(t.answer.Model), c.name(t.answer.Stop)
+	switch {
+	case t.late:
+		t.failure.why = errTime.Error()
+	case t.err != nil:
+		t.failure = c.explain(t.err)
+	}
+	return t
+}
+
+// clean removes the key from a text.
+func (c *Client) clean(text string) string { return string(c.secrets.Bytes([]byte(text))) }
+
+// name returns a word of the provider's, as it may be recorded.
+func (c *Client) name(text string) string { return redact.EscapeShort(c.clean(text), 200) }
+
+// errCut is the error of an answer that ended too early.
+var errCut = errors.New("the answer ended before it was complete")
+
+// ended is the error at the end of a stream.
+func ended(err error, complete bool) error {
+	if err == nil && !complete {
+		return errCut
+	}
+	return err
+}
+
+// heardKey is the key of what notes that a provider has begun to answer.
+type heardKey struct{}
+
+// maxResponse bounds what is read of a response, whatever it is.
+const maxResponse = 32 << 20
+
+// bounded is a transport whose responses end in an error if they are too long.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip makes a request.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if heard, ok := r.Context().Value(heardKey{}).(*atomic.Bool); ok && response.StatusCode == http.StatusOK {
+		heard.Store(true)
+	}
+	if s := response.StatusCode; s >= 300 && s < 400 {
+		_ = response.Body.Close() // nothing of it is read
+		return nil, &redirectError{s}
+	}
+	response.Body = &boundedBody{ReadCloser: response.Body, left: maxResponse}
+	return response, nil
+}
+
+// redirectError is the error of a redirect, which is not followed: it would take
+// the key along.
+type redirectError struct{ status int }
+
+// Error says so.
+func (e *redirectError) Error() string {
+	return fmt.Sprintf("the provider answers with a redirect (status %d), which is not followed; check the base URL", e.status)
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+var errTooLong = fmt.Errorf("the provider's response is longer than %d MiB", maxResponse>>20)
+
+// Read reads what the bound leaves.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// base is the address below which a client adds its paths, with or without the
+// first part of them.
+func (c *Client) base(below string) string { return strings.TrimRight(c.set.BaseURL, "/") + below }

@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/harness"
+	"securebench/internal/model"
+	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// Model asks a model from this process instead of running a program in a sandbox.
+// What it answers is captured like the standard output of a program.
+type Model struct {
+	Harness harness.Harness
+	Client  *model.Client
+	// Limit is the operator's on the time of a question; 0 means none.
+	Limit   time.Duration
+	Secrets *redact.Registry // redacted in what the model answers
+	Bounds  Bounds
+}
+
+var _ Agent = (*Model)(nil)
+
+// Name returns the harness's name.
+func (m *Model) Name() string { return m.Harness.Name() }
+
+// Sandboxed is false.
+func (m *Model) Sandboxed() bool { return false }
+
+// Prepare plans the question.
+func (m *Model) Prepare(_ context.Context, a Attempt) (Production, error) {
+	plan, err := m.Harness.Plan(a.View)
+	if err != nil {
+		return nil, fmt.Errorf("planning the %s harness: %w", m.Name(), err)
+	}
+	if plan.Question == nil {
+		return nil, fmt.Errorf("the %s harness asks nothing", m.Name())
+	}
+	return &asked{model: m, attempt: a, plan: plan}, nil
+}
+
+// Keep keeps what the model answers in the directory of a run, of which an earlier
+// part may have asked already. The caller closes the answers before the run is
+// complete.
+func (m *Model) Keep(dir *record.Dir) (*model.Journal, error) {
+	file, err := dir.Answers()
+	if err != nil {
+		return nil, err
+	}
+	salt := dir.Salt()
+	j, err := model.OpenJournal(file, func(key string, answer []byte) string { return salt.Keyed("answer", key, answer) })
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if m.Client != nil { // else no question is left
+		m.Client.Keep(j)
+	}
+	return j, nil
+}
+
+// Answerable returns a check that refuses tasks that a harness of a model cannot
+// ask about, each family once.
+func Answerable(h harness.Harness) func(task.AgentView) error {
+	seen := map[string]bool{}
+	return func(v task.AgentView) error {
+		_, err := h.Check(v)
+		if err == nil || seen[v.Family()] {
+			return nil
+		}
+		seen[v.Family()] = true
+		return err
+	}
+}
+
+// Repeatable reports whether what an agent makes can be had again at no cost.
+func Repeatable(a Agent) bool {
+	_, asks := a.(*Model)
+	return !asks && !a.Sandboxed()
+}
+
+// asked is one question.
+type asked struct {
+	model   *Model
+	attempt Attempt
+	plan    harness.Plan
+	result  *produce.Result
+}
+
+// Run asks the model.
+func (p *asked) Run(ctx context.Context) (produce.Result, error) {
+	limit := p.plan.TimeLimit(p.model.Limit)
+	var say io.WriteCloser = discard{io.Discard}
+	if p.attempt.Observe != nil {
+		say = p.attempt.Observe("stdout")
+	}
+	q := model.Question{Question: *p.plan.Question, Task: p.attempt.View.ID(), Attempt: p.attempt.Number}
+	res, err := p.model.Client.Ask(ctx, q, limit, say)
+	err = errors.Join(err, say.Close())
+	usage := p.model.Client.Counts(res)
+	raw, rawErr := p.exchange(q, res)
+	if err := errors.Join(err, rawErr); err != nil {
+		return produce.Result{}, &produce.TryError{Err: fmt.Errorf("asking the model: %w", err), Raw: raw, Usage: usage}
+	}
+	m := verdict.NewMetadata(map[string]any{"candidate_kind": p.plan.Extract.Kind, "candidate_extraction": p.plan.Extract.Mode})
+	for name, v := range p.plan.Metadata {
+		m.Set(name, v)
+	}
+	describe(m, res)
+	p.result = &produce.Result{Outcome: sandbox.Outcome{End: end(res.End), StdoutBytes: int64(len(res.Text))}, Timeout: limit,
+		Stdout: []byte(res.Text), Extract: p.plan.Extract, Metadata: m, Usage: usage, Raw: raw, Refusal: res.Why}
+	return *p.result, nil
+}
+
+// describe adds what is known of an answer.
+func describe(m verdict.Metadata, res model.Result) {
+	for name, text := range map[string]string{"model_answered": res.Model, "stop_reason": res.Stop} {
+		if text != "" {
+			m.Set(name, text)
+		}
+	}
+	if res.Waited > 0 {
+		m.Set("held_seconds", res.Waited.Seconds())
+	}
+	if res.Spent.Guessed {
+		m.Set("usage_estimated", true)
+	}
+	if res.Reused {
+		m.Set("answered_before_resume", true)
+	}
+}
+
+// end says how a question ended as an agent's sandbox would.
+func end(e model.End) sandbox.End {
+	switch e {
+	case model.TimedOut:
+		return sandbox.TimedOut
+	case model.OverBudget:
+		return produce.OverBudget
+	case model.Refused:
+		return produce.Refused
+	}
+	return sandbox.Exited
+}
+
+// exchange is the question and its answer for the operator.
+func (p *asked) exchange(q model.Question, res model.Result) (map[string][]byte, error) {
+	line, err := json.Marshal(map[string]any{"system": q.System, "user": q.User, "attempt": q.Attempt,
+		"answer": res.Answer, "requests": res.Tries}, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("keeping the exchange with the model: %w", err)
+	}
+	raw := map[string][]byte{"exchanges.jsonl": append(redact.ASCII(line), '\n')}
+	if p.model.Secrets != nil {
+		for name, content := range raw {
+			raw[name] = p.model.Secrets.Bytes(content)
+		}
+	}
+	return raw, nil
+}
+
+// Capture takes the answer.
+func (p *asked) Capture(ctx context.Context) (capture.Result, error) {
+	if p.result == nil {
+		return capture.Result{}, errNotRun
+	}
+	stage := capture.Stage{Secrets: p.model.Secrets, Sink: p.attempt.Sink}
+	return stage.Capture(ctx, p.model.Bounds.Request(*p.result), nil)
+}
+
+// Command returns nothing.
+func (*asked) Command() ([]string, string) { return nil, "" }
+
+// Close does nothing.
+func (*asked) Close(context.Context) error { return nil }
+
+// discard is a stream that nobody reads.
+type discard struct{ io.Writer }
+
+// Close does nothing.
+func (discard) Close() error { return nil }
