@@ -15,7 +15,7 @@ archs=${1:-amd64,arm64}
 dir=$(mktemp -d)
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
 git clone --quiet . "$dir/one"
-git clone --quiet . "$dir/another/two"
+git clone --quiet "$dir/one" "$dir/another/two" # the same revision, also if there is a new one by now
 
 say "Building once."
 (cd "$dir/one" && go run ./cmd/dist -o dist -arch "$archs" >/dev/null)
