@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -53,7 +54,7 @@ func (b *modelBench) run(args ...string) (code int, stdout, stderr string) {
 // asked counts the questions, of which the provider's own list of models is none.
 func (b *modelBench) asked(text string) (n int) {
 	for _, r := range b.provider.Requests() {
-		if r.Method == "POST" && bytes.Contains(r.Body, []byte(text)) {
+		if r.Method == http.MethodPost && bytes.Contains(r.Body, []byte(text)) {
 			n++
 		}
 	}
@@ -232,7 +233,7 @@ harness: {type: model, config: {model: m-1, base_url: %q, temperature: 0}}
 	}
 	posts := 0
 	for _, r := range b.provider.Requests()[before:] {
-		if r.Method == "POST" {
+		if r.Method == http.MethodPost {
 			posts++
 		}
 	}
