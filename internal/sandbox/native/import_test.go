@@ -90,8 +90,9 @@ func TestImportsOfTheDead(t *testing.T) {
 		t.Error(err)
 	}
 	second := nativetest.Native(t)
-	if n, err := second.Reap(t.Context()); err != nil || n == 0 {
-		t.Errorf("%d objects of a dead process, %v", n, err)
+	// Another process that uses the store may have been faster.
+	if _, err := second.Reap(t.Context()); err != nil {
+		t.Error(err)
 	}
 	if _, err := second.Image(t.Context(), id); !errors.Is(err, sandbox.ErrImageMissing) {
 		t.Errorf("the image of a dead process: %v", err)
