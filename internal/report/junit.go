@@ -101,6 +101,8 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 const (
 	missingSuite = "without a record"
 	maxMissing   = 1000 // cases; how many attempts are planned is whatever the manifest says
+	// maxMissingName bounds an id that is repeated in those cases, in characters.
+	maxMissingName = 200
 )
 
 // junitMissing names the cases for what is planned and has no record: at most
@@ -115,7 +117,9 @@ func (r *Report) junitMissing() (names []string) {
 		}
 	}
 	for _, u := range r.Unpassed {
-		add(u.Missing, func(i int) string { return fmt.Sprintf("%s, missing %d", redact.Escape(u.TaskID), i) })
+		add(u.Missing, func(i int) string {
+			return fmt.Sprintf("%s, missing %d", redact.EscapeShort(u.TaskID, maxMissingName), i)
+		})
 	}
 	add(r.TasksMissing, func(i int) string { return fmt.Sprintf("task without any record %d of %d", i, r.TasksMissing) })
 	if more > 0 {

@@ -64,7 +64,7 @@ func TestJUnit(t *testing.T) {
 func TestJUnitIsBounded(t *testing.T) {
 	b := report.NewBuilder(report.Run{RunID: "r", PackID: "p", Verified: true, PlannedTasks: 1 << 30, PlannedAttempts: 1 << 20})
 	for i := range 3 {
-		b.Add(report.Attempt{TaskID: fmt.Sprint("t", i), Index: i, Attempt: 1, Status: verdict.StatusPassed, Outcome: verdict.Passed, Passed: true})
+		b.Add(report.Attempt{TaskID: fmt.Sprint("t", i, strings.Repeat("x", 10_000)), Index: i, Attempt: 1, Status: verdict.StatusPassed, Outcome: verdict.Passed, Passed: true})
 	}
 	var out bytes.Buffer
 	if err := b.Report().WriteJUnit(&out); err != nil {
