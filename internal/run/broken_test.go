@@ -65,6 +65,9 @@ func TestResumeOfBrokenAgent(t *testing.T) {
 	}
 	b.opts.KeepGoing = false
 	stopped(Replace)
+	if m, _, err := record.ReadManifest(os.DirFS(b.opts.Config.OutputDir)); err != nil || !m.AgentsFailed {
+		t.Errorf("the stop is not noted: %v", err)
+	}
 	broken = false
 	b.reset()
 	if sum, _ := b.run(Resume); sum.Passed != 6 || sum.AgentErrors != 0 || b.agents.Load() != 6 {
