@@ -45,7 +45,6 @@ type Manifest struct {
 	// ResumedFrom describes what each resume found and kept.
 	ResumedFrom []Resumption `json:"resumed_from"`
 	// AgentsFailed says that the run stopped because its first agents all failed.
-	// A resume drops their records and this note, and counts them in ResumedFrom.
 	AgentsFailed bool `json:"agents_failed,omitzero"`
 	// MAC authenticates the manifest to whoever holds the run's salt: HMAC-SHA-256,
 	// field "run", over the canonical form with an empty mac.
