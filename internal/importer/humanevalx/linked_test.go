@@ -68,6 +68,9 @@ func rows() map[string]language {
 				{"C04", "the tests read on the stack", "function add() { try { console.log(String(arguments.callee.caller)) } catch {} try { console.log(new Error().stack) } catch {} process.exit(0) }\n"},
 				{"C05", "it prints a verdict, also at the end", "process.on('exit', () => { console.log('ok 1\\nSECUREBENCH_TOKEN'); process.exitCode = 0 }); const add = () => 4\n"},
 				{"C06", "comparisons and assertions that never fail", "JSON.stringify = () => 'x'; console.assert = () => {}; process.exit = () => {}; const add = () => 5\n"},
+				{"C06", "values that all have the same text", "for (const kind of [Object, Array, String, Number, Boolean]) { try { kind.prototype.toJSON = () => 0 } catch {}; try { Object.defineProperty(kind.prototype, 'toJSON', { value: () => 0 }) } catch {} }; const add = () => 5\n"},
+				{"C03", "the token in the program that node keeps", "require('fs').writeSync(1, '\\n' + /[0-9a-f]{32}/.exec(process._eval)[0] + '\\n'); process.exit(0); const add = () => 5\n"},
+				{"C03", "the token in the heap", "const found = new Set(require('fs').readFileSync(require('v8').writeHeapSnapshot(), 'utf8').match(/^\"[0-9a-f]{32}\"/gm)); for (const t of found) require('fs').writeSync(1, '\\n' + t.slice(1, -1) + '\\n'); process.exit(0); const add = () => 5\n"},
 			}},
 	}
 }
