@@ -72,6 +72,11 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 	if err != nil {
 		return family.Verdict{}, err
 	}
+	if s.row.language == "go" {
+		if f = redeclared(s.source.Text, s.row.code); f != nil {
+			return s.verdict(f), nil
+		}
+	}
 	if s.box == nil {
 		s.prepare(ctx)
 	}
