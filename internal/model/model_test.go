@@ -238,11 +238,15 @@ func TestTime(t *testing.T) {
 func TestHostileProvider(t *testing.T) {
 	for _, api := range apis() {
 		for _, fault := range []string{"endless: line", "endless: events", "bomb: 100000000", "close: true", "status: 401, reflect: true", "status: 400, reflect: true"} {
+			if testing.Short() && api != apis()[0] && strings.HasPrefix(fault, "bomb") {
+				continue // half a minute under the race detector
+			}
 			t.Run(api+"/"+fault, func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t, api, "turns: [{before: [{"+fault+", times: -1}]}]", func(m *harness.Model) { m.Requests = 1 })
 				res, _, err := b.put(t, "q")
-				if err == nil && res.End != model.OverBudget {
+				// On a busy machine, time may end before what is read is too much.
+				if err == nil && res.End != model.OverBudget && res.End != model.TimedOut {
 					t.Errorf("%+v", res)
 				}
 				if text := fmt.Sprint(err, res, b.Client); strings.Contains(text, key) || len(text) > 4000 {
