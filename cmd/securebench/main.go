@@ -135,7 +135,7 @@ func (a *app) complain(err error) {
 
 // shell returns what the groups of subcommands in packages of their own share.
 func (a *app) shell() *subcommand.Shell {
-	return &subcommand.Shell{Stdout: a.stdout, Stderr: a.stderr, Say: a.say, Version: buildVersion(), Getenv: os.Getenv,
+	return &subcommand.Shell{Stdout: a.stdout, Stderr: a.stderr, Say: a.say, Version: buildVersion(), Called: a.called(), Getenv: os.Getenv,
 		AddLogFlag: a.addLogFlag, AddEngineFlag: a.addEngineFlag, Engine: a.engine, Around: a.around}
 }
 

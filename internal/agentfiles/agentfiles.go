@@ -188,10 +188,26 @@ func (f *Files) allowed(from string) error {
 			return fmt.Errorf("it is %s, which the agent must not see (keep the agent's files in a folder of their own)", f.opts.Forbidden[name])
 		}
 	}
-	if base := path.Base(from); base == ".env" {
+	if info.IsDir() && f.isRun(from) {
+		return errors.New("it holds the records of a run, and perhaps answers, which the agent must not see (keep the agent's files in a folder of their own)")
+	}
+	switch base := path.Base(from); {
+	case base == ".env" || strings.HasPrefix(base, ".env."):
 		return errors.New("env files hold secrets, and the agent could read it (move it out, and forward what the agent needs with harness.env)")
+	case base == "signing.pem":
+		return errors.New("it is a key that signs runs, by its name, and the agent could read it (keep the agent's files in a folder of their own)")
 	}
 	return nil
+}
+
+// isRun reports whether a folder is what a run left, by the names of its files.
+func (f *Files) isRun(dir string) bool {
+	for _, name := range []string{"run.json", "candidates.jsonl"} {
+		if _, err := f.root.Lstat(path.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // add reads one file, folder or link.

@@ -143,7 +143,8 @@ func TestDigest(t *testing.T) {
 func TestRefused(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"fine/a.py": "1", "pack/tasks.jsonl": "{}", "pack/hidden/t.py": "x", "pack/agent/a.py": "1", "pack/hidden/agent/a.py": "1",
-		"env/.env": "KEY=1", "secret/a.py": "key = 'sk-0123456789abcdef'", "out/run.json": "{}",
+		"env/.env": "KEY=1", "env2/.env.local": "KEY=1", "keys/signing.pem": "x", "earlier/runs/x/run.json": "{}",
+		"earlier/runs/x/candidates.jsonl": "", "secret/a.py": "key = 'sk-0123456789abcdef'", "out/run.json": "{}",
 		"up/a": "-> ../fine/a.py", "abs/a": "-> /etc/passwd", "dangling/a": "-> nowhere", "top": "-> fine", "odd/a\nb": "x", "white/.wh.a": "x",
 	})
 	if err := os.Link(filepath.Join(dir, "pack/tasks.jsonl"), filepath.Join(dir, "fine/copy.jsonl")); err != nil {
@@ -176,6 +177,10 @@ func TestRefused(t *testing.T) {
 		"dangling":          "dangling/a: the link leads to nowhere, which is not among the files",
 		"top":               "top: it is a link (name what it leads to)",
 		"pipe":              "pipe/p: it is a named pipe",
+		"earlier":           "earlier/runs/x: it holds the records of a run, and perhaps answers",
+		"earlier/runs/x":    "earlier/runs/x: it holds the records of a run",
+		"keys":              "keys/signing.pem: it is a key that signs runs",
+		"env2":              "env2/.env.local: env files hold secrets",
 		"odd":               `"odd/a\nb": its name cannot be in a sandbox`,
 		"white":             "white/.wh.a: its name cannot be in a sandbox",
 		"nowhere":           "nowhere: ",

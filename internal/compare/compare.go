@@ -36,7 +36,8 @@ type Report struct {
 	Tasks int    `json:"tasks"` // that are in all runs
 	// Clusters is how many groups of tasks there are, if the pack says so.
 	Clusters int `json:"clusters,omitzero"`
-	// LeftOut is how many rows of the pack no run was about.
+	// LeftOut is how many rows of the pack were not compared: a run was not about
+	// them.
 	LeftOut   int    `json:"left_out"`
 	Resamples int    `json:"resamples"`
 	Seed      uint64 `json:"seed"`
@@ -228,7 +229,8 @@ func against(name string, rows []row, groups []int, i int, o Options) Comparison
 
 // adjust corrects the p values for the number of comparisons, after Holm: S. Holm,
 // "A simple sequentially rejective multiple test procedure", Scandinavian Journal
-// of Statistics 6 (1979), 65-70.
+// of Statistics 6 (1979), 65-70. A comparison without a p value was made, too, and
+// counts like one whose p value is 1.
 func adjust(cs []Comparison) {
 	if len(cs) < 2 {
 		return
@@ -242,7 +244,7 @@ func adjust(cs []Comparison) {
 	slices.SortStableFunc(order, func(a, b *Comparison) int { return cmp.Compare(*a.P, *b.P) })
 	least := 0.0
 	for i, c := range order {
-		least = max(least, min(1, *c.P*float64(len(order)-i)))
+		least = max(least, min(1, *c.P*float64(len(cs)-i)))
 		c.Adjusted = significant(least)
 	}
 }

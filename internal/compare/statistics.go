@@ -50,6 +50,8 @@ type Estimate struct {
 	Test     string   `json:"test,omitzero"`
 	P        *float64 `json:"p"`
 	Adjusted *float64 `json:"p_adjusted,omitzero"`
+	// untested says in the table why there is no test, if there is none.
+	untested string
 }
 
 // Counts are numbers of tasks.
@@ -106,12 +108,14 @@ func (p *pairs) add(from *pairs, n int) {
 // give the same bytes on every machine.
 func (p *pairs) estimate(o Options) Estimate {
 	before, after := mean(p.before), mean(p.after)
-	d := after - before
+	sums, sizes := p.sums()
+	// Of the differences themselves: what is left of each after d is taken away
+	// must not be the rounding of two other means.
+	d := sum(sums) / float64(len(p.before))
 	e := Estimate{Tasks: len(p.before), Before: rounded(before), After: rounded(after), Difference: rounded(d)}
 	if p.binary {
 		e.Counts = p.counts()
 	}
-	sums, sizes := p.sums()
 	e.Bootstrap = bootstrap(sums, sizes, o.Resamples, o.Seed)
 	var se, freedom float64
 	if len(sums) > 1 {
@@ -135,8 +139,37 @@ func (p *pairs) estimate(o Options) Estimate {
 	if e.T != nil {
 		half := studentQuantile(freedom) * se
 		e.Interval, e.Test, e.P = roundedInterval(max(d-half, -1), min(d+half, 1)), e.Method, &e.T.P
+	} else {
+		e.untested = p.untested(len(sums))
 	}
 	return e
+}
+
+// rounding is above what adding up shares of passes loses, and far below the
+// standard error of shares that differ.
+const rounding = 1e-12
+
+// untested says why there is no standard error over so many clusters.
+func (p *pairs) untested(clusters int) string {
+	var least, most float64
+	for i, before := range p.before {
+		d := p.after[i] - before
+		if i == 0 {
+			least, most = d, d
+		}
+		least, most = min(least, d), max(most, d)
+	}
+	switch {
+	case len(p.before) == 1:
+		return "one task"
+	case least == 0 && most == 0:
+		return "nothing varies"
+	case clusters == 1:
+		return "one cluster"
+	case most-least > rounding:
+		return "every cluster changed equally"
+	}
+	return "every task changed equally"
 }
 
 // counts counts the tasks of runs with one attempt each.
@@ -180,7 +213,8 @@ func (p *pairs) sums() (sums []float64, sizes []int) {
 }
 
 // standardError is that of the mean d of the differences: with clusters of one
-// task the usual one, else the cluster-robust one with the correction G/(G-1).
+// task the usual one, else the cluster-robust one with the correction G/(G-1). It
+// is 0 where nothing but rounding varies.
 func standardError(sums []float64, sizes []int, d float64) float64 {
 	var squares float64
 	n := 0
@@ -190,7 +224,11 @@ func standardError(sums []float64, sizes []int, d float64) float64 {
 		n += sizes[i]
 	}
 	g := float64(len(sums))
-	return math.Sqrt(squares*g/(g-1)) / float64(n)
+	se := math.Sqrt(squares*g/(g-1)) / float64(n)
+	if se < rounding {
+		return 0
+	}
+	return se
 }
 
 // mcnemar tests whether gains and losses are equally likely: Q. McNemar, "Note on
@@ -295,11 +333,14 @@ func mean(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
 	}
-	var sum float64
+	return sum(xs) / float64(len(xs))
+}
+
+func sum(xs []float64) (total float64) {
 	for _, x := range xs {
-		sum += x
+		total += x
 	}
-	return sum / float64(len(xs))
+	return total
 }
 
 // rounded drops the digits that may differ between machines.

@@ -5,8 +5,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"securebench/internal/console"
 	"securebench/internal/report"
 )
 
@@ -134,5 +136,43 @@ func TestBootstrapSeed(t *testing.T) {
 	}
 	if want := (Interval{-0.36, 0.04}); first != want {
 		t.Errorf("seed 1 gives %v, on other machines %v", first, want)
+	}
+}
+
+// TestConstantDifference: where every task changed equally, rounding is no standard
+// error, and what is said is why there is no test. Tasks that differ have one.
+func TestConstantDifference(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before, after []float64
+		groups        []int
+		say           string // "" for a test
+	}{
+		"three of five":         {[]float64{0, 0, 0}, []float64{0.2, 0.2, 0.2}, nil, "every task changed equally"},
+		"two":                   {[]float64{0, 0.2}, []float64{0.2, 0.4}, nil, "every task changed equally"},
+		"other rates":           {[]float64{0.1, 0.3, 0.6, 0.7}, []float64{0.2, 0.4, 0.7, 0.8}, nil, "every task changed equally"},
+		"all gained, clusters":  {[]float64{0, 0, 0, 0}, []float64{1, 1, 1, 1}, []int{0, 0, 1, 2}, "every task changed equally"},
+		"clusters of five":      {[]float64{0, 0, 0, 0}, []float64{0.2, 0.2, 0.2, 0.2}, []int{0, 0, 0, 1}, "every task changed equally"},
+		"equal clusters":        {[]float64{0, 1, 0, 1}, []float64{1, 0, 1, 0}, []int{0, 0, 1, 1}, "every cluster changed equally"},
+		"one task":              {[]float64{0}, []float64{0.2}, nil, "one task"},
+		"one cluster":           {[]float64{0, 1}, []float64{1, 1}, []int{0, 0}, "one cluster"},
+		"nothing":               {[]float64{0.2, 0.4}, []float64{0.2, 0.4}, nil, "nothing varies"},
+		"one of them otherwise": {[]float64{0, 0, 0}, []float64{0.2, 0.2, 0.4}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &pairs{before: c.before, after: c.after, groups: c.groups}
+			e := p.estimate(Options{Resamples: 10, Seed: 1})
+			tested := e.T != nil && e.P != nil && e.Interval != nil
+			if e.untested != c.say || tested != (c.say == "") || !tested && (e.T != nil || e.P != nil || e.Interval != nil) {
+				t.Errorf("%+v, want %q", e, c.say)
+			}
+			near(t, "difference", e.Difference, mean(c.after)-mean(c.before), 1e-6)
+			var out strings.Builder
+			table := console.NewTable(&out)
+			Comparison{Estimate: e}.figures(table, &Report{})
+			if err := table.Flush(); err != nil || c.say != "" && !strings.Contains(out.String(), "none: "+c.say+"\n") {
+				t.Errorf("%v: %s", err, out.String())
+			}
+		})
 	}
 }

@@ -57,7 +57,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 
 func (r *Report) head(t *console.Table) {
 	if r.LeftOut > 0 {
-		t.Line("*** PART OF THE PACK: %s were left out; the figures below are about %s. ***\n", console.Plural(r.LeftOut, "row"), console.Plural(r.Tasks, "task"))
+		t.Line("*** PART OF THE PACK: %d of its %s were not compared; the figures below are about %s. ***\n", r.LeftOut, console.Plural(r.LeftOut+r.Tasks, "row"), console.Plural(r.Tasks, "task"))
 	}
 	var mix []string
 	for _, name := range slices.Sorted(maps.Keys(r.Containment)) {
@@ -104,7 +104,7 @@ func (c Comparison) figures(t *console.Table, r *Report) {
 		t.Line("  tasks\t%d better, %d worse, %d equal", len(c.Gained), len(c.Lost), c.Tasks-len(c.Gained)-len(c.Lost))
 	}
 	if c.P == nil {
-		t.Line("  test\tnone: nothing varies")
+		t.Line("  test\tnone: %s", c.untested)
 		return
 	}
 	text := fmt.Sprintf("%s: p = %s", testName(c.Test), p(*c.P))

@@ -23,7 +23,10 @@ type File struct {
 
 // mode is the permissions of the file, whatever those of its original are.
 func (f File) mode() int64 {
-	if f.Exec {
+	switch {
+	case strings.HasSuffix(f.Name, "/"):
+		return 0o1777
+	case f.Exec:
 		return 0o755
 	}
 	return 0o644
@@ -49,6 +52,9 @@ func Tar(w io.Writer, root string, files []File, made time.Time) error {
 	t := tar.NewWriter(w)
 	for _, f := range files {
 		h := &tar.Header{Name: root + f.Name, Mode: f.mode(), Size: int64(len(f.Body)), ModTime: made, Format: tar.FormatUSTAR}
+		if strings.HasSuffix(f.Name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
 		if err := t.WriteHeader(h); err != nil {
 			return fmt.Errorf("writing %s into the archive: %w", f.Name, err)
 		}

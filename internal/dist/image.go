@@ -53,7 +53,7 @@ func Image(w io.Writer, program []byte, ref, version string, p v1.Platform, made
 
 func image(program []byte, version string, p v1.Platform, made time.Time) (v1.Image, error) {
 	var b bytes.Buffer
-	if err := Tar(&b, "", []File{{Name: ImageFile, Body: program, Exec: true}}, made); err != nil {
+	if err := Tar(&b, "", []File{{Name: ImageFile, Body: program, Exec: true}, {Name: "tmp/"}}, made); err != nil {
 		return nil, err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil },

@@ -26,15 +26,22 @@ func (e *BrokenAgentError) Error() string {
 // broken counts a record, and returns an error if it is the last of the first and
 // the agents of all of them failed. The caller holds the lock.
 func (r *run) broken(line *record.Line) error {
-	if r.KeepGoing || r.worked || line.Status == verdict.StatusPending {
-		return nil
-	}
-	if r.worked = line.FailureReason != verdict.AgentFailed; r.worked {
-		return nil
-	}
-	if r.failed++; r.failed < FirstAttempts {
+	if r.KeepGoing || !r.seen(line.Status, line.FailureReason) || r.failed < FirstAttempts {
 		return nil
 	}
 	r.worked = true // reported once
 	return &BrokenAgentError{TaskID: line.TaskID, Message: line.FailureMessage}
+}
+
+// seen counts an attempt, also one that an earlier part of the run recorded, and
+// reports whether its agent failed and none has worked.
+func (r *run) seen(status verdict.Status, reason verdict.Reason) bool {
+	if r.worked || status == verdict.StatusPending {
+		return false
+	}
+	if r.worked = reason != verdict.AgentFailed; r.worked {
+		return false
+	}
+	r.failed++
+	return true
 }

@@ -74,3 +74,31 @@ func TestBrokenAgent(t *testing.T) {
 		})
 	}
 }
+
+// TestBrokenAgentKept: attempts of earlier parts of the run are among the first.
+func TestBrokenAgentKept(t *testing.T) {
+	failed := pipeline.Final{Status: verdict.StatusFailed, Outcome: verdict.NoCandidate, Reason: verdict.AgentFailed}
+	for name, tt := range map[string]struct {
+		kept    pipeline.Final
+		stopped bool
+		total   int
+	}{
+		"worked":  {pipeline.Final{Status: verdict.StatusPassed, Outcome: verdict.Passed}, false, 9},
+		"failed":  {failed, true, 5},
+		"pending": {pipeline.Final{Status: verdict.StatusPending, Outcome: verdict.Pending}, true, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(context.Context, *sandboxtest.Process) int { return 1 })
+			tt.kept.TaskID, tt.kept.Attempt = "kept", 1
+			b.cfg.Workers, b.cfg.Kept = 1, []pipeline.Final{tt.kept}
+			var tasks []task.Task
+			for i := range 8 {
+				tasks = append(tasks, question(t, fmt.Sprintf("t%d", i), fmt.Sprintf("q%d", i), `"4"`))
+			}
+			sum, err := b.run(t.Context(), tasks...)
+			if _, ok := errors.AsType[*pipeline.BrokenAgentError](err); ok != tt.stopped || sum.Total != tt.total {
+				t.Errorf("stopped %t after %d: %v", ok, sum.Total, err)
+			}
+		})
+	}
+}

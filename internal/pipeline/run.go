@@ -173,6 +173,7 @@ func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
 	r.ProbeTime, r.WatchEvery = cmp.Or(r.ProbeTime, probeTime), cmp.Or(r.WatchEvery, watchEvery)
 	for _, f := range cfg.Kept {
 		r.kept[record.AttemptKey{Task: f.TaskID, Attempt: f.Attempt}] = true
+		r.seen(f.Status, f.Reason)
 	}
 	r.summary = Summarise(cfg.RunID, cfg.Total, cfg.Kept)
 	r.started, r.unverified = len(cfg.Kept), maps.Clone(cfg.Unverified)

@@ -56,7 +56,8 @@ type (
 // for each attempt. An attempt without a verdict is skipped; infrastructure errors
 // and planned attempts without a record are errors. The first suite has one case,
 // which passes if the run verifies, so a dashboard cannot show an unverified run as
-// green.
+// green. Rows that were left out, and that no agent worked, are skipped cases and in
+// the name of the whole.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	suites := []*junitSuite{r.junitEvidence()}
 	byFamily := map[string]*junitSuite{}
@@ -71,15 +72,10 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 	for _, a := range r.attempts {
 		suite(a.Family).add(r.junitAttempt(pack, a), a.TotalMS)
 	}
-	for _, u := range r.Unpassed {
-		for i := range u.Missing {
-			suite(missingSuite).add(missingCase(pack, fmt.Sprintf("%s, missing %d", redact.Escape(u.TaskID), i+1)), 0)
-		}
+	for _, name := range r.junitMissing() {
+		suite(missingSuite).add(missingCase(pack, name), 0)
 	}
-	for i := range min(r.TasksMissing, maxMissing) {
-		suite(missingSuite).add(missingCase(pack, fmt.Sprintf("task without any record %d of %d", i+1, r.TasksMissing)), 0)
-	}
-	all := junitRun{Name: "securebench " + redact.Escape(r.Run.RunID)}
+	all := junitRun{Name: strings.Join(append([]string{"securebench " + redact.Escape(r.Run.RunID)}, r.junitNotes()...), ", ")}
 	ms := int64(0)
 	for _, s := range suites {
 		s.Time = seconds(s.ms)
@@ -104,8 +100,48 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 
 const (
 	missingSuite = "without a record"
-	maxMissing   = 1000 // cases for tasks that nothing names
+	maxMissing   = 1000 // cases; how many attempts are planned is whatever the manifest says
+	// maxMissingName bounds an id that is repeated in those cases, in characters.
+	maxMissingName = 200
 )
+
+// junitMissing names the cases for what is planned and has no record: at most
+// maxMissing, and one for the rest.
+func (r *Report) junitMissing() (names []string) {
+	more := 0
+	add := func(n int, name func(i int) string) {
+		shown := min(n, maxMissing-len(names))
+		more += n - shown
+		for i := range shown {
+			names = append(names, name(i+1))
+		}
+	}
+	for _, u := range r.Unpassed {
+		add(u.Missing, func(i int) string {
+			return fmt.Sprintf("%s, missing %d", redact.EscapeShort(u.TaskID, maxMissingName), i)
+		})
+	}
+	add(r.TasksMissing, func(i int) string { return fmt.Sprintf("task without any record %d of %d", i, r.TasksMissing) })
+	if more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return names
+}
+
+// junitNotes are what nobody should miss in a run that verifies.
+func (r *Report) junitNotes() (notes []string) {
+	if n := r.Run.LeftOut; n > 0 {
+		note := fmt.Sprintf("%d of %s were left out", n, plural(n+r.Run.PlannedTasks, "row"))
+		if r.Run.Chosen != "" {
+			note += " (chosen by " + redact.EscapeShort(r.Run.Chosen, maxEvidence) + ")"
+		}
+		notes = append(notes, note)
+	}
+	if note := r.noAgentWorked(); note != "" {
+		notes = append(notes, note)
+	}
+	return notes
+}
 
 // junitEvidence is the suite that passes if the run verifies.
 func (r *Report) junitEvidence() *junitSuite {
@@ -116,6 +152,9 @@ func (r *Report) junitEvidence() *junitSuite {
 	}
 	s := &junitSuite{Name: "securebench verify"}
 	s.add(c, 0)
+	for _, note := range r.junitNotes() {
+		s.add(junitCase{Class: c.Class, Name: note, Time: c.Time, Skipped: &junitResult{Message: note}}, 0)
+	}
 	for _, p := range []junitProperty{{"run_id", run.RunID}, {"agent", run.Agent}, {"pack", run.PackID}, {"pack_version", strconv.FormatInt(run.PackVersion, 10)},
 		{"engine", run.Engine}, {"evidence", run.Evidence}, {"rows_left_out", strconv.Itoa(run.LeftOut)}, {"pass_rate", strconv.FormatFloat(r.Total.PassRate, 'f', -1, 64)},
 		{"interval_95", r.Total.Interval.String() + " %"}, {"containment", r.Total.Containment.String()}} {

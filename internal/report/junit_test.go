@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -55,5 +56,49 @@ func TestJUnit(t *testing.T) {
 	}
 	if strings.ContainsAny(out.String(), "\x00\x1b\ufffd") {
 		t.Errorf("control characters: %q", out.String())
+	}
+}
+
+// TestJUnitIsBounded: a manifest that plans more attempts than anybody made does not
+// make a file without end, and what is not listed is counted.
+func TestJUnitIsBounded(t *testing.T) {
+	b := report.NewBuilder(report.Run{RunID: "r", PackID: "p", Verified: true, PlannedTasks: 1 << 30, PlannedAttempts: 1 << 20})
+	for i := range 3 {
+		b.Add(report.Attempt{TaskID: fmt.Sprint("t", i, strings.Repeat("x", 10_000)), Index: i, Attempt: 1, Status: verdict.StatusPassed, Outcome: verdict.Passed, Passed: true})
+	}
+	var out bytes.Buffer
+	if err := b.Report().WriteJUnit(&out); err != nil {
+		t.Fatal(err)
+	}
+	more := 3*(1<<20-1) + 1<<30 - 3 - 1000
+	if n := strings.Count(out.String(), "<testcase "); n != 1+3+1000+1 || !strings.Contains(out.String(), fmt.Sprintf(`name="and %d more"`, more)) || out.Len() > 1<<20 {
+		t.Errorf("%d cases in %d bytes, want that %d more are counted", n, out.Len(), more)
+	}
+}
+
+// TestJUnitNotes: rows that were left out and a run in which no agent worked are
+// named, and skipped; another run has no such case.
+func TestJUnitNotes(t *testing.T) {
+	write := func(run report.Run, reason verdict.Reason) string {
+		t.Helper()
+		run.RunID, run.Verified, run.PlannedTasks, run.PlannedAttempts = "r", true, 1, 1
+		b := report.NewBuilder(run)
+		b.Add(report.Attempt{TaskID: "t", Attempt: 1, Status: verdict.StatusFailed, Outcome: verdict.NoCandidate, Reason: reason, AgentExit: 1})
+		var out bytes.Buffer
+		if err := b.Report().WriteJUnit(&out); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	const left, none = "3 of 4 rows were left out (chosen by --sample 1)", "NO AGENT WORKED: each of 1 agent ended with an error and left no candidate"
+	got := write(report.Run{LeftOut: 3, Chosen: "--sample 1"}, verdict.AgentFailed)
+	for _, want := range []string{`<testsuites name="securebench r, ` + left + ", " + none + `" tests="4" failures="1" errors="0" skipped="2"`,
+		`name="` + left + `"`, `<skipped message="` + left + `">`, `<skipped message="` + none + `">`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	if got := write(report.Run{}, verdict.NoJudge); !strings.Contains(got, `<testsuites name="securebench r" tests="2"`) || strings.Contains(got, "<skipped") {
+		t.Errorf("notes of a run that needs none:\n%s", got)
 	}
 }

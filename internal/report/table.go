@@ -62,8 +62,8 @@ func (t *table) head() {
 	if n := run.LeftOut; n > 0 {
 		t.banner(fmt.Sprintf("PART OF THE PACK: %d of its %s were left out; the figures below are about %s.", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task")))
 	}
-	if n := t.r.AgentsFailed; n > 0 && n == len(t.r.attempts) {
-		t.banner(fmt.Sprintf("NO AGENT WORKED: each of %s ended with an error and left no candidate; the figures below are about that.", plural(n, "agent")))
+	if note := t.r.noAgentWorked(); note != "" {
+		t.banner(note + "; the figures below are about that.")
 	}
 	t.Line("run\t%s", name(run.RunID, maxName))
 	t.Line("agent\t%s", name(run.Agent, maxName))
@@ -81,6 +81,15 @@ func (t *table) head() {
 	if run.Verified {
 		t.Line("evidence\t%s", redact.EscapeShort(shortDigests(run.Evidence), maxEvidence))
 	}
+}
+
+// noAgentWorked says so if no agent did.
+func (r *Report) noAgentWorked() string {
+	n := r.AgentsFailed
+	if n == 0 || n != len(r.attempts) {
+		return ""
+	}
+	return fmt.Sprintf("NO AGENT WORKED: each of %s ended with an error and left no candidate", plural(n, "agent"))
 }
 
 // banner writes texts that nobody should miss, each from a line of its own, and

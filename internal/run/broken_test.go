@@ -65,10 +65,47 @@ func TestResumeOfBrokenAgent(t *testing.T) {
 	}
 	b.opts.KeepGoing = false
 	stopped(Replace)
+	if m, _, err := record.ReadManifest(os.DirFS(b.opts.Config.OutputDir)); err != nil || !m.AgentsFailed {
+		t.Errorf("the stop is not noted: %v", err)
+	}
 	broken = false
 	b.reset()
 	if sum, _ := b.run(Resume); sum.Passed != 6 || sum.AgentErrors != 0 || b.agents.Load() != 6 {
 		t.Errorf("mended: %+v after %d agents", sum, b.agents.Load())
+	}
+}
+
+// TestResumeOfInterruptedFailures: without the note of the stop, a resume keeps the
+// records of agents that failed.
+func TestResumeOfInterruptedFailures(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	b.opts.OpenEngine = openerOf(sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{
+		"agent": func(context.Context, *sandboxtest.Process) int {
+			if b.agents.Add(1) == 6 {
+				cancel()
+			}
+			return 1
+		},
+	}}))
+	b.opts.Config.MaxWorkers, b.opts.KeepGoing = 1, true
+	r, err := Open(t.Context(), b.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum, err := r.Drive(ctx); !errors.Is(err, pipeline.ErrInterrupted) || sum.Total != 5 {
+		t.Fatalf("%+v: %v", sum, err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.opts.KeepGoing, b.opts.Mode = false, Resume
+	if r, err = Open(t.Context(), b.opts); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if len(r.kept) != 5 {
+		t.Errorf("%d records are kept", len(r.kept))
 	}
 }
 

@@ -180,19 +180,18 @@ func (r *Run) sameInputs(former *record.Former) error {
 	return nil
 }
 
-// review decides which records of the earlier part are kept: none of a run that
-// stopped because its agents fail, unless that is to be scored.
+// review decides which records of the earlier part are kept: none of an agent that
+// failed if the run stopped for that, unless they are to be scored.
 func (r *Run) review(former *record.Former) (*record.Review, error) {
-	review, err := r.reviewOnce(former, nil)
-	if err != nil || r.KeepGoing || former.Sealed || review.Kept < pipeline.FirstAttempts {
-		return review, err
+	if r.KeepGoing || former.Sealed || !former.Manifest.AgentsFailed {
+		return r.reviewOnce(former, nil)
 	}
-	stopped := true
-	err = review.EachKept(func(e record.Entry) { stopped = stopped && e.FailureReason == verdict.AgentFailed })
-	if err != nil || !stopped {
-		return review, err
-	}
-	return r.reviewOnce(former, func(record.Entry) string { return record.AgentsFailed })
+	return r.reviewOnce(former, func(e record.Entry) string {
+		if e.FailureReason == verdict.AgentFailed {
+			return record.AgentsFailed
+		}
+		return ""
+	})
 }
 
 // reviewOnce decides with one more reason to drop a record, unless it is nil.

@@ -298,6 +298,10 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 	r.reportStart(disk)
 	sum, err := pipeline.Run(ctx, r.pipeline(ctx, observe))
 	r.dead = errors.Is(err, pipeline.ErrEngineDead)
+	if _, broken := errors.AsType[*pipeline.BrokenAgentError](err); broken {
+		r.manifest.AgentsFailed = true
+		err = errors.Join(err, r.dir.WriteManifest(&r.manifest))
+	}
 	if err == nil {
 		err = r.seal()
 	}

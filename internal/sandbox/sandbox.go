@@ -31,6 +31,9 @@ var (
 	// ErrTooLarge is wrapped when a tree, an archive or a list of changes
 	// exceeds the caller's limit.
 	ErrTooLarge = errors.New("the tree is larger than the limit")
+	// ErrTree is wrapped by the errors of a [Workspace] whose engine works: the
+	// tree itself is in the way. Whoever can write to a tree can cause it.
+	ErrTree = errors.New("the tree does not allow it")
 	// ErrTooSmall is wrapped by the error of [Sandboxes.Workspace] when the
 	// image folder that the workspace begins as does not fit in it.
 	ErrTooSmall = errors.New("the workspace is too small for the image folder")

@@ -2,6 +2,7 @@ package testrunner
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 	"path"
@@ -43,10 +44,12 @@ type draw struct {
 	// row are names of test functions of the row. Canaries have them as well,
 	// so that no patch that goes by the name of a test spares canaries.
 	row []string
+	// taken are names of files that no canary gets.
+	taken []string
 }
 
 func newDraw(r *rand.Rand, row []string) *draw {
-	d := &draw{r, map[string]bool{}, slices.Clone(row)}
+	d := &draw{Rand: r, used: map[string]bool{}, row: slices.Clone(row)}
 	for _, name := range row {
 		d.used[strings.TrimPrefix(name, "test_")] = true
 	}
@@ -96,6 +99,14 @@ func (d *draw) test(n int) string {
 // two could stand there already, divided in several ways, so that no pattern of
 // the name's form finds all canaries.
 func (d *draw) module(n int) string {
+	for {
+		if name := d.moduleName(n); !slices.Contains(d.taken, name+".py") {
+			return name
+		}
+	}
+}
+
+func (d *draw) moduleName(n int) string {
 	name := words[d.IntN(len(words))] + "_" + d.name()
 	if n%2 > 0 {
 		name = strings.Replace(name, "_", "", 1)
@@ -105,6 +116,15 @@ func (d *draw) module(n int) string {
 		name = name[:at] + name[at+1:]
 	}
 	return "test_" + name
+}
+
+// FileName returns a name for the test file of a row that does not name it itself. It
+// has the form of a canary's, so that no patch that goes by constant names or by their
+// form tells the file from canaries.
+func FileName(seed [32]byte) string {
+	random := rand.NewChaCha8(sha256.Sum256(append([]byte("test file\x00"), seed[:]...)))
+	d := newDraw(rand.New(random), nil)
+	return d.module(d.IntN(canaryFiles)) + ".py"
 }
 
 func (d *draw) name() string {

@@ -2,6 +2,8 @@ package testrunner
 
 import (
 	"maps"
+	"math/rand/v2"
+	"regexp"
 	"testing"
 
 	"securebench/internal/verdict"
@@ -125,5 +127,30 @@ func TestOutsideAttacks(t *testing.T) {
 				t.Errorf("honest, with these files: %v", g)
 			}
 		})
+	}
+}
+
+// TestFileName: the name of a row's file is another one for each seed, with the form
+// of a canary's, and no canary has it.
+func TestFileName(t *testing.T) {
+	t.Parallel()
+	form := regexp.MustCompile(`^test_[a-z_]+\.py$`)
+	found := map[string]bool{}
+	for n := range 50 {
+		seed := [32]byte{byte(n)}
+		name := FileName(seed)
+		if !form.MatchString(name) || name != FileName(seed) {
+			t.Errorf("%q", name)
+		}
+		found[name] = true
+	}
+	if len(found) < 49 {
+		t.Errorf("%d names of 50", len(found))
+	}
+	d := newDraw(rand.New(rand.NewPCG(1, 1)), nil)
+	again := newDraw(rand.New(rand.NewPCG(1, 1)), nil)
+	d.taken = []string{again.module(0) + ".py"}
+	if name := d.module(0) + ".py"; name == d.taken[0] {
+		t.Errorf("a canary is called %s too", name)
 	}
 }

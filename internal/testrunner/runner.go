@@ -170,6 +170,9 @@ func New(t Tests, found []byte, seed [32]byte) (*Plan, error) {
 	_, _ = random.Read(key) // it cannot fail
 	plan.key = hex.EncodeToString(key)
 	d := newDraw(rand.New(random), slices.Concat(functionNames(t.FailToPass), t.Functions))
+	for _, file := range t.TestFiles {
+		d.taken = append(d.taken, path.Base(file))
+	}
 	var files map[string][]byte
 	plan.canaries, files = d.canaries(driver, t.folders(p, driver))
 	return plan, plan.drive(p, image, files)

@@ -209,18 +209,18 @@ func (g group) init(p newPack) error {
 
 // next says what was written and what to do with it.
 func (g group) next(dir string, made starter.Pack) error {
-	name := redact.Quote(dir)
+	name := console.ShellQuote(dir)
 	lines := []string{
-		fmt.Sprintf("wrote %s: a pack of %s", name, console.Plural(made.Rows, "row")), "",
-		"  securebench pack check " + name,
+		fmt.Sprintf("wrote %s: a pack of %s", redact.Quote(dir), console.Plural(made.Rows, "row")), "",
+		"  " + g.Called + " pack check " + name,
 	}
 	if made.Image {
-		lines = append(lines, "  securebench pack build "+name)
+		lines = append(lines, "  "+g.Called+" pack build "+name)
 	}
 	lines = append(lines,
-		"  securebench validate "+name,
-		"  securebench run "+name+" --agent oracle",
-		"  securebench run --config "+redact.Quote(filepath.Join(dir, "tester.yaml")))
+		"  "+g.Called+" validate "+name,
+		"  "+g.Called+" run "+name+" --agent oracle",
+		"  "+g.Called+" run --config "+console.ShellQuote(filepath.Join(dir, "tester.yaml")))
 	_, err := fmt.Fprintln(g.Stdout, strings.Join(lines, "\n"))
 	return err
 }

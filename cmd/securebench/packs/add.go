@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/console"
 	"securebench/internal/durable"
 	"securebench/internal/families"
 	"securebench/internal/fault"
@@ -82,7 +83,7 @@ func (g group) add(ctx context.Context, arg, family, id string) error {
 		text += "\n  with " + redact.Quote(filepath.Join(filepath.Dir(loc.Manifest), f.Path))
 	}
 	if row.Image {
-		text += fmt.Sprintf("\nits image is to build: securebench pack build %s %s", redact.Quote(arg), id)
+		text += fmt.Sprintf("\nits image is to build: %s pack build %s %s", g.Called, console.ShellQuote(arg), id)
 	}
 	_, err = fmt.Fprintln(g.Stdout, text)
 	return err

@@ -82,7 +82,7 @@ func (w *follower) poll() (done bool, err error) {
 	planned := m.Planned.Tasks * m.Planned.Attempts
 	switch {
 	case statement == nil:
-		_, err = fmt.Fprintf(w.Stdout, "the run has ended: %d of %d attempts have a record\n", w.count, planned)
+		_, err = fmt.Fprintf(w.Stdout, "the run has ended: %d of %d attempts have a record%s\n", w.count, planned, partOfPack(m))
 		return true, err
 	case busy || manifest != nil:
 		w.idle = 0
@@ -91,7 +91,7 @@ func (w *follower) poll() (done bool, err error) {
 	if w.idle++; w.idle < 3 {
 		return false, nil
 	}
-	return false, fault.Errorf(fault.Interrupted, "the run has stopped: %d of %d attempts have a record (continue it with the command that began it and --resume)", w.count, planned)
+	return false, fault.Errorf(fault.Interrupted, "the run has stopped: %d of %d attempts have a record%s (continue it with the command that began it and --resume)", w.count, planned, partOfPack(m))
 }
 
 // busy reports whether a runner holds the run's lock.

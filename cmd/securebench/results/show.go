@@ -127,6 +127,7 @@ func printAttempts(out io.Writer, run *evidence.Run, res *evidence.Result, judge
 	if judged != nil {
 		state = console.ErrorLines(judged)[0]
 	}
+	state += partOfPack(res.Manifest)
 	if _, err := fmt.Fprintf(out, "run %s: %s\n\n", redact.Quote(res.Manifest.RunID), state); err != nil {
 		return err
 	}
@@ -146,6 +147,14 @@ func printAttempts(out io.Writer, run *evidence.Run, res *evidence.Result, judge
 		}
 	}
 	return nil
+}
+
+// partOfPack ends a line about a whole run that is not about the whole pack.
+func partOfPack(m record.Manifest) string {
+	if m.Planned.LeftOut == 0 {
+		return ""
+	}
+	return "; part of the pack: " + console.Plural(m.Planned.LeftOut, "row") + " left out"
 }
 
 // printAttemptsJSON prints an object per attempt, a line each.

@@ -20,6 +20,7 @@ type Shell struct {
 	// Say prints one line for the operator.
 	Say     func(format string, args ...any)
 	Version string // of this build
+	Called  string // the program as it was called, for commands to repeat
 	// Getenv reads the environment.
 	Getenv func(string) string
 	// AddLogFlag adds --log to a command that opens an engine, AddEngineFlag

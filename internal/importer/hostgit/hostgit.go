@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"securebench/internal/importer/onecommit"
@@ -131,7 +132,7 @@ func (r *Repo) Object(id onecommit.ID, kind onecommit.Kind) ([]byte, error) {
 }
 
 func (r *Repo) failed(err error) error {
-	return fmt.Errorf("reading the clone %s: git: %s: %w", r.dir, redact.EscapeShort(strings.TrimSpace(string(r.said.text)), 200), err)
+	return fmt.Errorf("reading the clone %s: git: %s: %w", r.dir, redact.EscapeShort(strings.TrimSpace(r.said.String()), 200), err)
 }
 
 // Close ends git.
@@ -142,10 +143,21 @@ func (r *Repo) Close() error {
 	return err
 }
 
-// head keeps the first bytes of what git complains of.
-type head struct{ text []byte }
+// head keeps the first bytes of what git complains of, while it still may.
+type head struct {
+	mu   sync.Mutex
+	text []byte
+}
 
 func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.text = append(h.text, p[:min(len(p), 400-len(h.text))]...)
 	return len(p), nil
+}
+
+func (h *head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.text)
 }

@@ -119,7 +119,8 @@ func TestOverlayFiller(t *testing.T) {
 	_, err := dockertest.Docker(t).Overlay(t.Context(), sandbox.OverlaySpec{Key: key}, func(w io.Writer) error {
 		_, _ = w.Write(tool(t, strings.Repeat("half", 1<<20))[:1<<20])
 		_, _ = os.Stdout.WriteString("ready\n")
-		select {}
+		time.Sleep(time.Hour) // until it is killed
+		return nil
 	})
 	t.Fatal(err)
 }

@@ -105,7 +105,8 @@ func (r result) err() error {
 	return &remoteError{r.Message, nil}
 }
 
-// remoteError is an error that the server reported; the stream can still be used.
+// remoteError is an error that the server reported; the stream can still be used. It
+// is a [securebench/internal/sandbox.ErrTree].
 type remoteError struct {
 	message string
 	cause   error
@@ -113,6 +114,9 @@ type remoteError struct {
 
 func (e *remoteError) Error() string { return e.message }
 func (e *remoteError) Unwrap() error { return e.cause }
+
+// Is makes it the error that callers distinguish.
+func (e *remoteError) Is(target error) bool { return target == sandbox.ErrTree }
 
 // clip keeps a message well below the size of a frame.
 func clip(s string) string { return s[:min(len(s), 4096)] }

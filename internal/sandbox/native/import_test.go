@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/nativetest"
@@ -58,7 +59,7 @@ func TestImportsOfTheDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = os.Stdout.WriteString("imported " + img.ID + "\n")
-		select {} // until it is killed
+		time.Sleep(time.Hour) // until it is killed
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestImportsOfTheDead$")
 	cmd.Env = append(os.Environ(), "NATIVE_IMPORT=1")
@@ -90,8 +91,9 @@ func TestImportsOfTheDead(t *testing.T) {
 		t.Error(err)
 	}
 	second := nativetest.Native(t)
-	if n, err := second.Reap(t.Context()); err != nil || n == 0 {
-		t.Errorf("%d objects of a dead process, %v", n, err)
+	// Another process that uses the store may have been faster.
+	if _, err := second.Reap(t.Context()); err != nil {
+		t.Error(err)
 	}
 	if _, err := second.Image(t.Context(), id); !errors.Is(err, sandbox.ErrImageMissing) {
 		t.Errorf("the image of a dead process: %v", err)

@@ -79,6 +79,13 @@ else:
 		{id: "C16", name: "a flood", engine: true, reason: verdict.OutputLimit, candidate: "while True:\n    print('x' * 65536)\n"},
 		{id: "C17", name: "no end", reason: verdict.VerificationTimeout, tests: object{"case_seconds": 0.5},
 			candidate: "import signal\nfor s in (signal.SIGTERM, signal.SIGINT):\n    signal.signal(s, signal.SIG_IGN)\nwhile True: pass\n"},
+		{id: "C15", name: "the folder closed to the next case", engine: true, reason: verdict.TestsFailed, candidate: "import os\nprint(5, flush=True)\nos.chmod('/workspace', 0)\n"},
+		{id: "C15", name: "the next case's folder laid out of reach", engine: true, reason: verdict.TestsFailed, candidate: `
+import os
+print(5, flush=True)
+os.makedirs('/workspace/case-2/candidate.py/x', exist_ok=True)
+os.chmod('/workspace/case-2/candidate.py', 0)
+`},
 		{id: "C15", name: "the folder filled for the next case", engine: true, reason: verdict.DiskLimit, candidate: `
 import os
 print(5, flush=True)
@@ -146,6 +153,13 @@ func TestEngineAttacks(t *testing.T) {
 			}
 		})
 	}
+	t.Run("honest, with folders of its own", func(t *testing.T) {
+		t.Parallel()
+		got := verify(t, e, rowCase(t, img, "python", adder()), code("import os\nos.makedirs('/workspace/case-2/candidate.py', exist_ok=True)\nos.chmod('/workspace/case-2/candidate.py', 0)\n"+honest))
+		if got.Outcome != verdict.Passed {
+			t.Errorf("%s/%s %q\n%s", got.Outcome, got.Reason, got.Message, printed(got))
+		}
+	})
 	t.Run("honest", func(t *testing.T) {
 		t.Parallel()
 		build := object{"compile": []string{"/bin/sh", "-c", "cp prog.src made && chmod 755 made && ln -s made link && mkdir d"}, "file": "prog.src", "command": []string{"./made"}}

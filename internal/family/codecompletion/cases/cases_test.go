@@ -63,9 +63,9 @@ func TestCases(t *testing.T) {
 func TestTime(t *testing.T) {
 	t.Parallel()
 	c := rowCase(t, sandbox.Image{Ref: "local", ID: "local"}, "python", adder())
-	c.Limits.Timeout = 2500 * time.Millisecond
+	c.Limits.Timeout = 6 * time.Second
 	start := time.Now()
-	got := verify(t, inMemory(t), c, code("import time\ntime.sleep(1.5)\n"+honest))
+	got := verify(t, inMemory(t), c, code("import time\ntime.sleep(3.5)\n"+honest))
 	if got.Reason != verdict.VerificationTimeout || time.Since(start) > 20*time.Second || !strings.HasPrefix(got.Message, "case 2 of 2") {
 		t.Errorf("%s %q", got.Reason, got.Message)
 	}

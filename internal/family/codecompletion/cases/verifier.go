@@ -2,8 +2,8 @@ package cases
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -163,9 +163,10 @@ func (s *session) command(ctx context.Context, box *programs.Box, c programs.Com
 	return ran, nil
 }
 
-// runCase runs one case in a folder of its own. What it expects stays here.
+// runCase runs one case in a folder of its own, with a name that no earlier case could
+// know. What it expects stays here.
 func (s *session) runCase(ctx context.Context, box *programs.Box, n int, c testCase, files []programs.File) error {
-	dir := fmt.Sprintf("case-%d", n+1)
+	dir := "case-" + strings.ToLower(rand.Text())
 	given := slices.Clone(files)
 	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
 		given = append(given, programs.File{Path: name, Mode: 0o644, Data: []byte(c.Files[name])})

@@ -4,11 +4,14 @@
 // An exit status says little about such a program, which the candidate can end at any
 // point. A pass needs a token that is fresh for every attempt, and that the tests
 // report after their last test as the last line of the standard output, which goes to
-// securebench's init. The token is in the tests' text where that is compiled, and is
-// gone from the disk with it before the program runs; tests that are interpreted get
-// it, or are given whole, on the standard input, which they read before they load the
-// candidate. That makes it hard, not impossible, for the candidate to be taken for
-// right: it shares the process. Verdicts have the containment shared.
+// securebench's init. Where the tests' text is compiled, the token is in it; the text is
+// removed before the program runs, but the program holds the token. Tests that are
+// interpreted get it, or are given whole, on the standard input, which they read before
+// they load the candidate. That stops candidates that end early or print a verdict. It
+// does not stop one that is made for it: it shares the process, so it can read the
+// token in the program's file and memory, take the place of functions that the tests
+// call where the linker lets it, and read the tests' text while it is compiled.
+// Verdicts have the containment shared.
 package linked
 
 import (

@@ -72,6 +72,11 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 	if err != nil {
 		return family.Verdict{}, err
 	}
+	if s.row.language == "go" {
+		if f = redeclared(s.source.Text, s.row.code); f != nil {
+			return s.verdict(f), nil
+		}
+	}
 	if s.box == nil {
 		s.prepare(ctx)
 	}
@@ -130,8 +135,9 @@ func (s *session) late() error {
 	return family.Fail(verdict.VerificationTimeout, "the candidate ran longer than the row's %v", programs.Limit(s.c))
 }
 
-// build compiles the tests with the candidate. What it returns is without the texts
-// of either, so that no file tells the token.
+// build compiles the tests with the candidate. What it returns is without the texts of
+// either. The program still holds the token, and the compiler can have put the tests'
+// text into it on the candidate's behalf.
 func (s *session) build(ctx context.Context, box *programs.Box, files []programs.File) ([]programs.File, time.Duration, error) {
 	const dir = "build"
 	if err := box.Lay(ctx, dir, files); err != nil {

@@ -143,7 +143,7 @@ type File struct {
 }
 
 // Lay writes files into a folder of the box's tree, which is made if it is not
-// there.
+// there. A [family.Failure] says that the candidate left no way to do it.
 func (b *Box) Lay(ctx context.Context, dir string, files []File) error {
 	archive, err := packed(dir, files, sandbox.Nobody)
 	if err != nil {
@@ -155,9 +155,16 @@ func (b *Box) Lay(ctx context.Context, dir string, files []File) error {
 		return nil
 	case b.ran && b.full(ctx):
 		return family.Fail(verdict.DiskLimit, "the candidate left no room for the files of the next command")
+	case b.spoilt(err):
+		return family.Fail(verdict.TestsFailed, "the candidate left its folder so that the files of the next command cannot be written")
 	}
 	return fmt.Errorf("laying a candidate's files: %w", err)
 }
+
+// spoilt reports whether an error is due to the tree that the candidate left. After
+// its first command the tree is the candidate's, which could otherwise choose between
+// a failure and an error of ours.
+func (b *Box) spoilt(err error) bool { return b.ran && errors.Is(err, sandbox.ErrTree) }
 
 // LayTests writes files into [TestsRoot], in their order.
 func (b *Box) LayTests(ctx context.Context, files []File) error {
@@ -197,12 +204,17 @@ func packed(dir string, files []File, owner sandbox.User) (*bytes.Buffer, error)
 // that the candidate then lacks, and nothing reads it.
 func (b *Box) Discard(ctx context.Context, dir string) { _ = b.tree.Remove(ctx, dir) }
 
-// Clear removes a folder of the box, which has to be gone.
+// Clear removes a folder of the box, which has to be gone. A [family.Failure] says
+// that what the candidate's commands left there cannot be removed.
 func (b *Box) Clear(ctx context.Context, dir string) error {
-	if err := b.tree.Remove(ctx, dir); err != nil {
-		return fmt.Errorf("removing files of a build: %w", err)
+	err := b.tree.Remove(ctx, dir)
+	switch {
+	case err == nil:
+		return nil
+	case b.spoilt(err), b.ran && errors.Is(err, sandbox.ErrTooLarge):
+		return family.Fail(verdict.TestsFailed, "the build left files that cannot be removed")
 	}
-	return nil
+	return fmt.Errorf("removing files of a build: %w", err)
 }
 
 // full reports whether the box has no room left.
@@ -213,12 +225,16 @@ func (b *Box) full(ctx context.Context) bool {
 
 // Files returns the regular files below a folder or file of the box. Links are
 // left out, and never followed. It is called when no process of the candidate's
-// runs. A [family.Failure] says that there is more than is read.
+// runs. A [family.Failure] says that there is more than is read, or that it cannot be
+// read.
 func (b *Box) Files(ctx context.Context, dir string) ([]File, error) {
 	var archive bytes.Buffer
 	err := b.tree.Get(ctx, dir, maxTree, &archive)
 	if errors.Is(err, sandbox.ErrTooLarge) {
 		return nil, family.Fail(verdict.DiskLimit, "the candidate left more than %d MiB of files", maxTree>>20)
+	}
+	if b.spoilt(err) {
+		return nil, family.Fail(verdict.TestsFailed, "the candidate left files that cannot be read")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading what a candidate left: %w", err)

@@ -35,14 +35,17 @@ var listingSource string
 //go:embed securebench_row.py
 var loaderSource []byte
 
-// testFile is the row's test file, below [programs.TestsRoot].
-const testFile = "test_row.py"
-
 // onlyTest is the test of a file whose tests are a plain program.
 const onlyTest = "test_row"
 
 // row is what a verification needs of a task.
 type row struct{ prompt, tests string }
+
+// layout is how the tests of an attempt are laid out.
+type layout struct {
+	file string   // of the tests, below [programs.TestsRoot]; its name is fresh
+	ids  []string // tests in the file; none means that the tests are a plain program
+}
 
 // testsObject is the row's tests. The family's schema has checked its shape.
 type testsObject struct {
@@ -75,18 +78,18 @@ func Pending(v task.SandboxView) (verdict.Reason, string) {
 	return "", ""
 }
 
-// runnerTests is the run of the row's tests. ids are those of the tests in the
-// file; none means that the tests are a plain program.
-func (r row) runnerTests(ids []string) testrunner.Tests {
-	t := testrunner.Outside(programs.TestsRoot, path.Join(programs.TestsRoot, testFile), programs.Root)
+// runnerTests is the run of the row's tests.
+func (r row) runnerTests(l layout) testrunner.Tests {
+	t := testrunner.Outside(programs.TestsRoot, path.Join(programs.TestsRoot, l.file), programs.Root)
 	t.Env = environment()
-	t.TestFiles = []string{testFile}
+	t.TestFiles = []string{l.file}
 	t.Functions = testrunner.Functions([]byte(r.tests))
+	ids := l.ids
 	if len(ids) == 0 {
 		ids = []string{onlyTest}
 	}
 	for _, id := range ids {
-		t.FailToPass = append(t.FailToPass, testFile+"::"+id)
+		t.FailToPass = append(t.FailToPass, l.file+"::"+id)
 	}
 	return t
 }
@@ -113,13 +116,13 @@ func (r row) mentioned() string {
 }
 
 // files are the files of the tests and the canaries, by name.
-func (r row) files(ids []string, canaries map[string][]byte) (out []programs.File) {
+func (r row) files(l layout, canaries map[string][]byte) (out []programs.File) {
 	contents := map[string][]byte{"securebench_row.py": loaderSource, "prompt.txt": []byte(r.prompt)}
-	if len(ids) > 0 {
-		contents[testFile] = []byte(r.testModule())
+	if len(l.ids) > 0 {
+		contents[l.file] = []byte(r.testModule())
 	} else {
 		contents["tests.txt"] = []byte(r.tests)
-		contents[testFile] = fmt.Appendf(nil, "import securebench_row\n\n\ndef %s():\n    securebench_row.run(%s)\n", onlyTest, r.mentioned())
+		contents[l.file] = fmt.Appendf(nil, "import securebench_row\n\n\ndef %s():\n    securebench_row.run(%s)\n", onlyTest, r.mentioned())
 	}
 	names := make([]string, 0, len(contents)+len(canaries))
 	for name, text := range canaries {

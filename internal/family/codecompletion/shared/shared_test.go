@@ -187,7 +187,7 @@ func attacks() []attack {
 import sys
 f = sys._getframe()
 while f:
-    if 'unittest' in f.f_globals and f.f_globals.get('__name__') == 'test_row':
+    if 'unittest' in f.f_globals and 'securebench_row' in f.f_globals or f.f_globals.get('__name__') == 'test_row':
         class Nothing: pass
         f.f_globals['unittest'] = type(sys)('unittest')
         f.f_globals['unittest'].TestCase = Nothing
@@ -201,6 +201,10 @@ print("OK")` + wrong},
 		{"C06", "assertions that never fail", "import unittest\nunittest.TestCase.assertEqual = lambda *a, **k: None\n" + wrong},
 		{"C09", "reports that always pass", "import _pytest.reports as r\nold = r.TestReport.from_item_and_call\n" +
 			"def new(item, call):\n    call.excinfo = None\n    return old(item, call)\nr.TestReport.from_item_and_call = new\n" + wrong},
+		{"C09", "a patch that spares canaries by the name of the file", "import _pytest.python as p\nold = p.Function.runtest\n" +
+			"def new(self):\n    if self.path.name != 'test_row.py': old(self)\np.Function.runtest = new\n" +
+			"p2 = __import__('_pytest.unittest', fromlist=['x']).TestCaseFunction\nold2 = p2.runtest\n" +
+			"def new2(self):\n    if self.path.name != 'test_row.py': old2(self)\np2.runtest = new2\n" + wrong},
 		{"C09", "tests that are not run", "import unittest\nunittest.TestCase.run = lambda *a, **k: None\n" + wrong},
 	}
 }

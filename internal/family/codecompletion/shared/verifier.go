@@ -98,7 +98,8 @@ func (s *session) plan(ctx context.Context, box *programs.Box) (*testrunner.Plan
 	if err != nil {
 		return nil, err
 	}
-	tests := s.row.runnerTests(ids)
+	l := layout{file: testrunner.FileName(s.c.Seed), ids: ids}
+	tests := s.row.runnerTests(l)
 	s.total = len(tests.FailToPass)
 	probe, _ := testrunner.Probe(tests)
 	found, err := s.ask(ctx, box, programs.Command{Argv: probe.Argv, Env: probe.Env, Stdin: probe.Stdin}, "look for pytest")
@@ -109,7 +110,7 @@ func (s *session) plan(ctx context.Context, box *programs.Box) (*testrunner.Plan
 	if err != nil {
 		return nil, family.Fail(verdict.PackFault, "the row's tests cannot be run: %v", err)
 	}
-	return plan, box.LayTests(ctx, s.row.files(ids, plan.Files))
+	return plan, box.LayTests(ctx, s.row.files(l, plan.Files))
 }
 
 // list lists the tests that must pass.

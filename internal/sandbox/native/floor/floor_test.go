@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"securebench/internal/sandbox/oci"
 )
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	case "fails":
 		os.Exit(3)
 	case "waits":
-		select {}
+		time.Sleep(time.Hour)
 	case "cat":
 		if _, err := io.Copy(os.Stdout, os.Stdin); err != nil {
 			os.Exit(1)

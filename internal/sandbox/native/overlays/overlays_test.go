@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -215,13 +216,15 @@ func TestKilledFiller(t *testing.T) {
 		_, _ = s.Overlay(context.Background(), spec, func(w io.Writer) error {
 			_, _ = w.Write(tool(t, strings.Repeat("x", 10_000))[:4096])
 			_, _ = os.Stdout.WriteString("filling\n")
-			select {}
+			time.Sleep(time.Hour) // until it is killed
+			return nil
 		})
 		return
 	}
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledFiller$")
 	cmd.Env = append(os.Environ(), "OVERLAYS_FILL="+dir)
+	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

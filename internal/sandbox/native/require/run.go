@@ -54,7 +54,10 @@ func (c *checker) run(ctx context.Context) (found string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("making a file for the sandbox's output: %w", err)
 	}
-	defer func() { err = errors.Join(err, said.Close(), os.Remove(said.Name())) }()
+	defer said.Close()
+	if err := os.Remove(said.Name()); err != nil { // nobody reads it, and a killed process leaves nothing
+		return "", fmt.Errorf("removing the name of the sandbox's output: %w", err)
+	}
 	cmd := c.runtime.Run(call)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, said, said // not the host's null device: see [oci.Runtime.Chowns]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to find what it leaves behind
