@@ -152,8 +152,11 @@ func TestDishonestOperators(t *testing.T) {
 				l = append(l, &x)
 			}
 			return l
-		}}, exitIntegrity, "records without a row in the pack: 2"},
+		}}, exitIntegrity, "the run says that it planned 5 tasks; this pack has 3 rows"},
 		"fewer rows": {dishonest{manifest: func(m *record.Manifest) { m.Planned.Tasks = 2 }, lines: func(l []*record.Line) []*record.Line {
+			return slices.DeleteFunc(l, func(l *record.Line) bool { return l.Index == 2 })
+		}}, exitIntegrity, "the run says that it left out 0 rows of the pack; of this pack it left out 1"},
+		"fewer rows, and says so": {dishonest{manifest: func(m *record.Manifest) { m.Planned.Tasks, m.Planned.LeftOut = 2, 1 }, lines: func(l []*record.Line) []*record.Line {
 			return slices.DeleteFunc(l, func(l *record.Line) bool { return l.Index == 2 })
 		}}, exitDone, "2 verdicts of 2 of the pack's 3 rows"},
 		"swapped rows":      {dishonest{lines: each(func(l *record.Line) { l.Index = 2 - l.Index })}, exitIntegrity, "is not of row 0 of the pack: that is \"a\""},

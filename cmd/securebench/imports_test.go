@@ -203,7 +203,7 @@ func allowed() []struct {
 		of("internal/threshold", "earlier evidence fault redact workload"),
 		of("internal/scoring", "capacity workload packimage sandbox/engines candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest redact"),
 		of("internal/validate", "pipeline/produce sandbox/owner/tempdir scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict workspace"),
-		of("internal/reverify", "scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
+		of("internal/reverify", "console scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
 		of("internal/ownagent", "agentfiles config digest fault harness redact sandbox sandbox/lookup scoring source task workspace"),
 		of("internal/run/shown", "pipeline/record progress redact"),
 		of("internal/programs", "agentcli fault harness pipeline/record sandbox source"),

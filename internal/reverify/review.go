@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/config"
+	"securebench/internal/console"
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
@@ -142,6 +143,9 @@ func (r *Review) Derive(ctx context.Context) (err error) {
 	if err := errors.Join(r.Records.err, r.samePack()); err != nil {
 		return err
 	}
+	if err := r.samePlan(); err != nil {
+		return err
+	}
 	r.choose()
 	s, err := scoring.OpenForReview(ctx, "reverify", r.Work, r.OpenEngine, r.Config, false, r.Notice)
 	if err != nil {
@@ -190,6 +194,27 @@ func (r *Review) samePack() error {
 		return nil
 	}
 	return fault.As(fault.Refused, fmt.Errorf("%s is not the pack of the run: %s", r.PackName, redact.Escape(what)))
+}
+
+// samePlan returns an error if the run does not say how much of the pack it left
+// out: the score of some rows would pass as that of all. Of a partial review,
+// which fails anyway, that is a notice.
+func (r *Review) samePlan() error {
+	p, rows := r.Result.Manifest.Planned, r.Work.Count
+	var what string
+	switch {
+	case p.Tasks+p.LeftOut == rows:
+		return nil
+	case p.Tasks > rows:
+		what = fmt.Sprintf("the run says that it planned %d tasks; this pack has %s", p.Tasks, console.Plural(rows, "row"))
+	default:
+		what = fmt.Sprintf("the run says that it left out %s of the pack; of this pack it left out %d", console.Plural(p.LeftOut, "row"), rows-p.Tasks)
+	}
+	if r.Partial {
+		r.Notice(what)
+		return nil
+	}
+	return fault.As(fault.Integrity, errors.New(what))
 }
 
 // choose draws the sample, which whoever made the run could not predict.

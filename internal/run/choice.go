@@ -3,8 +3,10 @@ package run
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 
+	"securebench/internal/redact"
 	"securebench/internal/rowset"
 	"securebench/internal/selection"
 	"securebench/internal/workload"
@@ -26,6 +28,9 @@ func (r *Run) loadRows(ctx context.Context, d workload.Demands) (err error) {
 	if r.rows != nil {
 		if err := r.rows.Of(r.work.Pack); err != nil {
 			return err
+		}
+		if n := r.rows.Gone(); n > 0 {
+			r.warn(fmt.Sprintf("--failed-in %s: tasks that did not pass there and are not in this pack: %d", redact.Quote(r.Choice.FailedIn.Name), n))
 		}
 		order := r.rows.Order()
 		slices.SortFunc(r.work.Rows, func(a, b workload.Row) int {

@@ -65,6 +65,7 @@ type Rows struct {
 	choice Choice
 	set    rowset.Set
 	tasks  string // digest of the file of rows
+	gone   int    // tasks that did not pass in the earlier run and are not in the pack
 }
 
 // maxRanges keeps the list of rows in a run manifest readable.
@@ -96,7 +97,7 @@ func Choose(ctx context.Context, loc pack.Location, c Choice, first int) (*Rows,
 	if first >= 0 {
 		chosen = chosen[:min(first, len(chosen))]
 	}
-	r := &Rows{choice: c, set: rowset.Of(chosen), tasks: tasks}
+	r := &Rows{choice: c, set: rowset.Of(chosen), tasks: tasks, gone: len(s.failed) - s.again}
 	if len(r.set) > maxRanges {
 		return nil, fault.As(fault.Usage, fmt.Errorf("the chosen rows are in %d places of the pack, want at most %d: choose fewer, or all", len(r.set), maxRanges))
 	}
@@ -106,8 +107,16 @@ func Choose(ctx context.Context, loc pack.Location, c Choice, first int) (*Rows,
 // Has reports whether the row at a position was chosen.
 func (r *Rows) Has(index int) bool { return r.set.Has(index) }
 
-// Of refuses a pack whose rows changed since they were chosen.
+// Gone is how many tasks did not pass in the run of FailedIn and are not in the
+// pack.
+func (r *Rows) Gone() int { return r.gone }
+
+// Of refuses a pack whose rows changed since they were chosen, or that is not the
+// one of the run of FailedIn; its version may be another.
 func (r *Rows) Of(p *pack.Pack) error {
+	if before := r.choice.FailedIn; before != nil && before.Manifest.Pack.ID != p.Manifest.ID {
+		return fault.As(fault.Refused, fmt.Errorf("%s is a run of another pack, %s: give a run of %s", redact.Quote(before.Name), redact.Quote(before.Manifest.Pack.ID), redact.Quote(p.Manifest.ID)))
+	}
 	if p.Digests.Tasks == r.tasks {
 		return nil
 	}
@@ -151,6 +160,7 @@ func rank(use string, seed uint64, id string) [sha256.Size]byte {
 type survey struct {
 	choice   Choice
 	failed   map[string]bool // ids
+	again    int             // rows of failed
 	found    []found
 	used     map[string]bool // conditions that some row meets
 	problems source.Problems
@@ -177,7 +187,10 @@ func (s *survey) row(row pack.Row) {
 	wanted = s.meets("--family", c.Families, func(name string) bool { return name == row.Family }) && wanted
 	wanted = s.meets("--tag", c.Tags, func(name string) bool { return slices.Contains(tags, name) }) && wanted
 	if s.failed != nil {
-		s.used["--failed-in"] = s.used["--failed-in"] || s.failed[row.ID]
+		if s.failed[row.ID] {
+			s.used["--failed-in"] = true
+			s.again++
+		}
 		wanted = wanted && s.failed[row.ID]
 	}
 	if wanted {

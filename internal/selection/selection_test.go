@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"securebench/internal/earlier"
+	"securebench/internal/fault"
 	"securebench/internal/pipeline/pack"
+	"securebench/internal/pipeline/record"
 )
 
 // writePack writes a pack of n rows: a/0, b/1, a/2 and so on, every third of
@@ -91,6 +93,31 @@ func TestSample(t *testing.T) {
 	}
 	if slices.Equal(draw(30, 2), large) {
 		t.Error("two seeds draw the same rows")
+	}
+}
+
+// TestFailedInAnotherPack: ids of another pack say nothing of this one, even where
+// they are the same. Of the same pack, what is gone is counted.
+func TestFailedInAnotherPack(t *testing.T) {
+	t.Parallel()
+	loc := writePack(t, 4)
+	p, err := pack.Load(t.Context(), loc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]fault.Kind{"p": "", "q": fault.Refused} {
+		before := &earlier.Run{Name: "before", Tasks: []earlier.Task{{ID: "a/0", Attempts: 1, Passed: 1}, {ID: "b/1", Attempts: 1}, {ID: "gone", Attempts: 1}, {ID: "passed", Attempts: 1, Passed: 1}}}
+		before.Manifest.Pack = record.PackInfo{ID: id, Version: 7}
+		r, err := Choose(t.Context(), loc, Choice{FailedIn: before}, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := r.Gone(); n != 1 {
+			t.Errorf("%d tasks are gone, want 1", n)
+		}
+		if err := r.Of(p); (err != nil) != (want != "") || err != nil && fault.KindOf(err) != want {
+			t.Errorf("a run of %s: %v, want %q", id, err, want)
+		}
 	}
 }
 

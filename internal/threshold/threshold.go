@@ -120,7 +120,7 @@ func (c *Conditions) Check(r Result) error {
 				return err
 			}
 			if worse := regressions(one.before, run); len(worse) > 0 {
-				add(one, "of %d of %d tasks, fewer attempts passed than there: %s", len(worse), len(run.Tasks), named(worse))
+				add(one, "of %d of %d tasks, a smaller share of attempts passed than there: %s", len(worse), len(run.Tasks), named(worse))
 			}
 		case one.below > 0:
 			if r.Planned == 0 {

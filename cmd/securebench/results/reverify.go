@@ -34,11 +34,12 @@ const reverifyHelp = `Derive the verdicts of a run again, from its candidates an
 
 RUN is the output directory of a run, a published copy of one, or a bundle. It
 is checked as by "securebench verify". PACK must be the one that the run is
-bound to, and every record must be of one of its rows. Every stored candidate is
-then scored again, in fresh sandboxes and from the pack's last row to its first,
-and each verdict that differs is listed. The limits are those of the run, but
-not above your own: those of a tester YAML given as PACK, or the defaults. With
---run-limits, the limits of the run apply unchanged.
+bound to, every record must be of one of its rows, and the run must say how many
+of its rows it left out. Every stored candidate is then scored again, in fresh
+sandboxes and from the pack's last row to its first, and each verdict that
+differs is listed. The limits are those of the run, but not above your own:
+those of a tester YAML given as PACK, or the defaults. With --run-limits, the
+limits of the run apply unchanged.
 
 Records without a candidate, such as that of an agent that timed out, are only
 counted.
@@ -51,7 +52,8 @@ The public part of a pack is compared by its digest. Hidden parts are bound by
 keyed digests, which can be compared only with the run's salt: from the run's
 restricted folder, or given with --salt.
 
-The exit code is 13 if a verdict differs, and 15 if PACK is another pack.`
+The exit code is 13 if a verdict differs or the run says wrongly how many rows it
+left out, and 15 if PACK is another pack.`
 
 func (g group) reverifyCommand() *cobra.Command {
 	var f reverifyFlags
