@@ -71,8 +71,6 @@ func (a *app) openError(ctx context.Context, err error, dir string) error {
 		return fault.Errorf(kind, "%w (see securebench verify; restore what was changed, or give --force to start over)", err)
 	case errors.As(err, &former):
 		return fault.Errorf(kind, "%w (give --force to move it to history/ and start over)", err)
-	case errors.Is(err, record.ErrExists):
-		return fault.Errorf(kind, "%s already holds a run: give --resume to continue it, --force to move it to history/, or another --output-dir", quoted)
 	case errors.Is(err, record.ErrLocked):
 		return fault.Errorf(kind, "%w: %s (wait for it, or choose another --output-dir)", err, quoted)
 	}

@@ -191,7 +191,7 @@ func about(run *earlier.Run, rows []row, i int) Run {
 	}
 	rate := sum / float64(len(rows))
 	in := report.Wilson(rate, len(rows))
-	out.Rate, out.Interval = rounded(rate), *roundedInterval(in[0], in[1])
+	out.Rate, out.Interval = report.Rounded(rate), *roundedInterval(in[0], in[1])
 	return out
 }
 
@@ -202,7 +202,7 @@ func against(name string, rows []row, groups []int, i int, o Options) Comparison
 	all := newPairs(rows, groups, i)
 	for n, r := range rows {
 		before, after := r.tasks[0], r.tasks[i]
-		flip := Flip{before.ID, before.Index, rounded(before.Share()), rounded(after.Share())}
+		flip := Flip{before.ID, before.Index, report.Rounded(before.Share()), report.Rounded(after.Share())}
 		switch cmp.Compare(after.Share(), before.Share()) {
 		case 1:
 			c.Gained = append(c.Gained, flip)

@@ -15,7 +15,9 @@ import (
 // Interval is a lower and an upper bound.
 type Interval = report.Interval
 
-func roundedInterval(low, high float64) *Interval { return &Interval{rounded(low), rounded(high)} }
+func roundedInterval(low, high float64) *Interval {
+	return &Interval{report.Rounded(low), report.Rounded(high)}
+}
 
 // The names of intervals and tests in a report.
 const (
@@ -112,7 +114,7 @@ func (p *pairs) estimate(o Options) Estimate {
 	// Of the differences themselves: what is left of each after d is taken away
 	// must not be the rounding of two other means.
 	d := sum(sums) / float64(len(p.before))
-	e := Estimate{Tasks: len(p.before), Before: rounded(before), After: rounded(after), Difference: rounded(d)}
+	e := Estimate{Tasks: len(p.before), Before: report.Rounded(before), After: report.Rounded(after), Difference: report.Rounded(d)}
 	if p.binary {
 		e.Counts = p.counts()
 	}
@@ -342,9 +344,6 @@ func sum(xs []float64) (total float64) {
 	}
 	return total
 }
-
-// rounded drops the digits that may differ between machines.
-func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 // significant keeps six significant digits: p values may be very small.
 func significant(x float64) *float64 {

@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/console"
 	"securebench/internal/redact"
+	"securebench/internal/report"
 )
 
 // Bounds on what the table shows, in characters and lines. The JSON has all of
@@ -79,7 +80,7 @@ func (r *Report) head(t *console.Table) {
 func (r *Report) runs(t *console.Table) {
 	t.Line("\n\tRUN\tAGENT\tPASSED\tRATE\t95 %%")
 	for i, run := range r.Runs {
-		t.Line("%s\t%s\t%s\t%d of %d\t%s\t%s", letter(i), word(run.Name), word(cmp.Or(run.Model, run.Agent)), run.Passed, r.Tasks*run.Attempts, percent(run.Rate), run.Interval)
+		t.Line("%s\t%s\t%s\t%d of %d\t%s\t%s", letter(i), word(run.Name), word(cmp.Or(run.Model, run.Agent)), run.Passed, r.Tasks*run.Attempts, report.Percent(run.Rate), run.Interval)
 	}
 	for i, run := range r.Runs {
 		if run.Unscored > 0 {
@@ -123,7 +124,7 @@ func (c Comparison) families(t *console.Table) {
 	}
 	t.Line("\n  FAMILY\tTASKS\tBEFORE\tAFTER\tDIFFERENCE\t95 %%")
 	for _, f := range c.Families[:min(len(c.Families), maxFamilies)] {
-		t.Line("  %s\t%d\t%s\t%s\t%s\t%s", word(f.Name), f.Tasks, percent(f.Before), percent(f.After), points(f.Difference), pointsInterval(f.Interval))
+		t.Line("  %s\t%d\t%s\t%s\t%s\t%s", word(f.Name), f.Tasks, report.Percent(f.Before), report.Percent(f.After), points(f.Difference), pointsInterval(f.Interval))
 	}
 	more(t, len(c.Families)-maxFamilies)
 }
@@ -135,7 +136,7 @@ func flips(t *console.Table, title string, all []Flip) {
 	}
 	t.Line("\n  %s\tBEFORE\tAFTER", title)
 	for _, f := range all[:min(len(all), maxFlips)] {
-		t.Line("  %s\t%s\t%s", word(f.TaskID), percent(f.Before), percent(f.After))
+		t.Line("  %s\t%s\t%s", word(f.TaskID), report.Percent(f.Before), report.Percent(f.After))
 	}
 	more(t, len(all)-maxFlips)
 }
@@ -153,8 +154,6 @@ func letter(i int) string {
 	}
 	return fmt.Sprintf("R%d", i+1)
 }
-
-func percent(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) }
 
 func points(d float64) string { return fmt.Sprintf("%+.1f points", 100*d) }
 

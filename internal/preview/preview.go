@@ -139,7 +139,7 @@ func (p *Preview) obstacles(o run.Options, own *past, look *run.Outlook) {
 		}
 	}
 	if own != nil && o.Mode == run.Fresh {
-		add(fault.Refused, "%s already holds a run: give --resume to continue it, --force to move it to history/, or another --output-dir", redact.Quote(o.Config.OutputDir))
+		add(fault.Refused, "%w", run.ExistsError(o.Config.OutputDir))
 	}
 	for _, img := range p.Images {
 		if img.ID == "" {

@@ -63,6 +63,20 @@ func QuoteShort(s string, limit int) string {
 	return string([]rune(q)[:limit-len(end)]) + end
 }
 
+// QuoteFew is the first of a list's names for a message, quoted and cut, and how many
+// more there are.
+func QuoteFew(names []string) string {
+	const few, limit = 5, 60
+	var out []string
+	for _, name := range names[:min(len(names), few)] {
+		out = append(out, QuoteShort(name, limit))
+	}
+	if more := len(names) - few; more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, ", ")
+}
+
 // EscapeShort is [Escape], cut to limit characters, the last three of them dots.
 func EscapeShort(s string, limit int) string {
 	// This cut may split a character; the second one removes it.

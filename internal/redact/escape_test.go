@@ -159,3 +159,17 @@ func FuzzQuote(f *testing.F) {
 		}
 	})
 }
+
+func TestQuoteFew(t *testing.T) {
+	for want, names := range map[string][]string{
+		"":                              nil,
+		`a, "b c"`:                      {"a", "b c"},
+		"a, b, c, d, e":                 {"a", "b", "c", "d", "e"},
+		"a, b, c, d, e, and 2 more":     {"a", "b", "c", "d", "e", "f", "g"},
+		strings.Repeat("x", 57) + "...": {strings.Repeat("x", 99)},
+	} {
+		if got := redact.QuoteFew(names); got != want {
+			t.Errorf("%q: %s, want %s", names, got, want)
+		}
+	}
+}

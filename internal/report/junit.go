@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"securebench/internal/console"
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
 )
@@ -131,7 +132,7 @@ func (r *Report) junitMissing() (names []string) {
 // junitNotes are what nobody should miss in a run that verifies.
 func (r *Report) junitNotes() (notes []string) {
 	if n := r.Run.LeftOut; n > 0 {
-		note := fmt.Sprintf("%d of %s were left out", n, plural(n+r.Run.PlannedTasks, "row"))
+		note := fmt.Sprintf("%d of %s were left out", n, console.Plural(n+r.Run.PlannedTasks, "row"))
 		if r.Run.Chosen != "" {
 			note += " (chosen by " + redact.EscapeShort(r.Run.Chosen, maxEvidence) + ")"
 		}

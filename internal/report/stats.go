@@ -70,7 +70,7 @@ func passK(tasks []*task, run Run) []PassK {
 			anyOf += passAtK(s.Attempts, s.Passed, k)
 			allOf += passHatK(s.Attempts, s.Passed, k)
 		}
-		out = append(out, PassK{K: k, Any: rounded(anyOf / float64(n)), All: rounded(allOf / float64(n))})
+		out = append(out, PassK{K: k, Any: Rounded(anyOf / float64(n)), All: Rounded(allOf / float64(n))})
 	}
 	return out
 }
@@ -88,5 +88,5 @@ func steps(n int) []int {
 	return append(out, n)
 }
 
-// rounded drops the digits that may differ between machines.
-func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
+// Rounded drops the digits that may differ between machines.
+func Rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }

@@ -60,7 +60,7 @@ func (t *table) head() {
 		t.banner(mark+": "+redact.EscapeShort(cmp.Or(why, "no evidence"), maxBanner), "The figures below are only what the records claim.")
 	}
 	if n := run.LeftOut; n > 0 {
-		t.banner(fmt.Sprintf("PART OF THE PACK: %d of its %s were left out; the figures below are about %s.", n, plural(n+run.PlannedTasks, "row"), plural(run.PlannedTasks, "task")))
+		t.banner(fmt.Sprintf("PART OF THE PACK: %d of its %s were left out; the figures below are about %s.", n, console.Plural(n+run.PlannedTasks, "row"), console.Plural(run.PlannedTasks, "task")))
 	}
 	if note := t.r.noAgentWorked(); note != "" {
 		t.banner(note + "; the figures below are about that.")
@@ -71,7 +71,7 @@ func (t *table) head() {
 	if run.Engine != "" {
 		t.Line("engine\t%s", redact.EscapeShort(run.Engine, maxEvidence))
 	}
-	t.Line("planned\t%s, %s each", plural(run.PlannedTasks, "task"), plural(run.PlannedAttempts, "attempt"))
+	t.Line("planned\t%s, %s each", console.Plural(run.PlannedTasks, "task"), console.Plural(run.PlannedAttempts, "attempt"))
 	if run.Chosen != "" {
 		t.Line("chosen by\t%s", redact.EscapeShort(run.Chosen, maxEvidence))
 	}
@@ -89,7 +89,7 @@ func (r *Report) noAgentWorked() string {
 	if n == 0 || n != len(r.attempts) {
 		return ""
 	}
-	return fmt.Sprintf("NO AGENT WORKED: each of %s ended with an error and left no candidate", plural(n, "agent"))
+	return fmt.Sprintf("NO AGENT WORKED: each of %s ended with an error and left no candidate", console.Plural(n, "agent"))
 }
 
 // banner writes texts that nobody should miss, each from a line of its own, and
@@ -114,8 +114,8 @@ func (t *table) banner(texts ...string) {
 func (t *table) total() {
 	sum := t.r.Total
 	t.Line("\nTOTAL")
-	t.Line("  passed\t%d of %s: %s", sum.Passed, plural(sum.Attempts, "attempt"), sum.Containment)
-	t.Line("  rate\t%s %s, 95 %% interval over %s", percent(sum.PassRate), sum.Interval, plural(sum.Tasks, "task"))
+	t.Line("  passed\t%d of %s: %s", sum.Passed, console.Plural(sum.Attempts, "attempt"), sum.Containment)
+	t.Line("  rate\t%s %s, 95 %% interval over %s", Percent(sum.PassRate), sum.Interval, console.Plural(sum.Tasks, "task"))
 	t.Line("  not passed\t%d failed, %d pending, %d infrastructure, %d missing", sum.Failed, sum.Pending, sum.Infrastructure, sum.Missing)
 	if n := t.r.AgentErrors; n > 0 {
 		t.Line("  agents\t%d ended with an error, %d of them without a candidate", n, t.r.AgentsFailed)
@@ -160,7 +160,7 @@ func (t *table) groups(title string, gs []Group) {
 		for _, c := range counts {
 			row += fmt.Sprintf("\t%d", c.of(g))
 		}
-		t.Line("%s\t%s\t%.1f–%.1f", row, percent(g.PassRate), 100*g.Interval[0], 100*g.Interval[1])
+		t.Line("%s\t%s\t%.1f–%.1f", row, Percent(g.PassRate), 100*g.Interval[0], 100*g.Interval[1])
 	}
 	t.more(len(gs) - maxGroups)
 }
@@ -189,7 +189,7 @@ func (t *table) passK() {
 	}
 	t.Line("\nK\tPASS@K\tPASS^K")
 	for _, p := range t.r.PassK {
-		t.Line("  %d\t%s\t%s", p.K, percent(p.Any), percent(p.All))
+		t.Line("  %d\t%s\t%s", p.K, Percent(p.Any), Percent(p.All))
 	}
 }
 
@@ -218,7 +218,7 @@ func (t *table) unpassed() {
 	}
 	t.more(len(all) - maxUnpassed)
 	if n := t.r.TasksMissing; n > 0 {
-		t.Line("\n%s without any record", plural(n, "task"))
+		t.Line("\n%s without any record", console.Plural(n, "task"))
 	}
 }
 
@@ -244,15 +244,8 @@ func (m Mix) String() string {
 // String shows the bounds in percent.
 func (i Interval) String() string { return fmt.Sprintf("[%.1f, %.1f]", 100*i[0], 100*i[1]) }
 
-func percent(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) }
-
-// plural counts things in words.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
+// Percent shows a rate.
+func Percent(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) }
 
 // shortDigests shortens the digests in a text, such as the signer's.
 func shortDigests(text string) string {

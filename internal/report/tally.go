@@ -105,9 +105,9 @@ func (s *sums) tally() Tally {
 	if t.Tasks > 0 {
 		rate = s.rates / float64(t.Tasks)
 	}
-	t.PassRate, t.Interval = rounded(rate), Wilson(rate, t.Tasks)
+	t.PassRate, t.Interval = Rounded(rate), Wilson(rate, t.Tasks)
 	for i, bound := range t.Interval {
-		t.Interval[i] = rounded(bound)
+		t.Interval[i] = Rounded(bound)
 	}
 	return t
 }

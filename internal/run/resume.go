@@ -72,6 +72,12 @@ func (e *FormerError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *FormerError) Unwrap() error { return e.Err }
 
+// ExistsError says that an output directory holds a run, which a fresh one must not
+// replace, and what can be done.
+func ExistsError(dir string) error {
+	return fault.Errorf(fault.Refused, "%s already holds a run: give --resume to continue it, --force to move it to history/, or another --output-dir", redact.Quote(dir))
+}
+
 // begin starts a new run.
 func (r *Run) begin(ctx context.Context, force bool) error {
 	if err := r.prepareAgent(ctx); err != nil {
@@ -79,7 +85,7 @@ func (r *Run) begin(ctx context.Context, force bool) error {
 	}
 	err := r.dir.Begin(force)
 	if errors.Is(err, record.ErrExists) {
-		return fault.As(fault.Refused, err)
+		return ExistsError(r.Config.OutputDir)
 	}
 	if err != nil {
 		return err

@@ -120,7 +120,7 @@ func (c *Conditions) Check(r Result) error {
 				return err
 			}
 			if worse := regressions(one.before, run); len(worse) > 0 {
-				add(one, "of %d of %d tasks, a smaller share of attempts passed than there: %s", len(worse), len(run.Tasks), named(worse))
+				add(one, "of %d of %d tasks, a smaller share of attempts passed than there: %s", len(worse), len(run.Tasks), redact.QuoteFew(worse))
 			}
 		case one.below > 0:
 			if r.Planned == 0 {
@@ -148,18 +148,4 @@ func regressions(before, after *earlier.Run) (out []string) {
 		}
 	}
 	return out
-}
-
-// maxNamed is how many tasks a message names.
-const maxNamed = 5
-
-func named(ids []string) string {
-	var out []string
-	for _, id := range ids[:min(len(ids), maxNamed)] {
-		out = append(out, redact.QuoteShort(id, 60))
-	}
-	if n := len(ids) - maxNamed; n > 0 {
-		out = append(out, fmt.Sprintf("and %d more", n))
-	}
-	return strings.Join(out, ", ")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -85,9 +86,9 @@ func (f showFlags) wants(task string, l *record.Line) bool {
 
 func (g group) show(ctx context.Context, arg, task string, f showFlags) (err error) {
 	var lines []*record.Line
-	seen := &names{}
+	tasks := map[string]bool{}
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f.trust, evidence.Options{Each: func(e record.Entry) {
-		seen.add(e.TaskID)
+		tasks[e.TaskID] = true
 		if !f.wants(task, e.Line) {
 			return
 		}
@@ -103,7 +104,7 @@ func (g group) show(ctx context.Context, arg, task string, f showFlags) (err err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	if task != "" && len(lines) == 0 {
-		return seen.missing(task, res)
+		return noRecord(task, tasks, res.Unfinished)
 	}
 	slices.SortStableFunc(lines, record.InOrder)
 	judged := subcommand.Judge(signer, res)
@@ -203,38 +204,13 @@ func orDash(s string) string {
 	return redact.QuoteShort(s, maxCell)
 }
 
-// names are ids of tasks, for a message about one that is not there.
-type names struct {
-	some []string
-	n    int
-}
-
-// maxNamed is how many tasks a message names.
-const maxNamed = 5
-
-func (n *names) add(id string) {
-	if !slices.Contains(n.some, id) && len(n.some) < maxNamed {
-		n.some = append(n.some, id)
-	}
-	n.n++
-}
-
-// missing is the error for a task without a record.
-func (n *names) missing(task string, res *evidence.Result) error {
+// noRecord is the error for a task without a record that the flags select.
+func noRecord(task string, tasks map[string]bool, unfinished bool) error {
 	text := "the run has no such record of " + redact.Quote(task)
-	if len(n.some) > 0 {
-		text += "; it has those of"
+	if len(tasks) > 0 {
+		text += "; it has those of " + redact.QuoteFew(slices.Sorted(maps.Keys(tasks))) + " (see securebench show RUN)"
 	}
-	for i, id := range n.some {
-		if i > 0 {
-			text += ","
-		}
-		text += " " + redact.QuoteShort(id, maxCell)
-	}
-	if n.n > len(n.some) {
-		text += " and others (see securebench show RUN)"
-	}
-	if res.Unfinished {
+	if unfinished {
 		text += "; the run is not finished"
 	}
 	return fault.Errorf(fault.Usage, "%s", text)

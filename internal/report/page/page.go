@@ -141,7 +141,7 @@ func (p *Page) view(data template.JS) view {
 	}
 	v.Groups = drop(v.Groups)
 	for _, k := range r.PassK {
-		v.PassK = append(v.PassK, passK{k.K, percent(k.Any), percent(k.All)})
+		v.PassK = append(v.PassK, passK{k.K, report.Percent(k.Any), report.Percent(k.All)})
 	}
 	for _, f := range p.Facts {
 		v.Facts = append(v.Facts, Fact{redact.Escape(f.Name), redact.EscapeText(f.Value)})
@@ -213,7 +213,7 @@ func newCounts(title string, all []report.Count, words func(string) string) coun
 }
 
 func newRow(name string, t report.Tally) row {
-	return row{Name: name, Rate: percent(t.PassRate), Interval: fmt.Sprintf("%.1f–%.1f %%", 100*t.Interval[0], 100*t.Interval[1]),
+	return row{Name: name, Rate: report.Percent(t.PassRate), Interval: fmt.Sprintf("%.1f–%.1f %%", 100*t.Interval[0], 100*t.Interval[1]),
 		Bar: bar(t), Other: t.Pending + t.Infrastructure + t.Missing, Tally: t}
 }
 
@@ -222,10 +222,8 @@ func bar(t report.Tally) template.HTML {
 	low, high := 100*t.Interval[0], 100*t.Interval[1]
 	return template.HTML(fmt.Sprintf(`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="%s">`+ //nolint:gosec // numbers
 		`<rect class="track" x="0" y="4" width="100" height="2"></rect><rect class="range" x="%.2f" y="1" width="%.2f" height="8"></rect>`+
-		`<rect class="point" x="%.2f" y="0" width="0.8" height="10"></rect></svg>`, percent(t.PassRate), low, high-low, min(100*t.PassRate, 99.2)))
+		`<rect class="point" x="%.2f" y="0" width="0.8" height="10"></rect></svg>`, report.Percent(t.PassRate), low, high-low, min(100*t.PassRate, 99.2)))
 }
-
-func percent(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) }
 
 // source names a script or style by its digest in a policy on content.
 func source(text string) string {
