@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"securebench/internal/family"
+	"securebench/internal/family/steps"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
@@ -34,8 +35,7 @@ type site struct {
 	env    []string // of the row
 	limits sandbox.Limits
 	tree   sandbox.Workspace
-	box    *sandbox.Watched
-	client *initproc.Client
+	box    *steps.Box
 }
 
 // openSite makes the sandbox of a verification. The caller closes what it
@@ -52,17 +52,11 @@ func openSite(ctx context.Context, e sandbox.Sandboxes, run string, c family.Cas
 	labels.Role = "verifier"
 	boxLimits := limits
 	boxLimits.Output, boxLimits.Timeout = streams, wholeLimit(limits.Timeout)
-	// Root, because init switches users then: no command can reach it. The
-	// commands have no capabilities whoever runs them.
-	b, err := e.Open(ctx, sandbox.Spec{Labels: labels, Image: c.Image, User: &sandbox.User{}, Workdir: dir,
-		Mounts: []sandbox.Mount{{Workspace: s.tree, Target: dir}}, Init: true, WritableRoot: true,
+	// The commands have no capabilities whoever runs them.
+	s.box, err = steps.Open(ctx, e, sandbox.Spec{Labels: labels, Image: c.Image, Workdir: dir,
+		Mounts: []sandbox.Mount{{Workspace: s.tree, Target: dir}}, WritableRoot: true,
 		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap},
 		Limits:       boxLimits})
-	if err != nil {
-		return s, err
-	}
-	s.box = &sandbox.Watched{Box: b}
-	s.client, err = initproc.Open(ctx, s.box)
 	return s, err
 }
 
@@ -72,31 +66,9 @@ func wholeLimit(command time.Duration) time.Duration {
 	return command + 4*min(command, gitLimit) + startLimit
 }
 
-// end ends every process of the sandbox and returns the limits that any of them
-// ran into. An error means that the engine, or somebody outside, ended it.
-func (s *site) end(ctx context.Context) ([]sandbox.End, error) {
-	if s.client == nil {
-		return nil, nil
-	}
-	err := s.client.Close(ctx)
-	if s.client = nil; s.box.Err != nil {
-		err = errors.Join(s.box.Err, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ending the verification's sandbox: %w", err)
-	}
-	return s.box.Outcome.Limits(), nil
-}
-
 // close removes the sandbox.
 func (s *site) close(ctx context.Context) error {
-	var errs []error
-	if s.client != nil {
-		errs = append(errs, s.client.Close(ctx))
-	}
-	if s.box != nil {
-		errs = append(errs, s.box.Close(ctx))
-	}
+	errs := []error{s.box.Close(ctx)}
 	if s.tree != nil {
 		errs = append(errs, s.tree.Close(ctx))
 	}
@@ -135,12 +107,12 @@ func (s *site) run(ctx context.Context, c command) (said, error) {
 	if !c.alone {
 		cmd.Inherit, cmd.Env = true, append(append([]string{}, s.env...), c.env...)
 	}
-	res, err := s.client.Run(ctx, cmd)
+	res, err := s.box.Client.Run(ctx, cmd)
 	return said{res, stdout.Bytes(), stderr.Bytes()}, err
 }
 
 // killAll kills every process but init.
-func (s *site) killAll(ctx context.Context) error { return s.client.KillAll(ctx) }
+func (s *site) killAll(ctx context.Context) error { return s.box.Client.KillAll(ctx) }
 
 // walk reads the checkout as it is on disk, without .git. What a candidate made
 // too large is a [*candidate.Rejection].

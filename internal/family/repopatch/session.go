@@ -11,6 +11,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/checkout"
 	"securebench/internal/family"
+	"securebench/internal/family/steps"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
@@ -101,7 +102,7 @@ func (s *session) verify(ctx context.Context, patch []byte) error {
 	err := s.steps(ctx, patch)
 	ectx, stop := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer stop()
-	limits, endErr := s.site.end(ectx)
+	limits, endErr := s.site.box.End(ectx)
 	return s.settle(err, limits, endErr)
 }
 
@@ -124,16 +125,9 @@ func (s *session) ready(ctx context.Context) (err error) {
 	return err
 }
 
-// settle judges an end of the steps by how the sandbox ended. A sandbox that is
-// lost while it holds something of the candidate's is the candidate's failure,
-// unless it was disturbed from outside.
+// settle judges an end of the steps by how the sandbox ended.
 func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
-	if endErr != nil && (!s.live || !errors.Is(endErr, initproc.ErrLost) || errors.Is(endErr, sandbox.ErrDisturbed)) {
-		return endErr
-	}
-	if s.live && (errors.Is(err, initproc.ErrLost) || err == nil && endErr != nil) {
-		err = family.Fail(verdict.WorkerExited, "the sandbox ended while the candidate was in it")
-	}
+	err = steps.Settle(err, endErr, s.live)
 	var f *family.Failure
 	failed := s.grade.Outcome == verdict.Failed
 	if errors.As(err, &f) {

@@ -9,9 +9,9 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/steps"
 	"securebench/internal/family/terminaltask/site"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/initproc"
 	"securebench/internal/testrunner"
 	"securebench/internal/verdict"
 	"securebench/internal/workspace"
@@ -124,16 +124,9 @@ func (s *session) wholeLimit() time.Duration {
 	return d
 }
 
-// settle judges an end of the steps by how the checker's sandbox ended. A
-// sandbox that is lost while it holds something of the candidate's is the
-// candidate's failure, unless it was disturbed from outside.
+// settle judges an end of the steps by how the checker's sandbox ended.
 func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
-	if endErr != nil && (!s.live || !errors.Is(endErr, initproc.ErrLost) || errors.Is(endErr, sandbox.ErrDisturbed)) {
-		return endErr
-	}
-	if s.live && (errors.Is(err, initproc.ErrLost) || err == nil && endErr != nil) {
-		err = &family.Failure{Reason: verdict.WorkerExited, Message: "the sandbox ended while the candidate was in it"}
-	}
+	err = steps.Settle(err, endErr, s.live)
 	var f *family.Failure
 	if limit := family.LimitReached(limits, "the verification"); s.live && limit != nil && errors.As(err, &f) && failing(f.Reason) {
 		return limit

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"securebench/internal/family"
+	"securebench/internal/family/steps"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/verdict"
@@ -46,8 +47,7 @@ type Box struct {
 	limits sandbox.Limits
 	tree   sandbox.Workspace
 	tests  sandbox.Workspace // nil without tests
-	box    *sandbox.Watched
-	client *initproc.Client
+	box    *steps.Box
 	ran    bool // a command of the candidate's
 }
 
@@ -84,19 +84,11 @@ func start(ctx context.Context, r family.Resources, c family.Case, o Options) (b
 	labels.Role = "candidate"
 	limits := b.limits
 	limits.Output, limits.Timeout = streams, boxLimit(c)
-	// Root, because init switches users then. No command has any capability.
-	opened, err := e.Open(ctx, sandbox.Spec{Labels: labels, Image: c.Image, User: &sandbox.User{}, Workdir: Root,
-		Mounts: mounts, Init: true,
+	// No command has any capability.
+	b.box, err = steps.Open(ctx, e, sandbox.Spec{Labels: labels, Image: c.Image, Workdir: Root, Mounts: mounts,
 		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap},
 		Limits:       limits})
-	if err != nil {
-		return b, fmt.Errorf("making the sandbox of a candidate: %w", err)
-	}
-	b.box = &sandbox.Watched{Box: opened}
-	if b.client, err = initproc.Open(ctx, b.box); err != nil {
-		return b, fmt.Errorf("starting the sandbox of a candidate: %w", err)
-	}
-	return b, nil
+	return b, err
 }
 
 // Limit is the time that the commands of a case may take together.
@@ -116,15 +108,8 @@ func (b *Box) close(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}
-	var errs []error
-	if b.client != nil {
-		errs = append(errs, b.client.Close(ctx))
-		b.client = nil
-	}
-	if b.box != nil {
-		errs = append(errs, b.box.Close(ctx))
-		b.box = nil
-	}
+	errs := []error{b.box.Close(ctx)}
+	b.box = nil
 	if b.tree != nil {
 		errs = append(errs, b.tree.Close(ctx))
 		b.tree = nil
@@ -318,12 +303,12 @@ func (b *Box) Run(ctx context.Context, c Command) (Ran, error) {
 	}
 	b.ran = true
 	stdout, stderr := kept{left: c.Output}, kept{left: c.Output}
-	res, err := b.client.Run(ctx, initproc.Command{Argv: c.Argv, Env: append([]string{"HOME=/tmp"}, c.Env...), Inherit: true,
+	res, err := b.box.Client.Run(ctx, initproc.Command{Argv: c.Argv, Env: append([]string{"HOME=/tmp"}, c.Env...), Inherit: true,
 		Dir: path.Join(Root, c.Dir), User: sandbox.Nobody, Stdin: bytes.NewReader(c.Stdin), Stdout: &stdout, Stderr: &stderr,
 		Output: c.Output + 1, Timeout: c.Timeout})
 	flood := errors.Is(err, errFlood)
 	if err == nil || flood {
-		err = b.client.KillAll(ctx)
+		err = b.box.Client.KillAll(ctx)
 	}
 	if err == nil && flood {
 		err = family.Fail(verdict.OutputLimit, "the candidate wrote more than its limit of output")
@@ -332,18 +317,12 @@ func (b *Box) Run(ctx context.Context, c Command) (Ran, error) {
 }
 
 // settle ends every process of the box, and judges the end of a verification by
-// how the box ended. A box that is lost while it holds something of the
-// candidate's is the candidate's failure, unless it was disturbed from outside.
+// how the box ended.
 func (b *Box) settle(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
-	limits, endErr := b.end(ctx)
-	if endErr != nil && (!errors.Is(endErr, initproc.ErrLost) || errors.Is(endErr, sandbox.ErrDisturbed)) {
-		return endErr
-	}
-	if errors.Is(err, initproc.ErrLost) || err == nil && endErr != nil {
-		err = family.Fail(verdict.WorkerExited, "the sandbox ended while the candidate was in it")
-	}
+	limits, endErr := b.box.End(ctx)
+	err = steps.Settle(err, endErr, true)
 	var f *family.Failure
 	if !errors.As(err, &f) || f.Reason != verdict.WorkerExited && f.Reason != verdict.TestsFailed {
 		return err
@@ -352,20 +331,4 @@ func (b *Box) settle(ctx context.Context, err error) error {
 		return limit
 	}
 	return err
-}
-
-// end ends every process of the box and returns the limits that any of them ran
-// into.
-func (b *Box) end(ctx context.Context) ([]sandbox.End, error) {
-	if b.client == nil {
-		return nil, nil
-	}
-	err := b.client.Close(ctx)
-	if b.client = nil; b.box.Err != nil {
-		err = errors.Join(b.box.Err, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ending the sandbox of a candidate: %w", err)
-	}
-	return b.box.Outcome.Limits(), nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"securebench/internal/family/steps"
 	"securebench/internal/family/terminaltask/archive"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
@@ -28,18 +29,11 @@ type Site struct {
 	Reward    sandbox.Workspace            // nil without a reward file
 	Roots     map[string]sandbox.Workspace // captured folders, for an image of the checker's own
 
-	Service *Box // nil without a service
-	Checker *Box
+	Service *steps.Box // nil without a service
+	Checker *steps.Box
 
 	mu     sync.Mutex
 	spaces []sandbox.Workspace // all of them
-}
-
-// Box is a sandbox whose first process is securebench's init: no command can
-// reach that.
-type Box struct {
-	*sandbox.Watched
-	Client *initproc.Client
 }
 
 // Space makes a workspace. It may be called by several goroutines.
@@ -57,8 +51,8 @@ func (s *Site) Space(ctx context.Context, role string, owner sandbox.User, from 
 }
 
 // Open makes a box and starts its init.
-func (s *Site) Open(ctx context.Context, spec sandbox.Spec, role string, grants []sandbox.Capability) (*Box, error) {
-	spec.Labels, spec.User, spec.Init, spec.WritableRoot = s.Labels, &sandbox.User{}, true, true
+func (s *Site) Open(ctx context.Context, spec sandbox.Spec, role string, grants []sandbox.Capability) (*steps.Box, error) {
+	spec.Labels, spec.WritableRoot = s.Labels, true
 	spec.Labels.Role = role
 	spec.Capabilities, spec.Grants = initproc.ApplyCapabilities(), grants
 	for _, c := range grants {
@@ -66,43 +60,7 @@ func (s *Site) Open(ctx context.Context, spec sandbox.Spec, role string, grants 
 			spec.Capabilities = append(spec.Capabilities, c)
 		}
 	}
-	b, err := s.Engine.Open(ctx, spec)
-	if err != nil {
-		return nil, fmt.Errorf("making the sandbox of the %s: %w", role, err)
-	}
-	opened := &Box{Watched: &sandbox.Watched{Box: b}}
-	if opened.Client, err = initproc.Open(ctx, opened.Watched); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the sandbox of the %s: %w", role, err), b.Close(context.WithoutCancel(ctx)))
-	}
-	return opened, nil
-}
-
-// End ends every process of a box and returns the limits that any of them ran
-// into. An error means that the engine, or somebody outside, ended it.
-func (b *Box) End(ctx context.Context) ([]sandbox.End, error) {
-	if b == nil || b.Client == nil {
-		return nil, nil
-	}
-	err := b.Client.Close(ctx)
-	if b.Client = nil; b.Err != nil {
-		err = errors.Join(b.Err, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ending a sandbox of the verification: %w", err)
-	}
-	return b.Outcome.Limits(), nil
-}
-
-// Close removes the box.
-func (b *Box) Close(ctx context.Context) error {
-	if b == nil {
-		return nil
-	}
-	var errs []error
-	if b.Client != nil {
-		errs = append(errs, b.Client.Close(ctx))
-	}
-	return errors.Join(append(errs, b.Box.Close(ctx))...)
+	return steps.Open(ctx, s.Engine, spec)
 }
 
 // Close removes everything: the checker's box before the one whose network it
