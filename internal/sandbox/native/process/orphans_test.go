@@ -20,6 +20,9 @@ import (
 // TestMain plays a runtime like crun: it starts a process in a session of its own, which
 // leaves one more behind and ends.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "parent" {
+		parent(os.Args[2], os.Args[3])
+	}
 	if len(os.Args) < 3 || os.Args[1] != "runtime" {
 		os.Exit(m.Run())
 	}
@@ -37,6 +40,19 @@ func TestMain(m *testing.M) {
 	if err := cmd.Start(); err != nil {
 		os.Exit(1)
 	}
+	os.Exit(0)
+}
+
+// parent starts a shell that runs a script, prints its ID, and ends after some time
+// without a look at it.
+func parent(script, after string) {
+	wait, err := time.ParseDuration(after)
+	cmd := exec.Command("/bin/sh", "-c", script)
+	if err != nil || cmd.Start() != nil {
+		os.Exit(1)
+	}
+	fmt.Println(cmd.Process.Pid)
+	time.Sleep(wait)
 	os.Exit(0)
 }
 
