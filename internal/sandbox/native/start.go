@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path"
@@ -99,10 +98,8 @@ func (b *box) start(ctx context.Context, s *output.Pipes) (*process.Process, err
 		return nil, errors.Join(err, b.abandon(ctx, cmd.Process.Pid))
 	}
 	process.ReapMakers()
-	if r := b.engine.runtime; !r.Knows(b.oci) {
-		if err := b.engine.ns.Do(func() error { return r.Started(b.oci, call) }); err != nil {
-			b.engine.log.Warn("every sandbox starts as slowly as the first", slog.Any("why", err))
-		}
+	if err := b.engine.ns.Do(func() error { return b.engine.runtime.Started(b.oci, call) }); err != nil {
+		return nil, errors.Join(err, (&run{box: b, process: p}).kill(ctx))
 	}
 	return p, nil
 }

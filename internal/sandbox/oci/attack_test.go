@@ -216,7 +216,7 @@ func cannotStartOn(t *testing.T, p *place) {
 		}
 		var code int
 		var reason error
-		if err := p.ns.Do(func() error { code, reason = oci.Failure(failed.log); return nil }); err != nil || code != c.code || reason == nil {
+		if err := p.ns.Do(func() error { code, reason = oci.Failure(failed.call.Log); return nil }); err != nil || code != c.code || reason == nil {
 			t.Errorf("%s: exit code %d, want %d: %v", c.command, code, c.code, reason)
 		}
 	}
@@ -225,7 +225,7 @@ func cannotStartOn(t *testing.T, p *place) {
 	failed := p.start(broken)
 	failed.join(t)
 	if err := p.ns.Do(func() error {
-		code, reason := oci.Failure(failed.log)
+		code, reason := oci.Failure(failed.call.Log)
 		if code != 0 || reason == nil {
 			t.Errorf("a mount that cannot be made: exit code %d, %v", code, reason)
 		}

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -68,10 +69,16 @@ func (r Runtime) Spec(b Box) (*specs.Spec, error) {
 }
 
 // filters are the programs that crun has made of seccomp profiles, which takes it a
-// third of its time. It runs one that it is given.
+// third of its time. It runs one that it is given: one that it has made twice.
 type filters struct {
 	mu   sync.Mutex
-	made map[profile]string
+	made map[profile]*made
+}
+
+// made is what crun has made of a profile.
+type made struct {
+	digest  [sha256.Size]byte
+	program string // "" until it was made twice
 }
 
 // profile is what decides of a box which profile it has.
@@ -87,14 +94,44 @@ func (f *filters) get(b Box) (program string, ok bool) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	program, ok = f.made[profileOf(b)]
-	return program, ok
+	m := f.made[profileOf(b)]
+	if m == nil || m.program == "" {
+		return "", false
+	}
+	return m.program, true
+}
+
+// check compares the program of a box that was started with those of boxes before. nil is
+// one that the runtime does not show.
+func (f *filters) check(b Box, program []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	digest, m := sha256.Sum256(program), f.made[profileOf(b)]
+	switch {
+	case m == nil && program == nil:
+		return nil // this version does it in another way
+	case m == nil:
+		if f.made == nil {
+			f.made = map[profile]*made{}
+		}
+		f.made[profileOf(b)] = &made{digest: digest}
+		return nil
+	case m.digest != digest:
+		return ErrFilter
+	}
+	m.program = base64.StdEncoding.EncodeToString(program)
+	return nil
 }
 
 // maxProgram is as many bytes as the kernel takes of a filter.
 const maxProgram = 4096 * 8
 
-// Knows reports whether [Runtime.Started] has nothing to learn from a start of the box.
+// ErrFilter says that a box has another filter of system calls than boxes before that
+// were to have the same: something has changed one of the two.
+var ErrFilter = errors.New("the filter of system calls is not the one that sandboxes before had; " +
+	"look for who writes to this program's mounts, and start it again")
+
+// Knows reports whether the runtime is given the filter of a box, or makes all itself.
 func (r Runtime) Knows(b Box) bool {
 	if r.Name != "crun" || r.filters == nil {
 		return true
@@ -103,28 +140,35 @@ func (r Runtime) Knows(b Box) bool {
 	return known
 }
 
-// Started looks at how the runtime has started a box that runs, for those that come.
-// It is called in the namespace.
+// errNotStarted says that there is nothing to be looked at.
+var errNotStarted = errors.New("it has not started, or was removed")
+
+// Started looks at how the runtime has started a box. Every box is looked at before its
+// output counts: an error that wraps [ErrFilter] says that it is not confined as it should
+// be. It is called in the namespace.
 func (r Runtime) Started(b Box, c Call) error {
-	if r.Knows(b) {
+	if r.Name != "crun" || r.filters == nil {
 		return nil
 	}
-	state := filepath.Join(c.State, c.ID)
+	program, err := readProgram(filepath.Join(c.State, c.ID))
+	if err == nil {
+		err = r.filters.check(b, program)
+	}
+	if err != nil {
+		return fmt.Errorf("looking at what %s has started: %w", r.Name, err)
+	}
+	return nil
+}
+
+// readProgram reads the filter that crun has given a container from its state; nil if
+// there is none.
+func readProgram(state string) ([]byte, error) {
 	if _, err := os.Stat(filepath.Join(state, "status")); err != nil {
-		return nil // it has not started, or has ended
+		return nil, errNotStarted
 	}
 	program, err := os.ReadFile(filepath.Join(state, "seccomp.bpf")) //nolint:gosec // the runtime's
 	if errors.Is(err, os.ErrNotExist) || err == nil && (len(program) == 0 || len(program)%8 != 0 || len(program) > maxProgram) {
-		return nil // this version does it in another way
+		return nil, nil
 	}
-	if err != nil {
-		return fmt.Errorf("reading the filter that %s made: %w", r.Name, err)
-	}
-	r.filters.mu.Lock()
-	defer r.filters.mu.Unlock()
-	if r.filters.made == nil {
-		r.filters.made = map[profile]string{}
-	}
-	r.filters.made[profileOf(b)] = base64.StdEncoding.EncodeToString(program)
-	return nil
+	return program, err
 }

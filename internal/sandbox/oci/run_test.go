@@ -137,11 +137,29 @@ type container struct {
 	stdout, stderr bytes.Buffer
 	copied         chan error
 	failed         error // of the runtime
-	log            string
+	call           oci.Call
 }
 
-// start starts a container as the engine does, and removes what it leaves.
+// start starts a container as the engine does, unless it is weakened, and removes what it
+// leaves.
 func (p *place) start(b oci.Box, weaken ...func(*specs.Spec)) *container {
+	p.t.Helper()
+	c := p.startUnseen(b, weaken...)
+	if c.failed == nil && len(weaken) == 0 {
+		if err := p.look(b, c); err != nil {
+			p.t.Error(err)
+		}
+	}
+	return c
+}
+
+// look looks at how a container was started.
+func (p *place) look(b oci.Box, c *container) error {
+	return p.ns.Do(func() error { return p.runtime.Started(b, c.call) })
+}
+
+// startUnseen starts a container at which nobody has looked.
+func (p *place) startUnseen(b oci.Box, weaken ...func(*specs.Spec)) *container {
 	p.t.Helper()
 	spec, err := p.runtime.Spec(b)
 	if err != nil {
@@ -160,14 +178,9 @@ func (p *place) start(b oci.Box, weaken ...func(*specs.Spec)) *container {
 	if err := p.ns.Do(func() error { return os.WriteFile(filepath.Join(bundle, "config.json"), config, 0o600) }); err != nil {
 		p.t.Fatal(err)
 	}
-	c := &container{log: call.Log, copied: make(chan error, 2)}
+	c := &container{call: call, copied: make(chan error, 2)}
 	p.t.Cleanup(func() { removeGroups(b.Cgroup) })
 	p.launch(c, p.runtime.Run(call))
-	if c.failed == nil {
-		if err := p.ns.Do(func() error { return p.runtime.Started(b, call) }); err != nil {
-			p.t.Error(err)
-		}
-	}
 	_ = p.ns.Do(func() error {
 		text, err := os.ReadFile(call.PID)
 		if err == nil {
@@ -227,15 +240,14 @@ func (c *container) end(t *testing.T) unix.WaitStatus {
 	if _, err := c.stdin.WriteString("\n"); err != nil && !errors.Is(err, unix.EPIPE) {
 		t.Fatal(err)
 	}
-	for range 1000 { // crun's last process, the parent at first, may be about to end
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // crun's last process, the parent at first, may be about to end
 		_, err := unix.Wait4(c.pid, &status, 0, nil)
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, unix.ECHILD) {
+		if !errors.Is(err, unix.ECHILD) || time.Now().After(end) {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond)
 	}
 	c.join(t)
 	return status
@@ -256,7 +268,7 @@ func (p *place) run(b oci.Box, weaken ...func(*specs.Spec)) (string, unix.WaitSt
 	p.t.Helper()
 	c := p.start(b, weaken...)
 	if c.failed != nil {
-		log, _ := p.read(c.log)
+		log, _ := p.read(c.call.Log)
 		p.t.Fatalf("%v: %s %s", c.failed, log, c.stderr.String())
 	}
 	status := c.end(p.t)

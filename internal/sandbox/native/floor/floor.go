@@ -71,14 +71,16 @@ func New(r oci.Runtime, layers, env []string) (_ *Floor, err error) {
 		f.runtime, err = r.Prepare(filepath.Join(f.dir, "runtime"))
 		return err
 	})
-	if err == nil && !f.runtime.Knows(oci.Box{}) {
-		_ = f.learn() // an image may lack the program: then it has learnt nothing
+	for range 2 {
+		if err == nil && !f.runtime.Knows(oci.Box{}) {
+			_ = f.learn() // an image may lack the program: then it has learnt nothing
+		}
 	}
 	return f, err
 }
 
-// learn runs a container until the runtime knows what an engine's learns from the first
-// one.
+// learn runs containers until the runtime knows what an engine's learns from the first
+// two.
 func (f *Floor) learn() error {
 	ctx, cancel := context.WithTimeout(context.Background(), learnPatience)
 	defer cancel()
@@ -87,14 +89,14 @@ func (f *Floor) learn() error {
 	stop := context.AfterFunc(ctx, func() { _ = end.Close() }) // never fails
 	defer stop()
 	return f.start(ctx, "", input, func(b oci.Box, c oci.Call) {
-		for ctx.Err() == nil && f.ns.Do(func() error { return f.runtime.Started(b, c) }) == nil && !f.runtime.Knows(b) {
+		for ctx.Err() == nil && f.ns.Do(func() error { return f.runtime.Started(b, c) }) != nil {
 			time.Sleep(time.Millisecond)
 		}
 		_ = end.Close() // never fails
 	}, "cat")
 }
 
-// learnPatience bounds the wait for a first container.
+// learnPatience bounds the wait for one of the first containers.
 const learnPatience = 2 * time.Second
 
 // Name says what the floor is.
