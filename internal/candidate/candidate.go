@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/digest"
+	"securebench/internal/durable"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -55,8 +56,13 @@ type Candidate struct {
 	// which was replaced before anything was stored or scored.
 	Redacted bool `json:"redacted,omitzero"`
 
-	open func() (io.ReadCloser, error)
+	open  func() (io.ReadCloser, error)
+	flush *durable.Flush
 }
+
+// Flush is that of a candidate that was put into a store: it is on disk when the flush
+// has ended.
+func (c Candidate) Flush() *durable.Flush { return c.flush }
 
 // New returns a candidate that is kept in memory. It cannot be a tree.
 func New(kind task.CandidateKind, origin Origin, data []byte) Candidate {

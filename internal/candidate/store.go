@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 
 	"securebench/internal/digest"
 	"securebench/internal/durable"
@@ -26,7 +27,13 @@ type Sink interface {
 
 // Store keeps candidates by their digest. Equal candidates are stored once. It
 // is safe for concurrent use.
-type Store struct{ root *os.Root }
+type Store struct {
+	root    *os.Root
+	flusher durable.Flusher
+
+	mu       sync.Mutex
+	flushing map[string]*durable.Flush // by digest; those that failed stay
+}
 
 var _ Sink = (*Store)(nil)
 
@@ -39,14 +46,17 @@ func OpenStore(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the candidate store: %w", err)
 	}
-	return &Store{root}, nil
+	return &Store{root: root, flushing: map[string]*durable.Flush{}}, nil
 }
 
-// Close releases the store.
-func (s *Store) Close() error { return s.root.Close() }
+// Close waits until the store is on disk, and releases it.
+func (s *Store) Close() error {
+	s.flusher.Wait()
+	return s.root.Close()
+}
 
-// Put stores a candidate and flushes it to disk. An existing damaged file is
-// replaced.
+// Put stores a candidate, whose [Candidate.Flush] goes on in the background. An
+// existing damaged file is replaced.
 func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (c Candidate, err error) {
 	c = Candidate{Kind: kind, Origin: origin}
 	if kind == task.Workspace {
@@ -57,7 +67,16 @@ func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (
 	if err != nil {
 		return Candidate{}, fmt.Errorf("storing the candidate: %w", err)
 	}
+	c.flush = s.flush(c.Digest)
 	return s.attach(c), nil
+}
+
+// flush returns the flush of a stored candidate, also of one that somebody else has
+// just stored; nil if it is on disk.
+func (s *Store) flush(sum string) *durable.Flush {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flushing[sum]
 }
 
 // write stores content that is short enough to be looked up first, because
@@ -119,12 +138,24 @@ func (s *Store) create() (*durable.File, error) {
 
 func (s *Store) commit(f *durable.File, sum string) error {
 	name, err := digest.Hex(sum)
-	if err == nil {
-		err = f.Commit(name)
-	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
+	s.mu.Lock() // whoever finds the file finds its flush
+	defer s.mu.Unlock()
+	flush, err := f.CommitLater(&s.flusher, name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	s.flushing[sum] = s.flusher.Go(func() error {
+		if err := flush.Wait(); err != nil {
+			return fmt.Errorf("%w: %w", ErrStore, err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.flushing, sum)
+		return nil
+	})
 	return nil
 }
 

@@ -89,14 +89,23 @@ func (f *File) remove() error {
 
 // WriteFile creates or replaces a file that has a single writer.
 func WriteFile(root *os.Root, name string, data []byte, mode fs.FileMode) error {
-	f, err := Create(root, TempName(name), mode)
+	f, err := write(root, name, data, mode)
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(data); err != nil {
-		return errors.Join(err, f.Discard())
-	}
 	return f.Commit(name)
+}
+
+// write writes the temporary file of a file that has a single writer.
+func write(root *os.Root, name string, data []byte, mode fs.FileMode) (*File, error) {
+	f, err := Create(root, TempName(name), mode)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(data); err != nil {
+		return nil, errors.Join(err, f.Discard())
+	}
+	return f, nil
 }
 
 // SyncDir makes new names in a directory durable.

@@ -96,7 +96,7 @@ func (m *maker) line(d *record.Dir, run record.RunDigests, index, attempt int) *
 	defer store.Close()
 	c, err := store.Put(task.Text, candidate.Stdout, strings.NewReader(data))
 	m.check(err)
-	raw, err := d.Restrict(id, fmt.Sprintf("task_%d/%d/agent-stdout", index, attempt), []byte(data))
+	raw, _, err := d.Restrict(id, fmt.Sprintf("task_%d/%d/agent-stdout", index, attempt), []byte(data))
 	m.check(err)
 	l := &record.Line{
 		RunID: m.runID, TaskID: id, BenchmarkID: "pack", TaskType: "short_answer", Status: "passed", Outcome: "passed",

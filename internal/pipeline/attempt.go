@@ -241,7 +241,7 @@ func (r *run) keepUnverified() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, line := range slices.SortedFunc(maps.Values(r.unverified), record.InOrder) {
-		if err := r.committer.Append(line); err != nil {
+		if err := r.committer.Append(commit.Entry{Line: line}); err != nil {
 			r.cancel(err)
 			return
 		}

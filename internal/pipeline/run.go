@@ -115,7 +115,7 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	defer r.stopCleanup()
 
 	jobs := make(chan job)
-	var feed, prep, work sync.WaitGroup
+	var feed, prep, work, commits sync.WaitGroup
 	unwatch := r.watch(ctx)
 	feed.Go(func() { defer close(jobs); r.feed(ctx, jobs) })
 	for i := range cfg.Workers {
@@ -124,6 +124,7 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 		}
 		work.Go(func() { r.workAll(ctx) })
 	}
+	commits.Go(r.commitAll)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -131,6 +132,8 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 		prep.Wait()
 		close(r.ready)
 		work.Wait()
+		close(r.finished)
+		commits.Wait()
 		r.keepUnverified()
 		unwatch()
 		r.cleanup.Wait()
@@ -166,7 +169,7 @@ func (r *run) waitForEnd(ctx context.Context, ended <-chan struct{}) error {
 }
 
 func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
-	r := &run{Config: cfg, cancel: cancel, ready: make(chan *attempt), kept: map[record.AttemptKey]bool{}}
+	r := &run{Config: cfg, cancel: cancel, ready: make(chan *attempt), finished: make(chan finished, cfg.Workers), kept: map[record.AttemptKey]bool{}}
 	r.committer = &commit.Committer{RunID: cfg.RunID, Agent: cfg.Agent.Name(), Labels: cfg.Labels, Families: cfg.Families,
 		Dir: cfg.Dir, Store: cfg.Store, Digests: cfg.Digests}
 	r.cleanupCtx, r.stopCleanup = context.WithCancel(context.Background())
@@ -200,6 +203,7 @@ type run struct {
 	cancel    context.CancelCauseFunc
 	kept      map[record.AttemptKey]bool
 	ready     chan *attempt // prepared, waiting for a worker
+	finished  chan finished // waiting to be written
 	cleanup   sync.WaitGroup
 	// cleanupCtx remains valid after the run's end, unless the engine is dead.
 	cleanupCtx  context.Context
@@ -301,7 +305,7 @@ func (r *run) finish(ctx context.Context, a *attempt) {
 		line = a.draft.Infrastructure(err, a.phase)
 		r.Progress.Event(progress.Infrastructure{TaskID: a.id(), Attempt: a.draft.Number, Message: line.FailureMessage})
 	}
-	r.record(line)
+	r.record(a.draft, line)
 }
 
 // packFault reports whether the pack is to blame: its files have changed since
@@ -348,24 +352,6 @@ func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
 		a.prepare(ctx)
 	}
 	return true
-}
-
-// record writes the line and, when it is on disk, reports it.
-func (r *run) record(line *record.Line) {
-	if err := r.committer.Append(line); err != nil {
-		r.cancel(err)
-		return
-	}
-	r.mu.Lock()
-	r.summary.count(FinalOf(line))
-	delete(r.unverified, line.Key())
-	broken := r.broken(line)
-	r.mu.Unlock()
-	r.Progress.Event(progress.TaskDone{TaskID: line.TaskID, Attempt: line.Attempt, Status: line.Status, Score: line.Score(),
-		Outcome: line.Outcome, Reason: line.FailureReason})
-	if broken != nil {
-		r.cancel(broken)
-	}
 }
 
 // release removes an attempt's sandboxes in the background, and then leaves their

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
+	"securebench/internal/durable"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
@@ -63,8 +64,24 @@ func (c *Committer) Put(kind task.CandidateKind, origin candidate.Origin, conten
 	return out, err
 }
 
-// Append writes a finished record. It is on disk when Append returns.
-func (c *Committer) Append(l *record.Line) error { return outputError(c.Dir.Append(l)) }
+// Entry is a record that is about to be written.
+type Entry struct {
+	Line  *record.Line
+	Draft *Draft // nil for a record whose candidate and raw output are on disk
+}
+
+// Append writes finished records, after what they refer to, or none of them after an
+// error. They are on disk when Append returns.
+func (c *Committer) Append(entries ...Entry) error {
+	lines := make([]*record.Line, len(entries))
+	for i, e := range entries {
+		if err := e.Draft.flushed(); err != nil {
+			return outputError(err)
+		}
+		lines[i] = e.Line
+	}
+	return outputError(c.Dir.Append(lines...))
+}
 
 // Attempt names one attempt of one task.
 type Attempt struct {
@@ -90,6 +107,19 @@ type Draft struct {
 	left    *candidate.Candidate
 	exit    int              // of the agent
 	spent   map[string]int64 // usage of tries that failed
+	flushes []*durable.Flush // of what the record refers to
+}
+
+// flushed waits until what the record refers to is on disk.
+func (d *Draft) flushed() error {
+	if d == nil {
+		return nil
+	}
+	var errs []error
+	for _, f := range d.flushes {
+		errs = append(errs, f.Wait())
+	}
+	return errors.Join(errs...)
 }
 
 // Draft starts the record of an attempt.
@@ -215,7 +245,8 @@ func (d *Draft) Produced(out produce.Result, left capture.Result) error {
 var errUnverified = errors.New("the run ended before the candidate was verified")
 
 // Captured stores what the record is without a verdict, if there is a candidate:
-// a run that is killed goes on from there, and runs no agent for it.
+// a run that is killed goes on from there, and runs no agent for it. The flush to
+// disk goes on while the candidate is verified.
 func (d *Draft) Captured() error {
 	if d.left == nil {
 		return nil
@@ -223,7 +254,9 @@ func (d *Draft) Captured() error {
 	was := *d.line
 	former := *d.Infrastructure(errUnverified, verdict.PhaseVerify)
 	*d.line = was
-	return outputError(d.c.Dir.AppendCaptured(&former))
+	flush, err := d.c.Dir.AppendCaptured(&former)
+	d.flushes = append(d.flushes, flush)
+	return outputError(err)
 }
 
 // phaseTotal is the whole attempt, in timings.
@@ -262,10 +295,11 @@ func (d *Draft) restrict(side string, files map[string][]byte) error {
 		if n := len(d.retries); n > 0 { // the evidence of earlier tries is kept
 			path = fmt.Sprintf("%s/%d/retry%d-%s-%s", d.Dir, d.Number, n, side, name)
 		}
-		raw, err := d.c.Dir.Restrict(d.Task.ID(), path, files[name])
+		raw, flush, err := d.c.Dir.Restrict(d.Task.ID(), path, files[name])
 		if err != nil {
 			return outputError(err)
 		}
+		d.flushes = append(d.flushes, flush)
 		if side == verifierSide {
 			raw.Bytes = 0
 		}

@@ -110,6 +110,7 @@ func grantedIn(labels []string) (granted []sandbox.Capability) {
 // candidate publishes the stored candidate: a text whole when it is short,
 // else an excerpt that names its digest; of a tree its digest.
 func (d *Draft) candidate(c candidate.Candidate) error {
+	d.flushes = append(d.flushes, c.Flush())
 	d.line.Digests.Candidate = c.Digest
 	if c.Redacted {
 		d.line.Labels = append(d.line.Labels, candidateRedacted)

@@ -105,6 +105,7 @@ func (d *Draft) extracted(v family.Verdict) error {
 		return nil
 	}
 	c, err := d.c.Put(d.left.Kind, d.left.Origin, bytes.NewReader(v.Extracted))
+	d.flushes = append(d.flushes, c.Flush())
 	d.line.Digests.Extracted = c.Digest
 	return err
 }

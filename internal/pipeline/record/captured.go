@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"securebench/internal/digest"
+	"securebench/internal/durable"
 	"securebench/internal/source"
 )
 
@@ -30,34 +31,41 @@ const (
 	capturedField = "captured"
 )
 
-// AppendCaptured adds a record to [CapturedName]. It is on disk when
-// AppendCaptured returns.
-func (d *Dir) AppendCaptured(l *Line) (err error) {
+// AppendCaptured adds a record to [CapturedName]. A kill leaves it there as soon as
+// AppendCaptured has returned, and a power cut when the flush has ended. A line is not
+// believed without what it refers to: that may come to the disk later.
+func (d *Dir) AppendCaptured(l *Line) (*durable.Flush, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.Whole(); err != nil {
-		return err
+		return nil, err
 	}
 	b, next, err := l.captured(d.captured.link, d.salt)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if d.captured.file == nil {
-		if d.captured.file, err = source.OpenIn(d.root, CapturedName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
-			err = d.sync(RestrictedName)
-		}
+	fresh := d.captured.file == nil
+	if fresh {
+		d.captured.file, err = source.OpenIn(d.root, CapturedName, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	}
 	if err == nil {
 		_, err = d.captured.file.Write(b)
 	}
-	if err == nil {
-		err = d.captured.file.Sync()
-	}
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", CapturedName, err)
+		return nil, fmt.Errorf("writing %s: %w", CapturedName, err)
 	}
 	d.captured.link = next
-	return nil
+	file := d.captured.file
+	return d.flusher.Go(func() error {
+		err := file.Sync()
+		if err == nil && fresh {
+			err = d.sync(RestrictedName)
+		}
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", CapturedName, err)
+		}
+		return nil
+	}), nil
 }
 
 // captured renders a line of [CapturedName], and returns the place of the next.
@@ -71,6 +79,7 @@ func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
 
 // Settled removes [CapturedName] and [AnswersName]: every attempt has its record.
 func (d *Dir) Settled() error {
+	d.flusher.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.captured.close()

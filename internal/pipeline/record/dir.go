@@ -70,6 +70,7 @@ type Dir struct {
 	size     int64
 	link     link // of the next line
 	captured journal
+	flusher  durable.Flusher
 	// broken is the error after which nothing can be appended.
 	broken error
 }
@@ -378,9 +379,10 @@ func (d *Dir) WriteManifest(m *Manifest) error {
 	return d.replaceFile(ManifestName, b, 0o644)
 }
 
-// Append writes one line at the end of the chain. The line is on disk when
-// Append returns; report the attempt as finished only then.
-func (d *Dir) Append(l *Line) error {
+// Append writes lines at the end of the chain, with one flush for all, or none of them
+// after an error. They are on disk when Append returns; report the attempts as finished
+// only then. What a line refers to must be on disk before.
+func (d *Dir) Append(lines ...*Line) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.broken != nil {
@@ -389,14 +391,11 @@ func (d *Dir) Append(l *Line) error {
 	if err := d.Whole(); err != nil {
 		return err
 	}
-	b, err := l.marshal(d.link, d.salt, recordField)
-	if err == nil && len(b) > MaxLine {
-		err = fmt.Errorf("the record of %q has %d bytes; the limit is %d", l.TaskID, len(b), MaxLine)
-	}
+	text, next, err := d.chain(lines)
 	if err != nil {
 		return err
 	}
-	n, err := d.lines.Write(append(b, '\n'))
+	_, err = d.lines.Write(text)
 	if err == nil {
 		err = d.lines.Sync()
 	}
@@ -405,29 +404,47 @@ func (d *Dir) Append(l *Line) error {
 		d.broken = fmt.Errorf("writing %s: %w", LinesName, errors.Join(err, d.lines.Truncate(d.size)))
 		return d.broken
 	}
-	d.size += int64(n)
-	d.link = link{d.link.seq + 1, lineDigest(b)}
+	d.size += int64(len(text))
+	d.link = next
 	return nil
 }
 
+// chain renders lines, and returns the place of the next.
+func (d *Dir) chain(lines []*Line) (text []byte, at link, err error) {
+	at = d.link
+	for _, l := range lines {
+		b, err := l.marshal(at, d.salt, recordField)
+		if err == nil && len(b) > MaxLine {
+			err = fmt.Errorf("the record of %q has %d bytes; the limit is %d", l.TaskID, len(b), MaxLine)
+		}
+		if err != nil {
+			return nil, at, err
+		}
+		at = link{at.seq + 1, lineDigest(b)}
+		text = append(append(text, b...), '\n')
+	}
+	return text, at, nil
+}
+
 // Restrict stores raw output below restricted/ and returns the record's
-// reference to it. The digest is keyed: raw verifier output can contain hidden
-// values.
-func (d *Dir) Restrict(taskID, name string, data []byte) (RawFile, error) {
+// reference to it, and the flush that must have ended before the record is written.
+// The digest is keyed: raw verifier output can contain hidden values.
+func (d *Dir) Restrict(taskID, name string, data []byte) (RawFile, *durable.Flush, error) {
 	full := path.Join(RestrictedName, name)
 	if !fs.ValidPath(name) || name == "." {
-		return RawFile{}, fmt.Errorf("storing raw output: %q is not a path below %s", name, RestrictedName)
+		return RawFile{}, nil, fmt.Errorf("storing raw output: %q is not a path below %s", name, RestrictedName)
 	}
 	if err := d.Whole(); err != nil { // the folder is not to be made again
-		return RawFile{}, err
+		return RawFile{}, nil, err
 	}
 	if err := d.root.MkdirAll(path.Dir(full), 0o700); err != nil {
-		return RawFile{}, fmt.Errorf("storing raw output: %w", err)
+		return RawFile{}, nil, fmt.Errorf("storing raw output: %w", err)
 	}
-	if err := durable.WriteFile(d.root, full, data, 0o600); err != nil {
-		return RawFile{}, fmt.Errorf("storing raw output: %w", err)
+	flush, err := durable.WriteLater(&d.flusher, d.root, full, data, 0o600)
+	if err != nil {
+		return RawFile{}, nil, fmt.Errorf("storing raw output: %w", err)
 	}
-	return RawFile{Path: full, Bytes: int64(len(data)), Digest: d.salt.Keyed("restricted", taskID, data)}, nil
+	return RawFile{Path: full, Bytes: int64(len(data)), Digest: d.salt.Keyed("restricted", taskID, data)}, flush, nil
 }
 
 // WritePack stores the plain digests of the pack, which only the operator may
@@ -462,8 +479,10 @@ func (d *Dir) Trace() (io.WriteCloser, error) {
 	return f, nil
 }
 
-// Close releases the directory and its lock.
+// Close waits until what was written is on disk, and releases the directory and its
+// lock.
 func (d *Dir) Close() error {
+	d.flusher.Wait()
 	var errs []error
 	if d.lines != nil {
 		errs = append(errs, d.lines.Close())

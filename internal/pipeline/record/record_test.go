@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,10 +104,14 @@ func TestLineIsOneLineOfASCII(t *testing.T) {
 	}
 }
 
+// TestChain: lines are chained, written alone or together; of those that are written
+// together with one that is too long, none is.
 func TestChain(t *testing.T) {
 	d := begin(t, t.TempDir())
-	for range 5 {
-		if err := d.Append(sampleLine()); err != nil {
+	long := sampleLine()
+	long.Labels = []string{strings.Repeat("x", MaxLine)}
+	for _, lines := range [][]*Line{{sampleLine()}, {sampleLine(), long}, {sampleLine(), sampleLine(), sampleLine()}, {sampleLine()}} {
+		if err := d.Append(lines...); (err != nil) != slices.Contains(lines, long) {
 			t.Fatal(err)
 		}
 	}
@@ -191,7 +196,7 @@ func TestSaltIsPrivate(t *testing.T) {
 
 func TestRestrictedDigestIsKeyed(t *testing.T) {
 	d := begin(t, t.TempDir())
-	raw, err := d.Restrict("t/1", "t_1/1/verifier-stderr", []byte("gold"))
+	raw, _, err := d.Restrict("t/1", "t_1/1/verifier-stderr", []byte("gold"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,14 +214,14 @@ func TestRestrictedNamesStayBelow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"t/1/verifier-/../../../../" + ManifestName, "../" + ManifestName, "/" + ManifestName, "t//x", "t/./x", "", ".", "t/x/"} {
-		if raw, err := d.Restrict("t", name, []byte("forged")); err == nil {
+		if raw, _, err := d.Restrict("t", name, []byte("forged")); err == nil {
 			t.Errorf("%q is written to %s", name, raw.Path)
 		}
 	}
 	if data, err := os.ReadFile(victim); err != nil || string(data) != "run" {
 		t.Errorf("the run's own file holds %q, %v", data, err)
 	}
-	raw, err := d.Restrict("t", "t/1/verifier-a..b", []byte("x"))
+	raw, _, err := d.Restrict("t", "t/1/verifier-a..b", []byte("x"))
 	if err != nil || raw.Check(d.FS(), d.Salt(), "t") != nil {
 		t.Errorf("an honest name: %+v, %v", raw, err)
 	}

@@ -310,6 +310,10 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err := d.Tidy(); err != nil {
 		return err
 	}
+	// Records are about to refer to what a killed run had not flushed yet.
+	if err := durable.SyncAll(d.locks[0]); err != nil {
+		return fmt.Errorf("flushing the output directory: %w", err)
+	}
 	to, err := d.newHistory()
 	if err != nil {
 		return err

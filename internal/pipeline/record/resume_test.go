@@ -30,7 +30,7 @@ func recorded(t *testing.T, n int) *Dir {
 		l := storedLine()
 		l.TaskID, l.Index = fmt.Sprint("t", i), i
 		if i == 1 {
-			raw, err := d.Restrict(l.TaskID, "t1/1/agent-stdout", []byte("raw"))
+			raw, _, err := d.Restrict(l.TaskID, "t1/1/agent-stdout", []byte("raw"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -507,7 +507,7 @@ func TestReviewUnverified(t *testing.T) {
 			l := storedLine()
 			l.Status, l.Outcome, l.Passed, l.Verified = "pending", "infrastructure", false, false
 			l.FailureReason, l.FailurePhase = "infrastructure_error", verdict.PhaseVerify
-			raw, err := d.Restrict(l.TaskID, "t/1/agent-stdout", []byte("raw"))
+			raw, _, err := d.Restrict(l.TaskID, "t/1/agent-stdout", []byte("raw"))
 			if err != nil {
 				t.Fatal(err)
 			}
