@@ -24,7 +24,7 @@ func TestClassEval(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := `{"id":"ClassEval_0","input":{"prompt":"import math\n\nclass A:\n    def f(self):\n        \"\"\" One. \"\"\"\n","language":"python"},` +
-			`"eval":{"tests":{"source":"inline","code":"import math\n\nimport unittest\n\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(A().f(), 1)\n"},` +
+			`"eval":{"tests":{"source":"inline","code":"import math\n\nimport unittest\n\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(A().f(), 1)\n","timeout_seconds":120},` +
 			`"reference_solution":"import math\n\nclass A:\n    def f(self):\n        return 1\n"},"metadata":{"dataset":"ClassEval"}}` + "\n"
 		if diff := cmp.Diff(want, read(t, dir, "tasks.jsonl")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

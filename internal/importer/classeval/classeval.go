@@ -24,6 +24,7 @@ type Tests struct {
 	Source      string `json:"source"`
 	Containment string `json:"containment,omitzero"`
 	Code        string `json:"code"`
+	Timeout     int    `json:"timeout_seconds"`
 }
 
 // Eval is the eval of a row.
@@ -56,6 +57,10 @@ func faulty() map[string]string {
 // in the form in which the data set imports them.
 var packages = regexp.MustCompile(`(?m)^\s*(?:import|from) (bs4|docx|gensim|nltk|numpy|openpyxl|pandas|PIL|PyPDF2|reportlab)\b`)
 
+// timeout is the time of a row in seconds: one of them computes for six on a quiet
+// machine.
+const timeout = 120
+
 // Convert converts a row. left says why the row has no place in a pack, "" if it has.
 func Convert(s Source) (e Eval, left string) {
 	imports := strings.Join(s.Imports, "\n")
@@ -63,7 +68,7 @@ func Convert(s Source) (e Eval, left string) {
 	if m := packages.FindStringSubmatch(imports + "\n" + s.Test); m != nil {
 		left = fmt.Sprintf("it needs the package %s", m[1])
 	}
-	e.Tests = Tests{Source: "inline", Code: imports + "\n\n" + s.Test}
+	e.Tests = Tests{Source: "inline", Code: imports + "\n\n" + s.Test, Timeout: timeout}
 	if slices.Contains(shared(), s.ID) {
 		e.Tests.Containment = "shared"
 	}
