@@ -188,7 +188,8 @@ func java(s Source) (Row, error) {
 	return Row{Prompt: s.Prompt, Language: "java", Eval: Eval{Reference: s.Prompt + s.Solution, Tests: Tests{
 		Code: filled(javaProgram, "/*IMPORTS*/", strings.Join(javaImport.FindAllString(s.Prompt, -1), "\n"), "/*TESTS*/", tests),
 		File: "Solution.java", TestFile: "Main.java",
-		Compile: []string{"javac", "-nowarn", "-encoding", "UTF-8", "Main.java", "Solution.java"},
+		// One short compilation is not worth the JVM's second compiler, nor a collector with threads.
+		Compile: []string{"javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-nowarn", "-encoding", "UTF-8", "Main.java", "Solution.java"},
 		Command: []string{"java", "-XX:+UseSerialGC", "-Xmx512m", "-cp", ".", "Main"},
 	}}}, nil
 }
