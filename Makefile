@@ -152,6 +152,10 @@ bench: image build ## run the benchmarks, and securebench bench --quick
 	go test -run '^$$' -bench . -benchmem ./...
 	$(BIN) bench --quick
 
+.PHONY: download
+download: ## make DATA=DIR download: put ClassEval and HumanEval-X into DIR, from pinned commits
+	@scripts/download.sh '$(DATA)'
+
 .PHONY: data
 data: build ## make DATA=DIR data: import the data sets of DIR into data/
 	@scripts/data.sh $(BIN) '$(DATA)' '$(REPOS)'

@@ -10,7 +10,9 @@
 # itself says. Of QuixBugs, Exercism and SWE-bench the gold patches pass, the
 # verdicts are the same when they are derived again, an untidy agent's pass, too,
 # and the starting files do not. The solutions of Terminal-Bench and EvoEval pass
-# where an agent would run, and doing nothing does not. Real answers to BIG-Bench Hard (bbh-outputs) and to five other
+# where an agent would run, and doing nothing does not. Of ClassEval and HumanEval-X the
+# references pass on every engine that runs here, and in each language the zero value of
+# the result does not. Real answers to BIG-Bench Hard (bbh-outputs) and to five other
 # benchmarks (responses-samples) score what their reference says, or better.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -113,8 +115,43 @@ equal() {
 	expect "the number of equal verdicts of $1" "$got" "$want"
 }
 
+# zeros FILE prints, for each row of a pack of HumanEval-X, a function that returns the
+# zero value of its result: it compiles, and no row's tests accept it. The prompts stay
+# as the JSON strings that they are.
+zeros() {
+	sed -E '
+		s/^\{"id":"([^"]*)","input":\{"prompt":"(([^"\\]|\\.)*)","language":"([a-z]*)"\}.*/\4 {"task_id":"\1","text":"\2/
+		s/( |\\n)+$//
+		s/^cpp (.*)$/\1\\n    return {};\\n}\\n"}/
+		s/^javascript (.*)$/\1\\n  return null;\\n}\\n"}/
+		/^go /s/import \(\\n([^)]*)\)\\n//
+		s/^go (.*\) *([^)]*[^ {]) *\{)$/\1\\n    return *new(\2)\\n}\\n"}/
+		s/^java (.*public (int|long|double|float) [A-Za-z0-9_]*\([^()]*\) *\{)$/\1\\n        return 0;\\n    }\\n}\\n"}/
+		s/^java (.*public boolean [A-Za-z0-9_]*\([^()]*\) *\{)$/\1\\n        return false;\\n    }\\n}\\n"}/
+		s/^java (.*)$/\1\\n        return null;\\n    }\\n}\\n"}/
+	' "$1"
+}
+
+# outcomes RUN prints each task of a run with its outcome.
+outcomes() { sed -En 's/.*"outcome": "([a-z_]*)".*"task_id": "([^"]*)".*/\2 \1/p' "$1/candidates.jsonl" | sort; }
+
+# elsewhere NAME PACK AGENT scores a run once more on each other engine that runs here,
+# and counts the verdicts that are equal.
+elsewhere() {
+	local engine got want
+	want=$(wc -l <"$2/tasks.jsonl")
+	for engine in $others; do
+		score "$binary" "$2" --agent "$3" --engine "$engine" --output-dir "$out/$1-$engine"
+		got=$(comm -12 <(outcomes "$out/$1") <(outcomes "$out/$1-$engine") | wc -l)
+		printf '%-26s %5d of %5d verdicts equal\n' "$1-$engine" "$got" "$want"
+		expect "the number of equal verdicts of $1-$engine" "$got" "$want"
+		runs=$((runs + 1))
+	done
+}
+
 rm -rf "$out"
 mkdir -p "$(dirname "$out")"
+others=$("$here/engine.sh" "$binary" all | grep -vx "$("$here/engine.sh" "$binary")" || true)
 for name in humaneval mbpp gsm8k truthfulqa; do
 	if [ -d "data/$name" ]; then
 		check "$name-oracle" all "data/$name" oracle
@@ -140,6 +177,30 @@ for name in quixbugs exercism-python exercism-go swebench; do
 		equal "$name-gold" "data/$name"
 	fi
 done
+# Classes: tests that can be are split from the candidate, and the others share a process
+# with it, as "validate" proposes: it has nothing left to propose.
+if [ -d data/classeval ]; then
+	check classeval-oracle all data/classeval oracle
+	check classeval-null 0 data/classeval null
+	expect "the number of split verdicts of classeval" "$(grep -c '"containment": "split"' "$out/classeval-oracle/candidates.jsonl")" \
+		"$(grep -vc '"containment":"shared"' data/classeval/tasks.jsonl)"
+	elsewhere classeval-oracle data/classeval oracle
+	proposed=$("$binary" validate data/classeval --json | grep -c '"proposal"' || true)
+	printf '%-26s %5d of %5d rows have a proposal, expected %5d\n' classeval-validate "$proposed" "$(wc -l <data/classeval/tasks.jsonl)" 0
+	expect "the number of proposals for classeval" "$proposed" 0
+	equal classeval-oracle data/classeval
+fi
+# Tests that are linked with the candidate, in four languages.
+if [ -d data/humaneval-x ]; then
+	"$here/image.sh" "$binary" docker debian:bookworm-slim
+	"$binary" pack build data/humaneval-x 2>"$out-build.log" || { tail -n 20 "$out-build.log" >&2; die "the image of data/humaneval-x cannot be built"; }
+	zeros data/humaneval-x/tasks.jsonl >"$out-zeros.jsonl"
+	check humaneval-x-oracle all data/humaneval-x oracle
+	check humaneval-x-null 0 data/humaneval-x null
+	check humaneval-x-zero 0 data/humaneval-x "replay:$out-zeros.jsonl"
+	elsewhere humaneval-x-oracle data/humaneval-x oracle
+	equal humaneval-x-oracle data/humaneval-x
+fi
 # Tasks of a terminal: the solutions run where an agent would, and pass; doing
 # nothing does not.
 for name in terminal-bench evoeval; do

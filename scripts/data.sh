@@ -9,6 +9,8 @@
 # or DIR/swe-bench.jsonl, the task folders of Terminal-Bench lie in
 # DIR/terminal-bench/public; SWE-bench needs REPOS, the folder of the clones, and
 # swebench.json beside this script corrects how some of its rows are run.
+# HumanEval-X has a file for each language, DIR/humaneval-x/public/*.jsonl, or one for
+# all, DIR/humaneval-x.jsonl. ClassEval is DIR/ClassEval_data.json as well.
 # GSM8K's model solutions DIR/gsm8k/public/model_solutions.jsonl or
 # DIR/gsm8k-answers.jsonl; they become data/gsm8k/answers/MODEL.jsonl. Any part
 # of a data set will do. One that is missing is skipped, with a message, and an
@@ -45,6 +47,16 @@ import() {
 for name in humaneval mbpp gsm8k truthfulqa quixbugs evoeval; do
 	import "$name" "$name" "$dir/$name/public/rows.jsonl" "$dir/$name.jsonl"
 done
+import classeval classeval "$dir/classeval/public/rows.jsonl" "$dir/classeval.jsonl" "$dir/ClassEval_data.json"
+languages=("$dir"/humaneval-x/public/*.jsonl)
+if [ -e "${languages[0]}" ]; then
+	mkdir -p data
+	cat "${languages[@]}" >data/humaneval-x.jsonl
+	import humaneval-x humaneval-x data/humaneval-x.jsonl
+	rm data/humaneval-x.jsonl
+else
+	import humaneval-x humaneval-x "$dir/humaneval-x.jsonl"
+fi
 import gsm8k-answers gsm8k/answers "$dir/gsm8k/public/model_solutions.jsonl" "$dir/gsm8k-answers.jsonl"
 for language in python go; do
 	options=(--id "exercism-$language")

@@ -68,6 +68,7 @@ func allowed() []struct {
 		of("internal/importer/pysource", "source"),
 		of("internal/importer/contests", "source"),
 		of("internal/importer/humanevalx"),
+		of("internal/importer/classeval"),
 		of("internal/importer/packdir", "durable"),
 		of("internal/packimage", "source digest fault redact sandbox"),
 		// the words that stages share
@@ -142,7 +143,7 @@ func allowed() []struct {
 		of("internal/harness", "task source config workspace harness/events"),
 		of("internal/model", "digest gateway/relay gateway/upstream harness redact"),
 		of("internal/importer/terminal", "source workspace importer/packdir"),
-		of("internal/importer", "source digest redact importer/packdir importer/terminal importer/onecommit importer/hostgit importer/swebench importer/pysource importer/contests importer/humanevalx"),
+		of("internal/importer", "source digest redact importer/packdir importer/terminal importer/onecommit importer/hostgit importer/swebench importer/pysource importer/contests importer/humanevalx importer/classeval"),
 		of("internal/testrunner/results"),
 		of("internal/testrunner", "sandbox verdict testrunner/results"),
 		// families

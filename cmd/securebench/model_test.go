@@ -248,6 +248,51 @@ harness: {type: model, config: {model: m-1, base_url: %q, temperature: 0}}
 	noKey(t, b.out)
 }
 
+// TestModelCode: on each engine, a model's code is verified in sandboxes, also where its
+// tests are in one process with it. Right code passes; wrong code, code that ends the
+// process with status 0, and words alone do not.
+func TestModelCode(t *testing.T) {
+	for _, engine := range []string{"docker", "native"} {
+		t.Run(engine, func(t *testing.T) {
+			if engine == "docker" {
+				needDocker(t)
+			} else if !nativeRuns() {
+				t.Skip("the native engine does not run here")
+			}
+			for _, tt := range []struct{ name, say, outcome, reason string }{
+				{"right", "A stack is a list:\n\n```python\nclass Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(self, x):\n        self.items.append(x)\n        return len(self.items)\n```\n", "passed", ""},
+				{"wrong", "```python\nclass Stack:\n    def push(self, x):\n        return 1\n```\n", "failed", "tests_failed"},
+				{"an early end", "```python\nimport os\n\nclass Stack:\n    def push(self, x):\n        os._exit(0)\n```\n", "failed", "worker_exited"},
+				{"words", "All tests have passed.", "failed", "tests_failed"},
+			} {
+				b := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "OK"}},
+					Conversations: []scripted.Conversation{{Match: "Write the class Stack", Turns: []scripted.Turn{{Say: tt.say}}}}})
+				pack := filepath.Join(filepath.Dir(b.out), "pack")
+				if err := os.Mkdir(pack, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				write(t, filepath.Join(pack, "manifest.yaml"), "id: stacks\nversion: 1\ndefaults: {family: code_completion, environment: {image: \"securebench-pytest:1\"}}\n")
+				const row = `{"id": %q, "input": {"prompt": "Write the class Stack. push adds an item and returns their number.", "language": "python"}, "eval": {"tests": {"source": "inline", %s}}}` + "\n"
+				write(t, filepath.Join(pack, "tasks.jsonl"), fmt.Sprintf(row, "split", `"code": "s = Stack()\nassert s.push(1) == 1\nassert s.push(1) == 2\n"`)+
+					fmt.Sprintf(row, "shared", `"containment": "shared", "code": "def test_push():\n    s = Stack()\n    assert s.push(1) == 1\n    assert s.push(1) == 2\n"`))
+				res := securebench(t, nil, "run", pack, "--model", "m-1", "--base-url", b.url, "--env-file", b.envFile, "-o", b.out, "--engine", engine, "-q")
+				if res.code != exitDone {
+					t.Fatalf("%s: exit %d\n%s%s", tt.name, res.code, res.stdout, res.stderr)
+				}
+				for id, l := range modelLines(t, b.out) {
+					if string(l.Outcome) != tt.outcome || string(l.FailureReason) != tt.reason || string(l.Containment) != id {
+						t.Errorf("%s, %s: %s %s %s %q", tt.name, id, l.Outcome, l.FailureReason, l.Containment, l.FailureMessage)
+					}
+				}
+				if n := b.asked("Write the class Stack"); n != 2 {
+					t.Errorf("%s: asked %d times, want once for each row", tt.name, n)
+				}
+				noKey(t, b.out)
+			}
+		})
+	}
+}
+
 // TestModelRefused: what cannot work ends before the first question, in one line
 // that says what to do.
 func TestModelRefused(t *testing.T) {

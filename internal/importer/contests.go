@@ -11,14 +11,7 @@ func apps() dataset {
 		family:  "code_completion",
 		convert: convertContest(contests.APPS),
 		licence: "The data set is published under the MIT licence by its authors. " + contests.LicenceOfSites,
-		about: `# APPS
-
-Rows of APPS, from the repository hendrycks/apps, or in its form. Dan Hendrycks and
-others, "Measuring Coding Challenge Competence With APPS" (2021),
-https://arxiv.org/abs/2105.09938
-
-Licence: MIT; see LICENSE. Each row's metadata names the place that it is from.
-`,
+		about:   contests.AboutAPPS,
 		changes: contests.Changes +
 			"- Rows whose tests call a function (`fn_name`) are left out.\n" +
 			"- The reference is the first of the solutions; not every one that the data set has passes its own tests.\n" +
@@ -32,14 +25,7 @@ func codeContests() dataset {
 		family:  "code_completion",
 		convert: convertContest(contests.CodeContests),
 		licence: "The data set is published under the licence CC BY 4.0 by its authors,\nhttps://creativecommons.org/licenses/by/4.0/legalcode. " + contests.LicenceOfSites,
-		about: `# CodeContests
-
-Rows of CodeContests, from the repository google-deepmind/code_contests, or in its form.
-Yujia Li and others, "Competition-Level Code Generation with AlphaCode" (2022),
-https://arxiv.org/abs/2203.07814
-
-Licence: Creative Commons Attribution 4.0 International; see LICENSE.
-`,
+		about:   contests.AboutCodeContests,
 		changes: contests.Changes +
 			"- The cases are the public, private and generated tests.\n" +
 			"- The reference is the first solution in Python 3, if there is one.\n" +
@@ -53,9 +39,7 @@ func convertContest(read func(*source.Node) (contests.Problem, source.Problems))
 	return func(o *object, c converter) row {
 		p, problems := read(o.node)
 		o.problems = append(o.problems, problems...)
-		if p.Left != "" {
-			c.leave(p.Left)
-		}
+		c.leave(p.Left)
 		return row{ID: p.ID, Input: codeInput{p.Text, "python"}, Eval: p.Eval, Metadata: p.Metadata}
 	}
 }

@@ -1,13 +1,6 @@
 package importer
 
-import (
-	_ "embed" // the licence
-
-	"securebench/internal/importer/humanevalx"
-)
-
-//go:embed licences/apache-2.0.txt
-var humanEvalXLicence string
+import "securebench/internal/importer/humanevalx"
 
 func humanEvalX() dataset {
 	return dataset{
@@ -15,13 +8,13 @@ func humanEvalX() dataset {
 		family:  "code_completion",
 		convert: convertHumanEvalX,
 		recipe:  [2]string{humanevalx.Image, humanevalx.Recipe},
-		licence: humanEvalXLicence,
+		licence: apacheLicence,
 		about:   humanevalx.About,
 		changes: humanevalx.Changes,
 	}
 }
 
-func convertHumanEvalX(o *object, _ converter) row {
+func convertHumanEvalX(o *object, c converter) row {
 	o.only("task_id", "prompt", "declaration", "canonical_solution", "test", "example_test", "text", "import", "docstring", "test_setup")
 	s := humanevalx.Source{ID: o.text("task_id"), Prompt: o.text("prompt"), Declaration: o.text("declaration"), Solution: o.text("canonical_solution"), Test: o.text("test")}
 	if o.node.Get("import") != nil {
@@ -31,5 +24,6 @@ func convertHumanEvalX(o *object, _ converter) row {
 	if err != nil && len(o.problems) == 0 {
 		o.fail(o.node, "%v", err)
 	}
+	c.leave(humanevalx.Left(s.ID))
 	return row{ID: "HumanEval-X/" + s.ID, Input: codeInput{r.Prompt, r.Language}, Eval: r.Eval, Metadata: map[string]any{"dataset": "HumanEval-X", "language": r.Language}}
 }

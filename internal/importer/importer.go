@@ -34,6 +34,7 @@ const (
 	SWEBench   = "swebench"
 	EvoEval    = "evoeval"
 	HumanEvalX = "humaneval-x"
+	ClassEval  = "classeval"
 	// APPS and CodeContests are problems of contests.
 	APPS         = "apps"
 	CodeContests = "codecontests"
@@ -47,7 +48,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, APPS, CodeContests, Harbor, TerminalBench, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, APPS, CodeContests, Harbor, TerminalBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -147,6 +148,7 @@ type dataset struct {
 	family  string
 	convert func(*object, converter) row
 	image   string // of the rows; that of the options if empty
+	array   bool   // the input may be one JSON array
 	about   string // licence and source facts, Markdown
 	changes string // what the conversion changes, Markdown
 	licence string
@@ -160,7 +162,7 @@ type dataset struct {
 
 // datasets lists the sources of packs.
 func datasets() []dataset {
-	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), apps(), codeContests()}
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), apps(), codeContests()}
 }
 
 // converter is what a conversion may use besides the row itself.
@@ -168,7 +170,7 @@ type converter struct {
 	index int // 0-based, among the rows of the input
 	seed  string
 	file  func(name, text string) // adds a file of the evaluation
-	leave func(reason string)     // leaves the row out
+	leave func(reason string)     // leaves the row out, unless there is no reason
 }
 
 // row is one line of tasks.jsonl.
@@ -187,6 +189,7 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 	}
 	defer out.Discard()
 	sum := Result{Format: ds.format, Dir: outDir, Files: packFiles()}
+	o.array = ds.array
 	if ds.recipe[0] != "" && o.Image == DefaultImage {
 		ds.image, sum.Images = imageRef(o.ID, ds.recipe[0]), 1
 		if err := out.Put("images/"+ds.recipe[0]+"/Dockerfile", ds.recipe[1]); err != nil {

@@ -19,14 +19,7 @@ const terminalFamily = "terminal_task"
 // aboutTasks says where the tasks of a folder are from, Markdown.
 func aboutTasks(format string) (about, licence string) {
 	if format == TerminalBench {
-		return `# Terminal-Bench
-
-Tasks of Terminal-Bench, from the repository laude-institute/terminal-bench.
-https://www.tbench.ai
-
-Licence: Apache-2.0 (LICENSE). Keep the lines that say that these tasks must not
-be in training data.
-`, apacheLicence
+		return terminal.AboutTerminalBench, apacheLicence
 	}
 	return "# Harbor\n\nTasks in the format of Harbor, from the repository laude-institute/harbor.\nTheir licence is that of the folder that they were imported from.\n",
 		"The folder that these tasks were imported from says what their licence is.\n"
@@ -50,14 +43,7 @@ func evoEval() dataset {
 		convert: convertEvoEval,
 		image:   evoEvalImage,
 		licence: apacheLicence,
-		about: `# EvoEval, as tasks of a terminal
-
-Rows of EvoEval (Chunqiu Steven Xia and others, "Top Leaderboard Ranking = Top
-Coding Proficiency, Always? EvoEval: Evolving Coding Benchmarks via LLM", 2024), in
-the form that the repository laude-institute/terminal-bench-datasets gives them.
-
-Licence: Apache-2.0 (LICENSE).
-`,
+		about:   terminal.AboutEvoEval,
 		changes: "- The tests are the checker, and the published solution is the row's own.\n",
 	}
 }

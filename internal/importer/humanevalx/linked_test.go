@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,5 +180,27 @@ func TestLanguages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOpenedTwice: the declaration of a row in C++ may go on with a part of the body,
+// which is neither in the tests nor in the reference.
+func TestOpenedTwice(t *testing.T) {
+	t.Parallel()
+	r, err := humanevalx.Convert(humanevalx.Source{ID: "CPP/0", Prompt: "int f(int n){\n",
+		Declaration: "struct S { int n; };\nint g(int n) { return n; }\nint f(int n){\n    for (;;)\n    {\n", Solution: "    return n;\n}\n",
+		Test: "#undef NDEBUG\n#include<assert.h>\nint main(){\n    assert (f(1) == 1);\n}\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := "struct S { int n; };\nint g(int n) { return n; }\nint f(int n)"
+	if got := r.Eval.Reference; got != head+"{\n    return n;\n}\n" {
+		t.Errorf("reference %q", got)
+	}
+	if !strings.HasPrefix(r.Eval.Tests.Code, head+";\n") {
+		t.Errorf("tests %q", r.Eval.Tests.Code)
+	}
+	if _, err := humanevalx.Convert(humanevalx.Source{ID: "CPP/1", Declaration: "int f();\n", Test: r.Eval.Tests.Code}); err == nil {
+		t.Error("a declaration without an open function is accepted")
 	}
 }
