@@ -16,7 +16,7 @@ import (
 // runFlags are the flags of run; they override the tester YAML.
 type runFlags struct {
 	config, envFile, agent, outputDir string
-	failOn                            []string
+	failOn, allow                     []string
 	conditions                        *threshold.Conditions // of failOn
 	progress                          string
 	limit, workers, attempts, retries int
@@ -112,6 +112,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts, or of all, fail, and sign")
 	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 on `WHAT`: failed, pending, any, 'rate<0.8' or regression:RUN (repeatable)")
+	fl.StringSliceVar(&f.allow, "allow", nil, "with --fail-on regression:RUN: compare although `WHAT` differs: verifier, images, limits")
 	fl.StringVar(&f.progress, "progress", "auto", "`MODE`: auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
@@ -139,6 +140,9 @@ func (f *runFlags) check(c *cobra.Command) error {
 	}
 	var err error
 	if f.conditions, err = threshold.Parse(f.failOn); err != nil {
+		return err
+	}
+	if err := f.conditions.Allow(f.allow); err != nil {
 		return err
 	}
 	if err := f.preview.check(); err != nil {
