@@ -96,7 +96,7 @@ func (r *Report) MadeAgain() string {
 		parts = append(parts, plural(n, "record")+" at resumes")
 	}
 	for _, o := range r.Outcomes {
-		if o.Name == string(repeated) {
+		if o.Name == string(repeated) && o.Attempts > 0 {
 			parts = append(parts, plural(o.Attempts, "further record")+" of attempts that have one")
 		}
 	}
