@@ -107,8 +107,12 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 		}
 		return fault.Errorf(kind, "interrupted after %d of %d%s; the records are kept in %s%s", sum.Total, sum.Planned, note, lines, resume)
 	case kind == fault.Interrupted: // by the run itself
-		return fault.Errorf(kind, "stopped after %d of %d: %s; the records are kept in %s; mend the agent, then: %s (or give --keep-going to score it as it is)",
-			sum.Total, sum.Planned, firstLine(err), lines, a.resumeCommand())
+		how := "stopped"
+		if sum.Total == sum.Planned {
+			how = "not signed"
+		}
+		return fault.Errorf(kind, "%s after %d of %d: %s; the records are kept in %s; mend the agent, then: %s (or give --keep-going to score it as it is)",
+			how, sum.Total, sum.Planned, firstLine(err), lines, a.resumeCommand())
 	case errors.Is(err, record.ErrIntegrity):
 		return fault.Errorf(kind, "%s; what was recorded is kept in %s (undo the change and continue with --resume, or start over with --force)", firstLine(err), lines)
 	case errors.Is(err, commit.ErrOutput):

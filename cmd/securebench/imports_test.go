@@ -201,7 +201,7 @@ func allowed() []struct {
 		of("internal/starter"),
 		of("internal/packlint", "digest family packimage pipeline/pack redact source workspace"),
 		of("internal/workload", "capacity packlint fault family task redact source pipeline/pack pipeline/compile"),
-		of("internal/threshold", "earlier evidence fault redact workload"),
+		of("internal/threshold", "compare earlier evidence fault pipeline/record redact workload"),
 		of("internal/scoring", "capacity workload packimage sandbox/engines candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest redact"),
 		of("internal/validate", "pipeline/produce sandbox/owner/tempdir scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict workspace"),
 		of("internal/reverify", "console scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),

@@ -242,7 +242,7 @@ harness: {type: model, config: {model: m-1, base_url: %q, temperature: 0}}
 		t.Errorf("%d questions were asked after the resume, want one", posts)
 	}
 	lines := modelLines(t, b.out)
-	if l := lines[rows[0].ID]; l.Usage["requests"] != 0 || !strings.Contains(string(l.ProducerMetadata["answered_before_resume"]), "true") {
+	if l := lines[rows[0].ID]; l.Usage["requests"] != 1 || !strings.Contains(string(l.ProducerMetadata["answered_before_resume"]), "true") {
 		t.Errorf("%v %s", l.Usage, l.ProducerMetadata)
 	}
 	noKey(t, b.out)

@@ -18,6 +18,7 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/run"
 	"securebench/internal/source"
@@ -45,6 +46,9 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 		return o, err
 	}
 	o.Accept = f.conditions.Accept
+	if len(f.failOn) > 0 {
+		o.Given = func(m record.Manifest) error { return f.conditions.Given(o.Config.OutputDir, m) }
+	}
 	if o.LookupEnv, err = loadEnv(f.envFile); err != nil {
 		return o, fault.As(fault.Config, err)
 	}

@@ -16,7 +16,7 @@ import (
 // runFlags are the flags of run; they override the tester YAML.
 type runFlags struct {
 	config, envFile, agent, outputDir string
-	failOn                            []string
+	failOn, allow                     []string
 	conditions                        *threshold.Conditions // of failOn
 	progress                          string
 	limit, workers, attempts, retries int
@@ -46,8 +46,8 @@ the verification failed, only the verification is repeated. If an input changed,
 change does not affect.
 
 A run stops with exit code 130 when the agents of its first 5 attempts all end with
-an error and leave no candidate, unless --keep-going is given. A resume of such a
-run repeats these attempts.
+an error and leave no candidate, and ends so, unsigned, when it has fewer and all
+do, unless --keep-going is given. A resume of such a run repeats these attempts.
 
 Records are written to OUTPUT/candidates.jsonl, one line per task and attempt.
 OUTPUT is run.output_dir of the tester YAML, or runs/FOLDER, where FOLDER is the
@@ -110,8 +110,9 @@ func (a *app) runCommand() *cobra.Command {
 	fl.Lookup("resume").NoOptDefVal = string(run.Resume)
 	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
-	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts all fail")
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts, or of all, fail, and sign")
 	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 on `WHAT`: failed, pending, any, 'rate<0.8' or regression:RUN (repeatable)")
+	fl.StringSliceVar(&f.allow, "allow", nil, "with --fail-on regression:RUN: compare although `WHAT` differs: verifier, images, limits")
 	fl.StringVar(&f.progress, "progress", "auto", "`MODE`: auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
@@ -139,6 +140,9 @@ func (f *runFlags) check(c *cobra.Command) error {
 	}
 	var err error
 	if f.conditions, err = threshold.Parse(f.failOn); err != nil {
+		return err
+	}
+	if err := f.conditions.Allow(f.allow); err != nil {
 		return err
 	}
 	if err := f.preview.check(); err != nil {

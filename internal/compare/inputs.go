@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,22 @@ const (
 // never compared.
 func Allowable() []Kind { return []Kind{Tasks, Verifier, Images, Limits} }
 
+// ParseKinds reads the words of --allow, of which these kinds may be allowed.
+func ParseKinds(words []string, allowable []Kind) (out []Kind, err error) {
+	var names []string
+	for _, kind := range allowable {
+		names = append(names, string(kind))
+	}
+	last := len(names) - 1
+	for _, word := range words {
+		if !slices.Contains(allowable, Kind(word)) {
+			return nil, fmt.Errorf("--allow is %q, want %s or %s", word, strings.Join(names[:last], ", "), names[last])
+		}
+		out = append(out, Kind(word))
+	}
+	return out, nil
+}
+
 // Difference is a difference between the inputs of a run and of the first.
 type Difference struct {
 	Kind Kind   `json:"kind"`
@@ -42,6 +59,21 @@ func (e *DifferentError) Error() string {
 		out = append(out, d.String())
 	}
 	return "the runs cannot be compared: " + strings.Join(out, "; ")
+}
+
+// Explain lists the differences, one a line, and what can be done.
+func (e *DifferentError) Explain() error {
+	errs, kinds := []error{errors.New("the runs cannot be compared, because what they were given differs")}, []string(nil)
+	for _, d := range e.Differences {
+		errs = append(errs, errors.New("  "+d.String()))
+		if slices.Contains(Allowable(), d.Kind) && !slices.Contains(kinds, string(d.Kind)) {
+			kinds = append(kinds, string(d.Kind))
+		}
+	}
+	if !slices.ContainsFunc(e.Differences, func(d Difference) bool { return d.Kind == Pack }) && len(kinds) > 0 {
+		errs = append(errs, fmt.Errorf("give --allow %s to compare them nevertheless", strings.Join(kinds, ",")))
+	}
+	return errors.Join(errs...)
 }
 
 // sift returns the differences that are allowed, or an error with those

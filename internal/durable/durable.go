@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -130,11 +131,27 @@ func TryLock(f *os.File) error {
 	return err
 }
 
+// The patience of [TryLockSoon]: in all, and between two tries.
+const (
+	lookTime  = 250 * time.Millisecond
+	lookPause = 5 * time.Millisecond
+)
+
+// TryLockSoon is [TryLock], except that it waits for those that only look who holds
+// the lock, as [Held] does.
+func TryLockSoon(f *os.File) error {
+	for end := time.Now().Add(lookTime); ; time.Sleep(lookPause) {
+		if err := TryLock(f); !errors.Is(err, ErrLocked) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
 // Lock is [TryLock], except that it waits for another holder.
 func Lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
 // Held reports whether another process holds the lock of an open file. It shares
-// the lock for a moment, and takes it from nobody.
+// the lock for a moment, so who wants it uses [TryLockSoon].
 func Held(f *os.File) (bool, error) {
 	err := flock(f, unix.LOCK_SH|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

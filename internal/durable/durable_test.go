@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -116,6 +117,33 @@ func TestDiscard(t *testing.T) {
 	}
 	if got := names(t, root); len(got) != 1 {
 		t.Errorf("a discard after the commit removed it: %q", got)
+	}
+}
+
+// TestTryLockSoon: whoever only looks at a lock keeps nobody from taking it.
+func TestTryLockSoon(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	open := func() *os.File {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	looker, runner, second := open(), open(), open()
+	if err := unix.Flock(int(looker.Fd()), unix.LOCK_SH); err != nil { // as far as Held came
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = unix.Flock(int(looker.Fd()), unix.LOCK_UN) })
+	if err := durable.TryLockSoon(runner); err != nil {
+		t.Errorf("a moment after: %v", err)
+	}
+	if held, err := durable.Held(looker); !held || err != nil {
+		t.Errorf("held %t: %v", held, err)
+	}
+	if err := durable.TryLockSoon(second); !errors.Is(err, durable.ErrLocked) {
+		t.Errorf("a second holder: %v", err)
 	}
 }
 

@@ -154,8 +154,10 @@ const (
 
 // confirm asks a question of our own, unless one was answered that was asked
 // after a time. The error wraps [relay.ErrRejected] if the provider rejects it,
-// too. One at a time asks, so that many attempts that fail at once cost one.
-func (c *Client) confirm(ctx context.Context, since time.Time) error {
+// too. One at a time asks, so that many attempts that fail at once cost one. What
+// it takes is spent by the attempt that asks. It is asked once even if the budget
+// has no request left, because what it shows decides about the whole run.
+func (c *Client) confirm(ctx context.Context, since time.Time, spent *Spending) error {
 	c.confirming.Lock()
 	defer c.confirming.Unlock()
 	if c.rejected != nil || c.confirmed.After(since) {
@@ -164,10 +166,14 @@ func (c *Client) confirm(ctx context.Context, since time.Time) error {
 	own := Question{Question: harness.Question{System: c.set.System, User: "Say OK."}, Attempt: 1}
 	last := "it was not asked"
 	for n := range confirmTries {
+		if n > 0 && c.exhausted(*spent) {
+			break
+		}
 		if n > 0 && sleep(ctx, c.pace.first<<n) != nil {
 			return context.Cause(ctx)
 		}
 		t := c.try(ctx, own, confirmTime, io.Discard)
+		spent.count(t, true)
 		switch {
 		case t.err == nil, t.heard: // what comes of the answer does not matter
 			c.confirmed = t.began

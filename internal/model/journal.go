@@ -31,7 +31,14 @@ type place struct{ offset, length int64 }
 type entry struct {
 	Key    string `json:"key"`
 	MAC    string `json:"mac"`
-	Answer Answer `json:"answer"`
+	Answer kept   `json:"answer"`
+}
+
+// kept is an answer with what it took: the record of its attempt may not have been
+// written when the run was killed.
+type kept struct {
+	Answer
+	Spending
 }
 
 // maxEntry bounds a line of a journal.
@@ -81,26 +88,26 @@ func (j *Journal) read(line []byte) (entry, bool) {
 }
 
 // find returns the answer to a question.
-func (j *Journal) find(key string) (Answer, bool) {
+func (j *Journal) find(key string) (kept, bool) {
 	if j == nil || key == "" {
-		return Answer{}, false
+		return kept{}, false
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	at, ok := j.at[key]
 	if !ok {
-		return Answer{}, false
+		return kept{}, false
 	}
 	line := make([]byte, at.length)
 	if _, err := j.file.ReadAt(line, at.offset); err != nil {
-		return Answer{}, false
+		return kept{}, false
 	}
 	e, ok := j.read(line)
 	return e.Answer, ok && e.Key == key
 }
 
 // add keeps an answer, unless clean changes it: the key is never stored.
-func (j *Journal) add(key string, a Answer, clean func(string) string) error {
+func (j *Journal) add(key string, a kept, clean func(string) string) error {
 	if j == nil || key == "" || clean(a.Text) != a.Text {
 		return nil
 	}

@@ -64,7 +64,9 @@ type Answer struct {
 	Declined bool   `json:"declined,omitzero"`
 	Stop     string `json:"stop,omitzero"`  // why it ended, in the API's word
 	Model    string `json:"model,omitzero"` // that answered, as the provider names it
-	Usage    Usage  `json:"usage"`
+	// Replaced says that bytes of the text that are not UTF-8 were replaced.
+	Replaced bool  `json:"invalid_utf8_replaced,omitzero"`
+	Usage    Usage `json:"usage"`
 }
 
 // New checks the configuration.
@@ -121,15 +123,20 @@ const (
 // Result is what came of a question.
 type Result struct {
 	Answer
-	End      End
-	Why      string // it was refused, in short
-	Reused   bool   // the answer was given before the run was resumed
-	Requests int64
-	Spent    Usage         // of all requests
-	Latency  time.Duration // of the last request
-	First    time.Duration // of its first text
-	Waited   time.Duration // for the provider, which is no part of the time limit
-	Tries    []Try
+	Spending
+	End    End
+	Why    string // it was refused, in short
+	Reused bool   // the answer, and what it took, are of an earlier part of the run
+}
+
+// Spending is what a question took.
+type Spending struct {
+	Requests int64         `json:"requests"`
+	Spent    Usage         `json:"spent"`                  // of all requests
+	Latency  time.Duration `json:"latency_ns,format:nano"` // of the last request
+	First    time.Duration `json:"first_ns,format:nano"`   // of its first text
+	Waited   time.Duration `json:"waited_ns,format:nano"`  // for the provider, which is no part of the time limit
+	Tries    []Try         `json:"tries"`
 }
 
 // Try is one request.
@@ -137,6 +144,9 @@ type Try struct {
 	Began time.Time `json:"began"`
 	Took  int64     `json:"took_ns"`
 	Error string    `json:"error,omitzero"`
+	// Own says that it asked a question of our own, to see whether the provider
+	// rejects any.
+	Own bool `json:"own,omitzero"`
 }
 
 // maxFailures is how often a provider may fail a question without asking for
@@ -152,16 +162,16 @@ const again = "\n[the answer was cut off, and is asked for again]\n"
 // be answered, and [relay.ErrWaited] if there was no end of waiting.
 func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say io.Writer) (res Result, err error) {
 	key := c.journalKey(q)
-	if a, ok := c.journal.find(key); ok {
-		res.Reused = true
-		return res.answered(a), nil
+	if former, ok := c.journal.find(key); ok {
+		res.Reused, res.Spending = true, former.Spending
+		return res.answered(former.Answer), nil
 	}
 	left, wait := limit, time.Duration(0)
 	for failures := 0; ; {
 		if err := c.patience(ctx, &res, wait); err != nil {
 			return res, err
 		}
-		if c.exhausted(res) {
+		if c.exhausted(res.Spending) {
 			res.End = OverBudget
 			return res, nil
 		}
@@ -171,7 +181,7 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 		switch {
 		case t.err == nil:
 			c.pace.success()
-			if err := c.journal.add(key, t.answer, c.clean); err != nil {
+			if err := c.journal.add(key, kept{t.answer, res.Spending}, c.clean); err != nil {
 				c.notice.say("the answers of the model cannot be kept for a resume: " + err.Error())
 			}
 			return res.answered(t.answer), nil
@@ -207,15 +217,20 @@ func (r Result) answered(a Answer) Result {
 }
 
 // add counts a try.
-func (r *Result) add(t try) {
-	r.Requests++
-	r.Spent.add(t.answer.Usage)
-	r.Latency, r.First = t.took, t.first
-	r.Tries = append(r.Tries, Try{Began: t.began.UTC(), Took: t.took.Nanoseconds(), Error: t.failure.why})
+func (s *Spending) add(t try) {
+	s.Latency, s.First = t.took, t.first
+	s.count(t, false)
+}
+
+// count counts a request and what it used.
+func (s *Spending) count(t try, own bool) {
+	s.Requests++
+	s.Spent.add(t.answer.Usage)
+	s.Tries = append(s.Tries, Try{Began: t.began.UTC(), Took: t.took.Nanoseconds(), Error: t.failure.why, Own: own})
 }
 
 // exhausted reports whether the budget of an attempt is spent.
-func (c *Client) exhausted(r Result) bool {
+func (c *Client) exhausted(r Spending) bool {
 	s := c.set
 	return s.Requests > 0 && r.Requests >= s.Requests ||
 		s.Tokens > 0 && r.Spent.Input+r.Spent.Output >= s.Tokens ||
@@ -225,7 +240,7 @@ func (c *Client) exhausted(r Result) bool {
 // refused decides whose fault it is that the provider rejects a question: the
 // configuration's, if it rejects any other as well.
 func (c *Client) refused(ctx context.Context, res Result, t try) (Result, error) {
-	if err := c.confirm(ctx, t.began); err != nil {
+	if err := c.confirm(ctx, t.began, &res.Spending); err != nil {
 		return res, err
 	}
 	res.End, res.Why = Refused, "the provider rejects the question: "+t.failure.why

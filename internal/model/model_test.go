@@ -5,13 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/digest"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/scripted"
 	"securebench/internal/harness"
@@ -272,6 +277,66 @@ func TestCheck(t *testing.T) {
 		}
 		if err := c.Check(t.Context()); !errors.Is(err, relay.ErrRejected) || strings.Contains(err.Error(), "another") {
 			t.Errorf("%s with a wrong key: %v", api, err)
+		}
+	}
+}
+
+// TestRejectedQuestionIsCounted: the question of our own that shows whether the
+// provider rejects any is in what the attempt spent, once, and ends no budget early.
+func TestRejectedQuestionIsCounted(t *testing.T) {
+	for _, api := range apis() {
+		for _, budget := range []int64{0, 1} {
+			b := newBench(t, api, `conversations: [{match: "Say OK.", turns: [{say: "OK", usage: {input: 7, output: 2}}]}]
+turns: [{before: [{status: 400, times: -1}]}]`, func(m *harness.Model) {
+				m.Requests = budget
+				m.Prices = map[string]harness.Price{"m-1": {Input: 1e6, Output: 1e6}}
+			})
+			for n, want := range []struct{ requests, input int64 }{{2, 7}, {2, 7}} {
+				res, _, err := b.put(t, "q")
+				if err != nil || res.End != model.Refused {
+					t.Fatalf("%s: %+v, %v", api, res, err)
+				}
+				counts := b.Counts(res)
+				if counts["requests"] != want.requests || counts["input_tokens"] != want.input || counts["cost_microusd"] != 9e6 ||
+					len(res.Tries) != 2 || res.Tries[0].Own || !res.Tries[1].Own {
+					t.Errorf("%s, question %d: %v, %+v", api, n, counts, res.Tries)
+				}
+			}
+		}
+	}
+}
+
+// TestInvalidUTF8: bytes of an answer that are no text are replaced, and the answer
+// says so; it can be kept for a resume.
+func TestInvalidUTF8(t *testing.T) {
+	streams := map[string]string{
+		harness.ChatAPI:      `data: {"id":"c","object":"chat.completion.chunk","model":"m-1","choices":[{"index":0,"delta":{"content":"Answer: X9"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n",
+		harness.ResponsesAPI: "event: response.completed\n" + `data: {"type":"response.completed","response":{"id":"r","status":"completed","model":"m-1","output":[{"type":"message","content":[{"type":"output_text","text":"Answer: X9"}]}],"usage":{"input_tokens":5,"output_tokens":2}}}` + "\n\n",
+		harness.MessagesAPI: "event: message_start\n" + `data: {"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":5,"output_tokens":0}}}` + "\n\n" +
+			"event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Answer: X9"}}` + "\n\n" +
+			"event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}` + "\n\n" +
+			"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n",
+	}
+	for _, api := range apis() {
+		for bytes, replaced := range map[string]bool{"\xff\xfe": true, "\xc3": true, "\u00e9": false, "\uFFFD": false} {
+			h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, strings.Replace(streams[api], "X", bytes, 1))
+			}))
+			t.Cleanup(h.Close)
+			c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{API: api, BaseURL: h.URL, Model: "m-1"}, MaxTokens: 64}, Key: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := openJournal(t, filepath.Join(t.TempDir(), "answers.jsonl"), digest.Salt{1})
+			c.Keep(j)
+			for _, reused := range []bool{false, true} {
+				res, err := c.Ask(t.Context(), bench{}.question("q"), 30*time.Second, io.Discard)
+				if err != nil || !utf8.ValidString(res.Text) || !strings.HasPrefix(res.Text, "Answer: ") || !strings.HasSuffix(res.Text, "9") ||
+					res.Replaced != replaced || replaced && !strings.Contains(res.Text, "\uFFFD") || res.Reused != reused {
+					t.Errorf("%s, %q: %q, replaced %t, reused %t: %v", api, bytes, res.Text, res.Replaced, res.Reused, err)
+				}
+			}
 		}
 	}
 }

@@ -45,6 +45,9 @@ func (c *Client) try(ctx context.Context, q Question, limit time.Duration, say i
 	})
 	t.took, t.heard = time.Since(t.began), heard.Load()
 	t.late = t.err != nil && errors.Is(context.Cause(ctx), errTime)
+	if text := strings.ToValidUTF8(t.answer.Text, "\uFFFD"); text != t.answer.Text {
+		t.answer.Text, t.answer.Replaced = text, true
+	}
 	t.answer.Usage = t.answer.Usage.sane()
 	if t.err == nil || t.heard {
 		t.answer.Usage = t.answer.Usage.guess(len(q.System)+len(q.User), len(t.answer.Text))

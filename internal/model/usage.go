@@ -55,8 +55,8 @@ func (c *Client) price(u Usage) float64 {
 		float64(u.Written)*p.CacheWrite + float64(u.Output)*p.Output) / 1e6
 }
 
-// Counts returns what a question used by the names of the record's usage. What
-// was answered before the run was resumed was paid for then.
+// Counts returns what a question used by the names of the record's usage, also
+// what was answered before the run was resumed: each attempt has one record.
 func (c *Client) Counts(r Result) map[string]int64 {
 	u := r.Spent
 	out := map[string]int64{"requests": r.Requests, "input_tokens": u.Input, "cached_input_tokens": u.Cached,

@@ -102,3 +102,56 @@ func TestBrokenAgentKept(t *testing.T) {
 		})
 	}
 }
+
+// TestBrokenAgentFew: a run of fewer attempts, all of whose agents fail, ends in
+// the same way.
+func TestBrokenAgentFew(t *testing.T) {
+	failed := pipeline.Final{TaskID: "kept", Attempt: 1, Status: verdict.StatusFailed, Outcome: verdict.NoCandidate, Reason: verdict.AgentFailed}
+	worked := pipeline.Final{TaskID: "kept", Attempt: 1, Status: verdict.StatusPassed, Outcome: verdict.Passed}
+	many := func(n int) (out []pipeline.Final) {
+		for i := range n {
+			f := failed
+			f.Attempt = i + 1
+			out = append(out, f)
+		}
+		return out
+	}
+	const message = "the agent ended with exit code 1 and left no candidate; its standard error is empty"
+	for name, tt := range map[string]struct {
+		tasks   int
+		keep    bool
+		kept    []pipeline.Final
+		pending bool
+		want    string // "" for none
+	}{
+		"one":                           {tasks: 1, want: "the only agent of the run failed without a candidate; task t0: " + message},
+		"three":                         {tasks: 3, want: "all 3 agents of the run failed without a candidate; task t2: " + message},
+		"three, and one stays pending":  {tasks: 3, pending: true, want: "all 3 agents of the run failed without a candidate; task t2: " + message},
+		"three, to be scored":           {tasks: 3, keep: true},
+		"one more than before":          {tasks: 1, kept: many(2), want: "all 3 agents of the run failed without a candidate; task t0: " + message},
+		"none more than before":         {kept: many(7), want: "all 7 agents of the run failed without a candidate; task kept"},
+		"many before, which were kept":  {tasks: 3, kept: many(6), want: "the agents of the first 7 attempts all failed without a candidate; task t0: " + message},
+		"one worked before":             {tasks: 3, kept: []pipeline.Final{worked}},
+		"nothing but a pending attempt": {pending: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(context.Context, *sandboxtest.Process) int { return 1 })
+			b.cfg.Workers, b.cfg.KeepGoing, b.cfg.Kept = 1, tt.keep, tt.kept
+			var tasks []task.Task
+			if tt.pending {
+				tasks = append(tasks, newTask(t, "later", "terminal_task", nil, nil))
+			}
+			for i := range tt.tasks {
+				tasks = append(tasks, question(t, fmt.Sprintf("t%d", i), fmt.Sprintf("q%d", i), `"4"`))
+			}
+			_, err := b.run(t.Context(), tasks...)
+			broken, ok := errors.AsType[*pipeline.BrokenAgentError](err)
+			switch {
+			case ok != (tt.want != "") || !ok && err != nil:
+				t.Errorf("it ended with %v", err)
+			case ok && broken.Error() != tt.want:
+				t.Errorf("%q, want %q", broken, tt.want)
+			}
+		})
+	}
+}

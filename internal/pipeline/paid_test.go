@@ -134,7 +134,7 @@ func TestGatewayEnds(t *testing.T) {
 		produce.Refused:    {"no_candidate", "provider_refused"},
 	} {
 		b := newBench(t, answers)
-		b.cfg.Agent = &ends{end: end}
+		b.cfg.Agent, b.cfg.KeepGoing = &ends{end: end}, true
 		if _, err := b.run(t.Context(), question(t, "q", "4", `"4"`)); err != nil {
 			t.Fatal(err)
 		}

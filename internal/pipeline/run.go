@@ -92,7 +92,7 @@ type Config struct {
 	Room     func() error
 	Attempts int
 	Retries  int // after infrastructure errors
-	// KeepGoing runs on if the first agents all fail; otherwise that is a
+	// KeepGoing runs on if the first agents, or all, fail; otherwise that is a
 	// [BrokenAgentError].
 	KeepGoing bool
 	Progress  progress.Reporter
@@ -141,6 +141,9 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	err := r.waitForEnd(ctx, ended)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err == nil {
+		err = r.noneWorked()
+	}
 	return r.summary, err
 }
 
@@ -176,7 +179,7 @@ func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
 	r.ProbeTime, r.WatchEvery = cmp.Or(r.ProbeTime, probeTime), cmp.Or(r.WatchEvery, watchEvery)
 	for _, f := range cfg.Kept {
 		r.kept[record.AttemptKey{Task: f.TaskID, Attempt: f.Attempt}] = true
-		r.seen(f.Status, f.Reason)
+		r.agents.seen(f, "")
 	}
 	r.summary = Summarise(cfg.RunID, cfg.Total, cfg.Kept)
 	r.started, r.unverified = len(cfg.Kept), maps.Clone(cfg.Unverified)
@@ -212,8 +215,7 @@ type run struct {
 	mu         sync.Mutex
 	summary    Summary
 	started    int
-	failed     int                                // agents, before one of them worked
-	worked     bool                               // an agent, or it is known that none does
+	agents     agents
 	unverified map[record.AttemptKey]*record.Line // without a new record
 }
 

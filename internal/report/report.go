@@ -34,8 +34,11 @@ type Run struct {
 	// LeftOut is how many rows of the pack were not planned.
 	LeftOut int `json:"left_out"`
 	// Chosen says by which flags the rows were chosen, "" for none but a limit.
-	Chosen string   `json:"chosen,omitzero"`
-	Labels []string `json:"labels"` // of the run, not of its records
+	Chosen string `json:"chosen,omitzero"`
+	// Replaced is how many records resumes dropped or missed and made again, clamped
+	// to 0..2^30.
+	Replaced int      `json:"replaced,omitzero"`
+	Labels   []string `json:"labels"` // of the run, not of its records
 }
 
 // Attempt is what a report needs of one record. The fields are named and
@@ -55,6 +58,7 @@ type Attempt struct {
 	Tags        []string // of its row
 	Passed      bool
 	AgentExit   int    // exit code of an agent that ended by itself
+	Retries     int    // tries before, which infrastructure errors ended
 	TotalMS     int64  // milliseconds
 	Candidate   string // digest
 }
@@ -86,6 +90,10 @@ type Report struct {
 	// other than 0, AgentsFailed those of them that have no candidate for that.
 	AgentErrors  int `json:"agent_errors"`
 	AgentsFailed int `json:"agents_failed"`
+	// Retried counts the attempts that were made again after infrastructure errors,
+	// Retries these errors.
+	Retried int `json:"retried,omitzero"`
+	Retries int `json:"retries,omitzero"`
 	// TasksMissing are not in Unpassed: without a record, nothing names them.
 	TasksMissing int `json:"tasks_missing"`
 
@@ -198,6 +206,7 @@ func NewBuilder(run Run) *Builder {
 	run.PlannedTasks = min(max(run.PlannedTasks, 0), most)
 	run.PlannedAttempts = min(max(run.PlannedAttempts, 1), most)
 	run.LeftOut = min(max(run.LeftOut, 0), most)
+	run.Replaced = min(max(run.Replaced, 0), most)
 	run.Labels = slices.Clone(run.Labels)
 	return &Builder{run: run, texts: map[string]string{}}
 }
@@ -254,6 +263,10 @@ func (b *Builder) Report() *Report {
 	for _, a := range attempts {
 		if a.AgentExit != 0 {
 			r.AgentErrors++
+		}
+		if a.Retries > 0 {
+			r.Retried++
+			r.Retries += a.Retries
 		}
 		if a.Outcome == verdict.NoCandidate && a.Reason == verdict.AgentFailed {
 			r.AgentsFailed++

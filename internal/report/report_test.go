@@ -116,6 +116,38 @@ func hostile() *report.Report {
 	return build(run, as...)
 }
 
+// TestMadeAgain: the head says what was made more than once, in as much as it was.
+func TestMadeAgain(t *testing.T) {
+	twice := pass(1, 1)
+	twice.Retries = 2
+	also := pass(2, 1)
+	also.Retries = 1
+	resumed := plan(3, 1)
+	resumed.Replaced = 4
+	for want, r := range map[string]*report.Report{
+		"": build(plan(3, 1), pass(1, 1)),
+		"1 attempt after 2 infrastructure errors":                        build(plan(3, 1), twice, pass(2, 1)),
+		"4 records at resumes":                                           build(resumed, pass(1, 1)),
+		"2 attempts after 3 infrastructure errors, 4 records at resumes": build(resumed, twice, also),
+		"1 further record of attempts that have one":                     build(plan(3, 1), pass(1, 1), pass(1, 1)),
+	} {
+		var table bytes.Buffer
+		if err := r.WriteTable(&table); err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(table.String(), "TOTAL")
+		found := ""
+		for line := range strings.Lines(head) {
+			if text, ok := strings.CutPrefix(line, "made again"); ok {
+				found = strings.TrimSpace(text)
+			}
+		}
+		if found != want || r.MadeAgain() != want {
+			t.Errorf("%q and %q, want %q", found, r.MadeAgain(), want)
+		}
+	}
+}
+
 func TestGolden(t *testing.T) {
 	for name, r := range map[string]*report.Report{
 		"mixed": mixed(), "single": single(), "hostile": hostile(), "nothing": build(plan(2, 1)), "empty": build(report.Run{}),

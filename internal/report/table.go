@@ -75,12 +75,32 @@ func (t *table) head() {
 	if run.Chosen != "" {
 		t.Line("chosen by\t%s", redact.EscapeShort(run.Chosen, maxEvidence))
 	}
+	if again := t.r.MadeAgain(); again != "" {
+		t.Line("made again\t%s", again)
+	}
 	if len(run.Labels) > 0 {
 		t.Line("labels\t%s", list(run.Labels))
 	}
 	if run.Verified {
 		t.Line("evidence\t%s", redact.EscapeShort(shortDigests(run.Evidence), maxEvidence))
 	}
+}
+
+// MadeAgain says what was made more than once, "" if nothing was.
+func (r *Report) MadeAgain() string {
+	var parts []string
+	if n := r.Retried; n > 0 {
+		parts = append(parts, fmt.Sprintf("%s after %s", plural(n, "attempt"), plural(r.Retries, "infrastructure error")))
+	}
+	if n := r.Run.Replaced; n > 0 {
+		parts = append(parts, plural(n, "record")+" at resumes")
+	}
+	for _, o := range r.Outcomes {
+		if o.Name == string(repeated) && o.Attempts > 0 {
+			parts = append(parts, plural(o.Attempts, "further record")+" of attempts that have one")
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // noAgentWorked says so if no agent did.

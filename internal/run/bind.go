@@ -126,6 +126,34 @@ func (r *Run) limits() record.RunLimits {
 	return out
 }
 
+// acceptGiven lets Given refuse the run.
+func (r *Run) acceptGiven() error {
+	if r.Given == nil {
+		return nil
+	}
+	verifier, err := executableDigest()
+	if err != nil {
+		return err
+	}
+	m := r.given(verifier, r.imagesNamed(func(string) string { return "" }))
+	delete(m.Images, "") // those with a name that only this run's salt makes
+	return r.Given(m)
+}
+
+// given describes what the attempts are given. names are those of the images in
+// run.json, by reference.
+func (r *Run) given(verifier string, names map[string]string) record.Manifest {
+	p, images := r.work.Manifest, map[string]string{}
+	for ref, img := range r.scorer.Images {
+		images[names[ref]] = img.ID
+	}
+	return record.Manifest{
+		Format: record.ManifestFormat, RunID: r.Config.RunID, Pack: record.PackInfo{ID: p.ID, Version: p.Version},
+		Digests: record.RunDigests{Manifest: r.work.Digests.Manifest, Public: r.work.Public, Verifier: verifier},
+		Limits:  r.limits(), Images: images, Version: r.Version,
+	}
+}
+
 // newManifest describes a run that starts now.
 func (r *Run) newManifest() (m record.Manifest, err error) {
 	if err := r.bind(); err != nil {
@@ -135,9 +163,8 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 	if r.scorer.Engine != nil {
 		engine = r.scorer.Engine.Info()
 	}
-	images, names, labels := map[string]string{}, r.imageNames(), r.labels()
-	for ref, img := range r.scorer.Images {
-		images[names[ref]] = img.ID
+	labels := r.labels()
+	for _, img := range r.scorer.Images {
 		if l := commit.ImageLabel(img); l != "" && !slices.Contains(labels, l) {
 			labels = append(labels, l)
 		}
@@ -147,25 +174,26 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 	if err != nil {
 		return m, err
 	}
-	programs, model := r.pinned()
-	p, b := r.work.Manifest, r.binding
-	return record.Manifest{
-		Format: record.ManifestFormat, RunID: r.Config.RunID, Started: now(),
-		Agent: r.agentName(), Pack: record.PackInfo{ID: p.ID, Version: p.Version},
-		Planned:   record.Planned{Tasks: len(r.work.Rows), Attempts: r.Config.Attempts, LeftOut: r.LeftOut()},
-		Selection: r.selected(),
-		Digests: record.RunDigests{Manifest: r.work.Digests.Manifest, Public: r.work.Public, Config: b.Config,
-			Pack: b.Pack, Assets: b.Assets, Verifier: b.Verifier},
-		Limits: r.limits(), Engine: engine, Images: images, Labels: labels,
-		Programs: programs, Model: model, Schedule: r.scheduled(),
-		Version: r.Version, SaltDigest: r.dir.SaltDigest(), FormerRuns: former, ResumedFrom: []record.Resumption{},
-	}, nil
+	b := r.binding
+	m = r.given(b.Verifier, r.imageNames())
+	m.Started, m.Agent, m.Engine, m.Labels = now(), r.agentName(), engine, labels
+	m.Planned = record.Planned{Tasks: len(r.work.Rows), Attempts: r.Config.Attempts, LeftOut: r.LeftOut()}
+	m.Selection, m.Schedule = r.selected(), r.scheduled()
+	m.Digests.Config, m.Digests.Pack, m.Digests.Assets = b.Config, b.Pack, b.Assets
+	m.Programs, m.Model = r.pinned()
+	m.SaltDigest, m.FormerRuns, m.ResumedFrom = r.dir.SaltDigest(), former, []record.Resumption{}
+	return m, nil
 }
 
 // imageNames returns the names of images in run.json, by reference.
 func (r *Run) imageNames() map[string]string {
 	salt := r.dir.Salt()
-	names := r.work.ImageNames(func(ref string) string { return record.HiddenImage(salt, ref) })
+	return r.imagesNamed(func(ref string) string { return record.HiddenImage(salt, ref) })
+}
+
+// imagesNamed names those that are evaluation inputs by hidden.
+func (r *Run) imagesNamed(hidden func(ref string) string) map[string]string {
+	names := r.work.ImageNames(hidden)
 	if ref := r.needs().Image; ref != "" {
 		names[ref] = ref
 	}

@@ -42,6 +42,9 @@ func Look(ctx context.Context, o Options, folder string, recorded int) (_ *Outlo
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.scorer.CloseEngine()) }()
+	if err := r.acceptGiven(); err != nil {
+		return nil, err
+	}
 	if r.scorer.Engine != nil {
 		info := r.scorer.Engine.Info()
 		if out.Engine = info.Name; info.Choice != "" {

@@ -70,6 +70,10 @@ type Options struct {
 	Choice   selection.Choice
 	// Accept may refuse the loaded pack; nil accepts it.
 	Accept func(*workload.Workload) error
+	// Given may refuse what the attempts are given, before the run begins: the
+	// manifest has the pack, the build, the limits and the images, as far as they
+	// are public. nil accepts it.
+	Given  func(record.Manifest) error
 	Limit  int  // the number of rows to use of those; [workload.All] uses every row
 	Strict bool // refuse a pack that has warnings
 	Mode   Mode
@@ -153,6 +157,9 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 		return nil, err
 	}
 	if err := r.schedule(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.acceptGiven(); err != nil {
 		return nil, err
 	}
 	if err := r.lock(); err != nil {

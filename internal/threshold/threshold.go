@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"securebench/internal/compare"
 	"securebench/internal/earlier"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/workload"
 )
@@ -21,7 +23,10 @@ import (
 const Want = "failed, pending, any, rate<0.8 or regression:RUN"
 
 // Conditions are those that the operator gave.
-type Conditions struct{ all []condition }
+type Conditions struct {
+	all     []condition
+	allowed []compare.Kind // differences to the runs that they name
+}
 
 type condition struct {
 	text   string
@@ -94,6 +99,41 @@ func (c *Conditions) Accept(w *workload.Workload) error {
 		lacking := slices.DeleteFunc(slices.Clone(w.Rows), func(row workload.Row) bool { return has[row.ID] })
 		if n := len(lacking); n > 0 {
 			return fault.As(fault.Refused, fmt.Errorf("%s is not about %d of the tasks of this run, such as %s: choose the rows that it has", name, n, redact.Quote(lacking[0].ID)))
+		}
+	}
+	return nil
+}
+
+// Allowable are the differences to a run that is named that may be allowed.
+func Allowable() []compare.Kind {
+	return []compare.Kind{compare.Verifier, compare.Images, compare.Limits}
+}
+
+// Allow lets runs be compared although what they were given differs in this.
+func (c *Conditions) Allow(words []string) (err error) {
+	regression := slices.ContainsFunc(c.all, func(one condition) bool { return one.run != "" })
+	if len(words) > 0 && !regression {
+		return fault.As(fault.Usage, errors.New("--allow needs --fail-on regression:RUN"))
+	}
+	c.allowed, err = compare.ParseKinds(words, Allowable())
+	return fault.As(fault.Usage, err)
+}
+
+// Given refuses a run that was not given the same as the runs that conditions name:
+// by another build, with other images or limits. name is what it is called, and m
+// what is known of its manifest before it begins.
+func (c *Conditions) Given(name string, m record.Manifest) error {
+	for _, one := range c.all {
+		if one.before == nil {
+			continue
+		}
+		differences := compare.Differences(one.before, &earlier.Run{Name: name, Manifest: m})
+		differences = slices.DeleteFunc(differences, func(d compare.Difference) bool {
+			// Accept has compared the tasks.
+			return d.Kind == compare.Tasks || slices.Contains(c.allowed, d.Kind)
+		})
+		if len(differences) > 0 {
+			return fault.As(fault.Refused, (&compare.DifferentError{Differences: differences}).Explain())
 		}
 	}
 	return nil

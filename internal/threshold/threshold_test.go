@@ -7,6 +7,7 @@ import (
 
 	"securebench/internal/earlier"
 	"securebench/internal/fault"
+	"securebench/internal/pipeline/record"
 )
 
 func TestParse(t *testing.T) {
@@ -72,6 +73,53 @@ func TestCheck(t *testing.T) {
 			case c.want == "" && err != nil:
 				t.Errorf("met: %v", err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || fault.KindOf(err) != fault.Threshold):
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestGiven: a run is refused for what makes it hard to compare with those that
+// conditions name, unless that is allowed.
+func TestGiven(t *testing.T) {
+	t.Parallel()
+	manifest := func(change func(*record.Manifest)) record.Manifest {
+		m := record.Manifest{Version: "1.0", Images: map[string]string{"img": "sha256:a", "theirs": "sha256:b"}, Limits: record.RunLimits{Memory: 1}}
+		m.Digests.Verifier = "sha256:v"
+		change(&m)
+		return m
+	}
+	for name, c := range map[string]struct {
+		allow  string
+		change func(*record.Manifest)
+		want   string // "" for none
+	}{
+		"the same":           {"", func(*record.Manifest) {}, ""},
+		"a build":            {"", func(m *record.Manifest) { m.Digests.Verifier = "sha256:w" }, "verifier: before and now were scored by different builds of securebench"},
+		"a build, allowed":   {"verifier", func(m *record.Manifest) { m.Digests.Verifier = "sha256:w" }, ""},
+		"an image":           {"", func(m *record.Manifest) { m.Images["img"] = "sha256:c" }, "images: in before and now, img is sha256:a and sha256:c"},
+		"an image, allowed":  {"images", func(m *record.Manifest) { m.Images["img"] = "sha256:c" }, ""},
+		"one more image":     {"", func(m *record.Manifest) { m.Images["ours"] = "sha256:c" }, ""},
+		"a limit":            {"verifier,images", func(m *record.Manifest) { m.Limits.Memory = 2 }, "limits: before and now: memory 1 and 2"},
+		"a limit, allowed":   {"limits", func(m *record.Manifest) { m.Limits.Memory = 2 }, ""},
+		"the pack":           {"limits", func(m *record.Manifest) { m.Digests.Public = "sha256:p" }, "pack: the public parts of the packs of before and now differ"},
+		"what it was about":  {"", func(m *record.Manifest) { m.Planned.Tasks = 7 }, ""},
+		"its agent or model": {"", func(m *record.Manifest) { m.Agent, m.Model = "other", "other" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conditions, err := Parse([]string{"failed", "regression:before"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := conditions.Allow(strings.FieldsFunc(c.allow, func(r rune) bool { return r == ',' })); err != nil {
+				t.Fatal(err)
+			}
+			conditions.all[1].before = &earlier.Run{Name: "before", Manifest: manifest(func(*record.Manifest) {}), Tasks: []earlier.Task{{ID: "a"}}}
+			err = conditions.Given("now", manifest(c.change))
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || fault.KindOf(err) != fault.Refused):
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -94,12 +92,11 @@ func (g group) compare(ctx context.Context, names []string, f flags) error {
 		return subcommand.UsageError(fmt.Errorf("--resamples must be from 1 to %d", maxResamples))
 	}
 	o := compare.Options{Resamples: f.resamples, Seed: f.seed}
-	for _, word := range f.allow {
-		if !slices.Contains(compare.Allowable(), compare.Kind(word)) {
-			return subcommand.UsageError(fmt.Errorf("--allow is %q, want tasks, verifier, images or limits", word))
-		}
-		o.Allowed = append(o.Allowed, compare.Kind(word))
+	allowed, err := compare.ParseKinds(f.allow, compare.Allowable())
+	if err != nil {
+		return subcommand.UsageError(err)
 	}
+	o.Allowed = allowed
 	trust, err := f.trust.Signers()
 	if err != nil {
 		return err
@@ -118,29 +115,13 @@ func (g group) compare(ctx context.Context, names []string, f flags) error {
 		}
 	}
 	report, err := compare.Compare(runs, o)
-	if err != nil {
-		return refused(err)
+	if different, ok := errors.AsType[*compare.DifferentError](err); ok {
+		return fault.As(fault.Refused, different.Explain())
 	}
-	return write(report, g.Stdout)
-}
-
-// refused lists the differences, one a line, and what can be done.
-func refused(err error) error {
-	var different *compare.DifferentError
-	if !errors.As(err, &different) {
+	if err != nil {
 		return err
 	}
-	errs, kinds := []error{errors.New("the runs cannot be compared, because what they were given differs")}, []string(nil)
-	for _, d := range different.Differences {
-		errs = append(errs, errors.New("  "+d.String()))
-		if slices.Contains(compare.Allowable(), d.Kind) && !slices.Contains(kinds, string(d.Kind)) {
-			kinds = append(kinds, string(d.Kind))
-		}
-	}
-	if !slices.ContainsFunc(different.Differences, func(d compare.Difference) bool { return d.Kind == compare.Pack }) && len(kinds) > 0 {
-		errs = append(errs, fmt.Errorf("give --allow %s to compare them nevertheless", strings.Join(kinds, ",")))
-	}
-	return fault.As(fault.Refused, errors.Join(errs...))
+	return write(report, g.Stdout)
 }
 
 // clusters reads the clusters of the runs' tasks from their pack.

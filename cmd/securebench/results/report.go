@@ -89,7 +89,7 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 		attempts = append(attempts, report.Attempt{
 			Line: e.Number, TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
-			Passed: e.Passed, AgentExit: e.AgentExit(), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
+			Passed: e.Passed, AgentExit: e.AgentExit(), Retries: len(e.Retries), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 		})
 	}})
 	if err != nil {
@@ -128,6 +128,19 @@ func tagsOf(ctx context.Context, pack, name string, run *evidence.Run, res *evid
 	return out, err
 }
 
+// replaced counts the records that resumes did not keep, and those that were gone.
+func replaced(resumes []record.Resumption) (n int) {
+	const most = 1 << 30 // anybody can have written it
+	for _, r := range resumes {
+		for reason, lines := range r.Rerun {
+			if reason != record.BrokenSeal {
+				n = min(n+min(max(lines, 0), most), most)
+			}
+		}
+	}
+	return n
+}
+
 // aboutRun returns the report's section about the run as a whole.
 func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run {
 	m := res.Manifest
@@ -138,7 +151,7 @@ func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run 
 		RunID: m.RunID, Agent: m.Agent, PackID: m.Pack.ID, PackVersion: m.Pack.Version, Engine: evidence.Engine(m),
 		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts,
 		LeftOut: m.Planned.LeftOut, Labels: m.Labels,
-		Chosen:   m.Selection.String(),
+		Chosen: m.Selection.String(), Replaced: replaced(m.ResumedFrom),
 		Verified: judged == nil, Evidence: "verified, signed by " + s.String(),
 	}
 	if judged != nil {

@@ -26,9 +26,10 @@ and line.
 A signature does not prove that the operator was honest. If that matters, derive
 the verdicts again with "securebench reverify".
 
-A run that was interrupted, or is still running, has no statement yet. It is
-reported as "not finished", with the number of attempts that have a record; what
-is there is checked all the same.
+A run that was interrupted, whose agents all failed, or that is still running, has
+no statement yet. It is reported as "not finished" ("finished": false with --json),
+with the number of attempts that have a record; what is there is checked all the
+same.
 
 The exit code is 13 if anything is wrong, the run is not finished, or the signer
 is unknown.`
@@ -84,7 +85,11 @@ func (g group) headline(res *evidence.Result) {
 		fmt.Fprintln(g.Stdout, "beside that, these problems were found:")
 		return
 	}
-	fmt.Fprintln(g.Stdout, "nothing else is wrong with it: it was interrupted, is still running, or its end was removed")
+	why := "it was interrupted, is still running, or its end was removed"
+	if res.Manifest.AgentsFailed {
+		why = "its agents all failed, so it was not signed"
+	}
+	fmt.Fprintln(g.Stdout, "nothing else is wrong with it: "+why)
 	g.remarks(res)
 }
 
@@ -102,6 +107,7 @@ func (g group) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 	return g.PrintJSON(struct {
 		OK        bool               `json:"ok"`
 		RunID     string             `json:"run_id"`
+		Finished  bool               `json:"finished"`
 		Records   int64              `json:"records"`
 		Planned   int64              `json:"planned"`
 		Sealed    bool               `json:"sealed"`
@@ -112,5 +118,5 @@ func (g group) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 		Engine    string             `json:"engine,omitzero"`
 		Problems  []evidence.Problem `json:"problems"`
 		More      int                `json:"more_problems"`
-	}{subcommand.Judge(s, res) == nil, res.Manifest.RunID, res.Records, res.Planned(), res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, evidence.Engine(res.Manifest), problems, res.More})
+	}{subcommand.Judge(s, res) == nil, res.Manifest.RunID, !res.Unfinished, res.Records, res.Planned(), res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, evidence.Engine(res.Manifest), problems, res.More})
 }

@@ -136,6 +136,9 @@ func describe(m verdict.Metadata, res model.Result) {
 	if res.Spent.Guessed {
 		m.Set("usage_estimated", true)
 	}
+	if res.Replaced {
+		m.Set("invalid_utf8_replaced", true)
+	}
 	if res.Reused {
 		m.Set("answered_before_resume", true)
 	}

@@ -114,7 +114,7 @@ func lock(f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking the output directory: %w", err)
 	}
-	err = durable.TryLock(f)
+	err = durable.TryLockSoon(f)
 	switch {
 	case err == nil:
 		return f, nil

@@ -44,7 +44,7 @@ type Manifest struct {
 	FormerRuns int `json:"former_runs"`
 	// ResumedFrom describes what each resume found and kept.
 	ResumedFrom []Resumption `json:"resumed_from"`
-	// AgentsFailed says that the run stopped because its first agents all failed.
+	// AgentsFailed says that its first agents, or all, failed: it is not signed.
 	AgentsFailed bool `json:"agents_failed,omitzero"`
 	// MAC authenticates the manifest to whoever holds the run's salt: HMAC-SHA-256,
 	// field "run", over the canonical form with an empty mac.

@@ -126,7 +126,7 @@ const (
 	InputsChanged  = "inputs_changed" // an input of the attempt changed
 	AgentsFailed   = "agents_failed"  // it is of a run that stopped because its agents failed
 	NotPlanned     = "not_planned"    // its attempt is no longer part of the run
-	brokenSealNote = "statement"      // the records are not those that were sealed
+	BrokenSeal = "statement"      // the records are not those that were sealed
 )
 
 // Dropped is a line that is not kept.
@@ -295,7 +295,7 @@ func (e Entry) Candidates() []string {
 }
 
 // SealBroken records that the records do not match the statement.
-func (p *Review) SealBroken() { p.Rerun[brokenSealNote]++ }
+func (p *Review) SealBroken() { p.Rerun[BrokenSeal]++ }
 
 // Resumption returns the entry for this resume in the new run manifest.
 func (p *Review) Resumption(at string) Resumption {

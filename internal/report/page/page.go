@@ -72,6 +72,7 @@ type view struct {
 	Style                  template.CSS
 	Script, Data           template.JS
 	Run                    report.Run
+	MadeAgain              string
 	Banners                []string
 	Total                  row
 	Groups                 []groups
@@ -130,7 +131,7 @@ func (p *Page) view(data template.JS) view {
 	v := view{
 		Title: "securebench report: " + redact.EscapeShort(r.Run.PackID, maxName), Version: redact.Escape(p.Version),
 		Style: template.CSS(style), Script: template.JS(script), Data: data, //nolint:gosec // own files
-		Run: escaped(r.Run), Banners: banners(r), Total: newRow("", r.Total.Tally),
+		Run: escaped(r.Run), Banners: banners(r), MadeAgain: r.MadeAgain(), Total: newRow("", r.Total.Tally),
 		Counts: []counts{newCounts("By outcome", r.Outcomes, func(string) string { return "" }), newCounts("By label", r.Labels, transcript.LabelWords)},
 	}
 	v.Policy = "default-src 'none'; script-src " + source(script) + "; style-src " + source(style) + "; base-uri 'none'; form-action 'none'"

@@ -269,3 +269,16 @@ func TestPictures(t *testing.T) {
 	b.eval("Array.from(document.querySelectorAll('#rows tr')).find(r => r.querySelector('td.failed')).querySelector('button').click()", nil)
 	shoot("report-attempt.png", q("#list"), q(".whole"))
 }
+
+// TestMadeAgain: the head says what was made more than once, if anything was.
+func TestMadeAgain(t *testing.T) {
+	for retries, want := range map[int]bool{0: false, 2: true} {
+		b := report.NewBuilder(report.Run{PackID: "p", Verified: true, PlannedTasks: 1, PlannedAttempts: 1})
+		b.Add(report.Attempt{TaskID: "a", Attempt: 1, Status: verdict.StatusPassed, Outcome: verdict.Passed, Passed: true, Retries: retries})
+		html := string(rendered(t, &page.Page{Report: b.Report()}))
+		head, _, _ := strings.Cut(html, "</header>")
+		if got := strings.Contains(head, "made again: 1 attempt after 2 infrastructure errors"); got != want {
+			t.Errorf("%d retries: it says so: %t", retries, got)
+		}
+	}
+}
