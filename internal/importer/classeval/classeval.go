@@ -45,10 +45,11 @@ func shared() []string {
 	}
 }
 
-// faulty are the rows whose solution does not pass its own tests, and why.
+// faulty are the rows whose solution does not pass its own tests, or not always, and why.
 func faulty() map[string]string {
 	return map[string]string{
 		"ClassEval_17": "its tests expect the data set's day: the solution asks what comes after today",
+		"ClassEval_20": "its tests fail if a second ends between their look at the clock and the solution's",
 		"ClassEval_48": "its tests expect the name of the author's computer and a network",
 	}
 }
