@@ -65,7 +65,7 @@ func (e *Engine) Reap(ctx context.Context) (int, error) {
 func (e *Engine) killRuntimes(ctx context.Context) error {
 	return process.Kill(ctx, func(arguments []string) bool {
 		return slices.ContainsFunc(arguments, func(a string) bool {
-			engine, _, found := strings.Cut(a, idSeparator)
+			_, engine, found := strings.Cut(a, idSeparator)
 			o, ok := ownerOf(engine)
 			return found && ok && o.Dead(e.owner)
 		})
