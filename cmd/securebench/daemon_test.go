@@ -113,16 +113,17 @@ func TestDaemonKilled(t *testing.T) {
 	before, _ := wholeLines(t, out)
 	checkAnnounced(t, announced(res), before)
 	d.start()
-	if res := securebench(t, env, "run", tester, "-o", out, "-q", "--resume"); res.code != exitDone {
+	res = securebench(t, env, "run", tester, "-o", out, "-q", "--resume")
+	if res.code != exitDone {
 		t.Fatalf("with the engine back: exit %d\n%s", res.code, res.stderr)
 	}
 	after, _ := wholeLines(t, out)
 	nothingLost(t, before, after)
 	sameVerdicts(t, out, want)
 	verified(t, out)
-	for _, list := range [][]string{{"ps", "-aq"}, {"volume", "ls", "-q"}} {
+	for _, list := range [][]string{{"ps", "-a", "--no-trunc", "--format", "{{.ID}} {{.Status}} {{.Labels}}"}, {"volume", "ls", "--format", "{{.Name}} {{.Labels}}"}} {
 		if there := dockerOutput(t, append([]string{"--host", d.host()}, list...)...); there != "" {
-			t.Errorf("on the engine are left: %s", there)
+			t.Errorf("on the engine are left: %s\n%s", there, res.stderr)
 		}
 	}
 }

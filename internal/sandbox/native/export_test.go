@@ -63,5 +63,5 @@ func GroupOfOwner(o owner.Owner) string { return groupOf(o) }
 
 // RuntimeID is what a runtime may know a container of an owner's by.
 func RuntimeID(o owner.Owner) string {
-	return path.Base(groupOf(o)) + idSeparator + newName()
+	return newName() + idSeparator + path.Base(groupOf(o))
 }

@@ -68,7 +68,7 @@ func (e *Engine) killRuntimes(ctx context.Context) error {
 	defer cancel()
 	err := process.Kill(ctx, func(arguments []string) bool {
 		id, ok := e.runtime.Called(arguments)
-		engine, _, found := strings.Cut(id, idSeparator)
+		_, engine, found := strings.Cut(id, idSeparator)
 		o, owned := ownerOf(engine)
 		return ok && found && owned && o.Dead(e.owner)
 	})

@@ -2,6 +2,7 @@ package native_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -9,6 +10,9 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/native"
+	"securebench/internal/sandbox/native/require"
+	"securebench/internal/sandbox/nativetest"
+	"securebench/internal/sandbox/owner"
 )
 
 // TestRequirements compares what is said of this machine with whether the engine
@@ -28,5 +32,32 @@ func TestRequirements(t *testing.T) {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestMachineWithoutID: both runtimes work where the machine has no ID, as in many
+// containers and images of fresh systems, so that names of owners begin with a dot.
+func TestMachineWithoutID(t *testing.T) {
+	nativetest.Image(t, nativetest.Native(t)) // it skips the test where there is no engine
+	who := owner.Current()
+	who.Machine = ""
+	for _, runtime := range []string{"runc", "crun"} {
+		t.Run(runtime, func(t *testing.T) {
+			if _, err := exec.LookPath(runtime); err != nil {
+				t.Skip(err)
+			}
+			cfg := native.Config{Images: nativetest.Images(t), Helper: dockertest.Helper(t), Runtime: runtime, Owner: who, Getenv: os.Getenv}
+			for _, r := range native.Requirements(t.Context(), cfg) {
+				if r.Name == require.Sandbox && !r.Holds {
+					t.Error(r.Found)
+				}
+			}
+			e, err := native.New(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			works(t, e)
+		})
 	}
 }

@@ -161,8 +161,9 @@ func (b *box) adopt() (*process.Process, error) {
 }
 
 // runtimeID is what the runtime knows the container by. It names the owner, for whoever
-// finds a runtime that has outlived its parent.
-func (b *box) runtimeID() string { return path.Base(b.engine.groups) + idSeparator + b.id }
+// finds a runtime that has outlived its parent. The owner's name can begin with a dot,
+// which the kernel refuses for the keyring that crun calls by this name.
+func (b *box) runtimeID() string { return b.id + idSeparator + path.Base(b.engine.groups) }
 
 // idSeparator is in no owner's and no engine's name.
 const idSeparator = "_"

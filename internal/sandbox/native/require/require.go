@@ -4,6 +4,7 @@ package require
 
 import (
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -94,7 +95,7 @@ func (c *checker) requirements() []requirement {
 		delegate = "systemd-run --user --scope -p Delegate=yes securebench …"
 	}
 	return []requirement{
-		{name: Helper, fix: "build securebench as the README says: it brings the helper along", try: c.findHelper},
+		{name: Helper, fix: "make build: it brings the helper along", try: c.findHelper},
 		{name: Runtime, fix: "apt-get install crun", try: c.findRuntime},
 		{name: Mounts, fix: "sudo securebench …; or, untested, SECUREBENCH_ROOTLESS=1 securebench …, after apt-get install uidmap", try: c.mount},
 		{name: Tmpfs, needs: []string{Mounts}, fix: "use a kernel with CONFIG_TMPFS", try: c.tmpfs},
@@ -160,6 +161,15 @@ func (c *checker) findHelper(context.Context) (string, error) {
 	}
 	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return "", fmt.Errorf("%s is not a program", c.cfg.Helper)
+	}
+	program, err := elf.Open(c.cfg.Helper)
+	if err != nil {
+		return "", fmt.Errorf("%s is not a program: %w", c.cfg.Helper, err)
+	}
+	defer program.Close()
+	// Sandboxes need not have the C library that it would be started with.
+	if slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return "", fmt.Errorf("%s needs a C library: it was not built with CGO_ENABLED=0", c.cfg.Helper)
 	}
 	return "there", nil
 }

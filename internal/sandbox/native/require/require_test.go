@@ -1,13 +1,16 @@
 package require_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -127,6 +130,7 @@ func TestLacking(t *testing.T) {
 	}{
 		"no helper":               {func(_ *testing.T, cfg *require.Config) { cfg.Helper = "" }, require.Helper, "none"},
 		"a helper that cannot":    {func(_ *testing.T, cfg *require.Config) { cfg.Helper = "/etc" }, require.Helper, "not a program"},
+		"a helper with libraries": {func(_ *testing.T, cfg *require.Config) { cfg.Helper = "/bin/sh" }, require.Helper, "CGO_ENABLED=0"},
 		"no runtime":              {func(_ *testing.T, cfg *require.Config) { cfg.Runtime = "/no/such/runtime" }, require.Runtime, "not installed"},
 		"something else":          {script("echo something else"), require.Runtime, "not runc"},
 		"a runtime that fails":    {script(`case "$1" in --version) echo runc version 9;; *) exit 1;; esac`), require.Sandbox, "no reason"},
@@ -147,6 +151,44 @@ func TestLacking(t *testing.T) {
 			nothingLeft(t, cfg)
 		})
 	}
+}
+
+// TestCommandEnds: a command that cannot be started is noticed at once.
+func TestCommandEnds(t *testing.T) {
+	complete(t, require.Check(t.Context(), config(t)))
+	for _, runtime := range []string{"runc", "crun"} {
+		t.Run(runtime, func(t *testing.T) {
+			if _, err := exec.LookPath(runtime); err != nil {
+				t.Skip(err)
+			}
+			cfg := config(t)
+			cfg.Runtime, cfg.Helper = runtime, foreignHelper(t, cfg.Helper)
+			began := time.Now()
+			all := require.Check(t.Context(), cfg)
+			if r := named(t, all, require.Sandbox); r.Holds || !strings.Contains(r.Found, "ended at once") {
+				t.Errorf("%+v", r)
+			}
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			nothingLeft(t, cfg)
+		})
+	}
+}
+
+// foreignHelper copies a program as one for a processor that does not exist.
+func foreignHelper(t *testing.T, helper string) string {
+	t.Helper()
+	program, err := os.ReadFile(helper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.LittleEndian.PutUint16(program[18:], 0xfff0) // e_machine
+	file := filepath.Join(t.TempDir(), "helper")
+	if err := os.WriteFile(file, program, 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return file
 }
 
 // TestUnconfined has a runtime that leaves out a part of the confinement, which only

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -167,15 +168,20 @@ func (c *checker) started(ctx context.Context, cmd *exec.Cmd, call oci.Call) (pi
 }
 
 // awaitCommand waits until the first process of a sandbox is the command: crun ends a
-// moment before the process that it has made has confined itself.
+// moment before the process that it has made has confined itself. A process that has
+// ended has neither arguments nor a program.
 func (c *checker) awaitCommand(ctx context.Context, pid int) error {
 	if c.sandboxed() {
 		return nil
 	}
+	proc := "/proc/" + strconv.Itoa(pid)
 	for {
-		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline") //nolint:gosec // the kernel's
+		text, err := os.ReadFile(proc + "/cmdline") //nolint:gosec // the kernel's
 		if err != nil || strings.HasPrefix(string(text), sandbox.HelperPath+"\x00") {
 			return err
+		}
+		if _, err := os.Readlink(proc + "/exe"); len(text) == 0 && errors.Is(err, fs.ErrNotExist) {
+			return errors.New("the sandbox's command ended at once")
 		}
 		select {
 		case <-ctx.Done():
@@ -220,7 +226,7 @@ func (c *checker) stop(ctx context.Context, cmd *exec.Cmd, pid int) error {
 }
 
 // id is what the runtime knows the sandbox by: no other one has it.
-func (c *checker) id() string { return filepath.Base(c.cfg.Group) + "_check" }
+func (c *checker) id() string { return "check_" + filepath.Base(c.cfg.Group) }
 
 // look reads what the kernel says of a process.
 func look(pid int) (confinement, error) {

@@ -24,6 +24,7 @@ type combination struct {
 func tested() map[combination]version {
 	return map[combination]version{
 		{"crun", "1", false, true}: {1, 8},
+		{"crun", "2", false, true}: {1, 21},
 		{"runc", "1", false, true}: {1, 1},
 		{"runc", "2", false, true}: {1, 1},
 	}

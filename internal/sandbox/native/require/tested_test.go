@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox/mountns"
+	"securebench/internal/sandbox/oci"
 )
 
 // TestTableOfTested holds the documentation to what auto goes by.
@@ -53,8 +54,9 @@ func TestFindRuntime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if is := (combination{"crun", groupsVersion(), mountns.Rootless(), true}); tested()[is] == (version{}) && strings.HasPrefix(c.want, "crun") && c.named == "" {
-				t.Skipf("%s: not tested", is)
+			is, crun := combination{"crun", groupsVersion(), mountns.Rootless(), true}, oci.Runtime{Version: c.installed["crun"]}
+			if strings.HasPrefix(c.want, "crun") && c.named == "" && !is.wasTested(crun) {
+				t.Skipf("%s %s: not tested", is, crun.Version)
 			}
 			dir := t.TempDir()
 			for runtime, version := range c.installed {
