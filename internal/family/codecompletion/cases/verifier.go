@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -25,6 +29,44 @@ func New(r family.Resources) family.Verifier { return &Verifier{r} }
 
 // Close implements [family.Verifier]. Nothing is kept on the engine.
 func (v *Verifier) Close(context.Context) error { return nil }
+
+var _ family.Twinner = (*Verifier)(nil)
+
+// Twins returns, for a row that asks for Python and gives its cases something to work
+// on, a program that does what the first case expects whatever it is given.
+func (v *Verifier) Twins(_ context.Context, c family.Case) ([]family.Twin, error) {
+	r, refused := read(c.Sandbox)
+	if refused != nil || r.language != programs.Python || r.compile != nil || !r.given() {
+		return nil, nil
+	}
+	return []family.Twin{{
+		What:      "the program always does what case 1 expects",
+		Advice:    "add a case that expects something else",
+		Candidate: candidate.New(task.Code, candidate.Given, []byte(r.constant())),
+	}}, nil
+}
+
+// given reports whether a case has input. A program without any may be a constant.
+func (r row) given() bool {
+	return slices.ContainsFunc(r.cases, func(c testCase) bool {
+		return len(c.Args) > 0 || c.Stdin != "" || len(c.Files) > 0
+	})
+}
+
+// constant is a program in Python that does what the first case expects.
+func (r row) constant() string {
+	want := r.cases[0].Expect
+	var b strings.Builder
+	b.WriteString("import os, sys\n")
+	for _, name := range slices.Sorted(maps.Keys(want.Files)) {
+		fmt.Fprintf(&b, "os.makedirs(os.path.dirname(%[1]s) or '.', exist_ok=True)\nopen(%[1]s, 'wb').write(bytes.fromhex('%[2]x'))\n", strconv.QuoteToASCII(name), want.Files[name])
+	}
+	if want.Stdout != nil {
+		fmt.Fprintf(&b, "sys.stdout.buffer.write(bytes.fromhex('%x'))\n", *want.Stdout)
+	}
+	fmt.Fprintf(&b, "sys.exit(%d)\n", want.ExitCode)
+	return b.String()
+}
 
 // Open begins to make the candidate's sandbox.
 func (v *Verifier) Open(ctx context.Context, c family.Case) family.Session {
@@ -181,10 +223,36 @@ func (s *session) runCase(ctx context.Context, box *programs.Box, n int, c testC
 	var f *family.Failure
 	if errors.As(err, &f) {
 		s.restricted["case-stdout.txt"], s.restricted["case-stderr.txt"] = ran.Stdout, ran.Stderr
+		s.restricted["case-expected.txt"] = []byte(s.row.expected(c, ran))
 		return family.Fail(f.Reason, "case %d of %d: %s", n+1, len(s.row.cases), f.Message)
 	}
 	box.Discard(ctx, dir)
 	return err
+}
+
+// maxExpected bounds what is shown of an expected output, in bytes.
+const maxExpected = 4096
+
+// expected says, for the author and the operator, how a case should have ended.
+func (r row) expected(c testCase, ran programs.Ran) string {
+	var b strings.Builder
+	if named := strings.Join(slices.Concat(r.compile, r.command, c.Args), " "); ran.ExitCode != c.Expect.ExitCode && !strings.Contains(named, strings.TrimSuffix(r.file, path.Ext(r.file))) {
+		fmt.Fprintf(&b, "no command names %s, the candidate's file (set eval.tests.file, or name it)\n", r.file)
+	}
+	if ran.End == sandbox.Exited && ran.ExitCode != c.Expect.ExitCode {
+		fmt.Fprintf(&b, "exit code %d, not %d\n", c.Expect.ExitCode, ran.ExitCode)
+	}
+	if want := c.Expect.Stdout; want != nil {
+		fmt.Fprintf(&b, "standard output %q\n", (*want)[:min(len(*want), maxExpected)])
+		if words := (comparison{how: whitespace}); r.compare.how == exact && !r.compare.same(ran.Stdout, []byte(*want)) && words.same(ran.Stdout, []byte(*want)) {
+			b.WriteString("its words are the same, and only white space differs (set eval.tests.compare to whitespace if that does not matter)\n")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Expect.Files)) {
+		want := c.Expect.Files[name]
+		fmt.Fprintf(&b, "file %s with %q\n", name, want[:min(len(want), maxExpected)])
+	}
+	return b.String()
 }
 
 // judge compares what a case did with what it should have done. Only init's
