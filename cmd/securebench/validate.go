@@ -31,8 +31,8 @@ starter candidates must fail, with the verifiers and sandboxes of a real run. A
 task without a reference solution is a problem, because nothing shows that it
 can be solved. Families without a verifier are skipped and counted. If
 tests.operators lets the candidate define equality of its objects, a reference
-whose objects are all equal is tried, too, and every task that it passes causes
-a warning.
+whose objects are all equal is tried, too, and so are code candidates that do no
+work; every task that one of them passes causes a warning.
 
 Baselines, which are answers that ignore the question, are tried if verification
 needs no sandbox: every label, the same word for every row, the longest choice,

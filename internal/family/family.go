@@ -239,16 +239,17 @@ type Completer interface {
 	Complete(ctx context.Context, c Case) (candidate.Candidate, bool, error)
 }
 
-// Twin is a wrong variant of a row's reference that weak tests accept.
+// Twin is a wrong candidate that weak tests accept.
 type Twin struct {
 	What      string // what is wrong with it, in one phrase
+	Advice    string // what its author should change in the tests, in one phrase
 	Candidate candidate.Candidate
 }
 
 // Twinner is a [Verifier] that can produce [Twin] candidates for the
 // weaknesses of its family's tests.
 type Twinner interface {
-	// Twins returns the twins of a row's reference; most rows have none.
+	// Twins returns the twins of a row's reference; some rows have none.
 	Twins(ctx context.Context, c Case) ([]Twin, error)
 }
 

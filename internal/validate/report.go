@@ -135,7 +135,7 @@ func (r *Report) explain() {
 			sep = ""
 		}
 		for _, what := range v.Weak {
-			fmt.Fprintf(r.w, "%s%s:%d: %s: warning: the tests pass where %s: make one of them distinguish two\n",
+			fmt.Fprintf(r.w, "%s%s:%d: %s: warning: the tests pass where %s\n",
 				sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), redact.Escape(what))
 			sep = ""
 		}

@@ -58,7 +58,7 @@ type Result struct {
 	Family string  `json:"family"`
 	Line   int     `json:"line"`
 	Checks []Check `json:"checks"`
-	// Weak says what is wrong with variants of the reference that pass as well.
+	// Weak says what is wrong with candidates that pass as well, and what to do.
 	Weak []string `json:"weak,omitzero"`
 	// Proposal says how the row could be scored instead; "" is no other way.
 	Proposal string `json:"proposal,omitzero"`
@@ -144,8 +144,10 @@ func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	if err != nil {
 		return v, err
 	}
-	if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {
-		return v, err
+	if v.Checks[0].OK { // otherwise there is something to mend first
+		if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {
+			return v, err
+		}
 	}
 	if v.Proposal, err = cfg.propose(ctx, verifier, c, tried[0], v.Checks[0]); err != nil {
 		return v, err
@@ -157,8 +159,8 @@ func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	return v, nil
 }
 
-// weak tries the wrong twins of the reference. If one passes, that is not an
-// error of the pack, but its author should know.
+// weak tries wrong candidates that weak tests accept. If one passes, that is not
+// an error of the pack, but its author should know.
 func (cfg Config) weak(ctx context.Context, v family.Verifier, at family.Case) (out []string, err error) {
 	twinner, ok := v.(family.Twinner)
 	if !ok {
@@ -174,7 +176,7 @@ func (cfg Config) weak(ctx context.Context, v family.Verifier, at family.Case) (
 			return nil, err
 		}
 		if got.Outcome == verdict.Passed {
-			out = append(out, twin.What)
+			out = append(out, twin.What+": "+twin.Advice)
 		}
 	}
 	return out, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
@@ -453,7 +454,7 @@ func TestAlwaysEqualTwins(t *testing.T) {
 	} {
 		s.tests = tests
 		twins, err := v.Twins(t.Context(), makeCase(t, s))
-		if err != nil || len(twins) != 1 || twins[0].What != "every P equals every other" {
+		if err != nil || len(twins) != 3 || twins[0].What != "every P equals every other" {
 			t.Fatalf("%q: %v, error %v", tests, twins, err)
 		}
 		if got := verify(t, v, makeCase(t, s), content(t, twins[0].Candidate)); got.Outcome != want {
@@ -471,7 +472,41 @@ func TestAlwaysEqualTwins(t *testing.T) {
 	} {
 		other := s
 		change(&other)
-		if twins, err := v.Twins(t.Context(), makeCase(t, other)); err != nil || len(twins) != 0 {
+		twins, err := v.Twins(t.Context(), makeCase(t, other))
+		if err != nil || slices.ContainsFunc(twins, func(twin family.Twin) bool { return strings.Contains(twin.What, "equals") }) {
+			t.Errorf("%s: %v, error %v", name, twins, err)
+		}
+	}
+}
+
+// TestIdleTwins: tests that do not look at results pass a candidate that does no
+// work, and validation can show it.
+func TestIdleTwins(t *testing.T) {
+	v := newTestVerifier(t, newLocalEngine(t))
+	const reference = "def f(x):\n    return 2 * x\nclass C:\n    def __init__(self, n):\n        self.n = n\n    def twice(self):\n        return 2 * self.n\n"
+	for tests, want := range map[string][]bool{ // of None and True
+		"assert f(2) == 4\n": {false, false},
+		"f(2)\n":             {true, true},
+		"try:\n    assert f(2) == 5\nexcept Exception:\n    pass\n": {true, true},
+		"assert f(2)\n":            {false, true},
+		"assert f(0) == 0\n":       {false, false},
+		"assert C(2).twice()\n":    {false, true},
+		"assert C(2).twice()==4\n": {false, false},
+	} {
+		s := spec{prompt: "Write f and C.", reference: reference, tests: tests}
+		twins, err := v.Twins(t.Context(), makeCase(t, s))
+		if err != nil || len(twins) != len(want) {
+			t.Fatalf("%q: %v, error %v", tests, twins, err)
+		}
+		for i, twin := range twins {
+			got := verify(t, v, makeCase(t, s), content(t, twin.Candidate))
+			if (got.Outcome == verdict.Passed) != want[i] || twin.Advice == "" {
+				t.Errorf("%q: %s (%s): %s, want a pass: %t", tests, twin.What, twin.Advice, describe(got), want[i])
+			}
+		}
+	}
+	for name, s := range map[string]spec{"no reference": {prompt: "p", tests: "f(1)\n"}, "no names": {prompt: "p", reference: reference, tests: "x = 1\n"}} {
+		if twins, err := v.Twins(t.Context(), makeCase(t, s)); err != nil || len(twins) != 0 {
 			t.Errorf("%s: %v, error %v", name, twins, err)
 		}
 	}

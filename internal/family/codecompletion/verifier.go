@@ -150,24 +150,34 @@ func (v *Verifier) Explain(ctx context.Context, c family.Case, got family.Verdic
 	return of.Lines(found, string(got.Restricted["tests-traceback.txt"]), string(got.Restricted[importError])), err
 }
 
-// Twins returns, for each class that a row with operators uses, the reference
-// with that class always equal.
+// Twins returns candidates that do no work and, for each class that a row with
+// operators uses, the reference with that class always equal.
 func (v *Verifier) Twins(ctx context.Context, c family.Case) ([]family.Twin, error) {
 	r, err := readRow(c)
-	if err != nil || r.reference == nil || !r.operators {
-		return nil, nil // the candidate never decides whether objects are equal
+	if err != nil || r.reference == nil {
+		return nil, nil
 	}
 	a, err := v.analyse(ctx, c, r)
 	if err != nil {
-		return nil, fmt.Errorf("looking for classes: %w", err)
+		return nil, fmt.Errorf("looking for the names under test: %w", err)
 	}
 	var out []family.Twin
+	add := func(what, advice, source string) {
+		out = append(out, family.Twin{What: what, Advice: advice, Candidate: candidate.New(task.Code, candidate.Given, []byte(source))})
+	}
+	var functions, classes []string
 	for _, n := range a.names {
-		if n.kind == "class" {
-			source := string(r.completed(a)) + fmt.Sprintf(alwaysEqual, n.name)
-			out = append(out, family.Twin{What: "every " + n.name + " equals every other",
-				Candidate: candidate.New(task.Code, candidate.Given, []byte(source))})
+		if n.kind != "class" {
+			functions = append(functions, n.name)
+			continue
 		}
+		classes = append(classes, n.name)
+		if r.operators { // otherwise the candidate never decides whether objects are equal
+			add("every "+n.name+" equals every other", "make one of them distinguish two", string(r.completed(a))+fmt.Sprintf(alwaysEqual, n.name))
+		}
+	}
+	for _, idle := range diagnosis.IdleModules(functions, classes) {
+		add(idle.What, "add a test that only a right result passes", idle.Source)
 	}
 	return out, nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/cases"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
@@ -68,5 +70,57 @@ func TestTime(t *testing.T) {
 	got := verify(t, inMemory(t), c, code("import time\ntime.sleep(3.5)\n"+honest))
 	if got.Reason != verdict.VerificationTimeout || time.Since(start) > 20*time.Second || !strings.HasPrefix(got.Message, "case 2 of 2") {
 		t.Errorf("%s %q", got.Reason, got.Message)
+	}
+}
+
+// TestConstantTwin: a program that does what the first case expects passes cases that
+// all expect the same, and validation can show it.
+func TestConstantTwin(t *testing.T) {
+	t.Parallel()
+	e := inMemory(t)
+	one := func(stdin, stdout string) object { return object{"stdin": stdin, "expect": object{"stdout": stdout}} }
+	wrote := object{"stdin": "x", "expect": object{"exit_code": 3, "files": object{"out/é.txt": "ü\n"}}}
+	for name, tt := range map[string]struct {
+		cases []object
+		twins int
+		pass  bool
+	}{
+		"different":     {[]object{one("1", "1\n"), one("2", "2\n")}, 1, false},
+		"alike":         {[]object{one("1", "5\n"), one("2", "5\n")}, 1, true},
+		"nothing":       {[]object{one("1", "")}, 1, true},
+		"files":         {[]object{wrote, wrote}, 1, true},
+		"without input": {[]object{{"expect": object{"stdout": "5\n"}}}, 0, false},
+	} {
+		c := rowCase(t, sandbox.Image{Ref: "local", ID: "local"}, "python", adder(object{"cases": tt.cases}))
+		twins, err := cases.New(family.Resources{}).(family.Twinner).Twins(t.Context(), c)
+		if err != nil || len(twins) != tt.twins {
+			t.Fatalf("%s: %v, %v", name, twins, err)
+		}
+		for _, twin := range twins {
+			if got := verify(t, e, c, twin.Candidate); (got.Outcome == verdict.Passed) != tt.pass {
+				t.Errorf("%s: %s %q", name, got.Outcome, got.Message)
+			}
+		}
+	}
+}
+
+// TestExpected: the author sees what a case expected, and why a near miss is one.
+func TestExpected(t *testing.T) {
+	t.Parallel()
+	e := inMemory(t)
+	for want, tt := range map[string]struct {
+		tests object
+		code  string
+	}{
+		`standard output "5\n"`:         {adder(), "print(6)\n"},
+		"only white space differs":      {adder(object{"compare": "exact"}), "print(5, end='')\n"},
+		"exit code 0, not 7":            {adder(), "import sys\nsys.exit(7)\n"},
+		"no command names candidate.py": {adder(object{"command": []string{"python3", "main.py"}}), honest},
+		`file out.txt with "4"`:         {adder(object{"cases": []object{{"expect": object{"files": object{"out.txt": "4"}}}}}), "print(5)\n"},
+	} {
+		got := verify(t, e, rowCase(t, sandbox.Image{Ref: "local", ID: "local"}, "python", tt.tests), code(tt.code))
+		if text := string(got.Restricted["case-expected.txt"]); got.Outcome != verdict.Failed || !strings.Contains(text, want) {
+			t.Errorf("%s: %s %q", want, got.Outcome, text)
+		}
 	}
 }

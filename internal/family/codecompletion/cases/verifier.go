@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -28,11 +30,14 @@ const (
 
 // New makes the verifier of rows of this kind.
 func New(r family.Resources) family.Verifier {
-	return programs.NewVerifier(r, programs.Options{}, func(c family.Case) (programs.Scorer, *family.Failure) {
+	return verifier{programs.NewVerifier(r, programs.Options{}, func(c family.Case) (programs.Scorer, *family.Failure) {
 		r, refused := read(c.Sandbox)
 		return &scorer{c: c, row: r, restricted: map[string][]byte{}}, refused
-	})
+	})}
 }
+
+// verifier adds twins to the verifier of programs.
+type verifier struct{ family.Verifier }
 
 // scorer scores a program by its cases.
 type scorer struct {
@@ -134,10 +139,36 @@ func (s *scorer) runCase(ctx context.Context, box *programs.Box, n int, c testCa
 	var f *family.Failure
 	if errors.As(err, &f) {
 		s.restricted["case-stdout.txt"], s.restricted["case-stderr.txt"] = ran.Stdout, ran.Stderr
+		s.restricted["case-expected.txt"] = []byte(s.row.expected(c, ran))
 		return family.Fail(f.Reason, "case %d of %d: %s", n+1, len(s.row.cases), f.Message)
 	}
 	box.Discard(ctx, dir)
 	return err
+}
+
+// maxExpected bounds what is shown of an expected output, in bytes.
+const maxExpected = 4096
+
+// expected says, for the author and the operator, how a case should have ended.
+func (r row) expected(c testCase, ran programs.Ran) string {
+	var b strings.Builder
+	if named := strings.Join(slices.Concat(r.compile, r.command, c.Args), " "); ran.ExitCode != c.Expect.ExitCode && !strings.Contains(named, strings.TrimSuffix(r.file, path.Ext(r.file))) {
+		fmt.Fprintf(&b, "no command names %s, the candidate's file (set eval.tests.file, or name it)\n", r.file)
+	}
+	if ran.End == sandbox.Exited && ran.ExitCode != c.Expect.ExitCode {
+		fmt.Fprintf(&b, "exit code %d, not %d\n", c.Expect.ExitCode, ran.ExitCode)
+	}
+	if want := c.Expect.Stdout; want != nil {
+		fmt.Fprintf(&b, "standard output %q\n", (*want)[:min(len(*want), maxExpected)])
+		if words := (comparison{how: whitespace}); r.compare.how == exact && !r.compare.same(ran.Stdout, []byte(*want)) && words.same(ran.Stdout, []byte(*want)) {
+			b.WriteString("its words are the same, and only white space differs (set eval.tests.compare to whitespace if that does not matter)\n")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Expect.Files)) {
+		want := c.Expect.Files[name]
+		fmt.Fprintf(&b, "file %s with %q\n", name, want[:min(len(want), maxExpected)])
+	}
+	return b.String()
 }
 
 // judge compares what a case did with what it should have done. Only init's
