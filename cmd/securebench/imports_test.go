@@ -181,9 +181,10 @@ func allowed() []struct {
 		of("internal/pipeline/produce", "candidate redact harness/events harness harness/events workspace sandbox sandbox/initproc task verdict gateway/ledger gateway/egress gateway/relay"),
 		of("internal/pipeline/capture", "candidate checkout repository sandbox sandbox/holder task workspace", "digest redact verdict"),
 		of("internal/pipeline/verify", "candidate family sandbox task verdict"),
-		of("internal/pipeline/record", "candidate rowset task durable", words),
+		of("internal/pipeline/record/runlock", "durable source"),
+		of("internal/pipeline/record", "candidate rowset task durable pipeline/record/runlock", words),
 		of("internal/pipeline/agent", "harness model pipeline/produce pipeline/capture pipeline/record", "candidate checkout family sandbox task workspace", words),
-		of("internal/pipeline/commit", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
+		of("internal/pipeline/commit", "pipeline/produce pipeline/capture pipeline/record", "candidate durable family sandbox task", words),
 		of("internal/pipeline", "capacity pipeline/produce pipeline/capture pipeline/verify pipeline/record pipeline/agent pipeline/commit",
 			"candidate checkout family task sandbox progress workspace", words),
 		// what a run leaves, read back
@@ -208,7 +209,7 @@ func allowed() []struct {
 		of("internal/ownagent", "agentfiles config digest fault harness redact sandbox sandbox/lookup scoring source task workspace"),
 		of("internal/run/shown", "pipeline/record progress redact"),
 		of("internal/programs", "agentcli fault harness pipeline/record sandbox source"),
-		of("internal/run", "model programs ownagent run/shown capacity sandbox/machine agentcli gateway/egress gateway/relay gateway/relay/reach harness/events scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record",
+		of("internal/run", "model programs ownagent run/shown capacity sandbox/machine agentcli gateway/egress gateway/relay gateway/relay/reach harness/events scoring workload evidence attest pipeline pipeline/pack pipeline/produce pipeline/agent pipeline/commit pipeline/record pipeline/record/runlock",
 			"candidate config fault family harness progress rowset sandbox selection task workspace", words),
 		of("internal/preview", "capacity console evidence fault pipeline/record redact run verdict"),
 		// test kits

@@ -90,14 +90,14 @@ func (t *table) head() {
 func (r *Report) MadeAgain() string {
 	var parts []string
 	if n := r.Retried; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s after %s", plural(n, "attempt"), plural(r.Retries, "infrastructure error")))
+		parts = append(parts, fmt.Sprintf("%s after %s", console.Plural(n, "attempt"), console.Plural(r.Retries, "infrastructure error")))
 	}
 	if n := r.Run.Replaced; n > 0 {
-		parts = append(parts, plural(n, "record")+" at resumes")
+		parts = append(parts, console.Plural(n, "record")+" at resumes")
 	}
 	for _, o := range r.Outcomes {
 		if o.Name == string(repeated) && o.Attempts > 0 {
-			parts = append(parts, plural(o.Attempts, "further record")+" of attempts that have one")
+			parts = append(parts, console.Plural(o.Attempts, "further record")+" of attempts that have one")
 		}
 	}
 	return strings.Join(parts, ", ")

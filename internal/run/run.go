@@ -32,6 +32,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/pipeline/record/runlock"
 	"securebench/internal/programs"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
@@ -237,7 +238,7 @@ func (r *Run) needsUsers() bool {
 // lock locks the output directory and loads the signing key.
 func (r *Run) lock() (err error) {
 	r.dir, err = record.Open(r.Config.OutputDir)
-	if errors.Is(err, record.ErrLocked) {
+	if errors.Is(err, runlock.ErrHeld) {
 		return fault.As(fault.Refused, err)
 	}
 	if err == nil {

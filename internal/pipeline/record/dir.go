@@ -14,6 +14,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/durable"
+	"securebench/internal/pipeline/record/runlock"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
@@ -49,8 +50,6 @@ var (
 	ErrExists = errors.New("the output directory already holds a run")
 	// ErrForeign is returned by [Dir.Foreign].
 	ErrForeign = errors.New("not part of a run")
-	// ErrLocked is returned by [Open] if another process uses the directory.
-	ErrLocked = errors.New("another securebench process is using the output directory")
 )
 
 // Dir is the output directory of a run in progress, locked against other
@@ -59,9 +58,8 @@ var (
 type Dir struct {
 	path string
 	root *os.Root
-	// locks are held as long as they are open.
-	locks []*os.File
-	salt  digest.Salt
+	lock *runlock.Lock
+	salt digest.Salt
 	// saltFile identifies the salt's file: if it is gone, so is restricted/.
 	saltFile fs.FileInfo
 
@@ -75,8 +73,8 @@ type Dir struct {
 	broken error
 }
 
-// Open creates and locks the output directory at dir. The kernel releases the
-// lock when the process ends, even if it is killed.
+// Open creates and locks the output directory at dir. The error is
+// [runlock.ErrHeld] if another process uses it.
 func Open(dir string) (*Dir, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -89,41 +87,11 @@ func Open(dir string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the output directory: %w", err)
 	}
-	locks, err := lockDir(root)
+	lock, err := runlock.Take(root, LockName)
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &Dir{path: abs, root: root, locks: locks, link: link{prev: Genesis}, captured: journal{link: link{prev: Genesis}}}, nil
-}
-
-// lockDir locks the lock file and the directory itself, because the file can
-// be removed.
-func lockDir(root *os.Root) ([]*os.File, error) {
-	dir, err := lock(root.Open("."))
-	if err != nil {
-		return nil, err
-	}
-	file, err := lock(source.OpenIn(root, LockName, os.O_CREATE|os.O_RDWR, 0o644))
-	if err != nil {
-		return nil, errors.Join(err, dir.Close())
-	}
-	return []*os.File{dir, file}, nil
-}
-
-func lock(f *os.File, err error) (*os.File, error) {
-	if err != nil {
-		return nil, fmt.Errorf("locking the output directory: %w", err)
-	}
-	err = durable.TryLockSoon(f)
-	switch {
-	case err == nil:
-		return f, nil
-	case errors.Is(err, durable.ErrLocked):
-		err = ErrLocked
-	default:
-		err = fmt.Errorf("locking the output directory: %w", err)
-	}
-	return nil, errors.Join(err, f.Close())
+	return &Dir{path: abs, root: root, lock: lock, link: link{prev: Genesis}, captured: journal{link: link{prev: Genesis}}}, nil
 }
 
 // Begin starts a new run in the directory. If it already contains a run, that
@@ -488,10 +456,7 @@ func (d *Dir) Close() error {
 		errs = append(errs, d.lines.Close())
 	}
 	errs = append(errs, d.captured.close())
-	for _, f := range d.locks {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(append(errs, d.root.Close())...)
+	return errors.Join(append(errs, d.lock.Close(), d.root.Close())...)
 }
 
 // replaceFile writes a file atomically: after a crash the new content is

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/digest"
+	"securebench/internal/pipeline/record/runlock"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -148,14 +149,14 @@ func TestBeginKeepsAFormerRun(t *testing.T) {
 	if err := d.Append(sampleLine()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); !errors.Is(err, ErrLocked) {
-		t.Fatalf("a second runner: %v, want ErrLocked", err)
+	if _, err := Open(dir); !errors.Is(err, runlock.ErrHeld) {
+		t.Fatalf("a second runner: %v, want ErrHeld", err)
 	}
 	if err := os.Remove(filepath.Join(dir, LockName)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); !errors.Is(err, ErrLocked) {
-		t.Fatalf("without the lock file: %v, want ErrLocked", err)
+	if _, err := Open(dir); !errors.Is(err, runlock.ErrHeld) {
+		t.Fatalf("without the lock file: %v, want ErrHeld", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)

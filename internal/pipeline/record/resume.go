@@ -115,18 +115,18 @@ func ParseSalt(raw []byte, want string) (s digest.Salt, ok bool) {
 
 // The reasons why an existing line is dropped and its attempt is run again.
 const (
-	Torn           = "torn"           // its write was cut short
-	Damaged        = "damaged"        // this run did not write it in this form
-	Missing        = "missing"        // the numbering has a gap: it was removed
-	OutOfChain     = "out_of_chain"   // the hash chain is broken before it
-	Duplicate      = "duplicate"      // its attempt has another line
-	Unfinished     = "infrastructure" // it ended in an infrastructure error
-	LostCandidate  = "candidate"      // its candidate is not in the store
-	LostOutput     = "output"         // its raw output is not in the restricted folder
-	InputsChanged  = "inputs_changed" // an input of the attempt changed
-	AgentsFailed   = "agents_failed"  // it is of a run that stopped because its agents failed
-	NotPlanned     = "not_planned"    // its attempt is no longer part of the run
-	BrokenSeal = "statement"      // the records are not those that were sealed
+	Torn          = "torn"           // its write was cut short
+	Damaged       = "damaged"        // this run did not write it in this form
+	Missing       = "missing"        // the numbering has a gap: it was removed
+	OutOfChain    = "out_of_chain"   // the hash chain is broken before it
+	Duplicate     = "duplicate"      // its attempt has another line
+	Unfinished    = "infrastructure" // it ended in an infrastructure error
+	LostCandidate = "candidate"      // its candidate is not in the store
+	LostOutput    = "output"         // its raw output is not in the restricted folder
+	InputsChanged = "inputs_changed" // an input of the attempt changed
+	AgentsFailed  = "agents_failed"  // it is of a run that stopped because its agents failed
+	NotPlanned    = "not_planned"    // its attempt is no longer part of the run
+	BrokenSeal    = "statement"      // the records are not those that were sealed
 )
 
 // Dropped is a line that is not kept.
@@ -311,7 +311,7 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 		return err
 	}
 	// Records are about to refer to what a killed run had not flushed yet.
-	if err := durable.SyncAll(d.locks[0]); err != nil {
+	if err := durable.SyncAll(d.lock[0]); err != nil {
 		return fmt.Errorf("flushing the output directory: %w", err)
 	}
 	to, err := d.newHistory()

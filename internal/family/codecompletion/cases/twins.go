@@ -51,4 +51,3 @@ func (r row) constant() string {
 	fmt.Fprintf(&b, "sys.exit(%d)\n", want.ExitCode)
 	return b.String()
 }
-
