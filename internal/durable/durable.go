@@ -3,6 +3,7 @@
 package durable
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -118,18 +119,12 @@ func SyncDir(root *os.Root, dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// ErrLocked is returned by [TryLock] when another process holds the lock.
+// ErrLocked is returned by [TryLock] and [LockIn] when another process holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
 // TryLock locks an open file or directory for this process. The kernel
 // releases the lock when the file is closed or the process dies.
-func TryLock(f *os.File) error {
-	err := flock(f, unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return ErrLocked
-	}
-	return err
-}
+func TryLock(f *os.File) error { return flock(f, unix.LOCK_EX|unix.LOCK_NB) }
 
 // The patience of [TryLockSoon]: in all, and between two tries.
 const (
@@ -150,11 +145,40 @@ func TryLockSoon(f *os.File) error {
 // Lock is [TryLock], except that it waits for another holder.
 func Lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
+// LockIn opens a file below root, with flags for its opening, and locks it: how is for
+// flock(2). Whoever closes the file releases the lock.
+func LockIn(root *os.Root, name string, flags, how int) (*os.File, error) {
+	f, err := root.OpenFile(name, flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f, how); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// WaitIn is [LockIn] for a lock that nobody else holds, for which it waits until ctx
+// ends. It makes the file if there is none.
+func WaitIn(ctx context.Context, root *os.Root, name string) (*os.File, error) {
+	for {
+		f, err := LockIn(root, name, os.O_CREATE|os.O_RDWR, unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, ErrLocked) {
+			return f, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
 // Held reports whether another process holds the lock of an open file. It shares
 // the lock for a moment, so who wants it uses [TryLockSoon].
 func Held(f *os.File) (bool, error) {
 	err := flock(f, unix.LOCK_SH|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if errors.Is(err, ErrLocked) {
 		return true, nil
 	}
 	if err == nil {
@@ -166,10 +190,12 @@ func Held(f *os.File) (bool, error) {
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how)
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
-		}
-		if !errors.Is(err, unix.EINTR) {
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return ErrLocked
+		case !errors.Is(err, unix.EINTR):
 			return fmt.Errorf("locking %s: %w", f.Name(), err)
 		}
 	}

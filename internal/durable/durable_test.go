@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -170,6 +171,36 @@ func TestTryLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWaitIn: whoever waits has the lock once nobody else holds it, and gives up when
+// told to.
+func TestWaitIn(t *testing.T) {
+	root := openRoot(t)
+	held, err := durable.LockIn(root, "lock", os.O_CREATE|os.O_RDWR, unix.LOCK_SH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := durable.LockIn(root, "lock", os.O_RDWR, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, durable.ErrLocked) {
+		t.Errorf("a second holder: %v", err)
+	}
+	if _, err := durable.LockIn(root, "none", os.O_RDWR, unix.LOCK_EX); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there, and not to be made: %v", err)
+	}
+	late := errors.New("late")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, late)
+	defer cancel()
+	if _, err := durable.WaitIn(ctx, root, "lock"); !errors.Is(err, late) {
+		t.Errorf("a lock that is not given up: %v", err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { held.Close() })
+	mine, err := durable.WaitIn(t.Context(), root, "lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mine.Close(); err != nil {
 		t.Error(err)
 	}
 }

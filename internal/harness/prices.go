@@ -2,11 +2,8 @@ package harness
 
 import "regexp"
 
-// PricesAsOf is when the known prices were looked up.
-const PricesAsOf = "2026-11"
-
 // knownPrices are the vendors' standard prices of some models, in USD per million
-// tokens. Anything special, such as a surcharge for long requests, is left out:
+// tokens, as of November 2026. Anything special, such as a surcharge for long requests, is left out:
 // harness.config.prices is what the operator says instead.
 func knownPrices() map[string]Price {
 	return map[string]Price{

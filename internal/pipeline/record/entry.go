@@ -92,11 +92,10 @@ func CandidatePath(sum string) (string, error) {
 
 // The maximum sizes of files that are read into memory.
 const (
-	maxManifest  = 16 << 20
-	maxSmall     = 1 << 20 // salt, digests
-	MaxCandidate = 256 << 20
-	MaxConfig    = 16 << 20
-	maxRaw       = 1 << 30
+	maxManifest = 16 << 20
+	maxSmall    = 1 << 20 // salt, digests
+	MaxConfig   = 16 << 20
+	maxRaw      = 1 << 30
 )
 
 // RawLine is one line of a file of records, without its newline.

@@ -3,10 +3,8 @@ package imagestore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,22 +24,7 @@ func (s *Store) shared() (*os.File, error) { return s.locked(lockFile, unix.LOCK
 
 // locked opens a file and locks it; closing it releases the lock.
 func (s *Store) locked(name string, how int) (*os.File, error) {
-	f, err := s.root.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = unix.Flock(int(f.Fd()), how)
-		switch {
-		case err == nil:
-			return f, nil
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EWOULDBLOCK):
-			err = durable.ErrLocked
-		}
-		return nil, errors.Join(fmt.Errorf("locking %s: %w", name, err), f.Close())
-	}
+	return durable.LockIn(s.root, name, os.O_CREATE|os.O_RDWR, how)
 }
 
 // lease keeps an image from being removed as long as this process uses it.
@@ -95,15 +78,5 @@ func (s *Store) unused(id string) (bool, error) {
 
 // waitFor waits until no other process unpacks a layer.
 func (s *Store) waitFor(ctx context.Context, diffID string) (*os.File, error) {
-	for {
-		f, err := s.locked(filepath.Join(waitsDir, hexOf(diffID)), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, durable.ErrLocked) {
-			return f, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return durable.WaitIn(ctx, s.root, filepath.Join(waitsDir, hexOf(diffID)))
 }

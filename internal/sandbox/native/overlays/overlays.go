@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
@@ -374,17 +373,7 @@ func (s *Store) sweep() (n int, err error) {
 
 // waitFor waits until no other process makes or removes the overlay of a key.
 func (s *Store) waitFor(ctx context.Context, key string) (*os.File, error) {
-	for {
-		f, err := s.locked(filepath.Join(locksDir, key), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, durable.ErrLocked) {
-			return f, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return durable.WaitIn(ctx, s.root, filepath.Join(locksDir, key))
 }
 
 // locked opens a file and locks it; closing it releases the lock. Files of keys
@@ -395,20 +384,5 @@ func (s *Store) locked(name string, how int) (*os.File, error) {
 	if filepath.Base(name) != useFile {
 		flags |= os.O_CREATE
 	}
-	f, err := s.root.OpenFile(name, flags, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = unix.Flock(int(f.Fd()), how)
-		switch {
-		case err == nil:
-			return f, nil
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EWOULDBLOCK):
-			err = durable.ErrLocked
-		}
-		return nil, errors.Join(fmt.Errorf("locking %s: %w", name, err), f.Close())
-	}
+	return durable.LockIn(s.root, name, flags, how)
 }
