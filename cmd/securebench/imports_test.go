@@ -215,13 +215,14 @@ func allowed() []struct {
 		of("internal/sandbox/sandboxtest/contract/probes"),
 		of("internal/sandbox/sandboxtest/contract/scripts", "sandbox/sandboxtest"),
 		of("internal/sandbox/sandboxtest/contract", "sandbox sandbox/holder sandbox/sandboxtest sandbox/sandboxtest/contract/probes sandbox/sandboxtest/contract/scripts"),
-		of("internal/family/textmatch/vectortest", family),
+		of("internal/family/familytest", family),
 		of("internal/sandbox/dockertest", "sandbox sandbox/docker sandbox/docker/floor"),
 		of("internal/sandbox/nativetest", "sandbox sandbox/dockertest sandbox/imagestore sandbox/native sandbox/oci sandbox/owner"),
 		of("internal/sandbox/enginetest", "sandbox sandbox/dockertest sandbox/nativetest"),
 		of("internal/sandbox/dockertest/helper", "sandbox/holder sandbox/initproc sandbox/lookup sandbox/readiness"),
 		of("internal/schemas/schematest", "family schemas source"),
 		of("internal/datatest"),
+		of("internal/family/textmatch/vectortest", family, "datatest"),
 		of("internal/agentcli/agenttest"),
 	}
 }

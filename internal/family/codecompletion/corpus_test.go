@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"securebench/internal/family"
+	"securebench/internal/family/familytest"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
@@ -104,7 +105,7 @@ func naivePasses(t *testing.T, e *localEngine, a attack) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := "TEST_SOURCE = " + string(mustJSON(t, a.spec().tests)) + "\n" + string(runner)
+	source := "TEST_SOURCE = " + string(familytest.JSON(t, a.spec().tests)) + "\n" + string(runner)
 	for name, data := range map[string]string{"solution_test.py": source, "candidate.py": a.candidate} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/task"
 )
@@ -61,17 +60,4 @@ func TestSizeOfRows(t *testing.T) {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
-}
-
-// content reads a candidate.
-func content(tb testing.TB, c candidate.Candidate) string {
-	tb.Helper()
-	if c.Digest == "" {
-		return ""
-	}
-	data, err := c.Bytes()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return string(data)
 }

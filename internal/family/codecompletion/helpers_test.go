@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/candidate"
 	"securebench/internal/datatest"
 	"securebench/internal/family"
+	"securebench/internal/family/familytest"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 )
@@ -25,15 +23,6 @@ type spec struct {
 	mutates, operators           bool
 	source, language             string
 	limits                       sandbox.Limits
-}
-
-func mustJSON(tb testing.TB, v any) jsontext.Value {
-	tb.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
 }
 
 // makeCase compiles a row into the views that a verifier gets.
@@ -56,14 +45,14 @@ func makeCase(tb testing.TB, s spec) family.Case {
 		s.id = "task"
 	}
 	resources := []task.Resource{
-		{Name: "prompt", Lane: task.Public, Value: mustJSON(tb, s.prompt)},
-		{Name: "tests", Lane: task.EvaluationInputs, Value: mustJSON(tb, tests)},
+		{Name: "prompt", Lane: task.Public, Value: familytest.JSON(tb, s.prompt)},
+		{Name: "tests", Lane: task.EvaluationInputs, Value: familytest.JSON(tb, tests)},
 	}
 	if s.language != "" {
-		resources = append(resources, task.Resource{Name: "language", Lane: task.Public, Value: mustJSON(tb, s.language)})
+		resources = append(resources, task.Resource{Name: "language", Lane: task.Public, Value: familytest.JSON(tb, s.language)})
 	}
 	if s.reference != "" {
-		resources = append(resources, task.Resource{Name: "canonical_solution", Value: mustJSON(tb, s.reference)})
+		resources = append(resources, task.Resource{Name: "canonical_solution", Value: familytest.JSON(tb, s.reference)})
 	}
 	compiled, err := task.New(task.Config{ID: s.id, Family: "code_completion",
 		Pack: task.Pack{ID: "pack", Version: 1}, Resources: resources})
@@ -94,29 +83,16 @@ func newTestVerifier(tb testing.TB, e sandbox.Engine) *Verifier {
 // verify runs one case with a candidate that is code to its verdict.
 func verify(tb testing.TB, v family.Verifier, c family.Case, code string) family.Verdict {
 	tb.Helper()
-	return verdictOn(tb, v, c, candidate.New(task.Code, candidate.Given, []byte(code)))
+	return familytest.Verify(tb, v, c, familytest.Code(code))
 }
 
 // verifySaid runs one case with what an agent said to its verdict.
 func verifySaid(tb testing.TB, v family.Verifier, c family.Case, words string) family.Verdict {
 	tb.Helper()
-	return verdictOn(tb, v, c, candidate.New(task.Code, candidate.Stdout, []byte(words)))
+	return familytest.Verify(tb, v, c, familytest.Said(words))
 }
 
-func verdictOn(tb testing.TB, v family.Verifier, c family.Case, submitted candidate.Candidate) family.Verdict {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	s := v.Open(ctx, c)
-	got, err := s.Verify(ctx, submitted)
-	if closeErr := s.Close(ctx); closeErr != nil {
-		tb.Errorf("closing the session: %v", closeErr)
-	}
-	if err != nil {
-		tb.Fatalf("verifying: %v", err)
-	}
-	return got
-}
+func content(tb testing.TB, c candidate.Candidate) string { return familytest.Content(tb, c) }
 
 // describe renders a verdict for an error message.
 func describe(v family.Verdict) string {

@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/operators"
+	"securebench/internal/family/familytest"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
@@ -194,7 +195,7 @@ for label in re.findall(r'unsupported\("([^"]+)"\)', SOURCE):
 for name in ("_x", "__class__", "__dict__", "__mro_entries__", "__bases__"):
     print("never", "", private(name), sep="\t")
 `
-	source := "SOURCE = " + string(mustJSON(t, proxiesSource)) + "\n"
+	source := "SOURCE = " + string(familytest.JSON(t, proxiesSource)) + "\n"
 	cmd := exec.Command(newLocalEngine(t).python, "-I", "-")
 	cmd.Stdin = strings.NewReader(source + script)
 	out, err := cmd.CombinedOutput()

@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
-	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/familytest"
 	"securebench/internal/task"
 )
 
@@ -29,8 +29,8 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, ok := Family().Reference(c.Evaluator())
-		if content(t, got.Candidate) != tt.want || ok != (tt.want != "") || ok && got.Candidate.Kind != task.Text {
-			t.Errorf("%+v: got %s %q, %t", tt, got.Candidate.Kind, content(t, got.Candidate), ok)
+		if familytest.Content(t, got.Candidate) != tt.want || ok != (tt.want != "") || ok && got.Candidate.Kind != task.Text {
+			t.Errorf("%+v: got %s %q, %t", tt, got.Candidate.Kind, familytest.Content(t, got.Candidate), ok)
 		}
 	}
 }
@@ -54,17 +54,4 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%+v: %s", tt, diff)
 		}
 	}
-}
-
-// content reads a candidate.
-func content(tb testing.TB, c candidate.Candidate) string {
-	tb.Helper()
-	if c.Digest == "" {
-		return ""
-	}
-	data, err := c.Bytes()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return string(data)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"securebench/internal/candidate"
+	"securebench/internal/family/familytest"
 	"securebench/internal/task"
 )
 
@@ -17,8 +17,8 @@ func TestReferenceIsTheGoldPatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, ok := Family().Reference(c.Evaluator())
-		if content(t, got.Candidate) != want || ok != (want != "") || got.Candidate.Kind != task.Patch {
-			t.Errorf("%s: got %s %q, %t", value, got.Candidate.Kind, content(t, got.Candidate), ok)
+		if familytest.Content(t, got.Candidate) != want || ok != (want != "") || got.Candidate.Kind != task.Patch {
+			t.Errorf("%s: got %s %q, %t", value, got.Candidate.Kind, familytest.Content(t, got.Candidate), ok)
 		}
 	}
 	c, err := task.New(task.Config{ID: "a", Family: "repo_patch", Pack: task.Pack{ID: "p"}})
@@ -28,17 +28,4 @@ func TestReferenceIsTheGoldPatch(t *testing.T) {
 	if _, ok := Family().Reference(c.Evaluator()); ok {
 		t.Error("a row without a gold patch has a reference")
 	}
-}
-
-// content reads a candidate.
-func content(tb testing.TB, c candidate.Candidate) string {
-	tb.Helper()
-	if c.Digest == "" {
-		return ""
-	}
-	data, err := c.Bytes()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return string(data)
 }

@@ -1,7 +1,6 @@
 package repopatch
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/familytest"
 	"securebench/internal/family/repopatch/policy"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -21,15 +21,6 @@ import (
 
 // object is a part of a row as tests write it.
 type object = map[string]any
-
-func mustJSON(tb testing.TB, v any) jsontext.Value {
-	tb.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
 
 // merged returns the objects in one; later ones win, and nil removes.
 func merged(objects ...object) object {
@@ -44,9 +35,9 @@ func merged(objects ...object) object {
 // makeCase compiles a row into the views that a verifier gets.
 func makeCase(tb testing.TB, eval object, env task.Environment, limits sandbox.Limits, commit string) family.Case {
 	tb.Helper()
-	resources := []task.Resource{{Name: "base_commit", Lane: task.Public, Value: mustJSON(tb, commit)}}
+	resources := []task.Resource{{Name: "base_commit", Lane: task.Public, Value: familytest.JSON(tb, commit)}}
 	for _, name := range slices.Sorted(maps.Keys(eval)) {
-		resources = append(resources, task.Resource{Name: name, Lane: Family().Lanes[name], Value: mustJSON(tb, eval[name])})
+		resources = append(resources, task.Resource{Name: name, Lane: Family().Lanes[name], Value: familytest.JSON(tb, eval[name])})
 	}
 	compiled, err := task.New(task.Config{ID: "task", Family: "repo_patch", Pack: task.Pack{ID: "pack", Version: 1},
 		Resources: resources, Environment: env})
@@ -139,10 +130,10 @@ func TestCheck(t *testing.T) {
 	for _, tt := range tests {
 		row := family.Row{ID: "a", Eval: map[string]jsontext.Value{}, Environment: map[string]jsontext.Value{}}
 		for k, v := range tt.eval {
-			row.Eval[k] = mustJSON(t, v)
+			row.Eval[k] = familytest.JSON(t, v)
 		}
 		for k, v := range tt.environment {
-			row.Environment[k] = mustJSON(t, v)
+			row.Environment[k] = familytest.JSON(t, v)
 		}
 		var got []string
 		for _, p := range check(row) {

@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
-	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/familytest"
 	"securebench/internal/task"
 )
 
@@ -21,8 +21,8 @@ func TestReferenceIsTheFirstAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, ok := Family().Reference(c.Evaluator())
-		if content(t, got.Candidate) != want || ok != (want != "") || ok && got.Candidate.Kind != task.Text {
-			t.Errorf("%s: got %s %q, %t", accepted, got.Candidate.Kind, content(t, got.Candidate), ok)
+		if familytest.Content(t, got.Candidate) != want || ok != (want != "") || ok && got.Candidate.Kind != task.Text {
+			t.Errorf("%s: got %s %q, %t", accepted, got.Candidate.Kind, familytest.Content(t, got.Candidate), ok)
 		}
 	}
 }
@@ -56,17 +56,4 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s %s: %s", tt.accepted, tt.match, diff)
 		}
 	}
-}
-
-// content reads a candidate.
-func content(tb testing.TB, c candidate.Candidate) string {
-	tb.Helper()
-	if c.Digest == "" {
-		return ""
-	}
-	data, err := c.Bytes()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return string(data)
 }

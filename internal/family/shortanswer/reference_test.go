@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/family/familytest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -38,7 +39,7 @@ func TestReferencePasses(t *testing.T) {
 			s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator(), Sandbox: row.TestSandbox()})
 			v, err := s.Verify(t.Context(), cand.Candidate)
 			if err != nil || v.Outcome != verdict.Passed {
-				t.Errorf("%q: outcome %s, reason %s, %v", content(t, cand.Candidate), v.Outcome, v.Reason, err)
+				t.Errorf("%q: outcome %s, reason %s, %v", familytest.Content(t, cand.Candidate), v.Outcome, v.Reason, err)
 			}
 		})
 	}

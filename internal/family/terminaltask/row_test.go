@@ -8,10 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"securebench/internal/family"
+	"securebench/internal/family/familytest"
 	"securebench/internal/harness"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -21,21 +19,12 @@ import (
 // object is a JSON object of a row.
 type object map[string]any
 
-func mustJSON(tb testing.TB, v any) jsontext.Value {
-	tb.Helper()
-	b, err := json.Marshal(v, json.Deterministic(true))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
 // makeCase is a case of a row with the given eval.
 func makeCase(tb testing.TB, eval object, env task.Environment, assets ...task.Asset) family.Case {
 	tb.Helper()
 	var resources []task.Resource
 	for _, name := range slices.Sorted(maps.Keys(eval)) {
-		resources = append(resources, task.Resource{Name: name, Lane: Family().Lanes[name], Value: mustJSON(tb, eval[name])})
+		resources = append(resources, task.Resource{Name: name, Lane: Family().Lanes[name], Value: familytest.JSON(tb, eval[name])})
 	}
 	compiled, err := task.New(task.Config{ID: "task", Family: "terminal_task", Pack: task.Pack{ID: "pack", Version: 1},
 		Resources: resources, Environment: env, Assets: assets})
@@ -87,7 +76,7 @@ func TestReadRow(t *testing.T) {
 
 // TestRoots: no captured folder is mounted inside another one or the workspace.
 func TestRoots(t *testing.T) {
-	r := row{workdir: "/app", captured: captured(mustJSON(t, object{"roots": []string{"/srv/a", "/app/x", "/srv", "/srv-b", "/app"}}))}
+	r := row{workdir: "/app", captured: captured(familytest.JSON(t, object{"roots": []string{"/srv/a", "/app/x", "/srv", "/srv-b", "/app"}}))}
 	if got := r.roots(); !slices.Equal(got, []string{"/srv", "/srv-b"}) {
 		t.Errorf("got %q", got)
 	}
@@ -129,7 +118,7 @@ func TestLeftOutIsNotPublished(t *testing.T) {
 	s.left.add("/logs/reward.txt", "it is where the checker's own files are")
 	for _, f := range []*family.Failure{nil, {Reason: verdict.TestsFailed}} {
 		v := s.verdict(f)
-		if strings.Contains(string(mustJSON(t, v.Metadata)), "/logs") || !strings.Contains(string(mustJSON(t, v.Metadata)), `"ignored_candidate_path_count":1`) {
+		if strings.Contains(string(familytest.JSON(t, v.Metadata)), "/logs") || !strings.Contains(string(familytest.JSON(t, v.Metadata)), `"ignored_candidate_path_count":1`) {
 			t.Errorf("the record has %v", v.Metadata)
 		}
 		if list := string(v.Restricted["ignored_candidate_paths.json"]); !strings.Contains(list, "/logs/reward.txt") {

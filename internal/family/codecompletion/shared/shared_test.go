@@ -1,21 +1,17 @@
 package shared_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/shared"
+	"securebench/internal/family/familytest"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/task"
@@ -87,46 +83,21 @@ def test_of_its_own(missing_fixture):
     raise ValueError("no test of the row's")
 `
 
-func mustJSON(tb testing.TB, v any) jsontext.Value {
-	tb.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
 func rowCase(tb testing.TB, img sandbox.Image, prompt, tests string) family.Case {
 	tb.Helper()
-	compiled, err := task.New(task.Config{ID: "task", Family: "code_completion", Pack: task.Pack{ID: "pack", Version: 1}, Resources: []task.Resource{
-		{Name: "prompt", Lane: task.Public, Value: mustJSON(tb, prompt)},
-		{Name: "tests", Lane: task.EvaluationInputs, Value: mustJSON(tb, map[string]any{"source": "inline", "containment": "shared", "code": tests})},
-	}})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return family.Case{Attempt: 1, Sandbox: compiled.TestSandbox(), Evaluator: compiled.Evaluator(), Image: img, Seed: [32]byte{1}}
+	c := familytest.Case(tb, "code_completion",
+		task.Resource{Name: "prompt", Lane: task.Public, Value: familytest.JSON(tb, prompt)},
+		task.Resource{Name: "tests", Lane: task.EvaluationInputs, Value: familytest.JSON(tb, map[string]any{"source": "inline", "containment": "shared", "code": tests})})
+	c.Image = img
+	return c
 }
 
 func verify(tb testing.TB, e sandbox.Engine, c family.Case, submitted candidate.Candidate) family.Verdict {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	v := shared.New(family.Resources{Engine: e, RunID: "test"})
-	s := v.Open(ctx, c)
-	got, err := s.Verify(ctx, submitted)
-	if closeErr := errors.Join(s.Close(ctx), v.Close(ctx)); closeErr != nil {
-		tb.Errorf("closing: %v", closeErr)
-	}
-	if err != nil {
-		tb.Fatalf("verifying: %v", err)
-	}
-	return got
+	return familytest.Verify(tb, shared.New(family.Resources{Engine: e, RunID: "test"}), c, submitted)
 }
 
-func code(text string) candidate.Candidate {
-	return candidate.New(task.Code, candidate.Given, []byte(text))
-}
+func code(text string) candidate.Candidate { return familytest.Code(text) }
 
 func printed(v family.Verdict) string { return string(v.Restricted["tests-output.txt"]) }
 
@@ -142,7 +113,7 @@ func TestShared(t *testing.T) {
 		reason              verdict.Reason
 	}{
 		{"right", "Write a stack.", stackTests, code(stack), verdict.Passed, ""},
-		{"said", "Write a stack.", stackTests, candidate.New(task.Code, candidate.Stdout, []byte("Here:\n```python\n"+stack+"```\n")), verdict.Passed, ""},
+		{"said", "Write a stack.", stackTests, familytest.Said("Here:\n```python\n" + stack + "```\n"), verdict.Passed, ""},
 		{"wrong", "Write a stack.", stackTests, code(strings.Replace(stack, "self.items.pop()", "self.items.pop(0)", 1)), verdict.Failed, verdict.TestsFailed},
 		{"nothing of it", "Write a stack.", stackTests, code("pass\n"), verdict.Failed, verdict.TestsFailed},
 		{"no module", "Write a stack.", stackTests, code("def ("), verdict.Failed, verdict.TestsFailed},
