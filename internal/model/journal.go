@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -39,6 +40,24 @@ type entry struct {
 type kept struct {
 	Answer
 	Spending
+	Times times `json:"times_ns"` // of the spending
+}
+
+type times struct {
+	Latency int64 `json:"latency"`
+	First   int64 `json:"first"`
+	Waited  int64 `json:"waited"`
+}
+
+func keep(a Answer, s Spending) kept {
+	return kept{a, s, times{s.Latency.Nanoseconds(), s.First.Nanoseconds(), s.Waited.Nanoseconds()}}
+}
+
+// spending returns what the answer took.
+func (k kept) spending() Spending {
+	s := k.Spending
+	s.Latency, s.First, s.Waited = time.Duration(k.Times.Latency), time.Duration(k.Times.First), time.Duration(k.Times.Waited)
+	return s
 }
 
 // maxEntry bounds a line of a journal.

@@ -132,10 +132,10 @@ type Result struct {
 // Spending is what a question took.
 type Spending struct {
 	Requests int64         `json:"requests"`
-	Spent    Usage         `json:"spent"`                  // of all requests
-	Latency  time.Duration `json:"latency_ns,format:nano"` // of the last request
-	First    time.Duration `json:"first_ns,format:nano"`   // of its first text
-	Waited   time.Duration `json:"waited_ns,format:nano"`  // for the provider, which is no part of the time limit
+	Spent    Usage         `json:"spent"` // of all requests
+	Latency  time.Duration `json:"-"`     // of the last request
+	First    time.Duration `json:"-"`     // of its first text
+	Waited   time.Duration `json:"-"`     // for the provider, which is no part of the time limit
 	Tries    []Try         `json:"tries"`
 }
 
@@ -163,7 +163,7 @@ const again = "\n[the answer was cut off, and is asked for again]\n"
 func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say io.Writer) (res Result, err error) {
 	key := c.journalKey(q)
 	if former, ok := c.journal.find(key); ok {
-		res.Reused, res.Spending = true, former.Spending
+		res.Reused, res.Spending = true, former.spending()
 		return res.answered(former.Answer), nil
 	}
 	left, wait := limit, time.Duration(0)
@@ -181,7 +181,7 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 		switch {
 		case t.err == nil:
 			c.pace.success()
-			if err := c.journal.add(key, kept{t.answer, res.Spending}, c.clean); err != nil {
+			if err := c.journal.add(key, keep(t.answer, res.Spending), c.clean); err != nil {
 				c.notice.say("the answers of the model cannot be kept for a resume: " + err.Error())
 			}
 			return res.answered(t.answer), nil
