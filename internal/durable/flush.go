@@ -62,10 +62,14 @@ func WriteLater(flusher *Flusher, root *os.Root, name string, data []byte, mode 
 	return f.CommitLater(flusher, name)
 }
 
-// SyncAll makes the whole file system of an open folder durable.
-func SyncAll(folder *os.File) error {
-	if err := unix.Syncfs(int(folder.Fd())); err != nil {
-		return &os.SyscallError{Syscall: "syncfs", Err: err}
+// SyncAll makes the whole file system of a directory durable.
+func SyncAll(root *os.Root) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
 	}
-	return nil
+	if err := unix.Syncfs(int(dir.Fd())); err != nil {
+		return errors.Join(&os.SyscallError{Syscall: "syncfs", Err: err}, dir.Close())
+	}
+	return dir.Close()
 }

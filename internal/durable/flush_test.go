@@ -52,19 +52,19 @@ func TestWriteLater(t *testing.T) {
 	}
 }
 
-// TestSyncAll: an open folder names its file system, and a closed one none.
+// TestSyncAll: an open directory names its file system, and a closed one none.
 func TestSyncAll(t *testing.T) {
-	folder, err := os.Open(t.TempDir())
+	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := durable.SyncAll(folder); err != nil {
+	if err := durable.SyncAll(root); err != nil {
 		t.Error(err)
 	}
-	if err := folder.Close(); err != nil {
+	if err := root.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := durable.SyncAll(folder); err == nil {
-		t.Error("a closed folder was flushed")
+	if err := durable.SyncAll(root); err == nil {
+		t.Error("a closed directory was flushed")
 	}
 }

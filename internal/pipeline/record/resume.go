@@ -311,7 +311,7 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 		return err
 	}
 	// Records are about to refer to what a killed run had not flushed yet.
-	if err := durable.SyncAll(d.lock[0]); err != nil {
+	if err := durable.SyncAll(d.root); err != nil {
 		return fmt.Errorf("flushing the output directory: %w", err)
 	}
 	to, err := d.newHistory()
