@@ -163,7 +163,7 @@ harness:
 			for command, want := range map[string]string{
 				"[looks]":                             "has no command looks that its user can execute",
 				"looks --now":                         "has no command looks that its user can execute",
-				"[/opt/securebench/agent/data/note]":  "has no command /opt/securebench/agent/data/note that its user can execute",
+				"[/opt/securebench/agent/data/note]":  "the agent's user cannot execute data/note (chmod +x that file of harness.config.files, ",
 				"[sh, /opt/securebench/agent/nosuch]": "harness.config.files has no nosuch",
 			} {
 				res := run(command)

@@ -76,6 +76,9 @@ type Request struct {
 // Plan says how many tasks run at the same time.
 type Plan struct {
 	Workers int
+	// Slots is how many of the largest tasks fit the machine at the same time, whatever
+	// the number of workers.
+	Slots int64
 	// Verifications is how many can take place at the same time: what verifiers
 	// keep running is bounded by it.
 	Verifications int
@@ -167,6 +170,7 @@ func fitting(each, whole Amount) int64 {
 
 // choose sets the number of workers.
 func (p *Plan) choose(asked, perCore int, slots int64) {
+	p.Slots = slots
 	switch n := int64(min(perCore, mostWorkers)); {
 	case asked > 0:
 		p.Workers, p.Why = asked, "as asked for"

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
-	"golang.org/x/term"
 )
 
 // DefaultWidth is the width of what is printed to anything but a terminal.
@@ -22,19 +20,10 @@ const (
 
 // Width returns how many columns a line on w may use.
 func Width(w io.Writer) int {
-	s, ok := w.(interface{ File() (*os.File, bool) })
-	if !ok {
-		return DefaultWidth
+	if columns := Columns(w); columns > 0 {
+		return max(columns, minWidth)
 	}
-	file, ok := s.File()
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return DefaultWidth
-	}
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil || width <= 0 {
-		return DefaultWidth
-	}
-	return max(width, minWidth)
+	return DefaultWidth
 }
 
 // Table lays out lines of cells in columns that fit the width of its writer.

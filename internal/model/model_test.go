@@ -340,3 +340,27 @@ func TestInvalidUTF8(t *testing.T) {
 		}
 	}
 }
+
+// TestNoStream: an address that is no API's, or a server that does not stream, is said
+// to be that, and not to have broken off.
+func TestNoStream(t *testing.T) {
+	for _, api := range apis() {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html; charset=utf-8")
+				_, _ = io.WriteString(w, "<html>Welcome</html>")
+			}))
+			t.Cleanup(h.Close)
+			c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{API: api, BaseURL: h.URL, Model: "m-1"}, MaxTokens: 64}, Key: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Hurry()
+			_, _, err = bench{Client: c}.put(t, "question")
+			if err == nil || !strings.Contains(err.Error(), "answers with text/html, not with a stream of events: check the base URL") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

@@ -31,7 +31,7 @@ var errTime = errors.New("the time is up")
 // try asks once.
 func (c *Client) try(ctx context.Context, q Question, limit time.Duration, say io.Writer) try {
 	t := try{began: time.Now()}
-	var heard atomic.Bool
+	var heard heard
 	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, heardKey{}, &heard), limit, errTime)
 	defer cancel()
 	t.answer, t.err = c.ask(ctx, c, q, func(text string) {
@@ -43,7 +43,10 @@ func (c *Client) try(ctx context.Context, q Question, limit time.Duration, say i
 		}
 		_, _ = io.WriteString(say, text) // which only shows it
 	})
-	t.took, t.heard = time.Since(t.began), heard.Load()
+	t.took, t.heard = time.Since(t.began), heard.began.Load()
+	if form := heard.form.Load(); errors.Is(t.err, errCut) && form != nil {
+		t.err = &formError{c.name(*form)}
+	}
 	t.late = t.err != nil && errors.Is(context.Cause(ctx), errTime)
 	if text := strings.ToValidUTF8(t.answer.Text, "\uFFFD"); text != t.answer.Text {
 		t.answer.Text, t.answer.Replaced = text, true
@@ -79,6 +82,21 @@ func ended(err error, complete bool) error {
 	return err
 }
 
+// formError is the error of an answer that is not a stream: the address is not that
+// of an API, or of one that does not stream.
+type formError struct{ form string }
+
+// Error says so.
+func (e *formError) Error() string {
+	return fmt.Sprintf("the server answers with %s, not with a stream of events: check the base URL, and that the server can stream", e.form)
+}
+
+// heard notes how a provider began to answer.
+type heard struct {
+	began atomic.Bool
+	form  atomic.Pointer[string] // its Content-Type, if that is not a stream's
+}
+
 // heardKey is the key of what notes that a provider has begun to answer.
 type heardKey struct{}
 
@@ -94,8 +112,11 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if heard, ok := r.Context().Value(heardKey{}).(*atomic.Bool); ok && response.StatusCode == http.StatusOK {
-		heard.Store(true)
+	if heard, ok := r.Context().Value(heardKey{}).(*heard); ok && response.StatusCode == http.StatusOK {
+		heard.began.Store(true)
+		if form, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";"); form != "" && form != "text/event-stream" {
+			heard.form.Store(&form)
+		}
 	}
 	if s := response.StatusCode; s >= 300 && s < 400 {
 		_ = response.Body.Close() // nothing of it is read

@@ -131,6 +131,11 @@ func (a *Agent) Prepare(ctx context.Context, s *scoring.Scorer, runID string, wo
 		if name != "" {
 			mu.Lock()
 			defer mu.Unlock()
+			if file, own := strings.CutPrefix(name, harness.FilesDir+"/"); own { // which is there, or the run had been refused
+				missing = []error{fault.Errorf(fault.Config, "%s: harness.config.command: the agent's user cannot execute %s (chmod +x that file of harness.config.files, or begin the command with what runs it, such as python3)",
+					a.At("command"), redact.Quote(file))}
+				return err
+			}
 			missing = append(missing, fault.Errorf(fault.Config, "%s: harness.config.command: image %s has no command %s that its user can execute (name one that is there, set harness.config.image, or bring it with harness.config.files)",
 				a.At("command"), p.image, redact.Quote(name)))
 		}

@@ -125,7 +125,7 @@ func (g *guesser) estimate(p *Preview) *Estimate {
 		InputTokens: int64(g.tokens * scale), OutputTokens: int64(g.written * scale),
 	}
 	if p.Remaining > 0 {
-		e.Seconds = max(g.millis*scale/float64(max(1, p.Workers)), g.longest) / 1000
+		e.Seconds = max(g.millis*scale/float64(max(1, p.atOnce)), g.longest) / 1000
 	}
 	if g.priced {
 		cost := int64(g.cost * scale)

@@ -55,7 +55,7 @@ func TestEstimate(t *testing.T) {
 			for _, task := range c.tasks {
 				g.add(task[0], task[1])
 			}
-			got := g.estimate(&Preview{Remaining: c.remaining, Workers: c.workers})
+			got := g.estimate(&Preview{Remaining: c.remaining, Workers: c.workers + 5, atOnce: c.workers})
 			if got == nil || got.MicroUSD == nil || got.Records != 3 || !got.Verified || got.From != "before" {
 				t.Fatalf("%+v", got)
 			}

@@ -54,6 +54,7 @@ type Preview struct {
 	UsableDisk int64     `json:"engine_disk_usable"`
 	Disk       string    `json:"disk"`     // of this machine
 	Estimate   *Estimate `json:"estimate"` // null without earlier records
+	atOnce     int       // attempts at the same time: workers that have to wait for memory do not count
 	// Budget is the most that the remaining attempts may cost, in USD, by the budget
 	// of each; absent without one.
 	Budget    float64  `json:"budget_usd,omitzero"`
@@ -119,7 +120,7 @@ func about(o run.Options, look *run.Outlook) *Preview {
 		RunID: o.Config.RunID, Pack: w.Manifest.ID, Version: w.Manifest.Version, Agent: look.Agent, Model: look.Model,
 		Tasks: len(w.Rows), Attempts: o.Config.Attempts, LeftOut: w.LeftOut(), Chosen: look.Selection.String(),
 		Families: map[string]int{}, Unscored: map[string]int{}, Output: dir, Engine: look.Engine, Images: []Image{},
-		Workers: plan.Workers, Why: plan.Why, Memory: plan.Most.Memory, Usable: plan.Usable.Memory,
+		Workers: plan.Workers, atOnce: int(max(1, min(int64(plan.Workers), plan.Slots))), Why: plan.Why, Memory: plan.Most.Memory, Usable: plan.Usable.Memory,
 		EngineDisk: plan.Most.Disk, UsableDisk: plan.Usable.Disk,
 		Disk: look.Disk, Budget: look.Budget, Obstacles: []string{},
 	}

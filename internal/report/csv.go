@@ -22,7 +22,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
 	rows := [][]string{{"task_id", "index", "attempt", "family", "status", "passed", "score", "outcome",
-		"reason", "containment", "labels", "total_ms", "candidate", "run_verified", "rows_left_out"}}
+		"reason", "containment", "labels", "total_ms", "candidate", "requests", "input_tokens", "output_tokens", "cost_microusd", "run_verified", "rows_left_out"}}
 	run := []string{strconv.FormatBool(r.Run.Verified), strconv.Itoa(r.Run.LeftOut)}
 	for _, a := range r.attempts {
 		rows = append(rows, append(csvRow(a), run...))
@@ -41,9 +41,23 @@ func csvRow(a Attempt) []string {
 	if a.Passed {
 		score = "1.0"
 	}
-	return []string{csvText(a.TaskID), strconv.Itoa(a.Index), strconv.Itoa(a.Attempt), csvText(a.Family),
+	row := []string{csvText(a.TaskID), strconv.Itoa(a.Index), strconv.Itoa(a.Attempt), csvText(a.Family),
 		csvText(a.Status), strconv.FormatBool(a.Passed), score, csvText(a.Outcome), csvText(a.Reason),
 		csvText(a.Containment), csvText(strings.Join(a.Labels, " ")), strconv.FormatInt(a.TotalMS, 10), csvText(a.Candidate)}
+	return append(row, csvUsage(a.Usage)...)
+}
+
+// csvUsage returns what an attempt asked of its provider, empty cells for one that
+// asked none.
+func csvUsage(u Usage) []string {
+	if u.Attempts == 0 {
+		return make([]string, 4)
+	}
+	cost := ""
+	if u.MicroUSD != nil {
+		cost = strconv.FormatInt(*u.MicroUSD, 10)
+	}
+	return []string{strconv.FormatInt(u.Requests, 10), strconv.FormatInt(u.InputTokens, 10), strconv.FormatInt(u.OutputTokens, 10), cost}
 }
 
 // csvText makes text from outside safe for a cell, by the rules of OWASP's "CSV

@@ -20,13 +20,19 @@ type Run struct {
 	// first, the CSV in every row.
 	Verified bool `json:"verified"`
 	// Evidence is one line: the signer, or what is wrong.
-	Evidence    string `json:"evidence"`
-	RunID       string `json:"run_id"`
-	Agent       string `json:"agent"`
+	Evidence string `json:"evidence"`
+	RunID    string `json:"run_id"`
+	Agent    string `json:"agent"`
+	// Model is what the agents' provider was asked for, "" for none.
+	Model       string `json:"model,omitzero"`
 	PackID      string `json:"pack_id"`
 	PackVersion int64  `json:"pack_version"`
 	// Engine is the sandbox engine and why it was taken, "" for none.
 	Engine string `json:"engine,omitzero"`
+	// Started and Ended are times in RFC 3339, "" if unknown. Between them a run that
+	// was resumed may have stood still.
+	Started string `json:"started,omitzero"`
+	Ended   string `json:"ended,omitzero"`
 	// PlannedTasks is clamped to 0..2^30, PlannedAttempts (per task) to 1..2^30,
 	// LeftOut to 0..2^30.
 	PlannedTasks    int `json:"planned_tasks"`
@@ -57,9 +63,10 @@ type Attempt struct {
 	Labels      []string
 	Tags        []string // of its row
 	Passed      bool
-	AgentExit   int    // exit code of an agent that ended by itself
-	Retries     int    // tries before, which infrastructure errors ended
-	TotalMS     int64  // milliseconds
+	AgentExit   int   // exit code of an agent that ended by itself
+	Retries     int   // tries before, which infrastructure errors ended
+	TotalMS     int64 // milliseconds
+	Usage       Usage
 	Candidate   string // digest
 }
 
@@ -82,8 +89,10 @@ type Report struct {
 	Outcomes []Count `json:"outcomes"`
 	Labels   []Count `json:"labels"` // attempts by label, in alphabetical order
 	// PassK is empty when one attempt per task was planned.
-	PassK   []PassK `json:"pass_k"`
-	Slowest []Slow  `json:"slowest"` // at most five
+	PassK []PassK `json:"pass_k"`
+	// Usage is absent when no record counts requests to a provider.
+	Usage   Usage  `json:"usage,omitzero"`
+	Slowest []Slow `json:"slowest"` // at most five
 	// Unpassed are the tasks of which not every attempt passed, in row order.
 	Unpassed []Unpassed `json:"not_passed"`
 	// AgentErrors counts the attempts whose agent ended by itself with an exit code
@@ -255,6 +264,7 @@ func (b *Builder) Report() *Report {
 		Run:          b.run,
 		Labels:       labelCounts(attempts),
 		PassK:        passK(tasks, b.run),
+		Usage:        usage(attempts),
 		Slowest:      slowest(attempts),
 		Unpassed:     unpassed(tasks),
 		TasksMissing: max(b.run.PlannedTasks-len(tasks), 0),

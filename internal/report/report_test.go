@@ -61,6 +61,7 @@ func build(run report.Run, as ...report.Attempt) *report.Report {
 func mixed() *report.Report {
 	run := plan(6, 3)
 	run.Labels, run.LeftOut = []string{"unpinned_image"}, 14
+	run.Model, run.Started, run.Ended = "gpt-5.5", "2026-01-02T03:04:05.6Z", "2026-01-02T03:06:05.6Z"
 	var as []report.Attempt
 	for i := range 5 {
 		for n := 1; n <= 3; n++ {
@@ -71,6 +72,9 @@ func mixed() *report.Report {
 			}
 			as = append(as, a)
 		}
+	}
+	for i := range as {
+		as[i].Usage = report.NewUsage(map[string]int64{"requests": 2, "input_tokens": 700, "cached_input_tokens": 100, "output_tokens": 30, "tool_calls": 1, "cost_microusd": 1500})
 	}
 	as[4] = fail(as[4], "failed", "wrong_answer")
 	as[7] = fail(as[7], "agent_timeout", "producer_timeout")
@@ -101,6 +105,7 @@ func single() *report.Report {
 func hostile() *report.Report {
 	run := plan(3, 1)
 	run.RunID, run.Agent, run.PackID = "r\x1b]0;x\a", "oracle  \u202eevil", "p\r\nevidence  verified"
+	run.Model, run.Started, run.Ended = "m\x1b[2J", "t\x1b[2J", "2026-01-02T03:04:05Z"
 	run.Evidence, run.Labels = "verified\nsecurebench: run_id=x passed=999", []string{"<b>", "a, b"}
 	ids := []string{
 		"x\nsecurebench: run_id=x total=999 passed=999", "securebench: run_id=x passed=999", "\x1b[2J\x1b[31mred",

@@ -38,6 +38,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	t.counts("OUTCOME", t.r.Outcomes)
 	t.counts("LABEL", t.r.Labels)
 	t.passK()
+	t.usage()
 	t.slowest()
 	t.unpassed()
 	if err := t.Flush(); err != nil {
@@ -67,11 +68,17 @@ func (t *table) head() {
 	}
 	t.Line("run\t%s", name(run.RunID, maxName))
 	t.Line("agent\t%s", name(run.Agent, maxName))
+	if run.Model != "" {
+		t.Line("model\t%s", name(run.Model, maxName))
+	}
 	t.Line("pack\t%s, version %d", name(run.PackID, maxName), run.PackVersion)
 	if run.Engine != "" {
 		t.Line("engine\t%s", redact.EscapeShort(run.Engine, maxEvidence))
 	}
 	t.Line("planned\t%s, %s each", console.Plural(run.PlannedTasks, "task"), console.Plural(run.PlannedAttempts, "attempt"))
+	if when := run.When(); when != "" {
+		t.Line("ran\t%s", redact.EscapeShort(when, maxEvidence))
+	}
 	if run.Chosen != "" {
 		t.Line("chosen by\t%s", redact.EscapeShort(run.Chosen, maxEvidence))
 	}

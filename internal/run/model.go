@@ -23,7 +23,7 @@ func (r *Run) asks() bool { return r.needs().Model != nil }
 func (r *Run) openModel(ctx context.Context) (err error) {
 	r.client, err = model.Open(ctx, model.Config{Settings: *r.needs().Model, Key: r.providerKey, Transport: r.Transport, Notice: r.warn})
 	if errors.Is(err, relay.ErrRejected) {
-		return fault.Errorf(fault.Config, "%s: %w (check harness.config.model, base_url and the key)", r.at("model"), err)
+		return fault.Errorf(fault.Config, "%s: %w (check the model, the base URL and the key)", r.at("model"), err)
 	}
 	return fault.As(fault.Config, err)
 }

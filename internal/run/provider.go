@@ -98,7 +98,7 @@ func (r *Run) reachProvider(ctx context.Context, address string) error {
 	}
 	err := reach.Provider(ctx, address)
 	if errors.Is(err, reach.ErrUnreachable) {
-		err = fault.Errorf(fault.Infrastructure, "%s: %w (check harness.config.base_url, the network and the proxy variables)", r.at("base_url"), err)
+		err = fault.Errorf(fault.Infrastructure, "%s: %w (check the base URL, the network and the proxy variables)", r.at("base_url"), err)
 	}
 	return fault.As(fault.Config, err)
 }

@@ -169,6 +169,9 @@ func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source
 	return out, nil
 }
 
+// madeHere are the images that this project's Makefile makes.
+var madeHere = []string{"securebench-python:3", "securebench-pytest:1"}
+
 // obtain returns the command that gets an image: the pack's and the project's
 // own are built, all others pulled, by the command that pull begins.
 func obtain(w *workload.Workload, pull string) func(ref string) string {
@@ -177,8 +180,11 @@ func obtain(w *workload.Workload, pull string) func(ref string) string {
 		switch {
 		case own.Makes(ref):
 			return "build it with: securebench pack build " + own.Dir
-		case strings.HasPrefix(ref, "securebench-") && !strings.Contains(ref, "@"):
+		case slices.Contains(madeHere, ref):
 			return "build it with: make image"
+		}
+		if strings.HasPrefix(ref, "securebench-") && !strings.Contains(ref, "@") {
+			return "there is no such image of securebench's: write " + strings.Join(madeHere, " or ")
 		}
 		return "get it with: " + cmp.Or(pull, "docker pull") + " " + ref
 	}

@@ -74,7 +74,7 @@ const maxRanges = 500_000
 // Choose reads the rows of a pack and chooses; first is the number of rows to
 // which the choice is cut, or negative for all.
 func Choose(ctx context.Context, loc pack.Location, c Choice, first int) (*Rows, error) {
-	s := &survey{choice: c, used: map[string]bool{}}
+	s := &survey{choice: c, used: map[string]bool{}, there: map[string]*names{"--task": {}, "--family": {}, "--tag": {}}}
 	if c.FailedIn != nil {
 		s.failed = map[string]bool{}
 		for _, t := range c.FailedIn.Tasks {
@@ -162,7 +162,8 @@ type survey struct {
 	failed   map[string]bool // ids
 	again    int             // rows of failed
 	found    []found
-	used     map[string]bool // conditions that some row meets
+	used     map[string]bool   // conditions that some row meets
+	there    map[string]*names // what rows have instead, by flag
 	problems source.Problems
 }
 
@@ -183,6 +184,11 @@ func (s *survey) row(row pack.Row) {
 			return
 		}
 	}
+	s.there["--task"].add(row.ID, c.Tasks)
+	s.there["--family"].add(row.Family, c.Families)
+	for _, tag := range tags {
+		s.there["--tag"].add(tag, c.Tags)
+	}
 	wanted := s.meets("--task", c.Tasks, func(pattern string) bool { ok, _ := match(pattern, row.ID); return ok })
 	wanted = s.meets("--family", c.Families, func(name string) bool { return name == row.Family }) && wanted
 	wanted = s.meets("--tag", c.Tags, func(name string) bool { return slices.Contains(tags, name) }) && wanted
@@ -201,6 +207,60 @@ func (s *survey) row(row pack.Row) {
 		s.found = append(s.found, f)
 	}
 }
+
+// names are some that rows have, for whoever misspelt one.
+type names struct {
+	near, some []string
+	more       bool
+}
+
+// maxNames is how many names an error suggests.
+const maxNames = 6
+
+// add notes a name. One that has the letters of a wanted one, in any case, is likely
+// to be meant.
+func (n *names) add(name string, wanted []string) {
+	for _, w := range wanted {
+		w = strings.ToLower(strings.Trim(w, "*?"))
+		if w != "" && strings.Contains(strings.ToLower(name), w) {
+			n.near = noted(n.near, name)
+		}
+	}
+	if len(n.some) == maxNames && !slices.Contains(n.some, name) {
+		n.more = true
+	}
+	n.some = noted(n.some, name)
+}
+
+func noted(all []string, name string) []string {
+	if len(all) == maxNames || slices.Contains(all, name) {
+		return all
+	}
+	return append(all, name)
+}
+
+// String says what there is instead.
+func (n *names) String() string {
+	text, all := " (did you mean %s?)", n.near
+	if len(all) == 0 {
+		text, all = " (it has %s)", n.some
+	}
+	if len(all) == 0 {
+		return " (it has none)"
+	}
+	var quoted []string
+	for _, name := range all {
+		quoted = append(quoted, redact.QuoteShort(name, maxName))
+	}
+	list := strings.Join(quoted, ", ")
+	if len(n.near) == 0 && n.more {
+		list += " and others"
+	}
+	return fmt.Sprintf(text, list)
+}
+
+// maxName bounds a name in an error, in characters.
+const maxName = 48
 
 // meets reports whether one of the conditions holds, or none was given, and notes
 // those that hold.
@@ -222,7 +282,7 @@ func (s *survey) unused() error {
 	for flag, names := range map[string][]string{"--task": c.Tasks, "--family": c.Families, "--tag": c.Tags} {
 		for _, name := range names {
 			if !s.used[flag+" "+name] {
-				return fault.As(fault.Usage, fmt.Errorf("%s %s matches no row of the pack", flag, redact.Quote(name)))
+				return fault.As(fault.Usage, fmt.Errorf("%s %s matches no row of the pack%s", flag, redact.Quote(name), s.there[flag]))
 			}
 		}
 	}

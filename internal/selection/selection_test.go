@@ -150,3 +150,23 @@ func TestChangedPack(t *testing.T) {
 		t.Error("another row in front is not noticed")
 	}
 }
+
+// TestMisspelt: a condition that no row meets says which names there are.
+func TestMisspelt(t *testing.T) {
+	t.Parallel()
+	loc := writePack(t, 9)
+	for name, c := range map[string]struct {
+		choice Choice
+		want   string
+	}{
+		"a part of an id": {Choice{Tasks: []string{"A/0"}}, "(did you mean a/0?)"},
+		"another id":      {Choice{Tasks: []string{"zz*"}}, "(it has a/0, "},
+		"many":            {Choice{Tasks: []string{"zz"}}, " and others)"},
+		"a family":        {Choice{Families: []string{"odd"}}, "(it has "},
+	} {
+		_, err := Choose(t.Context(), loc, c.choice, -1)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}

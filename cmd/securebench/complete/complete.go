@@ -30,6 +30,7 @@ func Setup(root *cobra.Command, version string) {
 		if c.HasSubCommands() {
 			c.Args, c.RunE = unknown, subcommand.Missing
 		}
+		strict(c)
 		words(c)
 	})
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }

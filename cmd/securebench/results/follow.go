@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/console"
 	"securebench/internal/durable"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
@@ -47,7 +48,9 @@ func (g group) follow(ctx context.Context, arg, task string, f showFlags) (err e
 	if run.Bundle() {
 		return subcommand.UsageError(fmt.Errorf("%s is a bundle, and only the directory of a run can be followed", redact.Quote(arg)))
 	}
-	w := &follower{group: g, run: run, task: task, flags: f, shown: map[record.AttemptKey]bool{},
+	shell, out := *g.Shell, console.NewFolder(g.Stdout, console.Columns(g.Stdout))
+	shell.Stdout = out
+	w := &follower{group: group{&shell}, run: run, task: task, flags: f, shown: map[record.AttemptKey]bool{},
 		lines: tail{fsys: run, name: record.LinesName}, trace: tail{fsys: run, name: record.TraceName}}
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()

@@ -16,12 +16,12 @@ import (
 )
 
 // paged calls show with where to write what may be long: a pager, if standard output
-// is a terminal and there is one.
+// is a terminal and there is one. Lines are folded for that terminal.
 func (g group) paged(ctx context.Context, off bool, show func(io.Writer) error) error {
 	command, ok := g.pagerCommand()
 	file := g.terminal()
 	if off || !ok || file == nil {
-		return show(g.Stdout)
+		return folded(g.Stdout, show)
 	}
 	// The variable is a command line, as for git and man.
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
@@ -36,7 +36,7 @@ func (g group) paged(ctx context.Context, off bool, show func(io.Writer) error) 
 	if err != nil {
 		return fault.As(fault.Usage, fmt.Errorf("starting the pager %q: %w (give --no-pager, or set PAGER)", command, err))
 	}
-	shown := show(in)
+	shown := folded(onTerminal{in, file}, show)
 	if errors.Is(shown, syscall.EPIPE) {
 		shown = nil // whoever leaves a pager early has seen enough
 	}
@@ -44,6 +44,21 @@ func (g group) paged(ctx context.Context, off bool, show func(io.Writer) error) 
 		err = nil
 	}
 	return errors.Join(shown, err)
+}
+
+// onTerminal is the way to a terminal through a pager.
+type onTerminal struct {
+	io.Writer
+	file *os.File
+}
+
+// File returns the terminal, whose width counts.
+func (o onTerminal) File() (*os.File, bool) { return o.file, true }
+
+// folded calls show with a writer that folds lines for w's terminal.
+func folded(w io.Writer, show func(io.Writer) error) error {
+	f := console.NewFolder(w, console.Columns(w))
+	return errors.Join(show(f), f.Flush())
 }
 
 // terminal is standard output if that is a terminal, else nil.

@@ -90,6 +90,7 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 			Line: e.Number, TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
 			Passed: e.Passed, AgentExit: e.AgentExit(), Retries: len(e.Retries), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
+			Usage: report.NewUsage(e.Usage),
 		})
 	}})
 	if err != nil {
@@ -148,11 +149,14 @@ func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run 
 		m.RunID, m.Planned = res.Statement.Predicate.RunID, record.Planned(res.Statement.Predicate.Planned)
 	}
 	r := report.Run{
-		RunID: m.RunID, Agent: m.Agent, PackID: m.Pack.ID, PackVersion: m.Pack.Version, Engine: evidence.Engine(m),
+		RunID: m.RunID, Agent: m.Agent, Model: m.Model, Started: m.Started, PackID: m.Pack.ID, PackVersion: m.Pack.Version, Engine: evidence.Engine(m),
 		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts,
 		LeftOut: m.Planned.LeftOut, Labels: m.Labels,
 		Chosen: m.Selection.String(), Replaced: replaced(m.ResumedFrom),
 		Verified: judged == nil, Evidence: "verified, signed by " + s.String(),
+	}
+	if res.Sealed {
+		r.Ended = res.Statement.Predicate.Ended
 	}
 	if judged != nil {
 		r.Evidence = "NOT VERIFIED: " + judged.Error()

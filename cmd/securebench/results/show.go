@@ -95,7 +95,7 @@ func (g group) show(ctx context.Context, arg, task string, f showFlags) (err err
 		l := *e.Line
 		if task == "" { // one line of it is shown
 			l = record.Line{TaskID: l.TaskID, Index: l.Index, Attempt: l.Attempt, TaskType: l.TaskType, Outcome: l.Outcome,
-				FailureReason: l.FailureReason, Passed: l.Passed, Timings: l.Timings}
+				FailureReason: l.FailureReason, Containment: l.Containment, Passed: l.Passed, Timings: l.Timings}
 		}
 		lines = append(lines, &l)
 	}})

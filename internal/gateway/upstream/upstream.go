@@ -111,6 +111,8 @@ func Complaint(status int, code, model string) string {
 	switch {
 	case code == NoCredit || status == http.StatusPaymentRequired:
 		return "the account of the key has no credit"
+	case status == http.StatusNotFound && code == "":
+		return fmt.Sprintf("it does not know the model %q, or has nothing at this address: check the model and the base URL", model)
 	case code == NoModel || status == http.StatusNotFound:
 		return fmt.Sprintf("it does not know the model %q", model)
 	case status == http.StatusForbidden:

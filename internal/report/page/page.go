@@ -77,6 +77,7 @@ type view struct {
 	Total                  row
 	Groups                 []groups
 	PassK                  []passK
+	Usage                  report.Usage
 	Counts                 []counts
 	Facts                  []Fact
 }
@@ -131,7 +132,7 @@ func (p *Page) view(data template.JS) view {
 	v := view{
 		Title: "securebench report: " + redact.EscapeShort(r.Run.PackID, maxName), Version: redact.Escape(p.Version),
 		Style: template.CSS(style), Script: template.JS(script), Data: data, //nolint:gosec // own files
-		Run: escaped(r.Run), Banners: banners(r), MadeAgain: r.MadeAgain(), Total: newRow("", r.Total.Tally),
+		Run: escaped(r.Run), Banners: banners(r), MadeAgain: r.MadeAgain(), Total: newRow("", r.Total.Tally), Usage: r.Usage,
 		Counts: []counts{newCounts("By outcome", r.Outcomes, func(string) string { return "" }), newCounts("By label", r.Labels, transcript.LabelWords)},
 	}
 	v.Policy = "default-src 'none'; script-src " + source(script) + "; style-src " + source(style) + "; base-uri 'none'; form-action 'none'"
@@ -157,6 +158,7 @@ const maxName = 120
 
 func escaped(r report.Run) report.Run {
 	r.RunID, r.Agent, r.PackID = redact.EscapeShort(r.RunID, maxName), redact.EscapeShort(r.Agent, maxName), redact.EscapeShort(r.PackID, maxName)
+	r.Model = redact.EscapeShort(r.Model, maxName)
 	r.Engine, r.Chosen = redact.EscapeShort(r.Engine, maxName), redact.EscapeShort(r.Chosen, maxName)
 	return r
 }

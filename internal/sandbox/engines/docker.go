@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"securebench/internal/sandbox"
@@ -65,4 +66,13 @@ func openImages(ctx context.Context, cfg Config) (dockerImages, error) {
 		return nil, err // not a nil *images.Source in an interface
 	}
 	return d, nil
+}
+
+// dockerHint says what makes a Docker engine answer. Its client's errors keep the
+// system's word alone, not its error.
+func dockerHint(err error) string {
+	if strings.Contains(err.Error(), "permission denied") {
+		return dockerapi.LetUserIn
+	}
+	return "start Docker or set DOCKER_HOST; in a checkout: make engine"
 }

@@ -63,8 +63,8 @@ func Open(ctx context.Context, cfg Config) (sandbox.Engine, error) {
 // kind is one kind of engine.
 type kind struct {
 	name string
-	// hint is what the operator can do if it cannot be opened.
-	hint    string
+	// hint is what the operator can do if it cannot be opened because of an error.
+	hint    func(error) string
 	require func(context.Context, Config) []sandbox.Requirement
 	open    func(ctx context.Context, cfg Config, choice string) (sandbox.Engine, error)
 }
@@ -74,8 +74,8 @@ type kinds []kind
 
 func all() kinds {
 	return kinds{
-		{Native, "see securebench doctor", nativeRequirements, openNative},
-		{Docker, "start Docker or set DOCKER_HOST; in a checkout: make engine", dockerRequirements, openDocker},
+		{Native, func(error) string { return "see securebench doctor" }, nativeRequirements, openNative},
+		{Docker, dockerHint, dockerRequirements, openDocker},
 	}
 }
 
@@ -118,7 +118,7 @@ func (k kinds) find(name string) *kind {
 func (k *kind) named(ctx context.Context, cfg Config, choice string) (sandbox.Engine, error) {
 	e, err := k.open(ctx, cfg, choice)
 	if err != nil {
-		return nil, fmt.Errorf("%w (%s)", err, k.hint)
+		return nil, fmt.Errorf("%w (%s)", err, k.hint(err))
 	}
 	return e, nil
 }
@@ -144,7 +144,7 @@ func (k kinds) choose(ctx context.Context, cfg Config) (sandbox.Engine, error) {
 			return nil, err
 		}
 		choice = fmt.Sprintf("auto: %s cannot be opened: %s", k[i].name, oneLine(err.Error()))
-		failed = append(failed, fmt.Errorf("%s: %w (%s)", k[i].name, err, k[i].hint))
+		failed = append(failed, fmt.Errorf("%s: %w (%s)", k[i].name, err, k[i].hint(err)))
 	}
 	return nil, &noneError{failed}
 }

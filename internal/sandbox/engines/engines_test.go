@@ -27,7 +27,7 @@ type machine struct {
 
 func (m machine) kinds() kinds {
 	kindOf := func(name, hint string, err error) kind {
-		return kind{name, hint,
+		return kind{name, func(error) string { return hint },
 			func(context.Context, Config) []sandbox.Requirement {
 				if name == Native {
 					return m.lacks
@@ -132,5 +132,18 @@ func TestOpenSelects(t *testing.T) {
 	e, err := Open(t.Context(), Config{Name: Docker, Getenv: getenv})
 	if e != nil || err == nil || !strings.Contains(err.Error(), "ssh://user@host") {
 		t.Errorf("got %v and %v", e, err)
+	}
+}
+
+// TestDockerHint: what is advised is what the error is about.
+func TestDockerHint(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"connecting to the Docker engine at unix:///var/run/docker.sock: permission denied while trying to connect": "usermod -aG docker",
+		"connecting to the Docker engine at unix:///nowhere: no such file or directory":                             "start Docker",
+	} {
+		if got := dockerHint(errors.New(text)); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", text, got)
+		}
 	}
 }

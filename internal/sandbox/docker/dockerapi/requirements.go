@@ -13,6 +13,9 @@ import (
 	"securebench/internal/sandbox"
 )
 
+// LetUserIn is what to do if the engine does not let this user in.
+const LetUserIn = "let your user use it: sudo usermod -aG docker $USER, then log in again; or run securebench as root"
+
 // Requirements says what the engine needs, whether it holds, and how to make it
 // hold. It makes nothing.
 //
@@ -30,6 +33,9 @@ func Requirements(ctx context.Context, cfg Config, runtime string, patience time
 	in, err := conn.Connect(ctx, patience)
 	if err != nil {
 		answers.Found = err.Error()
+		if strings.Contains(answers.Found, "permission denied") {
+			answers.Fix = LetUserIn
+		}
 		return []sandbox.Requirement{answers}
 	}
 	answers.Holds, answers.Fix = true, ""

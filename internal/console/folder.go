@@ -1,0 +1,138 @@
+package console
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Columns returns how many columns the terminal behind w has, 0 if there is none.
+func Columns(w io.Writer) int {
+	s, ok := w.(interface{ File() (*os.File, bool) })
+	if !ok {
+		return 0
+	}
+	file, ok := s.File()
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return max(width, 0)
+}
+
+// Folder writes lines to a terminal of so many columns so that none is longer: a
+// terminal would continue it at the left edge, where text from outside could pass
+// for a line of securebench's. What does not fit stands in further lines behind the
+// bar that the first one has, or behind spaces. Without a terminal nothing changes.
+type Folder struct {
+	w       io.Writer
+	columns int
+	line    []byte // that is not whole yet
+}
+
+// NewFolder returns a folder for lines on w, which has so many columns, 0 for none.
+func NewFolder(w io.Writer, columns int) *Folder { return &Folder{w: w, columns: columns} }
+
+// Write writes the lines that are whole. Flush writes the rest.
+func (f *Folder) Write(p []byte) (int, error) {
+	if f.columns == 0 {
+		return f.w.Write(p)
+	}
+	f.line = append(f.line, p...)
+	end := bytes.LastIndexByte(f.line, '\n') + 1
+	if end == 0 {
+		return len(p), nil
+	}
+	if err := f.write(string(f.line[:end])); err != nil {
+		return 0, err
+	}
+	f.line = append(f.line[:0], f.line[end:]...)
+	return len(p), nil
+}
+
+// File returns the terminal, if there is one: tables ask for its width.
+func (f *Folder) File() (*os.File, bool) {
+	if s, ok := f.w.(interface{ File() (*os.File, bool) }); ok {
+		return s.File()
+	}
+	return nil, false
+}
+
+// Flush writes a line that has no end.
+func (f *Folder) Flush() error {
+	if len(f.line) == 0 {
+		return nil
+	}
+	rest := string(f.line)
+	f.line = nil
+	return f.write(rest)
+}
+
+func (f *Folder) write(lines string) error {
+	var out strings.Builder
+	for line := range strings.Lines(lines) {
+		text, whole := strings.CutSuffix(line, "\n")
+		out.WriteString(strings.Join(foldLine(text, f.columns), "\n"))
+		if whole {
+			out.WriteByte('\n')
+		}
+	}
+	_, err := io.WriteString(f.w, out.String())
+	return err
+}
+
+// hang is the indentation of further rows of a line without a bar.
+const hang = 4
+
+// foldLine breaks a line into rows of at most so many columns.
+func foldLine(line string, columns int) []string {
+	body := strings.TrimLeft(line, " ")
+	prefix := line[:len(line)-len(body)]
+	if strings.HasPrefix(body, "| ") {
+		prefix += "| "
+	} else {
+		prefix += strings.Repeat(" ", hang)
+	}
+	if len(prefix) > columns-2 { // no room for a prefix and a wide letter
+		prefix = "|"
+	}
+	var rows []string
+	var row strings.Builder
+	at := 0
+	for _, r := range line {
+		text, width := cell(r, at)
+		if at+width > columns && at > len(prefix) {
+			rows = append(rows, row.String())
+			row.Reset()
+			row.WriteString(prefix)
+			at = len(prefix)
+			text, width = cell(r, at)
+		}
+		row.WriteString(text)
+		at += width
+	}
+	return append(rows, row.String())
+}
+
+// tabStop is how far apart a terminal's stops are.
+const tabStop = 8
+
+// cell returns what to print for a character in a column, and the most columns that
+// it may take. A tab becomes spaces, because one near the edge would hide how far a
+// line goes.
+func cell(r rune, at int) (text string, width int) {
+	switch {
+	case r == '\t':
+		n := tabStop - at%tabStop
+		return strings.Repeat(" ", n), n
+	case r < 0x1100: // the first wide letters are those of Hangul
+		return string(r), 1
+	}
+	return string(r), 2
+}
