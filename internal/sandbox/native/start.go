@@ -99,7 +99,9 @@ func (b *box) start(ctx context.Context, s *output.Pipes) (*process.Process, err
 	}
 	process.ReapMakers()
 	if err := b.engine.ns.Do(func() error { return b.engine.runtime.Started(b.oci, call) }); err != nil {
-		return nil, errors.Join(err, (&run{box: b, process: p}).kill(ctx))
+		err = errors.Join(err, (&run{box: b, process: p}).kill(ctx))
+		process.ReapOrphans()
+		return nil, err
 	}
 	return p, nil
 }
