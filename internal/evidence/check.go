@@ -178,8 +178,13 @@ func (c *check) manifest() {
 	}
 	p := c.Statement.Predicate
 	if m := c.Manifest; c.known && (p.RunID != m.RunID || p.Planned != attest.Planned(m.Planned)) {
-		c.problem(record.StatementName, 0, "it is about another run than %s: %q with %+v, there it is %q with %+v", record.ManifestName, p.RunID, p.Planned, m.RunID, attest.Planned(m.Planned))
+		c.problem(record.StatementName, 0, "it is about another run than %s: %q with %s, there it is %q with %s", record.ManifestName, p.RunID, planned(p.Planned), m.RunID, planned(attest.Planned(m.Planned)))
 	}
+}
+
+// planned says what a run planned.
+func planned(p attest.Planned) string {
+	return fmt.Sprintf("%d planned tasks, %d attempts each and %d rows left out", p.Tasks, p.Attempts, p.LeftOut)
 }
 
 // secrets reads the salt if there is one.
@@ -274,6 +279,9 @@ func (c *check) complete() {
 		if missing >= listed {
 			break
 		}
+	}
+	if more := c.Planned() - int64(len(c.seen)+missing); !c.Unfinished && missing == listed && more > 0 {
+		c.problem(record.LinesName, 0, "%d more attempts have no record", more)
 	}
 	if !c.Sealed {
 		return

@@ -505,14 +505,14 @@ func TestProblemsAreExact(t *testing.T) {
 			f.Data = f.Data[:bytes.LastIndexByte(f.Data[:len(f.Data)-1], '\n')+1]
 		}, "candidates.jsonl: row 3, attempt 2 has no record"},
 		"candidate":           {func(run fstest.MapFS) { run[stored].Data[0]++ }, "candidate sha256:" + strings.TrimPrefix(stored, "candidates/") + ": it is not what its name says"},
-		"lost candidate":      {func(run fstest.MapFS) { delete(run, stored) }, "reading candidate sha256:" + strings.TrimPrefix(stored, "candidates/")},
+		"lost candidate":      {func(run fstest.MapFS) { delete(run, stored) }, "candidate sha256:" + strings.TrimPrefix(stored, "candidates/") + " is missing"},
 		"what was taken":      {func(run fstest.MapFS) { run[taken].Data[0]++ }, "candidate sha256:" + strings.TrimPrefix(taken, "candidates/") + ": it is not what its name says"},
-		"lost what was taken": {func(run fstest.MapFS) { delete(run, taken) }, "reading candidate sha256:" + strings.TrimPrefix(taken, "candidates/")},
+		"lost what was taken": {func(run fstest.MapFS) { delete(run, taken) }, "candidate sha256:" + strings.TrimPrefix(taken, "candidates/") + " is missing"},
 		"extra candidate":     {func(run fstest.MapFS) { run["candidates/x"] = &fstest.MapFile{} }, "candidates/x: not named by any record"},
 		"extra file":          {func(run fstest.MapFS) { run["notes.txt"] = &fstest.MapFile{} }, "notes.txt: not part of a run"},
 		"manifest": {func(run fstest.MapFS) {
 			run[record.ManifestName].Data = bytes.Replace(run[record.ManifestName].Data, []byte(`"attempts":2`), []byte(`"attempts":1`), 1)
-		}, "run.json: changed since it was signed"},
+		}, "it is about another run than run.json: \"run\" with 4 planned tasks, 2 attempts each and 0 rows left out, there it is \"run\" with 4 planned tasks, 1 attempts each"},
 		"salt":          {func(run fstest.MapFS) { run[record.SaltName].Data[3]++ }, "restricted/salt: missing or changed"},
 		"no salt":       {func(run fstest.MapFS) { delete(run, record.SaltName) }, "restricted/salt: missing or changed"},
 		"pack digests":  {func(run fstest.MapFS) { run[record.PackName].Data[60]++ }, "restricted/pack.json"},
@@ -710,4 +710,47 @@ func TestSealComparesTheManifest(t *testing.T) {
 		t.Errorf("error %v, want ErrIntegrity", err)
 	}
 	m.check(os.WriteFile(name, raw, 0o644), evidence.Seal(t.Context(), d, man, m.key))
+}
+
+// TestOtherSpelling: of a line that a tool wrote anew, or that a conversion of text
+// changed, the spelling is reported, and what the line says is checked all the same:
+// its attempt has a record, and what was changed in it is named.
+func TestOtherSpelling(t *testing.T) {
+	original := snapshot(t, newMaker(t, 4).make())
+	compact := strings.NewReplacer(`": `, `":`, `, "`, `,"`).Replace
+	for name, c := range map[string]struct {
+		change func(line string) string // of the second line
+		want   string
+		other  string // what else is wrong with it
+	}{
+		"carriage return": {func(l string) string { return strings.TrimSuffix(l, "\n") + "\r\n" }, "conversion of line ends", ""},
+		"byte order mark": {func(l string) string { return "\xef\xbb\xbf" + l }, "byte order mark", ""},
+		"compact":         {compact, "spaces, the order of keys or escapes differ", ""},
+		"another order": {func(l string) string {
+			return `{"usage": ` + "{}" + `, ` + strings.Replace(l[1:], `"usage": {}, `, "", 1)
+		}, "the order of keys", ""},
+		"compact and changed": {func(l string) string {
+			return strings.Replace(compact(l), `"exit_code":0`, `"exit_code":1`, 1)
+		}, "spaces, the order of keys or escapes differ", "its MAC is wrong"},
+	} {
+		run := clone(original)
+		lines := strings.SplitAfter(string(run[record.LinesName].Data), "\n")
+		before := lines[1]
+		if lines[1] = c.change(before); lines[1] == before {
+			t.Fatalf("%s: the line is as it was", name)
+		}
+		run[record.LinesName].Data = []byte(strings.Join(lines, ""))
+		var got []string
+		for _, p := range verify(t, run).Problems {
+			got = append(got, p.String())
+		}
+		all := strings.Join(got, "\n")
+		want := 2 // the line, and the file
+		if c.other != "" {
+			want++
+		}
+		if len(got) != want || !strings.Contains(all, "candidates.jsonl:2: not a record in canonical form: ") || !strings.Contains(all, c.want) || !strings.Contains(all, c.other) {
+			t.Errorf("%s: %d problems, want %d with %q and %q:\n%s", name, len(got), want, c.want, c.other, all)
+		}
+	}
 }

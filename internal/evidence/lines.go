@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
@@ -103,6 +106,10 @@ func newLineCheck(c *check) *lineCheck {
 func (r *lineCheck) add(d decoded) {
 	n := d.raw.Number
 	fail := func(format string, args ...any) { r.suspect(n, format, args...) }
+	if again, ok := respelt(d); ok {
+		fail("%s", spelling(d.raw.Bytes))
+		d = again
+	}
 	for _, f := range r.judge.Next(d.raw, d.entry, d.err) {
 		r.fault(d, f)
 	}
@@ -114,6 +121,36 @@ func (r *lineCheck) add(d decoded) {
 	}
 	r.seq++
 	r.prev, r.before = d.entry.Digest, d.entry
+}
+
+// respelt returns a line that is a record in another spelling as securebench would
+// have written it: what else is wrong with it, and with others, shows only there.
+func respelt(d decoded) (decoded, bool) {
+	if d.err == nil || d.raw.Torn {
+		return d, false
+	}
+	v := jsontext.Value(bytes.TrimPrefix(slices.Clone(d.raw.Bytes), bom))
+	if v.Format(jsontext.ReorderRawObjects(true), jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true)) != nil {
+		return d, false
+	}
+	d.raw.Bytes = redact.ASCII(v)
+	d.entry, d.err = record.Decode(d.raw.Bytes)
+	return d, d.err == nil
+}
+
+// bom is a byte order mark, which some editors write.
+var bom = []byte("\xef\xbb\xbf")
+
+// spelling says how a line is not spelt as securebench spells it.
+func spelling(line []byte) string {
+	what := "spaces, the order of keys or escapes differ"
+	switch {
+	case bytes.HasPrefix(line, bom):
+		what = "it begins with a byte order mark"
+	case bytes.HasSuffix(line, []byte("\r")):
+		what = "it ends with a carriage return, as after a conversion of line ends"
+	}
+	return "not a record in canonical form: " + what + " (get the file again as it was written, without an editor or a conversion of text)"
 }
 
 // fault reports what the judge found.
@@ -322,6 +359,8 @@ func Candidate(fsys fs.FS, c candidate.Candidate) (candidate.Candidate, error) {
 	}
 	info, err := fs.Lstat(fsys, name)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return c, fmt.Errorf("candidate %s is missing: there is no %s", c.Digest, name)
 	case err != nil:
 		return c, fmt.Errorf("reading candidate %s: %w", c.Digest, err)
 	case !info.Mode().IsRegular():

@@ -35,7 +35,7 @@ const (
 
 func run(t *testing.T, format, in string, o importer.Options) (string, importer.Result, error) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "out")
 	sum, err := importer.Import(context.Background(), format, strings.NewReader(in), dir, o)
 	return dir, sum, err
 }
@@ -143,7 +143,10 @@ func TestRefused(t *testing.T) {
 		name, format, in, want string
 	}{
 		{"not JSON", importer.GSM8K, "\n{", "rows.jsonl:2:"},
-		{"not an object", importer.GSM8K, "[]", "a row must be an object, not a list"},
+		{"not an object", importer.GSM8K, "[]", "a row must be an object, not a list (write one object a line; jq -c '.[]' does so with a list)"},
+		{"compressed", importer.GSM8K, "\x1f\x8b\x08", "rows.jsonl:1:1: the file is compressed with gzip (unpack it with gunzip)"},
+		{"UTF-16", importer.GSM8K, "\xff\xfe{\x00", "the file is in UTF-16 (save it as UTF-8)"},
+		{"Parquet", importer.GSM8K, "PAR1\x15", "the file is in the format Parquet"},
 		{"two values", importer.GSM8K, gsm8kRow + gsm8kRow, "data after the JSON value"},
 		{"duplicate key", importer.GSM8K, change(gsm8kRow, `"row": 3`, `"question": "x"`), "duplicate key"},
 		{"not UTF-8", importer.GSM8K, change(gsm8kRow, "How", "\xff"), "not UTF-8"},
@@ -176,8 +179,8 @@ func TestRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("error %v, want one with %q", err, tt.want)
 			}
-			if entries, _ := os.ReadDir(dir); len(entries) != 0 {
-				t.Errorf("the import left %v behind", entries)
+			if entries, err := os.ReadDir(dir); len(entries) != 0 || err == nil {
+				t.Errorf("the import left %v in its folder behind", entries)
 			}
 		})
 	}

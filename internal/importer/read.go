@@ -75,7 +75,7 @@ func rowsOf(in io.Reader, name string, array bool) (func() (*object, error), err
 
 func asRow(node *source.Node) (*object, error) {
 	if node.Kind != source.Map {
-		return nil, source.Problemf(node.Pos, "a row must be an object, not %s", node.Kind)
+		return nil, &source.Problem{Pos: node.Pos, Message: fmt.Sprintf("a row must be an object, not %s", node.Kind), Fix: "write one object a line; jq -c '.[]' does so with a list"}
 	}
 	return &object{node: node}, nil
 }

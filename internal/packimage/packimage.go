@@ -64,6 +64,12 @@ func (p Pack) Makes(ref string) bool {
 	return err == nil
 }
 
+// Claims reports whether ref is a name that only an image of the pack can have, and
+// the pack has no recipe of it: another name or version was probably meant.
+func (p Pack) Claims(ref string) bool {
+	return strings.HasPrefix(ref, "localhost/"+p.ID+"/") && !strings.Contains(ref, "@") && !p.Makes(ref)
+}
+
 // Images returns the images of a pack, or those that are named, each after
 // those that it is built from.
 func (p Pack) Images(names ...string) ([]Image, error) {

@@ -65,6 +65,11 @@ func TestBasesComeFirst(t *testing.T) {
 	if want := []string{"c", "b"}; err != nil || !slices.Equal(names(some), want) {
 		t.Errorf("b alone: %v, %v; want %v", names(some), err, want)
 	}
+	for ref, want := range map[string]bool{"localhost/p/a:2": false, "localhost/p/a:1": true, "localhost/p/nope:2": true, "localhost/p/a": true, "localhost/q/a:2": false, "a:2": false} {
+		if p.Claims(ref) != want {
+			t.Errorf("%s: claimed: %t", ref, !want)
+		}
+	}
 	if !p.Makes("localhost/p/a:2") {
 		t.Error("the pack does not make its own image")
 	}

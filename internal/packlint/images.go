@@ -11,6 +11,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/packimage"
+	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
@@ -21,6 +22,17 @@ const minSecret = 16
 // telling matches the names of tests and solutions in the folder that an image
 // is built from.
 var telling = regexp.MustCompile(`(?i)^(?:tests?|solution)/|(?:^|/)(?:run[-_]tests?\.sh|test_outputs\.py|solution\.(?:sh|py|ya?ml)|solve\.sh)$`)
+
+// recipe looks whether the pack makes an image that only it can make.
+func (l *linter) recipe(row pack.Row) {
+	n := row.Environment.Get("image")
+	own := packimage.Pack{Dir: filepath.Dir(l.pack.Location.Manifest), ID: l.pack.Manifest.ID, Version: l.pack.Manifest.Version}
+	if n == nil || n.Kind != source.String || !own.Claims(n.Text) {
+		return
+	}
+	l.warn(n.Pos, "correct the name, or write the recipe "+own.Ref("NAME")+" as "+packimage.Folder+"/NAME/Dockerfile",
+		"environment.image %s is an image of this pack, which has no recipe of it", redact.Quote(n.Text))
+}
 
 // images looks for evaluation files in the folders that the pack's images are
 // built from, and if the pack has trees, for names of tests and solutions.

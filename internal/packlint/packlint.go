@@ -47,6 +47,7 @@ func Check(ctx context.Context, p *pack.Pack, reg family.Registry) (source.Probl
 		if err != nil {
 			return nil, err
 		}
+		l.recipe(row)
 		if f := reg[row.Family]; len(f.Checkers) > 0 {
 			trees = true
 			l.row(row, f)

@@ -163,3 +163,15 @@ func TestBeside(t *testing.T) {
 		t.Errorf("a file that is missing: %s", got)
 	}
 }
+
+// TestMissingRecipe: an image that only the pack can make and does not is named,
+// whatever the family.
+func TestMissingRecipe(t *testing.T) {
+	for image, want := range map[string]bool{"localhost/p/a:1": false, "localhost/p/b:1": true, "localhost/p/a:2": true, "localhost/other/a:1": false, "x:1": false} {
+		row := `{"id":"a","family":"plain","environment":{"image":"` + image + `"}}`
+		got := lint(t, `{}`, map[string]string{"tasks.jsonl": row + "\n", "images/a/Dockerfile": "FROM x\n"})
+		if strings.Contains(got, "tasks.jsonl:1:51: environment.image "+image) != want {
+			t.Errorf("%s: %q, want a warning: %t", image, got, want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"securebench/internal/candidate"
@@ -140,7 +141,7 @@ func FindSalt(run *evidence.Run, res *evidence.Result, file string) (*digest.Sal
 
 // Derive scores the chosen candidates again.
 func (r *Review) Derive(ctx context.Context) (err error) {
-	if err := errors.Join(r.Records.err, r.samePack()); err != nil {
+	if err := errors.Join(r.Records.err, r.samePack(ctx)); err != nil {
 		return err
 	}
 	if err := r.samePlan(); err != nil {
@@ -178,7 +179,7 @@ func (r *Review) sayEngine(e sandbox.Engine) {
 }
 
 // samePack returns an error if the pack is not the run's.
-func (r *Review) samePack() error {
+func (r *Review) samePack(ctx context.Context) error {
 	m, w := r.Result.Manifest, r.Work
 	var what string
 	switch {
@@ -193,7 +194,44 @@ func (r *Review) samePack() error {
 	default:
 		return nil
 	}
-	return fault.As(fault.Refused, fmt.Errorf("%s is not the pack of the run: %s", r.PackName, redact.Escape(what)))
+	rows, err := r.differing(ctx)
+	if err != nil {
+		return err
+	}
+	return fault.As(fault.Refused, fmt.Errorf("%s is not the pack of the run: %s", r.PackName, redact.Escape(what+rows)))
+}
+
+// differing names the first rows that are not those of the records, as far as these
+// tell: of the hidden part only to whoever has the salt.
+func (r *Review) differing(ctx context.Context) (string, error) {
+	const named = 3
+	var first []string
+	count := 0
+	for t, err := range r.Work.Tasks(ctx, nil) {
+		if err != nil {
+			return "", err
+		}
+		for _, rec := range r.Records.byRow[t.Index()][:min(1, len(r.Records.byRow[t.Index()]))] {
+			what, err := r.difference(rec, t)
+			if err != nil {
+				return "", err
+			}
+			if what == "" {
+				continue
+			}
+			if count++; count <= named {
+				first = append(first, fmt.Sprintf("the record of %q is not of row %d (line %d): %s", rec.taskID, t.Index(), t.Line(), what))
+			}
+		}
+	}
+	if count == 0 {
+		return "", nil
+	}
+	out := ": " + strings.Join(first, "; ")
+	if count > named {
+		out += fmt.Sprintf("; and so on in %d more rows", count-named)
+	}
+	return out, nil
 }
 
 // samePlan returns an error if the run does not say how much of the pack it left

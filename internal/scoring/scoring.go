@@ -180,6 +180,8 @@ func obtain(w *workload.Workload, pull string) func(ref string) string {
 		switch {
 		case own.Makes(ref):
 			return "build it with: securebench pack build " + own.Dir
+		case own.Claims(ref):
+			return fmt.Sprintf("the pack has no recipe of that name and version: it would be %s, and the version %d", filepath.Join(own.Dir, packimage.Folder, "NAME", "Dockerfile"), own.Version)
 		case slices.Contains(madeHere, ref):
 			return "build it with: make image"
 		}

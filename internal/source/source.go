@@ -88,10 +88,33 @@ func (ps Problems) Err() error {
 	return errors.Join(errs...)
 }
 
+// foreign is a file that is not text as it is, known by its first bytes.
+type foreign struct{ head, message, fix string }
+
+func notText() []foreign {
+	return []foreign{
+		{"\x1f\x8b", "the file is compressed with gzip", "unpack it with gunzip"},
+		{"\x28\xb5\x2f\xfd", "the file is compressed with zstd", "unpack it with unzstd"},
+		{"\xfd7zXZ", "the file is compressed with xz", "unpack it with unxz"},
+		{"BZh", "the file is compressed with bzip2", "unpack it with bunzip2"},
+		{"PK\x03\x04", "the file is a zip archive", "unpack it with unzip"},
+		{"PAR1", "the file is in the format Parquet", "convert it to JSON lines, such as with DuckDB or pandas"},
+		{"\xff\xfe", "the file is in UTF-16", "save it as UTF-8"},
+		{"\xfe\xff", "the file is in UTF-16", "save it as UTF-8"},
+	}
+}
+
 // checkText refuses a byte order mark and bytes that are not UTF-8, with their
 // position. The first line has the number line.
 func checkText(file string, line int, data []byte) *Problem {
 	pos := Pos{File: file, Line: line, Col: 1}
+	if line == 1 {
+		for _, known := range notText() {
+			if bytes.HasPrefix(data, []byte(known.head)) {
+				return &Problem{Pos: pos, Message: known.message, Fix: known.fix}
+			}
+		}
+	}
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
 		return &Problem{Pos: pos, Message: "there is a byte order mark", Fix: "save the file as UTF-8 without one"}
 	}

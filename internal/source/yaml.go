@@ -47,7 +47,7 @@ func document(file string, data []byte) (*yaml.Node, error) {
 	}
 	switch err := loader.Load(&second); {
 	case err == nil:
-		return nil, Problemf(Pos{File: file, Line: second.Line, Col: second.Column}, "the file has a second document")
+		return nil, &Problem{Pos: Pos{File: file, Line: second.Line, Col: second.Column}, Message: "the file has a second document", Fix: "remove it, and the line --- before it"}
 	case !errors.Is(err, io.EOF):
 		return nil, yamlError(file, data, err)
 	}
@@ -164,6 +164,9 @@ func (y *yamlReader) fields(n *Node, in *yaml.Node, depth int) error {
 		at := y.pos(k)
 		switch {
 		case k.Kind != yaml.ScalarNode || k.ShortTag() != "!!str" || !utf8.ValidString(k.Value):
+			if k.Value == "<<" {
+				return &Problem{Pos: at, Message: "merge keys (<<) are not read", Fix: "repeat the keys here, or name a whole value with an alias"}
+			}
 			return Problemf(at, "keys must be plain strings")
 		case seen[k.Value]:
 			return Problemf(at, "duplicate key %q", k.Value)

@@ -56,11 +56,11 @@ func TestParseYAMLErrors(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"empty", "", "f: the file is empty"},
 		{"only a comment", "# x\n", "f: the file is empty"},
-		{"second document", "a: 1\n---\nb: 2\n", "f:2:1: the file has a second document"},
+		{"second document", "a: 1\n---\nb: 2\n", "f:2:1: the file has a second document (remove it, and the line --- before it)"},
 		{"duplicate", "a: 1\nb: 2\na: 3\n", `f:3:1: duplicate key "a"`},
 		{"duplicate by quotes", "a: 1\n\"a\": 3\n", `f:2:1: duplicate key "a"`},
 		{"nested duplicate", "x:\n  - {a: 1, a: 2}\n", `f:2:12: duplicate key "a"`},
-		{"merge key", "a: &x {b: 1}\nc:\n  <<: *x\n", "f:3:3: keys must be plain strings"},
+		{"merge key", "a: &x {b: 1}\nc:\n  <<: *x\n", "f:3:3: merge keys (<<) are not read (repeat the keys here, or name a whole value with an alias)"},
 		{"number as key", "1: x\n", "f:1:1: keys must be plain strings"},
 		{"list as key", "? [a]\n: x\n", "f:1:3: keys must be plain strings"},
 		{"alias as key", "a: &x b\n*x : c\n", "f:2:1: keys must be plain strings"},

@@ -23,6 +23,7 @@ import (
 // names and get their own once all of them are complete.
 type Set struct {
 	dir   string
+	ours  bool // the folder was made for it
 	force bool
 	root  *os.Root
 	names []string
@@ -49,6 +50,7 @@ type part struct {
 // New opens dir for the named files. Without force none of them may
 // exist.
 func New(dir string, force bool, names ...string) (*Set, error) {
+	_, missing := os.Lstat(dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("%w: creating the output folder: %w", ErrOutput, err)
 	}
@@ -56,7 +58,7 @@ func New(dir string, force bool, names ...string) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: opening the output folder: %w", ErrOutput, err)
 	}
-	out := &Set{dir: dir, force: force, root: root, files: make(map[string]*part)}
+	out := &Set{dir: dir, ours: errors.Is(missing, fs.ErrNotExist), force: force, root: root, files: make(map[string]*part)}
 	out.again = force && out.imported()
 	for _, name := range names { // before the first is opened
 		if err = out.free(name); err != nil {
@@ -238,4 +240,7 @@ func (o *Set) Discard() {
 		_ = o.root.Remove(dir)
 	}
 	_ = o.root.Close()
+	if o.ours {
+		_ = os.Remove(o.dir) // unless something else is in it
+	}
 }

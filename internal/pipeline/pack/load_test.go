@@ -111,7 +111,7 @@ func TestRows(t *testing.T) {
 		{"CRLF", "{\"id\":\"a\"}\r\n{\"id\":\"b\"}\r\n", "", ""},
 		{"no newline at the end", "{\"id\":\"a\"}\n{\"id\":\"b\"}", "", ""},
 		{"space around", "  {\"id\":\"a\"}  \n", "", ""},
-		{"a list", `[]`, "tasks.jsonl:1:1: a row must be an object, not a list", ""},
+		{"a list", `[]`, "tasks.jsonl:1:1: a row must be an object, not a list (write one task a line, as a JSON object)", ""},
 		{"no JSON", `{"id":`, "tasks.jsonl:1:7: invalid JSON: the value is cut off (close its quotes, brackets and braces; in a file of lines, a value is on one line)", ""},
 		{"two values", `{"id":"a"} {"id":"b"}`, "tasks.jsonl:1:12: there is data after the JSON value", ""},
 		{"duplicate key", `{"id":"a","id":"b"}`, `tasks.jsonl:1:11: invalid JSON: duplicate key "id" (remove one of the two)`, ""},

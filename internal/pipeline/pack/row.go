@@ -48,7 +48,7 @@ type rowReader struct {
 
 func (p *rowReader) read(root *source.Node) {
 	if root.Kind != source.Map {
-		p.fail(source.Problemf(root.Pos, "a row must be an object, not %s", root.Kind))
+		p.fail(&source.Problem{Pos: root.Pos, Message: fmt.Sprintf("a row must be an object, not %s", root.Kind), Fix: "write one task a line, as a JSON object"})
 		return
 	}
 	p.row.Pos = root.Pos
