@@ -28,11 +28,50 @@ func agentCommand() []string {
 	return []string{"sh", "-c", `printf %s "$1" | tee candidate.py`, "sh", solution}
 }
 
-// checkCommand is what scores a candidate without any protection: one process
-// that defines it and calls it.
-func checkCommand() []string {
-	return []string{"python3", "-I", "-S", "-c", solution + "\n\nassert longest(['a', 'bb', 'c']) == 'bb' and running_sums([]) == []\n"}
+// checkCommand is what split scoring costs at least: two processes, of which one
+// holds the tests and asks the other, which holds the solution, over pipes. Nothing
+// protects one from the other.
+func checkCommand(solution string) []string {
+	return []string{"python3", "-I", "-S", "-c", bareTests, solution + bareWorker}
 }
+
+// bareWorker answers calls until its input ends.
+const bareWorker = `
+
+import marshal, sys
+
+while sys.stdin.buffer.peek(1):
+    name, arguments = marshal.load(sys.stdin.buffer)
+    marshal.dump(globals()[name](*arguments), sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+`
+
+// bareTests starts its argument as the worker and tests it.
+const bareTests = `
+import marshal, os, sys
+
+asked, answered = os.pipe(), os.pipe()
+worker = os.fork()
+if worker == 0:
+    os.dup2(asked[0], 0)
+    os.dup2(answered[1], 1)
+    os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", sys.argv[1]])
+os.close(asked[0])
+os.close(answered[1])
+questions, answers = open(asked[1], "wb"), open(answered[0], "rb")
+
+
+def call(name, *arguments):
+    marshal.dump((name, arguments), questions)
+    questions.flush()
+    return marshal.load(answers)
+
+
+assert call("longest", ["a", "bb", "c"]) == "bb"
+assert call("longest", []) == ""
+questions.close()
+assert os.waitpid(worker, 0)[1] == 0
+`
 
 // throughput measures whole runs of the program beside the floor.
 func throughput(ctx context.Context, p Program, dir, engine string, f bare.Floor, tasks, workers int) (t Tasks, err error) {
@@ -76,7 +115,7 @@ func side(ctx context.Context, f bare.Floor, tasks, workers int) error {
 	for i := range workers {
 		wg.Go(func() {
 			for range jobs {
-				if errs[i] = f.Task(ctx, agentCommand(), checkCommand()); errs[i] != nil {
+				if errs[i] = f.Task(ctx, agentCommand(), checkCommand(solution)); errs[i] != nil {
 					stop()
 					return
 				}

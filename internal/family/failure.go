@@ -1,8 +1,10 @@
 package family
 
 import (
+	"errors"
 	"fmt"
 
+	"securebench/internal/candidate"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
@@ -10,7 +12,7 @@ import (
 // Failure is an error that is a verdict: it says why a candidate has not
 // passed, in securebench's own words.
 type Failure struct {
-	Reason  verdict.Reason
+	Reason  verdict.Reason // "" is tampering, which has none
 	Message string
 }
 
@@ -25,6 +27,8 @@ func (f *Failure) Error() string { return f.Message }
 // Outcome is the class of the failure's reason.
 func (f *Failure) Outcome() verdict.Outcome {
 	switch f.Reason {
+	case "":
+		return verdict.Tampering
 	case verdict.VerificationTimeout:
 		return verdict.VerifierTimeout
 	case verdict.OutOfMemory, verdict.PidsLimit, verdict.DiskLimit, verdict.OutputLimit, verdict.CandidateTooLarge:
@@ -33,6 +37,29 @@ func (f *Failure) Outcome() verdict.Outcome {
 		return verdict.Pending
 	}
 	return verdict.Failed
+}
+
+// VerdictOf returns the verdict of a failure, or a pass if f is nil.
+func VerdictOf(f *Failure) Verdict {
+	if f == nil {
+		return Verdict{Outcome: verdict.Passed}
+	}
+	return Verdict{Outcome: f.Outcome(), Reason: f.Reason, Message: f.Message}
+}
+
+// Blame turns an error into a failure if it is the candidate's fault, which a
+// [candidate.Rejection] is, or the row's or image's, which those in rows are. Any
+// other error stays what it is.
+func Blame(err error, rows ...error) error {
+	if rejection, ok := errors.AsType[*candidate.Rejection](err); ok {
+		return &Failure{rejection.Reason, rejection.Message}
+	}
+	for _, fault := range rows {
+		if errors.Is(err, fault) {
+			return Fail(verdict.PackFault, "%v", err)
+		}
+	}
+	return err
 }
 
 // LimitReached returns the failure of the first of the limits that something

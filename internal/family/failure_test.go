@@ -8,9 +8,10 @@ import (
 	"securebench/internal/verdict"
 )
 
-func TestFailureOutcome(t *testing.T) {
+func TestVerdictOf(t *testing.T) {
 	for reason, want := range map[verdict.Reason]verdict.Outcome{
-		"":                          verdict.Failed, // a failure never passes
+		"":                          verdict.Tampering,
+		"a reason of no kind":       verdict.Failed, // a failure never passes
 		verdict.TestsFailed:         verdict.Failed,
 		verdict.WorkerExited:        verdict.Failed,
 		verdict.Policy:              verdict.Failed,
@@ -23,9 +24,12 @@ func TestFailureOutcome(t *testing.T) {
 		verdict.NoVerifier:          verdict.Pending,
 		verdict.PackFault:           verdict.Pending,
 	} {
-		if got := family.Fail(reason, "x").Outcome(); got != want {
-			t.Errorf("%q: %q, want %q", reason, got, want)
+		if got := family.VerdictOf(family.Fail(reason, "x")); got.Outcome != want || got.Reason != reason || got.Message != "x" {
+			t.Errorf("%q: %+v, want %q", reason, got, want)
 		}
+	}
+	if got := family.VerdictOf(nil); got.Outcome != verdict.Passed || got.Reason != "" {
+		t.Errorf("no failure: %+v", got)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/operators"
+	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/link"
@@ -84,7 +85,7 @@ func (v *Verifier) greetCandidateBox(ctx context.Context, c family.Case) (*candi
 	if err != nil {
 		return nil, err
 	}
-	b := &candidateBox{Link: l, limit: rowLimit(c)}
+	b := &candidateBox{Link: l, limit: programs.Limit(c)}
 	_, err = b.ask(ctx, "greet")
 	if err == nil && !compiled {
 		err = v.keepProgram(ctx, c.Image.ID, b)

@@ -4,6 +4,7 @@ package codecompletion
 
 import (
 	_ "embed" // the schemas
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,12 +14,8 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion/bysource"
-	"securebench/internal/family/codecompletion/cases"
 	"securebench/internal/family/codecompletion/forms"
-	"securebench/internal/family/codecompletion/linked"
 	"securebench/internal/family/codecompletion/programs"
-	"securebench/internal/family/codecompletion/shared"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -53,26 +50,21 @@ func Family() family.Family {
 		PublicMetadata: []string{"language", "image", "completed_by_prompt"},
 		Starter:        starter,
 		Pending:        pending,
-		NewVerifier:    bysource.New(forms.Of, reference, verifiers(), forms.Rules()...),
+		NewVerifier:    forms.NewVerifier(NewVerifier, reference),
 	}
-}
-
-// verifiers makes the verifier of each form.
-func verifiers() bysource.Verifiers {
-	return bysource.Verifiers{forms.Inline: NewVerifier, cases.Source: cases.New, shared.Form: shared.New, linked.Form: linked.New}
 }
 
 // pending says why a row's tests cannot be run here.
 func pending(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) {
-	switch forms.Of(s) {
-	case cases.Source:
-		return cases.Pending(s)
-	case shared.Form:
-		return shared.Pending(s)
-	case linked.Form:
-		return linked.Pending(s)
+	f := forms.Refusal(s)
+	if forms.Of(s) == forms.Inline {
+		_, err := readRow(family.Case{Sandbox: s, Evaluator: e})
+		f, _ = errors.AsType[*family.Failure](err)
 	}
-	return pendingInline(s, e)
+	if f != nil {
+		return f.Reason, f.Message
+	}
+	return "", ""
 }
 
 // check applies the rules that the schema cannot express.

@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/forms"
-	"securebench/internal/task"
+	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
@@ -50,7 +49,7 @@ func readRow(c family.Case) (row, error) {
 		return row{}, family.Fail(verdict.NoVerifier, "tests.source of this kind has no verifier")
 	}
 	if language, ok := c.Sandbox.Get("language"); ok {
-		if name, _ := language.Text(); name != "python" {
+		if name, _ := language.Text(); name != programs.Python {
 			return row{}, family.Fail(verdict.NoVerifier, "inline tests of languages other than python have no verifier")
 		}
 	}
@@ -59,16 +58,6 @@ func readRow(c family.Case) (row, error) {
 	var err error
 	out.entry, err = readEntry(t.EntryPoint)
 	return out, err
-}
-
-// pendingInline says why a row's inline tests cannot be run here.
-func pendingInline(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) {
-	_, err := readRow(family.Case{Sandbox: s, Evaluator: e})
-	var f *family.Failure
-	if errors.As(err, &f) {
-		return f.Reason, f.Message
-	}
-	return "", ""
 }
 
 // readEntry reads a name or a list of names.
@@ -106,14 +95,6 @@ func referenceField(c family.Case) string {
 		}
 	}
 	return ""
-}
-
-// rowLimit is the time that a row's verification may take.
-func rowLimit(c family.Case) time.Duration {
-	if c.Limits.Timeout > 0 {
-		return c.Limits.Timeout
-	}
-	return 30 * time.Second
 }
 
 // analysis is what the analysis of a row has found: row data, the same for

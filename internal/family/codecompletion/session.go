@@ -10,6 +10,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/operators"
+	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
@@ -126,7 +127,7 @@ func (s *session) try(ctx context.Context, code []byte) (tally, error) {
 	if err != nil {
 		return t, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, rowLimit(s.c), errDeadline)
+	ctx, cancel := context.WithTimeoutCause(ctx, programs.Limit(s.c), errDeadline)
 	defer cancel()
 	box, start := s.prepared.box, time.Now()
 	box.analysis = a
@@ -137,7 +138,7 @@ func (s *session) try(ctx context.Context, code []byte) (tally, error) {
 		err = s.test(ctx, box, a, &t)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errDeadline) {
-		err = t.overrun(err, rowLimit(s.c))
+		err = t.overrun(err, programs.Limit(s.c))
 	}
 	var f *family.Failure
 	if errors.As(err, &f) {
@@ -276,15 +277,10 @@ func (s *session) releaseTestBox(ctx context.Context) {
 
 // verdict describes a try in the words of records; a nil failure is a pass.
 func (s *session) verdict(f *family.Failure, t tally) family.Verdict {
-	v := family.Verdict{
-		Outcome:     verdict.Passed,
-		Containment: verdict.Split,
-		Metadata:    verdict.NewMetadata(map[string]any{"language": "python", "image": s.c.Image.Ref, "round_trips": t.trips}),
-		Restricted:  t.restricted,
-		Waited:      s.waited,
-		Extraction:  t.taken.how,
-		Extracted:   t.taken.code,
-	}
+	v := family.VerdictOf(f)
+	v.Containment, v.Waited, v.Restricted = verdict.Split, s.waited, t.restricted
+	v.Extraction, v.Extracted = t.taken.how, t.taken.code
+	v.Metadata = verdict.NewMetadata(map[string]any{"language": programs.Python, "image": s.c.Image.Ref, "round_trips": t.trips})
 	if t.taken.completed {
 		v.Metadata.Set("completed_by_prompt", true)
 	}
@@ -292,7 +288,7 @@ func (s *session) verdict(f *family.Failure, t tally) family.Verdict {
 		v.Metadata.Set("dropped_output_bytes", t.dropped)
 	}
 	if f != nil {
-		v.Outcome, v.Reason, v.Message, v.Phase = f.Outcome(), f.Reason, f.Message, t.phase
+		v.Phase = t.phase
 		if f.Reason == verdict.CandidateTooLarge { // for a frame, which is no limit of the run's
 			v.Outcome = verdict.Failed
 		}

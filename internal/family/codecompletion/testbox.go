@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/diagnosis"
+	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/link"
@@ -113,7 +114,7 @@ func scratch() []string { return []string{"/tmp", "/dev/shm", "/dev/mqueue"} }
 
 // serves prepares the box for the row of a case.
 func (b *testBox) serves(c family.Case) *testBox {
-	b.seconds = int64(math.Ceil(rowLimit(c).Seconds()*max(1, c.Limits.WithDefaults().CPUs))) + 5
+	b.seconds = int64(math.Ceil(programs.Limit(c).Seconds()*max(1, c.Limits.WithDefaults().CPUs))) + 5
 	return b
 }
 

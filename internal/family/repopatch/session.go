@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
+	"securebench/internal/checkout"
 	"securebench/internal/family"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
@@ -68,7 +69,7 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 		return s.verdict(f), nil
 	}
 	if err == nil {
-		err = fault(s.verify(ctx, patch))
+		err = family.Blame(s.verify(ctx, patch), checkout.ErrUnusable, sandbox.ErrNoFolder, sandbox.ErrTooSmall)
 	}
 	if err != nil && !errors.As(err, &f) {
 		return family.Verdict{}, err
@@ -277,7 +278,7 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 	s.phase = phaseChecks
 	plan, err := testrunner.New(s.withTests(p), p.probed, s.c.Seed)
 	if err != nil {
-		return packFault("the row's tests cannot be run: %v", err)
+		return family.Fail(verdict.PackFault, "the row's tests cannot be run: %v", err)
 	}
 	files := overlay{}
 	maps.Copy(files, p.tests)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"securebench/internal/family"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/testrunner"
@@ -78,9 +79,9 @@ exit 0`
 	lines := strings.Split(string(got.stdout), "\n")
 	switch p.git = lines[0]; {
 	case got.ExitCode == 1:
-		return packFault("the user of the row's commands cannot write to the checkout (set environment.user)")
+		return family.Fail(verdict.PackFault, "the user of the row's commands cannot write to the checkout (set environment.user)")
 	case got.ExitCode != 0 || !path.IsAbs(p.git):
-		return packFault("the image has no shell, or no git in its PATH")
+		return family.Fail(verdict.PackFault, "the image has no shell, or no git in its PATH")
 	}
 	if p.home = "/"; len(lines) > 1 && path.IsAbs(lines[1]) {
 		p.home = lines[1]
@@ -109,7 +110,7 @@ func (s *session) applyTrusted(ctx context.Context, p *prepared, phase verdict.P
 	case got.End == sandbox.TimedOut:
 		return fmt.Errorf("applying the %s: git takes longer than %v", phase, s.limit())
 	case got.ExitCode != 0:
-		return packFault("the %s does not apply to the image's checkout", strings.ReplaceAll(string(phase), "_", " "))
+		return family.Fail(verdict.PackFault, "the %s does not apply to the image's checkout", strings.ReplaceAll(string(phase), "_", " "))
 	}
 	return nil
 }
@@ -137,7 +138,7 @@ func (s *session) readTests(ctx context.Context, p *prepared) (err error) {
 	}
 	for _, f := range p.tests {
 		if f.mode == repository.Symlink {
-			return packFault("the test patch makes a symbolic link: tests are laid as files")
+			return family.Fail(verdict.PackFault, "the test patch makes a symbolic link: tests are laid as files")
 		}
 	}
 	return s.restore(ctx, p)
@@ -151,7 +152,7 @@ func (s *session) restore(ctx context.Context, p *prepared) error {
 	}
 	files, ok, err := base{p.tree, p.setup, s.checkout}.sides(repository.Compare(p.tree, now))
 	if err == nil && !ok {
-		err = packFault("the tests change a symbolic link of the checkout, which cannot be put back")
+		err = family.Fail(verdict.PackFault, "the tests change a symbolic link of the checkout, which cannot be put back")
 	}
 	if err != nil {
 		return err
@@ -182,7 +183,7 @@ func (s *session) ask(ctx context.Context, p *prepared, c testrunner.Command) ([
 		return nil, fmt.Errorf("looking for the test runner takes longer than %v", s.limit())
 	case got.ExitCode != 0:
 		s.restricted["probe-stderr.txt"] = got.stderr
-		return nil, packFault("the image cannot run the row's tests: the search for their runner ended with code %d", got.ExitCode)
+		return nil, family.Fail(verdict.PackFault, "the image cannot run the row's tests: the search for their runner ended with code %d", got.ExitCode)
 	}
 	if err := s.site.killAll(ctx); err != nil {
 		return nil, err

@@ -1,13 +1,9 @@
 package repopatch
 
 import (
-	"errors"
 	"slices"
 
-	"securebench/internal/candidate"
-	"securebench/internal/checkout"
 	"securebench/internal/family"
-	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
 
@@ -32,24 +28,6 @@ const (
 
 // maxPaths bounds the paths of each kind in a record; all are counted.
 const maxPaths = 100
-
-// packFault is the failure of a row that cannot be used.
-func packFault(format string, args ...any) *family.Failure {
-	return family.Fail(verdict.PackFault, format, args...)
-}
-
-// fault turns the errors that are the image's or the candidate's fault into
-// failures; any other error stays what it is.
-func fault(err error) error {
-	var rejection *candidate.Rejection
-	switch {
-	case errors.As(err, &rejection):
-		return &family.Failure{Reason: rejection.Reason, Message: rejection.Message}
-	case errors.Is(err, checkout.ErrUnusable), errors.Is(err, sandbox.ErrNoFolder), errors.Is(err, sandbox.ErrTooSmall):
-		return packFault("%v", err)
-	}
-	return err
-}
 
 // pathList is what a record shows of paths: the first ones.
 func pathList(paths []string) []string { return paths[:min(len(paths), maxPaths)] }

@@ -74,7 +74,7 @@ func (s *session) leadsOf(ctx context.Context, a arrangement) (map[string]string
 		return nil, err
 	}
 	if leads[0] != a.workdir {
-		return nil, packFault("the workspace %s is at a link of the image's: name the folder itself", a.workdir)
+		return nil, family.Fail(verdict.PackFault, "the workspace %s is at a link of the image's: name the folder itself", a.workdir)
 	}
 	out := map[string]string{}
 	for i, folder := range known {

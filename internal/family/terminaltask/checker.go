@@ -81,7 +81,7 @@ func (s *session) plan() (plan, error) {
 	switch s.row.form {
 	case formScript:
 		if digests := s.verifier.resources.Files.EvalDigests; digests != nil && digests[s.row.path] == "" {
-			return p, packFault("eval.checker.path is not a file of the pack: name the script itself")
+			return p, family.Fail(verdict.PackFault, "eval.checker.path is not a file of the pack: name the script itself")
 		}
 		p.argv = []string{"/bin/sh", "-c", anyShell, s.row.target()}
 	case formPytest:
@@ -95,7 +95,7 @@ func (s *session) judge(ctx context.Context, r ran) error {
 	err := s.decide(ctx, r)
 	f, failed := err.(*family.Failure) //nolint:errorlint // it is made by decide itself
 	switch {
-	case err != nil && !failed, failed && f.Reason == "": // an error of the engine's, or tampering
+	case err != nil && !failed, failed && f.Outcome() == verdict.Tampering: // an error of the engine's, or tampering
 		return err
 	case r.End == sandbox.TimedOut:
 		return &family.Failure{Reason: verdict.VerificationTimeout, Message: fmt.Sprintf("the checker ran longer than %v", s.site.Limits.Timeout)}

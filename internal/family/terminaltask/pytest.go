@@ -38,10 +38,10 @@ func (s *session) planTests(ctx context.Context) error {
 		return err
 	}
 	if s.tests, err = testrunner.New(tests, found, s.c.Seed); err != nil {
-		return packFault("the row's tests cannot be run: %v", err)
+		return family.Fail(verdict.PackFault, "the row's tests cannot be run: %v", err)
 	}
 	if i := slices.IndexFunc(s.tests.Software, s.row.reaches); i >= 0 {
-		return packFault("the tests would run with %s, which the candidate can change: leave its folder out with eval.capture.exclude, or set eval.checker.image",
+		return family.Fail(verdict.PackFault, "the tests would run with %s, which the candidate can change: leave its folder out with eval.capture.exclude, or set eval.checker.image",
 			s.tests.Software[i])
 	}
 	return nil
@@ -102,7 +102,7 @@ func (s *session) grade(r ran) error {
 	if g.Outcome == verdict.Passed {
 		return nil
 	}
-	return &family.Failure{Reason: g.Reason, Message: g.Message} // tampering has no reason
+	return &family.Failure{Reason: g.Reason, Message: g.Message}
 }
 
 // probe finds out what the checker's image runs tests with. It does so in a
@@ -135,7 +135,7 @@ func (s *session) ask(ctx context.Context, client *initproc.Client, c testrunner
 		return nil, fmt.Errorf("looking for pytest takes longer than %v", stepLimit)
 	case res.ExitCode != 0:
 		s.restricted["probe-stderr.txt"] = stderr.Bytes()
-		return nil, packFault("the checker's image cannot run the row's tests: the search for pytest ended with code %d", res.ExitCode)
+		return nil, family.Fail(verdict.PackFault, "the checker's image cannot run the row's tests: the search for pytest ended with code %d", res.ExitCode)
 	}
 	return stdout.Bytes(), nil
 }

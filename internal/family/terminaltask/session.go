@@ -83,7 +83,7 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 	if !c.IsTree() {
 		return s.verdict(&family.Failure{Reason: verdict.CandidateNotRegular, Message: "the candidate is not a tree"}), nil
 	}
-	err := fault(s.verify(ctx, c, grants))
+	err := family.Blame(s.verify(ctx, c, grants), sandbox.ErrNoFolder, sandbox.ErrTooSmall, workspace.ErrChanged)
 	var f *family.Failure
 	if err != nil && !errors.As(err, &f) {
 		return family.Verdict{}, err
@@ -185,7 +185,7 @@ func (s *session) ready(ctx context.Context, grants []sandbox.Capability) (err e
 	if s.row.image != "" {
 		var ok bool
 		if s.image, ok = s.verifier.resources.Images[s.row.image]; !ok {
-			return packFault("the checker's image was not looked up")
+			return family.Fail(verdict.PackFault, "the checker's image was not looked up")
 		}
 	}
 	if s.user, err = s.verifier.user(ctx, s.c.Image, s.row.user); err != nil {
@@ -210,7 +210,7 @@ func (s *session) ready(ctx context.Context, grants []sandbox.Capability) (err e
 func (s *session) makeSpaces(ctx context.Context) error {
 	public, evaluation, err := s.layouts()
 	if err != nil {
-		return packFault("the row's files cannot be laid out: %v", err)
+		return family.Fail(verdict.PackFault, "the row's files cannot be laid out: %v", err)
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex

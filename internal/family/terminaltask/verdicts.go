@@ -1,18 +1,14 @@
 package terminaltask
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 
-	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
-	"securebench/internal/workspace"
 )
 
 // The phases of a verification, in its order.
@@ -43,24 +39,6 @@ const (
 // maxPaths bounds the paths that are listed; all are counted.
 const maxPaths = 100
 
-// packFault is the failure of a row that cannot be used.
-func packFault(format string, args ...any) *family.Failure {
-	return family.Fail(verdict.PackFault, format, args...)
-}
-
-// fault turns the errors that are the pack's or the candidate's fault into
-// failures; any other error stays what it is.
-func fault(err error) error {
-	var rejection *candidate.Rejection
-	switch {
-	case errors.As(err, &rejection):
-		return &family.Failure{Reason: rejection.Reason, Message: rejection.Message}
-	case errors.Is(err, sandbox.ErrNoFolder), errors.Is(err, sandbox.ErrTooSmall), errors.Is(err, workspace.ErrChanged):
-		return packFault("%v", err)
-	}
-	return err
-}
-
 // failing reports whether a limit of the sandbox can explain a failure.
 func failing(r verdict.Reason) bool {
 	switch r {
@@ -72,14 +50,9 @@ func failing(r verdict.Reason) bool {
 
 // verdict describes the verification in the words of records.
 func (s *session) verdict(f *family.Failure) family.Verdict {
-	v := family.Verdict{Outcome: verdict.Passed, Phase: s.phase, Containment: verdict.Shared, Waited: s.waited,
-		Restricted: s.restricted, Labels: s.labels, Metadata: verdict.NewMetadata(s.metadata)}
-	switch {
-	case f != nil && f.Reason == "": // see [session.grade]
-		v.Outcome, v.Message = verdict.Tampering, f.Message
-	case f != nil:
-		v.Outcome, v.Reason, v.Message = f.Outcome(), f.Reason, f.Message
-	}
+	v := family.VerdictOf(f)
+	v.Phase, v.Containment, v.Waited = s.phase, verdict.Shared, s.waited
+	v.Restricted, v.Labels, v.Metadata = s.restricted, s.labels, verdict.NewMetadata(s.metadata)
 	if s.site != nil && s.site.Checker != nil && s.verifier.resources.Engine.Info().DiskSampled {
 		v.Labels = append(slices.Clone(v.Labels), family.DiskSampled)
 	}

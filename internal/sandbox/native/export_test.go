@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"strings"
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/cgroup"
+	"securebench/internal/sandbox/owner"
 )
 
 // Bare returns a function that runs the command of a box with the runtime alone: with
@@ -55,3 +57,11 @@ func (e *Engine) Mounts() (n int, err error) {
 
 // GroupOf is the control group of a box.
 func GroupOf(b sandbox.Box) *cgroup.Group { return b.(*box).group }
+
+// GroupOfOwner is the name of a group that an engine of an owner may have.
+func GroupOfOwner(o owner.Owner) string { return groupOf(o) }
+
+// RuntimeID is what a runtime may know a container of an owner's by.
+func RuntimeID(o owner.Owner) string {
+	return path.Base(groupOf(o)) + idSeparator + newName()
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,29 +46,36 @@ func ownerOf(name string) (owner.Owner, bool) {
 // ended, whose mounts go with them, and removes what these had in the stores.
 func (e *Engine) Reap(ctx context.Context) (int, error) {
 	// What a runtime is making comes to its group, which is removed then.
-	if err := e.killRuntimes(ctx); err != nil {
-		return 0, fmt.Errorf("ending what dead processes had started: %w", err)
-	}
+	runtimesErr := e.killRuntimes(ctx)
 	n, err := e.reapGroups(ctx)
 	images, imagesErr := e.store.Reap(ctx)
 	trees, treesErr := e.overlays.Reap()
 	n += images + trees
-	if err := errors.Join(err, imagesErr, treesErr); err != nil {
+	if err := errors.Join(runtimesErr, err, imagesErr, treesErr); err != nil {
 		return n, fmt.Errorf("removing what dead processes left: %w", err)
 	}
 	return n, nil
 }
 
+// runtimesTimeout bounds the wait for runtimes that were killed, which end at once: a run
+// must not wait for what calls itself like one and comes back.
+const runtimesTimeout = 5 * time.Second
+
 // killRuntimes kills runtimes of processes that have ended: a part of crun outlives the
 // process that has started it.
 func (e *Engine) killRuntimes(ctx context.Context) error {
-	return process.Kill(ctx, func(arguments []string) bool {
-		return slices.ContainsFunc(arguments, func(a string) bool {
-			engine, _, found := strings.Cut(a, idSeparator)
-			o, ok := ownerOf(engine)
-			return found && ok && o.Dead(e.owner)
-		})
+	ctx, cancel := context.WithTimeoutCause(ctx, runtimesTimeout, errors.New("they do not end"))
+	defer cancel()
+	err := process.Kill(ctx, func(arguments []string) bool {
+		id, ok := e.runtime.Called(arguments)
+		engine, _, found := strings.Cut(id, idSeparator)
+		o, owned := ownerOf(engine)
+		return ok && found && owned && o.Dead(e.owner)
 	})
+	if err != nil {
+		return fmt.Errorf("ending the runtimes that dead processes had started: %w", err)
+	}
+	return nil
 }
 
 func (e *Engine) reapGroups(ctx context.Context) (n int, err error) {

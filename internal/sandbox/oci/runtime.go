@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,6 +153,19 @@ func (r Runtime) Run(c Call) *exec.Cmd {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
 	}
 	return cmd
+}
+
+// Called reports whether arguments are those of a call that starts a container, of this
+// runtime or of one that another engine may have ([Runtime.Run]), and of which one.
+func (r Runtime) Called(arguments []string) (id string, ok bool) {
+	if len(arguments) < 4 {
+		return "", false
+	}
+	program, options, id := filepath.Base(arguments[0]), arguments[1:len(arguments)-1], arguments[len(arguments)-1]
+	known := program == filepath.Base(r.Path) || slices.Contains([]string{"crun", "runc", "runsc"}, program)
+	root := options[0] == "--root" || strings.HasPrefix(options[0], "--root=")
+	starts := slices.Contains(options, "run") || slices.Contains(options, "create")
+	return id, known && root && starts
 }
 
 // Encode returns the content of config.json.

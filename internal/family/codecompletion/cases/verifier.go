@@ -17,25 +17,6 @@ import (
 	"securebench/internal/verdict"
 )
 
-// Verifier scores programs by their cases.
-type Verifier struct{ resources family.Resources }
-
-// New makes a verifier. It starts nothing.
-func New(r family.Resources) family.Verifier { return &Verifier{r} }
-
-// Close implements [family.Verifier]. Nothing is kept on the engine.
-func (v *Verifier) Close(context.Context) error { return nil }
-
-// Open begins to make the candidate's sandbox.
-func (v *Verifier) Open(ctx context.Context, c family.Case) family.Session {
-	s := &session{verifier: v, c: c, restricted: map[string][]byte{}}
-	s.row, s.refused = read(c.Sandbox)
-	if s.refused == nil && !c.Lazy {
-		s.prepare(ctx)
-	}
-	return s
-}
-
 // notFound is the exit code of a program that is not there.
 const notFound = 127
 
@@ -45,61 +26,33 @@ const (
 	phaseCases   verdict.Phase = "cases"
 )
 
-// session is the verification of one attempt.
-type session struct {
-	verifier *Verifier
-	c        family.Case
-	row      row
-	refused  *family.Failure
-	box      *programs.Pending
+// New makes the verifier of rows of this kind.
+func New(r family.Resources) family.Verifier {
+	return programs.NewVerifier(r, programs.Options{}, func(c family.Case) (programs.Scorer, *family.Failure) {
+		r, refused := read(c.Sandbox)
+		return &scorer{c: c, row: r, restricted: map[string][]byte{}}, refused
+	})
+}
 
-	how        string // the extraction
-	code       []byte // what was extracted; nil is the candidate
+// scorer scores a program by its cases.
+type scorer struct {
+	c   family.Case
+	row row
+
 	phase      verdict.Phase
 	passed     int
 	spent      time.Duration // by the candidate's commands
-	waited     time.Duration
 	restricted map[string][]byte
 }
 
-func (s *session) prepare(ctx context.Context) {
-	s.box = programs.Prepare(ctx, s.verifier.resources.Engine, s.verifier.resources.RunID, s.c, programs.Options{})
+// Read implements [programs.Scorer].
+func (s *scorer) Read(c candidate.Candidate) (programs.Source, error) {
+	return programs.Read(c, s.row.language)
 }
 
-// Verify builds the program and runs its cases.
-func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
-	if s.refused != nil {
-		return s.verdict(s.refused), nil
-	}
-	var f *family.Failure
-	source, err := programs.Read(c, s.row.language)
-	s.how, s.code = source.How, source.Taken
-	if errors.As(err, &f) {
-		return s.verdict(f), nil
-	}
-	if err != nil {
-		return family.Verdict{}, err
-	}
-	if s.box == nil {
-		s.prepare(ctx)
-	}
-	start := time.Now()
-	box, err := s.box.Wait(ctx)
-	s.waited = time.Since(start)
-	if err != nil {
-		return family.Verdict{}, err
-	}
-	err = box.Settle(ctx, s.run(ctx, box, source.Text))
-	if err != nil && !errors.As(err, &f) {
-		return family.Verdict{}, err
-	}
-	return s.verdict(f), nil
-}
-
-// run builds the program and runs the cases until one fails. A nil error is a
-// pass.
-func (s *session) run(ctx context.Context, box *programs.Box, source []byte) error {
-	files := []programs.File{{Path: s.row.file, Mode: 0o644, Data: source}}
+// Score builds the program and runs the cases until one fails.
+func (s *scorer) Score(ctx context.Context, box *programs.Box, program programs.Source) error {
+	files := []programs.File{{Path: s.row.file, Mode: 0o644, Data: program.Text}}
 	if s.row.compile != nil {
 		s.phase = phaseCompile
 		var err error
@@ -119,7 +72,7 @@ func (s *session) run(ctx context.Context, box *programs.Box, source []byte) err
 
 // build runs the row's compiler once and returns what it left, with which each
 // case begins.
-func (s *session) build(ctx context.Context, box *programs.Box, files []programs.File) ([]programs.File, error) {
+func (s *scorer) build(ctx context.Context, box *programs.Box, files []programs.File) ([]programs.File, error) {
 	const dir = "build"
 	if err := box.Lay(ctx, dir, files); err != nil {
 		return nil, err
@@ -141,7 +94,7 @@ func (s *session) build(ctx context.Context, box *programs.Box, files []programs
 
 // command runs a command of the candidate's within what is left of the row's
 // time.
-func (s *session) command(ctx context.Context, box *programs.Box, c programs.Command, limit time.Duration) (programs.Ran, error) {
+func (s *scorer) command(ctx context.Context, box *programs.Box, c programs.Command, limit time.Duration) (programs.Ran, error) {
 	whole := programs.Limit(s.c)
 	c.Timeout = whole - s.spent
 	if limit > 0 {
@@ -165,7 +118,7 @@ func (s *session) command(ctx context.Context, box *programs.Box, c programs.Com
 
 // runCase runs one case in a folder of its own, with a name that no earlier case could
 // know. What it expects stays here.
-func (s *session) runCase(ctx context.Context, box *programs.Box, n int, c testCase, files []programs.File) error {
+func (s *scorer) runCase(ctx context.Context, box *programs.Box, n int, c testCase, files []programs.File) error {
 	dir := "case-" + strings.ToLower(rand.Text())
 	given := slices.Clone(files)
 	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
@@ -189,7 +142,7 @@ func (s *session) runCase(ctx context.Context, box *programs.Box, n int, c testC
 
 // judge compares what a case did with what it should have done. Only init's
 // report, the streams and files are looked at; the program is dead.
-func (s *session) judge(ctx context.Context, box *programs.Box, dir string, c testCase, ran programs.Ran) error {
+func (s *scorer) judge(ctx context.Context, box *programs.Box, dir string, c testCase, ran programs.Ran) error {
 	switch {
 	case ran.ExitCode == notFound && ran.End == initproc.NotStarted && !strings.Contains(s.row.command[0], "/"):
 		return family.Fail(verdict.PackFault, "the image has no program %q to run the candidate with", s.row.command[0])
@@ -212,30 +165,12 @@ func (s *session) judge(ctx context.Context, box *programs.Box, dir string, c te
 	return nil
 }
 
-// verdict describes the verification; a nil failure is a pass.
-func (s *session) verdict(f *family.Failure) family.Verdict {
-	v := family.Verdict{
-		Outcome:     verdict.Passed,
-		Containment: verdict.Split,
-		Metadata: verdict.NewMetadata(map[string]any{"language": s.row.language, "image": s.c.Image.Ref,
-			"cases_passed": s.passed, "cases_total": len(s.row.cases)}),
-		Restricted: s.restricted,
-		Waited:     s.waited,
-		Extraction: s.how,
-		Extracted:  s.code,
+// Describe implements [programs.Scorer].
+func (s *scorer) Describe(v *family.Verdict) {
+	v.Containment, v.Restricted = verdict.Split, s.restricted
+	v.Metadata = verdict.NewMetadata(map[string]any{"language": s.row.language, "image": s.c.Image.Ref,
+		"cases_passed": s.passed, "cases_total": len(s.row.cases)})
+	if v.Outcome != verdict.Passed {
+		v.Phase = s.phase
 	}
-	if f != nil {
-		v.Outcome, v.Reason, v.Message, v.Phase = f.Outcome(), f.Reason, f.Message, s.phase
-	}
-	return v
-}
-
-// Close removes the sandbox.
-func (s *session) Close(ctx context.Context) error {
-	if s.box == nil {
-		return nil
-	}
-	box := s.box
-	s.box = nil
-	return box.Close(ctx)
 }

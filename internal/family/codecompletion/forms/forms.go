@@ -1,5 +1,5 @@
-// Package forms tells the forms of tests of code_completion rows apart, and says
-// what differs between them.
+// Package forms tells the forms of tests of code_completion rows apart, says what
+// differs between them, and has each row scored by the verifier of its form.
 package forms
 
 import (
@@ -12,7 +12,6 @@ import (
 
 	"securebench/internal/capacity"
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion/bysource"
 	"securebench/internal/family/codecompletion/cases"
 	"securebench/internal/family/codecompletion/linked"
 	"securebench/internal/family/codecompletion/programs"
@@ -51,14 +50,6 @@ func (s testSpec) form(language string) string {
 	return Inline // which refuses what it does not know
 }
 
-// Rules say which other form is worth trying for a row.
-func Rules() []bysource.Rule {
-	return []bysource.Rule{
-		{From: Inline, To: shared.Form, Advice: `the tests cannot be split from the candidate, but pass in one process with it: set eval.tests.containment to "shared"`},
-		{From: shared.Form, To: Inline, Passed: true, Advice: "the tests can be split from the candidate: remove eval.tests.containment"},
-	}
-}
-
 // Of names the form of a row's tests.
 func Of(v task.SandboxView) string {
 	tests, _ := v.Get("tests")
@@ -69,6 +60,20 @@ func Of(v task.SandboxView) string {
 		name, _ = r.Text()
 	}
 	return spec.form(name)
+}
+
+// Refusal says why a row cannot be scored; nil means that it can be. Of [Inline]
+// tests it knows nothing.
+func Refusal(v task.SandboxView) *family.Failure {
+	switch Of(v) {
+	case cases.Source:
+		return cases.Refusal(v)
+	case shared.Form:
+		return shared.Refusal(v)
+	case linked.Form:
+		return linked.Refusal(v)
+	}
+	return nil
 }
 
 // Footprint is what a row has beside the test sandbox that is kept.

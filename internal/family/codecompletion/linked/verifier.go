@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"slices"
 	"time"
 
@@ -16,89 +15,47 @@ import (
 	"securebench/internal/verdict"
 )
 
-// Verifier scores code by tests that are linked with it.
-type Verifier struct{ resources family.Resources }
-
-// New makes a verifier. It starts nothing.
-func New(r family.Resources) family.Verifier { return &Verifier{r} }
-
-// Close implements [family.Verifier]. Nothing is kept on the engine.
-func (v *Verifier) Close(context.Context) error { return nil }
-
-// Open begins to make the sandbox.
-func (v *Verifier) Open(ctx context.Context, c family.Case) family.Session {
-	s := &session{verifier: v, c: c, restricted: map[string][]byte{}}
-	s.row, s.refused = read(c.Sandbox)
-	if s.refused == nil && !c.Lazy {
-		s.prepare(ctx)
-	}
-	return s
-}
-
 // The phases of a verification.
 const (
 	phaseCompile verdict.Phase = "compile"
 	phaseTests   verdict.Phase = "tests"
 )
 
-// session is the verification of one attempt.
-type session struct {
-	verifier *Verifier
-	c        family.Case
-	row      row
-	refused  *family.Failure
-	box      *programs.Pending
+// New makes the verifier of rows of this kind.
+func New(r family.Resources) family.Verifier {
+	return programs.NewVerifier(r, programs.Options{}, func(c family.Case) (programs.Scorer, *family.Failure) {
+		r, refused := read(c.Sandbox)
+		return &scorer{c: c, row: r, restricted: map[string][]byte{}}, refused
+	})
+}
 
-	source     programs.Source
+// scorer scores code by tests that are linked with it.
+type scorer struct {
+	c   family.Case
+	row row
+
 	phase      verdict.Phase
-	waited     time.Duration
 	restricted map[string][]byte
 }
 
-func (s *session) prepare(ctx context.Context) {
-	s.box = programs.Prepare(ctx, s.verifier.resources.Engine, s.verifier.resources.RunID, s.c, programs.Options{})
-}
-
-// Verify links the tests with the candidate and runs them.
-func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
-	if s.refused != nil {
-		return s.verdict(s.refused), nil
-	}
-	var f *family.Failure
-	var err error
-	if s.source, err = programs.Read(c, s.row.language); errors.As(err, &f) {
-		return s.verdict(f), nil
-	}
-	if err != nil {
-		return family.Verdict{}, err
-	}
-	if s.row.language == "go" {
-		if f = redeclared(s.source.Text, s.row.code); f != nil {
-			return s.verdict(f), nil
+// Read implements [programs.Scorer].
+func (s *scorer) Read(c candidate.Candidate) (programs.Source, error) {
+	source, err := programs.Read(c, s.row.language)
+	if err == nil && s.row.language == "go" {
+		if f := redeclared(source.Text, s.row.code); f != nil {
+			err = f
 		}
 	}
-	if s.box == nil {
-		s.prepare(ctx)
-	}
-	start := time.Now()
-	box, err := s.box.Wait(ctx)
-	s.waited = time.Since(start)
-	if err != nil {
-		return family.Verdict{}, err
-	}
-	if err = box.Settle(ctx, s.run(ctx, box)); err != nil && !errors.As(err, &f) {
-		return family.Verdict{}, err
-	}
-	return s.verdict(f), nil
+	return source, err
 }
 
-// run builds the program and runs it. A nil error is a pass.
-func (s *session) run(ctx context.Context, box *programs.Box) error {
+// Score links the tests with the candidate and runs them.
+func (s *scorer) Score(ctx context.Context, box *programs.Box, program programs.Source) error {
 	random := make([]byte, 16)
 	_, _ = rand.Read(random) // never fails
 	token := hex.EncodeToString(random)
 	text, stdin := s.row.withToken(token)
-	files := []programs.File{{Path: s.row.file, Mode: 0o644, Data: s.source.Text}}
+	files := []programs.File{{Path: s.row.file, Mode: 0o644, Data: program.Text}}
 	limit := programs.Limit(s.c)
 	if s.row.compile != nil {
 		s.phase = phaseCompile
@@ -131,14 +88,14 @@ func (s *session) run(ctx context.Context, box *programs.Box) error {
 	return nil
 }
 
-func (s *session) late() error {
+func (s *scorer) late() error {
 	return family.Fail(verdict.VerificationTimeout, "the candidate ran longer than the row's %v", programs.Limit(s.c))
 }
 
 // build compiles the tests with the candidate. What it returns is without the texts of
 // either. The program still holds the token, and the compiler can have put the tests'
 // text into it on the candidate's behalf.
-func (s *session) build(ctx context.Context, box *programs.Box, files []programs.File) ([]programs.File, time.Duration, error) {
+func (s *scorer) build(ctx context.Context, box *programs.Box, files []programs.File) ([]programs.File, time.Duration, error) {
 	const dir = "build"
 	if err := box.Lay(ctx, dir, files); err != nil {
 		return nil, 0, err
@@ -165,29 +122,11 @@ func (s *session) build(ctx context.Context, box *programs.Box, files []programs
 	return slices.DeleteFunc(left, func(f programs.File) bool { return f.Path == s.row.file || f.Path == s.row.testFile }), ran.Duration, nil
 }
 
-// verdict describes the verification; a nil failure is a pass.
-func (s *session) verdict(f *family.Failure) family.Verdict {
-	v := family.Verdict{
-		Outcome:     verdict.Passed,
-		Containment: verdict.Shared,
-		Metadata:    verdict.NewMetadata(map[string]any{"language": s.row.language, "image": s.c.Image.Ref}),
-		Restricted:  s.restricted,
-		Waited:      s.waited,
-		Extraction:  s.source.How,
-		Extracted:   s.source.Taken,
+// Describe implements [programs.Scorer].
+func (s *scorer) Describe(v *family.Verdict) {
+	v.Containment, v.Restricted = verdict.Shared, s.restricted
+	v.Metadata = verdict.NewMetadata(map[string]any{"language": s.row.language, "image": s.c.Image.Ref})
+	if v.Outcome != verdict.Passed {
+		v.Phase = s.phase
 	}
-	if f != nil {
-		v.Outcome, v.Reason, v.Message, v.Phase = f.Outcome(), f.Reason, f.Message, s.phase
-	}
-	return v
-}
-
-// Close removes the sandbox.
-func (s *session) Close(ctx context.Context) error {
-	if s.box == nil {
-		return nil
-	}
-	box := s.box
-	s.box = nil
-	return box.Close(ctx)
 }

@@ -60,12 +60,13 @@ type Options struct {
 // TestsRoot is the folder of tests that share a box with the candidate.
 const TestsRoot = "/securebench/tests"
 
-// Start makes a box for a case, whose commands take as long as the case's limit
+// start makes a box for a case, whose commands take as long as the case's limit
 // together. The caller closes what it returns, also after an error.
-func Start(ctx context.Context, e sandbox.Sandboxes, run string, c family.Case, o Options) (b *Box, err error) {
+func start(ctx context.Context, r family.Resources, c family.Case, o Options) (b *Box, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
-	labels := sandbox.Labels{Run: run, Task: c.Sandbox.ID(), Attempt: c.Attempt, Role: "candidate files"}
+	e := r.Engine
+	labels := sandbox.Labels{Run: r.RunID, Task: c.Sandbox.ID(), Attempt: c.Attempt, Role: "candidate files"}
 	b = &Box{image: c.Image, limits: c.Limits.WithDefaults()}
 	b.tree, err = e.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Owner: sandbox.Nobody, Disk: b.limits.Disk, Inodes: b.limits.Files})
 	if err != nil {
@@ -110,8 +111,8 @@ func Limit(c family.Case) time.Duration {
 // first command.
 func boxLimit(c family.Case) time.Duration { return 24*time.Hour + Limit(c) + startLimit }
 
-// Close removes the box.
-func (b *Box) Close(ctx context.Context) error {
+// close removes the box.
+func (b *Box) close(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}
@@ -330,10 +331,10 @@ func (b *Box) Run(ctx context.Context, c Command) (Ran, error) {
 	return Ran{res, stdout.Bytes(), stderr.Bytes()}, err
 }
 
-// Settle ends every process of the box, and judges the end of a verification by
+// settle ends every process of the box, and judges the end of a verification by
 // how the box ended. A box that is lost while it holds something of the
 // candidate's is the candidate's failure, unless it was disturbed from outside.
-func (b *Box) Settle(ctx context.Context, err error) error {
+func (b *Box) settle(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	limits, endErr := b.end(ctx)

@@ -70,12 +70,10 @@ func read(v task.SandboxView) (row, *family.Failure) {
 	return out, nil
 }
 
-// Pending says why a row's tests cannot be run.
-func Pending(v task.SandboxView) (verdict.Reason, string) {
-	if _, f := read(v); f != nil {
-		return f.Reason, f.Message
-	}
-	return "", ""
+// Refusal says why a row cannot be scored; nil means that it can be.
+func Refusal(v task.SandboxView) *family.Failure {
+	_, f := read(v)
+	return f
 }
 
 // runnerTests is the run of the row's tests.

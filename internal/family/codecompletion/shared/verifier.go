@@ -2,7 +2,6 @@ package shared
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -15,25 +14,6 @@ import (
 	"securebench/internal/verdict"
 )
 
-// Verifier scores code by tests that share its process.
-type Verifier struct{ resources family.Resources }
-
-// New makes a verifier. It starts nothing.
-func New(r family.Resources) family.Verifier { return &Verifier{r} }
-
-// Close implements [family.Verifier]. Nothing is kept on the engine.
-func (v *Verifier) Close(context.Context) error { return nil }
-
-// Open begins to make the sandbox.
-func (v *Verifier) Open(ctx context.Context, c family.Case) family.Session {
-	s := &session{verifier: v, c: c, restricted: map[string][]byte{}}
-	s.row, s.refused = read(c.Sandbox)
-	if s.refused == nil && !c.Lazy {
-		s.prepare(ctx)
-	}
-	return s
-}
-
 const (
 	// lookLimit bounds what is found out before the candidate is there.
 	lookLimit = time.Minute
@@ -41,59 +21,43 @@ const (
 	phaseTests verdict.Phase = "tests"
 )
 
-// session is the verification of one attempt.
-type session struct {
-	verifier *Verifier
-	c        family.Case
-	row      row
-	refused  *family.Failure
-	box      *programs.Pending
+// New makes the verifier of rows of this kind.
+func New(r family.Resources) family.Verifier {
+	return programs.NewVerifier(r, programs.Options{Tests: true}, func(c family.Case) (programs.Scorer, *family.Failure) {
+		r, refused := read(c.Sandbox)
+		return &scorer{c: c, row: r, restricted: map[string][]byte{}}, refused
+	})
+}
 
-	source     programs.Source
+// scorer scores code by tests that share its process.
+type scorer struct {
+	c   family.Case
+	row row
+
 	grade      testrunner.Grade
-	total      int // tests that must pass
-	waited     time.Duration
+	total      int           // tests that must pass
+	planning   time.Duration // before the candidate was in the box
 	restricted map[string][]byte
 }
 
-func (s *session) prepare(ctx context.Context) {
-	s.box = programs.Prepare(ctx, s.verifier.resources.Engine, s.verifier.resources.RunID, s.c, programs.Options{Tests: true})
+// Read implements [programs.Scorer].
+func (s *scorer) Read(c candidate.Candidate) (programs.Source, error) {
+	return programs.Read(c, programs.Python)
 }
 
-// Verify runs the row's tests over the candidate.
-func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
-	if s.refused != nil {
-		return s.verdict(s.refused), nil
-	}
-	var f *family.Failure
-	var err error
-	if s.source, err = programs.Read(c, programs.Python); errors.As(err, &f) {
-		return s.verdict(f), nil
-	}
-	if err != nil {
-		return family.Verdict{}, err
-	}
-	if s.box == nil {
-		s.prepare(ctx)
-	}
+// Score runs the row's tests over the candidate.
+func (s *scorer) Score(ctx context.Context, box *programs.Box, program programs.Source) error {
 	start := time.Now()
-	box, err := s.box.Wait(ctx)
-	if err != nil {
-		return family.Verdict{}, err
-	}
 	plan, err := s.plan(ctx, box)
-	s.waited = time.Since(start)
-	if err == nil {
-		err = s.run(ctx, box, plan)
+	s.planning = time.Since(start)
+	if err != nil {
+		return err
 	}
-	if err = box.Settle(ctx, err); err != nil && !errors.As(err, &f) {
-		return family.Verdict{}, err
-	}
-	return s.verdict(f), nil
+	return s.run(ctx, box, plan, program)
 }
 
 // plan lays the tests out. Nothing of the candidate's is in the box yet.
-func (s *session) plan(ctx context.Context, box *programs.Box) (*testrunner.Plan, error) {
+func (s *scorer) plan(ctx context.Context, box *programs.Box) (*testrunner.Plan, error) {
 	ids, err := s.list(ctx, box)
 	if err != nil {
 		return nil, err
@@ -114,7 +78,7 @@ func (s *session) plan(ctx context.Context, box *programs.Box) (*testrunner.Plan
 }
 
 // list lists the tests that must pass.
-func (s *session) list(ctx context.Context, box *programs.Box) ([]string, error) {
+func (s *scorer) list(ctx context.Context, box *programs.Box) ([]string, error) {
 	out, err := s.ask(ctx, box, programs.Command{Argv: []string{"python3", "-I", "-S", "-c", listingSource}, Stdin: []byte(s.row.tests)}, "read the row's tests")
 	if err != nil {
 		return nil, err
@@ -133,7 +97,7 @@ func (s *session) list(ctx context.Context, box *programs.Box) ([]string, error)
 }
 
 // ask runs a command of securebench's own in the box.
-func (s *session) ask(ctx context.Context, box *programs.Box, c programs.Command, what string) ([]byte, error) {
+func (s *scorer) ask(ctx context.Context, box *programs.Box, c programs.Command, what string) ([]byte, error) {
 	c.Timeout = lookLimit
 	ran, err := box.Run(ctx, c)
 	switch {
@@ -147,8 +111,8 @@ func (s *session) ask(ctx context.Context, box *programs.Box, c programs.Command
 }
 
 // run runs the tests and grades their report.
-func (s *session) run(ctx context.Context, box *programs.Box, plan *testrunner.Plan) error {
-	if err := box.Lay(ctx, ".", []programs.File{{Path: "candidate.py", Mode: 0o644, Data: s.source.Text}}); err != nil {
+func (s *scorer) run(ctx context.Context, box *programs.Box, plan *testrunner.Plan, program programs.Source) error {
+	if err := box.Lay(ctx, ".", []programs.File{{Path: "candidate.py", Mode: 0o644, Data: program.Text}}); err != nil {
 		return err
 	}
 	ran, err := box.Run(ctx, programs.Command{Argv: plan.Argv, Env: plan.Env, Stdin: plan.Stdin, Timeout: programs.Limit(s.c)})
@@ -165,8 +129,6 @@ func (s *session) run(ctx context.Context, box *programs.Box, plan *testrunner.P
 		s.restricted[name] = data
 	}
 	switch {
-	case s.grade.Outcome == verdict.Tampering:
-		return &family.Failure{Message: s.grade.Message} // tampering has no reason
 	case s.grade.Outcome != verdict.Passed:
 		return &family.Failure{Reason: s.grade.Reason, Message: s.grade.Message}
 	case ran.ExitCode != 0:
@@ -175,38 +137,17 @@ func (s *session) run(ctx context.Context, box *programs.Box, plan *testrunner.P
 	return nil
 }
 
-// verdict describes the verification; a nil failure is a pass.
-func (s *session) verdict(f *family.Failure) family.Verdict {
-	v := family.Verdict{
-		Outcome:     verdict.Passed,
-		Containment: verdict.Shared,
-		Metadata:    verdict.NewMetadata(map[string]any{"language": programs.Python, "image": s.c.Image.Ref, "tests_total": s.total}),
-		Labels:      s.grade.Labels,
-		Restricted:  s.restricted,
-		Waited:      s.waited,
-		Extraction:  s.source.How,
-		Extracted:   s.source.Taken,
-	}
+// Describe implements [programs.Scorer].
+func (s *scorer) Describe(v *family.Verdict) {
+	v.Containment, v.Labels, v.Restricted = verdict.Shared, s.grade.Labels, s.restricted
+	v.Waited += s.planning
+	v.Metadata = verdict.NewMetadata(map[string]any{"language": programs.Python, "image": s.c.Image.Ref, "tests_total": s.total})
 	for _, key := range []string{"canaries_failed", "canaries_total"} {
 		if n, ok := s.grade.Metadata[key]; ok {
 			v.Metadata.Set(key, n)
 		}
 	}
-	if f != nil {
-		v.Outcome, v.Reason, v.Message, v.Phase = f.Outcome(), f.Reason, f.Message, phaseTests
-		if f.Reason == "" {
-			v.Outcome = verdict.Tampering
-		}
+	if v.Outcome != verdict.Passed {
+		v.Phase = phaseTests
 	}
-	return v
-}
-
-// Close removes the sandbox.
-func (s *session) Close(ctx context.Context) error {
-	if s.box == nil {
-		return nil
-	}
-	box := s.box
-	s.box = nil
-	return box.Close(ctx)
 }

@@ -133,44 +133,59 @@ func killOrphan(ctx context.Context, pid int, argument string) (found bool, err 
 	return true, nil
 }
 
-// Kill kills the processes of this machine that are called with certain arguments, none
-// of them a child of this process, and waits until they are gone.
+// Kill kills the processes that are called with certain arguments, none of them a child
+// of this process, and waits until they are gone. It leaves those of other pid
+// namespaces alone: a process chooses its arguments, also one in a sandbox.
 func Kill(ctx context.Context, is func(arguments []string) bool) error {
 	for {
-		entries, err := os.ReadDir("/proc")
-		if err != nil {
+		left, err := killOnce(is)
+		if left == 0 || err != nil {
 			return err
-		}
-		left := 0
-		for _, e := range entries {
-			pid, err := strconv.Atoi(e.Name())
-			if err != nil || !is(arguments(pid)) {
-				continue
-			}
-			left++
-			if err := kill(pid, is); err != nil {
-				return err
-			}
-		}
-		if left == 0 {
-			return nil
 		}
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("%d processes: %w", left, context.Cause(ctx))
 		}
 	}
 }
 
+// killOnce kills those that there are now, and counts them.
+func killOnce(is func(arguments []string) bool) (left int, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	own, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return 0, err
+	}
+	ours := func(pid int) bool {
+		if !is(arguments(pid)) {
+			return false
+		}
+		namespace, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/pid")
+		return err == nil && namespace == own // one that cannot be read has ended, or is another user's
+	}
+	for _, e := range entries {
+		pid, isPID := strconv.Atoi(e.Name())
+		if isPID != nil || !ours(pid) {
+			continue
+		}
+		left++
+		err = errors.Join(err, kill(pid, ours))
+	}
+	return left, err
+}
+
 // kill kills a process unless its ID has become another one's.
-func kill(pid int, is func(arguments []string) bool) error {
+func kill(pid int, is func(pid int) bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil // it has ended
 	}
 	defer unix.Close(fd)
-	if !is(arguments(pid)) {
+	if !is(pid) {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {

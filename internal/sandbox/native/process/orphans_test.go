@@ -20,6 +20,9 @@ import (
 // TestMain plays a runtime like crun: it starts a process in a session of its own, which
 // leaves one more behind and ends.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "parent" {
+		parent(os.Args[2], os.Args[3])
+	}
 	if len(os.Args) < 3 || os.Args[1] != "runtime" {
 		os.Exit(m.Run())
 	}
@@ -37,6 +40,19 @@ func TestMain(m *testing.M) {
 	if err := cmd.Start(); err != nil {
 		os.Exit(1)
 	}
+	os.Exit(0)
+}
+
+// parent starts a shell that runs a script, prints its ID, and ends after some time
+// without a look at it.
+func parent(script, after string) {
+	wait, err := time.ParseDuration(after)
+	cmd := exec.Command("/bin/sh", "-c", script)
+	if err != nil || cmd.Start() != nil {
+		os.Exit(1)
+	}
+	fmt.Println(cmd.Process.Pid)
+	time.Sleep(wait)
 	os.Exit(0)
 }
 
@@ -142,5 +158,66 @@ func TestKill(t *testing.T) {
 	err := process.Kill(ctx, func(arguments []string) bool { return slices.Contains(arguments, "of-the-dead") })
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestKillOtherNamespace: what calls itself by such a name in another pid namespace, as
+// a process of a sandbox can, is left alone and not waited for.
+func TestKillOtherNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making a pid namespace takes root")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "runtime", "", "of-the-forger")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	if _, err := fmt.Fscan(out, new(int)); err != nil { // it has its arguments
+		t.Fatal(err)
+	}
+	go func() { ended <- cmd.Wait() }()
+	asked := false
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	began := time.Now()
+	err = process.Kill(ctx, func(arguments []string) bool {
+		is := slices.Contains(arguments, "of-the-forger")
+		asked = asked || is
+		return is
+	})
+	if took := time.Since(began); err != nil || !asked || took > 10*time.Second {
+		t.Errorf("after %v, asked: %v: %v", took, asked, err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("it was killed: %v", err)
+	case <-time.After(100 * time.Millisecond):
+		_ = cmd.Process.Kill()
+		<-ended
+	}
+}
+
+// TestKillIsBounded: what comes back as often as it is killed is not waited for longer
+// than the caller says.
+func TestKillIsBounded(t *testing.T) {
+	pid := orphan(t, "that-stays")
+	ctx, stop := context.WithTimeoutCause(t.Context(), 0, os.ErrDeadlineExceeded)
+	defer stop()
+	err := process.Kill(ctx, func(arguments []string) bool { return slices.Contains(arguments, "that-stays") })
+	if err == nil || !strings.Contains(err.Error(), os.ErrDeadlineExceeded.Error()) {
+		t.Errorf("got %v", err)
+	}
+	becomesOurs(t, pid)
+	for there(pid) {
+		process.ReapMakers()
 	}
 }

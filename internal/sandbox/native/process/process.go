@@ -73,10 +73,9 @@ func (p *Process) wait() {
 	conn, err := p.handle.SyscallConn()
 	if err == nil {
 		var failed error
-		err = conn.Read(func(fd uintptr) bool {
-			var info unix.Siginfo // its PID says whether it has ended, at a place that depends on the architecture
-			failed = waitChild(int(fd), &info)
-			return failed != nil && !errors.Is(failed, unix.EINTR) || info.Signo != 0
+		err = conn.Read(func(fd uintptr) (over bool) {
+			over, failed = ended(int(fd))
+			return over
 		})
 		err = errors.Join(err, failed)
 	}
@@ -93,14 +92,14 @@ func (p *Process) wait() {
 	p.exit <- x
 }
 
-// waitChild looks whether a process has ended. It waits until the process is a child of
-// this one: crun's last process, which is the parent at first, ends a moment after the
-// runtime.
-func waitChild(fd int, info *unix.Siginfo) error {
-	for end := time.Now().Add(orphanTimeout); ; time.Sleep(time.Millisecond) {
-		err := unix.Waitid(unix.P_PIDFD, fd, info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.ECHILD) || time.Now().After(end) {
-			return err
+// ended looks whether a process has ended, which need not be a child of this one.
+func ended(fd int) (over bool, err error) {
+	look := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // descriptors are small
+	for {
+		// An interrupted call must be made again: the end is told only once.
+		n, err := unix.Poll(look, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0 || err != nil, err
 		}
 	}
 }
@@ -116,13 +115,30 @@ func (p *Process) Hold() (release func(), ok bool) {
 	return p.held.RUnlock, true
 }
 
-// reap takes the status of the process, which has ended.
+// leaveTimeout bounds the wait for the parent of a process that has ended to leave it to
+// this process. On a busy machine it can be long until a parent that is about to end has.
+const leaveTimeout = 30 * time.Second
+
+// reap takes the status of the process, which has ended. It may have to wait until it is
+// this process's child: crun's last process, which is the parent at first, ends a moment
+// after the runtime.
 func (p *Process) reap() (status unix.WaitStatus, err error) {
 	p.held.Lock()
 	defer p.held.Unlock()
 	p.reaped = true
-	_, err = unix.Wait4(p.PID, &status, 0, nil)
-	return status, err
+	for end := time.Now().Add(leaveTimeout); ; time.Sleep(time.Millisecond) {
+		_, err = unix.Wait4(p.PID, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case !errors.Is(err, unix.ECHILD) || time.Now().After(end) || p.gone():
+			return status, err
+		}
+	}
+}
+
+// gone reports whether somebody has reaped the process.
+func (p *Process) gone() bool {
+	return errors.Is(unix.Kill(p.PID, 0), unix.ESRCH)
 }
 
 // adoption is how long after its start a process can be killed by what it asked

@@ -1,11 +1,15 @@
 package process_test
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox/native/process"
 )
@@ -49,5 +53,65 @@ func TestHeldIDIsKept(t *testing.T) {
 		if _, ok := p.Hold(); ok {
 			t.Error("a process that has ended is held")
 		}
+	}
+}
+
+// TestLateAdoption: a process becomes a child of this one whenever its parent ends, which
+// a busy machine can put off. Its own end, before that or after, is known all the same.
+func TestLateAdoption(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{"ends before its parent": "exit 7", "ends after it": "sleep 1.5; exit 7"} {
+		cmd := exec.Command(self, "parent", script, "1s")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var pid int
+		if _, err := fmt.Fscan(out, &pid); err != nil {
+			t.Fatal(err)
+		}
+		p, err := process.Adopt(pid, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := <-p.Exit(); x.Err != nil || x.Status.ExitStatus() != 7 {
+			t.Errorf("%s: got exit code %d, %v", name, x.Status.ExitStatus(), x.Err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		if there(pid) {
+			t.Errorf("%s: it is not reaped", name)
+		}
+	}
+}
+
+// TestLostExit: what somebody else has reaped is an error at once, not waited for.
+func TestLostExit(t *testing.T) {
+	child, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "exit 7"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := process.Adopt(child.Pid, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = child.Wait() // either gets it
+	select {
+	case x := <-p.Exit():
+		if x.Err == nil && x.Status.ExitStatus() != 7 {
+			t.Errorf("got %+v", x)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it is waited for")
 	}
 }
