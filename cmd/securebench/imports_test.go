@@ -181,7 +181,7 @@ func allowed() []struct {
 		of("internal/pipeline/verify", "candidate family sandbox task verdict"),
 		of("internal/pipeline/record", "candidate rowset task durable", words),
 		of("internal/pipeline/agent", "harness model pipeline/produce pipeline/capture pipeline/record", "candidate checkout family sandbox task workspace", words),
-		of("internal/pipeline/commit", "pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
+		of("internal/pipeline/commit", "durable pipeline/produce pipeline/capture pipeline/record", "candidate family sandbox task", words),
 		of("internal/pipeline", "capacity pipeline/produce pipeline/capture pipeline/verify pipeline/record pipeline/agent pipeline/commit",
 			"candidate checkout family task sandbox progress workspace", words),
 		// what a run leaves, read back
