@@ -28,6 +28,7 @@ func wallClock() map[string]string {
 		"internal/model/model.go":                         shown,
 		"internal/pipeline/record/dir.go":                 shown,
 		"internal/progress/json.go":                       shown,
+		"internal/report/usage.go":                        shown,
 		"internal/run/bind.go":                            shown,
 		"internal/sandbox/imagestore/add.go":              shown,
 		"internal/agentcli/tree.go":                       tar,

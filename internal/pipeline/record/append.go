@@ -3,6 +3,8 @@ package record
 import (
 	"errors"
 	"fmt"
+
+	"securebench/internal/digest"
 )
 
 // Append writes lines at the end of the chain, with one flush for all, or none of them
@@ -46,7 +48,7 @@ func (d *Dir) chain(lines []*Line) (text []byte, at link, err error) {
 		if err != nil {
 			return nil, at, err
 		}
-		at = link{at.seq + 1, lineDigest(b)}
+		at = link{at.seq + 1, digest.Bytes(b)}
 		text = append(append(text, b...), '\n')
 	}
 	return text, at, nil

@@ -74,7 +74,7 @@ func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
 	if err == nil && len(b) > MaxLine {
 		err = fmt.Errorf("the record of %q has %d bytes; the limit is %d", l.TaskID, len(b), MaxLine)
 	}
-	return append(b, '\n'), link{at.seq + 1, lineDigest(b)}, err
+	return append(b, '\n'), link{at.seq + 1, digest.Bytes(b)}, err
 }
 
 // Settled removes [CapturedName] and [AnswersName]: every attempt has its record.

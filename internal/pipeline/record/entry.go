@@ -58,7 +58,7 @@ func (e Entry) With(l *Line) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	return Entry{Line: l, Seq: e.Seq, Prev: e.Prev, MAC: e.MAC, Digest: lineDigest(b), Number: e.Number, raw: b}, nil
+	return Entry{Line: l, Seq: e.Seq, Prev: e.Prev, MAC: e.MAC, Digest: digest.Bytes(b), Number: e.Number, raw: b}, nil
 }
 
 // Authentic reports whether the line was written by whoever holds the salt.

@@ -281,6 +281,3 @@ func encode(v any) ([]byte, error) {
 	}
 	return redact.ASCII(b), nil
 }
-
-// lineDigest returns the "prev" of the line that follows b.
-func lineDigest(b []byte) string { return digest.Bytes(b) }

@@ -411,7 +411,7 @@ func (d *Dir) rewrite(p *Review) (*durable.File, error) {
 		if err != nil {
 			return err
 		}
-		d.link = link{d.link.seq + 1, lineDigest(b)}
+		d.link = link{d.link.seq + 1, digest.Bytes(b)}
 		_, err = out.Write(append(b, '\n'))
 		return err
 	})
