@@ -242,7 +242,7 @@ func (r *Run) lock() (err error) {
 		return fault.As(fault.Refused, err)
 	}
 	if err == nil {
-		err = r.dir.Foreign()
+		err = commit.Foreign(r.dir)
 	}
 	if err != nil {
 		return fault.As(fault.Refused, classify(err))
