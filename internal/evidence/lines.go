@@ -129,7 +129,7 @@ func respelt(d decoded) (decoded, bool) {
 	if d.err == nil || d.raw.Torn {
 		return d, false
 	}
-	v := jsontext.Value(bytes.TrimPrefix(slices.Clone(d.raw.Bytes), bom))
+	v := jsontext.Value(bytes.TrimPrefix(slices.Clone(d.raw.Bytes), []byte(bom)))
 	if v.Format(jsontext.ReorderRawObjects(true), jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true)) != nil {
 		return d, false
 	}
@@ -139,13 +139,13 @@ func respelt(d decoded) (decoded, bool) {
 }
 
 // bom is a byte order mark, which some editors write.
-var bom = []byte("\xef\xbb\xbf")
+const bom = "\xef\xbb\xbf"
 
 // spelling says how a line is not spelt as securebench spells it.
 func spelling(line []byte) string {
 	what := "spaces, the order of keys or escapes differ"
 	switch {
-	case bytes.HasPrefix(line, bom):
+	case bytes.HasPrefix(line, []byte(bom)):
 		what = "it begins with a byte order mark"
 	case bytes.HasSuffix(line, []byte("\r")):
 		what = "it ends with a carriage return, as after a conversion of line ends"

@@ -169,8 +169,8 @@ func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source
 	return out, nil
 }
 
-// madeHere are the images that this project's Makefile makes.
-var madeHere = []string{"securebench-python:3", "securebench-pytest:1"}
+// madeHere returns the images that this project's Makefile makes.
+func madeHere() []string { return []string{"securebench-python:3", "securebench-pytest:1"} }
 
 // obtain returns the command that gets an image: the pack's and the project's
 // own are built, all others pulled, by the command that pull begins.
@@ -182,11 +182,11 @@ func obtain(w *workload.Workload, pull string) func(ref string) string {
 			return "build it with: securebench pack build " + own.Dir
 		case own.Claims(ref):
 			return fmt.Sprintf("the pack has no recipe of that name and version: it would be %s, and the version %d", filepath.Join(own.Dir, packimage.Folder, "NAME", "Dockerfile"), own.Version)
-		case slices.Contains(madeHere, ref):
+		case slices.Contains(madeHere(), ref):
 			return "build it with: make image"
 		}
 		if strings.HasPrefix(ref, "securebench-") && !strings.Contains(ref, "@") {
-			return "there is no such image of securebench's: write " + strings.Join(madeHere, " or ")
+			return "there is no such image of securebench's: write " + strings.Join(madeHere(), " or ")
 		}
 		return "get it with: " + cmp.Or(pull, "docker pull") + " " + ref
 	}

@@ -65,8 +65,8 @@ func (g group) bench(ctx context.Context, f benchFlags) error {
 			return subcommand.UsageError(fmt.Errorf("--engine is %q, want %s or %s", name, engines.Native, engines.Docker))
 		}
 	}
-	if len(f.engines) == 0 || f.image == "" {
-		return subcommand.UsageError(errors.New("give an engine and an image to measure"))
+	if len(f.engines) == 0 {
+		return subcommand.UsageError(fmt.Errorf("--engine is empty, want %s or %s", engines.Native, engines.Docker))
 	}
 	result, err := g.result(ctx, f)
 	if err != nil {
