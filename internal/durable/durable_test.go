@@ -136,9 +136,13 @@ func TestTryLockSoon(t *testing.T) {
 	if err := unix.Flock(int(looker.Fd()), unix.LOCK_SH); err != nil { // as far as Held came
 		t.Fatal(err)
 	}
-	time.AfterFunc(50*time.Millisecond, func() { _ = unix.Flock(int(looker.Fd()), unix.LOCK_UN) })
+	unlocked := make(chan error)
+	time.AfterFunc(50*time.Millisecond, func() { unlocked <- unix.Flock(int(looker.Fd()), unix.LOCK_UN) })
 	if err := durable.TryLockSoon(runner); err != nil {
 		t.Errorf("a moment after: %v", err)
+	}
+	if err := <-unlocked; err != nil {
+		t.Fatal(err)
 	}
 	if held, err := durable.Held(looker); !held || err != nil {
 		t.Errorf("held %t: %v", held, err)

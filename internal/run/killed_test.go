@@ -75,7 +75,7 @@ func (b *bench) copyTo(dir string) {
 
 // TestKilledInVerification: an agent whose candidate was stored before the run
 // was killed does not run again, however often the run is killed before it comes
-// to that attempt.
+// to that attempt. Records of verified attempts may still have been on their way.
 func TestKilledInVerification(t *testing.T) {
 	for _, kills := range []int{1, 2, 3} {
 		b := newBench(t)
@@ -102,7 +102,7 @@ func TestKilledInVerification(t *testing.T) {
 				t.Errorf("the killed run: %s", p)
 			}
 		}
-		if sum, unverified := b.run(Resume); sum.Passed != 6 || b.agents.Load() != 6-captured || len(unverified) != 1 {
+		if sum, unverified := b.run(Resume); sum.Passed != 6 || b.agents.Load() != 6-captured || len(unverified) == 0 || len(unverified) > int(captured) {
 			t.Errorf("%d kills: %+v after %d agents, of which %d had run; %d waited", kills, sum, b.agents.Load(), captured, len(unverified))
 		}
 		if _, err := os.Stat(filepath.Join(b.opts.Config.OutputDir, record.CapturedName)); !os.IsNotExist(err) {
