@@ -133,9 +133,9 @@ func killRuntimes(wait time.Duration) (stop func()) {
 				return
 			default:
 			}
-			if pids := runtimes(); len(pids) > 0 {
+			if len(runtimes()) > 0 {
 				time.Sleep(wait)
-				for _, pid := range pids {
+				for _, pid := range runtimes() { // one of those before may be a container now
 					_ = unix.Kill(pid, unix.SIGKILL) // not reaped: no other process has its number
 				}
 				return

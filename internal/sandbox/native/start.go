@@ -62,7 +62,9 @@ func (b *box) writeSpec(peer int) error {
 
 // start starts the container. Its streams are read from when start has returned:
 // before, the runtime uses them as well.
-func (b *box) start(ctx context.Context, s *output.Pipes) (*process.Process, error) {
+func (b *box) start(ctx context.Context, s *output.Pipes) (_ *process.Process, err error) {
+	ended := process.Starting()
+	defer func() { ended(err != nil) }()
 	peer, release, err := b.holdPeer()
 	if err != nil {
 		return nil, err

@@ -25,8 +25,38 @@ var adopted family //nolint:gochecknoglobals // a process has its children once
 
 // family knows children of this process.
 type family struct {
-	mu    sync.Mutex
-	known map[int]bool
+	mu     sync.Mutex
+	known  map[int]bool
+	starts int  // of sandboxes that are in progress
+	lost   bool // a first process may be, since such a start failed
+}
+
+// Starting notes that a runtime is about to start a sandbox. The function that it
+// returns notes the end of that, after [Adopt], and whether it failed. A runtime that was
+// killed may have said of no process that it is the first one, and one that has ended
+// is in no group: it is known by leading a session, as nothing else that this process
+// adopts does, once no start is in progress that it could belong to. Then it is reaped.
+func Starting() (ended func(failed bool)) {
+	adopted.mu.Lock()
+	defer adopted.mu.Unlock()
+	adopted.starts++
+	return adopted.started
+}
+
+func (f *family) started(failed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.starts--
+	f.lost = f.lost || failed
+	if f.starts > 0 || !f.lost {
+		return
+	}
+	f.lost = false
+	for _, pid := range children() {
+		if p := look(pid); !f.known[pid] && p.state == 'Z' && p.session == pid {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG|unix.WALL, nil) // somebody else may have
+		}
+	}
 }
 
 func (f *family) add(pid int) {

@@ -2,7 +2,9 @@ package process_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,6 +124,35 @@ func TestKillRuntime(t *testing.T) {
 	}
 	if err := process.KillRuntime(t.Context(), "other-box"); err != nil || there(other) {
 		t.Errorf("the other one is left: %v", err)
+	}
+}
+
+// TestStarting: a first process that nobody was told of is reaped when no start is in
+// progress that it could belong to, and not before.
+func TestStarting(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	failing, other := process.Starting(), process.Starting()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "setsid sh -c 'echo $$; exit 7' &").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat := "/proc/" + strings.TrimSpace(string(out)) + "/stat"
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if text, err := os.ReadFile(stat); err != nil || time.Now().After(end) {
+			t.Fatalf("it is no zombie: %v", err)
+		} else if strings.Contains(string(text), ") Z ") {
+			break
+		}
+	}
+	failing(true)
+	if _, err := os.Stat(stat); err != nil {
+		t.Errorf("it was reaped during the other start: %v", err)
+	}
+	other(false)
+	if _, err := os.Stat(stat); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is left: %v", err)
 	}
 }
 
