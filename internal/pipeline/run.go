@@ -118,10 +118,8 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	var feed, prep, work, commits sync.WaitGroup
 	unwatch := r.watch(ctx)
 	feed.Go(func() { defer close(jobs); r.feed(ctx, jobs) })
-	for i := range cfg.Workers {
-		if i%2 == 0 {
-			prep.Go(func() { r.prepareAll(ctx, jobs) })
-		}
+	for range cfg.Workers {
+		prep.Go(func() { r.prepareAll(ctx, jobs) })
 		work.Go(func() { r.workAll(ctx) })
 	}
 	commits.Go(r.commitAll)
