@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -69,6 +70,7 @@ func open(t *testing.T, url string, width, height int) *browser {
 	}
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	cmd.WaitDelay = 5 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,8 @@ func open(t *testing.T, url string, width, height int) *browser {
 	t.Cleanup(func() {
 		b.send("", "Browser.close", nil)
 		ourOut.Close()
-		_ = cmd.Wait() // before the folders of its profile are removed
+		_ = cmd.Wait()
+		endGroup(cmd.Process.Pid) // before the folders of its profile are removed
 		cancel()
 		ourIn.Close()
 	})
@@ -98,6 +101,15 @@ func open(t *testing.T, url string, width, height int) *browser {
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
 	b.until("document.readyState === 'complete' && location.href !== 'about:blank'")
 	return b
+}
+
+// endGroup ends what a browser has left behind, and waits for it.
+func endGroup(leader int) {
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if syscall.Kill(-leader, syscall.SIGKILL) != nil {
+			return // nobody is left
+		}
+	}
 }
 
 type message struct {
