@@ -3,6 +3,7 @@ package native_test
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ fi`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
+	began, before := time.Now(), zombies(t)
 	if out, err := b.Run(t.Context(), sandbox.Streams{}); !errors.Is(err, oci.ErrFilter) || time.Since(began) > 30*time.Second {
 		t.Errorf("got %+v, %v", out, err)
 	}
@@ -40,13 +41,8 @@ fi`)
 	if err := b.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	// What another test has ended may be about to be reaped.
-	left := zombies(t)
-	for end := time.Now().Add(5 * time.Second); len(left) > 0 && time.Now().Before(end); left = zombies(t) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if len(left) > 0 {
-		t.Errorf("processes are left: %q", left)
+	if after := zombies(t); slices.ContainsFunc(after, func(z string) bool { return !slices.Contains(before, z) }) {
+		t.Errorf("processes are left: %q, %q before", after, before)
 	}
 	diffOwned(t, e)
 }
