@@ -121,10 +121,11 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestTryLockSoon: whoever only looks at a lock keeps nobody from taking it.
-func TestTryLockSoon(t *testing.T) {
+// lockFile returns a function that opens one file anew each time.
+func lockFile(t *testing.T) func() *os.File {
+	t.Helper()
 	name := filepath.Join(t.TempDir(), "lock")
-	open := func() *os.File {
+	return func() *os.File {
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			t.Fatal(err)
@@ -132,6 +133,11 @@ func TestTryLockSoon(t *testing.T) {
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
+}
+
+// TestTryLockSoon: whoever only looks at a lock keeps nobody from taking it.
+func TestTryLockSoon(t *testing.T) {
+	open := lockFile(t)
 	looker, runner, second := open(), open(), open()
 	if err := unix.Flock(int(looker.Fd()), unix.LOCK_SH); err != nil { // as far as Held came
 		t.Fatal(err)
@@ -153,15 +159,7 @@ func TestTryLockSoon(t *testing.T) {
 }
 
 func TestTryLock(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "lock")
-	open := func() *os.File {
-		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		return f
-	}
+	open := lockFile(t)
 	first, second := open(), open()
 	if err := durable.TryLock(first); err != nil {
 		t.Fatal(err)

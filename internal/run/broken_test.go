@@ -68,17 +68,7 @@ func TestResumeOfBrokenAgent(t *testing.T) {
 // ends like one that stopped if the agents of all of them failed.
 func TestFewBrokenAgents(t *testing.T) {
 	b := newBench(t)
-	broken := true
-	b.opts.OpenEngine = openerOf(sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{
-		"agent": func(_ context.Context, p *sandboxtest.Process) int {
-			b.agents.Add(1)
-			if broken {
-				return 1
-			}
-			fmt.Fprintln(p.Stdout, "4")
-			return 0
-		},
-	}}))
+	broken := b.breakable()
 	b.opts.Config.Attempts = 1
 	ended := func(mode Mode) {
 		t.Helper()
@@ -100,7 +90,7 @@ func TestFewBrokenAgents(t *testing.T) {
 	}
 	b.opts.KeepGoing = false
 	ended(Replace)
-	broken = false
+	*broken = false
 	b.reset()
 	if sum, _ := b.run(Resume); sum.Passed != 3 || b.agents.Load() != 3 {
 		t.Errorf("mended: %+v after %d agents", sum, b.agents.Load())
@@ -119,17 +109,7 @@ func TestResumeWithPendingRows(t *testing.T) {
 	if err := os.WriteFile(b.opts.Pack.Tasks, rows, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	broken := true
-	b.opts.OpenEngine = openerOf(sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{
-		"agent": func(_ context.Context, p *sandboxtest.Process) int {
-			b.agents.Add(1)
-			if broken {
-				return 1
-			}
-			fmt.Fprintln(p.Stdout, "4")
-			return 0
-		},
-	}}))
+	broken := b.breakable()
 	b.opts.Config.MaxWorkers = 1
 	const total = 2 + pipeline.FirstAttempts // with both attempts at the pending row
 	if err := b.broke(Fresh, total); err == nil {
@@ -143,11 +123,27 @@ func TestResumeWithPendingRows(t *testing.T) {
 	if err != nil || !m.AgentsFailed || len(m.ResumedFrom) != 1 || m.ResumedFrom[0].Kept != 2 || m.ResumedFrom[0].Rerun[record.AgentsFailed] != pipeline.FirstAttempts {
 		t.Errorf("the resume is noted as %+v, %v", m.ResumedFrom, err)
 	}
-	broken = false
+	*broken = false
 	b.reset()
 	if sum, _ := b.run(Resume); sum.Total != 8 || sum.Passed != 6 || sum.Pending != 2 || b.agents.Load() != 6 {
 		t.Errorf("mended: %+v after %d agents", sum, b.agents.Load())
 	}
+}
+
+// breakable has agents that fail as long as what it returns is true.
+func (b *bench) breakable() *bool {
+	broken := true
+	b.opts.OpenEngine = openerOf(sandboxtest.New(sandboxtest.Config{Programs: map[string]sandboxtest.Program{
+		"agent": func(_ context.Context, p *sandboxtest.Process) int {
+			b.agents.Add(1)
+			if broken {
+				return 1
+			}
+			fmt.Fprintln(p.Stdout, "4")
+			return 0
+		},
+	}}))
+	return &broken
 }
 
 // statement is the path of the run's statement.
