@@ -17,6 +17,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/native/require"
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // config is that of a machine on which the engine runs.
@@ -118,7 +119,7 @@ func TestLacking(t *testing.T) {
 	script := func(text string) func(*testing.T, *require.Config) {
 		return func(t *testing.T, cfg *require.Config) {
 			cfg.Runtime = filepath.Join(t.TempDir(), "runtime")
-			if err := os.WriteFile(cfg.Runtime, []byte("#!/bin/sh\n"+text), 0o755); err != nil { //nolint:gosec // a program
+			if err := sandboxtest.WriteProgram(cfg.Runtime, []byte("#!/bin/sh\n"+text)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -185,7 +186,7 @@ func foreignHelper(t *testing.T, helper string) string {
 	}
 	binary.LittleEndian.PutUint16(program[18:], 0xfff0) // e_machine
 	file := filepath.Join(t.TempDir(), "helper")
-	if err := os.WriteFile(file, program, 0o755); err != nil { //nolint:gosec // a program
+	if err := sandboxtest.WriteProgram(file, program); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -227,7 +228,7 @@ for a; do
 done
 exec runc "$@"
 `, edit)
-	if err := os.WriteFile(file, []byte(text), 0o755); err != nil { //nolint:gosec // a program
+	if err := sandboxtest.WriteProgram(file, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return file

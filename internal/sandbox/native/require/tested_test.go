@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/oci"
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // TestTableOfTested holds the documentation to what auto goes by.
@@ -61,7 +62,7 @@ func TestFindRuntime(t *testing.T) {
 			dir := t.TempDir()
 			for runtime, version := range c.installed {
 				text := "#!/bin/sh\necho " + runtime + " version " + version + "\n"
-				if err := os.WriteFile(filepath.Join(dir, runtime), []byte(text), 0o755); err != nil { //nolint:gosec // a program
+				if err := sandboxtest.WriteProgram(filepath.Join(dir, runtime), []byte(text)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -18,6 +18,7 @@ import (
 
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native/rootless"
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // The user that tests become, and the users that it may map.
@@ -124,11 +125,11 @@ func enter(t *testing.T, what string, args ...string) *exec.Cmd {
 	})
 	self, err := os.ReadFile("/proc/self/exe")
 	err = errors.Join(err, os.Chmod(dir, 0o755), //nolint:gosec // another user's program is there
-		os.WriteFile(filepath.Join(dir, "test"), self, 0o755)) //nolint:gosec // see above
+		sandboxtest.WriteProgram(filepath.Join(dir, "test"), self))
 	for _, kind := range []string{"uid", "gid"} {
 		question, answer := filepath.Join(dir, kind+"-question"), filepath.Join(dir, kind+"-answer")
 		script := fmt.Sprintf("#!/bin/sh\necho \"$@\" > %s\nread -r ok < %s && test \"$ok\" = ok\n", question, answer)
-		err = errors.Join(err, os.WriteFile(filepath.Join(dir, "new"+kind+"map"), []byte(script), 0o755)) //nolint:gosec // see above
+		err = errors.Join(err, sandboxtest.WriteProgram(filepath.Join(dir, "new"+kind+"map"), []byte(script)))
 		go answerMap(t, kind, fifo(t, question), fifo(t, answer))
 	}
 	if err != nil {
@@ -276,7 +277,7 @@ func TestEnterWithoutMapping(t *testing.T) {
 	cmd := enter(t, "mount", "/nowhere")
 	dir := filepath.Dir(cmd.Path)
 	script := []byte("#!/bin/sh\necho not yours >&2\nexit 1\n")
-	if err := os.WriteFile(filepath.Join(dir, "newuidmap"), script, 0o755); err != nil { //nolint:gosec // a program
+	if err := sandboxtest.WriteProgram(filepath.Join(dir, "newuidmap"), script); err != nil {
 		t.Fatal(err)
 	}
 	out, _ := cmd.CombinedOutput()
