@@ -63,7 +63,9 @@ print('c' + 'anary7f3a91' if found() else 'nothing')
 		{id: "C19", name: "every answer", candidate: "for n in range(100):\n    print(n)\n", weak: byMention, reason: verdict.TestsFailed},
 		{id: "C12", name: "a daemon that answers for the next case", engine: true, reason: verdict.TestsFailed, candidate: `
 import os, time
-if os.path.exists('/tmp/was'):
+if os.path.exists('/tmp/was'): # only who is still alive can answer
+    try: os.remove('/tmp/answer')
+    except OSError: pass
     time.sleep(1)
     print(open('/tmp/answer').read() if os.path.exists('/tmp/answer') else 'alone')
 else:
