@@ -23,6 +23,7 @@ import (
 	"securebench/internal/sandbox/native"
 	"securebench/internal/sandbox/native/require"
 	"securebench/internal/sandbox/nativetest"
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // envLong enables tests that wait for minutes.
@@ -39,7 +40,7 @@ func withRuntime(t *testing.T, script string) *native.Engine {
 	}
 	file := filepath.Join(t.TempDir(), "runc")
 	text := "#!/bin/sh\nRUNTIME=" + runtime.Path + "\ncase \"$*\" in *--version*) exec $RUNTIME --version;; esac\n" + script + "\n"
-	if err := os.WriteFile(file, []byte(text), 0o700); err != nil { //nolint:gosec // it is a program
+	if err := sandboxtest.WriteProgram(file, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	e, err := native.New(t.Context(), native.Config{Images: nativetest.Images(t), Helper: dockertest.Helper(t), Runtime: file, Getenv: os.Getenv})
@@ -274,8 +275,8 @@ func TestRuntimeEndsWithParent(t *testing.T) {
 			_ = unix.Kill(runtime, unix.SIGKILL)
 			t.Fatal("the runtime outlived its parent")
 		}
-		_, _ = unix.Wait4(runtime, nil, unix.WNOHANG, nil) // this process adopts orphans
 	}
+	_, _ = unix.Wait4(runtime, nil, 0, nil) // this process adopts orphans
 }
 
 // running reports whether a process exists and is not about to be reaped.

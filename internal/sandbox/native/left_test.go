@@ -7,10 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/native"
@@ -172,10 +175,14 @@ func TestReap(t *testing.T) {
 	if n, err := e.Reap(t.Context()); err != nil || len(groupsOf(t, cmd.Process.Pid)) == 0 {
 		t.Errorf("while it lives: %d are reaped, its own among them, %v", n, err)
 	}
+	orphans := processesOf(groupsOf(t, cmd.Process.Pid))
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	if n, err := e.Reap(t.Context()); err != nil || n < 1 {
 		t.Errorf("after its end: %d, %v", n, err)
+	}
+	for _, pid := range orphans {
+		_, _ = unix.Wait4(pid, nil, 0, nil) // this process adopts the first one
 	}
 	if there := groupsOf(t, cmd.Process.Pid); len(there) > 0 {
 		t.Errorf("after its end there are %v", there)
@@ -197,6 +204,19 @@ func groupsOf(t *testing.T, pid int) (groups []string) {
 		}
 	}
 	return groups
+}
+
+// processesOf lists the processes in control groups.
+func processesOf(groups []string) (pids []int) {
+	for _, group := range groups {
+		text, _ := os.ReadFile(filepath.Join(group, "cgroup.procs"))
+		for _, line := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(line); err == nil && !slices.Contains(pids, pid) {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }
 
 // victim runs a box until it is killed.
