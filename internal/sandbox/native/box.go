@@ -409,6 +409,12 @@ func (b *box) end(ctx context.Context) error {
 	if b.ended == nil {
 		return nil // it never ran
 	}
+	// Mostly all processes are gone, and to look for them in each hierarchy costs
+	// more than to remove the group.
+	err := b.group.Remove(ctx)
+	if !errors.Is(err, cgroup.ErrProcesses) {
+		return err
+	}
 	if err := b.group.Kill(ctx); err != nil {
 		return err
 	}
