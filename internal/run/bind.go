@@ -24,7 +24,7 @@ func (r *Run) bind() error {
 	if r.config, err = digest.Canonical(r.configuration()); err != nil {
 		return err
 	}
-	verifier, err := executableDigest()
+	verifier, err := r.verifier()
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (r *Run) acceptGiven() error {
 	if r.Given == nil {
 		return nil
 	}
-	verifier, err := executableDigest()
+	verifier, err := r.verifier()
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type Outlook struct {
 // it can be written on the disk of a folder. Nothing is written, made or asked of a
 // provider.
 func Look(ctx context.Context, o Options, folder string, recorded int) (_ *Outlook, err error) {
-	r := &Run{Options: o}
+	r := newRun(o)
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}

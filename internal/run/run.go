@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -122,6 +123,7 @@ type Run struct {
 	produced *record.Manifest
 	rows     *selection.Rows // nil unless some were chosen
 	names    workspace.Folders
+	verifier func() (string, error) // executableDigest, once
 	own      ownagent.Agent
 
 	dir      *record.Dir
@@ -143,7 +145,7 @@ type Run struct {
 // Open loads the pack, locks the output directory and begins or resumes the
 // run. The caller closes it.
 func Open(ctx context.Context, o Options) (_ *Run, err error) {
-	r := &Run{Options: o, names: workspace.Folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}}}
+	r := newRun(o)
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
@@ -170,6 +172,14 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 		return nil, classify(err)
 	}
 	return r, nil
+}
+
+// newRun makes a run of which nothing is loaded.
+func newRun(o Options) *Run {
+	r := &Run{Options: o, names: workspace.Folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}},
+		verifier: sync.OnceValues(executableDigest)}
+	go func() { _, _ = r.verifier() }() // it takes as long as to load the pack
+	return r
 }
 
 // load reads the agent's file and the pack.
