@@ -35,6 +35,7 @@ type plan struct {
 	cycles, steps budget
 	tasks         int // where a sandbox is cheap
 	slowTasks     int // where it is not
+	rounds        int // where a sandbox is cheap; it is one where it is not
 	queued        []int
 	running       int
 	rows          int
@@ -43,10 +44,10 @@ type plan struct {
 func (c *Config) plan() plan {
 	if c.Quick {
 		return plan{cycles: budget{5, 120, 3 * time.Second}, steps: budget{3, 10, 3 * time.Second},
-			tasks: 110, slowTasks: 8, queued: []int{10, 100}, running: 4, rows: 1000}
+			tasks: 110, slowTasks: 8, rounds: 1, queued: []int{10, 100}, running: 4, rows: 1000}
 	}
 	return plan{cycles: budget{60, 500, 45 * time.Second}, steps: budget{30, 200, 30 * time.Second},
-		tasks: 110, slowTasks: 110, queued: []int{10, 100, 1000}, running: 64, rows: 20000}
+		tasks: 110, slowTasks: 110, rounds: 5, queued: []int{10, 100, 1000}, running: 64, rows: 20000}
 }
 
 // cheap is a sandbox of which a quick measurement can make hundreds.
@@ -54,12 +55,13 @@ const cheap = 50 // milliseconds
 
 // tasksFor is how many tasks a run has on an engine: as many as the public part of
 // HumanEval, since a run of a few measures its own start more than tasks. A quick
-// measurement has no time for that where sandboxes are not cheap.
-func (p plan) tasksFor(c *Cycle) int {
+// measurement has no time for that where sandboxes are not cheap. Where they are, a
+// run takes seconds, so several are made.
+func (p plan) tasksFor(c *Cycle) (tasks, rounds int) {
 	if c.Box.P50 > cheap {
-		return p.slowTasks
+		return p.slowTasks, 1
 	}
-	return p.tasks
+	return p.tasks, p.rounds
 }
 
 // Run measures everything. An engine that is missing is a part of the result;
@@ -141,10 +143,10 @@ func (c *Config) runs(ctx context.Context, dir string, out *Engine, floor bare.F
 	if n := runtime.NumCPU(); n > 1 {
 		workers = append(workers, n)
 	}
-	tasks := p.tasksFor(out.Cycle)
+	tasks, rounds := p.tasksFor(out.Cycle)
 	for _, n := range workers {
 		c.Progress(fmt.Sprintf("%s: %d tasks with %d at a time", out.Name, tasks, n))
-		t, err := throughput(ctx, c.Program, dir, out.Name, floor, tasks, n)
+		t, err := throughput(ctx, c.Program, dir, out.Name, floor, Tasks{Workers: n, Tasks: tasks, Rounds: rounds})
 		if err != nil {
 			return err
 		}

@@ -85,8 +85,9 @@ type Cycle struct {
 // same sandboxes and processes made with the bare runtime.
 type Tasks struct {
 	Workers      int     `json:"workers"`
-	Tasks        int     `json:"tasks"`
-	Seconds      float64 `json:"seconds"` // of the program, from start to end
+	Tasks        int     `json:"tasks"`   // of a run
+	Rounds       int     `json:"rounds"`  // runs, in turns with the floor
+	Seconds      float64 `json:"seconds"` // of the program, from start to end, on average
 	PerSecond    float64 `json:"per_second"`
 	FloorSeconds float64 `json:"floor_seconds"` // 0 without a floor
 	FloorRate    float64 `json:"floor_per_second"`

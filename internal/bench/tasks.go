@@ -73,31 +73,36 @@ questions.close()
 assert os.waitpid(worker, 0)[1] == 0
 `
 
-// throughput measures whole runs of the program beside the floor.
-func throughput(ctx context.Context, p Program, dir, engine string, f bare.Floor, tasks, workers int) (t Tasks, err error) {
-	t = Tasks{Workers: workers, Tasks: tasks}
-	name := fmt.Sprintf("%s-tasks-%d", engine, workers)
-	config, err := tester(dir, name, engine, agentCommand(), object{})
-	if err != nil {
-		return t, err
+// throughput measures whole runs of the program in turns with the floor.
+func throughput(ctx context.Context, p Program, dir, engine string, f bare.Floor, t Tasks) (Tasks, error) {
+	var ours, floor time.Duration
+	for i := range t.Rounds {
+		name := fmt.Sprintf("%s-tasks-%d-%d", engine, t.Workers, i)
+		config, err := tester(dir, name, engine, agentCommand(), object{})
+		if err != nil {
+			return t, err
+		}
+		start := time.Now()
+		if err := p.Run(ctx, "run", "--config", config, "--workers", strconv.Itoa(t.Workers), "--limit", strconv.Itoa(t.Tasks), "--fail-on", "any", "--quiet"); err != nil {
+			return t, err
+		}
+		ours += time.Since(start)
+		if f == nil {
+			continue
+		}
+		start = time.Now()
+		if err := side(ctx, f, t.Tasks, t.Workers); err != nil {
+			return t, err
+		}
+		floor += time.Since(start)
 	}
-	args := []string{"run", "--config", config, "--workers", strconv.Itoa(workers), "--limit", strconv.Itoa(tasks), "--fail-on", "any", "--quiet"}
-	start := time.Now()
-	if err := p.Run(ctx, args...); err != nil {
-		return t, err
+	t.Seconds = round(ours.Seconds()/float64(t.Rounds), 3)
+	t.PerSecond = per(float64(t.Tasks), t.Seconds)
+	if f != nil {
+		t.FloorSeconds = round(floor.Seconds()/float64(t.Rounds), 3)
+		t.FloorRate = per(float64(t.Tasks), t.FloorSeconds)
+		t.Share = per(t.PerSecond, t.FloorRate)
 	}
-	t.Seconds = round(time.Since(start).Seconds(), 3)
-	t.PerSecond = per(float64(tasks), t.Seconds)
-	if f == nil {
-		return t, nil
-	}
-	start = time.Now()
-	if err := side(ctx, f, tasks, workers); err != nil {
-		return t, err
-	}
-	t.FloorSeconds = round(time.Since(start).Seconds(), 3)
-	t.FloorRate = per(float64(tasks), t.FloorSeconds)
-	t.Share = per(t.PerSecond, t.FloorRate)
 	return t, nil
 }
 
