@@ -16,6 +16,7 @@ type Footprint struct {
 	Boxes  int // whose root is read-only
 	Roots  int // boxes whose root can be written
 	Spaces int // workspaces, and homes
+	Halves int // boxes with half of the memory and next to no disk
 }
 
 // Amount is what a footprint may need. Workspaces and what a box can write beside
@@ -24,6 +25,7 @@ func (f Footprint) Amount(l sandbox.Limits, onDisk bool) Amount {
 	l = l.WithDefaults()
 	box, space := Amount{Memory: l.Memory}, Amount{Memory: l.Disk}
 	out := box.Times(int64(f.Boxes + f.Roots)).Plus(space.Times(int64(f.Boxes + f.Spaces)))
+	out.Memory += l.Memory / 2 * int64(f.Halves)
 	if onDisk {
 		return out.Plus(Amount{Disk: l.Disk * int64(f.Roots)})
 	}
@@ -36,6 +38,8 @@ type Load struct {
 	// Kept is what the verifier keeps running between tasks, for each verification
 	// that can take place at the same time.
 	Kept Footprint
+	// Once is what it keeps running, however many those are.
+	Once Footprint
 }
 
 // Needs are what a task may need of the machine.
@@ -99,18 +103,18 @@ func Choose(r Request) (*Plan, error) {
 		r.Size.CPUs = float64(max(1, r.Cores))
 	}
 	whole := usable(r.Size)
-	kept, most, first := p.largest(r.Loads)
-	if each := kept.Plus(most); !each.Within(whole) {
+	once, kept, most, first := p.largest(r.Loads)
+	if each := once.Plus(kept).Plus(most); !each.Within(whole) {
 		return nil, p.refuse(first, each, whole)
 	}
-	slots := fitting(kept.Plus(most), whole)
+	slots := fitting(kept.Plus(most), whole.Minus(once))
 	perCore := max(1, int(r.Size.CPUs/p.limits.CPUs))
 	if len(r.Loads) == 0 {
 		perCore = max(1, int(r.Size.CPUs))
 	}
 	p.choose(r.Asked, perCore, slots)
 	p.Verifications = int(min(int64(p.Workers), slots))
-	reserved := kept.Times(int64(p.Verifications))
+	reserved := once.Plus(kept.Times(int64(p.Verifications)))
 	p.room = NewGate(whole.Minus(reserved))
 	p.cores = NewGate(Amount{CPUs: max(int64(r.Size.CPUs*core), int64(p.limits.CPUs*core))})
 	p.Most = reserved.Plus(most.Times(int64(p.Verifications)))
@@ -138,14 +142,16 @@ func known(a Amount) Amount {
 	return a
 }
 
-// largest returns what is kept for a verification, the most that any task needs
-// alone, and the task that needs the most memory.
-func (p *Plan) largest(loads map[Load]string) (kept, most Amount, task string) {
-	seen := map[Footprint]bool{}
+// largest returns what is kept once and for a verification, the most that any task
+// needs alone, and the task that needs the most memory.
+func (p *Plan) largest(loads map[Load]string) (once, kept, most Amount, task string) {
+	type lasting struct{ once, kept Footprint }
+	seen := map[lasting]bool{}
 	largest := int64(-1)
 	for _, l := range slices.SortedFunc(maps.Keys(loads), func(a, b Load) int { return strings.Compare(loads[a], loads[b]) }) {
-		if !seen[l.Kept] {
-			seen[l.Kept] = true
+		if k := (lasting{l.Once, l.Kept}); !seen[k] {
+			seen[k] = true
+			once = once.Plus(l.Once.Amount(p.limits, p.onDisk))
 			kept = kept.Plus(l.Kept.Amount(p.limits, p.onDisk))
 		}
 		alone := p.needs(l).Alone()
@@ -154,7 +160,7 @@ func (p *Plan) largest(loads map[Load]string) (kept, most Amount, task string) {
 			largest, task = alone.Memory, loads[l]
 		}
 	}
-	return kept, most, task
+	return once, kept, most, task
 }
 
 // fitting returns how often an amount fits.

@@ -21,8 +21,8 @@ func code() Load {
 func TestChoose(t *testing.T) {
 	limits := sandbox.Limits{}.WithDefaults() // 1 GiB and 256 MiB: a task needs 1.5 GiB and keeps 1.25 GiB
 	root := Load{Agent: Footprint{Roots: 1, Spaces: 1}, Verify: Footprint{Roots: 2, Spaces: 3}}
-	two := limits
-	two.CPUs = 2
+	two, beside := limits, code()
+	two.CPUs, beside.Once = 2, Footprint{Halves: 1}
 	for name, c := range map[string]struct {
 		size   sandbox.Size
 		limits sandbox.Limits
@@ -36,6 +36,7 @@ func TestChoose(t *testing.T) {
 		"cores":             {sandbox.Size{CPUs: 2, Memory: 24 * gib}, limits, code(), true, 0, 2, 2, "cores"},
 		"many cores":        {sandbox.Size{CPUs: 64, Memory: 512 * gib}, limits, code(), true, 0, 4, 4, "default"},
 		"little memory":     {sandbox.Size{CPUs: 8, Memory: 6 * gib}, limits, code(), true, 0, 2, 2, "memory"},
+		"a half beside all": {sandbox.Size{CPUs: 8, Memory: 6 * gib}, limits, beside, true, 0, 1, 1, "memory"},
 		"very little":       {sandbox.Size{CPUs: 8, Memory: 4 * gib}, limits, code(), true, 0, 1, 1, "memory"},
 		"two cores a task":  {sandbox.Size{CPUs: 5, Memory: 64 * gib}, two, code(), true, 0, 2, 2, "cores"},
 		"more than cores":   {sandbox.Size{CPUs: 1, Memory: 64 * gib}, two, code(), true, 0, 1, 1, "cores"},

@@ -66,6 +66,8 @@ type Family struct {
 	// Kept is what the verifier keeps there between rows, for each of
 	// [Resources.Workers].
 	Kept capacity.Footprint
+	// Once is what it keeps there beside that, however many those are.
+	Once capacity.Footprint
 	// VerifySeconds is the default time limit of a verification.
 	VerifySeconds int
 	// Reference returns the row's own solution, for the oracle agent and for

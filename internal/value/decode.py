@@ -72,8 +72,8 @@ class Decoder:
         return out
 
     def numbers(self, code, n):
-        data = self.take(n * struct.calcsize(b">" + code))
-        return data, list(struct.unpack(b">%d%b" % (n, code), data))
+        data = self.take(n * calcsize(b">" + code))
+        return data, list(unpack(b">%d%b" % (n, code), data))
 
     def ints(self, code, n):
         out = self.numbers(code, n)[1]
@@ -110,7 +110,7 @@ class Decoder:
 
     def double(self, depth):
         raw = self.take(8)
-        x = struct.unpack(">d", raw)[0]
+        x = unpack(">d", raw)[0]
         if double(x) != raw:
             raise Malformed
         return x
@@ -145,6 +145,10 @@ class Decoder:
             out[key] = self.value(depth + 1)
         return distinct(out, n)
 
+    def counter(self, depth):
+        import collections
+        return collections.Counter(self.pairs(depth))
+
     def default_dict(self, depth):
         n = self.count()
         tag = self.take(1)
@@ -154,7 +158,7 @@ class Decoder:
             factory = FACTORIES[self.str(0)]
         else:
             raise Malformed
-        return collections.defaultdict(factory, self.entries(n, depth))
+        return defaultdict(factory, self.entries(n, depth))
 
     def keys(self, depth):
         names = self.members(depth)
@@ -173,7 +177,7 @@ class Decoder:
             self.pos += 1
         elif limit < n:
             raise Malformed
-        return collections.deque((self.value(depth + 1) for _ in range(n)), limit)
+        return deque((self.value(depth + 1) for _ in range(n)), limit)
 
     def decimal(self, depth):
         text = self.bytes(0)
@@ -234,8 +238,7 @@ READ = {
     b"A": lambda d, _: bytearray(d.bytes(0)), b"L": Decoder.sequence,
     b"U": lambda d, depth: tuple(d.sequence(depth)), b"E": Decoder.unordered,
     b"Z": lambda d, depth: frozenset(d.unordered(depth)), b"M": Decoder.pairs,
-    b"c": lambda d, depth: collections.Counter(d.pairs(depth)),
-    b"O": lambda d, depth: collections.OrderedDict(d.pairs(depth)),
+    b"c": Decoder.counter, b"O": lambda d, depth: OrderedDict(d.pairs(depth)),
     b"d": Decoder.default_dict, b"R": Decoder.range, b"Q": Decoder.deque,
     b"P": Decoder.decimal, b"K": Decoder.fraction, b"k": Decoder.keys,
     b"v": lambda d, depth: dict(enumerate(d.members(depth))).values(),

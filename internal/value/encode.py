@@ -6,9 +6,12 @@
 # and because what has one form can be compared byte for byte.
 
 import builtins
-import collections
-import struct
 import sys
+
+# The parts of collections and struct that are written in C: to load the rest takes
+# 2 ms, and every candidate has a process of its own.
+from _collections import OrderedDict, defaultdict, deque
+from _struct import calcsize, pack, unpack
 
 # Candidate code may patch the builtins later; this module keeps the originals.
 globals().update({k: v for k, v in vars(builtins).items() if k[0] != "_"})
@@ -192,10 +195,10 @@ class Encoder:
         return self.pairs(99, dict.items(x), depth)
 
     def ordered_dict(self, x, depth):
-        return self.pairs(79, collections.OrderedDict.items(x), depth)
+        return self.pairs(79, OrderedDict.items(x), depth)
 
     def default_dict(self, x, depth):
-        factory = collections.defaultdict.default_factory.__get__(x)
+        factory = defaultdict.default_factory.__get__(x)
         if factory is None:
             return self.pairs(100, dict.items(x), depth, [self.none(None, depth)])
         for name, known in FACTORIES.items():
@@ -224,9 +227,9 @@ class Encoder:
         return self.written(b"R") + b"".join(parts)
 
     def deque(self, x, depth):
-        limit = collections.deque.maxlen.__get__(x)
+        limit = deque.maxlen.__get__(x)
         parts = [self.none(None, depth) if limit is None else self.int(limit, depth)]
-        parts += [self.value(m, depth + 1) for m in collections.deque.__iter__(x)]
+        parts += [self.value(m, depth + 1) for m in deque.__iter__(x)]
         return self.container(81, len(parts) - 1, parts)
 
     def decimal(self, x, depth):
@@ -283,10 +286,9 @@ EXACT = {
     float: Encoder.float, complex: Encoder.complex, str: Encoder.str,
     bytes: Encoder.bytes, bytearray: Encoder.bytearray, list: Encoder.list,
     tuple: Encoder.tuple, set: Encoder.set, frozenset: Encoder.frozenset,
-    collections.Counter: Encoder.counter, dict: Encoder.dict,
-    collections.OrderedDict: Encoder.ordered_dict,
-    collections.defaultdict: Encoder.default_dict,
-    range: Encoder.range, collections.deque: Encoder.deque, _keys: Encoder.keys,
+    dict: Encoder.dict, OrderedDict: Encoder.ordered_dict,
+    defaultdict: Encoder.default_dict,
+    range: Encoder.range, deque: Encoder.deque, _keys: Encoder.keys,
     _values: Encoder.values, _items: Encoder.items,
     slice: Encoder.slice, memoryview: Encoder.memoryview,
 }
@@ -297,17 +299,26 @@ ARRAYS = "bBhHiIlLqQfd"
 NUMBERS = {"__index__": int, "__complex__": complex, "__float__": float}
 
 
+# Types of modules that are imported by whoever holds such a value.
+LATE = (("collections", "Counter", Encoder.counter), ("decimal", "Decimal", Encoder.decimal),
+        ("fractions", "Fraction", Encoder.fraction), ("array", "array", Encoder.array))
+
+
+def late(kind):
+    """The method for a type of LATE, or None."""
+    for name, cls, method in LATE:
+        module = sys.modules.get(name)
+        if module is not None and vars(module).get(cls) is kind:
+            return method
+    return None
+
+
 def inherited(kind):
     """The method for a subclass of a known type, a number or an iterator."""
     bases = _mro(kind)
     for base in bases:
-        if base in EXACT:
-            return EXACT[base]
-    for name, cls, method in (("decimal", "Decimal", Encoder.decimal),
-                              ("fractions", "Fraction", Encoder.fraction),
-                              ("array", "array", Encoder.array)):
-        module = sys.modules.get(name)  # imported by whoever holds one
-        if module is not None and vars(module).get(cls) in bases:
+        method = EXACT.get(base) or late(base)
+        if method is not None:
             return method
     if any("__next__" in vars(base) for base in bases):
         return Encoder.iterator
@@ -347,7 +358,7 @@ def unique(parts):
 
 
 def double(x):
-    return struct.pack(">d", x) if x == x else b"\x7f\xf8" + bytes(6)
+    return pack(">d", x) if x == x else b"\x7f\xf8" + bytes(6)
 
 
 # A run replaces the members of a list or tuple that has at least MIN_RUN of
@@ -364,7 +375,7 @@ def packed(x):
 
 def pack_ints(x):
     code = int_code(min(x), max(x))
-    return code and code + struct.pack(b">%d%b" % (len(x), code), *x)
+    return code and code + pack(b">%d%b" % (len(x), code), *x)
 
 
 def int_code(low, high):
@@ -378,7 +389,7 @@ def int_code(low, high):
 def pack_floats(x):
     if sum(x) != sum(x):  # there may be a NaN: one form crosses
         return b"d" + b"".join(map(double, x))
-    return b"d" + struct.pack(">%dd" % len(x), *x)
+    return b"d" + pack(">%dd" % len(x), *x)
 
 
 def pack_bools(x):

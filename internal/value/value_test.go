@@ -128,7 +128,7 @@ func pythonDowngrades() []struct{ expression, encoding string } {
 func TestCodecSpeaksPython(t *testing.T) {
 	interpreter := python(t)
 	var script strings.Builder
-	script.WriteString(Python() + "\nimport array, decimal, enum, fractions\n")
+	script.WriteString(Python() + "\nimport array, collections, decimal, enum, fractions, struct\n")
 	for _, v := range append(pythonValues(), pythonDowngrades()...) {
 		fmt.Fprintf(&script, "e = Encoder(); x = e.value(%s); print(x.hex()); assert e.size == MAX_BYTES - len(x)\n", v.expression)
 	}

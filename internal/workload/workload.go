@@ -161,7 +161,7 @@ func (w *Workload) Load(t task.Task) (l capacity.Load) {
 	if fam.Footprint != nil {
 		l.Verify = fam.Footprint(t.TestSandbox())
 	}
-	l.Kept = fam.Kept
+	l.Kept, l.Once = fam.Kept, fam.Once
 	return l
 }
 

@@ -1,32 +1,35 @@
 package codecompletion
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/family/codecompletion/analysis"
+	"securebench/internal/frame"
+	"securebench/internal/sandbox"
+	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
 
 // analysisOfRow analyses a row.
-func analysisOfRow(t *testing.T, v *Verifier, s spec) (analysis, error) {
+func analysisOfRow(t *testing.T, v *Verifier, s spec) (analysed, error) {
 	t.Helper()
 	c := makeCase(t, s)
 	r, err := readRow(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := v.leaseTestBox(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := v.analysisOf(t.Context(), o, r)
-	if backErr := v.releaseTestBox(context.Background(), c, o); backErr != nil {
-		t.Error(backErr)
-	}
-	return p, err
+	return v.analyse(t.Context(), c, r)
 }
 
 func TestNames(t *testing.T) {
@@ -77,11 +80,11 @@ func TestNames(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, n := range p.names {
-				got = append(got, n.name+":"+n.kind)
+			for _, n := range p.Names {
+				got = append(got, n.Name+":"+n.Kind)
 			}
-			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" || p.handles != tc.handles {
-				t.Errorf("handles %v, names (-want +got):\n%s", p.handles, diff)
+			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" || p.Handles != tc.handles {
+				t.Errorf("handles %v, names (-want +got):\n%s", p.Handles, diff)
 			}
 		})
 	}
@@ -143,5 +146,169 @@ func TestReferenceIsCompleted(t *testing.T) {
 	s.reference = ""
 	if _, ok, err := v.Complete(t.Context(), makeCase(t, s)); ok || err != nil {
 		t.Errorf("no reference gave %v, %v", ok, err)
+	}
+}
+
+// listeningEngine remembers what the boxes of each role are sent.
+type listeningEngine struct {
+	*localEngine
+	mu   sync.Mutex
+	sent map[string]*bytes.Buffer
+}
+
+type listeningBox struct {
+	sandbox.Box
+	engine *listeningEngine
+	role   string
+}
+
+func (e *listeningEngine) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	box, err := e.localEngine.Open(ctx, spec)
+	return listeningBox{box, e, spec.Labels.Role}, err
+}
+
+func (b listeningBox) Run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
+	s.Stdin = io.TeeReader(s.Stdin, b)
+	return b.Box.Run(ctx, s)
+}
+
+func (b listeningBox) Write(p []byte) (int, error) {
+	b.engine.mu.Lock()
+	defer b.engine.mu.Unlock()
+	if b.engine.sent[b.role] == nil {
+		b.engine.sent[b.role] = new(bytes.Buffer)
+	}
+	return b.engine.sent[b.role].Write(p)
+}
+
+// TestWhoHoldsTheReference: the reference goes to the analysis alone, tests also to
+// the test box, and the candidate to its own.
+func TestWhoHoldsTheReference(t *testing.T) {
+	e := &listeningEngine{localEngine: newLocalEngine(t), sent: make(map[string]*bytes.Buffer)}
+	v := newTestVerifier(t, e)
+	s := add()
+	s.reference += "# only the reference has this\n"
+	s.tests += "# only the tests have this\n"
+	if got := verify(t, v, makeCase(t, s), "def add(a, b): return a + b # only the candidate has this\n"); got.Outcome != verdict.Passed {
+		t.Fatal(describe(got))
+	}
+	for text, holders := range map[string][]string{
+		"only the reference has this": {analysis.Role},
+		"only the tests have this":    {analysis.Role, roleTest},
+		"only the candidate has this": {roleCandidate},
+	} {
+		var got []string
+		for _, role := range slices.Sorted(maps.Keys(e.sent)) {
+			if bytes.Contains(e.sent[role].Bytes(), []byte(text)) {
+				got = append(got, role)
+			}
+		}
+		if diff := cmp.Diff(holders, got); diff != "" {
+			t.Errorf("what %s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// TestOneAnalystForAll: rows of all sessions are analysed in one sandbox, each once.
+// A text that ends its process spoils no other row.
+func TestOneAnalystForAll(t *testing.T) {
+	e := newLocalEngine(t)
+	v := withWorkers(t, e, 4)
+	var wait sync.WaitGroup
+	for i := range 12 {
+		wait.Go(func() {
+			s := add()
+			s.tests += fmt.Sprintf("# %d\n", i%6)
+			if _, err := analysisOfRow(t, v, s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if n := e.count(analysis.Role); n != 1 {
+		t.Errorf("%d analysis sandboxes, want one", n)
+	}
+	bomb := add()
+	bomb.limits.Memory = 128 << 20
+	bomb.tests = "x = [" + strings.Repeat("1,", 1<<20) + "]\n"
+	if got := verify(t, withWorkers(t, e, 1), makeCase(t, bomb), bomb.reference); got.Outcome != verdict.Pending || got.Reason != verdict.PackFault {
+		t.Errorf("tests that need more memory than there is: %s", describe(got))
+	}
+	if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != verdict.Passed {
+		t.Errorf("the next row: %s", describe(got))
+	}
+}
+
+// TestAnalystOfAnotherMind: an analysis sandbox that does not work or does not keep to
+// the protocol is no fault of the row's, and the next row has a fresh one.
+func TestAnalystOfAnotherMind(t *testing.T) {
+	ready := string(frame.Append(nil, value.Text("ready").Append(nil)))
+	answer := func(parts ...value.Value) string {
+		return string(frame.Append(nil, value.Tuple(parts...).Append(nil)))
+	}
+	no := value.Value{Kind: value.KindList}
+	for name, c := range map[string]struct {
+		says    []string // the greeting, then answers
+		want    string
+		isFault bool // of the row's
+	}{
+		"no greeting":        {[]string{""}, "starting the analysis's Python", false},
+		"another greeting":   {[]string{answer(value.Text("hello"))}, "an unknown greeting", false},
+		"no frames":          {[]string{ready, "\xff\xff\xff\xff"}, "invalid frame", false},
+		"another answer":     {[]string{ready, answer(value.Text("analysis"), value.Bool(true))}, "reading the answer", false},
+		"an answer too long": {[]string{ready, answer(value.Text("broken"), value.Bool(true))}, "reading the answer", false},
+		"names of no form":   {[]string{ready, answer(value.Text("analysis"), value.Value{Kind: value.KindList, Items: []value.Value{no}}, value.Bool(false), value.Bool(false), value.Text("whole"))}, "reading the answer", false},
+		"its end":            {[]string{ready, ""}, "the row's tests do not parse", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := &scriptedEngine{localEngine: newLocalEngine(t), role: analysis.Role}
+			e.script = func(_ int64, w wire) {
+				for i, say := range c.says {
+					if i > 0 {
+						w.receive()
+					}
+					if say == "" {
+						panic(io.EOF)
+					}
+					w.raw(say)
+				}
+				w.receive()
+			}
+			v := newTestVerifier(t, e)
+			for i := range 2 {
+				_, err := analysisOfRow(t, v, add())
+				if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, analysis.ErrBroken) != c.isFault {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+				tries := 1
+				if c.isFault {
+					tries = 2 // the first could have been somebody's signal
+				}
+				if n := e.boxes.Load(); n != int64(tries*(i+1)) {
+					t.Errorf("%d sandboxes for %d rows", n, i+1)
+				}
+			}
+		})
+	}
+}
+
+// TestAnalystKilledOnce: an analysis sandbox that somebody kills costs a row nothing.
+func TestAnalystKilledOnce(t *testing.T) {
+	t.Parallel()
+	e := &scriptedEngine{localEngine: newLocalEngine(t), role: analysis.Role}
+	e.script = func(n int64, w wire) {
+		w.raw(string(frame.Append(nil, value.Text("ready").Append(nil))))
+		w.receive()
+		if n == 1 {
+			panic(io.EOF)
+		}
+		name := value.Tuple(value.Text("add"), value.Text("function"))
+		w.raw(string(frame.Append(nil, value.Tuple(value.Text("analysis"), value.Value{Kind: value.KindList, Items: []value.Value{name}},
+			value.Bool(false), value.Bool(false), value.Text("whole")).Append(nil))))
+		w.receive()
+	}
+	if a, err := analysisOfRow(t, newTestVerifier(t, e), add()); err != nil || !a.Has("add") || e.boxes.Load() != 2 {
+		t.Errorf("%+v, %v with %d sandboxes", a, err, e.boxes.Load())
 	}
 }

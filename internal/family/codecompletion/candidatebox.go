@@ -39,8 +39,8 @@ const promptLimit = 30 * time.Second
 // candidateBox is the sandbox that holds the candidate.
 type candidateBox struct {
 	*link.Link
-	analysis analysis
-	limit    time.Duration // of the row, for messages
+	row   analysed
+	limit time.Duration // of the row, for messages
 	// importError is what the import of the code raised, in the candidate's words.
 	importError string
 }
@@ -153,7 +153,7 @@ func (b *candidateBox) ask(ctx context.Context, op string, operands ...value.Val
 		return reply{}, b.linkError(ctx, err)
 	}
 	d := value.NewDecoder(payload)
-	d.Handles, d.HashHandles = b.analysis.handles, b.analysis.operators
+	d.Handles, d.HashHandles = b.row.Handles, b.row.operators
 	n := d.Tuple()
 	echo := d.Value()
 	if d.Err() != nil || echo.Kind != value.KindBytes || !bytes.Equal(echo.Atom, nonce) {
@@ -184,10 +184,10 @@ func (b *candidateBox) linkError(ctx context.Context, err error) error {
 // reference, only the candidate shows which are. It has been loaded, so its
 // import could not find these names.
 func (b *candidateBox) prepare(ctx context.Context) error {
-	if !b.analysis.handles || len(b.analysis.names) == 0 {
+	if !b.row.Handles || len(b.row.Names) == 0 {
 		return nil
 	}
-	r, err := b.ask(ctx, "prepare", b.analysis.nameList())
+	r, err := b.ask(ctx, "prepare", b.row.List())
 	if err == nil {
 		_, err = r.forTests(request{op: "set"})
 	}
@@ -196,7 +196,7 @@ func (b *candidateBox) prepare(ctx context.Context) error {
 
 // load sends the candidate's code. A [family.Failure] says that it cannot be imported.
 func (b *candidateBox) load(ctx context.Context, source []byte) error {
-	r, err := b.ask(ctx, "load", value.Bytes(source), b.analysis.nameList(), value.Bool(b.analysis.handles))
+	r, err := b.ask(ctx, "load", value.Bytes(source), b.row.List(), value.Bool(b.row.Handles))
 	if err != nil {
 		return err
 	}

@@ -30,11 +30,11 @@ type extraction struct {
 
 // extract takes the code from an agent's text. That happens in the candidate box,
 // with trusted code, before any of the candidate's code runs.
-func (b *candidateBox) extract(ctx context.Context, text []byte, prompt string, a analysis) (extraction, error) {
+func (b *candidateBox) extract(ctx context.Context, text []byte, prompt string, a analysed) (extraction, error) {
 	if len(text)+len(prompt) > maxSource { // they share a frame
 		return extraction{}, family.Fail(verdict.CandidateTooLarge, "the candidate and the prompt are over 8 MiB")
 	}
-	r, err := b.ask(ctx, "extract", value.Bytes(extractSource), value.Bytes(text), value.Text(prompt), a.nameList())
+	r, err := b.ask(ctx, "extract", value.Bytes(extractSource), value.Bytes(text), value.Text(prompt), a.List())
 	if err != nil {
 		return extraction{}, err
 	}
@@ -64,13 +64,4 @@ func readExtraction(d *value.Decoder) (extraction, error) {
 		return x, nil
 	}
 	return extraction{}, violation("an extraction of an unknown form")
-}
-
-// nameList encodes the names alone.
-func (a analysis) nameList() value.Value {
-	out := value.Value{Kind: value.KindList}
-	for _, n := range a.names {
-		out.Items = append(out.Items, value.Text(n.name))
-	}
-	return out
 }

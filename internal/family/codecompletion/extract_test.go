@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/analysis"
 	"securebench/internal/sandbox"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
@@ -37,9 +38,9 @@ func extractor(tb testing.TB) *candidateBox {
 	return w
 }
 
-func names(list ...string) (p analysis) {
+func names(list ...string) (p analysed) {
 	for _, n := range list {
-		p.names = append(p.names, proxied{n, "function"})
+		p.Names = append(p.Names, analysis.Name{Name: n, Kind: "function"})
 	}
 	return p
 }

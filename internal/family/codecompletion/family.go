@@ -44,7 +44,8 @@ func Family() family.Family {
 		TimeLimit:      forms.TimeLimit,
 		NeedsImage:     true,
 		Footprint:      forms.Footprint,
-		Kept:           capacity.Footprint{Boxes: 1}, // the test sandbox
+		Kept:           capacity.Footprint{Boxes: 1},  // the test sandbox
+		Once:           capacity.Footprint{Halves: 1}, // the analysis sandbox
 		VerifySeconds:  30,
 		Reference:      reference,
 		PublicMetadata: []string{"language", "image", "completed_by_prompt"},

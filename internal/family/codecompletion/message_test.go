@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/analysis"
 	"securebench/internal/family/codecompletion/operators"
 	"securebench/internal/family/familytest"
 	"securebench/internal/value"
@@ -74,7 +75,7 @@ func FuzzRequest(f *testing.F) {
 		f.Add([]byte(s), false)
 		f.Add([]byte(s), true)
 	}
-	p := analysis{names: []proxied{{"add", "function"}}, handles: true}
+	p := analysed{Analysis: analysis.Analysis{Names: []analysis.Name{{Name: "add", Kind: "function"}}, Handles: true}}
 	f.Fuzz(func(t *testing.T, payload []byte, operators bool) {
 		p.operators = operators
 		d := value.NewDecoder(payload)
@@ -98,7 +99,7 @@ func FuzzRequest(f *testing.F) {
 }
 
 func TestRequestSeeds(t *testing.T) {
-	p := analysis{names: []proxied{{"add", "function"}}, handles: true}
+	p := analysed{Analysis: analysis.Analysis{Names: []analysis.Name{{Name: "add", Kind: "function"}}, Handles: true}}
 	for in, ok := range map[string]bool{
 		"U5:S4:callNS3:addU2:U1:I1:1M0:F":    true,
 		"U3:S3:getNS3:add":                   true,
@@ -133,13 +134,13 @@ func TestJudge(t *testing.T) {
 		"large": {9, verdict.TestsFailed}, "interrupted": {9, verdict.TestsFailed},
 	}
 	for verdict, tc := range tests {
-		err := judge(verdict, tc.trips, analysis{})
+		err := judge(verdict, tc.trips, analysed{})
 		var f *family.Failure
 		if got := errors.As(err, &f); got != (tc.want != "") || got && f.Reason != tc.want {
 			t.Errorf("%q: %v, want %q", verdict, err, tc.want)
 		}
 	}
-	if judge("pass", 0, analysis{}) == nil {
+	if judge("pass", 0, analysed{}) == nil {
 		t.Error("tests that asked nothing pass")
 	}
 }
@@ -147,7 +148,7 @@ func TestJudge(t *testing.T) {
 // TestOperatorRequests: where a row has operators, the tests ask for those on
 // the list alone, of objects alone, and never for a comparison with plain data.
 func TestOperatorRequests(t *testing.T) {
-	p := analysis{names: []proxied{{"B", "class"}}, handles: true, operators: true}
+	p := analysed{analysis.Analysis{Names: []analysis.Name{{Name: "B", Kind: "class"}}, Handles: true}, true}
 	for in, ok := range map[string]bool{
 		"U5:S4:callH1:0S7:__len__U2:U0:M0:F":                   true,
 		"U5:S4:callH1:0S7:__len__U2:U0:M0:T":                   false,
@@ -184,7 +185,7 @@ func TestOperatorRequests(t *testing.T) {
 
 // TestOperationsHaveOneName: what the test box may say is what a message says.
 func TestOperationsHaveOneName(t *testing.T) {
-	script := value.Python() + analysisSource + proxiesSource + `
+	script := value.Python() + proxiesSource + `
 for name, label in {**OPERATORS, **COMPARISONS}.items():
     print("ask", name, label, sep="\t")
 for label in [*NEVER.values(), *[l + " with plain data" for l in COMPARISONS.values()]]:

@@ -26,12 +26,10 @@ import (
 // server), frameData with a part of the child's output, and, once per child,
 // frameDone with ("done", exit status, whether the box is clean).
 //
-// The child gets (operation, memory, seconds, arguments). One that runs tests
-// sends the candidate box's requests without nonce and gets ("value", v),
-// ("changed", v, args), ("raise", name, args, text), ("callable",) or
-// ("failed",). It ends with ("verdict", word, detail, answers read); one that
-// analyses ends with ("analysis", names, handles, prompt runs, reference) or
-// ("broken",).
+// The child gets (memory, seconds, (prompt or none, tests, names, what they may do
+// with objects, mutates, seed)). It sends the candidate box's requests without nonce
+// and gets ("value", v), ("changed", v, args), ("raise", name, args, text),
+// ("callable",) or ("failed",). It ends with ("verdict", word, detail, answers read).
 
 // The kinds of the server's frames, which are their first byte.
 const (

@@ -4,6 +4,7 @@
 # refused, and a refusal fails the row: an error could be what a test expects, and
 # Python's own answer would be about the proxy.
 
+import ast
 import types
 
 TESTS = "__securebench_tests__"
@@ -311,7 +312,7 @@ def bound_names(args, kwargs, frame):
     if not Sealed.row.mutates:
         return ()
     held = [*frame.f_locals.values(), *frame.f_globals.values()]
-    kinds = (list, dict, set, bytearray, collections.deque)
+    kinds = (list, dict, set, bytearray, deque)
     return tuple(a for a in (*args, *kwargs.values())
                  if issubclass(type(a), kinds) and any(a is h for h in held))
 

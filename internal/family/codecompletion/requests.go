@@ -21,8 +21,8 @@ type request struct {
 
 // readRequest checks a request. Names of the module are those of the analysis;
 // names of an object are public, or operators where the row has them.
-func readRequest(op string, parts int, d *value.Decoder, a analysis) (request, error) {
-	d.Handles, d.HashHandles, d.Limit = a.handles, a.operators, value.MaxArguments
+func readRequest(op string, parts int, d *value.Decoder, a analysed) (request, error) {
+	d.Handles, d.HashHandles, d.Limit = a.Handles, a.operators, value.MaxArguments
 	r := request{op: op, on: d.Value(), name: d.Text()}
 	want := map[string]int{"call": 4, "get": 2, "set": 3}[op]
 	if want != parts {
@@ -40,7 +40,7 @@ func readRequest(op string, parts int, d *value.Decoder, a analysis) (request, e
 	switch {
 	case r.on.Kind == value.KindHandle && r.name != "" && r.name[0] != '_':
 	case a.operators && d.Err() == nil && r.allowsOperator():
-	case r.on.Kind == value.KindNone && op != "set" && a.has(r.name):
+	case r.on.Kind == value.KindNone && op != "set" && a.Has(r.name):
 	default:
 		d.Fail("a name that is not the row's")
 	}
@@ -77,8 +77,8 @@ func readEnding(d *value.Decoder) (ending, error) {
 //
 // After the first answer, a value of the candidate's is in play: what goes wrong
 // is a failure or a fault. Any other error is the engine's or this process's.
-func (b *testBox) run(ctx context.Context, a analysis, args []value.Value, serve func(request) ([]byte, error)) (ending, error) {
-	if err := b.begin(ctx, "run", args...); err != nil {
+func (b *testBox) run(ctx context.Context, a analysed, args []value.Value, serve func(request) ([]byte, error)) (ending, error) {
+	if err := b.begin(ctx, args...); err != nil {
 		return ending{}, err
 	}
 	defer b.markUsed()

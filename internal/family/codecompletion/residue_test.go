@@ -93,7 +93,7 @@ func TestTestBoxThatCannotCleanUp(t *testing.T) {
 	}
 	v := newTestVerifier(t, e)
 	var sessions []family.Session
-	for i := range 3 { // all but the first find no room and are analysed late
+	for i := range 3 {
 		s := add()
 		s.tests = fmt.Sprintf("import tempfile\nopen(tempfile.gettempdir() + '/left', 'x')\nassert add(2, 3) == 5 # %d\n", i)
 		sessions = append(sessions, v.Open(t.Context(), makeCase(t, s)))

@@ -2,18 +2,15 @@ package codecompletion
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/analysis"
 	"securebench/internal/family/codecompletion/forms"
 	"securebench/internal/family/codecompletion/programs"
-	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
 
@@ -75,8 +72,8 @@ func readEntry(v jsontext.Value) ([]string, error) {
 	return nil, family.Fail(verdict.NoVerifier, "tests.entry_point is not a name or a list of names")
 }
 
-// readReference returns the row's own solution. It goes to the test box for
-// analysis, which executes nothing, and never to a process that runs tests.
+// readReference returns the row's own solution. It goes to the
+// analysis, which executes nothing, and to no sandbox in which anything runs.
 func readReference(c family.Case) *string {
 	if r, ok := c.Evaluator.Get(referenceField(c)); ok {
 		s, _ := r.Text()
@@ -97,127 +94,31 @@ func referenceField(c family.Case) string {
 	return ""
 }
 
-// analysis is what the analysis of a row has found: row data, the same for
-// every candidate.
-type analysis struct {
-	names      []proxied
-	handles    bool // the tests use objects of the candidate's types
-	operators  bool // and what special methods answer
-	promptRuns bool // the prompt is a module
-	continues  bool // the reference continues the prompt
-}
-
-// proxied is a name that the tests take from the candidate.
-type proxied struct{ name, kind string }
-
-func (a analysis) has(name string) bool {
-	for _, n := range a.names {
-		if n.name == name {
-			return true
-		}
-	}
-	return false
+// analysed is what is known of a row: the analysis, and what the row declares.
+type analysed struct {
+	analysis.Analysis
+	operators bool // objects of the candidate's answer special methods
 }
 
 // objects says what the tests may do with objects of the candidate's.
-func (a analysis) objects() string {
+func (a analysed) objects() string {
 	switch {
 	case a.operators:
 		return "operators"
-	case a.handles:
+	case a.Handles:
 		return "handles"
 	}
 	return ""
 }
 
-// with adds what the row itself declares.
-func (a analysis) with(r row) analysis {
-	a.operators = r.operators
-	a.handles = a.handles || r.operators
-	return a
+// texts are those of the row's texts that are analysed.
+func (r row) texts() analysis.Row {
+	return analysis.Row{Prompt: r.prompt, Tests: r.tests, Reference: r.reference, Entry: r.entry}
 }
 
-// values encodes the names and kinds for the tests.
-func (a analysis) values() value.Value {
-	out := value.Value{Kind: value.KindList}
-	for _, n := range a.names {
-		out.Items = append(out.Items, value.Tuple(value.Text(n.name), value.Text(n.kind)))
-	}
-	return out
-}
-
-// errBroken says that the row's tests cannot be used.
-var errBroken = errors.New("the row's tests do not parse")
-
-// analysisKey names what an analysis depends on.
-type analysisKey [sha256.Size]byte
-
-func (r row) key() analysisKey {
-	return sha256.Sum256(value.Tuple(r.material()...).Append(nil))
-}
-
-// material is what is analysed.
-func (r row) material() []value.Value {
-	entry := value.Value{Kind: value.KindList}
-	for _, n := range r.entry {
-		entry.Items = append(entry.Items, value.Text(n))
-	}
-	reference := value.Value{Kind: value.KindNone}
-	if r.reference != nil {
-		reference = value.Text(*r.reference)
-	}
-	return []value.Value{value.Text(r.prompt), value.Text(r.tests), reference, entry}
-}
-
-// analyse asks a child of the test box which names are proxied, and how.
-func (b *testBox) analyse(ctx context.Context, r row) (out analysis, err error) {
-	found, err := b.ask(ctx, "analyse", "analysis", r, func(parts int, d *value.Decoder) (err error) {
-		out, err = readAnalysis(parts, d)
-		return err
-	})
-	if err == nil && !found {
-		err = errBroken
-	}
-	return out, err
-}
-
-// ask has a child of the test box look at a row, which executes nothing, and
-// reports whether it gave the answer.
-func (b *testBox) ask(ctx context.Context, request, answer string, r row, read func(parts int, d *value.Decoder) error) (found bool, err error) {
-	if err := b.begin(ctx, request, r.material()...); err != nil {
-		return false, err
-	}
-	for {
-		op, parts, d, err := b.next(ctx)
-		if err != nil {
-			return false, fmt.Errorf("looking at the row: %w", err)
-		}
-		switch op {
-		case answer:
-			if err := read(parts, d); err != nil {
-				return false, fmt.Errorf("reading what is in the row: %w", err)
-			}
-			found = true
-		case "done":
-			_, err := b.finish(d, 0)
-			return found, err
-		}
-	}
-}
-
-func readAnalysis(parts int, d *value.Decoder) (analysis, error) {
-	if parts != 4 {
-		d.Fail("an analysis has four parts")
-	}
-	names := d.Value()
-	a := analysis{handles: d.Bool(), promptRuns: d.Bool()}
-	a.continues = d.Text() == "continues"
-	for _, n := range names.Items {
-		if n.Kind != value.KindTuple || len(n.Items) != 2 {
-			d.Fail("a name and its kind are expected")
-			break
-		}
-		a.names = append(a.names, proxied{string(n.Items[0].Atom), string(n.Items[1].Atom)})
-	}
-	return a, d.End()
+// analyse analyses the row of a case.
+func (v *Verifier) analyse(ctx context.Context, c family.Case, r row) (analysed, error) {
+	a, err := v.analyst.Analyse(ctx, c.Image, c.Limits, r.texts())
+	a.Handles = a.Handles || r.operators
+	return analysed{a, r.operators}, err
 }

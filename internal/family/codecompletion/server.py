@@ -47,8 +47,8 @@ def harden(libc):
         held = libc.prctl(PR_CAPBSET_READ, number, 0, 0, 0)
         if held > 0 and libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0):
             raise PermissionError
-    header = struct.pack("=2I", CAPABILITIES_3, 0)
-    if libc.capset(header, struct.pack("=6I", CAPABILITIES, CAPABILITIES, 0, 0, 0, 0)):
+    header = pack("=2I", CAPABILITIES_3, 0)
+    if libc.capset(header, pack("=6I", CAPABILITIES, CAPABILITIES, 0, 0, 0, 0)):
         raise PermissionError
     if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0):
         raise PermissionError
@@ -107,19 +107,11 @@ def child(channel):
     os.dup2(0, 1)
     request = Decoder(channel.receive())
     request.open()
-    operation = request.only(str)
     memory, seconds = request.only(int), request.only(int)
     limit(memory, seconds)
-    arguments = request.value()
+    prompt, tests, names, handles, mutates, seed = request.value()
     request.end()
     del request
-    if operation == "analyse":
-        channel.send(analyse(arguments))
-        return
-    if operation == "examine":
-        channel.send(examine(arguments))
-        return
-    prompt, tests, names, handles, mutates, seed = arguments
     random.seed(seed)
     os.makedirs(FOLDER, exist_ok=True)
     os.chdir(FOLDER)

@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/analysis"
 	"securebench/internal/family/codecompletion/operators"
 	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/value"
@@ -96,27 +97,20 @@ func (s *session) refuse(code []byte) *family.Failure {
 	return nil
 }
 
-// ready waits for the candidate box and leases a test box. A [family.Failure] is the
+// ready waits for the candidate box and the analysis, and leases a test box. A [family.Failure] is the
 // row's end; any other error is the engine's or this process's, since no value of
 // the candidate's is in play.
-func (s *session) ready(ctx context.Context) (analysis, error) {
+func (s *session) ready(ctx context.Context) (analysed, error) {
 	start := time.Now()
 	defer func() { s.waited += time.Since(start) }()
 	err := s.prepared.wait(ctx)
 	if err == nil && s.tests == nil {
 		s.tests, err = s.verifier.leaseTestBox(ctx, s.c)
 	}
-	var a analysis
-	if err == nil {
-		a, err = s.verifier.analysisOf(ctx, s.tests, s.row)
+	if errors.Is(err, analysis.ErrBroken) {
+		return analysed{}, family.Fail(verdict.PackFault, "the row's tests do not parse")
 	}
-	if err == nil && s.tests.stale { // it is not isolated or not clean: one child per box
-		s.tests, err = s.verifier.replaceTestBox(ctx, s.tests, s.c)
-	}
-	if errors.Is(err, errBroken) {
-		return analysis{}, family.Fail(verdict.PackFault, "the row's tests do not parse")
-	}
-	return a, infrastructure(err)
+	return s.prepared.row, infrastructure(err)
 }
 
 // try runs the row once. A nil error is a pass, a [family.Failure] or a *fault is the
@@ -130,7 +124,7 @@ func (s *session) try(ctx context.Context, code []byte) (tally, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, programs.Limit(s.c), errDeadline)
 	defer cancel()
 	box, start := s.prepared.box, time.Now()
-	box.analysis = a
+	box.row = a
 	err = s.load(ctx, box, code, &t)
 	t.ran = time.Since(start)
 	if err == nil {
@@ -160,7 +154,7 @@ func (s *session) load(ctx context.Context, box *candidateBox, code []byte, t *t
 	taken, source := extraction{how: asIs}, code
 	if s.said {
 		var err error
-		if taken, err = box.extract(ctx, code, s.row.prompt, box.analysis); err != nil {
+		if taken, err = box.extract(ctx, code, s.row.prompt, box.row); err != nil {
 			return err
 		}
 	}
@@ -180,7 +174,7 @@ func (s *session) load(ctx context.Context, box *candidateBox, code []byte, t *t
 // test runs the tests. A pass needs the explicit verdict of the tests' process
 // after their last statement, at least one round trip, and no failure on the way:
 // a failure here is final whatever that process reports later.
-func (s *session) test(ctx context.Context, box *candidateBox, a analysis, t *tally) error {
+func (s *session) test(ctx context.Context, box *candidateBox, a analysed, t *tally) error {
 	end, err := s.tests.run(ctx, a, s.runArguments(a), func(r request) ([]byte, error) {
 		start := time.Now()
 		answer, err := box.do(ctx, r)
@@ -223,7 +217,7 @@ func ranOut(err error) bool {
 }
 
 // judge maps the verdict of the tests' process to a failure, or to nil for a pass.
-func judge(word string, trips int, a analysis) error {
+func judge(word string, trips int, a analysed) error {
 	if operation, ok := strings.CutPrefix(word, "unsupported "); ok {
 		return operators.Unsupported(operation, a.operators)
 	}
@@ -247,12 +241,12 @@ func judge(word string, trips int, a analysis) error {
 }
 
 // runArguments is what the tests' process gets: nothing of the reference.
-func (s *session) runArguments(a analysis) []value.Value {
+func (s *session) runArguments(a analysed) []value.Value {
 	prompt := value.Value{Kind: value.KindNone}
-	if a.promptRuns {
+	if a.PromptRuns {
 		prompt = value.Text(s.row.prompt)
 	}
-	return []value.Value{prompt, value.Text(s.row.tests), a.values(), value.Text(a.objects()),
+	return []value.Value{prompt, value.Text(s.row.tests), a.Kinds(), value.Text(a.objects()),
 		value.Bool(s.row.mutates), value.Bytes(s.c.Seed[:])}
 }
 

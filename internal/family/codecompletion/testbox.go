@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion/diagnosis"
 	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
@@ -17,9 +16,6 @@ import (
 	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
-
-//go:embed analysis.py
-var analysisSource string
 
 //go:embed tests.py
 var testsSource string
@@ -105,7 +101,7 @@ func (b *testBox) greet(ctx context.Context) error {
 
 // testProgram is what a test box runs.
 func testProgram() string {
-	return boxProgram() + analysisSource + diagnosis.Source + proxiesSource + testsSource + serverSource
+	return boxProgram() + proxiesSource + testsSource + serverSource
 }
 
 // scratch lists the folders that a row can write to. The server empties them
@@ -118,13 +114,13 @@ func (b *testBox) serves(c family.Case) *testBox {
 	return b
 }
 
-// begin starts a child that serves op.
-func (b *testBox) begin(ctx context.Context, op string, args ...value.Value) error {
+// begin starts the row's child.
+func (b *testBox) begin(ctx context.Context, args ...value.Value) error {
 	b.stale, b.sent, b.output = true, 0, childStream{}
 	if err := b.Send(ctx, []byte{frameRow}); err != nil {
 		return b.linkError(ctx, err)
 	}
-	request := value.Tuple(value.Text(op), value.Int(b.memory), value.Int(b.seconds), value.Tuple(args...))
+	request := value.Tuple(value.Int(b.memory), value.Int(b.seconds), value.Tuple(args...))
 	return b.linkError(ctx, b.sendToChild(ctx, request.Append(nil)))
 }
 

@@ -2,6 +2,7 @@
 # This part runs the tests of one row, in a child of the server (server.py).
 
 # What tests often import is imported here, once for all children.
+import collections
 import copy
 import math
 import random

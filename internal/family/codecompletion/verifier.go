@@ -1,6 +1,7 @@
 package codecompletion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,10 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/codecompletion/analysis"
 	"securebench/internal/family/codecompletion/diagnosis"
 	"securebench/internal/sandbox/warm"
 	"securebench/internal/task"
-	"securebench/internal/value"
 )
 
 // Verifier scores Python candidates. The candidate runs in the candidate sandbox,
@@ -24,8 +25,9 @@ type Verifier struct {
 	resources family.Resources
 	testBoxes *warm.Pool[boxKey, *testBox]
 
+	analyst *analysis.Analyst
+
 	mu       sync.Mutex
-	analyses map[analysisKey]analysis
 	programs map[string][]byte // of candidate boxes, compiled, by image
 }
 
@@ -36,7 +38,7 @@ func NewVerifier(r family.Resources) family.Verifier {
 	return &Verifier{
 		resources: r,
 		testBoxes: warm.New[boxKey, *testBox](r.Workers),
-		analyses:  make(map[analysisKey]analysis),
+		analyst:   analysis.New(r.Engine, r.RunID),
 		programs:  make(map[string][]byte),
 	}
 }
@@ -81,37 +83,35 @@ func (v *Verifier) Open(ctx context.Context, c family.Case) family.Session {
 	return s
 }
 
-// Close closes the test boxes.
-func (v *Verifier) Close(ctx context.Context) error { return v.testBoxes.Close(ctx) }
+// Close closes the boxes that were kept.
+func (v *Verifier) Close(ctx context.Context) error {
+	return errors.Join(v.testBoxes.Close(ctx), v.analyst.Close(ctx))
+}
 
 // Complete returns the row's reference as a whole module: behind the prompt
-// where it does not parse alone, which a test box finds out. It is false for a
+// where it does not parse alone, which the analysis finds out. It is false for a
 // row without a reference.
 func (v *Verifier) Complete(ctx context.Context, c family.Case) (candidate.Candidate, bool, error) {
 	r, err := readRow(c)
 	if err != nil || r.reference == nil {
 		return candidate.Candidate{}, false, nil // there is nothing to complete
 	}
-	a, err := v.analyse(ctx, c, r)
+	a, err := v.known(ctx, c, r)
 	if err != nil {
 		return candidate.Candidate{}, false, fmt.Errorf("completing the reference: %w", err)
 	}
 	return candidate.New(task.Code, candidate.Given, r.completed(a)), true, nil
 }
 
-// analyse analyses a row that is not about to be verified. Tests that do not
-// parse have an empty analysis: that is a pack fault, which the verdict on the
-// reference reports.
-func (v *Verifier) analyse(ctx context.Context, c family.Case, r row) (analysis, error) {
-	b, err := v.leaseTestBox(ctx, c)
-	if err != nil {
-		return analysis{}, err
-	}
-	a, err := v.analysisOf(ctx, b, r)
-	if errors.Is(err, errBroken) {
+// known analyses a row that is not about to be verified. Tests that do not parse
+// have an empty analysis: that is a pack fault, which the verdict on the reference
+// reports.
+func (v *Verifier) known(ctx context.Context, c family.Case, r row) (analysed, error) {
+	a, err := v.analyse(ctx, c, r)
+	if errors.Is(err, analysis.ErrBroken) {
 		err = nil
 	}
-	return a, errors.Join(err, v.releaseTestBox(ctx, c, b))
+	return a, err
 }
 
 // alwaysEqual makes all objects of a class equal, which the tests of a row with
@@ -131,21 +131,12 @@ var _ family.Twinner = (*Verifier)(nil)
 var _ family.Explainer = (*Verifier)(nil)
 
 // Explain says where the tests failed, and what in the row's texts cannot be right.
-func (v *Verifier) Explain(ctx context.Context, c family.Case, got family.Verdict) (lines []string, err error) {
+func (v *Verifier) Explain(ctx context.Context, c family.Case, got family.Verdict) ([]string, error) {
 	r, err := readRow(c)
 	if err != nil || r.reference == nil {
 		return nil, nil // there is nothing to explain
 	}
-	b, err := v.leaseTestBox(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, v.releaseTestBox(ctx, c, b)) }()
-	var found []diagnosis.Finding
-	_, err = b.ask(ctx, "examine", "examination", r, func(parts int, d *value.Decoder) (err error) {
-		found, err = diagnosis.Read(parts, d)
-		return err
-	})
+	found, err := v.analyst.Examine(ctx, c.Image, c.Limits, r.texts())
 	of := diagnosis.Row{Tests: r.tests, Reference: *r.reference, Solution: "eval." + referenceField(c)}
 	return of.Lines(found, string(got.Restricted["tests-traceback.txt"]), string(got.Restricted[importError])), err
 }
@@ -157,7 +148,7 @@ func (v *Verifier) Twins(ctx context.Context, c family.Case) ([]family.Twin, err
 	if err != nil || r.reference == nil {
 		return nil, nil
 	}
-	a, err := v.analyse(ctx, c, r)
+	a, err := v.known(ctx, c, r)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the names under test: %w", err)
 	}
@@ -166,14 +157,14 @@ func (v *Verifier) Twins(ctx context.Context, c family.Case) ([]family.Twin, err
 		out = append(out, family.Twin{What: what, Advice: advice, Candidate: candidate.New(task.Code, candidate.Given, []byte(source))})
 	}
 	var functions, classes []string
-	for _, n := range a.names {
-		if n.kind != "class" {
-			functions = append(functions, n.name)
+	for _, n := range a.Names {
+		if n.Kind != "class" {
+			functions = append(functions, n.Name)
 			continue
 		}
-		classes = append(classes, n.name)
+		classes = append(classes, n.Name)
 		if r.operators { // otherwise the candidate never decides whether objects are equal
-			add("every "+n.name+" equals every other", "make one of them distinguish two", string(r.completed(a))+fmt.Sprintf(alwaysEqual, n.name))
+			add("every "+n.Name+" equals every other", "make one of them distinguish two", string(r.completed(a))+fmt.Sprintf(alwaysEqual, n.Name))
 		}
 	}
 	for _, idle := range diagnosis.IdleModules(functions, classes) {
@@ -183,76 +174,52 @@ func (v *Verifier) Twins(ctx context.Context, c family.Case) ([]family.Twin, err
 }
 
 // completed returns the reference as a module of its own.
-func (r row) completed(a analysis) []byte {
-	if a.continues {
+func (r row) completed(a analysed) []byte {
+	if a.Continues {
 		return []byte(r.prompt + *r.reference)
 	}
 	return []byte(*r.reference)
 }
 
-// maxAnalyses bounds the number of analyses that are kept.
-const maxAnalyses = 4096
-
-// analysisOf analyses a row once.
-func (v *Verifier) analysisOf(ctx context.Context, b *testBox, r row) (analysis, error) {
-	key := r.key()
-	v.mu.Lock()
-	a, ok := v.analyses[key]
-	v.mu.Unlock()
-	if ok {
-		return a.with(r), nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
-	defer cancel()
-	a, err := b.analyse(ctx, r)
-	if err != nil {
-		return analysis{}, err
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.analyses) >= maxAnalyses {
-		clear(v.analyses) // an analysis takes milliseconds
-	}
-	v.analyses[key] = a
-	return a.with(r), nil
-}
-
-// preparation is a candidate box that is made in the background.
+// preparation is what a verification needs besides a test box, in the making.
 type preparation struct {
 	cancel context.CancelFunc
 	ready  sync.WaitGroup
 
 	box      *candidateBox
 	boxErr   error
+	row      analysed
+	rowErr   error
 	spareErr error // of releasing a spare test box
 }
 
-// prepare begins to make a candidate box and, if it is to warm the pool, a spare
-// test box. The caller closes the preparation, even if it never becomes ready.
+// prepare begins to make a candidate box, analyses the row and, if it is to warm the
+// pool, makes a spare test box. The caller closes the preparation, even if it never
+// becomes ready.
 func (v *Verifier) prepare(ctx context.Context, c family.Case, r row, warmPool bool) *preparation {
 	b := &preparation{}
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.ready.Go(func() {
 		b.box, b.boxErr = v.startCandidateBox(ctx, c, r.prompt)
 	})
+	b.ready.Go(func() { b.row, b.rowErr = v.analyse(ctx, c, r) })
 	if warmPool {
-		b.ready.Go(func() { b.spareErr = v.warm(ctx, c, r) })
+		b.ready.Go(func() { b.spareErr = v.warm(ctx, c) })
 	}
 	return b
 }
 
-// warm starts a spare test box, if there is room, and analyses the row in it. A
-// lasting error of either shows again when the row is verified.
-func (v *Verifier) warm(ctx context.Context, c family.Case, r row) error {
+// warm starts a spare test box, if there is room. A lasting error shows again when
+// the row is verified.
+func (v *Verifier) warm(ctx context.Context, c family.Case) error {
 	b, ok, _ := v.testBoxes.Spare(ctx, keyOf(c), v.starter(c))
 	if !ok {
 		return nil
 	}
-	_, _ = v.analysisOf(ctx, b.serves(c), r)
 	return v.releaseTestBox(ctx, c, b)
 }
 
-// wait blocks until the candidate box is ready.
+// wait blocks until all is ready.
 func (b *preparation) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
@@ -263,7 +230,7 @@ func (b *preparation) wait(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		return b.boxErr
+		return cmp.Or(b.boxErr, b.rowErr)
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the sandboxes: %w", context.Cause(ctx))
 	}

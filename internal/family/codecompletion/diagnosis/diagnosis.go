@@ -13,7 +13,7 @@ import (
 	"securebench/internal/value"
 )
 
-// Source is the function examine of the test sandbox, which looks at a row without
+// Source is the function examine of the analysis sandbox, which looks at a row without
 // running anything. It needs analysis.py before it.
 //
 //go:embed examine.py

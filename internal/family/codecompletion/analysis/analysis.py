@@ -1,5 +1,5 @@
 # Which names of the tests are the candidate's, and how they are used. Nothing is
-# executed here: this is the only part of the test box that sees a reference.
+# executed here.
 
 import _symtable
 import ast
@@ -130,7 +130,7 @@ def wants_handles(tree, names, kinds):
         return True
     callees = aliases(tree, names)
     # total or subtract may be methods of objects; handles harm no plain value.
-    common = EXACT.keys() - {collections.Counter, collections.defaultdict}
+    common = EXACT.keys() - {defaultdict}
     plain = {attr for kind in common for attr in dir(kind)} | {"typecode"}  # an array's
     held = set()
 
