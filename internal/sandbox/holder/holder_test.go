@@ -416,3 +416,27 @@ func TestEntryName(t *testing.T) {
 		}
 	}
 }
+
+// TestChmodByName does what kernels before 6.6 make of chmod where there is no /proc.
+func TestChmodByName(t *testing.T) {
+	top, outside := t.TempDir(), t.TempDir()
+	root, err := os.OpenRoot(top)
+	err = errors.Join(err, root.MkdirAll("a/closed", 0o755), root.Mkdir("open", 0o755), root.Symlink(outside, "link"),
+		root.Symlink("open", "near"), root.WriteFile("file", nil, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for name, ok := range map[string]bool{"a/closed": true, "open": true, ".": true, "a": true,
+		"link": false, "near": false, "file": false, "none": false, "link/x": false, "..": false} {
+		if err := chmodByName(root, name, 0o700); (err == nil) != ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		if info, err := root.Stat(name); ok && (err != nil || info.Mode().Perm() != 0o700) {
+			t.Errorf("%s has %v, %v", name, info, err)
+		}
+	}
+	if info, err := os.Stat(outside); err != nil || info.Mode().Perm() == 0o700 {
+		t.Errorf("a link led to %v, %v", info, err)
+	}
+}

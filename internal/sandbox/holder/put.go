@@ -137,7 +137,7 @@ func (u *unpacker) step(dir *os.Root, part, at string) (*os.Root, error) {
 	}
 	if perm := info.Mode().Perm(); perm&0o700 != 0o700 {
 		u.modes = append(u.modes, dirMode{at, perm, time.Time{}})
-		if err := dir.Chmod(part, perm|0o700); err != nil {
+		if err := chmod(dir, part, perm|0o700); err != nil {
 			return nil, err
 		}
 	}
@@ -182,7 +182,7 @@ func (u *unpacker) setModes() error {
 		}
 		done[m.name] = true
 		err := setTime(u.root, m.name, m.modTime)
-		errs = append(errs, err, u.root.Chmod(m.name, m.mode))
+		errs = append(errs, err, chmod(u.root, m.name, m.mode))
 	}
 	return errors.Join(errs...)
 }

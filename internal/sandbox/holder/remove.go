@@ -112,7 +112,7 @@ func openWritable(dir *os.Root, name string) (sub *os.Root, done func() error, e
 	perm := info.Mode().Perm()
 	narrow := info.IsDir() && perm&0o700 != 0o700
 	if narrow {
-		if err := dir.Chmod(name, perm|0o700); err != nil {
+		if err := chmod(dir, name, perm|0o700); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -122,7 +122,7 @@ func openWritable(dir *os.Root, name string) (sub *os.Root, done func() error, e
 	return sub, func() error {
 		var err error
 		if narrow {
-			err = sub.Chmod(".", perm)
+			err = chmod(sub, ".", perm)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil // it was removed as well
