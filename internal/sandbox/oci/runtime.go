@@ -17,6 +17,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"securebench/internal/sandbox/mountns"
 )
 
 // Runtime is an OCI runtime on this machine.
@@ -97,6 +99,15 @@ func identify(file string) (Runtime, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, file, "--version") //nolint:gosec // the operator's own program
 	cmd.Env = environment()
+	if mountns.Rootless() {
+		// Without root, crun also says where it would keep its state, and makes that folder.
+		dir, err := os.MkdirTemp("", "securebench-runtime-")
+		if err != nil {
+			return Runtime{}, fmt.Errorf("asking %s for its version: %w", file, err)
+		}
+		defer os.RemoveAll(dir)
+		cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+dir)
+	}
 	out, err := cmd.Output()
 	if err != nil {
 		return Runtime{}, fmt.Errorf("asking %s for its version: %w", file, err)
