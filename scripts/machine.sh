@@ -100,8 +100,9 @@ accel=${MACHINE_ACCEL:-$(cat "$made/accel" 2>/dev/null || acceleration | tee "$m
 
 cpu=max
 # Debian 12's qemu gets instructions wrong: one that newer kernels use on the newest
-# processor, and now and then cmpxchg16b.
-[ "$accel" = kvm ] || cpu=Nehalem,-cx16
+# processor, now and then cmpxchg16b, and on two threads those that another processor
+# has just changed, as a kernel does when a first group has a limit on processors.
+[ "$accel" = kvm ] || { cpu=Nehalem,-cx16 && accel=tcg,thread=single; }
 
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

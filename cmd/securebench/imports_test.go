@@ -116,7 +116,7 @@ func allowed() []struct {
 		of("internal/sandbox/initproc", "sandbox sandbox/changes sandbox/initproc/loopback sandbox/privilege"),
 		of("internal/sandbox/link", "frame sandbox"),
 		of("internal/sandbox/lookup", "sandbox sandbox/initproc"),
-		of("internal/sandbox/native/rootless"),
+		of("internal/sandbox/native/rootless", "sandbox/mountns"),
 		of("internal/sandbox/readiness"),
 		of("internal/sandbox/warm"),
 		of("internal/gateway/ledger", "redact"),

@@ -44,7 +44,12 @@ func main() {
 		debug.SetGCPercent(gcPercent)
 	}
 	program := rootless.Program{Args: os.Args, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	if code, ran := elsewhere(program, os.Getenv); ran {
+	code, ran, err := program.Elsewhere()
+	switch {
+	case err != nil:
+		_, _ = fmt.Fprintf(os.Stderr, "securebench: running without root: %v\n", err) // there is no other place for it
+		os.Exit(exitEngine)
+	case ran:
 		os.Exit(code)
 	}
 	os.Exit((&app{program: os.Args[0], args: os.Args[1:]}).execute(os.Stdout, os.Stderr))

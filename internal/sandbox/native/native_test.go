@@ -2,6 +2,8 @@ package native_test
 
 import (
 	"bytes"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -9,10 +11,24 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/native"
+	"securebench/internal/sandbox/native/rootless"
 	"securebench/internal/sandbox/nativetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain has a user who is not root run the tests in a user namespace, if asked to as
+// securebench itself.
+func TestMain(m *testing.M) {
+	program := rootless.Program{Args: os.Args, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	code, ran, err := program.Elsewhere()
+	switch {
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "running the tests without root: %v\n", err)
+		os.Exit(1)
+	case ran:
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // diffOwned checks that no control group of an engine is left.
 func diffOwned(t *testing.T, e *native.Engine) {

@@ -101,7 +101,8 @@ func (c *checker) overlay(context.Context) (found string, err error) {
 	defer func() { err = errors.Join(err, remove()) }()
 	lower, upper := filepath.Join(layers, "0"), filepath.Join(layers, "1")
 	err = errors.Join(os.Mkdir(lower, 0o700), os.Mkdir(upper, 0o700), os.WriteFile(filepath.Join(lower, "kept"), nil, 0o600),
-		os.WriteFile(filepath.Join(lower, "deleted"), nil, 0o600))
+		os.WriteFile(filepath.Join(lower, "deleted"), nil, 0o600),
+		os.Mkdir(filepath.Join(lower, "folder"), 0o700), os.WriteFile(filepath.Join(lower, "folder", "file"), nil, 0o600))
 	if err != nil {
 		return "", err
 	}
@@ -126,8 +127,28 @@ func (c *checker) overlay(context.Context) (found string, err error) {
 		if _, err := os.Lstat(filepath.Join(memory, "u", "kept")); err != nil {
 			return fmt.Errorf("a deletion is not in the upper layer: %w", err)
 		}
+		if err := remade(filepath.Join(root, "folder")); err != nil {
+			return err
+		}
 		return errors.Join(mountns.Unmount(root), mountns.Unmount(memory))
 	})
+}
+
+// remade removes a folder of a layer and makes it anew, which takes an attribute in
+// the upper layer. Without root that is one of a user's, which a tmpfs has from kernel 6.6 on.
+func remade(folder string) error {
+	err := os.RemoveAll(folder)
+	if err == nil {
+		err = os.Mkdir(folder, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("a folder of a layer cannot be removed: %w", err)
+	}
+	entries, err := os.ReadDir(folder)
+	if err == nil && len(entries) > 0 {
+		err = errors.New("a folder that was made anew is not empty")
+	}
+	return err
 }
 
 // makeMemory makes an empty folder and, in a tmpfs, the two that an overlay needs, which
@@ -182,6 +203,9 @@ func (c *checker) processes(context.Context) (string, error) {
 func (c *checker) users(context.Context) (found string, err error) {
 	if !c.runtime.Maps {
 		return "", fmt.Errorf("%s takes none: its sandboxes have another kernel before them", c.runtime.Name)
+	}
+	if mountns.Rootless() {
+		return "", errors.New("without root, all sandboxes share one user namespace")
 	}
 	ids, err := mountns.NewIDs(c.cfg.IDBase, c.cfg.IDSize)
 	if err != nil {

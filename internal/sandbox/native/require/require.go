@@ -91,20 +91,22 @@ func Check(ctx context.Context, cfg Config) []sandbox.Requirement {
 
 func (c *checker) requirements() []requirement {
 	delegate := "boot with systemd, and with cgroup_enable=memory on the kernel's command line"
+	mapping := "boot a kernel from 6.3 on: apt-get install -t bookworm-backports linux-image-amd64"
+	overlay := "modprobe overlay; or set SECUREBENCH_IMAGES to a folder on ext4, xfs or btrfs"
 	if mountns.Rootless() {
-		delegate = "systemd-run --user --scope -p Delegate=yes securebench …"
+		delegate, mapping = "systemd-run --user --scope -p Delegate=yes securebench …", "sudo securebench …"
+		overlay = "boot a kernel from 6.6 on; or " + overlay
 	}
 	return []requirement{
 		{name: Helper, fix: "make build: it brings the helper along", try: c.findHelper},
 		{name: Runtime, fix: "apt-get install crun", try: c.findRuntime},
-		{name: Mounts, fix: "sudo securebench …; or, untested, SECUREBENCH_ROOTLESS=1 securebench …, after apt-get install uidmap", try: c.mount},
+		{name: Mounts, fix: "sudo securebench …; or SECUREBENCH_ROOTLESS=1 securebench …, after apt-get install uidmap", try: c.mount},
 		{name: Tmpfs, needs: []string{Mounts}, fix: "use a kernel with CONFIG_TMPFS", try: c.tmpfs},
 		{name: Store, fix: "make room, or set SECUREBENCH_IMAGES to a folder with room", try: c.store},
-		{name: Overlay, needs: []string{Mounts, Store}, fix: "modprobe overlay; or set SECUREBENCH_IMAGES to a folder on ext4, xfs or btrfs", try: c.overlay},
+		{name: Overlay, needs: []string{Mounts, Store}, fix: overlay, try: c.overlay},
 		{name: Groups, fix: delegate, try: c.groups},
 		{name: Processes, fix: "sysctl -w kernel.pid_max=4194304 kernel.threads-max=131072", try: c.processes},
-		{name: Users, needs: []string{Mounts, Overlay, Runtime}, optional: true, fix: "boot a kernel from 6.3 on: apt-get install -t bookworm-backports linux-image-amd64",
-			try: c.users},
+		{name: Users, needs: []string{Mounts, Overlay, Runtime}, optional: true, fix: mapping, try: c.users},
 		{name: Tested, needs: []string{Runtime, Groups}, fix: "set sandbox.engine to native, if you want to try", try: c.test},
 		{name: Sandbox, needs: []string{Helper, Runtime, Mounts, Tmpfs, Overlay, Groups}, fix: "apt-get install --reinstall crun", try: c.run},
 		{name: Filter, needs: []string{Sandbox}, fix: "use a runtime and a kernel with seccomp: apt-get install crun", try: c.filter},

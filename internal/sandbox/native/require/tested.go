@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"securebench/internal/sandbox/cgroup"
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/oci"
@@ -23,10 +25,14 @@ type combination struct {
 // here and to docs/engines.md.
 func tested() map[combination]version {
 	return map[combination]version{
-		{"crun", "1", false, true}: {1, 8},
-		{"crun", "2", false, true}: {1, 21},
-		{"runc", "1", false, true}: {1, 1},
-		{"runc", "2", false, true}: {1, 1},
+		{"crun", "1", false, true}:  {1, 8},
+		{"crun", "2", false, true}:  {1, 21},
+		{"runc", "1", false, true}:  {1, 1},
+		{"runc", "2", false, true}:  {1, 1},
+		{"crun", "2", false, false}: {1, 8},
+		{"runc", "2", false, false}: {1, 1},
+		{"crun", "2", true, false}:  {1, 21},
+		{"runc", "2", true, false}:  {1, 1},
 	}
 }
 
@@ -60,12 +66,20 @@ func FindRuntime(name string, getenv func(string) string) (oci.Runtime, error) {
 	groups := groupsVersion()
 	for _, name := range []string{"crun", "runc"} {
 		r, err := oci.FindRuntime(getenv, name)
-		is := combination{name, groups, mountns.Rootless(), true}
-		if unmapped := (combination{name, groups, is.rootless, false}); err == nil && (is.wasTested(r) || unmapped.wasTested(r)) {
+		is := combination{name, groups, mountns.Rootless(), mayMap()}
+		if err == nil && is.wasTested(r) {
 			return r, nil
 		}
 	}
 	return oci.FindRuntime(getenv, "runc", "crun")
+}
+
+// mayMap reports whether users can be mapped as far as the kernel is concerned, which has
+// to map an overlay on a file system in memory (Linux 6.3). Whether they are is found
+// out with the runtime.
+func mayMap() bool {
+	var name unix.Utsname
+	return !mountns.Rootless() && unix.Uname(&name) == nil && !versionOf(unix.ByteSliceToString(name.Release[:])).before(version{6, 3})
 }
 
 // groupsVersion is the version of this machine's control groups. Where there are none,

@@ -16,7 +16,13 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/sandbox/mountns"
 )
+
+// Choice is the environment variable with which a user who is not root chooses to run
+// this program in a user namespace: "1".
+const Choice = "SECUREBENCH_ROOTLESS"
 
 // marker is the variable that tells a program how far it is on its way.
 const (
@@ -31,8 +37,26 @@ type Program struct {
 	Stdin, Stdout, Stderr *os.File
 }
 
-// Continue is for the beginning of main: in a program that was started by
-// [Program.Enter] it goes on with what that began. In any other it does nothing.
+// Elsewhere is for the beginning of main: it runs the whole program in namespaces of its
+// own, if its user is not root and has made the [Choice]. It reports whether the program
+// has run there, and with what exit code; after an error it has not.
+func (p Program) Elsewhere() (code int, ran bool, err error) {
+	if err := p.Continue(); err != nil {
+		return 0, false, err
+	}
+	if !slices.Contains(p.Env, Choice+"=1") || os.Geteuid() == 0 || mountns.Rootless() {
+		return 0, false, nil
+	}
+	ranges, err := Find()
+	if err != nil {
+		return 0, false, err
+	}
+	code, err = p.Enter(ranges)
+	return code, err == nil, err
+}
+
+// Continue goes on with what [Program.Enter] began, in a program that was started by
+// it. In any other it does nothing.
 func (p Program) Continue() error {
 	switch {
 	case slices.Contains(p.Env, marker+"="+waiting):
