@@ -21,7 +21,7 @@ require | never)
 esac
 
 while read -r release; do
-	for try in 1 2; do
+	for _ in 1 2; do
 		if problem=$("$securebench" agent fetch "$release" 2>&1 >/dev/null); then
 			continue 2
 		fi

@@ -17,8 +17,10 @@ export SECUREBENCH_TEST_FAULTS=1 SECUREBENCH_TEST_KILLS=300
 export SECUREBENCH_TEST_CYCLES=10000 SECUREBENCH_TEST_DOCKER_CYCLES=1000
 
 # The tests and their packages are those of the table.
+# shellcheck disable=SC2016 # these are backticks of Markdown
 names=$(grep '^|' docs/faults.md | grep -oE '`(cmd|internal)/[a-z/]+ Test[A-Za-z]+`' | tr -d '`' | sort -u)
 failed=
+# shellcheck disable=SC2013 # a package is a word
 for package in $(cut -d' ' -f1 <<<"$names" | sort -u); do
 	tests=$(awk -v package="$package" '$1 == package { print $2 }' <<<"$names" | paste -sd'|')
 	CGO_ENABLED=0 go test -trimpath -vet=off -count=1 -p 1 -timeout 5h -v -run "^($tests)\$" "./$package" || failed="$failed $package"

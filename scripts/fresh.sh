@@ -39,6 +39,7 @@ done
 END
 
 # inside makes the root of a new mount namespace.
+# shellcheck disable=SC2016 # it is expanded in there
 inside='
 	mount --make-rprivate /
 	mount --bind "$1" "$1"

@@ -22,8 +22,8 @@ modprobe -q -a virtio_console overlay fuse
 
 # port prints the device of a named channel to the outside.
 port() {
-	local tries dir
-	for tries in {1..100}; do
+	local dir
+	for _ in {1..100}; do
 		for dir in /sys/class/virtio-ports/*; do
 			[ "$(cat "$dir/name" 2>/dev/null)" = "$1" ] && echo "/dev/${dir##*/}" && return
 		done

@@ -70,6 +70,7 @@ disk() {
 	mkdir "$work/root" "$work/made"
 	local as_root=()
 	[ "$(id -u)" = 0 ] || as_root=(fakeroot --)
+	# shellcheck disable=SC2016 # it is expanded in there
 	"${as_root[@]}" bash -ec '
 		tar -x --numeric-owner --xattrs --xattrs-include="*" -C "$1/root" -f "$1/root.tar" --exclude="./dev/*"
 		cp "$1"/root/boot/vmlinuz-* "$1/made/kernel"
@@ -122,13 +123,14 @@ mkdir "$out/in"
 } >"$out/in/command"
 [ -z "$user" ] || touch "$out/in/as-user"
 # Of the repository, what git knows: not the programs and data beside it.
+# shellcheck disable=SC2016 # as above
 git -C "$root" ls-files -z | (cd "$root" && xargs -0 sh -c 'for f; do [ ! -e "$f" ] || printf "%s\0" "$f"; done' sh) |
 	tar -c --owner=0 --group=0 -f "$out/shared" -C "$root" --null -T - --transform='s,^,src/,S'
 tar -r --owner=0 --group=0 -f "$out/shared" -C "$out/in" .
 
 disks=()
 if [ -n "$folder" ]; then
-	size=$(($(du -sk "$folder" | cut -f1) / 1024 * 2 + 1024))M # with room for as much again
+	size=$(($(du -sm "$folder" | cut -f1) * 2 + 1024))M # with room for as much again
 	mke2fs -q -t ext4 -d "$folder" "$out/folder" "$size" >/dev/null
 	disks+=(-drive "file=$out/folder,format=raw,if=virtio,snapshot=on")
 fi

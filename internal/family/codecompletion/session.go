@@ -97,9 +97,9 @@ func (s *session) refuse(code []byte) *family.Failure {
 	return nil
 }
 
-// ready waits for the candidate box and the analysis, and leases a test box. A [family.Failure] is the
-// row's end; any other error is the engine's or this process's, since no value of
-// the candidate's is in play.
+// ready waits for the candidate box and the analysis, and leases a test box. A
+// [family.Failure] is the row's end; any other error is the engine's or this
+// process's, since no value of the candidate's is in play.
 func (s *session) ready(ctx context.Context) (analysed, error) {
 	start := time.Now()
 	defer func() { s.waited += time.Since(start) }()
