@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chmod sets the permissions of a directory below dir. Kernels before 6.6 need /proc to
+// chmod sets the permissions of a directory or file below dir. Kernels before 6.6 need /proc to
 // do it without following a link (fchmodat2), and where a tree is the root of all
 // paths there is none.
 func chmod(dir *os.Root, name string, perm fs.FileMode) error {
@@ -21,7 +21,7 @@ func chmod(dir *os.Root, name string, perm fs.FileMode) error {
 	return err
 }
 
-// chmodByName does it by name. A link that takes the directory's place meanwhile leads
+// chmodByName does it by name. A link that takes its place meanwhile leads
 // no further than to what the tree's owner may change anyway.
 func chmodByName(dir *os.Root, name string, perm fs.FileMode) (err error) {
 	parent, err := dir.OpenRoot(path.Dir(name))
@@ -39,8 +39,8 @@ func chmodByName(dir *os.Root, name string, perm fs.FileMode) (err error) {
 		return f.Chmod(perm)
 	}
 	info, err := parent.Lstat(base)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%q is not a directory: %w", name, fs.ErrNotExist)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		err = fmt.Errorf("%q is a link: %w", name, unix.EOPNOTSUPP)
 	}
 	if err == nil {
 		err = unix.Fchmodat(int(f.Fd()), base, uint32(perm.Perm()), 0)
