@@ -146,6 +146,7 @@ type Run struct {
 // run. The caller closes it.
 func Open(ctx context.Context, o Options) (_ *Run, err error) {
 	r := newRun(o)
+	go func() { _, _ = r.verifier() }() // it takes as long as to load the pack
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
@@ -176,10 +177,8 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 
 // newRun makes a run of which nothing is loaded.
 func newRun(o Options) *Run {
-	r := &Run{Options: o, names: workspace.Folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}},
+	return &Run{Options: o, names: workspace.Folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}},
 		verifier: sync.OnceValues(executableDigest)}
-	go func() { _, _ = r.verifier() }() // it takes as long as to load the pack
-	return r
 }
 
 // load reads the agent's file and the pack.
