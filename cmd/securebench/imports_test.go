@@ -163,7 +163,7 @@ func allowed() []struct {
 		of("internal/family/codecompletion/forms", family, "family/codecompletion/cases family/codecompletion/linked family/codecompletion/programs family/codecompletion/shared"),
 		of("internal/family/codecompletion/operators", family),
 		of("internal/family/codecompletion/diagnosis", "value"),
-		of("internal/family/codecompletion/analysis", "family/codecompletion/diagnosis frame sandbox sandbox/link sandbox/warm value"),
+		of("internal/family/codecompletion/analysis", "capacity family/codecompletion/diagnosis frame sandbox sandbox/link sandbox/warm value"),
 		of("internal/family/codecompletion", family, "family/codecompletion/analysis family/codecompletion/diagnosis frame value sandbox/link sandbox/warm family/codecompletion/operators family/codecompletion/programs family/codecompletion/forms"),
 		of("internal/family/repopatch/policy", "repository"),
 		of("internal/family/repopatch", family, "checkout repository sandbox/initproc family/repopatch/policy family/steps testrunner"),

@@ -16,7 +16,18 @@ type Footprint struct {
 	Boxes  int // whose root is read-only
 	Roots  int // boxes whose root can be written
 	Spaces int // workspaces, and homes
-	Halves int // boxes with half of the memory and next to no disk
+	Halves int // boxes with the limits of [Half]
+}
+
+// minHalf is memory with which an interpreter can start, in bytes.
+const minHalf = 64 << 20
+
+// Half returns limits with half of the memory, if that is enough to start with, and next
+// to no disk.
+func Half(l sandbox.Limits) sandbox.Limits {
+	l = l.WithDefaults()
+	l.Memory, l.Disk = max(l.Memory/2, min(l.Memory, minHalf)), min(l.Disk, 1<<20)
+	return l
 }
 
 // Amount is what a footprint may need. Workspaces and what a box can write beside
@@ -25,7 +36,7 @@ func (f Footprint) Amount(l sandbox.Limits, onDisk bool) Amount {
 	l = l.WithDefaults()
 	box, space := Amount{Memory: l.Memory}, Amount{Memory: l.Disk}
 	out := box.Times(int64(f.Boxes + f.Roots)).Plus(space.Times(int64(f.Boxes + f.Spaces)))
-	out.Memory += l.Memory / 2 * int64(f.Halves)
+	out.Memory += Half(l).Memory * int64(f.Halves)
 	if onDisk {
 		return out.Plus(Amount{Disk: l.Disk * int64(f.Roots)})
 	}

@@ -32,6 +32,15 @@ func analysisOfRow(t *testing.T, v *Verifier, s spec) (analysed, error) {
 	return v.analyse(t.Context(), c, r)
 }
 
+// handedOn hands an object on from name to name, the last one first.
+func handedOn(times int) string {
+	var b strings.Builder
+	for i := range times {
+		fmt.Fprintf(&b, "a%d = a%d\n", i, i+1)
+	}
+	return b.String() + fmt.Sprintf("a%d = f()\n", times)
+}
+
 func TestNames(t *testing.T) {
 	tests := map[string]struct {
 		spec
@@ -70,6 +79,7 @@ func TestNames(t *testing.T) {
 		"objects in a dictionary":        {spec{tests: "assert [n.val for k, n in f().Items()] == [1]", reference: "def f(): pass\n"}, "f:function", true},
 		"a member":                       {spec{tests: "assert f()[0].val == 1", reference: "def f(): pass\n"}, "f:function", true},
 		"plain data in a list":           {spec{tests: "import math\nassert [math.floor(n.real) for n in f()] == [1]", reference: "def f(): pass\n"}, "f:function", false},
+		"an object handed on often":      {spec{tests: handedOn(4000) + "assert a0.val == 1", reference: "def f(): pass\n"}, "f:function", true},
 		"a stub class":                   {spec{tests: "assert S().get() == 1", prompt: "class S:\n    '''doc'''\n    def get(self):\n        pass\n"}, "S:class", true},
 	}
 	v := newTestVerifier(t, newLocalEngine(t))
@@ -101,6 +111,25 @@ func TestTestsThatDoNotParse(t *testing.T) {
 	}
 	if got := verify(t, v, makeCase(t, add()), add().reference); got.Outcome != verdict.Passed {
 		t.Errorf("the next row: %s", describe(got))
+	}
+}
+
+// TestTextsThatDoNotCompile: texts that the parser takes and the compiler does not are
+// the row's fault, end no sandbox, and are known from then on.
+func TestTextsThatDoNotCompile(t *testing.T) {
+	e := newLocalEngine(t)
+	v := withWorkers(t, e, 1)
+	for range 2 {
+		for _, tests := range []string{"nonlocal x\n", "def g(a, a): pass\n", "assert add(\n", "\x00"} {
+			s := add()
+			s.tests = tests
+			if _, err := analysisOfRow(t, v, s); !errors.Is(err, analysis.ErrBroken) {
+				t.Errorf("%q: %v", tests, err)
+			}
+		}
+	}
+	if n := e.count(analysis.Role); n != 1 {
+		t.Errorf("%d analysis sandboxes, want one", n)
 	}
 }
 

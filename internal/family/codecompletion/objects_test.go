@@ -230,6 +230,7 @@ func TestExpectedValuesStay(t *testing.T) {
 // objects; all others arrive as their base.
 func TestObjectsAndTheirBases(t *testing.T) {
 	tests := map[string]struct{ candidate, tests string }{
+		"a Counter under the name":      {"from collections import Counter as Stack", "s = Stack('aab')\nassert s.most_common(1) == [('a', 2)] and s['a'] == 2 and len(s) == 2"},
 		"a builtin under the name":      {"Stack = list", "s = Stack()\ns.append(1)\nassert s == [1] and len(s) == 1"},
 		"another class than the used":   {"from collections import Counter, namedtuple\nclass P: pass\nR = namedtuple('R', 'a b')\nclass L(list): pass\ndef f(): return R(1, 2), L([3]), Counter('a')\n", "P()\nassert f() == ((1, 2), [3], {'a': 1})"},
 		"a subclass of the used":        {"class P(dict):\n    x = 1\nclass Q(P):\n    x = 2\ndef f(): return [Q(a=1)]\n", "assert P().x == 1\nassert f()[0].x == 2 and f()[0].get('a') == 1"},

@@ -107,10 +107,13 @@ func (s *session) ready(ctx context.Context) (analysed, error) {
 	if err == nil && s.tests == nil {
 		s.tests, err = s.verifier.leaseTestBox(ctx, s.c)
 	}
-	if errors.Is(err, analysis.ErrBroken) {
-		return analysed{}, family.Fail(verdict.PackFault, "the row's tests do not parse")
+	switch {
+	case errors.Is(err, analysis.ErrBroken):
+		return analysed{}, family.Fail(verdict.PackFault, "%v", err)
+	case err != nil:
+		return analysed{}, infrastructure(err)
 	}
-	return s.prepared.row, infrastructure(err)
+	return s.prepared.row, nil
 }
 
 // try runs the row once. A nil error is a pass, a [family.Failure] or a *fault is the

@@ -230,7 +230,10 @@ func (b *preparation) wait(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		return cmp.Or(b.boxErr, b.rowErr)
+		if errors.Is(b.rowErr, analysis.ErrBroken) {
+			return cmp.Or(b.boxErr, b.rowErr) // the row's fault shows again
+		}
+		return errors.Join(b.boxErr, b.rowErr)
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the sandboxes: %w", context.Cause(ctx))
 	}

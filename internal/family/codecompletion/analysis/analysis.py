@@ -132,27 +132,36 @@ def wants_handles(tree, names, kinds):
     # total or subtract may be methods of objects; handles harm no plain value.
     common = EXACT.keys() - {defaultdict}
     plain = {attr for kind in common for attr in dir(kind)} | {"typecode"}  # an array's
-    held = set()
 
     def method(node):
         return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
 
-    def results(node):
-        """Whether an expression is a result of the candidate, or part of one."""
+    def sources(node):
+        """The names that an expression is, or is a part of; RESULT stands for what the
+        candidate answers."""
         while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred, ast.NamedExpr)) or method(node):
             node = node.func if method(node) else node.value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return node.func.id in callees or node.func.id in PASS_ON and any(map(results, node.args))
-        return isinstance(node, ast.Name) and node.id in held
+            if node.func.id in callees:
+                return {RESULT}
+            return set().union(*map(sources, node.args)) if node.func.id in PASS_ON else set()
+        return {node.id} if isinstance(node, ast.Name) else set()
 
-    bindings, known = list(assignments(tree)), -1
-    while known < len(held):
-        known = len(held)
-        held |= {n.id for target, given in bindings if results(given)
-                 for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return any(isinstance(node, ast.Attribute) and node.attr not in plain and results(node.value)
+    passed = {}  # name -> the names that it is assigned to
+    for target, given in assignments(tree):
+        bound = {n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        for name in sources(given):
+            passed.setdefault(name, set()).update(bound)
+    held, todo = {RESULT}, [RESULT]
+    while todo:
+        new = passed.get(todo.pop(), set()) - held
+        held |= new
+        todo += new
+    return any(isinstance(node, ast.Attribute) and node.attr not in plain and not held.isdisjoint(sources(node.value))
                for node in ast.walk(tree))
 
+
+RESULT = ""  # no name
 
 # Builtins that return members of their arguments.
 PASS_ON = {"enumerate", "iter", "list", "max", "min", "next", "reversed", "sorted", "tuple", "zip"}

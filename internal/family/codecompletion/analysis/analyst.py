@@ -10,8 +10,8 @@ def answer(request):
     request.end()
     try:
         return {"analyse": analyse, "examine": examine}[operation](row)
-    except (MemoryError, RecursionError):
-        return message(text("broken"))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return message(text("broken"))  # some errors are the symbol table's, or the examination's
 
 
 def serve(channel):
