@@ -104,7 +104,7 @@ func TestSixFamilies(t *testing.T) {
 	t.Parallel()
 	where := place{engine: "docker", image: needDocker(t)}
 	where.left = func(t *testing.T, runID string, pids []int) []string {
-		return append(leftovers(t, runID), sessions(t, pids)...)
+		return append(leftovers(t, runID), orphans(t, pids)...)
 	}
 	image, dir := where.image, t.TempDir()
 	sample, err := filepath.Abs(filepath.Join("..", "..", "packs", "quixbugs"))

@@ -35,7 +35,7 @@ func dockerPlace(t *testing.T) (p place) {
 		p = place{engine: "docker", image: needDocker(t)}
 	})
 	p.left = func(t *testing.T, runID string, pids []int) []string {
-		return append(leftovers(t, runID), sessions(t, pids)...)
+		return append(leftovers(t, runID), orphans(t, pids)...)
 	}
 	p.bystander = func(t *testing.T) func() string { return bystander(t, p.image) }
 	return p
@@ -47,7 +47,7 @@ func nativePlace(t *testing.T) (p place) {
 	t.Helper()
 	store, tmp := filepath.Join(t.TempDir(), "images"), t.TempDir()
 	p.left = func(t *testing.T, _ string, pids []int) []string {
-		there := slices.Concat(slices.Sorted(nativeGroups(t, pids...).all), sessions(t, pids), unfinished(t, store, tmp))
+		there := slices.Concat(slices.Sorted(nativeGroups(t, pids...).all), orphans(t, pids), unfinished(t, store, tmp))
 		return there
 	}
 	t.Run("find native", func(t *testing.T) {
@@ -134,8 +134,14 @@ func nativeGroups(t *testing.T, pids ...int) groups {
 	return found
 }
 
-// sessions lists the processes that others have started which led a session, and
-// which have ended.
+// orphans lists what is left of the sessions of processes that have ended. A number is
+// not given again while a session has it, so a process that has it is somebody else's.
+func orphans(t *testing.T, leaders []int) []string {
+	t.Helper()
+	return sessions(t, slices.DeleteFunc(slices.Clone(leaders), func(pid int) bool { return exists(fmt.Sprintf("/proc/%d", pid)) }))
+}
+
+// sessions lists the processes of sessions, leaders included.
 func sessions(t *testing.T, leaders []int) (left []string) {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/stat")
