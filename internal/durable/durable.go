@@ -145,9 +145,16 @@ func TryLockSoon(f *os.File) error {
 // Lock is [TryLock], except that it waits for another holder.
 func Lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
+// Locked is a file that is locked until it is closed.
+type Locked struct{ *os.File }
+
+// Close releases the lock and closes the file. Without the first, a process that another
+// goroutine starts would hold the lock until its own exec.
+func (l *Locked) Close() error { return errors.Join(flock(l.File, unix.LOCK_UN), l.File.Close()) }
+
 // LockIn opens a file below root, with flags for its opening, and locks it: how is for
-// flock(2). Whoever closes the file releases the lock.
-func LockIn(root *os.Root, name string, flags, how int) (*os.File, error) {
+// flock(2).
+func LockIn(root *os.Root, name string, flags, how int) (*Locked, error) {
 	f, err := root.OpenFile(name, flags, 0o600)
 	if err != nil {
 		return nil, err
@@ -155,12 +162,12 @@ func LockIn(root *os.Root, name string, flags, how int) (*os.File, error) {
 	if err := flock(f, how); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return f, nil
+	return &Locked{f}, nil
 }
 
 // WaitIn is [LockIn] for a lock that nobody else holds, for which it waits until ctx
 // ends. It makes the file if there is none.
-func WaitIn(ctx context.Context, root *os.Root, name string) (*os.File, error) {
+func WaitIn(ctx context.Context, root *os.Root, name string) (*Locked, error) {
 	for {
 		f, err := LockIn(root, name, os.O_CREATE|os.O_RDWR, unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, ErrLocked) {

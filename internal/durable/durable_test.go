@@ -206,3 +206,38 @@ func TestWaitIn(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestClosedLockIsFree: a lock ends with its closing even where a process that is just
+// being started has the descriptor, too.
+func TestClosedLockIsFree(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	lock := func() (*durable.Locked, error) {
+		return durable.LockIn(root, "lock", os.O_CREATE|os.O_RDWR, unix.LOCK_EX|unix.LOCK_NB)
+	}
+	first, err := lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inherited, err := unix.Dup(int(first.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(inherited)
+	if _, err := lock(); !errors.Is(err, durable.ErrLocked) {
+		t.Errorf("while it is held: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := lock()
+	if err != nil {
+		t.Fatalf("after its closing: %v", err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+}

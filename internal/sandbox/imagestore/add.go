@@ -122,7 +122,7 @@ func (s *Store) commit(config []byte, r record) (Image, error) {
 // not removed, and its own folder is not taken for one that a killed process left.
 type work struct {
 	s      *Store
-	adding *os.File
+	adding *durable.Locked
 	name   string // of its folder
 	folder *os.File
 	made   []string // diff IDs of the layers that it added

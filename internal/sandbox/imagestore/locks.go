@@ -17,20 +17,20 @@ import (
 // while others are held.
 
 // exclusive waits until no other process reads or changes the index.
-func (s *Store) exclusive() (*os.File, error) { return s.locked(lockFile, unix.LOCK_EX) }
+func (s *Store) exclusive() (*durable.Locked, error) { return s.locked(lockFile, unix.LOCK_EX) }
 
 // shared waits until no other process changes the index.
-func (s *Store) shared() (*os.File, error) { return s.locked(lockFile, unix.LOCK_SH) }
+func (s *Store) shared() (*durable.Locked, error) { return s.locked(lockFile, unix.LOCK_SH) }
 
 // locked opens a file and locks it; closing it releases the lock.
-func (s *Store) locked(name string, how int) (*os.File, error) {
+func (s *Store) locked(name string, how int) (*durable.Locked, error) {
 	return durable.LockIn(s.root, name, os.O_CREATE|os.O_RDWR, how)
 }
 
 // lease keeps an image from being removed as long as this process uses it.
 type lease struct {
 	users int
-	lock  *os.File
+	lock  *durable.Locked
 }
 
 // lease is called while the index is locked.
@@ -77,6 +77,6 @@ func (s *Store) unused(id string) (bool, error) {
 }
 
 // waitFor waits until no other process unpacks a layer.
-func (s *Store) waitFor(ctx context.Context, diffID string) (*os.File, error) {
+func (s *Store) waitFor(ctx context.Context, diffID string) (*durable.Locked, error) {
 	return durable.WaitIn(ctx, s.root, filepath.Join(waitsDir, hexOf(diffID)))
 }

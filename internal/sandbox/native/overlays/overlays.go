@@ -372,14 +372,14 @@ func (s *Store) sweep() (n int, err error) {
 }
 
 // waitFor waits until no other process makes or removes the overlay of a key.
-func (s *Store) waitFor(ctx context.Context, key string) (*os.File, error) {
+func (s *Store) waitFor(ctx context.Context, key string) (*durable.Locked, error) {
 	return durable.WaitIn(ctx, s.root, filepath.Join(locksDir, key))
 }
 
 // locked opens a file and locks it; closing it releases the lock. Files of keys
 // are never removed, since a process may be waiting for one. A use file is made by
 // nobody but the overlay's own process.
-func (s *Store) locked(name string, how int) (*os.File, error) {
+func (s *Store) locked(name string, how int) (*durable.Locked, error) {
 	flags := os.O_RDWR
 	if filepath.Base(name) != useFile {
 		flags |= os.O_CREATE
