@@ -102,7 +102,7 @@ browser-tests: go
 faults: image build ## kill, fill, starve and hang everything that docs/faults.md names: an hour or more
 	@scripts/faults.sh $(BIN)
 
-# Not a part of "make test": without KVM it takes half an hour.
+# Not a part of "make test": without KVM it takes an hour.
 .PHONY: machine
 machine: build ## run the tests of control groups and of the native engine in emulated machines
 	scripts/machines.sh $(BIN)

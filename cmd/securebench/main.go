@@ -10,7 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -34,15 +34,13 @@ import (
 	"securebench/internal/sandbox/native/rootless"
 )
 
-// gcPercent lets the heap grow to five times what is in use before it is collected.
-// That is a few megabytes, since tasks are streamed, for a twentieth of a run's time.
-// The environment variable GOGC overrides it.
-const gcPercent = 400
+// heapFloor is how much counts as in use beside what is, in bytes. Nothing touches it, so
+// it takes no memory; but a small heap is collected less often, for a twentieth of a
+// run's time, and a large one grows by no more than this.
+const heapFloor = 16 << 20
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	floor := make([]byte, heapFloor)
 	program := rootless.Program{Args: os.Args, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	code, ran, err := program.Elsewhere()
 	switch {
@@ -52,7 +50,9 @@ func main() {
 	case ran:
 		os.Exit(code)
 	}
-	os.Exit((&app{program: os.Args[0], args: os.Args[1:]}).execute(os.Stdout, os.Stderr))
+	code = (&app{program: os.Args[0], args: os.Args[1:]}).execute(os.Stdout, os.Stderr)
+	runtime.KeepAlive(floor)
+	os.Exit(code)
 }
 
 // app holds the state that the subcommands share.

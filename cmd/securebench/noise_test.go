@@ -133,10 +133,9 @@ func peakMemory(pid int) int {
 	return n
 }
 
-// maxNoisePeak is how much more memory than with quiet agents the runner may take, in
-// KiB: less than a single flood prints. What is in use grows by some 30 MiB, and up to
-// four times that waits to be collected ([gcPercent]).
-const maxNoisePeak = 160 << 10
+// maxNoisePeak is how much more memory than with quiet agents the runner may
+// take, in KiB.
+const maxNoisePeak = 96 << 10
 
 // TestNoise: agents, candidates and tests that print hundreds of megabytes of
 // misleading text change no verdict of others, no line of securebench and no
