@@ -30,7 +30,7 @@ futimesat get_robust_list get_thread_area getcpu getcwd getdents getdents64 gete
 getgid getgid32 getgroups getgroups32 getitimer getpeername getpgid getpgrp getpid getppid getpriority getrandom
 getresgid getresgid32 getresuid getresuid32 getrlimit getrusage getsid getsockname getsockopt gettid gettimeofday
 getuid getuid32 getxattr inotify_add_watch inotify_init inotify_init1 inotify_rm_watch io_cancel io_destroy
-io_getevents io_pgetevents io_pgetevents_time64 io_setup io_submit ioctl ioprio_get ioprio_set ipc kill
+io_getevents io_pgetevents io_pgetevents_time64 io_setup io_submit ioctl ioprio_get ioprio_set kill
 landlock_add_rule landlock_create_ruleset landlock_restrict_self lchown lchown32 lgetxattr link linkat listen
 listxattr llistxattr _llseek lremovexattr lseek lsetxattr lstat lstat64 madvise membarrier memfd_create mincore
 mkdir mkdirat mknod mknodat mlock mlock2 mlockall mmap mmap2 modify_ldt mprotect mq_getsetattr mq_notify mq_open
@@ -48,7 +48,7 @@ send sendfile sendfile64 sendmmsg sendmsg sendto set_robust_list set_thread_area
 setfsgid setfsgid32 setfsuid setfsuid32 setgid setgid32 setgroups setgroups32 setitimer setpgid setpriority
 setregid setregid32 setresgid setresgid32 setresuid setresuid32 setreuid setreuid32 setrlimit setsid setsockopt
 setuid setuid32 setxattr shmat shmctl shmdt shmget shutdown sigaltstack signalfd signalfd4 sigprocmask sigreturn
-socketcall socketpair splice stat stat64 statfs statfs64 statx symlink symlinkat sync sync_file_range
+splice stat stat64 statfs statfs64 statx symlink symlinkat sync sync_file_range
 sync_file_range2 syncfs sysinfo tee tgkill time timer_create timer_delete timer_getoverrun timer_gettime
 timer_gettime64 timer_settime timer_settime64 timerfd_create timerfd_gettime timerfd_gettime64 timerfd_settime
 timerfd_settime64 times tkill truncate truncate64 ugetrlimit umask uname unlink unlinkat utime utimensat
@@ -62,11 +62,18 @@ const tracingCalls = "process_vm_readv process_vm_writev ptrace"
 
 // Numbers of Linux that the profile's conditions name.
 const (
-	errnoPERM       = 1
-	errnoNOSYS      = 38
-	familyVSOCK     = 40         // AF_VSOCK reaches the host's hypervisor
-	namespaceFlags  = 0x7e020000 // CLONE_NEW*: no new namespaces
-	personaUnchange = 0xffffffff
+	errnoPERM           = 1
+	errnoNOSYS          = 38
+	errnoPROTONOSUPPORT = 93
+	errnoAFNOSUPPORT    = 97
+	namespaceFlags      = 0x7e020000 // CLONE_NEW*: no new namespaces
+	personaUnchange     = 0xffffffff
+)
+
+// What is done with a call.
+const (
+	allow  = "SCMP_ACT_ALLOW"
+	refuse = "SCMP_ACT_ERRNO"
 )
 
 // rule is an entry of a seccomp profile in the engines' format.
@@ -93,16 +100,16 @@ type architectures struct {
 // manifest. With tracing, processes may debug one another;
 // with chroot, they may change their root directory if they have the capability.
 func Profile(tracing, chroot bool) (profile, sum string, err error) {
-	const allow, refuse = "SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO"
 	perm, nosys := uint(errnoPERM), uint(errnoNOSYS)
 	rules := []rule{
 		{Names: strings.Fields(allowedCalls), Action: allow},
-		{Names: []string{"socket"}, Action: allow, Args: []condition{{Value: familyVSOCK, Op: "SCMP_CMP_NE"}}},
+		{Names: strings.Fields(muxCalls), Action: refuse, ErrnoRet: &nosys},
 		{Names: []string{"clone"}, Action: allow, Args: []condition{{Value: namespaceFlags, Op: "SCMP_CMP_MASKED_EQ"}}},
 		// A filter cannot see the flags of clone3; libraries fall back to
 		// clone when it does not exist.
 		{Names: []string{"clone3"}, Action: refuse, ErrnoRet: &nosys},
 	}
+	rules = append(rules, socketRules()...)
 	if tracing {
 		rules = append(rules, rule{Names: strings.Fields(tracingCalls), Action: allow})
 	}

@@ -1,6 +1,7 @@
 package seccomp
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,7 +48,7 @@ func TestProfile(t *testing.T) {
 	}
 	for _, name := range []string{"mount", "umount2", "unshare", "setns", "pivot_root", "bpf", "io_uring_setup", "io_uring_enter",
 		"open_by_handle_at", "fanotify_init", "memfd_secret", "keyctl", "add_key", "pidfd_getfd", "kcmp", "userfaultfd",
-		"perf_event_open", "process_madvise", "init_module", "kexec_load", "clone3", "ptrace"} {
+		"perf_event_open", "process_madvise", "socketcall", "ipc", "init_module", "kexec_load", "clone3", "ptrace"} {
 		if plain[name] {
 			t.Errorf("%s is allowed", name)
 		}
@@ -59,6 +60,27 @@ func TestProfile(t *testing.T) {
 	for _, name := range []string{"read", "execve", "clone", "socket"} {
 		if !plain[name] {
 			t.Errorf("%s is refused", name)
+		}
+	}
+}
+
+// TestOthers: each number that is not listed is in one block, however its upper half
+// is written, and no listed one is in any.
+func TestOthers(t *testing.T) {
+	for _, values := range [][]uint32{{}, {0}, {127}, {1, 2, 10, 16}, {12, 20, 21}} {
+		blocks := others(0, 7, values...)
+		for n := range uint64(300) {
+			for _, above := range []uint64{0, 1 << 32, 1 << 63} {
+				holds := 0
+				for _, c := range blocks {
+					if (n|above)&c.Value == c.ValueTwo {
+						holds++
+					}
+				}
+				if want := n < 128 && !slices.Contains(values, uint32(n)); want != (holds == 1) || holds > 1 {
+					t.Errorf("others(%d): %d blocks have %#x", values, holds, n|above)
+				}
+			}
 		}
 	}
 }
