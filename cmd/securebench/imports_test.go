@@ -168,11 +168,12 @@ func allowed() []struct {
 		of("internal/family/repopatch/policy", "repository"),
 		of("internal/family/repopatch", family, "checkout repository sandbox/initproc family/repopatch/policy family/steps testrunner"),
 		of("internal/family/terminaltask/archive"),
+		of("internal/family/terminaltask/changed", "candidate sandbox family/terminaltask/archive"),
 		of("internal/family/terminaltask/reward", "sandbox family/terminaltask/archive"),
 		of("internal/family/terminaltask/links", "sandbox"),
 		of("internal/family/terminaltask/probe", "sandbox sandbox/initproc"),
 		of("internal/family/terminaltask/site", "sandbox sandbox/initproc workspace family/steps family/terminaltask/archive"),
-		of("internal/family/terminaltask", family, "workspace sandbox/initproc testrunner family/steps family/terminaltask/archive family/terminaltask/links",
+		of("internal/family/terminaltask", family, "workspace sandbox/initproc testrunner family/steps family/terminaltask/archive family/terminaltask/changed family/terminaltask/links",
 			"family/terminaltask/probe family/terminaltask/reward family/terminaltask/site"),
 		of("internal/family/deferred", family),
 		// stages

@@ -12,9 +12,10 @@ import (
 
 // The folders of a workspace in which securebench places its own files.
 const (
-	PublicRoot     = "securebench/public"
-	EvaluationRoot = "securebench/evaluation_inputs"
-	EvaluatorRoot  = "securebench/evaluator" // reserved: nothing is laid there
+	OwnRoot        = "securebench"
+	PublicRoot     = OwnRoot + "/public"
+	EvaluationRoot = OwnRoot + "/evaluation_inputs"
+	EvaluatorRoot  = OwnRoot + "/evaluator" // reserved: nothing is laid there
 )
 
 // The bounds of paths in bytes, and of the nesting of an asset's folders. The

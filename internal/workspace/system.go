@@ -24,10 +24,15 @@ func settings() []string {
 		samba exports vsftpd.conf proftpd ntp.conf chrony fail2ban monit`)
 }
 
+// EvaluatorDir is where a checker of terminal_task has its evaluation files. It is
+// at the top, because a mount point cannot be renamed and a folder above one can, by
+// whoever owns that.
+const EvaluatorDir = "/securebench-evaluator"
+
 // Reserved are the folders of which no candidate contains anything: they are the
 // kernel's and securebench's own.
 func Reserved() []string {
-	return []string{"/proc", "/sys", "/dev", "/opt/securebench", "/.securebench"}
+	return []string{"/proc", "/sys", "/dev", "/opt/securebench", "/.securebench", EvaluatorDir}
 }
 
 // Temporary are the folders whose files do not outlive a start of the system.

@@ -17,14 +17,15 @@ func (s *session) makeBoxes(ctx context.Context, grants []sandbox.Capability) (e
 	limits.Output, limits.Timeout = streams, s.wholeLimit()
 	if s.row.start != nil {
 		// No evaluation file is there, and nothing that the checker alone may do.
-		spec := sandbox.Spec{Image: s.c.Image, Workdir: s.row.workdir, Mounts: s.sharedMounts(false), Limits: limits}
+		spec := sandbox.Spec{Image: s.c.Image, Workdir: s.row.workdir, Mounts: s.serviceMounts(), Limits: limits}
 		if s.site.Service, err = s.site.Open(ctx, spec, "service", s.row.capabilities); err != nil {
 			return err
 		}
 	}
-	mounts := append(s.sharedMounts(true), sandbox.Mount{Workspace: s.site.Evaluator, Target: evaluatorDir, ReadOnly: true})
-	if s.row.form == formCommand {
-		mounts = append(mounts, sandbox.Mount{Workspace: s.site.Evaluator, Target: s.row.evaluationInputs(), ReadOnly: true})
+	mounts := append(s.checkerMounts(), sandbox.Mount{Workspace: s.site.Evaluator, Target: evaluatorDir, ReadOnly: true},
+		sandbox.Mount{Workspace: s.site.Evaluator, Target: formerDir, ReadOnly: true})
+	if s.row.inWorkspace() {
+		mounts = append(mounts, sandbox.Mount{Workspace: s.site.Part, Target: s.row.ownPart(), ReadOnly: true})
 	}
 	if s.row.reward != "" {
 		mounts = append(mounts, sandbox.Mount{Workspace: s.site.Reward, Target: path.Dir(s.row.reward)})
@@ -49,17 +50,27 @@ func (s *session) checkerGrants(grants []sandbox.Capability) []sandbox.Capabilit
 	return out
 }
 
-// sharedMounts are the workspace, and the captured folders that are mounted
-// because the checker's image is not the row's. The service has only those that
-// are at their own paths: its image has the others.
-func (s *session) sharedMounts(checker bool) []sandbox.Mount {
+// checkerMounts are the workspace, and the captured folders that are mounted
+// because the checker's image is not the row's.
+func (s *session) checkerMounts() []sandbox.Mount {
 	out := []sandbox.Mount{{Workspace: s.site.Tree, Target: s.row.workdir}}
 	for _, root := range slices.Sorted(maps.Keys(s.site.Roots)) {
-		switch {
-		case !workspace.SystemPath(root):
+		target := root
+		if workspace.SystemPath(root) {
+			target = candidateDir + root
+		}
+		out = append(out, sandbox.Mount{Workspace: s.site.Roots[root], Target: target})
+	}
+	return out
+}
+
+// serviceMounts are the service's workspace and, if the row asks for that, what it
+// has in common with the checker beside that: its image has the program folders.
+func (s *session) serviceMounts() []sandbox.Mount {
+	out := []sandbox.Mount{{Workspace: s.serviceSpace(), Target: s.row.workdir}}
+	for _, root := range slices.Sorted(maps.Keys(s.site.Roots)) {
+		if s.row.start.shared && !workspace.SystemPath(root) {
 			out = append(out, sandbox.Mount{Workspace: s.site.Roots[root], Target: root})
-		case checker:
-			out = append(out, sandbox.Mount{Workspace: s.site.Roots[root], Target: candidateDir + root})
 		}
 	}
 	return out
@@ -78,9 +89,9 @@ func (s *session) moved() (out []string) {
 
 // ownFolders are the folders in which nothing of the candidate's may be.
 func (s *session) ownFolders() []string {
-	out := []string{ownDir, sandbox.HelperDir}
-	if s.row.form == formCommand {
-		out = append(out, s.row.evaluationInputs())
+	out := []string{ownDir, evaluatorDir, sandbox.HelperDir}
+	if s.row.inWorkspace() {
+		out = append(out, s.row.ownPart())
 	}
 	if s.row.reward != "" {
 		out = append(out, path.Dir(s.row.reward))

@@ -19,19 +19,37 @@ import (
 
 // apply makes the candidate's changes in a box. Nothing has run in it before.
 func (s *session) apply(ctx context.Context, c candidate.Candidate, client *initproc.Client, a arrangement, note func(path, why string)) error {
-	content, err := c.Open()
-	if err != nil {
-		return fmt.Errorf("opening the candidate: %w", err)
+	return s.make(ctx, client, reading(c), a.put, note)
+}
+
+// reading writes a candidate's archive.
+func reading(c candidate.Candidate) func(io.Writer) error {
+	return func(w io.Writer) error {
+		content, err := c.Open()
+		if err != nil {
+			return fmt.Errorf("opening the candidate: %w", err)
+		}
+		defer content.Close()
+		_, err = io.Copy(w, content)
+		return err
 	}
-	defer content.Close()
-	err = archive.Pipe(func(w io.Writer) error {
-		return archive.Rename(w, content, func(h *tar.Header) (string, bool) {
-			at, why, ok := a.put(h)
-			s.linked = s.linked || ok && h.Typeflag == tar.TypeSymlink
-			if why != "" && note != nil {
-				note("/"+strings.TrimSuffix(h.Name, "/"), why)
-			}
-			return at, ok
+}
+
+// putting says where an entry of an archive of changes goes, or why nowhere.
+type putting func(h *tar.Header) (at, why string, ok bool)
+
+// make makes an archive's changes in a box.
+func (s *session) make(ctx context.Context, client *initproc.Client, source func(io.Writer) error, put putting, note func(path, why string)) error {
+	err := archive.Pipe(func(w io.Writer) error {
+		return archive.Pipe(source, func(content io.Reader) error {
+			return archive.Rename(w, content, func(h *tar.Header) (string, bool) {
+				at, why, ok := put(h)
+				s.linked = s.linked || ok && h.Typeflag == tar.TypeSymlink
+				if why != "" && note != nil {
+					note("/"+strings.TrimSuffix(h.Name, "/"), why)
+				}
+				return at, ok
+			})
 		})
 	}, func(r io.Reader) error { return client.Apply(ctx, r) })
 	var refused *initproc.ApplyError
@@ -53,9 +71,12 @@ func (s *session) apply(ctx context.Context, c candidate.Candidate, client *init
 const linkNote = "it is a link to what only the checker has"
 
 // put returns where an entry goes; see [arrangement.place].
-func (a arrangement) put(h *tar.Header) (at, why string, ok bool) {
+func (a arrangement) put(h *tar.Header) (at, why string, ok bool) { return a.judge(h, a.place) }
+
+// judge returns where an entry goes by its path, unless it is a link that misleads.
+func (a arrangement) judge(h *tar.Header, place func(name string, folder bool) (string, string, bool)) (at, why string, ok bool) {
 	name := strings.TrimSuffix(h.Name, "/")
-	at, why, ok = a.place(name, h.Typeflag == tar.TypeDir)
+	at, why, ok = place(name, h.Typeflag == tar.TypeDir)
 	if ok && h.Typeflag == tar.TypeSymlink && a.misleads(name, at, h.Linkname) {
 		why, ok = linkNote, false
 	}
@@ -83,28 +104,24 @@ func (s *session) leadsOf(ctx context.Context, a arrangement) (map[string]string
 	return out, nil
 }
 
-// removeLinks removes the candidate's links that lead to what only the checker
-// has through a link of the image's, which their words do not show. Most
-// candidates have no links, and are not read again.
-func (s *session) removeLinks(ctx context.Context, c candidate.Candidate, a arrangement) error {
+// removeLinks removes those links of an archive of changes that lead to what only
+// the checker has through a link of the image's, which their words do not show.
+// Most archives have no links, and are not read again.
+func (s *session) removeLinks(ctx context.Context, source func(io.Writer) error, put putting) error {
 	if !s.linked {
 		return nil
 	}
-	content, err := c.Open()
-	if err != nil {
-		return fmt.Errorf("opening the candidate: %w", err)
-	}
-	defer content.Close()
 	client := s.site.Checker.Client
-	a.outside = false // those of the workspace as well, which has them by now
 	var removed []string
-	err = archive.Pipe(func(w io.Writer) error {
-		return archive.Rename(w, content, func(h *tar.Header) (string, bool) {
-			at, _, ok := a.put(h)
-			return at, ok && h.Typeflag == tar.TypeSymlink
+	err := archive.Pipe(func(w io.Writer) error {
+		return archive.Pipe(source, func(content io.Reader) error {
+			return archive.Rename(w, content, func(h *tar.Header) (string, bool) {
+				at, _, ok := put(h)
+				return at, ok && h.Typeflag == tar.TypeSymlink
+			})
 		})
 	}, func(r io.Reader) (err error) {
-		removed, err = links.Remove(ctx, client, r, a.astray)
+		removed, err = links.Remove(ctx, client, r, s.placing.astray)
 		return err
 	})
 	if errors.Is(err, links.ErrTooMany) {

@@ -43,8 +43,13 @@ func check(in family.Row) []family.Problem {
 	if spec.Reward != "" {
 		r.rewardFile(spec.Reward)
 	}
-	if s, ok := serviceOf(in.Eval["start"]); in.Eval["start"] != nil && (!ok || s == nil) {
+	switch s, ok := serviceOf(in.Eval["start"]); {
+	case in.Eval["start"] == nil:
+	case !ok || s == nil:
 		r.problem("cannot be read", "write a command, and what says that it is ready", "start")
+	case s.shared && strings.Contains(string(spec.Command), workspace.EvaluationRoot):
+		r.problem("cannot go with a checker that names "+workspace.EvaluationRoot+": a service that shares the workspace can put other files there",
+			"name the evaluation files by $SECUREBENCH_EVALUATOR", "start", "shared_workspace")
 	}
 	return r.problems
 }

@@ -34,6 +34,9 @@ func (s *session) check(ctx context.Context, grants []sandbox.Capability) error 
 	if s.oldPython {
 		s.labels = append(s.labels, pythonPathOpen)
 	}
+	if s.row.start != nil && s.row.start.shared {
+		s.labels = append(s.labels, sharedWorkspace)
+	}
 	var stdout, stderr bytes.Buffer
 	limits := s.site.Limits
 	cmd := initproc.Command{Argv: plan.argv, Env: withHome(plan.env, s.image, s.home), Inherit: true, Dir: plan.dir, User: s.user,

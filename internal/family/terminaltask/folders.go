@@ -15,8 +15,9 @@ import (
 // Where the files of a verification are in its sandboxes.
 const (
 	ownDir       = "/opt/securebench"
-	evaluatorDir = ownDir + "/evaluator" // the evaluation files
-	candidateDir = ownDir + "/candidate" // captured program folders, in an image of the checker's own
+	evaluatorDir = workspace.EvaluatorDir // the evaluation files
+	formerDir    = ownDir + "/evaluator"  // the same, where rows and images expect them
+	candidateDir = ownDir + "/candidate"  // captured program folders, in an image of the checker's own
 	// programDir is where the files of a row's own solution are while that
 	// runs: harness.ProgramDir, which families cannot import.
 	programDir = ownDir + "/solution"
@@ -76,8 +77,8 @@ type arrangement struct {
 	// moved are captured folders that are not at their own paths, but below
 	// candidateDir.
 	moved []string
-	// outside leaves out what is in the workspace: another sandbox that shares
-	// it has that already.
+	// outside leaves out what is in the workspace: another sandbox that has the
+	// same one has that already.
 	outside bool
 	// leads says where folders of the candidate's and of the checker's lead, since
 	// the image can have links in their paths.
@@ -87,10 +88,16 @@ type arrangement struct {
 // place returns the path, relative to the root, at which a change is made, or
 // false for a change that is left out. why says why, if that is worth a note.
 func (a arrangement) place(name string, folder bool) (at, why string, ok bool) {
+	if p := "/" + name; !covers(a.captured, a.workdir, p) {
+		return "", "it is not among what the row captures", false
+	}
+	return a.lay(name, folder)
+}
+
+// lay is place for a change that is made whatever the row captures.
+func (a arrangement) lay(name string, folder bool) (at, why string, ok bool) {
 	p := "/" + name
 	switch {
-	case !covers(a.captured, a.workdir, p):
-		return "", "it is not among what the row captures", false
 	case within(p, a.folders...):
 		return "", "it is where the checker's own files are", false
 	case !folder && slices.ContainsFunc(a.folders, func(dir string) bool { return sandbox.Within(dir, p) }):
@@ -117,7 +124,7 @@ func (a arrangement) misleads(name, at, target string) bool {
 		}
 		named = named || part != ".." && part != "." && part != ""
 	}
-	hidden := append(workspace.Reserved(), append([]string{a.evaluationInputs()}, a.folders...)...)
+	hidden := append(workspace.Reserved(), append([]string{path.Join(a.workdir, workspace.EvaluationRoot)}, a.folders...)...)
 	leads := func(link string) bool {
 		to := target
 		if !path.IsAbs(to) {
@@ -161,6 +168,11 @@ func (a arrangement) astray(at, target, to string) bool {
 	})
 }
 
-// evaluationInputs is where a checker of the reference's first form finds its
-// files.
-func (r row) evaluationInputs() string { return path.Join(r.workdir, workspace.EvaluationRoot) }
+// ownPart is the folder of the workspace in which a checker of the reference's
+// first form finds its files. All of it is securebench's, and a mount point: what
+// is above one can be renamed.
+func (r row) ownPart() string { return path.Join(r.workdir, workspace.OwnRoot) }
+
+// inWorkspace reports whether the evaluation files are in the workspace, too. A
+// service that shares it could rename the folder that they are in.
+func (r row) inWorkspace() bool { return r.form == formCommand && (r.start == nil || !r.start.shared) }

@@ -169,13 +169,13 @@ func TestCheckerEnv(t *testing.T) {
 		env: []string{"A=b", "PATH=/app", "PYTHONPATH=/app", "LD_PRELOAD=/app/x.so", "PYTHONSAFEPATH=", "TEST_DIR=/app"}}
 	got := r.checkerEnv(sandbox.Image{Path: "/bin:/app/bin", Env: []string{"BASH_ENV", "LANG", "LD_LIBRARY_PATH"}})
 	want := []string{"A=b", "PATH=/bin", "PYTHONSAFEPATH=1", "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1",
-		"SECUREBENCH_WORKSPACE=/app", "SECUREBENCH_EVALUATOR=/opt/securebench/evaluator", "TEST_DIR=/opt/securebench/evaluator/t/tests",
+		"SECUREBENCH_WORKSPACE=/app", "SECUREBENCH_EVALUATOR=/securebench-evaluator", "TEST_DIR=/securebench-evaluator/t/tests",
 		"BASH_ENV=", "LD_LIBRARY_PATH="}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 	r.form, r.path = formPytest, "t"
-	if got := r.checkerEnv(sandbox.Image{}); !slices.Contains(got, "SECUREBENCH_CHECKER_TARGET=/opt/securebench/evaluator/t") {
+	if got := r.checkerEnv(sandbox.Image{}); !slices.Contains(got, "SECUREBENCH_CHECKER_TARGET=/securebench-evaluator/t") {
 		t.Errorf("pytest gets %q", got)
 	}
 }

@@ -13,26 +13,39 @@ func isEvaluation(e workspace.Entry) bool {
 	return strings.HasPrefix(e.Path, workspace.EvaluationRoot+"/")
 }
 
-// layouts returns the public files of the workspace, as the agent found them,
-// and the evaluation files.
-func (s *session) layouts() (public, evaluation *workspace.Layout, err error) {
+// layouts are the files that a verification lays out.
+type layouts struct {
+	public     *workspace.Layout // of the workspace, as the agent found them
+	evaluation *workspace.Layout
+	part       *workspace.Layout // all that is in securebench's part of the workspace
+}
+
+// layouts returns the files of the row.
+func (s *session) layouts() (out layouts, err error) {
 	files, limits := s.verifier.resources.Files, s.c.Limits.WithDefaults()
-	all := func() (*workspace.Layout, error) {
-		return workspace.ForTestSandbox(s.c.Sandbox, workspace.Options{
+	some := func(keep func(workspace.Entry) bool) *workspace.Layout {
+		if err != nil {
+			return nil
+		}
+		var all *workspace.Layout
+		all, err = workspace.ForTestSandbox(s.c.Sandbox, workspace.Options{
 			Assets: files.Public, Expect: files.PublicDigests, PublicAssets: s.c.Sandbox.Assets(),
 			Evals: files.Eval, ExpectEvals: files.EvalDigests, EvalPaths: s.row.evalPaths(files.EvalDigests),
 			MaxBytes: limits.Disk, MaxFiles: int(limits.Files)})
+		if err != nil {
+			return nil
+		}
+		all.Entries = slices.DeleteFunc(all.Entries, func(e workspace.Entry) bool { return !keep(e) })
+		return all
 	}
-	if public, err = all(); err != nil {
-		return nil, nil, err
+	out.public = some(func(e workspace.Entry) bool { return !isEvaluation(e) })
+	out.evaluation = some(isEvaluation)
+	out.part = some(func(e workspace.Entry) bool { return strings.HasPrefix(e.Path, workspace.OwnRoot+"/") })
+	if err != nil {
+		return out, err
 	}
-	public.Entries = slices.DeleteFunc(public.Entries, isEvaluation)
-	if evaluation, err = all(); err != nil {
-		return nil, nil, err
-	}
-	evaluation.Entries = slices.DeleteFunc(evaluation.Entries, func(e workspace.Entry) bool { return !isEvaluation(e) })
-	evaluation.Entries = append(evaluation.Entries, s.canaries()...)
-	return public, evaluation, nil
+	out.evaluation.Entries = append(out.evaluation.Entries, s.canaries()...)
+	return out, nil
 }
 
 // evalPaths are the evaluation files that a checker in files needs: what is in

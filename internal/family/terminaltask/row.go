@@ -45,6 +45,7 @@ type startSpec struct {
 		Command jsontext.Value `json:"command"`
 	} `json:"ready"`
 	Timeout float64 `json:"timeout_seconds"`
+	Shared  bool    `json:"shared_workspace"`
 }
 
 // solutionSpec is the row's own solution.
@@ -89,6 +90,7 @@ type service struct {
 	url     string
 	ready   []string // argv
 	timeout time.Duration
+	shared  bool // it has one workspace with the checker
 }
 
 // readRow takes a row from the lanes that a test sandbox may see. The failure
@@ -187,7 +189,7 @@ func serviceOf(v jsontext.Value) (*service, bool) {
 	if json.Unmarshal(v, &spec) != nil {
 		return nil, false
 	}
-	s := &service{port: spec.Ready.Port, url: spec.Ready.URL, timeout: readyLimit}
+	s := &service{port: spec.Ready.Port, url: spec.Ready.URL, timeout: readyLimit, shared: spec.Shared}
 	if spec.Timeout > 0 {
 		s.timeout = time.Duration(spec.Timeout * float64(time.Second))
 	}
@@ -237,8 +239,14 @@ func footprint(v task.SandboxView) capacity.Footprint {
 	out := capacity.Footprint{Roots: 1, Spaces: 2 + len(r.roots())} // the workspace and the evaluation files
 	if r.start != nil {
 		out.Roots++
+		if !r.start.shared {
+			out.Spaces++
+		}
 	}
 	if r.reward != "" {
+		out.Spaces++
+	}
+	if r.inWorkspace() {
 		out.Spaces++
 	}
 	return out

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"securebench/internal/family"
 	"securebench/internal/family/familytest"
 	"securebench/internal/harness"
@@ -79,6 +81,18 @@ func TestRoots(t *testing.T) {
 	r := row{workdir: "/app", captured: captured(familytest.JSON(t, object{"roots": []string{"/srv/a", "/app/x", "/srv", "/srv-b", "/app"}}))}
 	if got := r.roots(); !slices.Equal(got, []string{"/srv", "/srv-b"}) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestSharedWorkspace: a row that shares its workspace with a service cannot run
+// evaluation files from there.
+func TestSharedWorkspace(t *testing.T) {
+	for command, want := range map[string]int{"sh $SECUREBENCH_EVALUATOR/check.sh": 0, "sh securebench/evaluation_inputs/check.sh": 1} {
+		in := family.Row{Eval: map[string]jsontext.Value{"checker": familytest.JSON(t, object{"command": command}),
+			"start": familytest.JSON(t, object{"command": "a", "ready": object{"port": 80}, "shared_workspace": true})}}
+		if got := check(in); len(got) != want {
+			t.Errorf("%q has the problems %+v", command, got)
+		}
 	}
 }
 

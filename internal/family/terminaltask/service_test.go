@@ -2,6 +2,8 @@ package terminaltask
 
 import (
 	"io/fs"
+	"maps"
+	"slices"
 	"testing"
 
 	"securebench/internal/sandbox/enginetest"
@@ -54,13 +56,117 @@ func TestService(t *testing.T) {
 		expect(t, name, b.score(t, withService(asks("yes"), ready), app(), serving("echo yes")), verdict.Passed, "")
 	}
 	expect(t, "wrong", b.score(t, withService(asks("yes"), listens()), app(), serving("echo no")), verdict.Failed, verdict.TestsFailed)
-	expect(t, "a shared workspace", b.score(t, withService(object{"command": "grep -q me note"}, object{"command": "test -s note"}), app(),
+	expect(t, "a file of before it was ready", b.score(t, withService(object{"command": "grep -q me note"}, object{"command": "test -s note"}), app(),
 		map[string]change{"app/start.sh": file("echo me > note\n")}), verdict.Passed, "")
 	for name, changes := range map[string]map[string]change{"nothing starts": nil, "it never listens": {"app/start.sh": file("sleep 1000\n")}} {
 		eval := withService(object{"command": "true"}, object{"port": 8080})
 		eval["start"].(object)["timeout_seconds"] = 2
 		expect(t, name, b.score(t, eval, app(), changes), verdict.Failed, verdict.ServiceNotReady)
 	}
+}
+
+// goesOn is a service that is ready, and does something from then on.
+func goesOn(ready, deed string) map[string]change {
+	return map[string]change{"app/start.sh": file(ready + "\ntouch ready\n" + deed + "\n")}
+}
+
+// shares makes a row ask for one workspace of service and checker.
+func shares(eval object) object {
+	start := maps.Clone(eval["start"].(object))
+	start["shared_workspace"] = true
+	out := maps.Clone(eval)
+	out["start"] = start
+	return out
+}
+
+// TestServiceFiles: what a service changed until it was ready is there for the
+// checker, and what it changes later if the row asks for that.
+func TestServiceFiles(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+		t.Parallel()
+		b := system(t, benchOf(t, e, enginetest.Image(t, e), nil))
+		env := task.Environment{Workdir: "/app", MaterializeWorkdir: true, User: "me"}
+		ready := object{"command": "test -e ready"}
+		early := goesOn("mkdir -p made/in; echo me > made/in/note; ln -s in/note made/link; rm -r old; echo mine > keep; mkfifo pipe; chmod 4755 run.sh", "sleep 1000")
+		expect(t, "early", b.score(t, withService(object{"command": `test "$(cat made/link)" = me && test ! -e old && grep -qx mine keep &&
+			test "$(stat -c %a run.sh)" = 755 && test ! -p pipe && test -e ready`}, ready), env, early), verdict.Passed, "")
+		late := goesOn("", "until [ -e asked ]; do sleep 0.1; done; echo late > note; sleep 1000")
+		asks := withService(object{"command": "touch asked; for _ in $(seq 100); do grep -qx late note 2>/dev/null && exit 0; sleep 0.1; done; exit 1"}, ready)
+		got := b.score(t, shares(asks), env, late)
+		expect(t, "late, and asked for", got, verdict.Passed, "")
+		if !slices.Contains(got.Labels, sharedWorkspace) {
+			t.Errorf("late, and asked for: the labels are %q", got.Labels)
+		}
+		asks["checker"] = object{"command": "touch asked; sleep 1; test ! -e note"}
+		expect(t, "late", b.score(t, asks, env, late), verdict.Passed, "")
+	})
+}
+
+// TestServiceAttacks: nothing that a checker runs or reads as its own is where a
+// service can put something else, before it is ready or while the checker runs.
+func TestServiceAttacks(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+		t.Parallel()
+		b := benchOf(t, e, enginetest.Image(t, e), map[string]string{"t/check.sh": "grep -qx 42 answer.txt\n", "t/expected": "42\n"})
+		ready := object{"command": "test -e ready"}
+		inputs := object{"path": "t/check.sh", "mount": "securebench/evaluation_inputs/check.sh"}
+		run := withService(object{"command": []string{"sh", "securebench/evaluation_inputs/check.sh"}}, ready)
+		run["run_tests"] = inputs
+		compare := withService(object{"command": "sleep 1; cmp answer.txt $SECUREBENCH_EVALUATOR/expected"}, ready)
+		compare["run_tests"] = object{"path": "t/expected", "mount": "securebench/evaluation_inputs/expected"}
+		beside := withService(object{"command": "sleep 1; sh check.sh"}, ready)
+		replace := "mv securebench x; mkdir -p securebench/evaluation_inputs; echo exit 0 > securebench/evaluation_inputs/check.sh; echo exit 0 > check.sh"
+		link := "ln -sfn /opt/securebench/evaluator/expected answer.txt"
+		for _, tt := range []struct {
+			name    string
+			eval    object
+			changes map[string]change
+			weak    object // nil where no set-up of ours is weak
+		}{
+			{"the checker, early", run, goesOn(replace, "sleep 1000"), nil},
+			{"the checker, late", run, goesOn("", replace+"; sleep 1000"), shares(beside)},
+			{"the answer, early", compare, goesOn(link, "sleep 1000"), nil},
+			{"the answer, late", compare, goesOn("echo 41 > answer.txt", link+"; sleep 1000"), shares(compare)},
+			{"the answer, through a folder", compare, goesOn("ln -s /opt/securebench d; ln -s d/evaluator/expected answer.txt", "sleep 1000"), nil},
+		} {
+			tt.changes["app/check.sh"] = file("exit 1\n")
+			expect(t, tt.name, b.score(t, tt.eval, app(), tt.changes), verdict.Failed, verdict.TestsFailed)
+			if tt.weak != nil {
+				expect(t, tt.name+", where the row shares the workspace", b.score(t, tt.weak, app(), tt.changes), verdict.Passed, "")
+			}
+		}
+		honest := goesOn("", "sleep 1000")
+		honest["app/answer.txt"] = file("42\n")
+		expect(t, "honest work, run", b.score(t, run, app(), honest), verdict.Passed, "")
+		expect(t, "honest work, compared", b.score(t, compare, app(), honest), verdict.Passed, "")
+	})
+}
+
+// TestProgramsAtTheCheckersFiles: a program of the candidate's that a checker starts,
+// as root too, cannot put other files where the checker's own are: what is above
+// them is a mount point, or cannot be renamed.
+func TestProgramsAtTheCheckersFiles(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+		t.Parallel()
+		b := benchOf(t, e, enginetest.Image(t, e), map[string]string{"t/check.sh": "grep -qx 42 answer.txt\n"})
+		changes := map[string]change{"app/program": file(`mv securebench x; mkdir -p securebench/evaluation_inputs; echo exit 0 > securebench/evaluation_inputs/check.sh
+mv /opt/securebench /x; mkdir -p /opt/securebench/evaluator; echo exit 0 > /opt/securebench/evaluator/check.sh
+mv /securebench-evaluator /y; mkdir -p /securebench-evaluator; echo exit 0 > /securebench-evaluator/check.sh
+true`)}
+		honest := maps.Clone(changes)
+		honest["app/answer.txt"] = file("42\n")
+		for place, weak := range map[string]bool{"securebench/evaluation_inputs": false, "$SECUREBENCH_EVALUATOR": false, "/app/securebench/evaluation_inputs": false,
+			"/opt/securebench/evaluator": true} {
+			eval := object{"checker": object{"command": "sh program; sh " + place + "/check.sh"},
+				"run_tests": object{"path": "t/check.sh", "mount": "securebench/evaluation_inputs/check.sh"}}
+			if weak {
+				expect(t, place, b.score(t, eval, app(), changes), verdict.Passed, "")
+				continue
+			}
+			expect(t, place, b.score(t, eval, app(), changes), verdict.Failed, verdict.TestsFailed)
+			expect(t, place+", and the work", b.score(t, eval, app(), honest), verdict.Passed, "")
+		}
+	})
 }
 
 // TestServiceIsApart: a service sees neither the evaluation files nor the

@@ -53,7 +53,9 @@ type session struct {
 	oldPython   bool
 	// unmounted are captured folders of which the candidate leaves none.
 	unmounted map[string]bool
-	linked    bool // a link of the candidate's was made
+	linked    bool            // a link of the candidate's was made
+	placing   arrangement     // of the candidate's changes in the checker's sandbox
+	began     *candidate.Base // the service's own workspace, before it starts
 
 	// What is known so far, for the verdict.
 	phase      verdict.Phase
@@ -144,6 +146,11 @@ func (s *session) steps(ctx context.Context, c candidate.Candidate, grants []san
 		if err := s.serve(ctx); err != nil {
 			return err
 		}
+		if !s.row.start.shared {
+			if err := s.follow(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	s.phase = phaseChecker
 	return s.check(ctx, grants)
@@ -153,21 +160,29 @@ func (s *session) steps(ctx context.Context, c candidate.Candidate, grants []san
 func (s *session) change(ctx context.Context, c candidate.Candidate) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, applyLimit, errSlow)
 	defer cancel()
-	a := arrangement{row: s.row, folders: s.ownFolders(), moved: s.moved(), outside: s.site.Service != nil}
+	shared := s.row.start != nil && s.row.start.shared
+	a := arrangement{row: s.row, folders: s.ownFolders(), moved: s.moved(), outside: shared}
 	if a.leads, err = s.leadsOf(ctx, a); err != nil {
 		return err
 	}
 	s.live = true
-	if s.site.Service != nil {
+	if s.row.start != nil {
 		own := arrangement{row: s.row, folders: a.folders}
 		if err := s.apply(ctx, c, s.site.Service.Client, own, nil); err != nil {
 			return err
+		}
+		if !shared {
+			if s.began, err = s.look(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	if err := s.apply(ctx, c, s.site.Checker.Client, a, s.left.add); err != nil {
 		return err
 	}
-	return s.removeLinks(ctx, c, a)
+	a.outside = false // links of the workspace are looked at, whoever made them
+	s.placing = a
+	return s.removeLinks(ctx, reading(c), a.put)
 }
 
 // ready looks up what the verification needs and makes its sandboxes.
@@ -201,7 +216,7 @@ func (s *session) ready(ctx context.Context, grants []sandbox.Capability) (err e
 // makeSpaces makes the workspaces side by side, because each takes the engine a
 // while.
 func (s *session) makeSpaces(ctx context.Context) error {
-	public, evaluation, err := s.layouts()
+	all, err := s.layouts()
 	if err != nil {
 		return family.Fail(verdict.PackFault, "the row's files cannot be laid out: %v", err)
 	}
@@ -217,13 +232,30 @@ func (s *session) makeSpaces(ctx context.Context) error {
 			}
 		})
 	}
-	do(func() error { return s.makeTree(ctx, public) })
+	do(func() (err error) {
+		s.site.Tree, err = s.makeTree(ctx, all.public)
+		return err
+	})
+	if s.row.start != nil && !s.row.start.shared {
+		do(func() (err error) {
+			s.site.Own, err = s.makeTree(ctx, all.public)
+			return err
+		})
+	}
 	do(func() (err error) {
 		if s.site.Evaluator, err = s.site.Space(ctx, "evaluation files", sandbox.User{}, nil); err != nil {
 			return err
 		}
-		return site.Fill(ctx, s.site.Evaluator, evaluation, workspace.EvaluationRoot, sandbox.User{})
+		return site.Fill(ctx, s.site.Evaluator, all.evaluation, workspace.EvaluationRoot, sandbox.User{})
 	})
+	if s.row.inWorkspace() {
+		do(func() (err error) {
+			if s.site.Part, err = s.site.Space(ctx, "evaluation files", sandbox.User{}, nil); err != nil {
+				return err
+			}
+			return site.Fill(ctx, s.site.Part, all.part, workspace.OwnRoot, sandbox.User{})
+		})
+	}
 	if s.row.reward != "" {
 		do(func() (err error) {
 			s.site.Reward, err = s.site.Space(ctx, "reward", s.user, nil)
@@ -241,19 +273,17 @@ func (s *session) makeSpaces(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// makeTree makes the workspace as the agent found it.
-func (s *session) makeTree(ctx context.Context, public *workspace.Layout) (err error) {
+// makeTree makes a workspace as the agent found it.
+func (s *session) makeTree(ctx context.Context, public *workspace.Layout) (sandbox.Workspace, error) {
 	var from *sandbox.ImageFolder
 	if s.row.fromImage {
 		from = &sandbox.ImageFolder{Image: s.c.Image, Path: s.row.workdir}
 	}
-	if s.site.Tree, err = s.site.Space(ctx, "workspace", s.user, from); err != nil {
-		return err
+	w, err := s.site.Space(ctx, "workspace", s.user, from)
+	if err != nil || len(public.Entries) == 0 {
+		return w, err
 	}
-	if len(public.Entries) == 0 {
-		return nil
-	}
-	return site.Fill(ctx, s.site.Tree, public, "", s.user)
+	return w, site.Fill(ctx, w, public, "", s.user)
 }
 
 // makeRoot makes a captured folder as the row's image has it. What the image

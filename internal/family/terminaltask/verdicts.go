@@ -29,6 +29,10 @@ const (
 // which loads modules from the workspace.
 const pythonPathOpen = "python_path_open"
 
+// sharedWorkspace labels verdicts of a checker beside which a service could change
+// the workspace.
+const sharedWorkspace = "shared_workspace"
+
 // Keys of a verdict's metadata that the family's rows give a meaning.
 const (
 	keyEvidence  = "evidence"

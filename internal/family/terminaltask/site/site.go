@@ -25,7 +25,9 @@ type Site struct {
 	Limits sandbox.Limits
 
 	Tree      sandbox.Workspace // where the agent worked
+	Own       sandbox.Workspace // the same for the service alone; nil if there is none
 	Evaluator sandbox.Workspace
+	Part      sandbox.Workspace            // securebench's part of the workspace; nil if that has none
 	Reward    sandbox.Workspace            // nil without a reward file
 	Roots     map[string]sandbox.Workspace // captured folders, for an image of the checker's own
 
