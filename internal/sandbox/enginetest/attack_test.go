@@ -128,6 +128,8 @@ func attacks(marker string) []attack {
 		{name: "calls that others carry", code: muxes, nobody: true, weak: []string{}},
 		{name: "families of sockets", code: families, nobody: true, weak: []string{}},
 		{name: "calls of x32", code: x32, nobody: true, weak: []string{"--security-opt=seccomp=unconfined"}},
+		{name: "pages of layers, asked for", code: askPages, weak: []string{}},
+		{name: "pages of layers, dropped", code: dropPages, weak: []string{}},
 		{name: "keyrings", code: keyrings, nobody: true, weak: []string{"--security-opt=seccomp=unconfined"}},
 		{name: "settings of the kernel", code: settings, weak: []string{"--security-opt=systempaths=unconfined"}},
 		{name: "mounts and devices", code: mounts, weak: []string{"--security-opt=seccomp=unconfined", "--cap-add=SYS_ADMIN"}},
@@ -304,15 +306,16 @@ func TestWeak(t *testing.T) {
 func TestHonestTwin(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
 		img := enginetest.Image(t, e)
-		got := fire(t, e, img, img, []attack{{name: "honest on 32 bits", nobody: true, exit: 7, code: honest32}, {name: "honest", nobody: true, exit: 7, code: start + `
+		got := fire(t, e, img, img, []attack{{name: "honest on 32 bits", nobody: true, exit: 7, code: honest32},
+			{name: "honest about pages", nobody: true, exit: 7, code: honestPages}, {name: "honest", nobody: true, exit: 7, code: start + `
 s = socket.socket(socket.AF_UNIX); s.bind("\0own"); s.listen(); socket.socket(socket.AF_UNIX).connect("\0own")
 t = socket.create_server(("127.0.0.1", 0)); socket.create_connection(t.getsockname())
 open("/tmp/f", "w").write("x"); fcntl.flock(open("/tmp/f"), fcntl.LOCK_EX); os.chmod("/tmp/f", 0o755)
 open("/dev/null", "w").write("x"); assert len(open("/dev/urandom", "rb").read(8)) == 8
 os.kill(os.getpid(), 0); resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); assert libc.inotify_init1(0) > 0
 sys.exit(7)`}})
-		if len(got) != 2 {
-			t.Error("it did not run")
+		if len(got) != 3 {
+			t.Error("they did not run")
 		}
 	})
 }
