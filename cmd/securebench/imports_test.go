@@ -170,7 +170,7 @@ func allowed() []struct {
 		of("internal/family/terminaltask/archive"),
 		of("internal/family/terminaltask/changed", "candidate sandbox family/terminaltask/archive"),
 		of("internal/family/terminaltask/reward", "sandbox family/terminaltask/archive"),
-		of("internal/family/terminaltask/links", "sandbox"),
+		of("internal/family/terminaltask/links", "sandbox sandbox/initproc"),
 		of("internal/family/terminaltask/probe", "sandbox sandbox/initproc"),
 		of("internal/family/terminaltask/site", "sandbox sandbox/initproc workspace family/steps family/terminaltask/archive"),
 		of("internal/family/terminaltask", family, "workspace sandbox/initproc testrunner family/steps family/terminaltask/archive family/terminaltask/changed family/terminaltask/links",

@@ -94,19 +94,19 @@ func (s *session) leadsOf(ctx context.Context, a arrangement) (map[string]string
 	if err != nil {
 		return nil, err
 	}
-	if leads[0] != a.workdir {
+	if leads[0].Path != a.workdir {
 		return nil, family.Fail(verdict.PackFault, "the workspace %s is at a link of the image's: name the folder itself", a.workdir)
 	}
 	out := map[string]string{}
 	for i, folder := range known {
-		out[folder] = leads[i]
+		out[folder] = leads[i].Path
 	}
 	return out, nil
 }
 
 // removeLinks removes those links of an archive of changes that lead to what only
-// the checker has through a link of the image's, which their words do not show.
-// Most archives have no links, and are not read again.
+// the checker has through a link of the image's, which their words do not show, or
+// to where nothing is yet. Most archives have no links, and are not read again.
 func (s *session) removeLinks(ctx context.Context, source func(io.Writer) error, put putting) error {
 	if !s.linked {
 		return nil
@@ -121,7 +121,7 @@ func (s *session) removeLinks(ctx context.Context, source func(io.Writer) error,
 			})
 		})
 	}, func(r io.Reader) (err error) {
-		removed, err = links.Remove(ctx, client, r, s.placing.astray)
+		removed, err = links.Remove(ctx, client, r, func(at, target string, to initproc.Place) (bool, error) { return s.astray(ctx, at, target, to) })
 		return err
 	})
 	if errors.Is(err, links.ErrTooMany) {

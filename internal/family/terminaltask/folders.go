@@ -1,7 +1,6 @@
 package terminaltask
 
 import (
-	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -138,34 +137,6 @@ func (a arrangement) misleads(name, at, target string) bool {
 		return foreign || slices.ContainsFunc(hidden, func(dir string) bool { return sandbox.Within(to, dir) || sandbox.Within(dir, to) })
 	}
 	return leads(name) || leads(at)
-}
-
-// astray reports whether a link misleads by where it leads in the end, which is ""
-// if that is too far to follow. What programs of the image lead to is the image's.
-func (a arrangement) astray(at, target, to string) bool {
-	if to == "" {
-		return true
-	}
-	if within(at, candidateDir) && within(to, candidateDir) {
-		return false
-	}
-	for _, dir := range append(workspace.Reserved(), a.folders...) {
-		for _, hidden := range []string{dir, cmp.Or(a.leads[dir], dir)} {
-			if sandbox.Within(to, hidden) || sandbox.Within(hidden, to) {
-				return true
-			}
-		}
-	}
-	if !path.IsAbs(target) {
-		target = path.Join(path.Dir(at), target)
-	}
-	if a.image == "" || workspace.SystemPath(target) || workspace.SystemPath(to) {
-		return false
-	}
-	return !slices.ContainsFunc(append(a.roots(), a.workdir), func(dir string) bool {
-		own := cmp.Or(a.leads[dir], dir)
-		return sandbox.Within(to, own) && covers(a.captured, a.workdir, dir+strings.TrimPrefix(to, own))
-	})
 }
 
 // ownPart is the folder of the workspace in which a checker of the reference's

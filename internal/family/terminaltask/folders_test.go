@@ -95,43 +95,50 @@ func TestMisleads(t *testing.T) {
 
 // TestAstray: a link is judged by where it leads in the end, too.
 func TestAstray(t *testing.T) {
-	a := arrangement{row: row{workdir: "/app"}, folders: []string{ownDir, "/logs", "/app/securebench/evaluation_inputs"}}
+	a := arrangement{row: row{workdir: "/app"}, folders: []string{ownDir, "/logs", "/app/securebench"}}
 	for to, want := range map[string]bool{
 		"/app/x": false, "/usr/bin/python3.11": false, "/srv/x": false, "/optional": false,
-		"": true, "/": true, "/opt": true, "/opt/securebench/evaluator/x": true, "/proc": true, "/dev": true, "/logs/reward.txt": true,
-		"/app": true, "/app/securebench": true, "/app/securebench/evaluation_inputs/x": true,
+		"": true, "/": true, "/opt": true, "/opt/securebench/evaluator/x": true, "/securebench-evaluator/x": true, "/proc": true, "/dev": true,
+		"/logs/reward.txt": true, "/app": true, "/app/securebench": true, "/app/securebench/evaluation_inputs/x": true,
 	} {
-		if got := a.astray("/app/link", "/image/link", to); got != want {
+		if got := a.hides("/app/link", to); got != want {
 			t.Errorf("%q: %t", to, got)
 		}
 	}
 	// The image's own links are in the paths of folders, such as the workspace's.
-	a.leads = map[string]string{"/app": "/srv/app", "/app/securebench/evaluation_inputs": "/srv/app/securebench/evaluation_inputs", "/logs": "/var/logs"}
+	a.leads = map[string]string{"/app": "/srv/app", "/app/securebench": "/srv/app/securebench", "/logs": "/var/logs"}
 	for to, want := range map[string]bool{
 		"/srv/app/x": false, "/srv": true, "/srv/app": true, "/srv/app/securebench/evaluation_inputs/x": true, "/var/logs": true, "/var/log": false,
 	} {
-		if got := a.astray("/app/link", "/image/link", to); got != want {
+		if got := a.hides("/app/link", to); got != want {
 			t.Errorf("%q with links in paths: %t", to, got)
 		}
 	}
-	// In an image of the checker's own, so is what is not captured.
+	// In an image of the checker's own, what is not captured is foreign.
 	own := arrangement{row: row{workdir: "/app", image: "own", captured: task.Captured{Roots: []string{"/app", "/data"}, Exclude: []string{"/data/out"}}},
 		leads: map[string]string{"/app": "/app", "/data": "/mnt/data"}}
-	for _, tt := range []struct {
-		target, to string
-		want       bool
-	}{
-		{"/image/link", "/usr/lib/x", false}, {"/image/link", "/app/x", false}, {"/image/link", "/mnt/data/x", false},
-		{"/image/link", "/tests/expected", true}, {"/image/link", "/mnt/data/out/x", true}, {"/image/link", "/mnt/x", true},
-		{"/usr/bin/tool", "/opt/tool/bin/tool", false}, {"../usr/bin/tool", "/opt/tool/bin/tool", false},
+	for to, want := range map[string]bool{
+		"/usr/lib/x": false, "/app/x": false, "/mnt/data/x": false, "/tests/expected": true, "/mnt/data/out/x": true, "/mnt/x": true, "/opt/tool/bin/tool": true,
 	} {
-		if got := own.astray("/app/link", tt.target, tt.to); got != tt.want {
-			t.Errorf("%q to %q with an image for the checker: %t", tt.target, tt.to, got)
+		if got := own.foreign(to); got != want {
+			t.Errorf("%q with an image for the checker: %t", to, got)
 		}
 	}
 	moved := candidateDir + "/usr/local/bin/"
-	if !own.astray("/app/link", "/image/link", moved+"x") || own.astray(moved+"link", "tool", moved+"tool") {
+	if !own.hides("/app/link", moved+"x") || own.hides(moved+"link", moved+"tool") {
 		t.Error("only a moved folder's own links may lead there")
+	}
+}
+
+// TestSpeaksOf: a name counts as a word.
+func TestSpeaksOf(t *testing.T) {
+	for text, want := range map[string]bool{
+		"cmp a /tmp/expected.txt": true, "expected.txt": true, "'expected.txt'": true, "x=expected.txt;": true, "unexpected.txt expected.txt2": false,
+		"my-expected.txt": false, "": false, "unexpected.txt expected.txt": true,
+	} {
+		if got := speaksOf([]byte(text), "expected.txt"); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
 	}
 }
 

@@ -1,12 +1,18 @@
 package terminaltask
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
+	"securebench/internal/family"
 	"securebench/internal/family/terminaltask/probe"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
+	"securebench/internal/verdict"
 )
 
 // inImage asks in a sandbox that has nothing but an image, once for all rows that
@@ -61,4 +67,72 @@ func (s *session) homeIn(ctx context.Context, image sandbox.Image) (string, erro
 		return "/", err
 	}
 	return string(home), err
+}
+
+// clearRoots makes the captured paths that are no folders of the row's image, and so
+// are not mounted, in an image of the checker's own what they are in the row's: else
+// what that image has there would pass as the candidate's.
+func (s *session) clearRoots(ctx context.Context) error {
+	var changes bytes.Buffer
+	tw := tar.NewWriter(&changes)
+	for _, root := range s.bare {
+		if s.row.elsewhere(root) {
+			continue
+		}
+		h, data, err := s.inRowImage(ctx, root)
+		if err != nil {
+			return err
+		}
+		if h == nil {
+			continue
+		}
+		if err := tw.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := tw.Write(data); err != nil {
+			return err
+		}
+	}
+	if err := tw.Close(); err != nil {
+		return err
+	}
+	err := s.site.Checker.Client.Apply(ctx, &changes)
+	if refused := (*initproc.ApplyError)(nil); errors.As(err, &refused) {
+		return family.Fail(verdict.PackFault, "the captured path /%s cannot be made in the checker's image: %v", refused.Path, refused.Errno)
+	}
+	if err != nil {
+		return fmt.Errorf("clearing the captured paths in the checker's image: %w", err)
+	}
+	return nil
+}
+
+// inRowImage returns what the row's image has at a path: the header and content of a
+// file, or a deletion for nothing. Of a file that cannot be told it is nil.
+func (s *session) inRowImage(ctx context.Context, name string) (*tar.Header, []byte, error) {
+	var place initproc.Place
+	content, err := s.inImage(ctx, s.c.Image, "file "+name, func(c *initproc.Client) ([]byte, error) {
+		found, err := c.Destinations(ctx, []string{name})
+		if err != nil || found[0].Missing || found[0].Path != name {
+			return nil, err
+		}
+		data, ok, err := probe.File(ctx, c, name)
+		if err != nil || !ok {
+			return []byte("-"), err
+		}
+		return fmt.Appendf(nil, "%d %d %d\n%s", found[0].UID, found[0].GID, found[0].Mode, data), nil
+	})
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/")}
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(content) == 0:
+		h.Format, h.PAXRecords = tar.FormatPAX, map[string]string{sandbox.DeletedRecord: "1"}
+		return h, nil, nil
+	}
+	head, data, ok := bytes.Cut(content, []byte("\n"))
+	if _, err := fmt.Sscanf(string(head), "%d %d %d", &place.UID, &place.GID, &place.Mode); !ok || err != nil {
+		return nil, nil, nil
+	}
+	h.Uid, h.Gid, h.Mode, h.Size = place.UID, place.GID, int64(place.Mode), int64(len(data))
+	return h, data, nil
 }

@@ -53,9 +53,12 @@ type session struct {
 	oldPython   bool
 	// unmounted are captured folders of which the candidate leaves none.
 	unmounted map[string]bool
+	bare      []string        // captured paths that are no folders of the row's image
 	linked    bool            // a link of the candidate's was made
 	placing   arrangement     // of the candidate's changes in the checker's sandbox
 	began     *candidate.Base // the service's own workspace, before it starts
+	asked     int             // how often the row's image was asked about a link
+	text      []byte          // of the checker, once it was needed
 
 	// What is known so far, for the verdict.
 	phase      verdict.Phase
@@ -163,6 +166,9 @@ func (s *session) change(ctx context.Context, c candidate.Candidate) (err error)
 	shared := s.row.start != nil && s.row.start.shared
 	a := arrangement{row: s.row, folders: s.ownFolders(), moved: s.moved(), outside: shared}
 	if a.leads, err = s.leadsOf(ctx, a); err != nil {
+		return err
+	}
+	if err := s.clearRoots(ctx); err != nil {
 		return err
 	}
 	s.live = true
@@ -291,14 +297,15 @@ func (s *session) makeTree(ctx context.Context, public *workspace.Layout) (sandb
 // are all that there is to it.
 func (s *session) makeRoot(ctx context.Context, root string, mu *sync.Mutex) error {
 	w, err := s.site.Space(ctx, "captured folder", sandbox.User{}, &sandbox.ImageFolder{Image: s.c.Image, Path: root})
+	mu.Lock()
+	defer mu.Unlock()
 	if errors.Is(err, sandbox.ErrNoFolder) {
+		s.bare = append(s.bare, root)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	mu.Lock()
-	defer mu.Unlock()
 	s.site.Roots[root] = w
 	return nil
 }

@@ -2,6 +2,7 @@ package changes
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -92,6 +93,53 @@ func (f *Follower) follow(at, rest string) string {
 		left = append(left, more...)
 	}
 	return at
+}
+
+// Place is where a path leads, and who could make something there.
+type Place struct {
+	Path    string `json:"path"` // see [Follower.Destination]
+	Missing bool   `json:"missing,omitzero"`
+	Folder  bool   `json:"folder,omitzero"`
+	// UID, GID and Mode, of which only permissions count, are of what is there; if
+	// nothing is, of the next folder above that is there.
+	UID  int         `json:"uid,omitzero"`
+	GID  int         `json:"gid,omitzero"`
+	Mode fs.FileMode `json:"mode,omitzero"`
+}
+
+// Writable reports whether a user without privileges could write to the place, or
+// make it.
+func (p Place) Writable(uid, gid int) bool {
+	bits := p.Mode & 0o002
+	switch {
+	case uid == p.UID:
+		bits = p.Mode & 0o200
+	case gid == p.GID:
+		bits = p.Mode & 0o020
+	}
+	return bits != 0
+}
+
+// Look returns where an absolute path of the tree leads, and what is there.
+func (f *Follower) Look(p string) Place {
+	out := Place{Path: f.Destination(p)}
+	for at := out.Path; at != ""; at = path.Dir(at) {
+		var st unix.Stat_t
+		err := unix.Lstat(f.root+at, &st)
+		if err == nil {
+			out.Folder = st.Mode&unix.S_IFMT == unix.S_IFDIR
+			out.UID, out.GID, out.Mode = int(st.Uid), int(st.Gid), fs.FileMode(st.Mode&0o777)
+			if out.Missing && !out.Folder {
+				out.Mode = 0 // nothing can be made below a file
+			}
+			out.Folder = out.Folder && !out.Missing
+			break
+		}
+		if out.Missing = true; at == "/" {
+			break
+		}
+	}
+	return out
 }
 
 // maxFollowedPath is the kernel's limit of a path.

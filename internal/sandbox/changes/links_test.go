@@ -94,3 +94,33 @@ func FuzzDestination(f *testing.F) {
 		}
 	})
 }
+
+// TestLook: of where nothing is, the folder in which it would be made is known.
+func TestLook(t *testing.T) {
+	dir := linked(t, map[string]string{"app/link": "/tmp/x/y", "app/file/.keep": "x", "tmp/.keep": "x"})
+	for name, mode := range map[string]os.FileMode{"app": 0o750, "tmp": 0o777} {
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "app", "plain"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	uid, gid := os.Getuid(), os.Getgid()
+	f := NewFollower(dir)
+	for p, want := range map[string]Place{
+		"/app/link":    {Path: "/tmp/x/y", Missing: true, UID: uid, GID: gid, Mode: 0o777},
+		"/tmp":         {Path: "/tmp", Folder: true, UID: uid, GID: gid, Mode: 0o777},
+		"/app/none":    {Path: "/app/none", Missing: true, UID: uid, GID: gid, Mode: 0o750},
+		"/app/plain":   {Path: "/app/plain", UID: uid, GID: gid, Mode: 0o600},
+		"/app/plain/x": {Path: "/app/plain/x", Missing: true, UID: uid, GID: gid},
+	} {
+		if got := f.Look(p); got != want {
+			t.Errorf("%s: %+v, want %+v", p, got, want)
+		}
+	}
+	p := Place{UID: 1, GID: 1, Mode: 0o720}
+	if !p.Writable(1, 2) || !p.Writable(2, 1) || p.Writable(2, 2) {
+		t.Error("it does not tell who may write")
+	}
+}

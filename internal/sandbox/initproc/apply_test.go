@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/changes"
 )
 
 // fileOf, folderOf, linkOf and deletionOf are entries of an archive of changes.
@@ -126,15 +127,26 @@ func TestDestinations(t *testing.T) {
 	for range maxPaths {
 		paths, want = append(paths, "/root/x"), append(want, "/root/x")
 	}
-	if got, err := c.Destinations(t.Context(), paths); err != nil || !slices.Equal(got, want) {
+	leads := func(paths []string) (out []string, err error) {
+		found, err := c.Destinations(t.Context(), paths)
+		for _, p := range found {
+			out = append(out, p.Path)
+		}
+		return out, err
+	}
+	if got, err := leads(paths); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v", got, err)
 	}
+	if got, err := c.Destinations(t.Context(), []string{"/b", "/tmp", "/root/x/y"}); err != nil || !got[0].Missing || got[0].Mode != 0o755 ||
+		got[1] != (changes.Place{Path: "/tmp", Folder: true, Mode: 0o777}) || got[2].Writable(1000, 1000) {
+		t.Errorf("got %+v, %v", got, err)
+	}
 	apply(linkOf("root/x", "/var/run/secrets"))
-	if got, err := c.Destinations(t.Context(), paths[len(paths)-1:]); err != nil || !slices.Equal(got, []string{"/run/secrets"}) {
+	if got, err := leads(paths[len(paths)-1:]); err != nil || !slices.Equal(got, []string{"/run/secrets"}) {
 		t.Errorf("after another change: %q, %v", got, err)
 	}
 	say(t, c, shell("true"))
-	if got, err := c.Destinations(t.Context(), paths); err == nil || errors.Is(err, ErrLost) {
+	if got, err := leads(paths); err == nil || errors.Is(err, ErrLost) {
 		t.Errorf("after a command: %q, %v, want a refusal", got, err)
 	}
 }

@@ -109,12 +109,13 @@ func TestAnswersToApply(t *testing.T) {
 // answers for every path.
 func TestAnswersToDestinations(t *testing.T) {
 	for answer, ok := range map[string]bool{
-		`{"paths":["/x","/y"]}`: true, `{"paths":["/x"]}`: false, `{"paths":["/x","/y","/z"]}`: false, ``: false, `{"paths":[],"more":1}`: false,
-		`{"paths":["/x","` + strings.Repeat("y", maxList) + `"]}`: false,
+		`{"places":[{"path":"/x"},{"path":"/y","missing":true,"mode":511}]}`: true, `{"places":[{"path":"/x"}]}`: false, ``: false,
+		`{"places":[{"path":"/x"},{"path":"/y"},{"path":"/z"}]}`: false, `{"places":[],"more":1}`: false,
+		`{"places":[{"path":"/x"},{"path":"` + strings.Repeat("y", maxList) + `"}]}`: false,
 	} {
 		c := hostile(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
 		if got, err := c.Destinations(t.Context(), []string{"/a", "/b"}); (err == nil) != ok || !ok && !errors.Is(err, ErrLost) {
-			t.Errorf("after %.40q: got %q, %v", answer, got, err)
+			t.Errorf("after %.40q: got %v, %v", answer, got, err)
 		}
 	}
 }

@@ -19,9 +19,21 @@ const (
 	maxList  = 2 << 20 // bytes of a list
 )
 
-// pathList is a list of paths, or of where they lead.
+// pathList is a list of paths.
 type pathList struct {
 	Paths []string `json:"paths"`
+}
+
+// placeList is a list of where paths lead.
+type placeList struct {
+	Places []Place `json:"places"`
+}
+
+func (l placeList) check() error {
+	if len(l.Places) > maxPaths {
+		return fmt.Errorf("a list of %d places: %w", len(l.Places), errMessage)
+	}
+	return nil
 }
 
 func (l pathList) check() error {
@@ -31,10 +43,13 @@ func (l pathList) check() error {
 	return nil
 }
 
+// Place is where a path leads.
+type Place = changes.Place
+
 // Destinations returns where absolute paths of the sandbox lead, with all links
 // followed; see [changes.Follower]. Like Apply it fails after the first command.
-func (c *Client) Destinations(ctx context.Context, paths []string) ([]string, error) {
-	var out []string
+func (c *Client) Destinations(ctx context.Context, paths []string) ([]Place, error) {
+	var out []Place
 	for part := range slices.Chunk(paths, maxPaths) {
 		asked, err := encode(pathList{part})
 		if err != nil {
@@ -44,14 +59,14 @@ func (c *Client) Destinations(ctx context.Context, paths []string) ([]string, er
 		if err != nil {
 			return nil, fmt.Errorf("following links: %w", err)
 		}
-		l, err := decode[pathList](b)
-		if err == nil && len(l.Paths) != len(part) {
-			err = fmt.Errorf("%d destinations of %d paths: %w", len(l.Paths), len(part), errMessage)
+		l, err := decode[placeList](b)
+		if err == nil && len(l.Places) != len(part) {
+			err = fmt.Errorf("%d destinations of %d paths: %w", len(l.Places), len(part), errMessage)
 		}
 		if err != nil {
 			return nil, c.hostile(err)
 		}
-		out = append(out, l.Paths...)
+		out = append(out, l.Places...)
 	}
 	return out, nil
 }
@@ -75,8 +90,10 @@ func (p *processes) handleDestinations(w http.ResponseWriter, r *http.Request) {
 	if p.links == nil {
 		p.links = changes.NewFollower("/")
 	}
+	found := placeList{Places: make([]Place, len(l.Paths))}
 	for i, at := range l.Paths {
-		l.Paths[i] = strings.ToValidUTF8(p.links.Destination(at), "\ufffd")
+		found.Places[i] = p.links.Look(at)
+		found.Places[i].Path = strings.ToValidUTF8(found.Places[i].Path, "\ufffd")
 	}
-	reply(w, l)
+	reply(w, found)
 }

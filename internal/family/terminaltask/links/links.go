@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc"
 )
 
 const (
@@ -26,14 +27,14 @@ var ErrTooMany = errors.New("too many links lead where none may lead")
 // Box is a sandbox in which a candidate's changes were made.
 type Box interface {
 	// Destinations returns where paths lead with all links followed.
-	Destinations(ctx context.Context, paths []string) ([]string, error)
+	Destinations(ctx context.Context, paths []string) ([]initproc.Place, error)
 	// Apply makes changes.
 	Apply(ctx context.Context, changes io.Reader) error
 }
 
 // Remove removes those links of an archive of changes that are astray, which is
 // asked with their path, their target and where they lead. It returns their paths.
-func Remove(ctx context.Context, b Box, changes io.Reader, astray func(at, target, to string) bool) ([]string, error) {
+func Remove(ctx context.Context, b Box, changes io.Reader, astray func(at, target string, to initproc.Place) (bool, error)) ([]string, error) {
 	var all, some []string
 	var targets []string
 	look := func() error {
@@ -42,7 +43,11 @@ func Remove(ctx context.Context, b Box, changes io.Reader, astray func(at, targe
 			return err
 		}
 		for i, at := range some {
-			if astray(at, targets[i], leads[i]) {
+			away, err := astray(at, targets[i], leads[i])
+			if err != nil {
+				return err
+			}
+			if away {
 				all = append(all, at)
 			}
 		}

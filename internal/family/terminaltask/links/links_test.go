@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/initproc"
 )
 
 // box knows where paths lead, and keeps what is applied.
@@ -21,9 +22,9 @@ type box struct {
 	err     error
 }
 
-func (b *box) Destinations(_ context.Context, paths []string) (out []string, err error) {
+func (b *box) Destinations(_ context.Context, paths []string) (out []initproc.Place, err error) {
 	for _, p := range paths {
-		out = append(out, b.leads(p))
+		out = append(out, initproc.Place{Path: b.leads(p)})
 	}
 	return out, b.err
 }
@@ -60,7 +61,9 @@ func archive(t testing.TB, targets ...string) []byte {
 	return out.Bytes()
 }
 
-func astray(_, _, to string) bool { return strings.HasPrefix(to, "/hidden") }
+func astray(_, _ string, to initproc.Place) (bool, error) {
+	return strings.HasPrefix(to.Path, "/hidden"), nil
+}
 
 // TestRemove removes what leads astray and nothing else, wherever in the archive it
 // is.

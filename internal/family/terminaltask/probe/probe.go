@@ -64,3 +64,17 @@ func OldPython(ctx context.Context, b Box, u sandbox.User, folders string) (bool
 	}
 	return false, nil
 }
+
+// maxFile is the size of the largest file of an image that [File] reads, in bytes.
+const maxFile = 4 << 20
+
+// File returns the content of a file, or false if it is too large or cannot be read.
+func File(ctx context.Context, b Box, name string) ([]byte, bool, error) {
+	var out bytes.Buffer
+	res, err := b.Run(ctx, initproc.Command{Argv: []string{"/bin/sh", "-c", `exec cat < "$0"`, name}, Dir: "/", Stdout: &out, Stderr: io.Discard,
+		Output: maxFile, Timeout: limit})
+	if err != nil {
+		return nil, false, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return out.Bytes(), res.End == sandbox.Exited && res.ExitCode == 0 && res.Stdout.Dropped == 0, nil
+}
