@@ -156,12 +156,15 @@ func (f *Files) top(ctx context.Context, p string) error {
 		} else {
 			err = f.add(from, name)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errSecretName) {
 			return fmt.Errorf("%s: %w", redact.Quote(from), err)
 		}
-		return nil
+		return err
 	})
 }
+
+// errSecretName does not say which name it is.
+var errSecretName = errors.New("the name of a file, or what a link leads to, contains a secret of the environment or the env file, which the agent could read (rename it)")
 
 // leftOut reports whether a folder is not the agent's own work: what Python and git
 // leave beside it, which changes without it.
@@ -241,10 +244,24 @@ func (f *Files) add(from, name string) error {
 	default:
 		return fmt.Errorf("it is %s (only files, folders and links can be given to an agent)", source.FileType(m))
 	}
+	if f.secret(name) || f.secret(e.target) {
+		return errSecretName
+	}
 	if f.entries = append(f.entries, e); len(f.entries) > MaxFiles {
 		return fmt.Errorf("with it there are more than %d files and folders (list only what the agent needs)", MaxFiles)
 	}
 	return nil
+}
+
+// secret reports whether a text contains a secret.
+func (f *Files) secret(text string) bool {
+	if f.opts.Clean == nil {
+		return false
+	}
+	var clean strings.Builder
+	w := f.opts.Clean(&clean)
+	_, err := io.WriteString(w, text)
+	return errors.Join(err, w.Close()) != nil || clean.String() != text
 }
 
 // read takes a file's size and digest, and refuses one with a secret in it.

@@ -8,9 +8,9 @@ import (
 	"securebench/internal/task"
 )
 
-// keyVariables hold the keys of the providers that the relay speaks to. No
-// sandbox ever gets one of them.
-func keyVariables() []string {
+// KeyVariables hold the keys of the providers that the relay speaks to. No
+// sandbox ever gets one of them, under whatever name.
+func KeyVariables() []string {
 	return []string{"OPENAI_API_KEY", "CODEX_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"}
 }
 
@@ -78,9 +78,9 @@ func (p *parser) variableFault(name string, keys []string) (fault, fix string) {
 	case slices.Contains(proxyVariables(), upper):
 		return "but a sandbox has no network that a proxy of yours could be reached by",
 			"remove it; list what the agent may reach in harness.config.allowed_domains, and the sandbox gets the variables of securebench's own proxy"
-	case agent && slices.Contains(keyVariables(), upper):
+	case agent && slices.Contains(KeyVariables(), upper):
 		return "which is no API key of the " + p.typ + " harness's provider", "name " + strings.Join(keys, " or ")
-	case slices.Contains(keyVariables(), upper):
+	case slices.Contains(KeyVariables(), upper):
 		return "but a command would get the provider's key itself, and could print it or send it away",
 			"remove it and set harness.config.model: then the command reaches its provider through a relay that keeps the key"
 	case agent && (strings.HasSuffix(upper, "_BASE_URL") || upper == "OPENAI_API_BASE") && steers(upper):

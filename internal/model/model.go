@@ -85,7 +85,7 @@ func New(cfg Config) (*Client, error) {
 	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("the provider's key has a character that no key has, such as a blank or a line end")
 	}
-	if c.key != "" {
+	if len(c.key) >= redact.MinKey {
 		if err := c.secrets.Add("provider_key", []byte(c.key)); err != nil {
 			return nil, fmt.Errorf("the provider's key: %w", err)
 		}

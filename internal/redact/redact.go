@@ -24,6 +24,16 @@ import (
 const (
 	MinSecret = 8
 	MaxSecret = 64 << 10
+	// MinKey is the length from which a provider's key is one. Servers on one's own
+	// machine take words such as "EMPTY" or "sk-local", which are no secrets and occur
+	// by chance.
+	MinKey = 16
+)
+
+// A mark is the name of a secret between these.
+const (
+	markStart = "[redacted:"
+	markEnd   = "]"
 )
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
@@ -58,7 +68,7 @@ func (r *Registry) Add(name string, value []byte) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	mark := "[redacted:" + name + "]"
+	mark := markStart + name + markEnd
 	if r.clashes(mark, unbroken(string(value))) {
 		return fmt.Errorf("the value of %s overlaps the text that replaces secrets, so it cannot be redacted", name)
 	}
@@ -118,6 +128,22 @@ func (r *Registry) automaton() *automaton {
 
 // Empty reports whether there is nothing to redact.
 func (r *Registry) Empty() bool { return r.automaton() == nil }
+
+// Find returns the name of the first secret that ends in a text, "" if there is none.
+func (r *Registry) Find(text []byte) string {
+	a := r.automaton()
+	if a == nil {
+		return ""
+	}
+	var name string
+	m := matcher{auto: a}
+	m.scan(text, 0, func(s span) {
+		if name == "" {
+			name = strings.TrimSuffix(strings.TrimPrefix(a.marks[s.mark], markStart), markEnd)
+		}
+	})
+	return name
+}
 
 // Bytes returns b with every registered secret replaced. It may return b itself.
 func (r *Registry) Bytes(b []byte) []byte { return r.Split(b)[0] }

@@ -85,6 +85,9 @@ func (r *Run) checkPolicy() error {
 // workspace would exceed the limits.
 func (r *Run) fits(row pack.Row, t task.Task) error {
 	v := t.Agent()
+	if err := r.keyInTask(v); err != nil {
+		return err
+	}
 	if err := scoring.CheckCapabilities(r.Config.Sandbox, v); err != nil {
 		return err
 	}
@@ -126,11 +129,13 @@ func tooLarge(v task.AgentView, need workspace.Need, limits config.Limits, asset
 }
 
 // registerSecrets registers the values that must not appear in anything that
-// the run writes: those of forwarded variables whose names look secret.
+// the run writes: providers' keys, and those of forwarded variables whose names look
+// secret.
 func (r *Run) registerSecrets() {
 	if r.Harness == nil || r.Agent != "" {
 		return
 	}
+	r.registerKeys()
 	for _, w := range harness.Warnings(r.Harness) {
 		r.warn(w)
 	}

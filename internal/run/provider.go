@@ -11,6 +11,7 @@ import (
 	"securebench/internal/gateway/relay/reach"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/produce"
+	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
 	"securebench/internal/source"
@@ -44,8 +45,10 @@ func (r *Run) readKey() error {
 	case key == "":
 		return fault.Errorf(fault.Config, "%s: the %s harness needs the key of its provider: set %s in the environment or in the env file", at, r.Harness.Name(), name)
 	}
-	if err := r.secrets.Add(name, []byte(key)); err != nil {
-		return fault.Errorf(fault.Config, "%s: %w", at, err)
+	if len(key) >= redact.MinKey { // or else it is known not to be redacted
+		if err := r.secrets.Add(name, []byte(key)); err != nil {
+			return fault.Errorf(fault.Config, "%s: %w", at, err)
+		}
 	}
 	r.providerKey = key
 	return nil

@@ -110,6 +110,7 @@ type Run struct {
 	plan    *capacity.Plan // how many tasks run at the same time
 	agent   agent.Agent
 	secrets redact.Registry
+	keys    redact.Registry // of providers, which no agent gets
 	// providerKey is the key of the agents' provider, programs are what they run
 	// and relay is their way to the provider, as far as the harness needs them.
 	providerKey string
@@ -184,6 +185,9 @@ func newRun(o Options) *Run {
 // load reads the agent's file and the pack.
 func (r *Run) load(ctx context.Context) error {
 	r.registerSecrets()
+	if err := r.refuseKeys(); err != nil {
+		return err
+	}
 	if err := r.openOwn(); err != nil {
 		return err
 	}

@@ -4,7 +4,8 @@
 // A request reaches the provider only if its method, path, query and body are of
 // a form that is allowed; its headers are copied by name and its credentials
 // replaced. What the provider answers is bounded, and the key is removed from it
-// in all encodings that [redact.Registry] knows.
+// in all encodings that [redact.Registry] knows, unless it is shorter than
+// [redact.MinKey].
 package relay
 
 import (
@@ -100,11 +101,16 @@ func New(cfg Config) (*Relay, error) {
 	if cfg.SmallModel != "" {
 		r.models = append(r.models, cfg.SmallModel)
 	}
+	if r.key == "" {
+		return nil, errors.New("the provider's key is empty")
+	}
 	if strings.ContainsFunc(r.key, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, errors.New("the provider's key has a character that no key has, such as a blank or a line end")
 	}
-	if err := r.secrets.Add(keyName, []byte(r.key)); err != nil {
-		return nil, fmt.Errorf("the provider's key: %w", err)
+	if len(r.key) >= redact.MinKey {
+		if err := r.secrets.Add(keyName, []byte(r.key)); err != nil {
+			return nil, fmt.Errorf("the provider's key: %w", err)
+		}
 	}
 	if err := checkMoney(cfg, r.models); err != nil {
 		return nil, err

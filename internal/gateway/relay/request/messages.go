@@ -117,12 +117,15 @@ func (c *checker) blocks(v jsontext.Value, depth int) error {
 		return invalid("the content lies too deep")
 	}
 	return array(v, func(block jsontext.Value) error {
-		f, err := collect(block, "type", "source", "content", "file_id", "url", "tool")
+		f, err := collect(block, "type", "source", "content", "tool")
 		if err != nil {
 			return err
 		}
 		kind, err := f.kind()
 		if err != nil {
+			return err
+		}
+		if err := c.addressed(f); err != nil {
 			return err
 		}
 		switch kind {
@@ -141,12 +144,7 @@ func (c *checker) blocks(v jsontext.Value, depth int) error {
 
 // source checks where the bytes of an image or a document come from.
 func (c *checker) source(block fields, depth int) error {
-	for _, name := range []string{"file_id", "url"} {
-		if _, ok := block[name]; ok {
-			return c.external("content by %s", name)
-		}
-	}
-	f, err := collect(block["source"], "type", "content", "file_id", "url")
+	f, err := collect(block["source"], "type", "content", "data")
 	if err != nil {
 		return err
 	}
@@ -154,9 +152,13 @@ func (c *checker) source(block fields, depth int) error {
 	if err != nil {
 		return err
 	}
-	_, file := f["file_id"]
-	_, address := f["url"]
-	if file || address || kind != "base64" && kind != "text" && kind != "content" {
+	if err := c.addressed(f); err != nil {
+		return err
+	}
+	data, ok := f["data"]
+	switch {
+	case kind != "base64" && kind != "text" && kind != "content",
+		kind == "base64" && ok && !isBase64(data) && !isData(data):
 		return c.external("content from a source of the type %.40q", kind)
 	}
 	if kind == "content" {

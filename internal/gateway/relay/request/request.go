@@ -168,7 +168,7 @@ type fields map[string]jsontext.Value
 func collect(v jsontext.Value, names ...string) (fields, error) {
 	out := fields{}
 	err := object(v, func(name string, value jsontext.Value) error {
-		if slices.Contains(names, name) && value.Kind() != 'n' {
+		if (slices.Contains(names, name) || leadsOut(name)) && value.Kind() != 'n' {
 			out[name] = value
 		}
 		return nil

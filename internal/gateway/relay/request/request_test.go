@@ -34,6 +34,22 @@ var honestResponses = map[string]string{
 		{"type":"additional_tools","id":null,"role":"developer","tools":[
 			{"type":"namespace","name":"functions","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait"}]},
 			{"type":"namespace","name":"clock","tools":[{"type":"function","name":"sleep"}]}]}]}`,
+	"items with ids": `{"model":"model-1","instructions":null,"input":[
+		{"id":"msg_1","role":"assistant","content":"text"},
+		{"id":"msg_2","type":"message","role":"assistant","status":"completed","content":[]},
+		{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"abc"},
+		{"id":"rs_2","type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"x"}]},
+		{"id":"rs_3","type":"reasoning","summary":[{"type":"summary_text","text":"see https://example.org"}]},
+		{"type":"reasoning","summary":[]},
+		{"id":"fc_1","type":"function_call","call_id":"1","name":"f","arguments":""},
+		{"id":"fo_1","type":"function_call_output","call_id":"1","output":""},
+		{"id":"cm_1","type":"compaction","encrypted_content":"abc"},
+		{"type":"compaction_trigger"}]}`,
+	"files": `{"model":"model-1","input":[{"role":"user","content":[
+		{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,AAAA"},
+		{"type":"input_file","filename":"b.pdf","file_data":"/9j/4AAQSkZ+Rg=="},
+		{"type":"input_audio","input_audio":{"data":"UklGRg==","format":"wav"}},
+		{"type":"output_text","text":"https://example.org","annotations":[{"type":"url_citation","url":"https://example.org"}]}]}]}`,
 	"nothing asked for": `{"model":"model-1","input":"hi","previous_response_id":null,"background":false,"conversation":null,"tools":null}`,
 }
 
@@ -53,7 +69,9 @@ var honestMessages = map[string]string{
 				{"type":"tool_use","id":"t","name":"Bash","input":{"URL":"http://x","type":"url"}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x"},
 				{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"tool_reference","tool_name":"x"}]},
-				{"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"}]}}]}]}`,
+				{"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"}]}},
+				{"type":"document","source":{"type":"text","media_type":"text/plain","data":"https://example.org"}},
+				{"type":"search_result","source":"https://example.org","title":"t","content":[{"type":"text","text":"x"}]}]}]}`,
 	"nothing asked for": `{"model":"model-1","max_tokens":1,"messages":[],"mcp_servers":[],"container":null,"service_tier":"auto"}`,
 }
 
@@ -115,7 +133,24 @@ func TestExternalTools(t *testing.T) {
 		`{"type":"function_call_output","output":[{"type":"input_image","image_url":"http://evil.example"}]}`,
 		`{"type":"function_call_output","output":{"type":"computer_screenshot","image_url":"http://evil.example"}}`,
 		`{"type":"custom_tool_call_output","output":[{"type":"input_file","file_id":"f"}]}`,
+		`{"id":"msg_1"}`, `{"type":null,"id":"msg_1"}`, `{"id":"msg_1","content":"x"}`, `{"role":null,"id":"msg_1"}`, `{"role":7,"id":"msg_1"}`,
+		`{"type":"message","id":"msg_1"}`, `{"role":"user","id":"msg_1","content":null}`, `{"id":"msg_1","status":"completed","role":"assistant"}`,
+		`{"type":"reasoning","id":"rs_1"}`, `{"type":"reasoning","id":"rs_1","summary":[]}`, `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":""}`,
+		`{"type":"compaction","id":"cm_1"}`, `{"type":"function_call_output","id":"fo_1"}`,
+		`{"role":"user","content":[{"type":"input_file","file_data":"https://evil.example/x.pdf"}]}`,
+		`{"role":"user","content":[{"type":"input_file","file_data":"gs://bucket/x.pdf"}]}`,
+		`{"role":"user","content":[{"type":"input_file","file_data":" data:x"}]}`,
+		`{"role":"user","content":[{"type":"input_file","file_data":{"url":"https://evil.example"}}]}`,
+		`{"role":"user","content":[{"type":"input_file","file_ids":["f"]}]}`,
+		`{"role":"user","content":[{"type":"input_text","text":"x","file_uri":"gs://bucket/x"}]}`,
+		`{"role":"user","content":[{"type":"input_image","image_url":"DATA:x","detail":"high"}]}`,
+		`{"role":"user","content":[{"type":"input_image","video_url":"https://evil.example"}]}`,
+		`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"https://evil.example"}}]}`,
+		`{"role":"user","content":[{"type":"input_audio","input_audio":{"url":"https://evil.example"}}]}`,
+		`{"role":"user","content":"x","url":"https://evil.example"}`,
+		`{"type":"reasoning","summary":[{"type":"input_file","file_url":"https://evil.example"}]}`,
 	})
+	tries(t, Responses, `{"model":"model-1","instructions":[@]}`, []string{`{"id":"msg_1"}`, `{"type":"item_reference","id":"x"}`})
 	tries(t, Responses, `{"model":"model-1",@}`, []string{
 		`"store":true`, `"store":null`, `"store":0`, `"background":true`, `"previous_response_id":"resp_1"`, `"conversation":"conv_1"`,
 		`"prompt":{"id":"p"}`, `"tool_choice":{"type":"web_search_preview"}`,
@@ -129,6 +164,9 @@ func TestExternalTools(t *testing.T) {
 	tries(t, Messages, `{"model":"model-1","messages":[{"role":"user","content":[@]}]}`, []string{
 		`{"type":"image","source":{"type":"url","url":"https://evil.example"}}`, `{"type":"document","source":{"type":"url","url":"https://evil.example"}}`,
 		`{"type":"document","source":{"type":"file","file_id":"file_1"}}`, `{"type":"image","source":{"type":"base64","url":"https://evil.example"}}`,
+		`{"type":"image","source":{"type":"base64","data":"https://evil.example/x.png"}}`, `{"type":"document","source":{"type":"base64","data":"s3://b/x"}}`,
+		`{"type":"document","source":{"type":"text","data":"x","file_uri":"gs://b/x"}}`, `{"type":"text","text":"x","image_url":"https://evil.example"}`,
+		`{"type":"tool_result","file_id":"f"}`, `{"type":"search_result","url":"https://evil.example","content":[]}`,
 		`{"type":"container_upload","file_id":"file_1"}`, `{"type":"server_tool_use","name":"web_search"}`, `{"type":"mcp_tool_use"}`,
 		`{"type":"tool_result","content":[{"type":"image","source":{"type":"url","url":"http://evil.example"}}]}`,
 		`{"type":"document","source":{"type":"content","content":[{"type":"image","source":{"type":"url","url":"http://e"}}]}}`,

@@ -9,7 +9,7 @@ import (
 
 // plainResponses are fields of the Responses API without content that needs a
 // check. A field of a later API is left out until it is known to be harmless.
-const plainResponses = " access_programs client_metadata context_management include instructions max_output_tokens" +
+const plainResponses = " access_programs client_metadata context_management include max_output_tokens" +
 	" max_tool_calls metadata parallel_tool_calls prompt_cache_key prompt_cache_retention reasoning" +
 	" safety_identifier stream_options temperature text top_logprobs top_p truncation user "
 
@@ -37,6 +37,11 @@ func Responses(body []byte, p Policy) (Request, error) {
 		case "tool_choice":
 			return c.toolChoice(v)
 		case "input":
+			return c.input(v)
+		case "instructions": // a text, and with some providers items
+			if absent(v) {
+				return nil
+			}
 			return c.input(v)
 		default:
 			if !strings.Contains(plainResponses, " "+name+" ") {
@@ -134,7 +139,7 @@ func (c *checker) toolChoice(v jsontext.Value) error {
 }
 
 // items are the input items that name nothing outside the request. One without
-// a type is a message.
+// a type and with a role is a message.
 const items = "  message function_call function_call_output custom_tool_call custom_tool_call_output local_shell_call" +
 	" local_shell_call_output shell_call shell_call_output apply_patch_call apply_patch_call_output reasoning" +
 	" compaction compaction_summary compaction_trigger context_compaction agent_message additional_tools" +
@@ -145,7 +150,7 @@ func (c *checker) input(v jsontext.Value) error {
 		return nil
 	}
 	return array(v, func(item jsontext.Value) error {
-		f, err := collect(item, "type", "content", "output", "tools", "image_url", "file_url", "file_id")
+		f, err := collect(item, append(carriers(), "type", "role", "id")...)
 		if err != nil {
 			return err
 		}
@@ -156,13 +161,16 @@ func (c *checker) input(v jsontext.Value) error {
 		if !strings.Contains(items, " "+kind+" ") {
 			return c.external("an input item of the type %.40q", kind)
 		}
+		if err := c.referred(kind, f); err != nil {
+			return err
+		}
 		if err := c.openaiTools(f["tools"], 0); err != nil {
 			return err
 		}
 		if err := c.addressed(f); err != nil {
 			return err
 		}
-		for _, name := range []string{"content", "output"} {
+		for _, name := range []string{"content", "output", "summary"} {
 			if err := c.parts(f[name]); err != nil {
 				return err
 			}
@@ -180,7 +188,7 @@ func (c *checker) parts(v jsontext.Value) error {
 		return c.external("content that is neither text nor a list")
 	}
 	return array(v, func(part jsontext.Value) error {
-		f, err := collect(part, "type", "image_url", "file_url", "file_id", "tools")
+		f, err := collect(part, "type", "tools", "input_audio")
 		if err != nil {
 			return err
 		}
@@ -198,22 +206,24 @@ func (c *checker) parts(v jsontext.Value) error {
 		if err := c.openaiTools(f["tools"], 0); err != nil {
 			return err
 		}
+		if err := c.audio(f["input_audio"]); err != nil {
+			return err
+		}
 		return c.addressed(f)
 	})
 }
 
-// addressed refuses content that the provider would fetch, or has.
-func (c *checker) addressed(f fields) error {
-	if _, ok := f["file_id"]; ok {
-		return c.external("content by file id")
+// audio checks where the bytes of sounds are.
+func (c *checker) audio(v jsontext.Value) error {
+	if absent(v) {
+		return nil
 	}
-	if _, ok := f["file_url"]; ok {
-		return c.external("a file by address")
+	f, err := collect(v, "data")
+	if err != nil {
+		return err
 	}
-	if v, ok := f["image_url"]; ok {
-		if address, _ := text(v); !strings.HasPrefix(address, "data:") {
-			return c.external("an image by address")
-		}
+	if data, ok := f["data"]; ok && !isBase64(data) && !isData(data) {
+		return c.external("audio by address")
 	}
-	return nil
+	return c.addressed(f)
 }
