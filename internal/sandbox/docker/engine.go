@@ -151,7 +151,7 @@ func (e *Engine) connect(ctx context.Context, file string) error {
 	if err := e.describe(in); err != nil {
 		return err
 	}
-	e.helper, err = helper.New(e.conn, file, e.info.Arch)
+	e.helper, err = helper.New(e.conn, file, e.info.Arch, in.Driver)
 	e.overlays = overlays.New(e.conn, e.helper)
 	e.Cleaner = overlays.Cleaner{Store: e.overlays}
 	return err
@@ -228,15 +228,15 @@ func (e *Engine) RemoveOverlay(ctx context.Context, key string) error {
 }
 
 // Owned lists the containers and images, by ID, and volumes, by name, that belong to this
-// engine's owner, except the helper's volume, which lasts until Close. After a
+// engine's owner, except those of the helper, which last until Close. After a
 // run it is empty.
 func (e *Engine) Owned(ctx context.Context) ([]string, error) {
 	names, err := e.conn.Owned(ctx)
-	volume := e.helper.Volume()
-	return slices.DeleteFunc(names, func(name string) bool { return name == volume }), err
+	volumes := e.helper.Volumes()
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(volumes, name) }), err
 }
 
-// Close removes the helper's volume and releases the connections.
+// Close removes the helper's volumes and releases the connections.
 func (e *Engine) Close() error {
 	return errors.Join(e.helper.Close(context.Background()), e.conn.Close())
 }

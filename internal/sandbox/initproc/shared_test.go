@@ -1,7 +1,9 @@
 package initproc
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
@@ -61,5 +63,68 @@ func helperIsShared(t *testing.T, e enginetest.Engine) {
 	second := openSandbox(t, e, sandbox.User{}, nil)
 	if after := run(second, sandbox.HelperDir, sum); after != before {
 		t.Errorf("the helper of another sandbox changed:\n%s%s", before, after)
+	}
+}
+
+// listens locks the helper, watches it, and tells what happens to it until its standard
+// input ends.
+const listens = `
+import ctypes, fcntl, os, sys
+f = open("/.securebench/helper")
+fcntl.flock(f, fcntl.LOCK_EX)
+libc = ctypes.CDLL(None)
+events = libc.inotify_init1(0o4000)
+assert libc.inotify_add_watch(events, b"/.securebench/helper", 0xfff) >= 0
+print("ready", flush=True)
+sys.stdin.read()
+try: print(len(os.read(events, 4096)) // 16, "events")
+except BlockingIOError: print("quiet")
+`
+
+// speaks reads the helper, and tells whether somebody else has locked it.
+const speaks = `
+import fcntl
+f = open("/.securebench/helper", "rb")
+f.read(10)
+try: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError: print("locked")
+`
+
+// TestHelperTellsNothing: what a command does with the helper shows in its own sandbox,
+// and in no other.
+func TestHelperTellsNothing(t *testing.T) { enginetest.Each(t, helperTellsNothing) }
+
+func helperTellsNothing(t *testing.T, e enginetest.Engine) {
+	python := func(code string) Command {
+		return Command{Argv: []string{"python3", "-I", "-S", "-c", code}, Inherit: true}
+	}
+	first := openSandbox(t, e, sandbox.User{}, nil)
+	second := openSandbox(t, e, sandbox.User{}, nil)
+	for _, c := range []struct {
+		in           *Client
+		lock, events string
+	}{{first, "locked\n", " events\n"}, {second, "", "quiet\n"}} {
+		input, end := io.Pipe()
+		said, output := io.Pipe()
+		go func() {
+			cmd := python(listens)
+			cmd.Stdin, cmd.Stdout = input, output
+			_, err := first.Run(t.Context(), cmd)
+			_ = output.CloseWithError(err)
+		}()
+		lines := bufio.NewReader(said)
+		if line, err := lines.ReadString('\n'); line != "ready\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+		var out bytes.Buffer
+		cmd := python(speaks)
+		cmd.Stdout = &out
+		if res, err := c.in.Run(t.Context(), cmd); err != nil || res.ExitCode != 0 || out.String() != c.lock {
+			t.Errorf("%+v, %v, %q instead of %q", res, err, &out, c.lock)
+		}
+		_ = end.Close()
+		if line, err := lines.ReadString('\n'); !strings.HasSuffix(line, c.events) {
+			t.Errorf("%q instead of %q, %v", line, c.events, err)
+		}
 	}
 }

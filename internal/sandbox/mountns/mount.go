@@ -19,15 +19,20 @@ type Tmpfs struct {
 	Size, Inodes int64 // bytes; files and directories, the root included
 	Mode         fs.FileMode
 	UID, GID     int
+	Devices      bool // those that are made in it can be used
 }
 
-// Mount mounts a tmpfs without devices and set-user-ID programs at target. The
+// Mount mounts a tmpfs without set-user-ID programs at target. The
 // functions of this package from here on are for use within [Namespace.Do].
 func (t Tmpfs) Mount(target string) error {
 	if t.Size <= 0 || t.Inodes <= 0 { // for the kernel that is no limit at all
 		return fmt.Errorf("mounting a tmpfs: it would have no bounds (size %d, inodes %d)", t.Size, t.Inodes)
 	}
-	if err := unix.Mount("tmpfs", target, "tmpfs", unix.MS_NODEV|unix.MS_NOSUID, t.options()); err != nil {
+	flags := uintptr(unix.MS_NOSUID)
+	if !t.Devices {
+		flags |= unix.MS_NODEV
+	}
+	if err := unix.Mount("tmpfs", target, "tmpfs", flags, t.options()); err != nil {
 		return fmt.Errorf("mounting a tmpfs at %s: %w", target, err)
 	}
 	return nil

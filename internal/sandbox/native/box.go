@@ -148,7 +148,7 @@ func (b *box) make() error {
 		if b.files, err = os.OpenRoot(b.path()); err != nil {
 			return err
 		}
-		return errors.Join(b.mountRoot(), b.mountTrees())
+		return errors.Join(b.mountRoot(), b.mountDev(), b.mountTrees())
 	})
 	if err != nil {
 		return err
@@ -259,7 +259,9 @@ func (b *box) mountTrees() error {
 		if err := b.engine.placeHelper(); err != nil {
 			return err
 		}
-		b.add(oci.Mount{Target: sandbox.HelperDir, Source: b.engine.path(helperDir), ReadOnly: true})
+		if err := b.mountHelper(b.path("h")); err != nil {
+			return err
+		}
 	}
 	for i, m := range b.spec.Mounts {
 		at, target := b.path("m"+strconv.Itoa(i)), path.Clean(m.Target)
@@ -272,6 +274,20 @@ func (b *box) mountTrees() error {
 		b.mounts = append(b.mounts, at)
 		b.add(oci.Mount{Target: target, Source: at, ReadOnly: m.ReadOnly})
 	}
+	return nil
+}
+
+// mountHelper mounts the helper as an overlay of the box's own: a lock on a file that
+// two boxes have, or an event of it, is a message between them.
+func (b *box) mountHelper(at string) error {
+	if err := os.Mkdir(at, 0o711); err != nil {
+		return err
+	}
+	if err := mountns.Overlay(at, []string{b.engine.path(emptyDir), b.engine.path(helperDir)}, "", ""); err != nil {
+		return fmt.Errorf("mounting the helper: %w", err)
+	}
+	b.mounts = append(b.mounts, at)
+	b.add(oci.Mount{Target: sandbox.HelperDir, Source: at, ReadOnly: true})
 	return nil
 }
 

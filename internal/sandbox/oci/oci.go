@@ -33,7 +33,10 @@ type Box struct {
 	// IDBase and IDSize map users, unless IDSize is 0.
 	IDBase, IDSize int
 	Peer           int // a process whose network is shared; 0 is a network of its own
-	Hostname       string
+	// Dev is the folder that is /dev, furnished. If it is "", the runtime makes one; with
+	// mapped users it takes the host's devices, which all boxes then share.
+	Dev      string
+	Hostname string
 }
 
 // Mount is a mount besides those that every sandbox has.
@@ -183,9 +186,13 @@ func rlimits() ([]specs.POSIXRlimit, error) {
 // mounts are the file systems that every sandbox has, and then the box's own, each
 // after those that it lies in.
 func (b Box) mounts() []specs.Mount {
+	dev := specs.Mount{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}}
+	if b.Dev != "" {
+		dev.Type, dev.Source, dev.Options = "bind", b.Dev, []string{"bind", "rprivate", "nosuid"}
+	}
 	mounts := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
-		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
+		dev,
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts",
 			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},

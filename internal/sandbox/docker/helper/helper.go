@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -35,20 +37,23 @@ type Helper struct {
 	file string
 	arch string
 
-	mu     sync.Mutex
-	image  string // ID, once the image is there
-	volume string // name, once a box has asked for it
+	overlays bool // for each container
+
+	mu      sync.Mutex
+	image   string   // ID, once the image is there
+	volumes []string // once a box has asked for it: the helper's, and an empty one
+	layers  []string // of overlays: their folders
 }
 
 // New checks that file is a static binary for the engine's architecture. An
-// empty name gives a helper that only fails.
-func New(conn *dockerapi.Conn, file, arch string) (*Helper, error) {
+// empty name gives a helper that only fails. Driver is the engine's storage driver.
+func New(conn *dockerapi.Conn, file, arch, driver string) (*Helper, error) {
 	if file != "" {
 		if err := helperfile.Check(file, arch); err != nil {
 			return nil, err
 		}
 	}
-	return &Helper{conn: conn, file: file, arch: arch}, nil
+	return &Helper{conn: conn, file: file, arch: arch, overlays: slices.Contains([]string{"overlay2", "overlayfs"}, driver)}, nil
 }
 
 // Image returns the ID of the image that contains only the helper, and imports
@@ -154,6 +159,10 @@ func archive(w io.Writer, program *os.File) error {
 // container of the helper's image. It belongs to this process like any other
 // object: Close removes it, and reaping does if the process dies. A volume
 // shared by processes could be half filled or removed by one of them.
+//
+// A container gets an overlay of its own over the volume, if the engine makes overlays
+// for its containers as well: a lock on a file that two of them have, or an event of
+// it, is a message between them.
 func (h *Helper) Mount(ctx context.Context) (mount.Mount, error) {
 	m := mount.Mount{Type: mount.TypeVolume, Target: sandbox.HelperDir, ReadOnly: true,
 		VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
@@ -163,27 +172,66 @@ func (h *Helper) Mount(ctx context.Context) (mount.Mount, error) {
 	if err != nil {
 		return m, err
 	}
-	if h.volume == "" {
-		name := dockerapi.NewName()
-		if err := h.fill(ctx, name, image); err != nil {
-			return m, errors.Join(fmt.Errorf("making the helper's volume: %w", err), h.conn.RemoveVolume(ctx, name))
+	if len(h.volumes) == 0 {
+		if err := h.provide(ctx, image); err != nil {
+			return m, fmt.Errorf("making the helper's volume: %w", err)
 		}
-		h.volume = name
 	}
-	m.Source = h.volume
+	if len(h.layers) > 0 {
+		// The engine makes the volume with the container and removes it with that. An
+		// overlay without an upper layer is read-only; the engine takes no other word for
+		// it.
+		m.ReadOnly = false
+		m.VolumeOptions.Labels = h.conn.Labels(sandbox.Labels{Role: "helper"})
+		m.VolumeOptions.DriverConfig = &mount.Driver{Name: "local", Options: map[string]string{
+			"type": "overlay", "device": "overlay", "o": "ro,lowerdir=" + strings.Join(h.layers, ":")}}
+		return m, nil
+	}
+	m.Source = h.volumes[0]
 	return m, nil
 }
 
-func (h *Helper) fill(ctx context.Context, volume, image string) error {
-	labels := h.conn.Labels(sandbox.Labels{Role: "helper"})
-	if err := h.conn.CreateVolume(ctx, client.VolumeCreateOptions{Name: volume, Driver: "local", Labels: labels}); err != nil {
+// provide makes the helper's volume and, if containers get overlays, an empty one: the
+// kernel makes no overlay of a single folder.
+func (h *Helper) provide(ctx context.Context, image string) (err error) {
+	names := []string{dockerapi.NewName()}
+	if h.overlays {
+		names = append(names, dockerapi.NewName())
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.remove(ctx, names))
+		}
+	}()
+	var layers []string
+	for _, name := range names {
+		err = h.conn.CreateVolume(ctx, client.VolumeCreateOptions{Name: name, Driver: "local", Labels: h.conn.Labels(sandbox.Labels{Role: "helper"})})
+		if err != nil {
+			return err
+		}
+		res, err := h.conn.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+		if err != nil {
+			return fmt.Errorf("looking at volume %s: %w", name, err)
+		}
+		layers = append(layers, res.Volume.Mountpoint)
+	}
+	if err = h.fill(ctx, names[0], image); err != nil {
 		return err
 	}
+	h.volumes = names
+	if h.overlays {
+		h.layers = layers
+	}
+	return nil
+}
+
+// fill fills the helper's volume from its image.
+func (h *Helper) fill(ctx context.Context, volume, image string) error {
 	name := dockerapi.NewName()
 	err := h.conn.CreateContainer(ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{Image: image, Entrypoint: []string{sandbox.HelperPath}, WorkingDir: "/",
-			NetworkDisabled: true, Labels: labels},
+			NetworkDisabled: true, Labels: h.conn.Labels(sandbox.Labels{Role: "helper"})},
 		HostConfig: &container.HostConfig{NetworkMode: "none", LogConfig: container.LogConfig{Type: "none"},
 			Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: volume, Target: sandbox.HelperDir}}},
 	})
@@ -193,23 +241,28 @@ func (h *Helper) fill(ctx context.Context, volume, image string) error {
 	return h.conn.RemoveContainer(ctx, name)
 }
 
-// Volume is the name of the volume, "" if there is none.
-func (h *Helper) Volume() string {
+// Volumes are the names of the volumes that last until Close, if there are any.
+func (h *Helper) Volumes() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.volume
+	return slices.Clone(h.volumes)
 }
 
-// Close removes the volume. The image stays: other processes share it.
+// Close removes the volumes. The image stays: other processes share it.
 func (h *Helper) Close(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.volume == "" {
-		return nil
-	}
-	if err := h.conn.RemoveVolume(ctx, h.volume); err != nil {
+	if err := h.remove(ctx, h.volumes); err != nil {
 		return err
 	}
-	h.volume = ""
+	h.volumes, h.layers = nil, nil
 	return nil
+}
+
+func (h *Helper) remove(ctx context.Context, volumes []string) error {
+	var errs []error
+	for _, name := range volumes {
+		errs = append(errs, h.conn.RemoveVolume(ctx, name))
+	}
+	return errors.Join(errs...)
 }

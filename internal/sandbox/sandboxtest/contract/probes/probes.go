@@ -188,22 +188,29 @@ except OSError:
     pass
 `
 
+// lockable are files that every sandbox has.
+const lockable = `
+import sys
+lockable = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", sys.executable, "/", "/dev", "/dev/shm", "/dev/mqueue", "/proc/cpuinfo",
+    "/proc/sys/kernel/hostname", "/sys", "/sys/kernel"] + ["/dev/" + n for n in ("null", "zero", "full", "random", "urandom", "pts", "pts/ptmx")]
+`
+
 // Neighbour leaves traces in every place that two sandboxes could share.
-const Neighbour = `
-import fcntl, os, socket, sys, time
+const Neighbour = lockable + `
+import fcntl, os, socket, time
 for d in ["/tmp", "/dev/shm"]: open(d + "/note", "w").close()
 s = socket.socket(socket.AF_UNIX); s.bind("\0note"); s.listen()
 t = socket.socket(); t.bind(("127.0.0.1", 7007)); t.listen()
-locks = [open(p) for p in ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", sys.executable)]
+locks = [os.open(p, os.O_RDONLY | os.O_NOCTTY) for p in lockable]
 for f in locks: fcntl.flock(f, fcntl.LOCK_EX)
 print("ready", flush=True)
 `
 
 // NeighbourSearch looks for the traces of [Neighbour].
-const NeighbourSearch = denied + `
+const NeighbourSearch = denied + lockable + `
 import fcntl
-for p in ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", sys.executable):
-    try: fcntl.flock(open(p), fcntl.LOCK_EX | fcntl.LOCK_NB)
+for p in lockable:
+    try: fcntl.flock(os.open(p, os.O_RDONLY | os.O_NOCTTY), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as e: print("a lock on", p, "shows:", e)
 for d in ["/tmp", "/dev/shm", "/dev/mqueue"]:
     if os.listdir(d): print(d, os.listdir(d))
