@@ -36,6 +36,15 @@ func place(v task.AgentView, taskFile string) (Plan, error) {
 	return p, nil
 }
 
+// MountTarget returns where the workspace of a task that was checked is mounted.
+func MountTarget(v task.AgentView) string {
+	target, err := mountTarget(v)
+	if err != nil { // which the check of the row has refused
+		return workspace.DefaultTarget
+	}
+	return target
+}
+
 // mountTarget returns where the workspace is mounted: the row's workdir if the
 // candidate is the workspace, otherwise the default.
 func mountTarget(v task.AgentView) (string, error) {

@@ -152,7 +152,7 @@ const maxMissing = 3
 func (a *Agent) known(s *scoring.Scorer) func(func(place, error) bool) {
 	return func(yield func(place, error) bool) {
 		for p := range a.places {
-			if _, ok := s.Images[p.image]; ok && !yield(p, nil) {
+			if _, ok := s.Images[p.image]; ok && s.ImageFault(p.image) == nil && !yield(p, nil) {
 				return
 			}
 		}

@@ -68,6 +68,11 @@ func (a *attempt) prepare(ctx context.Context) {
 	if reason, _ := a.unscored(); reason != "" {
 		return // pending: the agent is not run
 	}
+	if a.r.Fault != nil {
+		if a.prepareErr = a.r.Fault(ctx, a.draft.Task); a.prepareErr != nil {
+			return
+		}
+	}
 	if former := a.r.Unverified[record.AttemptKey{Task: a.id(), Attempt: a.draft.Number}]; former != nil && a.draft.Retries() == 0 {
 		if err := a.draft.Resume(former); err != nil {
 			a.r.Progress.Event(progress.Warning{Message: fmt.Sprintf("task %s is run again: %s", a.id(), commit.Line(err))})

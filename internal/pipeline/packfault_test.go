@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"securebench/internal/checkout"
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/agent"
+	"securebench/internal/sandbox"
 	"securebench/internal/task"
 )
 
@@ -116,6 +118,49 @@ func TestUnusableCheckoutIsThePacksFault(t *testing.T) {
 			}
 			for _, line := range b.lines() {
 				if line["status"] == "pending" && (line["failure_reason"] != "pack" || line["score"] != nil) {
+					t.Errorf("%v", line)
+				}
+			}
+			if n := b.engine.Left(); n != 0 {
+				t.Errorf("%d boxes and workspaces are left", n)
+			}
+		})
+	}
+}
+
+// TestRowFault: a row that cannot be run in its image is pending at once, its agent
+// does not run, and the others go on; an engine that does not say is asked again. What
+// an agent does to its own sandbox is no such fault.
+func TestRowFault(t *testing.T) {
+	for name, test := range map[string]struct {
+		err         error
+		faults, try int
+	}{
+		"the image's fault":  {sandbox.Unusable(errors.New("the image has a file at /app")), 1, 0},
+		"the engine's fault": {errors.New("the engine is busy"), 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, answers)
+			b.cfg.Retries = 2
+			asked := 0
+			b.cfg.Fault = func(_ context.Context, tk task.Task) error {
+				if tk.ID() != "one" {
+					return nil
+				}
+				if asked++; asked > 1 && test.faults == 0 {
+					return nil
+				}
+				return test.err
+			}
+			sum, err := b.run(t.Context(), question(t, "one", "4", `"4"`), question(t, "two", "4", `"4"`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum.PackFaults != test.faults || sum.Passed != 2-test.faults || sum.Infrastructure != 0 || b.events.count("retry") != test.try {
+				t.Errorf("%+v, %d retries", sum, b.events.count("retry"))
+			}
+			for _, line := range b.lines() {
+				if line["status"] == "pending" && (line["failure_reason"] != "pack" || line["failure_phase"] != "prepare" || line["failure_message"] != "the image has a file at /app") {
 					t.Errorf("%v", line)
 				}
 			}

@@ -73,9 +73,12 @@ type Config struct {
 	// Verifiers holds one verifier per family that has one.
 	Verifiers map[string]family.Verifier
 	Images    map[string]sandbox.Image // by reference
-	Dir       *record.Dir
-	Store     *candidate.Store
-	Digests   commit.Binder
+	// Fault returns an error that wraps [sandbox.ErrUnusable] for a task that cannot be
+	// run in its images, whatever its agent does; nil finds none.
+	Fault   func(context.Context, task.Task) error
+	Dir     *record.Dir
+	Store   *candidate.Store
+	Digests commit.Binder
 	// TaskDir names a task's folder.
 	TaskDir func(taskID string) string
 	Verify  sandbox.Limits

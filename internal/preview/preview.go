@@ -68,6 +68,7 @@ type Image struct {
 	Ref    string `json:"ref"`
 	ID     string `json:"id,omitzero"`     // "" if it is missing
 	Obtain string `json:"obtain,omitzero"` // what gets it then
+	Fault  string `json:"fault,omitzero"`  // why nothing can run in it
 }
 
 // Options say where the preview looks.

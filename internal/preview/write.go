@@ -58,6 +58,9 @@ func (p *Preview) WriteText(w io.Writer) error {
 		if img.ID != "" {
 			state = redact.EscapeShort(img.ID, 22)
 		}
+		if img.Fault != "" {
+			state = "cannot be used, so its rows end pending: " + img.Fault
+		}
 		line(first(i, "images"), "%s: %s", redact.Quote(img.Ref), state)
 	}
 	if n := len(p.Images) - maxImages; n > 0 {

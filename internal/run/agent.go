@@ -60,6 +60,15 @@ func (r *Run) openAgent() error {
 	return nil
 }
 
+// agentImageFault refuses an image of the operator's in which nothing can run.
+func (r *Run) agentImageFault() error {
+	ref := r.needs().Image
+	if err := r.scorer.ImageFault(ref); ref != "" && err != nil {
+		return fault.As(fault.Config, fmt.Errorf("%s: %w", r.at("image"), err))
+	}
+	return nil
+}
+
 // openOwn begins to prepare the agent of the configured harness.
 func (r *Run) openOwn() error {
 	if r.Harness == nil || r.Agent != "" {

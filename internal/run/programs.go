@@ -63,7 +63,9 @@ func (r *Run) agentImages() (out []sandbox.Image) {
 		refs[row.Image] = true
 	}
 	for _, ref := range slices.Sorted(maps.Keys(refs)) {
-		out = append(out, r.scorer.Images[ref])
+		if r.scorer.ImageFault(ref) == nil {
+			out = append(out, r.scorer.Images[ref])
+		}
 	}
 	return out
 }

@@ -161,6 +161,9 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 	if r.scorer, err = scoring.Open(ctx, r.work, o.OpenEngine, box, r.needsUsers(), r.warn); err != nil {
 		return nil, err
 	}
+	if err := r.agentImageFault(); err != nil {
+		return nil, err
+	}
 	if err := r.schedule(ctx); err != nil {
 		return nil, err
 	}
@@ -339,13 +342,18 @@ func (r *Run) pipeline(ctx context.Context, observe func(string, int) func(strin
 	return pipeline.Config{
 		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.Planned(),
 		Kept: r.kept, Unverified: r.unverified, Labels: r.labels(),
-		Agent: r.agent, Verifiers: r.scorer.Verifiers, Images: r.scorer.Images,
+		Agent: r.agent, Verifiers: r.scorer.Verifiers, Images: r.scorer.Images, Fault: r.fault,
 		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Of,
 		Verify: scoring.Limits(r.Config.Limits), VerifyTimeout: r.Config.Limits.Verify,
 		Workers: r.plan.Workers, Plan: r.plan, Load: r.work.Load, Room: r.room, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
 		KeepGoing: r.KeepGoing || r.Agent != "",
 		Progress:  r.Progress, Observe: observe, Probe: r.probe(),
 	}
+}
+
+// fault says what the row of a task wants of its images and cannot have.
+func (r *Run) fault(ctx context.Context, t task.Task) error {
+	return r.scorer.Fault(ctx, r.work, t, scoring.Place{Agent: r.needs().Image, Sandboxed: r.agent.Sandboxed()})
 }
 
 // recorded counts the kept attempts of each task.
@@ -385,13 +393,7 @@ func (r *Run) probe() func(context.Context) error {
 	if r.scorer.Engine == nil {
 		return nil
 	}
-	return func(ctx context.Context) error {
-		for ref := range r.scorer.Images {
-			_, err := r.scorer.Engine.Image(ctx, ref)
-			return err
-		}
-		return nil
-	}
+	return r.scorer.Answers
 }
 
 // seal signs the complete run.

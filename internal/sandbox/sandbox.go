@@ -40,7 +40,23 @@ var (
 	// ErrNoFolder is wrapped by the error of [Sandboxes.Workspace] when the
 	// image has no folder at [ImageFolder.Path].
 	ErrNoFolder = errors.New("the image has no such folder")
+	// ErrUnusable is what errors are that the content of an image causes, whatever
+	// runs in it: its configuration or its accounts do not name a user that exists, or
+	// what a path leads to cannot be what it is needed for. It is final, and the fault
+	// of whoever names the image. See [Unusable].
+	ErrUnusable = errors.New("the image cannot be used")
 )
+
+// Unusable makes an error an [ErrUnusable], with the text that it has.
+func Unusable(err error) error { return &unusableError{err} }
+
+type unusableError struct{ error }
+
+// Is makes it the error that callers distinguish.
+func (*unusableError) Is(target error) bool { return target == ErrUnusable }
+
+// Unwrap returns the error that it was made of.
+func (e *unusableError) Unwrap() error { return e.error }
 
 // Engine makes sandboxes and workspaces. All methods are safe for concurrent
 // use. An error means that the engine or this process failed, never that an
@@ -67,11 +83,26 @@ type Sandboxes interface {
 
 // Images looks images up. It never runs any of their code.
 type Images interface {
-	// Image returns the identity of an image. It never pulls.
+	// Image returns the identity of an image. It never pulls. With an error that
+	// wraps [ErrUnusable], as much of it as is known is returned all the same.
 	Image(ctx context.Context, ref string) (Image, error)
 	// User returns the IDs of a user as an image's configuration names it:
 	// "", "user", "uid", "user:group" and so on.
 	User(ctx context.Context, image Image, name string) (User, error)
+}
+
+// Looker is an engine that looks at what an image has at a path, without running
+// any of its code.
+type Looker interface {
+	// Look returns what an image has at an absolute path, whose parents are folders
+	// of the image and no links.
+	Look(ctx context.Context, image Image, path string) (Sight, error)
+}
+
+// Sight is what an image has at a path.
+type Sight struct {
+	Type FileType // "" is nothing
+	Link string   // where a link leads, as an absolute path if it is known; "" is nowhere
 }
 
 // Service is what an engine offers besides sandboxes.
@@ -244,6 +275,23 @@ const (
 	Socket      FileType = "socket"
 	Device      FileType = "device"
 )
+
+// TypeOf returns what a mode is the mode of.
+func TypeOf(mode fs.FileMode) FileType {
+	switch mode.Type() {
+	case 0:
+		return RegularFile
+	case fs.ModeDir:
+		return Directory
+	case fs.ModeSymlink:
+		return Symlink
+	case fs.ModeNamedPipe:
+		return NamedPipe
+	case fs.ModeSocket:
+		return Socket
+	}
+	return Device
+}
 
 // Streams connects a command. A nil stream is closed (stdin) or discarded.
 // Writers get at most [Limits.Output] bytes in total.

@@ -39,10 +39,13 @@ type Scorer struct {
 	Derive func(label string) [32]byte
 	// Workers is how many candidates are scored at the same time outside of a run.
 	Workers int
+
+	faults faults
 }
 
 // Open connects to the engine if the used rows need one, and looks up their
-// images, and their users if users is set.
+// images, and their users if users is set. What is wrong with a row is not an error:
+// see [Scorer.Fault].
 func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg config.Sandbox, users bool, warn func(string)) (s *Scorer, err error) {
 	s = &Scorer{}
 	if s.Files, err = w.OpenFiles(); err != nil || len(w.Images) == 0 {
@@ -51,11 +54,15 @@ func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg conf
 	if s.Engine, err = open(ctx, cfg, warn); err != nil {
 		return nil, errors.Join(err, s.Files.Close())
 	}
-	if s.Images, err = resolveImages(ctx, s.Engine, w.Images, obtain(w, s.Engine.Info().Obtain)); err == nil && users {
-		s.Users, err = resolveUsers(ctx, s.Engine, s.Images, w.Users)
+	s.faults.looks.Engine, _ = s.Engine.(sandbox.Looker)
+	if err = s.resolveImages(ctx, w.Images, obtain(w, s.Engine.Info().Obtain)); err == nil && users {
+		err = s.resolveUsers(ctx, w.Users)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.CloseEngine())
+	}
+	for _, ref := range slices.Sorted(maps.Keys(s.faults.images)) {
+		warn(s.faults.images[ref].Error() + "; its rows stay pending")
 	}
 	return s, nil
 }
@@ -96,6 +103,18 @@ func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, cfg *config.Te
 			s.Verifiers[name] = f.NewVerifier(r)
 		}
 	}
+}
+
+// Answers returns an error if the engine does not answer.
+func (s *Scorer) Answers(ctx context.Context) error {
+	for ref := range s.Images {
+		_, err := s.Engine.Image(ctx, ref)
+		if errors.Is(err, sandbox.ErrUnusable) {
+			return nil
+		}
+		return err
+	}
+	return nil
 }
 
 // Close releases everything within a bounded time.
@@ -149,24 +168,23 @@ func Limits(l config.Limits) sandbox.Limits {
 
 // resolveImages looks every image up once. Missing images are reported
 // together, with the command that gets each.
-func resolveImages(ctx context.Context, e sandbox.Engine, refs map[string]source.Pos, obtain func(ref string) string) (map[string]sandbox.Image, error) {
-	out := make(map[string]sandbox.Image, len(refs))
+func (s *Scorer) resolveImages(ctx context.Context, refs map[string]source.Pos, obtain func(ref string) string) error {
+	s.Images, s.faults.images = make(map[string]sandbox.Image, len(refs)), map[string]error{}
 	var missing []error
 	for _, ref := range slices.Sorted(maps.Keys(refs)) {
-		img, err := e.Image(ctx, ref)
+		img, err := s.Engine.Image(ctx, ref)
 		switch {
 		case errors.Is(err, sandbox.ErrImageMissing):
 			missing = append(missing, fmt.Errorf("image %s is not on the engine (first needed at %s): %s", ref, refs[ref], obtain(ref)))
+			continue
+		case errors.Is(err, sandbox.ErrUnusable):
+			s.faults.images[ref] = imageFault(ref, err)
 		case err != nil:
-			return nil, fault.As(fault.Engine, fmt.Errorf("looking up image %s: %w", ref, err))
-		default:
-			out[ref] = img
+			return fault.As(fault.Engine, fmt.Errorf("looking up image %s: %w", ref, err))
 		}
+		s.Images[ref] = img
 	}
-	if len(missing) > 0 {
-		return nil, fault.As(fault.Engine, errors.Join(missing...))
-	}
-	return out, nil
+	return fault.As(fault.Engine, errors.Join(missing...))
 }
 
 // madeHere returns the images that this project's Makefile makes.
@@ -192,18 +210,22 @@ func obtain(w *workload.Workload, pull string) func(ref string) string {
 	}
 }
 
-// resolveUsers looks up the users that rows name. One that an image does not
-// have is the pack's fault.
-func resolveUsers(ctx context.Context, e sandbox.Engine, images map[string]sandbox.Image, users map[workload.User]source.Pos) (map[workload.User]sandbox.User, error) {
-	out := make(map[workload.User]sandbox.User, len(users))
-	var ps source.Problems
-	for key, at := range users {
-		u, err := e.User(ctx, images[key.Image], key.Name)
-		if err != nil {
-			ps.Add(at, "name a user of the image, or UID:GID", "environment.user: %v", err)
+// resolveUsers looks up the users that rows name.
+func (s *Scorer) resolveUsers(ctx context.Context, users map[workload.User]source.Pos) error {
+	s.Users, s.faults.users = make(map[workload.User]sandbox.User, len(users)), map[workload.User]error{}
+	for key := range users {
+		if s.faults.images[key.Image] != nil {
 			continue
 		}
-		out[key] = u
+		u, err := s.Engine.User(ctx, s.Images[key.Image], key.Name)
+		if err != nil {
+			var other error
+			if s.faults.users[key], other = userFault(key, err); other != nil {
+				return fault.As(fault.Engine, other)
+			}
+			continue
+		}
+		s.Users[key] = u
 	}
-	return out, fault.As(fault.Pack, ps.Err())
+	return nil
 }

@@ -18,6 +18,7 @@ type ImageStock struct {
 	Ref    string
 	ID     string // content digest; "" if the engine does not have it
 	Obtain string // what gets it then
+	Fault  string // why nothing can run in it
 }
 
 // TakeStock connects to the engine if the used rows need one, and looks for their
@@ -38,6 +39,8 @@ func TakeStock(ctx context.Context, w *workload.Workload, open EngineOpener, cfg
 		switch {
 		case errors.Is(err, sandbox.ErrImageMissing):
 			images = append(images, ImageStock{Ref: ref, Obtain: get(ref)})
+		case errors.Is(err, sandbox.ErrUnusable):
+			images = append(images, ImageStock{Ref: ref, ID: img.ID, Fault: imageFault(ref, err).Error()})
 		case err != nil:
 			err = fault.As(fault.Engine, fmt.Errorf("looking up image %s: %w", ref, err))
 			return nil, nil, errors.Join(err, s.CloseEngine())

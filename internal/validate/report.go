@@ -29,6 +29,7 @@ type Report struct {
 	err  error
 
 	total, bad, skipped int
+	failed              int // of bad, those that could not be checked
 	baselines           Baselines
 }
 
@@ -46,6 +47,9 @@ func (r *Report) Add(v Result) {
 		r.skipped++
 	case !v.OK():
 		r.bad++
+		if v.infrastructure() {
+			r.failed++
+		}
 	}
 	if !r.json {
 		r.all = append(r.all, v)
@@ -75,6 +79,9 @@ func (r *Report) finish() error {
 	}
 	if r.err != nil {
 		return fmt.Errorf("printing the validation: %w", r.err)
+	}
+	if r.bad > 0 && r.bad == r.failed {
+		return fault.As(fault.Infrastructure, fmt.Errorf("%d of %d tasks could not be checked: repeat the command", r.bad, r.total))
 	}
 	if r.bad > 0 {
 		return fault.As(fault.Problems, fmt.Errorf("%d of %d tasks have problems", r.bad, r.total))

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
 	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/family"
+	"securebench/internal/fault"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/verify"
@@ -80,6 +82,11 @@ func (v Result) OK() bool {
 	return true
 }
 
+// infrastructure reports whether the task could not be checked.
+func (v Result) infrastructure() bool {
+	return slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Outcome == verdict.Infrastructure })
+}
+
 // Config is what [Run] needs.
 type Config struct {
 	Families      family.Registry
@@ -88,6 +95,11 @@ type Config struct {
 	Images        map[string]sandbox.Image
 	Verify        sandbox.Limits
 	VerifyTimeout time.Duration
+	// Fault returns an error that wraps [sandbox.ErrUnusable] for a task that cannot be
+	// run in its images; nil finds none.
+	Fault func(context.Context, task.Task) error
+	// Answers returns an error if the engine does not answer; nil asks nothing.
+	Answers func(context.Context) error
 	// Derive derives a secret from the salt, for the tests' random numbers.
 	Derive  func(label string) [32]byte
 	Workers int
@@ -119,44 +131,71 @@ func Run(ctx context.Context, cfg Config) error {
 	})
 }
 
+// validate checks one task. What is wrong with the row, and what goes wrong with it
+// while the engine answers, is in the result: the other tasks go on.
 func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	v := Result{TaskID: t.ID(), Family: t.Family(), Line: t.Line()}
-	verifier, fam, start := cfg.Verifiers[t.Family()], cfg.Families[t.Family()], time.Now()
+	start := time.Now()
+	err := cfg.try(ctx, t, &v)
+	v.Took = time.Since(start)
+	switch {
+	case err == nil:
+		return v, nil
+	case ctx.Err() != nil:
+		return v, err
+	case agent.Unusable(err):
+		v.unchecked(verdict.Pending, verdict.PackFault, err)
+		return v, nil
+	}
+	if cfg.Answers != nil {
+		if dead := cfg.Answers(ctx); dead != nil {
+			return v, fault.As(fault.Engine, fmt.Errorf("%w; and the engine does not answer: %w", err, dead))
+		}
+	}
+	v.unchecked(verdict.Infrastructure, verdict.InfrastructureError, err)
+	return v, nil
+}
+
+// unchecked adds a check that came to no verdict.
+func (v *Result) unchecked(o verdict.Outcome, why verdict.Reason, err error) {
+	v.Checks = append(v.Checks, Check{Candidate: CheckReference, Want: "pass", Outcome: o, Reason: why, Message: commit.Line(err)})
+}
+
+// try tries the candidates of a task.
+func (cfg Config) try(ctx context.Context, t task.Task, v *Result) error {
+	verifier, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
 	if reason, _ := verify.Unscored(t, fam, verifier); reason != "" {
 		v.Skipped = reason
-		return v, nil
+		return nil
+	}
+	if cfg.Fault != nil {
+		if err := cfg.Fault(ctx, t); err != nil {
+			return err
+		}
 	}
 	cases := verify.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout, Derive: cfg.Derive}
 	c := cases.Case(t, fam, 1, cfg.Images[t.Environment().Image])
 	ref, hasReference, err := verify.Reference(ctx, verifier, fam, c)
 	if err != nil {
-		return v, err
+		return err
 	}
 	tried, err := cfg.probes(ctx, t, fam, ref, hasReference)
-	if err == nil {
-		v.Checks, err = cfg.checks(ctx, verifier, c, tried)
-	}
-	if agent.Unusable(err) {
-		// The row's fault, like a solution that does not pass: others go on.
-		v.Checks = append(v.Checks, Check{Candidate: CheckReference, Want: "pass", Outcome: verdict.Pending, Reason: verdict.PackFault, Message: commit.Line(err)})
-		return v, nil
-	}
 	if err != nil {
-		return v, err
+		return err
+	}
+	if v.Checks, err = cfg.checks(ctx, verifier, c, tried); err != nil {
+		return err
 	}
 	if v.Checks[0].OK { // otherwise there is something to mend first
 		if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {
-			return v, err
+			return err
 		}
 	}
 	if v.Proposal, err = cfg.propose(ctx, verifier, c, tried[0], v.Checks[0]); err != nil {
-		return v, err
+		return err
 	}
-	if v.baselines, err = cfg.tryBaselines(ctx, t, verifier, fam, c); err != nil {
-		return v, err
-	}
-	v.Took = time.Since(start)
-	return v, nil
+	v.baselines, err = cfg.tryBaselines(ctx, t, verifier, fam, c)
+	return err
 }
 
 // weak tries wrong candidates that weak tests accept. If one passes, that is not
@@ -292,6 +331,10 @@ func Pack(ctx context.Context, w *workload.Workload, open scoring.EngineOpener, 
 		runner = s.Runner(w, cfg, runName)
 	}
 	return Run(ctx, Config{
+		Fault: func(ctx context.Context, t task.Task) error {
+			return s.Fault(ctx, w, t, scoring.Place{})
+		},
+		Answers:  s.Answers,
 		Families: w.Families, Tasks: w.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
 		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: s.Workers, Retries: cfg.Retries, Derive: s.Derive, Runner: runner, Users: s.User, Sink: &temp, Done: done,
 	})

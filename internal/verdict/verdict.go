@@ -70,7 +70,7 @@ const (
 	ProviderRefused     Reason = "provider_refused"
 	NoVerifier          Reason = "no_verifier"
 	NoJudge             Reason = "no_judge"
-	PackFault           Reason = "pack" // the pack's own files cannot be used
+	PackFault           Reason = "pack" // the row's own fault: its files, or what it wants of its image, cannot be used
 	InfrastructureError Reason = "infrastructure_error"
 )
 

@@ -70,7 +70,7 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 		return s.verdict(f), nil
 	}
 	if err == nil {
-		err = family.Blame(s.verify(ctx, patch), checkout.ErrUnusable, sandbox.ErrNoFolder, sandbox.ErrTooSmall)
+		err = family.Blame(s.verify(ctx, patch), checkout.ErrUnusable, sandbox.ErrNoFolder, sandbox.ErrTooSmall, sandbox.ErrUnusable)
 	}
 	if err != nil && !errors.As(err, &f) {
 		return family.Verdict{}, err

@@ -88,7 +88,7 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 	if !c.IsTree() {
 		return s.verdict(&family.Failure{Reason: verdict.CandidateNotRegular, Message: "the candidate is not a tree"}), nil
 	}
-	err := family.Blame(s.verify(ctx, c, grants), sandbox.ErrNoFolder, sandbox.ErrTooSmall, workspace.ErrChanged)
+	err := family.Blame(s.verify(ctx, c, grants), sandbox.ErrNoFolder, sandbox.ErrTooSmall, sandbox.ErrUnusable, workspace.ErrChanged)
 	var f *family.Failure
 	if err != nil && !errors.As(err, &f) {
 		return family.Verdict{}, err
@@ -289,7 +289,11 @@ func (s *session) makeTree(ctx context.Context, public *workspace.Layout) (sandb
 	if err != nil || len(public.Entries) == 0 {
 		return w, err
 	}
-	return w, site.Fill(ctx, w, public, "", s.user)
+	err = site.Fill(ctx, w, public, "", s.user)
+	if from != nil && errors.Is(err, sandbox.ErrTree) { // nothing of a candidate's is there yet
+		return w, family.Fail(verdict.PackFault, "the row's user cannot put its files into %s as the image has it: set environment.user to the folder's owner, or build the image with a folder that the user may write to", s.row.workdir)
+	}
+	return w, err
 }
 
 // makeRoot makes a captured folder as the row's image has it. What the image

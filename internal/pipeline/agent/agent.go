@@ -129,10 +129,10 @@ func (u Users) Owner(v task.AgentView, image sandbox.Image) sandbox.User {
 	return image.User
 }
 
-// Unusable reports whether an error is the fault of the row's image, which no
+// Unusable reports whether an error is the fault of the row or its image, which no
 // retry will change.
 func Unusable(err error) bool {
-	return errors.Is(err, checkout.ErrUnusable) || errors.Is(err, produce.ErrFolder)
+	return errors.Is(err, checkout.ErrUnusable) || errors.Is(err, produce.ErrFolder) || errors.Is(err, sandbox.ErrUnusable)
 }
 
 // Bounds limit candidates.

@@ -66,7 +66,13 @@ func (s *Session) makeSpace(ctx context.Context, e sandbox.Engine, w sandbox.Wor
 		return how, fmt.Errorf("creating the workspace: %w", err)
 	}
 	s.space = space
-	if how.layout, err = fill(ctx, space, layout, w.Owner); err != nil {
+	how.layout, err = fill(ctx, space, layout, w.Owner)
+	switch {
+	case w.From != nil && errors.Is(err, sandbox.ErrTree):
+		// Nothing of an agent's has run: the folder is as the image has it.
+		return how, fmt.Errorf("%w: user %d:%d cannot put the task's files into %s: %w (set environment.user to the folder's owner, or build the image with a folder that the user may write to)",
+			ErrFolder, w.Owner.UID, w.Owner.GID, w.From.Path, err)
+	case err != nil:
 		return how, fmt.Errorf("copying files into the workspace: %w", err)
 	}
 	return how, nil
@@ -75,7 +81,10 @@ func (s *Session) makeSpace(ctx context.Context, e sandbox.Engine, w sandbox.Wor
 func (s *Session) makeCheckout(ctx context.Context, e sandbox.Engine, w sandbox.WorkspaceSpec) error {
 	w.Labels.Role, w.From, w.ReadAll = "checkout", s.req.Checkout, false
 	space, err := e.Workspace(ctx, w)
-	if err != nil {
+	switch {
+	case errors.Is(err, sandbox.ErrNoFolder), errors.Is(err, sandbox.ErrTooSmall):
+		return fmt.Errorf("%w: creating the checkout: %w", sandbox.ErrUnusable, err)
+	case err != nil:
 		return fmt.Errorf("creating the checkout: %w", err)
 	}
 	s.checkout = space

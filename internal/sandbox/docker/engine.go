@@ -124,6 +124,7 @@ var (
 	_ sandbox.Builder  = (*Engine)(nil)
 	_ sandbox.Puller   = (*Engine)(nil)
 	_ sandbox.Importer = (*Engine)(nil)
+	_ sandbox.Looker   = (*Engine)(nil)
 	_ sandbox.Overlays = (*Engine)(nil)
 	_ sandbox.Sizer    = (*Engine)(nil)
 	_ sandbox.Cleaner  = (*Engine)(nil)

@@ -25,13 +25,12 @@ func Serve(root string, in io.Reader, out io.Writer) error {
 // ServeRoot is [Serve] for a tree that is open. It has the rights of the thread
 // that it is called on, and uses no other.
 func ServeRoot(root *os.Root, in io.Reader, out io.Writer) error {
-	// Opened now, because the owner of the tree may remove the permission later.
-	dir, err := root.Open(".")
-	if err != nil {
-		return fmt.Errorf("opening the tree: %w", err)
+	s := &server{root: root, in: newFrameReader(in), out: newFrameWriter(out)}
+	// Opened now, because the owner of the tree may remove the permission later. If
+	// there is none now, every request is answered so.
+	if s.dir, s.closed = root.Open("."); s.closed == nil {
+		defer s.dir.Close()
 	}
-	defer dir.Close()
-	s := &server{root: root, dir: dir, in: newFrameReader(in), out: newFrameWriter(out)}
 	for {
 		if err := s.one(); err != nil {
 			if errors.Is(err, io.EOF) {
@@ -43,10 +42,11 @@ func ServeRoot(root *os.Root, in io.Reader, out io.Writer) error {
 }
 
 type server struct {
-	root *os.Root
-	dir  *os.File
-	in   *frameReader
-	out  *frameWriter
+	root   *os.Root
+	dir    *os.File
+	closed error // why dir could not be opened
+	in     *frameReader
+	out    *frameWriter
 }
 
 // one answers one request. Its error is io.EOF after the last one.
@@ -93,6 +93,9 @@ func (s *server) serveData(do func(io.Reader) error) error {
 }
 
 func (s *server) serveUsage() error {
+	if s.closed != nil {
+		return s.end(resultOf(fmt.Errorf("opening the tree: %w", s.closed)))
+	}
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(s.dir.Fd()), &st); err != nil {
 		return s.end(resultOf(fmt.Errorf("measuring the tree: %w", err)))

@@ -39,14 +39,15 @@ func number(s string) int {
 	return n
 }
 
-// LookupUser resolves a user as the engine would.
+// LookupUser resolves a user as the engine would. The error is a
+// [sandbox.ErrUnusable].
 func LookupUser(spec string, passwd, group []byte) (sandbox.User, error) {
 	if spec == "" || spec[0] == ':' || strings.Count(spec, ":") > 1 {
-		return sandbox.User{}, errors.New("write USER, UID, USER:GROUP or UID:GID")
+		return sandbox.User{}, sandbox.Unusable(errors.New("write USER, UID, USER:GROUP or UID:GID"))
 	}
 	u, err := user.GetExecUser(spec, nil, wellFormed(passwd, 7, 2, 3), wellFormed(group, 4, 2))
 	if err != nil {
-		return sandbox.User{}, fmt.Errorf("reading the image's accounts: %w", err)
+		return sandbox.User{}, sandbox.Unusable(fmt.Errorf("reading the image's accounts: %w", err))
 	}
 	return sandbox.User{UID: u.Uid, GID: u.Gid}, nil
 }

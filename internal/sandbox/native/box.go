@@ -113,7 +113,10 @@ func (e *Engine) openBox(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	if b.image, err = e.images.Use(spec.Image.ID); err != nil {
 		return nil, err
 	}
-	if err := b.make(); err != nil {
+	if err = b.image.Unusable(); err == nil {
+		err = b.make()
+	}
+	if err != nil {
 		return nil, errors.Join(err, b.Close(ctx))
 	}
 	return b, nil

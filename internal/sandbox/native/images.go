@@ -7,7 +7,10 @@ import (
 	"securebench/internal/sandbox"
 )
 
-var _ sandbox.Importer = (*Engine)(nil)
+var (
+	_ sandbox.Importer = (*Engine)(nil)
+	_ sandbox.Looker   = (*Engine)(nil)
+)
 
 // Image implements [sandbox.Images].
 func (e *Engine) Image(ctx context.Context, ref string) (sandbox.Image, error) {
@@ -17,6 +20,11 @@ func (e *Engine) Image(ctx context.Context, ref string) (sandbox.Image, error) {
 // User implements [sandbox.Images].
 func (e *Engine) User(ctx context.Context, image sandbox.Image, name string) (sandbox.User, error) {
 	return e.images.User(ctx, image, name)
+}
+
+// Look implements [sandbox.Looker].
+func (e *Engine) Look(ctx context.Context, image sandbox.Image, path string) (sandbox.Sight, error) {
+	return e.images.Look(ctx, image, path)
 }
 
 // Import implements [sandbox.Importer].

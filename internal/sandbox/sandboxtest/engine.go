@@ -135,6 +135,7 @@ type Engine struct {
 var (
 	_ sandbox.Engine   = (*Engine)(nil)
 	_ sandbox.Importer = (*Engine)(nil)
+	_ sandbox.Looker   = (*Engine)(nil)
 	_ sandbox.Overlays = (*Engine)(nil)
 )
 
@@ -199,9 +200,27 @@ func (e *Engine) User(_ context.Context, _ sandbox.Image, name string) (u sandbo
 		return u, nil
 	}
 	if _, err := fmt.Sscanf(name+"\n", "%d:%d\n", &u.UID, &u.GID); err != nil || u.UID < 0 || u.GID < 0 {
-		return u, fmt.Errorf("the image has no user %q", name)
+		return u, fmt.Errorf("the image has no user %q: %w", name, sandbox.ErrUnusable)
 	}
 	return u, nil
+}
+
+// Look looks at the root of an image.
+func (e *Engine) Look(_ context.Context, image sandbox.Image, name string) (seen sandbox.Sight, err error) {
+	root, at := e.root(image), strings.TrimPrefix(path.Clean(name), "/")
+	info, err := fs.Lstat(root, cmp.Or(at, "."))
+	if errors.Is(err, fs.ErrNotExist) {
+		return seen, nil
+	}
+	if err != nil {
+		return seen, fmt.Errorf("looking at %s: %w", name, err)
+	}
+	if seen.Type = sandbox.TypeOf(info.Mode()); seen.Type == sandbox.Symlink {
+		if seen.Link, err = fs.ReadLink(root, at); !path.IsAbs(seen.Link) {
+			seen.Link = path.Join("/", path.Dir(at), seen.Link)
+		}
+	}
+	return seen, err
 }
 
 // Info describes the engine.

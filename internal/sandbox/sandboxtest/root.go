@@ -119,7 +119,7 @@ func snapshot(fsys fs.FS) (map[string]state, error) {
 		if err != nil {
 			return err
 		}
-		s := state{kind: typeOf(info.Mode()), mode: info.Mode().Perm()}
+		s := state{kind: sandbox.TypeOf(info.Mode()), mode: info.Mode().Perm()}
 		switch s.kind {
 		case sandbox.RegularFile:
 			var content []byte
@@ -133,22 +133,6 @@ func snapshot(fsys fs.FS) (map[string]state, error) {
 		return err
 	})
 	return out, err
-}
-
-func typeOf(mode fs.FileMode) sandbox.FileType {
-	switch mode.Type() {
-	case 0:
-		return sandbox.RegularFile
-	case fs.ModeDir:
-		return sandbox.Directory
-	case fs.ModeSymlink:
-		return sandbox.Symlink
-	case fs.ModeNamedPipe:
-		return sandbox.NamedPipe
-	case fs.ModeSocket:
-		return sandbox.Socket
-	}
-	return sandbox.Device
 }
 
 // Archive reads the root as a workspace is read.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -47,11 +48,11 @@ func New(conn *dockerapi.Conn) *Store {
 // in the image's own /etc/passwd and /etc/group.
 func (s *Store) Image(ctx context.Context, ref string) (sandbox.Image, error) {
 	facts, err := s.inspect(ctx, ref)
-	if err != nil {
+	if err != nil && !errors.Is(err, sandbox.ErrUnusable) {
 		return sandbox.Image{}, err
 	}
 	facts.Image.Ref = ref
-	return facts.Image, nil
+	return facts.Image, err
 }
 
 // Facts returns what is known of an image by ID. It asks the engine once.
@@ -90,8 +91,15 @@ func (s *Store) inspect(ctx context.Context, ref string) (Facts, error) {
 		facts.Image.Env = imageconfig.VariableNames(res.Config.Env)
 		facts.Image.Path = imageconfig.SearchPath(res.Config.Env)
 	}
-	if facts.Image.User, err = s.User(ctx, facts.Image, user); err != nil {
-		return Facts{}, err
+	if res.Config != nil {
+		err = imageconfig.CheckVariables(res.Config.Env)
+	}
+	if err == nil {
+		facts.Image.User, err = s.User(ctx, facts.Image, user)
+	}
+	if err != nil {
+		facts.Image.User = sandbox.Nobody
+		return facts, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,6 +156,42 @@ func (s *Store) HasFolder(ctx context.Context, id, path string) (bool, error) {
 	return has, nil
 }
 
+// Look implements [sandbox.Looker].
+func (s *Store) Look(ctx context.Context, image sandbox.Image, path string) (seen sandbox.Sight, err error) {
+	err = s.read(ctx, image.ID, func(container string) error {
+		res, err := s.conn.API.ContainerStatPath(ctx, container, client.ContainerStatPathOptions{Path: path})
+		switch {
+		case cerrdefs.IsNotFound(err):
+			return nil
+		case err != nil && s.loops(ctx, container, path):
+			seen.Type = sandbox.Symlink
+			return nil
+		case err != nil:
+			return fmt.Errorf("looking at %s: %w", path, err)
+		}
+		seen.Type = sandbox.TypeOf(res.Stat.Mode)
+		if seen.Type == sandbox.Symlink {
+			seen.Link = res.Stat.LinkTarget
+		}
+		return nil
+	})
+	if err != nil {
+		return sandbox.Sight{}, fmt.Errorf("reading image %s: %w", image.ID, err)
+	}
+	return seen, nil
+}
+
+// loops reports whether the engine cannot look at a link because it leads back to
+// itself. There is no code for that, and answers to looks have no text.
+func (s *Store) loops(ctx context.Context, container, path string) bool {
+	res, err := s.conn.API.CopyFromContainer(ctx, container, client.CopyFromContainerOptions{SourcePath: path})
+	if err == nil {
+		_ = res.Content.Close()
+		return false
+	}
+	return strings.Contains(err.Error(), "too many links")
+}
+
 // read calls f with a container of the image, which is never started.
 func (s *Store) read(ctx context.Context, id string, f func(container string) error) error {
 	name := dockerapi.NewName()
@@ -192,10 +236,10 @@ func onlyFile(archive io.Reader, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("opening the archive: %w", err)
 	}
 	if h.Typeflag != tar.TypeReg {
-		return nil, errors.New("it is not a regular file")
+		return nil, sandbox.Unusable(errors.New("it is not a regular file"))
 	}
 	if h.Size > limit {
-		return nil, fmt.Errorf("it is larger than %d bytes", limit)
+		return nil, sandbox.Unusable(fmt.Errorf("it is larger than %d bytes", limit))
 	}
 	b, err := io.ReadAll(io.LimitReader(tr, limit))
 	if err != nil {

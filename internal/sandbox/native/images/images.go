@@ -69,11 +69,15 @@ type Mounted struct {
 	RootMode  fs.FileMode
 	RootOwner sandbox.User
 
-	image   imagestore.Image
-	info    sandbox.Image // without Ref
-	release func() error
-	uses    int
+	image    imagestore.Image
+	info     sandbox.Image // without Ref
+	unusable error         // why nothing can run in it: a [sandbox.ErrUnusable]
+	release  func() error
+	uses     int
 }
+
+// Unusable says why nothing can run in the image, as a [sandbox.ErrUnusable], or nil.
+func (m *Mounted) Unusable() error { return m.unusable }
 
 // Folders are those of the layers on the host, the lowest first.
 func (m *Mounted) Folders() []string { return m.image.Layers }
@@ -89,10 +93,10 @@ func (i *Images) Image(ctx context.Context, ref string) (sandbox.Image, error) {
 		}
 	}
 	info, err := i.stored(ref)
-	if err != nil {
-		return sandbox.Image{}, fmt.Errorf("looking up image %q: %w", ref, err)
+	if err != nil && !errors.Is(err, sandbox.ErrUnusable) {
+		err = fmt.Errorf("looking up image %q: %w", ref, err)
 	}
-	return info, nil
+	return info, err
 }
 
 // stored describes an image of the store.
@@ -104,7 +108,7 @@ func (i *Images) stored(ref string) (sandbox.Image, error) {
 	defer i.Drop(m)
 	info := m.info
 	info.Ref, info.Env = ref, slices.Clone(info.Env)
-	return info, nil
+	return info, m.unusable
 }
 
 // Use returns an image by name or ID and mounts its layers. It stays until it
@@ -199,7 +203,13 @@ func (i *Images) mount(m *Mounted) error {
 	if st, ok := root.Sys().(*syscall.Stat_t); ok {
 		m.RootOwner = sandbox.User{UID: int(st.Uid), GID: int(st.Gid)}
 	}
-	m.info.User, err = i.userOf(m, config.Config.User)
+	if err = imageconfig.CheckVariables(m.Env); err == nil {
+		m.info.User, err = i.userOf(m, config.Config.User)
+	}
+	if errors.Is(err, sandbox.ErrUnusable) {
+		m.info.User, m.unusable = sandbox.Nobody, err
+		return nil
+	}
 	return err
 }
 
@@ -259,6 +269,55 @@ func (i *Images) Folder(m *Mounted, name string) (folder *os.Root, err error) {
 	return folder, err
 }
 
+// Look implements [sandbox.Looker].
+func (i *Images) Look(ctx context.Context, image sandbox.Image, name string) (seen sandbox.Sight, err error) {
+	if ctx.Err() != nil {
+		return seen, context.Cause(ctx)
+	}
+	m, err := i.Use(image.ID)
+	if err != nil {
+		return seen, fmt.Errorf("looking at %s of image %s: %w", name, image.ID, err)
+	}
+	defer i.Drop(m)
+	err = i.inside(m, func(root int) (err error) {
+		seen, err = look(root, name)
+		return err
+	})
+	if err != nil {
+		return sandbox.Sight{}, fmt.Errorf("looking at %s of image %s: %w", name, image.ID, err)
+	}
+	return seen, nil
+}
+
+// look says what is at a path below an open root.
+func look(root int, name string) (seen sandbox.Sight, err error) {
+	f, err := openIn(root, name, unix.O_PATH)
+	if errors.Is(err, fs.ErrNotExist) {
+		return seen, nil
+	}
+	if err != nil {
+		return seen, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return seen, err
+	}
+	seen.Type = sandbox.TypeOf(info.Mode())
+	if seen.Type != sandbox.Symlink {
+		return seen, nil
+	}
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(f.Fd()), "", buf)
+	if err != nil {
+		return seen, fmt.Errorf("reading the link: %w", err)
+	}
+	if seen.Link = string(buf[:n]); !path.IsAbs(seen.Link) {
+		seen.Link = path.Join(path.Dir(name), seen.Link)
+	}
+	return seen, nil
+}
+
 // inside calls f in the namespace with a descriptor of the image's root, which
 // is mounted meanwhile with the host's own IDs.
 func (i *Images) inside(m *Mounted, f func(root int) error) error {
@@ -310,7 +369,7 @@ func account(root int, name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxAccounts {
-		return nil, fmt.Errorf("%s of the image is not a file of at most %d bytes", name, maxAccounts)
+		return nil, sandbox.Unusable(fmt.Errorf("%s of the image is not a file of at most %d bytes", name, maxAccounts))
 	}
 	return io.ReadAll(io.LimitReader(f, maxAccounts))
 }
