@@ -74,7 +74,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 		return err
 	}
 	reg := families.All()
-	w, err := workload.Load(ctx, loc, reg, f.limit, workload.Demands{Image: subcommand.NeedsImage, Strict: f.strict, Agent: scoring.ProgramFootprint,
+	w, err := workload.Load(ctx, loc, reg, f.limit, workload.Demands{Image: subcommand.NeedsImage, Strict: f.strict, Leaks: true, Agent: scoring.ProgramFootprint,
 		Task: func(_ pack.Row, t task.Task) error {
 			return scoring.CheckProgram(tester.Sandbox, reg[t.Family()], t)
 		}})

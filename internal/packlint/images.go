@@ -9,15 +9,11 @@ import (
 	"regexp"
 	"strings"
 
-	"securebench/internal/digest"
 	"securebench/internal/packimage"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
-
-// minSecret is the size in bytes below which a file is in two places by chance.
-const minSecret = 16
 
 // telling matches the names of tests and solutions in the folder that an image
 // is built from.
@@ -34,10 +30,13 @@ func (l *linter) recipe(row pack.Row) {
 		"environment.image %s is an image of this pack, which has no recipe of it", redact.Quote(n.Text))
 }
 
-// images looks for evaluation files in the folders that the pack's images are
-// built from, and if the pack has trees, for names of tests and solutions.
+// images looks for names of tests and solutions in the folders that the images of a
+// pack with trees are built from.
 func (l *linter) images(trees bool) error {
 	dir := filepath.Join(filepath.Dir(l.pack.Location.Manifest), packimage.Folder)
+	if !trees {
+		return nil
+	}
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -46,23 +45,13 @@ func (l *linter) images(trees bool) error {
 		return fmt.Errorf("opening the pack's images: %w", err)
 	}
 	defer root.Close()
-	hidden := map[string]string{}
-	for name, sum := range l.pack.EvalFiles {
-		hidden[sum] = name
-	}
 	return fs.WalkDir(source.FS(root), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		at := source.Pos{File: filepath.Join(dir, filepath.FromSlash(name))}
-		_, inside, _ := strings.Cut(name, "/")
-		data, err := source.ReadFileIn(root, name, maxFile)
-		other := hidden[digest.Bytes(data)]
-		switch {
-		case err == nil && len(data) >= minSecret && other != "":
-			l.warn(at, "remove it from the image's folder", "the image contains the evaluation file %s, which the agent can read there", redact.Quote(other))
-		case trees && telling.MatchString(inside):
-			l.warn(at, "remove it from the image's folder if it is", "this sounds like tests or a solution, which the agent can read in the image")
+		if _, inside, _ := strings.Cut(name, "/"); telling.MatchString(inside) {
+			l.warn(source.Pos{File: filepath.Join(dir, filepath.FromSlash(name))}, "remove it from the image's folder if it is",
+				"this sounds like tests or a solution, which the agent can read in the image")
 		}
 		return nil
 	})

@@ -35,13 +35,10 @@ const (
 // A file that cannot be read has none.
 func Check(ctx context.Context, p *pack.Pack, reg family.Registry) (source.Problems, error) {
 	l := &linter{pack: p, seen: map[string]bool{}}
-	root, err := os.OpenRoot(p.EvalRoot())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("opening the pack's evaluation files: %w", err)
+	if err := l.openEvals(); err != nil {
+		return nil, err
 	}
-	if l.evals = root; root != nil {
-		defer root.Close()
-	}
+	defer l.close()
 	trees := false
 	for row, err := range p.Rows(ctx) {
 		if err != nil {
@@ -56,10 +53,30 @@ func Check(ctx context.Context, p *pack.Pack, reg family.Registry) (source.Probl
 	if err := l.images(trees); err != nil {
 		return nil, err
 	}
+	return l.sorted(), nil
+}
+
+// openEvals opens the folder of evaluation files, if there is one.
+func (l *linter) openEvals() (err error) {
+	l.evals, err = os.OpenRoot(l.pack.EvalRoot())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("opening the pack's evaluation files: %w", err)
+	}
+	return nil
+}
+
+func (l *linter) close() {
+	if l.evals != nil {
+		_ = l.evals.Close() // nothing is written
+	}
+}
+
+// sorted returns the warnings by their places.
+func (l *linter) sorted() source.Problems {
 	slices.SortStableFunc(l.found, func(a, b *source.Problem) int {
 		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line))
 	})
-	return l.found, nil
+	return l.found
 }
 
 // linter collects the warnings of a pack.

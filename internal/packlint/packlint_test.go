@@ -45,8 +45,12 @@ func lint(t *testing.T, checker string, files map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	copies, err := packlint.Leaks(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out []string
-	for _, f := range found {
+	for _, f := range append(copies, found...) {
 		out = append(out, strings.TrimPrefix(f.Error(), dir+"/"))
 	}
 	return strings.Join(out, "\n")
@@ -139,7 +143,7 @@ func TestImages(t *testing.T) {
 		"eval/t/test_outputs.py": tests, "eval/empty": "", "images/base/Dockerfile": "FROM scratch\n", "images/base/data.py": tests,
 		"images/base/src/__init__.py": "", "images/base/solution.sh": "echo 42\n", "images/base/tests/test_x.py": "x\n", "images/base/src/tests/x.py": "x\n",
 	})
-	want := []string{"images/base/data.py: the image contains the evaluation file t/test_outputs.py", "images/base/solution.sh: this sounds like", "images/base/tests/test_x.py: this sounds like"}
+	want := []string{"images/base/data.py: the image's file is the same as the evaluation file t/test_outputs.py", "images/base/solution.sh: this sounds like", "images/base/tests/test_x.py: this sounds like"}
 	lines := strings.Split(got, "\n")
 	if len(lines) != len(want) {
 		t.Fatalf("got %s", got)

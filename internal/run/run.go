@@ -201,7 +201,7 @@ func (r *Run) load(ctx context.Context) error {
 	if r.agent, err = builtinAgent(r.Agent, r.Replay, scoring.Bounds(r.Config.Limits)); err != nil {
 		return err
 	}
-	d := workload.Demands{Seen: r.names.Note, Strict: r.Strict, Agent: r.footprint, AgentImage: r.needs().Image}
+	d := workload.Demands{Seen: r.names.Note, Strict: r.Strict, Leaks: r.Strict, Agent: r.footprint, AgentImage: r.needs().Image}
 	if d.AgentImage != "" {
 		d.AgentImageAt = r.at("image")
 	}

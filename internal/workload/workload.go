@@ -43,8 +43,9 @@ type Demands struct {
 	// Rows reports whether the row at a position is used; nil uses all that the
 	// limit leaves.
 	Rows func(index int) bool
-	// Lint adds warnings about checkers that are easy to deceive.
-	Lint bool
+	// Lint adds warnings about checkers that are easy to deceive, and Leaks about
+	// copies of hidden files that agents get.
+	Lint, Leaks bool
 	// Strict turns warnings about the pack into errors.
 	Strict bool
 }
@@ -97,6 +98,13 @@ func Load(ctx context.Context, loc pack.Location, reg family.Registry, limit int
 	w.Loaded = loaded
 	if d.Lint {
 		found, err := packlint.Check(ctx, w.Pack, reg)
+		if err != nil {
+			return nil, fault.As(fault.Pack, err)
+		}
+		w.Warnings = append(w.Warnings, found...)
+	}
+	if d.Leaks {
+		found, err := packlint.Leaks(ctx, w.Pack)
 		if err != nil {
 			return nil, fault.As(fault.Pack, err)
 		}

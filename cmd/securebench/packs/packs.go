@@ -58,7 +58,7 @@ func (g group) check(ctx context.Context, arg string, strict bool) error {
 	if err != nil {
 		return err
 	}
-	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Strict: strict, Lint: true})
+	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Strict: strict, Lint: true, Leaks: true})
 	if err != nil {
 		return err
 	}
