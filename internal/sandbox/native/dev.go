@@ -15,6 +15,7 @@ import (
 // The bounds of what a command writes to its /dev. Its pages count towards the memory
 // limit.
 const (
+	devDir   = "d" // of the box
 	devSize  = 64 << 20
 	devFiles = 1024
 )
@@ -26,7 +27,7 @@ func (b *box) mountDev() error {
 	if b.engine.ids == nil {
 		return nil
 	}
-	at, root := b.path("d"), b.engine.base()
+	at, root := b.path(devDir), b.engine.base()
 	if err := os.Mkdir(at, 0o711); err != nil {
 		return err
 	}
@@ -56,4 +57,18 @@ func (b *box) mountDev() error {
 	const everybody = os.ModeSticky | 0o777
 	return errors.Join(b.engine.makeDir(filepath.Join(at, "pts"), 0o755, sandbox.User{}),
 		b.engine.makeDir(filepath.Join(at, "mqueue"), everybody, sandbox.User{}), b.engine.makeDir(filepath.Join(at, "shm"), everybody, sandbox.User{}))
+}
+
+// emptyInput is the input of a command that has none: the null device of the box's own,
+// else the host's, unless the runtime would give that to the command's user. Without
+// one it is a pipe.
+func (b *box) emptyInput(stdin bool) (*os.File, error) {
+	switch {
+	case stdin:
+	case b.oci.Dev != "":
+		return b.files.Open(filepath.Join(devDir, "null"))
+	case !b.engine.runtime.Chowns:
+		return os.Open(os.DevNull)
+	}
+	return nil, nil //nolint:nilnil // see above
 }

@@ -93,8 +93,12 @@ func (b *box) run(ctx context.Context, s sandbox.Streams, stdin bool) (sandbox.O
 	if ctx.Err() != nil {
 		return sandbox.Outcome{}, context.Cause(ctx)
 	}
+	null, err := b.emptyInput(stdin)
+	if err != nil {
+		return sandbox.Outcome{}, fmt.Errorf("opening an empty input: %w", err)
+	}
 	u := b.oci.User
-	pipes, err := output.NewPipes(stdin, b.engine.runtime.Chowns, b.engine.base()+u.UID, b.engine.base()+u.GID)
+	pipes, err := output.NewPipes(stdin, null, b.engine.base()+u.UID, b.engine.base()+u.GID)
 	if err != nil {
 		return sandbox.Outcome{}, err
 	}

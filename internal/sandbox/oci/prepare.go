@@ -62,10 +62,27 @@ func (r Runtime) Spec(b Box) (*specs.Spec, error) {
 		spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == groupsFolder })
 		spec.Linux.ReadonlyPaths = slices.DeleteFunc(spec.Linux.ReadonlyPaths, func(path string) bool { return path == groupsFolder })
 	}
+	if b.Dev != "" {
+		hideFiles(spec, b.Dev+"/null")
+	}
 	if program, ok := r.filters.get(b); ok {
 		spec.Annotations = map[string]string{"run.oci.seccomp_bpf_data": program}
 	}
 	return spec, nil
+}
+
+// hideFiles hides files behind a device of the sandbox's own. crun takes the host's, and
+// a lock on a file that two sandboxes have is a message between them.
+func hideFiles(spec *specs.Spec, null string) {
+	spec.Linux.MaskedPaths = slices.DeleteFunc(spec.Linux.MaskedPaths, func(path string) bool {
+		info, err := os.Stat(path)
+		if err != nil || info.IsDir() {
+			return false
+		}
+		spec.Mounts = append(spec.Mounts, specs.Mount{Destination: path, Type: "bind", Source: null,
+			Options: []string{"bind", "rprivate", "ro", "nosuid", "noexec"}})
+		return true
+	})
 }
 
 // filters are the programs that crun has made of seccomp profiles, which takes it a

@@ -24,17 +24,13 @@ func (p *Pipes) Close() {
 }
 
 // NewPipes makes the pipes of a command, whose standard input is empty without stdin:
-// the host's null device, or with piped a pipe without a writer. The pipes belong to a
+// null, which it takes over, or without that a pipe without a writer. The pipes belong to a
 // user of this machine, who can open them again, as by the name /dev/stderr: the runtime
 // cannot give them to a user of another user namespace.
-func NewPipes(stdin, piped bool, uid, gid int) (*Pipes, error) {
+func NewPipes(stdin bool, null *os.File, uid, gid int) (*Pipes, error) {
 	p := &Pipes{}
 	for i := range 3 {
-		if i == 0 && !stdin && !piped {
-			null, err := os.Open(os.DevNull)
-			if err != nil {
-				return nil, fmt.Errorf("opening an empty input: %w", err)
-			}
+		if i == 0 && !stdin && null != nil {
 			p.Ours, p.Theirs = append(p.Ours, nil), append(p.Theirs, null)
 			continue
 		}

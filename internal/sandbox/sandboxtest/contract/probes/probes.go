@@ -188,11 +188,12 @@ except OSError:
     pass
 `
 
-// lockable are files that every sandbox has.
+// lockable are files that every sandbox has. Some can be the same one.
 const lockable = `
-import sys
+import os, sys
 lockable = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", sys.executable, "/", "/dev", "/dev/shm", "/dev/mqueue", "/proc/cpuinfo",
     "/proc/sys/kernel/hostname", "/sys", "/sys/kernel"] + ["/dev/" + n for n in ("null", "zero", "full", "random", "urandom", "pts", "pts/ptmx")]
+lockable += [p for p in ("/proc/" + n for n in ("interrupts", "keys", "timer_list", "acpi", "scsi")) if os.path.exists(p) and os.access(p, os.R_OK)]
 `
 
 // Neighbour leaves traces in every place that two sandboxes could share.
@@ -202,7 +203,9 @@ for d in ["/tmp", "/dev/shm"]: open(d + "/note", "w").close()
 s = socket.socket(socket.AF_UNIX); s.bind("\0note"); s.listen()
 t = socket.socket(); t.bind(("127.0.0.1", 7007)); t.listen()
 locks = [os.open(p, os.O_RDONLY | os.O_NOCTTY) for p in lockable]
-for f in locks: fcntl.flock(f, fcntl.LOCK_EX)
+for f in locks:
+    try: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError: pass
 print("ready", flush=True)
 `
 
@@ -210,8 +213,10 @@ print("ready", flush=True)
 const NeighbourSearch = denied + lockable + `
 import fcntl
 for p in lockable:
-    try: fcntl.flock(os.open(p, os.O_RDONLY | os.O_NOCTTY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fd = os.open(p, os.O_RDONLY | os.O_NOCTTY)
+    try: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as e: print("a lock on", p, "shows:", e)
+    os.close(fd)
 for d in ["/tmp", "/dev/shm", "/dev/mqueue"]:
     if os.listdir(d): print(d, os.listdir(d))
 denied("an abstract socket", lambda: socket.socket(socket.AF_UNIX).connect("\0note"), errno.ECONNREFUSED)
