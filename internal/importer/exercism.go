@@ -1,14 +1,18 @@
 package importer
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
+	"go/build/constraint"
 	"maps"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"securebench/internal/redact"
 	"securebench/internal/source"
 )
 
@@ -69,12 +73,14 @@ type language struct {
 	runner  string
 	command func(tests []string) []string
 	ids     func(file, code string) []string
+	// excluded says why no build here has a test file, "" if one has; nil excludes none.
+	excluded func(file, code string) string
 }
 
 func languages() map[string]language {
 	return map[string]language{
-		"python": {"_test.py", "pytest", func(tests []string) []string { return append([]string{"python3", "-m", "pytest"}, tests...) }, unittestIDs},
-		"go":     {"_test.go", "go", func(tests []string) []string { return []string{"go", "test", "-json", "./" + path.Dir(tests[0])} }, goTestIDs},
+		"python": {"_test.py", "pytest", func(tests []string) []string { return append([]string{"python3", "-m", "pytest"}, tests...) }, unittestIDs, nil},
+		"go":     {"_test.go", "go", func(tests []string) []string { return []string{"go", "test", "-json", "./" + path.Dir(tests[0])} }, goTestIDs, goExcluded},
 	}
 }
 
@@ -96,44 +102,71 @@ func convertExercism(o *object) exercise {
 	if len(o.problems) > 0 {
 		return exercise{}
 	}
-	if !known || !exerciseName.MatchString(name) || id != "exercism-"+language+"/"+name {
-		o.fail(o.node, "instance_id must be exercism-LANGUAGE/EXERCISE, of a language that is python or go")
+	if !exerciseName.MatchString(name) || id != "exercism-"+language+"/"+name {
+		o.fail(o.node, "instance_id must be exercism-LANGUAGE/EXERCISE")
 		return exercise{}
 	}
+	out := exercise{row: row{ID: id}}
 	// Some starters have more files than the solution changes.
-	if len(solutions) != 1 || len(reference) != 1 || starter[solutions[0]] == "" {
-		o.fail(o.node, "there must be one solution file, with a starter, and one reference solution")
-		return exercise{}
+	switch {
+	case !known:
+		out.left = "its language is " + redact.Quote(language) + ", and Python and Go can be imported"
+	case len(solutions) != 1 || len(reference) != 1:
+		out.left = fmt.Sprintf("it has %d solution files and %d reference solutions, and one of each can be imported", len(solutions), len(reference))
+	case starter[solutions[0]] == "":
+		out.left = "its solution file " + redact.Quote(solutions[0]) + " has no starter"
+	}
+	if out.left != "" {
+		return out
 	}
 	t := repoTests{Source: "command", Runner: l.runner, Timeout: exercismTimeout, TestPatch: newFiles(below(name, tests)),
 		Policy: repoPolicy{OnDenied: "drop"}}
 	var scripts []string
-	for file, code := range below(name, tests) {
-		if strings.HasSuffix(file, l.suffix) {
-			scripts = append(scripts, file)
-			t.FailToPass = append(t.FailToPass, l.ids(file, code)...)
-		}
-	}
-	slices.Sort(scripts)
-	slices.Sort(t.FailToPass)
-	if len(t.FailToPass) == 0 || len(slices.Compact(slices.Clone(t.FailToPass))) != len(t.FailToPass) {
-		o.fail(o.node.Get("tests"), "the tests have no names, or two the same")
-		return exercise{}
+	if scripts, t.FailToPass, out.left = l.tests(below(name, tests)); out.left != "" {
+		return out
 	}
 	t.Command = l.command(scripts)
 	file, solution := path.Join(name, solutions[0]), ""
 	for _, solution = range reference { // it is one
 		break
 	}
-	return exercise{
-		row: row{ID: id,
-			Input: repoInput{Instructions: fmt.Sprintf("%s\n\nWrite your solution into `%s`, which has a start of it. Keep the names and parameters that are there. "+
-				"Only the standard library is available.\n", strings.TrimSpace(instructions), file)},
-			Eval:     repoEval{t, replacement(file, starter[solutions[0]], solution)},
-			Metadata: metadata},
-		image: language,
-		files: below(name, starter),
+	out.Input = repoInput{Instructions: fmt.Sprintf("%s\n\nWrite your solution into `%s`, which has a start of it. Keep the names and parameters that are there. "+
+		"Only the standard library is available.\n", strings.TrimSpace(instructions), file)}
+	out.Eval, out.Metadata = repoEval{t, replacement(file, starter[solutions[0]], solution)}, metadata
+	out.image, out.files = language, below(name, starter)
+	return out
+}
+
+// tests returns the test files among files and the names of their tests, both sorted,
+// or why they cannot be used.
+func (l language) tests(files map[string]string) (scripts, ids []string, left string) {
+	never := ""
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasSuffix(file, l.suffix) {
+			continue
+		}
+		scripts = append(scripts, file)
+		if l.excluded != nil {
+			if why := l.excluded(file, files[file]); why != "" {
+				never = cmp.Or(never, why)
+				continue
+			}
+		}
+		ids = append(ids, l.ids(file, files[file])...)
 	}
+	slices.Sort(ids)
+	for i := 1; i < len(ids); i++ {
+		if ids[i] == ids[i-1] {
+			return nil, nil, "two of its tests have the name " + redact.Quote(ids[i])
+		}
+	}
+	switch {
+	case len(ids) > 0:
+		return scripts, ids, ""
+	case never != "":
+		return nil, nil, never
+	}
+	return nil, nil, "no test was found in its files " + redact.Quote(strings.Join(slices.Sorted(maps.Keys(files)), ", "))
 }
 
 // below returns files with a folder before their paths.
@@ -167,16 +200,43 @@ func unittestIDs(file, code string) (ids []string) {
 	return ids
 }
 
-// goTestIDs returns the names of the tests in a Go file. One with a build
-// constraint is left out of every build here.
+// goTestIDs returns the names of the tests in a Go file.
 func goTestIDs(_, code string) (ids []string) {
-	if head, _, _ := strings.Cut(code, "\npackage "); strings.Contains(head, "//go:build ") {
-		return nil
-	}
 	for _, m := range goTest.FindAllStringSubmatch(code, -1) {
 		if m[1] != "TestMain" {
 			ids = append(ids, m[1])
 		}
 	}
 	return ids
+}
+
+// goMinor is the minor version of the Go of the recipe.
+const goMinor = 19
+
+// goExcluded returns the build constraint by which no build here has a Go file, in
+// words. Constraints on the architecture hold on some machines only, and count as
+// such.
+func goExcluded(file, code string) string {
+	for line := range strings.Lines(code) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "package ") {
+			return ""
+		}
+		if !constraint.IsGoBuild(line) {
+			continue
+		}
+		expr, err := constraint.Parse(line)
+		if err == nil && expr.Eval(goTag) {
+			return ""
+		}
+		return fmt.Sprintf("its tests in %s have the build constraint %s, with which no build here has them", redact.Quote(path.Base(file)), redact.Quote(line))
+	}
+	return ""
+}
+
+// goTag reports whether a build of the recipe's Go has a tag.
+func goTag(tag string) bool {
+	version, isVersion := strings.CutPrefix(tag, "go1.")
+	minor, err := strconv.Atoi(version)
+	return slices.Contains([]string{"linux", "unix", "gc"}, tag) || isVersion && err == nil && minor <= goMinor
 }

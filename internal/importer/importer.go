@@ -215,13 +215,21 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 		sum.Rows++
 		return out.Line("tasks.jsonl", r)
 	})
-	if err == nil && sum.Rows == 0 {
-		err = fmt.Errorf("%s has no row that can be imported; the first: %s", o.Name, sum.LeftOut[0])
+	if err == nil {
+		err = sum.some(sum.Rows, o)
 	}
 	if err != nil {
 		return Result{}, err
 	}
 	return sum, finishPack(out, ds, o, sum)
+}
+
+// some notes how many rows were imported, and returns an error if none was.
+func (r *Result) some(rows int, o Options) error {
+	if r.Rows = rows; rows == 0 {
+		return fmt.Errorf("%s has no row that can be imported; the first: %s", o.Name, r.LeftOut[0])
+	}
+	return nil
 }
 
 // packFiles lists the files that every pack has.
@@ -267,8 +275,12 @@ func attribution(ds dataset, o Options, sum Result) string {
 	if o.Limit > 0 {
 		limited = " (the first of the input)"
 	}
-	return fmt.Sprintf("%s\n## This copy\n\n- Rows: %d%s\n- Input: `%s`\n\n## What was changed\n\n%s",
-		ds.about, sum.Rows, limited, sum.Source, ds.changes)
+	left := ""
+	if len(sum.LeftOut) > 0 {
+		left = "\n## Left out\n\n- " + strings.Join(sum.LeftOut, "\n- ") + "\n"
+	}
+	return fmt.Sprintf("%s\n## This copy\n\n- Rows: %d%s\n- Input: `%s`\n%s\n## What was changed\n\n%s",
+		ds.about, sum.Rows, limited, sum.Source, left, ds.changes)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

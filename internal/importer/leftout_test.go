@@ -52,3 +52,59 @@ func TestHumanEvalXLeftOut(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestExercismLeftOut: a row that cannot be imported is left out, with what is true of
+// it, and the others are imported. A build constraint that the recipe's Go meets leaves
+// nothing out.
+func TestExercismLeftOut(t *testing.T) {
+	other := func(name string, pairs ...string) string {
+		return strings.NewReplacer(append([]string{"two-fer", name}, pairs...)...).Replace(exercismRow)
+	}
+	constrained := func(line string) []string {
+		return []string{`"package twofer\n\nfunc TestA`, `"// Tests.\n\n` + line + `\n\npackage twofer\n\nfunc TestA`}
+	}
+	in := strings.Join([]string{
+		exercismRow,
+		other("met", constrained("//go:build linux && go1.18 && !race")...),
+		other("comment", `func helper() {}`, `// //go:build never is no constraint here\n`),
+		other("bonus", constrained("//go:build bonus")...),
+		other("windows", constrained("//go:build windows || go1.99")...),
+		other("malformed", constrained("//go:build &&")...),
+		other("nameless", "func TestA", "func testA"),
+		other("twice", "func helper()", "func TestA(t *testing.T)"),
+		other("two-files", `["two_fer.go"]`, `["two_fer.go", "go.mod"]`),
+		other("no-starter", `["two_fer.go"]`, `["three.go"]`),
+		other("rusty", `"language": "go"`, `"language": "rust"`, "exercism-go/", "exercism-rust/"),
+	}, "\n")
+	dir, sum, err := run(t, importer.Exercism, in, importer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"exercism-go/bonus: its tests in two_fer_test.go have the build constraint \"//go:build bonus\", with which no build here has them",
+		"exercism-go/windows: its tests in two_fer_test.go have the build constraint \"//go:build windows || go1.99\", with which no build here has them",
+		"exercism-go/malformed: its tests in two_fer_test.go have the build constraint \"//go:build &&\", with which no build here has them",
+		"exercism-go/nameless: no test was found in its files nameless/two_fer_test.go",
+		"exercism-go/twice: two of its tests have the name TestA",
+		"exercism-go/two-files: it has 2 solution files and 1 reference solutions, and one of each can be imported",
+		"exercism-go/no-starter: its solution file three.go has no starter",
+		"exercism-rust/rusty: its language is rust, and Python and Go can be imported",
+	}
+	if diff := cmp.Diff(want, sum.LeftOut); diff != "" || sum.Rows != 3 {
+		t.Errorf("%d rows, left out (-want +got):\n%s", sum.Rows, diff)
+	}
+	rows, about := read(t, dir, "tasks.jsonl"), read(t, dir, "ATTRIBUTION.md")
+	for _, name := range []string{"two-fer", "met", "comment"} {
+		if !strings.Contains(rows, `"exercism-go/`+name+`"`) {
+			t.Errorf("the row %s is not there", name)
+		}
+	}
+	for _, line := range want {
+		if !strings.Contains(about, "- "+line+"\n") {
+			t.Errorf("ATTRIBUTION.md does not say: %s", line)
+		}
+	}
+	if _, _, err := run(t, importer.Exercism, other("bonus", constrained("//go:build bonus")...), importer.Options{}); err == nil || !strings.Contains(err.Error(), "no row that can be imported; the first: exercism-go/bonus") {
+		t.Errorf("without any other row: %v", err)
+	}
+}

@@ -61,6 +61,7 @@ type exercise struct {
 	row
 	image string            // the name of the image, which is also that of its checkout
 	files map[string]string // what the row adds to the checkout
+	left  string            // why it is left out; "" is not
 }
 
 // recipe is the Dockerfile of a checkout, before the commit is made.
@@ -91,13 +92,19 @@ func importExercises(ctx context.Context, ds dataset, in io.Reader, outDir strin
 		if err := obj.err(seen, e.ID); err != nil {
 			return err
 		}
+		if e.left != "" {
+			sum.LeftOut = append(sum.LeftOut, e.ID+": "+e.left)
+			return nil
+		}
 		rows = append(rows, e)
 		return nil
 	})
+	if err == nil {
+		err = sum.some(len(rows), o)
+	}
 	if err != nil {
 		return Result{}, err
 	}
-	sum.Rows = len(rows)
 	if err := writeExercises(out, ds, rows, o); err != nil {
 		return Result{}, err
 	}

@@ -140,14 +140,14 @@ func (s *session) rewarded(ctx context.Context, r ran) error {
 	if err != nil {
 		return err
 	}
-	value, ok := reward.Parse(data)
+	value, ok := reward.ParseFile(s.row.reward, data)
 	switch {
 	case r.End != sandbox.Exited || r.ExitCode != 0:
 		return &family.Failure{Reason: verdict.TestsFailed, Message: "the checker ended with an exit status other than 0"}
 	case data == nil:
 		return &family.Failure{Reason: verdict.TestsFailed, Message: "the checker wrote no reward"}
 	case !ok:
-		return &family.Failure{Reason: verdict.ProtocolViolation, Message: "the reward is not one decimal number from 0 to 1"}
+		return &family.Failure{Reason: verdict.ProtocolViolation, Message: "the reward is not one decimal number from 0 to 1 (in a .json file: an object of numbers, with one named reward unless there is only one)"}
 	}
 	s.metadata[keyReward] = value
 	if value < 1 {

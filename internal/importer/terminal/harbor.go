@@ -1,6 +1,8 @@
 package terminal
 
 import (
+	"bytes"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,8 +70,26 @@ type artifact struct {
 	Exclude     []string `json:"exclude"`
 }
 
-// rewardFile is where Harbor's test scripts write their reward.
-const rewardFile = "/logs/verifier/reward.txt"
+// Where Harbor's test scripts write their reward: one number, or an object of numbers.
+const (
+	rewardFile   = "/logs/verifier/reward.txt"
+	rewardObject = "/logs/verifier/reward.json"
+)
+
+// rewardOf returns the file that tests write: the object, if they speak of it alone.
+func rewardOf(tests folder) string {
+	object := false
+	for _, f := range tests {
+		if bytes.Contains(f.data, []byte(path.Base(rewardFile))) {
+			return rewardFile
+		}
+		object = object || bytes.Contains(f.data, []byte(path.Base(rewardObject)))
+	}
+	if object {
+		return rewardObject
+	}
+	return rewardFile
+}
 
 // readHarbor reads a task.toml and what stands beside it.
 func readHarbor(f folder, name string) (*task, error) {
@@ -96,7 +116,7 @@ func readHarbor(f folder, name string) (*task, error) {
 	if t.workdir == "" {
 		t.workdir = lastWorkdir(f.text("environment/Dockerfile"))
 	}
-	if t.checker, err = scriptChecker("test.sh", t.tests.text("test.sh"), rewardFile); err != nil {
+	if t.checker, err = scriptChecker("test.sh", t.tests.text("test.sh"), rewardOf(t.tests)); err != nil {
 		return nil, err
 	}
 	t.checker.env, t.live = in.Verifier.Env, t.needsServer()

@@ -489,3 +489,28 @@ func FuzzTasks(f *testing.F) {
 		}
 	})
 }
+
+// TestHarborReward: the file that the tests write is the row's, also where a helper
+// writes it; with both, the plain number counts, as in Harbor.
+func TestHarborReward(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"text":   {map[string]string{"test.sh": "./check > /logs/verifier/reward.txt\n"}, "/logs/verifier/reward.txt"},
+		"object": {map[string]string{"test.sh": "echo '{\"reward\": 1}' > /logs/verifier/reward.json\n"}, "/logs/verifier/reward.json"},
+		"helper": {map[string]string{"test.sh": "python3 /tests/grade.py\n", "grade.py": "open('/logs/verifier/reward.json', 'w')\n"}, "/logs/verifier/reward.json"},
+		"both":   {map[string]string{"test.sh": "./check > /logs/verifier/reward.json; ./check > /logs/verifier/reward.txt\n"}, "/logs/verifier/reward.txt"},
+		"none":   {map[string]string{"test.sh": "/tests/check\n"}, "/logs/verifier/reward.txt"},
+	} {
+		in := folder{}
+		for file, text := range tt.files {
+			in[file] = fileOf(text)
+		}
+		if got := rewardOf(in); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+func fileOf(text string) file { return file{data: []byte(text)} }

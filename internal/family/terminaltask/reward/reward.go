@@ -16,8 +16,11 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// maxSize is the size of the largest file with a reward, in bytes.
-const maxSize = 64
+// The sizes of the largest files with a reward, in bytes.
+const (
+	maxSize   = 64
+	maxObject = 4 << 10
+)
 
 // form is a number in its canonical decimal form: no sign, no exponent, no
 // superfluous zero in front.
@@ -41,6 +44,10 @@ func Parse(data []byte) (float64, bool) {
 // shows that it is none; nil is no file. Only a regular file counts.
 func Read(ctx context.Context, folder sandbox.Workspace, name string) (data []byte, err error) {
 	const room = 4 << 10 // of the archive, beside the file
+	maxSize := int64(maxSize)
+	if isObject(name) {
+		maxSize = maxObject
+	}
 	err = archive.Pipe(func(w io.Writer) error { return folder.Get(ctx, name, maxSize+room, w) }, func(r io.Reader) error {
 		tr := tar.NewReader(r)
 		h, err := tr.Next()

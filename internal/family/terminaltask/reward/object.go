@@ -1,0 +1,52 @@
+package reward
+
+import (
+	"math"
+	"path"
+	"regexp"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// mainName is the reward that counts where an object has several.
+const mainName = "reward"
+
+// small matches numbers between 0 and 1 that programs write with an exponent.
+var small = regexp.MustCompile(`^[1-9](?:\.[0-9]+)?[eE]-[0-9]{1,3}$`)
+
+// isObject reports whether the file of a reward holds an object.
+func isObject(file string) bool { return path.Ext(file) == ".json" }
+
+// ParseFile reads a reward as its file's name says: a file that ends in .json holds an
+// object of rewards by name, of which "reward" counts, or the only one; any may hold one
+// number alone. See [Parse].
+func ParseFile(file string, data []byte) (float64, bool) {
+	if v, ok := Parse(data); ok || !isObject(file) {
+		return v, ok
+	}
+	var all map[string]jsontext.Value
+	if json.Unmarshal(data, &all) != nil || len(all) == 0 {
+		return 0, false
+	}
+	for _, v := range all {
+		if v.Kind() != '0' {
+			return 0, false
+		}
+	}
+	v, ok := all[mainName]
+	if !ok && len(all) > 1 {
+		return 0, false
+	}
+	if !ok {
+		for _, v = range all { // it is one
+			break
+		}
+	}
+	if small.Match(v) {
+		f, err := strconv.ParseFloat(string(v), 64)
+		return min(f, math.Nextafter(1, 0)), err == nil
+	}
+	return Parse(v)
+}
