@@ -29,7 +29,7 @@ func fileTurns(name string) []scripted.Turn {
 }
 
 func readTask() scripted.Turn {
-	return scripted.Turn{Run: "cat task.json /workspace/task.json 2>/dev/null; true"}
+	return scripted.Turn{Run: "cat \"$SECUREBENCH_TASK_FILE\""}
 }
 
 // gated is a provider that keeps requests of some tasks waiting.

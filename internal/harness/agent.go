@@ -48,6 +48,7 @@ type agent struct {
 	version  string
 	env      []string // names that are forwarded
 	taskFile string
+	inside   bool // the task file is in the workspace, because the configuration says where
 	timeout  time.Duration
 	domains  []string
 }
@@ -63,6 +64,7 @@ func (p *parser) agent(of program, defaultModel string, more ...string) *agent {
 	}
 	a := &agent{program: of, relay: *p.relay(of.api, of.baseURL, defaultModel, small)}
 	a.version, a.taskFile = p.version(), p.path("task_file", workspace.DefaultTaskFile)
+	a.inside = p.given("task_file")
 	a.timeout, a.domains = p.timeout(), p.domains()
 	a.env, a.relay.KeyEnv = p.forwarded(of.keys...)
 	if a.relay.KeyEnv == "" {
@@ -154,7 +156,7 @@ func (a *agent) Check(v task.AgentView) (workspace.Options, error) {
 
 // place returns the parts of the plan that can be impossible.
 func (a *agent) place(v task.AgentView) (Plan, error) {
-	p, err := place(v, a.taskFile)
+	p, err := place(v, a.taskFile, a.inside)
 	if err == nil {
 		err = checkRow(v, true)
 	}

@@ -19,6 +19,7 @@ type command struct {
 	argv         []string
 	env          []string
 	taskFile     string
+	inside       bool // the task file is in the workspace, because the configuration names it there
 	artifactPath string
 	timeout      time.Duration
 	domains      []string
@@ -40,6 +41,7 @@ func parseCommand(p *parser) Harness {
 		files:        p.files(),
 		image:        p.image(),
 	}
+	c.inside = p.given("task_file") || namesOwn(c.argv)
 	if api := p.api(); api != nil {
 		c.relay, c.key = p.relay(api.name, api.baseURL, "", ""), api.key
 		c.env, c.relay.KeyEnv = p.forwarded(api.key)
@@ -113,7 +115,7 @@ func (c *command) Check(v task.AgentView) (workspace.Options, error) {
 
 // check returns the parts of the plan that can be impossible.
 func (c *command) check(v task.AgentView) (Plan, error) {
-	p, err := place(v, c.taskFile)
+	p, err := place(v, c.taskFile, c.inside)
 	if err == nil && (len(c.domains) > 0 || c.relay != nil) {
 		err = checkRow(v, c.relay != nil)
 	}

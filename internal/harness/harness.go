@@ -71,8 +71,13 @@ type Plan struct {
 	Checkout string
 	// Timeout is the smaller of the row's and the harness's, 0 if neither sets
 	// one. [Plan.TimeLimit] is the limit to enforce.
-	Timeout  time.Duration
-	TaskFile string // relative to the workspace
+	Timeout time.Duration
+	// TaskFile is relative to TaskDir, where securebench's own files are mounted
+	// read-only, or to the workspace, if TaskDir is "".
+	TaskFile string
+	TaskDir  string
+	// OldLayout says that such files are in a workspace that is the candidate.
+	OldLayout bool
 	// ArtifactPath is the file in which the configuration, not the family,
 	// expects the candidate; "" is none. No asset may have this path.
 	ArtifactPath string

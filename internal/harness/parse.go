@@ -91,6 +91,12 @@ func (p *parser) path(key, def string) string {
 	return c
 }
 
+// given reports whether the configuration has a key.
+func (p *parser) given(key string) bool {
+	n, _ := p.get(key)
+	return n != nil
+}
+
 func (p *parser) timeout() time.Duration {
 	n, what := p.get("timeout_seconds")
 	if n == nil {

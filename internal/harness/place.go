@@ -1,28 +1,47 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"path"
+	"slices"
 
 	"securebench/internal/task"
 	"securebench/internal/workspace"
 )
 
-// The variables that tell an agent where its files are.
+// The variables that tell an agent where its files are. With the task's file outside
+// of the workspace, publicVar names the folder that has each value in a file.
 const (
 	taskFileVar = "SECUREBENCH_TASK_FILE"
+	publicVar   = "SECUREBENCH_PUBLIC"
 	repoVar     = "SECUREBENCH_REPO"
 )
 
+// TaskDir is where the files about a task are mounted whose candidate is the
+// workspace: that has nothing of securebench's, so that counting its files counts
+// those of the task.
+const TaskDir = "/opt/securebench/task"
+
 // place plans where the folders of a task are mounted, and what a command in
-// the workspace finds in its environment.
-func place(v task.AgentView, taskFile string) (Plan, error) {
+// the workspace finds in its environment. inside has the task's files in the
+// workspace in any case.
+func place(v task.AgentView, taskFile string, inside bool) (Plan, error) {
 	target, err := mountTarget(v)
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Workdir: target, Target: target, TaskFile: taskFile, Checkout: v.Environment().Checkout.Dir,
-		Env: []string{taskFileVar + "=" + path.Join(target, taskFile)}, Extract: v.Extraction()}
+	p := Plan{Workdir: target, Target: target, TaskFile: taskFile, Checkout: v.Environment().Checkout.Dir, Extract: v.Extraction()}
+	if v.Extraction().Kind == task.Workspace {
+		p.OldLayout = inside || v.Environment().OldLayout
+		if !p.OldLayout {
+			p.TaskDir = TaskDir
+		}
+	}
+	p.Env = []string{taskFileVar + "=" + p.taskPath()}
+	if p.TaskDir != "" {
+		p.Env = append(p.Env, publicVar+"="+path.Join(p.TaskDir, workspace.PublicDir))
+	}
 	if p.Checkout == "" {
 		return p, nil
 	}
@@ -44,6 +63,12 @@ func MountTarget(v task.AgentView) string {
 	}
 	return target
 }
+
+// taskPath is where the task's file is in the sandbox.
+func (p Plan) taskPath() string { return path.Join(cmp.Or(p.TaskDir, p.Target), p.TaskFile) }
+
+// namesOwn reports whether a command names the task's files in the workspace.
+func namesOwn(argv []string) bool { return slices.ContainsFunc(argv, workspace.NamesOwn) }
 
 // mountTarget returns where the workspace is mounted: the row's workdir if the
 // candidate is the workspace, otherwise the default.

@@ -15,7 +15,7 @@ const ProgramDir = "/opt/securebench/solution"
 // PlanProgram plans the run of a program that a row brings as its solution:
 // in the agent's place, with the family's own way to take the candidate.
 func PlanProgram(v task.AgentView, argv []string) (Plan, error) {
-	p, err := place(v, workspace.DefaultTaskFile)
+	p, err := place(v, workspace.DefaultTaskFile, false)
 	if err != nil {
 		return Plan{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
 	}

@@ -13,7 +13,7 @@ import (
 // file.
 func prompt(v task.AgentView, p Plan) string {
 	parts := []string{
-		fmt.Sprintf("Your task is in the file %s, as JSON. Read it, then do the task. %s", path.Join(p.Target, p.TaskFile), reach(p.Domains)),
+		fmt.Sprintf("Your task is in the file %s, as JSON. Read it, then do the task. %s", p.taskPath(), reach(p.Domains)),
 	}
 	if v.Instruction() != "" {
 		parts = append(parts, v.Instruction())

@@ -261,7 +261,7 @@ func treeTask(t *testing.T, id, question string) task.Task {
 	t.Helper()
 	quoted := jsontext.Value(fmt.Sprintf("%q", question))
 	tk, err := task.New(task.Config{ID: id, Family: "tree_family", Pack: task.Pack{ID: "pack", Version: 1},
-		Environment: task.Environment{Image: "img"}, Row: []byte(id),
+		Environment: task.Environment{Image: "img", OldLayout: true}, Row: []byte(id),
 		Extraction: task.Extraction{Mode: task.FromWorkspace, Kind: task.Workspace, Path: "out"},
 		Resources: []task.Resource{{Name: "question", Lane: task.Public, Value: quoted},
 			{Name: "note", Lane: task.EvaluationInputs, Value: jsontext.Value(`"` + evaluationCanary + `"`)},

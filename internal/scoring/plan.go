@@ -39,7 +39,7 @@ func AgentFootprint(t task.Task, home bool) capacity.Footprint {
 	if env.WritableRoot {
 		f.Boxes, f.Roots = 0, 1
 	}
-	if env.Checkout.Dir != "" {
+	if env.Checkout.Dir != "" || t.Agent().Extraction().Kind == task.Workspace { // what is said of the task
 		f.Spaces++
 	}
 	if home {

@@ -42,6 +42,7 @@ type wireEnvironment struct {
 	Capabilities       []string `json:"capabilities,omitzero"`
 	Env                []string `json:"env,omitzero"`
 	Checkout           Checkout `json:"checkout,omitzero"`
+	OldLayout          bool     `json:"old_layout,omitzero"`
 }
 
 func (v view) wire() wireView {
@@ -85,14 +86,14 @@ func laneByName(name string) (Lane, bool) {
 }
 
 func (e Environment) wire() *wireEnvironment {
-	return &wireEnvironment{e.Image, e.Workdir, e.User, int64(e.Timeout), e.MaterializeWorkdir, e.WritableRoot, e.Capabilities, e.Env, e.Checkout}
+	return &wireEnvironment{e.Image, e.Workdir, e.User, int64(e.Timeout), e.MaterializeWorkdir, e.WritableRoot, e.Capabilities, e.Env, e.Checkout, e.OldLayout}
 }
 
 func (w *wireEnvironment) environment() Environment {
 	if w == nil {
 		return Environment{}
 	}
-	return Environment{w.Image, w.Workdir, w.User, time.Duration(w.Timeout), w.MaterializeWorkdir, w.WritableRoot, w.Capabilities, w.Env, w.Checkout}
+	return Environment{w.Image, w.Workdir, w.User, time.Duration(w.Timeout), w.MaterializeWorkdir, w.WritableRoot, w.Capabilities, w.Env, w.Checkout, w.OldLayout}
 }
 
 // decodeView reads the encoded form and refuses parts that the view may not

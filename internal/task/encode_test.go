@@ -19,7 +19,7 @@ func drawTask(rt *rapid.T) task.Task {
 	text := rapid.StringMatching(`[a-zA-Z0-9 é<>&"\\/\n]{0,12}`)
 	c := task.Config{ID: "id" + text.Draw(rt, "id"), Family: "family", Pack: task.Pack{ID: "pack"},
 		Environment: task.Environment{Image: text.Draw(rt, "image"), Workdir: text.Draw(rt, "workdir"), User: text.Draw(rt, "user"),
-			Timeout: time.Duration(rapid.Int64Min(0).Draw(rt, "timeout")), MaterializeWorkdir: rapid.Bool().Draw(rt, "materialize"),
+			Timeout: time.Duration(rapid.Int64Min(0).Draw(rt, "timeout")), MaterializeWorkdir: rapid.Bool().Draw(rt, "materialize"), OldLayout: rapid.Bool().Draw(rt, "old layout"),
 			Capabilities: rapid.SampledFrom([][]string{nil, {"CHOWN"}, {"KILL", "SETUID"}}).Draw(rt, "capabilities")},
 		Extraction: task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: text.Draw(rt, "path"),
 			OrStdout: rapid.Bool().Draw(rt, "or")},

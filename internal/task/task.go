@@ -128,6 +128,9 @@ type Environment struct {
 	// Checkout is the repository in the image that the agent changes; the zero
 	// value is none.
 	Checkout Checkout
+	// OldLayout has securebench's own files in the workspace, because the row names
+	// them there.
+	OldLayout bool
 }
 
 // Captured says which files of the agent's sandbox a candidate tree is made of.

@@ -99,6 +99,21 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestCopiesOfEvaluationFiles: a checker may copy its files over the workspace twice,
+// and cannot write to them where they are.
+func TestCopiesOfEvaluationFiles(t *testing.T) {
+	b := newBench(t, map[string]string{"t/run.sh": `cp "$SECUREBENCH_EVALUATOR/t/data" . && cp "$SECUREBENCH_EVALUATOR/t/data" . && echo more >> data &&
+cp -r "$SECUREBENCH_EVALUATOR/t" copy && cp -r "$SECUREBENCH_EVALUATOR/t/." copy && touch copy/new && ! touch "$SECUREBENCH_EVALUATOR/t/data" && grep -qx 42 answer.txt
+`, "t/data": "x\n"})
+	eval := object{"checker": object{"source": "script", "path": "t/run.sh"}}
+	for _, user := range []string{"", "1000:1000"} {
+		env := task.Environment{Workdir: "/app", User: user}
+		changes := map[string]change{"app/answer.txt": file("42\n")}
+		expect(t, "as "+user, b.score(t, eval, env, changes), verdict.Passed, "")
+	}
+	expect(t, "nothing", b.score(t, eval, app(), nil), verdict.Failed, verdict.TestsFailed)
+}
+
 // TestEnds: each way in which a checker can end badly is an outcome with a name.
 func TestEnds(t *testing.T) {
 	b := newBench(t, nil)

@@ -144,6 +144,9 @@ func (a arrangement) misleads(name, at, target string) bool {
 // is above one can be renamed.
 func (r row) ownPart() string { return path.Join(r.workdir, workspace.OwnRoot) }
 
-// inWorkspace reports whether the evaluation files are in the workspace, too. A
-// service that shares it could rename the folder that they are in.
-func (r row) inWorkspace() bool { return r.form == formCommand && (r.start == nil || !r.start.shared) }
+// inWorkspace reports whether the evaluation files are in the workspace, too: where
+// the row names them there. A service that shares it could rename the folder that
+// they are in.
+func (r row) inWorkspace() bool {
+	return r.old && r.form == formCommand && (r.start == nil || !r.start.shared)
+}

@@ -13,6 +13,11 @@ func isEvaluation(e workspace.Entry) bool {
 	return strings.HasPrefix(e.Path, workspace.EvaluationRoot+"/")
 }
 
+// isPublicValue reports whether an entry of a layout is a value of the row's input.
+func isPublicValue(e workspace.Entry) bool {
+	return e.Asset == "" && strings.HasPrefix(e.Path, workspace.PublicRoot+"/")
+}
+
 // layouts are the files that a verification lays out.
 type layouts struct {
 	public     *workspace.Layout // of the workspace, as the agent found them
@@ -38,13 +43,22 @@ func (s *session) layouts() (out layouts, err error) {
 		all.Entries = slices.DeleteFunc(all.Entries, func(e workspace.Entry) bool { return !keep(e) })
 		return all
 	}
-	out.public = some(func(e workspace.Entry) bool { return !isEvaluation(e) })
+	out.public = some(func(e workspace.Entry) bool { return !isEvaluation(e) && (s.row.old || !isPublicValue(e)) })
 	out.evaluation = some(isEvaluation)
 	out.part = some(func(e workspace.Entry) bool { return strings.HasPrefix(e.Path, workspace.OwnRoot+"/") })
 	if err != nil {
 		return out, err
 	}
 	out.evaluation.Entries = append(out.evaluation.Entries, s.canaries()...)
+	// The mount is read-only. A copy can be written to, by a root without further
+	// powers, too, so that a checker may copy a file twice.
+	for _, l := range []*workspace.Layout{out.evaluation, out.part} {
+		for i, e := range l.Entries {
+			if isEvaluation(e) {
+				l.Entries[i].Mode = 0o644
+			}
+		}
+	}
 	return out, nil
 }
 

@@ -79,7 +79,7 @@ func (s *session) canaries() (out []workspace.Entry) {
 	}
 	root := path.Join(workspace.EvaluationRoot, s.row.testRoot(s.verifier.resources.Files.EvalDigests))
 	for name, text := range s.tests.Files {
-		out = append(out, workspace.Entry{Path: path.Join(root, name), Mode: 0o444, Data: text})
+		out = append(out, workspace.Entry{Path: path.Join(root, name), Mode: 0o644, Data: text})
 	}
 	return out
 }

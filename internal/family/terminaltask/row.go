@@ -68,6 +68,7 @@ const readyLimit = 30 * time.Second
 type row struct {
 	workdir      string
 	fromImage    bool   // the workspace begins as the image's folder
+	old          bool   // securebench's own files are in the workspace
 	user         string // as the row names it; "" is the image's
 	env          []string
 	capabilities []sandbox.Capability
@@ -102,7 +103,7 @@ func readRow(v task.SandboxView) (row, *family.Failure) {
 		return row{}, &family.Failure{Reason: verdict.NoVerifier, Message: "the row's checker is not of a known form"}
 	}
 	env := v.Environment()
-	r := row{workdir: cmp.Or(clean(env.Workdir), workspace.DefaultTarget), fromImage: env.MaterializeWorkdir, user: env.User, env: env.Env,
+	r := row{workdir: cmp.Or(clean(env.Workdir), workspace.DefaultTarget), fromImage: env.MaterializeWorkdir, old: env.OldLayout, user: env.User, env: env.Env,
 		form: spec.form(), path: path.Clean(spec.Path), image: spec.Image, reward: clean(spec.Reward)}
 	for _, name := range env.Capabilities {
 		r.capabilities = append(r.capabilities, sandbox.Capability(name))

@@ -16,6 +16,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
+	"securebench/internal/workspace"
 )
 
 // object is a JSON object of a row.
@@ -28,6 +29,7 @@ func makeCase(tb testing.TB, eval object, env task.Environment, assets ...task.A
 	for _, name := range slices.Sorted(maps.Keys(eval)) {
 		resources = append(resources, task.Resource{Name: name, Lane: Family().Lanes[name], Value: familytest.JSON(tb, eval[name])})
 	}
+	env.OldLayout = env.OldLayout || workspace.NamesOwn(string(familytest.JSON(tb, eval)))
 	compiled, err := task.New(task.Config{ID: "task", Family: "terminal_task", Pack: task.Pack{ID: "pack", Version: 1},
 		Resources: resources, Environment: env, Assets: assets})
 	if err != nil {

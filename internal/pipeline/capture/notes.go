@@ -35,6 +35,7 @@ const (
 	droppedSpecial    = "special_bits" // it is kept without setuid, setgid and sticky bits
 	droppedXattrs     = "xattrs"       // it is kept without extended attributes
 	droppedHardLink   = "hard_link"    // it is kept as a file of its own
+	droppedElsewhere  = "not_captured" // it is where no system task's changes count
 )
 
 // A dropped path is not in the tree, or not with all that it had.

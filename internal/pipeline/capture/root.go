@@ -98,7 +98,12 @@ type plan struct {
 func (c *collector) plan(changes []sandbox.Change) (plan, error) {
 	slices.SortFunc(changes, func(x, y sandbox.Change) int { return candidate.ComparePaths(x.Path, y.Path) })
 	p := plan{was: map[string]bool{}}
+	passed := "" // the last folder or file that was passed over
 	for _, ch := range changes {
+		if c.scope.passesOver(ch) && (passed == "" || !sandbox.Within(ch.Path, passed)) {
+			passed = ch.Path
+			c.notes.drop(passed, droppedElsewhere)
+		}
 		if ch.Path == "/" || !c.scope.takes(ch.Path) || sandbox.Within(ch.Path, c.scope.workdir) {
 			continue
 		}

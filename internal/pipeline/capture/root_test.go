@@ -99,7 +99,19 @@ func TestSystemTasks(t *testing.T) {
 	}
 	p := agentChanges(t, image(), start, all(append(plant, put("/etc/passwd", "root,me"), put("/etc/cron.d/job", "job"), put("/etc/nginx/site", "site"))...))
 	p.req.Captured = task.Captured{Filesystem: true}
-	p.want(t, "drwxr-xr-x etc/cron.d", "-rw-r--r-- etc/cron.d/job job", "-rw-r--r-- etc/nginx/site site", "-rw-r--r-- etc/passwd root,me")
+	res := p.want(t, "drwxr-xr-x etc/cron.d", "-rw-r--r-- etc/cron.d/job job", "-rw-r--r-- etc/nginx/site site", "-rw-r--r-- etc/passwd root,me")
+	for _, name := range []string{"/etc/gitconfig", "/etc/profile.d", "/lib", "/sbin", "/tmp", "/usr/bin/pytest", "/usr/bin/sh"} { // new folders as a whole
+		if !strings.Contains(string(res.Metadata["dropped_paths"]), `{"path":"`+name+`","reason":"not_captured"}`) {
+			t.Errorf("%s is not listed in %s", name, res.Metadata["dropped_paths"])
+		}
+	}
+	if got := string(res.Metadata["dropped_path_count"]); got != "11" {
+		t.Errorf("%s paths are left out: %s", got, res.Metadata["dropped_paths"])
+	}
+	p.req.Captured.Exclude = []string{"/etc", "/usr", "/lib", "/sbin", "/tmp"}
+	if res := p.want(t); strings.Contains(fmt.Sprint(res.Metadata), "/etc") {
+		t.Errorf("what the row excludes is listed: %s", res.Metadata)
+	}
 	for _, name := range trojans {
 		p.req.Captured = task.Captured{Roots: []string{name}}
 		p.want(t, fmt.Sprintf("-rw-r--r-- %s trojan", name[1:]))

@@ -52,6 +52,16 @@ func (s scope) takes(p string) bool {
 	return in(s.workdir) || workspace.Changeable(p)
 }
 
+// passesOver reports whether a change is not taken because it is where no task that
+// takes the whole file system may change anything. What the row excludes is the row's
+// affair, and not the agent's to know. Of a folder that was there, what changed in it
+// is passed over, and not the folder.
+func (s scope) passesOver(ch sandbox.Change) bool {
+	in := func(dir string) bool { return sandbox.Within(ch.Path, dir) }
+	return s.filesystem && ch.Path != "/" && !in(s.workdir) && !slices.ContainsFunc(s.never, in) && !slices.ContainsFunc(s.roots, in) &&
+		!workspace.Changeable(ch.Path) && (ch.Kind != sandbox.Modified || ch.Type != sandbox.Directory)
+}
+
 // whole reports whether all that is at or below a path is taken.
 func (s scope) whole(p string) bool {
 	above := func(dir string) bool { return sandbox.Within(dir, p) }

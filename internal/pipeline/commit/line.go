@@ -77,6 +77,9 @@ func (d *Draft) labels(out produce.Result, own []string) []string {
 	if d.Task.Adapted() {
 		labels = append(labels, adapted)
 	}
+	if d.Task.Environment().OldLayout {
+		labels = append(labels, produce.OldLayout)
+	}
 	labels = append(labels, out.Labels...)
 	for _, c := range out.Capabilities {
 		labels = append(labels, capabilityLabel+strings.ToLower(string(c)))
@@ -89,7 +92,7 @@ func (d *Draft) labels(out produce.Result, own []string) []string {
 func ownIn(labels []string) (own []string) {
 	for _, l := range labels {
 		switch l {
-		case ScoredTimeout, family.DiskSampled, produce.NetworkEnabled, produce.ExternalTools:
+		case ScoredTimeout, family.DiskSampled, produce.NetworkEnabled, produce.ExternalTools, produce.OldLayout:
 			own = append(own, l)
 		}
 	}

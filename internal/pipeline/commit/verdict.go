@@ -142,7 +142,7 @@ func JudgedOf(l *record.Line) Judged {
 func ofVerdict(label string) bool {
 	switch label {
 	case CustomLimits, UnpinnedImage, candidateRedacted, ScoredTimeout, family.DiskSampled, adapted,
-		produce.NetworkEnabled, produce.ExternalTools:
+		produce.NetworkEnabled, produce.ExternalTools, produce.OldLayout:
 		return false
 	}
 	return !strings.HasPrefix(label, capabilityLabel)

@@ -217,6 +217,7 @@ func (c *Compiler) build(row pack.Row) (task.Task, error) {
 	f := c.families[row.Family] // an unknown family is empty: all of eval is hidden
 	env, _ := environment(row.Environment, f)
 	env.Checkout = checkoutOf(row, f)
+	env.OldLayout = oldLayout(row, f)
 	captured := capturedOf(row, f)
 	env.WritableRoot = captured.Root(workspace.TargetOf(env))
 	extraction, instruction := f.Extraction, f.Instruction

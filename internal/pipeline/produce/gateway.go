@@ -45,6 +45,10 @@ const (
 	ExternalTools  = "external_tools"  // tools that its provider runs
 )
 
+// OldLayout labels the records of agents that had securebench's own files in a
+// workspace that was the candidate.
+const OldLayout = "old_layout"
+
 // Gateway is what agents reach from their sandboxes, and where their programs
 // come from. The zero value serves plans that need none of that.
 type Gateway struct {

@@ -82,6 +82,7 @@ type Session struct {
 	limit    time.Duration
 	space    sandbox.Workspace
 	checkout sandbox.Workspace // nil for a task without a repository
+	about    sandbox.Workspace // what is said of the task, nil if that is in the workspace
 	solution sandbox.Workspace // the files of the request's command, nil if it needs none
 	base     *candidate.Base
 	sampled  bool // the size of the root
@@ -185,7 +186,11 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 	if (s.plan.Checkout == "") != (s.req.Checkout == nil) {
 		return errors.New("the task's repository was not prepared, or the task has none")
 	}
-	begun, err := s.makeSpaces(ctx, p.Engine, spec, layout)
+	var about *workspace.Layout
+	if s.plan.TaskDir != "" {
+		about = layout.Apart(s.plan.TaskFile)
+	}
+	begun, err := s.makeSpaces(ctx, p.Engine, spec, layout, about)
 	if err != nil {
 		return err
 	}
@@ -367,7 +372,11 @@ func (s *Session) result(out sandbox.Outcome, stdout, stderr []byte) Result {
 	for k, v := range s.plan.Metadata {
 		m.Set(k, v)
 	}
-	return Result{Outcome: out, Timeout: s.limit, Stdout: stdout, Stderr: stderr, Argv: s.plan.Argv,
+	var labels []string
+	if s.plan.OldLayout {
+		labels = append(labels, OldLayout)
+	}
+	return Result{Outcome: out, Labels: labels, Timeout: s.limit, Stdout: stdout, Stderr: stderr, Argv: s.plan.Argv,
 		Extract: s.plan.Extract, Target: s.plan.Target, DiskSampled: s.sampled, Public: s.public, Capabilities: s.granted, Metadata: m}
 }
 
@@ -402,7 +411,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if s.box != nil {
 		errs = append(errs, s.box.Close(ctx))
 	}
-	for _, w := range []sandbox.Workspace{s.space, s.checkout, s.solution} {
+	for _, w := range []sandbox.Workspace{s.space, s.checkout, s.about, s.solution} {
 		if w != nil {
 			errs = append(errs, w.Close(ctx))
 		}

@@ -29,14 +29,14 @@ type begun struct {
 
 // makeSpaces makes the volumes of the sandbox side by side, because each takes
 // the engine a while.
-func (s *Session) makeSpaces(ctx context.Context, e sandbox.Engine, spec sandbox.Spec, layout *workspace.Layout) (begun, error) {
+func (s *Session) makeSpaces(ctx context.Context, e sandbox.Engine, spec sandbox.Spec, layout, about *workspace.Layout) (begun, error) {
 	w := sandbox.WorkspaceSpec{Labels: s.req.Labels, Owner: s.req.Image.User, Disk: spec.Limits.Disk, Inodes: spec.Limits.Files,
 		ReadAll: len(spec.Capabilities) > 0} // with which owners can be changed
 	if spec.User != nil {
 		w.Owner = *spec.User
 	}
 	var how begun
-	var errs [3]error
+	var errs [4]error
 	var wg sync.WaitGroup
 	wg.Go(func() { how, errs[0] = s.makeSpace(ctx, e, w, layout) })
 	if s.req.Checkout != nil {
@@ -44,6 +44,9 @@ func (s *Session) makeSpaces(ctx context.Context, e sandbox.Engine, spec sandbox
 	}
 	if s.req.Files != nil {
 		wg.Go(func() { errs[2] = s.makeSolution(ctx, e) })
+	}
+	if about != nil {
+		wg.Go(func() { errs[3] = s.makeAbout(ctx, e, about) })
 	}
 	wg.Wait()
 	return how, errors.Join(errs[:]...)
@@ -108,11 +111,32 @@ func (s *Session) makeSolution(ctx context.Context, e sandbox.Engine) error {
 	return nil
 }
 
+// makeAbout makes the volume with what is said of the task, which belongs to root.
+func (s *Session) makeAbout(ctx context.Context, e sandbox.Engine, about *workspace.Layout) error {
+	w := sandbox.WorkspaceSpec{Labels: s.req.Labels, Disk: 1 << 20}
+	w.Labels.Role = "task"
+	for _, f := range about.Entries {
+		w.Disk += 2 * int64(len(f.Data))
+	}
+	space, err := e.Workspace(ctx, w)
+	if err != nil {
+		return fmt.Errorf("creating the volume of the task's files: %w", err)
+	}
+	s.about = space
+	if _, err = fill(ctx, space, about, sandbox.User{}); err != nil {
+		return fmt.Errorf("copying the task's files: %w", err)
+	}
+	return nil
+}
+
 // mounts lists where the volumes are mounted, the workspace first.
 func (s *Session) mounts() []sandbox.Mount {
 	out := []sandbox.Mount{{Workspace: s.space, Target: s.plan.Target}}
 	if s.checkout != nil {
 		out = append(out, sandbox.Mount{Workspace: s.checkout, Target: s.plan.Checkout})
+	}
+	if s.about != nil {
+		out = append(out, sandbox.Mount{Workspace: s.about, Target: s.plan.TaskDir, ReadOnly: true})
 	}
 	if s.solution != nil {
 		out = append(out, sandbox.Mount{Workspace: s.solution, Target: harness.ProgramDir, ReadOnly: true})
