@@ -96,7 +96,7 @@ func (e *Engine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	}
 	host := e.boxHost(spec, b, facts.Volumes)
 	for _, m := range b.overlays {
-		overlay, err := e.overlays.Mount(m.Overlay, path.Clean(m.Target))
+		overlay, err := e.overlays.Mount(ctx, m.Overlay, path.Clean(m.Target))
 		if err != nil {
 			return nil, err
 		}

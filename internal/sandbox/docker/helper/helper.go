@@ -12,9 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -39,10 +39,10 @@ type Helper struct {
 
 	overlays bool // for each container
 
-	mu      sync.Mutex
-	image   string   // ID, once the image is there
-	volumes []string // once a box has asked for it: the helper's, and an empty one
-	layers  []string // of overlays: their folders
+	mu     sync.Mutex
+	image  string // ID, once the image is there
+	filled volume // with the helper, once a box has asked for it
+	empty  volume // once a box has an overlay
 }
 
 // New checks that file is a static binary for the engine's architecture. An
@@ -159,70 +159,78 @@ func archive(w io.Writer, program *os.File) error {
 // container of the helper's image. It belongs to this process like any other
 // object: Close removes it, and reaping does if the process dies. A volume
 // shared by processes could be half filled or removed by one of them.
-//
-// A container gets an overlay of its own over the volume, if the engine makes overlays
-// for its containers as well: a lock on a file that two of them have, or an event of
-// it, is a message between them.
 func (h *Helper) Mount(ctx context.Context) (mount.Mount, error) {
-	m := mount.Mount{Type: mount.TypeVolume, Target: sandbox.HelperDir, ReadOnly: true,
-		VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	image, err := h.imageLocked(ctx)
 	if err != nil {
-		return m, err
+		return mount.Mount{}, err
 	}
-	if len(h.volumes) == 0 {
-		if err := h.provide(ctx, image); err != nil {
-			return m, fmt.Errorf("making the helper's volume: %w", err)
+	if h.filled.name == "" {
+		v, err := h.volume(ctx)
+		if err == nil {
+			err = h.fill(ctx, v.name, image)
 		}
+		if err != nil {
+			return mount.Mount{}, errors.Join(fmt.Errorf("making the helper's volume: %w", err), h.remove(ctx, v))
+		}
+		h.filled = v
 	}
-	if len(h.layers) > 0 {
-		// The engine makes the volume with the container and removes it with that. An
-		// overlay without an upper layer is read-only; the engine takes no other word for
-		// it.
-		m.ReadOnly = false
-		m.VolumeOptions.Labels = h.conn.Labels(sandbox.Labels{Role: "helper"})
-		m.VolumeOptions.DriverConfig = &mount.Driver{Name: "local", Options: map[string]string{
-			"type": "overlay", "device": "overlay", "o": "ro,lowerdir=" + strings.Join(h.layers, ":")}}
-		return m, nil
-	}
-	m.Source = h.volumes[0]
-	return m, nil
+	return h.own(ctx, mount.Mount{Type: mount.TypeVolume, Source: h.filled.name, Target: sandbox.HelperDir, ReadOnly: true,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: true}}, h.filled.folder, h.conn.Labels(sandbox.Labels{Role: "helper"}))
 }
 
-// provide makes the helper's volume and, if containers get overlays, an empty one: the
-// kernel makes no overlay of a single folder.
-func (h *Helper) provide(ctx context.Context, image string) (err error) {
-	names := []string{dockerapi.NewName()}
-	if h.overlays {
-		names = append(names, dockerapi.NewName())
+// Own returns how a container mounts a volume as m says, but as its own: as an overlay
+// over the volume's folder, if the engine makes overlays for its containers as well. A
+// lock on a file that two containers have, or an event of it, is a message between them.
+// The overlay is a volume that the engine makes with the container and removes with it,
+// with these labels and those of an owner's object. Nothing else says that m's volume
+// is in use then.
+func (h *Helper) Own(ctx context.Context, m mount.Mount, folder string, labels map[string]string) (mount.Mount, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.conn.Labels(sandbox.Labels{Role: "overlay"})
+	maps.Copy(all, labels)
+	return h.own(ctx, m, folder, all)
+}
+
+func (h *Helper) own(ctx context.Context, m mount.Mount, folder string, labels map[string]string) (mount.Mount, error) {
+	if !h.overlays {
+		return m, nil
 	}
-	defer func() {
+	if h.empty.name == "" { // the kernel makes no overlay of a single folder
+		v, err := h.volume(ctx)
 		if err != nil {
-			err = errors.Join(err, h.remove(ctx, names))
+			return m, errors.Join(fmt.Errorf("making an empty volume: %w", err), h.remove(ctx, v))
 		}
-	}()
-	var layers []string
-	for _, name := range names {
-		err = h.conn.CreateVolume(ctx, client.VolumeCreateOptions{Name: name, Driver: "local", Labels: h.conn.Labels(sandbox.Labels{Role: "helper"})})
-		if err != nil {
-			return err
-		}
-		res, err := h.conn.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
-		if err != nil {
-			return fmt.Errorf("looking at volume %s: %w", name, err)
-		}
-		layers = append(layers, res.Volume.Mountpoint)
+		h.empty = v
 	}
-	if err = h.fill(ctx, names[0], image); err != nil {
-		return err
+	// An overlay without an upper layer is read-only; the engine takes no other word for
+	// it where it makes the volume itself.
+	return mount.Mount{Type: mount.TypeVolume, Target: m.Target, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: labels,
+		DriverConfig: &mount.Driver{Name: "local", Options: map[string]string{
+			"type": "overlay", "device": "overlay", "o": "ro,lowerdir=" + folder + ":" + h.empty.folder}}}}, nil
+}
+
+// volume is one of the helper's volumes.
+type volume struct {
+	name   string
+	folder string // of the engine's
+}
+
+// volume makes one. After an error it may be there, too.
+func (h *Helper) volume(ctx context.Context) (volume, error) {
+	v := volume{name: dockerapi.NewName()}
+	err := h.conn.CreateVolume(ctx, client.VolumeCreateOptions{Name: v.name, Driver: "local", Labels: h.conn.Labels(sandbox.Labels{Role: "helper"})})
+	if err != nil {
+		return v, err
 	}
-	h.volumes = names
-	if h.overlays {
-		h.layers = layers
+	res, err := h.conn.API.VolumeInspect(ctx, v.name, client.VolumeInspectOptions{})
+	if err != nil {
+		return v, fmt.Errorf("looking at volume %s: %w", v.name, err)
 	}
-	return nil
+	v.folder = res.Volume.Mountpoint
+	return v, nil
 }
 
 // fill fills the helper's volume from its image.
@@ -241,28 +249,32 @@ func (h *Helper) fill(ctx context.Context, volume, image string) error {
 	return h.conn.RemoveContainer(ctx, name)
 }
 
-// Volumes are the names of the volumes that last until Close, if there are any.
-func (h *Helper) Volumes() []string {
+// Volumes are the names of the volumes that last until Close.
+func (h *Helper) Volumes() (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.volumes)
+	for _, v := range []volume{h.filled, h.empty} {
+		if v.name != "" {
+			names = append(names, v.name)
+		}
+	}
+	return names
 }
 
 // Close removes the volumes. The image stays: other processes share it.
 func (h *Helper) Close(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.remove(ctx, h.volumes); err != nil {
+	if err := errors.Join(h.remove(ctx, h.filled), h.remove(ctx, h.empty)); err != nil {
 		return err
 	}
-	h.volumes, h.layers = nil, nil
+	h.filled, h.empty = volume{}, volume{}
 	return nil
 }
 
-func (h *Helper) remove(ctx context.Context, volumes []string) error {
-	var errs []error
-	for _, name := range volumes {
-		errs = append(errs, h.conn.RemoveVolume(ctx, name))
+func (h *Helper) remove(ctx context.Context, v volume) error {
+	if v.name == "" {
+		return nil
 	}
-	return errors.Join(errs...)
+	return h.conn.RemoveVolume(ctx, v.name)
 }

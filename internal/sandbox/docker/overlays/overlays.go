@@ -35,6 +35,7 @@ const (
 	labelTitle   = "securebench.overlay.title"
 	labelContent = "securebench.overlay.content" // of a mark: the name; of a content: the key
 	labelFiller  = "securebench.overlay.filler"  // who made a content
+	labelUse     = "securebench.overlay.use"     // of a container's own overlay: the content
 )
 
 // markPrefix begins the names of marks.
@@ -56,6 +57,7 @@ type overlay struct {
 	store  *Store
 	key    string
 	volume string // the content
+	folder string // the content's, of the engine
 }
 
 // OverlayKey implements [sandbox.Overlay].
@@ -92,7 +94,7 @@ func (s *Store) find(ctx context.Context, key string) (*overlay, error) {
 	if content == nil || content.Labels[labelContent] != key { // somebody removed it
 		return nil, s.conn.RemoveVolume(ctx, mark.Name)
 	}
-	return &overlay{store: s, key: key, volume: name}, nil
+	return &overlay{store: s, key: key, volume: name, folder: content.Mountpoint}, nil
 }
 
 // inspect returns a volume, or nil if there is none.
@@ -271,8 +273,11 @@ func (s *Store) RemoveOverlay(ctx context.Context, key string) error {
 	s.filling.Lock()
 	defer s.filling.Unlock()
 	o, err := s.find(ctx, key)
-	if err == nil && o != nil { // the content first: the engine refuses one that is used
-		if err = s.conn.RemoveVolume(ctx, o.volume); err == nil {
+	if err == nil && o != nil { // the content first: it may be used
+		if err = s.used(ctx, o.volume); err == nil {
+			err = s.conn.RemoveVolume(ctx, o.volume)
+		}
+		if err == nil {
 			err = s.conn.RemoveVolume(ctx, markPrefix+key)
 		}
 	}
@@ -285,19 +290,31 @@ func (s *Store) RemoveOverlay(ctx context.Context, key string) error {
 	return nil
 }
 
-// Mount returns how an overlay of this engine is mounted.
-func (s *Store) Mount(o sandbox.Overlay, target string) (mount.Mount, error) {
+// Mount returns how a container mounts an overlay of this engine, read-only.
+func (s *Store) Mount(ctx context.Context, o sandbox.Overlay, target string) (mount.Mount, error) {
 	mine, ok := o.(*overlay)
 	if !ok || mine.store != s {
 		return mount.Mount{}, errors.New("the overlay belongs to another engine")
 	}
-	return mount.Mount{Type: mount.TypeVolume, Source: mine.volume, Target: target, ReadOnly: true,
-		VolumeOptions: &mount.VolumeOptions{NoCopy: true}}, nil
+	return s.helper.Own(ctx, mount.Mount{Type: mount.TypeVolume, Source: mine.volume, Target: target, ReadOnly: true,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: true}}, mine.folder, map[string]string{labelUse: mine.volume})
+}
+
+// used reports whether a container has a content as its own: the engine knows of others.
+func (s *Store) used(ctx context.Context, volume string) error {
+	res, err := s.conn.API.VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelUse+"="+volume)})
+	switch {
+	case err != nil:
+		return fmt.Errorf("listing the uses of volume %s: %w", volume, err)
+	case len(res.Items) > 0:
+		return errors.New("a sandbox uses it")
+	}
+	return nil
 }
 
 // Verify checks that an overlay is still there after a container was made that
-// mounts it: the engine makes an empty volume for a name that it does not know.
-// From then on it cannot be removed.
+// mounts it: the engine makes an empty volume for a name that it does not know. One that
+// is removed at this very moment fails the container's start.
 func (s *Store) Verify(ctx context.Context, o sandbox.Overlay) error {
 	mine, ok := o.(*overlay)
 	if !ok {

@@ -175,8 +175,14 @@ func (s *suite) survivors(t *testing.T) {
 
 // neighbours checks that two sandboxes share nothing while both run.
 func (s *suite) neighbours(t *testing.T) {
-	first := s.python(probes.Neighbour + "time.sleep(600)")
-	b := s.open(t, first)
+	s.beside(t, s.python(probes.Neighbour+"time.sleep(600)"), func() { s.probe(t, sandbox.Nobody, probes.NeighbourSearch) })
+	s.probe(t, sandbox.Nobody, probes.NeighbourSearch)
+}
+
+// beside does something while a sandbox runs that has written to its output.
+func (s *suite) beside(t *testing.T, spec sandbox.Spec, do func()) {
+	t.Helper()
+	b := s.open(t, spec)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	started, done := newSignal(), make(chan struct{})
@@ -189,10 +195,9 @@ func (s *suite) neighbours(t *testing.T) {
 	case <-done:
 		t.Fatal("the first sandbox ended")
 	}
-	s.probe(t, sandbox.Nobody, probes.NeighbourSearch)
+	do()
 	cancel()
 	<-done
-	s.probe(t, sandbox.Nobody, probes.NeighbourSearch)
 }
 
 // hostNames checks that no path of this process is visible in a sandbox.

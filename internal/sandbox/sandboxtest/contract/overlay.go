@@ -128,6 +128,14 @@ func (s *suite) useOverlay(t *testing.T, e sandbox.Overlays, o sandbox.Overlay) 
 		if got := s.run(t, spec); got.stdout != "0:0 755 directory\n0:0 755 regular file\nbin\n" {
 			t.Errorf("got %q, %q", got.stdout, got.stderr)
 		}
+		const lock = "import fcntl, time\nf = open('/opt/suite/tool/bin/tool')\nfcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)\nprint('locked', flush=True)\n"
+		holds, tries := s.python(lock+"time.sleep(600)"), s.python(lock)
+		holds.Mounts, tries.Mounts = spec.Mounts, spec.Mounts
+		s.beside(t, holds, func() {
+			if got := s.run(t, tries); got.stdout != "locked\n" {
+				t.Errorf("a lock on a file of an overlay shows in another sandbox: %q, %q", got.stdout, got.stderr)
+			}
+		})
 	})
 	spec.Mounts[0].ReadOnly = false
 	s.notOpened(t, spec, "an overlay was mounted writable")
