@@ -8,7 +8,7 @@ const (
 	familyINET    = 2
 	familyINET6   = 10
 	familyNetlink = 16
-	familyBits    = 8 // of more than there are
+	familyBits    = 6 // of more than there are
 
 	netlinkRoute = 0 // addresses and interfaces
 	netlinkDiag  = 4 // for ss
@@ -24,12 +24,11 @@ const muxCalls = "socketcall ipc"
 // socketRules let sockets of the families be made. What is refused looks as if the
 // kernel did not have it, so that programs that try do without.
 func socketRules() (rules []rule) {
-	socket, pair := []string{"socket"}, []string{"socketpair"}
+	socket, both := []string{"socket"}, []string{"socket", "socketpair"}
 	for _, family := range []uint32{familyUnix, familyINET, familyINET6} {
-		rules = append(rules, rule{Names: append(socket, pair...), Action: allow, Args: []condition{is(0, family)}})
+		rules = append(rules, rule{Names: both, Action: allow, Args: []condition{is(0, family)}})
 	}
 	rules = append(rules, each(refuse, errnoAFNOSUPPORT, socket, others(0, familyBits, familyUnix, familyINET, familyINET6, familyNetlink))...)
-	rules = append(rules, each(refuse, errnoAFNOSUPPORT, pair, others(0, familyBits, familyUnix, familyINET, familyINET6))...)
 	for _, protocol := range []uint32{netlinkRoute, netlinkDiag} {
 		rules = append(rules, rule{Names: socket, Action: allow, Args: []condition{is(0, familyNetlink), is(2, protocol)}})
 	}
