@@ -12,6 +12,7 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/platform"
 )
 
 // Job is one build of images.
@@ -62,7 +63,7 @@ func (j Job) Run(ctx context.Context, open func() (sandbox.Engine, error)) (sum 
 }
 
 // one builds an image unless it is there.
-func (j Job) one(ctx context.Context, engine sandbox.Images, builder sandbox.Builder, img Image) (kept bool, err error) {
+func (j Job) one(ctx context.Context, engine sandbox.Engine, builder sandbox.Builder, img Image) (kept bool, err error) {
 	files, err := j.digest(ctx, img.Name)
 	if err != nil {
 		return false, fault.As(fault.Pack, err)
@@ -87,15 +88,26 @@ func (j Job) one(ctx context.Context, engine sandbox.Images, builder sandbox.Bui
 		cache = "--no-cache "
 	}
 	j.Say("docker build %s-t %s %s", cache, img.Ref, filepath.Join(j.Pack.Dir, Folder, img.Name))
-	if err := j.build(ctx, builder, img, key, files); err != nil {
+	built, err := j.build(ctx, builder, img, key, files)
+	if err != nil {
 		return false, fault.As(fault.Engine, err)
+	}
+	if err := fits(engine.Info(), built); err != nil {
+		return false, fault.As(fault.Pack, fmt.Errorf("image %s was built, and cannot be run: %w: mend FROM in %s", img.Ref, err,
+			filepath.Join(j.Pack.Dir, Folder, img.Name, file)))
 	}
 	return false, nil
 }
 
+// fits compares what an image is for with the engine's machine.
+func fits(info sandbox.Info, built sandbox.Image) error {
+	machine := platform.Machine{Own: platform.New(info.OS, info.Arch, ""), Emulated: info.Emulated}
+	return machine.Check(platform.New(built.OS, built.Arch, built.Variant), "")
+}
+
 // build sends the files of an image to the engine, and fails if they are not
 // those that the key was made from.
-func (j Job) build(ctx context.Context, builder sandbox.Builder, img Image, key, files string) error {
+func (j Job) build(ctx context.Context, builder sandbox.Builder, img Image, key, files string) (sandbox.Image, error) {
 	r, w := io.Pipe()
 	sent := make(chan struct{})
 	go func() {
@@ -107,10 +119,10 @@ func (j Job) build(ctx context.Context, builder sandbox.Builder, img Image, key,
 		}
 		w.CloseWithError(err)
 	}()
-	_, err := builder.Build(ctx, sandbox.Build{Tag: img.Ref, From: key, Fresh: j.Rebuild}, r, visible{j.Log})
+	built, err := builder.Build(ctx, sandbox.Build{Tag: img.Ref, From: key, Fresh: j.Rebuild}, r, visible{j.Log})
 	r.CloseWithError(errors.New("the engine has stopped reading"))
 	<-sent
-	return err
+	return built, err
 }
 
 // digest covers the files of an image.

@@ -117,6 +117,7 @@ type builder struct {
 	asked []sandbox.Build
 	files [][]byte
 	fail  error
+	arch  string // of what is built
 }
 
 func newBuilder() *builder {
@@ -145,7 +146,7 @@ func (b *builder) BuiltFrom(_ context.Context, ref string) (string, error) {
 // Image gives an image an id that says what it was built from.
 func (b *builder) Image(_ context.Context, ref string) (sandbox.Image, error) {
 	if from, ok := b.built[ref]; ok {
-		return sandbox.Image{Ref: ref, ID: from}, nil
+		return sandbox.Image{Ref: ref, ID: from, OS: "linux", Arch: b.arch}, nil
 	}
 	return sandbox.Image{}, sandbox.ErrImageMissing
 }
@@ -296,4 +297,16 @@ func FuzzDockerfile(f *testing.F) {
 			t.Errorf("%d images", len(images))
 		}
 	})
+}
+
+// TestOtherPlatform: an image that the engine's machine cannot run is built by mistake.
+func TestOtherPlatform(t *testing.T) {
+	for arch, want := range map[string]string{"amd64": "", "": "", "arm64": "it is for linux/arm64, and this machine runs linux/amd64"} {
+		b := newBuilder()
+		b.arch = arch
+		_, _, err := run(t, packimage.Job{Pack: chain(t)}, b)
+		if (err != nil) != (want != "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Dockerfile") || fault.KindOf(err) != fault.Pack) {
+			t.Errorf("%q: %v, want %q", arch, err, want)
+		}
+	}
 }

@@ -59,7 +59,7 @@ func (p *Preview) WriteText(w io.Writer) error {
 			state = redact.EscapeShort(img.ID, 22)
 		}
 		if img.Fault != "" {
-			state = "cannot be used, so its rows end pending: " + img.Fault
+			state = "cannot be used: " + img.Fault
 		}
 		line(first(i, "images"), "%s: %s", redact.Quote(img.Ref), state)
 	}

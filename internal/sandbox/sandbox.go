@@ -194,13 +194,15 @@ type Freezer interface {
 type Info struct {
 	Name string `json:"name"`
 	// Choice says why this engine was taken, such as "as configured".
-	Choice          string   `json:"choice,omitzero"`
-	Version         string   `json:"version"`
-	APIVersion      string   `json:"api_version"`
-	Runtime         string   `json:"runtime"`
-	CgroupVersion   string   `json:"cgroup_version"`
-	OS              string   `json:"os"`
-	Arch            string   `json:"arch"` // GOARCH
+	Choice        string `json:"choice,omitzero"`
+	Version       string `json:"version"`
+	APIVersion    string `json:"api_version"`
+	Runtime       string `json:"runtime"`
+	CgroupVersion string `json:"cgroup_version"`
+	OS            string `json:"os"`
+	Arch          string `json:"arch"` // GOARCH
+	// Emulated are the architectures whose programs the machine runs through emulators.
+	Emulated        []string `json:"-"`
 	Kernel          string   `json:"kernel"`
 	SecurityOptions []string `json:"security_options"`
 	Seccomp         string   `json:"seccomp"`         // digest of a box's profile
@@ -351,8 +353,9 @@ type Image struct {
 	User   User     // the image's own user
 	Env    []string // names of the variables that the image sets, sorted
 	Path   string   // the value of PATH, where programs of the image are found
-	OS     string
-	Arch   string
+	// What it is for, in Go's words; "" is not known.
+	OS, Arch string
+	Variant  string `json:",omitzero"`
 }
 
 // User is a user of an image by number.

@@ -101,3 +101,22 @@ func TestImageFaults(t *testing.T) {
 		t.Errorf("with a busy engine: %v", err)
 	}
 }
+
+// TestPlatforms: before anything else, an image for another machine, or for another
+// platform than a row asks for, is refused with both sides and what gets the right one.
+func TestPlatforms(t *testing.T) {
+	images := map[string]sandbox.Image{"own": {ID: "sha256:1", OS: "linux", Arch: "amd64"}, "arm": {ID: "sha256:2", OS: "linux", Arch: "arm64"}, "silent": {ID: "sha256:3"}}
+	for name, c := range map[string]struct{ environment, want string }{
+		"own":               {`"image": "own"`, ""},
+		"own, asked for":    {`"image": "own", "platform": "linux/amd64"`, ""},
+		"silent":            {`"image": "silent"`, ""},
+		"another":           {`"image": "arm"`, "image arm: it is for linux/arm64, and this machine runs linux/amd64"},
+		"asked, is another": {`"image": "own", "platform": "linux/arm64"`, "image own: it is for linux/amd64, and linux/arm64 is asked for (environment.platform at "},
+		"asked, not run":    {`"image": "arm", "platform": "linux/arm64"`, "run these rows on such a machine, or register an emulator"},
+	} {
+		_, _, _, err := faulty(t, sandboxtest.New(sandboxtest.Config{Images: images}), `{"id": "a", "environment": {`+c.environment+`}, "input": {}, "eval": {}}`)
+		if (err != nil) != (c.want != "") || err != nil && (fault.KindOf(err) != fault.Engine || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}

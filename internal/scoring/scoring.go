@@ -20,6 +20,7 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/packimage"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/platform"
 	"securebench/internal/source"
 	"securebench/internal/workload"
 )
@@ -55,7 +56,7 @@ func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg conf
 		return nil, errors.Join(err, s.Files.Close())
 	}
 	s.faults.looks.Engine, _ = s.Engine.(sandbox.Looker)
-	if err = s.resolveImages(ctx, w.Images, obtain(w, s.Engine.Info().Obtain)); err == nil && users {
+	if err = s.resolveImages(ctx, w); err == nil && users {
 		err = s.resolveUsers(ctx, w.Users)
 	}
 	if err != nil {
@@ -166,9 +167,12 @@ func Limits(l config.Limits) sandbox.Limits {
 	return sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids, Disk: l.Disk, Files: l.Files, Output: l.Output}
 }
 
-// resolveImages looks every image up once. Missing images are reported
-// together, with the command that gets each.
-func (s *Scorer) resolveImages(ctx context.Context, refs map[string]source.Pos, obtain func(ref string) string) error {
+// resolveImages looks every image up once. Missing images, and those of a platform
+// that cannot be run or is not the one that is asked for, are reported together, with
+// the command that gets each.
+func (s *Scorer) resolveImages(ctx context.Context, w *workload.Workload) error {
+	refs, info := w.Images, s.Engine.Info()
+	obtain := obtain(w, info.Obtain)
 	s.Images, s.faults.images = make(map[string]sandbox.Image, len(refs)), map[string]error{}
 	var missing []error
 	for _, ref := range slices.Sorted(maps.Keys(refs)) {
@@ -177,15 +181,24 @@ func (s *Scorer) resolveImages(ctx context.Context, refs map[string]source.Pos, 
 		case errors.Is(err, sandbox.ErrImageMissing):
 			missing = append(missing, fmt.Errorf("image %s is not on the engine (first needed at %s): %s", ref, refs[ref], obtain(ref)))
 			continue
+		case errors.Is(err, platform.ErrOther): // it could not be taken from elsewhere
+			missing = append(missing, fmt.Errorf("image %s (first needed at %s): %w", ref, refs[ref], err))
+			continue
 		case errors.Is(err, sandbox.ErrUnusable):
 			s.faults.images[ref] = imageFault(ref, err)
 		case err != nil:
 			return fault.As(fault.Engine, fmt.Errorf("looking up image %s: %w", ref, err))
 		}
+		if err := platformFault(w, info, img); err != nil {
+			missing = append(missing, err)
+		}
 		s.Images[ref] = img
 	}
 	return fault.As(fault.Engine, errors.Join(missing...))
 }
+
+// packDir is the folder of a pack.
+func packDir(w *workload.Workload) string { return filepath.Dir(w.Location.Manifest) }
 
 // madeHere returns the images that this project's Makefile makes.
 func madeHere() []string { return []string{"securebench-python:3", "securebench-pytest:1"} }
@@ -193,7 +206,7 @@ func madeHere() []string { return []string{"securebench-python:3", "securebench-
 // obtain returns the command that gets an image: the pack's and the project's
 // own are built, all others pulled, by the command that pull begins.
 func obtain(w *workload.Workload, pull string) func(ref string) string {
-	own := packimage.Pack{Dir: filepath.Dir(w.Location.Manifest), ID: w.Manifest.ID, Version: w.Manifest.Version}
+	own := packimage.Pack{Dir: packDir(w), ID: w.Manifest.ID, Version: w.Manifest.Version}
 	return func(ref string) string {
 		switch {
 		case own.Makes(ref):

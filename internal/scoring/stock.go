@@ -10,6 +10,7 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/fault"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/platform"
 	"securebench/internal/workload"
 )
 
@@ -39,13 +40,19 @@ func TakeStock(ctx context.Context, w *workload.Workload, open EngineOpener, cfg
 		switch {
 		case errors.Is(err, sandbox.ErrImageMissing):
 			images = append(images, ImageStock{Ref: ref, Obtain: get(ref)})
+		case errors.Is(err, platform.ErrOther):
+			images = append(images, ImageStock{Ref: ref, Obtain: err.Error()})
 		case errors.Is(err, sandbox.ErrUnusable):
 			images = append(images, ImageStock{Ref: ref, ID: img.ID, Fault: imageFault(ref, err).Error()})
 		case err != nil:
 			err = fault.As(fault.Engine, fmt.Errorf("looking up image %s: %w", ref, err))
 			return nil, nil, errors.Join(err, s.CloseEngine())
 		default:
-			images = append(images, ImageStock{Ref: ref, ID: img.ID})
+			stock := ImageStock{Ref: ref, ID: img.ID}
+			if err := platformFault(w, s.Engine.Info(), img); err != nil {
+				stock.Fault = err.Error()
+			}
+			images = append(images, stock)
 		}
 	}
 	return s, images, nil

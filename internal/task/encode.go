@@ -39,6 +39,7 @@ type wireEnvironment struct {
 	Timeout            int64    `json:"timeout_ns,omitzero"`
 	MaterializeWorkdir bool     `json:"materialize_workdir,omitzero"`
 	WritableRoot       bool     `json:"writable_root,omitzero"`
+	Platform           string   `json:"platform,omitzero"`
 	Capabilities       []string `json:"capabilities,omitzero"`
 	Env                []string `json:"env,omitzero"`
 	Checkout           Checkout `json:"checkout,omitzero"`
@@ -86,14 +87,14 @@ func laneByName(name string) (Lane, bool) {
 }
 
 func (e Environment) wire() *wireEnvironment {
-	return &wireEnvironment{e.Image, e.Workdir, e.User, int64(e.Timeout), e.MaterializeWorkdir, e.WritableRoot, e.Capabilities, e.Env, e.Checkout, e.OldLayout}
+	return &wireEnvironment{e.Image, e.Workdir, e.User, int64(e.Timeout), e.MaterializeWorkdir, e.WritableRoot, e.Platform, e.Capabilities, e.Env, e.Checkout, e.OldLayout}
 }
 
 func (w *wireEnvironment) environment() Environment {
 	if w == nil {
 		return Environment{}
 	}
-	return Environment{w.Image, w.Workdir, w.User, time.Duration(w.Timeout), w.MaterializeWorkdir, w.WritableRoot, w.Capabilities, w.Env, w.Checkout, w.OldLayout}
+	return Environment{w.Image, w.Workdir, w.User, time.Duration(w.Timeout), w.MaterializeWorkdir, w.WritableRoot, w.Platform, w.Capabilities, w.Env, w.Checkout, w.OldLayout}
 }
 
 // decodeView reads the encoded form and refuses parts that the view may not

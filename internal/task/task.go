@@ -119,6 +119,9 @@ type Environment struct {
 	MaterializeWorkdir bool
 	// WritableRoot lets the agent write outside of its workspace.
 	WritableRoot bool
+	// Platform is the one that the image must be for, such as linux/arm64; "" asks for
+	// none.
+	Platform string
 	// Capabilities are the privileges of root that the row asks for, by name
 	// (CHOWN, SETUID, …), sorted.
 	Capabilities []string

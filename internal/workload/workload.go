@@ -53,6 +53,9 @@ type Demands struct {
 // User is a user as a row names it, in the row's image.
 type User struct{ Image, Name string }
 
+// Platform is a platform that a row asks of its image.
+type Platform struct{ Image, Name string }
+
 // Row is the part of a used row that is kept between its check and its turn.
 type Row struct {
 	pack.Ref
@@ -72,6 +75,8 @@ type Workload struct {
 	// place.
 	Images map[string]source.Pos
 	Users  map[User]source.Pos
+	// Platforms are what rows ask of their images, each with its first place.
+	Platforms map[Platform]source.Pos
 	// Loads are what verifiable rows need of the engine's machine, each with the
 	// first task.
 	Loads map[capacity.Load]string
@@ -86,7 +91,7 @@ type Workload struct {
 // Load reads and checks the whole pack, of which the first limit rows are
 // used.
 func Load(ctx context.Context, loc pack.Location, reg family.Registry, limit int, d Demands) (*Workload, error) {
-	w := &Workload{Families: reg, limit: limit, demands: d, Images: map[string]source.Pos{}, Users: map[User]source.Pos{},
+	w := &Workload{Families: reg, limit: limit, demands: d, Images: map[string]source.Pos{}, Users: map[User]source.Pos{}, Platforms: map[Platform]source.Pos{},
 		Loads: map[capacity.Load]string{}, Kinds: map[task.CandidateKind]bool{}}
 	loaded, err := compile.Load(ctx, loc, reg, w.row)
 	if ctx.Err() != nil {
@@ -205,6 +210,11 @@ func (w *Workload) image(env task.Environment, at source.Pos) {
 	}
 	if _, ok := w.Images[env.Image]; !ok {
 		w.Images[env.Image] = at
+	}
+	if key := (Platform{env.Image, env.Platform}); env.Platform != "" {
+		if _, ok := w.Platforms[key]; !ok {
+			w.Platforms[key] = at
+		}
 	}
 	if key := (User{env.Image, env.User}); env.User != "" {
 		if _, ok := w.Users[key]; !ok {

@@ -21,6 +21,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/engines"
 	"securebench/internal/sandbox/imagestore"
+	"securebench/internal/sandbox/platform"
 )
 
 const help = `Pull, import, list and remove images of the native engine.
@@ -69,12 +70,28 @@ func (g group) added(ctx context.Context, img imagestore.Image, err error) error
 	case err != nil:
 		return fault.As(fault.Engine, err)
 	}
+	if img.Platform() == (platform.Platform{}) {
+		g.Say("the image does not say what platform it is for, and no program in it shows it: it is taken for one of this machine's")
+	}
 	_, err = fmt.Fprintf(g.Stdout, "%s %s %s\n", redact.Quote(cmp.Or(img.Ref, "-")), img.ID, capacity.Bytes(img.Size))
 	return err
 }
 
+// platformFlag adds the flag that names a platform.
+func platformFlag(c *cobra.Command, on *string) {
+	c.Flags().StringVar(on, "platform", "", "take the image of `PLATFORM`, such as linux/arm64, also if this machine does not run it")
+}
+
+// unwanted adds the flag that helps to the error of an image of another platform.
+func unwanted(err error, on string) error {
+	if errors.Is(err, platform.ErrOther) && on == "" {
+		return fmt.Errorf("%w (--platform PLATFORM takes an image of another one)", err)
+	}
+	return err
+}
+
 func (g group) pullCommand() *cobra.Command {
-	var name string
+	var name, on string
 	c := &cobra.Command{
 		Use: "pull REF", Short: "Pull an image from a registry", Args: subcommand.Need("REF"),
 		Long: `Pull an image for this machine's platform from a registry, and print its name, ID
@@ -85,18 +102,19 @@ NAME@sha256:… for exactly one image. A registry that wants a login gets that o
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withStore(func(s *imagestore.Store) error {
 				m := newMeter(g.Stderr)
-				img, err := s.Pull(c.Context(), args[0], imagestore.Addition{Ref: cmp.Or(name, args[0]), Progress: m.show})
+				img, err := s.Pull(c.Context(), args[0], imagestore.Addition{Ref: cmp.Or(name, args[0]), Platform: on, Progress: m.show})
 				m.end()
-				return g.added(c.Context(), img, err)
+				return g.added(c.Context(), img, unwanted(err, on))
 			})
 		},
 	}
 	c.Flags().StringVar(&name, "name", "", "`NAME` of the image, instead of REF")
+	platformFlag(c, &on)
 	return c
 }
 
 func (g group) importCommand() *cobra.Command {
-	var name string
+	var name, on string
 	c := &cobra.Command{
 		Use: "import SOURCE", Short: "Import an image from Docker, an archive or a folder", Args: subcommand.Need("SOURCE"),
 		Long: `Import an image and print its name, ID and size. SOURCE is one of:
@@ -108,20 +126,24 @@ func (g group) importCommand() *cobra.Command {
   DIR         a folder that is a root file system
 
 The name of an image from Docker is REF, unless --name gives another. Without a
-name, an image is known by its ID alone. Nothing of the image is executed.`,
+name, an image is known by its ID alone. Nothing of the image is executed.
+
+Of an image for several platforms, this machine's is taken; one that this machine
+does not run is refused. A root file system is for what its programs are for.`,
 		Example: "  securebench image import docker:securebench-python:3\n  securebench image import rootfs.tar --name my-image:1",
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("name") && name == "" {
 				return subcommand.UsageError(errors.New("--name is empty"))
 			}
-			return g.withStore(func(s *imagestore.Store) error { return g.importImage(c.Context(), s, args[0], name) })
+			return g.withStore(func(s *imagestore.Store) error { return g.importImage(c.Context(), s, args[0], name, on) })
 		},
 	}
 	c.Flags().StringVar(&name, "name", "", "`NAME` of the image, such as my-image:1")
+	platformFlag(c, &on)
 	return c
 }
 
-func (g group) importImage(ctx context.Context, s *imagestore.Store, source, name string) (err error) {
+func (g group) importImage(ctx context.Context, s *imagestore.Store, source, name, on string) (err error) {
 	var from imagestore.Exporter
 	if ref, ok := strings.CutPrefix(source, imagestore.FromDocker); ok {
 		d, err := engines.OpenDockerImages(ctx, g.Getenv)
@@ -132,9 +154,9 @@ func (g group) importImage(ctx context.Context, s *imagestore.Store, source, nam
 		from, name = d, cmp.Or(name, ref)
 	}
 	m := newMeter(g.Stderr)
-	img, err := s.Import(ctx, source, imagestore.Addition{Ref: name, Progress: m.show}, from)
+	img, err := s.Import(ctx, source, imagestore.Addition{Ref: name, Platform: on, Progress: m.show}, from)
 	m.end()
-	return g.added(ctx, img, err)
+	return g.added(ctx, img, unwanted(err, on))
 }
 
 func (g group) listCommand() *cobra.Command {

@@ -11,6 +11,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/platform"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -30,7 +31,7 @@ var userPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_]
 // environment checks the row's environment, which is open: keys that have no
 // effect are ignored, with a warning unless the format documents them.
 func (k *checker) environment(f family.Family) {
-	errs, warnings := k.row.Environment.Check("environment", true, "image", "workdir", "user", "timeout_seconds",
+	errs, warnings := k.row.Environment.Check("environment", true, "image", "platform", "workdir", "user", "timeout_seconds",
 		"materialize_workdir_from_image", "capabilities", "packages", "env", "setup", "network", "resources")
 	_, problems := environment(k.row.Environment, f)
 	k.errs = append(append(k.errs, errs...), problems...)
@@ -41,6 +42,7 @@ func (k *checker) environment(f family.Family) {
 func environment(n *source.Node, f family.Family) (task.Environment, source.Problems) {
 	e := &environmentReader{n: n, workspace: f.Extraction.Mode == task.FromWorkspace}
 	e.image()
+	e.platform()
 	e.workdir()
 	e.user()
 	e.timeout()
@@ -87,6 +89,23 @@ func (e *environmentReader) image() {
 		return
 	}
 	e.env.Image = s
+}
+
+func (e *environmentReader) platform() {
+	n, ok := e.get("platform")
+	if !ok {
+		return
+	}
+	s, err := n.Str("environment.platform")
+	if e.fail(err) {
+		return
+	}
+	p, wrong := platform.Parse(s)
+	if wrong != nil {
+		e.errs.Add(n.Pos, "write linux/amd64 or linux/arm64", "environment.platform: %v", wrong)
+		return
+	}
+	e.env.Platform = p.String()
 }
 
 func (e *environmentReader) workdir() {

@@ -74,6 +74,7 @@ import (
 	"securebench/internal/sandbox/docker/overlays"
 	"securebench/internal/sandbox/machine"
 	"securebench/internal/sandbox/owner"
+	"securebench/internal/sandbox/platform"
 	"securebench/internal/sandbox/seccomp"
 )
 
@@ -166,7 +167,10 @@ func (e *Engine) describe(in system.Info) (err error) {
 	}
 	e.info = sandbox.Info{Name: "docker", DiskSampled: true, Version: in.ServerVersion, APIVersion: e.conn.API.ClientVersion(),
 		Runtime: in.DefaultRuntime, CgroupVersion: in.CgroupVersion, OS: in.OSType,
-		Arch: goArch(in.Architecture), Kernel: in.KernelVersion, SecurityOptions: in.SecurityOptions}
+		Arch: platform.New(in.OSType, in.Architecture, "").Arch, Kernel: in.KernelVersion, SecurityOptions: in.SecurityOptions}
+	if e.conn.Local() {
+		e.info.Emulated = platform.Local().Emulated
+	}
 	if e.runtime != "" {
 		if _, ok := in.Runtimes[e.runtime]; !ok {
 			return fmt.Errorf("the engine has no runtime %q", e.runtime)
@@ -178,17 +182,6 @@ func (e *Engine) describe(in system.Info) (err error) {
 	}
 	e.seccompTracing, e.info.SeccompTracing, err = seccomp.Profile(true, false)
 	return err
-}
-
-// goArch translates the kernel's name of an architecture.
-func goArch(machine string) string {
-	switch machine {
-	case "x86_64":
-		return "amd64"
-	case "aarch64":
-		return "arm64"
-	}
-	return machine
 }
 
 // Info implements [sandbox.Service].

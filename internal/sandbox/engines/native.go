@@ -11,6 +11,7 @@ import (
 	"securebench/internal/sandbox/imagestore"
 	here "securebench/internal/sandbox/machine"
 	"securebench/internal/sandbox/native"
+	"securebench/internal/sandbox/platform"
 )
 
 func nativeConfig(cfg Config) native.Config {
@@ -18,7 +19,7 @@ func nativeConfig(cfg Config) native.Config {
 }
 
 func nativeRequirements(ctx context.Context, cfg Config) []sandbox.Requirement {
-	return native.Requirements(ctx, nativeConfig(cfg))
+	return append(native.Requirements(ctx, nativeConfig(cfg)), platform.Requirement(platform.Local()))
 }
 
 // chosenNative is the native engine, which knows why it was chosen, with a Docker

@@ -70,11 +70,18 @@ func (s *Store) addAll(ctx context.Context, w *work, c content.Image, a Addition
 	if err != nil {
 		return Image{}, err
 	}
+	says, err := a.accept(c.Config)
+	if err != nil {
+		return Image{}, err
+	}
 	for i, id := range ids {
 		p := Progress{Layer: i + 1, Layers: len(ids), Total: c.Layers[i].Size}
 		if err := s.ensure(ctx, w, id, c.Layers[i], a.report(p)); err != nil {
 			return Image{}, fmt.Errorf("layer %d of %d: %w", i+1, len(ids), err)
 		}
+	}
+	if err := s.compare(says, ids, a); err != nil {
+		return Image{}, err
 	}
 	return s.commit(c.Config, record{Ref: a.Ref, Digest: a.Digest, Origin: a.Origin, Owner: a.Owner, Layers: once(ids)})
 }

@@ -57,6 +57,10 @@ type Addition struct {
 	// Owner marks an image that is removed when its process is known to have ended; see package owner.
 	Owner    string
 	Progress func(Progress) // may be nil
+	// Platform is the one that is wanted, such as linux/arm64, also if this machine does
+	// not run it. Without it, this machine's is taken where there are several, and what
+	// this machine does not run is refused.
+	Platform string
 }
 
 // Progress is how far an addition is.

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -31,6 +30,9 @@ const FromDocker = "docker:"
 // from serves "docker:". Without a.Ref, an image keeps the name that it has in src.
 func (s *Store) Import(ctx context.Context, src string, a Addition, from Exporter) (Image, error) {
 	a.Origin = cmp.Or(a.Origin, src)
+	if err := a.valid(); err != nil {
+		return Image{}, fmt.Errorf("importing %q: %w", src, err)
+	}
 	img, err := s.importFrom(ctx, src, a, from)
 	if err != nil {
 		return Image{}, fmt.Errorf("importing %q: %w", src, err)
@@ -67,7 +69,7 @@ func (s *Store) importLayout(ctx context.Context, w *work, dir string, a Additio
 		return Image{}, err
 	}
 	defer closer(&err, root)
-	c, err := content.FromLayout(root)
+	c, err := content.FromLayout(root, a.wanted())
 	if err != nil {
 		return Image{}, err
 	}
@@ -88,7 +90,7 @@ func (s *Store) importDocker(ctx context.Context, w *work, ref string, a Additio
 		return Image{}, err
 	}
 	defer closer(&err, f)
-	c, _, err := content.FromArchive(ctx, f)
+	c, _, err := content.FromArchive(ctx, f, a.wanted())
 	if err != nil {
 		return Image{}, err
 	}
@@ -112,7 +114,7 @@ func (s *Store) importFile(ctx context.Context, w *work, name string, a Addition
 	if plain != f {
 		defer closer(&err, plain)
 	}
-	c, ref, err := content.FromArchive(ctx, plain)
+	c, ref, err := content.FromArchive(ctx, plain, a.wanted())
 	if errors.Is(err, content.ErrNoImage) {
 		return s.addRoot(ctx, w, a, func() (io.ReadCloser, error) {
 			_, err := plain.Seek(0, io.SeekStart)
@@ -181,11 +183,15 @@ func (s *Store) addRoot(ctx context.Context, w *work, a Addition, open func() (i
 	if info.Entries == 0 {
 		return Image{}, errors.New("it has no files")
 	}
+	arch, err := s.rootArch(diffID, a)
+	if err != nil {
+		return Image{}, err
+	}
 	unique := ""
 	if a.Owner != "" {
 		unique = rand.Text()
 	}
-	config, err := rootConfig(diffID, unique)
+	config, err := rootConfig(diffID, unique, arch)
 	if err != nil {
 		return Image{}, err
 	}
@@ -194,7 +200,7 @@ func (s *Store) addRoot(ctx context.Context, w *work, a Addition, open func() (i
 
 // rootConfig is the configuration of an image that has none. With unique, no other
 // image is equal.
-func rootConfig(diffID, unique string) ([]byte, error) {
+func rootConfig(diffID, unique, arch string) ([]byte, error) {
 	type rootFS struct {
 		Type    string   `json:"type"`
 		DiffIDs []string `json:"diff_ids"`
@@ -212,6 +218,6 @@ func rootConfig(diffID, unique string) ([]byte, error) {
 		OS           string   `json:"os"`
 		Config       settings `json:"config"`
 		RootFS       rootFS   `json:"rootfs"`
-	}{Architecture: runtime.GOARCH, OS: "linux", Config: s, RootFS: rootFS{"layers", []string{diffID}}})
+	}{Architecture: arch, OS: "linux", Config: s, RootFS: rootFS{"layers", []string{diffID}}})
 	return b.Bytes(), err
 }

@@ -11,7 +11,7 @@ import (
 	"securebench/internal/sandbox/imagestore/content"
 )
 
-// Pull adds an image from a registry. The layers of this machine's platform are taken.
+// Pull adds an image from a registry.
 // Credentials are those of the Docker command.
 func (s *Store) Pull(ctx context.Context, ref string, a Addition) (Image, error) {
 	img, err := s.pull(ctx, ref, a)
@@ -22,12 +22,15 @@ func (s *Store) Pull(ctx context.Context, ref string, a Addition) (Image, error)
 }
 
 func (s *Store) pull(ctx context.Context, ref string, a Addition) (Image, error) {
+	if err := a.valid(); err != nil {
+		return Image{}, err
+	}
 	parsed, err := name.ParseReference(ref, name.WeakValidation)
 	if err != nil {
 		return Image{}, err
 	}
 	found, err := remote.Get(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithPlatform(content.Platform()), remote.WithUserAgent("securebench"))
+		remote.WithPlatform(content.Wanted(a.wanted())), remote.WithUserAgent("securebench"))
 	if err != nil {
 		return Image{}, err
 	}

@@ -30,6 +30,7 @@ import (
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/imagestore/content"
 	"securebench/internal/sandbox/imagestore/rootfolder"
+	"securebench/internal/sandbox/platform"
 )
 
 // write makes a file and returns its name.
@@ -133,7 +134,7 @@ func TestSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, this, other := server(t), content.Platform(), &v1.Platform{OS: "linux", Architecture: "riscv64"}
+	host, this, other := server(t), content.Wanted(platform.Here()), &v1.Platform{OS: "linux", Architecture: "riscv64"}
 	push(t, host+"/plain:1", img)
 	push(t, host+"/many:1", indexOf(img, other, &this))
 	zstdImage, err := mutate.Append(empty.Image, mutate.Addendum{Layer: z})
@@ -175,7 +176,7 @@ func mustConfig(t testing.TB, img v1.Image) *v1.ConfigFile {
 		t.Fatal(err)
 	}
 	c = c.DeepCopy()
-	c.OS, c.Architecture = "linux", content.Platform().Architecture
+	c.OS, c.Architecture = "linux", platform.Here().Arch
 	return c
 }
 
@@ -221,7 +222,7 @@ func TestWrongSources(t *testing.T) {
 	}
 	for src, want := range map[string]string{
 		changed("manifest"): "another digest", changed("config"): "another digest", changed("layer"): "",
-		"oci:" + laidOut(t, indexOf(img, other)): "0 images for linux", "oci:" + laidOut(t, indexOf(img)): "0 images", "oci:" + linked: "",
+		"oci:" + laidOut(t, indexOf(img, other)): "none of them for linux", "oci:" + laidOut(t, indexOf(img)): "0 images", "oci:" + linked: "",
 		"oci:" + t.TempDir(): "neither a manifest.json", t.TempDir(): "no files", write(t, nil): "no files", write(t, []byte("text")): "damaged",
 		write(t, archive[:len(archive)/2]): "", write(t, bytes.ReplaceAll(archive, []byte("sha256:"), []byte("sha256-"))): "",
 		"docker:x": "the engine calls the image", "/does/not/exist": "no such file",
@@ -321,7 +322,7 @@ func TestSameAsDocker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	this := content.Platform()
+	this := content.Wanted(platform.Here())
 	for i, what := range []remote.Taggable{imageOf(t, tarOf(t, "a=1"), tarOf(t, ".wh.a", "b=1")), indexOf(imageOf(t, tarOf(t, "a=1"), tarOf(t, "c=1")), &this)} {
 		ref := fmt.Sprintf("%s/same:%d", server(t), i)
 		push(t, ref, what)

@@ -26,6 +26,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/imagestore/content"
 	"securebench/internal/sandbox/owner"
+	"securebench/internal/sandbox/platform"
 )
 
 func openStore(t testing.TB, dir string) *Store {
@@ -75,7 +76,7 @@ func opener(b []byte) tarball.Opener {
 // imageOf makes an image of layers for this machine.
 func imageOf(t testing.TB, layers ...[]byte) v1.Image {
 	t.Helper()
-	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: content.Platform().Architecture,
+	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: platform.Here().Arch,
 		Config: v1.Config{User: "1000", Env: []string{"PATH=/bin"}}, RootFS: v1.RootFS{Type: "layers"}})
 	for _, data := range layers {
 		var l v1.Layer

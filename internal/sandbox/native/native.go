@@ -59,6 +59,7 @@ import (
 	"securebench/internal/sandbox/native/workspace"
 	"securebench/internal/sandbox/oci"
 	"securebench/internal/sandbox/owner"
+	"securebench/internal/sandbox/platform"
 	"securebench/internal/sandbox/seccomp"
 )
 
@@ -217,7 +218,7 @@ func (e *Engine) describe() (err error) {
 		return fmt.Errorf("asking for the kernel's version: %w", err)
 	}
 	e.info = sandbox.Info{Name: "native", Version: e.runtime.Version, Runtime: e.runtime.Name, CgroupVersion: e.cgroups.Version(),
-		OS: "linux", Arch: runtime.GOARCH, Kernel: unix.ByteSliceToString(uts.Release[:]),
+		OS: "linux", Arch: runtime.GOARCH, Emulated: platform.Local().Emulated, Kernel: unix.ByteSliceToString(uts.Release[:]),
 		SecurityOptions: []string{"name=seccomp,profile=default"}}
 	if e.ids != nil {
 		e.info.SecurityOptions = append(e.info.SecurityOptions, "name=userns")

@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/api/types/system"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/platform"
 )
 
 // LetUserIn is what to do if the engine does not let this user in.
@@ -40,7 +41,11 @@ func Requirements(ctx context.Context, cfg Config, runtime string, patience time
 	}
 	answers.Holds, answers.Fix = true, ""
 	answers.Found = fmt.Sprintf("Docker %s, API %s, at %s", in.ServerVersion, conn.API.ClientVersion(), conn.API.DaemonHost())
-	return append([]sandbox.Requirement{answers}, offers(in, runtime)...)
+	machine := platform.Machine{Own: platform.New(in.OSType, in.Architecture, "")}
+	if conn.Local() {
+		machine.Emulated = platform.Local().Emulated
+	}
+	return append([]sandbox.Requirement{answers, platform.Requirement(machine)}, offers(in, runtime)...)
 }
 
 // offers judges what an engine says about itself.

@@ -20,6 +20,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker/dockerapi"
 	"securebench/internal/sandbox/imageconfig"
+	"securebench/internal/sandbox/platform"
 )
 
 // Store is the images of an engine. It is safe for concurrent use.
@@ -80,7 +81,8 @@ func (s *Store) inspect(ctx context.Context, ref string) (Facts, error) {
 	if ok {
 		return facts, nil
 	}
-	facts.Image = sandbox.Image{ID: res.ID, OS: res.Os, Arch: res.Architecture}
+	on := platform.New(res.Os, res.Architecture, res.Variant)
+	facts.Image = sandbox.Image{ID: res.ID, OS: on.OS, Arch: on.Arch, Variant: on.Variant}
 	if len(res.RepoDigests) > 0 {
 		facts.Image.Digest = slices.Min(res.RepoDigests)
 	}

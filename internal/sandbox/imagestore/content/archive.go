@@ -16,6 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"securebench/internal/digest"
+	"securebench/internal/sandbox/platform"
 	"securebench/internal/source"
 )
 
@@ -166,23 +167,23 @@ var ErrNoImage = errors.New("it has neither a manifest.json of docker save nor a
 
 // FromArchive reads the image in an archive, and the name that it has there. The file
 // stays open as long as the image is used.
-func FromArchive(ctx context.Context, f *os.File) (Image, string, error) {
+func FromArchive(ctx context.Context, f *os.File, want platform.Platform) (Image, string, error) {
 	a, err := readArchive(ctx, f)
 	if err != nil {
 		return Image{}, "", err
 	}
-	return find(a)
+	return find(a, want)
 }
 
 // FromLayout reads the image in a folder that is an OCI layout, which stays open as
 // long as the image is used.
-func FromLayout(root *os.Root) (Image, error) {
-	img, _, err := find(folder{root})
+func FromLayout(root *os.Root, want platform.Platform) (Image, error) {
+	img, _, err := find(folder{root}, want)
 	return img, err
 }
 
 // find reads the image in a container, and the name that it has there.
-func find(c container) (Image, string, error) {
+func find(c container, want platform.Platform) (Image, string, error) {
 	if b, err := readAll(c, "manifest.json"); err == nil {
 		if found, name, err := savedImage(c, b); !errors.Is(err, ErrNoImage) {
 			return found, name, err
@@ -198,7 +199,7 @@ func find(c container) (Image, string, error) {
 	if err != nil {
 		return Image{}, "", err
 	}
-	found, err := layoutImage(c, b)
+	found, err := layoutImage(c, b, want)
 	return found, "", err
 }
 
@@ -254,8 +255,8 @@ func isSum(name string) bool {
 }
 
 // layoutImage reads the image of an OCI layout (image-spec, image-layout.md).
-func layoutImage(c container, indexFile []byte) (Image, error) {
-	manifest, err := pickManifest(c, indexFile, 0)
+func layoutImage(c container, indexFile []byte, want platform.Platform) (Image, error) {
+	manifest, err := pickManifest(c, indexFile, want, 0)
 	if err != nil {
 		return Image{}, err
 	}
@@ -277,8 +278,8 @@ func layoutImage(c container, indexFile []byte) (Image, error) {
 // maxNested bounds how deep indexes are nested.
 const maxNested = 4
 
-// pickManifest finds the manifest of the image for this platform.
-func pickManifest(c container, raw []byte, depth int) (*v1.Manifest, error) {
+// pickManifest finds the manifest of the image for a platform.
+func pickManifest(c container, raw []byte, want platform.Platform, depth int) (*v1.Manifest, error) {
 	list, err := v1.ParseIndexManifest(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("reading its index: %w", err)
@@ -286,7 +287,7 @@ func pickManifest(c container, raw []byte, depth int) (*v1.Manifest, error) {
 	if depth > maxNested {
 		return nil, fmt.Errorf("its indexes are nested more than %d deep", maxNested)
 	}
-	d, err := pick(list.Manifests)
+	d, err := pick(list.Manifests, want)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +295,7 @@ func pickManifest(c container, raw []byte, depth int) (*v1.Manifest, error) {
 		return nil, fmt.Errorf("reading its manifest: %w", err)
 	}
 	if d.MediaType.IsIndex() {
-		return pickManifest(c, raw, depth+1)
+		return pickManifest(c, raw, want, depth+1)
 	}
 	m, err := v1.ParseManifest(bytes.NewReader(raw))
 	if err != nil {
@@ -303,23 +304,41 @@ func pickManifest(c container, raw []byte, depth int) (*v1.Manifest, error) {
 	return m, nil
 }
 
-// pick chooses from an index: the only image, or the one for this platform.
-func pick(manifests []v1.Descriptor) (v1.Descriptor, error) {
+// pick chooses from an index: the only image, if it says nothing else, or the one for
+// a platform.
+func pick(manifests []v1.Descriptor, want platform.Platform) (v1.Descriptor, error) {
 	var images, fitting []v1.Descriptor
 	for _, d := range manifests {
 		if !d.MediaType.IsIndex() && !d.MediaType.IsImage() || d.Annotations["vnd.docker.reference.type"] != "" {
 			continue // such as the statements that BuildKit adds
 		}
 		images = append(images, d)
-		if d.Platform != nil && d.Platform.Satisfies(Platform()) {
+		if d.Platform != nil && d.Platform.Satisfies(Wanted(want)) {
 			fitting = append(fitting, d)
 		}
 	}
-	if len(images) == 1 && images[0].Platform == nil {
+	if len(images) == 1 && images[0].Platform == nil { // its configuration says it
 		fitting = images
 	}
+	if len(fitting) == 0 && len(images) > 0 {
+		return v1.Descriptor{}, fmt.Errorf("its index has %d images, none of them for %s%s: %w", len(images), want, platforms(images), platform.ErrOther)
+	}
 	if len(fitting) != 1 {
-		return v1.Descriptor{}, fmt.Errorf("its index has %d images for %s, of %d: need one", len(fitting), Platform(), len(images))
+		return v1.Descriptor{}, fmt.Errorf("its index has %d images for %s, of %d%s: need one", len(fitting), want, len(images), platforms(images))
 	}
 	return fitting[0], nil
+}
+
+// platforms lists what the images of an index are for.
+func platforms(images []v1.Descriptor) string {
+	var all []string
+	for _, d := range images[:min(len(images), 8)] {
+		if d.Platform != nil {
+			all = append(all, fmt.Sprintf("%.40q", d.Platform.String()))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, ", ") + ")"
 }

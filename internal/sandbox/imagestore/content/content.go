@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"securebench/internal/digest"
+	"securebench/internal/sandbox/platform"
 )
 
 // Image is an image that is not in the store yet.
@@ -82,13 +82,6 @@ func FromRegistry(img v1.Image) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	parsed, err := img.ConfigFile()
-	if err != nil {
-		return Image{}, err
-	}
-	if p := Platform(); parsed.OS != p.OS || parsed.Architecture != p.Architecture {
-		return Image{}, fmt.Errorf("it is for %s/%s, and this machine needs %s", parsed.OS, parsed.Architecture, p)
-	}
 	c := Image{Config: config}
 	for _, d := range manifest.Layers {
 		// Addresses would be asked for by this machine, for whoever wrote the manifest.
@@ -106,8 +99,10 @@ func FromRegistry(img v1.Image) (Image, error) {
 	return c, nil
 }
 
-// Platform is what images must be made for.
-func Platform() v1.Platform { return v1.Platform{OS: "linux", Architecture: runtime.GOARCH} }
+// Wanted is the platform of which an image is taken where there are several.
+func Wanted(p platform.Platform) v1.Platform {
+	return v1.Platform{OS: p.OS, Architecture: p.Arch, Variant: p.Variant}
+}
 
 // closer joins the error of closing what was read.
 func closer(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }

@@ -183,7 +183,8 @@ func (i *Images) mount(m *Mounted) error {
 	config := m.image.Config
 	m.Volumes = slices.Sorted(maps.Keys(config.Config.Volumes))
 	m.Env = config.Config.Env
-	m.info = sandbox.Image{ID: m.ID, Digest: m.image.Digest, OS: config.OS, Arch: config.Architecture,
+	on := m.image.Platform()
+	m.info = sandbox.Image{ID: m.ID, Digest: m.image.Digest, OS: on.OS, Arch: on.Arch, Variant: on.Variant,
 		Env: imageconfig.VariableNames(m.Env), Path: imageconfig.SearchPath(m.Env)}
 	if len(m.image.Layers) == 0 {
 		return errors.New("the image has no layers")
