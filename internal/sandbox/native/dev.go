@@ -20,11 +20,12 @@ const (
 	devFiles = 1024
 )
 
-// mountDev makes the /dev of a box with mapped users: what is made there by the runtime
-// are the host's own devices. A lock on one that two boxes have, or an event of it, is
-// a message between them.
+// mountDev makes the /dev of a box. Where users are mapped, a runtime would mount the
+// host's own devices there, and crun also hides files behind the host's. A lock on one
+// that two boxes have, or an event of it, is a message between them. Without root no
+// devices can be made.
 func (b *box) mountDev() error {
-	if b.engine.ids == nil {
+	if !b.engine.runtime.Maps || mountns.Rootless() {
 		return nil
 	}
 	at, root := b.path(devDir), b.engine.base()

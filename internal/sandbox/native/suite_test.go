@@ -3,6 +3,7 @@ package native_test
 import (
 	"testing"
 
+	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native"
 	"securebench/internal/sandbox/nativetest"
 	"securebench/internal/sandbox/sandboxtest/contract"
@@ -18,5 +19,5 @@ func suite(t *testing.T, e *native.Engine) {
 	t.Helper()
 	t.Cleanup(func() { diffOwned(t, e) })
 	img := nativetest.Derive(t, e, nativetest.Image(t, e), contract.RootArchive(t), nil)
-	contract.Suite(t, e, contract.Caps{Image: img, Isolation: true})
+	contract.Suite(t, e, contract.Caps{Image: img, Isolation: true, SharedDevices: mountns.Rootless()})
 }

@@ -33,8 +33,8 @@ type Box struct {
 	// IDBase and IDSize map users, unless IDSize is 0.
 	IDBase, IDSize int
 	Peer           int // a process whose network is shared; 0 is a network of its own
-	// Dev is the folder that is /dev, furnished. If it is "", the runtime makes one; with
-	// mapped users it takes the host's devices, which all boxes then share.
+	// Dev is the folder that is /dev, furnished. If it is "", the runtime makes one, in
+	// part of the host's devices, which all boxes then share.
 	Dev      string
 	Hostname string
 }

@@ -175,8 +175,12 @@ func (s *suite) survivors(t *testing.T) {
 
 // neighbours checks that two sandboxes share nothing while both run.
 func (s *suite) neighbours(t *testing.T) {
-	s.beside(t, s.python(probes.Neighbour+"time.sleep(600)"), func() { s.probe(t, sandbox.Nobody, probes.NeighbourSearch) })
-	s.probe(t, sandbox.Nobody, probes.NeighbourSearch)
+	neighbour, search := probes.Neighbour, probes.NeighbourSearch
+	if !s.caps.SharedDevices {
+		neighbour, search = probes.Devices+neighbour, probes.Devices+search
+	}
+	s.beside(t, s.python(neighbour+"time.sleep(600)"), func() { s.probe(t, sandbox.Nobody, search) })
+	s.probe(t, sandbox.Nobody, search)
 }
 
 // beside does something while a sandbox runs that has written to its output.

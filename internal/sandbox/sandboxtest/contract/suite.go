@@ -28,6 +28,9 @@ type Caps struct {
 	// Isolation also runs the attacks on the sandbox itself, which only an
 	// engine that confines programs can withstand.
 	Isolation bool
+	// SharedDevices says that the devices of all sandboxes are the host's, so that a lock
+	// on one shows.
+	SharedDevices bool
 }
 
 // bound is how long anything that has to end soon may take, also on a machine

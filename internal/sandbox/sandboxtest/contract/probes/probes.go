@@ -191,9 +191,15 @@ except OSError:
 // lockable are files that every sandbox has. Some can be the same one.
 const lockable = `
 import os, sys
-lockable = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", sys.executable, "/", "/dev", "/dev/shm", "/dev/mqueue", "/proc/cpuinfo",
-    "/proc/sys/kernel/hostname", "/sys", "/sys/kernel"] + ["/dev/" + n for n in ("null", "zero", "full", "random", "urandom", "pts", "pts/ptmx")]
-lockable += [p for p in ("/proc/" + n for n in ("interrupts", "keys", "timer_list", "acpi", "scsi")) if os.path.exists(p) and os.access(p, os.R_OK)]
+lockable = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", sys.executable, "/", "/dev", "/dev/shm", "/dev/mqueue", "/dev/pts",
+    "/proc/cpuinfo", "/proc/sys/kernel/hostname", "/proc/acpi", "/proc/scsi", "/sys", "/sys/kernel"] + globals().get("devices", [])
+lockable = [p for p in lockable if os.access(p, os.R_OK)]
+`
+
+// Devices makes [Neighbour] and [NeighbourSearch], which follow it, also use devices, and
+// files that are hidden behind one.
+const Devices = `
+devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/pts/ptmx", "/proc/interrupts", "/proc/keys", "/proc/timer_list"]
 `
 
 // Neighbour leaves traces in every place that two sandboxes could share.
