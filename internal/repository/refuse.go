@@ -32,12 +32,13 @@ func Refuse(before, after *Tree) error {
 		}
 	}
 	slices.Sort(fresh)
-	spelled := spellings{}
+	spelled, known := spellings{}, spellings{}
 	if len(fresh) > 0 {
 		spelled.addTree(after)
+		known.addTree(before)
 	}
 	for _, p := range fresh {
-		if what := spelled.wrong(after, p); what != "" {
+		if what := spelled.wrong(after, known, p); what != "" {
 			return candidate.Reject(verdict.CandidateNotRegular, "%.200q %s", p, what)
 		}
 	}
@@ -45,8 +46,9 @@ func Refuse(before, after *Tree) error {
 }
 
 // wrong says why a path that is new, or changed in a way that is not plain,
-// cannot be in a candidate.
-func (s spellings) wrong(after *Tree, p string) string {
+// cannot be in a candidate. known are the names of the base: a folder that it has
+// in two spellings may get files in either.
+func (s spellings) wrong(after *Tree, known spellings, p string) string {
 	switch odd := after.Odd[p]; {
 	case odd == unreadable:
 		return "cannot be read"
@@ -58,16 +60,21 @@ func (s spellings) wrong(after *Tree, p string) string {
 	if what := portable(p); what != "" {
 		return what
 	}
-	for dir := p; dir != "."; dir = path.Dir(dir) {
-		if other := s.other(dir); other != "" {
-			return "has the same name as " + quoteName(other) + " on some file systems"
+	for name := p; name != "."; name = path.Dir(name) {
+		for _, other := range s[place(name)] {
+			if own := known.has(name) && known.has(other); other != name && !own {
+				return "has the same name as " + quoteName(other) + " on some file systems"
+			}
 		}
 	}
 	return ""
 }
 
-// spellings maps what names have in common to the names.
+// spellings maps what names in one folder have in common to the names, in order.
 type spellings map[string][]string
+
+// place is the key of a name in [spellings].
+func place(name string) string { return path.Dir(name) + "/" + alias(path.Base(name)) }
 
 // addTree adds every file and every folder above one.
 func (s spellings) addTree(t *Tree) {
@@ -75,8 +82,7 @@ func (s spellings) addTree(t *Tree) {
 	add := func(p string) {
 		for ; p != "." && !seen[p]; p = path.Dir(p) {
 			seen[p] = true
-			key := alias(p)
-			s[key] = append(s[key], p)
+			s[place(p)] = append(s[place(p)], p)
 		}
 	}
 	for p := range t.Entries {
@@ -85,17 +91,10 @@ func (s spellings) addTree(t *Tree) {
 	for p := range t.Odd {
 		add(p)
 	}
+	for _, names := range s {
+		slices.Sort(names)
+	}
 }
 
-// other returns another spelling of a name, the first in order, or "".
-func (s spellings) other(p string) string {
-	names := s[alias(p)]
-	if len(names) < 2 {
-		return ""
-	}
-	slices.Sort(names)
-	if names[0] == p {
-		return names[1]
-	}
-	return names[0]
-}
+// has reports whether a name is there, in this spelling.
+func (s spellings) has(name string) bool { return slices.Contains(s[place(name)], name) }

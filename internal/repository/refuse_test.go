@@ -87,6 +87,10 @@ func TestRefuseChanges(t *testing.T) {
 		"a pipe becomes another": {map[string]string{"p": "odd:a named pipe"}, map[string]string{"p": "odd:a device"}, "a device"},
 		"a file becomes a pipe":  {map[string]string{"p": "x"}, map[string]string{"p": "odd:a named pipe"}, "named pipe"},
 		"the base's own pair":    {map[string]string{"a": "1", "A": "2"}, map[string]string{"a": "3", "A": "2"}, ""},
+		"a file in either":       {map[string]string{"Foo/a": "1", "foo/b": "2"}, map[string]string{"Foo/a": "1", "foo/b": "2", "Foo/c": "3", "foo/c/d": "4"}, ""},
+		"one that is in both":    {map[string]string{"Foo/a": "1", "foo/b": "2"}, map[string]string{"Foo/a": "1", "foo/b": "2", "foo/c": "3", "foo/C": "4"}, "the same name"},
+		"a third spelling":       {map[string]string{"Foo/a": "1", "foo/b": "2"}, map[string]string{"Foo/a": "1", "foo/b": "2", "FOO/c": "3"}, "the same name as Foo"},
+		"the second folder":      {map[string]string{"Foo/a": "1"}, map[string]string{"Foo/a": "1", "foo/c": "3"}, "the same name as Foo"},
 		"Unicode forms":          {map[string]string{"caf\u00e9": "1"}, map[string]string{"caf\u00e9": "1", "cafe\u0301": "1"}, "the same name"},
 		"two new ones":           {map[string]string{}, map[string]string{"Straße": "1", "STRASSE": "2"}, "the same name"},
 	} {

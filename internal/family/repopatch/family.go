@@ -42,7 +42,7 @@ func Family() family.Family {
 		VerifySeconds: 300,
 		Reference:     reference,
 		PublicMetadata: []string{"image", "workdir", "base_commit", "image_commit", "phase",
-			keyPaths, keyDenied, keyDropped, keyPreserved, keyPathCounts},
+			keyPaths, keyDenied, keyDropped, keyPreserved, keyPathCounts, keyForm},
 		NewVerifier: NewVerifier,
 	}
 }

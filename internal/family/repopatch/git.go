@@ -46,8 +46,11 @@ func gitApply(git string, options ...string) []string {
 	return append(argv, "apply", "--whitespace=nowarn")
 }
 
-// linkMode finds the mode of a symbolic link that a patch makes or changes.
-var linkMode = regexp.MustCompile(`(?m)^(new file mode|new mode|index [0-9a-f]+\.\.[0-9a-f]+) 120000$`)
+// linkMode finds the mode of a symbolic link that a patch makes or changes, in the
+// header of a file's section. What a mail's message says is none.
+var linkMode = regexp.MustCompile(`(?m)^diff --git .*\n` +
+	`(?:(?:(?:old|new|new file|deleted file) mode|(?:copy|rename) (?:from|to)|(?:dis)?similarity index|index|---|\+\+\+) .*\n)*?` +
+	`(?:new file mode|new mode|index [0-9a-f]+\.\.[0-9a-f]+) 120000\r?$`)
 
 // gitEnvironment is all of git's environment.
 func gitEnvironment() []string {

@@ -41,6 +41,7 @@ type session struct {
 	head       string // the commit that the image has
 	live       bool   // something of the candidate's is in the sandbox
 	paths      touched
+	form       []string         // what was odd about the patch
 	ran        *initproc.Result // of the tests
 	grade      testrunner.Grade
 	waited     time.Duration
@@ -157,16 +158,10 @@ func (s *session) steps(ctx context.Context, patch []byte) error {
 // change applies the candidate and leaves of it what the policy allows.
 func (s *session) change(ctx context.Context, p *prepared, patch []byte) error {
 	s.phase, s.live = phasePatch, true
-	got, err := s.apply(ctx, p.git, patch, noLinks)
-	switch {
-	case err != nil:
+	b := base{p.tree, p.setup, s.checkout}
+	patch, err := s.submit(ctx, p.git, b, patch)
+	if err != nil {
 		return err
-	case got.End == sandbox.TimedOut:
-		return family.Fail(verdict.PatchDoesNotApply, "git needs longer than %v for the patch", s.limit())
-	case got.ExitCode != 0 && s.site.full(ctx):
-		return family.Fail(verdict.DiskLimit, "the patch does not fit into the limit of disk space")
-	case got.ExitCode != 0:
-		return family.Fail(verdict.PatchDoesNotApply, "the patch does not apply to the repository")
 	}
 	if err := s.site.killAll(ctx); err != nil {
 		return err
@@ -175,7 +170,7 @@ func (s *session) change(ctx context.Context, p *prepared, patch []byte) error {
 	if linkMode.Match(patch) { // it is a file on disk
 		return family.Fail(verdict.CandidateNotRegular, "the patch makes or changes a symbolic link")
 	}
-	return s.enforce(ctx, base{p.tree, p.setup, s.checkout})
+	return s.enforce(ctx, b)
 }
 
 // enforce applies the policy to what is on disk.

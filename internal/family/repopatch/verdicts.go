@@ -24,6 +24,7 @@ const (
 	keyDropped    = "dropped_candidate_patch_paths"
 	keyPreserved  = "preserved_candidate_patch_paths"
 	keyPathCounts = "candidate_patch_path_counts"
+	keyForm       = "candidate_patch_form"
 )
 
 // maxPaths bounds the paths of each kind in a record; all are counted.
@@ -55,6 +56,9 @@ func (s *session) verdict(f *family.Failure) family.Verdict {
 	}
 	if s.ran != nil {
 		v.Metadata.Set("exit_code", s.ran.ExitCode)
+	}
+	if len(s.form) > 0 {
+		v.Metadata.Set(keyForm, s.form)
 	}
 	s.paths.describe(v.Metadata)
 	return v
