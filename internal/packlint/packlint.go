@@ -122,6 +122,9 @@ func (l *linter) row(row pack.Row, f family.Family) {
 			l.command(command, dir)
 		}
 		eachText(n, func(t *source.Node) { l.text(t.Text, dir, func(int) source.Pos { return t.Pos }) })
+		if command := n.Get("command"); command != nil && command.Kind == source.List { // what its words say together
+			l.text(strings.Join(wordsOf(command), " "), dir, func(int) source.Pos { return command.Pos })
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		l.file(name, dir)
@@ -177,14 +180,7 @@ func (l *linter) text(text, dir string, at func(line int) source.Pos) {
 // command looks at how a checker starts: a program that the agent can change
 // decides nothing.
 func (l *linter) command(n *source.Node, dir string) {
-	var words []string
-	if n.Kind == source.List {
-		for _, it := range n.Items {
-			words = append(words, it.Text)
-		}
-	} else {
-		words = strings.Fields(n.Text)
-	}
+	words := wordsOf(n)
 	if file := started(words, dir); file != "" {
 		l.warn(n.Pos, "keep it among the pack's evaluation files, and name it in the checker", "the checker runs %s, which the agent can change", redact.Quote(file))
 	}
@@ -201,4 +197,15 @@ func eachText(n *source.Node, do func(*source.Node)) {
 	for _, f := range n.Fields {
 		eachText(f.Value, do)
 	}
+}
+
+// wordsOf returns the words of a command.
+func wordsOf(n *source.Node) (words []string) {
+	if n.Kind != source.List {
+		return strings.Fields(n.Text)
+	}
+	for _, it := range n.Items {
+		words = append(words, it.Text)
+	}
+	return words
 }

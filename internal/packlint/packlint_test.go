@@ -59,8 +59,23 @@ func lint(t *testing.T, checker string, files map[string]string) string {
 // TestLines: what a line of a checker should not do, and lines that look
 // alike.
 func TestLines(t *testing.T) {
+	const modules, pytests = "starts Python with -m or -c", "starts pytest itself"
 	const downloads, word, code, verdict, answers, status = "downloads", "such as PASS", "as code", "reads a verdict", "compares with a file in /app", "exit status of a pipe"
 	for line, want := range map[string]string{
+		"python3 -m json.tool /app/a.json":                                  modules,
+		"subprocess.run(['python3', '-c', 'import csv'])":                   modules,
+		"run([sys.executable, \"-m\", \"py_compile\", name])":               modules,
+		"python3 -B -m json.tool x":                                         modules,
+		"python3 -I -m json.tool x":                                         "",
+		"python3 -Pm json.tool x":                                           "",
+		"run([sys.executable, '-I', '-c', code])":                           "",
+		"python3 prog.py -c x":                                              "",
+		"python3 -m pytest -q $SECUREBENCH_EVALUATOR/t":                     pytests,
+		"subprocess.run(['python3', '-m', 'pytest', 'x'])":                  pytests,
+		"cd /app && pytest -q":                                              pytests,
+		"import pytest":                                                     "",
+		"pytest.main":                                                       "",
+		"@pytest.mark.x":                                                    "",
 		"curl -LsSf https://astral.sh/uv/install.sh | sh":                   downloads,
 		"wget -q http://example.org/x":                                      downloads,
 		"apt-get -qq install -y curl":                                       downloads,
@@ -119,6 +134,8 @@ func TestCommands(t *testing.T) {
 		`["pytest", "-q", "/app/tests"]`:                     runs,
 		`["/usr/bin/python3", "tests/test_x.py"]`:            runs,
 		`["./run-tests.sh"]`:                                 runs,
+		`["python3", "-m", "json.tool", "a"]`:                "starts Python with",
+		`["python3", "-m", "pytest", "/x"]`:                  "starts pytest itself",
 		`"bash /opt/securebench/evaluator/t.sh"`:             "",
 		`"python3 securebench/evaluation_inputs/t/check.py"`: "",
 		`["sh", "-c", "test -f out.txt"]`:                    "",

@@ -25,6 +25,9 @@ var (
 	evals    = regexp.MustCompile(`(?:^|[;&|(]\s*|\bthen\s+|\bdo\s+)eval\s+["'$\w]|(?:^|[^.\w])(?:eval|exec)\(|\bshell\s*=\s*True\b|\bos\.(?:system|popen)\(|\bpickle\.loads?\(`)
 	verdicts = regexp.MustCompile(`(?i)(?:\bcat\b|\bread\b|<|\bopen\(|read_text|\bload\(|\bjq\b|\btest\s+-|\[\s+-[efs]\b).*?\b(?:reward|verdict|score|grade|passed)\.(?:txt|json)\b`)
 	writes   = regexp.MustCompile(`>|["'](?:w|wt|wb|a)["']|write_text`)
+	modules  = regexp.MustCompile(`(?:\bpython[0-9.]*|\bsys\.executable)["']?[\s,]+(?:["']-[A-Za-z]+["'][\s,]+|-[A-Za-z]+\s+)*["']?-(?:m|c)\b`)
+	apart    = regexp.MustCompile(`(?:\bpython[0-9.]*|\bsys\.executable)["']?[\s,]+(?:["']?-\w+["']?[\s,]+)*["']?-[A-Za-z]*[IP]`)
+	pytests  = regexp.MustCompile(`["']?-m["']?[\s,]+["']?(?:pytest|py\.test)\b|(?:^|[;&|(]\s*|\bthen\s+|\bdo\s+)(?:\w+=\S+\s+)*(?:py\.test|pytest)(?:\s+[-\w./$"']|\s*$)`)
 	answers  = regexp.MustCompile(`(?i)^[^\s"'` + "`" + `;|&)]*(?:expected|golden|reference|baseline|answer_key|hidden_ref)`)
 )
 
@@ -38,10 +41,20 @@ func rules() []rule {
 			"parse values, and pass arguments as a list"},
 		{func(s, _ string) bool { return verdicts.MatchString(s) && !writes.MatchString(s) }, says("the checker reads a verdict from a file, which the agent may have written"),
 			"decide by exit status"},
+		{startsModules, says("the checker starts Python with -m or -c, which finds modules of the agent's beside it with candidate_modules, or before Python 3.11"),
+			"start python3 -I, or a file of the pack's"},
+		{func(s, _ string) bool { return pytests.MatchString(s) }, says("the checker starts pytest itself, which looks for settings and conftest.py where the agent can have put them"),
+			`write "source": "pytest" and "path" instead of a command`},
 		{readsAnswers, func(dir string) string {
 			return "the checker compares with a file in " + dir + ", which the agent can change"
 		}, "keep it among the pack's evaluation files"},
 	}
+}
+
+// startsModules reports whether a line starts Python so that it would import what lies
+// where it runs. Of pytest there is a rule of its own.
+func startsModules(s, _ string) bool {
+	return modules.MatchString(s) && !apart.MatchString(s) && !pytests.MatchString(s)
 }
 
 // downloads reports whether a line installs or fetches something from elsewhere.

@@ -85,6 +85,8 @@ type Tests struct {
 	Env        []string          // NAME=VALUE, of the row
 	// Root is the folder of tests that lie outside of Dir; "" is Dir. See [Outside].
 	Root string
+	// Safe keeps PYTHONSAFEPATH, if Env has it, for what tests outside start; see [Site].
+	Safe bool
 	// Functions are test functions of the row, beside those in FailToPass.
 	Functions []string
 }
@@ -134,6 +136,7 @@ type order struct {
 	Args       []string    `json:"args"`
 	Script     string      `json:"script"`
 	Root       string      `json:"root"` // of tests outside, or ""
+	Safe       bool        `json:"safe"`
 	Late       bool        `json:"late"`
 	Paths      []string    `json:"paths"` // to put in front of sys.path
 	PythonPath string      `json:"pythonpath"`
@@ -189,7 +192,7 @@ func (p *Plan) drive(prog program, image probed, files map[string][]byte) error 
 		}
 		p.Files[rel] = text
 	}
-	o := order{Key: p.key, Args: prog.args, Script: prog.script, Root: p.tests.Root, Late: image.Late && p.tests.Root == "",
+	o := order{Key: p.key, Args: prog.args, Script: prog.script, Root: p.tests.Root, Safe: p.tests.Safe, Late: image.Late && p.tests.Root == "",
 		PythonPath: image.PythonPath, Plugins: image.Plugins, Canaries: p.canaries}
 	if p.driver == "pytest" {
 		args, err := p.tests.pytestArgs(prog, image.Pytest)

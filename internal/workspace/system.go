@@ -38,6 +38,15 @@ func Reserved() []string {
 // Temporary are the folders whose files do not outlive a start of the system.
 func Temporary() []string { return []string{"/tmp", "/run/lock"} }
 
+// rootSettings are what programs look for in every folder above the files that they
+// work on, and so at the root: there it would count for a checker's own files. No task
+// of a system has them there. docs/trees.md repeats the list.
+func rootSettings() []string {
+	return strings.Fields(`conftest.py pytest.ini .pytest.ini pyproject.toml tox.ini setup.cfg setup.py
+		node_modules package.json .npmrc .babelrc babel.config.js jest.config.js tsconfig.json .eslintrc
+		Gemfile .rspec .bundle Rakefile Cargo.toml .cargo go.mod go.work .git .gitattributes .editorconfig`)
+}
+
 // programFolders are those of programs; the folders of libraries are all whose
 // names begin with lib.
 func programFolders() []string { return []string{"/bin", "/sbin", "/usr"} }
@@ -46,7 +55,7 @@ func programFolders() []string { return []string{"/bin", "/sbin", "/usr"} }
 // of a candidate when a task captures the whole file system.
 func Changeable(p string) bool {
 	p = path.Clean(p)
-	return p != "/" && !SystemPath(p) && !slices.ContainsFunc(slices.Concat(Reserved(), Temporary()), func(dir string) bool {
+	return p != "/" && !SystemPath(p) && !slices.Contains(rootSettings(), strings.SplitN(p, "/", 3)[1]) && !slices.ContainsFunc(slices.Concat(Reserved(), Temporary()), func(dir string) bool {
 		return p == dir || strings.HasPrefix(p, dir+"/")
 	})
 }

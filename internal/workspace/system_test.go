@@ -31,6 +31,7 @@ func TestSystemPath(t *testing.T) {
 func TestChangeable(t *testing.T) {
 	for p, want := range map[string]bool{
 		"/": false, "/proc/1": false, "/sys": false, "/dev/null": false, "/opt/securebench/x": false, "/.securebench": false,
+		"/conftest.py": false, "/node_modules/x/index.js": false, "/srv/conftest.py": true, "/conftest.py2": true,
 		"/usr/local": false, "/library": false, "/etc/environment": false, "/tmp": false, "/tmp/x": false, "/run/lock/x": false,
 		"/run": true, "/run/locked": true, "/tmpfiles": true, "/opt": true, "/opt/securebench2": true, "/devices": true,
 		"/etc/passwd": true, "/srv/../etc/passwd": true, "/srv/../usr": false, "/root/.bashrc": true,
@@ -48,7 +49,7 @@ func TestFoldersAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range slices.Concat(Reserved(), Temporary(), programFolders(), settings()) {
+	for _, p := range slices.Concat(Reserved(), Temporary(), programFolders(), settings(), rootSettings()) {
 		if _, err := path.Match(p, ""); err != nil || path.Clean(p) != p {
 			t.Errorf("%q: %v", p, err)
 		}

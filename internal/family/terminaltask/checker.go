@@ -37,6 +37,9 @@ func (s *session) check(ctx context.Context, grants []sandbox.Capability) error 
 	if s.row.start != nil && s.row.start.shared {
 		s.labels = append(s.labels, sharedWorkspace)
 	}
+	if s.row.modules {
+		s.labels = append(s.labels, candidateModules)
+	}
 	var stdout, stderr bytes.Buffer
 	limits := s.site.Limits
 	cmd := initproc.Command{Argv: plan.argv, Env: withHome(plan.env, s.image, s.home), Inherit: true, Dir: plan.dir, User: s.user,
@@ -81,6 +84,9 @@ exit 127`
 // plan says how the checker is run.
 func (s *session) plan() (plan, error) {
 	p := plan{argv: s.row.argv, env: s.row.checkerEnv(s.image), dir: s.row.dir}
+	if !s.row.modules && !s.oldPython { // whose pytest may not know these options
+		p.env = over(p.env, s.row.settings(s.home, s.config))
+	}
 	switch s.row.form {
 	case formScript:
 		if digests := s.verifier.resources.Files.EvalDigests; digests != nil && digests[s.row.path] == "" {

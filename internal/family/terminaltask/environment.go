@@ -21,6 +21,7 @@ const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 func hijacks(name string) bool {
 	return strings.HasPrefix(name, "LD_") || slices.Contains([]string{"BASH_ENV", "ENV", "PYTHONPATH", "PYTHONSTARTUP",
 		"PYTHONHOME", "PYTHONINSPECT", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "NODE_OPTIONS", "NODE_PATH",
+		"PERL5DB", "PERL_USE_UNSAFE_INC", "RUBYGEMS_GEMDEPS", "LUA_INIT", "GIT_EXTERNAL_DIFF",
 		"GCONV_PATH", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}, name)
 }
 
@@ -29,9 +30,15 @@ func hijacks(name string) bool {
 func (r row) checkerEnv(image sandbox.Image) []string {
 	fixed := []string{
 		"PATH=" + r.safePath(image.Path),
-		"PYTHONSAFEPATH=1", "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1",
+		"PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1",
 		"SECUREBENCH_WORKSPACE=" + r.workdir,
 		"SECUREBENCH_EVALUATOR=" + evaluatorDir,
+	}
+	if !r.modules || r.form == formPytest { // pytest itself never loads the candidate's
+		fixed = append(fixed, "PYTHONSAFEPATH=1")
+	}
+	if !r.modules {
+		fixed = append(fixed, "PYTHONPATH="+siteDir)
 	}
 	switch r.form {
 	case formPytest:
@@ -40,11 +47,37 @@ func (r row) checkerEnv(image sandbox.Image) []string {
 		fixed = append(fixed, "TEST_DIR="+path.Dir(r.target())+"/tests")
 	}
 	for _, name := range image.Env {
-		if hijacks(name) {
+		set := slices.ContainsFunc(fixed, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+		if hijacks(name) && !set {
 			fixed = append(fixed, name+"=") // an empty one has no effect
 		}
 	}
 	return over(r.env, fixed)
+}
+
+// siteDir has the start-up module of Python that lets scripts find the modules beside
+// them, and nothing else; see [testrunner.Site].
+const siteDir = evaluatorDir + "/" + siteFolder
+
+const siteFolder = ".securebench"
+
+// settings are variables that keep programs which a command or script starts from
+// reading settings that the candidate can have made: pytest in the folder that it runs
+// in and in those above the tests, others in the user's home. config is a pytest.ini of
+// the pack's, or "".
+func (r row) settings(home, config string) (out []string) {
+	root := evaluatorDir
+	if r.inWorkspace() {
+		root = path.Join(r.workdir, workspace.EvaluationRoot)
+	}
+	if config = path.Join(root, config); config == root {
+		config = "/dev/null"
+	}
+	out = []string{"PYTEST_ADDOPTS=-c " + config + " --rootdir=" + root + " --confcutdir=" + root}
+	if covers(r.captured, r.workdir, home) {
+		out = append(out, "PIP_CONFIG_FILE=/dev/null", "CURL_HOME="+siteDir, "WGETRC=/dev/null", "PSQLRC=/dev/null", "NPM_CONFIG_USERCONFIG=/dev/null")
+	}
+	return out
 }
 
 // over returns the variables of env that are not set in fixed and can be left

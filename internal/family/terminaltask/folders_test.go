@@ -174,16 +174,35 @@ func TestSafePath(t *testing.T) {
 func TestCheckerEnv(t *testing.T) {
 	r := row{workdir: "/app", form: formScript, path: "t/run.sh",
 		env: []string{"A=b", "PATH=/app", "PYTHONPATH=/app", "LD_PRELOAD=/app/x.so", "PYTHONSAFEPATH=", "TEST_DIR=/app"}}
-	got := r.checkerEnv(sandbox.Image{Path: "/bin:/app/bin", Env: []string{"BASH_ENV", "LANG", "LD_LIBRARY_PATH"}})
-	want := []string{"A=b", "PATH=/bin", "PYTHONSAFEPATH=1", "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1",
-		"SECUREBENCH_WORKSPACE=/app", "SECUREBENCH_EVALUATOR=/securebench-evaluator", "TEST_DIR=/securebench-evaluator/t/tests",
-		"BASH_ENV=", "LD_LIBRARY_PATH="}
+	got := r.checkerEnv(sandbox.Image{Path: "/bin:/app/bin", Env: []string{"BASH_ENV", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH"}})
+	want := []string{"A=b", "PATH=/bin", "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1",
+		"SECUREBENCH_WORKSPACE=/app", "SECUREBENCH_EVALUATOR=/securebench-evaluator", "PYTHONSAFEPATH=1", "PYTHONPATH=" + siteDir,
+		"TEST_DIR=/securebench-evaluator/t/tests", "BASH_ENV=", "LD_LIBRARY_PATH="}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 	r.form, r.path = formPytest, "t"
 	if got := r.checkerEnv(sandbox.Image{}); !slices.Contains(got, "SECUREBENCH_CHECKER_TARGET=/securebench-evaluator/t") {
 		t.Errorf("pytest gets %q", got)
+	}
+	r.form, r.modules = formCommand, true
+	if got := r.checkerEnv(sandbox.Image{Env: []string{"PYTHONPATH"}}); slices.Contains(got, "PYTHONSAFEPATH=1") || !slices.Contains(got, "PYTHONPATH=") {
+		t.Errorf("with modules of the candidate's it gets %q", got)
+	}
+}
+
+// TestSettings: pytest reads the pack's settings or none, and other programs none in a
+// home that is captured.
+func TestSettings(t *testing.T) {
+	r := row{workdir: "/app", form: formCommand}
+	if got, want := r.settings("/root", ""), []string{"PYTEST_ADDOPTS=-c /dev/null --rootdir=/securebench-evaluator --confcutdir=/securebench-evaluator"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	r.old, r.captured = true, task.Captured{Filesystem: true}
+	got := r.settings("/root", "t/pytest.ini")
+	const inputs = "/app/securebench/evaluation_inputs"
+	if got[0] != "PYTEST_ADDOPTS=-c "+inputs+"/t/pytest.ini --rootdir="+inputs+" --confcutdir="+inputs || !slices.Contains(got, "PIP_CONFIG_FILE=/dev/null") {
+		t.Errorf("in the old layout, with everything captured: %q", got)
 	}
 }
 

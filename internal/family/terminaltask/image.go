@@ -31,8 +31,8 @@ func (s *session) inImage(ctx context.Context, image sandbox.Image, key string, 
 }
 
 // lookAtImages finds out what the candidate must not decide, where it can have
-// changed nothing: the user's home, and whether the checker's Python loads what
-// lies in the workspace. Pytest does not, whatever Python it runs on.
+// changed nothing: the user's home, and whether the checker's Python, or one that its
+// tests start, loads what lies in the workspace.
 func (s *session) lookAtImages(ctx context.Context) (err error) {
 	if s.home, err = s.homeIn(ctx, s.image); err != nil {
 		return err
@@ -41,9 +41,6 @@ func (s *session) lookAtImages(ctx context.Context) (err error) {
 		if s.serviceHome, err = s.homeIn(ctx, s.c.Image); err != nil {
 			return err
 		}
-	}
-	if s.row.form == formPytest {
-		return nil
 	}
 	folders := s.row.safePath(s.image.Path)
 	found, err := s.inImage(ctx, s.image, "python "+folders, func(c *initproc.Client) ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/testrunner"
 	"securebench/internal/workspace"
 )
 
@@ -49,7 +50,10 @@ func (s *session) layouts() (out layouts, err error) {
 	if err != nil {
 		return out, err
 	}
+	s.config = pytestConfig(out.evaluation.Entries, files.EvalDigests)
 	out.evaluation.Entries = append(out.evaluation.Entries, s.canaries()...)
+	out.evaluation.Entries = append(out.evaluation.Entries, workspace.Entry{
+		Path: path.Join(workspace.EvaluationRoot, siteFolder, testrunner.SiteName), Data: testrunner.Site()})
 	// The mount is read-only. A copy can be written to, by a root without further
 	// powers, too, so that a checker may copy a file twice.
 	for _, l := range []*workspace.Layout{out.evaluation, out.part} {
@@ -60,6 +64,29 @@ func (s *session) layouts() (out layouts, err error) {
 		}
 	}
 	return out, nil
+}
+
+// pytestConfig returns the pack's settings of pytest that lie highest among the
+// evaluation files, relative to their folder, or "".
+func pytestConfig(entries []workspace.Entry, digests map[string]string) (config string) {
+	consider := func(name string) {
+		if base := path.Base(name); base != "pytest.ini" && base != ".pytest.ini" {
+			return
+		}
+		if config == "" || len(name) < len(config) {
+			config = name
+		}
+	}
+	for _, e := range entries {
+		at := strings.TrimPrefix(e.Path, workspace.EvaluationRoot+"/")
+		consider(at)
+		for name := range digests {
+			if rest, ok := strings.CutPrefix(name, e.Asset+"/"); ok && e.Asset != "" {
+				consider(path.Join(at, rest))
+			}
+		}
+	}
+	return config
 }
 
 // evalPaths are the evaluation files that a checker in files needs: what is in

@@ -25,7 +25,7 @@ func (s *session) planTests(ctx context.Context) error {
 	files := s.verifier.resources.Files
 	root := s.row.testRoot(files.EvalDigests)
 	tests := testrunner.Outside(path.Join(evaluatorDir, root), s.row.target(), s.row.dir)
-	tests.Env = s.row.checkerEnv(s.image)
+	tests.Env, tests.Safe = s.row.checkerEnv(s.image), !s.row.modules
 	for _, name := range s.row.testFiles(files.EvalDigests) {
 		tests.TestFiles = append(tests.TestFiles, strings.TrimPrefix(name, root+"/"))
 		if files.Eval != nil {

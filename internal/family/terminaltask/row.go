@@ -27,6 +27,7 @@ type checkerSpec struct {
 	Timeout jsontext.Value `json:"timeout_seconds"` // see [timeLimit]
 	Image   string         `json:"image"`
 	Reward  string         `json:"reward_file"`
+	Modules bool           `json:"candidate_modules"`
 }
 
 // captureSpec says what the candidate is made of.
@@ -80,8 +81,11 @@ type row struct {
 	path   string   // of the pytest files or the script, below the pack's evaluation root
 	image  string   // of the checker; "" is the row's
 	reward string   // "" is none
-	needed []string
-	start  *service // nil is none
+	// modules lets what the checker starts find modules and settings of the
+	// candidate's.
+	modules bool
+	needed  []string
+	start   *service // nil is none
 }
 
 // service is a program that runs beside the checker.
@@ -104,7 +108,7 @@ func readRow(v task.SandboxView) (row, *family.Failure) {
 	}
 	env := v.Environment()
 	r := row{workdir: cmp.Or(clean(env.Workdir), workspace.DefaultTarget), fromImage: env.MaterializeWorkdir, old: env.OldLayout, user: env.User, env: env.Env,
-		form: spec.form(), path: path.Clean(spec.Path), image: spec.Image, reward: clean(spec.Reward)}
+		form: spec.form(), path: path.Clean(spec.Path), image: spec.Image, reward: clean(spec.Reward), modules: spec.Modules}
 	for _, name := range env.Capabilities {
 		r.capabilities = append(r.capabilities, sandbox.Capability(name))
 	}

@@ -57,6 +57,7 @@ type session struct {
 	linked    bool            // a link of the candidate's was made
 	placing   arrangement     // of the candidate's changes in the checker's sandbox
 	began     *candidate.Base // the service's own workspace, before it starts
+	config    string          // the pack's settings of pytest, among the evaluation files
 	asked     int             // how often the row's image was asked about a link
 	text      []byte          // of the checker, once it was needed
 

@@ -33,6 +33,10 @@ const pythonPathOpen = "python_path_open"
 // the workspace.
 const sharedWorkspace = "shared_workspace"
 
+// candidateModules labels verdicts of a checker whose programs find modules and
+// settings of the candidate's, as its row asks.
+const candidateModules = "candidate_modules"
+
 // Keys of a verdict's metadata that the family's rows give a meaning.
 const (
 	keyEvidence  = "evidence"

@@ -103,9 +103,8 @@ def age(canaries):
 def open_checkout(plan):
     """Makes the checkout importable, as the row's own command would have."""
     if plan["root"]:  # the canaries were laid with the tests, and no path is to be added
-        # It kept the candidate's files out of this process. The programs that tests
-        # start may need the modules beside them.
-        os.environ.pop("PYTHONSAFEPATH", None)
+        if not plan["safe"]:  # the row's tests start what imports modules of the candidate's
+            os.environ.pop("PYTHONSAFEPATH", None)
     else:
         age(plan["canaries"])
     paths = [os.path.abspath(p) for p in plan["paths"]]
