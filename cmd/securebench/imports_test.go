@@ -211,7 +211,7 @@ func allowed() []struct {
 		of("internal/threshold", "compare earlier evidence fault pipeline/record redact workload"),
 		of("internal/scoring", "capacity workload packimage sandbox/engines sandbox/mountpoint harness workspace candidate checkout pipeline/verify pipeline/produce pipeline/agent config fault family task sandbox source digest redact sandbox/platform"),
 		of("internal/validate", "pipeline/produce sandbox/owner/tempdir scoring workload candidate checkout pipeline/verify pipeline/agent pipeline/commit console config fault family task sandbox redact verdict workspace"),
-		of("internal/reverify", "console scoring workload evidence candidate pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
+		of("internal/reverify", "console scoring workload evidence candidate harness pipeline/agent pipeline/produce pipeline/verify pipeline/commit pipeline/record config fault family task sandbox", words),
 		of("internal/ownagent", "agentfiles config digest fault harness redact sandbox sandbox/lookup scoring source task workspace"),
 		of("internal/run/shown", "pipeline/record progress redact"),
 		of("internal/programs", "agentcli fault harness pipeline/record sandbox source"),

@@ -76,7 +76,7 @@ func Open(ctx context.Context, name string, trust evidence.Trust) (_ *Run, err e
 	if err := signer.Judge(res); err != nil {
 		return nil, refused(name, res, err)
 	}
-	r := &Run{Name: name, Manifest: res.Manifest, Signer: signer.String(), Root: res.Statement.Predicate.MerkleRoot}
+	r := &Run{Name: name, Manifest: res.Manifest, Signer: signer.Public(), Root: res.Statement.Predicate.MerkleRoot}
 	hidden, err := record.ReadPack(dir)
 	switch {
 	case err == nil:

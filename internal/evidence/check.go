@@ -42,6 +42,9 @@ type check struct {
 	seen        map[Slot]int   // line by attempt
 	rows        rowset.Set     // that were planned
 	leftover    int            // files of an unfinished run that no record names
+	settings    *settings      // of the stored configuration; nil where it is not known
+	other       bool           // the statement signs another run.json
+	alien       bool           // the statement is another run's
 }
 
 // maxIndex bounds the list of former files.
@@ -173,13 +176,25 @@ func (c *check) manifest() {
 	if !c.Sealed {
 		return
 	}
-	if c.subject(record.ManifestName) != digest.Bytes(raw) {
+	c.other = c.subject(record.ManifestName) != digest.Bytes(raw)
+}
+
+// about compares what the statement and run.json are about, and reports whether
+// that, or what the one signs of the other, shows another run's statement.
+func (c *check) about() (same bool) {
+	p, m := c.Statement.Predicate, c.Manifest
+	foreign := c.foreign()
+	switch {
+	case c.known && (p.RunID != m.RunID || p.Planned != attest.Planned(m.Planned)):
+		c.problem(record.StatementName, 0, "it is about another run than %s: %q with %s, there it is %q with %s", record.ManifestName, p.RunID, planned(p.Planned), m.RunID, planned(attest.Planned(m.Planned)))
+	case foreign:
+		c.problem(record.StatementName, 0, "it is about another run: it signs another %s and other records, while these belong together", record.ManifestName)
+	}
+	if c.other && !foreign {
 		c.problem(record.ManifestName, 0, "changed since it was signed")
 	}
-	p := c.Statement.Predicate
-	if m := c.Manifest; c.known && (p.RunID != m.RunID || p.Planned != attest.Planned(m.Planned)) {
-		c.problem(record.StatementName, 0, "it is about another run than %s: %q with %s, there it is %q with %s", record.ManifestName, p.RunID, planned(p.Planned), m.RunID, planned(attest.Planned(m.Planned)))
-	}
+	c.alien = foreign
+	return !foreign
 }
 
 // planned says what a run planned.
@@ -213,7 +228,9 @@ func (c *check) config() {
 	raw, err := record.ReadFile(c.fsys, record.ConfigName, record.MaxConfig)
 	if err != nil || digest.Bytes(raw) != c.Manifest.Digests.Config {
 		c.problem(record.ConfigName, 0, "missing, or its digest is not that in %s", record.ManifestName)
+		return
 	}
+	c.agrees(raw)
 }
 
 // pack checks the plain digests of the pack against the keyed ones.
@@ -286,6 +303,9 @@ func (c *check) complete() {
 	if !c.Sealed {
 		return
 	}
+	if !c.about() {
+		return
+	}
 	s := c.Statement.Predicate
 	if s.Records != c.Records {
 		c.problem(record.LinesName, 0, "%d records, %d were signed", c.Records, s.Records)
@@ -301,6 +321,15 @@ func (c *check) complete() {
 			c.problem(sub.Name, 0, "missing, though it was signed")
 		}
 	}
+}
+
+// foreign reports whether the statement is another run's: neither run.json nor the
+// records are what it signs, and as far as can be seen nothing is wrong with them. In
+// a published copy both may as well have been changed, the last line of the records
+// among them.
+func (c *check) foreign() bool {
+	lines := c.Statement.Predicate.MerkleRoot != c.root && c.subject(record.LinesName) != c.linesDigest
+	return c.known && c.other && lines && len(c.Suspect) == 0 && (c.salt == nil || c.Manifest.Authentic(*c.salt))
 }
 
 // changedLines reports that the records are not those that were signed. Where the
@@ -363,7 +392,7 @@ func (c *check) extras(folder string) {
 
 // history compares former files with the list that was signed.
 func (c *check) history() {
-	if !c.Sealed {
+	if !c.Sealed || c.alien {
 		return
 	}
 	want := c.Statement.Predicate.History
@@ -412,7 +441,7 @@ func (c *check) is(name string, want fileSum) bool {
 
 // trace compares agent-trace.log with the statement.
 func (c *check) trace() {
-	if !c.top[record.TraceName] || !c.Sealed {
+	if !c.top[record.TraceName] || !c.Sealed || c.alien {
 		return
 	}
 	want := fileSum{c.Statement.Predicate.TraceBytes, c.subject(record.TraceName)}

@@ -100,7 +100,7 @@ type Options struct {
 func Verify(ctx context.Context, fsys fs.FS, opts Options) (*Result, error) {
 	c := newCheck(ctx, fsys, &Result{})
 	c.opts = opts
-	for _, step := range []func(){c.layout, c.statement, c.manifest, c.secrets, c.lines, c.complete, c.captured, c.store, c.restricted, c.history, c.trace} {
+	for _, step := range []func(){c.layout, c.statement, c.manifest, c.secrets, c.limits, c.lines, c.complete, c.captured, c.store, c.restricted, c.history, c.trace} {
 		step()
 	}
 	if err := ctx.Err(); err != nil {

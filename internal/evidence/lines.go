@@ -205,6 +205,7 @@ type failer func(format string, args ...any)
 func (r *lineCheck) entry(e record.Entry, fail failer) {
 	if r.known {
 		r.ofRun(e, fail)
+		r.labels(e, fail)
 	}
 	r.count(e)
 	r.files(e, fail)

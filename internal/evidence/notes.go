@@ -19,8 +19,8 @@ func (r *Result) Remarks(reg family.Registry) (out []string) {
 		out = append(out, "published copy: the operator's restricted and history folders are not here and were not checked")
 	}
 	m := r.Manifest
-	if engine := Engine(m); engine != "" {
-		out = append(out, "engine: "+redact.EscapeShort(engine, maxEngine))
+	for _, f := range About(m) {
+		out = append(out, f.Name+": "+f.Value)
 	}
 	if n := m.Planned.LeftOut; n > 0 {
 		out = append(out, fmt.Sprintf("part of the pack: %d of its %d rows were left out by a flag", n, n+m.Planned.Tasks))
@@ -55,13 +55,20 @@ func Engine(m record.Manifest) string {
 // maxSelection bounds the words about a selection in a line, in characters.
 const maxSelection = 1000
 
-// maxEngine bounds the name of an engine in a line, in characters.
-const maxEngine = 200
-
 // LimitRemarks names the limits of a run that are not this build's defaults:
 // more time or memory can mean a better score.
-func LimitRemarks(l record.RunLimits, reg family.Registry) (out []string) {
-	def := config.Default().Limits
+func LimitRemarks(l record.RunLimits, reg family.Registry) []string {
+	out := limitRemarks(l, config.Default().Limits)
+	for _, name := range slices.Sorted(maps.Keys(l.VerifySeconds)) {
+		if fam, ok := reg[name]; ok && l.VerifySeconds[name] != float64(fam.VerifySeconds) {
+			out = append(out, fmt.Sprintf("limit verify_seconds of %s: %v, by default %d", name, l.VerifySeconds[name], fam.VerifySeconds))
+		}
+	}
+	return out
+}
+
+// limitRemarks names those that are not about verifications.
+func limitRemarks(l record.RunLimits, def config.Limits) (out []string) {
 	for _, c := range []struct {
 		name     string
 		was, def any
@@ -72,11 +79,6 @@ func LimitRemarks(l record.RunLimits, reg family.Registry) (out []string) {
 	} {
 		if c.was != c.def {
 			out = append(out, fmt.Sprintf("limit %s: %v, by default %v", c.name, c.was, c.def))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(l.VerifySeconds)) {
-		if fam, ok := reg[name]; ok && l.VerifySeconds[name] != float64(fam.VerifySeconds) {
-			out = append(out, fmt.Sprintf("limit verify_seconds of %s: %v, by default %d", name, l.VerifySeconds[name], fam.VerifySeconds))
 		}
 	}
 	return out

@@ -27,7 +27,7 @@ type Signer struct {
 	trust Trust
 }
 
-// String names the signer for a reader.
+// String names the signer for whoever has the keyring.
 func (s Signer) String() string {
 	switch {
 	case !s.Known:
@@ -38,6 +38,14 @@ func (s Signer) String() string {
 		return redact.Escape(s.Entry.Name) + ", " + s.Entry.Key.ID
 	}
 	return s.Entry.Key.ID
+}
+
+// Public names the signer in what others may read, to whom the key is not their own.
+func (s Signer) Public() string {
+	if s.Entry.Role == attest.RoleSigning || s.Entry.Role == attest.RoleRetired {
+		return s.Entry.Key.ID
+	}
+	return s.String()
 }
 
 // UntrustedError says that a run is intact but its signer is not trusted.

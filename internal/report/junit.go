@@ -160,7 +160,7 @@ func (r *Report) junitEvidence() *junitSuite {
 	for _, note := range r.junitNotes() {
 		s.add(junitCase{Class: c.Class, Name: note, Time: c.Time, Skipped: &junitResult{Message: note}}, 0)
 	}
-	for _, p := range []junitProperty{{"run_id", run.RunID}, {"agent", run.Agent}, {"model", run.Model}, {"pack", run.PackID}, {"pack_version", strconv.FormatInt(run.PackVersion, 10)},
+	for _, p := range []junitProperty{{"run_id", run.RunID}, {"agent", run.Agent}, {"agent_note", run.AgentNote}, {"model", run.Model}, {"program", run.Program}, {"build", run.Build}, {"pack", run.PackID}, {"pack_version", strconv.FormatInt(run.PackVersion, 10)},
 		{"engine", run.Engine}, {"evidence", run.Evidence}, {"rows_left_out", strconv.Itoa(run.LeftOut)}, {"pass_rate", strconv.FormatFloat(r.Total.PassRate, 'f', -1, 64)},
 		{"interval_95", r.Total.Interval.String() + " %"}, {"containment", r.Total.Containment.String()},
 		{"requests", strconv.FormatInt(r.Usage.Requests, 10)}, {"input_tokens", strconv.FormatInt(r.Usage.InputTokens, 10)}, {"output_tokens", strconv.FormatInt(r.Usage.OutputTokens, 10)}, {"cost_microusd", cost}} {

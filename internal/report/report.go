@@ -23,6 +23,12 @@ type Run struct {
 	Evidence string `json:"evidence"`
 	RunID    string `json:"run_id"`
 	Agent    string `json:"agent"`
+	// AgentNote is what a reader should know of the agent, "" for nothing.
+	AgentNote string `json:"agent_note,omitzero"`
+	// Program names the agents' programs and their versions, and Build what made and
+	// scored the run; "" for none.
+	Program string `json:"program,omitzero"`
+	Build   string `json:"build,omitzero"`
 	// Model is what the agents' provider was asked for, "" for none.
 	Model       string `json:"model,omitzero"`
 	PackID      string `json:"pack_id"`

@@ -67,13 +67,23 @@ func (t *table) head() {
 		t.banner(note + "; the figures below are about that.")
 	}
 	t.Line("run\t%s", name(run.RunID, maxName))
-	t.Line("agent\t%s", name(run.Agent, maxName))
+	agent := name(run.Agent, maxName)
+	if run.AgentNote != "" {
+		agent += " (" + redact.EscapeShort(run.AgentNote, maxEvidence) + ")"
+	}
+	t.Line("agent\t%s", agent)
 	if run.Model != "" {
 		t.Line("model\t%s", name(run.Model, maxName))
+	}
+	if run.Program != "" {
+		t.Line("program\t%s", redact.EscapeShort(run.Program, maxEvidence))
 	}
 	t.Line("pack\t%s, version %d", name(run.PackID, maxName), run.PackVersion)
 	if run.Engine != "" {
 		t.Line("engine\t%s", redact.EscapeShort(run.Engine, maxEvidence))
+	}
+	if run.Build != "" {
+		t.Line("build\t%s", redact.EscapeShort(shortDigests(run.Build), maxEvidence))
 	}
 	t.Line("planned\t%s, %s each", console.Plural(run.PlannedTasks, "task"), console.Plural(run.PlannedAttempts, "attempt"))
 	if when := run.When(); when != "" {

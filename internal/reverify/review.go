@@ -51,6 +51,7 @@ type Review struct {
 	// those have nothing to derive.
 	Seen, Left int
 	chosen     map[evidence.Slot]bool // nil is all
+	otherBuild string                 // that this is another build than the run's, "" if it is the same
 }
 
 // Records holds what is compared of a run's records.
@@ -141,10 +142,16 @@ func FindSalt(run *evidence.Run, res *evidence.Result, file string) (*digest.Sal
 
 // Derive scores the chosen candidates again.
 func (r *Review) Derive(ctx context.Context) (err error) {
+	if r.otherBuild, err = evidence.OtherBuild(r.Result.Manifest); err != nil {
+		return err
+	}
 	if err := errors.Join(r.Records.err, r.samePack(ctx)); err != nil {
 		return err
 	}
-	if err := r.samePlan(); err != nil {
+	if r.otherBuild != "" {
+		r.Notice(r.otherBuild + "; verdicts may differ for that reason")
+	}
+	if err := errors.Join(r.samePlan(), r.labelledLimits()); err != nil {
 		return err
 	}
 	r.choose()
@@ -378,7 +385,7 @@ func (r *Review) difference(rec recorded, t task.Task) (string, error) {
 	case rec.image != image, !ran && fam.NeedsImage && fam.NewVerifier != nil:
 		return "it does not name the image of the run", nil
 	case unpinned != slices.Contains(rec.labels, commit.UnpinnedImage):
-		return "its label " + commit.UnpinnedImage + " is wrong", nil
+		return wrong(commit.UnpinnedImage), nil
 	}
-	return "", nil
+	return r.wrongLabel(rec, t), nil
 }

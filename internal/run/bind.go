@@ -2,8 +2,6 @@ package run
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -227,23 +225,4 @@ func (r *Run) writeInputs() error {
 func (r *Run) packDigests() record.PackDigests {
 	d := r.work.Digests
 	return record.PackDigests{Pack: d.Pack, Tasks: d.Tasks, PublicAssets: d.PublicAssets, EvalAssets: d.EvalAssets}
-}
-
-// executableDigest returns the digest of the running binary, which identifies
-// the verifiers' code.
-func executableDigest() (string, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("locating the securebench binary: %w", err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("opening the securebench binary: %w", err)
-	}
-	defer f.Close()
-	sum, _, err := digest.Reader(f)
-	if err != nil {
-		return "", fmt.Errorf("reading the securebench binary: %w", err)
-	}
-	return sum, nil
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -124,7 +123,7 @@ type Run struct {
 	produced *record.Manifest
 	rows     *selection.Rows // nil unless some were chosen
 	names    workspace.Folders
-	verifier func() (string, error) // executableDigest, once
+	verifier func() (string, error) // the digest of this build
 	own      ownagent.Agent
 
 	dir      *record.Dir
@@ -182,7 +181,7 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 // newRun makes a run of which nothing is loaded.
 func newRun(o Options) *Run {
 	return &Run{Options: o, names: workspace.Folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}},
-		verifier: sync.OnceValues(executableDigest)}
+		verifier: record.ThisBuild}
 }
 
 // load reads the agent's file and the pack.

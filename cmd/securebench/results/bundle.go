@@ -46,7 +46,7 @@ func (g group) bundleCommand() *cobra.Command {
 }
 
 func (g group) bundle(ctx context.Context, arg, out string, force bool, f subcommand.Trust) (err error) {
-	run, _, err := g.OpenTrusted(ctx, arg, f, evidence.Options{})
+	run, res, err := g.OpenTrusted(ctx, arg, f, evidence.Options{})
 	if err != nil {
 		return err
 	}
@@ -54,5 +54,6 @@ func (g group) bundle(ctx context.Context, arg, out string, force bool, f subcom
 	if _, err := os.Lstat(out); err == nil && !force {
 		return fault.As(fault.Refused, fmt.Errorf("%s exists already: give --force to replace it", out))
 	}
+	g.introduce(res.Manifest)
 	return subcommand.WriteWhole(out, func(w io.Writer) error { return evidence.WriteBundle(w, run) })
 }

@@ -108,7 +108,19 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 		b.Add(at)
 	}
 	p := &written{run: run, res: res, report: b.Report(), version: g.Version}
-	return errors.Join(write(p.report, g.Stdout), p.files(f), judged)
+	shown := *p.report
+	if f.table() && judged == nil { // on this terminal, not in what is published
+		shown.Run.Evidence = signedBy + signer.String()
+	}
+	return errors.Join(write(&shown, g.Stdout), p.files(f), judged)
+}
+
+// signedBy begins the evidence of a run that verifies.
+const signedBy = "verified, signed by "
+
+// table reports whether the report is printed as tables.
+func (f reportFlags) table() bool {
+	return !f.json && !f.csv && (f.format == "" || f.format == "table")
 }
 
 // tagsOf reads the tags of the run's tasks from its pack, "" for none.
@@ -153,7 +165,8 @@ func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run 
 		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts,
 		LeftOut: m.Planned.LeftOut, Labels: m.Labels,
 		Chosen: m.Selection.String(), Replaced: replaced(m.ResumedFrom),
-		Verified: judged == nil, Evidence: "verified, signed by " + s.String(),
+		Verified: judged == nil, Evidence: signedBy + s.Public(),
+		AgentNote: evidence.AgentWords(m.Agent), Program: evidence.Programs(m), Build: evidence.Build(m),
 	}
 	if res.Sealed {
 		r.Ended = res.Statement.Predicate.Ended

@@ -104,6 +104,7 @@ func (g group) reverify(ctx context.Context, arg string, f reverifyFlags) (err e
 	if review.Salt, err = reverify.FindSalt(review.Run, review.Result, f.salt); err != nil {
 		return err
 	}
+	g.introduce(review.Result.Manifest)
 	if review.Salt == nil {
 		g.Say("hidden parts of the pack are not compared: that needs the run's salt, see --salt")
 	}

@@ -11,6 +11,7 @@ import (
 	"securebench/internal/console"
 	"securebench/internal/evidence"
 	"securebench/internal/families"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 )
 
@@ -62,7 +63,9 @@ func (g group) verify(ctx context.Context, arg string, f subcommand.Trust, asJSO
 		return errors.Join(g.verifyJSON(res, signer), subcommand.Judge(signer, res))
 	}
 	if res.Unfinished && res.Manifest.RunID != "" {
-		g.headline(res)
+		if err := g.headline(res); err != nil {
+			return err
+		}
 	}
 	for _, p := range res.Problems {
 		fmt.Fprintln(g.Stdout, p)
@@ -74,28 +77,39 @@ func (g group) verify(ctx context.Context, arg string, f subcommand.Trust, asJSO
 		return err
 	}
 	fmt.Fprintf(g.Stdout, "verified: %s of run %s, signed by %s\n", console.Plural(int(res.Records), "record"), redact.Quote(res.Manifest.RunID), signer)
-	g.remarks(res)
-	return nil
+	return g.remarks(res)
 }
 
 // headline says how far an unfinished run came, and what can be said of it.
-func (g group) headline(res *evidence.Result) {
+func (g group) headline(res *evidence.Result) error {
 	fmt.Fprintf(g.Stdout, "not finished: %s attempts of run %s have a record\n", res.Progress(), redact.Quote(res.Manifest.RunID))
 	if len(res.Problems) > 0 {
 		fmt.Fprintln(g.Stdout, "beside that, these problems were found:")
-		return
+		return nil
 	}
 	why := "it was interrupted, is still running, or its end was removed"
 	if res.Manifest.AgentsFailed {
 		why = "its agents all failed, so it was not signed"
 	}
 	fmt.Fprintln(g.Stdout, "nothing else is wrong with it: "+why)
-	g.remarks(res)
+	return g.remarks(res)
 }
 
-func (g group) remarks(res *evidence.Result) {
+func (g group) remarks(res *evidence.Result) error {
 	for _, note := range res.Remarks(families.All()) {
 		fmt.Fprintln(g.Stdout, note)
+	}
+	other, err := evidence.OtherBuild(res.Manifest)
+	if other != "" {
+		fmt.Fprintln(g.Stdout, other)
+	}
+	return err
+}
+
+// introduce says on standard error what a run is of.
+func (g group) introduce(m record.Manifest) {
+	for _, f := range evidence.About(m) {
+		g.Say("%s: %s", f.Name, f.Value)
 	}
 }
 
@@ -103,6 +117,11 @@ func (g group) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 	problems := make([]evidence.Problem, len(res.Problems))
 	for i, p := range res.Problems { // file names can contain any character
 		problems[i] = evidence.Problem{File: redact.Escape(p.File), Line: p.Line, What: redact.Escape(p.What)}
+	}
+	m := res.Manifest
+	other, err := evidence.OtherBuild(m)
+	if err != nil {
+		return err
 	}
 	return g.PrintJSON(struct {
 		OK        bool               `json:"ok"`
@@ -115,8 +134,16 @@ func (g group) verifyJSON(res *evidence.Result, s evidence.Signer) error {
 		Trusted   bool               `json:"trusted"`
 		Published bool               `json:"published_copy"`
 		LeftOut   int                `json:"left_out,omitzero"`
+		Agent     string             `json:"agent,omitzero"`
+		Note      string             `json:"agent_note,omitzero"`
+		Model     string             `json:"model,omitzero"`
+		Programs  []record.Program   `json:"programs,omitzero"`
 		Engine    string             `json:"engine,omitzero"`
+		Version   string             `json:"version,omitzero"`
+		Verifier  string             `json:"verifier,omitzero"`
+		SameBuild bool               `json:"same_build"`
 		Problems  []evidence.Problem `json:"problems"`
 		More      int                `json:"more_problems"`
-	}{subcommand.Judge(s, res) == nil, res.Manifest.RunID, !res.Unfinished, res.Records, res.Planned(), res.Sealed, s.Entry.Key.ID, s.Known, res.Published, res.Manifest.Planned.LeftOut, evidence.Engine(res.Manifest), problems, res.More})
+	}{subcommand.Judge(s, res) == nil, res.Manifest.RunID, !res.Unfinished, res.Records, res.Planned(), res.Sealed, s.Entry.Key.ID, s.Known, res.Published, m.Planned.LeftOut,
+		m.Agent, evidence.AgentWords(m.Agent), m.Model, m.Programs, evidence.Engine(m), m.Version, m.Digests.Verifier, other == "" && m.Digests.Verifier != "", problems, res.More})
 }

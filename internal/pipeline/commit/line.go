@@ -49,12 +49,12 @@ const candidateRedacted = "candidate_redacted"
 // scored all the same.
 const ScoredTimeout = "scored_timeout"
 
-// adapted labels records of rows that differ from what their data set has.
-const adapted = "adapted"
+// Adapted labels records of rows that differ from what their data set has.
+const Adapted = "adapted"
 
-// capabilityLabel is the prefix of the labels for the capabilities granted to
+// CapabilityLabel is the prefix of the labels for the capabilities granted to
 // the agent's sandbox.
-const capabilityLabel = "capability_"
+const CapabilityLabel = "capability_"
 
 // ImageLabel returns the label of records that depend on img, or "".
 func ImageLabel(img sandbox.Image) string {
@@ -75,14 +75,14 @@ func (d *Draft) labels(out produce.Result, own []string) []string {
 		labels = append(labels, family.DiskSampled)
 	}
 	if d.Task.Adapted() {
-		labels = append(labels, adapted)
+		labels = append(labels, Adapted)
 	}
 	if d.Task.Environment().OldLayout {
 		labels = append(labels, produce.OldLayout)
 	}
 	labels = append(labels, out.Labels...)
 	for _, c := range out.Capabilities {
-		labels = append(labels, capabilityLabel+strings.ToLower(string(c)))
+		labels = append(labels, CapabilityLabel+strings.ToLower(string(c)))
 	}
 	slices.Sort(labels)
 	return slices.Compact(labels)
@@ -103,7 +103,7 @@ func ownIn(labels []string) (own []string) {
 // record was granted.
 func grantedIn(labels []string) (granted []sandbox.Capability) {
 	for _, l := range labels {
-		if name, ok := strings.CutPrefix(l, capabilityLabel); ok {
+		if name, ok := strings.CutPrefix(l, CapabilityLabel); ok {
 			granted = append(granted, sandbox.Capability(strings.ToUpper(name)))
 		}
 	}

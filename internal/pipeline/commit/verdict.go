@@ -141,11 +141,11 @@ func JudgedOf(l *record.Line) Judged {
 // run, the row, the engine and the production.
 func ofVerdict(label string) bool {
 	switch label {
-	case CustomLimits, UnpinnedImage, candidateRedacted, ScoredTimeout, family.DiskSampled, adapted,
+	case CustomLimits, UnpinnedImage, candidateRedacted, ScoredTimeout, family.DiskSampled, Adapted,
 		produce.NetworkEnabled, produce.ExternalTools, produce.OldLayout:
 		return false
 	}
-	return !strings.HasPrefix(label, capabilityLabel)
+	return !strings.HasPrefix(label, CapabilityLabel)
 }
 
 // Judge returns how a record describes a verdict.

@@ -158,7 +158,8 @@ const maxName = 120
 
 func escaped(r report.Run) report.Run {
 	r.RunID, r.Agent, r.PackID = redact.EscapeShort(r.RunID, maxName), redact.EscapeShort(r.Agent, maxName), redact.EscapeShort(r.PackID, maxName)
-	r.Model = redact.EscapeShort(r.Model, maxName)
+	r.Model, r.Program, r.Build = redact.EscapeShort(r.Model, maxName), redact.EscapeShort(r.Program, maxName), redact.EscapeShort(r.Build, maxName)
+	r.AgentNote = redact.EscapeShort(r.AgentNote, maxName)
 	r.Engine, r.Chosen = redact.EscapeShort(r.Engine, maxName), redact.EscapeShort(r.Chosen, maxName)
 	return r
 }

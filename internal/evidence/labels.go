@@ -1,0 +1,147 @@
+package evidence
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/config"
+	"securebench/internal/digest"
+	"securebench/internal/pipeline/record"
+)
+
+// The labels that follow from what else a run says, as docs/evidence.md lists them.
+// Those that need the pack are for a review.
+const (
+	customLimits   = "custom_limits"
+	scoredTimeout  = "scored_timeout"
+	networkEnabled = "network_enabled"
+	externalTools  = "external_tools"
+	unpinnedImage  = "unpinned_image"
+	capability     = "capability_"
+)
+
+// ofRun are the labels that either all records of a run have or none.
+func ofRun() []string { return []string{customLimits, networkEnabled, externalTools} }
+
+// labels compares a record's labels with what they follow from.
+func (r *lineCheck) labels(e record.Entry, fail failer) {
+	has := func(label string) bool { return slices.Contains(e.Labels, label) }
+	for _, label := range ofRun() {
+		if whole := slices.Contains(r.Manifest.Labels, label); whole != has(label) {
+			fail("its label %s is wrong: %s %s", label, record.ManifestName, map[bool]string{true: "has it", false: "has not"}[whole])
+		}
+	}
+	if timedOut := string(e.ProducerMetadata["timed_out"]) == "true" && e.Digests.Candidate != ""; timedOut != has(scoredTimeout) {
+		fail("its label %s is wrong: by its producer_metadata the agent's time was %s", scoredTimeout, map[bool]string{true: "up", false: "not up"}[timedOut])
+	}
+	if domains := e.ProducerMetadata["allowed_domains"]; len(domains) > 2 && domains.Kind() == '[' && !has(networkEnabled) {
+		fail("it lacks the label %s: by its producer_metadata the agent could reach hosts", networkEnabled)
+	}
+	if r.unpinned(e.Digests.Image) && !has(unpinnedImage) {
+		fail("it lacks the label %s: %s names its image by a tag", unpinnedImage, record.ManifestName)
+	}
+	if r.settings == nil {
+		return
+	}
+	if has(scoredTimeout) && !r.settings.ScoreTimeouts {
+		fail("its label %s is wrong: by %s no such attempt was to be scored", scoredTimeout, record.ConfigName)
+	}
+	for _, label := range e.Labels {
+		if name, ok := strings.CutPrefix(label, capability); ok && !slices.Contains(r.settings.Sandbox.Capabilities, strings.ToUpper(name)) {
+			fail("its label %s is wrong: by %s that was not granted", label, record.ConfigName)
+		}
+	}
+}
+
+// unpinned reports whether the run names an image by tags alone, as far as the names
+// are known.
+func (r *lineCheck) unpinned(image string) bool {
+	known := false
+	for name, id := range r.Manifest.Images {
+		switch {
+		case id != image:
+		case strings.Contains(name, "@sha256:"), strings.HasPrefix(name, "hmac-sha256:"):
+			return false
+		default:
+			known = true
+		}
+	}
+	return known && image != ""
+}
+
+// EngineSamples reports whether the engine of a run did not bound but sample the size
+// of roots that can be written.
+func EngineSamples(m record.Manifest) bool {
+	engine, _ := m.Engine.(map[string]any)
+	sampled, _ := engine["disk_sampled"].(bool)
+	return sampled
+}
+
+// settings are what a run's stored configuration says of what its labels and run.json
+// say, too.
+type settings struct {
+	Agent         string            `json:"agent"`
+	Limits        *record.RunLimits `json:"limits"`
+	Model         string            `json:"model"`
+	Programs      []record.Program  `json:"programs"`
+	ScoreTimeouts bool              `json:"score_timeouts"`
+	Sandbox       *struct {
+		Engine       string   `json:"engine"`
+		Capabilities []string `json:"capabilities"`
+	} `json:"sandbox"`
+	Harness *struct {
+		Config struct {
+			Domains  []any `json:"allowed_domains"`
+			External bool  `json:"allow_external_tools"`
+		} `json:"config"`
+	} `json:"harness"`
+}
+
+// agrees compares run.json with the configuration.
+func (c *check) agrees(raw []byte) {
+	var s settings
+	if json.Unmarshal(raw, &s) != nil || s.Sandbox == nil || s.Limits == nil {
+		return // of another build
+	}
+	c.settings = &s
+	m := c.Manifest
+	engine, _ := m.EngineName()
+	for _, f := range []struct {
+		name        string
+		here, there any
+	}{
+		{"agent", m.Agent, s.Agent}, {"limits", m.Limits, *s.Limits}, {"model", m.Model, s.Model},
+		{"programs", append([]record.Program{}, m.Programs...), append([]record.Program{}, s.Programs...)}, {"engine", engine, s.Sandbox.Engine},
+	} {
+		here, err := digest.JSON(f.here)
+		there, other := digest.JSON(f.there)
+		if err != nil || other != nil || here != there {
+			c.problem(record.ManifestName, 0, "its %s is not what %s says", f.name, record.ConfigName)
+		}
+	}
+	if h := s.Harness; h != nil {
+		c.labelled(networkEnabled, len(h.Config.Domains) > 0)
+		c.labelled(externalTools, h.Config.External)
+	}
+}
+
+// labelled compares a label of the run with what it follows from.
+func (c *check) labelled(label string, want bool) {
+	if slices.Contains(c.Manifest.Labels, label) != want {
+		c.problem(record.ManifestName, 0, "its label %s is not what %s says", label, record.ConfigName)
+	}
+}
+
+// limits reports limits that are not the defaults and are not labelled. Another build
+// can have other defaults.
+func (c *check) limits() {
+	if build, err := record.ThisBuild(); !c.known || err != nil || build != c.Manifest.Digests.Verifier || slices.Contains(c.Manifest.Labels, customLimits) {
+		return
+	}
+	l, def := c.Manifest.Limits, config.Default().Limits
+	if remarks := limitRemarks(l, def); len(remarks) > 0 {
+		c.problem(record.ManifestName, 0, "it lacks the label %s: %s", customLimits, remarks[0])
+	}
+}
