@@ -13,8 +13,9 @@ import (
 func faultyRows() map[string]struct{ environment, said string } {
 	return map[string]struct{ environment, said string }{
 		"good":        {`"workdir": "/app"`, ""},
+		"readable":    {`"workdir": "/home", "materialize_workdir_from_image": true, "user": "65534"`, ""}, // and not to be written to
 		"hostile":     {`"workdir": "/app"`, ""},
-		"user":        {`"workdir": "/home", "materialize_workdir_from_image": true, "user": "65534"`, "user 65534:65534 cannot put the task's files into /home"},
+		"user":        {`"workdir": "/root", "materialize_workdir_from_image": true, "user": "65534"`, "user 65534:65534 cannot read /root"},
 		"no user":     {`"workdir": "/app", "user": "nobody-has-this-name"`, `looking up user \"nobody-has-this-name\"`},
 		"a file":      {`"workdir": "/root/.profile"`, "the image has a file at /root/.profile"},
 		"below":       {`"workdir": "/root/.profile/sub"`, "the image has a file at /root/.profile"},
@@ -96,9 +97,9 @@ func checkFaultyRecords(t *testing.T, out string) {
 			if !l.Passed {
 				t.Errorf("the good row: %s, %s", l.Outcome, l.FailureMessage)
 			}
-		case l.TaskID == "hostile":
+		case l.TaskID == "hostile" || l.TaskID == "readable":
 			if l.FailureReason == "pack" || l.Outcome == "infrastructure" {
-				t.Errorf("the hostile row: %s, %s", l.Outcome, l.FailureMessage)
+				t.Errorf("the %s row: %s, %s", l.TaskID, l.Outcome, l.FailureMessage)
 			}
 		case l.Outcome != "pending" || l.FailureReason != "pack" || l.FailurePhase != "prepare" || len(l.Retries) > 0 || !strings.Contains(l.FailureMessage, said):
 			t.Errorf("%s: %s, %s in %s after %d retries: %q, want %q", l.TaskID, l.Outcome, l.FailureReason, l.FailurePhase, len(l.Retries), l.FailureMessage, said)

@@ -69,6 +69,11 @@ func (s *Session) makeSpace(ctx context.Context, e sandbox.Engine, w sandbox.Wor
 		return how, fmt.Errorf("creating the workspace: %w", err)
 	}
 	s.space = space
+	if w.From != nil && !w.ReadAll {
+		if err := readable(ctx, space, w); err != nil {
+			return how, err
+		}
+	}
 	how.layout, err = fill(ctx, space, layout, w.Owner)
 	switch {
 	case w.From != nil && errors.Is(err, sandbox.ErrTree):
@@ -79,6 +84,29 @@ func (s *Session) makeSpace(ctx context.Context, e sandbox.Engine, w sandbox.Wor
 		return how, fmt.Errorf("copying files into the workspace: %w", err)
 	}
 	return how, nil
+}
+
+// readable returns an error if the user of an agent cannot read the folder that its
+// workspace begins as, which nothing of the agent's has touched: what the agent left
+// there could not be taken.
+func readable(ctx context.Context, space sandbox.Workspace, w sandbox.WorkspaceSpec) error {
+	u, err := space.Usage(ctx)
+	if err != nil && !errors.Is(err, sandbox.ErrTree) {
+		return fmt.Errorf("looking at the workspace: %w", err)
+	}
+	const readEnter = 0o5
+	perm := u.Mode.Perm()
+	switch {
+	case w.Owner.UID == u.Root.UID:
+		perm >>= 6
+	case w.Owner.GID == u.Root.GID:
+		perm >>= 3
+	}
+	if err == nil && perm&readEnter == readEnter {
+		return nil
+	}
+	return fmt.Errorf("%w: user %d:%d cannot read %s (set environment.user to the folder's owner, or build the image with a folder that the user may read and enter)",
+		ErrFolder, w.Owner.UID, w.Owner.GID, w.From.Path)
 }
 
 func (s *Session) makeCheckout(ctx context.Context, e sandbox.Engine, w sandbox.WorkspaceSpec) error {
