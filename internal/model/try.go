@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/redact"
 )
 
@@ -32,7 +33,7 @@ var errTime = errors.New("the time is up")
 func (c *Client) try(ctx context.Context, q Question, limit time.Duration, say io.Writer) try {
 	t := try{began: time.Now()}
 	var heard heard
-	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, heardKey{}, &heard), limit, errTime)
+	ctx, cancel := attended.WithTimeoutCause(context.WithValue(ctx, heardKey{}, &heard), limit, errTime)
 	defer cancel()
 	t.answer, t.err = c.ask(ctx, c, q, func(text string) {
 		if text == "" {

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"securebench/internal/attended"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/operators"
 	"securebench/internal/family/codecompletion/programs"
@@ -65,7 +66,7 @@ func (v *Verifier) startCandidateBox(ctx context.Context, c family.Case, prompt 
 // prompt runs the public prompt within its own time limit.
 func (b *candidateBox) prompt(ctx context.Context, source string) error {
 	limit := min(b.limit, promptLimit)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errDeadline)
+	ctx, cancel := attended.WithTimeoutCause(ctx, limit, errDeadline)
 	defer cancel()
 	r, err := b.ask(ctx, "prompt", value.Text(source))
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/analysis"
@@ -124,12 +125,12 @@ func (s *session) try(ctx context.Context, code []byte) (tally, error) {
 	if err != nil {
 		return t, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, programs.Limit(s.c), errDeadline)
+	ctx, cancel := attended.WithTimeoutCause(ctx, programs.Limit(s.c), errDeadline)
 	defer cancel()
-	box, start := s.prepared.box, time.Now()
+	box := s.prepared.box
 	box.row = a
 	err = s.load(ctx, box, code, &t)
-	t.ran = time.Since(start)
+	t.ran = attended.Spent(ctx)
 	if err == nil {
 		t.phase = "tests"
 		err = s.test(ctx, box, a, &t)
@@ -179,9 +180,9 @@ func (s *session) load(ctx context.Context, box *candidateBox, code []byte, t *t
 // a failure here is final whatever that process reports later.
 func (s *session) test(ctx context.Context, box *candidateBox, a analysed, t *tally) error {
 	end, err := s.tests.run(ctx, a, s.runArguments(a), func(r request) ([]byte, error) {
-		start := time.Now()
+		start := attended.Spent(ctx)
 		answer, err := box.do(ctx, r)
-		t.ran += time.Since(start)
+		t.ran += attended.Spent(ctx) - start
 		if err == nil {
 			t.trips++
 		}

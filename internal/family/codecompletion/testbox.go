@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/frame"
@@ -57,7 +58,7 @@ func keyOf(c family.Case) boxKey {
 
 // startTestBox starts a box that serves row after row until it is closed.
 func startTestBox(ctx context.Context, engine sandbox.Engine, run string, c family.Case) (*testBox, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
+	ctx, cancel := attended.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
 	spec := link.PythonSpec(c.Image, c.Limits, sandbox.Labels{Run: run, Role: roleTest})
 	spec.Command = append(spec.Command, scratch()...)

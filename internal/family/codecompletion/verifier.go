@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/analysis"
@@ -221,7 +222,7 @@ func (v *Verifier) warm(ctx context.Context, c family.Case) error {
 
 // wait blocks until all is ready.
 func (b *preparation) wait(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
+	ctx, cancel := attended.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {

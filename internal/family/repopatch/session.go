@@ -8,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/checkout"
 	"securebench/internal/family"
@@ -95,7 +96,7 @@ func patchOf(c candidate.Candidate) ([]byte, error) {
 // [family.Failure] is the candidate's or the pack's, any other error the engine's or
 // this process's.
 func (s *session) verify(ctx context.Context, patch []byte) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, wholeLimit(s.c.Limits.WithDefaults().Timeout)+startLimit, errSlow)
+	ctx, cancel := attended.WithTimeoutCause(ctx, wholeLimit(s.c.Limits.WithDefaults().Timeout)+startLimit, errSlow)
 	defer cancel()
 	if err := s.ready(ctx); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/terminaltask/archive"
@@ -45,7 +46,7 @@ func (s *session) look(ctx context.Context) (base *candidate.Base, err error) {
 // checker's as well. From then on its changes are its own: nothing that the
 // checker looks at changes under its eyes.
 func (s *session) follow(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, applyLimit, errSlow)
+	ctx, cancel := attended.WithTimeoutCause(ctx, applyLimit, errSlow)
 	defer cancel()
 	if f, ok := s.site.Service.Box.(sandbox.Freezer); ok {
 		if err := f.Freeze(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
@@ -40,15 +41,16 @@ func (s *session) serve(ctx context.Context) error {
 		defer close(r.ended)
 		r.result, r.err = client.Run(rctx, s.serviceCommand(s.row.start.argv, &r.stdout, &r.stderr))
 	}()
-	deadline := time.Now().Add(s.row.start.timeout)
+	wait := attended.NewTimer(s.row.start.timeout)
+	defer wait.Stop()
 	for {
-		ok, err := s.isReady(ctx, time.Until(deadline))
+		ok, err := s.isReady(ctx, s.row.start.timeout-wait.Spent())
 		switch {
 		case errors.Is(err, initproc.ErrLost):
 			return &family.Failure{Reason: verdict.ServiceNotReady, Message: "the sandbox of what the row starts ended"}
 		case err != nil || ok:
 			return err
-		case time.Now().After(deadline):
+		case wait.Spent() >= s.row.start.timeout:
 			return &family.Failure{Reason: verdict.ServiceNotReady, Message: fmt.Sprintf("what the row starts was not ready within %v", s.row.start.timeout)}
 		}
 		select {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/steps"
@@ -101,7 +102,7 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 // ended. A *family.Failure is the candidate's or the pack's, any other error the
 // engine's or this process's.
 func (s *session) verify(ctx context.Context, c candidate.Candidate, grants []sandbox.Capability) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.wholeLimit()+startLimit, errSlow)
+	ctx, cancel := attended.WithTimeoutCause(ctx, s.wholeLimit()+startLimit, errSlow)
 	defer cancel()
 	var err error
 	if s.unmounted, err = s.row.unmountedRoots(c); err != nil {
@@ -162,7 +163,7 @@ func (s *session) steps(ctx context.Context, c candidate.Candidate, grants []san
 
 // change makes the candidate's changes, in both sandboxes if there are two.
 func (s *session) change(ctx context.Context, c candidate.Candidate) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, applyLimit, errSlow)
+	ctx, cancel := attended.WithTimeoutCause(ctx, applyLimit, errSlow)
 	defer cancel()
 	shared := s.row.start != nil && s.row.start.shared
 	a := arrangement{row: s.row, folders: s.ownFolders(), moved: s.moved(), outside: shared}

@@ -3,8 +3,11 @@ package relay
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
+
+	"securebench/internal/attended"
 )
 
 // ErrWaited is wrapped by the error of [Attempt.Err] when the attempt has waited
@@ -16,7 +19,7 @@ var ErrWaited = errors.New("the provider did not answer within the time that an 
 type holds struct {
 	mu    sync.Mutex
 	n     int
-	since time.Time
+	watch *attended.Timer // of the hold under way
 	total time.Duration
 }
 
@@ -24,7 +27,7 @@ func (h *holds) begin() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.n++; h.n == 1 {
-		h.since = time.Now()
+		h.watch = attended.AfterFunc(math.MaxInt64, func() {})
 	}
 }
 
@@ -32,7 +35,8 @@ func (h *holds) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.n--; h.n == 0 {
-		h.total += time.Since(h.since)
+		h.watch.Stop()
+		h.total += h.watch.Spent()
 	}
 }
 
@@ -41,7 +45,7 @@ func (h *holds) time() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.n > 0 {
-		return h.total + time.Since(h.since)
+		return h.total + h.watch.Spent()
 	}
 	return h.total
 }
@@ -52,7 +56,7 @@ type held struct {
 	release func()
 
 	mu    sync.Mutex
-	timer *time.Timer
+	timer *attended.Timer
 	over  bool
 }
 
@@ -74,7 +78,7 @@ func (a *Attempt) holdAgent(ctx context.Context) (*held, error) {
 	}
 	h.mu.Lock() // the timer may be over at once
 	defer h.mu.Unlock()
-	h.timer = time.AfterFunc(MaxHold-a.holds.time(), h.end)
+	h.timer = attended.AfterFunc(MaxHold-a.holds.time(), h.end)
 	return h, nil
 }
 
@@ -100,7 +104,7 @@ func (a *Attempt) sleep(ctx context.Context, d time.Duration) error {
 	if left <= 0 {
 		return ErrWaited
 	}
-	t := time.NewTimer(min(d, left))
+	t := attended.NewTimer(min(d, left))
 	defer t.Stop()
 	select {
 	case <-t.C:

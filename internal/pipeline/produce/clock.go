@@ -3,6 +3,8 @@ package produce
 import (
 	"sync"
 	"time"
+
+	"securebench/internal/attended"
 )
 
 // clock is the clock of a production. It stands still while it is held, up to a
@@ -11,18 +13,15 @@ type clock struct {
 	expire func()
 
 	mu    sync.Mutex
-	left  time.Duration // to run
-	still time.Duration // that it may stand still
-	since time.Time     // of the change to running or standing
-	timer *time.Timer   // nil when it has stopped for good
+	left  time.Duration   // to run, while it is held
+	still time.Duration   // that it may stand still
+	timer *attended.Timer // nil when it has stopped for good
 	held  bool
 }
 
 // startClock starts a clock.
 func startClock(limit, hold time.Duration, expire func()) *clock {
-	c := &clock{expire: expire, left: limit, still: hold, since: time.Now()}
-	c.timer = time.AfterFunc(limit, expire)
-	return c
+	return &clock{expire: expire, still: hold, timer: attended.AfterFunc(limit, expire)}
 }
 
 // hold stops the clock until resume, or until it has stood still for as long as
@@ -33,9 +32,8 @@ func (c *clock) hold() {
 	if c.held || c.timer == nil || c.still <= 0 || !c.timer.Stop() {
 		return
 	}
-	c.left -= time.Since(c.since)
-	c.held, c.since = true, time.Now()
-	c.timer = time.AfterFunc(c.still, c.resume)
+	c.left, c.held = c.timer.Left(), true
+	c.timer = attended.AfterFunc(c.still, c.resume)
 }
 
 // resume lets a held clock go on.
@@ -46,9 +44,8 @@ func (c *clock) resume() {
 		return
 	}
 	c.timer.Stop()
-	c.still -= time.Since(c.since)
-	c.held, c.since = false, time.Now()
-	c.timer = time.AfterFunc(c.left, c.expire)
+	c.still, c.held = c.timer.Left(), false
+	c.timer = attended.AfterFunc(c.left, c.expire)
 }
 
 // stop stops the clock for good.

@@ -16,6 +16,7 @@ import (
 	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker/dockerapi"
 )
@@ -79,7 +80,7 @@ func (r *run) disturbed(ctx context.Context, s container.State, slack time.Durat
 	if err != nil {
 		return fmt.Errorf("reading when a container ended: %w", err)
 	}
-	cctx, cancel := context.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer)
+	cctx, cancel := attended.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer)
 	defer cancel()
 	filters := client.Filters{}.Add("type", string(events.ContainerEventType)).Add("container", r.box.name)
 	for _, a := range actions {

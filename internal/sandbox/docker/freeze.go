@@ -10,6 +10,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker/dockerapi"
 )
@@ -34,7 +35,7 @@ func (b *box) Freeze(ctx context.Context) error {
 	if !b.ran.Load() {
 		return errors.New("freezing a sandbox: it does not run yet")
 	}
-	cctx, cancel := context.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer)
+	cctx, cancel := attended.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer)
 	defer cancel()
 	var err error
 	for try := 1; ; try++ {
@@ -81,7 +82,7 @@ func (b *box) Thaw(ctx context.Context) error {
 	if !f.frozen {
 		return nil
 	}
-	cctx, cancel := context.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer)
+	cctx, cancel := attended.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer)
 	defer cancel()
 	f.resumes++
 	_, err := b.engine.conn.API.ContainerUnpause(cctx, b.name, client.ContainerUnpauseOptions{})

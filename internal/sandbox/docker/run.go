@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/delivery"
 	"securebench/internal/sandbox/docker/dockerapi"
@@ -110,7 +111,7 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 
 // attach connects to the streams of a container that has not started.
 func (e *Engine) attach(ctx context.Context, name string, stdin bool) (client.HijackedResponse, error) {
-	cctx, cancel := context.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer) // of the call, not of the streams
+	cctx, cancel := attended.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer) // of the call, not of the streams
 	defer cancel()
 	res, err := e.conn.API.ContainerAttach(cctx, name, client.ContainerAttachOptions{
 		Stream: true, Stdin: stdin, Stdout: true, Stderr: true})
@@ -175,7 +176,7 @@ func (r *run) feed(conn *client.HijackedResponse, stdin io.Reader) {
 
 // supervise waits until the command ends or has to be ended.
 func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
-	deadline := time.NewTimer(r.box.limits.Timeout)
+	deadline := attended.NewTimer(r.box.limits.Timeout)
 	defer deadline.Stop()
 	sample := time.NewTimer(firstSample)
 	defer sample.Stop()
@@ -184,12 +185,10 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 		case x := <-r.exit:
 			return r.ended(ctx, x)
 		case <-deadline.C:
-			r.sample(ctx, lastSampleTimeout)
-			end := sandbox.TimedOut
-			if r.pids {
-				end = sandbox.PidsLimit
+			if x, ok := attended.Known(r.exit); ok {
+				return r.ended(ctx, x)
 			}
-			return r.stop(ctx, end, sandbox.ExitTimedOut)
+			return r.timedOut(ctx)
 		case <-r.output.Overflow():
 			return r.stop(ctx, sandbox.OutputLimit, sandbox.ExitKilled)
 		case <-r.full:
@@ -205,6 +204,16 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 			sample.Reset(min(sampleEvery, 2*time.Since(r.began)))
 		}
 	}
+}
+
+// timedOut kills the container because its time is over.
+func (r *run) timedOut(ctx context.Context) (sandbox.Outcome, error) {
+	r.sample(ctx, lastSampleTimeout)
+	end := sandbox.TimedOut
+	if r.pids {
+		end = sandbox.PidsLimit
+	}
+	return r.stop(ctx, end, sandbox.ExitTimedOut)
 }
 
 // stop kills the container for a limit.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc/loopback"
 )
@@ -205,7 +206,7 @@ func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
 		if c.suspended.Load() { // it cannot end by itself
 			cancel(fmt.Errorf("%w: it is suspended", ErrLost))
 		}
-		t := time.AfterFunc(killGrace, func() { cancel(fmt.Errorf("%w: it does not end: %w", ErrLost, sandbox.ErrOverdue)) })
+		t := attended.AfterFunc(killGrace, func() { cancel(fmt.Errorf("%w: it does not end: %w", ErrLost, sandbox.ErrOverdue)) })
 		defer t.Stop()
 		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 		defer stop()

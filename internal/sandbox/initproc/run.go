@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 )
 
@@ -118,7 +119,7 @@ func (c *Client) run(ctx context.Context, cmd Command) (Result, error) {
 	r.path = "/commands/" + strconv.FormatUint(s.ID, 10)
 	r.begun()
 	if cmd.Timeout > 0 {
-		t := time.AfterFunc(cmd.Timeout, func() { r.giveUp(errTimeout) })
+		t := attended.AfterFunc(cmd.Timeout, func() { r.giveUp(errTimeout) })
 		defer t.Stop()
 	}
 	return r.wait(rctx, cmd)
@@ -143,7 +144,7 @@ type run struct {
 	running  bool
 	finished bool
 	why      error // it was given up
-	watchdog *time.Timer
+	watchdog *attended.Timer
 }
 
 // giveUp kills the command for a reason. If its end does not come then, init
@@ -155,7 +156,7 @@ func (r *run) giveUp(why error) {
 		return
 	}
 	r.why = why
-	r.watchdog = time.AfterFunc(r.client.grace, func() {
+	r.watchdog = attended.AfterFunc(r.client.grace, func() {
 		r.client.fail(fmt.Errorf("it does not end a command within %v", r.client.grace))
 	})
 	if r.running {
@@ -253,6 +254,8 @@ func (r *run) wait(ctx context.Context, cmd Command) (Result, error) {
 		return Result{}, r.client.hostile(err)
 	}
 	switch why := r.cause(nil); {
+	case errors.Is(why, errTimeout) && res.Duration < cmd.Timeout && res.Signal == 0: // its end was on its way
+		res.End = sandbox.Exited
 	case errors.Is(why, errTimeout):
 		res.End, res.ExitCode = sandbox.TimedOut, exitTimedOut
 	case why != nil:

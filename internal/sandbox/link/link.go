@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 )
@@ -153,15 +154,11 @@ func (l *Link) Send(ctx context.Context, content []byte) error {
 // Receive waits for the next frame. The error is [ErrEnded] at the end of the
 // stream and wraps [frame.ErrInvalid] if the stream carries no frames.
 func (l *Link) Receive(ctx context.Context) ([]byte, error) {
-	select {
-	case content, open := <-l.frames:
-		if open {
-			return content, nil
-		}
-		return nil, l.endOfFrames()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	content, open, err := attended.Await(ctx, l.frames)
+	if err == nil && !open {
+		err = l.endOfFrames()
 	}
+	return content, err
 }
 
 // endOfFrames distinguishes the end of the stream from a broken one.
@@ -186,13 +183,14 @@ func (l *Link) Alive() bool {
 // did. It is not ok while the sandbox still runs. An error is the engine's,
 // unless the sandbox was ended for what it wrote.
 func (l *Link) Outcome(ctx context.Context, patience time.Duration) (o sandbox.Outcome, ok bool, err error) {
-	timer := time.NewTimer(patience)
+	timer := attended.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-l.ended:
 	case <-timer.C:
-		return o, false, nil
 	case <-ctx.Done():
+	}
+	if l.Alive() {
 		return o, false, nil
 	}
 	if errors.Is(l.runErr, frame.ErrInvalid) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox/native/process"
 	"securebench/internal/sandbox/owner"
 )
@@ -21,7 +22,7 @@ const cleanupTimeout = 30 * time.Second
 
 // cleanup is a context for clean-up, whether or not ctx has ended.
 func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.WithoutCancel(ctx), cleanupTimeout, errors.New("the kernel takes too long"))
+	return attended.WithTimeoutCause(context.WithoutCancel(ctx), cleanupTimeout, errors.New("the kernel takes too long"))
 }
 
 // newName returns a name that no box or engine ever had.
@@ -64,7 +65,7 @@ const runtimesTimeout = 5 * time.Second
 // killRuntimes kills runtimes of processes that have ended: a part of crun outlives the
 // process that has started it.
 func (e *Engine) killRuntimes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, runtimesTimeout, errors.New("they do not end"))
+	ctx, cancel := attended.WithTimeoutCause(ctx, runtimesTimeout, errors.New("they do not end"))
 	defer cancel()
 	err := process.Kill(ctx, func(arguments []string) bool {
 		id, ok := e.runtime.Called(arguments)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native/output"
@@ -143,7 +144,7 @@ func (r *run) feed(pipe *os.File, stdin io.Reader) {
 
 // supervise waits until the command ends or has to be ended.
 func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
-	deadline := time.NewTimer(r.box.limits.Timeout)
+	deadline := attended.NewTimer(r.box.limits.Timeout)
 	defer deadline.Stop()
 	var look <-chan time.Time
 	if r.box.spec.WritableRoot {
@@ -156,6 +157,9 @@ func (r *run) supervise(ctx context.Context) (sandbox.Outcome, error) {
 		case x := <-r.process.Exit():
 			return r.ended(x)
 		case <-deadline.C:
+			if x, ok := attended.Known(r.process.Exit()); ok {
+				return r.ended(x)
+			}
 			return r.timedOut(ctx)
 		case <-r.output.Overflow():
 			return r.stop(ctx, sandbox.OutputLimit, sandbox.ExitKilled)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox/native/output"
 	"securebench/internal/sandbox/native/process"
 	"securebench/internal/sandbox/oci"
@@ -89,7 +90,7 @@ func (b *box) start(ctx context.Context, s *output.Pipes) (_ *process.Process, e
 	if !b.engine.runtime.Leaves {
 		return process.Foreground(cmd), nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlowStart)
+	ctx, cancel := attended.WithTimeoutCause(ctx, startTimeout, errSlowStart)
 	defer cancel()
 	err = b.awaitRuntime(ctx, cmd)
 	p := (*process.Process)(nil)

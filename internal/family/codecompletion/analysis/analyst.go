@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/capacity"
 	"securebench/internal/family/codecompletion/diagnosis"
 	"securebench/internal/frame"
@@ -191,7 +192,7 @@ type box struct {
 func (b *box) Reusable() bool { return !b.stale && b.Alive() }
 
 func start(ctx context.Context, engine sandbox.Engine, run string, image sandbox.Image, limits sandbox.Limits) (*box, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
+	ctx, cancel := attended.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
 	spec := link.PythonSpec(image, limits, sandbox.Labels{Run: run, Role: Role})
 	l, err := link.Start(ctx, context.WithoutCancel(ctx), engine, spec, link.Options{
@@ -220,7 +221,7 @@ func start(ctx context.Context, engine sandbox.Engine, run string, image sandbox
 // ask sends one request and reads the answer. It is false for a row that the box
 // cannot read.
 func (b *box) ask(ctx context.Context, op, answer string, r Row, read func(parts int, d *value.Decoder) error) (found bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLong)
+	ctx, cancel := attended.WithTimeoutCause(ctx, limit, errLong)
 	defer cancel()
 	b.stale = true
 	err = b.Send(ctx, value.Tuple(value.Text(op), r.encode()).Append(nil))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/family"
 	"securebench/internal/family/steps"
 	"securebench/internal/sandbox"
@@ -63,7 +64,7 @@ const TestsRoot = "/securebench/tests"
 // start makes a box for a case, whose commands take as long as the case's limit
 // together. The caller closes what it returns, also after an error.
 func start(ctx context.Context, r family.Resources, c family.Case, o Options) (b *Box, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
+	ctx, cancel := attended.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
 	e := r.Engine
 	labels := sandbox.Labels{Run: r.RunID, Task: c.Sandbox.ID(), Attempt: c.Attempt, Role: "candidate files"}
@@ -296,7 +297,7 @@ func (k *kept) Write(b []byte) (int, error) {
 // it wrote too much; an error wraps [initproc.ErrLost] if the sandbox ended under
 // it.
 func (b *Box) Run(ctx context.Context, c Command) (Ran, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout+startLimit, errSlow)
+	ctx, cancel := attended.WithTimeoutCause(ctx, c.Timeout+startLimit, errSlow)
 	defer cancel()
 	if c.Output == 0 {
 		c.Output = b.limits.Output

@@ -23,6 +23,7 @@ import (
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox/owner"
 )
 
@@ -158,7 +159,7 @@ func apiVersion(s string) (major, minor int, ok bool) {
 // Cutting such a call off saves no time and leaves open whether the object
 // exists, so the call outlives ctx by a moment.
 func Creating(ctx context.Context) (context.Context, context.CancelFunc) {
-	out, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), CallTimeout, ErrNoAnswer)
+	out, cancel := attended.WithTimeoutCause(context.WithoutCancel(ctx), CallTimeout, ErrNoAnswer)
 	stop := context.AfterFunc(ctx, func() {
 		t := time.NewTimer(cancelGrace)
 		defer t.Stop()
@@ -174,7 +175,7 @@ func Creating(ctx context.Context) (context.Context, context.CancelFunc) {
 // Cleanup returns a context for removing something, which must be tried even
 // after ctx has ended.
 func Cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.WithoutCancel(ctx), cleanupTimeout,
+	return attended.WithTimeoutCause(context.WithoutCancel(ctx), cleanupTimeout,
 		errors.New("the engine did not clean up in time"))
 }
 
