@@ -134,6 +134,11 @@ func (t *Timer) Spent() time.Duration {
 	return t.spent + min(time.Since(t.since), t.step)
 }
 
+// WithTimeout is [context.WithTimeout] for time that this process has run.
+func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return WithTimeoutCause(ctx, d, context.DeadlineExceeded)
+}
+
 // WithTimeoutCause is [context.WithTimeoutCause] for time that this process has run.
 func WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancelCause(ctx)

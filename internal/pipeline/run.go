@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
 	"securebench/internal/family"
@@ -379,7 +380,7 @@ func (r *run) remove(a *attempt, stay *capacity.Stay) <-chan struct{} {
 	r.cleanup.Go(func() {
 		defer close(removed)
 		defer stay.Leave()
-		ctx, stop := context.WithTimeout(r.cleanupCtx, cleanupTime)
+		ctx, stop := attended.WithTimeout(r.cleanupCtx, cleanupTime)
 		defer stop()
 		var errs []error
 		if session != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/pipeline/commit"
 )
 
@@ -21,7 +22,7 @@ func (r *run) checkEngine(ctx context.Context, cause error) {
 }
 
 func (r *run) probe(ctx context.Context) error {
-	ctx, stop := context.WithTimeout(ctx, r.ProbeTime)
+	ctx, stop := attended.WithTimeout(ctx, r.ProbeTime)
 	defer stop()
 	return r.Probe(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"securebench/internal/attended"
 	"securebench/internal/family"
 	"securebench/internal/sandbox/link"
 	"securebench/internal/value"
@@ -140,7 +141,7 @@ func (e ending) check(status int64) error {
 // abandon informs the child that the row has failed and waits a moment for it
 // to end, so that the box can serve the next row.
 func (b *testBox) abandon(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	ctx, cancel := attended.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	failed := value.Tuple(value.Text("failed")).Append(nil)
 	end := ending{answers: -1}

@@ -102,7 +102,7 @@ func (s *session) verify(ctx context.Context, patch []byte) error {
 		return err
 	}
 	err := s.steps(ctx, patch)
-	ectx, stop := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	ectx, stop := attended.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer stop()
 	limits, endErr := s.site.box.End(ectx)
 	return s.settle(err, limits, endErr)

@@ -112,7 +112,7 @@ func (s *session) verify(ctx context.Context, c candidate.Candidate, grants []sa
 		return err
 	}
 	err = s.steps(ctx, c, grants)
-	ectx, stop := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	ectx, stop := attended.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer stop()
 	limits, endErr := s.site.Checker.End(ectx)
 	if serr := s.endService(ectx); serr != nil {

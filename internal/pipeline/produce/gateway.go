@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/gateway/egress"
 	"securebench/internal/gateway/ledger"
 	"securebench/internal/gateway/relay"
@@ -274,7 +275,7 @@ func (g *gate) startClock(limit time.Duration, expire func()) {
 
 // end ends every process of the sandbox.
 func (g *gate) end(ctx context.Context) error {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	ctx, stop := attended.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer stop()
 	g.stopHolding(ctx)
 	return g.client.Close(ctx)
@@ -283,7 +284,7 @@ func (g *gate) end(ctx context.Context) error {
 // stopHolding stops the clock for good and lets a held agent go on. It is
 // idempotent.
 func (g *gate) stopHolding(ctx context.Context) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	ctx, stop := attended.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer stop()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -408,7 +409,7 @@ func (g *gate) release() {
 	if g.holds > 0 || g.ended {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), endTime)
+	ctx, stop := attended.WithTimeout(context.Background(), endTime)
 	defer stop()
 	if err := g.thaw(ctx); err != nil {
 		g.fail(err)

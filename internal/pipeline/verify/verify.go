@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
@@ -54,7 +55,7 @@ func Score(ctx context.Context, s family.Session, c candidate.Candidate) (family
 
 // Close closes a session, also after ctx has ended.
 func Close(ctx context.Context, s family.Session) error {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+	ctx, stop := attended.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 	defer stop()
 	return s.Close(ctx)
 }

@@ -24,7 +24,7 @@ import (
 // sample notes whether the limit on processes is reached. A sample that fails
 // or takes too long is ignored: the container may just have ended.
 func (r *run) sample(ctx context.Context, timeout time.Duration) {
-	cctx, cancel := context.WithTimeout(ctx, timeout)
+	cctx, cancel := attended.WithTimeout(ctx, timeout)
 	defer cancel()
 	res, err := r.box.engine.conn.API.ContainerStats(cctx, r.box.name, client.ContainerStatsOptions{})
 	if err != nil {

@@ -175,7 +175,7 @@ func (r *run) begun() {
 }
 
 func (r *run) kill() {
-	ctx, cancel := context.WithTimeout(context.Background(), r.client.grace)
+	ctx, cancel := attended.WithTimeout(context.Background(), r.client.grace)
 	defer cancel()
 	_ = r.client.do(ctx, http.MethodDelete, r.path, nil) // the watchdog sees to what this fails to do
 }

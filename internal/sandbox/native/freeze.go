@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox/native/process"
 )
 
@@ -26,7 +27,7 @@ func (b *box) Freeze(ctx context.Context) error {
 	if b.frozen || b.dying || p.Ended() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, freezeTimeout)
+	ctx, cancel := attended.WithTimeout(ctx, freezeTimeout)
 	defer cancel()
 	ctx, give := context.WithCancelCause(ctx)
 	defer give(nil)
@@ -58,7 +59,7 @@ func (b *box) thaw(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, freezeTimeout)
+	ctx, cancel := attended.WithTimeout(ctx, freezeTimeout)
 	defer cancel()
 	if err := b.group.Thaw(ctx); err != nil && !p.Ended() {
 		return err

@@ -184,7 +184,7 @@ func (b *box) abandon(ctx context.Context, runtime int) error {
 	}
 	// What is frozen starts nothing more, so that the list is complete. A group
 	// that is not there yet has nobody in it.
-	freeze, stop := context.WithTimeout(ctx, killPause)
+	freeze, stop := attended.WithTimeout(ctx, killPause)
 	_ = b.group.Freeze(freeze)
 	stop()
 	left := b.known()

@@ -320,7 +320,7 @@ func (b *Box) Run(ctx context.Context, c Command) (Ran, error) {
 // settle ends every process of the box, and judges the end of a verification by
 // how the box ended.
 func (b *Box) settle(ctx context.Context, err error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	ctx, cancel := attended.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	limits, endErr := b.box.End(ctx)
 	err = steps.Settle(err, endErr, true)

@@ -109,7 +109,7 @@ func (c *Conn) Close() error {
 // itself. patience bounds the wait for an answer.
 func (c *Conn) Connect(ctx context.Context, patience time.Duration) (system.Info, error) {
 	limit := min(connectTimeout, patience)
-	cctx, cancel := context.WithTimeout(ctx, limit)
+	cctx, cancel := attended.WithTimeout(ctx, limit)
 	defer cancel()
 	info, err := c.identify(cctx)
 	if err != nil && ctx.Err() == nil && cctx.Err() != nil {
