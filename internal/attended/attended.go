@@ -12,6 +12,7 @@ package attended
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -165,7 +166,7 @@ func (o *overdue) Unwrap() error { return o.error }
 // Err returns the error of a deadline if the time is up.
 func (l *limited) Err() error {
 	err := l.Context.Err()
-	if err != nil && context.Cause(l.Context) == error(l.cause) {
+	if err != nil && errors.Is(context.Cause(l.Context), l.cause) {
 		return context.DeadlineExceeded
 	}
 	return err
