@@ -21,6 +21,7 @@ func labels() map[string]string {
 		"unpinned_image":      "the image is named by a tag, not a digest",
 		"custom_limits":       "the run's limits are not the defaults",
 		"python_path_open":    "the checker's image has a Python that can load modules from the workspace",
+		"writable_files":      "the checker and what it started could change its evaluation files, as the row asks",
 		"candidate_modules":   "what the checker started could find modules and settings of the candidate's, as the row asks",
 		"shared_workspace":    "a service could change the workspace while the checker looked at it, as the row asks",
 		"old_layout":          "task.json and the folder securebench lay in the agent's workspace",

@@ -22,8 +22,8 @@ func (s *session) makeBoxes(ctx context.Context, grants []sandbox.Capability) (e
 			return err
 		}
 	}
-	mounts := append(s.checkerMounts(), sandbox.Mount{Workspace: s.site.Evaluator, Target: evaluatorDir, ReadOnly: true},
-		sandbox.Mount{Workspace: s.site.Evaluator, Target: formerDir, ReadOnly: true})
+	mounts := append(s.checkerMounts(), sandbox.Mount{Workspace: s.site.Evaluator, Target: evaluatorDir, ReadOnly: !s.row.writable},
+		sandbox.Mount{Workspace: s.site.Evaluator, Target: formerDir, ReadOnly: !s.row.writable})
 	if s.row.inWorkspace() {
 		mounts = append(mounts, sandbox.Mount{Workspace: s.site.Part, Target: s.row.ownPart(), ReadOnly: true})
 	}

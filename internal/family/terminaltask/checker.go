@@ -40,6 +40,9 @@ func (s *session) check(ctx context.Context, grants []sandbox.Capability) error 
 	if s.row.modules {
 		s.labels = append(s.labels, candidateModules)
 	}
+	if s.row.writable {
+		s.labels = append(s.labels, writableFiles)
+	}
 	var stdout, stderr bytes.Buffer
 	limits := s.site.Limits
 	cmd := initproc.Command{Argv: plan.argv, Env: withHome(plan.env, s.image, s.home), Inherit: true, Dir: plan.dir, User: s.user,

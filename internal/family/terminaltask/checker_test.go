@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,6 +113,25 @@ cp -r "$SECUREBENCH_EVALUATOR/t" copy && cp -r "$SECUREBENCH_EVALUATOR/t/." copy
 		expect(t, "as "+user, b.score(t, eval, env, changes), verdict.Passed, "")
 	}
 	expect(t, "nothing", b.score(t, eval, app(), nil), verdict.Failed, verdict.TestsFailed)
+}
+
+// TestWritableFiles: tests that build in their own folder ask for one that they can
+// write to, and are labelled.
+func TestWritableFiles(t *testing.T) {
+	b := newBench(t, map[string]string{"t/run.sh": "cd \"$(dirname \"$TEST_DIR\")\" && mkdir build && cp data build/made && echo more >> data && grep -qx 42 \"$SECUREBENCH_WORKSPACE/answer.txt\"\n", "t/data": "x\n"})
+	checker := object{"source": "script", "path": "t/run.sh"}
+	for _, user := range []string{"", "1000:1000"} {
+		env := task.Environment{Workdir: "/app", User: user}
+		delete(checker, "writable_files")
+		expect(t, "as "+user+", not asked for", b.score(t, object{"checker": checker}, env, answer()), verdict.Failed, verdict.TestsFailed)
+		checker["writable_files"] = true
+		got := b.score(t, object{"checker": checker}, env, answer())
+		expect(t, "as "+user, got, verdict.Passed, "")
+		if !slices.Contains(got.Labels, writableFiles) {
+			t.Errorf("the labels are %q", got.Labels)
+		}
+		expect(t, "as "+user+", wrong", b.score(t, object{"checker": checker}, env, nil), verdict.Failed, verdict.TestsFailed)
+	}
 }
 
 // TestEnds: each way in which a checker can end badly is an outcome with a name.

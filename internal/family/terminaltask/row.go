@@ -28,6 +28,7 @@ type checkerSpec struct {
 	Image   string         `json:"image"`
 	Reward  string         `json:"reward_file"`
 	Modules bool           `json:"candidate_modules"`
+	Write   bool           `json:"writable_files"`
 }
 
 // captureSpec says what the candidate is made of.
@@ -84,8 +85,10 @@ type row struct {
 	// modules lets what the checker starts find modules and settings of the
 	// candidate's.
 	modules bool
-	needed  []string
-	start   *service // nil is none
+	// writable lets the checker, and so what it starts, change its evaluation files.
+	writable bool
+	needed   []string
+	start    *service // nil is none
 }
 
 // service is a program that runs beside the checker.
@@ -108,7 +111,7 @@ func readRow(v task.SandboxView) (row, *family.Failure) {
 	}
 	env := v.Environment()
 	r := row{workdir: cmp.Or(clean(env.Workdir), workspace.DefaultTarget), fromImage: env.MaterializeWorkdir, old: env.OldLayout, user: env.User, env: env.Env,
-		form: spec.form(), path: path.Clean(spec.Path), image: spec.Image, reward: clean(spec.Reward), modules: spec.Modules}
+		form: spec.form(), path: path.Clean(spec.Path), image: spec.Image, reward: clean(spec.Reward), modules: spec.Modules, writable: spec.Write}
 	for _, name := range env.Capabilities {
 		r.capabilities = append(r.capabilities, sandbox.Capability(name))
 	}

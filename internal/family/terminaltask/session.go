@@ -251,10 +251,14 @@ func (s *session) makeSpaces(ctx context.Context) error {
 		})
 	}
 	do(func() (err error) {
-		if s.site.Evaluator, err = s.site.Space(ctx, "evaluation files", sandbox.User{}, nil); err != nil {
+		var owner sandbox.User // root
+		if s.row.writable {
+			owner = s.user
+		}
+		if s.site.Evaluator, err = s.site.Space(ctx, "evaluation files", owner, nil); err != nil {
 			return err
 		}
-		return site.Fill(ctx, s.site.Evaluator, all.evaluation, workspace.EvaluationRoot, sandbox.User{})
+		return site.Fill(ctx, s.site.Evaluator, all.evaluation, workspace.EvaluationRoot, owner)
 	})
 	if s.row.inWorkspace() {
 		do(func() (err error) {

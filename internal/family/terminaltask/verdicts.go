@@ -37,6 +37,10 @@ const sharedWorkspace = "shared_workspace"
 // settings of the candidate's, as its row asks.
 const candidateModules = "candidate_modules"
 
+// writableFiles labels verdicts of a checker that could change its evaluation files, as
+// could what it started.
+const writableFiles = "writable_files"
+
 // Keys of a verdict's metadata that the family's rows give a meaning.
 const (
 	keyEvidence  = "evidence"

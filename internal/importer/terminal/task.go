@@ -58,6 +58,9 @@ type checker struct {
 	env    map[string]string // of the checker
 	// pathed are tests that refer to their own place in the data set, /tests.
 	pathed bool
+	// writes are tests that change their own folder, and modules those that start
+	// Python so that it imports what the task's author says is made.
+	writes, modules bool
 	// bare is set if the image of the task has pytest.
 	bare bool
 }
@@ -89,6 +92,7 @@ func (t *task) check() error {
 			t.checker.pathed = t.checker.pathed || strings.HasPrefix(p, testsDir+"/")
 		}
 	}
+	t.checker.writes, t.checker.modules = t.writesTests(), t.startsModules()
 	if line, ok := downloads(t.solution.scripts()); ok && !t.offline {
 		return leave("its solution downloads what the image lacks: %s", line)
 	}
@@ -191,8 +195,48 @@ var importLine = regexp.MustCompile(`(?m)^[ \t]*(?:from|import)[ \t]+(\w+)`)
 // places, so that none of them stands in for another.
 func (t *task) addWorkspace() {
 	const name = "conftest.py"
-	text := fmt.Sprintf("import sys\n\nsys.path.append(%q)  # python -m pytest adds it, in first place\n", t.workdir)
+	text := fmt.Sprintf("import sys\n\nsys.path.append(%q)  # the command of the data set has it in first place\n", t.workdir)
 	t.tests[name] = file{data: append([]byte(text), t.tests[name].data...)}
+}
+
+// What tests write that build in their own folder, or put something there.
+var (
+	entersTests = regexp.MustCompile(`(?:\bcd\s+|\bpushd\s+|chdir\(|cwd\s*=\s*)["']?(?:/tests\b|\$\{?TEST_DIR\b)`)
+	builds      = regexp.MustCompile(`\bsetup\.py\b|\b(?:cythonize|make|cmake|gcc|g\+\+|cc|clang|rustc|cargo|javac|tsc|npm|go build)\b|\bmkdir\b|\btouch\b|\bcp\s`)
+	intoTests   = regexp.MustCompile(`(?:>\s*|\s-o\s+|\s-C\s*|\bmkdir\s+(?:-p\s+)?|\btouch\s+)["']?(?:/tests/|\$\{?TEST_DIR\}?["']?/)`)
+)
+
+// writesTests reports whether the tests write to the folder that they are in.
+func (t *task) writesTests() bool {
+	for name, test := range t.tests {
+		text := string(test.data)
+		if t.checker.script == "" && strings.HasSuffix(name, ".sh") {
+			continue // pytest is started instead
+		}
+		if intoTests.MatchString(text) || entersTests.MatchString(text) && builds.MatchString(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// startedModule matches a module that tests have Python start, or import in a line of
+// code.
+var startedModule = regexp.MustCompile(`(?:\bpython[0-9.]*|\bsys\.executable)["']?[\s,]+["']?-(?:m["']?[\s,]+["']?(\w+)|c["']?[\s,]+[fr]?["']+[^\n]*?\b(?:import|from)\s+(\w+))`)
+
+// startsModules reports whether the tests have Python find a module that the
+// instruction or the solution speaks of as a file or folder.
+func (t *task) startsModules() bool {
+	known := t.instruction + "\n" + t.solution.scripts()
+	for _, test := range t.tests {
+		for _, m := range startedModule.FindAllStringSubmatch(string(test.data), -1) {
+			name := m[1] + m[2]
+			if strings.Contains(known, name+".py") || strings.Contains(known, name+"/") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // seconds rounds nothing: it is the number that a data set gives, or a default.

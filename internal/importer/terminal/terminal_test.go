@@ -514,3 +514,30 @@ func TestHarborReward(t *testing.T) {
 }
 
 func fileOf(text string) file { return file{data: []byte(text)} }
+
+// TestWhatTestsAskFor: tests that build in their own folder get one that they can write
+// to, and those that have Python find the candidate's module find it.
+func TestWhatTestsAskFor(t *testing.T) {
+	const builds = "cd /tests && python setup.py build_ext --inplace && python check.py\n"
+	for name, tt := range map[string]struct {
+		files           folder
+		script          string
+		writes, modules bool
+	}{
+		"builds":               {folder{"test.sh": fileOf(builds)}, "test.sh", true, false},
+		"builds, by variable":  {folder{"test.sh": fileOf("cd \"$TEST_DIR\"\nmake -s\n")}, "test.sh", true, false},
+		"writes there":         {folder{"test.sh": fileOf("gcc -o /tests/helper helper.c\n")}, "test.sh", true, false},
+		"in Python":            {folder{"test_x.py": fileOf("subprocess.run(['make'], cwd='/tests')\n")}, "", true, false},
+		"a script not run":     {folder{"test.sh": fileOf(builds), "test_x.py": fileOf("x = 1\n")}, "", false, false},
+		"elsewhere":            {folder{"test.sh": fileOf("cd /app && make && mkdir -p /logs/verifier\n")}, "test.sh", false, false},
+		"its module":           {folder{"test_x.py": fileOf("run(['python3', '-m', 'solver', 'x'])\n")}, "", false, true},
+		"its module, in code":  {folder{"test_x.py": fileOf("run([sys.executable, '-c', 'from solver import f; f()'])\n")}, "", false, true},
+		"a module of Python's": {folder{"test_x.py": fileOf("run(['python3', '-m', 'json.tool', 'x'])\nrun('python3 -c \"import csv\"')\n")}, "", false, false},
+		"a program":            {folder{"test_x.py": fileOf("run(['python3', 'solver.py', '-m'])\n")}, "", false, false},
+	} {
+		task := task{instruction: "Write solver.py.", tests: tt.files, checker: checker{script: tt.script}}
+		if task.writesTests() != tt.writes || task.startsModules() != tt.modules {
+			t.Errorf("%s: writes %t, starts modules %t", name, task.writesTests(), task.startsModules())
+		}
+	}
+}

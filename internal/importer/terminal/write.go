@@ -37,6 +37,8 @@ type (
 		Timeout float64 `json:"timeout_seconds,omitzero"`
 		Image   string  `json:"image,omitzero"`
 		Reward  string  `json:"reward_file,omitzero"`
+		Writes  bool    `json:"writable_files,omitzero"`
+		Modules bool    `json:"candidate_modules,omitzero"`
 	}
 	rowCapture struct {
 		Roots      []string `json:"roots,omitzero"`
@@ -105,7 +107,8 @@ func (w *writer) task(t *task) error {
 			return err
 		}
 	}
-	c := rowChecker{Source: "pytest", Path: path.Join(t.name, "tests", t.checker.pytest), Timeout: t.testSeconds}
+	c := rowChecker{Source: "pytest", Path: path.Join(t.name, "tests", t.checker.pytest), Timeout: t.testSeconds,
+		Writes: t.checker.writes, Modules: t.checker.modules}
 	if t.checker.script != "" {
 		c.Source, c.Path, c.Reward = "script", path.Join(t.name, "tests", t.checker.script), t.checker.reward
 	}
