@@ -109,7 +109,7 @@ func (g group) remarks(res *evidence.Result) error {
 // introduce says on standard error what a run is of.
 func (g group) introduce(m record.Manifest) {
 	for _, f := range evidence.About(m) {
-		g.Say("%s: %s", f.Name, f.Value)
+		g.Say("the run's %s: %s", f.Name, f.Value)
 	}
 }
 
