@@ -112,7 +112,7 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 		if sum.Total == sum.Planned {
 			how = "not signed"
 		}
-		return fault.Errorf(kind, "%s after %d of %d: %s; the records are kept in %s; mend the agent, then: %s (or give --keep-going to score it as it is)",
+		return fault.Errorf(kind, "%s after %d of %d: %s; the records are kept in %s; mend the agent or its settings, then: %s (or give --keep-going to score it as it is)",
 			how, sum.Total, sum.Planned, firstLine(err), lines, a.resumeCommand())
 	case errors.Is(err, record.ErrIntegrity):
 		return fault.Errorf(kind, "%s; what was recorded is kept in %s (undo the change and continue with --resume, or start over with --force)", firstLine(err), lines)
@@ -130,7 +130,7 @@ func firstLine(err error) string { return console.ErrorLines(err)[0] }
 
 // outcome returns the error of a run that ended normally.
 func (a *app) outcome(ctx context.Context, f *runFlags, r *run.Run, sum pipeline.Summary) error {
-	met := f.conditions.Check(threshold.Result{Planned: sum.Planned, Passed: sum.Passed, Failed: sum.Failed, Pending: sum.Pending + sum.Infrastructure,
+	met := f.conditions.Check(threshold.Result{Planned: sum.Planned, Passed: sum.Passed, Failed: sum.Failed, Pending: sum.Pending + sum.Infrastructure, Answers: sum.Answers,
 		Read: func() (*earlier.Run, error) {
 			return earlier.Open(ctx, r.Config.OutputDir, evidence.Trust{Getenv: os.Getenv})
 		}})

@@ -111,7 +111,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts, or of all, fail, and sign")
-	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 on `WHAT`: failed, pending, any, 'rate<0.8' or regression:RUN (repeatable)")
+	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 on `WHAT`: failed, pending, any, 'rate<0.8', 'truncated>1%', 'empty>1%', 'refused>1%' or regression:RUN (repeatable)")
 	fl.StringSliceVar(&f.allow, "allow", nil, "with --fail-on regression:RUN: compare although `WHAT` differs: verifier, images, limits")
 	fl.StringVar(&f.progress, "progress", "auto", "`MODE`: auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")

@@ -126,6 +126,7 @@ type Result struct {
 	Spending
 	End    End
 	Why    string // it was refused, in short
+	whole  bool   // there is an answer
 	Reused bool   // the answer, and what it took, are of an earlier part of the run
 }
 
@@ -209,7 +210,7 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 
 // answered ends a question with an answer.
 func (r Result) answered(a Answer) Result {
-	r.Answer = a
+	r.Answer, r.whole = a, true
 	if a.Declined {
 		r.End, r.Why = Refused, "the model declines to answer"
 	}

@@ -1,5 +1,10 @@
 package model
 
+import (
+	"slices"
+	"strings"
+)
+
 // Usage is what answers used, in tokens.
 type Usage struct {
 	Input     int64 `json:"input_tokens"` // with what was read from a cache, and written to one
@@ -55,12 +60,32 @@ func (c *Client) price(u Usage) float64 {
 		float64(u.Written)*p.CacheWrite + float64(u.Output)*p.Output) / 1e6
 }
 
+// countAnswer counts what came of the question, by the names of the record's usage.
+func (r Result) countAnswer(to map[string]int64) {
+	to["answers"] = 0
+	if !r.whole {
+		return
+	}
+	to["answers"] = 1
+	for name, is := range map[string]bool{
+		"answers_truncated": slices.Contains([]string{"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"}, r.Stop),
+		"answers_empty":     !r.Declined && strings.TrimSpace(r.Text) == "",
+		"answers_refused":   r.Declined,
+		"answers_estimated": r.Usage.Guessed,
+	} {
+		if is {
+			to[name] = 1
+		}
+	}
+}
+
 // Counts returns what a question used by the names of the record's usage, also
 // what was answered before the run was resumed: each attempt has one record.
 func (c *Client) Counts(r Result) map[string]int64 {
 	u := r.Spent
 	out := map[string]int64{"requests": r.Requests, "input_tokens": u.Input, "cached_input_tokens": u.Cached,
 		"output_tokens": u.Output, "reasoning_tokens": u.Reasoning, "latency_ms": r.Latency.Milliseconds()}
+	r.countAnswer(out)
 	if u.Written > 0 {
 		out["cache_write_input_tokens"] = u.Written
 	}

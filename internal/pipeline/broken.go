@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 
+	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/verdict"
 )
@@ -12,11 +13,12 @@ import (
 const FirstAttempts = 5
 
 // BrokenAgentError is returned by [Run] if the agents of the first attempts, or of
-// all if there are fewer, ended with an error and left no candidate: what would be
-// scored is not the agent. The records are kept.
+// all if there are fewer, ended with an error and left no candidate, or asked a model
+// and got no answer: what would be scored is not the agent. The records are kept.
 type BrokenAgentError struct {
 	Failed          int    // attempts
 	All             bool   // the run has no others whose agent ran
+	Unanswered      int    // of them, those that asked a model and got no answer
 	TaskID, Message string // of the last of them; there is no message if it is of an earlier part
 }
 
@@ -29,7 +31,14 @@ func (e *BrokenAgentError) Error() string {
 	case e.All:
 		who = fmt.Sprintf("all %d agents of the run", e.Failed)
 	}
-	text := fmt.Sprintf("%s failed without a candidate; task %s", who, e.TaskID)
+	how := "failed without a candidate"
+	switch {
+	case e.Unanswered == e.Failed:
+		how = "asked a model and got no answer"
+	case e.Unanswered > 0:
+		how += ", or asked a model and got no answer"
+	}
+	text := fmt.Sprintf("%s %s; task %s", who, how, e.TaskID)
 	if e.Message != "" {
 		text += ": " + e.Message
 	}
@@ -38,15 +47,17 @@ func (e *BrokenAgentError) Error() string {
 
 // agents counts attempts by how their agents ended, until one is known to work.
 type agents struct {
-	failed int
-	last   BrokenAgentError // says which failed last
-	worked bool             // one of them, or it is known that none does
+	failed     int
+	unanswered int              // of them
+	pending    int              // of those, that stay pending: their provider may yet answer
+	last       BrokenAgentError // says which failed last
+	worked     bool             // one of them, or it is known that none does
 }
 
 // broken counts a record, and returns an error if it is the last of the first and
 // the agents of all of them failed. The caller holds the lock.
 func (r *run) broken(line *record.Line) error {
-	if r.KeepGoing || !r.agents.seen(FinalOf(line), line.FailureMessage) || r.agents.failed < FirstAttempts {
+	if r.KeepGoing || !r.agents.seen(FinalOf(line), why(line)) || r.agents.failed < FirstAttempts {
 		return nil
 	}
 	return r.agents.stop(false)
@@ -55,7 +66,7 @@ func (r *run) broken(line *record.Line) error {
 // noneWorked returns an error if the run has ended and the agents of all its
 // attempts failed. The caller holds the lock.
 func (r *run) noneWorked() error {
-	if r.KeepGoing || r.agents.worked || r.agents.failed == 0 {
+	if r.KeepGoing || r.agents.worked || r.agents.failed == r.agents.pending {
 		return nil
 	}
 	return r.agents.stop(true)
@@ -65,21 +76,37 @@ func (r *run) noneWorked() error {
 func (a *agents) stop(all bool) error {
 	a.worked = true
 	err := a.last
-	err.Failed, err.All = a.failed, all
+	err.Failed, err.Unanswered, err.All = a.failed, a.unanswered, all
 	return &err
+}
+
+// why says why an attempt's agent failed.
+func why(line *record.Line) string {
+	refusal := line.ProducerMetadata.Text(produce.RefusalKey)
+	if refusal == "" || line.Answers().Unanswered == 0 {
+		return line.FailureMessage
+	}
+	return "the relay refused its requests: " + refusal
 }
 
 // seen counts an attempt, also one that an earlier part of the run recorded, and
 // reports whether its agent failed and none has worked. Attempts that stay pending
-// do not count.
+// count if they asked a model that did not answer.
 func (a *agents) seen(f Final, message string) bool {
-	if a.worked || f.Status == verdict.StatusPending {
+	unanswered, pending := f.Answers.Unanswered > 0, f.Status == verdict.StatusPending
+	if a.worked || pending && !unanswered {
 		return false
 	}
-	if a.worked = f.Reason != verdict.AgentFailed; a.worked {
+	if a.worked = f.Reason != verdict.AgentFailed && !unanswered; a.worked {
 		return false
 	}
 	a.failed++
+	if unanswered {
+		a.unanswered++
+	}
+	if pending {
+		a.pending++
+	}
 	a.last = BrokenAgentError{TaskID: f.TaskID, Message: message}
 	return true
 }

@@ -155,3 +155,48 @@ func TestBrokenAgentFew(t *testing.T) {
 		})
 	}
 }
+
+// TestUnanswered: a run stops when the agents of its first attempts asked a model
+// and none got an answer, whatever they printed. Attempts that stay pending for that
+// count, but do not make a short run one that was not signed.
+func TestUnanswered(t *testing.T) {
+	unanswered := verdict.AnswersOf(map[string]int64{"answers": 0, "relay_refusals": 2})
+	wrong := pipeline.Final{Status: verdict.StatusFailed, Outcome: verdict.Failed, Reason: verdict.WrongAnswer}
+	outage := pipeline.Final{Status: verdict.StatusPending, Outcome: verdict.Infrastructure}
+	for name, tt := range map[string]struct {
+		kept    pipeline.Final
+		answers verdict.Answers
+		n       int
+		stopped bool
+		says    string
+	}{
+		"none answered":         {wrong, unanswered, 4, true, "the agents of the first 5 attempts all failed without a candidate, or asked a model and got no answer"},
+		"an outage":             {outage, unanswered, 4, true, "the agents of the first 5 attempts all"},
+		"answered":              {wrong, verdict.AnswersOf(map[string]int64{"answers": 1, "requests": 3, "relay_refusals": 1}), 4, false, ""},
+		"asks nothing":          {wrong, verdict.AnswersOf(map[string]int64{"answers": 0, "requests": 0}), 4, false, ""},
+		"of a former version":   {wrong, verdict.AnswersOf(map[string]int64{"requests": 3}), 4, false, ""},
+		"pending for its pack":  {outage, verdict.Answers{}, 4, false, ""},
+		"one of few has failed": {wrong, unanswered, 2, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(_ context.Context, p *sandboxtest.Process) int {
+				if tt.stopped {
+					return 1
+				}
+				fmt.Fprint(p.Stdout, "5")
+				return 0
+			})
+			b.cfg.Workers = 1
+			for i := range tt.n {
+				kept := tt.kept
+				kept.TaskID, kept.Attempt, kept.Answers = "kept", i+1, tt.answers
+				b.cfg.Kept = append(b.cfg.Kept, kept)
+			}
+			_, err := b.run(t.Context(), question(t, "t0", "q0", `"4"`), question(t, "t1", "q1", `"4"`))
+			broken, ok := errors.AsType[*pipeline.BrokenAgentError](err)
+			if ok != tt.stopped || !ok && err != nil || ok && !strings.HasPrefix(broken.Error(), tt.says) {
+				t.Errorf("stopped %t: %v", ok, err)
+			}
+		})
+	}
+}

@@ -14,11 +14,12 @@ type Final struct {
 	Outcome   verdict.Outcome
 	Reason    verdict.Reason
 	AgentExit int // as [record.Line.AgentExit]
+	Answers   verdict.Answers
 }
 
 // FinalOf returns the outcome of a record's attempt.
 func FinalOf(l *record.Line) Final {
-	return Final{l.TaskID, l.Attempt, l.Status, l.Outcome, l.FailureReason, l.AgentExit()}
+	return Final{l.TaskID, l.Attempt, l.Status, l.Outcome, l.FailureReason, l.AgentExit(), l.Answers()}
 }
 
 // Summary counts a run's final records.
@@ -38,6 +39,8 @@ type Summary struct {
 	// AgentErrors counts the attempts whose agent ended by itself, with an exit code
 	// other than 0.
 	AgentErrors int
+	// Answers counts attempts by what came of their requests to a model.
+	Answers verdict.Answers
 	// Failures are the first attempts that did not pass, in the order in which
 	// they ended, up to the number that a run lists.
 	Failures []progress.Failure
@@ -80,6 +83,7 @@ func (s *Summary) count(f Final) {
 	if f.Reason == verdict.PackFault {
 		s.PackFaults++
 	}
+	s.Answers.Add(f.Answers)
 	if f.AgentExit != 0 {
 		s.AgentErrors++
 	}

@@ -157,17 +157,18 @@ type Interrupted struct {
 
 // RunDone is the end of a run. Counts are of attempts.
 type RunDone struct {
-	RunID          string    `json:"run_id"`
-	Status         string    `json:"status"`
-	Total          int       `json:"total"`
-	Verified       int       `json:"verified"`
-	Passed         int       `json:"passed"`
-	Failed         int       `json:"failed"`
-	Pending        int       `json:"pending"`
-	Infrastructure int       `json:"infrastructure"`
-	AgentErrors    int       `json:"agent_errors"` // agents that ended with an exit code other than 0
-	Output         string    `json:"output"`       // the file of records
-	Failures       []Failure `json:"failures"`     // only the first [MaxFailures] are shown
+	RunID          string          `json:"run_id"`
+	Status         string          `json:"status"`
+	Total          int             `json:"total"`
+	Verified       int             `json:"verified"`
+	Passed         int             `json:"passed"`
+	Failed         int             `json:"failed"`
+	Pending        int             `json:"pending"`
+	Infrastructure int             `json:"infrastructure"`
+	AgentErrors    int             `json:"agent_errors"`     // agents that ended with an exit code other than 0
+	Answers        verdict.Answers `json:"answers,omitzero"` // what came of the requests to a model
+	Output         string          `json:"output"`           // the file of records
+	Failures       []Failure       `json:"failures"`         // only the first [MaxFailures] are shown
 }
 
 // MaxFailures is how many failures are listed at the end of a run.

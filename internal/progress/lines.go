@@ -144,10 +144,14 @@ func runDone(e RunDone) []line {
 }
 
 func agentErrors(e RunDone) []line {
-	if e.AgentErrors == 0 {
-		return nil
+	var out []line
+	if e.AgentErrors > 0 {
+		out = say(yellow, "warning: of the agents of %d attempts, %d ended with an error (exit_code in the records is not 0)", e.Total, e.AgentErrors)
 	}
-	return say(yellow, "warning: of the agents of %d attempts, %d ended with an error (exit_code in the records is not 0)", e.Total, e.AgentErrors)
+	for _, c := range e.Answers.Unusual() {
+		out = append(out, say(yellow, "warning: of %d attempts that asked a model, %d %s", e.Answers.Asked, c.N, c.What)...)
+	}
+	return out
 }
 
 // attemptName names an attempt: the task, and the number of every attempt but

@@ -4,12 +4,14 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"securebench/internal/redact"
+	"securebench/internal/verdict"
 )
 
 // WriteCSV writes a header and one row per record in row order, as in RFC 4180,
@@ -22,7 +24,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
 	rows := [][]string{{"task_id", "index", "attempt", "family", "status", "passed", "score", "outcome",
-		"reason", "containment", "labels", "total_ms", "candidate", "requests", "input_tokens", "output_tokens", "cost_microusd", "run_verified", "rows_left_out"}}
+		"reason", "containment", "labels", "total_ms", "candidate", "requests", "input_tokens", "output_tokens", "cost_microusd", "unanswered", "relay_refused", "truncated", "empty", "refused", "usage_estimated", "run_verified", "rows_left_out"}}
 	run := []string{strconv.FormatBool(r.Run.Verified), strconv.Itoa(r.Run.LeftOut)}
 	for _, a := range r.attempts {
 		rows = append(rows, append(csvRow(a), run...))
@@ -44,7 +46,7 @@ func csvRow(a Attempt) []string {
 	row := []string{csvText(a.TaskID), strconv.Itoa(a.Index), strconv.Itoa(a.Attempt), csvText(a.Family),
 		csvText(a.Status), strconv.FormatBool(a.Passed), score, csvText(a.Outcome), csvText(a.Reason),
 		csvText(a.Containment), csvText(strings.Join(a.Labels, " ")), strconv.FormatInt(a.TotalMS, 10), csvText(a.Candidate)}
-	return append(row, csvUsage(a.Usage)...)
+	return slices.Concat(row, csvUsage(a.Usage), csvAnswers(a.Answers))
 }
 
 // csvUsage returns what an attempt asked of its provider, empty cells for one that
@@ -58,6 +60,19 @@ func csvUsage(u Usage) []string {
 		cost = strconv.FormatInt(*u.MicroUSD, 10)
 	}
 	return []string{strconv.FormatInt(u.Requests, 10), strconv.FormatInt(u.InputTokens, 10), strconv.FormatInt(u.OutputTokens, 10), cost}
+}
+
+// csvAnswers says with true or false what came of an attempt's requests, empty cells
+// where the record does not say.
+func csvAnswers(a verdict.Answers) (row []string) {
+	for _, n := range []int{a.Unanswered, a.Blocked, a.Truncated, a.Empty, a.Refused, a.Estimated} {
+		cell := ""
+		if a.Asked > 0 {
+			cell = strconv.FormatBool(n > 0)
+		}
+		row = append(row, cell)
+	}
+	return row
 }
 
 // csvText makes text from outside safe for a cell, by the rules of OWASP's "CSV

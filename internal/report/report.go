@@ -73,6 +73,7 @@ type Attempt struct {
 	Retries     int   // tries before, which infrastructure errors ended
 	TotalMS     int64 // milliseconds
 	Usage       Usage
+	Answers     verdict.Answers
 	Candidate   string // digest
 }
 
@@ -97,8 +98,11 @@ type Report struct {
 	// PassK is empty when one attempt per task was planned.
 	PassK []PassK `json:"pass_k"`
 	// Usage is absent when no record counts requests to a provider.
-	Usage   Usage  `json:"usage,omitzero"`
-	Slowest []Slow `json:"slowest"` // at most five
+	Usage Usage `json:"usage,omitzero"`
+	// Answers counts attempts by what came of their requests to a model. It is absent
+	// when no record counts answers.
+	Answers verdict.Answers `json:"answers,omitzero"`
+	Slowest []Slow          `json:"slowest"` // at most five
 	// Unpassed are the tasks of which not every attempt passed, in row order.
 	Unpassed []Unpassed `json:"not_passed"`
 	// AgentErrors counts the attempts whose agent ended by itself with an exit code
@@ -279,6 +283,9 @@ func (b *Builder) Report() *Report {
 	for _, a := range attempts {
 		if a.AgentExit != 0 {
 			r.AgentErrors++
+		}
+		if a.Outcome != repeated {
+			r.Answers.Add(a.Answers)
 		}
 		if a.Retries > 0 {
 			r.Retried++

@@ -154,4 +154,7 @@ func (t *table) usage() {
 	if cost := u.Cost(); cost != "" {
 		t.Line("  cost\t%s", cost)
 	}
+	for _, c := range t.r.Answers.Unusual() {
+		t.Line("  answers\t%d of %s %s", c.N, console.Plural(t.r.Answers.Asked, "attempt"), c.What)
+	}
 }

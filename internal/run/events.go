@@ -27,7 +27,7 @@ func (r *Run) reportEnd(sum pipeline.Summary) {
 	r.Progress.Event(progress.RunDone{
 		RunID: sum.RunID, Status: sum.Status(), Total: sum.Total, Verified: sum.Verified, Passed: sum.Passed,
 		Failed: sum.Failed, Pending: sum.Pending, Infrastructure: sum.Infrastructure,
-		AgentErrors: sum.AgentErrors, Output: r.Records(), Failures: sum.Failures,
+		AgentErrors: sum.AgentErrors, Answers: sum.Answers, Output: r.Records(), Failures: sum.Failures,
 	})
 }
 

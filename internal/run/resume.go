@@ -193,7 +193,7 @@ func (r *Run) review(former *record.Former) (*record.Review, error) {
 		return r.reviewOnce(former, nil)
 	}
 	return r.reviewOnce(former, func(e record.Entry) string {
-		if e.FailureReason == verdict.AgentFailed {
+		if e.FailureReason == verdict.AgentFailed || e.Answers().Unanswered > 0 {
 			return record.AgentsFailed
 		}
 		return ""

@@ -16,11 +16,12 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/verdict"
 	"securebench/internal/workload"
 )
 
 // Want says what a condition may be.
-const Want = "failed, pending, any, rate<0.8 or regression:RUN"
+const Want = "failed, pending, any, rate<0.8, truncated>1%, empty>1%, refused>1% or regression:RUN"
 
 // Conditions are those that the operator gave.
 type Conditions struct {
@@ -31,6 +32,8 @@ type Conditions struct {
 type condition struct {
 	text   string
 	below  float64 // the rate, for "rate<"
+	share  string  // of attempts, for "truncated>" and its like
+	above  float64 // the share
 	run    string  // for "regression:"
 	before *earlier.Run
 }
@@ -41,12 +44,18 @@ func Parse(words []string) (*Conditions, error) {
 	for _, word := range words {
 		next := condition{text: word}
 		rate, isRate := strings.CutPrefix(word, "rate<")
+		share, most, isShare := strings.Cut(word, ">")
 		name, isRegression := strings.CutPrefix(word, "regression:")
 		switch {
 		case isRate:
 			var ok bool
 			if next.below, ok = parseRate(rate); !ok {
 				return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on %s: want a rate above 0 and up to 1, such as rate<0.8 or rate<80%%", redact.Quote(word)))
+			}
+		case isShare && slices.Contains(shares(), share):
+			var ok bool
+			if next.share, next.above, ok = parseShare(share, most); !ok {
+				return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on %s: want a share from 0 and below 1, such as %s>0.01 or %s>1%%", redact.Quote(word), share, share))
 			}
 		case isRegression && name != "":
 			next.run = name
@@ -66,6 +75,23 @@ func parseRate(s string) (float64, bool) {
 		x /= 100
 	}
 	return x, err == nil && x > 0 && x <= 1
+}
+
+// shares are the words for what answers have that a score should be read with.
+func shares() []string { return []string{"truncated", "empty", "refused"} }
+
+// parseShare reads the largest share of attempts that a condition lets pass.
+func parseShare(name, most string) (string, float64, bool) {
+	if strings.TrimRight(strings.TrimSuffix(most, "%"), "0.") == "" && strings.Contains(most, "0") {
+		return name, 0, true
+	}
+	x, ok := parseRate(most)
+	return name, x, ok && x < 1
+}
+
+// counted is how many attempts a condition on a share is about.
+func (one condition) counted(a verdict.Answers) int {
+	return map[string]int{"truncated": a.Truncated, "empty": a.Empty, "refused": a.Refused}[one.share]
 }
 
 // Load reads the runs that conditions name. They must verify, and be signed by a
@@ -142,6 +168,7 @@ func (c *Conditions) Given(name string, m record.Manifest) error {
 // Result counts the attempts of a finished run.
 type Result struct {
 	Planned, Passed, Failed, Pending int
+	Answers                          verdict.Answers
 	// Read returns the tasks of the run.
 	Read func() (*earlier.Run, error)
 }
@@ -161,6 +188,10 @@ func (c *Conditions) Check(r Result) error {
 			}
 			if worse := regressions(one.before, run); len(worse) > 0 {
 				add(one, "of %d of %d tasks, a smaller share of attempts passed than there: %s", len(worse), len(run.Tasks), redact.QuoteFew(worse))
+			}
+		case one.share != "":
+			if n := one.counted(r.Answers); float64(n) > one.above*float64(r.Planned) {
+				add(one, "%d of %d attempts", n, r.Planned)
 			}
 		case one.below > 0:
 			if r.Planned == 0 {

@@ -89,6 +89,9 @@ func (a *Attempt) answerWhole(w http.ResponseWriter, from io.Reader, x *exchange
 	body = a.relay.secrets.Bytes(body)
 	x.Status = http.StatusOK
 	x.response.add(body)
+	if ending, ok := reply.WholeEnding(body); ok && x.Path != pathCount {
+		a.answers.answered(x, ending)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body) // the agent may have left
@@ -140,6 +143,9 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 	cancel() // the reading, if the agent has left
 	err = <-finished
 	x.usage, x.exact = counter.Usage(x.sent)
+	if ending, ok := counter.Ending(); ok {
+		a.answers.answered(x, ending)
+	}
 	switch {
 	case errors.Is(err, reply.ErrTooLong):
 		x.Reason = responseLong

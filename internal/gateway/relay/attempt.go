@@ -19,17 +19,18 @@ const maxHeader = 64 << 10
 
 // Attempt serves the agent of one attempt.
 type Attempt struct {
-	relay  *Relay
-	hold   func(ctx context.Context) (release func(), err error)
-	token  string
-	record func(ledger.Entry) // nil if there is no ledger
-	budget budget
-	room   room        // for the bodies of requests
-	pool   *reply.Pool // for what is kept of responses
-	ahead  *reply.Pool // for what the agent has not read yet
-	holds  holds
-	trace  trace
-	life   context.Context // of Serve
+	relay   *Relay
+	hold    func(ctx context.Context) (release func(), err error)
+	token   string
+	record  func(ledger.Entry) // nil if there is no ledger
+	budget  budget
+	answers answers
+	room    room        // for the bodies of requests
+	pool    *reply.Pool // for what is kept of responses
+	ahead   *reply.Pool // for what the agent has not read yet
+	holds   holds
+	trace   trace
+	life    context.Context // of Serve
 	// limited is when the provider first said that it has too much to do, of late.
 	// It belongs to the relay's pace.
 	limited time.Time
@@ -98,7 +99,14 @@ func (s *service) wait() {
 // requests, input_tokens, cached_input_tokens, output_tokens, tool_calls,
 // cache_write_input_tokens if there are any, and cost_microusd where prices are
 // configured. The input includes what was read from a cache or written to one.
-func (a *Attempt) Usage() map[string]int64 { return a.budget.counts() }
+//
+// It also counts what came of the requests: [Answers], [Refusals] and, where there
+// are any, those answers that a score should be read with.
+func (a *Attempt) Usage() map[string]int64 {
+	counts := a.budget.counts()
+	a.answers.add(counts)
+	return counts
+}
 
 // Spent reports whether a request was refused because the budget is spent.
 func (a *Attempt) Spent() bool { return a.budget.refused() }

@@ -36,6 +36,7 @@ func (a *Attempt) serve(w http.ResponseWriter, r *http.Request) {
 	x.Path, _, _ = strings.Cut(r.RequestURI, "?")
 	defer a.finish(x)
 	if refused := a.exchange(w, r, x); refused != nil {
+		a.answers.refuse(refused)
 		x.Status, x.Reason = refused.status, refused.reason
 		a.write(w, refused)
 	}
@@ -102,7 +103,7 @@ func (a *Attempt) gate(r *http.Request, path string) *refusal {
 		ok = r.Method == http.MethodPost && a.relay.messages()
 	}
 	if !ok || r.Header.Get("Upgrade") != "" {
-		return &refusal{http.StatusForbidden, notAllowed, "only the endpoints of the model are served here"}
+		return a.notServed()
 	}
 	if !a.authorized(r.Header) {
 		return a.refuse(wrongToken, "the request does not have the token of this attempt")

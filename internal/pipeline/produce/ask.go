@@ -125,6 +125,9 @@ func (*answerer) Usage() map[string]int64 { return nil }
 // Spent is false.
 func (*answerer) Spent() bool { return false }
 
+// Refusal is nothing.
+func (*answerer) Refusal() string { return "" }
+
 // Held is 0.
 func (*answerer) Held() time.Duration { return 0 }
 

@@ -90,6 +90,7 @@ type provider interface { //nolint:interfacebloat // see above
 	server
 	Usage() map[string]int64
 	Spent() bool
+	Refusal() string
 	Held() time.Duration
 	Trace() []byte
 	Err() error
@@ -444,6 +445,10 @@ func (g *gate) thaw(ctx context.Context) error {
 	return g.engine
 }
 
+// RefusalKey is the metadata that says why the relay refused the last of those of the
+// agent's requests that it refused.
+const RefusalKey = "relay_refusal"
+
 // report adds what the agent asked of the gateway to a result.
 func (g *gate) report(res *Result) {
 	counts := g.ledger.Counts()
@@ -460,6 +465,9 @@ func (g *gate) report(res *Result) {
 	}
 	res.Raw[exchangesFile] = g.relay.Trace()
 	res.Usage = g.relay.Usage()
+	if why := g.relay.Refusal(); why != "" {
+		res.Metadata.Set(RefusalKey, why)
+	}
 	if held := g.relay.Held(); held > 0 {
 		res.Metadata.Set("held_seconds", held.Seconds())
 	}

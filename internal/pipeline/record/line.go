@@ -83,6 +83,9 @@ func (l *Line) Origin() candidate.Origin { return candidate.Origin(l.ProducerMet
 // output.
 func (l *Line) Extraction() string { return l.VerifierMetadata.Text(ExtractionKey) }
 
+// Answers says what came of the attempt's requests to a model.
+func (l *Line) Answers() verdict.Answers { return verdict.AnswersOf(l.Usage) }
+
 // AgentExit returns the exit code of an agent that ended by itself; 0 if nothing
 // ran, and if a limit or the provider ended it.
 func (l *Line) AgentExit() int {

@@ -19,6 +19,7 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/report"
 	"securebench/internal/transcript"
+	"securebench/internal/verdict"
 )
 
 // The parts of the page.
@@ -78,6 +79,7 @@ type view struct {
 	Groups                 []groups
 	PassK                  []passK
 	Usage                  report.Usage
+	Answers                verdict.Answers
 	Counts                 []counts
 	Facts                  []Fact
 }
@@ -132,7 +134,7 @@ func (p *Page) view(data template.JS) view {
 	v := view{
 		Title: "securebench report: " + redact.EscapeShort(r.Run.PackID, maxName), Version: redact.Escape(p.Version),
 		Style: template.CSS(style), Script: template.JS(script), Data: data, //nolint:gosec // own files
-		Run: escaped(r.Run), Banners: banners(r), MadeAgain: r.MadeAgain(), Total: newRow("", r.Total.Tally), Usage: r.Usage,
+		Run: escaped(r.Run), Banners: banners(r), MadeAgain: r.MadeAgain(), Total: newRow("", r.Total.Tally), Usage: r.Usage, Answers: r.Answers,
 		Counts: []counts{newCounts("By outcome", r.Outcomes, func(string) string { return "" }), newCounts("By label", r.Labels, transcript.LabelWords)},
 	}
 	v.Policy = "default-src 'none'; script-src " + source(script) + "; style-src " + source(style) + "; base-uri 'none'; form-action 'none'"

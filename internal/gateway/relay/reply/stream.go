@@ -137,8 +137,7 @@ func (s *Stream) event() {
 		return
 	}
 	if bytes.HasSuffix(name, []byte(".delta")) || string(name) == "content_block_delta" {
-		// What surrounds the text of a piece is about 100 bytes.
-		s.m.guess += max(Guess(int64(len(data)-100)), 1)
+		s.piece(name, data)
 		return
 	}
 	var e struct {
@@ -146,8 +145,12 @@ func (s *Stream) event() {
 		Item     item           `json:"item"`
 		Block    item           `json:"content_block"`
 		Usage    jsontext.Value `json:"usage"`
+		Delta    jsontext.Value `json:"delta"`
 		Response struct {
-			Usage jsontext.Value `json:"usage"`
+			Usage   jsontext.Value `json:"usage"`
+			Details struct {
+				Reason string `json:"reason"`
+			} `json:"incomplete_details"`
 		} `json:"response"`
 		Message struct {
 			Usage jsontext.Value `json:"usage"`
@@ -159,7 +162,8 @@ func (s *Stream) event() {
 	switch e.Type {
 	case "response.completed", "response.incomplete", "response.failed":
 		s.m.merge(e.Response.Usage)
-		s.m.done = true
+		s.m.done, s.m.end.stop = true, e.Response.Details.Reason
+		s.m.end.failed = e.Type == "response.failed"
 	case "response.output_item.done":
 		s.count(e.Item)
 	case "message_start":
@@ -168,17 +172,44 @@ func (s *Stream) event() {
 		s.count(e.Block)
 	case "message_delta":
 		s.m.merge(e.Usage)
+		s.stopped(e.Delta)
 	case "message_stop":
 		s.m.done = true
 	case "error":
+		s.m.end.failed = true
 	default:
 		if len(name) == 0 && (strings.HasSuffix(e.Type, ".delta") || e.Type == "content_block_delta") {
-			s.m.guess += max(Guess(int64(len(data)-100)), 1)
+			s.piece([]byte(e.Type), data)
 		}
 	}
 }
 
+// piece counts a piece of output.
+func (s *Stream) piece(name, data []byte) {
+	// What surrounds the text of a piece is about 100 bytes.
+	s.m.guess += max(Guess(int64(len(data)-100)), 1)
+	switch string(name) {
+	case "response.output_text.delta":
+		s.m.end.said = true
+	case "response.refusal.delta":
+		s.m.end.declined = true
+	case "content_block_delta":
+		s.m.end.said = s.m.end.said || bytes.Contains(data, []byte("text_delta"))
+	}
+}
+
+// stopped notes why a message ended.
+func (s *Stream) stopped(delta jsontext.Value) {
+	var d struct {
+		Reason string `json:"stop_reason"`
+	}
+	if decode(delta, &d) == nil && d.Reason != "" {
+		s.m.end.stop = d.Reason
+	}
+}
+
 func (s *Stream) count(i item) {
+	s.m.end.item(i)
 	if i.call() {
 		s.m.calls++
 	}

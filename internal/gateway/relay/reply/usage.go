@@ -90,6 +90,7 @@ type meter struct {
 	calls         int64
 	guess         int64 // tokens of output, from its length
 	done          bool  // the response ended as its API says
+	end           ending
 }
 
 // usage returns the counts, with guesses for what is not known. requestTokens is
@@ -108,7 +109,44 @@ func (m *meter) usage(requestTokens int64) (u Usage, exact bool) {
 
 // item is an element of the output in either API.
 type item struct {
+	Type    string `json:"type"`
+	Text    text   `json:"text"`
+	Content spans  `json:"content"`
+}
+
+// span is a part of an item.
+type span struct {
 	Type string `json:"type"`
+	Text text   `json:"text"`
+}
+
+// spans are those of an item. Some have a text instead, which is not of interest.
+type spans []span
+
+// UnmarshalJSON is lenient.
+func (p *spans) UnmarshalJSON(v []byte) error {
+	var all []span
+	if jsontext.Value(v).Kind() == '[' && decode(v, &all) == nil {
+		*p = all
+	}
+	return nil
+}
+
+// text is a text of interest, "" for anything else.
+type text string
+
+// says reports whether it is more than blanks.
+func (t text) says() bool { return strings.TrimSpace(string(t)) != "" }
+
+// UnmarshalJSON is lenient.
+func (t *text) UnmarshalJSON(v []byte) error {
+	if jsontext.Value(v).Kind() == '"' {
+		var s string
+		if decode(v, &s) == nil {
+			*t = text(s)
+		}
+	}
+	return nil
 }
 
 // call reports whether the client is to run a tool.

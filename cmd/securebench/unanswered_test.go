@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"securebench/internal/gateway/scripted"
+)
+
+// TestAnswersInReport: what a score should be read with is in the summary, the report
+// in its forms, and can be a condition of the exit code.
+func TestAnswersInReport(t *testing.T) {
+	for name, c := range map[string]struct {
+		script    scripted.Turn
+		condition string
+		says      string
+		column    int // of those of the report's CSV that end it, from the end
+	}{
+		"cut off": {scripted.Turn{Say: "four and", Stop: "length"}, "truncated>1%", "got an answer that was cut off at its most tokens", 6},
+		"empty":   {scripted.Turn{Say: " "}, "empty>1%", "got an empty answer", 5},
+		"refused": {scripted.Turn{Refusal: "I will not."}, "refused>1%", "got an answer that the model or its provider refused", 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, _ := sample(t)
+			b := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{c.script}})
+			code, _, stderr := b.run("--model", "m-1", "--base-url", b.url, "--limit", "2", "--fail-on", c.condition, dir)
+			if code != exitFailOn || !strings.Contains(stderr, fmt.Sprintf("--fail-on %q: 2 of 2 attempts", c.condition)) ||
+				!strings.Contains(stderr, "of 2 attempts that asked a model, 2 "+c.says) {
+				t.Errorf("exit %d: %s", code, stderr)
+			}
+			table := reported(t, b.out)
+			asJSON := reported(t, b.out, "--json")
+			csv := reported(t, b.out, "--csv")
+			word, _, _ := strings.Cut(c.condition, ">")
+			if !strings.Contains(table, "2 of 2 attempts "+c.says) || !strings.Contains(asJSON, `"`+word+`": 2`) {
+				t.Errorf("%s\n%s", table, asJSON)
+			}
+			for line := range strings.Lines(strings.TrimSpace(csv)) {
+				cells := strings.Split(strings.TrimSpace(line), ",")
+				if got := cells[len(cells)-c.column]; got != word && got != "true" {
+					t.Errorf("%q in %s", got, line)
+				}
+			}
+			honest := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "Answer: 1"}}})
+			if code, _, stderr := honest.run("--model", "m-1", "--base-url", honest.url, "--limit", "2", "--fail-on", c.condition, dir); code != 0 {
+				t.Errorf("an honest twin: exit %d: %s", code, stderr)
+			}
+		})
+	}
+}
+
+// reported is what the report of a run says.
+func reported(t *testing.T, dir string, flags ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := execute(append([]string{"report", dir}, flags...), &out, &errs); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	return out.String()
+}

@@ -1,0 +1,92 @@
+package relay
+
+import (
+	"maps"
+	"net/http"
+	"sync"
+
+	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/redact"
+)
+
+// answers counts what came of an attempt's requests.
+type answers struct {
+	mu      sync.Mutex
+	whole   int64 // answers of the model that came to their end
+	refused int64 // requests that the relay itself refused
+	last    refusal
+	by      map[string]int64 // of the answers those that a score should be read with
+}
+
+// The names of the record's usage for answers. A provider's failure is none.
+const (
+	Answers   = "answers"
+	Refusals  = "relay_refusals"
+	Truncated = "answers_truncated" // at the most tokens that one may have
+	Empty     = "answers_empty"     // with neither text nor call, such as reasoning alone
+	Declined  = "answers_refused"   // by the model, or a filter of the provider's
+	Guessed   = "answers_estimated" // whose usage the provider did not say
+)
+
+// answered counts an answer.
+func (c *answers) answered(x *exchange, ending reply.Ending) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.whole++
+	for name, is := range map[string]bool{Truncated: ending.Truncated, Empty: ending.Empty && !ending.Declined, Declined: ending.Declined, Guessed: !x.exact} {
+		if !is {
+			continue
+		}
+		if c.by == nil {
+			c.by = map[string]int64{}
+		}
+		c.by[name]++
+	}
+}
+
+// refuse counts a refusal. Those for want of budget, and those that repeat what a
+// provider or the agent itself brought about, say nothing about the agent's form.
+func (c *answers) refuse(r *refusal) {
+	switch r.reason {
+	case budgetSpent, agentLeft, bodyCut, providerFailed, providerReject, providerError, responseCut, responseLong, attemptEnded:
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused++
+	c.last = *r
+}
+
+// add adds the counts to a usage.
+func (c *answers) add(to map[string]int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to[Answers], to[Refusals] = c.whole, c.refused
+	maps.Copy(to, c.by)
+}
+
+// maxRefusal bounds what a record quotes of a refusal.
+const maxRefusal = 300
+
+// Refusal says why the relay refused the last request that it refused, "" if it
+// refused none. It has no credentials.
+func (a *Attempt) Refusal() string {
+	a.answers.mu.Lock()
+	defer a.answers.mu.Unlock()
+	if a.answers.refused == 0 {
+		return ""
+	}
+	last := a.answers.last
+	return redact.EscapeShort(string(a.relay.secrets.Bytes([]byte(string(last.reason)+": "+last.message))), maxRefusal)
+}
+
+// notServed refuses a request to another endpoint than those of the API. It names
+// what is served: an agent that speaks another API is a mistake of the settings.
+func (a *Attempt) notServed() *refusal {
+	served, other := "POST "+pathResponses, "the Messages API needs api: "+string(Messages)
+	if a.relay.messages() {
+		served, other = "POST "+pathMessages, "the Responses API needs api: "+string(Responses)
+	}
+	return &refusal{http.StatusForbidden, notAllowed, "only " + served + " is served here, because harness.config says api: " +
+		string(a.relay.cfg.API) + "; an agent that speaks " + other}
+}
