@@ -34,13 +34,7 @@ import (
 	"securebench/internal/sandbox/native/rootless"
 )
 
-// heapFloor is how much counts as in use beside what is, in bytes. Nothing touches it, so
-// it takes no memory; but a small heap is collected less often, for a twentieth of a
-// run's time, and a large one grows by no more than this.
-const heapFloor = 16 << 20
-
 func main() {
-	floor := make([]byte, heapFloor)
 	program := rootless.Program{Args: os.Args, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	code, ran, err := program.Elsewhere()
 	switch {
@@ -50,8 +44,9 @@ func main() {
 	case ran:
 		os.Exit(code)
 	}
-	code = (&app{program: os.Args[0], args: os.Args[1:]}).execute(os.Stdout, os.Stderr)
-	runtime.KeepAlive(floor)
+	a := &app{program: os.Args[0], args: os.Args[1:]}
+	code = a.execute(os.Stdout, os.Stderr)
+	runtime.KeepAlive(a.floor)
 	os.Exit(code)
 }
 
@@ -64,6 +59,7 @@ type app struct {
 	logFile        string                            // of --log, "" for none
 	engineName     engineName                        // of --engine, "" for the configured one
 	proxy          egress.Config                     // of agents; tests alone set it
+	floor          []byte                            // of the heap
 	// ran is set when a subcommand's own code runs: earlier errors are usage
 	// errors.
 	ran bool
@@ -204,7 +200,7 @@ fresh sandboxes to which the agent never had access.
 		Example:      "  securebench run packs/demo --agent oracle\n  securebench verify runs/demo\n  securebench report runs/demo",
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
-		PersistentPreRun:  func(*cobra.Command, []string) { a.ran = true },
+		PersistentPreRun:  func(c *cobra.Command, _ []string) { a.ran = true; a.raiseFloor(c) },
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

@@ -52,7 +52,7 @@ func (g group) add(ctx context.Context, arg, family, id string) error {
 		return err
 	}
 	taken := map[string]bool{}
-	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Seen: func(id string) { taken[id] = true }})
+	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Unkept: true, Seen: func(id string) { taken[id] = true }})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (g group) check(ctx context.Context, arg string, strict bool) error {
 	if err != nil {
 		return err
 	}
-	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Strict: strict, Lint: true, Leaks: true})
+	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Strict: strict, Lint: true, Leaks: true, Unkept: true})
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (g group) show(ctx context.Context, arg, id, as string) error {
 	if err != nil {
 		return err
 	}
-	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{})
+	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Unkept: true})
 	if err != nil {
 		return err
 	}

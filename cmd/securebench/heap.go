@@ -1,0 +1,31 @@
+package main
+
+import (
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"securebench/internal/sandbox/machine"
+)
+
+// mostFloor is the largest floor of a heap, in bytes.
+const mostFloor = 16 << 20
+
+// heapFloor returns how much counts as in use beside what is, in bytes, on a machine with
+// so much memory and under the Go runtime's own limit. Nothing touches it, so it takes no
+// memory; but a small heap is collected less often, for a twentieth of a run's time, and a
+// large one grows by no more than this.
+func heapFloor(memory, limit int64) int64 { return max(0, min(mostFloor, memory/128, limit/16)) }
+
+// raiseFloor gives commands that use sandboxes a floor of their heap. Those that only
+// read go without: their heap is as small as what they keep.
+func (a *app) raiseFloor(c *cobra.Command) {
+	if c.Flags().Lookup("engine") == nil {
+		return
+	}
+	size, err := machine.Size()
+	if err != nil {
+		return // it costs time alone
+	}
+	a.floor = make([]byte, heapFloor(size.Memory, debug.SetMemoryLimit(-1)))
+}

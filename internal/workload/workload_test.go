@@ -1,0 +1,61 @@
+package workload
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"securebench/internal/families"
+	"securebench/internal/pipeline/pack"
+)
+
+// TestRetained: a command that only checks rows keeps little of each; one that runs them
+// keeps where they are.
+func TestRetained(t *testing.T) {
+	const rows = 20_000
+	dir := t.TempDir()
+	var b strings.Builder
+	for i := range rows {
+		fmt.Fprintf(&b, `{"id": "row-%d", "input": {"question": "What is %d?"}, "eval": {"accepted_answers": ["%d"]}}`+"\n", i, i, i)
+	}
+	loc := pack.Location{Manifest: filepath.Join(dir, "manifest.yaml"), Tasks: filepath.Join(dir, "tasks.jsonl")}
+	manifest := "id: many\nversion: 1\ndefaults: {family: short_answer, environment: {image: none}}\n"
+	for name, text := range map[string]string{loc.Manifest: manifest, loc.Tasks: b.String()} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func(d Demands) (perRow int64, w *Workload) {
+		before := inUse()
+		w, err := Load(t.Context(), loc, families.All(), All, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		perRow = (inUse() - before) / rows
+		if w.Count != rows {
+			t.Fatalf("%d rows", w.Count)
+		}
+		return perRow, w
+	}
+	_, _ = kept(Demands{Unkept: true}) // what is made once
+	checked, w := kept(Demands{Unkept: true})
+	if checked > 64 || len(w.Rows) != 0 {
+		t.Errorf("%d bytes are kept of each row that is checked, and %d rows", checked, len(w.Rows))
+	}
+	run, w := kept(Demands{})
+	if run < checked+64 || len(w.Rows) != rows {
+		t.Errorf("%d bytes are kept of each row that runs, and %d rows: the test measures nothing", run, len(w.Rows))
+	}
+}
+
+// inUse returns the bytes of what is in use.
+func inUse() int64 {
+	runtime.GC()
+	runtime.GC() // of what has a finalizer
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
