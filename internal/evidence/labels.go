@@ -108,6 +108,9 @@ func (c *check) agrees(raw []byte) {
 	c.settings = &s
 	m := c.Manifest
 	engine, _ := m.EngineName()
+	if engine == "" || s.Sandbox.Engine == config.EngineAuto { // earlier builds stored what was asked for
+		s.Sandbox.Engine = engine
+	}
 	for _, f := range []struct {
 		name        string
 		here, there any

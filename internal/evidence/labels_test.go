@@ -76,9 +76,11 @@ func TestLabels(t *testing.T) {
 		forgery
 		want string // the first problem
 	}{
-		"honest":                {forgery{}, ""},
-		"honest, with settings": {forgery{config: settings + "}"}, ""},
-		"honest timeout":        {forgery{config: settings + `,"score_timeouts":true}`, line: func(l *record.Line) { timedOut(l); label("scored_timeout")(l) }}, ""},
+		"honest":                        {forgery{}, ""},
+		"honest, with settings":         {forgery{config: settings + "}"}, ""},
+		"an engine that was not needed": {forgery{config: strings.Replace(settings, `"engine":""`, `"engine":"docker"`, 1) + "}"}, ""},
+		"an engine by choice":           {forgery{config: strings.Replace(settings, `"engine":""`, `"engine":"auto"`, 1) + "}", manifest: func(m *record.Manifest) { m.Engine = map[string]any{"name": "docker"} }}, ""},
+		"honest timeout":                {forgery{config: settings + `,"score_timeouts":true}`, line: func(l *record.Line) { timedOut(l); label("scored_timeout")(l) }}, ""},
 		"honest domains": {forgery{config: settings + `,"harness":{"config":{"allowed_domains":["example.org"]}}}`,
 			manifest: func(m *record.Manifest) { m.Labels = []string{"network_enabled"} }, line: func(l *record.Line) { domains(l); label("network_enabled")(l) }}, ""},
 		"honest capability": {forgery{config: settings + "}", line: label("capability_chown")}, ""},
