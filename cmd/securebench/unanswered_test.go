@@ -3,10 +3,15 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"securebench/internal/gateway/scripted"
+	"securebench/internal/pipeline"
 )
 
 // TestAnswersInReport: what a score should be read with is in the summary, the report
@@ -48,6 +53,36 @@ func TestAnswersInReport(t *testing.T) {
 				t.Errorf("an honest twin: exit %d: %s", code, stderr)
 			}
 		})
+	}
+}
+
+// TestUnansweredRunStops: a run whose provider sends what can be no answer asks once for
+// each attempt, and stops after five. A server that cannot stream is read.
+func TestUnansweredRunStops(t *testing.T) {
+	dir, rows := sample(t)
+	if len(rows) <= pipeline.FirstAttempts {
+		t.Fatal("the sample has too few rows")
+	}
+	for text, c := range map[string]struct{ code, asked int }{
+		`{"choices": []}`: {exitInterrupted, pipeline.FirstAttempts},
+		`{"choices": [{"message": {"content": "Answer: 1"}, "finish_reason": "stop"}]}`: {0, len(rows)},
+	} {
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.Method == http.MethodGet {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			asked.Add(1)
+			_, _ = io.WriteString(w, text)
+		}))
+		t.Cleanup(server.Close)
+		b := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "x"}}})
+		code, _, stderr := b.run("--model", "m-1", "--base-url", server.URL, "--workers", "1", dir)
+		if code != c.code || int(asked.Load()) != c.asked || code != 0 && !strings.Contains(stderr, "the agents of the first 5 attempts all asked a model and got no answer") {
+			t.Errorf("%s: exit %d after %d questions: %s", text, code, asked.Load(), stderr)
+		}
 	}
 }
 

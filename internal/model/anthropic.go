@@ -32,8 +32,8 @@ func askMessages(ctx context.Context, c *Client, q Question, say func(string)) (
 	service := anthropic.NewMessageService(c.anthropicOptions()...)
 	stream := service.NewStreaming(ctx, p)
 	defer stream.Close()
-	var text strings.Builder
-	defer func() { a.Text = text.String() }()
+	var text, reasoning strings.Builder
+	defer func() { a.Text, a.Reasoning = text.String(), reasoning.String() }()
 	complete := false
 	for stream.Next() {
 		switch e := stream.Current(); e.Type {
@@ -42,6 +42,7 @@ func askMessages(ctx context.Context, c *Client, q Question, say func(string)) (
 		case "content_block_delta":
 			text.WriteString(e.Delta.Text)
 			say(e.Delta.Text)
+			reasoning.WriteString(e.Delta.Thinking)
 		case "message_delta":
 			a.Stop = string(e.Delta.StopReason)
 			a.Declined = e.Delta.StopReason == anthropic.StopReasonRefusal

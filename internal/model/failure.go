@@ -25,6 +25,7 @@ import (
 type failure struct {
 	why        string // in one line, without the key
 	temporary  bool   // the same request may succeed later
+	form       bool   // of the answer, which another request does not mend
 	overloaded bool   // the provider has too much to do
 	after      time.Duration
 }
@@ -43,7 +44,12 @@ func (c *Client) explain(err error) failure {
 	if e, ok := errors.AsType[*redirectError](err); ok {
 		return failure{why: e.Error()}
 	}
-	return failure{why: redact.EscapeShort(c.clean(err.Error()), 300), temporary: true}
+	wrong, formed := errors.AsType[*formError](err)
+	f := failure{why: redact.EscapeShort(c.clean(err.Error()), 300), temporary: true, form: formed || errors.Is(err, errCut) || errors.Is(err, errTooLong)}
+	if formed {
+		f.why = redact.EscapeShort(wrong.Error(), 300)
+	}
+	return f
 }
 
 // refusal is a response with which a provider refuses a request.

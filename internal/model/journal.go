@@ -127,7 +127,7 @@ func (j *Journal) find(key string) (kept, bool) {
 
 // add keeps an answer, unless clean changes it: the key is never stored.
 func (j *Journal) add(key string, a kept, clean func(string) string) error {
-	if j == nil || key == "" || clean(a.Text) != a.Text {
+	if j == nil || key == "" || clean(a.Text) != a.Text || clean(a.Reasoning) != a.Reasoning {
 		return nil
 	}
 	answer, err := json.Marshal(a, json.Deterministic(true))

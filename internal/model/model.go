@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/harness"
 	"securebench/internal/redact"
@@ -34,6 +35,7 @@ type Config struct {
 type Client struct {
 	set     harness.Model
 	ask     protocol
+	read    func(whole []byte) (Answer, error) // an answer that is no stream
 	key     string
 	http    *http.Client
 	secrets redact.Registry
@@ -65,8 +67,11 @@ type Answer struct {
 	Stop     string `json:"stop,omitzero"`  // why it ended, in the API's word
 	Model    string `json:"model,omitzero"` // that answered, as the provider names it
 	// Replaced says that bytes of the text that are not UTF-8 were replaced.
-	Replaced bool  `json:"invalid_utf8_replaced,omitzero"`
-	Usage    Usage `json:"usage"`
+	Replaced bool `json:"invalid_utf8_replaced,omitzero"`
+	// Reasoning is the part of what the model thought before it that the provider
+	// shows. It is not scored.
+	Reasoning string `json:"reasoning,omitzero"`
+	Usage     Usage  `json:"usage"`
 }
 
 // New checks the configuration.
@@ -74,11 +79,11 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{set: cfg.Settings, key: cfg.Key, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
 	switch c.set.API {
 	case harness.ResponsesAPI:
-		c.ask = askResponses
+		c.ask, c.read = askResponses, readResponse
 	case harness.ChatAPI:
-		c.ask = askChat
+		c.ask, c.read = askChat, readChat
 	case harness.MessagesAPI:
-		c.ask = askMessages
+		c.ask, c.read = askMessages, readMessage
 	default:
 		return nil, fmt.Errorf("unknown API %q of a provider", c.set.API)
 	}
@@ -150,6 +155,10 @@ type Try struct {
 	Own bool `json:"own,omitzero"`
 }
 
+// ErrForm is wrapped by the error of [Client.Ask] if what the provider sends can be no
+// answer, however often it is asked.
+var ErrForm = errors.New("the provider's answer has a form that cannot be read")
+
 // maxFailures is how often a provider may fail a question without asking for
 // patience.
 const maxFailures = 4
@@ -160,7 +169,8 @@ const again = "\n[the answer was cut off, and is asked for again]\n"
 // Ask asks until there is an answer. limit bounds the time that the requests may
 // take in all. say gets the text as it comes. An error is a failure of the
 // provider's or of the network. It wraps [relay.ErrRejected] if no question can
-// be answered, and [relay.ErrWaited] if there was no end of waiting.
+// be answered, [relay.ErrWaited] if there was no end of waiting, and [ErrForm] if
+// what the provider sends is no answer in a form that will do.
 func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say io.Writer) (res Result, err error) {
 	key := c.journalKey(q)
 	if former, ok := c.journal.find(key); ok {
@@ -193,11 +203,13 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 			return res, nil
 		case t.late:
 			return res, fmt.Errorf("the provider did not begin to answer within the time limit of %s", limit)
+		case t.failure.form:
+			return res, fmt.Errorf("%w: %s", ErrForm, t.failure.why)
 		case !t.failure.temporary:
 			return c.refused(ctx, res, t)
 		case !t.failure.overloaded:
 			if failures++; failures == maxFailures {
-				return res, fmt.Errorf("the provider failed %d times, at last because %s", failures, t.failure.why)
+				return c.failed(ctx, res, t)
 			}
 		}
 		if t.answer.Text != "" {
@@ -236,6 +248,23 @@ func (c *Client) exhausted(r Spending) bool {
 	return s.Requests > 0 && r.Requests >= s.Requests ||
 		s.Tokens > 0 && r.Spent.Input+r.Spent.Output >= s.Tokens ||
 		s.Cost > 0 && c.price(r.Spent) >= s.Cost
+}
+
+// failed decides whose fault it is that the provider failed a question again and
+// again: the question's, if it answers any other.
+func (c *Client) failed(ctx context.Context, res Result, t try) (Result, error) {
+	err := fmt.Errorf("the provider failed %d times, at last because %s", maxFailures, t.failure.why)
+	if t.heard { // and broke off, which says little about the question
+		return res, err
+	}
+	if asked := c.confirm(ctx, time.Now(), &res.Spending); asked != nil {
+		if errors.Is(asked, relay.ErrRejected) || ctx.Err() != nil {
+			err = asked
+		}
+		return res, err
+	}
+	res.End, res.Why = Refused, err.Error()+", though it answers others"
+	return res, nil
 }
 
 // refused decides whose fault it is that the provider rejects a question: the

@@ -38,8 +38,8 @@ func askResponses(ctx context.Context, c *Client, q Question, say func(string)) 
 	service := responses.NewResponseService(c.openAI()...)
 	stream := service.NewStreaming(ctx, p)
 	defer stream.Close()
-	var text strings.Builder
-	defer func() { a.Text = cmp.Or(a.Text, text.String()) }()
+	var text, reasoning strings.Builder
+	defer func() { a.Text, a.Reasoning = cmp.Or(a.Text, text.String()), reasoning.String() }()
 	complete := false
 	for stream.Next() {
 		switch e := stream.Current(); e.Type {
@@ -47,6 +47,8 @@ func askResponses(ctx context.Context, c *Client, q Question, say func(string)) 
 			a.Declined = a.Declined || e.Type == "response.refusal.delta"
 			text.WriteString(e.Delta)
 			say(e.Delta)
+		case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
+			reasoning.WriteString(e.Delta)
 		case "response.completed", "response.incomplete":
 			complete = true
 			a.Text, a.Model, a.Usage = e.Response.OutputText(), e.Response.Model, responsesUsage(e.Response.Usage)
@@ -95,22 +97,27 @@ func askChat(ctx context.Context, c *Client, q Question, say func(string)) (a An
 	service := openai.NewChatCompletionService(c.openAI()...)
 	stream := service.NewStreaming(ctx, p)
 	defer stream.Close()
-	var text strings.Builder
-	defer func() { a.Text = text.String() }()
+	var text, reasoning strings.Builder
+	defer func() { a.Text, a.Reasoning = text.String(), reasoning.String() }()
 	for stream.Next() {
 		chunk := stream.Current()
 		a.Model = cmp.Or(chunk.Model, a.Model)
 		if u := chunk.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
-			a.Usage = Usage{Input: u.PromptTokens, Cached: u.PromptTokensDetails.CachedTokens, Output: u.CompletionTokens,
-				Reasoning: u.CompletionTokensDetails.ReasoningTokens}
+			a.Usage = chatUsage(u)
 		}
 		for _, choice := range chunk.Choices {
 			piece := choice.Delta.Content + choice.Delta.Refusal
 			text.WriteString(piece)
 			say(piece)
+			reasoning.WriteString(reasoningIn(choice.Delta.RawJSON()))
 			a.Stop = cmp.Or(choice.FinishReason, a.Stop)
 			a.Declined = a.Declined || choice.Delta.Refusal != "" || choice.FinishReason == contentFilter
 		}
 	}
 	return a, ended(stream.Err(), a.Stop != "")
+}
+
+func chatUsage(u openai.CompletionUsage) Usage {
+	return Usage{Input: u.PromptTokens, Cached: u.PromptTokensDetails.CachedTokens, Output: u.CompletionTokens,
+		Reasoning: u.CompletionTokensDetails.ReasoningTokens}
 }

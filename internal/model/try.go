@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -45,13 +46,22 @@ func (c *Client) try(ctx context.Context, q Question, limit time.Duration, say i
 		_, _ = io.WriteString(say, text) // which only shows it
 	})
 	t.took, t.heard = time.Since(t.began), heard.began.Load()
-	if form := heard.form.Load(); errors.Is(t.err, errCut) && form != nil {
+	switch form := heard.form.Load(); {
+	case !errors.Is(t.err, errCut) || form == nil:
+	case heard.whole != nil:
+		t.answer, t.err = c.read(heard.whole)
+		if t.err == nil && t.answer.Text != "" {
+			t.first = max(t.took, 1)
+			_, _ = io.WriteString(say, t.answer.Text)
+		}
+	default:
 		t.err = &formError{c.name(*form)}
 	}
 	t.late = t.err != nil && errors.Is(context.Cause(ctx), errTime)
 	if text := strings.ToValidUTF8(t.answer.Text, "\uFFFD"); text != t.answer.Text {
 		t.answer.Text, t.answer.Replaced = text, true
 	}
+	t.answer.Reasoning = strings.ToValidUTF8(t.answer.Reasoning, "\uFFFD")
 	t.answer.Usage = t.answer.Usage.sane()
 	if t.err == nil || t.heard {
 		t.answer.Usage = t.answer.Usage.guess(len(q.System)+len(q.User), len(t.answer.Text))
@@ -72,7 +82,8 @@ func (c *Client) clean(text string) string { return string(c.secrets.Bytes([]byt
 // name returns a word of the provider's, as it may be recorded.
 func (c *Client) name(text string) string { return redact.EscapeShort(c.clean(text), 200) }
 
-// errCut is the error of an answer that ended too early.
+// errCut is the error of an answer that ended too early, though its connection did
+// not break.
 var errCut = errors.New("the answer ended before it was complete")
 
 // ended is the error at the end of a stream.
@@ -96,6 +107,7 @@ func (e *formError) Error() string {
 type heard struct {
 	began atomic.Bool
 	form  atomic.Pointer[string] // its Content-Type, if that is not a stream's
+	whole []byte                 // its answer, if that is one JSON text
 }
 
 // heardKey is the key of what notes that a provider has begun to answer.
@@ -124,7 +136,27 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, &redirectError{s}
 	}
 	response.Body = &boundedBody{ReadCloser: response.Body, left: maxResponse}
+	if err := keepWhole(r, response); err != nil {
+		return nil, err
+	}
 	return response, nil
+}
+
+// keepWhole keeps an answer that is one JSON text, though a stream was asked for. A
+// client for streams then finds none.
+func keepWhole(r *http.Request, response *http.Response) error {
+	heard, ok := r.Context().Value(heardKey{}).(*heard)
+	form, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if !ok || response.StatusCode != http.StatusOK || form != "application/json" {
+		return nil
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	heard.whole, response.Body, response.ContentLength = body, http.NoBody, 0
+	return nil
 }
 
 // redirectError is the error of a redirect, which is not followed: it would take

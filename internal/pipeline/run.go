@@ -320,10 +320,11 @@ func packFault(err error) bool {
 
 // final reports whether a retry would fail in the same way: the pack is to
 // blame, the provider refuses the configuration, or the record cannot be stored.
-// An attempt that has waited for its provider as long as it may waits no longer.
+// An attempt that has waited for its provider as long as it may waits no longer, and
+// an answer that cannot be read is asked for once.
 func final(err error) bool {
 	return packFault(err) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity) ||
-		errors.Is(err, produce.ErrRejected) || errors.Is(err, produce.ErrWaited)
+		errors.Is(err, produce.ErrRejected) || errors.Is(err, produce.ErrWaited) || errors.Is(err, agent.ErrForm)
 }
 
 // retry removes the attempt's sandboxes and, after a pause, creates new ones

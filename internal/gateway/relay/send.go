@@ -50,6 +50,7 @@ func (a *Attempt) send(ctx context.Context, x *exchange, req request.Request, he
 			return nil, a.fail(fmt.Errorf("%w: it closes the connection, though it answers others", ErrRefused))
 		case err != nil:
 			x.ProviderStatus = 0
+			p.failed(ctx)
 			a.relay.tellWaiting(x.Tries, 0, err)
 			wait = a.relay.pace.failure(a, 0, 0, x.Tries-1)
 			continue
@@ -67,7 +68,10 @@ func (a *Attempt) send(ctx context.Context, x *exchange, req request.Request, he
 			response.Body = io.NopCloser(bytes.NewReader(body))
 			return response, nil
 		case p.last:
-			return nil, a.fail(fmt.Errorf("%w with the status %d for as long as an attempt may wait, though it answers others", ErrRefused, response.StatusCode))
+			return nil, a.fail(fmt.Errorf("%w with the status %d, again and again, though it answers others", ErrRefused, response.StatusCode))
+		}
+		if !upstream.Overloaded(response.StatusCode) {
+			p.failed(ctx)
 		}
 		a.relay.tellWaiting(x.Tries, response.StatusCode, nil)
 		wait = a.relay.pace.failure(a, response.StatusCode, asked, x.Tries-1)
@@ -80,7 +84,21 @@ type patience struct {
 	x       *exchange
 	hold    *held // nil before the first
 	began   time.Time
+	fails   int  // tries that failed in a way that says nothing about load
 	last    bool // the next try is the last
+}
+
+// maxFails is how often a provider fails at a request before the relay asks whether it
+// fails at others.
+const maxFails = 4
+
+// failed notes a failure that says nothing about load. At the fourth the relay asks: if
+// the provider answers others, one more try is the last, and the request is held no
+// longer.
+func (p *patience) failed(ctx context.Context) {
+	if p.fails++; p.fails == maxFails && p.attempt.onlyThis(ctx, p.x) {
+		p.last = true
+	}
 }
 
 // wait holds the agent and waits. If the attempt has waited enough, and the

@@ -68,9 +68,10 @@ func TestBackOff(t *testing.T) {
 // does not make others wait, an outage that others see does.
 func TestOwnErrorsHoldNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool // all requests fail, those of the relay's own, too
 		broken := func(r *http.Request) bool {
 			body, _ := io.ReadAll(r.Body)
-			return strings.Contains(string(body), "evil")
+			return down.Load() || strings.Contains(string(body), "evil")
 		}
 		r := with(t, Responses, func(r *http.Request) (*http.Response, error) {
 			if broken(r) {
@@ -89,8 +90,13 @@ func TestOwnErrorsHoldNobodyElse(t *testing.T) {
 		if honest.Held() != 0 || honest.Usage()["requests"] != 20 {
 			t.Errorf("held %v, %v", honest.Held(), honest.Usage())
 		}
-		other := start(t, r)
-		go other.call(ctx, strings.Replace(codexBody, "hi", "evil", 1))
+		if !errors.Is(evil.Err(), ErrRefused) {
+			t.Errorf("what the provider fails at alone is still asked: %v", evil.Err())
+		}
+		down.Store(true)
+		for range 2 {
+			go start(t, r).call(ctx, codexBody)
+		}
 		time.Sleep(2 * time.Minute)
 		if r.pace.left() <= 0 && time.Since(r.pace.until) > 2*time.Minute {
 			t.Error("an outage that two attempts see is not shared")
@@ -291,7 +297,7 @@ func TestOnlyOneRequestFails(t *testing.T) {
 				return c.agents()
 			}))
 			w := g.call(t.Context(), codexBody)
-			if err := g.Err(); w.Code != 400 || err == nil || errors.Is(err, ErrRefused) != c.fault || time.Since(began) > MaxHold+2*time.Minute || g.open() != 0 {
+			if err := g.Err(); w.Code != 400 || err == nil || errors.Is(err, ErrRefused) != c.fault || time.Since(began) > MaxHold+2*time.Minute || g.open() != 0 || c.fault && time.Since(began) > time.Minute {
 				t.Errorf("%s: %d, %v after %v", name, w.Code, err, time.Since(began))
 			}
 		})

@@ -20,6 +20,10 @@ import (
 	"securebench/internal/verdict"
 )
 
+// ErrForm is wrapped by the error of a [Production] whose provider sends what can be no
+// answer.
+var ErrForm = model.ErrForm
+
 // Model asks a model from this process instead of running a program in a sandbox.
 // What it answers is captured like the standard output of a program.
 type Model struct {
