@@ -24,6 +24,9 @@ type Journal struct {
 	mu   sync.Mutex
 	size int64
 	at   map[string]place // of the answers, by key
+	// open is what questions had spent at most when an earlier process of the run was
+	// killed while it asked them.
+	open map[string]Spending
 }
 
 type place struct{ offset, length int64 }
@@ -32,7 +35,10 @@ type place struct{ offset, length int64 }
 type entry struct {
 	Key    string `json:"key"`
 	MAC    string `json:"mac"`
-	Answer kept   `json:"answer"`
+	Answer kept   `json:"answer,omitzero"`
+	// Asked says instead that a request is about to be made, and what the question has
+	// spent at most when that is done; nothing spent says that it has failed.
+	Asked *Spending `json:"asked,omitzero"`
 }
 
 // kept is an answer with what it took: the record of its attempt may not have been
@@ -67,7 +73,7 @@ const maxEntry = 2 * maxResponse
 // authenticates an answer to a question. What it does not fit, or is cut short,
 // does not count.
 func OpenJournal(file *os.File, mac func(key string, answer []byte) string) (*Journal, error) {
-	j := &Journal{file: file, mac: mac, at: map[string]place{}}
+	j := &Journal{file: file, mac: mac, at: map[string]place{}, open: map[string]Spending{}}
 	in := bufio.NewReader(file)
 	for {
 		line, err := in.ReadSlice('\n')
@@ -86,7 +92,7 @@ func OpenJournal(file *os.File, mac func(key string, answer []byte) string) (*Jo
 			return nil, fmt.Errorf("reading the answers of the model: %w", err)
 		}
 		if e, ok := j.read(line); ok {
-			j.at[e.Key] = place{j.size, int64(len(line))}
+			j.note(e, int64(len(line)))
 		}
 		j.size += int64(len(line))
 	}
@@ -96,14 +102,71 @@ func OpenJournal(file *os.File, mac func(key string, answer []byte) string) (*Jo
 	return j, nil
 }
 
+// note takes over a line that begins at the end of those before it.
+func (j *Journal) note(e entry, length int64) {
+	delete(j.open, e.Key)
+	switch {
+	case e.Asked == nil:
+		j.at[e.Key] = place{j.size, length}
+	case e.Asked.Requests > 0:
+		j.open[e.Key] = *e.Asked
+	}
+}
+
 // read reads a line, and reports whether this run wrote it.
 func (j *Journal) read(line []byte) (entry, bool) {
 	var e entry
 	if json.Unmarshal(line, &e, json.RejectUnknownMembers(true)) != nil {
 		return e, false
 	}
+	if e.Asked != nil {
+		return e, e.MAC == j.askedMAC(e.Key, *e.Asked)
+	}
 	answer, err := json.Marshal(e.Answer, json.Deterministic(true))
 	return e, err == nil && e.MAC == j.mac(e.Key, answer)
+}
+
+// askedMAC authenticates what a question may have spent.
+func (j *Journal) askedMAC(key string, s Spending) string {
+	text, err := json.Marshal(s, json.Deterministic(true))
+	if err != nil {
+		return "" // never: it has texts and numbers alone
+	}
+	return j.mac("asked "+key, text)
+}
+
+// asking notes that a request is about to be made, and what the question has spent at
+// most afterwards; the zero Spending, that it has failed. It is there if this process is
+// killed, which is enough: it need not be on disk.
+func (j *Journal) asking(key string, s Spending) error {
+	if j == nil || key == "" {
+		return nil
+	}
+	line, err := json.Marshal(entry{Key: key, MAC: j.askedMAC(key, s), Asked: &s}, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, err := j.file.WriteAt(line, j.size); err != nil {
+		return err
+	}
+	j.size += int64(len(line))
+	return nil
+}
+
+// cut returns, once, what a question had spent at most when an earlier process was
+// killed.
+func (j *Journal) cut(key string) Spending {
+	if j == nil {
+		return Spending{}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.open[key]
+	delete(j.open, key)
+	return s
 }
 
 // find returns the answer to a question.
@@ -134,7 +197,7 @@ func (j *Journal) add(key string, a kept, clean func(string) string) error {
 	if err != nil {
 		return err
 	}
-	line, err := json.Marshal(entry{key, j.mac(key, answer), a}, json.Deterministic(true))
+	line, err := json.Marshal(entry{Key: key, MAC: j.mac(key, answer), Answer: a}, json.Deterministic(true))
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -177,14 +178,26 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 		res.Reused, res.Spending = true, former.spending()
 		return res.answered(former.Answer), nil
 	}
+	res.Spending = c.journal.cut(key)
+	former := res.Requests
+	defer func() {
+		if err != nil && ctx.Err() == nil { // which is recorded, or asked again
+			err = errors.Join(err, c.journal.asking(key, Spending{}))
+		}
+	}()
 	left, wait := limit, time.Duration(0)
 	for failures := 0; ; {
 		if err := c.patience(ctx, &res, wait); err != nil {
 			return res, err
 		}
-		if c.exhausted(res.Spending) {
+		// A question that was cut short by a kill may be asked once more: else a resume
+		// would end with another verdict than an undisturbed run.
+		if c.exhausted(res.Spending) && (former == 0 || res.Requests > former) {
 			res.End = OverBudget
 			return res, nil
+		}
+		if err := c.journal.asking(key, c.bound(res.Spending, q)); err != nil {
+			c.notice.say("what is asked of the model cannot be noted for a resume: " + err.Error())
 		}
 		t := c.try(ctx, q, left, say)
 		left -= t.took
@@ -218,6 +231,22 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 		c.notice.waiting(t.failure)
 		wait = c.pace.failure(t.failure, len(res.Tries)-1)
 	}
+}
+
+// unboundedOutput is how many tokens an answer is taken to have at most where no bound is
+// set.
+const unboundedOutput = 4096
+
+// bound returns what a question has spent at most when one more request is done.
+func (c *Client) bound(s Spending, q Question) Spending {
+	output := c.set.MaxTokens
+	if output <= 0 {
+		output = unboundedOutput
+	}
+	s.Requests++
+	s.Spent.add(Usage{Input: int64(len(q.System)+len(q.User)+3) / 4, Output: output, Guessed: true})
+	s.Tries = append(slices.Clip(s.Tries), Try{Began: time.Now().UTC(), Error: "the run was cut short"})
+	return s
 }
 
 // answered ends a question with an answer.
