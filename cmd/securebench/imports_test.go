@@ -106,7 +106,7 @@ func allowed() []struct {
 		of("internal/sandbox/native/require", "durable sandbox sandbox/cgroup sandbox/imagestore sandbox/mountns sandbox/native/process sandbox/oci"),
 		of("internal/sandbox/native/workspace", "sandbox sandbox/holder sandbox/mountns sandbox/native/images sandbox/thread"),
 		of("internal/sandbox/upper", "sandbox"),
-		of("internal/sandbox/native", "attended sandbox sandbox/cgroup sandbox/helperfile sandbox/imageconfig sandbox/imagestore sandbox/mountns sandbox/native/images sandbox/native/output sandbox/native/overlays sandbox/native/process sandbox/native/require sandbox/native/workspace sandbox/oci sandbox/owner sandbox/seccomp sandbox/upper sandbox/platform"),
+		of("internal/sandbox/native", "attended sandbox sandbox/cgroup sandbox/helperfile sandbox/imageconfig sandbox/imagestore sandbox/mountns sandbox/native/images sandbox/native/output sandbox/native/overlays sandbox/native/process sandbox/native/require sandbox/native/workspace sandbox/oci sandbox/owner sandbox/privilege sandbox/seccomp sandbox/upper sandbox/platform"),
 		of("internal/sandbox/engines", "redact sandbox sandbox/docker sandbox/docker/dockerapi sandbox/docker/images sandbox/imagestore sandbox/machine sandbox/native sandbox/platform"),
 		of("internal/sandbox/owner/tempdir", "sandbox sandbox/owner"),
 		of("internal/sandbox/native/floor", "redact sandbox sandbox/mountns sandbox/oci sandbox/owner/tempdir"),

@@ -212,6 +212,8 @@ type Info struct {
 	DiskSampled bool `json:"disk_sampled,omitzero"`
 	// Obtain is the command that gets an image by name, such as "docker pull".
 	Obtain string `json:"-"`
+	// Notice is what the operator should know before the first task, if anything.
+	Notice string `json:"-"`
 }
 
 // Box is one sandbox. Its command is its first process, so the box ends with

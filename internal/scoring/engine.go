@@ -73,6 +73,9 @@ func openEngine(ctx context.Context, cfg config.Sandbox, around Surroundings, wa
 	case err != nil:
 		return nil, fault.As(fault.Engine, err)
 	}
+	if notice := e.Info().Notice; notice != "" {
+		warn(notice + " (see securebench doctor)")
+	}
 	n, err := e.Reap(ctx)
 	if err != nil {
 		warn(fmt.Sprintf("removing leftovers of killed runs from the engine: %v", err))

@@ -129,7 +129,7 @@ func (s *session) ready(ctx context.Context) (err error) {
 
 // settle judges an end of the steps by how the sandbox ended.
 func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
-	err = steps.Settle(err, endErr, s.live)
+	err = steps.Settle(err, limits, endErr, s.live)
 	var f *family.Failure
 	failed := s.grade.Outcome == verdict.Failed
 	if errors.As(err, &f) {

@@ -10,7 +10,6 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
-	"securebench/internal/verdict"
 )
 
 // Box is a sandbox whose first process is securebench's init: no command can reach
@@ -64,16 +63,21 @@ func (b *Box) Close(ctx context.Context) error {
 	return errors.Join(append(errs, b.Box.Close(ctx))...)
 }
 
-// Settle judges the error of a verification's steps by that of [Box.End]. A box that
-// is lost while it holds something of the candidate's, which live says, is the
-// candidate's failure, unless it was disturbed from outside.
-func Settle(err, endErr error, live bool) error {
-	lost := live && errors.Is(endErr, initproc.ErrLost) && !errors.Is(endErr, sandbox.ErrDisturbed)
-	switch {
-	case endErr != nil && !lost:
+// Settle judges the error of a verification's steps by what [Box.End] returned. A box
+// whose init is lost says nothing of the candidate, even if it holds something of the
+// candidate's, which live says: then it counts if that ran into a limit.
+func Settle(err error, limits []sandbox.End, endErr error, live bool) error {
+	if endErr != nil && !errors.Is(endErr, initproc.ErrLost) || errors.Is(endErr, sandbox.ErrDisturbed) {
 		return endErr
-	case live && errors.Is(err, initproc.ErrLost), lost && err == nil:
-		return family.Fail(verdict.WorkerExited, "the sandbox ended while the candidate was in it")
 	}
-	return err
+	if err == nil {
+		err = endErr
+	}
+	if !live || !errors.Is(err, initproc.ErrLost) {
+		return err
+	}
+	if limit := family.LimitReached(limits, "what the candidate runs"); limit != nil {
+		return limit
+	}
+	return fmt.Errorf("the candidate was in a sandbox of the verification when its init was lost: %w", err)
 }

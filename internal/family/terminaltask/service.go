@@ -46,8 +46,6 @@ func (s *session) serve(ctx context.Context) error {
 	for {
 		ok, err := s.isReady(ctx, s.row.start.timeout-wait.Spent())
 		switch {
-		case errors.Is(err, initproc.ErrLost):
-			return &family.Failure{Reason: verdict.ServiceNotReady, Message: "the sandbox of what the row starts ended"}
 		case err != nil || ok:
 			return err
 		case wait.Spent() >= s.row.start.timeout:
@@ -86,23 +84,16 @@ func (s *session) isReady(ctx context.Context, left time.Duration) (bool, error)
 	return res.End == sandbox.Exited && res.ExitCode == 0, nil
 }
 
-// endService ends the service and notes what became of it. That it died is its
-// own affair: the checker has seen it. An error is the engine's, or of somebody
-// outside.
-func (s *session) endService(ctx context.Context) error {
+// endService ends the service, notes what became of it, and judges the end of the
+// steps by that. That the service died is its own affair: the checker has seen it. That
+// its sandbox's init was lost is nobody's failure, unless it ran into a limit. An error
+// of the end is the engine's, or of somebody outside.
+func (s *session) endService(ctx context.Context, err error) error {
 	if s.site.Service == nil {
-		return nil
+		return err
 	}
-	if r := s.running; r != nil {
-		select {
-		case <-r.ended:
-			if r.err == nil {
-				s.metadata["service_exit_code"] = r.result.ExitCode
-			}
-		default:
-		}
-	}
-	limits, err := s.site.Service.End(ctx)
+	lost := s.serviceLost()
+	limits, endErr := s.site.Service.End(ctx)
 	if r := s.running; r != nil { // its connection is closed now
 		r.stop()
 		<-r.ended
@@ -111,8 +102,32 @@ func (s *session) endService(ctx context.Context) error {
 	if len(limits) > 0 {
 		s.metadata["service_limits"] = limits
 	}
-	if errors.Is(err, initproc.ErrLost) && !errors.Is(err, sandbox.ErrDisturbed) {
-		return nil
+	switch {
+	case endErr != nil:
+		return endErr
+	case lost == nil:
+		return err
+	case len(limits) == 0:
+		return fmt.Errorf("the init of the sandbox of what the row starts was lost: %w", lost)
+	case errors.Is(err, initproc.ErrLost):
+		return &family.Failure{Reason: verdict.ServiceNotReady, Message: "the sandbox of what the row starts ended"}
 	}
 	return err
+}
+
+// serviceLost notes how the service ended, if it has, and returns the error of one
+// whose sandbox's init is lost.
+func (s *session) serviceLost() error {
+	if s.running == nil {
+		return nil
+	}
+	select {
+	case <-s.running.ended:
+	default:
+		return nil
+	}
+	if s.running.err == nil {
+		s.metadata["service_exit_code"] = s.running.result.ExitCode
+	}
+	return s.running.err
 }

@@ -115,10 +115,7 @@ func (s *session) verify(ctx context.Context, c candidate.Candidate, grants []sa
 	ectx, stop := attended.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer stop()
 	limits, endErr := s.site.Checker.End(ectx)
-	if serr := s.endService(ectx); serr != nil {
-		return serr
-	}
-	return s.settle(err, limits, endErr)
+	return s.endService(ectx, s.settle(err, limits, endErr))
 }
 
 // wholeLimit bounds a verification: its changes, the wait for a service, and
@@ -133,7 +130,7 @@ func (s *session) wholeLimit() time.Duration {
 
 // settle judges an end of the steps by how the checker's sandbox ended.
 func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
-	err = steps.Settle(err, endErr, s.live)
+	err = steps.Settle(err, limits, endErr, s.live)
 	var f *family.Failure
 	if limit := family.LimitReached(limits, "the verification"); s.live && limit != nil && errors.As(err, &f) && failing(f.Reason) {
 		return limit

@@ -101,7 +101,10 @@ func (w *workspace) startHolder(ctx context.Context, spec sandbox.WorkspaceSpec,
 	user, argv := spec.Owner, []string{sandbox.HelperPath, "sandbox-holder", helper.Tree}
 	if spec.ReadAll { // the holder becomes the owner itself, and keeps one of root's rights
 		user, argv = sandbox.User{}, []string{sandbox.HelperPath, "sandbox-holder", "--read-all", userString(spec.Owner), helper.Tree}
-		host.CapAdd = []string{"DAC_READ_SEARCH", "SETUID", "SETGID"}
+		host.CapAdd = []string{"DAC_READ_SEARCH"}
+		if spec.Owner != (sandbox.User{}) {
+			host.CapAdd = append(host.CapAdd, "SETUID", "SETGID")
+		}
 	}
 	err := w.engine.conn.CreateContainer(ctx, client.ContainerCreateOptions{
 		Name: w.holder,

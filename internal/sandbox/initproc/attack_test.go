@@ -63,6 +63,7 @@ type setup struct {
 	capabilities []string
 	weak         []string // steps of the hardening that are left out
 	grants       []string // what commands can be given
+	signals      int64    // that its user can have pending; 0 is what the engine gives
 }
 
 const helper = "/helper"
@@ -119,12 +120,16 @@ func (s setup) try(t testing.TB) (*Client, error) {
 		args = append([]string{"--grant=" + strings.Join(s.grants, ",")}, args...)
 	}
 	pids := int64(64)
+	var limits []*container.Ulimit
+	if s.signals != 0 {
+		limits = []*container.Ulimit{{Name: "sigpending", Soft: s.signals, Hard: s.signals}}
+	}
 	made, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Config: &container.Config{Image: img.ID, User: fmt.Sprintf("%d:%d", s.user.UID, s.user.GID), WorkingDir: "/",
 			Entrypoint: append([]string{helper, "sandbox-init"}, args...),
 			OpenStdin:  true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true},
 		HostConfig: &container.HostConfig{NetworkMode: "none", Tmpfs: map[string]string{"/small": "size=1m,nr_inodes=10"}, CapDrop: []string{"ALL"}, CapAdd: s.capabilities,
-			SecurityOpt: []string{"seccomp=unconfined"}, Resources: container.Resources{PidsLimit: &pids, Memory: 512 << 20}},
+			SecurityOpt: []string{"seccomp=unconfined"}, Resources: container.Resources{PidsLimit: &pids, Memory: 512 << 20, Ulimits: limits}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +227,7 @@ func TestAttacksOnInit(t *testing.T) {
 		dumpable     = "becoming non-dumpable"
 		capabilities = "dropping capabilities"
 		signals      = "ignoring signals"
-		group        = "setting the saved group"
+		group        = "setting the real group"
 		descriptors  = "closing descriptors on exec"
 	)
 	tracing := []string{"ptrace", "mem", "maps", "environ", "exe", "cwd", "fd", "process_vm_readv", "pidfd_getfd", "forge"}
@@ -266,6 +271,32 @@ func TestAttacksOnInit(t *testing.T) {
 			}
 			if res, err := strong.Run(t.Context(), Command{Argv: []string{"true"}, Env: []string{"PATH=/bin:/usr/bin"}, User: tt.strong.user}); err != nil || res.ExitCode != 0 {
 				t.Errorf("after the attacks: %+v, %v", res, err)
+			}
+		})
+	}
+}
+
+// TestInitNeedsNoSignal starts inits beside somebody who has used up what their user
+// can have pending: for the kernel that is a limit that is lower than the count. A
+// program that changes the rights of all its threads, as Go does, hangs there.
+func TestInitNeedsNoSignal(t *testing.T) {
+	t.Parallel()
+	for _, s := range []setup{sameUser, plainRoot, capableRoot, applyingRoot, capableRoot.granting("CHOWN")} {
+		t.Run(s.name+strings.Join(s.grants, ","), func(t *testing.T) {
+			t.Parallel()
+			cmd := probe("all threads", s.user)
+			if fired, words := attack(t, s.open(t), cmd); !fired {
+				t.Fatalf("where signals can be queued: %s", words)
+			}
+			s.signals = 1 // one that is blocked and pending uses it up
+			c := s.open(t)
+			cmd.Timeout = time.Second // hung
+			res, err := c.Run(t.Context(), cmd)
+			if err != nil || res.End != sandbox.TimedOut {
+				t.Errorf("a program that needs signals: %+v, %v; want it to hang", res, err)
+			}
+			if res, err := c.Run(t.Context(), Command{Argv: []string{helper, "probe", "none"}, User: s.user, Timeout: hung}); err != nil || res.ExitCode != 0 {
+				t.Errorf("an honest command: %+v, %v", res, err)
 			}
 		})
 	}

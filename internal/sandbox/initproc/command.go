@@ -70,6 +70,19 @@ func (c *command) open(s start) (theirs []uintptr, err error) {
 	return theirs, nil
 }
 
+// execute begins a command, on the thread whose rights it gets.
+func (c *command) execute(s start, sys *syscall.SysProcAttr) error {
+	files, err := c.open(s)
+	if err == nil {
+		c.began = time.Now()
+		c.pid, err = execute(s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.environment(), Files: files, Sys: sys})
+	}
+	for _, fd := range files {
+		_ = unix.Close(int(fd))
+	}
+	return err
+}
+
 // close gives up the streams of a command that did not start.
 func (c *command) close() {
 	for _, f := range []*os.File{c.stdin, c.stdout.r, c.stderr.r} {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,23 +17,53 @@ import (
 
 // hardening is a step of what init does before it starts anything.
 type hardening struct {
-	name  string
-	apply func() error
+	name string
+	// rights says that it changes the rights of a thread, before init executes
+	// itself again ([privilege.Everywhere]).
+	rights bool
+	apply  func() error
 }
 
-// hardenings are all steps, in their order: changes of credentials can make a
-// process dumpable again, so that comes after them.
+// hardenings are all steps, in their order: executing a program makes it dumpable,
+// so that comes after it.
 func hardenings(grants privilege.Set) []hardening {
 	return []hardening{
-		{"starting threads", startThreads},
-		{"checking the kernel", checkKernel},
-		{"setting no_new_privs", noNewPrivs},
-		{"dropping capabilities", func() error { return dropCapabilities(grants) }},
-		{"setting the saved group", hideGroup},
-		{"ignoring signals", ignoreSignals},
-		{"closing descriptors on exec", closeOnExec},
-		{"becoming non-dumpable", notDumpable},
+		{"setting no_new_privs", true, noNewPrivs},
+		{"dropping capabilities", true, func() error { return dropCapabilities(grants) }},
+		{"setting the real group", true, hideGroup},
+		{"starting threads", false, startThreads},
+		{"checking the kernel", false, checkKernel},
+		{"ignoring signals", false, ignoreSignals},
+		{"closing descriptors on exec", false, closeOnExec},
+		{"becoming non-dumpable", false, notDumpable},
 	}
+}
+
+// takeRights takes the steps that change rights. A sandbox without capabilities
+// whose engine has set no_new_privs has none to change.
+func takeRights(grants privilege.Set, steps []hardening) error {
+	permitted, err := privilege.Permitted()
+	if err != nil {
+		return err
+	}
+	bounded, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	if err != nil || permitted == 0 && grants == 0 && bounded == 1 {
+		return err
+	}
+	return privilege.Everywhere(kept(permitted, grants), func() error { return take(steps, true) })
+}
+
+// take takes the steps of one kind.
+func take(steps []hardening, rights bool) error {
+	for _, s := range steps {
+		if s.rights != rights {
+			continue
+		}
+		if err := s.apply(); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
 }
 
 const processors = 2
@@ -88,10 +117,21 @@ const (
 	applying privilege.Set = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
 )
 
-// dropCapabilities leaves init what it needs itself and what it can give, or
-// nothing, and takes care that no command gets any of that unasked: a program
-// that root executes gets what the bounding set holds, any other what the
-// ambient set holds. With grants the bounding set cannot be empty; then root
+// kept are the capabilities that init needs itself or can give, of those that it has.
+func kept(permitted, grants privilege.Set) privilege.Set {
+	keep := grants
+	if permitted.Has(switching) {
+		keep |= switching
+		if permitted.Has(applying) {
+			keep |= applying
+		}
+	}
+	return keep
+}
+
+// dropCapabilities takes care that no command gets any capability of init's
+// unasked: a program that root executes gets what the bounding set holds, any
+// other what the ambient set holds. With grants the bounding set cannot be empty; then root
 // stops being special for good.
 func dropCapabilities(grants privilege.Set) error {
 	permitted, err := privilege.Permitted()
@@ -112,31 +152,30 @@ func dropCapabilities(grants privilege.Set) error {
 	if err := privilege.Prctl(unix.PR_SET_SECUREBITS, bits); err != nil {
 		return fmt.Errorf("setting the securebits, which takes CAP_SETPCAP: %w", err)
 	}
-	if err := privilege.Bound(grants); err != nil {
-		return err
-	}
-	keep := grants
-	if permitted.Has(switching) {
-		keep |= switching
-		if permitted.Has(applying) {
-			keep |= applying
-		}
-	}
-	return privilege.Keep(keep)
+	return privilege.Bound(grants)
 }
 
 // privateGroup is a group that no command can have. It is the last that a sandbox
 // has on engines that give it users of its own.
 const privateGroup = 1<<31 - 2
 
-// hideGroup gives init a saved group id of its own where it can. The kernel
-// lets a process change the limits of another only if all ids are equal.
+// hideGroup gives init a real group id of its own where it can. The kernel lets a
+// process change the limits of another only if all ids are equal. A saved one would
+// not outlast the execution of a program.
 func hideGroup() error {
 	able, err := switchesUsers()
 	if err != nil || !able {
 		return err
 	}
-	return syscall.Setresgid(-1, -1, privateGroup)
+	return setThreadGroup(privateGroup)
+}
+
+// setThreadGroup changes the real group of this thread.
+func setThreadGroup(gid uintptr) error {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, gid, ^uintptr(0), ^uintptr(0)); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // switchesUsers reports whether init can run commands as other users.

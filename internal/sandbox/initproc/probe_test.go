@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,7 +68,7 @@ func startInit(args []string) error {
 func weakened(grants privilege.Set, names []string) (steps []hardening) {
 	for _, h := range hardenings(grants) {
 		if h.name == "closing descriptors on exec" && slices.Contains(names, "leak") {
-			steps = append(steps, hardening{"leak", func() error { _, err := unix.Dup(4); return err }})
+			steps = append(steps, hardening{"leak", false, func() error { _, err := unix.Dup(4); return err }})
 		}
 		if !slices.Contains(names, h.name) {
 			steps = append(steps, h)
@@ -127,6 +128,8 @@ func probes() map[string]func() error {
 			return unix.Prlimit(1, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3}, nil)
 		},
 		"signals":      sendSignals,
+		"all threads":  changeAllThreads,
+		"none":         func() error { return nil },
 		"descriptors":  foreignDescriptors,
 		"capabilities": anyCapability,
 		"forkbomb":     forkBomb,
@@ -206,6 +209,30 @@ func foreignDescriptors() error {
 		}
 	}
 	return errors.New("none")
+}
+
+// changeAllThreads fills what can be pending, and changes something of all threads by
+// signals.
+func changeAllThreads() error {
+	free := make(chan struct{})
+	defer close(free)
+	for range processors + 1 { // threads besides this one
+		go func() { runtime.LockOSThread(); <-free }()
+	}
+	set := unix.Sigset_t{}
+	set.Val[0] = 1 << (40 - 1)
+	runtime.LockOSThread()
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &set, nil); err != nil {
+		return err
+	}
+	info := [128]byte{}
+	*(*int32)(unsafe.Pointer(&info[0])), *(*int32)(unsafe.Pointer(&info[8])) = 40, -1 // si_signo, si_code SI_QUEUE
+	for range 2 {                                                                     // the second meets the limit, if it is 1
+		if _, _, errno := unix.RawSyscall(unix.SYS_RT_SIGQUEUEINFO, uintptr(os.Getpid()), 40, uintptr(unsafe.Pointer(&info[0]))); errno != 0 {
+			break
+		}
+	}
+	return errnoOf(syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0))
 }
 
 // anyCapability succeeds if this process has one, or may gain one.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,8 +27,10 @@ type processes struct {
 	forked   chan struct{}
 	loopback loopback.Server
 
+	starter starter
+
 	// changing is held while files are changed, and while a command is started:
-	// then init has lost the rights for that. It comes before mu.
+	// after that nothing is changed any more. It comes before mu.
 	changing sync.Mutex
 	changes  bool // init can still change files
 	links    *changes.Follower
@@ -41,19 +42,29 @@ type processes struct {
 }
 
 func newProcesses() *processes {
-	return &processes{forked: make(chan struct{}, 1), commands: map[uint64]*command{}, running: map[int]*command{}}
+	return &processes{forked: make(chan struct{}, 1), starter: newStarter(), commands: map[uint64]*command{}, running: map[int]*command{}}
 }
 
-// settle gives up the rights to change files, before the first command.
-func (p *processes) settle() error {
-	if !p.changes {
-		return nil
-	}
-	if err := privilege.Keep(switching | p.grants); err != nil {
-		return errors.New("giving up the rights to change files: " + err.Error()) // it is no error of the command
-	}
-	p.changes = false
-	return nil
+// starter runs functions on a thread of its own, on which nothing else runs: what
+// it executes gets the rights of that thread.
+type starter chan func()
+
+func newStarter() starter {
+	s := make(starter)
+	go func() {
+		runtime.LockOSThread()
+		for f := range s {
+			f()
+		}
+	}()
+	return s
+}
+
+// do calls f on the thread.
+func (s starter) do(f func() error) error {
+	done := make(chan error, 1)
+	s <- func() { done <- f() }
+	return <-done
 }
 
 func (p *processes) find(id uint64) *command {
@@ -94,19 +105,9 @@ func (p *processes) start(s start) (uint64, error) {
 	if len(p.commands) >= MaxCommands {
 		return 0, fmt.Errorf("%d commands are there already", MaxCommands)
 	}
-	if err := p.settle(); err != nil {
-		return 0, err
-	}
+	p.changes = false
 	c := &command{ended: make(chan struct{})}
-	files, err := c.open(s)
-	if err == nil {
-		c.began = time.Now()
-		c.pid, err = execute(s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.environment(), Files: files, Sys: sys})
-	}
-	for _, fd := range files {
-		_ = unix.Close(int(fd))
-	}
-	if err != nil {
+	if err := p.starter.do(func() error { return c.execute(s, sys) }); err != nil {
 		c.close()
 		return 0, fmt.Errorf("starting %q: %w", clip(s.Argv[0]), err)
 	}

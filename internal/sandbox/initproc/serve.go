@@ -38,14 +38,15 @@ func Serve(grants []string) error {
 }
 
 func serve(grants privilege.Set, steps []hardening) error {
-	in, out, err := takeStreams()
-	if err != nil {
+	if err := takeRights(grants, steps); err != nil {
 		return fmt.Errorf("starting init: %w", err)
 	}
-	for _, s := range steps {
-		if err := s.apply(); err != nil {
-			return fmt.Errorf("starting init: %s: %w", s.name, err)
-		}
+	in, out, err := takeStreams()
+	if err == nil {
+		err = take(steps, false)
+	}
+	if err != nil {
+		return fmt.Errorf("starting init: %w", err)
 	}
 	permitted, err := privilege.Permitted()
 	if err != nil {
@@ -53,6 +54,10 @@ func serve(grants privilege.Set, steps []hardening) error {
 	}
 	p := newProcesses()
 	p.switches, p.grants, p.changes = permitted.Has(switching), grants, permitted.Has(switching|applying)
+	// The only thread that executes programs has nothing that it could leave to them.
+	if err := p.starter.do(func() error { return privilege.Keep(permitted & (switching | grants)) }); err != nil {
+		return fmt.Errorf("starting init: %w", err)
+	}
 	if groups, err := os.Getgroups(); err != nil || !p.switches && len(groups) > 0 && (len(groups) > 1 || groups[0] != os.Getgid()) {
 		return errors.Join(fmt.Errorf("starting init: it has supplementary groups %v and cannot drop them", groups), err)
 	}

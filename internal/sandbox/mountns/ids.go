@@ -86,7 +86,7 @@ func userNamespace(base, size int) (*os.File, error) {
 	mapping := []syscall.SysProcIDMap{{ContainerID: 0, HostID: base, Size: size}}
 	process, err := os.StartProcess("/proc/self/exe", []string{"user-namespace"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER,
-		UidMappings: mapping, GidMappings: mapping,
+		UidMappings: mapping, GidMappings: mapping, GidMappingsEnableSetgroups: true,
 		Ptrace: true, Pdeathsig: syscall.SIGKILL,
 	}})
 	if err != nil {

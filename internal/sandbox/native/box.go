@@ -34,6 +34,7 @@ type box struct {
 	oci      oci.Box
 	hidden   []string // every mount point
 	peer     *box
+	users    *os.File   // its user namespace, which is the peer's if there is one; nil without
 	files    *os.Root   // the folder of the bundle
 	disks    []*os.File // what the command can fill
 	mounts   []string   // in the order in which they were made
@@ -122,6 +123,44 @@ func (e *Engine) openBox(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	return b, nil
 }
 
+// takeUsers gives the box a user namespace, if it is to have one.
+func (b *box) takeUsers() (err error) {
+	switch {
+	case b.engine.users == nil:
+		return nil
+	case b.peer != nil:
+		b.users, err = b.peer.shareUsers()
+	default:
+		b.users, err = b.engine.users.Take()
+	}
+	if err != nil {
+		return err
+	}
+	b.oci.Users = mountns.NamespacePath(b.users)
+	return nil
+}
+
+// shareUsers lets a box have the namespace of this one, its peer.
+func (b *box) shareUsers() (*os.File, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.users == nil {
+		return nil, errors.New("the peer is closed")
+	}
+	b.engine.users.Share(b.users)
+	return b.users, nil
+}
+
+// giveUsers gives the namespace back, once no process is left in it.
+func (b *box) giveUsers() error {
+	if b.users == nil {
+		return nil
+	}
+	users := b.users
+	b.users = nil
+	return b.engine.users.Give(users)
+}
+
 // cannotRun reports whether the box does not run any more.
 func (b *box) cannotRun() bool {
 	b.mu.Lock()
@@ -140,7 +179,7 @@ func (b *box) make() error {
 	if b.engine.ids != nil {
 		b.oci.IDBase, b.oci.IDSize = mountns.IDBase, mountns.IDSize
 	}
-	if err := b.useOverlays(); err != nil {
+	if err := errors.Join(b.takeUsers(), b.useOverlays()); err != nil {
 		return err
 	}
 	err := b.engine.ns.Do(func() error {
@@ -415,7 +454,7 @@ func (b *box) remove(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := b.dropOverlays(); err != nil {
+	if err := errors.Join(b.dropOverlays(), b.giveUsers()); err != nil {
 		return err
 	}
 	b.engine.images.Drop(b.image)

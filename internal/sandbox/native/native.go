@@ -60,6 +60,7 @@ import (
 	"securebench/internal/sandbox/oci"
 	"securebench/internal/sandbox/owner"
 	"securebench/internal/sandbox/platform"
+	"securebench/internal/sandbox/privilege"
 	"securebench/internal/sandbox/seccomp"
 )
 
@@ -91,7 +92,8 @@ type Engine struct {
 	cgroups  *cgroup.Hierarchy
 	groups   string // the name of the group that holds those of all boxes
 	ns       *mountns.Namespace
-	ids      *mountns.IDs // nil without user namespaces
+	ids      *mountns.IDs   // nil without user namespaces
+	users    *mountns.Users // of boxes
 	info     sandbox.Info
 	helper   *os.File // the binary, nil without one
 	placed   bool     // it was copied for sandboxes
@@ -146,6 +148,7 @@ func (e *Engine) open(ctx context.Context) (err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("adopting orphaned processes: %w", err)
 	}
+	oci.LiftLimits()
 	if err := os.MkdirAll(e.path(), 0o711); err != nil {
 		return err
 	}
@@ -154,6 +157,8 @@ func (e *Engine) open(ctx context.Context) (err error) {
 	}
 	if e.ids, err = e.mapUsers(); err != nil {
 		e.log.Info("sandboxes have no user namespace", slog.Any("why", err))
+	} else {
+		e.users = mountns.NewUsers(e.ids, e.runtime.Prlimits && !raisesLimits())
 	}
 	if err := e.ns.Do(e.furnish); err != nil {
 		return err
@@ -207,6 +212,13 @@ func (e *Engine) mapUsers() (*mountns.IDs, error) {
 	return ids, nil
 }
 
+// raisesLimits reports whether this process may raise limits, also those of others. Not
+// every root may.
+func raisesLimits() bool {
+	permitted, err := privilege.Permitted()
+	return err == nil && permitted.Has(1<<unix.CAP_SYS_RESOURCE)
+}
+
 // overlaysDir is the folder of the image store that has the overlays. The store
 // leaves folders alone that it does not know.
 const overlaysDir = "overlays"
@@ -220,6 +232,9 @@ func (e *Engine) describe() (err error) {
 	e.info = sandbox.Info{Name: "native", Version: e.runtime.Version, Runtime: e.runtime.Name, CgroupVersion: e.cgroups.Version(),
 		OS: "linux", Arch: runtime.GOARCH, Emulated: platform.Local().Emulated, Kernel: unix.ByteSliceToString(uts.Release[:]),
 		SecurityOptions: []string{"name=seccomp,profile=default"}}
+	if err := oci.LowLimits(); err != nil {
+		e.info.Notice = err.Error()
+	}
 	if e.ids != nil {
 		e.info.SecurityOptions = append(e.info.SecurityOptions, "name=userns")
 	}
@@ -253,6 +268,7 @@ func (e *Engine) Close() error {
 		errs = append(errs, e.helper.Close())
 		e.helper = nil
 	}
+	errs = append(errs, e.users.Close())
 	if e.ids != nil {
 		errs = append(errs, e.ids.Close())
 	}

@@ -35,7 +35,7 @@ func (b Box) linux() (*specs.Linux, error) {
 // namespaces are all private but, with a peer, that of the network. The kernel lets a
 // sandbox with a user namespace use a network only of the same user namespace.
 func (b Box) namespaces() []specs.LinuxNamespace {
-	var network, user string
+	network, user := "", b.Users
 	if b.Peer > 0 {
 		network = fmt.Sprintf("/proc/%d/ns/net", b.Peer)
 		user = fmt.Sprintf("/proc/%d/ns/user", b.Peer)

@@ -32,7 +32,8 @@ type Box struct {
 	Cgroup       string // see [securebench/internal/sandbox/cgroup.Group.Path]
 	// IDBase and IDSize map users, unless IDSize is 0.
 	IDBase, IDSize int
-	Peer           int // a process whose network is shared; 0 is a network of its own
+	Users          string // the path of a user namespace with that mapping; "" is one of its own
+	Peer           int    // a process whose network is shared; 0 is a network of its own
 	// Dev is the folder that is /dev, furnished. If it is "", the runtime makes one, in
 	// part of the host's devices, which all boxes then share.
 	Dev      string
@@ -49,6 +50,10 @@ type Mount struct {
 	Mode         fs.FileMode
 	User         sandbox.User
 }
+
+// terminals is how many pseudo-terminals a sandbox has. The machine has 3072 for all of
+// them (kernel.pty.max).
+const terminals = 128
 
 // shmSize bounds /dev/shm in bytes; its pages count towards the memory limit.
 const shmSize = 64 << 20
@@ -151,9 +156,6 @@ func capabilities(granted []sandbox.Capability) *specs.LinuxCapabilities {
 // cannot raise counts. What bounds a sandbox is its control group.
 func rlimits() ([]specs.POSIXRlimit, error) {
 	const files, locked, stack, unlimited = 65536, 8 << 20, 8 << 20, unix.RLIM_INFINITY
-	// The kernel counts these two for all sandboxes, and for the user of this program
-	// as well: one sandbox must not take all that there is.
-	const queues, signals = 200 << 10, 4096
 	var list []specs.POSIXRlimit
 	for _, r := range []struct {
 		name       string
@@ -166,12 +168,12 @@ func rlimits() ([]specs.POSIXRlimit, error) {
 		{"RLIMIT_DATA", unix.RLIMIT_DATA, unlimited, unlimited},
 		{"RLIMIT_FSIZE", unix.RLIMIT_FSIZE, unlimited, unlimited},
 		{"RLIMIT_MEMLOCK", unix.RLIMIT_MEMLOCK, locked, locked},
-		{"RLIMIT_MSGQUEUE", unix.RLIMIT_MSGQUEUE, queues, queues},
+		{"RLIMIT_MSGQUEUE", unix.RLIMIT_MSGQUEUE, queueBytes, queueBytes},
 		{"RLIMIT_NICE", unix.RLIMIT_NICE, 0, 0}, // no process goes before others
 		{"RLIMIT_NOFILE", unix.RLIMIT_NOFILE, files, files},
 		{"RLIMIT_NPROC", unix.RLIMIT_NPROC, unlimited, unlimited},
 		{"RLIMIT_RTPRIO", unix.RLIMIT_RTPRIO, 0, 0}, // nor before all others
-		{"RLIMIT_SIGPENDING", unix.RLIMIT_SIGPENDING, signals, signals},
+		{"RLIMIT_SIGPENDING", unix.RLIMIT_SIGPENDING, pendingSignals, pendingSignals},
 		{"RLIMIT_STACK", unix.RLIMIT_STACK, stack, unlimited},
 	} {
 		var own unix.Rlimit
@@ -194,7 +196,7 @@ func (b Box) mounts() []specs.Mount {
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		dev,
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts",
-			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", fmt.Sprintf("max=%d", terminals)}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: groupsFolder, Type: "cgroup", Source: "cgroup", Options: []string{"ro", "nosuid", "noexec", "nodev"}},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},

@@ -35,6 +35,9 @@ type Runtime struct {
 	// Maps says that it takes a user namespace ([Box.IDBase]). One that does not has
 	// another wall between the command and the kernel.
 	Maps bool
+	// Prlimits says that it sets the limits of a sandbox's processes from outside, which
+	// takes CAP_SYS_RESOURCE in their user namespace.
+	Prlimits bool
 
 	groupsV2 bool     // control groups are of version 2; known once it is prepared
 	filters  *filters // nil until it is prepared
@@ -117,7 +120,7 @@ func identify(file string) (Runtime, error) {
 	version = strings.TrimSpace(version)
 	switch {
 	case ok && (name == "runc" || name == "crun"):
-		return Runtime{Name: name, Path: file, Version: version, Leaves: true, Chowns: name == "crun", Maps: true}, nil
+		return Runtime{Name: name, Path: file, Version: version, Leaves: true, Chowns: name == "crun", Maps: true, Prlimits: name == "runc"}, nil
 	case ok && name == "runsc":
 		return Runtime{Name: name, Path: file, Version: version}, nil
 	}

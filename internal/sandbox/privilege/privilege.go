@@ -1,14 +1,14 @@
-// Package privilege changes the capabilities of this process, those of all its
-// threads alike, in the helper programs of sandboxes. It is for programs
-// without cgo.
+// Package privilege changes the rights of the helper programs of sandboxes.
+//
+// Rights belong to threads. The Go runtime changes those of all threads by a
+// real-time signal to each, and waits for ever for one that the kernel does not
+// queue: signals are counted by user, and what runs in another sandbox can have
+// used up the count. [Everywhere] needs no signal.
 package privilege
 
 import (
 	"errors"
 	"fmt"
-	"runtime"
-	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -69,25 +69,25 @@ func Permitted() (Set, error) {
 	return Set(c.data[0].Permitted) | Set(c.data[1].Permitted)<<32, nil
 }
 
-// Keep makes a set the permitted and effective one, and empties the inheritable
-// one. What is not in it is gone for good.
-func Keep(s Set) error {
-	c := &capabilities{header: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}}
-	for i := range c.data {
-		half := uint32(s >> (32 * i))
-		c.data[i] = unix.CapUserData{Effective: half, Permitted: half}
+// Keep makes a set the permitted and effective one of this thread, and empties
+// the inheritable one, and with it the ambient one. What is not in it is gone for
+// good.
+func Keep(s Set) error { return set(s, 0) }
+
+// set makes one set the permitted and effective one of this thread, and another
+// the inheritable one.
+func set(permitted, inheritable Set) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	for i := range data {
+		half := uint32(permitted >> (32 * i))
+		data[i] = unix.CapUserData{Effective: half, Permitted: half, Inheritable: uint32(inheritable >> (32 * i))}
 	}
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
-		uintptr(unsafe.Pointer(&c.header)), uintptr(unsafe.Pointer(&c.data[0])), 0)
-	runtime.KeepAlive(c)
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	return unix.Capset(&header, &data[0])
 }
 
-// Bound leaves only a set to the programs that are executed from now on: the
-// rest leaves the bounding set. The ambient set becomes empty. It takes
+// Bound leaves only a set to the programs that this thread executes from now on:
+// the rest leaves its bounding set. The ambient set becomes empty. It takes
 // CAP_SETPCAP.
 func Bound(s Set) error {
 	if err := Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL); err != nil {
@@ -108,9 +108,9 @@ func Bound(s Set) error {
 	return nil
 }
 
-// Prctl makes a prctl call on every thread, since credentials belong to threads.
+// Prctl makes a prctl call of this thread.
 func Prctl(option, arg uintptr) error {
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, option, arg, 0); errno != 0 {
+	if _, _, errno := unix.RawSyscall6(unix.SYS_PRCTL, option, arg, 0, 0, 0, 0); errno != 0 {
 		return errno
 	}
 	return nil

@@ -110,6 +110,9 @@ func Profile(tracing, chroot bool) (profile, sum string, err error) {
 		// A filter cannot see the flags of clone3; libraries fall back to
 		// clone when it does not exist.
 		{Names: []string{"clone3"}, Action: refuse, ErrnoRet: &nosys},
+		// Besides, the kernel has one number of these for the whole machine (fs.aio-max-nr),
+		// and one process can take all. Databases do without where there are none.
+		{Names: []string{"io_setup"}, Action: refuse, ErrnoRet: &nosys},
 	}
 	rules = append(rules, socketRules()...)
 	rules = append(rules, pageCacheRules()...)

@@ -48,7 +48,7 @@ func TestProfile(t *testing.T) {
 	}
 	for _, name := range []string{"mount", "umount2", "unshare", "setns", "pivot_root", "bpf", "io_uring_setup", "io_uring_enter",
 		"open_by_handle_at", "fanotify_init", "memfd_secret", "keyctl", "add_key", "pidfd_getfd", "kcmp", "userfaultfd",
-		"perf_event_open", "process_madvise", "socketcall", "ipc", "init_module", "kexec_load", "clone3", "ptrace"} {
+		"perf_event_open", "process_madvise", "socketcall", "ipc", "io_setup", "init_module", "kexec_load", "clone3", "ptrace"} {
 		if plain[name] {
 			t.Errorf("%s is allowed", name)
 		}

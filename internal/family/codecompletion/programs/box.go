@@ -323,7 +323,7 @@ func (b *Box) settle(ctx context.Context, err error) error {
 	ctx, cancel := attended.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	limits, endErr := b.box.End(ctx)
-	err = steps.Settle(err, endErr, true)
+	err = steps.Settle(err, limits, endErr, true)
 	var f *family.Failure
 	if !errors.As(err, &f) || f.Reason != verdict.WorkerExited && f.Reason != verdict.TestsFailed {
 		return err

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -148,10 +150,27 @@ const adoption = 100 * time.Millisecond
 // killedItself reports whether the process, which has ended and is not reaped, made
 // the kernel kill it: with a limit on its time, or at the end of its parent.
 func (p *Process) killedItself() bool {
-	var its, ours unix.Rlimit
-	limited := unix.Prlimit(p.PID, unix.RLIMIT_CPU, nil, &its) == nil &&
-		unix.Prlimit(0, unix.RLIMIT_CPU, nil, &ours) == nil && its.Max < ours.Max
+	var ours unix.Rlimit
+	its, err := maxTime(p.PID)
+	limited := err == nil && unix.Getrlimit(unix.RLIMIT_CPU, &ours) == nil && its < ours.Max
 	return limited || !p.trusted && time.Since(p.Began) < adoption
+}
+
+// maxTime is the hard limit on a process's time in seconds. To ask the kernel for it by
+// prlimit takes power over the user namespace.
+func maxTime(pid int) (uint64, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits") //nolint:gosec // the kernel's
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "Max cpu time "); ok {
+			if f := strings.Fields(rest); len(f) > 1 && f[1] != "unlimited" {
+				return strconv.ParseUint(f[1], 10, 64)
+			}
+		}
+	}
+	return unix.RLIM_INFINITY, nil
 }
 
 // Signal sends a signal unless the process has ended.

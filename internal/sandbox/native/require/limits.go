@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"securebench/internal/sandbox/oci"
 )
 
 // The limits of the sandbox that is tried.
@@ -82,6 +84,12 @@ func (c *checker) limits(context.Context) (string, error) {
 		}
 	}
 	return "memory, processes, processors", nil
+}
+
+// counts says whether each sandbox has its share of what the kernel counts by user.
+func (c *checker) counts(context.Context) (string, error) {
+	oci.LiftLimits()
+	return "pending signals, message queues", oci.LowLimits()
 }
 
 // swap says whether a sandbox can use none, beyond its memory.

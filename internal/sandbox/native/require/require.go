@@ -47,6 +47,7 @@ const (
 	Limits     = "limits that are in place"
 	Swap       = "a limit on swap"
 	Users      = "users of their own"
+	Counts     = "limits of this shell that suit"
 	Tested     = "a kind of machine that was tested"
 )
 
@@ -107,6 +108,7 @@ func (c *checker) requirements() []requirement {
 		{name: Groups, fix: delegate, try: c.groups},
 		{name: Processes, fix: "sysctl -w kernel.pid_max=4194304 kernel.threads-max=131072", try: c.processes},
 		{name: Users, needs: []string{Mounts, Overlay, Runtime}, optional: true, fix: mapping, try: c.users},
+		{name: Counts, optional: true, fix: "ulimit -i 65536 -q 819200, in the shell that starts securebench", try: c.counts},
 		{name: Tested, needs: []string{Runtime, Groups}, fix: "set sandbox.engine to native, if you want to try", try: c.test},
 		{name: Sandbox, needs: []string{Helper, Runtime, Mounts, Tmpfs, Overlay, Groups}, fix: "apt-get install --reinstall crun", try: c.run},
 		{name: Filter, needs: []string{Sandbox}, fix: "use a runtime and a kernel with seccomp: apt-get install crun", try: c.filter},
