@@ -46,6 +46,7 @@ type draw struct {
 	row []string
 	// taken are names of files that no canary gets.
 	taken []string
+	form  Form
 }
 
 func newDraw(r *rand.Rand, row []string) *draw {
@@ -108,6 +109,9 @@ func (d *draw) module(n int) string {
 
 func (d *draw) moduleName(n int) string {
 	name := words[d.IntN(len(words))] + "_" + d.name()
+	if d.form.Stem != "" {
+		return d.form.Stem + "_" + name
+	}
 	if n%2 > 0 {
 		name = strings.Replace(name, "_", "", 1)
 	}
@@ -194,10 +198,18 @@ func (d *draw) deal(kinds []string, n int) [][]string {
 func (d *draw) functions(b *strings.Builder, kinds []string) (names []string) {
 	for n, kind := range kinds {
 		name := d.test(n)
-		fmt.Fprintf(b, "\n\ndef %s():\n    %s\n", name, d.body(kind))
+		fmt.Fprintf(b, "\n\n%sdef %s():\n    %s\n", d.marks(""), name, d.body(kind))
 		names = append(names, name)
 	}
 	return names
+}
+
+// marks are the lines above a test that mark it.
+func (d *draw) marks(indent string) (out string) {
+	for _, m := range d.form.Markers {
+		out += indent + "@pytest.mark." + m + "\n"
+	}
+	return out
 }
 
 // class writes a test class over base with a method of each kind, and returns
@@ -213,7 +225,7 @@ func (d *draw) class(b *strings.Builder, base string, kinds []string) (class str
 			b.WriteString("\n")
 		}
 		name := d.test(n)
-		fmt.Fprintf(b, "    def %s(self):\n        %s\n", name, d.body(kind))
+		fmt.Fprintf(b, "%s    def %s(self):\n        %s\n", d.marks("    "), name, d.body(kind))
 		methods = append(methods, name)
 	}
 	return class, methods

@@ -192,6 +192,9 @@ func (s *sorted) describe(g *Grade) {
 	if s.plan.text() {
 		g.Labels = []string{textReport}
 	}
+	if t.Form.None && s.plan.driver != "" {
+		g.Labels = append(g.Labels, noCanaries)
+	}
 	total := 0
 	for _, c := range s.plan.canaries {
 		total += len(c.ids)

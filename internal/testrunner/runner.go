@@ -89,6 +89,8 @@ type Tests struct {
 	Safe bool
 	// Functions are test functions of the row, beside those in FailToPass.
 	Functions []string
+	// Form is that of the canaries; see [Rehearse].
+	Form Form
 }
 
 // Outside is a run of pytest over a file or folder of tests in a place that no
@@ -124,10 +126,11 @@ type Plan struct {
 	// Software are the files that the verdict rests on: of Python and of pytest.
 	Software []string
 
-	tests    Tests
-	driver   string // "" for text and exit codes
-	key      string
-	canaries []canary
+	tests     Tests
+	driver    string // "" for text and exit codes
+	key       string
+	canaries  []canary
+	rehearsal bool
 }
 
 // order is what a driver reads from its standard input.
@@ -142,6 +145,7 @@ type order struct {
 	PythonPath string      `json:"pythonpath"`
 	Plugins    [][4]string `json:"plugins"`
 	Canaries   []canary    `json:"canaries"`
+	Rehearsal  bool        `json:"rehearsal"` // run the canaries alone
 }
 
 // New plans a run. found is what the probe printed. The seed makes names and
@@ -172,28 +176,34 @@ func New(t Tests, found []byte, seed [32]byte) (*Plan, error) {
 	key := make([]byte, 16)
 	_, _ = random.Read(key) // it cannot fail
 	plan.key = hex.EncodeToString(key)
-	d := newDraw(rand.New(random), slices.Concat(functionNames(t.FailToPass), t.Functions))
+	var files map[string][]byte
+	if !t.Form.None {
+		d := t.draw(rand.New(random))
+		d.form = t.Form
+		plan.canaries, files = d.canaries(driver, t.folders(p, driver))
+	}
+	return plan, plan.drive(p, image, files)
+}
+
+// draw makes the names of a run's canaries.
+func (t Tests) draw(r *rand.Rand) *draw {
+	d := newDraw(r, slices.Concat(functionNames(t.FailToPass), t.Functions))
 	for _, file := range t.TestFiles {
 		d.taken = append(d.taken, path.Base(file))
 	}
-	var files map[string][]byte
-	plan.canaries, files = d.canaries(driver, t.folders(p, driver))
-	return plan, plan.drive(p, image, files)
+	return d
 }
 
 // drive makes the command that starts the driver.
 func (p *Plan) drive(prog program, image probed, files map[string][]byte) error {
 	dir := prog.workdir(p.tests.Dir)
-	p.Files, p.Software = map[string][]byte{}, image.Software
-	for file, text := range files {
-		rel, ok := strings.CutPrefix(path.Join(p.tests.root(prog), file), strings.TrimSuffix(cmp.Or(p.tests.Root, p.tests.Dir), "/")+"/")
-		if !ok {
-			return errors.New("the test command runs outside of the checkout")
-		}
-		p.Files[rel] = text
+	var err error
+	p.Software = image.Software
+	if p.Files, err = p.tests.relative(prog, files); err != nil {
+		return err
 	}
 	o := order{Key: p.key, Args: prog.args, Script: prog.script, Root: p.tests.Root, Safe: p.tests.Safe, Late: image.Late && p.tests.Root == "",
-		PythonPath: image.PythonPath, Plugins: image.Plugins, Canaries: p.canaries}
+		PythonPath: image.PythonPath, Plugins: image.Plugins, Canaries: p.canaries, Rehearsal: p.rehearsal}
 	if p.driver == "pytest" {
 		args, err := p.tests.pytestArgs(prog, image.Pytest)
 		if err != nil {
@@ -222,10 +232,9 @@ func (p *Plan) drive(prog program, image probed, files map[string][]byte) error 
 	return nil
 }
 
-// pytestArgs are the arguments that come first: no cache of an earlier run, and
-// test ids relative to the tests' folder, if the row does not choose otherwise.
+// pytestArgs are the arguments that come first: test ids relative to the tests'
+// folder, if the row does not choose otherwise.
 func (t Tests) pytestArgs(prog program, version string) ([]string, error) {
-	out := []string{"-p", "no:cacheprovider"}
 	own := slices.ContainsFunc(prog.args, func(a string) bool {
 		return a == "-c" || strings.HasPrefix(a, "--rootdir") || strings.HasPrefix(a, "--config-file")
 	})
@@ -236,11 +245,11 @@ func (t Tests) pytestArgs(prog program, version string) ([]string, error) {
 	case t.Root != "" && old:
 		return nil, fmt.Errorf("the image's pytest is %s; tests outside of the workspace need 3.5 or later", version)
 	case t.Root != "":
-		return append(out, "--rootdir="+t.Root, "--confcutdir="+t.Root), nil
+		return []string{"--rootdir=" + t.Root, "--confcutdir=" + t.Root}, nil
 	case own || old:
-		return out, nil
+		return nil, nil
 	}
-	return append(out, "--rootdir="+prog.workdir(t.Dir)), nil
+	return []string{"--rootdir=" + prog.workdir(t.Dir)}, nil
 }
 
 // environment is the row's, less what would load files of the checkout when

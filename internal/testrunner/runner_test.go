@@ -114,7 +114,7 @@ func TestPlan(t *testing.T) {
 		if strings.Contains(strings.Join(append(p.Argv, p.Env...), " "), p.key) || !strings.Contains(string(p.Stdin), p.key) {
 			t.Error("the key is not on the standard input alone")
 		}
-		for _, want := range []string{`"--rootdir=/repo","-q","tests/b/test_x.py::test_y"`, `"paths":["/repo","/repo/lib"]`, "no:cacheprovider"} {
+		for _, want := range []string{`"--rootdir=/repo","-q","tests/b/test_x.py::test_y"`, `"paths":["/repo","/repo/lib"]`} {
 			if !strings.Contains(string(p.Stdin), want) {
 				t.Errorf("standard input without %s: %s", want, p.Stdin)
 			}

@@ -16,6 +16,7 @@ func labels() map[string]string {
 		"heuristic":           "scored by counting words",
 		"exit_code":           "the test command's exit code alone decided",
 		"text_report":         "results were read from text that the candidate's code could have written",
+		"no_canaries":         "the repository runs no test file that it does not know, so that nothing shows a patch of the test machinery",
 		"mutates":             "arguments were written back",
 		"candidate_operators": "the candidate's classes implemented the operators that the tests used",
 		"unpinned_image":      "the image is named by a tag, not a digest",

@@ -61,9 +61,9 @@ func openSite(ctx context.Context, e sandbox.Sandboxes, run string, c family.Cas
 }
 
 // wholeLimit bounds a verification whose commands have the given limit each: the
-// tests, two patches, a probe, the candidate.
+// tests, two patches, a probe, two rehearsals, the candidate in two forms.
 func wholeLimit(command time.Duration) time.Duration {
-	return command + 4*min(command, gitLimit) + startLimit
+	return command + 7*min(command, gitLimit) + startLimit
 }
 
 // close removes the sandbox.

@@ -270,12 +270,7 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 	if err != nil {
 		return family.Fail(verdict.PackFault, "the row's tests cannot be run: %v", err)
 	}
-	files := overlay{}
-	maps.Copy(files, p.tests)
-	for name, data := range plan.Files { // the canaries
-		files[name] = file{repository.Regular, data}
-	}
-	if err := s.layOver(ctx, files); err != nil {
+	if err := s.layOver(ctx, laid(p, plan)); err != nil {
 		return err
 	}
 	got, err := s.site.run(ctx, command{argv: plan.Argv, dir: plan.Dir, env: plan.Env, stdin: bytes.NewReader(plan.Stdin),

@@ -25,6 +25,7 @@ type prepared struct {
 	setup  overlay // what the setup patch changed
 	tests  overlay // what the test patch changes on top of it
 	probed []byte
+	form   testrunner.Form // of the canaries
 }
 
 // prepare brings the checkout to the state that candidates change, and finds
@@ -56,6 +57,9 @@ func (s *session) prepare(ctx context.Context) (*prepared, error) {
 		return nil, err
 	}
 	if err := s.probe(ctx, p); err != nil {
+		return nil, err
+	}
+	if err := s.rehearse(ctx, p); err != nil {
 		return nil, err
 	}
 	s.verifier.keep(k, p)
@@ -151,6 +155,11 @@ func (s *session) restore(ctx context.Context, p *prepared) error {
 		return err
 	}
 	files, ok, err := base{p.tree, p.setup, s.checkout}.sides(repository.Compare(p.tree, now))
+	for name := range now.Odd {
+		if _, known := p.tree.Odd[name]; !known {
+			files[name] = file{}
+		}
+	}
 	if err == nil && !ok {
 		err = family.Fail(verdict.PackFault, "the tests change a symbolic link of the checkout, which cannot be put back")
 	}
@@ -195,6 +204,7 @@ func (s *session) ask(ctx context.Context, p *prepared, c testrunner.Command) ([
 // patch.
 func (s *session) withTests(p *prepared) testrunner.Tests {
 	t := s.row.run
+	t.Form = p.form
 	for name, f := range p.tests {
 		if f.mode != 0 {
 			t.TestFiles = append(t.TestFiles, name)

@@ -83,7 +83,7 @@ func keyOf(dependsOn map[string]any) (key, error) {
 // preparedKey returns the key of a row in an image.
 func preparedKey(image string, r row) (key, error) {
 	return keyOf(map[string]any{"image": image, "dir": r.dir, "user": r.user, "setup": r.setup, "tests": r.testPatch,
-		"command": r.run.Command, "runner": r.run.Runner, "env": r.run.Env, "named": r.run.Named()})
+		"command": r.run.Command, "runner": r.run.Runner, "env": r.run.Env, "named": r.run.Named(), "fail": r.run.FailToPass})
 }
 
 // find returns a preparation that is kept, or nil.

@@ -1,6 +1,8 @@
 # The driver of pytest. It reports what pytest itself decides about each test,
 # through a plugin object that no file of the checkout can name.
 
+import tempfile
+
 
 def passed_over(report):
     """The status of a test by one report, or None."""
@@ -26,6 +28,32 @@ def settings(root):
     return os.devnull
 
 
+def name_plugin(pluginmanager, plugin, name):
+    """Tells pytest which distribution a plugin is of, for required_plugins."""
+    try:
+        from importlib.metadata import distributions
+        from pluggy._manager import DistFacade
+        for dist in distributions():
+            if any(e.group == "pytest11" and e.name == name for e in dist.entry_points):
+                pluginmanager._plugin_distinfo.append((plugin, DistFacade(dist)))
+                return
+    except Exception:
+        pass  # an older Python or pytest, which asks otherwise
+
+
+def fresh_cache(config):
+    """Gives pytest's cache an empty folder of its own, outside of the checkout, so
+    that neither the base nor a candidate says what failed in an earlier run."""
+    try:
+        config.getini("cache_dir")
+        config._inicache["cache_dir"] = tempfile.mkdtemp()
+    except Exception:
+        pass  # the project has no cache
+    for name in ("stepwise", "stepwise_skip"):  # a canary fails on purpose
+        if hasattr(config.option, name):
+            setattr(config.option, name, False)
+
+
 def reporter(pytest, plan, send):
     hook = pytest.hookimpl
     root = os.path.realpath(plan["root"] or os.getcwd())
@@ -39,6 +67,10 @@ def reporter(pytest, plan, send):
         if path(item) in places:  # whatever the root folder is
             return "::".join([places[path(item)]["path"]] + nodeid.split("::")[1:])
         return nodeid
+
+    def wanted(path):
+        """Whatever a project ignores, canaries are collected."""
+        return False if os.path.realpath(str(path)) in places else None
 
     class Reporter(object):
         session = None
@@ -57,21 +89,35 @@ def reporter(pytest, plan, send):
                 for part in filter(None, attribute.split(".")):
                     plugin = getattr(plugin, part)
                 pluginmanager.register(plugin, name)
+                name_plugin(pluginmanager, plugin, name)
 
         @hook(hookwrapper=True)
         def pytest_cmdline_main(self, config):
             os.environ.pop("PYTEST_DISABLE_PLUGIN_AUTOLOAD", None)
             os.environ.update(plan["autoload"])
             config.option.maxfail = 0  # a canary fails on purpose
+            fresh_cache(config)
             if hasattr(config.option, "numprocesses"):  # other processes have no channel
                 config.option.numprocesses, config.option.dist, config.option.tx = None, "no", []
             # A file below a folder that is an argument as well confuses pytest.
             folders = [os.path.join(os.path.realpath(a), "") for a in config.args]
-            config.args = list(config.args) + [
-                p for p in sorted(places) if not p.startswith(tuple(folders))]
+            if plan["rehearsal"]:
+                config.args, config.option.continue_on_collection_errors = sorted(places), True
+            else:
+                config.args = list(config.args) + [
+                    p for p in sorted(places) if not p.startswith(tuple(folders))]
             config.getini("python_files").extend(os.path.basename(p) for p in places)
             config.getini("python_functions").extend(f for c in places.values() for f in c["functions"])
             yield
+
+        if int(pytest.__version__.partition(".")[0]) >= 7:
+            @hook(tryfirst=True)
+            def pytest_ignore_collect(self, collection_path):
+                return wanted(collection_path)
+        else:
+            @hook(tryfirst=True)
+            def pytest_ignore_collect(self, path):
+                return wanted(path)
 
         @hook(hookwrapper=True, tryfirst=True)
         def pytest_collection_modifyitems(self, session, config, items):
@@ -80,7 +126,7 @@ def reporter(pytest, plan, send):
                 if path(item) in places:
                     found.setdefault(path(item), {}).setdefault(item.nodeid, item)
             yield
-            items[:] = [item for item in items if path(item) not in places]
+            items[:] = [item for item in items if path(item) not in places and not plan["rehearsal"]]
             self.others = len(items)
             place(items, path, [(places[p]["place"], list(tests.values()))
                                 for p, tests in sorted(found.items())])
