@@ -88,7 +88,7 @@ exit 127`
 func (s *session) plan() (plan, error) {
 	p := plan{argv: s.row.argv, env: s.row.checkerEnv(s.image), dir: s.row.dir}
 	if !s.row.modules && !s.oldPython { // whose pytest may not know these options
-		p.env = over(p.env, s.row.settings(s.home, s.config))
+		p.env = replaced(p.env, s.row.settings(s.home, s.config))
 	}
 	switch s.row.form {
 	case formScript:

@@ -115,6 +115,16 @@ cp -r "$SECUREBENCH_EVALUATOR/t" copy && cp -r "$SECUREBENCH_EVALUATOR/t/." copy
 	expect(t, "nothing", b.score(t, eval, app(), nil), verdict.Failed, verdict.TestsFailed)
 }
 
+// TestNeighbours: a checker at the root of the evaluation files finds those that it
+// names, and none of other rows.
+func TestNeighbours(t *testing.T) {
+	b := newBench(t, map[string]string{"run.sh": "cd \"$(dirname \"$0\")\" && . ./lib/common.sh && test ! -e other && test \"$(ls lib)\" = common.sh && check\n",
+		"lib/common.sh": "check() { grep -qx 42 /app/answer.txt; }\n", "lib/secret": "x\n", "other/common.sh": "exit 0\n", "other/solution.sh": "x\n"})
+	eval := object{"checker": object{"source": "script", "path": "run.sh"}}
+	expect(t, "right", b.score(t, eval, app(), answer()), verdict.Passed, "")
+	expect(t, "wrong", b.score(t, eval, app(), nil), verdict.Failed, verdict.TestsFailed)
+}
+
 // TestWritableFiles: tests that build in their own folder ask for one that they can
 // write to, and are labelled.
 func TestWritableFiles(t *testing.T) {

@@ -96,6 +96,16 @@ func over(env, fixed []string) (out []string) {
 	return append(out, fixed...)
 }
 
+// replaced returns the variables of env with those of more, and without their former
+// values.
+func replaced(env, more []string) []string {
+	out := slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(more, func(m string) bool { return strings.HasPrefix(m, name+"=") })
+	})
+	return append(out, more...)
+}
+
 // safePath returns the folders of a PATH in which a candidate can have nothing.
 func (r row) safePath(image string) string {
 	var out []string

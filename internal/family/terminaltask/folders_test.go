@@ -191,6 +191,21 @@ func TestCheckerEnv(t *testing.T) {
 	}
 }
 
+// TestReplaced: what keeps files of the candidate's from being loaded stays set beside
+// settings of a command's.
+func TestReplaced(t *testing.T) {
+	r := row{workdir: "/app", form: formCommand, env: []string{"PIP_CONFIG_FILE=/app/x"}, captured: task.Captured{Filesystem: true}}
+	got := replaced(r.checkerEnv(sandbox.Image{Env: []string{"BASH_ENV", "PYTEST_ADDOPTS"}}), r.settings("/root", ""))
+	for _, name := range []string{"BASH_ENV=", "PYTHONSAFEPATH=1", "PYTHONPATH=" + siteDir, "PIP_CONFIG_FILE=/dev/null"} {
+		if !slices.Contains(got, name) {
+			t.Errorf("%s is not in %q", name, got)
+		}
+	}
+	if slices.Contains(got, "PYTEST_ADDOPTS=") || slices.Contains(got, "PIP_CONFIG_FILE=/app/x") {
+		t.Errorf("former values are in %q", got)
+	}
+}
+
 // TestSettings: pytest reads the pack's settings or none, and other programs none in a
 // home that is captured.
 func TestSettings(t *testing.T) {

@@ -36,7 +36,7 @@ func (s *session) layouts() (out layouts, err error) {
 		var all *workspace.Layout
 		all, err = workspace.ForTestSandbox(s.c.Sandbox, workspace.Options{
 			Assets: files.Public, Expect: files.PublicDigests, PublicAssets: s.c.Sandbox.Assets(),
-			Evals: files.Eval, ExpectEvals: files.EvalDigests, EvalPaths: s.row.evalPaths(files.EvalDigests),
+			Evals: files.Eval, ExpectEvals: files.EvalDigests, EvalPaths: s.evalPaths(),
 			MaxBytes: limits.Disk, MaxFiles: int(limits.Files)})
 		if err != nil {
 			return nil
@@ -87,6 +87,26 @@ func pytestConfig(entries []workspace.Entry, digests map[string]string) (config 
 		}
 	}
 	return config
+}
+
+// evalPaths are the evaluation files that the checker needs. A checker at the root of
+// all evaluation files, other rows' among them, gets of these what it names.
+func (s *session) evalPaths() []string {
+	files := s.verifier.resources.Files
+	out := s.row.evalPaths(files.EvalDigests)
+	if s.row.form == formCommand || path.Dir(s.row.path) != "." || files.EvalDigests[s.row.path] == "" || files.Eval == nil {
+		return out
+	}
+	text, err := files.Eval.ReadFile(s.row.path)
+	if err != nil {
+		return out // whoever lays the file out reports that it cannot be read
+	}
+	for name := range files.EvalDigests {
+		if !slices.ContainsFunc(out, func(p string) bool { return name == p || strings.HasPrefix(name, p+"/") }) && speaksOf(text, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // evalPaths are the evaluation files that a checker in files needs: what is in

@@ -59,6 +59,8 @@ os._exit(0)
 		return object{"checker": object{"command": command}, "capture": object{"filesystem": true}, "run_tests": object{"path": folder, "mount": "securebench/evaluation_inputs/" + folder}}
 	}
 	inputs := withTests("python3 -m pytest -q -p no:cacheprovider securebench/evaluation_inputs/t/test_answer.py", "t")
+	beside := object{"checker": object{"command": "python3 program.py | grep -qx 42"}}
+	expect(t, "a program finds the modules beside it", b.score(t, beside, app(), work), verdict.Passed, "")
 	for _, tt := range []struct {
 		name    string
 		eval    object
