@@ -26,6 +26,7 @@ type failure struct {
 	why        string // in one line, without the key
 	temporary  bool   // the same request may succeed later
 	form       bool   // of the answer, which another request does not mend
+	event      bool   // by which the provider ended an answer
 	overloaded bool   // the provider has too much to do
 	after      time.Duration
 }
@@ -125,7 +126,7 @@ func (c *Client) status(r refusal) failure {
 // event explains an event that ends an answer.
 func (c *Client) event(data []byte) failure {
 	text := string(data)
-	return failure{why: "the provider ended the answer with an error" + c.quote(data), temporary: upstream.Code(data) != upstream.NoCredit,
+	return failure{why: "the provider ended the answer with an error" + c.quote(data), temporary: upstream.Code(data) != upstream.NoCredit, event: true,
 		overloaded: strings.Contains(text, "overloaded") || strings.Contains(text, "rate_limit")}
 }
 

@@ -283,7 +283,10 @@ func (c *Client) exhausted(r Spending) bool {
 // again: the question's, if it answers any other.
 func (c *Client) failed(ctx context.Context, res Result, t try) (Result, error) {
 	err := fmt.Errorf("the provider failed %d times, at last because %s", maxFailures, t.failure.why)
-	if t.heard { // and broke off, which says little about the question
+	switch {
+	case t.failure.event: // which is its answer
+		return res, fmt.Errorf("%w: %w", ErrForm, err)
+	case t.heard: // and broke off, which says little about the question
 		return res, err
 	}
 	if asked := c.confirm(ctx, time.Now(), &res.Spending); asked != nil {

@@ -1,8 +1,11 @@
 package model_test
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -103,5 +106,61 @@ func TestPoisonedQuestion(t *testing.T) {
 				t.Errorf("%s, %s, in an outage: %v", api, fault, err)
 			}
 		}
+	}
+}
+
+// TestErrorEvents: an answer that the provider ends with an error each time is asked for
+// as often as any failure, and then no more; one that it ends so once is had.
+func TestErrorEvents(t *testing.T) {
+	const failed = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"it broke\"}}\n\n"
+	for _, api := range apis() {
+		b, asked := answering(t, api, "text/event-stream", failed)
+		if _, _, err := b.put(t, "q"); !errors.Is(err, model.ErrForm) || asked.Load() != 4 || !strings.Contains(err.Error(), "it broke") {
+			t.Errorf("%s: asked %d times: %v", api, asked.Load(), err)
+		}
+	}
+}
+
+// TestIdleConnections: a small server closes connections that were used, as the next
+// question comes. With a budget of one request, every question is answered.
+func TestIdleConnections(t *testing.T) {
+	const text = `{"choices":[{"message":{"content":"nine"},"finish_reason":"stop"}]}`
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	var served atomic.Int64
+	go func() {
+		for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
+			go func() {
+				defer c.Close()
+				in := bufio.NewReader(c)
+				r, err := http.ReadRequest(in)
+				if err != nil {
+					return
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
+				served.Add(1)
+				_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+				_, _ = in.ReadByte() // of the next request, or the end
+			}()
+		}
+	}()
+	set := harness.Model{Relay: harness.Relay{API: harness.ChatAPI, BaseURL: "http://" + ln.Addr().String(), Model: "m-1"}, MaxTokens: 64}
+	set.Requests = 1
+	c, err := model.New(model.Config{Settings: set, Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const questions = 40
+	for n := range questions {
+		res, _, err := bench{Client: c}.put(t, fmt.Sprint(n))
+		if err != nil || res.End != model.Answered || res.Requests != 1 || res.Waited > 0 {
+			t.Fatalf("question %d: %+v, %v", n, res, err)
+		}
+	}
+	if served.Load() != questions {
+		t.Errorf("%d requests were served", served.Load())
 	}
 }

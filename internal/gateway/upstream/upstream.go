@@ -4,7 +4,6 @@ package upstream
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,39 +12,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-// Transport returns the client of a provider. It follows no redirects, since it
-// is used without a client above it, and decompresses nothing.
-func Transport() http.RoundTripper {
-	return repeatable{&http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		ForceAttemptHTTP2:      true,
-		DisableCompression:     true,
-		TLSHandshakeTimeout:    30 * time.Second,
-		IdleConnTimeout:        90 * time.Second,
-		MaxIdleConns:           256,
-		MaxIdleConnsPerHost:    256,
-		MaxResponseHeaderBytes: 64 << 10,
-	}}
-}
-
-// repeatable is a transport that sends a request again if the connection on which it
-// went was one of former requests, and the server had closed it, or closes it before
-// a byte of an answer came. Small servers close connections that are idle for a few
-// seconds. On a new connection nothing is sent twice.
-type repeatable struct{ *http.Transport }
-
-// RoundTrip makes a request.
-func (t repeatable) RoundTrip(r *http.Request) (*http.Response, error) {
-	// The empty field is what net/http asks for, and is not sent.
-	again := *r
-	if again.Header = r.Header.Clone(); again.Header == nil {
-		again.Header = http.Header{}
-	}
-	again.Header["X-Idempotency-Key"] = []string{}
-	return t.Transport.RoundTrip(&again)
-}
 
 // statusOverloaded is Anthropic's "overloaded".
 const statusOverloaded = 529
