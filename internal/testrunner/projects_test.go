@@ -15,6 +15,25 @@ func with(files map[string]string) map[string]string {
 	return out
 }
 
+// coverage fails a run as pytest-cov does: tests that are not all of a project's reach
+// a part of its code.
+const coverage = `import pytest
+
+def pytest_addoption(parser):
+    parser.addoption('--cov-fail-under', dest='cov_fail_under', type=float)
+
+def pytest_load_initial_conftests(early_config):
+    early_config.pluginmanager.register(Cov(early_config.known_args_namespace), '_cov')
+
+class Cov:
+    def __init__(self, options): self.options = options
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtestloop(self, session):
+        yield
+        session.testsfailed += 50 < self.options.cov_fail_under
+`
+
 // TestSettings: projects set pytest up in many ways. With each of them the right
 // change passes, and the base does not.
 func TestSettings(t *testing.T) {
@@ -42,6 +61,9 @@ func TestSettings(t *testing.T) {
 		"required plugins": with(map[string]string{"pytest.ini": "[pytest]\nrequired_plugins = pytest-thing>=1.0\naddopts = --thing\n",
 			"vendor/pytest_thing.py":                     "def pytest_addoption(parser): parser.addoption('--thing', action='store_true')\n",
 			"vendor/pytest_thing-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: pytest-thing\nVersion: 1.0\n", "vendor/pytest_thing-1.0.dist-info/entry_points.txt": "[pytest11]\nthing = pytest_thing\n"}),
+		"covered code": with(map[string]string{"pytest.ini": "[pytest]\naddopts = --cov-fail-under=100\n", "vendor/pytest_thing.py": coverage,
+			"tests/test_calc.py":                          "from calc import add\ndef test_add(): assert add(1, 2) == 3\ndef test_zero(): assert add(1, 0) == 1\n",
+			"vendor/thing-1.0.dist-info/entry_points.txt": "[pytest11]\nthing = pytest_thing\n"}),
 		"minimum version": ini("minversion = 3.0\ntestpaths = tests\n"),
 	} {
 		t.Run(name, func(t *testing.T) {

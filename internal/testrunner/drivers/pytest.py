@@ -49,9 +49,20 @@ def fresh_cache(config):
         config._inicache["cache_dir"] = tempfile.mkdtemp()
     except Exception:
         pass  # the project has no cache
-    for name in ("stepwise", "stepwise_skip"):  # a canary fails on purpose
+
+
+def lift(config):
+    """Takes back settings that would end the run, or fail it, for canaries or because
+    only some of a project's tests run."""
+    config.option.maxfail = 0  # a canary fails on purpose
+    for name in ("stepwise", "stepwise_skip", "stepwise_reset"):
         if hasattr(config.option, name):
             setattr(config.option, name, False)
+    if hasattr(config.option, "numprocesses"):  # other processes have no channel
+        config.option.numprocesses, config.option.dist, config.option.tx = None, "no", []
+    coverage = config.pluginmanager.getplugin("_cov")
+    if hasattr(coverage, "options"):
+        coverage.options.cov_fail_under = 0
 
 
 def reporter(pytest, plan, send):
@@ -95,10 +106,8 @@ def reporter(pytest, plan, send):
         def pytest_cmdline_main(self, config):
             os.environ.pop("PYTEST_DISABLE_PLUGIN_AUTOLOAD", None)
             os.environ.update(plan["autoload"])
-            config.option.maxfail = 0  # a canary fails on purpose
             fresh_cache(config)
-            if hasattr(config.option, "numprocesses"):  # other processes have no channel
-                config.option.numprocesses, config.option.dist, config.option.tx = None, "no", []
+            lift(config)
             # A file below a folder that is an argument as well confuses pytest.
             folders = [os.path.join(os.path.realpath(a), "") for a in config.args]
             if plan["rehearsal"]:
