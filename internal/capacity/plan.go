@@ -82,8 +82,10 @@ type Request struct {
 	Size   sandbox.Size // of the machine of the sandboxes
 	Limits sandbox.Limits
 	OnDisk bool // roots that can be written are on the disk
-	Asked  int  // workers, 0 if the operator asked for no number
-	Cores  int  // of this process, if the size has none
+	// Sockets is the memory that sockets of each box can take beside its limit.
+	Sockets int64
+	Asked   int // workers, 0 if the operator asked for no number
+	Cores   int // of this process, if the size has none
 	// Loads are those of the tasks, with the first task that has it.
 	Loads map[Load]string
 }
@@ -105,11 +107,12 @@ type Plan struct {
 	room, cores *Gate
 	limits      sandbox.Limits
 	onDisk      bool
+	sockets     int64
 }
 
 // Choose plans. The error names a task that the machine cannot hold even alone.
 func Choose(r Request) (*Plan, error) {
-	p := &Plan{limits: r.Limits.WithDefaults(), onDisk: r.OnDisk}
+	p := &Plan{limits: r.Limits.WithDefaults(), onDisk: r.OnDisk, sockets: r.Sockets}
 	if r.Size.CPUs <= 0 {
 		r.Size.CPUs = float64(max(1, r.Cores))
 	}
@@ -162,8 +165,8 @@ func (p *Plan) largest(loads map[Load]string) (once, kept, most Amount, task str
 	for _, l := range slices.SortedFunc(maps.Keys(loads), func(a, b Load) int { return strings.Compare(loads[a], loads[b]) }) {
 		if k := (lasting{l.Once, l.Kept}); !seen[k] {
 			seen[k] = true
-			once = once.Plus(l.Once.Amount(p.limits, p.onDisk))
-			kept = kept.Plus(l.Kept.Amount(p.limits, p.onDisk))
+			once = once.Plus(p.amount(l.Once))
+			kept = kept.Plus(p.amount(l.Kept))
 		}
 		alone := p.needs(l).Alone()
 		most = most.Max(alone)
@@ -172,6 +175,13 @@ func (p *Plan) largest(loads map[Load]string) (once, kept, most Amount, task str
 		}
 	}
 	return once, kept, most, task
+}
+
+// amount is what a footprint may need, with what its sockets hold.
+func (p *Plan) amount(f Footprint) Amount {
+	out := f.Amount(p.limits, p.onDisk)
+	out.Memory += p.sockets * int64(f.Boxes+f.Roots+f.Halves)
+	return out
 }
 
 // fitting returns how often an amount fits.
@@ -214,7 +224,7 @@ func (p *Plan) refuse(task string, each, whole Amount) error {
 }
 
 func (p *Plan) needs(l Load) Needs {
-	return Needs{l.Agent.Amount(p.limits, p.onDisk), l.Verify.Amount(p.limits, p.onDisk)}
+	return Needs{p.amount(l.Agent), p.amount(l.Verify)}
 }
 
 // Line says in one line what was chosen.

@@ -61,6 +61,25 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestChooseCountsSockets: what sockets can hold beside the limit on memory counts for
+// each box.
+func TestChooseCountsSockets(t *testing.T) {
+	r := Request{Size: sandbox.Size{CPUs: 2, Memory: 24 * gib}, Loads: map[Load]string{code(): "a"}}
+	without, err := Choose(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Sockets = 64 << 20
+	with, err := Choose(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each of two verifications keeps a box, and has one box besides or an agent's.
+	if got, want := with.Most.Memory-without.Most.Memory, int64(4*64<<20); got != want || with.Verifications != 2 {
+		t.Errorf("%d bytes more for %d verifications, want %d", got, with.Verifications, want)
+	}
+}
+
 // TestChooseWithoutSandboxes: tasks without sandboxes need nothing.
 func TestChooseWithoutSandboxes(t *testing.T) {
 	p, err := Choose(Request{Size: sandbox.Size{CPUs: 2, Memory: 1}, Loads: map[Load]string{{}: "a"}})

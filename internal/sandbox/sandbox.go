@@ -212,6 +212,8 @@ type Info struct {
 	DiskSampled bool `json:"disk_sampled,omitzero"`
 	// Obtain is the command that gets an image by name, such as "docker pull".
 	Obtain string `json:"-"`
+	// Sockets is how many bytes the sockets of a box can hold beside its limit on memory.
+	Sockets int64 `json:"-"`
 	// Notice is what the operator should know before the first task, if anything.
 	Notice string `json:"-"`
 }

@@ -19,7 +19,8 @@ import (
 func (s *Scorer) Plan(ctx context.Context, w *workload.Workload, cfg *config.Tester) (*capacity.Plan, error) {
 	r := capacity.Request{Limits: Limits(cfg.Limits), Asked: cfg.MaxWorkers, Cores: runtime.GOMAXPROCS(0), Loads: w.Loads}
 	if s.Engine != nil {
-		r.OnDisk = s.Engine.Info().DiskSampled
+		info := s.Engine.Info()
+		r.OnDisk, r.Sockets = info.DiskSampled, info.Sockets
 		if e, ok := s.Engine.(sandbox.Sizer); ok {
 			var err error
 			if r.Size, err = e.Size(ctx); err != nil {

@@ -232,6 +232,7 @@ func (e *Engine) describe() (err error) {
 	e.info = sandbox.Info{Name: "native", Version: e.runtime.Version, Runtime: e.runtime.Name, CgroupVersion: e.cgroups.Version(),
 		OS: "linux", Arch: runtime.GOARCH, Emulated: platform.Local().Emulated, Kernel: unix.ByteSliceToString(uts.Release[:]),
 		SecurityOptions: []string{"name=seccomp,profile=default"}}
+	e.info.Sockets = e.runtime.Sockets()
 	if err := oci.LowLimits(); err != nil {
 		e.info.Notice = err.Error()
 	}
