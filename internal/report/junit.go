@@ -138,7 +138,7 @@ func (r *Report) junitNotes() (notes []string) {
 		}
 		notes = append(notes, note)
 	}
-	if note := r.noAgentWorked(); note != "" {
+	if note := r.NoAgentWorked(); note != "" {
 		notes = append(notes, note)
 	}
 	return notes

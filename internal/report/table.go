@@ -63,7 +63,7 @@ func (t *table) head() {
 	if n := run.LeftOut; n > 0 {
 		t.banner(fmt.Sprintf("PART OF THE PACK: %d of its %s were left out; the figures below are about %s.", n, console.Plural(n+run.PlannedTasks, "row"), console.Plural(run.PlannedTasks, "task")))
 	}
-	if note := t.r.noAgentWorked(); note != "" {
+	if note := t.r.NoAgentWorked(); note != "" {
 		t.banner(note + "; the figures below are about that.")
 	}
 	t.Line("run\t%s", name(run.RunID, maxName))
@@ -120,9 +120,12 @@ func (r *Report) MadeAgain() string {
 	return strings.Join(parts, ", ")
 }
 
-// noAgentWorked says so if no agent did.
-func (r *Report) noAgentWorked() string {
+// NoAgentWorked says so if no agent did, or no model answered one.
+func (r *Report) NoAgentWorked() string {
 	n := r.AgentsFailed
+	if all := len(r.attempts); all > 0 && r.Answers.Unanswered == all {
+		return fmt.Sprintf("NO MODEL ANSWERED: each of %s asked a model and got no answer", console.Plural(all, "attempt"))
+	}
 	if n == 0 || n != len(r.attempts) {
 		return ""
 	}

@@ -176,8 +176,8 @@ func banners(all *report.Report) (out []string) {
 	if r.LeftOut > 0 {
 		out = append(out, fmt.Sprintf("PART OF THE PACK: %d of its %d rows were left out.", r.LeftOut, r.LeftOut+r.PlannedTasks))
 	}
-	if n := all.AgentsFailed; n > 0 && n == len(all.Counted()) {
-		out = append(out, fmt.Sprintf("NO AGENT WORKED: each of %d agents ended with an error and left no candidate.", n))
+	if note := all.NoAgentWorked(); note != "" {
+		out = append(out, note+".")
 	}
 	return out
 }
