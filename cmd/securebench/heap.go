@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -17,10 +18,20 @@ const mostFloor = 16 << 20
 // large one grows by no more than this.
 func heapFloor(memory, limit int64) int64 { return max(0, min(mostFloor, memory/128, limit/16)) }
 
+// readersPercent is how much the heap of commands that only read may grow before it is
+// collected: half of what they keep.
+const readersPercent = 50
+
 // raiseFloor gives commands that use sandboxes a floor of their heap. Those that only
 // read go without: their heap is as small as what they keep.
 func (a *app) raiseFloor(c *cobra.Command) {
-	if c.Flags().Lookup("engine") == nil {
+	switch {
+	case c.Hidden:
+		return // it serves a sandbox
+	case c.Flags().Lookup("engine") == nil:
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(readersPercent)
+		}
 		return
 	}
 	size, err := machine.Size()
