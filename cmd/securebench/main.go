@@ -146,7 +146,7 @@ func (a *app) complain(err error) {
 // shell returns what the groups of subcommands in packages of their own share.
 func (a *app) shell() *subcommand.Shell {
 	return &subcommand.Shell{Stdout: a.stdout, Stderr: a.stderr, Say: a.say, Version: buildVersion(), Called: a.called(), Getenv: os.Getenv,
-		AddLogFlag: a.addLogFlag, AddEngineFlag: a.addEngineFlag, Engine: a.engine, Around: a.around}
+		AddLogFlag: a.addLogFlag, AddEngineFlag: a.addEngineFlag, Engine: a.engine, Around: a.around, Progress: a.showProgress}
 }
 
 // patience is how long a write may wait for its reader after an interruption.

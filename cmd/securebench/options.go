@@ -189,7 +189,11 @@ func (f *runFlags) renderer(stderr *console.Stream) *progress.Renderer {
 	if f.quiet {
 		mode = progress.None
 	}
-	opts := progress.Options{ShowCommandOutput: f.showCommands, ShowAgentOutput: f.showAgent}
+	return newRenderer(mode, stderr, progress.Options{ShowCommandOutput: f.showCommands, ShowAgentOutput: f.showAgent})
+}
+
+// newRenderer returns a renderer for what standard error is.
+func newRenderer(mode progress.Mode, stderr *console.Stream, opts progress.Options) *progress.Renderer {
 	if file, ok := stderr.File(); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
 		opts.TTY = true
 		opts.Color = os.Getenv("NO_COLOR") == ""

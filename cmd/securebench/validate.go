@@ -11,6 +11,7 @@ import (
 	"securebench/internal/families"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/pack"
+	"securebench/internal/progress"
 	"securebench/internal/scoring"
 	"securebench/internal/task"
 	"securebench/internal/validate"
@@ -18,10 +19,11 @@ import (
 )
 
 type validateFlags struct {
-	json    bool
-	strict  bool
-	limit   int
-	workers int
+	progress string
+	json     bool
+	strict   bool
+	limit    int
+	workers  int
 }
 
 const validateHelp = `Check that a pack accepts correct candidates and rejects empty ones.
@@ -63,12 +65,18 @@ func (a *app) validateCommand() *cobra.Command {
 	fl.IntVar(&f.limit, "limit", -1, "check only the first `N` rows")
 	fl.Lookup("limit").DefValue = "0" // not shown: the help text names the default
 	fl.IntVarP(&f.workers, "workers", "w", 0, "check `N` tasks concurrently (default what the machine holds, at most min(cores, 4))")
+	subcommand.AddProgressFlag(c, &f.progress)
 	a.addEngineFlag(c)
 	a.addLogFlag(c)
 	return c
 }
 
 func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err error) {
+	shown, hide, err := a.showProgress(f.progress)
+	if err != nil {
+		return err
+	}
+	defer hide()
 	loc, tester, err := subcommand.LocateForScoring(arg, f.workers)
 	if err != nil {
 		return err
@@ -85,9 +93,16 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 		a.say("warning: %v", warning)
 	}
 	report := validate.NewReport(a.stdout, f.json, w.Location.Tasks, w.Families)
-	if err := validate.Pack(ctx, w, a.engine(), tester, a.notice, report.Add); err != nil {
+	watch := &progress.Count{To: shown, Total: len(w.Rows)}
+	begin := func(t task.Task) { watch.Begin(t.ID(), 1, t.Family()) }
+	add := func(v validate.Result) {
+		shown.Event(v.Event())
+		report.Add(v)
+	}
+	if err := validate.Pack(ctx, w, a.engine(), tester, a.notice, begin, add); err != nil {
 		return err
 	}
+	hide() // before the table
 	switch failed, beaten := report.Finish(); {
 	case !errors.Is(beaten, validate.ErrBeaten):
 		return errors.Join(failed, beaten)

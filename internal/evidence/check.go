@@ -3,6 +3,7 @@ package evidence
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -118,10 +119,22 @@ func (c *check) layout() {
 			c.leftover++
 		}
 	}
+	if c.top[record.RestrictedName] && closed(c.fsys, record.RestrictedName) {
+		// Whoever takes it away from us could as well have removed it.
+		delete(c.top, record.RestrictedName)
+		delete(c.top, record.HistoryName)
+		c.Notes = append(c.Notes, record.RestrictedName+" is another user's and cannot be read: the run is checked as a published copy")
+	}
 	c.Published = !c.top[record.RestrictedName] && !c.top[record.HistoryName]
 	if c.top[record.HistoryName] && !c.top[record.RestrictedName] {
 		c.problem(record.RestrictedName, 0, "missing, while %s exists: a published copy has neither", record.HistoryName)
 	}
+}
+
+// closed reports whether this user may not read a folder.
+func closed(fsys fs.FS, folder string) bool {
+	_, err := fs.ReadDir(fsys, folder)
+	return errors.Is(err, fs.ErrPermission)
 }
 
 // lock must be an empty file: it holds nothing.

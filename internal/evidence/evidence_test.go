@@ -754,3 +754,32 @@ func TestOtherSpelling(t *testing.T) {
 		}
 	}
 }
+
+// shut is a run whose operator's folders this user may not read.
+type shut struct{ fs.FS }
+
+func (s shut) Open(name string) (fs.File, error) {
+	for _, folder := range []string{record.RestrictedName, record.HistoryName} {
+		if name == folder || strings.HasPrefix(name, folder+"/") {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+		}
+	}
+	return s.FS.Open(name)
+}
+
+// TestAnotherUsersRun: a run whose restricted folder cannot be read verifies as a
+// published copy, and a change of it is seen as in one.
+func TestAnotherUsersRun(t *testing.T) {
+	run := snapshot(t, newMaker(t, 3).make())
+	res, err := evidence.Verify(t.Context(), shut{run}, evidence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !res.OK() || !res.Published || !slices.ContainsFunc(res.Notes, func(n string) bool { return strings.Contains(n, "another user's") }) {
+		t.Errorf("%+v", res)
+	}
+	run[record.LinesName].Data = bytes.Replace(run[record.LinesName].Data, []byte("passed"), []byte("failed"), 1)
+	if res, err = evidence.Verify(t.Context(), shut{run}, evidence.Options{}); err != nil || res.OK() {
+		t.Errorf("a changed record: %v, %+v", err, res)
+	}
+}

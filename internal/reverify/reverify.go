@@ -14,6 +14,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/verify"
+	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
 	"securebench/internal/task"
@@ -47,6 +48,15 @@ func (r Rederived) Equal() bool {
 	return r.Was == is
 }
 
+// Event is a verdict as progress shows it: passed if it is the recorded one.
+func (r Rederived) Event() progress.TaskDone {
+	e := progress.TaskDone{TaskID: r.TaskID, Attempt: r.Attempt, Status: verdict.StatusFailed, Outcome: r.Is.Outcome, Reason: r.Is.Reason}
+	if r.Equal() {
+		e.Status, e.Score = verdict.StatusPassed, 1
+	}
+	return e
+}
+
 // Config is what [Run] needs.
 type Config struct {
 	Families  family.Registry
@@ -62,6 +72,8 @@ type Config struct {
 	Retries int
 	// Recorded returns the verdicts of a task that are to be derived again.
 	Recorded func(task.Task) ([]Recorded, error)
+	// Begin is called before a verdict is derived; nil is not.
+	Begin func(t task.Task, attempt int)
 	// Done is called with every verdict as soon as it is known, one at a time.
 	Done func(Rederived)
 }
@@ -72,6 +84,9 @@ type Config struct {
 func Run(ctx context.Context, cfg Config) error {
 	var mu sync.Mutex
 	return scoring.Each(ctx, cfg.Workers, cfg.verdicts(), func(ctx context.Context, v recordedVerdict) error {
+		if cfg.Begin != nil {
+			cfg.Begin(v.task, v.rec.Attempt)
+		}
 		r, err := cfg.rederive(ctx, v.task, v.rec)
 		if err != nil {
 			return fmt.Errorf("verifying %s again: %w", v.task.ID(), err)

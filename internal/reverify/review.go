@@ -44,8 +44,9 @@ type Review struct {
 	// Partial says that the run does not verify, and that the rest of it is
 	// derived: a record that is not of its row is then reported and passed over.
 	Partial bool
-	Notice  func(string)    // a line for the reviewer
-	Done    func(Rederived) // called for each verdict, one at a time
+	Notice  func(string)                   // a line for the reviewer
+	Begin   func(t task.Task, attempt int) // called before each verdict; nil is not
+	Done    func(Rederived)                // called for each verdict, one at a time
 
 	// Seen is how many records are of a row of the pack, and Left how many of
 	// those have nothing to derive.
@@ -131,7 +132,7 @@ func FindSalt(run *evidence.Run, res *evidence.Result, file string) (*digest.Sal
 		return &s, nil
 	}
 	s, err := record.ReadSalt(run, want)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil, nil
 	}
 	if err != nil {
@@ -165,7 +166,7 @@ func (r *Review) Derive(ctx context.Context) (err error) {
 	return Run(ctx, Config{
 		Families: r.Work.Families, Tasks: r.Work.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
 		Verify: r.limits(), VerifyTimeout: r.verifyTimeout,
-		Workers: s.Workers, Retries: r.Config.Retries, Derive: s.Derive, Recorded: r.recorded, Done: r.Done,
+		Workers: s.Workers, Retries: r.Config.Retries, Derive: s.Derive, Recorded: r.recorded, Begin: r.Begin, Done: r.Done,
 	})
 }
 

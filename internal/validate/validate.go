@@ -19,6 +19,7 @@ import (
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/verify"
+	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
 	"securebench/internal/task"
@@ -110,8 +111,22 @@ type Config struct {
 	// Users resolves whose the files of trees are.
 	Users agent.Users
 	Sink  candidate.Sink
+	// Begin is called with every task before it is checked; nil is not.
+	Begin func(task.Task)
 	// Done is called with every result, one at a time.
 	Done func(Result)
+}
+
+// Event is a result as progress shows it: passed if nothing is wrong.
+func (v Result) Event() progress.TaskDone {
+	e := progress.TaskDone{TaskID: v.TaskID, Attempt: 1, Status: verdict.StatusFailed, Outcome: verdict.Failed}
+	switch {
+	case v.Skipped != "":
+		e.Status, e.Outcome, e.Reason = verdict.StatusPending, verdict.Pending, v.Skipped
+	case v.OK():
+		e.Status, e.Outcome, e.Score = verdict.StatusPassed, verdict.Passed, 1
+	}
+	return e
 }
 
 // Run shows for every task that its reference solution passes and that
@@ -120,6 +135,9 @@ type Config struct {
 func Run(ctx context.Context, cfg Config) error {
 	var mu sync.Mutex
 	return scoring.Each(ctx, cfg.Workers, cfg.Tasks, func(ctx context.Context, t task.Task) error {
+		if cfg.Begin != nil {
+			cfg.Begin(t)
+		}
 		v, err := cfg.validate(ctx, t)
 		if err != nil {
 			return fmt.Errorf("validating %s: %w", t.ID(), err)
@@ -317,9 +335,9 @@ func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, 
 	return c, err
 }
 
-// Pack validates the used rows of a pack with the limits of cfg; done is
-// called for each, one at a time.
-func Pack(ctx context.Context, w *workload.Workload, open scoring.EngineOpener, cfg *config.Tester, notice func(string), done func(Result)) (err error) {
+// Pack validates the used rows of a pack with the limits of cfg; begin is called before
+// each, and done after it, one at a time.
+func Pack(ctx context.Context, w *workload.Workload, open scoring.EngineOpener, cfg *config.Tester, notice func(string), begin func(task.Task), done func(Result)) (err error) {
 	s, err := scoring.OpenForReview(ctx, runName, w, open, cfg, true, notice)
 	if err != nil {
 		return err
@@ -336,6 +354,6 @@ func Pack(ctx context.Context, w *workload.Workload, open scoring.EngineOpener, 
 		},
 		Answers:  s.Answers,
 		Families: w.Families, Tasks: w.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
-		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: s.Workers, Retries: cfg.Retries, Derive: s.Derive, Runner: runner, Users: s.User, Sink: &temp, Done: done,
+		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: s.Workers, Retries: cfg.Retries, Derive: s.Derive, Runner: runner, Users: s.User, Sink: &temp, Begin: begin, Done: done,
 	})
 }

@@ -1,9 +1,11 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,19 +17,22 @@ import (
 	"securebench/internal/families"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/commit"
+	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/reverify"
+	"securebench/internal/task"
 	"securebench/internal/workload"
 )
 
 type reverifyFlags struct {
-	trust   subcommand.Trust
-	pack    string
-	salt    string
-	sample  int
-	workers int
-	json    bool
-	limits  bool
+	trust    subcommand.Trust
+	pack     string
+	salt     string
+	sample   int
+	workers  int
+	json     bool
+	limits   bool
+	progress string
 }
 
 const reverifyHelp = `Derive the verdicts of a run again, from its candidates and the pack.
@@ -78,6 +83,7 @@ func (g group) reverifyCommand() *cobra.Command {
 	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits even where they exceed yours")
 	fl.IntVar(&f.sample, "sample", 0, "derive only `N` verdicts, chosen at random")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "derive `N` verdicts concurrently (default min(cores, 4))")
+	subcommand.AddProgressFlag(c, &f.progress)
 	g.AddEngineFlag(c)
 	g.AddLogFlag(c)
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per verdict instead of a table")
@@ -89,6 +95,7 @@ type rederivation struct {
 	g      group
 	json   bool
 	review *reverify.Review
+	shown  progress.Reporter
 	diffs  []reverify.Rederived
 	equal  int
 	err    error // of printing
@@ -116,11 +123,19 @@ func (g group) reverify(ctx context.Context, arg string, f reverifyFlags) (err e
 	if review.Work, err = workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Image: subcommand.NeedsImage}); err != nil {
 		return err
 	}
-	r := &rederivation{g: g, json: f.json, review: review}
+	shown, hide, err := g.Progress(f.progress)
+	if err != nil {
+		return err
+	}
+	defer hide()
+	r := &rederivation{g: g, json: f.json, review: review, shown: shown}
+	watch := &progress.Count{To: shown, Total: min(review.Records.Total, cmp.Or(f.sample, math.MaxInt))}
+	review.Begin = func(t task.Task, attempt int) { watch.Begin(t.ID(), attempt, t.Family()) }
 	review.Done = r.done
 	if err := review.Derive(ctx); err != nil {
 		return err
 	}
+	hide() // before the table
 	return r.finish()
 }
 
@@ -153,6 +168,7 @@ func (g group) openPartial(ctx context.Context, arg string, f subcommand.Trust, 
 
 // done counts a verdict, and prints it with --json.
 func (r *rederivation) done(v reverify.Rederived) {
+	r.shown.Event(v.Event())
 	if v.Equal() {
 		r.equal++
 	} else {

@@ -11,6 +11,7 @@ import (
 
 	"securebench/internal/console"
 	"securebench/internal/fault"
+	"securebench/internal/progress"
 	"securebench/internal/scoring"
 )
 
@@ -28,8 +29,16 @@ type Shell struct {
 	AddLogFlag    func(*cobra.Command)
 	AddEngineFlag func(*cobra.Command)
 	Engine        func() scoring.EngineOpener
+	// Progress shows what a command of verifications is doing, in a mode of
+	// --progress, until the function that it returns is called.
+	Progress func(mode string) (progress.Reporter, func(), error)
 	// Around returns what engines need besides their configuration.
 	Around func() scoring.Surroundings
+}
+
+// AddProgressFlag adds --progress.
+func AddProgressFlag(c *cobra.Command, mode *string) {
+	c.Flags().StringVar(mode, "progress", "auto", "`MODE`: auto, plain, json or none")
 }
 
 // Notice is [Shell.Say] for packages that format their own lines.

@@ -44,10 +44,16 @@ func (s *session) serve(ctx context.Context) error {
 	wait := attended.NewTimer(s.row.start.timeout)
 	defer wait.Stop()
 	for {
-		ok, err := s.isReady(ctx, s.row.start.timeout-wait.Spent())
+		dead, err := s.died(ctx, r)
+		ok := false
+		if err == nil {
+			ok, err = s.isReady(ctx, s.row.start.timeout-wait.Spent())
+		}
 		switch {
 		case err != nil || ok:
 			return err
+		case dead:
+			return &family.Failure{Reason: verdict.ServiceNotReady, Message: "what the row starts ended before it was ready, and left no process"}
 		case wait.Spent() >= s.row.start.timeout:
 			return &family.Failure{Reason: verdict.ServiceNotReady, Message: fmt.Sprintf("what the row starts was not ready within %v", s.row.start.timeout)}
 		}
@@ -59,8 +65,25 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// readyPause lies between two looks at a service.
-const readyPause = 200 * time.Millisecond
+// died reports whether a service has ended and left no process that could still become
+// ready.
+func (s *session) died(ctx context.Context, r *running) (bool, error) {
+	select {
+	case <-r.ended:
+	default:
+		return false, nil
+	}
+	n, err := s.site.Service.Client.Processes(ctx)
+	return err == nil && n == 0, err
+}
+
+const (
+	// readyPause lies between two looks at a service.
+	readyPause = 200 * time.Millisecond
+	// lookTime bounds a look of ours, which tries again and again: a service that has
+	// died is noticed between two. A single answer may take five seconds.
+	lookTime = 6 * time.Second
+)
 
 // isReady looks once whether the service is ready. It looks from the service's
 // own sandbox: no process that looks is ever in the checker's.
@@ -74,6 +97,7 @@ func (s *session) isReady(ctx context.Context, left time.Duration) (bool, error)
 			argv = []string{sandbox.HelperPath, "sandbox-probe", "http", start.url}
 		}
 		cmd = initproc.Command{Argv: argv, User: sandbox.Nobody, Stdout: &said, Stderr: &complaint}
+		left = min(left, lookTime)
 	}
 	cmd.Output, cmd.Timeout = saidLimit, max(left, readyPause)
 	res, err := s.site.Service.Client.Run(ctx, cmd)

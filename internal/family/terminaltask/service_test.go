@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"securebench/internal/sandbox/enginetest"
@@ -63,6 +64,22 @@ func TestService(t *testing.T) {
 		eval["start"].(object)["timeout_seconds"] = 2
 		expect(t, name, b.score(t, eval, app(), changes), verdict.Failed, verdict.ServiceNotReady)
 	}
+}
+
+// TestDeadService: a service that has ended before it was ready is not waited for, but one
+// that leaves processes behind is, however its first one ended.
+func TestDeadService(t *testing.T) {
+	b := newBench(t, nil)
+	for name, start := range map[string]string{"at its end": "exit 0\n", "with an error": "sleep 0.3; exit 3\n"} {
+		v := b.score(t, withService(object{"command": "true"}, object{"port": 8080}), app(), map[string]change{"app/start.sh": file(start)})
+		expect(t, name, v, verdict.Failed, verdict.ServiceNotReady)
+		if !strings.Contains(v.Message, "left no process") {
+			t.Errorf("%s: it was waited for: %s", name, v.Message)
+		}
+	}
+	left := serving("echo yes")
+	left["app/start.sh"] = file("(sleep 1; exec python3 /app/server.py 'echo yes') &\nexit 3\n")
+	expect(t, "left behind", b.score(t, withService(asks("yes"), listens()), app(), left), verdict.Passed, "")
 }
 
 // goesOn is a service that is ready, and does something from then on.

@@ -95,6 +95,19 @@ func (c *Client) KillAll(ctx context.Context) error {
 	return nil
 }
 
+// Processes counts the processes of the sandbox but init.
+func (c *Client) Processes(ctx context.Context) (int, error) {
+	b, err := c.ask(ctx, http.MethodGet, "/processes", nil, maxReply)
+	if err != nil {
+		return 0, fmt.Errorf("counting the processes: %w", err)
+	}
+	n, err := decode[census](b)
+	if err != nil {
+		return 0, c.hostile(err)
+	}
+	return n.Count, nil
+}
+
 // KillUser kills every process of a user but init.
 func (c *Client) KillUser(ctx context.Context, uid int) error {
 	if err := c.do(ctx, http.MethodDelete, "/users/"+strconv.Itoa(uid), nil); err != nil {

@@ -47,6 +47,7 @@
 //	                              its output is delivered; init then forgets it
 //	DELETE /commands/{id}         kills it with its descendants
 //	DELETE /users/{uid}           kills all processes of a user
+//	GET    /processes             -> census: how many there are but init
 //	DELETE /processes             kills everything but init
 //	GET    /alive                 answered at once
 //
@@ -163,6 +164,17 @@ func (s started) check() error {
 	}
 	return nil
 }
+
+// check accepts every number that a process table can hold.
+func (c census) check() error {
+	if c.Count < 0 || c.Count > maxProcesses {
+		return fmt.Errorf("%d processes: %w", c.Count, errMessage)
+	}
+	return nil
+}
+
+// maxProcesses is the largest number that the kernel gives a process.
+const maxProcesses = 1 << 22
 
 func (r Result) check() error {
 	if r.ExitCode < 0 || r.ExitCode > 255 || r.Signal < 0 || r.Signal > 64 || r.Signal != 0 && r.ExitCode != 128+r.Signal ||

@@ -146,6 +146,7 @@ func (p *processes) handler() http.Handler {
 		}
 		answer(w, err)
 	})
+	mux.HandleFunc("GET /processes", p.handleCensus)
 	mux.HandleFunc("DELETE /processes", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.killAll()) })
 	mux.HandleFunc("GET /alive", func(http.ResponseWriter, *http.Request) {})
 	p.loopback.Handle(mux)
@@ -184,6 +185,21 @@ func (p *processes) handleReport(c *command, w http.ResponseWriter, r *http.Requ
 	p.forget(c)
 	c.result.Stdout, c.result.Stderr = c.stdout.count, c.stderr.count
 	reply(w, c.result)
+}
+
+// census counts processes.
+type census struct {
+	Count int `json:"count"`
+}
+
+// handleCensus counts the processes but init.
+func (p *processes) handleCensus(w http.ResponseWriter, _ *http.Request) {
+	all, err := listProcesses()
+	if err != nil {
+		answer(w, err)
+		return
+	}
+	reply(w, census{len(all) - 1})
 }
 
 // answer says that a request was carried out, or why not.

@@ -136,6 +136,19 @@ func (m *machine) handle(mux *http.ServeMux) {
 		c.result.Stdout, c.result.Stderr = c.output["stdout"].count, c.output["stderr"].count
 		reply(w, c.result)
 	})
+	mux.HandleFunc("GET /processes", func(w http.ResponseWriter, _ *http.Request) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		running := 0
+		for _, c := range m.commands {
+			select {
+			case <-c.ended:
+			default:
+				running++
+			}
+		}
+		reply(w, map[string]int{"count": running})
+	})
 	on("DELETE /commands/{id}", func(c *command, _ http.ResponseWriter, _ *http.Request) { c.cancel(errKilled) })
 	mux.HandleFunc("DELETE /users/{uid}", func(_ http.ResponseWriter, r *http.Request) {
 		uid, err := strconv.Atoi(r.PathValue("uid"))
