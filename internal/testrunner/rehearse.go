@@ -29,9 +29,9 @@ type Form struct {
 // maxMarkers is how many marks are tried one by one.
 const maxMarkers = 4
 
-// Forms returns the forms to rehearse, in two parts: the usual one, and the others,
-// derived from the files of the row's tests, by path.
-func Forms(files map[string][]byte) [][]Form {
+// Forms returns the forms to rehearse where the usual one does not run, derived from
+// the files of the row's tests, by path.
+func Forms(files map[string][]byte) (others []Form) {
 	var marks, stems []string
 	for file, text := range files {
 		if name := path.Base(file); strings.HasSuffix(name, ".py") && name != "conftest.py" && name != "__init__.py" {
@@ -43,7 +43,6 @@ func Forms(files map[string][]byte) [][]Form {
 		slices.Sort(*names)
 		*names = slices.Compact(*names)
 	}
-	var others []Form
 	if len(marks) > 0 {
 		others = append(others, Form{Markers: marks})
 	}
@@ -58,10 +57,7 @@ func Forms(files map[string][]byte) [][]Form {
 	if len(marks) > 0 && len(stems) > 0 {
 		others = append(others, Form{Markers: marks, Stem: stems[0]})
 	}
-	if len(others) == 0 {
-		return [][]Form{{{}}}
-	}
-	return [][]Form{{{}}, others}
+	return others
 }
 
 var markerName = regexp.MustCompile(`\bpytest\.mark\.([A-Za-z_][A-Za-z0-9_]{0,60})`)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"securebench/internal/repository"
@@ -21,26 +22,66 @@ func (s *session) rehearse(ctx context.Context, p *prepared) error {
 	if !slices.ContainsFunc(names, testrunner.Decides) {
 		return nil
 	}
+	usual, err := s.verifier.fact(s.decidedBy(p), func() ([]byte, error) {
+		_, ok, err := s.choose(ctx, p, []testrunner.Form{{}})
+		return []byte(strconv.FormatBool(ok)), err
+	})
+	if err != nil || string(usual) == "true" {
+		return err
+	}
 	texts, err := s.testTexts(p)
 	if err != nil {
 		return err
 	}
-	for _, forms := range testrunner.Forms(texts) {
-		r, err := testrunner.Rehearse(s.withTests(p), p.probed, s.c.Seed, forms)
-		if err != nil || r == nil {
-			return nil // the run itself says what is wrong
-		}
-		ran, err := s.tryOut(ctx, p, r)
-		if err != nil {
-			return err
-		}
-		if form, ok := r.Choose(ran); ok {
-			p.form = form
-			return nil
+	form, ok, err := s.choose(ctx, p, testrunner.Forms(texts))
+	if p.form = form; !ok {
+		p.form = testrunner.Form{None: true}
+	}
+	return err
+}
+
+// choose rehearses forms, and returns the first that the project runs.
+func (s *session) choose(ctx context.Context, p *prepared, forms []testrunner.Form) (testrunner.Form, bool, error) {
+	if len(forms) == 0 {
+		return testrunner.Form{}, false, nil
+	}
+	r, err := testrunner.Rehearse(s.withTests(p), p.probed, s.c.Seed, forms)
+	if err != nil || r == nil {
+		return testrunner.Form{}, true, nil // the run itself says what is wrong
+	}
+	ran, err := s.tryOut(ctx, p, r)
+	if err != nil {
+		return testrunner.Form{}, false, err
+	}
+	form, ok := r.Choose(ran)
+	return form, ok, nil
+}
+
+// decidedBy is all by which a project decides whether it runs canaries of the usual
+// form. Rows of one image that differ in their test files alone share the answer.
+func (s *session) decidedBy(p *prepared) map[string]any {
+	var command, folders []string
+	for _, arg := range s.row.run.Command {
+		for word := range strings.FieldsSeq(arg) {
+			name, _, _ := strings.Cut(word, "::")
+			name = path.Clean(name)
+			if _, ours := p.tests[name]; ours || p.tree.Entries[name].Exists() {
+				folders = append(folders, path.Dir(name))
+			} else {
+				command = append(command, word)
+			}
 		}
 	}
-	p.form = testrunner.Form{None: true}
-	return nil
+	settings := map[string]string{}
+	for name, f := range p.tests {
+		folders = append(folders, path.Dir(name))
+		if testrunner.Decides(name) {
+			settings[name] = string(f.data)
+		}
+	}
+	slices.Sort(folders)
+	return map[string]any{"rehearsal": command, "folders": slices.Compact(folders), "settings": settings, "setup": string(s.row.setup),
+		"dir": s.row.dir, "runner": s.row.run.Runner, "env": [][]string{s.site.env, s.row.run.Env}, "image": s.c.Image.ID, "user": s.site.user}
 }
 
 // tryOut runs a rehearsal over the base with the row's tests, and puts the base back.
