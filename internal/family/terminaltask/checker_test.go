@@ -103,6 +103,7 @@ func TestForms(t *testing.T) {
 // TestCopiesOfEvaluationFiles: a checker may copy its files over the workspace twice,
 // and cannot write to them where they are.
 func TestCopiesOfEvaluationFiles(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, map[string]string{"t/run.sh": `cp "$SECUREBENCH_EVALUATOR/t/data" . && cp "$SECUREBENCH_EVALUATOR/t/data" . && echo more >> data &&
 cp -r "$SECUREBENCH_EVALUATOR/t" copy && cp -r "$SECUREBENCH_EVALUATOR/t/." copy && touch copy/new && ! touch "$SECUREBENCH_EVALUATOR/t/data" && grep -qx 42 answer.txt
 `, "t/data": "x\n"})
@@ -118,6 +119,7 @@ cp -r "$SECUREBENCH_EVALUATOR/t" copy && cp -r "$SECUREBENCH_EVALUATOR/t/." copy
 // TestNeighbours: a checker at the root of the evaluation files finds those that it
 // names, and none of other rows.
 func TestNeighbours(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, map[string]string{"run.sh": "cd \"$(dirname \"$0\")\" && . ./lib/common.sh && test ! -e other && test \"$(ls lib)\" = common.sh && check\n",
 		"lib/common.sh": "check() { grep -qx 42 /app/answer.txt; }\n", "lib/secret": "x\n", "other/common.sh": "exit 0\n", "other/solution.sh": "x\n"})
 	eval := object{"checker": object{"source": "script", "path": "run.sh"}}
@@ -128,6 +130,7 @@ func TestNeighbours(t *testing.T) {
 // TestWritableFiles: tests that build in their own folder ask for one that they can
 // write to, and are labelled.
 func TestWritableFiles(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, map[string]string{"t/run.sh": "cd \"$(dirname \"$TEST_DIR\")\" && mkdir build && cp data build/made && echo more >> data && grep -qx 42 \"$SECUREBENCH_WORKSPACE/answer.txt\"\n", "t/data": "x\n"})
 	checker := object{"source": "script", "path": "t/run.sh"}
 	for _, user := range []string{"", "1000:1000"} {

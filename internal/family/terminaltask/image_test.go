@@ -52,6 +52,7 @@ ln -s / /srv/host; ln -s /opt /srv/programs; ln -s real /srv/link; ln -s /srv/li
 // TestLinksToNothing: a link to where the checker makes what it expects is not there;
 // other links to nothing are.
 func TestLinksToNothing(t *testing.T) {
+	t.Parallel()
 	b := system(t, newBench(t, map[string]string{"t/run.sh": "echo 42 > made.txt\ncmp -s made.txt answer.txt\n"}))
 	root := task.Environment{Workdir: "/app", MaterializeWorkdir: true, Capabilities: []string{"DAC_OVERRIDE"}}
 	user := task.Environment{Workdir: "/app", MaterializeWorkdir: true, User: "me"}
@@ -102,6 +103,7 @@ func TestLinksToNothing(t *testing.T) {
 // TestOwnImageIsNoAnswer: what only the checker's image has passes neither by a link
 // through its programs nor in place of a captured path that the row's image lacks.
 func TestOwnImageIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	b := system(t, newBench(t, nil))
 	tool := "mkdir -p /opt/tool; printf '#!/bin/sh\necho 42\n' > /opt/tool/tool; chmod 755 /opt/tool/tool; ln -s /opt/tool/tool /usr/bin/tool\n"
 	b.image = enginetest.Script(t, b.engine, b.image, tool+"mkdir -p /srv/own; echo 41 > /srv/own/file")

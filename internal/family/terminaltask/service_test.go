@@ -99,6 +99,7 @@ func shares(eval object) object {
 // TestServiceFiles: what a service changed until it was ready is there for the
 // checker, and what it changes later if the row asks for that.
 func TestServiceFiles(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
 		t.Parallel()
 		b := system(t, benchOf(t, e, enginetest.Image(t, e), nil))
@@ -122,6 +123,7 @@ func TestServiceFiles(t *testing.T) {
 // TestServiceAttacks: nothing that a checker runs or reads as its own is where a
 // service can put something else, before it is ready or while the checker runs.
 func TestServiceAttacks(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
 		t.Parallel()
 		b := benchOf(t, e, enginetest.Image(t, e), map[string]string{"t/check.sh": "grep -qx 42 answer.txt\n", "t/expected": "42\n"})
@@ -163,6 +165,7 @@ func TestServiceAttacks(t *testing.T) {
 // as root too, cannot put other files where the checker's own are: what is above
 // them is a mount point, or cannot be renamed.
 func TestProgramsAtTheCheckersFiles(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
 		t.Parallel()
 		b := benchOf(t, e, enginetest.Image(t, e), map[string]string{"t/check.sh": "grep -qx 42 answer.txt\n"})

@@ -297,7 +297,7 @@ A = "b"
 	if got := encode(t, r.Metadata); got != `{"resources":{"cpus":2,"memory":"2G"},"task_metadata":{"difficulty":"hard"}}` {
 		t.Errorf("the metadata is %s", got)
 	}
-	if got, want := read(t, out, "images", name+"-tests", "Dockerfile"), "FROM localhost/own:1\nRUN ln -s /opt/securebench/evaluator/"+name+"/tests /tests\n"; got != want {
+	if got, want := read(t, out, "images", name+"-tests", "Dockerfile"), "FROM localhost/own:1\nRUN ln -s /securebench-evaluator/"+name+"/tests /tests\n"; got != want {
 		t.Errorf("the checker's image is\n%s", got)
 	}
 	if got := read(t, out, "images", name, "Dockerfile"); got != "FROM debian:12\nWORKDIR /app\nCOPY data .\n" || read(t, out, "images", name, "data") != "x" {
@@ -382,7 +382,7 @@ func TestTerminalBench(t *testing.T) {
 	}
 	got := read(t, out, "images/one-tests/Dockerfile")
 	if !strings.HasPrefix(got, "FROM localhost/p/one:1\nRUN python3 -m pytest --version") || !strings.Contains(got, " jq ") ||
-		!strings.Contains(got, "'numpy==2.3.1'") || !strings.Contains(got, "ln -s /opt/securebench/evaluator/one/tests /tests") {
+		!strings.Contains(got, "'numpy==2.3.1'") || !strings.Contains(got, "ln -s /securebench-evaluator/one/tests /tests") {
 		t.Errorf("the checker's image is\n%s", got)
 	}
 	if got := read(t, out, "eval/one/solution/solution.sh"); got != "#!/bin/bash\necho hi > /app/x\n" {

@@ -70,7 +70,7 @@ const evalRoot = "eval"
 // Where a verification has the evaluation files, and captured paths that cannot
 // be at their own place in an image of the checker's own.
 const (
-	evaluatorDir = "/opt/securebench/evaluator"
+	evaluatorDir = workspace.EvaluatorDir
 	candidateDir = "/opt/securebench/candidate"
 )
 
