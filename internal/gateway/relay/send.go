@@ -70,7 +70,9 @@ func (a *Attempt) send(ctx context.Context, x *exchange, req request.Request, he
 		case p.last:
 			return nil, a.fail(fmt.Errorf("%w with the status %d, again and again, though it answers others", ErrRefused, response.StatusCode))
 		}
-		if !upstream.Overloaded(response.StatusCode) {
+		if upstream.Overloaded(response.StatusCode) {
+			p.fails = 0 // a provider under load fails at whatever it is asked
+		} else {
 			p.failed(ctx)
 		}
 		a.relay.tellWaiting(x.Tries, response.StatusCode, nil)
@@ -84,7 +86,7 @@ type patience struct {
 	x       *exchange
 	hold    *held // nil before the first
 	began   time.Time
-	fails   int  // tries that failed in a way that says nothing about load
+	fails   int  // tries in a row that failed in a way that says nothing about load
 	last    bool // the next try is the last
 }
 
