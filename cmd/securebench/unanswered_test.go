@@ -27,9 +27,9 @@ func TestAnswersInReport(t *testing.T) {
 		says      string
 		column    int // of those of the report's CSV that end it, from the end
 	}{
-		"cut off": {scripted.Turn{Say: "four and", Stop: "length"}, "truncated>1%", "got an answer that was cut off at its most tokens", 6},
-		"empty":   {scripted.Turn{Say: " "}, "empty>1%", "got an empty answer", 5},
-		"refused": {scripted.Turn{Refusal: "I will not."}, "refused>1%", "got an answer that the model or its provider refused", 4},
+		"cut off": {scripted.Turn{Say: "four and", Stop: "length"}, "truncated>1%", "got an answer that was cut off at its most tokens", 4},
+		"empty":   {scripted.Turn{Say: " "}, "empty>1%", "got an empty answer", 3},
+		"refused": {scripted.Turn{Refusal: "I will not."}, "refused>1%", "got an answer that the model or its provider refused", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := sample(t)

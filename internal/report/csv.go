@@ -17,20 +17,22 @@ import (
 // WriteCSV writes a header and one row per record in row order, as in RFC 4180,
 // with CRLF. Passed, score and outcome are as counted: a record that contradicts
 // itself or repeats another is not a pass. Attempts without a record have no
-// row. The last two columns are about the run and the same in every row; a run
+// row. run_verified and rows_left_out are about the run and the same in every row; a run
 // without records that is not verified or left rows out has one row with these
-// two alone. No cell contains a control character or a spreadsheet formula.
+// two alone. Columns that came later follow. No cell contains a control character or a spreadsheet formula.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
 	rows := [][]string{{"task_id", "index", "attempt", "family", "status", "passed", "score", "outcome",
-		"reason", "containment", "labels", "total_ms", "candidate", "requests", "input_tokens", "output_tokens", "cost_microusd", "unanswered", "relay_refused", "truncated", "empty", "refused", "usage_estimated", "run_verified", "rows_left_out"}}
+		"reason", "containment", "labels", "total_ms", "candidate", "requests", "input_tokens", "output_tokens", "cost_microusd", "run_verified", "rows_left_out",
+		"unanswered", "relay_refused", "truncated", "empty", "refused", "usage_estimated"}}
 	run := []string{strconv.FormatBool(r.Run.Verified), strconv.Itoa(r.Run.LeftOut)}
 	for _, a := range r.attempts {
-		rows = append(rows, append(csvRow(a), run...))
+		rows = append(rows, slices.Concat(csvRow(a), run, csvAnswers(a.Answers)))
 	}
 	if len(r.attempts) == 0 && (!r.Run.Verified || r.Run.LeftOut > 0) {
-		rows = append(rows, append(make([]string, len(rows[0])-len(run)), run...))
+		later := csvAnswers(verdict.Answers{})
+		rows = append(rows, slices.Concat(make([]string, len(rows[0])-len(run)-len(later)), run, later))
 	}
 	if err := out.WriteAll(rows); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
@@ -46,7 +48,7 @@ func csvRow(a Attempt) []string {
 	row := []string{csvText(a.TaskID), strconv.Itoa(a.Index), strconv.Itoa(a.Attempt), csvText(a.Family),
 		csvText(a.Status), strconv.FormatBool(a.Passed), score, csvText(a.Outcome), csvText(a.Reason),
 		csvText(a.Containment), csvText(strings.Join(a.Labels, " ")), strconv.FormatInt(a.TotalMS, 10), csvText(a.Candidate)}
-	return slices.Concat(row, csvUsage(a.Usage), csvAnswers(a.Answers))
+	return append(row, csvUsage(a.Usage)...)
 }
 
 // csvUsage returns what an attempt asked of its provider, empty cells for one that

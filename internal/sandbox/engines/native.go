@@ -19,7 +19,7 @@ func nativeConfig(cfg Config) native.Config {
 }
 
 func nativeRequirements(ctx context.Context, cfg Config) []sandbox.Requirement {
-	return append(native.Requirements(ctx, nativeConfig(cfg)), platform.Requirement(platform.Local()))
+	return append(native.Requirements(ctx, nativeConfig(cfg)), platform.Requirement(platform.ThisMachine()))
 }
 
 // chosenNative is the native engine, which knows why it was chosen, with a Docker

@@ -36,7 +36,7 @@ func (a Addition) check(p platform.Platform) error {
 	if a.Platform != "" {
 		return platform.Asked(p, a.Platform)
 	}
-	return platform.Local().Check(p, "")
+	return platform.ThisMachine().Check(p, "")
 }
 
 // accept reads what an image's configuration says it is for, and refuses it if that is

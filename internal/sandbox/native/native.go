@@ -230,7 +230,7 @@ func (e *Engine) describe() (err error) {
 		return fmt.Errorf("asking for the kernel's version: %w", err)
 	}
 	e.info = sandbox.Info{Name: "native", Version: e.runtime.Version, Runtime: e.runtime.Name, CgroupVersion: e.cgroups.Version(),
-		OS: "linux", Arch: runtime.GOARCH, Emulated: platform.Local().Emulated, Kernel: unix.ByteSliceToString(uts.Release[:]),
+		OS: "linux", Arch: runtime.GOARCH, Emulated: platform.ThisMachine().Emulated, Kernel: unix.ByteSliceToString(uts.Release[:]),
 		SecurityOptions: []string{"name=seccomp,profile=default"}}
 	e.info.Sockets = e.runtime.Sockets()
 	if err := oci.LowLimits(); err != nil {

@@ -91,8 +91,8 @@ type Machine struct {
 	Emulated []string
 }
 
-// Local is this machine.
-func Local() Machine { return Machine{Here(), emulated("/proc/sys/fs/binfmt_misc")} }
+// ThisMachine is the one that this program runs on.
+func ThisMachine() Machine { return Machine{Here(), emulated("/proc/sys/fs/binfmt_misc")} }
 
 // Runs reports whether it runs the programs of a platform. Processors run those of
 // their own 32-bit architecture as well.

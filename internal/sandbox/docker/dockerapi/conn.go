@@ -94,8 +94,8 @@ func New(cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// Local reports whether the engine is reached through a socket of this machine.
-func (c *Conn) Local() bool { return strings.HasPrefix(c.API.DaemonHost(), "unix://") }
+// OnThisMachine reports whether the engine is reached through a socket of this machine.
+func (c *Conn) OnThisMachine() bool { return strings.HasPrefix(c.API.DaemonHost(), "unix://") }
 
 // Close releases the connections.
 func (c *Conn) Close() error {

@@ -42,8 +42,8 @@ func Requirements(ctx context.Context, cfg Config, runtime string, patience time
 	answers.Holds, answers.Fix = true, ""
 	answers.Found = fmt.Sprintf("Docker %s, API %s, at %s", in.ServerVersion, conn.API.ClientVersion(), conn.API.DaemonHost())
 	machine := platform.Machine{Own: platform.New(in.OSType, in.Architecture, "")}
-	if conn.Local() {
-		machine.Emulated = platform.Local().Emulated
+	if conn.OnThisMachine() {
+		machine.Emulated = platform.ThisMachine().Emulated
 	}
 	return append([]sandbox.Requirement{answers, platform.Requirement(machine)}, offers(in, runtime)...)
 }
