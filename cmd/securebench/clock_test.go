@@ -42,7 +42,6 @@ func wallClock() map[string]string {
 		"internal/sandbox/initproc/loopback/server.go":    past,
 		"internal/gateway/upstream/upstream.go":           "a provider names the time at which it wants to be asked again; the wait is bounded",
 		"internal/sandbox/docker/cause.go":                "the bounds of the engine's own events, by the engine's own clock",
-		"internal/sandbox/docker/engine.go":               "not a time",
 		"internal/model/journal.go":                       "not a time",
 	}
 }
