@@ -8,12 +8,15 @@
 // open its descriptors. It marks every descriptor close-on-exec, leaves only
 // signal handlers that cannot end it (the kernel discards all other signals
 // for a first process), and sets no_new_privs. Where it has capabilities it
-// empties the ambient, inheritable and bounding sets, which takes SETPCAP. So
-// the kernel gives no command a capability, root's included. Of its own it
-// keeps SETUID, SETGID and KILL, and only where it has all three: those let it
+// empties the bounding set, which takes SETPCAP, and the ambient and inheritable
+// ones of the thread that starts commands. So the kernel gives no command a
+// capability, root's included. Of its own it keeps SETUID, SETGID and KILL, and only where it has all three: those let it
 // run commands as other users. CHOWN, DAC_OVERRIDE, FOWNER and FSETID, with
-// which it changes files for the parent, it drops before it starts the first
-// command.
+// which it changes files for the parent, the thread that starts commands never
+// has, and after the first command none is used.
+//
+// It changes its rights on one thread and executes itself on that, so that it needs
+// no signal: other sandboxes can have used up those of its user (package privilege).
 //
 // Where commands can be granted capabilities, init keeps these as well, and they
 // stay in the bounding set. Then the securebit NOROOT, locked, takes care that
