@@ -30,14 +30,10 @@ func (l *linter) recipe(row pack.Row) {
 		"environment.image %s is an image of this pack, which has no recipe of it", redact.Quote(n.Text))
 }
 
-// images looks for names of tests and solutions in the folders that the images of a
-// pack with trees are built from.
-func (l *linter) images(trees bool) error {
-	dir := filepath.Join(filepath.Dir(l.pack.Location.Manifest), packimage.Folder)
-	if !trees {
-		return nil
-	}
-	root, err := os.OpenRoot(dir)
+// walkImages walks through the folders that the images of a pack in a folder are built
+// from, if it has any. Names are below them.
+func walkImages(folder string, visit func(root *os.Root, name string, d fs.DirEntry, err error) error) error {
+	root, err := os.OpenRoot(filepath.Join(folder, packimage.Folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -45,7 +41,18 @@ func (l *linter) images(trees bool) error {
 		return fmt.Errorf("opening the pack's images: %w", err)
 	}
 	defer root.Close()
-	return fs.WalkDir(source.FS(root), ".", func(name string, d fs.DirEntry, err error) error {
+	return fs.WalkDir(source.FS(root), ".", func(name string, d fs.DirEntry, err error) error { return visit(root, name, d, err) })
+}
+
+// images looks for names of tests and solutions in the folders that the images of a
+// pack with trees are built from.
+func (l *linter) images(trees bool) error {
+	if !trees {
+		return nil
+	}
+	folder := filepath.Dir(l.pack.Location.Manifest)
+	dir := filepath.Join(folder, packimage.Folder)
+	return walkImages(folder, func(_ *os.Root, name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

@@ -124,15 +124,7 @@ func (k *leaks) addImages(ctx context.Context) error {
 			}
 		}
 	}
-	root, err := os.OpenRoot(filepath.Join(own.Dir, packimage.Folder))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("opening the pack's images: %w", err)
-	}
-	defer root.Close()
-	return fs.WalkDir(source.FS(root), ".", func(name string, d fs.DirEntry, err error) error {
+	return walkImages(own.Dir, func(root *os.Root, name string, d fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() {
 			return err
 		}

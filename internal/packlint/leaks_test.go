@@ -6,42 +6,18 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 
 	"securebench/internal/packlint"
-	"securebench/internal/pipeline/pack"
 )
 
 // leaks returns the warnings about copies in a pack, without its folder.
 func leaks(t *testing.T, rows string, files map[string]string) string {
 	t.Helper()
-	dir := t.TempDir()
-	all := map[string]string{"manifest.yaml": "id: p\nversion: 1\nasset_roots: {public: assets, eval: eval}\n", "tasks.jsonl": rows}
-	for name, content := range files {
-		all[name] = content
-	}
-	for name, content := range all {
-		full := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	loc, err := pack.Locate(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := pack.Load(t.Context(), loc, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, dir := packOf(t, "id: p\nversion: 1\nasset_roots: {public: assets, eval: eval}\n", rows, files)
 	found, err := packlint.Leaks(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)

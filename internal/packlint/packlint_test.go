@@ -2,6 +2,7 @@ package packlint_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,16 +14,13 @@ import (
 	"securebench/internal/task"
 )
 
-// lint returns the warnings about a pack of one row and files, without the
-// folder of the pack.
-func lint(t *testing.T, checker string, files map[string]string) string {
+// packOf writes a pack with files beside its manifest and rows, and loads it from its
+// folder.
+func packOf(t *testing.T, manifest, rows string, files map[string]string) (p *pack.Pack, dir string) {
 	t.Helper()
-	dir := t.TempDir()
-	all := map[string]string{"manifest.yaml": "id: p\nversion: 1\nasset_roots: {eval: eval}\n",
-		"tasks.jsonl": `{"id":"a","family":"tree","eval":{"checker":` + checker + `},"environment":{"workdir":"/app"}}` + "\n"}
-	for name, content := range files {
-		all[name] = content
-	}
+	dir = t.TempDir()
+	all := map[string]string{"manifest.yaml": manifest, "tasks.jsonl": rows}
+	maps.Copy(all, files)
 	for name, content := range all {
 		full := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
@@ -36,10 +34,18 @@ func lint(t *testing.T, checker string, files map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := pack.Load(t.Context(), loc, nil)
-	if err != nil {
+	if p, err = pack.Load(t.Context(), loc, nil); err != nil {
 		t.Fatal(err)
 	}
+	return p, dir
+}
+
+// lint returns the warnings about a pack of one row and files, without the
+// folder of the pack.
+func lint(t *testing.T, checker string, files map[string]string) string {
+	t.Helper()
+	p, dir := packOf(t, "id: p\nversion: 1\nasset_roots: {eval: eval}\n",
+		`{"id":"a","family":"tree","eval":{"checker":`+checker+`},"environment":{"workdir":"/app"}}`+"\n", files)
 	reg := family.NewRegistry(family.Family{Name: "tree", Checkers: []string{"checker"}, Extraction: task.Extraction{Mode: task.FromWorkspace}})
 	found, err := packlint.Check(t.Context(), p, reg)
 	if err != nil {
