@@ -17,7 +17,7 @@ func TestNothingOfOursInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	image := corpusImage(t, "layout", "FROM "+repoImage+`
-RUN mkdir -p /work/src && cd /work && echo 1 > a && echo 2 > src/b && git init -q . && git add . \
+RUN mkdir -p /app/src && cd /app && echo 1 > a && echo 2 > src/b && git init -q . && git add . \
  && git -c user.name=a -c user.email=a@example.invalid commit -qm x
 `)
 	rows := []struct{ id, solution, checker string }{
@@ -25,14 +25,14 @@ RUN mkdir -p /work/src && cd /work && echo 1 > a && echo 2 > src/b && git init -
 			`test "$(cat n)" = 2 && test "$(ls -A | tr '\n' ' ')" = ".git a n src " && test "$(git status --porcelain)" = "?? n"`},
 		{"reads", `python3 -c 'import json, os; print(json.load(open(os.environ["SECUREBENCH_TASK_FILE"]))["context"])' > n; cat $SECUREBENCH_PUBLIC/context.json >> n; test ! -w $SECUREBENCH_TASK_FILE`,
 			`grep -qx 7 n && grep -qx '"7"' n`},
-		{"old", `test -f task.json && test "$SECUREBENCH_TASK_FILE" = /work/task.json && cat securebench/public/context.json > n`,
+		{"old", `test -f task.json && test "$SECUREBENCH_TASK_FILE" = /app/task.json && cat securebench/public/context.json > n`,
 			`cmp n securebench/public/context.json && test -s securebench/evaluation_inputs/checker.json && test ! -e task.json`},
 	}
 	dir := t.TempDir()
 	var lines strings.Builder
 	for _, r := range rows {
 		b, err := json.Marshal(map[string]any{"id": r.id, "family": "terminal_task",
-			"environment": map[string]any{"image": image, "workdir": "/work", "materialize_workdir_from_image": true},
+			"environment": map[string]any{"image": image, "workdir": "/app", "materialize_workdir_from_image": true},
 			"input":       map[string]any{"instructions": "Do it.", "context": "7"},
 			"eval":        map[string]any{"checker": map[string]any{"command": r.checker}, "solution": map[string]any{"command": r.solution}}})
 		if err != nil {
