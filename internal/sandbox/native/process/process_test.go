@@ -19,10 +19,7 @@ import (
 func TestHeldIDIsKept(t *testing.T) {
 	t.Parallel()
 	for _, held := range []bool{false, true} {
-		child, err := os.StartProcess("/bin/cat", []string{"cat"}, &os.ProcAttr{Files: make([]*os.File, 3)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		child, end := blocked(t)
 		p, err := process.Adopt(child.Pid, false)
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +31,7 @@ func TestHeldIDIsKept(t *testing.T) {
 				t.Error("a process that runs cannot be held")
 			}
 		}
-		_ = child.Kill() // without standard streams it may have ended
+		end()
 		if held {
 			for zombie := false; !zombie; time.Sleep(time.Millisecond) {
 				stat, err := os.ReadFile("/proc/" + strconv.Itoa(child.Pid) + "/stat")
@@ -54,6 +51,21 @@ func TestHeldIDIsKept(t *testing.T) {
 			t.Error("a process that has ended is held")
 		}
 	}
+}
+
+// blocked starts a process that runs until end is called.
+func blocked(t *testing.T) (child *os.Process, end func()) {
+	t.Helper()
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	child, err = os.StartProcess("/bin/sh", []string{"sh", "-c", "read line"}, &os.ProcAttr{Files: []*os.File{in, nil, nil}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return child, func() { out.Close() }
 }
 
 // TestLateAdoption: a process becomes a child of this one whenever its parent ends, which
