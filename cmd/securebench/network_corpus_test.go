@@ -110,7 +110,7 @@ func TestNetworkCorpus(t *testing.T) {
 }
 
 // checkProbes reports what the scripts of attacks tried, a subtest for each row
-// of docs/attacks.md.
+// of docs/attacks.
 func checkProbes(t *testing.T, records map[string][]rec, ids ...string) {
 	t.Helper()
 	rows := map[string][]string{} // what worked

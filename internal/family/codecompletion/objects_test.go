@@ -546,7 +546,7 @@ inner()
 	}
 }
 
-// TestWhatDoesNotCross: rows of the list in docs/families.md come out as it
+// TestWhatDoesNotCross: rows of the list in docs/families/code-completion.md come out as it
 // says, for a candidate that is right in one process.
 func TestWhatDoesNotCross(t *testing.T) {
 	t.Parallel()

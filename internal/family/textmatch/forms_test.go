@@ -17,7 +17,7 @@ import (
 )
 
 // formsDoc is the page with the tables that TestForms runs.
-const formsDoc = "../../../docs/families.md"
+const formsDoc = "../../../docs/families/text-answers.md"
 
 // lineBreak stands for a line break in a candidate of the tables.
 const lineBreak = "⏎"

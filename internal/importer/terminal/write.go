@@ -13,7 +13,7 @@ import (
 	"securebench/internal/workspace"
 )
 
-// The row of a task, as families.md describes it.
+// The row of a task, as docs/families/terminal-task.md describes it.
 type (
 	row struct {
 		ID          string         `json:"id"`

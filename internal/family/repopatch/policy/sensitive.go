@@ -14,7 +14,7 @@ import (
 func fold(s string) string { return cases.Fold().String(s) }
 
 // sensitive returns the rule of the deny list that a change falls under, or "".
-// docs/families.md explains the list.
+// docs/families/repo-patch.md explains the list.
 func sensitive(c repository.Change) string {
 	folded := fold(c.Path)
 	parts := strings.Split(folded, "/")
