@@ -130,7 +130,7 @@ func (a *attempts) configure(provider string) {
 func (a *attempts) ours() time.Duration {
 	a.Helper()
 	start := time.Now()
-	p, err := (&agent.Harness{Runner: a.runner}).Prepare(a.ctx, agent.Attempt{View: a.row.Agent(), Image: a.image, Number: 1, Sink: a.store})
+	p, err := (&agent.Harness{Runner: a.runner}).Prepare(a.ctx, agent.Request{View: a.row.Agent(), Image: a.image, Attempt: 1}, agent.Output{Sink: a.store})
 	if err != nil {
 		a.Fatal(err)
 	}

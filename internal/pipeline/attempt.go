@@ -14,6 +14,7 @@ import (
 	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
+	calls "securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/produce"
@@ -91,16 +92,30 @@ func (a *attempt) prepare(ctx context.Context) {
 	if ahead && a.r.Agent.Sandboxed() {
 		a.session = v.Open(ctx, c)
 	}
-	a.production, a.prepareErr = a.r.Agent.Prepare(ctx, agent.Attempt{
-		View: a.draft.Task.Agent(), Number: a.draft.Number, Dir: a.draft.Dir, Image: a.image(), Captured: a.draft.Task.Captured(),
-		Sink: a.r.committer, Observe: a.observe(),
-		Reference: func(ctx context.Context) (family.Solution, bool, error) { return verify.Reference(ctx, v, a.family, c) },
-	})
+	req := agent.Request{View: a.draft.Task.Agent(), Attempt: a.draft.Number, Dir: a.draft.Dir, Image: a.image(), Captured: a.draft.Task.Captured()}
+	if req.Solution, a.prepareErr = a.solution(ctx, c); a.prepareErr == nil {
+		a.production, a.prepareErr = a.r.Agent.Prepare(ctx, req, agent.Output{Sink: a.r.committer, Observe: a.observe()})
+	}
 	if ahead && a.session == nil {
 		c.Lazy = a.production == nil || agent.Blank(a.production)
 		a.session = v.Open(ctx, c)
 	}
 	a.draft.Took(verdict.PhasePrepare, start)
+}
+
+// solution returns the row's own solution if the agent submits it.
+func (a *attempt) solution(ctx context.Context, c family.Case) (*agent.Solution, error) {
+	if !agent.Submits(a.r.Agent) {
+		return nil, nil
+	}
+	sol, ok, err := verify.Reference(ctx, a.verifier(), a.family, c)
+	if err != nil {
+		return nil, fmt.Errorf("completing the reference solution: %w", err)
+	}
+	if !ok {
+		return nil, nil
+	}
+	return calls.Solution(sol)
 }
 
 // image returns the image that the agent runs in.

@@ -213,7 +213,7 @@ func runPack(t *testing.T, rt *rapid.T, p randomPack) map[string][]byte {
 	}
 	var requests bytes.Buffer
 	for _, tk := range tasks {
-		req, err := stage.Encode((&agent.Runner{RunID: "test"}).Request(agent.Attempt{View: tk.Agent(), Number: 1}))
+		req, err := stage.Encode((&agent.Runner{RunID: "test"}).Request(agent.Request{View: tk.Agent(), Attempt: 1}))
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -32,13 +32,13 @@ type paid struct {
 
 func (*paid) Name() string    { return "paid" }
 func (*paid) Sandboxed() bool { return true }
-func (p *paid) Prepare(_ context.Context, a agent.Attempt) (agent.Production, error) {
-	return &paidFor{p, a}, nil
+func (p *paid) Prepare(_ context.Context, _ agent.Request, out agent.Output) (agent.Production, error) {
+	return &paidFor{p, out.Sink}, nil
 }
 
 type paidFor struct {
 	*paid
-	attempt agent.Attempt
+	sink candidate.Sink
 }
 
 func (*paidFor) Command() ([]string, string)     { return nil, "" }
@@ -60,7 +60,7 @@ func (p *paidFor) Capture(context.Context) (capture.Result, error) {
 	if p.captured.Add(1) <= p.failCaptures {
 		return capture.Result{}, errors.New("the engine is busy")
 	}
-	c, err := p.attempt.Sink.Put(task.Text, candidate.Stdout, strings.NewReader("4"))
+	c, err := p.sink.Put(task.Text, candidate.Stdout, strings.NewReader("4"))
 	return capture.Result{Candidate: &c}, err
 }
 
@@ -151,8 +151,8 @@ type ends struct {
 	end sandbox.End
 }
 
-func (e *ends) Prepare(_ context.Context, a agent.Attempt) (agent.Production, error) {
-	return &endsSo{&paidFor{&e.paid, a}, e.end}, nil
+func (e *ends) Prepare(_ context.Context, _ agent.Request, out agent.Output) (agent.Production, error) {
+	return &endsSo{&paidFor{&e.paid, out.Sink}, e.end}, nil
 }
 
 type endsSo struct {

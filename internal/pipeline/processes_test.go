@@ -311,7 +311,7 @@ type remoteAgent struct {
 func (*remoteAgent) Name() string    { return "command" }
 func (*remoteAgent) Sandboxed() bool { return true }
 
-func (r *remoteAgent) Prepare(_ context.Context, a agent.Attempt) (agent.Production, error) {
+func (r *remoteAgent) Prepare(_ context.Context, a agent.Request, out agent.Output) (agent.Production, error) {
 	request := r.Request(a)
 	if c := a.View.Environment().Checkout; c.Dir != "" {
 		base, err := r.Checkouts.Get(context.Background(), a.Image, c.Dir)
@@ -326,12 +326,13 @@ func (r *remoteAgent) Prepare(_ context.Context, a agent.Attempt) (agent.Product
 		return nil, err
 	}
 	r.seen(req)
-	return &remoteProduction{r, a, req, capture.Result{}}, nil
+	return &remoteProduction{r, a, out.Sink, req, capture.Result{}}, nil
 }
 
 type remoteProduction struct {
 	*remoteAgent
-	attempt agent.Attempt
+	attempt agent.Request
+	sink    candidate.Sink
 	request []byte
 	left    capture.Result
 }
@@ -340,7 +341,7 @@ func (p *remoteProduction) Run(ctx context.Context) (produce.Result, error) {
 	var out produced
 	err := spawn(ctx, "produce", "", p.request, func(r io.Reader) error {
 		br := bufio.NewReader(r)
-		c, err := p.attempt.Sink.Put(p.attempt.View.Extraction().Kind, "", &frames{r: br})
+		c, err := p.sink.Put(p.attempt.View.Extraction().Kind, "", &frames{r: br})
 		if err != nil {
 			return err
 		}

@@ -44,8 +44,8 @@ func (cfg Config) reference(ctx context.Context, t task.Task, sol family.Solutio
 // runProgram runs a solution that is a program and notes what it left.
 func (cfg Config) runProgram(ctx context.Context, t task.Task, sol family.Solution, p *probe) (err error) {
 	oracle := &agent.Oracle{Runner: cfg.Runner}
-	production, err := oracle.Prepare(ctx, agent.Attempt{View: t.Agent(), Number: 1, Dir: "reference", Image: cfg.Images[t.Environment().Image], Captured: t.Captured(), Sink: cfg.Sink,
-		Reference: func(context.Context) (family.Solution, bool, error) { return sol, true, nil }})
+	production, err := oracle.Prepare(ctx, agent.Request{View: t.Agent(), Attempt: 1, Dir: "reference", Image: cfg.Images[t.Environment().Image], Captured: t.Captured(),
+		Solution: &agent.Solution{Command: sol.Command, Path: sol.Path}}, agent.Output{Sink: cfg.Sink})
 	if err != nil {
 		return fmt.Errorf("preparing the reference solution: %w", err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/checkout"
-	"securebench/internal/family"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/redact"
@@ -27,22 +26,37 @@ type Agent interface {
 	// Sandboxed reports whether the agent always runs in the row's image.
 	Sandboxed() bool
 	// Prepare prepares an attempt. The caller closes the production.
-	Prepare(ctx context.Context, a Attempt) (Production, error)
+	Prepare(ctx context.Context, req Request, out Output) (Production, error)
 }
 
-// Attempt names one attempt of one task for an [Agent].
-type Attempt struct {
-	View   task.AgentView
-	Number int    // from 1
-	Dir    string // the task's folder name in records
-	Image  sandbox.Image
+// Request is one attempt at a candidate of one task. It can be encoded.
+type Request struct {
+	View    task.AgentView `json:"view"`
+	Attempt int            `json:"attempt"` // from 1
+	Dir     string         `json:"dir"`     // the task's folder name in records
+	Image   sandbox.Image  `json:"image"`   // that the agent runs in
 	// Captured says which files make up a tree. The agent does not see it.
-	Captured task.Captured
+	Captured task.Captured `json:"captured,omitzero"`
+	// Solution is the row's own, for an agent that [Submits] it; nil if the row
+	// has none.
+	Solution *Solution `json:"solution,omitzero"`
+}
+
+// Solution is a row's own solution: a candidate, or a program that makes one.
+type Solution struct {
+	Kind task.CandidateKind `json:"kind,omitzero"`
+	Data []byte             `json:"data,omitzero"`
+	// Command is the argv of the program; nil means that Data is the solution.
+	Command []string `json:"command,omitzero"`
+	// Path names the file or folder, below the pack's evaluation root, that the
+	// program needs; "" is none.
+	Path string `json:"path,omitzero"`
+}
+
+// Output is where the results of attempts go.
+type Output struct {
 	// Sink stores the content of the captured candidate.
 	Sink candidate.Sink
-	// Reference returns the row's own solution, or false if it has none. Only
-	// the oracle calls it.
-	Reference func(context.Context) (family.Solution, bool, error)
 	// Observe returns a writer for one of the agent's output streams; nil
 	// discards the output.
 	Observe func(stream string) io.WriteCloser
@@ -148,10 +162,10 @@ func (b Bounds) tree() candidate.Bounds {
 }
 
 // Request returns the produce request of the attempt.
-func (r *Runner) Request(a Attempt) produce.Request {
+func (r *Runner) Request(a Request) produce.Request {
 	return produce.Request{
 		View: a.View, Image: a.Image, User: r.Users.of(a.View, a.Image), Limits: r.Limits, Expect: r.expect(a.View),
-		Labels: sandbox.Labels{Run: r.RunID, Task: a.View.ID(), Attempt: a.Number},
+		Labels: sandbox.Labels{Run: r.RunID, Task: a.View.ID(), Attempt: a.Attempt},
 	}
 }
 
@@ -176,16 +190,16 @@ func (r *Runner) expect(v task.AgentView) map[string]string {
 }
 
 // start prepares a production in a sandbox.
-func (r *Runner) start(ctx context.Context, a Attempt, req produce.Request) (Production, error) {
+func (r *Runner) start(ctx context.Context, a Request, out Output, req produce.Request) (Production, error) {
 	base, err := r.checkout(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	p := &sandboxed{runner: r, attempt: a, base: base}
+	p := &sandboxed{runner: r, request: a, sink: out.Sink, base: base}
 	if base != nil {
 		req.Checkout = &base.Folder
 	}
-	if p.session, err = r.Producer.Prepare(ctx, req, a.Observe); err != nil {
+	if p.session, err = r.Producer.Prepare(ctx, req, out.Observe); err != nil {
 		p.release()
 		return nil, err
 	}
@@ -194,7 +208,7 @@ func (r *Runner) start(ctx context.Context, a Attempt, req produce.Request) (Pro
 
 // checkout prepares the repository that the agent changes, nil if the task has
 // none.
-func (r *Runner) checkout(ctx context.Context, a Attempt) (*checkout.Checkout, error) {
+func (r *Runner) checkout(ctx context.Context, a Request) (*checkout.Checkout, error) {
 	c := a.View.Environment().Checkout
 	switch {
 	case c.Dir == "":
@@ -245,14 +259,15 @@ func (h *Harness) Name() string { return h.Producer.Harness.Name() }
 func (h *Harness) Sandboxed() bool { return true }
 
 // Prepare makes the attempt's workspace and sandbox.
-func (h *Harness) Prepare(ctx context.Context, a Attempt) (Production, error) {
-	return h.start(ctx, a, h.Request(a))
+func (h *Harness) Prepare(ctx context.Context, req Request, out Output) (Production, error) {
+	return h.start(ctx, req, out, h.Request(req))
 }
 
 // sandboxed is a production that runs in a sandbox.
 type sandboxed struct {
 	runner  *Runner
-	attempt Attempt
+	request Request
+	sink    candidate.Sink
 	session *produce.Session
 	base    *checkout.Checkout // nil for a task without a repository
 	result  *produce.Result
@@ -285,16 +300,16 @@ func (p *sandboxed) Run(ctx context.Context) (produce.Result, error) {
 		return res, err
 	}
 	p.result = &res
-	p.runner.Complete(p.attempt, &res)
+	p.runner.Complete(p.request, &res)
 	return res, nil
 }
 
 // Complete adds data that only the parent process has to the result of an
 // attempt.
-func (r *Runner) Complete(a Attempt, res *produce.Result) {
+func (r *Runner) Complete(a Request, res *produce.Result) {
 	res.Metadata.Set("workspace_root", "workspaces/"+a.Dir)
 	if r.Audit != nil {
-		allowed, denied := r.Audit(a.View.ID(), a.Number)
+		allowed, denied := r.Audit(a.View.ID(), a.Attempt)
 		if res.Usage == nil {
 			res.Usage = map[string]int64{}
 		}
@@ -320,13 +335,13 @@ func (p *sandboxed) Capture(ctx context.Context) (capture.Result, error) {
 	if p.result == nil {
 		return capture.Result{}, errNotRun
 	}
-	stage := capture.Stage{Secrets: p.runner.Secrets, Sink: p.attempt.Sink}
+	stage := capture.Stage{Secrets: p.runner.Secrets, Sink: p.sink}
 	if b := p.base; b != nil {
 		stage.Checkout = &capture.Checkout{Space: p.session.Checkout(), Tree: b.Tree, Content: b.Content, Tracked: b.Tracked, Ignore: b.Ignore}
 	}
 	stage.Base, stage.Root = p.session.Base(), p.session.Root()
 	req := p.runner.Bounds.Request(*p.result)
-	req.Captured, req.ScoreTimeouts = p.attempt.Captured, p.runner.ScoreTimeouts
+	req.Captured, req.ScoreTimeouts = p.request.Captured, p.runner.ScoreTimeouts
 	return stage.Capture(ctx, req, p.session.Workspace())
 }
 
@@ -337,7 +352,7 @@ func (b Bounds) Request(r produce.Result) capture.Request {
 }
 
 // program runs the program that a row supplies as its solution.
-func (r *Runner) program(ctx context.Context, a Attempt, sol family.Solution) (_ Production, err error) {
+func (r *Runner) program(ctx context.Context, a Request, out Output) (_ Production, err error) {
 	switch {
 	case r == nil || r.Producer == nil:
 		return nil, errors.New("the row's solution is a program, but no sandbox engine is available to run it")
@@ -345,6 +360,7 @@ func (r *Runner) program(ctx context.Context, a Attempt, sol family.Solution) (_
 		return nil, fmt.Errorf("the solution of task %s is a program, and its family asks for no image", a.View.ID())
 	}
 	req := r.Request(a)
+	sol := a.Solution
 	req.Command = sol.Command
 	if sol.Path != "" {
 		if r.Solutions == nil {
@@ -354,5 +370,5 @@ func (r *Runner) program(ctx context.Context, a Attempt, sol family.Solution) (_
 			return nil, fmt.Errorf("packing the row's solution: %w", err)
 		}
 	}
-	return r.start(ctx, a, req)
+	return r.start(ctx, a, out, req)
 }

@@ -100,23 +100,22 @@ func (*Oracle) Name() string { return OracleName }
 // Sandboxed is false: most solutions need no sandbox.
 func (*Oracle) Sandboxed() bool { return false }
 
-// Prepare takes the reference from the row.
-func (o *Oracle) Prepare(ctx context.Context, a Attempt) (Production, error) {
-	sol, ok, err := a.Reference(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("completing the reference solution: %w", err)
-	}
-	if !ok {
+// Prepare takes the solution from the request.
+func (o *Oracle) Prepare(ctx context.Context, req Request, out Output) (Production, error) {
+	switch sol := req.Solution; {
+	case sol == nil:
 		return nothing(OracleName, "the row has no reference solution"), nil
+	case sol.Command != nil:
+		return o.Runner.program(ctx, req, out)
+	default:
+		return &given{agent: OracleName, kind: sol.Kind, origin: candidate.Given, data: sol.Data, limit: o.Limit, sink: out.Sink}, nil
 	}
-	if sol.Command != nil {
-		return o.Runner.program(ctx, a, sol)
-	}
-	data, err := sol.Candidate.Bytes()
-	if err != nil {
-		return nil, fmt.Errorf("reading the reference solution: %w", err)
-	}
-	return &given{agent: OracleName, kind: sol.Candidate.Kind, origin: candidate.Given, data: data, limit: o.Limit, sink: a.Sink}, nil
+}
+
+// Submits reports whether an agent submits its rows' own solutions.
+func Submits(a Agent) bool {
+	_, ok := a.(*Oracle)
+	return ok
 }
 
 // Null submits an empty candidate.
@@ -129,11 +128,11 @@ func (Null) Name() string { return NullName }
 func (Null) Sandboxed() bool { return false }
 
 // Prepare returns the empty candidate.
-func (Null) Prepare(_ context.Context, a Attempt) (Production, error) {
-	g := &given{agent: NullName, kind: a.View.Extraction().Kind, origin: candidate.Given, sink: a.Sink}
+func (Null) Prepare(_ context.Context, req Request, out Output) (Production, error) {
+	g := &given{agent: NullName, kind: req.View.Extraction().Kind, origin: candidate.Given, sink: out.Sink}
 	if g.kind == task.Workspace {
 		g.tree = func(context.Context) (candidate.Candidate, error) {
-			return stream(a.Sink, candidate.Given, func(w io.Writer) error {
+			return stream(out.Sink, candidate.Given, func(w io.Writer) error {
 				_, err := candidate.NewTreeWriter(w, candidate.Bounds{}).Close() // the empty tree
 				return err
 			})

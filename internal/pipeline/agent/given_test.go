@@ -1,11 +1,9 @@
 package agent_test
 
 import (
-	"context"
 	"testing"
 
 	"securebench/internal/candidate"
-	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/task"
 )
@@ -13,9 +11,7 @@ import (
 // TestGivenPatches: a row's patch, and the empty one, are scored byte for byte
 // as candidates that need no sandbox.
 func TestGivenPatches(t *testing.T) {
-	reference := func(context.Context) (family.Solution, bool, error) {
-		return family.Solve(task.Patch, patch), true, nil
-	}
+	solution := &agent.Solution{Kind: task.Patch, Data: []byte(patch)}
 	for name, tt := range map[string]struct {
 		agent agent.Agent
 		want  string
@@ -31,7 +27,7 @@ func TestGivenPatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		p, err := tt.agent.Prepare(t.Context(), agent.Attempt{View: tk.Agent(), Number: 1, Sink: store, Reference: reference})
+		p, err := tt.agent.Prepare(t.Context(), agent.Request{View: tk.Agent(), Attempt: 1, Solution: solution}, agent.Output{Sink: store})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,15 +44,15 @@ func (m *Model) Name() string { return m.Harness.Name() }
 func (m *Model) Sandboxed() bool { return false }
 
 // Prepare plans the question.
-func (m *Model) Prepare(_ context.Context, a Attempt) (Production, error) {
-	plan, err := m.Harness.Plan(a.View)
+func (m *Model) Prepare(_ context.Context, req Request, out Output) (Production, error) {
+	plan, err := m.Harness.Plan(req.View)
 	if err != nil {
 		return nil, fmt.Errorf("planning the %s harness: %w", m.Name(), err)
 	}
 	if plan.Question == nil {
 		return nil, fmt.Errorf("the %s harness asks nothing", m.Name())
 	}
-	return &asked{model: m, attempt: a, plan: plan}, nil
+	return &asked{model: m, request: req, out: out, plan: plan}, nil
 }
 
 // Keep keeps what the model answers in the directory of a run, of which an earlier
@@ -97,7 +97,8 @@ func Repeatable(a Agent) bool {
 // asked is one question.
 type asked struct {
 	model   *Model
-	attempt Attempt
+	request Request
+	out     Output
 	plan    harness.Plan
 	result  *produce.Result
 }
@@ -106,10 +107,10 @@ type asked struct {
 func (p *asked) Run(ctx context.Context) (produce.Result, error) {
 	limit := p.plan.TimeLimit(p.model.Limit)
 	var say io.WriteCloser = discard{io.Discard}
-	if p.attempt.Observe != nil {
-		say = p.attempt.Observe("stdout")
+	if p.out.Observe != nil {
+		say = p.out.Observe("stdout")
 	}
-	q := model.Question{Question: *p.plan.Question, Task: p.attempt.View.ID(), Attempt: p.attempt.Number}
+	q := model.Question{Question: *p.plan.Question, Task: p.request.View.ID(), Attempt: p.request.Attempt}
 	res, err := p.model.Client.Ask(ctx, q, limit, say)
 	err = errors.Join(err, say.Close())
 	usage := p.model.Client.Counts(res)
@@ -182,7 +183,7 @@ func (p *asked) Capture(ctx context.Context) (capture.Result, error) {
 	if p.result == nil {
 		return capture.Result{}, errNotRun
 	}
-	stage := capture.Stage{Secrets: p.model.Secrets, Sink: p.attempt.Sink}
+	stage := capture.Stage{Secrets: p.model.Secrets, Sink: p.out.Sink}
 	return stage.Capture(ctx, p.model.Bounds.Request(*p.result), nil)
 }
 

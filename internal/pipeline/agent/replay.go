@@ -257,10 +257,10 @@ func (*Replay) Name() string { return ReplayName }
 func (*Replay) Sandboxed() bool { return false }
 
 // Prepare finds the attempt's line, or the task's line for every attempt.
-func (r *Replay) Prepare(_ context.Context, a Attempt) (Production, error) {
-	val, ok := r.lines[replayKey{a.View.ID(), a.Number}]
+func (r *Replay) Prepare(_ context.Context, req Request, out Output) (Production, error) {
+	val, ok := r.lines[replayKey{req.View.ID(), req.Attempt}]
 	if !ok {
-		val, ok = r.lines[replayKey{a.View.ID(), 0}]
+		val, ok = r.lines[replayKey{req.View.ID(), 0}]
 	}
 	if !ok {
 		return nothing(ReplayName, "the replay file has no line for this attempt"), nil
@@ -268,14 +268,14 @@ func (r *Replay) Prepare(_ context.Context, a Attempt) (Production, error) {
 	if val.none != "" {
 		return nothing(ReplayName, val.none), nil
 	}
-	kind := a.View.Extraction().Kind
+	kind := req.View.Extraction().Kind
 	if form(kind) != form(val.kind) {
 		return nothing(ReplayName, fmt.Sprintf("the replay file holds a %s, the family takes a %s", val.kind, kind)), nil
 	}
-	g := &given{agent: ReplayName, kind: kind, origin: candidate.Replay, data: val.data, limit: r.bounds.Bytes, sink: a.Sink}
+	g := &given{agent: ReplayName, kind: kind, origin: candidate.Replay, data: val.data, limit: r.bounds.Bytes, sink: out.Sink}
 	if val.tree != "" {
 		g.tree = func(context.Context) (candidate.Candidate, error) {
-			return r.importTree(a.Sink, val.tree, candidate.Place{Dir: workspace.TargetOf(a.View.Environment()), Owner: r.Users.Owner(a.View, a.Image)})
+			return r.importTree(out.Sink, val.tree, candidate.Place{Dir: workspace.TargetOf(req.View.Environment()), Owner: r.Users.Owner(req.View, req.Image)})
 		}
 	}
 	return g, nil

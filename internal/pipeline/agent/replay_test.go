@@ -44,7 +44,7 @@ func captured(t *testing.T, r *agent.Replay, kind task.CandidateKind) (capture.R
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	p, err := r.Prepare(t.Context(), agent.Attempt{View: tk.Agent(), Number: 1, Sink: store})
+	p, err := r.Prepare(t.Context(), agent.Request{View: tk.Agent(), Attempt: 1}, agent.Output{Sink: store})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,23 @@
+// Package attempt carries out the calls of an attempt.
+package attempt
+
+import (
+	"fmt"
+
+	"securebench/internal/family"
+	"securebench/internal/pipeline/agent"
+)
+
+// Solution returns a row's own solution as an agent submits it.
+func Solution(sol family.Solution) (*agent.Solution, error) {
+	out := &agent.Solution{Command: sol.Command, Path: sol.Path}
+	if sol.Command != nil {
+		return out, nil
+	}
+	var err error
+	out.Kind = sol.Candidate.Kind
+	if out.Data, err = sol.Candidate.Bytes(); err != nil {
+		return nil, fmt.Errorf("reading the reference solution: %w", err)
+	}
+	return out, nil
+}
