@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"securebench/internal/pipeline/record"
 	"securebench/internal/run/shown"
@@ -79,17 +78,22 @@ type heard struct {
 	out    string // the run's directory
 	stdout string
 	stderr string // the file that caught it
-	peak   int    // of the runner's memory, in KiB
 }
 
-// listen runs a noise pack and measures the runner.
+// maxNoise is how much memory the runner may take, in KiB: it keeps less than the
+// collector's limit, whenever that one comes to it.
+const maxNoise = 320 << 10
+
+// listen runs a noise pack under a bound on memory that ends the runner.
 func listen(t *testing.T, image string, rows []hiddenRow) heard {
 	t.Helper()
 	dir := t.TempDir()
 	writePack(t, dir, "noise", image, `["python3", "-c", "import json; t = json.load(open('task.json')); exec(t.get('question') or t['prompt'])"]`, rows)
 	h := heard{out: filepath.Join(dir, "out"), stderr: filepath.Join(dir, "stderr")}
-	cmd := command(t, nil, "run", filepath.Join(dir, "tester.yaml"), "-o", h.out,
+	cmd := command(t, []string{"GOMEMLIMIT=64MiB"}, "run", filepath.Join(dir, "tester.yaml"), "-o", h.out,
 		"--show-agent-output", "--show-command-output", "--progress", "plain")
+	cmd.Args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -d %d && exec "$@"`, maxNoise), "sh", cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
 	stderr, err := os.Create(h.stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -97,61 +101,23 @@ func listen(t *testing.T, image string, rows []hiddenRow) heard {
 	defer stderr.Close()
 	var stdout bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	if err := cmd.Run(); err != nil {
+		said, _ := os.ReadFile(h.stderr)
+		t.Fatalf("%v: %s%.2000s", err, stdout.String(), said[max(0, len(said)-2000):])
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	for {
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Fatalf("%v: %s", err, stdout.String())
-			}
-			h.stdout = stdout.String()
-			return h
-		case <-time.After(20 * time.Millisecond):
-			h.peak = max(h.peak, peakMemory(cmd.Process.Pid))
-		}
-	}
+	h.stdout = stdout.String()
+	return h
 }
-
-// peakMemory is the highest number of KiB that a process had in memory so
-// far, 0 when it has ended. Its parent's rusage would not do: that one begins
-// with the memory of the process that started it, this test.
-func peakMemory(pid int) int {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	_, after, ok := strings.Cut(string(status), "VmHWM:")
-	number, _, _ := strings.Cut(strings.TrimSpace(after), " ")
-	n, err := strconv.Atoi(number)
-	if !ok || err != nil {
-		return 0
-	}
-	return n
-}
-
-// maxNoisePeak is how much more memory than with quiet agents the runner may
-// take, in KiB.
-const maxNoisePeak = 96 << 10
 
 // TestNoise: agents, candidates and tests that print hundreds of megabytes of
 // misleading text change no verdict of others, no line of securebench and no
 // count, and cost it a bounded amount of memory.
 func TestNoise(t *testing.T) {
 	image := needEngine(t)
-	listen(t, image, noises(0)[:1]) // a new binary's first run readies the engine, and takes memory for it
-	quiet := listen(t, image, noises(0))
-	checkOutcomes(t, quiet, noises(0))
+	checkOutcomes(t, listen(t, image, noises(0)), noises(0))
 	rows := noises(100)
 	loud := listen(t, image, rows)
 	checkOutcomes(t, loud, rows)
-	t.Logf("the runner's peak is %d MiB with quiet agents, %d MiB with noise", quiet.peak>>10, loud.peak>>10)
-	if quiet.peak == 0 || loud.peak > quiet.peak+maxNoisePeak {
-		t.Errorf("the runner's peak is %d KiB with quiet agents and %d KiB with noise", quiet.peak, loud.peak)
-	}
 	passed := 0
 	for _, r := range rows {
 		if r.outcome == "passed" {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"securebench/internal/candidate"
+	"securebench/internal/memtest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -87,15 +88,13 @@ func TestDeepImports(t *testing.T) {
 	}
 	data := archive(t, items...)
 	bounds := candidate.Bounds{Bytes: 1, Files: files}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := candidate.Import(bytes.NewReader(data), "", at, bounds, io.Discard)
-	runtime.ReadMemStats(&after)
+	var err error
+	used := memtest.Allocated(func() { _, err = candidate.Import(bytes.NewReader(data), "", at, bounds, io.Discard) })
 	var r *candidate.Rejection
 	if !errors.As(err, &r) || r.Reason != verdict.CandidateTooLarge {
 		t.Fatalf("imported with %v", err)
 	}
-	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+	if used > 16<<20 {
 		t.Errorf("%d MiB were allocated to refuse %d files", used>>20, files)
 	}
 	bounds.Files *= 61

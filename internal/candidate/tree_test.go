@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"securebench/internal/candidate"
+	"securebench/internal/memtest"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -280,22 +280,22 @@ func TestTreesAreStreamed(t *testing.T) {
 		}
 		_ = pw.CloseWithError(err)
 	}()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	c, err := s.Put(task.Workspace, candidate.File, pr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := c.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := io.Copy(io.Discard, r)
-	if err != nil || n != c.Size || r.Close() != nil {
-		t.Errorf("%d bytes, %v", n, err)
-	}
-	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 16<<20 {
-		t.Errorf("%d MiB were allocated for a tree of %d MiB", (after.TotalAlloc-before.TotalAlloc)>>20, size>>20)
+	used := memtest.Allocated(func() {
+		c, err := s.Put(task.Workspace, candidate.File, pr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := c.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.Copy(io.Discard, r)
+		if err != nil || n != c.Size || r.Close() != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	})
+	if used > 16<<20 {
+		t.Errorf("%d MiB were allocated for a tree of %d MiB", used>>20, size>>20)
 	}
 }
 

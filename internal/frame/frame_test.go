@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"runtime"
 	"testing"
 	"testing/iotest"
 
 	"pgregory.net/rapid"
+
+	"securebench/internal/memtest"
 )
 
 // readAll reads frames until the stream ends.
@@ -78,13 +79,12 @@ func TestReadErrors(t *testing.T) {
 
 // TestMemoryFollowsData: a header alone reserves no memory worth mentioning.
 func TestMemoryFollowsData(t *testing.T) {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	if _, err := Read(bytes.NewReader([]byte{0x3f, 0xff, 0xff, 0xff, 'x'}), nil, 1<<30); !errors.Is(err, ErrInvalid) {
-		t.Error(err)
-	}
-	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+	n := memtest.Allocated(func() {
+		if _, err := Read(bytes.NewReader([]byte{0x3f, 0xff, 0xff, 0xff, 'x'}), nil, 1<<30); !errors.Is(err, ErrInvalid) {
+			t.Error(err)
+		}
+	})
+	if n > 1<<20 {
 		t.Errorf("%d bytes were allocated", n)
 	}
 }

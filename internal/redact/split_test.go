@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"testing"
 
+	"securebench/internal/memtest"
 	"securebench/internal/redact"
 )
 
@@ -182,9 +182,7 @@ func TestGroupKeepsHonestText(t *testing.T) {
 func TestLineBreaksCostNoMemory(t *testing.T) {
 	w := keyed(t).Writer(io.Discard)
 	breaks := bytes.Repeat([]byte("\n"), 1<<20)
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before := memtest.Kept()
 	for range 64 {
 		for _, p := range [][]byte{[]byte("sk-4f9Q"), breaks} {
 			if _, err := w.Write(p); err != nil {
@@ -192,9 +190,7 @@ func TestLineBreaksCostNoMemory(t *testing.T) {
 			}
 		}
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 8<<20 {
+	if grown := memtest.Kept() - before; grown > 8<<20 {
 		t.Errorf("%d bytes are kept", grown)
 	}
 	if err := w.Close(); err != nil {

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"securebench/internal/families"
+	"securebench/internal/memtest"
 	"securebench/internal/pipeline/pack"
 )
 
@@ -29,12 +29,12 @@ func TestRetained(t *testing.T) {
 		}
 	}
 	kept := func(d Demands) (perRow int64, w *Workload) {
-		before := inUse()
+		before := memtest.Kept()
 		w, err := Load(t.Context(), loc, families.All(), All, d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		perRow = (inUse() - before) / rows
+		perRow = (memtest.Kept() - before) / rows
 		if w.Count != rows {
 			t.Fatalf("%d rows", w.Count)
 		}
@@ -49,13 +49,4 @@ func TestRetained(t *testing.T) {
 	if run < checked+64 || len(w.Rows) != rows {
 		t.Errorf("%d bytes are kept of each row that runs, and %d rows: the test measures nothing", run, len(w.Rows))
 	}
-}
-
-// inUse returns the bytes of what is in use.
-func inUse() int64 {
-	runtime.GC()
-	runtime.GC() // of what has a finalizer
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"securebench/internal/gateway/ledger"
+	"securebench/internal/memtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -200,9 +200,7 @@ func TestParallel(t *testing.T) {
 func TestFlood(t *testing.T) {
 	n := newInternet(t)
 	a := n.proxied()
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before := memtest.Kept()
 	var conns []net.Conn
 	for range maxConnections {
 		c := a.conn()
@@ -215,9 +213,7 @@ func TestFlood(t *testing.T) {
 	if _, err := waiting.Read(make([]byte, 1)); err == nil {
 		t.Error("more connections are served than the bound")
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > maxConnections*(maxHead*4+bufferSize) {
+	if grown := memtest.Kept() - before; grown > maxConnections*(maxHead*4+bufferSize) {
 		t.Errorf("%d bytes", grown)
 	}
 	conns[0].Close()

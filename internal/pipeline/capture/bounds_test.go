@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"securebench/internal/candidate"
+	"securebench/internal/memtest"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
@@ -173,10 +174,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 	var held []int64
 	space := endless{files: n, size: 1000, every: func(i int) {
 		if i == n/10 || i == n-1 {
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&m)
-			held = append(held, int64(m.HeapAlloc))
+			held = append(held, memtest.Kept())
 		}
 	}}
 	archive, in := io.Pipe()

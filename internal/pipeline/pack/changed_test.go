@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"securebench/internal/digest"
+	"securebench/internal/memtest"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
 )
@@ -157,23 +157,17 @@ func TestMemoryPerRow(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	live := func() int {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc)
-	}
-	before, worst := live(), 0
+	before, worst := memtest.Kept(), int64(0)
 	p, err := pack.Load(context.Background(), loc, func(r pack.Row) (errs, warnings source.Problems) {
-		if n := r.Index + 1; n%25_000 == 0 {
-			worst = max(worst, (live()-before-slack)/n)
+		if n := int64(r.Index) + 1; n%25_000 == 0 {
+			worst = max(worst, (memtest.Kept()-before-slack)/n)
 		}
 		return nil, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := (live() - before) / count
+	after := (memtest.Kept() - before) / count
 	t.Logf("at most %d bytes a row while loading, %d afterwards", worst, after)
 	if worst > 32 || after > 20 {
 		t.Errorf("%d bytes a row while loading, %d afterwards; want at most 32 and 20", worst, after)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/memtest"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -272,15 +272,13 @@ func TestLongLine(t *testing.T) {
 	if err := os.Truncate(loc.Tasks, 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, errs, _ := load(t, loc)
-	runtime.ReadMemStats(&after)
+	var errs string
+	spent := memtest.Allocated(func() { _, errs, _ = load(t, loc) })
 	if want := "tasks.jsonl:2: the row is longer than 16777216 bytes"; errs != want {
 		t.Errorf("got %s, want %s", errs, want)
 	}
-	if spent := (after.TotalAlloc - before.TotalAlloc) >> 20; spent > 128 {
-		t.Errorf("%d MiB were allocated", spent)
+	if spent > 128<<20 {
+		t.Errorf("%d MiB were allocated", spent>>20)
 	}
 }
 

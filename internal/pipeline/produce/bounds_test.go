@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -13,23 +12,16 @@ import (
 	"time"
 
 	"securebench/internal/harness"
+	"securebench/internal/memtest"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/sandbox/sandboxtest"
 )
 
-// live is how much memory is in use.
-func live() float64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
-}
-
 // unread runs an agent that begins requests and reads no answer, and returns how
 // much memory the parent and the sandbox, which is in memory too, hold then.
-func unread(t *testing.T, answer string) (used float64) {
+func unread(t *testing.T, answer string) (used int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, hostile(func(r *http.Request) (*http.Response, error) {
@@ -39,7 +31,7 @@ func unread(t *testing.T, answer string) (used float64) {
 			}
 			return res, nil
 		}), nil)
-		before := live()
+		before := memtest.Kept()
 		f.agents["evil"] = agent(func(ctx context.Context, c *caller, _ *sandboxtest.Process) error {
 			for range 120 {
 				go func() {
@@ -50,7 +42,7 @@ func unread(t *testing.T, answer string) (used float64) {
 				}()
 			}
 			time.Sleep(20 * time.Second)
-			used = live() - before
+			used = memtest.Kept() - before
 			<-ctx.Done()
 			return nil
 		})
@@ -66,7 +58,7 @@ func unread(t *testing.T, answer string) (used float64) {
 func TestUnreadAnswers(t *testing.T) {
 	none := unread(t, "")
 	if got := unread(t, "data: "+strings.Repeat("x", 1000)+"\n\n"); got > 3*none {
-		t.Errorf("%.0f MB, beside %.0f MB for as many answers that have not begun", got/1e6, none/1e6)
+		t.Errorf("%d bytes, beside %d for as many answers that have not begun", got, none)
 	}
 }
 
@@ -76,7 +68,7 @@ func TestEndlessStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, answers, nil)
 		f.limit = 2 * time.Minute
-		connect := func(ctx context.Context, p *sandboxtest.Process, n int) float64 {
+		connect := func(ctx context.Context, p *sandboxtest.Process, n int) int64 {
 			var wg sync.WaitGroup
 			for range 100 {
 				wg.Go(func() {
@@ -94,9 +86,9 @@ func TestEndlessStreams(t *testing.T) {
 			}
 			wg.Wait()
 			time.Sleep(40 * time.Second) // for the ends of the last ones
-			return live()
+			return memtest.Kept()
 		}
-		var some, all float64
+		var some, all int64
 		f.agents["evil"] = agent(func(ctx context.Context, _ *caller, p *sandboxtest.Process) error {
 			some = connect(ctx, p, 500)
 			all = connect(ctx, p, 5000)
@@ -106,8 +98,8 @@ func TestEndlessStreams(t *testing.T) {
 		if res, err := f.beside(); err != nil || res.Outcome.End != sandbox.TimedOut {
 			t.Errorf("it ended with %+v, %v", res.Outcome, err)
 		}
-		if all > 1.4*some {
-			t.Errorf("%.1f MB after all connections, %.1f MB after some", all/1e6, some/1e6)
+		if float64(all) > 1.4*float64(some) {
+			t.Errorf("%d bytes after all connections, %d after some", all, some)
 		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/memtest"
 	"securebench/internal/sandbox"
 )
 
@@ -225,10 +225,8 @@ func TestFloodBlocksNoOther(t *testing.T) {
 			t.Fatalf("beside floods: %q, %+v, %v", &out, res, err)
 		}
 	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	if m.HeapInuse > 96<<20 {
-		t.Errorf("floods take %d MiB", m.HeapInuse>>20)
+	if kept := memtest.Kept(); kept > 96<<20 {
+		t.Errorf("floods take %d MiB", kept>>20)
 	}
 	close(release)
 	cancel()
