@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/openai/openai-go/v3"
-	openaistream "github.com/openai/openai-go/v3/packages/ssestream"
 
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/upstream"
@@ -31,86 +26,29 @@ type failure struct {
 	after      time.Duration
 }
 
-// maxError bounds what is read of a provider's error.
-const maxError = 64 << 10
-
 // explain says what an error means.
 func (c *Client) explain(err error) failure {
-	if r, ok := refusalOf(err); ok && r.status != http.StatusOK {
+	if r, ok := errors.AsType[*refusal](err); ok {
 		return c.status(r)
 	}
-	if data, ok := eventOf(err); ok {
-		return c.event(data)
+	if e, ok := errors.AsType[*eventError](err); ok {
+		return c.event(e.data)
 	}
 	if e, ok := errors.AsType[*redirectError](err); ok {
 		return failure{why: e.Error()}
 	}
-	wrong, formed := errors.AsType[*formError](err)
-	f := failure{why: redact.EscapeShort(c.clean(err.Error()), 300), temporary: true, form: formed || errors.Is(err, errCut) || errors.Is(err, errTooLong)}
-	if formed {
-		f.why = redact.EscapeShort(wrong.Error(), 300)
+	f := failure{why: redact.EscapeShort(c.clean(err.Error()), 300), temporary: true}
+	_, form := errors.AsType[*formError](err)
+	_, long := errors.AsType[*http.MaxBytesError](err)
+	if long {
+		f.why = fmt.Sprintf("the provider's response is longer than %d MiB", maxResponse>>20)
 	}
+	f.form = form || long || errors.Is(err, errCut)
 	return f
 }
 
-// refusal is a response with which a provider refuses a request.
-type refusal struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-// refusalOf returns the response that an error is about, if it is about one.
-func refusalOf(err error) (refusal, bool) {
-	if e, ok := errors.AsType[*openai.Error](err); ok && e.Response != nil {
-		return refusal{e.StatusCode, e.Response.Header, readError(e.Response.Body)}, true
-	}
-	if e, ok := errors.AsType[*anthropic.Error](err); ok && e.Response != nil {
-		return refusal{e.StatusCode, e.Response.Header, readError(e.Response.Body)}, true
-	}
-	return refusal{}, false
-}
-
-// readError reads what a client has kept of a response. What cannot be read is not
-// quoted.
-func readError(from io.ReadCloser) []byte {
-	defer from.Close()
-	body, err := io.ReadAll(io.LimitReader(from, maxError))
-	if err != nil {
-		return nil
-	}
-	return body
-}
-
-// eventOf returns the event by which a provider ends an answer with an error.
-func eventOf(err error) ([]byte, bool) {
-	if e, ok := errors.AsType[*openaistream.StreamError](err); ok {
-		return e.Event.Data, true
-	}
-	if e, ok := errors.AsType[*anthropic.Error](err); ok { // within an answer
-		return []byte(e.RawJSON()), true
-	}
-	if _, data, ok := strings.Cut(err.Error(), anthropicEvent); ok {
-		return []byte(data), true
-	}
-	if e, ok := errors.AsType[*eventError](err); ok {
-		return e.data, true
-	}
-	return nil, false
-}
-
-// anthropicEvent begins the error of Anthropic's client for an event that ends an
-// answer. The event follows.
-const anthropicEvent = "received error while streaming: "
-
-// eventError is the error of an event that has a form of its own.
-type eventError struct{ data []byte }
-
-// Error says so.
-func (e *eventError) Error() string { return "the provider ended the answer with an error" }
-
 // status explains an answer with a status.
-func (c *Client) status(r refusal) failure {
+func (c *Client) status(r *refusal) failure {
 	status, code := r.status, upstream.Code(r.body)
 	f := failure{why: fmt.Sprintf("status %d", status), overloaded: upstream.Overloaded(status), after: upstream.RetryAfter(r.header, relay.MaxHold)}
 	f.temporary = upstream.Temporary(status) && code != upstream.NoCredit && code != upstream.TooMuch
@@ -133,7 +71,7 @@ func (c *Client) event(data []byte) failure {
 // quote quotes what an error says, "" if that is not known.
 func (c *Client) quote(body []byte) string {
 	type words struct {
-		Message jsontext.Value `json:"message"`
+		Message text `json:"message"`
 	}
 	var e struct {
 		words
@@ -142,13 +80,11 @@ func (c *Client) quote(body []byte) string {
 			Error words `json:"error"`
 		} `json:"response"`
 	}
-	if json.Unmarshal(body, &e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+	if decode(body, &e) != nil {
 		return ""
 	}
-	for _, v := range []jsontext.Value{e.Error.Message, e.Message, e.Response.Error.Message} {
-		if text, err := jsontext.AppendUnquote(nil, v); err == nil && len(text) > 0 {
-			return ": " + redact.QuoteShort(c.clean(string(text)), 300)
-		}
+	if said := cmp.Or(e.Error.Message, e.Message, e.Response.Error.Message); said != "" {
+		return ": " + redact.QuoteShort(c.clean(string(said)), 300)
 	}
 	return ""
 }

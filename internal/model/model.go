@@ -1,7 +1,7 @@
-// Package model asks a model, from this process: one question for each attempt,
-// with the vendors' clients for their APIs. All attempts of a run share one
-// client, and with it the patience that a provider asks for. What the model
-// answers is untrusted: it is bounded, and nothing here acts on it.
+// Package model asks a model, from this process: one question for each attempt, by
+// one of three APIs. All attempts of a run share one client, and with it the
+// patience that a provider asks for. What the model answers is untrusted: it is
+// bounded, and nothing here acts on it.
 package model
 
 import (
@@ -34,24 +34,19 @@ type Config struct {
 
 // Client asks the configured model. It is safe for concurrent use.
 type Client struct {
-	set     harness.Model
-	ask     protocol
-	read    func(whole []byte) (Answer, error) // an answer that is no stream
-	key     string
-	http    *http.Client
-	secrets redact.Registry
-	journal *Journal // nil keeps nothing
-	notice  notice
-	pace    pace
+	set       harness.Model
+	api       api
+	key       string
+	transport http.RoundTripper // which follows no redirect
+	secrets   redact.Registry
+	journal   *Journal // nil keeps nothing
+	notice    notice
+	pace      pace
 
 	confirming sync.Mutex
 	rejected   error
 	confirmed  time.Time // when the last question of our own that was answered began
 }
-
-// protocol asks a question once. say gets the text as it comes. What came of an
-// answer is returned with an error, too.
-type protocol func(ctx context.Context, c *Client, q Question, say func(string)) (Answer, error)
 
 // Question is what one attempt asks.
 type Question struct {
@@ -76,17 +71,10 @@ type Answer struct {
 }
 
 // New checks the configuration.
-func New(cfg Config) (*Client, error) {
-	c := &Client{set: cfg.Settings, key: cfg.Key, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
-	switch c.set.API {
-	case harness.ResponsesAPI:
-		c.ask, c.read = askResponses, readResponse
-	case harness.ChatAPI:
-		c.ask, c.read = askChat, readChat
-	case harness.MessagesAPI:
-		c.ask, c.read = askMessages, readMessage
-	default:
-		return nil, fmt.Errorf("unknown API %q of a provider", c.set.API)
+func New(cfg Config) (_ *Client, err error) {
+	c := &Client{set: cfg.Settings, key: cfg.Key, transport: cfg.Transport, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
+	if c.api, err = apiOf(c.set.API); err != nil {
+		return nil, err
 	}
 	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("the provider's key has a character that no key has, such as a blank or a line end")
@@ -96,12 +84,9 @@ func New(cfg Config) (*Client, error) {
 			return nil, fmt.Errorf("the provider's key: %w", err)
 		}
 	}
-	transport := cfg.Transport
-	if transport == nil {
-		transport = upstream.Transport()
+	if c.transport == nil {
+		c.transport = upstream.Transport()
 	}
-	c.http = &http.Client{Transport: bounded{transport},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return c, nil
 }
 

@@ -2,14 +2,14 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/openai/openai-go/v3"
 
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/upstream"
@@ -39,11 +39,12 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 func (c *Client) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	err := c.getModel(ctx)
+	response, err := c.send(ctx, http.MethodGet, "/models/"+url.PathEscape(c.set.Model), nil)
 	if err == nil {
+		_ = response.Body.Close() // nothing of it is read
 		return nil
 	}
-	r, ok := refusalOf(err)
+	r, ok := errors.AsType[*refusal](err)
 	if !ok || upstream.Temporary(r.status) {
 		return nil
 	}
@@ -66,37 +67,30 @@ func (c *Client) Check(ctx context.Context) error {
 	return fmt.Errorf("%w: it does not have the model %q (it has %s%s)", relay.ErrRejected, c.set.Model, strings.Join(names, ", "), more)
 }
 
-// getModel asks for the model.
-func (c *Client) getModel(ctx context.Context) (err error) {
-	if c.set.API == harness.MessagesAPI {
-		service := anthropic.NewModelService(c.anthropicOptions()...)
-		_, err = service.Get(ctx, c.set.Model, anthropic.ModelGetParams{})
-	} else {
-		service := openai.NewModelService(c.openAI()...)
-		_, err = service.Get(ctx, c.set.Model)
-	}
-	return err
-}
-
 // listModels lists the names of the provider's models, or some of them.
 func (c *Client) listModels(ctx context.Context) (names []string, err error) {
+	path := "/models"
 	if c.set.API == harness.MessagesAPI {
-		service := anthropic.NewModelService(c.anthropicOptions()...)
-		page, err := service.List(ctx, anthropic.ModelListParams{Limit: anthropic.Int(1000)})
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range page.Data {
-			names = append(names, m.ID)
-		}
-		return names, nil
+		path += "?limit=1000"
 	}
-	service := openai.NewModelService(c.openAI()...)
-	page, err := service.List(ctx)
+	response, err := c.send(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range page.Data {
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := decode(body, &list); err != nil {
+		return nil, err
+	}
+	for _, m := range list.Data {
 		names = append(names, m.ID)
 	}
 	return names, nil

@@ -89,6 +89,15 @@ func TestReasoningIsKept(t *testing.T) {
 	}
 }
 
+// TestSplitCharacter: a character whose bytes come in two pieces is whole in the answer.
+func TestSplitCharacter(t *testing.T) {
+	const piece = `data: {"choices":[{"delta":{"content":"%s"},"finish_reason":"stop"}]}` + "\n\n"
+	b, _ := answering(t, harness.ChatAPI, "text/event-stream", fmt.Sprintf(piece+piece, "\\u00e9\\n\xc3", "\xa9\\\""))
+	if res, _, err := b.put(t, "q"); err != nil || res.Text != "\u00e9\n\u00e9\"" || res.Replaced {
+		t.Errorf("%q, replaced %t: %v", res.Text, res.Replaced, err)
+	}
+}
+
 // TestPoisonedQuestion: a question at which the provider fails each time, though it
 // answers others, is refused, and not asked again; in an outage it is nobody's.
 func TestPoisonedQuestion(t *testing.T) {

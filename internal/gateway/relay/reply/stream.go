@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/gateway/upstream"
 )
 
 // The bounds of a stream: of one event, and of all.
@@ -36,29 +38,31 @@ func (p *Pool) Resize(held *int64, n int64) bool {
 	return true
 }
 
-// keepLine is how large a buffer for lines is kept from event to event.
+// keepLine is how large a buffer for events is kept from event to event.
 const keepLine = 64 << 10
 
 // Stream counts a response of server-sent events, which are written to it in
 // pieces of any size. It is not safe for concurrent use.
 type Stream struct {
-	m     meter
-	pool  *Pool
-	held  int64
-	total int64
-	line  []byte // the beginning of a line that has not ended
-	name  []byte // of the event
-	data  []byte // of the event
-	err   error
+	m      meter
+	pool   *Pool
+	held   int64
+	total  int64
+	events upstream.Events
+	err    error
 }
 
 // NewStream returns the counter of a stream, which keeps at most an event at a
 // time. It must be closed.
-func NewStream(pool *Pool) *Stream { return &Stream{m: meter{input: -1, output: -1}, pool: pool} }
+func NewStream(pool *Pool) *Stream {
+	s := &Stream{m: meter{input: -1, output: -1}, pool: pool}
+	s.events.Each = s.event
+	return s
+}
 
 // Close gives its memory back. The usage can still be had.
 func (s *Stream) Close() {
-	s.line, s.data = nil, nil
+	s.events = upstream.Events{}
 	s.pool.Resize(&s.held, 0)
 }
 
@@ -67,34 +71,17 @@ func (s *Stream) Write(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	n := len(p)
-	if s.total += int64(n); s.total > MaxStream {
+	if s.total += int64(len(p)); s.total > MaxStream {
 		s.err = ErrTooLong
 		return 0, s.err
 	}
-	for {
-		i := bytes.IndexByte(p, '\n')
-		if i < 0 {
-			break
-		}
-		line := p[:i]
-		if len(s.line) > 0 {
-			line = append(s.line, line...)
-			s.line = line[:0]
-		}
-		p = p[i+1:]
-		s.take(bytes.TrimSuffix(line, []byte("\r")))
-	}
-	s.line = append(s.line, p...)
-	if len(s.line) == 0 && cap(s.line) > keepLine {
-		s.line = nil
-	}
-	if len(s.line)+len(s.data) > MaxEvent || !s.pool.Resize(&s.held, int64(cap(s.line)+cap(s.data))) {
+	_, _ = s.events.Write(p) // no event is an error
+	if size, memory := s.events.Kept(); size > MaxEvent || !s.pool.Resize(&s.held, int64(memory)) {
 		s.err = ErrTooLong
 		s.Close()
 		return 0, s.err
 	}
-	return n, nil
+	return len(p), nil
 }
 
 // Done reports whether the response has ended as its API says.
@@ -107,38 +94,11 @@ func (s *Stream) Usage(requestBytes int64) (u Usage, exact bool) {
 	return s.m.usage(Guess(requestBytes))
 }
 
-// take reads a line.
-func (s *Stream) take(line []byte) {
-	if len(line) == 0 {
-		s.event()
-		return
-	}
-	field, value, _ := bytes.Cut(line, []byte(":"))
-	value = bytes.TrimPrefix(value, []byte(" "))
-	switch string(field) {
-	case "event":
-		s.name = append(s.name[:0], value[:min(len(value), 100)]...)
-	case "data":
-		if len(s.data) > 0 {
-			s.data = append(s.data, '\n')
-		}
-		s.data = append(s.data, value...)
-	}
-}
-
 // event reads an event. Most are pieces of output, which are only measured.
-func (s *Stream) event() {
-	name, data := s.name, s.data
-	s.name, s.data = s.name[:0], s.data[:0]
-	if cap(s.data) > keepLine {
-		s.data = nil
-	}
-	if len(data) == 0 {
-		return
-	}
+func (s *Stream) event(name, data []byte) error {
 	if bytes.HasSuffix(name, []byte(".delta")) || string(name) == "content_block_delta" {
 		s.piece(name, data)
-		return
+		return nil
 	}
 	var e struct {
 		Type     string         `json:"type"`
@@ -157,7 +117,7 @@ func (s *Stream) event() {
 		} `json:"message"`
 	}
 	if decode(data, &e) != nil {
-		return
+		return nil
 	}
 	switch e.Type {
 	case "response.completed", "response.incomplete", "response.failed":
@@ -182,6 +142,7 @@ func (s *Stream) event() {
 			s.piece([]byte(e.Type), data)
 		}
 	}
+	return nil
 }
 
 // piece counts a piece of output.
