@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"securebench/internal/family"
+	"securebench/internal/family/sandboxed"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/task"
@@ -201,8 +202,9 @@ func (b *bench) reference(tb testing.TB, c family.Case, patch, works string) boo
 	if f != nil {
 		tb.Fatal(f)
 	}
-	st, err := openSite(tb.Context(), b.engine, "test", c, r.dir, b.image.User)
-	defer st.close(tb.Context())
+	at := sandboxed.NewSite(family.Resources{Engine: b.engine, RunID: "test"}, c)
+	defer at.Close(tb.Context())
+	st, err := openSite(tb.Context(), at, c, r.dir, b.image.User)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package repopatch
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -17,9 +16,8 @@ import (
 func TestDisturbedSandbox(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
 		b := benchOn(t, e, project(), "", "")
-		b.v.resources.RunID = strings.ToLower(rand.Text())
 		killed := make(chan error, 1)
-		go func() { killed <- killWhenSlow(e, b.v.resources.RunID) }()
+		go func() { killed <- killWhenSlow(e, b.run) }()
 		slow := strings.Replace(mended, "@@ -1,5 +1,5 @@\n", "@@ -1,5 +1,7 @@\n+import time\n+time.sleep(30)\n", 1)
 		got, err := b.try(t, b.row(t, nil), slow)
 		if err := <-killed; err != nil {

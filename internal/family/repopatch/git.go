@@ -15,10 +15,10 @@ import (
 // and no attributes, runs no filter and no hook, and leaves the index alone. A
 // filter that the repository's own configuration names could otherwise run a
 // file that the patch has just changed.
-func (s *session) apply(ctx context.Context, git string, patch []byte, options ...string) (said, error) {
+func (s *scorer) apply(ctx context.Context, git string, patch []byte, options ...string) (said, error) {
 	got, err := s.site.run(ctx, command{
 		argv: gitApply(git, options...), env: gitEnvironment(),
-		alone: true, stdin: bytes.NewReader(patch), timeout: s.limit(), output: saidLimit,
+		alone: true, stdin: bytes.NewReader(patch), timeout: s.stepLimit(), output: saidLimit,
 	})
 	if err != nil {
 		return got, fmt.Errorf("applying a patch: %w", err)

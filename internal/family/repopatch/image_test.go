@@ -3,6 +3,7 @@ package repopatch
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"path"
@@ -26,7 +27,8 @@ type bench struct {
 	engine enginetest.Engine
 	image  sandbox.Image
 	head   string
-	v      *Verifier
+	run    string // its ID
+	v      *verifier
 }
 
 // project is the repository of most tests: add subtracts, and a candidate has
@@ -56,7 +58,7 @@ func benchOn(tb testing.TB, e enginetest.Engine, files map[string]string, before
 		script += fmt.Sprintf("mkdir -p %q\ncat > %q <<'END_OF_FILE'\n%sEND_OF_FILE\n", path.Dir(name), name, files[name])
 	}
 	script += "git init -q .\n" + before + "\ngit add -A\ngit -c user.name=a -c user.email=a@example.invalid commit -qm base\n" + after + "\n"
-	bn := &bench{engine: e, image: enginetest.Script(tb, e, enginetest.GitImage(tb, e), script)}
+	bn := &bench{engine: e, image: enginetest.Script(tb, e, enginetest.GitImage(tb, e), script), run: strings.ToLower(rand.Text())}
 	bn.head = strings.TrimSpace(bn.output(tb, "sh", "-c", "cat "+repoDir+"/.git/refs/heads/*"))
 	keeper := checkout.NewKeeper(e, checkout.Options{Run: "test"})
 	tb.Cleanup(func() {
@@ -64,7 +66,7 @@ func benchOn(tb testing.TB, e enginetest.Engine, files map[string]string, before
 			tb.Error(err)
 		}
 	})
-	bn.v = NewVerifier(family.Resources{Engine: e, RunID: "test", Checkouts: keeper}).(*Verifier)
+	bn.v = NewVerifier(family.Resources{Engine: e, RunID: bn.run, Checkouts: keeper}).(*verifier)
 	return bn
 }
 

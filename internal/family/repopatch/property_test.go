@@ -18,6 +18,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/repopatch/policy"
+	"securebench/internal/family/sandboxed"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
@@ -44,7 +45,7 @@ func (c taken) Release() {}
 type hostCase struct {
 	git  string
 	dir  string // the checkout
-	s    *session
+	s    *scorer
 	base base
 }
 
@@ -75,13 +76,13 @@ func newHostCase(tb testing.TB, p policy.Policy) *hostCase {
 	}
 	near, far := net.Pipe()
 	go func() { _ = holder.Serve(h.dir, far, far) }()
-	site := &site{tree: hostTree{holder.NewClient(near)}, limits: sandbox.Limits{}.WithDefaults()}
+	site := &site{Site: &sandboxed.Site{Limits: sandbox.Limits{}.WithDefaults()}, tree: hostTree{holder.NewClient(near)}}
 	tb.Cleanup(func() { _ = site.tree.Close(context.Background()) })
 	tree, err := site.walk(context.Background())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h.s = &session{site: site, row: row{policy: p}}
+	h.s = &scorer{site: site, row: row{policy: p}}
 	h.base = base{tree, nil, taken{contents: contents}}
 	return h
 }

@@ -17,12 +17,12 @@ import (
 // rehearse finds the form of canaries that the project runs. A base can skip what it
 // does not know; no candidate is there yet that could make it do so. A project
 // without settings of pytest runs what it is given.
-func (s *session) rehearse(ctx context.Context, p *prepared) error {
+func (s *scorer) rehearse(ctx context.Context, p *prepared) error {
 	names := slices.Concat(slices.Collect(maps.Keys(p.tree.Entries)), slices.Collect(maps.Keys(p.tests)))
 	if !slices.ContainsFunc(names, testrunner.Decides) {
 		return nil
 	}
-	usual, err := s.verifier.fact(s.decidedBy(p), func() ([]byte, error) {
+	usual, err := s.verifier.images.Facts.Once(s.decidedBy(p), func() ([]byte, error) {
 		_, ok, err := s.choose(ctx, p, []testrunner.Form{{}})
 		return []byte(strconv.FormatBool(ok)), err
 	})
@@ -41,7 +41,7 @@ func (s *session) rehearse(ctx context.Context, p *prepared) error {
 }
 
 // choose rehearses forms, and returns the first that the project runs.
-func (s *session) choose(ctx context.Context, p *prepared, forms []testrunner.Form) (testrunner.Form, bool, error) {
+func (s *scorer) choose(ctx context.Context, p *prepared, forms []testrunner.Form) (testrunner.Form, bool, error) {
 	if len(forms) == 0 {
 		return testrunner.Form{}, false, nil
 	}
@@ -59,7 +59,7 @@ func (s *session) choose(ctx context.Context, p *prepared, forms []testrunner.Fo
 
 // decidedBy is all by which a project decides whether it runs canaries of the usual
 // form. Rows of one image that differ in their test files alone share the answer.
-func (s *session) decidedBy(p *prepared) map[string]any {
+func (s *scorer) decidedBy(p *prepared) map[string]any {
 	var command, folders []string
 	for _, arg := range s.row.run.Command {
 		for word := range strings.FieldsSeq(arg) {
@@ -85,13 +85,13 @@ func (s *session) decidedBy(p *prepared) map[string]any {
 }
 
 // tryOut runs a rehearsal over the base with the row's tests, and puts the base back.
-func (s *session) tryOut(ctx context.Context, p *prepared, r *testrunner.Rehearsal) (testrunner.Ran, error) {
+func (s *scorer) tryOut(ctx context.Context, p *prepared, r *testrunner.Rehearsal) (testrunner.Ran, error) {
 	s.phase = phaseChecks
 	if err := s.site.lay(ctx, laid(p, r.Plan)); err != nil {
 		return testrunner.Ran{}, err
 	}
 	got, err := s.site.run(ctx, command{argv: r.Argv, dir: r.Dir, env: r.Env, stdin: bytes.NewReader(r.Stdin),
-		timeout: s.limit(), output: s.site.limits.Output})
+		timeout: s.stepLimit(), output: s.site.Limits.Output})
 	if err != nil {
 		return testrunner.Ran{}, fmt.Errorf("rehearsing the tests: %w", err)
 	}
@@ -113,7 +113,7 @@ func laid(p *prepared, plan *testrunner.Plan) overlay {
 
 // testTexts returns the files of the row's tests: those of the test patch, else those
 // that the ids name.
-func (s *session) testTexts(p *prepared) (map[string][]byte, error) {
+func (s *scorer) testTexts(p *prepared) (map[string][]byte, error) {
 	texts := map[string][]byte{}
 	for name, f := range p.tests {
 		if f.mode != 0 {

@@ -3,13 +3,12 @@ package repopatch
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"securebench/internal/family"
-	"securebench/internal/family/steps"
+	"securebench/internal/family/sandboxed"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
@@ -18,61 +17,38 @@ import (
 const (
 	// gitLimit bounds every step that is not the row's own command.
 	gitLimit = 120 * time.Second
-	// startLimit bounds the wait for sandboxes, and the rest of what the engine
-	// does for a verification. Beyond it the engine is at fault.
-	startLimit = 2 * time.Minute
 	// saidLimit is how much of what git prints is kept, in bytes.
 	saidLimit = 64 << 10
-	// streams is the output limit of the whole box: commands have their own.
-	streams = 1 << 40
 )
 
 // site is the sandbox of one verification: a copy of the image's checkout and a
 // box that mounts it. Its first process is out of reach of what it starts.
 type site struct {
-	dir    string // of the checkout
-	user   sandbox.User
-	env    []string // of the row
-	limits sandbox.Limits
-	tree   sandbox.Workspace
-	box    *steps.Box
+	*sandboxed.Site
+	dir  string // of the checkout
+	user sandbox.User
+	env  []string // of the row
+	tree sandbox.Workspace
+	box  *sandboxed.Box
 }
 
-// openSite makes the sandbox of a verification. The caller closes what it
-// returns, also after an error.
-func openSite(ctx context.Context, e sandbox.Sandboxes, run string, c family.Case, dir string, user sandbox.User) (s *site, err error) {
-	labels := sandbox.Labels{Run: run, Task: c.Sandbox.ID(), Attempt: c.Attempt, Role: "checkout"}
-	limits := c.Limits.WithDefaults()
-	s = &site{dir: dir, user: user, env: c.Sandbox.Environment().Env, limits: limits}
-	s.tree, err = e.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Owner: user, Disk: limits.Disk, Inodes: limits.Files,
-		From: &sandbox.ImageFolder{Image: c.Image, Path: dir}})
-	if err != nil {
-		return s, err
+// openSite makes the sandbox of a verification.
+func openSite(ctx context.Context, at *sandboxed.Site, c family.Case, dir string, user sandbox.User) (s *site, err error) {
+	s = &site{Site: at, dir: dir, user: user, env: c.Sandbox.Environment().Env}
+	if s.tree, err = at.Space(ctx, "checkout", user, &sandbox.ImageFolder{Image: c.Image, Path: dir}); err != nil {
+		return nil, err
 	}
-	labels.Role = "verifier"
-	boxLimits := limits
-	boxLimits.Output, boxLimits.Timeout = streams, wholeLimit(limits.Timeout)
 	// The commands have no capabilities whoever runs them.
-	s.box, err = steps.Open(ctx, e, sandbox.Spec{Labels: labels, Image: c.Image, Workdir: dir,
+	s.box, err = at.Open(ctx, "verifier", wholeLimit(at.Limits.Timeout), sandbox.Spec{Image: c.Image, Workdir: dir,
 		Mounts: []sandbox.Mount{{Workspace: s.tree, Target: dir}}, WritableRoot: true,
-		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap},
-		Limits:       boxLimits})
+		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}})
 	return s, err
 }
 
 // wholeLimit bounds a verification whose commands have the given limit each: the
 // tests, two patches, a probe, two rehearsals, the candidate in two forms.
 func wholeLimit(command time.Duration) time.Duration {
-	return command + 7*min(command, gitLimit) + startLimit
-}
-
-// close removes the sandbox.
-func (s *site) close(ctx context.Context) error {
-	errs := []error{s.box.Close(ctx)}
-	if s.tree != nil {
-		errs = append(errs, s.tree.Close(ctx))
-	}
-	return errors.Join(errs...)
+	return command + 7*min(command, gitLimit) + sandboxed.StartLimit
 }
 
 // command is one command in the sandbox, as the image's or the row's user.
@@ -120,7 +96,7 @@ func (s *site) walk(ctx context.Context) (*repository.Tree, error) { return s.re
 
 // read reads a part of the checkout.
 func (s *site) read(ctx context.Context, path string, keep func(path string, e repository.Entry, content io.Reader) error) (*repository.Tree, error) {
-	bounds := repository.Bounds{Bytes: s.limits.Disk, Files: s.limits.Files}
+	bounds := repository.Bounds{Bytes: s.Limits.Disk, Files: s.Limits.Files}
 	pr, pw := io.Pipe()
 	go func() {
 		err := s.tree.Get(ctx, path, bounds.ArchiveSize(), pw, ".git")

@@ -15,7 +15,7 @@ import (
 
 // submit applies the candidate, and returns the patch that did. Git takes it as it
 // is, or in the form that it would have written itself, if that has one meaning.
-func (s *session) submit(ctx context.Context, git string, b base, patch []byte) ([]byte, error) {
+func (s *scorer) submit(ctx context.Context, git string, b base, patch []byte) ([]byte, error) {
 	read, err := patchtext.Read(patch)
 	bare := err == nil && read.Bare()
 	if !bare {
@@ -56,13 +56,13 @@ func (s *session) submit(ctx context.Context, git string, b base, patch []byte) 
 var errUnapplied = family.Fail(verdict.PatchDoesNotApply, "the patch does not apply to the repository")
 
 // try gives a candidate to git, and reports whether that took it.
-func (s *session) try(ctx context.Context, git string, patch []byte) (bool, error) {
+func (s *scorer) try(ctx context.Context, git string, patch []byte) (bool, error) {
 	got, err := s.apply(ctx, git, patch, noLinks)
 	switch {
 	case err != nil:
 		return false, err
 	case got.End == sandbox.TimedOut:
-		return false, family.Fail(verdict.PatchDoesNotApply, "git needs longer than %v for the patch", s.limit())
+		return false, family.Fail(verdict.PatchDoesNotApply, "git needs longer than %v for the patch", s.stepLimit())
 	case got.ExitCode != 0 && s.site.full(ctx):
 		return false, family.Fail(verdict.DiskLimit, "the patch does not fit into the limit of disk space")
 	}
@@ -70,7 +70,7 @@ func (s *session) try(ctx context.Context, git string, patch []byte) (bool, erro
 }
 
 // untouched makes sure that a patch which does not apply left the base as it was.
-func (s *session) untouched(ctx context.Context, b base) error {
+func (s *scorer) untouched(ctx context.Context, b base) error {
 	now, err := s.site.walk(ctx)
 	if err == nil && (!maps.Equal(now.Entries, b.tree.Entries) || !maps.Equal(now.Odd, b.tree.Odd)) {
 		err = errUnapplied

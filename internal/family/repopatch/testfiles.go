@@ -30,13 +30,12 @@ type prepared struct {
 
 // prepare brings the checkout to the state that candidates change, and finds
 // out what the tests are. All of it happens before the candidate is there.
-func (s *session) prepare(ctx context.Context) (*prepared, error) {
+func (s *scorer) prepare(ctx context.Context) (*prepared, error) {
 	k, err := preparedKey(s.c.Image.ID, s.row)
 	if err != nil {
 		return nil, err
 	}
-	p := s.verifier.find(k)
-	known := p != nil
+	p, known := s.verifier.prepared.Get(k)
 	if !known {
 		p = &prepared{tree: s.pristine}
 		if err := s.lookUp(ctx, p); err != nil {
@@ -62,13 +61,13 @@ func (s *session) prepare(ctx context.Context) (*prepared, error) {
 	if err := s.rehearse(ctx, p); err != nil {
 		return nil, err
 	}
-	s.verifier.keep(k, p)
+	s.verifier.prepared.Put(k, p)
 	return p, nil
 }
 
 // lookUp finds git, and the home folder of the user, which a command started by
 // the engine would have been given.
-func (s *session) lookUp(ctx context.Context, p *prepared) error {
+func (s *scorer) lookUp(ctx context.Context, p *prepared) error {
 	const script = `test -w "$1" || exit 1
 command -v git || exit 2
 while IFS=: read -r name password uid gid comment home rest; do
@@ -76,7 +75,7 @@ while IFS=: read -r name password uid gid comment home rest; do
 done < /etc/passwd
 exit 0`
 	s.phase = phaseBase
-	got, err := s.site.run(ctx, command{argv: []string{"sh", "-c", script, strconv.Itoa(s.site.user.UID), s.row.dir}, dir: "/", timeout: s.limit(), output: saidLimit})
+	got, err := s.site.run(ctx, command{argv: []string{"sh", "-c", script, strconv.Itoa(s.site.user.UID), s.row.dir}, dir: "/", timeout: s.stepLimit(), output: saidLimit})
 	if err != nil {
 		return fmt.Errorf("looking for git: %w", err)
 	}
@@ -102,7 +101,7 @@ func (s *site) setHome(image sandbox.Image, home string) {
 
 // applyTrusted applies a patch of the pack to a tree without anything of the
 // candidate's.
-func (s *session) applyTrusted(ctx context.Context, p *prepared, phase verdict.Phase, patch []byte) error {
+func (s *scorer) applyTrusted(ctx context.Context, p *prepared, phase verdict.Phase, patch []byte) error {
 	if patch == nil {
 		return nil
 	}
@@ -112,7 +111,7 @@ func (s *session) applyTrusted(ctx context.Context, p *prepared, phase verdict.P
 	case err != nil:
 		return err
 	case got.End == sandbox.TimedOut:
-		return fmt.Errorf("applying the %s: git takes longer than %v", phase, s.limit())
+		return fmt.Errorf("applying the %s: git takes longer than %v", phase, s.stepLimit())
 	case got.ExitCode != 0:
 		return family.Fail(verdict.PackFault, "the %s does not apply to the image's checkout", strings.ReplaceAll(string(phase), "_", " "))
 	}
@@ -120,7 +119,7 @@ func (s *session) applyTrusted(ctx context.Context, p *prepared, phase verdict.P
 }
 
 // moved returns the tree after a patch, and what that changed.
-func (s *session) moved(ctx context.Context, before *repository.Tree, patch []byte) (*repository.Tree, overlay, error) {
+func (s *scorer) moved(ctx context.Context, before *repository.Tree, patch []byte) (*repository.Tree, overlay, error) {
 	if patch == nil {
 		return before, nil, nil
 	}
@@ -133,7 +132,7 @@ func (s *session) moved(ctx context.Context, before *repository.Tree, patch []by
 }
 
 // readTests reads what the test patch makes of the base, and puts the base back.
-func (s *session) readTests(ctx context.Context, p *prepared) (err error) {
+func (s *scorer) readTests(ctx context.Context, p *prepared) (err error) {
 	if err := s.applyTrusted(ctx, p, phaseTests, s.row.testPatch); err != nil || s.row.testPatch == nil {
 		return err
 	}
@@ -149,7 +148,7 @@ func (s *session) readTests(ctx context.Context, p *prepared) (err error) {
 }
 
 // restore puts the base back.
-func (s *session) restore(ctx context.Context, p *prepared) error {
+func (s *scorer) restore(ctx context.Context, p *prepared) error {
 	now, err := s.site.walk(ctx)
 	if err != nil {
 		return err
@@ -171,25 +170,25 @@ func (s *session) restore(ctx context.Context, p *prepared) error {
 
 // probe finds out what the image runs tests with. It runs the image's own
 // programs, in the base, once for all rows that ask the same of it.
-func (s *session) probe(ctx context.Context, p *prepared) (err error) {
+func (s *scorer) probe(ctx context.Context, p *prepared) (err error) {
 	c, ok := testrunner.Probe(s.withTests(p))
 	if !ok {
 		return nil
 	}
 	s.phase = phaseChecks
-	p.probed, err = s.verifier.fact(map[string]any{"probe": c.Argv, "dir": c.Dir, "stdin": string(c.Stdin), "env": [][]string{s.site.env, c.Env},
+	p.probed, err = s.verifier.images.Facts.Once(map[string]any{"probe": c.Argv, "dir": c.Dir, "stdin": string(c.Stdin), "env": [][]string{s.site.env, c.Env},
 		"image": s.c.Image.ID, "user": s.site.user, "setup": string(s.row.setup)}, func() ([]byte, error) { return s.ask(ctx, p, c) })
 	return err
 }
 
 // ask runs a probe, and leaves the base as it was.
-func (s *session) ask(ctx context.Context, p *prepared, c testrunner.Command) ([]byte, error) {
-	got, err := s.site.run(ctx, command{argv: c.Argv, dir: c.Dir, env: c.Env, stdin: bytes.NewReader(c.Stdin), timeout: s.limit(), output: s.site.limits.Output})
+func (s *scorer) ask(ctx context.Context, p *prepared, c testrunner.Command) ([]byte, error) {
+	got, err := s.site.run(ctx, command{argv: c.Argv, dir: c.Dir, env: c.Env, stdin: bytes.NewReader(c.Stdin), timeout: s.stepLimit(), output: s.site.Limits.Output})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("looking for the test runner: %w", err)
 	case got.End == sandbox.TimedOut:
-		return nil, fmt.Errorf("looking for the test runner takes longer than %v", s.limit())
+		return nil, fmt.Errorf("looking for the test runner takes longer than %v", s.stepLimit())
 	case got.ExitCode != 0:
 		s.restricted["probe-stderr.txt"] = got.stderr
 		return nil, family.Fail(verdict.PackFault, "the image cannot run the row's tests: the search for their runner ended with code %d", got.ExitCode)
@@ -202,7 +201,7 @@ func (s *session) ask(ctx context.Context, p *prepared, c testrunner.Command) ([
 
 // withTests is what the row says about its tests, with the files of the test
 // patch.
-func (s *session) withTests(p *prepared) testrunner.Tests {
+func (s *scorer) withTests(p *prepared) testrunner.Tests {
 	t := s.row.run
 	t.Form = p.form
 	for name, f := range p.tests {

@@ -1,8 +1,6 @@
 package repopatch
 
 import (
-	"slices"
-
 	"securebench/internal/family"
 	"securebench/internal/verdict"
 )
@@ -33,17 +31,12 @@ const maxPaths = 100
 // pathList is what a record shows of paths: the first ones.
 func pathList(paths []string) []string { return paths[:min(len(paths), maxPaths)] }
 
-// verdict describes the verification in the words of records.
-func (s *session) verdict(f *family.Failure) family.Verdict {
-	v := family.Verdict{Outcome: s.grade.Outcome, Reason: s.grade.Reason, Message: s.grade.Message, Phase: s.phase,
-		Containment: verdict.Shared, Labels: s.grade.Labels, Waited: s.waited, Restricted: s.restricted,
-		Metadata: verdict.NewMetadata(s.grade.Metadata)}
-	if f != nil {
-		v.Outcome, v.Reason, v.Message, v.Labels = f.Outcome(), f.Reason, f.Message, nil
+// Describe implements [sandboxed.Scorer]. What passed is graded.
+func (s *scorer) Describe(v *family.Verdict) {
+	if v.Outcome == verdict.Passed {
+		v.Outcome, v.Reason, v.Message, v.Labels = s.grade.Outcome, s.grade.Reason, s.grade.Message, s.grade.Labels
 	}
-	if s.site != nil && s.verifier.resources.Engine.Info().DiskSampled {
-		v.Labels = append(slices.Clone(v.Labels), family.DiskSampled)
-	}
+	v.Phase, v.Containment, v.Restricted, v.Metadata = s.phase, verdict.Shared, s.restricted, verdict.NewMetadata(s.grade.Metadata)
 	v.Metadata.Set("image", s.c.Image.Ref)
 	v.Metadata.Set("workdir", s.row.dir)
 	v.Metadata.Set("base_commit", s.row.commit)
@@ -61,7 +54,6 @@ func (s *session) verdict(f *family.Failure) family.Verdict {
 		v.Metadata.Set(keyForm, s.form)
 	}
 	s.paths.describe(v.Metadata)
-	return v
 }
 
 // touched are the paths that a candidate changed, by what became of them.

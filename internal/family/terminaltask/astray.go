@@ -12,14 +12,13 @@ import (
 	"slices"
 	"strings"
 
-	"securebench/internal/family/terminaltask/archive"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/workspace"
 )
 
 // astray reports whether a link misleads by where it leads in the end.
-func (s *session) astray(ctx context.Context, at, target string, to initproc.Place) (bool, error) {
+func (s *scorer) astray(ctx context.Context, at, target string, to initproc.Place) (bool, error) {
 	a := s.placing
 	if a.hides(at, to.Path) {
 		return true, nil
@@ -76,7 +75,7 @@ const maxAsked = 16
 // sameInImage reports whether a path of a program leads to the same place in the
 // row's image, and something is there. Then the image's programs are arranged so,
 // and the link is to one of them; else what only the checker's image has is there.
-func (s *session) sameInImage(ctx context.Context, target, to string) (bool, error) {
+func (s *scorer) sameInImage(ctx context.Context, target, to string) (bool, error) {
 	if !workspace.SystemPath(target) || s.asked >= maxAsked {
 		return false, nil
 	}
@@ -96,7 +95,7 @@ func (s *session) sameInImage(ctx context.Context, target, to string) (bool, err
 // that with itself. A folder like /tmp, to which everybody may write, counts as such.
 // Among what is captured a link may lead to nothing, unless the checker speaks of that
 // name.
-func (s *session) leadsNowhere(to initproc.Place) (bool, error) {
+func (s *scorer) leadsNowhere(to initproc.Place) (bool, error) {
 	all := slices.Contains(s.row.capabilities, sandbox.DACOverride)
 	made := to.Missing && to.Mode != 0 && (all || to.Writable(s.user.UID, s.user.GID))
 	if !s.placing.captures(to.Path) {
@@ -143,7 +142,7 @@ const (
 
 // readChecker reads the checker's command and the text files among its evaluation
 // files, once.
-func (s *session) readChecker() error {
+func (s *scorer) readChecker() error {
 	if s.text != nil {
 		return nil
 	}
@@ -152,7 +151,7 @@ func (s *session) readChecker() error {
 	if err != nil {
 		return err
 	}
-	return archive.Pipe(func(w io.Writer) error { return all.evaluation.WriteTar(w, 0, 0) }, func(r io.Reader) error {
+	return pipe(func(w io.Writer) error { return all.evaluation.WriteTar(w, 0, 0) }, func(r io.Reader) error {
 		for tr := tar.NewReader(r); ; {
 			h, err := tr.Next()
 			if errors.Is(err, io.EOF) {

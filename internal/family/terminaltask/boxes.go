@@ -12,37 +12,35 @@ import (
 
 // makeBoxes makes the sandboxes of the service, if there is one, and of the
 // checker. Nothing of the candidate's is in them, nor does any command run.
-func (s *session) makeBoxes(ctx context.Context, grants []sandbox.Capability) (err error) {
-	limits := s.site.Limits
-	limits.Output, limits.Timeout = streams, s.wholeLimit()
+func (s *scorer) makeBoxes(ctx context.Context) (err error) {
 	if s.row.start != nil {
 		// No evaluation file is there, and nothing that the checker alone may do.
-		spec := sandbox.Spec{Image: s.c.Image, Workdir: s.row.workdir, Mounts: s.serviceMounts(), Limits: limits}
-		if s.site.Service, err = s.site.Open(ctx, spec, "service", s.row.capabilities); err != nil {
+		spec := sandbox.Spec{Image: s.c.Image, Workdir: s.row.workdir, Mounts: s.serviceMounts()}
+		if s.site.service, err = s.site.open(ctx, "service", s.Limit(), spec, s.row.capabilities); err != nil {
 			return err
 		}
 	}
-	mounts := append(s.checkerMounts(), sandbox.Mount{Workspace: s.site.Evaluator, Target: evaluatorDir, ReadOnly: !s.row.writable},
-		sandbox.Mount{Workspace: s.site.Evaluator, Target: formerDir, ReadOnly: !s.row.writable})
+	mounts := append(s.checkerMounts(), sandbox.Mount{Workspace: s.site.evaluator, Target: evaluatorDir, ReadOnly: !s.row.writable},
+		sandbox.Mount{Workspace: s.site.evaluator, Target: formerDir, ReadOnly: !s.row.writable})
 	if s.row.inWorkspace() {
-		mounts = append(mounts, sandbox.Mount{Workspace: s.site.Part, Target: s.row.ownPart(), ReadOnly: true})
+		mounts = append(mounts, sandbox.Mount{Workspace: s.site.part, Target: s.row.ownPart(), ReadOnly: true})
 	}
 	if s.row.reward != "" {
-		mounts = append(mounts, sandbox.Mount{Workspace: s.site.Reward, Target: path.Dir(s.row.reward)})
+		mounts = append(mounts, sandbox.Mount{Workspace: s.site.reward, Target: path.Dir(s.row.reward)})
 	}
-	spec := sandbox.Spec{Image: s.image, Workdir: s.row.workdir, Mounts: mounts, Limits: limits}
-	if s.site.Service != nil {
-		spec.Peer = s.site.Service.Box
+	spec := sandbox.Spec{Image: s.image, Workdir: s.row.workdir, Mounts: mounts}
+	if s.site.service != nil {
+		spec.Peer = s.site.service.Box
 	}
-	s.site.Checker, err = s.site.Open(ctx, spec, "verifier", s.checkerGrants(grants))
+	s.site.checker, err = s.site.open(ctx, "verifier", s.Limit(), spec, s.checkerGrants())
 	return err
 }
 
 // checkerGrants are what the checker may keep of root's powers: what the row's
 // agent had, and what its dangerous commands need.
-func (s *session) checkerGrants(grants []sandbox.Capability) []sandbox.Capability {
+func (s *scorer) checkerGrants() []sandbox.Capability {
 	out := slices.Clone(s.row.capabilities)
-	for _, c := range grants {
+	for _, c := range s.grants {
 		if !slices.Contains(out, c) {
 			out = append(out, c)
 		}
@@ -52,25 +50,25 @@ func (s *session) checkerGrants(grants []sandbox.Capability) []sandbox.Capabilit
 
 // checkerMounts are the workspace, and the captured folders that are mounted
 // because the checker's image is not the row's.
-func (s *session) checkerMounts() []sandbox.Mount {
-	out := []sandbox.Mount{{Workspace: s.site.Tree, Target: s.row.workdir}}
-	for _, root := range slices.Sorted(maps.Keys(s.site.Roots)) {
+func (s *scorer) checkerMounts() []sandbox.Mount {
+	out := []sandbox.Mount{{Workspace: s.site.tree, Target: s.row.workdir}}
+	for _, root := range slices.Sorted(maps.Keys(s.site.roots)) {
 		target := root
 		if workspace.SystemPath(root) {
 			target = candidateDir + root
 		}
-		out = append(out, sandbox.Mount{Workspace: s.site.Roots[root], Target: target})
+		out = append(out, sandbox.Mount{Workspace: s.site.roots[root], Target: target})
 	}
 	return out
 }
 
 // serviceMounts are the service's workspace and, if the row asks for that, what it
 // has in common with the checker beside that: its image has the program folders.
-func (s *session) serviceMounts() []sandbox.Mount {
+func (s *scorer) serviceMounts() []sandbox.Mount {
 	out := []sandbox.Mount{{Workspace: s.serviceSpace(), Target: s.row.workdir}}
-	for _, root := range slices.Sorted(maps.Keys(s.site.Roots)) {
+	for _, root := range slices.Sorted(maps.Keys(s.site.roots)) {
 		if s.row.start.shared && !workspace.SystemPath(root) {
-			out = append(out, sandbox.Mount{Workspace: s.site.Roots[root], Target: root})
+			out = append(out, sandbox.Mount{Workspace: s.site.roots[root], Target: root})
 		}
 	}
 	return out
@@ -78,7 +76,7 @@ func (s *session) serviceMounts() []sandbox.Mount {
 
 // moved are the captured program folders, which are not at their own paths in
 // an image of the checker's own.
-func (s *session) moved() (out []string) {
+func (s *scorer) moved() (out []string) {
 	for _, root := range s.row.roots() {
 		if s.row.elsewhere(root) {
 			out = append(out, root)
@@ -88,7 +86,7 @@ func (s *session) moved() (out []string) {
 }
 
 // ownFolders are the folders in which nothing of the candidate's may be.
-func (s *session) ownFolders() []string {
+func (s *scorer) ownFolders() []string {
 	out := []string{ownDir, evaluatorDir, sandbox.HelperDir}
 	if s.row.inWorkspace() {
 		out = append(out, s.row.ownPart())

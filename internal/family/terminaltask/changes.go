@@ -11,14 +11,12 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/family/terminaltask/archive"
-	"securebench/internal/family/terminaltask/links"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/verdict"
 )
 
 // apply makes the candidate's changes in a box. Nothing has run in it before.
-func (s *session) apply(ctx context.Context, c candidate.Candidate, client *initproc.Client, a arrangement, note func(path, why string)) error {
+func (s *scorer) apply(ctx context.Context, c candidate.Candidate, client *initproc.Client, a arrangement, note func(path, why string)) error {
 	return s.make(ctx, client, reading(c), a.put, note)
 }
 
@@ -39,10 +37,10 @@ func reading(c candidate.Candidate) func(io.Writer) error {
 type putting func(h *tar.Header) (at, why string, ok bool)
 
 // make makes an archive's changes in a box.
-func (s *session) make(ctx context.Context, client *initproc.Client, source func(io.Writer) error, put putting, note func(path, why string)) error {
-	err := archive.Pipe(func(w io.Writer) error {
-		return archive.Pipe(source, func(content io.Reader) error {
-			return archive.Rename(w, content, func(h *tar.Header) (string, bool) {
+func (s *scorer) make(ctx context.Context, client *initproc.Client, source func(io.Writer) error, put putting, note func(path, why string)) error {
+	err := pipe(func(w io.Writer) error {
+		return pipe(source, func(content io.Reader) error {
+			return copyRenamed(w, content, func(h *tar.Header) (string, bool) {
 				at, why, ok := put(h)
 				s.linked = s.linked || ok && h.Typeflag == tar.TypeSymlink
 				if why != "" && note != nil {
@@ -88,9 +86,9 @@ func (a arrangement) judge(h *tar.Header, place func(name string, folder bool) (
 
 // leadsOf looks up where folders of the candidate's and of the checker's lead in
 // the image. A workspace at a link could not be told from where that leads.
-func (s *session) leadsOf(ctx context.Context, a arrangement) (map[string]string, error) {
+func (s *scorer) leadsOf(ctx context.Context, a arrangement) (map[string]string, error) {
 	known := append(append([]string{a.workdir}, a.roots()...), a.folders...)
-	leads, err := s.site.Checker.Client.Destinations(ctx, known)
+	leads, err := s.site.checker.Client.Destinations(ctx, known)
 	if err != nil {
 		return nil, err
 	}
@@ -107,24 +105,24 @@ func (s *session) leadsOf(ctx context.Context, a arrangement) (map[string]string
 // removeLinks removes those links of an archive of changes that lead to what only
 // the checker has through a link of the image's, which their words do not show, or
 // to where nothing is yet. Most archives have no links, and are not read again.
-func (s *session) removeLinks(ctx context.Context, source func(io.Writer) error, put putting) error {
+func (s *scorer) removeLinks(ctx context.Context, source func(io.Writer) error, put putting) error {
 	if !s.linked {
 		return nil
 	}
-	client := s.site.Checker.Client
+	client := s.site.checker.Client
 	var removed []string
-	err := archive.Pipe(func(w io.Writer) error {
-		return archive.Pipe(source, func(content io.Reader) error {
-			return archive.Rename(w, content, func(h *tar.Header) (string, bool) {
+	err := pipe(func(w io.Writer) error {
+		return pipe(source, func(content io.Reader) error {
+			return copyRenamed(w, content, func(h *tar.Header) (string, bool) {
 				at, _, ok := put(h)
 				return at, ok && h.Typeflag == tar.TypeSymlink
 			})
 		})
 	}, func(r io.Reader) (err error) {
-		removed, err = links.Remove(ctx, client, r, func(at, target string, to initproc.Place) (bool, error) { return s.astray(ctx, at, target, to) })
+		removed, err = removeLinks(ctx, client, r, func(at, target string, to initproc.Place) (bool, error) { return s.astray(ctx, at, target, to) })
 		return err
 	})
-	if errors.Is(err, links.ErrTooMany) {
+	if errors.Is(err, errTooManyLinks) {
 		return &family.Failure{Reason: verdict.CandidateNotRegular, Message: "the candidate's changes cannot be made: " + err.Error()}
 	}
 	for _, at := range removed {
@@ -145,5 +143,5 @@ func (r row) unmountedRoots(c candidate.Candidate) (map[string]bool, error) {
 		return nil, fmt.Errorf("opening the candidate: %w", err)
 	}
 	defer content.Close()
-	return archive.NotFolders(content, r.roots())
+	return notFolders(content, r.roots())
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"securebench/internal/family"
-	"securebench/internal/family/terminaltask/reward"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/verdict"
@@ -26,7 +25,7 @@ func withHome(env []string, image sandbox.Image, home string) []string {
 }
 
 // check runs the checker and decides by what it did.
-func (s *session) check(ctx context.Context, grants []sandbox.Capability) error {
+func (s *scorer) check(ctx context.Context) error {
 	plan, err := s.plan()
 	if err != nil {
 		return err
@@ -46,18 +45,18 @@ func (s *session) check(ctx context.Context, grants []sandbox.Capability) error 
 	var stdout, stderr bytes.Buffer
 	limits := s.site.Limits
 	cmd := initproc.Command{Argv: plan.argv, Env: withHome(plan.env, s.image, s.home), Inherit: true, Dir: plan.dir, User: s.user,
-		Capabilities: s.checkerGrants(grants), Stdout: &stdout, Stderr: &stderr, Output: limits.Output, Timeout: limits.Timeout}
+		Capabilities: s.checkerGrants(), Stdout: &stdout, Stderr: &stderr, Output: limits.Output, Timeout: limits.Timeout}
 	if plan.stdin != nil {
 		cmd.Stdin = bytes.NewReader(plan.stdin)
 	}
-	res, err := s.site.Checker.Client.Run(ctx, cmd)
+	res, err := s.site.checker.Client.Run(ctx, cmd)
 	if err != nil {
 		return err
 	}
 	s.restricted["checker-stdout.txt"], s.restricted["checker-stderr.txt"] = stdout.Bytes(), stderr.Bytes()
 	s.metadata["exit_code"] = res.ExitCode
 	// From here on nothing of the candidate's runs beside the checker's files.
-	if err := s.site.Checker.Client.KillAll(ctx); err != nil {
+	if err := s.site.checker.Client.KillAll(ctx); err != nil {
 		return err
 	}
 	return s.judge(ctx, ran{res, stdout.Bytes(), stderr.Bytes()})
@@ -85,7 +84,7 @@ done
 exit 127`
 
 // plan says how the checker is run.
-func (s *session) plan() (plan, error) {
+func (s *scorer) plan() (plan, error) {
 	p := plan{argv: s.row.argv, env: s.row.checkerEnv(s.image), dir: s.row.dir}
 	if !s.row.modules && !s.oldPython { // whose pytest may not know these options
 		p.env = replaced(p.env, s.row.settings(s.home, s.config))
@@ -103,7 +102,7 @@ func (s *session) plan() (plan, error) {
 }
 
 // judge decides by how the checker ended and by its report.
-func (s *session) judge(ctx context.Context, r ran) error {
+func (s *scorer) judge(ctx context.Context, r ran) error {
 	err := s.decide(ctx, r)
 	f, failed := err.(*family.Failure) //nolint:errorlint // it is made by decide itself
 	switch {
@@ -120,7 +119,7 @@ func (s *session) judge(ctx context.Context, r ran) error {
 // decide returns nil for a pass. The result is init's report on the process that
 // it started; nothing that a process wrote counts, but for pytest's driver and
 // a reward.
-func (s *session) decide(ctx context.Context, r ran) error {
+func (s *scorer) decide(ctx context.Context, r ran) error {
 	switch {
 	case s.tests != nil:
 		s.evidence(evidencePytest)
@@ -137,19 +136,19 @@ func (s *session) decide(ctx context.Context, r ran) error {
 }
 
 // evidence notes what the verdict rests on.
-func (s *session) evidence(kind string) {
+func (s *scorer) evidence(kind string) {
 	s.metadata[keyEvidence] = kind
 	s.labels = append(s.labels, kind)
 }
 
 // rewarded decides by the reward that the checker wrote, with all its processes
 // dead. Nothing but a regular file in the folder that was made for it counts.
-func (s *session) rewarded(ctx context.Context, r ran) error {
-	data, err := reward.Read(ctx, s.site.Reward, path.Base(s.row.reward))
+func (s *scorer) rewarded(ctx context.Context, r ran) error {
+	data, err := readReward(ctx, s.site.reward, path.Base(s.row.reward))
 	if err != nil {
 		return err
 	}
-	value, ok := reward.ParseFile(s.row.reward, data)
+	value, ok := parseReward(s.row.reward, data)
 	switch {
 	case r.End != sandbox.Exited || r.ExitCode != 0:
 		return &family.Failure{Reason: verdict.TestsFailed, Message: "the checker ended with an exit status other than 0"}

@@ -11,25 +11,24 @@ import (
 	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/family/terminaltask/archive"
-	"securebench/internal/family/terminaltask/changed"
+	"securebench/internal/family/sandboxed"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
 
 // serviceSpace is the workspace of the service's sandbox: its own, unless the row
 // asks for one that both have.
-func (s *session) serviceSpace() sandbox.Workspace {
+func (s *scorer) serviceSpace() sandbox.Workspace {
 	if s.row.start.shared {
-		return s.site.Tree
+		return s.site.tree
 	}
-	return s.site.Own
+	return s.site.own
 }
 
 // look reads what the service's workspace holds.
-func (s *session) look(ctx context.Context) (base *candidate.Base, err error) {
+func (s *scorer) look(ctx context.Context) (base *candidate.Base, err error) {
 	bounds := candidate.Bounds{Bytes: s.site.Limits.Disk, Files: s.site.Limits.Files}
-	err = archive.Pipe(func(w io.Writer) error { return s.site.Own.Get(ctx, ".", bounds.ArchiveSize(), w) }, func(r io.Reader) (err error) {
+	err = pipe(func(w io.Writer) error { return s.site.own.Get(ctx, ".", bounds.ArchiveSize(), w) }, func(r io.Reader) (err error) {
 		base, err = candidate.ReadBase(r, bounds)
 		return err
 	})
@@ -45,10 +44,10 @@ func (s *session) look(ctx context.Context) (base *candidate.Base, err error) {
 // follow makes what the service changed in its workspace until it was ready in the
 // checker's as well. From then on its changes are its own: nothing that the
 // checker looks at changes under its eyes.
-func (s *session) follow(ctx context.Context) (err error) {
-	ctx, cancel := attended.WithTimeoutCause(ctx, applyLimit, errSlow)
+func (s *scorer) follow(ctx context.Context) (err error) {
+	ctx, cancel := attended.WithTimeoutCause(ctx, applyLimit, sandboxed.ErrSlow)
 	defer cancel()
-	if f, ok := s.site.Service.Box.(sandbox.Freezer); ok {
+	if f, ok := s.site.service.Box.(sandbox.Freezer); ok {
 		if err := f.Freeze(ctx); err != nil {
 			return fmt.Errorf("stopping the service for a while: %w", err)
 		}
@@ -62,18 +61,18 @@ func (s *session) follow(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	did := changed.Between(s.began, now)
-	if did.None() {
+	did := changedBetween(s.began, now)
+	if did.none() {
 		return nil
 	}
 	s.linked = false
 	limit := candidate.Bounds{Bytes: s.site.Limits.Disk, Files: s.site.Limits.Files}.ArchiveSize()
 	source := func(w io.Writer) error {
-		return did.Copy(func(w io.Writer) error { return s.site.Own.Get(ctx, ".", limit, w) }, strings.TrimPrefix(s.row.workdir, "/"),
+		return did.copy(func(w io.Writer) error { return s.site.own.Get(ctx, ".", limit, w) }, strings.TrimPrefix(s.row.workdir, "/"),
 			func(r io.Reader) error { _, err := io.Copy(w, r); return err })
 	}
 	put := func(h *tar.Header) (string, string, bool) { return s.placing.judge(h, s.placing.lay) }
-	if err := s.make(ctx, s.site.Checker.Client, source, put, s.left.add); err != nil {
+	if err := s.make(ctx, s.site.checker.Client, source, put, s.left.add); err != nil {
 		return err
 	}
 	return s.removeLinks(ctx, source, put)

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"securebench/internal/family"
-	"securebench/internal/family/terminaltask/probe"
+	"securebench/internal/family/sandboxed"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/verdict"
@@ -17,23 +17,14 @@ import (
 
 // inImage asks in a sandbox that has nothing but an image, once for all rows that
 // ask the same.
-func (s *session) inImage(ctx context.Context, image sandbox.Image, key string, ask func(*initproc.Client) ([]byte, error)) ([]byte, error) {
-	return s.verifier.once(image.ID+" "+key, func() ([]byte, error) {
-		limits := s.site.Limits
-		limits.Output, limits.Timeout = streams, stepLimit+startLimit
-		b, err := s.site.Open(ctx, sandbox.Spec{Image: image, Workdir: "/", Limits: limits}, "probe", nil)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = b.Close(context.WithoutCancel(ctx)) }() // what is left is reaped
-		return ask(b.Client)
-	})
+func (s *scorer) inImage(ctx context.Context, image sandbox.Image, key string, ask func(*initproc.Client) ([]byte, error)) ([]byte, error) {
+	return s.verifier.images.Ask(ctx, s.site.Site, image, stepLimit+sandboxed.StartLimit, map[string]any{"image": image.ID, "asked": key}, ask)
 }
 
 // lookAtImages finds out what the candidate must not decide, where it can have
 // changed nothing: the user's home, and whether the checker's Python, or one that its
 // tests start, loads what lies in the workspace.
-func (s *session) lookAtImages(ctx context.Context) (err error) {
+func (s *scorer) lookAtImages(ctx context.Context) (err error) {
 	if s.home, err = s.homeIn(ctx, s.image); err != nil {
 		return err
 	}
@@ -44,7 +35,7 @@ func (s *session) lookAtImages(ctx context.Context) (err error) {
 	}
 	folders := s.row.safePath(s.image.Path)
 	found, err := s.inImage(ctx, s.image, "python "+folders, func(c *initproc.Client) ([]byte, error) {
-		old, err := probe.OldPython(ctx, c, s.user, folders)
+		old, err := hasOldPython(ctx, c, s.user, folders)
 		return map[bool][]byte{true: []byte("old")}[old], err
 	})
 	s.oldPython = string(found) == "old"
@@ -52,12 +43,12 @@ func (s *session) lookAtImages(ctx context.Context) (err error) {
 }
 
 // homeIn returns the home of the row's user in an image.
-func (s *session) homeIn(ctx context.Context, image sandbox.Image) (string, error) {
+func (s *scorer) homeIn(ctx context.Context, image sandbox.Image) (string, error) {
 	if s.user.UID == 0 {
 		return "/root", nil // no sandbox is needed
 	}
 	home, err := s.inImage(ctx, image, fmt.Sprintf("home %v", s.user), func(c *initproc.Client) ([]byte, error) {
-		home, err := probe.Home(ctx, c, s.user)
+		home, err := homeOf(ctx, c, s.user)
 		return []byte(home), err
 	})
 	if plainPath(string(home)) != "" {
@@ -69,7 +60,7 @@ func (s *session) homeIn(ctx context.Context, image sandbox.Image) (string, erro
 // clearRoots makes the captured paths that are no folders of the row's image, and so
 // are not mounted, in an image of the checker's own what they are in the row's: else
 // what that image has there would pass as the candidate's.
-func (s *session) clearRoots(ctx context.Context) error {
+func (s *scorer) clearRoots(ctx context.Context) error {
 	var changes bytes.Buffer
 	tw := tar.NewWriter(&changes)
 	for _, root := range s.bare {
@@ -93,7 +84,7 @@ func (s *session) clearRoots(ctx context.Context) error {
 	if err := tw.Close(); err != nil {
 		return err
 	}
-	err := s.site.Checker.Client.Apply(ctx, &changes)
+	err := s.site.checker.Client.Apply(ctx, &changes)
 	if refused := (*initproc.ApplyError)(nil); errors.As(err, &refused) {
 		return family.Fail(verdict.PackFault, "the captured path /%s cannot be made in the checker's image: %v", refused.Path, refused.Errno)
 	}
@@ -105,14 +96,14 @@ func (s *session) clearRoots(ctx context.Context) error {
 
 // inRowImage returns what the row's image has at a path: the header and content of a
 // file, or a deletion for nothing. Of a file that cannot be told it is nil.
-func (s *session) inRowImage(ctx context.Context, name string) (*tar.Header, []byte, error) {
+func (s *scorer) inRowImage(ctx context.Context, name string) (*tar.Header, []byte, error) {
 	var place initproc.Place
 	content, err := s.inImage(ctx, s.c.Image, "file "+name, func(c *initproc.Client) ([]byte, error) {
 		found, err := c.Destinations(ctx, []string{name})
 		if err != nil || found[0].Missing || found[0].Path != name {
 			return nil, err
 		}
-		data, ok, err := probe.File(ctx, c, name)
+		data, ok, err := fileIn(ctx, c, name)
 		if err != nil || !ok {
 			return []byte("-"), err
 		}

@@ -27,7 +27,7 @@ type layouts struct {
 }
 
 // layouts returns the files of the row.
-func (s *session) layouts() (out layouts, err error) {
+func (s *scorer) layouts() (out layouts, err error) {
 	files, limits := s.verifier.resources.Files, s.c.Limits.WithDefaults()
 	some := func(keep func(workspace.Entry) bool) *workspace.Layout {
 		if err != nil {
@@ -91,7 +91,7 @@ func pytestConfig(entries []workspace.Entry, digests map[string]string) (config 
 
 // evalPaths are the evaluation files that the checker needs. A checker at the root of
 // all evaluation files, other rows' among them, gets of these what it names.
-func (s *session) evalPaths() []string {
+func (s *scorer) evalPaths() []string {
 	files := s.verifier.resources.Files
 	out := s.row.evalPaths(files.EvalDigests)
 	if s.row.form == formCommand || path.Dir(s.row.path) != "." || files.EvalDigests[s.row.path] == "" || files.Eval == nil {

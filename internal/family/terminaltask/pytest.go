@@ -18,7 +18,7 @@ import (
 
 // planTests plans the run of the pack's tests. It does so before their files are
 // laid out, because canaries are among them.
-func (s *session) planTests(ctx context.Context) error {
+func (s *scorer) planTests(ctx context.Context) error {
 	if s.row.form != formPytest {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (r row) testFiles(digests map[string]string) (out []string) {
 
 // canaries are the tests that must fail, as entries among the pack's: of the same
 // owner and mode, and laid out with them, so that no date tells them apart.
-func (s *session) canaries() (out []workspace.Entry) {
+func (s *scorer) canaries() (out []workspace.Entry) {
 	if s.tests == nil {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (s *session) canaries() (out []workspace.Entry) {
 }
 
 // grade decides by the report of pytest's driver.
-func (s *session) grade(r ran) error {
+func (s *scorer) grade(r ran) error {
 	end := r.End
 	if end == initproc.NotStarted {
 		end = sandbox.Exited // with the code that a shell reports for it
@@ -107,7 +107,7 @@ func (s *session) grade(r ran) error {
 
 // probe finds out what the checker's image runs tests with. It does so in a
 // sandbox that has nothing but the image, once for all rows that ask the same.
-func (s *session) probe(ctx context.Context, t testrunner.Tests) ([]byte, error) {
+func (s *scorer) probe(ctx context.Context, t testrunner.Tests) ([]byte, error) {
 	c, ok := probeOf(t)
 	if !ok {
 		return nil, nil
@@ -124,7 +124,7 @@ func probeOf(t testrunner.Tests) (testrunner.Command, bool) {
 }
 
 // ask runs a probe.
-func (s *session) ask(ctx context.Context, client *initproc.Client, c testrunner.Command) ([]byte, error) {
+func (s *scorer) ask(ctx context.Context, client *initproc.Client, c testrunner.Command) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	res, err := client.Run(ctx, initproc.Command{Argv: c.Argv, Env: c.Env, Inherit: true, Dir: "/", User: s.user,
 		Stdin: bytes.NewReader(c.Stdin), Stdout: &stdout, Stderr: &stderr, Output: saidLimit, Timeout: stepLimit})

@@ -130,10 +130,12 @@ func TestImages(t *testing.T) {
 // TestLeftOutIsNotPublished: an agent that leaves many paths must not read in the
 // record which of them are where the row has files of its own.
 func TestLeftOutIsNotPublished(t *testing.T) {
-	s := newSession(&Verifier{}, makeCase(t, object{"checker": object{"command": "true"}}, task.Environment{}))
+	made, _ := (&verifier{}).begin(makeCase(t, object{"checker": object{"command": "true"}}, task.Environment{}))
+	s := made.(*scorer)
 	s.left.add("/logs/reward.txt", "it is where the checker's own files are")
 	for _, f := range []*family.Failure{nil, {Reason: verdict.TestsFailed}} {
-		v := s.verdict(f)
+		v := family.VerdictOf(f)
+		s.Describe(&v)
 		if strings.Contains(string(familytest.JSON(t, v.Metadata)), "/logs") || !strings.Contains(string(familytest.JSON(t, v.Metadata)), `"ignored_candidate_path_count":1`) {
 			t.Errorf("the record has %v", v.Metadata)
 		}

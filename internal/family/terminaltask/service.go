@@ -17,7 +17,7 @@ import (
 
 // The variables of a service are the image's and the row's: it runs what the
 // candidate holds, so there is nothing in it to protect.
-func (s *session) serviceCommand(argv []string, stdout, stderr *bytes.Buffer) initproc.Command {
+func (s *scorer) serviceCommand(argv []string, stdout, stderr *bytes.Buffer) initproc.Command {
 	return initproc.Command{Argv: argv, Env: withHome(s.row.env, s.c.Image, s.serviceHome), Inherit: true, Dir: s.row.workdir, User: s.user,
 		Capabilities: s.row.capabilities, Stdout: stdout, Stderr: stderr, Output: s.site.Limits.Output}
 }
@@ -32,11 +32,11 @@ type running struct {
 }
 
 // serve starts the service and waits until it is ready.
-func (s *session) serve(ctx context.Context) error {
+func (s *scorer) serve(ctx context.Context) error {
 	rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &running{stop: stop, ended: make(chan struct{})}
 	s.running = r
-	client := s.site.Service.Client
+	client := s.site.service.Client
 	go func() {
 		defer close(r.ended)
 		r.result, r.err = client.Run(rctx, s.serviceCommand(s.row.start.argv, &r.stdout, &r.stderr))
@@ -67,13 +67,13 @@ func (s *session) serve(ctx context.Context) error {
 
 // died reports whether a service has ended and left no process that could still become
 // ready.
-func (s *session) died(ctx context.Context, r *running) (bool, error) {
+func (s *scorer) died(ctx context.Context, r *running) (bool, error) {
 	select {
 	case <-r.ended:
 	default:
 		return false, nil
 	}
-	n, err := s.site.Service.Client.Processes(ctx)
+	n, err := s.site.service.Client.Processes(ctx)
 	return err == nil && n == 0, err
 }
 
@@ -87,7 +87,7 @@ const (
 
 // isReady looks once whether the service is ready. It looks from the service's
 // own sandbox: no process that looks is ever in the checker's.
-func (s *session) isReady(ctx context.Context, left time.Duration) (bool, error) {
+func (s *scorer) isReady(ctx context.Context, left time.Duration) (bool, error) {
 	start := s.row.start
 	var said, complaint bytes.Buffer
 	cmd := s.serviceCommand(start.ready, &said, &complaint)
@@ -100,7 +100,7 @@ func (s *session) isReady(ctx context.Context, left time.Duration) (bool, error)
 		left = min(left, lookTime)
 	}
 	cmd.Output, cmd.Timeout = saidLimit, max(left, readyPause)
-	res, err := s.site.Service.Client.Run(ctx, cmd)
+	res, err := s.site.service.Client.Run(ctx, cmd)
 	if err != nil {
 		return false, err
 	}
@@ -112,12 +112,12 @@ func (s *session) isReady(ctx context.Context, left time.Duration) (bool, error)
 // steps by that. That the service died is its own affair: the checker has seen it. That
 // its sandbox's init was lost is nobody's failure, unless it ran into a limit. An error
 // of the end is the engine's, or of somebody outside.
-func (s *session) endService(ctx context.Context, err error) error {
-	if s.site.Service == nil {
+func (s *scorer) endService(ctx context.Context, err error) error {
+	if s.site.service == nil {
 		return err
 	}
 	lost := s.serviceLost()
-	limits, endErr := s.site.Service.End(ctx)
+	limits, endErr := s.site.service.End(ctx)
 	if r := s.running; r != nil { // its connection is closed now
 		r.stop()
 		<-r.ended
@@ -141,7 +141,7 @@ func (s *session) endService(ctx context.Context, err error) error {
 
 // serviceLost notes how the service ended, if it has, and returns the error of one
 // whose sandbox's init is lost.
-func (s *session) serviceLost() error {
+func (s *scorer) serviceLost() error {
 	if s.running == nil {
 		return nil
 	}

@@ -1,8 +1,6 @@
 package terminaltask
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -60,14 +58,10 @@ func failing(r verdict.Reason) bool {
 	return false
 }
 
-// verdict describes the verification in the words of records.
-func (s *session) verdict(f *family.Failure) family.Verdict {
-	v := family.VerdictOf(f)
-	v.Phase, v.Containment, v.Waited = s.phase, verdict.Shared, s.waited
+// Describe implements [sandboxed.Scorer].
+func (s *scorer) Describe(v *family.Verdict) {
+	v.Phase, v.Containment = s.phase, verdict.Shared
 	v.Restricted, v.Labels, v.Metadata = s.restricted, s.labels, verdict.NewMetadata(s.metadata)
-	if s.site != nil && s.site.Checker != nil && s.verifier.resources.Engine.Info().DiskSampled {
-		v.Labels = append(slices.Clone(v.Labels), family.DiskSampled)
-	}
 	v.Metadata.Set("image", s.c.Image.Ref)
 	if s.row.image != "" && s.image.ID != "" {
 		v.Metadata.Set("checker_image", s.image.ID) // the row's reference is an evaluation input
@@ -81,23 +75,40 @@ func (s *session) verdict(f *family.Failure) family.Verdict {
 			s.restricted["ignored_candidate_paths.json"] = list
 		}
 	}
-	return v
+	s.describeDenied(v.Metadata)
 }
 
-// denied is the verdict on a row that needs commands which the operator does
-// not allow, as in the reference. No sandbox is made for it.
-func (s *session) denied(names []string, why string) family.Verdict {
-	s.phase = phaseChecker
-	v := s.verdict(&family.Failure{Reason: verdict.CommandDenied,
-		Message: fmt.Sprintf("the checker needs the dangerous command %s: %s", strings.Join(names, ", "), why)})
-	v.Metadata.Set("denied_command", names[0])
-	v.Metadata.Set("denied_commands", names)
-	v.Metadata.Set("denial_reason", why)
-	v.Metadata.Set("needed_commands", s.row.needed)
-	v.Metadata.Set("tester_disallow_dangerous_commands", !s.verifier.resources.Commands.Allow)
-	v.Metadata.Set("tester_denied_commands", append([]string{}, s.verifier.resources.Commands.Deny...))
-	v.Metadata.Set("exit_code", nil)
-	return v
+// denial says which commands that a checker needs the operator does not allow, and why.
+type denial struct {
+	commands []string
+	why      string
+}
+
+// permit asks what the checker's dangerous commands may do. A row with one that is
+// denied is refused as in the reference: no sandbox is made for it.
+func (s *scorer) permit() error {
+	grants, denied, why := s.verifier.resources.Commands.Permit(s.row.needed)
+	if len(denied) == 0 {
+		s.grants = grants
+		return nil
+	}
+	s.phase, s.denied = phaseChecker, &denial{denied, why}
+	return family.Fail(verdict.CommandDenied, "the checker needs the dangerous command %s: %s", strings.Join(denied, ", "), why)
+}
+
+// describeDenied adds what was denied to a verdict's metadata.
+func (s *scorer) describeDenied(m verdict.Metadata) {
+	if s.denied == nil {
+		return
+	}
+	by := s.verifier.resources.Commands
+	m.Set("denied_command", s.denied.commands[0])
+	m.Set("denied_commands", s.denied.commands)
+	m.Set("denial_reason", s.denied.why)
+	m.Set("needed_commands", s.row.needed)
+	m.Set("tester_disallow_dangerous_commands", !by.Allow)
+	m.Set("tester_denied_commands", append([]string{}, by.Deny...))
+	m.Set("exit_code", nil)
 }
 
 // leftOut are the changes of a candidate that were not made, the first of them

@@ -13,7 +13,7 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/family"
-	"securebench/internal/family/steps"
+	"securebench/internal/family/sandboxed"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/verdict"
@@ -21,11 +21,6 @@ import (
 )
 
 const (
-	// startLimit bounds the wait for a sandbox, and what the engine does for a
-	// verification beside its commands. Beyond it the engine is at fault.
-	startLimit = 2 * time.Minute
-	// streams is the output limit of a whole box: commands have their own.
-	streams = 1 << 40
 	// maxTree bounds the files that are read back from a box, in bytes: they are
 	// in memory.
 	maxTree = 64 << 20
@@ -36,19 +31,14 @@ const (
 // Root is the folder in which programs are built and run.
 const Root = workspace.DefaultTarget
 
-// errSlow is the cause of a verification that takes too long although each of
-// its commands is bounded.
-var errSlow = errors.New("the engine takes too long")
-
 // Box is a sandbox in which a candidate's commands run one after the other. Its
 // first process is securebench's init, which no command can reach, and all
 // commands run as a user without rights. It has a bounded tree, [Root].
 type Box struct {
-	image  sandbox.Image
 	limits sandbox.Limits
 	tree   sandbox.Workspace
 	tests  sandbox.Workspace // nil without tests
-	box    *steps.Box
+	box    *sandboxed.Box
 	ran    bool // a command of the candidate's
 }
 
@@ -61,34 +51,24 @@ type Options struct {
 // TestsRoot is the folder of tests that share a box with the candidate.
 const TestsRoot = "/securebench/tests"
 
-// start makes a box for a case, whose commands take as long as the case's limit
-// together. The caller closes what it returns, also after an error.
-func start(ctx context.Context, r family.Resources, c family.Case, o Options) (b *Box, err error) {
-	ctx, cancel := attended.WithTimeoutCause(ctx, startLimit, errSlow)
+// open makes a box for a case, whose commands take as long as the case's limit together.
+func open(ctx context.Context, site *sandboxed.Site, c family.Case, o Options) (b *Box, err error) {
+	ctx, cancel := attended.WithTimeoutCause(ctx, sandboxed.StartLimit, sandboxed.ErrSlow)
 	defer cancel()
-	e := r.Engine
-	labels := sandbox.Labels{Run: r.RunID, Task: c.Sandbox.ID(), Attempt: c.Attempt, Role: "candidate files"}
-	b = &Box{image: c.Image, limits: c.Limits.WithDefaults()}
-	b.tree, err = e.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Owner: sandbox.Nobody, Disk: b.limits.Disk, Inodes: b.limits.Files})
-	if err != nil {
-		return b, fmt.Errorf("making the folder of a candidate: %w", err)
+	b = &Box{limits: site.Limits}
+	if b.tree, err = site.Space(ctx, "candidate files", sandbox.Nobody, nil); err != nil {
+		return nil, err
 	}
 	mounts := []sandbox.Mount{{Workspace: b.tree, Target: Root}}
 	if o.Tests {
-		labels.Role = "tests"
-		b.tests, err = e.Workspace(ctx, sandbox.WorkspaceSpec{Labels: labels, Disk: b.limits.Disk, Inodes: b.limits.Files})
-		if err != nil {
-			return b, fmt.Errorf("making the folder of the tests: %w", err)
+		if b.tests, err = site.Space(ctx, "tests", sandbox.User{}, nil); err != nil {
+			return nil, err
 		}
 		mounts = append(mounts, sandbox.Mount{Workspace: b.tests, Target: TestsRoot, ReadOnly: true})
 	}
-	labels.Role = "candidate"
-	limits := b.limits
-	limits.Output, limits.Timeout = streams, boxLimit(c)
 	// No command has any capability.
-	b.box, err = steps.Open(ctx, e, sandbox.Spec{Labels: labels, Image: c.Image, Workdir: Root, Mounts: mounts,
-		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap},
-		Limits:       limits})
+	b.box, err = site.Open(ctx, "candidate", life(c), sandbox.Spec{Image: c.Image, Workdir: Root, Mounts: mounts,
+		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}})
 	return b, err
 }
 
@@ -100,27 +80,9 @@ func Limit(c family.Case) time.Duration {
 	return 30 * time.Second
 }
 
-// boxLimit bounds the life of a box: an agent may work between its start and the
-// first command.
-func boxLimit(c family.Case) time.Duration { return 24*time.Hour + Limit(c) + startLimit }
-
-// close removes the box.
-func (b *Box) close(ctx context.Context) error {
-	if b == nil {
-		return nil
-	}
-	errs := []error{b.box.Close(ctx)}
-	b.box = nil
-	if b.tree != nil {
-		errs = append(errs, b.tree.Close(ctx))
-		b.tree = nil
-	}
-	if b.tests != nil {
-		errs = append(errs, b.tests.Close(ctx))
-		b.tests = nil
-	}
-	return errors.Join(errs...)
-}
+// life bounds the life of a box: an agent may work between its start and the first
+// command.
+func life(c family.Case) time.Duration { return 24*time.Hour + Limit(c) + sandboxed.StartLimit }
 
 // File is one regular file below a folder of the box.
 type File struct {
@@ -297,7 +259,7 @@ func (k *kept) Write(b []byte) (int, error) {
 // it wrote too much; an error wraps [initproc.ErrLost] if the sandbox ended under
 // it.
 func (b *Box) Run(ctx context.Context, c Command) (Ran, error) {
-	ctx, cancel := attended.WithTimeoutCause(ctx, c.Timeout+startLimit, errSlow)
+	ctx, cancel := attended.WithTimeoutCause(ctx, c.Timeout+sandboxed.StartLimit, sandboxed.ErrSlow)
 	defer cancel()
 	if c.Output == 0 {
 		c.Output = b.limits.Output
@@ -320,10 +282,8 @@ func (b *Box) Run(ctx context.Context, c Command) (Ran, error) {
 // settle ends every process of the box, and judges the end of a verification by
 // how the box ended.
 func (b *Box) settle(ctx context.Context, err error) error {
-	ctx, cancel := attended.WithTimeout(context.WithoutCancel(ctx), startLimit)
-	defer cancel()
 	limits, endErr := b.box.End(ctx)
-	err = steps.Settle(err, limits, endErr, true)
+	err = sandboxed.Settle(err, limits, endErr, true)
 	var f *family.Failure
 	if !errors.As(err, &f) || f.Reason != verdict.WorkerExited && f.Reason != verdict.TestsFailed {
 		return err

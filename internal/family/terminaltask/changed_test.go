@@ -1,4 +1,4 @@
-package changed
+package terminaltask
 
 import (
 	"archive/tar"
@@ -12,8 +12,8 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// folder is an archive of a folder as a workspace writes it.
-func folder(t *testing.T, entries ...tar.Header) []byte {
+// listing is an archive of a folder as a workspace writes it.
+func listing(t *testing.T, entries ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -38,15 +38,15 @@ func folder(t *testing.T, entries ...tar.Header) []byte {
 	return b.Bytes()
 }
 
-func file(name, text string) tar.Header {
+func fileOf(name, text string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Uname: text}
 }
 
-func dir(name string) tar.Header {
+func dirOf(name string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}
 }
 
-func base(t *testing.T, archive []byte) *candidate.Base {
+func baseOf(t *testing.T, archive []byte) *candidate.Base {
 	t.Helper()
 	b, err := candidate.ReadBase(bytes.NewReader(archive), candidate.Bounds{Bytes: 1 << 20, Files: 100})
 	if err != nil {
@@ -57,15 +57,15 @@ func base(t *testing.T, archive []byte) *candidate.Base {
 
 // TestBetween: what is new, other or gone is written, once and as a tree has it.
 func TestBetween(t *testing.T) {
-	before := folder(t, file("a", "1"), dir("gone"), file("gone/x", "1"), dir("gone/y"), file("gone/y/z", "1"), file("gone-not", "1"),
-		dir("is"), file("is/now", "1"), file("mode", "1"), file("same", "1"), file("was", "1"))
-	mode := file("mode", "1")
+	before := listing(t, fileOf("a", "1"), dirOf("gone"), fileOf("gone/x", "1"), dirOf("gone/y"), fileOf("gone/y/z", "1"), fileOf("gone-not", "1"),
+		dirOf("is"), fileOf("is/now", "1"), fileOf("mode", "1"), fileOf("same", "1"), fileOf("was", "1"))
+	mode := fileOf("mode", "1")
 	mode.Mode = 0o4755
-	after := folder(t, file("a", "2"), file("gone-not", "1"), file("is", "file"), mode, dir("new"), tar.Header{Typeflag: tar.TypeSymlink, Name: "new/link", Linkname: "../a"},
-		file("same", "1"), tar.Header{Typeflag: tar.TypeFifo, Name: "was"})
-	did := Between(base(t, before), base(t, after))
+	after := listing(t, fileOf("a", "2"), fileOf("gone-not", "1"), fileOf("is", "file"), mode, dirOf("new"), tar.Header{Typeflag: tar.TypeSymlink, Name: "new/link", Linkname: "../a"},
+		fileOf("same", "1"), tar.Header{Typeflag: tar.TypeFifo, Name: "was"})
+	did := changedBetween(baseOf(t, before), baseOf(t, after))
 	var got []string
-	err := did.Copy(func(w io.Writer) error { _, err := w.Write(after); return err }, "app", func(r io.Reader) error {
+	err := did.copy(func(w io.Writer) error { _, err := w.Write(after); return err }, "app", func(r io.Reader) error {
 		for tr := tar.NewReader(r); ; {
 			h, err := tr.Next()
 			if errors.Is(err, io.EOF) {
@@ -88,7 +88,7 @@ func TestBetween(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q and %v, want %q", got, err, want)
 	}
-	if did.None() || !Between(base(t, before), base(t, before)).None() {
+	if did.none() || !changedBetween(baseOf(t, before), baseOf(t, before)).none() {
 		t.Error("it does not tell changes from none")
 	}
 }

@@ -8,11 +8,9 @@ import (
 	"maps"
 	"time"
 
-	"securebench/internal/attended"
 	"securebench/internal/candidate"
-	"securebench/internal/checkout"
 	"securebench/internal/family"
-	"securebench/internal/family/steps"
+	"securebench/internal/family/sandboxed"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
@@ -23,19 +21,15 @@ import (
 // labelExitCode says that the command's exit code alone decided.
 const labelExitCode = "exit_code"
 
-// errSlow is the cause of a verification that takes too long although each of
-// its commands is bounded.
-var errSlow = errors.New("the engine takes too long")
-
-// session is the verification of one attempt.
-type session struct {
-	verifier *Verifier
+// scorer scores one patch.
+type scorer struct {
+	verifier *verifier
 	c        family.Case
 	row      row
-	refused  *family.Failure  // why the row cannot be scored
-	checkout pristine         // nil until Verify takes it
+	patch    []byte
+	checkout pristine         // nil until the sandbox is made
 	pristine *repository.Tree // of the checkout
-	site     *site            // nil until Verify makes it
+	site     *site            // nil until it is made
 
 	// What is known so far, for the verdict.
 	phase      verdict.Phase
@@ -45,42 +39,23 @@ type session struct {
 	form       []string         // what was odd about the patch
 	ran        *initproc.Result // of the tests
 	grade      testrunner.Grade
-	waited     time.Duration
 	restricted map[string][]byte
 }
 
-func newSession(v *Verifier, c family.Case) *session {
-	s := &session{verifier: v, c: c, phase: phaseBase, restricted: map[string][]byte{}}
-	s.row, s.refused = readRow(c)
-	return s
-}
-
-// limit bounds a step that is not the row's own command.
-func (s *session) limit() time.Duration {
+// stepLimit bounds a step that is not the row's own command.
+func (s *scorer) stepLimit() time.Duration {
 	return min(s.c.Limits.WithDefaults().Timeout, gitLimit)
 }
 
-// Verify scores a patch.
-func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
-	if s.refused != nil {
-		return s.verdict(s.refused), nil
-	}
-	patch, err := patchOf(c)
-	var f *family.Failure
-	if errors.As(err, &f) {
+// Read implements [sandboxed.Scorer].
+func (s *scorer) Read(c candidate.Candidate) (err error) {
+	if s.patch, err = patchOf(c); err != nil {
 		s.phase = phasePatch
-		return s.verdict(f), nil
 	}
-	if err == nil {
-		err = family.Blame(s.verify(ctx, patch), checkout.ErrUnusable, sandbox.ErrNoFolder, sandbox.ErrTooSmall, sandbox.ErrUnusable)
-	}
-	if err != nil && !errors.As(err, &f) {
-		return family.Verdict{}, err
-	}
-	return s.verdict(f), nil
+	return err
 }
 
-// patchOf reads a patch. A failure needs no sandbox.
+// patchOf reads a patch.
 func patchOf(c candidate.Candidate) ([]byte, error) {
 	if c.Size > candidate.MaxBytes {
 		return nil, family.Fail(verdict.CandidateTooLarge, "the patch is larger than %d MiB", candidate.MaxBytes>>20)
@@ -92,44 +67,31 @@ func patchOf(c candidate.Candidate) ([]byte, error) {
 	return patch, err
 }
 
-// verify makes the sandbox, takes the steps in it, and finds out how it ended. A
-// [family.Failure] is the candidate's or the pack's, any other error the engine's or
-// this process's.
-func (s *session) verify(ctx context.Context, patch []byte) error {
-	ctx, cancel := attended.WithTimeoutCause(ctx, wholeLimit(s.c.Limits.WithDefaults().Timeout)+startLimit, errSlow)
-	defer cancel()
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	err := s.steps(ctx, patch)
-	ectx, stop := attended.WithTimeout(context.WithoutCancel(ctx), startLimit)
-	defer stop()
-	limits, endErr := s.site.box.End(ectx)
-	return s.settle(err, limits, endErr)
-}
+// Limit implements [sandboxed.Scorer].
+func (s *scorer) Limit() time.Duration { return wholeLimit(s.c.Limits.WithDefaults().Timeout) }
 
-// ready waits for the checkout and makes the sandbox.
-func (s *session) ready(ctx context.Context) (err error) {
-	start := time.Now()
-	defer func() { s.waited += time.Since(start) }()
+// Open waits for the checkout and makes the sandbox.
+func (s *scorer) Open(ctx context.Context, at *sandboxed.Site) (err error) {
 	if s.checkout, s.pristine, err = s.verifier.checkout(ctx, s.c.Image, s.row.dir); err != nil {
 		return err
 	}
+	at.Defer(s.checkout.Release)
 	s.head = s.checkout.Head()
 	if err := s.checkout.At(s.row.commit); err != nil {
 		return err
 	}
-	user, err := s.verifier.user(ctx, s.c.Image, s.row.user)
+	user, err := s.verifier.images.User(ctx, s.c.Image, s.row.user)
 	if err != nil {
-		return fmt.Errorf("looking up the row's user: %w", err)
+		return err
 	}
-	s.site, err = openSite(ctx, s.verifier.resources.Engine, s.verifier.resources.RunID, s.c, s.row.dir, user)
+	s.site, err = openSite(ctx, at, s.c, s.row.dir, user)
 	return err
 }
 
-// settle judges an end of the steps by how the sandbox ended.
-func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
-	err = steps.Settle(err, limits, endErr, s.live)
+// Settle implements [sandboxed.Scorer].
+func (s *scorer) Settle(ctx context.Context, err error) error {
+	limits, endErr := s.site.box.End(ctx)
+	err = sandboxed.Settle(err, limits, endErr, s.live)
 	var f *family.Failure
 	failed := s.grade.Outcome == verdict.Failed
 	if errors.As(err, &f) {
@@ -144,20 +106,20 @@ func (s *session) settle(err error, limits []sandbox.End, endErr error) error {
 	return err
 }
 
-// steps verifies a patch in the sandbox.
-func (s *session) steps(ctx context.Context, patch []byte) error {
+// Score verifies the patch in the sandbox.
+func (s *scorer) Score(ctx context.Context) error {
 	p, err := s.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.change(ctx, p, patch); err != nil {
+	if err := s.change(ctx, p, s.patch); err != nil {
 		return err
 	}
 	return s.check(ctx, p)
 }
 
 // change applies the candidate and leaves of it what the policy allows.
-func (s *session) change(ctx context.Context, p *prepared, patch []byte) error {
+func (s *scorer) change(ctx context.Context, p *prepared, patch []byte) error {
 	s.phase, s.live = phasePatch, true
 	b := base{p.tree, p.setup, s.checkout}
 	patch, err := s.submit(ctx, p.git, b, patch)
@@ -175,7 +137,7 @@ func (s *session) change(ctx context.Context, p *prepared, patch []byte) error {
 }
 
 // enforce applies the policy to what is on disk.
-func (s *session) enforce(ctx context.Context, b base) error {
+func (s *scorer) enforce(ctx context.Context, b base) error {
 	now, err := s.site.walk(ctx)
 	if err != nil {
 		return err
@@ -204,7 +166,7 @@ func (s *session) enforce(ctx context.Context, b base) error {
 }
 
 // sort notes the paths that the policy lets be, and returns what it preserves.
-func (s *session) sort(allowed, preserved []repository.Change, rejected bool) (drop []repository.Change) {
+func (s *scorer) sort(allowed, preserved []repository.Change, rejected bool) (drop []repository.Change) {
 	if rejected {
 		return nil
 	}
@@ -219,7 +181,7 @@ func (s *session) sort(allowed, preserved []repository.Change, rejected bool) (d
 
 // drop puts the base's version of changed paths back and makes sure that only
 // what is allowed is left.
-func (s *session) drop(ctx context.Context, b base, drop, allowed []repository.Change) error {
+func (s *scorer) drop(ctx context.Context, b base, drop, allowed []repository.Change) error {
 	files, ok, err := b.sides(drop)
 	if err == nil && !ok {
 		err = family.Fail(verdict.Policy, "the patch removes a symbolic link that the policy keeps")
@@ -248,7 +210,7 @@ func (s *session) drop(ctx context.Context, b base, drop, allowed []repository.C
 
 // layOver puts files over what the candidate left. A candidate that leaves no
 // room for them has reached the limit; a second try would change nothing.
-func (s *session) layOver(ctx context.Context, files overlay) error {
+func (s *scorer) layOver(ctx context.Context, files overlay) error {
 	err := s.site.lay(ctx, files)
 	if err != nil && s.site.full(ctx) {
 		return family.Fail(verdict.DiskLimit, "the patch leaves no room for the tests in the limit of disk space")
@@ -264,7 +226,7 @@ func count(n int, one, many string) string {
 }
 
 // check lays the tests over whatever stands there, runs them, and grades them.
-func (s *session) check(ctx context.Context, p *prepared) error {
+func (s *scorer) check(ctx context.Context, p *prepared) error {
 	s.phase = phaseChecks
 	plan, err := testrunner.New(s.withTests(p), p.probed, s.c.Seed)
 	if err != nil {
@@ -274,7 +236,7 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 		return err
 	}
 	got, err := s.site.run(ctx, command{argv: plan.Argv, dir: plan.Dir, env: plan.Env, stdin: bytes.NewReader(plan.Stdin),
-		timeout: s.site.limits.Timeout, output: s.site.limits.Output})
+		timeout: s.site.Limits.Timeout, output: s.site.Limits.Output})
 	if err != nil {
 		return err
 	}
@@ -287,7 +249,7 @@ func (s *session) check(ctx context.Context, p *prepared) error {
 }
 
 // judge grades a run of the tests.
-func (s *session) judge(plan *testrunner.Plan, got said) error {
+func (s *scorer) judge(plan *testrunner.Plan, got said) error {
 	s.ran = &got.Result
 	s.restricted["tests-stdout.txt"], s.restricted["tests-stderr.txt"] = got.stdout, got.stderr
 	end := got.End
@@ -303,23 +265,9 @@ func (s *session) judge(plan *testrunner.Plan, got said) error {
 	switch {
 	case s.grade.Outcome == verdict.Tampering:
 	case got.End == sandbox.TimedOut:
-		return family.Fail(verdict.VerificationTimeout, "the tests ran longer than the row's %v", s.site.limits.Timeout)
+		return family.Fail(verdict.VerificationTimeout, "the tests ran longer than the row's %v", s.site.Limits.Timeout)
 	case s.grade.Outcome != verdict.Passed && got.limited():
 		return family.Fail(verdict.OutputLimit, "the tests wrote more than the limit of output")
 	}
 	return nil
-}
-
-// Close removes the sandbox.
-func (s *session) Close(ctx context.Context) error {
-	if s.checkout != nil {
-		s.checkout.Release()
-		s.checkout = nil
-	}
-	if s.site == nil {
-		return nil
-	}
-	old := s.site
-	s.site = nil
-	return old.close(ctx)
 }

@@ -1,6 +1,4 @@
-// Package steps is the sandbox in which a verification takes its steps, one command
-// after the other, and what the end of that sandbox says about the candidate.
-package steps
+package sandboxed
 
 import (
 	"context"
@@ -12,15 +10,15 @@ import (
 	"securebench/internal/sandbox/initproc"
 )
 
-// Box is a sandbox whose first process is securebench's init: no command can reach
-// that.
+// Box is a sandbox in which a verification runs one command after the other. Its first
+// process is securebench's init: no command can reach that.
 type Box struct {
 	*sandbox.Watched
 	Client *initproc.Client // nil after [Box.End]
 }
 
-// Open makes a box and starts its init.
-func Open(ctx context.Context, e sandbox.Sandboxes, spec sandbox.Spec) (*Box, error) {
+// openBox makes a box and starts its init.
+func openBox(ctx context.Context, e sandbox.Sandboxes, spec sandbox.Spec) (*Box, error) {
 	spec.User, spec.Init = &sandbox.User{}, true // root, because init switches users
 	made, err := e.Open(ctx, spec)
 	if err != nil {

@@ -1,6 +1,4 @@
-// Package probe finds out what a checker depends on in its image. It asks in a
-// sandbox in which nothing but the image is.
-package probe
+package terminaltask
 
 import (
 	"bytes"
@@ -9,31 +7,25 @@ import (
 	"io"
 	"path"
 	"strconv"
-	"time"
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 )
 
-const (
-	limit = 2 * time.Minute // of each command
-	said  = 64 << 10        // bytes of what one prints
-)
-
-// Box is a sandbox that can run commands.
-type Box interface {
+// prober is a sandbox that can run commands.
+type prober interface {
 	Run(ctx context.Context, cmd initproc.Command) (initproc.Result, error)
 }
 
-// Home returns the home folder of a user, as the image's list of users has it, or
+// homeOf returns the home folder of a user, as the image's list of users has it, or
 // "/".
-func Home(ctx context.Context, b Box, u sandbox.User) (string, error) {
+func homeOf(ctx context.Context, b prober, u sandbox.User) (string, error) {
 	const script = `while IFS=: read -r name password uid gid comment home rest; do
 	if [ "$uid" = "$0" ]; then printf '%s' "$home"; exit; fi
 done < /etc/passwd`
 	var out bytes.Buffer
 	_, err := b.Run(ctx, initproc.Command{Argv: []string{"/bin/sh", "-c", script, strconv.Itoa(u.UID)}, User: u,
-		Stdout: &out, Output: said, Timeout: limit})
+		Stdout: &out, Output: saidLimit, Timeout: stepLimit})
 	if err != nil {
 		return "", fmt.Errorf("looking up a home folder: %w", err)
 	}
@@ -49,12 +41,12 @@ func pythons() []string {
 	return []string{"python3", "python", "python2", "python2.7", "python3.5", "python3.6", "python3.7", "python3.8", "python3.9", "python3.10"}
 }
 
-// OldPython reports whether an image has a Python, in the folders of a PATH, that
+// hasOldPython reports whether an image has a Python, in the folders of a PATH, that
 // knows no safe path: PYTHONSAFEPATH and -P came together, with version 3.11.
-func OldPython(ctx context.Context, b Box, u sandbox.User, folders string) (bool, error) {
+func hasOldPython(ctx context.Context, b prober, u sandbox.User, folders string) (bool, error) {
 	for _, name := range pythons() {
 		res, err := b.Run(ctx, initproc.Command{Argv: []string{name, "-P", "-I", "-S", "-c", ""}, Env: []string{"PATH=" + folders},
-			Dir: "/", User: u, Stdout: io.Discard, Stderr: io.Discard, Output: said, Timeout: limit})
+			Dir: "/", User: u, Stdout: io.Discard, Stderr: io.Discard, Output: saidLimit, Timeout: stepLimit})
 		if err != nil {
 			return false, fmt.Errorf("looking for %s: %w", name, err)
 		}
@@ -65,14 +57,14 @@ func OldPython(ctx context.Context, b Box, u sandbox.User, folders string) (bool
 	return false, nil
 }
 
-// maxFile is the size of the largest file of an image that [File] reads, in bytes.
-const maxFile = 4 << 20
+// maxImageFile is the size of the largest file of an image that [fileIn] reads, in bytes.
+const maxImageFile = 4 << 20
 
-// File returns the content of a file, or false if it is too large or cannot be read.
-func File(ctx context.Context, b Box, name string) ([]byte, bool, error) {
+// fileIn returns the content of a file, or false if it is too large or cannot be read.
+func fileIn(ctx context.Context, b prober, name string) ([]byte, bool, error) {
 	var out bytes.Buffer
 	res, err := b.Run(ctx, initproc.Command{Argv: []string{"/bin/sh", "-c", `exec cat < "$0"`, name}, Dir: "/", Stdout: &out, Stderr: io.Discard,
-		Output: maxFile, Timeout: limit})
+		Output: maxImageFile, Timeout: stepLimit})
 	if err != nil {
 		return nil, false, fmt.Errorf("reading %s: %w", name, err)
 	}

@@ -1,4 +1,4 @@
-package links
+package terminaltask
 
 import (
 	"archive/tar"
@@ -15,21 +15,21 @@ import (
 	"securebench/internal/sandbox/initproc"
 )
 
-// box knows where paths lead, and keeps what is applied.
-type box struct {
+// fakeBox knows where paths lead, and keeps what is applied.
+type fakeBox struct {
 	leads   func(string) string
 	deleted []string
 	err     error
 }
 
-func (b *box) Destinations(_ context.Context, paths []string) (out []initproc.Place, err error) {
+func (b *fakeBox) Destinations(_ context.Context, paths []string) (out []initproc.Place, err error) {
 	for _, p := range paths {
 		out = append(out, initproc.Place{Path: b.leads(p)})
 	}
 	return out, b.err
 }
 
-func (b *box) Apply(_ context.Context, changes io.Reader) error {
+func (b *fakeBox) Apply(_ context.Context, changes io.Reader) error {
 	for tr := tar.NewReader(changes); ; {
 		h, err := tr.Next()
 		if err != nil {
@@ -41,8 +41,8 @@ func (b *box) Apply(_ context.Context, changes io.Reader) error {
 	}
 }
 
-// archive is one of a file and links, by their targets.
-func archive(t testing.TB, targets ...string) []byte {
+// linksTo is one of a file and links, by their targets.
+func linksTo(t testing.TB, targets ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -61,23 +61,23 @@ func archive(t testing.TB, targets ...string) []byte {
 	return out.Bytes()
 }
 
-func astray(_, _ string, to initproc.Place) (bool, error) {
+func isAstray(_, _ string, to initproc.Place) (bool, error) {
 	return strings.HasPrefix(to.Path, "/hidden"), nil
 }
 
-// TestRemove removes what leads astray and nothing else, wherever in the archive it
+// TestRemove removes what leads isAstray and nothing else, wherever in the archive it
 // is.
 func TestRemove(t *testing.T) {
-	for _, n := range []int{0, 1, atOnce - 1, atOnce, atOnce + 1, 3 * atOnce} {
+	for _, n := range []int{0, 1, linksAtOnce - 1, linksAtOnce, linksAtOnce + 1, 3 * linksAtOnce} {
 		targets := slices.Repeat([]string{"x"}, n)
 		bad := fmt.Sprintf("/app/%d", n-1)
-		b := &box{leads: func(p string) string {
+		b := &fakeBox{leads: func(p string) string {
 			if p == bad {
 				return "/hidden/x"
 			}
 			return p
 		}}
-		got, err := Remove(t.Context(), b, bytes.NewReader(archive(t, targets...)), astray)
+		got, err := removeLinks(t.Context(), b, bytes.NewReader(linksTo(t, targets...)), isAstray)
 		if want := []string{bad}[:min(n, 1)]; err != nil || !slices.Equal(got, want) || len(b.deleted) != len(want) || n > 0 && "/"+b.deleted[0] != bad {
 			t.Errorf("%d links: %q removed, %q deleted, %v", n, got, b.deleted, err)
 		}
@@ -86,15 +86,15 @@ func TestRemove(t *testing.T) {
 
 // TestRemoveEnds: no archive makes it keep more than it may, and no error is lost.
 func TestRemoveEnds(t *testing.T) {
-	b := &box{leads: func(string) string { return "/hidden" }}
-	if _, err := Remove(t.Context(), b, bytes.NewReader(archive(t, slices.Repeat([]string{"x"}, maxRemoved+1)...)), astray); !errors.Is(err, ErrTooMany) || b.deleted != nil {
+	b := &fakeBox{leads: func(string) string { return "/hidden" }}
+	if _, err := removeLinks(t.Context(), b, bytes.NewReader(linksTo(t, slices.Repeat([]string{"x"}, maxRemovedLinks+1)...)), isAstray); !errors.Is(err, errTooManyLinks) || b.deleted != nil {
 		t.Errorf("too many: %v, %d deleted", err, len(b.deleted))
 	}
-	if _, err := Remove(t.Context(), b, bytes.NewReader(archive(t, "x")[:700]), astray); err == nil {
+	if _, err := removeLinks(t.Context(), b, bytes.NewReader(linksTo(t, "x")[:700]), isAstray); err == nil {
 		t.Error("half an archive is no error")
 	}
 	b.err = errors.New("lost")
-	if _, err := Remove(t.Context(), b, bytes.NewReader(archive(t, "x")), astray); !errors.Is(err, b.err) {
+	if _, err := removeLinks(t.Context(), b, bytes.NewReader(linksTo(t, "x")), isAstray); !errors.Is(err, b.err) {
 		t.Errorf("a lost box: %v", err)
 	}
 }

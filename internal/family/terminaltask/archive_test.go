@@ -1,4 +1,4 @@
-package archive
+package terminaltask
 
 import (
 	"archive/tar"
@@ -40,7 +40,7 @@ func TestRename(t *testing.T) {
 		tar.Header{Typeflag: tar.TypeReg, Name: "a/gone", PAXRecords: map[string]string{sandbox.DeletedRecord: "1"}},
 		tar.Header{Typeflag: tar.TypeSymlink, Name: "a/link", Linkname: long, Mode: 0o777})
 	var out bytes.Buffer
-	err := Rename(&out, bytes.NewReader(in), func(h *tar.Header) (string, bool) { return "p/" + h.Name, h.Name != "a/left" })
+	err := copyRenamed(&out, bytes.NewReader(in), func(h *tar.Header) (string, bool) { return "p/" + h.Name, h.Name != "a/left" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestRenameReportsTheLastByte(t *testing.T) {
 	in := packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 1})
 	late := errors.New("damaged")
 	var out bytes.Buffer
-	err := Rename(&out, io.MultiReader(bytes.NewReader(in), failingReader{late}), func(h *tar.Header) (string, bool) { return h.Name, true })
+	err := copyRenamed(&out, io.MultiReader(bytes.NewReader(in), failingReader{late}), func(h *tar.Header) (string, bool) { return h.Name, true })
 	if !errors.Is(err, late) {
 		t.Errorf("got %v", err)
 	}
@@ -87,11 +87,11 @@ func TestNotFolders(t *testing.T) {
 		tar.Header{Typeflag: tar.TypeReg, Name: "gone", PAXRecords: map[string]string{sandbox.DeletedRecord: "1"}},
 		tar.Header{Typeflag: tar.TypeSymlink, Name: "link", Linkname: "gone"},
 		tar.Header{Typeflag: tar.TypeDir, Name: "stays/"}, tar.Header{Typeflag: tar.TypeReg, Name: "stays/gone", Size: 2})
-	got, err := NotFolders(bytes.NewReader(in), []string{"/gone", "/link", "/stays", "/unchanged"})
+	got, err := notFolders(bytes.NewReader(in), []string{"/gone", "/link", "/stays", "/unchanged"})
 	if err != nil || len(got) != 2 || !got["/gone"] || !got["/link"] {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := NotFolders(strings.NewReader(strings.Repeat("x", 1024)), nil); err == nil {
+	if _, err := notFolders(strings.NewReader(strings.Repeat("x", 1024)), nil); err == nil {
 		t.Error("what is no archive is read")
 	}
 }
@@ -105,7 +105,7 @@ func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 // leaves is no fault of the writer's.
 func TestPiped(t *testing.T) {
 	broken, left := errors.New("broken"), errors.New("left")
-	err := Pipe(func(io.Writer) error { return broken }, func(r io.Reader) error { _, err := io.ReadAll(r); return err })
+	err := pipe(func(io.Writer) error { return broken }, func(r io.Reader) error { _, err := io.ReadAll(r); return err })
 	if !errors.Is(err, broken) {
 		t.Errorf("a writer that fails: %v", err)
 	}
@@ -116,10 +116,10 @@ func TestPiped(t *testing.T) {
 			}
 		}
 	}
-	if err := Pipe(endless, func(io.Reader) error { return left }); !errors.Is(err, left) {
+	if err := pipe(endless, func(io.Reader) error { return left }); !errors.Is(err, left) {
 		t.Errorf("a reader that leaves with an error: %v", err)
 	}
-	if err := Pipe(endless, func(io.Reader) error { return nil }); err != nil {
+	if err := pipe(endless, func(io.Reader) error { return nil }); err != nil {
 		t.Errorf("a reader that has enough: %v", err)
 	}
 }
@@ -130,7 +130,7 @@ func FuzzRename(f *testing.F) {
 	f.Add(packed(f, tar.Header{Typeflag: tar.TypeDir, Name: "a/"}, tar.Header{Typeflag: tar.TypeSymlink, Name: "a/b", Linkname: "c"}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var out bytes.Buffer
-		if Rename(&out, bytes.NewReader(data), func(h *tar.Header) (string, bool) { return "p/" + h.Name, true }) != nil {
+		if copyRenamed(&out, bytes.NewReader(data), func(h *tar.Header) (string, bool) { return "p/" + h.Name, true }) != nil {
 			return
 		}
 		for tr := tar.NewReader(&out); ; {

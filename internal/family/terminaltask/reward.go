@@ -1,5 +1,4 @@
-// Package reward reads the number that a checker wrote as its result.
-package reward
+package terminaltask
 
 import (
 	"archive/tar"
@@ -12,25 +11,24 @@ import (
 	"strconv"
 	"strings"
 
-	"securebench/internal/family/terminaltask/archive"
 	"securebench/internal/sandbox"
 )
 
 // The sizes of the largest files with a reward, in bytes.
 const (
-	maxSize   = 64
-	maxObject = 4 << 10
+	maxRewardSize   = 64
+	maxRewardObject = 4 << 10
 )
 
-// form is a number in its canonical decimal form: no sign, no exponent, no
+// rewardForm is a number in its canonical decimal form: no sign, no exponent, no
 // superfluous zero in front.
-var form = regexp.MustCompile(`^(0(\.[0-9]+)?|1(\.0+)?)$`)
+var rewardForm = regexp.MustCompile(`^(0(\.[0-9]+)?|1(\.0+)?)$`)
 
-// Parse reads a reward: one number from 0 to 1. Only what is exactly 1 is
+// parseNumber reads a reward: one number from 0 to 1. Only what is exactly 1 is
 // returned as 1.
-func Parse(data []byte) (float64, bool) {
+func parseNumber(data []byte) (float64, bool) {
 	text := strings.TrimSuffix(string(data), "\n")
-	if !form.MatchString(text) {
+	if !rewardForm.MatchString(text) {
 		return 0, false
 	}
 	v, err := strconv.ParseFloat(text, 64)
@@ -40,15 +38,15 @@ func Parse(data []byte) (float64, bool) {
 	return v, err == nil
 }
 
-// Read returns the content of the reward's file in a folder, or as much of it as
+// readReward returns the content of the reward's file in a folder, or as much of it as
 // shows that it is none; nil is no file. Only a regular file counts.
-func Read(ctx context.Context, folder sandbox.Workspace, name string) (data []byte, err error) {
+func readReward(ctx context.Context, folder sandbox.Workspace, name string) (data []byte, err error) {
 	const room = 4 << 10 // of the archive, beside the file
-	maxSize := int64(maxSize)
+	maxSize := int64(maxRewardSize)
 	if isObject(name) {
-		maxSize = maxObject
+		maxSize = maxRewardObject
 	}
-	err = archive.Pipe(func(w io.Writer) error { return folder.Get(ctx, name, maxSize+room, w) }, func(r io.Reader) error {
+	err = pipe(func(w io.Writer) error { return folder.Get(ctx, name, maxSize+room, w) }, func(r io.Reader) error {
 		tr := tar.NewReader(r)
 		h, err := tr.Next()
 		switch {

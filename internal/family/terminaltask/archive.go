@@ -1,5 +1,4 @@
-// Package archive copies tar archives on the way into a sandbox.
-package archive
+package terminaltask
 
 import (
 	"archive/tar"
@@ -11,9 +10,9 @@ import (
 	"strings"
 )
 
-// Rename copies a tar archive under other names. place returns the new name of
+// copyRenamed copies a tar archive under other names. place returns the new name of
 // an entry, or false for one that is left out.
-func Rename(dst io.Writer, src io.Reader, place func(*tar.Header) (string, bool)) error {
+func copyRenamed(dst io.Writer, src io.Reader, place func(*tar.Header) (string, bool)) error {
 	tr, tw := tar.NewReader(src), tar.NewWriter(dst)
 	for {
 		h, err := tr.Next()
@@ -52,9 +51,9 @@ func Rename(dst io.Writer, src io.Reader, place func(*tar.Header) (string, bool)
 // isSparse reports whether a record of an entry says where a file has holes.
 func isSparse(key string) bool { return strings.HasPrefix(key, "GNU.sparse.") }
 
-// Pipe runs write and gives what it writes to read. An error of write that is
+// pipe runs write and gives what it writes to read. An error of write that is
 // not read's own comes first: read failed because of it.
-func Pipe(write func(io.Writer) error, read func(io.Reader) error) error {
+func pipe(write func(io.Writer) error, read func(io.Reader) error) error {
 	pr, pw := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
@@ -70,9 +69,9 @@ func Pipe(write func(io.Writer) error, read func(io.Reader) error) error {
 	return err
 }
 
-// NotFolders returns those of the paths that an archive of changes has something
+// notFolders returns those of the paths that an archive of changes has something
 // other than a folder for.
-func NotFolders(changes io.Reader, paths []string) (map[string]bool, error) {
+func notFolders(changes io.Reader, paths []string) (map[string]bool, error) {
 	out := map[string]bool{}
 	for tr := tar.NewReader(changes); ; {
 		h, err := tr.Next()

@@ -1,6 +1,4 @@
-// Package changed tells what became of a folder between two looks at it, as an
-// archive of changes.
-package changed
+package terminaltask
 
 import (
 	"archive/tar"
@@ -11,19 +9,18 @@ import (
 	"strings"
 
 	"securebench/internal/candidate"
-	"securebench/internal/family/terminaltask/archive"
 	"securebench/internal/sandbox"
 )
 
-// Paths are those of a folder's entries that changed.
-type Paths struct {
+// changedPaths are those of a folder's entries that changed.
+type changedPaths struct {
 	now  map[string]bool // new, or other than before
 	gone []string        // no longer there, without what lay below them
 }
 
-// Between compares two looks at a folder.
-func Between(before, now *candidate.Base) Paths {
-	out := Paths{now: map[string]bool{}}
+// changedBetween compares two looks at a folder.
+func changedBetween(before, now *candidate.Base) changedPaths {
+	out := changedPaths{now: map[string]bool{}}
 	was, is := before.All(), now.All()
 	old, hasOld := was()
 	cur, hasCur := is()
@@ -54,18 +51,18 @@ func Between(before, now *candidate.Base) Paths {
 }
 
 // lose notes a path that is gone, in the order of paths.
-func (p *Paths) lose(name string) {
+func (p *changedPaths) lose(name string) {
 	if n := len(p.gone); n == 0 || !strings.HasPrefix(name, p.gone[n-1]+"/") {
 		p.gone = append(p.gone, name)
 	}
 }
 
-// None reports whether nothing changed.
-func (p Paths) None() bool { return len(p.now) == 0 && len(p.gone) == 0 }
+// none reports whether nothing changed.
+func (p changedPaths) none() bool { return len(p.now) == 0 && len(p.gone) == 0 }
 
-// Write writes the changes as a candidate's are written, with names below at, from
+// write writes the changes as a candidate's are written, with names below at, from
 // the archive of what the folder is now. What no tree holds is a deletion.
-func (p Paths) Write(w io.Writer, now io.Reader, at string) error {
+func (p changedPaths) write(w io.Writer, now io.Reader, at string) error {
 	tw, tr := tar.NewWriter(w), tar.NewReader(now)
 	for _, name := range p.gone {
 		if err := tw.WriteHeader(deletion(path.Join(at, name))); err != nil {
@@ -81,7 +78,7 @@ func (p Paths) Write(w io.Writer, now io.Reader, at string) error {
 			return fmt.Errorf("reading what a folder is now: %w", err)
 		}
 		if name := strings.TrimSuffix(h.Name, "/"); name != "." && p.now[name] {
-			if err := tw.WriteHeader(entry(h, path.Join(at, name))); err != nil {
+			if err := tw.WriteHeader(keptOf(h, path.Join(at, name))); err != nil {
 				return err
 			}
 			if _, err := io.Copy(tw, tr); err != nil {
@@ -95,8 +92,8 @@ func (p Paths) Write(w io.Writer, now io.Reader, at string) error {
 	return tw.Close()
 }
 
-// entry is what a tree keeps of an entry: no times, special bits and attributes.
-func entry(h *tar.Header, name string) *tar.Header {
+// keptOf is what a tree keeps of an entry: no times, special bits and attributes.
+func keptOf(h *tar.Header, name string) *tar.Header {
 	out := &tar.Header{Typeflag: h.Typeflag, Name: name, Mode: h.Mode & 0o777, Uid: h.Uid, Gid: h.Gid}
 	switch h.Typeflag {
 	case tar.TypeReg:
@@ -115,10 +112,10 @@ func deletion(name string) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Format: tar.FormatPAX, PAXRecords: map[string]string{sandbox.DeletedRecord: "1"}}
 }
 
-// Copy pipes the changes to read, from a function that writes what the folder is
+// copy pipes the changes to read, from a function that writes what the folder is
 // now.
-func (p Paths) Copy(now func(io.Writer) error, at string, read func(io.Reader) error) error {
-	return archive.Pipe(func(w io.Writer) error {
-		return archive.Pipe(now, func(r io.Reader) error { return p.Write(w, r, at) })
+func (p changedPaths) copy(now func(io.Writer) error, at string, read func(io.Reader) error) error {
+	return pipe(func(w io.Writer) error {
+		return pipe(now, func(r io.Reader) error { return p.write(w, r, at) })
 	}, read)
 }

@@ -1,5 +1,4 @@
-// Package links removes links that lead where a candidate's may not lead.
-package links
+package terminaltask
 
 import (
 	"archive/tar"
@@ -14,27 +13,27 @@ import (
 )
 
 const (
-	// atOnce is how many links are looked at in one go.
-	atOnce = 64
-	// maxRemoved bounds the links that are removed, whose paths are kept until
+	// linksAtOnce is how many links are looked at in one go.
+	linksAtOnce = 64
+	// maxRemovedLinks bounds the links that are removed, whose paths are kept until
 	// all are known: a link through another one leads where that leads.
-	maxRemoved = 10_000
+	maxRemovedLinks = 10_000
 )
 
-// ErrTooMany means that there are more links to remove than can be.
-var ErrTooMany = errors.New("too many links lead where none may lead")
+// errTooManyLinks means that there are more links to remove than can be.
+var errTooManyLinks = errors.New("too many links lead where none may lead")
 
-// Box is a sandbox in which a candidate's changes were made.
-type Box interface {
+// linkBox is a sandbox in which a candidate's changes were made.
+type linkBox interface {
 	// Destinations returns where paths lead with all links followed.
 	Destinations(ctx context.Context, paths []string) ([]initproc.Place, error)
 	// Apply makes changes.
 	Apply(ctx context.Context, changes io.Reader) error
 }
 
-// Remove removes those links of an archive of changes that are astray, which is
+// removeLinks removes those links of an archive of changes that are astray, which is
 // asked with their path, their target and where they lead. It returns their paths.
-func Remove(ctx context.Context, b Box, changes io.Reader, astray func(at, target string, to initproc.Place) (bool, error)) ([]string, error) {
+func removeLinks(ctx context.Context, b linkBox, changes io.Reader, astray func(at, target string, to initproc.Place) (bool, error)) ([]string, error) {
 	var all, some []string
 	var targets []string
 	look := func() error {
@@ -51,8 +50,8 @@ func Remove(ctx context.Context, b Box, changes io.Reader, astray func(at, targe
 				all = append(all, at)
 			}
 		}
-		if some, targets = nil, nil; len(all) > maxRemoved {
-			return ErrTooMany
+		if some, targets = nil, nil; len(all) > maxRemovedLinks {
+			return errTooManyLinks
 		}
 		return nil
 	}
@@ -68,7 +67,7 @@ func Remove(ctx context.Context, b Box, changes io.Reader, astray func(at, targe
 			continue
 		}
 		some, targets = append(some, "/"+h.Name), append(targets, h.Linkname)
-		if len(some) == atOnce {
+		if len(some) == linksAtOnce {
 			if err := look(); err != nil {
 				return nil, err
 			}
@@ -80,11 +79,11 @@ func Remove(ctx context.Context, b Box, changes io.Reader, astray func(at, targe
 	if err := look(); err != nil || len(all) == 0 {
 		return nil, err
 	}
-	return all, remove(ctx, b, all)
+	return all, deletePaths(ctx, b, all)
 }
 
-// remove deletes paths.
-func remove(ctx context.Context, b Box, paths []string) error {
+// deletePaths deletes paths.
+func deletePaths(ctx context.Context, b linkBox, paths []string) error {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	for _, p := range paths {

@@ -1,4 +1,4 @@
-package steps_test
+package sandboxed_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"securebench/internal/family"
-	"securebench/internal/family/steps"
+	"securebench/internal/family/sandboxed"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/verdict"
@@ -41,7 +41,7 @@ func TestSettle(t *testing.T) {
 		{name: "lost in a step without the candidate", err: lost, limits: memory, endErr: lost, want: lost},
 		{name: "disturbed", err: lost, endErr: disturbed, live: true, want: disturbed},
 	} {
-		got := steps.Settle(tt.err, tt.limits, tt.endErr, tt.live)
+		got := sandboxed.Settle(tt.err, tt.limits, tt.endErr, tt.live)
 		var f *family.Failure
 		if tt.want != nil && !errors.Is(got, tt.want) || errors.As(got, &f) != tt.wantVerdict || got != nil && tt.want == nil && !tt.wantVerdict {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)

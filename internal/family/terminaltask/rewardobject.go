@@ -1,4 +1,4 @@
-package reward
+package terminaltask
 
 import (
 	"math"
@@ -10,20 +10,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mainName is the reward that counts where an object has several.
-const mainName = "reward"
+// mainReward is the reward that counts where an object has several.
+const mainReward = "reward"
 
-// small matches numbers between 0 and 1 that programs write with an exponent.
-var small = regexp.MustCompile(`^[1-9](?:\.[0-9]+)?[eE]-[0-9]{1,3}$`)
+// smallNumber matches numbers between 0 and 1 that programs write with an exponent.
+var smallNumber = regexp.MustCompile(`^[1-9](?:\.[0-9]+)?[eE]-[0-9]{1,3}$`)
 
 // isObject reports whether the file of a reward holds an object.
 func isObject(file string) bool { return path.Ext(file) == ".json" }
 
-// ParseFile reads a reward as its file's name says: a file that ends in .json holds an
+// parseReward reads a reward as its file's name says: a file that ends in .json holds an
 // object of rewards by name, of which "reward" counts, or the only one; any may hold one
-// number alone. See [Parse].
-func ParseFile(file string, data []byte) (float64, bool) {
-	if v, ok := Parse(data); ok || !isObject(file) {
+// number alone. See [parseNumber].
+func parseReward(file string, data []byte) (float64, bool) {
+	if v, ok := parseNumber(data); ok || !isObject(file) {
 		return v, ok
 	}
 	var all map[string]jsontext.Value
@@ -35,7 +35,7 @@ func ParseFile(file string, data []byte) (float64, bool) {
 			return 0, false
 		}
 	}
-	v, ok := all[mainName]
+	v, ok := all[mainReward]
 	if !ok && len(all) > 1 {
 		return 0, false
 	}
@@ -44,9 +44,9 @@ func ParseFile(file string, data []byte) (float64, bool) {
 			break
 		}
 	}
-	if small.Match(v) {
+	if smallNumber.Match(v) {
 		f, err := strconv.ParseFloat(string(v), 64)
 		return min(f, math.Nextafter(1, 0)), err == nil
 	}
-	return Parse(v)
+	return parseNumber(v)
 }
