@@ -12,7 +12,6 @@ import (
 
 	"securebench/internal/agentcli/npmrc"
 	"securebench/internal/agentcli/registry"
-	"securebench/internal/agentcli/unpack"
 	"securebench/internal/digest"
 	"securebench/internal/fault"
 	"securebench/internal/redact"
@@ -212,7 +211,7 @@ func (f *fetcher) fetch(ctx context.Context, name, version string, b registry.Bu
 	defer func() { err = errors.Join(err, done()) }()
 	f.progress(fmt.Sprintf("fetching %s %s for %s from %s", f.program, version, f.on, redact.Escape(b.Host())))
 	if err := f.unpacked(ctx, root, b); err != nil {
-		if errors.Is(err, unpack.ErrPackage) {
+		if errors.Is(err, errPackage) {
 			return Release{}, fault.Errorf(fault.Integrity, "%s %s: %w", f.program, version, err)
 		}
 		return Release{}, f.advise(err, "")
@@ -255,12 +254,12 @@ func (f *fetcher) unpacked(ctx context.Context, root *os.Root, b registry.Build)
 		return cacheError(err)
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
-	if err := unpack.Tarball(ctx, file, tree, f.program.place, unpack.DefaultLimits()); err != nil {
+	if err := unpackTarball(ctx, file, tree, f.program.place, ofAgents()); err != nil {
 		return err
 	}
 	info, err := tree.Lstat(f.program.Executable())
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o100 == 0 {
-		return fmt.Errorf("%w: it has no program where %s is expected (its layout is not known; choose another version)", unpack.ErrPackage, f.program.Executable())
+		return fmt.Errorf("%w: it has no program where %s is expected (its layout is not known; choose another version)", errPackage, f.program.Executable())
 	}
 	return root.Remove(packed)
 }

@@ -2,12 +2,13 @@ package holder
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/unpack"
 )
 
 // chmod sets the permissions of a directory or file below dir. Kernels before 6.6 need /proc to
@@ -21,8 +22,7 @@ func chmod(dir *os.Root, name string, perm fs.FileMode) error {
 	return err
 }
 
-// chmodByName does it by name. A link that takes its place meanwhile leads
-// no further than to what the tree's owner may change anyway.
+// chmodByName does it by name.
 func chmodByName(dir *os.Root, name string, perm fs.FileMode) (err error) {
 	parent, err := dir.OpenRoot(path.Dir(name))
 	if err != nil {
@@ -34,16 +34,5 @@ func chmodByName(dir *os.Root, name string, perm fs.FileMode) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	base := path.Base(name)
-	if base == "." {
-		return f.Chmod(perm)
-	}
-	info, err := parent.Lstat(base)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		err = fmt.Errorf("%q is a link: %w", name, unix.EOPNOTSUPP)
-	}
-	if err == nil {
-		err = unix.Fchmodat(int(f.Fd()), base, uint32(perm.Perm()), 0)
-	}
-	return err
+	return unpack.ChmodByName(int(f.Fd()), path.Base(name), uint32(perm.Perm()))
 }

@@ -375,42 +375,13 @@ func open(t testing.TB, root string) {
 	})
 }
 
-func FuzzPut(f *testing.F) {
-	f.Add(tarOf(f, map[string]string{"a/b": "x", "a/c": "y", "../d": "z"}))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, in []byte) {
-		around := t.TempDir()
-		dir := filepath.Join(around, "root")
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer root.Close()
-		_ = put(root, bytes.NewReader(in))
-		entries, err := os.ReadDir(around)
-		if err != nil || len(entries) != 1 {
-			t.Fatalf("beside the tree: %v, %v", entries, err)
-		}
-		open(t, dir)
-		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && !d.Type().IsRegular() {
-				t.Errorf("%s is %v", path, d.Type())
-			}
-			return nil
-		})
-	})
-}
-
 func TestEntryName(t *testing.T) {
 	for in, want := range map[string]string{"a": "a", "a/b/": "a/b", "./a": "a", "a//b": "a/b", ".": ".", "./": ".", "a/./b": "a/b", "..a": "..a"} {
 		if got, err := entryName(in); err != nil || got != want {
 			t.Errorf("entryName(%q) = %q, %v; want %q", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", "/", "/a", "..", "a/..", "../a", "a/../../b", "a\x00b", strings.Repeat("a/", MaxDepth) + "b"} {
+	for _, in := range []string{"", "/", "/a", "..", "a/..", "../a", "a/../../b", "a\x00b"} {
 		if got, err := entryName(in); err == nil {
 			t.Errorf("entryName(%q) = %q", in, got)
 		}

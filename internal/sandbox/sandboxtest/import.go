@@ -1,7 +1,6 @@
 package sandboxtest
 
 import (
-	"archive/tar"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,10 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"strings"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/imagestore/layer"
 )
 
 // importPrefix begins the IDs of imported images.
@@ -44,7 +43,7 @@ func (e *Engine) Import(ctx context.Context, _ sandbox.Labels, files io.Reader) 
 	if err != nil {
 		return sandbox.Image{}, fmt.Errorf("importing an image: %w", err)
 	}
-	if err := unpack(dir, files); err != nil {
+	if _, err := layer.Unpack(ctx, files, dir, layer.Options{Limits: layer.DefaultLimits()}); err != nil {
 		return sandbox.Image{}, errors.Join(fmt.Errorf("importing an image: %w", err), os.RemoveAll(dir))
 	}
 	id := importPrefix + strings.ToLower(rand.Text())
@@ -69,48 +68,4 @@ func (e *Engine) RemoveImage(_ context.Context, image sandbox.Image) error {
 	e.open--
 	e.mu.Unlock()
 	return errors.Join(openUp(dir), os.RemoveAll(dir))
-}
-
-// unpack lays an archive with links into a directory.
-func unpack(dir string, files io.Reader) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for tr := tar.NewReader(files); ; {
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading the archive: %w", err)
-		}
-		if err := unpackOne(root, h, tr); err != nil {
-			return fmt.Errorf("unpacking %q: %w", h.Name, err)
-		}
-	}
-}
-
-func unpackOne(root *os.Root, h *tar.Header, content io.Reader) error {
-	name, mode := path.Clean(h.Name), h.FileInfo().Mode().Perm()
-	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return err
-	}
-	switch h.Typeflag {
-	case tar.TypeDir:
-		return errors.Join(root.MkdirAll(name, 0o755), root.Chmod(name, mode))
-	case tar.TypeSymlink:
-		return root.Symlink(h.Linkname, name)
-	case tar.TypeLink:
-		return root.Link(path.Clean(h.Linkname), name)
-	case tar.TypeReg:
-		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, content)
-		return errors.Join(err, f.Chmod(mode), f.Close())
-	}
-	return fmt.Errorf("type %q", h.Typeflag)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/imagestore/layer"
+	"securebench/internal/sandbox/programs"
 )
 
 // overlay is a folder on this machine.
@@ -40,19 +42,11 @@ func (e *Engine) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill fun
 	if err != nil {
 		return nil, fmt.Errorf("making an overlay: %w", err)
 	}
-	r, w := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		err := fill(w)
-		_ = w.CloseWithError(err)
-		done <- err
-	}()
-	err = unpack(dir, r)
-	if err == nil {
-		_, err = io.Copy(io.Discard, r) // the padding
-	}
-	_ = r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
-	if err = errors.Join(err, <-done, ctx.Err()); err != nil {
+	err = programs.Fill(fill, func(content io.Reader) error {
+		_, err := layer.Unpack(ctx, content, dir, layer.Options{Limits: layer.DefaultLimits()})
+		return err
+	})
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("filling an overlay: %w", err), openUp(dir), os.RemoveAll(dir))
 	}
 	o := &overlay{engine: e, spec: spec, dir: dir}

@@ -9,11 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"os"
 	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/unpack"
 )
 
 // ErrLayer is wrapped by the error of a layer that cannot be used: it is damaged,
@@ -56,99 +62,41 @@ type Summary struct {
 
 const maxLeftOut = 100
 
-// Unpack unpacks the tar stream of a layer into the empty folder dir. It reads the
-// stream to its end. After an error the folder may have any content.
-func Unpack(ctx context.Context, r io.Reader, dir string, o Options) (Summary, error) {
-	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// maxDepth bounds how deep folders are nested, so that each can be removed again.
+const maxDepth = 256
+
+// Unpack unpacks the tar stream of a layer into the empty folder dir, as Docker does: a
+// link within the layer is followed, but nothing leads out. It reads the stream to its
+// end. After an error the folder may have any content.
+func Unpack(ctx context.Context, r io.Reader, dir string, o Options) (sum Summary, err error) {
+	root, err := os.Open(dir)
 	if err != nil {
-		return Summary{}, &os.PathError{Op: "open", Path: dir, Err: err}
+		return Summary{}, err
 	}
-	depth, err := depthOf(root)
-	if err != nil {
-		return Summary{}, errors.Join(&os.PathError{Op: "readlink", Path: dir, Err: err}, unix.Close(root))
+	defer func() { err = errors.Join(err, root.Close()) }()
+	p := &planner{o: o, sum: &sum}
+	err = unpack.Tar(ctx, root, r, unpack.Options{
+		Entries: o.Limits.Entries, Bytes: o.Limits.Bytes, Archive: o.Limits.Bytes, Depth: maxDepth,
+		Plan: p.entry, Replace: true, Follow: true, OpaqueMark: o.Opaque,
+	})
+	var refused *unpack.Refused
+	if errors.As(err, &refused) || ofLayer(err) {
+		err = fmt.Errorf("%w: %w", ErrLayer, err)
 	}
-	in := &bounded{ctx: ctx, r: r, left: o.Limits.Bytes}
-	u := &unpacker{tree: tree{root: root, depth: depth, opaque: o.Opaque, cached: -1}, o: o, left: o.Limits.Bytes, buffer: make([]byte, 1<<18)}
-	err = u.entries(in)
-	if err == nil {
-		// What follows the archive belongs to the layer's digest.
-		_, err = io.Copy(io.Discard, in)
-	}
-	if err == nil {
-		err = u.folderTimes()
-	}
-	if in.err != nil {
-		err = in.err // what ended the stream, not what the archive reader makes of it
-	}
-	return u.sum, errors.Join(err, u.close())
+	return sum, err
 }
 
-// bounded ends a stream that is longer than a layer may be, and one that is no
-// longer wanted. It keeps the error that ended the stream.
-type bounded struct {
-	ctx  context.Context
-	r    io.Reader
-	left int64
-	err  error
+// ofLayer says which errors of system calls are the layer's fault.
+func ofLayer(err error) bool {
+	var entry *unpack.Error
+	return errors.As(err, &entry) && slices.ContainsFunc([]error{unix.ENAMETOOLONG, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, unix.EISDIR, unix.ENOENT, unix.EEXIST, unix.EMLINK},
+		func(of error) bool { return errors.Is(err, of) })
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.ctx.Err() != nil {
-		b.err = context.Cause(b.ctx)
-		return 0, b.err
-	}
-	n, err := b.r.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		b.err = errTooLarge
-		return 0, b.err
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.err = err
-	}
-	return n, err
-}
-
-var errTooLarge = fmt.Errorf("%w: it is larger than the limit", ErrLayer)
-
-type unpacker struct {
-	tree
-	o       Options
-	sum     Summary
-	left    int64
-	buffer  []byte
-	folders []folder
-}
-
-// folder is one whose times are set at the end, as each new file changes them.
-type folder struct {
-	name string
-	time unix.Timespec
-}
-
-func (u *unpacker) entries(in io.Reader) error {
-	archive := tar.NewReader(in)
-	for {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%w: the archive is damaged: %w", ErrLayer, err)
-		}
-		if u.sum.Entries++; u.sum.Entries > u.o.Limits.Entries {
-			return fmt.Errorf("%w: it has more than %d entries", ErrLayer, u.o.Limits.Entries)
-		}
-		if err := u.entry(h, archive); err != nil {
-			return fmt.Errorf("entry %s: %w", short(h.Name), err)
-		}
-	}
-}
-
-// short quotes a name for an error.
-func short(name string) string { return fmt.Sprintf("%.200q", name) }
-
-func bad(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrLayer}, args...)...)
+// planner says what becomes of the entries of a layer.
+type planner struct {
+	o   Options
+	sum *Summary
 }
 
 const (
@@ -157,42 +105,44 @@ const (
 	whiteoutOpaque = ".wh..wh..opq"
 )
 
-// entry unpacks one entry.
-func (u *unpacker) entry(h *tar.Header, in io.Reader) error {
+func (p *planner) entry(h *tar.Header) (e unpack.Entry, err error) {
+	p.sum.Entries++
 	if h.Typeflag == tar.TypeXGlobalHeader {
-		return nil
+		return e, nil
 	}
 	name, err := clean(h.Name)
 	if err != nil {
-		return err
+		return e, err
 	}
 	if name == "." {
 		if h.Typeflag != tar.TypeDir {
-			return bad("the root is not a folder")
+			return e, errors.New("the root is not a folder")
 		}
-		return nil // whose owner and mode are not the layer's to say, as with Docker
+		return e, nil // whose owner and mode are not the layer's to say, as with Docker
 	}
 	folders, base := path.Split(name)
-	if strings.Contains("/"+folders, "/"+whiteoutMeta) || strings.HasPrefix(base, whiteoutMeta) && base != whiteoutOpaque {
-		u.leaveOut(h.Name, "it belongs to aufs")
-		return nil
+	switch {
+	case strings.Contains("/"+folders, "/"+whiteoutMeta), strings.HasPrefix(base, whiteoutMeta) && base != whiteoutOpaque:
+		p.leaveOut(h.Name, "it belongs to aufs")
+		return e, nil
+	case strings.Contains("/"+folders, "/"+whiteoutPrefix):
+		return e, errors.New("a whiteout is not a folder")
+	case base == whiteoutOpaque:
+		return unpack.Entry{Kind: unpack.Opaque, Name: name}, nil
+	case slices.Contains([]string{whiteoutPrefix, whiteoutPrefix + ".", whiteoutPrefix + ".."}, base):
+		return e, errors.New("a whiteout of no name")
+	case strings.HasPrefix(base, whiteoutPrefix):
+		return unpack.Entry{Kind: unpack.Whiteout, Name: folders + base[len(whiteoutPrefix):]}, nil
 	}
-	if strings.Contains("/"+folders, "/"+whiteoutPrefix) {
-		return bad("a whiteout is not a folder")
-	}
-	parent, err := u.parent(path.Clean(folders))
-	if err != nil {
-		return err
-	}
-	if strings.HasPrefix(base, whiteoutPrefix) {
-		return u.whiteout(parent, base)
-	}
-	return u.node(parent, base, name, h, in)
+	return p.node(name, h)
 }
 
-func (u *unpacker) leaveOut(name, why string) {
-	if u.sum.Omitted++; u.sum.Omitted <= maxLeftOut {
-		u.sum.LeftOut = append(u.sum.LeftOut, short(name)+": "+why)
+// short quotes a name.
+func short(name string) string { return fmt.Sprintf("%.200q", name) }
+
+func (p *planner) leaveOut(name, why string) {
+	if p.sum.Omitted++; p.sum.Omitted <= maxLeftOut {
+		p.sum.LeftOut = append(p.sum.LeftOut, short(name)+": "+why)
 	}
 }
 
@@ -203,111 +153,92 @@ const maxPath, maxName = 4095, 255
 // layer's root, as with Docker.
 func clean(name string) (string, error) {
 	if strings.IndexByte(name, 0) >= 0 {
-		return "", bad("the name contains a zero byte")
+		return "", errors.New("the name contains a zero byte")
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
-			return "", bad("the name leads up")
+			return "", errors.New("the name leads up")
 		}
 		if len(part) > maxName {
-			return "", bad("a part of the name is longer than %d bytes", maxName)
+			return "", fmt.Errorf("a part of the name is longer than %d bytes", maxName)
 		}
 	}
 	name = path.Clean(strings.TrimLeft(name, "/"))
 	if len(name) > maxPath {
-		return "", bad("the name is longer than %d bytes", maxPath)
+		return "", fmt.Errorf("the name is longer than %d bytes", maxPath)
 	}
 	return name, nil
 }
 
-// node makes what an entry stands for, in place of what an earlier entry of the
-// same name made.
-func (u *unpacker) node(parent int, base, name string, h *tar.Header, in io.Reader) error {
-	var err error
+// node plans what an entry stands for, in place of what an earlier entry of the same
+// name made.
+func (p *planner) node(name string, h *tar.Header) (e unpack.Entry, err error) {
+	e = unpack.Entry{Name: name, Target: h.Linkname, Mode: uint32(h.Mode) & 0o7777, Time: timeOf(h),
+		Finish: func(file string) error { return p.extended(file, h) }}
 	switch h.Typeflag {
 	case tar.TypeDir:
-		if err = u.makeFolder(parent, base); err == nil {
-			u.folders = append(u.folders, folder{name, timeOf(h)})
-		}
+		e.Kind = unpack.Folder
 	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
-		return u.file(parent, base, h, in)
+		e.Kind = unpack.File
+		p.sum.Bytes += h.Size
 	case tar.TypeSymlink:
-		err = u.replace(parent, base, func() error { return unix.Symlinkat(h.Linkname, parent, base) })
+		e.Kind = unpack.Symlink
 	case tar.TypeLink:
-		err = u.hardLink(parent, base, name, h)
+		e.Kind = unpack.HardLink
+		if e.Target, err = clean(h.Linkname); err != nil {
+			return e, fmt.Errorf("link to %s: %w", short(h.Linkname), err)
+		}
 	case tar.TypeFifo:
-		err = u.replace(parent, base, func() error { return unix.Mknodat(parent, base, unix.S_IFIFO|0o600, 0) })
+		e.Kind = unpack.Pipe
 	case tar.TypeChar, tar.TypeBlock:
-		u.leaveOut(h.Name, "devices are not made from images")
-		return nil
+		p.leaveOut(h.Name, "devices are not made from images")
 	default:
-		return bad("an entry of the unknown type %q", h.Typeflag)
+		return e, fmt.Errorf("an entry of the unknown type %q", h.Typeflag)
 	}
-	if err != nil {
-		return classify(err)
+	if p.o.Owners {
+		if h.Uid < 0 || h.Gid < 0 || int64(h.Uid) >= math.MaxUint32 || int64(h.Gid) >= math.MaxUint32 {
+			return e, fmt.Errorf("owner %d:%d", h.Uid, h.Gid)
+		}
+		e.Owner = &unpack.Owner{UID: h.Uid, GID: h.Gid}
 	}
-	return u.attributes(parent, base, h)
+	return e, nil
 }
 
-// hardLink makes a second name for a file of the same layer.
-func (u *unpacker) hardLink(parent int, base, name string, h *tar.Header) error {
-	target, err := clean(h.Linkname)
-	if err != nil {
-		return fmt.Errorf("link to %s: %w", short(h.Linkname), err)
-	}
-	if target == "." || target == name {
-		return bad("a hard link to itself or to the root")
-	}
-	folder, err := u.open(path.Dir(target))
-	if err != nil {
-		return bad("a hard link to %s, which is not in the layer", short(h.Linkname))
-	}
-	defer unix.Close(folder)
-	var st unix.Stat_t
-	err = unix.Fstatat(folder, path.Base(target), &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil || isWhiteout(&st) || st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return bad("a hard link to %s, which is not a file of the layer", short(h.Linkname))
-	}
-	var old unix.Stat_t
-	if unix.Fstatat(parent, base, &old, unix.AT_SYMLINK_NOFOLLOW) == nil && old.Ino == st.Ino && old.Dev == st.Dev {
-		return nil // they are one file already
-	}
-	return u.replace(parent, base, func() error { return unix.Linkat(folder, path.Base(target), parent, base, 0) })
+// kept tells which extended attributes are taken over: those that programs of the
+// image may depend on. Others belong to the kernel's parts that made them, such as
+// overlayfs, for which they would be orders.
+func kept(name string) bool {
+	return name == "security.capability" || strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.")
 }
 
-// file makes a regular file.
-func (u *unpacker) file(parent int, base string, h *tar.Header, in io.Reader) error {
-	if h.Size > u.left {
-		return errTooLarge
-	}
-	u.left -= h.Size
-	u.sum.Bytes += h.Size
-	fd := -1
-	err := u.replace(parent, base, func() (err error) {
-		fd, err = unix.Openat(parent, base, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-		return err
-	})
-	if err != nil {
-		return classify(err)
-	}
-	f := os.NewFile(uintptr(fd), base)
-	// Without the interfaces of both sides, which would not use the buffer.
-	n, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{in}, u.buffer)
-	if err == nil && n != h.Size {
-		err = io.ErrUnexpectedEOF
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = bad("the archive is cut")
-	}
-	return errors.Join(err, f.Close(), u.attributes(parent, base, h))
-}
-
-// classify says which errors of system calls are the layer's fault.
-func classify(err error) error {
-	for _, of := range []error{unix.ENAMETOOLONG, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, unix.EISDIR, unix.ENOENT, unix.EEXIST, unix.EMLINK} {
-		if errors.Is(err, of) && !errors.Is(err, ErrLayer) {
-			return fmt.Errorf("%w: %w", ErrLayer, err)
+func (p *planner) extended(file string, h *tar.Header) error {
+	for _, key := range slices.Sorted(maps.Keys(h.PAXRecords)) {
+		name, ok := strings.CutPrefix(key, "SCHILY.xattr.")
+		if !ok {
+			continue
+		}
+		if !kept(name) {
+			p.leaveOut(h.Name, "attribute "+short(name))
+			continue
+		}
+		err := unix.Lsetxattr(file, name, []byte(h.PAXRecords[key]), 0)
+		switch {
+		case errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EPERM):
+			p.leaveOut(h.Name, "attribute "+short(name)+", which cannot be set here")
+		case errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ERANGE) || errors.Is(err, unix.EINVAL):
+			return unpack.Refuse("attribute %s: %w", short(name), err)
+		case err != nil:
+			return fmt.Errorf("setting attribute %s: %w", short(name), err)
 		}
 	}
-	return err
+	return nil
+}
+
+// timeOf returns the time of an entry. Those before 1970 and after 2262 are 1970,
+// as with Docker.
+func timeOf(h *tar.Header) time.Time {
+	if t := h.ModTime.Unix(); t < 0 || t > math.MaxInt64/int64(time.Second) {
+		return time.Unix(0, 0)
+	}
+	return h.ModTime
 }

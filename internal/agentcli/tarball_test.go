@@ -1,4 +1,4 @@
-package unpack
+package agentcli
 
 import (
 	"archive/tar"
@@ -76,24 +76,24 @@ func unpacked(t testing.TB, do func(root *os.Root, dir string) error) (map[strin
 	return found, failed
 }
 
-func ours(data []byte, limits Limits) func(*os.Root, string) error {
+func ours(data []byte, l limits) func(*os.Root, string) error {
 	return func(root *os.Root, _ string) error {
-		return Tarball(context.Background(), bytes.NewReader(data), root, all, limits)
+		return unpackTarball(context.Background(), bytes.NewReader(data), root, all, l)
 	}
 }
 
-func TestPackage(t *testing.T) {
+func TestTarball(t *testing.T) {
 	t.Parallel()
 	program := file("package/bin/run", 3)
 	program.Mode = 0o4777 // of which only "can be executed" is kept
 	data := pack(t, tar.Header{Typeflag: tar.TypeDir, Name: "package/", Mode: 0o700}, file("package/package.json", 5), program, file("package/a/b/c", 0), file("package/left/out", 9))
 	found, err := unpacked(t, func(root *os.Root, _ string) error {
-		return Tarball(context.Background(), bytes.NewReader(data), root, func(name string) string {
+		return unpackTarball(context.Background(), bytes.NewReader(data), root, func(name string) string {
 			if name == "left/out" {
 				return ""
 			}
 			return "to/" + name
-		}, DefaultLimits())
+		}, ofAgents())
 	})
 	want := map[string]string{"in/to/package.json": "-rw-r--r-- 5", "in/to/bin/run": "-rwxr-xr-x 3", "in/to/a/b/c": "-rw-r--r-- 0"}
 	if err != nil || !maps.Equal(found, want) {
@@ -139,7 +139,7 @@ func naive(data []byte) func(*os.Root, string) error {
 
 // TestLeadsOut: each of these writes beside the folder or leaves a link where it
 // is unpacked naively. Here each is refused by name.
-func TestLeadsOut(t *testing.T) {
+func TestTarballLeadsOut(t *testing.T) {
 	t.Parallel()
 	link := func(kind byte, name, to string) tar.Header {
 		return tar.Header{Typeflag: kind, Name: name, Linkname: to}
@@ -164,8 +164,8 @@ func TestLeadsOut(t *testing.T) {
 		if found, err := unpacked(t, naive(data)); len(found) == 0 && err == nil {
 			t.Errorf("%s: naively, nothing happens either: the test shows nothing", name)
 		}
-		found, err := unpacked(t, ours(data, DefaultLimits()))
-		if !errors.Is(err, ErrPackage) || strings.Contains(err.Error(), "\n") || !utf8.ValidString(err.Error()) {
+		found, err := unpacked(t, ours(data, ofAgents()))
+		if !errors.Is(err, errPackage) || strings.Contains(err.Error(), "\n") || !utf8.ValidString(err.Error()) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for f, is := range found {
@@ -177,11 +177,11 @@ func TestLeadsOut(t *testing.T) {
 }
 
 // TestOddEntries: nothing but files and folders is unpacked.
-func TestOddEntries(t *testing.T) {
+func TestTarballOddEntries(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []byte{tar.TypeSymlink, tar.TypeLink, tar.TypeChar, tar.TypeBlock, tar.TypeFifo, tar.TypeCont} {
 		data := pack(t, file("package/first", 1), tar.Header{Typeflag: kind, Name: "package/odd", Linkname: "first"})
-		if found, err := unpacked(t, ours(data, DefaultLimits())); !errors.Is(err, ErrPackage) || len(found) > 1 {
+		if found, err := unpacked(t, ours(data, ofAgents())); !errors.Is(err, errPackage) || len(found) > 1 {
 			t.Errorf("%c: %v, %v", kind, found, err)
 		}
 	}
@@ -189,7 +189,7 @@ func TestOddEntries(t *testing.T) {
 	for _, data := range [][]byte{
 		pack(t, file("package/a", 1), file("package/a/b", 1)), pack(t, file("package/a/b", 1), file("package/a", 1)),
 	} {
-		if _, err := unpacked(t, ours(data, DefaultLimits())); !errors.Is(err, ErrPackage) || !strings.Contains(err.Error(), "in the place of another") {
+		if _, err := unpacked(t, ours(data, ofAgents())); !errors.Is(err, errPackage) || !strings.Contains(err.Error(), "in the place of another") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -197,9 +197,9 @@ func TestOddEntries(t *testing.T) {
 
 // TestLimits: a package within the limits is unpacked, one beyond any of them is
 // refused before it takes much more than that.
-func TestLimits(t *testing.T) {
+func TestTarballLimits(t *testing.T) {
 	t.Parallel()
-	limits := Limits{Files: 10, Bytes: 64 << 10, Depth: 5, Name: 60}
+	small := limits{files: 10, bytes: 64 << 10, depth: 5, name: 60}
 	many := make([]tar.Header, 11)
 	for i := range many {
 		many[i] = file(fmt.Sprintf("package/%d", i), 1)
@@ -235,11 +235,11 @@ func TestLimits(t *testing.T) {
 		"a cut package":       {pack(t, file("package/a", 1000))[:60], false},
 		"not a tar in a gzip": {gzipped(t, strings.Repeat("not a header ", 100)), false},
 	} {
-		found, err := unpacked(t, ours(c.data, limits))
-		if c.good != (err == nil) || !c.good && !errors.Is(err, ErrPackage) {
+		found, err := unpacked(t, ours(c.data, small))
+		if c.good != (err == nil) || !c.good && !errors.Is(err, errPackage) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if len(found) > limits.Files {
+		if len(found) > small.files {
 			t.Errorf("%s: %d files", name, len(found))
 		}
 	}
@@ -256,7 +256,7 @@ func gzipped(t *testing.T, text string) []byte {
 }
 
 // TestSparse: a file of holes counts with the size that it has on the disk.
-func TestSparse(t *testing.T) {
+func TestTarballSparse(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -298,7 +298,7 @@ func TestSparse(t *testing.T) {
 	if h, err := tar.NewReader(zipped).Next(); err != nil || h.Size != size {
 		t.Fatalf("it is not sparse: the test shows nothing: %+v, %v", h, err)
 	}
-	if found, err := unpacked(t, ours(data, DefaultLimits())); !errors.Is(err, ErrPackage) || len(found) > 0 {
+	if found, err := unpacked(t, ours(data, ofAgents())); !errors.Is(err, errPackage) || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
 	}
 }
@@ -313,57 +313,14 @@ func checksum(block []byte) {
 	copy(block[148:156], fmt.Sprintf("%06o\x00 ", sum))
 }
 
-func TestInterrupted(t *testing.T) {
+func TestTarballInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	data := pack(t, file("package/a", 1), file("package/b", 1))
 	_, err := unpacked(t, func(root *os.Root, _ string) error {
-		return Tarball(ctx, bytes.NewReader(data), root, func(name string) string { cancel(); return name }, DefaultLimits())
+		return unpackTarball(ctx, bytes.NewReader(data), root, func(name string) string { cancel(); return name }, ofAgents())
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-}
-
-// FuzzTarball: whatever the bytes are, nothing appears beside the folder, nothing
-// but files is in it, and they are within the limits.
-func FuzzTarball(f *testing.F) {
-	f.Add([]byte("x"))
-	for _, entries := range [][]tar.Header{
-		{file("package/a", 3)}, {file("package/../x", 1)}, {{Typeflag: tar.TypeSymlink, Name: "package/l", Linkname: "/"}, file("package/l/x", 1)},
-		{{Typeflag: tar.TypeXGlobalHeader, Name: "g", PAXRecords: map[string]string{"path": "../x"}}, file("p/a", 1)},
-	} {
-		zipped, err := gzip.NewReader(bytes.NewReader(pack(f, entries...)))
-		if err != nil {
-			f.Fatal(err)
-		}
-		plain, err := io.ReadAll(zipped)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(plain)
-	}
-	limits := Limits{Files: 20, Bytes: 64 << 10, Depth: 4, Name: 80}
-	f.Fuzz(func(t *testing.T, plain []byte) {
-		var b bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&b, gzip.NoCompression)
-		w.Write(plain)
-		w.Close()
-		found, err := unpacked(t, ours(b.Bytes(), limits))
-		if err != nil && !errors.Is(err, ErrPackage) {
-			t.Errorf("another error: %v", err)
-		}
-		total := 0
-		for name, is := range found {
-			var mode string
-			var size int
-			fmt.Sscan(is, &mode, &size)
-			if total += size; !strings.HasPrefix(name, "in/") || !strings.HasPrefix(mode, "-") {
-				t.Errorf("left %s %s", name, is)
-			}
-		}
-		if len(found) > limits.Files || int64(total) > limits.Bytes {
-			t.Errorf("%d files of %d bytes", len(found), total)
-		}
-	})
 }
