@@ -371,6 +371,7 @@ func (c *check) restricted() {
 	}
 	if !c.Sealed {
 		c.name(record.AnswersName)
+		c.name(record.SpentName)
 	}
 	c.extras(record.RestrictedName)
 }

@@ -52,6 +52,13 @@ func (r *Run) openAgent() error {
 		return nil
 	}
 	runner.Producer.Harness, runner.Producer.Gateway, runner.Producer.Files = r.Harness, r.gateway(), r.own.Tree()
+	if r.relay != nil {
+		accounts, err := r.dir.Accounts()
+		if err != nil {
+			return classify(err)
+		}
+		runner.Producer.Gateway.Accounts = accounts
+	}
 	h := &agent.Harness{Runner: *runner}
 	if img, ok := r.scorer.Images[r.needs().Image]; ok {
 		h.Image = &img

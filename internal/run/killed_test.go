@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
+	"securebench/internal/verdict"
 )
 
 // onVerify is a verifier that calls a function before each verification.
@@ -179,4 +181,77 @@ func TestForgedCapture(t *testing.T) {
 			}
 		})
 	}
+}
+
+// killAt is a transport that copies the output directory when the first request is under
+// way: what is left of a run that is killed then.
+type killAt struct {
+	b    *bench
+	left string
+	once sync.Once
+}
+
+func (k *killAt) RoundTrip(r *http.Request) (*http.Response, error) {
+	k.once.Do(func() { k.b.copyTo(k.left) })
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestKilledRequest: what an agent has asked its provider for when a run is killed is
+// counted by the run that resumes it, in the usage and the budget of that attempt and of
+// no other: one request, and at most its tokens. One request may always be made.
+func TestKilledRequest(t *testing.T) {
+	for kind, tt := range map[string]struct {
+		model, budget string
+		more          int
+		output        int64
+		outcome       verdict.Outcome
+	}{
+		"codex":       {"gpt-1", "{requests: 3}", 1, 4096, verdict.Passed},
+		"claude_code": {"claude-one-1", "{requests: 1}", 0, 10, verdict.Passed},
+		"codex ":      {"gpt-1", "{requests: 2}", 1, 4096, verdict.Limit},
+	} {
+		a := newAgents(t, strings.TrimSpace(kind), "model: "+tt.model+"\nbudget: "+tt.budget+"\n")
+		kill := &killAt{b: a.bench, left: filepath.Join(t.TempDir(), "left")}
+		a.opts.Transport, a.opts.Config.MaxWorkers, a.more = kill, 1, tt.more
+		if sum, _ := a.run(Fresh); sum.Passed != 6 {
+			t.Fatalf("%s: %+v without a kill", kind, sum)
+		}
+		whole := a.used(a.opts.Config.OutputDir)
+		a.opts.Config.OutputDir = kill.left
+		a.run(Resume)
+		for key, l := range a.used(kill.left) {
+			want := whole[key].Usage
+			outcome := verdict.Passed
+			if key == (record.AttemptKey{Task: "t0", Attempt: 1}) {
+				outcome = tt.outcome
+				want["requests"]++
+				want["output_tokens"] += tt.output
+			}
+			got := l.Usage
+			if outcome == verdict.Passed && (got["requests"] != want["requests"] || got["output_tokens"] != want["output_tokens"]) || l.Outcome != outcome {
+				t.Errorf("%s: %v ends %s with %v, want %s with %v", kind, key, l.Outcome, got, outcome, want)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(kill.left, record.SpentName)); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", record.SpentName, err)
+		}
+	}
+}
+
+// used returns the records of a run.
+func (b *bench) used(dir string) map[record.AttemptKey]*record.Line {
+	b.t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, record.LinesName))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	out := map[record.AttemptKey]*record.Line{}
+	for line := range bytes.Lines(data) {
+		e, err := record.Decode(bytes.TrimSpace(line))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		out[e.Key()] = e.Line
+	}
+	return out
 }

@@ -103,7 +103,7 @@ func (s *service) wait() {
 // It also counts what came of the requests: [Answers], [Refusals] and, where there
 // are any, those answers that a score should be read with.
 func (a *Attempt) Usage() map[string]int64 {
-	counts := a.budget.counts()
+	counts := a.budget.usage()
 	a.answers.add(counts)
 	return counts
 }

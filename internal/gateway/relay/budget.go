@@ -1,45 +1,73 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
 	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/relay/request"
 )
 
 // reserveOutput is how many tokens of output are set aside for a request while
 // its own are not known.
 const reserveOutput = 4096
 
+// maxOutput is how many tokens of output a request can have, whatever it asks for.
+const maxOutput = 1_000_000
+
 // budget counts what an attempt used and refuses requests beyond its limit.
 type budget struct {
 	limit  Budget
 	prices map[string]Price
+	note   func(map[string]int64) error // nil is told nothing
+	warn   func(string)
 
 	mu       sync.Mutex
+	former   int64 // requests of before the run was killed
 	requests int64
 	used     reply.Usage
 	cost     float64
 	tokens   int64 // set aside for requests under way
 	money    float64
-	open     int  // requests under way
-	spent    bool // a request was refused
+	most     reply.Usage // what those use at most
+	dearest  float64     // and what that costs
+	open     int         // requests under way
+	spent    bool        // a request was refused
 	changed  chan struct{}
+}
+
+// newBudget returns the budget of an attempt.
+func newBudget(cfg Config, o Options) budget {
+	f := o.Former
+	return budget{limit: cfg.Budget, prices: cfg.Prices, note: o.Note, warn: cfg.Notice, changed: make(chan struct{}),
+		former: f["requests"], requests: f["requests"], cost: float64(f["cost_microusd"]) / 1e6,
+		used: reply.Usage{Input: f["input_tokens"], Cached: f["cached_input_tokens"], Written: f["cache_write_input_tokens"],
+			Output: f["output_tokens"], ToolCalls: f["tool_calls"]}}
 }
 
 // ticket is a request's part of the budget.
 type ticket struct {
-	model  string
-	tokens int64
-	money  float64
+	model   string
+	tokens  int64
+	money   float64
+	most    reply.Usage // what it uses at most
+	dearest float64
+}
+
+// ticket returns the part of a request.
+func (b *budget) ticket(req request.Request) ticket {
+	input := reply.Guess(int64(len(req.Body)))
+	most := reply.Usage{Input: input, Output: min(cmp.Or(max(req.Output, 0), reserveOutput), maxOutput)}
+	return ticket{req.Model, input + reserveOutput, b.price(req.Model, reply.Usage{Input: input, Output: reserveOutput}),
+		most, b.price(req.Model, most)}
 }
 
 // admit lets a request through, or reports that the budget is spent. Near the
 // limit, requests go one after another: no number of them at a time uses much
 // more than the budget.
-func (b *budget) admit(ctx context.Context, model string, bytes int64) (t ticket, ok bool, err error) {
-	input := reply.Guess(bytes)
-	t = ticket{model, input + reserveOutput, b.price(model, reply.Usage{Input: input, Output: reserveOutput})}
+func (b *budget) admit(ctx context.Context, req request.Request) (t ticket, ok bool, err error) {
+	t = b.ticket(req)
 	for {
 		b.mu.Lock()
 		switch {
@@ -48,10 +76,8 @@ func (b *budget) admit(ctx context.Context, model string, bytes int64) (t ticket
 			b.mu.Unlock()
 			return t, false, nil
 		case b.open == 0 || b.fits(t):
-			b.open++
 			b.requests++
-			b.tokens += t.tokens
-			b.money += t.money
+			b.reserve(t, 1)
 			b.mu.Unlock()
 			return t, true, nil
 		}
@@ -65,11 +91,33 @@ func (b *budget) admit(ctx context.Context, model string, bytes int64) (t ticket
 	}
 }
 
+// reserve sets a request's part aside, or gives it back if sign is -1, and notes what
+// the attempt has used at most.
+func (b *budget) reserve(t ticket, sign int64) {
+	b.open += int(sign)
+	b.tokens += sign * t.tokens
+	b.money += float64(sign) * t.money
+	b.most.Input += sign * t.most.Input
+	b.most.Output += sign * t.most.Output
+	b.dearest += float64(sign) * t.dearest
+	if b.note == nil {
+		return
+	}
+	most := b.used
+	most.Input += b.most.Input
+	most.Output += b.most.Output
+	if err := b.note(b.counts(most, b.cost+b.dearest)); err != nil && b.warn != nil {
+		b.warn("what an agent asks of its provider cannot be noted for a resume: " + err.Error())
+	}
+}
+
+// exhausted reports whether no request is left. An attempt whose run was killed may
+// make one, whatever it had used.
 func (b *budget) exhausted() bool {
 	l := b.limit
-	return l.Requests > 0 && b.requests >= l.Requests ||
+	return b.requests > b.former && (l.Requests > 0 && b.requests >= l.Requests ||
 		l.Tokens > 0 && b.used.Input+b.used.Output >= l.Tokens ||
-		l.Cost > 0 && b.cost >= l.Cost
+		l.Cost > 0 && b.cost >= l.Cost)
 }
 
 func (b *budget) fits(t ticket) bool {
@@ -81,15 +129,13 @@ func (b *budget) fits(t ticket) bool {
 func (b *budget) settle(t ticket, u reply.Usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.open--
-	b.tokens -= t.tokens
-	b.money -= t.money
 	b.used.Input += u.Input
 	b.used.Cached += u.Cached
 	b.used.Written += u.Written
 	b.used.Output += u.Output
 	b.used.ToolCalls += u.ToolCalls
 	b.cost += b.price(t.model, u)
+	b.reserve(t, -1)
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
@@ -101,22 +147,27 @@ func (b *budget) price(model string, u reply.Usage) float64 {
 		float64(u.Written)*p.CacheWrite + float64(u.Output)*p.Output) / 1e6
 }
 
-// counts returns the usage by the names of the record.
-func (b *budget) counts() map[string]int64 {
+// usage returns what the attempt used by the names of the record.
+func (b *budget) usage() map[string]int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.counts(b.used, b.cost)
+}
+
+// counts returns a usage by the names of the record.
+func (b *budget) counts(used reply.Usage, cost float64) map[string]int64 {
 	out := map[string]int64{
 		"requests":            b.requests,
-		"input_tokens":        b.used.Input,
-		"cached_input_tokens": b.used.Cached,
-		"output_tokens":       b.used.Output,
-		"tool_calls":          b.used.ToolCalls,
+		"input_tokens":        used.Input,
+		"cached_input_tokens": used.Cached,
+		"output_tokens":       used.Output,
+		"tool_calls":          used.ToolCalls,
 	}
-	if b.used.Written > 0 {
-		out["cache_write_input_tokens"] = b.used.Written
+	if used.Written > 0 {
+		out["cache_write_input_tokens"] = used.Written
 	}
 	if len(b.prices) > 0 {
-		out["cost_microusd"] = int64(b.cost*1e6 + 0.5)
+		out["cost_microusd"] = int64(cost*1e6 + 0.5)
 	}
 	return out
 }

@@ -181,6 +181,12 @@ type Options struct {
 	// Token is what the agent has instead of a key; requests without it are
 	// refused.
 	Token string
+	// Former is what the attempt used before its run was killed, as [Attempt.Usage]
+	// counts it: it is part of the attempt's usage and of its budget.
+	Former map[string]int64
+	// Note is told, before each request and after it, what the attempt has used at
+	// most; nil is told nothing.
+	Note func(usage map[string]int64) error
 }
 
 // Open begins an attempt.
@@ -189,7 +195,7 @@ func (r *Relay) Open(o Options) *Attempt {
 	if o.Ledger != nil {
 		a.record = o.Ledger.Add
 	}
-	a.budget = budget{limit: r.cfg.Budget, prices: r.cfg.Prices, changed: make(chan struct{})}
+	a.budget = newBudget(r.cfg, o)
 	a.pool, a.ahead = reply.NewPool(maxResponses), reply.NewPool(maxAhead)
 	a.room = room{free: maxBodies, changed: make(chan struct{})}
 	a.trace.secrets = &r.secrets

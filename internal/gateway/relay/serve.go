@@ -65,7 +65,7 @@ func (a *Attempt) exchange(w http.ResponseWriter, r *http.Request, x *exchange) 
 	if refused != nil {
 		return refused
 	}
-	ticket, ok, err := a.budget.admit(ctx, req.Model, int64(len(req.Body)))
+	ticket, ok, err := a.budget.admit(ctx, req)
 	switch {
 	case err != nil:
 		return a.refuse(agentLeft, "the agent has left")

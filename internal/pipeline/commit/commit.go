@@ -160,23 +160,8 @@ func (d *Draft) Tried(err error) error {
 	if !ok {
 		return nil
 	}
-	d.spent = sum(d.spent, try.Usage)
+	d.spent = record.SumUsage(d.spent, try.Usage)
 	return d.restrict(agentSide, try.Raw)
-}
-
-// sum adds counts by name.
-func sum(a, b map[string]int64) map[string]int64 {
-	switch {
-	case len(a) == 0:
-		return b
-	case len(b) == 0:
-		return a
-	}
-	out := maps.Clone(a)
-	for name, n := range b {
-		out[name] += n
-	}
-	return out
 }
 
 // Resume continues an earlier record whose verification did not finish. The

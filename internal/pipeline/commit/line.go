@@ -30,7 +30,7 @@ func (d *Draft) begin(out produce.Result, own ...string) *record.Line {
 		ProducerMetadata: metadata, Summary: d.Task.Result().Summary(),
 		Index: d.Task.Index(), Attempt: d.Number, Agent: d.c.Agent,
 		Containment: verdict.Passive, Labels: d.labels(out, own),
-		Digests: d.c.Digests.Digests(d.Task, d.Image), Usage: sum(d.spent, out.Usage),
+		Digests: d.c.Digests.Digests(d.Task, d.Image), Usage: record.SumUsage(d.spent, out.Usage),
 	}
 }
 

@@ -59,8 +59,19 @@ type Gateway struct {
 	Proxy egress.Config
 	// Overlay returns a program as it runs in an image.
 	Overlay func(harness.Overlay, sandbox.Image) (sandbox.Overlay, error)
+	// Accounts keep what attempts use of their provider; nil keeps nothing.
+	Accounts Accounts
 
 	seams seams
+}
+
+// Accounts keep what attempts use of their provider, so that a run that is killed and
+// resumed counts it.
+type Accounts interface {
+	// Begin begins a try of an attempt. It returns what the attempt had used at most
+	// before the run was resumed, and what is told all that the try has used at most,
+	// with that.
+	Begin(task string, attempt int) (former map[string]int64, note func(map[string]int64) error)
 }
 
 // seams replaces parts in tests.
@@ -117,6 +128,7 @@ func gated(plan harness.Plan) bool { return plan.Relay != nil || len(plan.Domain
 type gate struct {
 	Gateway
 	plan     harness.Plan
+	labels   sandbox.Labels
 	box      *watched
 	command  initproc.Command
 	output   int64 // limit on both streams
@@ -148,7 +160,7 @@ func (g Gateway) behind(spec *sandbox.Spec, plan harness.Plan) *gate {
 	if spec.User != nil {
 		user = *spec.User
 	}
-	own := &gate{Gateway: g, plan: plan, output: spec.Limits.Output, command: initproc.Command{Argv: plan.Argv, Env: spec.Env,
+	own := &gate{Gateway: g, plan: plan, labels: spec.Labels, output: spec.Limits.Output, command: initproc.Command{Argv: plan.Argv, Env: spec.Env,
 		Inherit: true, Dir: plan.Workdir, User: user, Output: spec.Limits.Output + 1}} // which shows that there is more
 	spec.Init, spec.Command, spec.Env = true, nil, nil
 	spec.Limits.Output = carried
@@ -360,6 +372,9 @@ func (g *gate) serve(ctx context.Context, cancel context.CancelCauseFunc) (*serv
 func (g *gate) openRelay() error {
 	token := rand.Text()
 	o := relay.Options{Ledger: &g.ledger, Hold: g.hold, Token: token}
+	if g.Accounts != nil {
+		o.Former, o.Note = g.Accounts.Begin(g.labels.Task, g.labels.Attempt)
+	}
 	switch {
 	case g.answer != nil:
 		g.relay = g.answer

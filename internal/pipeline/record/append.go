@@ -34,6 +34,7 @@ func (d *Dir) Append(lines ...*Line) error {
 	}
 	d.size += int64(len(text))
 	d.link = next
+	d.accounts.settle(lines)
 	return nil
 }
 

@@ -77,13 +77,14 @@ func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
 	return append(b, '\n'), link{at.seq + 1, digest.Bytes(b)}, err
 }
 
-// Settled removes [CapturedName] and [AnswersName]: every attempt has its record.
+// Settled removes [CapturedName], [AnswersName] and [SpentName]: every attempt has its
+// record.
 func (d *Dir) Settled() error {
 	d.flusher.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	err := d.captured.close()
-	for _, name := range []string{CapturedName, AnswersName} {
+	err := errors.Join(d.captured.close(), d.accounts.close())
+	for _, name := range []string{CapturedName, AnswersName, SpentName} {
 		if rerr := d.root.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, fmt.Errorf("removing %s: %w", name, rerr))
 		}

@@ -38,7 +38,7 @@ const (
 // folder may not have.
 func ReservedNames() []string {
 	var out []string
-	for _, name := range []string{SaltName, PackName, ConfigName, CapturedName, AnswersName} {
+	for _, name := range []string{SaltName, PackName, ConfigName, CapturedName, AnswersName, SpentName} {
 		out = append(out, path.Base(name), path.Base(durable.TempName(name)))
 	}
 	return out
@@ -67,6 +67,7 @@ type Dir struct {
 	size     int64
 	link     link // of the next line
 	captured journal
+	accounts *Accounts // nil keeps none
 	flusher  durable.Flusher
 	// broken is the error after which nothing can be appended.
 	broken error
@@ -364,7 +365,7 @@ func (d *Dir) Close() error {
 	if d.lines != nil {
 		errs = append(errs, d.lines.Close())
 	}
-	errs = append(errs, d.captured.close())
+	errs = append(errs, d.captured.close(), d.accounts.close())
 	return errors.Join(append(errs, d.lock.Close(), d.root.Close())...)
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,6 +27,8 @@ type Request struct {
 	Body   []byte // to send
 	Model  string
 	Stream bool
+	// Output bounds the tokens of the answer; 0 is no bound.
+	Output int64
 	// Dropped names fields that were left out of the body, at most [MaxDropped].
 	Dropped []string
 }
@@ -122,6 +125,9 @@ func (c *checker) common(name string, v jsontext.Value) (bool, error) {
 		if k := v.Kind(); k != 't' && k != 'f' && k != 'n' {
 			return true, invalid("stream is not true or false")
 		}
+	case "max_tokens", "max_output_tokens":
+		c.out.Output, _ = strconv.ParseInt(string(v), 10, 64) // the provider refuses what is no number
+		return false, nil
 	case "service_tier", "speed":
 		// Other tiers cost more than the configured price.
 		tier, ok := text(v)

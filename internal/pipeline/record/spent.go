@@ -1,0 +1,176 @@
+package record
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/digest"
+	"securebench/internal/source"
+)
+
+// SpentName is the file that holds, while a run is under way, what each attempt has
+// used of its agent's provider at most: a run that goes on counts it for the attempts
+// that have no record.
+const SpentName = RestrictedName + "/spent.jsonl"
+
+// Accounts keep what attempts use in [SpentName]. They are safe for concurrent use.
+type Accounts struct {
+	file *os.File
+	salt digest.Salt
+
+	mu   sync.Mutex
+	size int64
+	open map[AttemptKey]*account // of attempts without a record
+}
+
+// account is what one attempt has used at most.
+type account struct {
+	former map[string]int64 // before this process, until a try takes it over
+	before map[string]int64 // in earlier tries
+	last   map[string]int64 // in the latest try
+}
+
+// spent is a line of [SpentName]. It replaces the lines before it of the same attempt;
+// without a usage, the attempt has its record.
+type spent struct {
+	Task    string           `json:"task"`
+	Attempt int              `json:"attempt"`
+	Usage   map[string]int64 `json:"usage,omitzero"`
+	MAC     string           `json:"mac"`
+}
+
+// mac authenticates the line's content.
+func (s spent) mac(salt digest.Salt) (string, error) {
+	s.MAC = ""
+	text, err := json.Marshal(s, json.Deterministic(true))
+	return salt.Keyed("spent", s.Task, text), err
+}
+
+// Accounts opens [SpentName], and reads what an earlier process of the run wrote
+// there. Lines that are cut short, or that this run did not write, do not count.
+func (d *Dir) Accounts() (*Accounts, error) {
+	file, err := source.OpenIn(d.root, SpentName, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", SpentName, err)
+	}
+	a := &Accounts{file: file, salt: d.salt, open: map[AttemptKey]*account{}}
+	d.mu.Lock()
+	d.accounts = a // which closes it
+	d.mu.Unlock()
+	for raw, err := range Lines(file) {
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", SpentName, err)
+		}
+		if raw.Torn {
+			break
+		}
+		a.size += int64(len(raw.Bytes)) + 1
+		a.read(raw.Bytes)
+	}
+	if err := file.Truncate(a.size); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", SpentName, err)
+	}
+	return a, nil
+}
+
+// read takes over a line.
+func (a *Accounts) read(line []byte) {
+	var s spent
+	if json.Unmarshal(line, &s, json.RejectUnknownMembers(true)) != nil {
+		return
+	}
+	if mac, err := s.mac(a.salt); err != nil || mac != s.MAC {
+		return
+	}
+	key := AttemptKey{s.Task, s.Attempt}
+	if a.open[key] = (&account{former: s.Usage}); s.Usage == nil {
+		delete(a.open, key)
+	}
+}
+
+// Begin begins a try of an attempt. It returns what the attempt had used at most when
+// an earlier process of the run was killed, which is the first try's: note is told all
+// that the try has used at most, with that. What note has written outlives this process.
+func (a *Accounts) Begin(task string, attempt int) (former map[string]int64, note func(map[string]int64) error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := AttemptKey{task, attempt}
+	at := a.open[key]
+	if at == nil {
+		at = &account{}
+		a.open[key] = at
+	}
+	former = at.former
+	at.former, at.before, at.last = nil, SumUsage(at.before, at.last), nil
+	return former, func(usage map[string]int64) error {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		at.last = usage
+		return a.write(key, SumUsage(at.before, usage))
+	}
+}
+
+// SumUsage adds counts by name.
+func SumUsage(a, b map[string]int64) map[string]int64 {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	out := maps.Clone(a)
+	for name, n := range b {
+		out[name] += n
+	}
+	return out
+}
+
+// write appends a line.
+func (a *Accounts) write(key AttemptKey, usage map[string]int64) error {
+	s := spent{Task: key.Task, Attempt: key.Attempt, Usage: usage}
+	mac, err := s.mac(a.salt)
+	if err != nil {
+		return err
+	}
+	s.MAC = mac
+	line, err := json.Marshal(s, json.Deterministic(true))
+	if err == nil {
+		line = append(line, '\n')
+		_, err = a.file.WriteAt(line, a.size)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", SpentName, err)
+	}
+	a.size += int64(len(line))
+	return nil
+}
+
+// settle ends the accounts of attempts that have a record. If that cannot be written,
+// they count should the record be lost.
+func (a *Accounts) settle(lines []*Line) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range lines {
+		if a.open[l.Key()] != nil {
+			delete(a.open, l.Key())
+			_ = a.write(l.Key(), nil)
+		}
+	}
+}
+
+// close closes the file. It is idempotent.
+func (a *Accounts) close() error {
+	if a == nil || a.file == nil {
+		return nil
+	}
+	f := a.file
+	a.file = nil
+	return f.Close()
+}

@@ -1,0 +1,82 @@
+package record
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestAccounts: what an attempt without a record had used is there, once, when the run
+// goes on, from lines that this run wrote whole.
+func TestAccounts(t *testing.T) {
+	d, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Begin(false); err != nil {
+		t.Fatal(err)
+	}
+	use := func(n int64) map[string]int64 { return map[string]int64{"requests": n} }
+	begin := func() (former int64, note func(map[string]int64) error) {
+		a, err := d.Accounts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts, note := a.Begin("t", 1)
+		if again, _ := a.Begin("t", 1); again != nil {
+			t.Errorf("a second try has used %v before", again)
+		}
+		return counts["requests"], note
+	}
+	noted := func(note func(map[string]int64) error, n int64) {
+		t.Helper()
+		if err := note(use(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, note := begin()
+	noted(note, 1)
+	noted(note, 2)
+	_, again := d.accounts.Begin("t", 1) // a try that failed was before
+	noted(again, 3)
+	_, other := d.accounts.Begin("other", 1)
+	noted(other, 9)
+	if n, _ := begin(); first != 0 || n != 5 {
+		t.Errorf("%d requests at first and %d after a kill, want 0 and 5", first, n)
+	}
+	name := filepath.Join(d.path, SpentName)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, tt := range map[string]struct {
+		content []byte
+		want    int64
+	}{
+		"cut short": {whole[:len(whole)-1], 5}, // the line of the other
+		"forged":    {bytes.Replace(whole, []byte(`"requests":5`), []byte(`"requests":4`), 1), 2},
+		"another's": {bytes.ReplaceAll(whole, []byte(`"task":"other"`), []byte(`"task":"t"`)), 5},
+		"not JSON":  {append([]byte("x\n"), whole...), 5},
+	} {
+		if err := os.WriteFile(name, tt.content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := begin(); n != tt.want {
+			t.Errorf("%s: %d requests, want %d", what, n, tt.want)
+		}
+	}
+	l := storedLine()
+	l.TaskID, l.Attempt = "t", 1
+	if err := d.Append(l); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := begin(); n != 0 {
+		t.Errorf("%d requests, though the attempt has its record", n)
+	}
+	if !maps.Equal(SumUsage(use(1), use(2)), use(3)) {
+		t.Error("counts are not added")
+	}
+}
