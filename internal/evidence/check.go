@@ -183,6 +183,7 @@ func (c *check) manifest() {
 	m, raw, err := record.ReadManifest(c.fsys)
 	if c.known = err == nil; c.known {
 		c.Manifest, c.rows = m, m.Rows()
+		c.labelled(socketsUnbounded, engineSays(m, socketsUnbounded), "it says of its engine")
 	} else {
 		c.problem(record.ManifestName, 0, "%v", err)
 	}

@@ -14,16 +14,17 @@ import (
 // The labels that follow from what else a run says, as docs/evidence.md lists them.
 // Those that need the pack are for a review.
 const (
-	customLimits   = "custom_limits"
-	scoredTimeout  = "scored_timeout"
-	networkEnabled = "network_enabled"
-	externalTools  = "external_tools"
-	unpinnedImage  = "unpinned_image"
-	capability     = "capability_"
+	customLimits     = "custom_limits"
+	scoredTimeout    = "scored_timeout"
+	networkEnabled   = "network_enabled"
+	externalTools    = "external_tools"
+	unpinnedImage    = "unpinned_image"
+	socketsUnbounded = "sockets_unbounded"
+	capability       = "capability_"
 )
 
 // ofRun are the labels that either all records of a run have or none.
-func ofRun() []string { return []string{customLimits, networkEnabled, externalTools} }
+func ofRun() []string { return []string{customLimits, networkEnabled, externalTools, socketsUnbounded} }
 
 // labels compares a record's labels with what they follow from.
 func (r *lineCheck) labels(e record.Entry, fail failer) {
@@ -73,10 +74,12 @@ func (r *lineCheck) unpinned(image string) bool {
 
 // EngineSamples reports whether the engine of a run did not bound but sample the size
 // of roots that can be written.
-func EngineSamples(m record.Manifest) bool {
+func EngineSamples(m record.Manifest) bool { return engineSays(m, "disk_sampled") }
+
+func engineSays(m record.Manifest, field string) bool {
 	engine, _ := m.Engine.(map[string]any)
-	sampled, _ := engine["disk_sampled"].(bool)
-	return sampled
+	is, _ := engine[field].(bool)
+	return is
 }
 
 // settings are what a run's stored configuration says of what its labels and run.json
@@ -125,15 +128,15 @@ func (c *check) agrees(raw []byte) {
 		}
 	}
 	if h := s.Harness; h != nil {
-		c.labelled(networkEnabled, len(h.Config.Domains) > 0)
-		c.labelled(externalTools, h.Config.External)
+		c.labelled(networkEnabled, len(h.Config.Domains) > 0, record.ConfigName+" says")
+		c.labelled(externalTools, h.Config.External, record.ConfigName+" says")
 	}
 }
 
 // labelled compares a label of the run with what it follows from.
-func (c *check) labelled(label string, want bool) {
+func (c *check) labelled(label string, want bool, by string) {
 	if slices.Contains(c.Manifest.Labels, label) != want {
-		c.problem(record.ManifestName, 0, "its label %s is not what %s says", label, record.ConfigName)
+		c.problem(record.ManifestName, 0, "its label %s is not what %s", label, by)
 	}
 }
 

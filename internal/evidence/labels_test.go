@@ -83,6 +83,12 @@ func TestLabels(t *testing.T) {
 		"honest timeout":                {forgery{config: settings + `,"score_timeouts":true}`, line: func(l *record.Line) { timedOut(l); label("scored_timeout")(l) }}, ""},
 		"honest domains": {forgery{config: settings + `,"harness":{"config":{"allowed_domains":["example.org"]}}}`,
 			manifest: func(m *record.Manifest) { m.Labels = []string{"network_enabled"} }, line: func(l *record.Line) { domains(l); label("network_enabled")(l) }}, ""},
+		"honest sockets": {forgery{manifest: func(m *record.Manifest) {
+			m.Engine, m.Labels = map[string]any{"name": "docker", "sockets_unbounded": true}, []string{"sockets_unbounded"}
+		}, line: label("sockets_unbounded")}, ""},
+		"no sockets_unbounded": {forgery{manifest: func(m *record.Manifest) {
+			m.Engine = map[string]any{"name": "docker", "sockets_unbounded": true}
+		}}, "run.json: its label sockets_unbounded is not what it says of its engine"},
 		"honest capability": {forgery{config: settings + "}", line: label("capability_chown")}, ""},
 		"no scored_timeout": {forgery{line: timedOut}, "candidates.jsonl:1: its label scored_timeout is wrong: by its producer_metadata the agent's time was up"},
 		"timeouts do not count": {forgery{config: settings + "}", line: func(l *record.Line) { timedOut(l); label("scored_timeout")(l) }},

@@ -213,6 +213,9 @@ func (r *Run) labels() []string {
 	if len(needs.Domains) > 0 {
 		out = append(out, produce.NetworkEnabled)
 	}
+	if e := r.scorer.Engine; e != nil && e.Info().SocketsUnbounded {
+		out = append(out, commit.SocketsUnbounded)
+	}
 	return out
 }
 

@@ -214,6 +214,9 @@ type Info struct {
 	Obtain string `json:"-"`
 	// Sockets is how many bytes the sockets of a box can hold beside its limit on memory.
 	Sockets int64 `json:"-"`
+	// SocketsUnbounded says that nothing but the kernel's bound for the whole machine
+	// limits the memory of sockets, so that planning counts none.
+	SocketsUnbounded bool `json:"sockets_unbounded,omitzero"`
 	// Notice is what the operator should know before the first task, if anything.
 	Notice string `json:"-"`
 }

@@ -27,6 +27,7 @@ func labels() map[string]string {
 		"shared_workspace":    "a service could change the workspace while the checker looked at it, as the row asks",
 		"old_layout":          "task.json and the folder securebench lay in the agent's workspace",
 		"scored_timeout":      "the agent ran out of time, and what it left was scored all the same",
+		"sockets_unbounded":   "the engine bounds the memory of sockets by that of the whole machine alone",
 		"disk_sampled":        "the size of a sandbox's root was sampled, and may have exceeded its limit for a moment",
 		"adapted":             "the row differs from what its data set has",
 		"network_enabled":     "the agents may reach domains: what they read there cannot be repeated",

@@ -42,6 +42,10 @@ const UnpinnedImage = "unpinned_image"
 // memory can improve the score.
 const CustomLimits = "custom_limits"
 
+// SocketsUnbounded labels records of runs whose engine does not bound the memory of
+// sockets: a sandbox could take more of the machine's than its limit, and disturb others.
+const SocketsUnbounded = "sockets_unbounded"
+
 // candidateRedacted labels a candidate from which a secret was removed.
 const candidateRedacted = "candidate_redacted"
 

@@ -142,7 +142,7 @@ func JudgedOf(l *record.Line) Judged {
 func ofVerdict(label string) bool {
 	switch label {
 	case CustomLimits, UnpinnedImage, candidateRedacted, ScoredTimeout, family.DiskSampled, Adapted,
-		produce.NetworkEnabled, produce.ExternalTools, produce.OldLayout:
+		produce.NetworkEnabled, produce.ExternalTools, produce.OldLayout, SocketsUnbounded:
 		return false
 	}
 	return !strings.HasPrefix(label, CapabilityLabel)

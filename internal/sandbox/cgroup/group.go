@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,6 +60,28 @@ func (g *Group) Processes() ([]int, error) {
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids), nil
+}
+
+// socketsFile is the limit of version 1 on the memory of sockets, which its limit on
+// memory does not count. It is called TCP's, and is that of all internet sockets.
+const socketsFile = "memory.kmem.tcp.limit_in_bytes"
+
+// LimitsSockets reports whether groups can have a limit on the memory of sockets.
+func (h *Hierarchy) LimitsSockets() bool {
+	memory := h.Group("").memory
+	return memory != "" && machine{}.Read(filepath.Join(memory, socketsFile)) != ""
+}
+
+// LimitSockets bounds the memory of the sockets that are made in the group from now on.
+// It makes the group, which needs no processes yet, where memory is limited.
+func (g *Group) LimitSockets(bytes int64) error {
+	if err := os.MkdirAll(g.memory, 0o755); err != nil {
+		return fmt.Errorf("control group %s: %w", g.path, err)
+	}
+	if err := write(filepath.Join(g.memory, socketsFile), strconv.FormatInt(bytes, 10)); err != nil {
+		return fmt.Errorf("control group %s: limiting the memory of sockets: %w", g.path, err)
+	}
+	return nil
 }
 
 // Remove removes the group and those below it. A group that does not exist is no

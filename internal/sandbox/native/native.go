@@ -232,7 +232,13 @@ func (e *Engine) describe() (err error) {
 	e.info = sandbox.Info{Name: "native", Version: e.runtime.Version, Runtime: e.runtime.Name, CgroupVersion: e.cgroups.Version(),
 		OS: "linux", Arch: runtime.GOARCH, Emulated: platform.ThisMachine().Emulated, Kernel: unix.ByteSliceToString(uts.Release[:]),
 		SecurityOptions: []string{"name=seccomp,profile=default"}}
-	e.info.Sockets = e.runtime.Sockets()
+	switch {
+	case e.cgroups.Version() != "1", !e.runtime.Maps: // the limit on memory counts sockets, or the runtime has its own
+	case e.cgroups.LimitsSockets():
+		e.info.Sockets = maxSockets
+	default:
+		e.info.SocketsUnbounded = true
+	}
 	if err := oci.LowLimits(); err != nil {
 		e.info.Notice = err.Error()
 	}
@@ -245,6 +251,10 @@ func (e *Engine) describe() (err error) {
 	_, e.info.SeccompTracing, err = seccomp.Profile(true, false)
 	return err
 }
+
+// maxSockets is how many bytes the kernel holds for the sockets of a box, where the limit
+// on memory does not count them.
+const maxSockets = 64 << 20
 
 // Info implements [sandbox.Service].
 func (e *Engine) Info() sandbox.Info {

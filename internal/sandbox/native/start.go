@@ -74,6 +74,11 @@ func (b *box) start(ctx context.Context, s *output.Pipes) (_ *process.Process, e
 	if err := b.writeSpec(peer); err != nil {
 		return nil, err
 	}
+	if n := b.engine.info.Sockets; n > 0 {
+		if err := b.group.LimitSockets(n); err != nil {
+			return nil, err
+		}
+	}
 	call := oci.Call{State: b.path("s"), Bundle: b.path(), ID: b.runtimeID(), PID: b.path("pid"), Log: b.path("log")}
 	cmd := b.engine.runtime.Run(call)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Theirs[0], s.Theirs[1], s.Theirs[2]

@@ -61,8 +61,6 @@ func (r Runtime) Spec(b Box) (*specs.Spec, error) {
 		// copy by which that becomes read-only every hierarchy can be written to.
 		spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == groupsFolder })
 		spec.Linux.ReadonlyPaths = slices.DeleteFunc(spec.Linux.ReadonlyPaths, func(path string) bool { return path == groupsFolder })
-		sockets := r.Sockets()
-		spec.Linux.Resources.Memory.KernelTCP = &sockets
 	}
 	if b.Dev != "" {
 		hideFiles(spec, b.Dev+"/null")
@@ -71,17 +69,6 @@ func (r Runtime) Spec(b Box) (*specs.Spec, error) {
 		spec.Annotations = map[string]string{"run.oci.seccomp_bpf_data": program}
 	}
 	return spec, nil
-}
-
-// Sockets is how many bytes the kernel holds for the sockets of a box beside its limit on
-// memory, as with version 1 of control groups: their limit, which is called one of TCP's,
-// is one of all sockets of the internet families. It is 0 where the limit on memory bounds
-// them, and where the runtime sets none.
-func (r Runtime) Sockets() int64 {
-	if r.Name == "crun" && !r.groupsV2 {
-		return 64 << 20
-	}
-	return 0
 }
 
 // hideFiles hides files behind a device of the sandbox's own. crun takes the host's, and

@@ -63,6 +63,10 @@ func offers(in system.Info, runtime string) []sandbox.Requirement {
 			Fix: "use a kernel with CONFIG_CFS_BANDWIDTH"},
 		{Name: "a limit on processes", Holds: in.PidsLimit, Found: "cgroup version " + in.CgroupVersion,
 			Fix: "use a kernel with CONFIG_CGROUP_PIDS"},
+		// runc ignores the limit of version 1 on the memory of sockets, and the settings of
+		// a network namespace bound neither a datagram socket nor the number of sockets.
+		{Name: "a limit on the memory of sockets", Optional: true, Holds: in.CgroupVersion != "1", Found: "cgroup version " + in.CgroupVersion,
+			Fix: "boot with version 2 of control groups, or take the native engine"},
 		option(in, "seccomp", "a filter of system calls", false, "use a kernel with CONFIG_SECCOMP_FILTER"),
 		option(in, "userns", "users of their own", true, "set \"userns-remap\" in the engine's daemon.json"),
 	}
