@@ -4,7 +4,6 @@ package families
 import (
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion"
-	"securebench/internal/family/deferred"
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/repopatch"
@@ -14,7 +13,7 @@ import (
 
 // All returns the registry of all families. A new family adds one line here.
 func All() family.Registry {
-	return family.NewRegistry(append(deferred.Families(),
+	return family.NewRegistry(append(Deferred(),
 		multiplechoice.Family(),
 		shortanswer.Family(),
 		freeresponse.Family(),

@@ -17,9 +17,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"securebench/internal/families"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion"
-	"securebench/internal/family/deferred"
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/repopatch"
@@ -237,7 +237,7 @@ func compilePack(t *testing.T, b *bench, p randomPack) ([]task.Task, error) {
 			return nil, err
 		}
 	}
-	b.families = family.NewRegistry(append(deferred.Families(), codecompletion.Family(), shortanswer.Family(), multiplechoice.Family(),
+	b.families = family.NewRegistry(append(families.Deferred(), codecompletion.Family(), shortanswer.Family(), multiplechoice.Family(),
 		freeresponse.Family(), repopatch.Family(), terminaltask.Family())...)
 	b.cfg.Families = b.families
 	b.cfg.Verifiers["terminal_task"] = changesVerifier{} // which runs nothing

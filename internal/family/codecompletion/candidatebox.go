@@ -12,7 +12,6 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion/operators"
 	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
@@ -268,7 +267,7 @@ func (r reply) forTests(req request) (value.Value, error) {
 	}
 	err := r.d.End()
 	if errors.Is(err, value.ErrHandleHash) {
-		return value.Value{}, operators.Unsupported("hash", r.d.HashHandles)
+		return value.Value{}, unsupportedOperation("hash", r.d.HashHandles)
 	}
 	if err != nil {
 		return value.Value{}, violation("a malformed value")

@@ -9,7 +9,6 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/analysis"
-	"securebench/internal/family/codecompletion/operators"
 	"securebench/internal/family/familytest"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
@@ -207,19 +206,19 @@ for name in ("_x", "__class__", "__dict__", "__mro_entries__", "__bases__"):
 	for line := range strings.Lines(string(out)) {
 		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		name, label, _ := strings.Cut(rest, "\t")
-		message := operators.Unsupported(label, false).Message
+		message := unsupportedOperation(label, false).Message
 		what, _, _ := strings.Cut(label, " of a ")
 		if !strings.Contains(message, " use "+what+" on a") || (kind == "ask") != strings.Contains(message, "tests.operators") {
 			t.Errorf("%s %s is reported as %q", kind, label, message)
 		}
 		if kind == "ask" {
 			asked[label] = true
-			if _, _, ok := operators.Arguments(name); !ok {
+			if _, _, ok := operatorArguments(name); !ok {
 				t.Errorf("the parent does not know %s", name)
 			}
 		}
 	}
-	for _, label := range operators.Askable() {
+	for _, label := range askable() {
 		if !asked[label] {
 			t.Errorf("%s is not used", label)
 		}
@@ -229,7 +228,7 @@ for name in ("_x", "__class__", "__dict__", "__mro_entries__", "__bases__"):
 		"attributes of a function": "use attributes on a function of", "dir of a object": "use dir on an object of",
 		"canary of a canary": "use an operation on an object of", "canary": "use an operation on an object of",
 	} {
-		if got := operators.Unsupported(label, false).Message; !strings.Contains(got, want) || strings.Contains(got, "tests.operators") || strings.Contains(got, "canary") {
+		if got := unsupportedOperation(label, false).Message; !strings.Contains(got, want) || strings.Contains(got, "tests.operators") || strings.Contains(got, "canary") {
 			t.Errorf("%s: %q", label, got)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/analysis"
-	"securebench/internal/family/codecompletion/operators"
 	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
@@ -223,7 +222,7 @@ func ranOut(err error) bool {
 // judge maps the verdict of the tests' process to a failure, or to nil for a pass.
 func judge(word string, trips int, a analysed) error {
 	if operation, ok := strings.CutPrefix(word, "unsupported "); ok {
-		return operators.Unsupported(operation, a.operators)
+		return unsupportedOperation(operation, a.operators)
 	}
 	switch {
 	case word == "pass" && trips > 0:

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/families"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion"
-	"securebench/internal/family/deferred"
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/repopatch"
@@ -27,7 +27,7 @@ import (
 )
 
 func registry() family.Registry {
-	return family.NewRegistry(append(deferred.Families(),
+	return family.NewRegistry(append(families.Deferred(),
 		multiplechoice.Family(), shortanswer.Family(), freeresponse.Family(),
 		codecompletion.Family(), repopatch.Family(), terminaltask.Family())...)
 }

@@ -1,16 +1,15 @@
-// Package deferred declares the families that packs may contain but that have no
-// verifier yet. Their rows are accepted unchecked, their values get lanes, and
-// their tasks stay pending.
-package deferred
+package families
 
 import (
 	"securebench/internal/family"
 	"securebench/internal/task"
 )
 
-// Families describes tool_call, browser_task, desktop_task, artifact_task,
+// Deferred describes the families that packs may contain but that have no verifier yet:
+// their rows are accepted unchecked, their values get lanes, and their tasks stay
+// pending. They are tool_call, browser_task, desktop_task, artifact_task,
 // multimodal_qa and preference_pair.
-func Families() []family.Family {
+func Deferred() []family.Family {
 	return []family.Family{
 		declare("tool_call", map[string]task.Lane{
 			"initial_state":        task.EvaluationInputs,
