@@ -215,9 +215,9 @@ func leaves(a attack) bool { return slices.Contains([]string{"L10", "L12", "S16"
 
 // runCorpus runs attacks and their twins as rows of a kind, and returns the run's
 // directory.
-func runCorpus(t *testing.T, runID string, attempts int, attacks []attack, kind corpusRows) (out string) {
+func runCorpus(t *testing.T, name string, attempts int, attacks []attack, kind corpusRows) (out string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir, runID := t.TempDir(), ownRun(name)
 	attacks = kind.pair(attacks)
 	kind.write(t, dir, runID, attacks)
 	out = filepath.Join(dir, "out")

@@ -59,12 +59,13 @@ func registry(t *testing.T, sends func(tarball []byte) []byte) (env []string) {
 func TestUnfitAgents(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
-	shellless := "localhost/without-shell:1"
+	shellless := "localhost/without-shell:" + ownRun("1")
 	build := exec.Command("docker", "build", "-q", "-t", shellless, "-")
 	build.Stdin = strings.NewReader("FROM scratch\nLABEL empty=yes\n")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	t.Cleanup(func() { _ = exec.Command("docker", "rmi", shellless).Run() })
 	script := &scripted.Script{Turns: []scripted.Turn{{Say: "Answer: 4"}}}
 	honest := func(b []byte) []byte { return b }
 	forged := func(b []byte) []byte { return append(bytes.Clone(b), 0) }

@@ -16,7 +16,7 @@ import (
 func TestAssetChangesUnderTheRun(t *testing.T) {
 	t.Parallel()
 	image := needEngine(t)
-	dir := t.TempDir()
+	dir, runID := t.TempDir(), ownRun("changed-asset")
 	var rows strings.Builder
 	for i := range 5 {
 		assets := ""
@@ -36,7 +36,7 @@ func TestAssetChangesUnderTheRun(t *testing.T) {
 	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: p\nversion: 1\ndefaults: {family: short_answer, environment: {image: \""+image+"\"}}\n")
 	write(t, filepath.Join(dir, "tester.yaml"), `schema_version: "0.2"
-run: {id: changed-asset, output_dir: my runs/out, max_workers: 1}
+run: {id: `+runID+`, output_dir: my runs/out, max_workers: 1}
 benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
 harness: {type: command, config: {command: ["sh", "-c", "sleep 1; test -e a && exit 1; echo 4"]}}
 `)
@@ -70,7 +70,7 @@ harness: {type: command, config: {command: ["sh", "-c", "sleep 1; test -e a && e
 			t.Errorf("%v: exit %d: %s%s", args, res.code, res.stdout, res.stderr)
 		}
 	}
-	if n := left(t, "changed-asset"); n != 0 {
+	if n := left(t, runID); n != 0 {
 		t.Errorf("%d objects are left on the engine", n)
 	}
 }

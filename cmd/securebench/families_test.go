@@ -102,10 +102,7 @@ harness:
 // verifies, scores the same again, and its bundle verifies.
 func TestSixFamilies(t *testing.T) {
 	t.Parallel()
-	where := place{engine: "docker", image: needDocker(t)}
-	where.left = func(t *testing.T, runID string, pids []int) []string {
-		return append(leftovers(t, runID), orphans(t, pids)...)
-	}
+	where := place{engine: "docker", image: needDocker(t), left: leftOnDocker}
 	image, dir := where.image, t.TempDir()
 	sample, err := filepath.Abs(filepath.Join("..", "..", "packs", "quixbugs"))
 	if err != nil {

@@ -59,14 +59,15 @@ func recorded(t *testing.T, dir string) bool {
 
 func TestCtrlC(t *testing.T) {
 	image := needDocker(t)
-	dir := sleepers(t, image, "ctrl-c-test")
+	runID := ownRun("ctrl-c")
+	dir := sleepers(t, image, runID)
 	cmd := command(t, nil, "run", filepath.Join(dir, "tester.yaml"), "--progress", "plain")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the first record and the next agents", func() bool { return recorded(t, dir) && left(t, "ctrl-c-test") >= 4 })
+	waitFor(t, "the first record and the next agents", func() bool { return recorded(t, dir) && left(t, runID) >= 4 })
 	start := time.Now()
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestCtrlC(t *testing.T) {
 	if !recorded(t, dir) {
 		t.Error("the records changed")
 	}
-	if n := left(t, "ctrl-c-test"); n != 0 {
+	if n := left(t, runID); n != 0 {
 		t.Errorf("%d containers and volumes are left", n)
 	}
 }
@@ -215,7 +216,8 @@ func TestNohup(t *testing.T) {
 // because the start of any run removes what killed ones left.
 func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 	image := needDocker(t)
-	dead, alive := sleepers(t, image, "killed-test"), sleepers(t, image, "alive-test")
+	killedID, aliveID := ownRun("killed"), ownRun("alive")
+	dead, alive := sleepers(t, image, killedID), sleepers(t, image, aliveID)
 	start := func(dir string, flags ...string) *os.Process {
 		cmd := command(t, nil, append([]string{"run", filepath.Join(dir, "tester.yaml"), "-q"}, flags...)...)
 		if err := cmd.Start(); err != nil {
@@ -232,17 +234,17 @@ func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 	if _, err := killed.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if left(t, "killed-test") == 0 {
+	if left(t, killedID) == 0 {
 		t.Fatal("the killed run left nothing, so the test proves nothing")
 	}
 	log := filepath.Join(t.TempDir(), "engine.log")
 	start(alive, "--log", log)
-	waitFor(t, "the dead run's remains to go", func() bool { return left(t, "killed-test") == 0 })
+	waitFor(t, "the dead run's remains to go", func() bool { return left(t, killedID) == 0 })
 	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"msg":"removed an object of a dead run"`) {
 		t.Errorf("the engine log does not say what was removed: %q, %v", text, err)
 	}
 	busy := func() string {
-		return dockerOutput(t, "ps", "-q", "--filter", "label=securebench.run=alive-test", "--filter", "label=securebench.task=t1")
+		return dockerOutput(t, "ps", "-q", "--filter", "label=securebench.run="+aliveID, "--filter", "label=securebench.task=t1")
 	}
 	waitFor(t, "the living run's second task", func() bool { return len(strings.Fields(busy())) == 2 })
 	before := busy()

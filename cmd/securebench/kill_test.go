@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"securebench/internal/pipeline/record"
+	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/owner"
 )
 
@@ -67,7 +68,7 @@ harness:
 }
 
 // ownRun is a run id that no other test process uses.
-func ownRun(name string) string { return fmt.Sprintf("%s-%d", name, os.Getpid()) }
+func ownRun(name string) string { return dockertest.Run(name) }
 
 // leftovers lists a run's objects on the engine.
 func leftovers(t *testing.T, runID string) []string {
@@ -84,14 +85,14 @@ func leftOn(t *testing.T, runID string, pid int) []string {
 	if engineOf(t) == "docker" {
 		return leftovers(t, runID)
 	}
-	return slices.Sorted(nativeGroups(t, pid).all)
+	return slices.Sorted(nativeGroups(t, gone([]int{pid})...).all)
 }
 
 // bystander creates a container and a volume of a live owner and returns a
 // function that inspects them.
 func bystander(t *testing.T, image string) (look func() string) {
 	t.Helper()
-	name := fmt.Sprintf("securebench-bystander-%d", os.Getpid())
+	name := ownRun("securebench-bystander")
 	label := func(key, value string) string { return "--label=securebench." + key + "=" + value }
 	owner, run := label("owner", owner.Current().String()), label("run", name)
 	t.Cleanup(func() {

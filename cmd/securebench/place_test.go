@@ -12,7 +12,9 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/nativetest"
+	"securebench/internal/sandbox/owner"
 )
 
 // place is an engine for runs of the shipped binary, and where to look for what
@@ -34,11 +36,30 @@ func dockerPlace(t *testing.T) (p place) {
 	t.Run("find docker", func(t *testing.T) {
 		p = place{engine: "docker", image: needDocker(t)}
 	})
-	p.left = func(t *testing.T, runID string, pids []int) []string {
-		return append(leftovers(t, runID), orphans(t, pids)...)
-	}
+	p.left = leftOnDocker
 	p.bystander = func(t *testing.T) func() string { return bystander(t, p.image) }
 	return p
+}
+
+// leftOnDocker lists what a run of several starts, all of which have ended, has left. The
+// engine may have been making something when a start was killed: what is not of the last
+// start can be there after it, and goes with the next one's clean-up.
+func leftOnDocker(t *testing.T, runID string, starts []int) []string {
+	t.Helper()
+	for _, list := range []string{"ps -a", "volume ls"} {
+		args := append(strings.Fields(list), "--filter", "label=securebench.run="+runID, "--format", `{{.Label "securebench.owner"}}`)
+		for _, label := range strings.Fields(dockerOutput(t, args...)) {
+			if o, ok := owner.Parse(label); !ok || o.PID == starts[len(starts)-1] {
+				t.Errorf("the last start has left something of %s", label)
+			}
+		}
+	}
+	if len(leftovers(t, runID)) > 0 {
+		if _, err := dockertest.Docker(t).Reap(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	return append(leftovers(t, runID), orphans(t, starts)...)
 }
 
 // nativePlace is the native engine with an image store and a folder for temporary
@@ -47,7 +68,7 @@ func nativePlace(t *testing.T) (p place) {
 	t.Helper()
 	store, tmp := filepath.Join(t.TempDir(), "images"), t.TempDir()
 	p.left = func(t *testing.T, _ string, pids []int) []string {
-		there := slices.Concat(slices.Sorted(nativeGroups(t, pids...).all), orphans(t, pids), unfinished(t, store, tmp))
+		there := slices.Concat(slices.Sorted(nativeGroups(t, gone(pids)...).all), orphans(t, pids), unfinished(t, store, tmp))
 		return there
 	}
 	t.Run("find native", func(t *testing.T) {
@@ -134,11 +155,16 @@ func nativeGroups(t *testing.T, pids ...int) groups {
 	return found
 }
 
-// orphans lists what is left of the sessions of processes that have ended. A number is
-// not given again while a session has it, so a process that has it is somebody else's.
+// gone leaves out, of processes that have ended, those whose number is another one's by
+// now, as it never is while a session has it: what has that number is not theirs.
+func gone(pids []int) []int {
+	return slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return exists(fmt.Sprintf("/proc/%d", pid)) })
+}
+
+// orphans lists what is left of the sessions of processes that have ended.
 func orphans(t *testing.T, leaders []int) []string {
 	t.Helper()
-	return sessions(t, slices.DeleteFunc(slices.Clone(leaders), func(pid int) bool { return exists(fmt.Sprintf("/proc/%d", pid)) }))
+	return sessions(t, gone(leaders))
 }
 
 // sessions lists the processes of sessions, leaders included.

@@ -28,7 +28,7 @@ func marked(t *testing.T, base, word string) (id string) {
 func TestMovedTag(t *testing.T) {
 	t.Parallel()
 	base := needDocker(t)
-	const tag = "securebench-moved-tag-test:1"
+	tag := "securebench-moved-tag-test:" + ownRun("1")
 	first, second := marked(t, base, "one"), marked(t, base, "two")
 	move := func(to string) { dockerOutput(t, "tag", to, tag) }
 	move(first)

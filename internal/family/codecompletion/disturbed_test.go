@@ -57,7 +57,7 @@ func TestDisturbedBoxes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := resources(e)
-			r.RunID = t.Name()
+			r.RunID = dockertest.Run(t.Name())
 			v := NewVerifier(r)
 			s := add()
 			s.limits.Timeout = c.limit
@@ -76,7 +76,7 @@ func TestDisturbedBoxes(t *testing.T) {
 					time.Sleep(10 * time.Millisecond) // until the candidate is asked
 				}
 				res, err := api.ContainerList(context.Background(), client.ContainerListOptions{Filters: client.Filters{}.
-					Add("label", "securebench.run="+t.Name()).Add("label", "securebench.role="+c.role)})
+					Add("label", "securebench.run="+r.RunID).Add("label", "securebench.role="+c.role)})
 				for _, found := range res.Items {
 					err = errors.Join(err, c.do(found.ID))
 				}

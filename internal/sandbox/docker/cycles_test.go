@@ -16,6 +16,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/owner"
 )
 
 // The number of sandboxes that TestNothingIsLeft makes.
@@ -31,7 +32,7 @@ func left(t *testing.T, e *docker.Engine) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	networks, err := engineAPI(t).NetworkList(t.Context(), client.NetworkListOptions{})
+	networks, err := engineAPI(t).NetworkList(t.Context(), client.NetworkListOptions{Filters: client.Filters{}.Add("label", "securebench.owner="+owner.Current().String())})
 	if err != nil {
 		t.Fatal(err)
 	}

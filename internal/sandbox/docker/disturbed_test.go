@@ -117,7 +117,7 @@ func TestDisturbed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img,
+			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: img,
 				Command: []string{"sh", "-c", c.script}, Limits: sandbox.Limits{Timeout: 10 * time.Second, Memory: 64 << 20}})
 			if err != nil {
 				t.Fatal(err)
@@ -130,7 +130,7 @@ func TestDisturbed(t *testing.T) {
 					return
 				}
 				var err error
-				for _, id := range labelled(t, api, t.Name()) {
+				for _, id := range labelled(t, api, dockertest.Run(t.Name())) {
 					err = errors.Join(err, c.do(context.Background(), id))
 				}
 				done <- err
@@ -155,7 +155,7 @@ func TestOverdue(t *testing.T) {
 	e := dockertest.Docker(t)
 	img, api := dockertest.Image(t, e), engineAPI(t)
 	for _, paused := range []bool{false, true} {
-		b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img, Command: []string{"sh", "-c", "echo ready; exec sleep 600"}})
+		b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: img, Command: []string{"sh", "-c", "echo ready; exec sleep 600"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestOverdue(t *testing.T) {
 		go func() {
 			<-ready
 			if paused {
-				pauseAll(t, api, t.Name())
+				pauseAll(t, api, dockertest.Run(t.Name()))
 			}
 			cancel(sandbox.ErrOverdue)
 		}()
@@ -197,7 +197,7 @@ func TestOverdueStreams(t *testing.T) {
 	for i := range 6 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img, Stdin: true, Command: []string{"sh", "-c", "echo ready; exec sleep 600"}})
+			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: img, Stdin: true, Command: []string{"sh", "-c", "echo ready; exec sleep 600"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,7 +206,7 @@ func TestOverdueStreams(t *testing.T) {
 			go func() {
 				<-ready
 				sampled := time.After(501*time.Millisecond + time.Duration(i)*time.Millisecond)
-				pauseAll(t, api, t.Name())
+				pauseAll(t, api, dockertest.Run(t.Name()))
 				<-sampled
 				cancel(sandbox.ErrOverdue)
 			}()

@@ -82,12 +82,12 @@ func TestImageConfigurationIsIgnored(t *testing.T) {
 	if d := cmp.Diff(want, img); d != "" {
 		t.Errorf("image (-want +got):\n%s", d)
 	}
-	box, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: img, Command: []string{"sh", "-c",
+	box, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: img, Command: []string{"sh", "-c",
 		"id -u; pwd; echo $COLOUR; sleep 1.5; ls -A /tmp; touch /var/data/x && grep -c -E '^tmpfs (/var/data|/tmp|/workspace) ' /proc/mounts"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names := volumesOf(t, api, t.Name()); len(names) > 0 {
+	if names := volumesOf(t, api, dockertest.Run(t.Name())); len(names) > 0 {
 		t.Errorf("the image gives the sandbox volumes: %v", names)
 	}
 	if got, want := ran(t, box), "1\n/\nblue\n3\n"; got != want {

@@ -44,7 +44,7 @@ func buildContext(t *testing.T, files map[string]string) *bytes.Buffer {
 // build builds an image that is removed at the test's end.
 func build(t *testing.T, e *docker.Engine, files map[string]string) sandbox.Image {
 	t.Helper()
-	tag := fmt.Sprintf("securebench-test:%s", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")))
+	tag := fmt.Sprintf("securebench-test:%s", strings.ToLower(strings.ReplaceAll(dockertest.Run(t.Name()), "/", "-")))
 	var log bytes.Buffer
 	img, err := e.Build(t.Context(), sandbox.Build{Tag: tag, From: "what " + tag}, buildContext(t, files), &log)
 	if err != nil {

@@ -216,7 +216,7 @@ func TestOverlayIsNotTheOwners(t *testing.T) {
 func TestForeignPause(t *testing.T) {
 	e := dockertest.Docker(t)
 	api := engineAPI(t)
-	b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: t.Name()}, Image: dockertest.Image(t, e),
+	b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: dockertest.Image(t, e),
 		Command: []string{"sh", "-c", "echo ready; exec sleep 600"}, Limits: sandbox.Limits{Timeout: 6 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestForeignPause(t *testing.T) {
 	}
 	// A busy engine forgets its events soon, so there is one shortly before the end.
 	for first := true; ; first = false {
-		for _, id := range labelled(t, api, t.Name()) {
+		for _, id := range labelled(t, api, dockertest.Run(t.Name())) {
 			_, err := api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{})
 			if first && (err != nil || f.Freeze(t.Context()) == nil) {
 				t.Errorf("what somebody else has paused is frozen: %v", err)

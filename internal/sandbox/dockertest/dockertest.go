@@ -8,8 +8,11 @@ package dockertest
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,14 +105,17 @@ func Helper(t testing.TB) string {
 }
 
 // helper builds once per process.
-var helper = sync.OnceValues(buildHelper)
-
-// buildHelper builds into the user's cache. Builds are reproducible, so the
-// engine keeps one helper image, too.
-func buildHelper() (string, error) {
+var helper = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(envHelper); path != "" {
 		return path, nil
 	}
+	return Built("helper", "build", "-buildvcs=false", "securebench/internal/sandbox/dockertest/helper")
+})
+
+// Built builds a static program with the go command into the user's cache, and returns
+// its path. The name has the program's digest, so that a process of another checkout
+// never puts its own in the place of one that is in use.
+func Built(name, command string, args ...string) (path string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -123,12 +129,25 @@ func buildHelper() (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(tmp)
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w",
-		"-o", filepath.Join(tmp, "helper"), "securebench/internal/sandbox/dockertest/helper")
+	built := filepath.Join(tmp, name)
+	cmd := exec.Command("go", append([]string{command, "-trimpath", "-ldflags=-s -w", "-o", built}, args...)...) //nolint:gosec // the test's own words
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
-	path := filepath.Join(dir, "helper-"+runtime.GOARCH)
-	return path, os.Rename(filepath.Join(tmp, "helper"), path)
+	text, err := os.ReadFile(built)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, fmt.Sprintf("%s-%x", name, sha256.Sum256(text)))
+	if err := os.Link(built, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return path, nil
 }
+
+// Run names a run of a test. No other process has sandboxes that are labelled so,
+// however many use the engine.
+func Run(name string) string { return name + "-" + process }
+
+var process = strings.ToLower(rand.Text()[:10])

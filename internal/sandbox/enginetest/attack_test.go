@@ -97,11 +97,11 @@ tries("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
 tries("packet", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
 `
 
-const abstract = start + `
+var abstract = start + `
 tries("host's socket", lambda: socket.socket(socket.AF_UNIX).connect("\0` + abstractName + `"))
 `
 
-const abstractName = "securebench-test-attacks"
+var abstractName = "securebench-test-attacks-" + rand.Text() // the host has one
 
 const processes = start + `
 if len([p for p in os.listdir("/proc") if p.isdigit()]) > 1: print("PWN")

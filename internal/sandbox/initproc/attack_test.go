@@ -10,8 +10,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,31 +27,7 @@ import (
 )
 
 // probeBinary builds this test as a static program.
-var probeBinary = sync.OnceValues(func() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir = filepath.Join(dir, "securebench-test")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	tmp, err := os.MkdirTemp(dir, "build-") // another process may build it, too
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(tmp)
-	built, path := filepath.Join(tmp, "probe"), filepath.Join(dir, "initproc-probe")
-	cmd := exec.Command("go", "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", built, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	if err := os.Rename(built, path); err != nil {
-		return "", err
-	}
-	return path, nil
-})
+var probeBinary = sync.OnceValues(func() (string, error) { return dockertest.Built("initproc-probe", "test", "-c", ".") })
 
 // setup is a container in which init runs without the engine's seccomp
 // profile, so that what holds is init's own doing.
