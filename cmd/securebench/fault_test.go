@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox/native/require"
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // envFaults enables faults that take minutes.
@@ -87,9 +88,8 @@ func fakeRuntime(t *testing.T, script string) (env string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, runtime.Name), "#!/bin/sh\ncase \"$*\" in *--version*) exec "+runtime.Path+" --version;; esac\n"+
-		strings.ReplaceAll(script, "RUNTIME", runtime.Path)+"\n")
-	if err := os.Chmod(filepath.Join(dir, runtime.Name), 0o755); err != nil {
+	text := "#!/bin/sh\ncase \"$*\" in *--version*) exec " + runtime.Path + " --version;; esac\n" + strings.ReplaceAll(script, "RUNTIME", runtime.Path) + "\n"
+	if err := sandboxtest.WriteProgram(filepath.Join(dir, runtime.Name), []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return "PATH=" + dir + ":" + os.Getenv("PATH")

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // jargon lists words of the implementation, which a message must not contain.
@@ -135,8 +137,7 @@ func TestNoEngineMessages(t *testing.T) {
 	on := func(engine string) []string { return append(args[:len(args):len(args)], "--engine="+engine) }
 	broken := t.TempDir() // an empty PATH would not do, because runtimes are found in the usual folders too
 	for _, name := range []string{"runc", "crun"} {
-		write(t, filepath.Join(broken, name), "#!/bin/sh\nexit 1\n")
-		if err := os.Chmod(filepath.Join(broken, name), 0o755); err != nil {
+		if err := sandboxtest.WriteProgram(filepath.Join(broken, name), []byte("#!/bin/sh\nexit 1\n")); err != nil {
 			t.Fatal(err)
 		}
 	}

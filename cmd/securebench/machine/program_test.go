@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // fake returns a program that is a shell script.
@@ -15,7 +16,7 @@ func fake(t *testing.T, script string) *program {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "fake")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+	if err := sandboxtest.WriteProgram(path, []byte("#!/bin/sh\n"+script)); err != nil {
 		t.Fatal(err)
 	}
 	return &program{path: path, dir: dir}

@@ -14,6 +14,7 @@ import (
 
 	"securebench/internal/importer/hostgit"
 	"securebench/internal/importer/onecommit"
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // git runs the machine's git; a test is skipped without one.
@@ -215,7 +216,7 @@ func TestOldGitFetchesNothing(t *testing.T) {
 		if weak {
 			script += "unset GIT_ALLOW_PROTOCOL\n"
 		}
-		if err := os.WriteFile(filepath.Join(old, "git"), []byte(script+"exec '"+path+"' \"$@\"\n"), 0o755); err != nil {
+		if err := sandboxtest.WriteProgram(filepath.Join(old, "git"), []byte(script+"exec '"+path+"' \"$@\"\n")); err != nil {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", old+":"+filepath.Dir(path))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"securebench/internal/sandbox/oci"
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // TestMain lets the test's own binary stand for the programs of an image.
@@ -76,7 +77,7 @@ func open(t *testing.T, name string) *Floor {
 		}
 	}
 	for _, name := range []string{"true", "writes", "fails", "waits", "cat"} {
-		if err := os.WriteFile(filepath.Join(layer, "bin", name), self, 0o755); err != nil {
+		if err := sandboxtest.WriteProgram(filepath.Join(layer, "bin", name), self); err != nil {
 			t.Fatal(err)
 		}
 	}
