@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/initproc"
@@ -252,7 +253,8 @@ func TestRuntimeEndsWithParent(t *testing.T) {
 	}
 	nativetest.Image(t, nativetest.Native(t))
 	began = filepath.Join(t.TempDir(), "began")
-	if err := unix.Mkfifo(began+".fifo", 0o600); err != nil {
+	err := unix.Mkfifo(began+".fifo", 0o600)
+	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestRuntimeEndsWithParent$")
@@ -261,28 +263,30 @@ func TestRuntimeEndsWithParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime := 0
-	for end := time.Now().Add(time.Minute); runtime == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	started := awaittest.Soon(func() bool {
 		text, _ := os.ReadFile(began)
 		runtime, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return runtime != 0
+	})
+	fd := -1
+	if started {
+		fd, err = unix.PidfdOpen(runtime, 0) // its number is another one's when it is reaped
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if runtime == 0 {
-		t.Fatal("the runtime did not start")
+	if !started || err != nil {
+		t.Fatalf("the runtime did not start: %v", err)
 	}
-	for end := time.Now().Add(time.Minute); running(runtime); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			_ = unix.Kill(runtime, unix.SIGKILL)
-			t.Fatal("the runtime outlived its parent")
-		}
+	defer unix.Close(fd)
+	ended := func() bool {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n == 1
 	}
-	_, _ = unix.Wait4(runtime, nil, 0, nil) // this process adopts orphans
-}
-
-// running reports whether a process exists and is not about to be reaped.
-func running(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	return err == nil && !strings.Contains(string(stat), ") Z ")
+	if !awaittest.Soon(ended) {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		t.Fatal("the runtime outlived its parent")
+	}
+	_, _ = unix.Wait4(runtime, nil, unix.WNOHANG, nil) // this process adopts orphans
 }
 
 // TestInitKilled: a sandbox whose init is killed from outside has no outcome.

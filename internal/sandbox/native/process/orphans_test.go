@@ -2,13 +2,13 @@ package process_test
 
 import (
 	"context"
-	"errors"
+	"crypto/rand"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/sandbox/native/process"
 )
 
@@ -59,8 +60,9 @@ func parent(script, after string) {
 }
 
 // orphan starts a runtime that leaves a process behind, which is an orphan of another
-// session when orphan returns, and prints its ID.
-func orphan(t *testing.T, argument string) (pid int) {
+// session when orphan returns, and prints its ID. It is called with an argument that no
+// other process of the machine has.
+func orphan(t *testing.T) (argument string, pid int, there func() bool) {
 	t.Helper()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
@@ -78,6 +80,7 @@ func orphan(t *testing.T, argument string) (pid int) {
 	if err := os.Symlink(self, crun); err != nil {
 		t.Fatal(err)
 	}
+	argument = rand.Text()
 	cmd := exec.Command(crun, "runtime", "sf", argument) // a session, in which it starts one more
 	cmd.Stdout = w
 	if err := cmd.Run(); err != nil {
@@ -89,40 +92,45 @@ func orphan(t *testing.T, argument string) (pid int) {
 	if _, err := fmt.Fscan(r, &pid); err != nil {
 		t.Fatal(err)
 	}
-	return pid
+	return argument, pid, watch(t, pid)
 }
 
 // becomesOurs waits until a process is a child of this one.
 func becomesOurs(t *testing.T, pid int) {
 	t.Helper()
-	for there(pid) {
+	awaittest.Until(t, "the adoption", func() bool {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil || strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) {
-			return
-		}
-	}
+		return err != nil || strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid()))
+	})
 }
 
-// there reports whether a process has an ID, which a zombie keeps.
-func there(pid int) bool {
-	_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
-	return err == nil
+// watch returns a function that reports whether a process is there, as a zombie is. Its
+// number would say so of the next one that has it.
+func watch(t *testing.T, pid int) (there func() bool) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	return func() bool { return unix.PidfdSendSignal(fd, 0, nil, 0) == nil }
 }
 
 // TestKillRuntime ends what has left the runtime's session and process group, and
 // nothing else.
 func TestKillRuntime(t *testing.T) {
-	other, pid := orphan(t, "other-box"), orphan(t, "this-box")
-	if err := process.KillRuntime(t.Context(), "this-box"); err != nil {
+	otherBox, _, otherThere := orphan(t)
+	thisBox, _, there := orphan(t)
+	if err := process.KillRuntime(t.Context(), thisBox); err != nil {
 		t.Fatal(err)
 	}
-	if there(pid) {
+	if there() {
 		t.Error("the runtime's process is left")
 	}
-	if !there(other) {
+	if !otherThere() {
 		t.Error("another runtime's process was killed")
 	}
-	if err := process.KillRuntime(t.Context(), "other-box"); err != nil || there(other) {
+	if err := process.KillRuntime(t.Context(), otherBox); err != nil || otherThere() {
 		t.Errorf("the other one is left: %v", err)
 	}
 }
@@ -138,55 +146,53 @@ func TestStarting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stat := "/proc/" + strings.TrimSpace(string(out)) + "/stat"
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if text, err := os.ReadFile(stat); err != nil || time.Now().After(end) {
-			t.Fatalf("it is no zombie: %v", err)
-		} else if strings.Contains(string(text), ") Z ") {
-			break
-		}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
 	}
+	there := watch(t, pid)
+	awaittest.Until(t, "a zombie", func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(text), ") Z ")
+	})
 	failing(true)
-	if _, err := os.Stat(stat); err != nil {
-		t.Errorf("it was reaped during the other start: %v", err)
+	if !there() {
+		t.Error("it was reaped during the other start")
 	}
 	other(false)
-	if _, err := os.Stat(stat); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is left: %v", err)
+	if there() {
+		t.Error("it is left")
 	}
 }
 
 // TestReapMakers reaps orphans of other sessions that have ended.
 func TestReapMakers(t *testing.T) {
-	pid := orphan(t, "ends")
+	_, pid, there := orphan(t)
 	becomesOurs(t, pid)
 	process.ReapMakers()
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		t.Fatalf("one that runs was reaped: %v", err)
 	}
-	for range 1000 { // it is a zombie as soon as its last thread has ended
-		if process.ReapMakers(); !there(pid) {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Error("a zombie is left")
+	awaittest.Until(t, "the zombie to be reaped", func() bool { // it is one as soon as its last thread has ended
+		process.ReapMakers()
+		return !there()
+	})
 }
 
 // TestKill ends processes that are nobody's here, by their arguments.
 func TestKill(t *testing.T) {
-	pid := orphan(t, "of-the-dead")
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	argument, _, there := orphan(t)
+	ctx, stop := context.WithTimeout(t.Context(), awaittest.Hung)
 	defer stop()
 	ended := make(chan struct{})
 	defer func() { <-ended }()
 	go func() { // in the place of the process that adopts it
 		defer close(ended)
-		for there(pid) && ctx.Err() == nil {
+		for there() && ctx.Err() == nil {
 			process.ReapMakers()
 		}
 	}()
-	err := process.Kill(ctx, func(arguments []string) bool { return slices.Contains(arguments, "of-the-dead") })
+	err := process.Kill(ctx, func(arguments []string) bool { return slices.Contains(arguments, argument) })
 	if err != nil {
 		t.Error(err)
 	}
@@ -202,7 +208,8 @@ func TestKillOtherNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "runtime", "", "of-the-forger")
+	forged := rand.Text()
+	cmd := exec.Command(self, "runtime", "", forged)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -217,16 +224,15 @@ func TestKillOtherNamespace(t *testing.T) {
 	}
 	go func() { ended <- cmd.Wait() }()
 	asked := false
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), awaittest.Hung)
 	defer stop()
-	began := time.Now()
 	err = process.Kill(ctx, func(arguments []string) bool {
-		is := slices.Contains(arguments, "of-the-forger")
+		is := slices.Contains(arguments, forged)
 		asked = asked || is
 		return is
 	})
-	if took := time.Since(began); err != nil || !asked || took > 10*time.Second {
-		t.Errorf("after %v, asked: %v: %v", took, asked, err)
+	if err != nil || !asked {
+		t.Errorf("asked: %v: %v", asked, err)
 	}
 	select {
 	case err := <-ended:
@@ -240,15 +246,15 @@ func TestKillOtherNamespace(t *testing.T) {
 // TestKillIsBounded: what comes back as often as it is killed is not waited for longer
 // than the caller says.
 func TestKillIsBounded(t *testing.T) {
-	pid := orphan(t, "that-stays")
+	argument, pid, there := orphan(t)
 	ctx, stop := context.WithTimeoutCause(t.Context(), 0, os.ErrDeadlineExceeded)
 	defer stop()
-	err := process.Kill(ctx, func(arguments []string) bool { return slices.Contains(arguments, "that-stays") })
+	err := process.Kill(ctx, func(arguments []string) bool { return slices.Contains(arguments, argument) })
 	if err == nil || !strings.Contains(err.Error(), os.ErrDeadlineExceeded.Error()) {
 		t.Errorf("got %v", err)
 	}
 	becomesOurs(t, pid)
-	for there(pid) {
+	for there() {
 		process.ReapMakers()
 	}
 }

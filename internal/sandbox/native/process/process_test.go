@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/sandbox/native/process"
 )
 
@@ -20,6 +21,7 @@ func TestHeldIDIsKept(t *testing.T) {
 	t.Parallel()
 	for _, held := range []bool{false, true} {
 		child, end := blocked(t)
+		there := watch(t, child.Pid)
 		p, err := process.Adopt(child.Pid, false)
 		if err != nil {
 			t.Fatal(err)
@@ -33,16 +35,13 @@ func TestHeldIDIsKept(t *testing.T) {
 		}
 		end()
 		if held {
-			for zombie := false; !zombie; time.Sleep(time.Millisecond) {
+			awaittest.Until(t, "a zombie", func() bool {
 				stat, err := os.ReadFile("/proc/" + strconv.Itoa(child.Pid) + "/stat")
-				if err != nil {
-					t.Fatalf("the ID is free: %v", err)
-				}
-				zombie = strings.Contains(string(stat), ") Z ")
-			}
+				return err != nil || strings.Contains(string(stat), ") Z ")
+			})
 			time.Sleep(20 * time.Millisecond) // time to be reaped
-			if _, err := os.Stat("/proc/" + strconv.Itoa(child.Pid)); err != nil || p.Ended() {
-				t.Errorf("the ID is free: %v", err)
+			if !there() || p.Ended() {
+				t.Error("the ID is free")
 			}
 		}
 		release()
@@ -91,6 +90,7 @@ func TestLateAdoption(t *testing.T) {
 		if _, err := fmt.Fscan(out, &pid); err != nil {
 			t.Fatal(err)
 		}
+		there := watch(t, pid)
 		p, err := process.Adopt(pid, false)
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ func TestLateAdoption(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-		if there(pid) {
+		if there() {
 			t.Errorf("%s: it is not reaped", name)
 		}
 	}
@@ -123,7 +123,7 @@ func TestLostExit(t *testing.T) {
 		if x.Err == nil && x.Status.ExitStatus() != 7 {
 			t.Errorf("got %+v", x)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(awaittest.Hung):
 		t.Error("it is waited for")
 	}
 }
