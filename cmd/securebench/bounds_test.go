@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/pipeline/record"
 )
 
@@ -89,7 +90,7 @@ func TestCtrlCWhileReadingAssets(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, "the asset to be read", func() bool { return opened(cmd.Process.Pid, big) })
+		awaittest.Until(t, "the asset to be read", func() bool { return opened(cmd.Process.Pid, big) })
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/gateway/scripted"
 	"securebench/internal/sandbox/owner"
 )
@@ -298,6 +299,6 @@ func TestCanaryKeyIsFound(t *testing.T) {
 	key := newNeedles()
 	key.addWindows("the key", value, leakSize)
 	for _, what := range []string{"descriptions of containers", "descriptions of volumes", "contents of volumes", "logs of containers", "processes: cmdline", "processes: environ"} {
-		waitFor(t, "the key to be found in "+what, func() bool { return len(key.in(lookAtHost(runID)[what])) > 0 })
+		awaittest.Until(t, "the key to be found in "+what, func() bool { return len(key.in(lookAtHost(runID)[what])) > 0 })
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"securebench/internal/awaittest"
 )
 
 // TestAssetChangesUnderTheRun: an asset that is replaced during the run,
@@ -47,7 +49,7 @@ harness: {type: command, config: {command: ["sh", "-c", "sleep 1; test -e a && e
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the first record", func() bool { return recordedLines(runs) > 0 })
+	awaittest.Until(t, "the first record", func() bool { return recordedLines(runs) > 0 })
 	write(t, outside, "EVIL")
 	_ = cmd.Wait() // the exit code is looked at below
 	if code := cmd.ProcessState.ExitCode(); code != exitPack || !strings.Contains(stderr.String(), "1 attempt could not be made because of a fault in the pack: see failure_message in \""+runs+"/out/candidates.jsonl\"\n") ||

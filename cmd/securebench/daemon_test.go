@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"securebench/internal/awaittest"
 )
 
 // daemon is a Docker engine of a test's own.
@@ -59,7 +61,7 @@ func (d *daemon) start() {
 	}
 	cmd, done := d.cmd, d.done
 	go func() { defer close(done); _ = cmd.Wait() }()
-	waitFor(d.t, "the engine", func() bool { return exec.Command("docker", "--host", d.host(), "version").Run() == nil })
+	awaittest.Until(d.t, "the engine", func() bool { return exec.Command("docker", "--host", d.host(), "version").Run() == nil })
 }
 
 // kill kills the engine; what it started lives on.
@@ -104,7 +106,7 @@ func TestDaemonKilled(t *testing.T) {
 	tester, want := mixedPack(t, dir, image, ownRun("daemon"), 12, 2)
 	out, env := filepath.Join(dir, "out"), []string{"DOCKER_HOST=" + d.host()}
 	p := background(t, dir, env, "run", tester, "-o", out, "--progress", "plain")
-	waitFor(t, "the first records", func() bool { return countLines(out) >= 3 || !p.running() })
+	awaittest.Until(t, "the first records", func() bool { return countLines(out) >= 3 || !p.running() })
 	d.kill()
 	res := p.ended(t, hung)
 	if message := errorLine(t, res); res.code != exitEngine || !strings.Contains(message, "the sandbox engine stopped answering") {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"securebench/internal/awaittest"
 )
 
 // TestSomebodyElsesKill: a sandbox that is killed or stopped from outside
@@ -42,7 +44,7 @@ func TestSomebodyElsesKill(t *testing.T) {
 			p := background(t, dir, nil, "run", "tester.yaml", "-o", "out", "--progress", "plain")
 			if c.action != nil {
 				var id string
-				waitFor(t, "the agent", func() bool {
+				awaittest.Until(t, "the agent", func() bool {
 					ids := map[string]string{} // by role
 					for line := range strings.Lines(dockerOutput(t, "ps", "--filter", "label=securebench.run="+run, "--filter", "status=running",
 						"--format", `{{.Label "securebench.role"}} {{.ID}}`)) {

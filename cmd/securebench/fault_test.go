@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox/native/require"
 	"securebench/internal/sandbox/sandboxtest"
@@ -46,7 +47,7 @@ func TestCtrlCWithManySandboxes(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p := launch(t, dir, cmd)
 	pids := []int{p.Process.Pid}
-	waitFor(t, "all agents that sleep", func() bool {
+	awaittest.Until(t, "all agents that sleep", func() bool {
 		return countLines(filepath.Join(dir, "out")) == 1 && busy(nativeGroups(t, pids...)) >= most || !p.running()
 	})
 	if err := p.Process.Signal(os.Interrupt); err != nil {
@@ -107,7 +108,7 @@ func TestCtrlCWhileTheRuntimeHangs(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p := launch(t, dir, cmd)
 	pids := []int{p.Process.Pid}
-	waitFor(t, "the runtime", func() bool { return len(sessions(t, pids)) >= 3 || !p.running() }) // the run, a script and its sleep
+	awaittest.Until(t, "the runtime", func() bool { return len(sessions(t, pids)) >= 3 || !p.running() }) // the run, a script and its sleep
 	if err := p.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +316,7 @@ func TestSandboxKilled(t *testing.T) {
 	disturbedPack(t, dir, where.image, ownRun("killed-sandbox"), "def add(a, b):\n    return a + b\n")
 	p := background(t, dir, where.env, "run", "tester.yaml", "--engine=native", "-o", "out", "--progress", "plain")
 	looks, killed := map[int]int{}, 0
-	waitFor(t, "the sandboxes of the verification", func() bool {
+	awaittest.Until(t, "the sandboxes of the verification", func() bool {
 		for _, first := range pythons(p.Process.Pid) {
 			// Right after its start it can be the runtime's end that killed it.
 			if looks[first]++; looks[first] >= 6 && syscall.Kill(first, syscall.SIGKILL) == nil {

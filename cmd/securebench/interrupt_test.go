@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"securebench/internal/awaittest"
 )
 
 // sleepers writes a pack whose first task is quick and whose others sleep.
@@ -41,16 +43,6 @@ func left(t *testing.T, runID string) int {
 	return len(strings.Fields(out))
 }
 
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(hung); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("timed out waiting for %s", what)
-}
-
 // recorded reports whether the first task has its record and the others run.
 func recorded(t *testing.T, dir string) bool {
 	data, err := os.ReadFile(filepath.Join(dir, "out", "candidates.jsonl"))
@@ -67,7 +59,7 @@ func TestCtrlC(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the first record and the next agents", func() bool { return recorded(t, dir) && left(t, runID) >= 4 })
+	awaittest.Until(t, "the first record and the next agents", func() bool { return recorded(t, dir) && left(t, runID) >= 4 })
 	start := time.Now()
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -135,7 +127,7 @@ func TestEveryWayOutCleansUp(t *testing.T) {
 			}
 			go func() { defer close(p.done); _ = p.Wait() }()
 			t.Cleanup(func() { _ = p.Process.Kill(); <-p.done })
-			waitFor(t, "the first record and the next agents", func() bool { return recorded(t, dir) && left(t, runID) >= 4 })
+			awaittest.Until(t, "the first record and the next agents", func() bool { return recorded(t, dir) && left(t, runID) >= 4 })
 			if c.name == "full-pipe" { // neither read nor closed
 				fill(t, w)
 			}
@@ -204,7 +196,7 @@ func TestNohup(t *testing.T) {
 	}
 	go func() { defer close(p.done); _ = p.Wait() }()
 	t.Cleanup(func() { _ = p.Process.Kill(); <-p.done })
-	waitFor(t, "the first record", func() bool { return recordedLines(dir) > 0 })
+	awaittest.Until(t, "the first record", func() bool { return recordedLines(dir) > 0 })
 	signalTo(t, p, syscall.SIGHUP)
 	if res := p.ended(t, hung); res.code != exitDone || !strings.Contains(res.stdout, " total=3 verification=complete ") {
 		t.Errorf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
@@ -224,7 +216,7 @@ func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = cmd.Process.Signal(os.Interrupt); _ = cmd.Wait() })
-		waitFor(t, "agents", func() bool { return recorded(t, dir) })
+		awaittest.Until(t, "agents", func() bool { return recorded(t, dir) })
 		return cmd.Process
 	}
 	killed := start(dead)
@@ -239,14 +231,14 @@ func TestKilledRunnerIsCleanedUpAfter(t *testing.T) {
 	}
 	log := filepath.Join(t.TempDir(), "engine.log")
 	start(alive, "--log", log)
-	waitFor(t, "the dead run's remains to go", func() bool { return left(t, killedID) == 0 })
+	awaittest.Until(t, "the dead run's remains to go", func() bool { return left(t, killedID) == 0 })
 	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"msg":"removed an object of a dead run"`) {
 		t.Errorf("the engine log does not say what was removed: %q, %v", text, err)
 	}
 	busy := func() string {
 		return dockerOutput(t, "ps", "-q", "--filter", "label=securebench.run="+aliveID, "--filter", "label=securebench.task=t1")
 	}
-	waitFor(t, "the living run's second task", func() bool { return len(strings.Fields(busy())) == 2 })
+	awaittest.Until(t, "the living run's second task", func() bool { return len(strings.Fields(busy())) == 2 })
 	before := busy()
 	res := securebench(t, nil, "run", filepath.Join(dead, "tester.yaml"), "-o", filepath.Join(t.TempDir(), "third"), "--limit", "1", "-q")
 	if res.code != 0 {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/owner"
@@ -135,7 +136,7 @@ func launch(t *testing.T, dir string, cmd *exec.Cmd) *process {
 
 // hung is longer than anything takes that ends on its own, on a machine with
 // much else to do.
-const hung = 5 * time.Minute
+const hung = awaittest.Hung
 
 // ended waits for the process, but not for ever.
 func (p *process) ended(t *testing.T, bound time.Duration) outcome {
@@ -668,7 +669,7 @@ func TestInterruptedRunResumes(t *testing.T) {
 	mixedPack(t, pack, image, runID, 12, 1)
 	out := filepath.Join(cwd, "out; here")
 	p := background(t, cwd, nil, "run", "it's a pack/tester.yaml", "-o", "out; here", "--progress", "plain")
-	waitFor(t, "the first records", func() bool { return countLines(out) >= 2 })
+	awaittest.Until(t, "the first records", func() bool { return countLines(out) >= 2 })
 	if err := p.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/pipeline/record"
 )
 
@@ -332,7 +333,7 @@ func TestSecondRunner(t *testing.T) {
 	args := append(replayPack(t, dir, 300, different(10)), "-o", "out", "-q", "-w", "1") // it takes seconds
 	out := filepath.Join(dir, "out")
 	first := background(t, dir, nil, args...)
-	waitFor(t, "the first records", func() bool { return countLines(out) > 3 })
+	awaittest.Until(t, "the first records", func() bool { return countLines(out) > 3 })
 	// It is stopped, so that it does not end meanwhile.
 	if err := first.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -362,7 +363,7 @@ func TestSecondRunner(t *testing.T) {
 	verified(t, out)
 
 	killed := background(t, dir, nil, append(args, "--force")...)
-	waitFor(t, "the next run's records", func() bool {
+	awaittest.Until(t, "the next run's records", func() bool {
 		s := lookAt(out)
 		return s.history != "" && s.begun && !s.sealed && s.records > 3
 	})
@@ -502,7 +503,7 @@ func newOutage(t *testing.T, runID string) *outage {
 	o := &outage{t: t, dir: t.TempDir(), runID: ownRun(runID), proxy: newProxy(t)}
 	_, o.want = mixedPack(t, o.dir, image, o.runID, 10, 1)
 	o.run = background(t, o.dir, []string{"DOCKER_HOST=" + o.proxy.host}, "run", "tester.yaml", "-o", "out", "--progress", "plain")
-	waitFor(t, "the first records", func() bool { return countLines(o.out()) >= 3 || !o.run.running() })
+	awaittest.Until(t, "the first records", func() bool { return countLines(o.out()) >= 3 || !o.run.running() })
 	return o
 }
 
@@ -559,7 +560,7 @@ func TestCtrlCAtTheStart(t *testing.T) {
 	p.hangs.Store(true)
 	mixedPack(t, dir, "any-image", "start-test", 3, 0)
 	run := background(t, dir, []string{"DOCKER_HOST=" + p.host}, "run", "tester.yaml", "-o", "out", "-q")
-	waitFor(t, "a call to the engine", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.conns) > 0 })
+	awaittest.Until(t, "a call to the engine", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.conns) > 0 })
 	if err := run.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

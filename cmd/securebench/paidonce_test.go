@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/gateway/scripted"
 	"securebench/internal/pipeline/record"
 )
@@ -93,7 +94,7 @@ func TestNothingIsPaidTwice(t *testing.T) {
 	out := filepath.Join(filepath.Dir(tester), "out")
 	p := background(t, b.dir, b.env(), "run", tester, "-q", "--workers", "3")
 	during := func(what string, ok func() bool) {
-		waitFor(t, what, func() bool { return ok() || !p.running() })
+		awaittest.Until(t, what, func() bool { return ok() || !p.running() })
 	}
 	during("the first record", func() bool { return countLines(out) == 1 })
 	during("the third agent", func() bool { return isClosed(g.gates["three.txt"].came) })

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"securebench/internal/awaittest"
 )
 
 // marked makes an image that holds a word in /marker.
@@ -50,7 +52,7 @@ harness:
 	tester, lines := filepath.Join(dir, "tester.yaml"), filepath.Join(dir, "out", "candidates.jsonl")
 	done := make(chan outcome, 1)
 	go func() { done <- securebench(t, nil, "run", tester, "-q") }()
-	waitFor(t, "the first record", func() bool {
+	awaittest.Until(t, "the first record", func() bool {
 		data, err := os.ReadFile(lines)
 		return err == nil && strings.Contains(string(data), "\n")
 	})

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/sandbox/nativetest"
 )
 
@@ -42,7 +43,7 @@ func TestStoppedParent(t *testing.T) {
 				dir, nap := t.TempDir(), fmt.Sprintf("%d.%06d%d", stopNeeds, os.Getpid(), time.Now().Nanosecond())
 				args := append([]string{"run", "--engine=" + p.engine, "-o", "out", "-w", "4", "--progress", "plain"}, pack(t, dir, p.image, nap)...)
 				run := background(t, dir, p.env, args...)
-				waitFor(t, "three honest sleepers", func() bool { return nappers(nap) >= 3 || !run.running() })
+				awaittest.Until(t, "three honest sleepers", func() bool { return nappers(nap) >= 3 || !run.running() })
 				if run.running() {
 					stand(t, run, stopLength*time.Second)
 				}

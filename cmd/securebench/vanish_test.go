@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"securebench/internal/awaittest"
 )
 
 // TestVanishingFolders: an operator's folder that disappears during the run
@@ -20,7 +22,7 @@ func TestVanishingFolders(t *testing.T) {
 			dir, runID := t.TempDir(), ownRun("vanish-"+strings.ReplaceAll(moved, "/", "-"))
 			tester, _ := mixedPack(t, dir, image, runID, 6, 2)
 			p := background(t, dir, nil, "run", tester, "--progress", "plain", "--workers", "1")
-			waitFor(t, "the first record", func() bool { return recordedLines(dir) >= 1 })
+			awaittest.Until(t, "the first record", func() bool { return recordedLines(dir) >= 1 })
 			from, away := filepath.Join(dir, "out", moved), filepath.Join(dir, "away")
 			if err := os.Rename(from, away); err != nil {
 				t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"securebench/internal/awaittest"
 )
 
 // TestWeakSetUps shows that the attacks of the corpus are real: each works
@@ -126,20 +128,10 @@ func commands(name string) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")[1:]
 }
 
-// soon waits for something to become true.
-func soon(ok func() bool) bool {
-	for end := time.Now().Add(hung); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if ok() {
-			return true
-		}
-	}
-	return false
-}
-
 // manyProcesses detects more processes than the corpus's limit allows.
 func manyProcesses(t *testing.T, image, script string) bool {
 	name := weakStart(t, []string{"--pids-limit=160"}, image, script)
-	return soon(func() bool { return len(commands(name)) > corpusPids })
+	return awaittest.Soon(func() bool { return len(commands(name)) > corpusPids })
 }
 
 // muchMemory lets the kernel end the script at four times the corpus's limit.
@@ -181,7 +173,7 @@ func outlivesClient(t *testing.T, image, script string) bool {
 	left := strings.Join(commands(stays), "\n")
 	plain := weakClient(t, image, "sleep 1000")
 	return strings.Count(left, "sleep") == strings.Count(script, "sleep") && strings.Contains(left, "sh") &&
-		soon(func() bool { return commands(plain) == nil })
+		awaittest.Soon(func() bool { return commands(plain) == nil })
 }
 
 // ignoresTerm reports whether a line of commands is of a process that ignores
@@ -203,7 +195,7 @@ func weakClient(t *testing.T, image, script string) (name string) {
 	if err := client.Start(); err != nil {
 		t.Fatal(err)
 	}
-	soon(func() bool {
+	awaittest.Soon(func() bool {
 		running := commands(name)
 		return len(running) >= 2 && strings.Count(strings.Join(running, "\n"), "sleep") == strings.Count(script, "sleep") &&
 			(!strings.Contains(script, "trap") || slices.ContainsFunc(running, ignoresTerm))
