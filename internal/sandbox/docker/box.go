@@ -15,7 +15,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
 	"securebench/internal/sandbox/seccomp"
 )
 
@@ -71,7 +70,7 @@ func (e *Engine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
 	}
-	b := &box{engine: e, name: dockerapi.NewName(), argv: spec.Argv(), stdin: spec.Stdin || spec.Init,
+	b := &box{engine: e, name: newName(), argv: spec.Argv(), stdin: spec.Stdin || spec.Init,
 		writable: spec.WritableRoot, init: spec.Init, limits: spec.Limits.WithDefaults()}
 	for _, m := range spec.Mounts {
 		if m.Overlay != nil {

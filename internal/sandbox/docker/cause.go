@@ -18,7 +18,6 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
 )
 
 // sample notes whether the limit on processes is reached. A sample that fails
@@ -80,7 +79,7 @@ func (r *run) disturbed(ctx context.Context, s container.State, slack time.Durat
 	if err != nil {
 		return fmt.Errorf("reading when a container ended: %w", err)
 	}
-	cctx, cancel := attended.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer)
+	cctx, cancel := attended.WithTimeoutCause(ctx, callTimeout, errNoAnswer)
 	defer cancel()
 	filters := client.Filters{}.Add("type", string(events.ContainerEventType)).Add("container", r.box.name)
 	for _, a := range actions {
@@ -133,7 +132,7 @@ func (r *run) disturbedAtEnd(ctx context.Context, s container.State, ago time.Du
 // processes cannot do to themselves. It is asked before the container is killed:
 // a busy engine may have dropped the event by then.
 func (r *run) paused(ctx context.Context) (bool, error) {
-	cctx, cancel := dockerapi.Cleanup(ctx)
+	cctx, cancel := cleanup(ctx)
 	defer cancel()
 	res, err := r.box.engine.conn.API.ContainerInspect(cctx, r.box.name, client.ContainerInspectOptions{})
 	if err != nil && !cerrdefs.IsNotFound(err) {

@@ -9,7 +9,6 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
 )
 
 // Most engines have no quota for a writable root, so its size is sampled and a
@@ -48,7 +47,7 @@ const measures = 3
 // rootFull reports whether the root holds more than the limit, or something that
 // the engine cannot measure, such as a path that is too long for it.
 func (r *run) rootFull(ctx context.Context, timeout time.Duration) bool {
-	cctx, cancel := attended.WithTimeoutCause(ctx, timeout, dockerapi.ErrNoAnswer)
+	cctx, cancel := attended.WithTimeoutCause(ctx, timeout, errNoAnswer)
 	defer cancel()
 	for range measures {
 		res, err := r.box.engine.conn.API.ContainerInspect(cctx, r.box.name, client.ContainerInspectOptions{Size: true})

@@ -1,6 +1,6 @@
 // Package docker makes sandboxes with a Docker engine, or with anything else
-// that speaks its API from version 1.41 on. Only this package and those below
-// it import the engine's client.
+// that speaks its API from version 1.41 on. What an untrusted image contains is
+// read without running any of it.
 //
 // # Sandbox
 //
@@ -28,7 +28,13 @@
 // # Overlay
 //
 // An overlay is a volume on the engine's disk, shared by all processes and
-// mounted read-only; see package overlays. A box's home is a tmpfs.
+// mounted read-only. Beside its content, which has a random name, is an empty
+// volume whose name is made of the key, the mark: its label names the content.
+// The mark is made last, and the engine makes one volume of a name, so an overlay
+// is there whole or not at all, whoever else fills it or is killed meanwhile.
+// Content without a mark is removed by the next process that needs its key.
+// Neither has the label of an owner by which other objects are reaped. A box's
+// home is a tmpfs.
 //
 // # Outcomes
 //
@@ -51,8 +57,9 @@
 //
 // # Clean-up
 //
-// Every object carries the identity of the process that made it; see package
-// dockerapi.
+// Every object carries the identity of the process that made it. Names are chosen
+// here and removal goes by name, so that an object is found even if the engine
+// made it after the client gave up.
 package docker
 
 import (
@@ -68,10 +75,6 @@ import (
 	"github.com/moby/moby/api/types/system"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
-	"securebench/internal/sandbox/docker/helper"
-	"securebench/internal/sandbox/docker/images"
-	"securebench/internal/sandbox/docker/overlays"
 	"securebench/internal/sandbox/machine"
 	"securebench/internal/sandbox/owner"
 	"securebench/internal/sandbox/platform"
@@ -80,7 +83,9 @@ import (
 
 // Config configures an [Engine].
 type Config struct {
-	// Host is the engine's address; see [dockerapi.Config].
+	// Host is the engine's address, unix:// or tcp://. Empty is DOCKER_HOST
+	// and then the platform's default socket. TLS is configured by
+	// DOCKER_CERT_PATH and DOCKER_TLS_VERIFY.
 	Host string
 	// Helper is the path of a static binary for the engine's platform with
 	// the commands "sandbox-holder TREE", which serves a workspace, and
@@ -92,7 +97,8 @@ type Config struct {
 	// Runtime names the engine's OCI runtime for boxes, such as "runsc".
 	// Empty is the engine's default.
 	Runtime string
-	// Getenv reads the operator's environment. Nil is an empty one.
+	// Getenv reads the operator's environment: DOCKER_HOST, DOCKER_CONTEXT,
+	// DOCKER_CONFIG and HOME. Nil is an empty one.
 	Getenv func(string) string
 	// Patience is how long a transfer of files may stall, and the most that
 	// the first answer may take. 0 is a minute.
@@ -104,11 +110,10 @@ type Config struct {
 
 // Engine makes sandboxes on a Docker engine.
 type Engine struct {
-	*images.Store
-	conn     *dockerapi.Conn
-	helper   *helper.Helper
-	overlays *overlays.Store
-	overlays.Cleaner
+	*imageStore
+	conn     *conn
+	helper   *helperBinary
+	overlays *overlayStore
 	runtime  string
 	info     sandbox.Info
 	cpus     float64 // cores of the engine
@@ -134,11 +139,11 @@ var (
 // New connects to an engine and checks that it can do what is needed. The
 // caller closes the engine, after every box and workspace.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
-	conn, err := dockerapi.New(dockerapi.Config{Host: cfg.Host, Owner: cfg.Owner, Getenv: cfg.Getenv, Log: cfg.Log})
+	conn, err := newConn(cfg)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{Store: images.New(conn), conn: conn, runtime: cfg.Runtime, patience: cmp.Or(cfg.Patience, time.Minute)}
+	e := &Engine{imageStore: newImages(conn), conn: conn, runtime: cfg.Runtime, patience: cmp.Or(cfg.Patience, time.Minute)}
 	if err := e.connect(ctx, cfg.Helper); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -153,9 +158,8 @@ func (e *Engine) connect(ctx context.Context, file string) error {
 	if err := e.describe(in); err != nil {
 		return err
 	}
-	e.helper, err = helper.New(e.conn, file, e.info.Arch, in.Driver)
-	e.overlays = overlays.New(e.conn, e.helper)
-	e.Cleaner = overlays.Cleaner{Store: e.overlays}
+	e.helper, err = newHelper(e.conn, file, e.info.Arch, in.Driver)
+	e.overlays = newOverlays(e.conn, e.helper)
 	return err
 }
 
@@ -204,7 +208,7 @@ func (e *Engine) Size(context.Context) (sandbox.Size, error) {
 	return size, nil
 }
 
-// Reap implements [sandbox.Service]; see [dockerapi.Conn.Reap].
+// Reap implements [sandbox.Service]; see conn.Reap.
 func (e *Engine) Reap(ctx context.Context) (int, error) { return e.conn.Reap(ctx) }
 
 // Overlay implements [sandbox.Overlays].

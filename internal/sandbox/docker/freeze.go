@@ -12,7 +12,6 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
 )
 
 // freezing is what this process did to freeze a box. Pauses by others are
@@ -35,7 +34,7 @@ func (b *box) Freeze(ctx context.Context) error {
 	if !b.ran.Load() {
 		return errors.New("freezing a sandbox: it does not run yet")
 	}
-	cctx, cancel := attended.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer)
+	cctx, cancel := attended.WithTimeoutCause(ctx, callTimeout, errNoAnswer)
 	defer cancel()
 	var err error
 	for try := 1; ; try++ {
@@ -82,7 +81,7 @@ func (b *box) Thaw(ctx context.Context) error {
 	if !f.frozen {
 		return nil
 	}
-	cctx, cancel := attended.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer)
+	cctx, cancel := attended.WithTimeoutCause(ctx, callTimeout, errNoAnswer)
 	defer cancel()
 	f.resumes++
 	_, err := b.engine.conn.API.ContainerUnpause(cctx, b.name, client.ContainerUnpauseOptions{})

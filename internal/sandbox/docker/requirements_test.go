@@ -6,23 +6,23 @@ import (
 	"testing"
 	"time"
 
-	"securebench/internal/sandbox/docker/dockerapi"
+	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/dockertest"
 )
 
 // TestRequirements: an engine that answers and one that does not.
 func TestRequirements(t *testing.T) {
 	dockertest.Docker(t)
-	for _, r := range dockerapi.Requirements(t.Context(), dockerapi.Config{Getenv: os.Getenv}, "", time.Minute) {
+	for _, r := range docker.Requirements(t.Context(), docker.Config{Getenv: os.Getenv, Patience: time.Minute}) {
 		if r.Name == "" || r.Found == "" || r.Holds != (r.Fix == "") || !r.Holds && !r.Optional {
 			t.Errorf("got %+v", r)
 		}
 	}
-	got := dockerapi.Requirements(t.Context(), dockerapi.Config{Host: "unix:///nonexistent/docker.sock"}, "", time.Minute)
+	got := docker.Requirements(t.Context(), docker.Config{Host: "unix:///nonexistent/docker.sock", Patience: time.Minute})
 	if len(got) != 1 || got[0].Holds || got[0].Fix == "" || !strings.Contains(got[0].Found, "/nonexistent/docker.sock") {
 		t.Errorf("without an engine: %+v", got)
 	}
-	for _, r := range dockerapi.Requirements(t.Context(), dockerapi.Config{Getenv: os.Getenv}, "no-such-runtime", time.Minute) {
+	for _, r := range docker.Requirements(t.Context(), docker.Config{Getenv: os.Getenv, Runtime: "no-such-runtime", Patience: time.Minute}) {
 		if strings.Contains(r.Name, "no-such-runtime") && (r.Holds || r.Fix == "") {
 			t.Errorf("a runtime that is not there: %+v", r)
 		}

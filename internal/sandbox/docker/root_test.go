@@ -15,7 +15,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
 )
 
 // engineArchive is what an engine could answer.
@@ -53,7 +52,7 @@ func TestTypeOfAnUnreadablePath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &box{engine: &Engine{conn: &dockerapi.Conn{API: api}}, name: "x"}
+		b := &box{engine: &Engine{conn: &conn{API: api}}, name: "x"}
 		changes := []sandbox.Change{{Path: "/x"}}
 		err = b.addTypes(t.Context(), changes)
 		if (err == nil) != link || link != (changes[0].Type == sandbox.Symlink) {

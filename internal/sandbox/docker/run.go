@@ -17,7 +17,6 @@ import (
 	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/delivery"
-	"securebench/internal/sandbox/docker/dockerapi"
 )
 
 const (
@@ -111,7 +110,7 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 
 // attach connects to the streams of a container that has not started.
 func (e *Engine) attach(ctx context.Context, name string, stdin bool) (client.HijackedResponse, error) {
-	cctx, cancel := attended.WithTimeoutCause(ctx, dockerapi.CallTimeout, dockerapi.ErrNoAnswer) // of the call, not of the streams
+	cctx, cancel := attended.WithTimeoutCause(ctx, callTimeout, errNoAnswer) // of the call, not of the streams
 	defer cancel()
 	res, err := e.conn.API.ContainerAttach(cctx, name, client.ContainerAttachOptions{
 		Stream: true, Stdin: stdin, Stdout: true, Stderr: true})
@@ -122,7 +121,7 @@ func (e *Engine) attach(ctx context.Context, name string, stdin bool) (client.Hi
 }
 
 func (e *Engine) start(ctx context.Context, name string) error {
-	cctx, cancel := dockerapi.Creating(ctx)
+	cctx, cancel := creating(ctx)
 	defer cancel()
 	if _, err := e.conn.API.ContainerStart(cctx, name, client.ContainerStartOptions{}); err != nil {
 		return fmt.Errorf("starting a container: %w", err)
@@ -258,7 +257,7 @@ func (r *run) killOverdue(ctx context.Context, overdue bool) error {
 // kill kills the container and waits until it has ended. A container that
 // cannot be killed is removed.
 func (r *run) kill(ctx context.Context) error {
-	cctx, cancel := dockerapi.Cleanup(ctx)
+	cctx, cancel := cleanup(ctx)
 	defer cancel()
 	_, err := r.box.engine.conn.API.ContainerKill(cctx, r.box.name, client.ContainerKillOptions{Signal: "KILL"})
 	// It may have ended on its own, or be gone.

@@ -15,8 +15,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
-	"securebench/internal/sandbox/docker/helper"
 	"securebench/internal/sandbox/holder"
 )
 
@@ -48,7 +46,7 @@ var _ sandbox.Workspace = (*workspace)(nil)
 // Workspace makes a bounded volume and starts its holder.
 func (e *Engine) Workspace(ctx context.Context, spec sandbox.WorkspaceSpec) (sandbox.Workspace, error) {
 	spec = spec.WithDefaults()
-	w := &workspace{engine: e, name: dockerapi.NewName(), holder: dockerapi.NewName(), disk: spec.Disk}
+	w := &workspace{engine: e, name: newName(), holder: newName(), disk: spec.Disk}
 	if err := spec.Check(); err != nil {
 		return nil, fmt.Errorf("making a workspace: %w", err)
 	}
@@ -96,11 +94,11 @@ func (w *workspace) makeVolume(ctx context.Context, spec sandbox.WorkspaceSpec) 
 
 func (w *workspace) startHolder(ctx context.Context, spec sandbox.WorkspaceSpec, image string) error {
 	host := w.engine.hardened(sandbox.Limits{Memory: holderMemory, CPUs: w.engine.cpus, Pids: holderPids}, spec.Disk)
-	host.Mounts = []mount.Mount{{Type: mount.TypeVolume, Source: w.name, Target: helper.Tree,
+	host.Mounts = []mount.Mount{{Type: mount.TypeVolume, Source: w.name, Target: tree,
 		VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}
-	user, argv := spec.Owner, []string{sandbox.HelperPath, "sandbox-holder", helper.Tree}
+	user, argv := spec.Owner, []string{sandbox.HelperPath, "sandbox-holder", tree}
 	if spec.ReadAll { // the holder becomes the owner itself, and keeps one of root's rights
-		user, argv = sandbox.User{}, []string{sandbox.HelperPath, "sandbox-holder", "--read-all", userString(spec.Owner), helper.Tree}
+		user, argv = sandbox.User{}, []string{sandbox.HelperPath, "sandbox-holder", "--read-all", userString(spec.Owner), tree}
 		host.CapAdd = []string{"DAC_READ_SEARCH"}
 		if spec.Owner != (sandbox.User{}) {
 			host.CapAdd = append(host.CapAdd, "SETUID", "SETGID")
@@ -137,7 +135,7 @@ func (w *workspace) fill(ctx context.Context, labels sandbox.Labels, from sandbo
 	if !has {
 		return fmt.Errorf("%s in image %s: %w", from.Path, from.Image.ID, sandbox.ErrNoFolder)
 	}
-	name := dockerapi.NewName()
+	name := newName()
 	err = w.engine.conn.CreateContainer(ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{Image: from.Image.ID, Entrypoint: []string{"/"}, WorkingDir: "/", NetworkDisabled: true,

@@ -7,24 +7,18 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/docker/dockerapi"
-	"securebench/internal/sandbox/docker/images"
 	"securebench/internal/sandbox/imagestore"
 )
 
 // asides bounds the wait for a Docker engine that another engine could do without.
 const asides = 3 * time.Second
 
-func dockerConfig(cfg Config) docker.Config {
-	return docker.Config{Helper: cfg.Helper, Runtime: cfg.Runtime, Getenv: cfg.Getenv, Log: cfg.Log}
-}
-
-func apiConfig(cfg Config) dockerapi.Config {
-	return dockerapi.Config{Getenv: cfg.Getenv, Log: cfg.Log}
+func dockerConfig(cfg Config, patience time.Duration) docker.Config {
+	return docker.Config{Helper: cfg.Helper, Runtime: cfg.Runtime, Getenv: cfg.Getenv, Patience: patience, Log: cfg.Log}
 }
 
 func dockerRequirements(ctx context.Context, cfg Config) []sandbox.Requirement {
-	return dockerapi.Requirements(ctx, apiConfig(cfg), cfg.Runtime, asides)
+	return docker.Requirements(ctx, dockerConfig(cfg, asides))
 }
 
 // chosenDocker is a Docker engine that knows why it was chosen.
@@ -34,7 +28,7 @@ type chosenDocker struct {
 }
 
 func openDocker(ctx context.Context, cfg Config, choice string) (sandbox.Engine, error) {
-	e, err := docker.New(ctx, dockerConfig(cfg))
+	e, err := docker.New(ctx, dockerConfig(cfg, 0))
 	if err != nil {
 		return nil, err // not a nil *docker.Engine in an interface
 	}
@@ -61,9 +55,9 @@ func OpenDockerImages(ctx context.Context, getenv func(string) string) (DockerIm
 }
 
 func openImages(ctx context.Context, cfg Config) (dockerImages, error) {
-	d, err := images.Open(ctx, apiConfig(cfg), asides)
+	d, err := docker.OpenImages(ctx, dockerConfig(cfg, asides))
 	if err != nil {
-		return nil, err // not a nil *images.Source in an interface
+		return nil, err // not a nil *docker.Images in an interface
 	}
 	return d, nil
 }
@@ -72,7 +66,7 @@ func openImages(ctx context.Context, cfg Config) (dockerImages, error) {
 // system's word alone, not its error.
 func dockerHint(err error) string {
 	if strings.Contains(err.Error(), "permission denied") {
-		return dockerapi.LetUserIn
+		return docker.LetUserIn
 	}
 	return "start Docker or set DOCKER_HOST; in a checkout: make engine"
 }

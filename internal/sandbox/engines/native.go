@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/images"
+	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/imagestore"
 	here "securebench/internal/sandbox/machine"
 	"securebench/internal/sandbox/native"
@@ -97,7 +97,7 @@ func (e *chosenNative) BuiltFrom(ctx context.Context, ref string) (string, error
 	if err := release(); err != nil {
 		return "", err
 	}
-	return img.Config.Config.Labels[images.BuiltFrom], nil
+	return img.Config.Config.Labels[docker.BuiltFrom], nil
 }
 
 // Pull implements [sandbox.Puller].

@@ -1,4 +1,4 @@
-package dockerapi
+package docker
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/moby/moby/api/types/system"
 
@@ -18,20 +17,17 @@ import (
 const LetUserIn = "let your user use it: sudo usermod -aG docker $USER, then log in again; or run securebench as root"
 
 // Requirements says what the engine needs, whether it holds, and how to make it
-// hold. It makes nothing.
-//
-// runtime names the OCI runtime, "" for the engine's own, and patience bounds the
-// wait for an answer.
-func Requirements(ctx context.Context, cfg Config, runtime string, patience time.Duration) []sandbox.Requirement {
+// hold. It makes nothing, and waits for [Config.Patience] at the most.
+func Requirements(ctx context.Context, cfg Config) []sandbox.Requirement {
 	answers := sandbox.Requirement{Name: "a Docker engine that answers",
 		Fix: "start Docker, set DOCKER_HOST, or install it: apt-get install docker.io"}
-	conn, err := New(cfg)
+	conn, err := newConn(cfg)
 	if err != nil {
 		answers.Found = err.Error()
 		return []sandbox.Requirement{answers}
 	}
 	defer func() { _ = conn.Close() }() // nothing was made
-	in, err := conn.Connect(ctx, patience)
+	in, err := conn.Connect(ctx, cfg.Patience)
 	if err != nil {
 		answers.Found = err.Error()
 		if strings.Contains(answers.Found, "permission denied") {
@@ -45,7 +41,7 @@ func Requirements(ctx context.Context, cfg Config, runtime string, patience time
 	if conn.OnThisMachine() {
 		machine.Emulated = platform.ThisMachine().Emulated
 	}
-	return append([]sandbox.Requirement{answers, platform.Requirement(machine)}, offers(in, runtime)...)
+	return append([]sandbox.Requirement{answers, platform.Requirement(machine)}, offers(in, cfg.Runtime)...)
 }
 
 // offers judges what an engine says about itself.

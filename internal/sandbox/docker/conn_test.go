@@ -1,4 +1,4 @@
-package dockerapi
+package docker
 
 import (
 	"io/fs"

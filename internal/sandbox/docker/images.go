@@ -1,6 +1,4 @@
-// Package images looks up, builds, pulls and imports the images of a Docker engine. It
-// reads what an untrusted image contains without running any of it.
-package images
+package docker
 
 import (
 	"archive/tar"
@@ -18,36 +16,35 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
 	"securebench/internal/sandbox/imageconfig"
 	"securebench/internal/sandbox/platform"
 )
 
-// Store is the images of an engine. It is safe for concurrent use.
-type Store struct {
-	conn *dockerapi.Conn
+// imageStore is the images of an engine. It is safe for concurrent use.
+type imageStore struct {
+	conn *conn
 
 	mu      sync.Mutex
-	known   map[string]Facts // by ID
+	known   map[string]facts // by ID
 	folders map[folder]bool  // whether it exists
 }
 
-// Facts is what is known of an image.
-type Facts struct {
+// facts is what is known of an image.
+type facts struct {
 	Image   sandbox.Image
 	Volumes []string // declared mount points, sorted
 }
 
 type folder struct{ image, path string }
 
-// New makes a store.
-func New(conn *dockerapi.Conn) *Store {
-	return &Store{conn: conn, known: make(map[string]Facts), folders: make(map[folder]bool)}
+// newImages makes a store.
+func newImages(conn *conn) *imageStore {
+	return &imageStore{conn: conn, known: make(map[string]facts), folders: make(map[folder]bool)}
 }
 
 // Image implements [sandbox.Images]. A user that the image names is looked up
 // in the image's own /etc/passwd and /etc/group.
-func (s *Store) Image(ctx context.Context, ref string) (sandbox.Image, error) {
+func (s *imageStore) Image(ctx context.Context, ref string) (sandbox.Image, error) {
 	facts, err := s.inspect(ctx, ref)
 	if err != nil && !errors.Is(err, sandbox.ErrUnusable) {
 		return sandbox.Image{}, err
@@ -56,8 +53,8 @@ func (s *Store) Image(ctx context.Context, ref string) (sandbox.Image, error) {
 	return facts.Image, err
 }
 
-// Facts returns what is known of an image by ID. It asks the engine once.
-func (s *Store) Facts(ctx context.Context, id string) (Facts, error) {
+// facts returns what is known of an image by ID. It asks the engine once.
+func (s *imageStore) Facts(ctx context.Context, id string) (facts, error) {
 	s.mu.Lock()
 	facts, ok := s.known[id]
 	s.mu.Unlock()
@@ -67,13 +64,13 @@ func (s *Store) Facts(ctx context.Context, id string) (Facts, error) {
 	return s.inspect(ctx, id)
 }
 
-func (s *Store) inspect(ctx context.Context, ref string) (Facts, error) {
+func (s *imageStore) inspect(ctx context.Context, ref string) (facts, error) {
 	res, err := s.conn.API.ImageInspect(ctx, ref)
 	if cerrdefs.IsNotFound(err) {
-		return Facts{}, fmt.Errorf("image %q: %w", ref, sandbox.ErrImageMissing)
+		return facts{}, fmt.Errorf("image %q: %w", ref, sandbox.ErrImageMissing)
 	}
 	if err != nil {
-		return Facts{}, fmt.Errorf("inspecting image %q: %w", ref, err)
+		return facts{}, fmt.Errorf("inspecting image %q: %w", ref, err)
 	}
 	s.mu.Lock()
 	facts, ok := s.known[res.ID]
@@ -110,7 +107,7 @@ func (s *Store) inspect(ctx context.Context, ref string) (Facts, error) {
 }
 
 // User implements [sandbox.Images].
-func (s *Store) User(ctx context.Context, image sandbox.Image, name string) (sandbox.User, error) {
+func (s *imageStore) User(ctx context.Context, image sandbox.Image, name string) (sandbox.User, error) {
 	if u, ok := imageconfig.NumericUser(name); ok {
 		return u, nil
 	}
@@ -133,7 +130,7 @@ func (s *Store) User(ctx context.Context, image sandbox.Image, name string) (san
 }
 
 // HasFolder reports whether an image has a folder. It asks the engine once.
-func (s *Store) HasFolder(ctx context.Context, id, path string) (bool, error) {
+func (s *imageStore) HasFolder(ctx context.Context, id, path string) (bool, error) {
 	key := folder{id, path}
 	s.mu.Lock()
 	has, ok := s.folders[key]
@@ -159,7 +156,7 @@ func (s *Store) HasFolder(ctx context.Context, id, path string) (bool, error) {
 }
 
 // Look implements [sandbox.Looker].
-func (s *Store) Look(ctx context.Context, image sandbox.Image, path string) (seen sandbox.Sight, err error) {
+func (s *imageStore) Look(ctx context.Context, image sandbox.Image, path string) (seen sandbox.Sight, err error) {
 	err = s.read(ctx, image.ID, func(container string) error {
 		res, err := s.conn.API.ContainerStatPath(ctx, container, client.ContainerStatPathOptions{Path: path})
 		switch {
@@ -185,7 +182,7 @@ func (s *Store) Look(ctx context.Context, image sandbox.Image, path string) (see
 
 // loops reports whether the engine cannot look at a link because it leads back to
 // itself. There is no code for that, and answers to looks have no text.
-func (s *Store) loops(ctx context.Context, container, path string) bool {
+func (s *imageStore) loops(ctx context.Context, container, path string) bool {
 	res, err := s.conn.API.CopyFromContainer(ctx, container, client.CopyFromContainerOptions{SourcePath: path})
 	if err == nil {
 		_ = res.Content.Close()
@@ -195,8 +192,8 @@ func (s *Store) loops(ctx context.Context, container, path string) bool {
 }
 
 // read calls f with a container of the image, which is never started.
-func (s *Store) read(ctx context.Context, id string, f func(container string) error) error {
-	name := dockerapi.NewName()
+func (s *imageStore) read(ctx context.Context, id string, f func(container string) error) error {
+	name := newName()
 	err := s.conn.CreateContainer(ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{Image: id, Entrypoint: []string{"/"}, WorkingDir: "/", NetworkDisabled: true,
@@ -213,7 +210,7 @@ func (s *Store) read(ctx context.Context, id string, f func(container string) er
 const maxAccounts = 1 << 20
 
 // copyFile reads one regular file. A missing one is empty.
-func (s *Store) copyFile(ctx context.Context, container, path string) ([]byte, error) {
+func (s *imageStore) copyFile(ctx context.Context, container, path string) ([]byte, error) {
 	res, err := s.conn.API.CopyFromContainer(ctx, container, client.CopyFromContainerOptions{SourcePath: path})
 	if cerrdefs.IsNotFound(err) {
 		return nil, nil

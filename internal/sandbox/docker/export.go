@@ -1,4 +1,4 @@
-package images
+package docker
 
 import (
 	"archive/tar"
@@ -19,7 +19,7 @@ import (
 )
 
 // ID returns the ID of an image, for one short call to the engine.
-func (s *Store) ID(ctx context.Context, ref string) (string, error) {
+func (s *imageStore) ID(ctx context.Context, ref string) (string, error) {
 	res, err := s.conn.API.ImageInspect(ctx, ref)
 	if cerrdefs.IsNotFound(err) {
 		return "", fmt.Errorf("image %q: %w", ref, sandbox.ErrImageMissing)
@@ -34,7 +34,7 @@ func (s *Store) ID(ctx context.Context, ref string) (string, error) {
 // digest of its configuration, which is its ID except on engines that keep images
 // in containerd. It asks for the image by ID: a name can be given to another one
 // meanwhile.
-func (s *Store) ExportImage(ctx context.Context, ref, file string) (id string, err error) {
+func (s *imageStore) ExportImage(ctx context.Context, ref, file string) (id string, err error) {
 	if id, err = s.ID(ctx, ref); err != nil {
 		return "", err
 	}

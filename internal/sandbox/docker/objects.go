@@ -1,4 +1,4 @@
-package dockerapi
+package docker
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 )
 
 // Labels are the labels of a new object.
-func (c *Conn) Labels(l sandbox.Labels) map[string]string {
+func (c *conn) Labels(l sandbox.Labels) map[string]string {
 	return map[string]string{
 		labelOwner:   c.owner.String(),
 		labelRun:     labelValue(l.Run),
@@ -43,11 +43,11 @@ func labelValue(s string) string {
 }
 
 // CreateContainer creates a container, or leaves none behind.
-func (c *Conn) CreateContainer(ctx context.Context, opts client.ContainerCreateOptions) error {
+func (c *conn) CreateContainer(ctx context.Context, opts client.ContainerCreateOptions) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	cctx, cancel := Creating(ctx)
+	cctx, cancel := creating(ctx)
 	defer cancel()
 	_, err := c.API.ContainerCreate(cctx, opts)
 	if ctx.Err() != nil {
@@ -60,8 +60,8 @@ func (c *Conn) CreateContainer(ctx context.Context, opts client.ContainerCreateO
 }
 
 // CreateVolume creates a volume. After an error the caller removes it by name.
-func (c *Conn) CreateVolume(ctx context.Context, opts client.VolumeCreateOptions) error {
-	cctx, cancel := Creating(ctx)
+func (c *conn) CreateVolume(ctx context.Context, opts client.VolumeCreateOptions) error {
+	cctx, cancel := creating(ctx)
 	defer cancel()
 	if _, err := c.API.VolumeCreate(cctx, opts); err != nil {
 		return fmt.Errorf("creating a volume: %w", err)
@@ -71,7 +71,7 @@ func (c *Conn) CreateVolume(ctx context.Context, opts client.VolumeCreateOptions
 
 // RemoveContainer kills and removes a container by name or ID. A container
 // that does not exist is not an error.
-func (c *Conn) RemoveContainer(ctx context.Context, name string) error {
+func (c *conn) RemoveContainer(ctx context.Context, name string) error {
 	return c.remove(ctx, "container", name, func(ctx context.Context) error {
 		_, err := c.API.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		return err
@@ -80,7 +80,7 @@ func (c *Conn) RemoveContainer(ctx context.Context, name string) error {
 
 // RemoveVolume removes a volume by name. A volume that does not exist is not
 // an error.
-func (c *Conn) RemoveVolume(ctx context.Context, name string) error {
+func (c *conn) RemoveVolume(ctx context.Context, name string) error {
 	return c.remove(ctx, "volume", name, func(ctx context.Context) error {
 		_, err := c.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 		return err
@@ -97,8 +97,8 @@ const (
 // remove removes an object whether or not ctx has ended. While the engine says
 // that the object is being removed already or still in use, it tries again:
 // both pass when a container is dying.
-func (c *Conn) remove(ctx context.Context, kind, name string, call func(context.Context) error) error {
-	cctx, cancel := Cleanup(ctx)
+func (c *conn) remove(ctx context.Context, kind, name string, call func(context.Context) error) error {
+	cctx, cancel := cleanup(ctx)
 	defer cancel()
 	for tries := 0; ; tries++ {
 		err := call(cctx)
@@ -116,7 +116,7 @@ func (c *Conn) remove(ctx context.Context, kind, name string, call func(context.
 // RemoveImage removes an image by ID. An image that does not exist is not an
 // error. Of two removals at once, engines let one fail with an internal error
 // ("unrecognized image ID"): what counts is whether the image is still there.
-func (c *Conn) RemoveImage(ctx context.Context, id string) error {
+func (c *conn) RemoveImage(ctx context.Context, id string) error {
 	return c.remove(ctx, "image", id, func(ctx context.Context) error {
 		_, err := c.API.ImageRemove(ctx, id, client.ImageRemoveOptions{})
 		if !cerrdefs.IsInternal(err) {
@@ -137,7 +137,7 @@ const (
 
 // InspectImage inspects an image that another may be removing: until that is done,
 // the engine fails with an internal error, such as a layer that it misses.
-func (c *Conn) InspectImage(ctx context.Context, id string) (res client.ImageInspectResult, err error) {
+func (c *conn) InspectImage(ctx context.Context, id string) (res client.ImageInspectResult, err error) {
 	for range inspections {
 		if res, err = c.API.ImageInspect(ctx, id); !cerrdefs.IsInternal(err) {
 			break
@@ -152,20 +152,20 @@ func (c *Conn) InspectImage(ctx context.Context, id string) (res client.ImageIns
 }
 
 // Owner is what the label of this process's objects says.
-func (c *Conn) Owner() string { return c.owner.String() }
+func (c *conn) Owner() string { return c.owner.String() }
 
 // DeadOwner reports whether a label names a process that is known to have ended.
-func (c *Conn) DeadOwner(label string) bool {
+func (c *conn) DeadOwner(label string) bool {
 	o, ok := owner.Parse(label)
 	return ok && o.Dead(c.owner)
 }
 
 // Owns reports whether the labels of an object name this process as its owner.
-func (c *Conn) Owns(labels map[string]string) bool { return labels[labelOwner] == c.owner.String() }
+func (c *conn) Owns(labels map[string]string) bool { return labels[labelOwner] == c.owner.String() }
 
 // Reap removes the containers, volumes and images that dead processes left on
 // the engine, and returns how many.
-func (c *Conn) Reap(ctx context.Context) (removed int, err error) {
+func (c *conn) Reap(ctx context.Context) (removed int, err error) {
 	left, err := c.Left(ctx)
 	if err != nil {
 		return 0, err
@@ -183,7 +183,7 @@ func (c *Conn) Reap(ctx context.Context) (removed int, err error) {
 
 // Left lists the containers, volumes and images that dead processes left on the
 // engine. What uses another object comes before it.
-func (c *Conn) Left(ctx context.Context) (left []sandbox.Leftover, err error) {
+func (c *conn) Left(ctx context.Context) (left []sandbox.Leftover, err error) {
 	objects, err := c.labelled(ctx)
 	for _, o := range objects {
 		if c.DeadOwner(o.owner) {
@@ -194,7 +194,7 @@ func (c *Conn) Left(ctx context.Context) (left []sandbox.Leftover, err error) {
 }
 
 // RemoveLeft removes what Left lists.
-func (c *Conn) RemoveLeft(ctx context.Context, l sandbox.Leftover) error {
+func (c *conn) RemoveLeft(ctx context.Context, l sandbox.Leftover) error {
 	remove, ok := map[string]func(context.Context, string) error{
 		"container": c.RemoveContainer, "volume": c.RemoveVolume, "image": c.RemoveImage}[l.Kind]
 	if !ok {
@@ -209,7 +209,7 @@ func (c *Conn) RemoveLeft(ctx context.Context, l sandbox.Leftover) error {
 
 // Owned lists the containers and images, by ID, and volumes, by name, of this
 // owner.
-func (c *Conn) Owned(ctx context.Context) ([]string, error) {
+func (c *conn) Owned(ctx context.Context) ([]string, error) {
 	objects, err := c.labelled(ctx)
 	if err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ type object struct {
 
 // labelled lists what has an owner's label. What uses another object comes
 // before it.
-func (c *Conn) labelled(ctx context.Context) (objects []object, err error) {
+func (c *conn) labelled(ctx context.Context) (objects []object, err error) {
 	filter := client.Filters{}.Add("label", labelOwner)
 	containers, err := c.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filter})
 	if err != nil {

@@ -1,4 +1,4 @@
-package images
+package docker
 
 import (
 	"context"
@@ -15,12 +15,11 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
 )
 
 // Import implements [sandbox.Importer]. The image has no name, and the labels of
 // this process, by which it is found again.
-func (s *Store) Import(ctx context.Context, labels sandbox.Labels, files io.Reader) (sandbox.Image, error) {
+func (s *imageStore) Import(ctx context.Context, labels sandbox.Labels, files io.Reader) (sandbox.Image, error) {
 	id, err := s.load(ctx, s.conn.Labels(labels), files)
 	if err != nil {
 		return sandbox.Image{}, fmt.Errorf("importing an image: %w", err)
@@ -32,7 +31,7 @@ func (s *Store) Import(ctx context.Context, labels sandbox.Labels, files io.Read
 	return image, err
 }
 
-func (s *Store) load(ctx context.Context, labels map[string]string, files io.Reader) (id string, err error) {
+func (s *imageStore) load(ctx context.Context, labels map[string]string, files io.Reader) (id string, err error) {
 	var changes []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		changes = append(changes, fmt.Sprintf(`LABEL "%s"="%s"`, name, plainValue(labels[name])))
@@ -88,8 +87,8 @@ func imported(r io.Reader) (id string, err error) {
 
 // RemoveImage implements [sandbox.Importer]. It refuses images that no process
 // of securebench has imported.
-func (s *Store) RemoveImage(ctx context.Context, image sandbox.Image) error {
-	cctx, cancel := dockerapi.Cleanup(ctx)
+func (s *imageStore) RemoveImage(ctx context.Context, image sandbox.Image) error {
+	cctx, cancel := cleanup(ctx)
 	defer cancel()
 	res, err := s.conn.InspectImage(cctx, image.ID)
 	if cerrdefs.IsNotFound(err) {
@@ -106,7 +105,7 @@ func (s *Store) RemoveImage(ctx context.Context, image sandbox.Image) error {
 }
 
 // forget drops what is known of an image.
-func (s *Store) forget(id string) {
+func (s *imageStore) forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.known, id)

@@ -1,7 +1,4 @@
-// Package helper puts the helper binary on a Docker engine: as an image of its
-// own, in which it serves workspaces, and as a volume, from which other
-// containers start it.
-package helper
+package docker
 
 import (
 	"archive/tar"
@@ -24,47 +21,46 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
 	"securebench/internal/sandbox/helperfile"
 )
 
-// Tree is where the helper's image has the mount point of a workspace.
-const Tree = "/tree"
+// tree is where the helper's image has the mount point of a workspace.
+const tree = "/tree"
 
-// Helper is the helper binary on one engine. It is safe for concurrent use.
-type Helper struct {
-	conn *dockerapi.Conn
+// helperBinary is the helper binary on one engine. It is safe for concurrent use.
+type helperBinary struct {
+	conn *conn
 	file string
 	arch string
 
 	overlays bool // for each container
 
 	mu     sync.Mutex
-	image  string // ID, once the image is there
-	filled volume // with the helper, once a box has asked for it
-	empty  volume // once a box has an overlay
+	image  string       // ID, once the image is there
+	filled helperVolume // with the helper, once a box has asked for it
+	empty  helperVolume // once a box has an overlay
 }
 
-// New checks that file is a static binary for the engine's architecture. An
+// newHelper checks that file is a static binary for the engine's architecture. An
 // empty name gives a helper that only fails. Driver is the engine's storage driver.
-func New(conn *dockerapi.Conn, file, arch, driver string) (*Helper, error) {
+func newHelper(conn *conn, file, arch, driver string) (*helperBinary, error) {
 	if file != "" {
 		if err := helperfile.Check(file, arch); err != nil {
 			return nil, err
 		}
 	}
-	return &Helper{conn: conn, file: file, arch: arch, overlays: slices.Contains([]string{"overlay2", "overlayfs"}, driver)}, nil
+	return &helperBinary{conn: conn, file: file, arch: arch, overlays: slices.Contains([]string{"overlay2", "overlayfs"}, driver)}, nil
 }
 
 // Image returns the ID of the image that contains only the helper, and imports
 // it if the engine does not have it.
-func (h *Helper) Image(ctx context.Context) (string, error) {
+func (h *helperBinary) Image(ctx context.Context) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.imageLocked(ctx)
 }
 
-func (h *Helper) imageLocked(ctx context.Context) (string, error) {
+func (h *helperBinary) imageLocked(ctx context.Context) (string, error) {
 	if h.image != "" {
 		return h.image, nil
 	}
@@ -96,7 +92,7 @@ func (h *Helper) imageLocked(ctx context.Context) (string, error) {
 
 // load imports the image. It is streamed: the binary would otherwise stay in memory
 // twice.
-func (h *Helper) load(ctx context.Context, tag string, program *os.File, want []byte) error {
+func (h *helperBinary) load(ctx context.Context, tag string, program *os.File, want []byte) error {
 	root, w := io.Pipe()
 	ended, sum := make(chan struct{}), sha256.New()
 	go func() {
@@ -137,7 +133,7 @@ func archive(w io.Writer, program *os.File) error {
 	}
 	tw := tar.NewWriter(w)
 	for _, h := range []tar.Header{
-		{Typeflag: tar.TypeDir, Name: Tree[1:] + "/", Mode: 0o755},
+		{Typeflag: tar.TypeDir, Name: tree[1:] + "/", Mode: 0o755},
 		{Typeflag: tar.TypeDir, Name: sandbox.HelperDir[1:] + "/", Mode: 0o755},
 		{Typeflag: tar.TypeReg, Name: sandbox.HelperPath[1:], Mode: 0o755, Size: info.Size()},
 	} {
@@ -159,7 +155,7 @@ func archive(w io.Writer, program *os.File) error {
 // container of the helper's image. It belongs to this process like any other
 // object: Close removes it, and reaping does if the process dies. A volume
 // shared by processes could be half filled or removed by one of them.
-func (h *Helper) Mount(ctx context.Context) (mount.Mount, error) {
+func (h *helperBinary) Mount(ctx context.Context) (mount.Mount, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	image, err := h.imageLocked(ctx)
@@ -186,7 +182,7 @@ func (h *Helper) Mount(ctx context.Context) (mount.Mount, error) {
 // The overlay is a volume that the engine makes with the container and removes with it,
 // with these labels and those of an owner's object. Nothing else says that m's volume
 // is in use then.
-func (h *Helper) Own(ctx context.Context, m mount.Mount, folder string, labels map[string]string) (mount.Mount, error) {
+func (h *helperBinary) Own(ctx context.Context, m mount.Mount, folder string, labels map[string]string) (mount.Mount, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := h.conn.Labels(sandbox.Labels{Role: "overlay"})
@@ -194,7 +190,7 @@ func (h *Helper) Own(ctx context.Context, m mount.Mount, folder string, labels m
 	return h.own(ctx, m, folder, all)
 }
 
-func (h *Helper) own(ctx context.Context, m mount.Mount, folder string, labels map[string]string) (mount.Mount, error) {
+func (h *helperBinary) own(ctx context.Context, m mount.Mount, folder string, labels map[string]string) (mount.Mount, error) {
 	if !h.overlays {
 		return m, nil
 	}
@@ -212,15 +208,15 @@ func (h *Helper) own(ctx context.Context, m mount.Mount, folder string, labels m
 			"type": "overlay", "device": "overlay", "o": "ro,lowerdir=" + folder + ":" + h.empty.folder}}}}, nil
 }
 
-// volume is one of the helper's volumes.
-type volume struct {
+// helperVolume is one of the helper's volumes.
+type helperVolume struct {
 	name   string
 	folder string // of the engine's
 }
 
-// volume makes one. After an error it may be there, too.
-func (h *Helper) volume(ctx context.Context) (volume, error) {
-	v := volume{name: dockerapi.NewName()}
+// helperVolume makes one. After an error it may be there, too.
+func (h *helperBinary) volume(ctx context.Context) (helperVolume, error) {
+	v := helperVolume{name: newName()}
 	err := h.conn.CreateVolume(ctx, client.VolumeCreateOptions{Name: v.name, Driver: "local", Labels: h.conn.Labels(sandbox.Labels{Role: "helper"})})
 	if err != nil {
 		return v, err
@@ -234,8 +230,8 @@ func (h *Helper) volume(ctx context.Context) (volume, error) {
 }
 
 // fill fills the helper's volume from its image.
-func (h *Helper) fill(ctx context.Context, volume, image string) error {
-	name := dockerapi.NewName()
+func (h *helperBinary) fill(ctx context.Context, volume, image string) error {
+	name := newName()
 	err := h.conn.CreateContainer(ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{Image: image, Entrypoint: []string{sandbox.HelperPath}, WorkingDir: "/",
@@ -250,10 +246,10 @@ func (h *Helper) fill(ctx context.Context, volume, image string) error {
 }
 
 // Volumes are the names of the volumes that last until Close.
-func (h *Helper) Volumes() (names []string) {
+func (h *helperBinary) Volumes() (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, v := range []volume{h.filled, h.empty} {
+	for _, v := range []helperVolume{h.filled, h.empty} {
 		if v.name != "" {
 			names = append(names, v.name)
 		}
@@ -262,17 +258,17 @@ func (h *Helper) Volumes() (names []string) {
 }
 
 // Close removes the volumes. The image stays: other processes share it.
-func (h *Helper) Close(ctx context.Context) error {
+func (h *helperBinary) Close(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := errors.Join(h.remove(ctx, h.filled), h.remove(ctx, h.empty)); err != nil {
 		return err
 	}
-	h.filled, h.empty = volume{}, volume{}
+	h.filled, h.empty = helperVolume{}, helperVolume{}
 	return nil
 }
 
-func (h *Helper) remove(ctx context.Context, v volume) error {
+func (h *helperBinary) remove(ctx context.Context, v helperVolume) error {
 	if v.name == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package dockerapi
+package docker
 
 import (
 	"errors"
@@ -41,7 +41,7 @@ func TestEachChange(t *testing.T) {
 	})
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	c, err := New(Config{Host: "tcp://" + strings.TrimPrefix(server.URL, "http://")})
+	c, err := newConn(Config{Host: "tcp://" + strings.TrimPrefix(server.URL, "http://")})
 	if err != nil {
 		t.Fatal(err)
 	}

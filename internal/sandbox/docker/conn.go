@@ -1,10 +1,4 @@
-// Package dockerapi connects to a Docker engine: it finds the engine, bounds
-// the time of calls, and names, labels and removes the objects that this
-// process makes.
-//
-// Names are chosen here and removal goes by name, so that an object is found
-// even if the engine made it after the client gave up.
-package dockerapi
+package docker
 
 import (
 	"cmp"
@@ -33,39 +27,23 @@ const minAPI = "1.41"
 // How long calls to the engine may take.
 const (
 	connectTimeout = 10 * time.Second // the first calls
-	CallTimeout    = 2 * time.Minute  // a call of the normal path
+	callTimeout    = 2 * time.Minute  // a call of the normal path
 	cancelGrace    = 3 * time.Second  // a call after its context ended
 	cleanupTimeout = 30 * time.Second // removal of one object
 )
 
-// ErrNoAnswer is the cause of a call that was given up.
-var ErrNoAnswer = errors.New("the engine did not answer in time")
+// errNoAnswer is the cause of a call that was given up.
+var errNoAnswer = errors.New("the engine did not answer in time")
 
-// Config says how to reach an engine.
-type Config struct {
-	// Host is the engine's address, unix:// or tcp://. Empty is DOCKER_HOST
-	// and then the platform's default socket. TLS is configured by
-	// DOCKER_CERT_PATH and DOCKER_TLS_VERIFY.
-	Host string
-	// Owner marks all objects. The zero value is this process.
-	Owner owner.Owner
-	// Getenv reads the operator's environment: DOCKER_HOST, DOCKER_CONTEXT,
-	// DOCKER_CONFIG and HOME. Nil is an empty one.
-	Getenv func(string) string
-	// Log gets a line for each object that is reaped or cannot be removed.
-	// Nil discards.
-	Log *slog.Logger
-}
-
-// Conn is a connection to an engine, safe for concurrent use.
-type Conn struct {
+// conn is a connection to an engine, safe for concurrent use.
+type conn struct {
 	API   *client.Client
 	Log   *slog.Logger
 	owner owner.Owner
 }
 
-// New configures a connection. It makes no call.
-func New(cfg Config) (*Conn, error) {
+// newConn configures a connection. It makes no call.
+func newConn(cfg Config) (*conn, error) {
 	getenv := cfg.Getenv
 	if getenv == nil {
 		getenv = func(string) string { return "" }
@@ -76,7 +54,7 @@ func New(cfg Config) (*Conn, error) {
 	}
 	// A stream may last, but every response has to begin. (With TLS from the
 	// environment the client uses its own transport.)
-	transport := &http.Transport{MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: CallTimeout,
+	transport := &http.Transport{MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: callTimeout,
 		Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP1(true) // others add a TLS configuration, which the client takes as a request for TLS
 	api, err := client.New(client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}),
@@ -84,7 +62,7 @@ func New(cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuring the Docker client: %w", err)
 	}
-	c := &Conn{API: api, Log: cfg.Log, owner: cfg.Owner}
+	c := &conn{API: api, Log: cfg.Log, owner: cfg.Owner}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -95,10 +73,10 @@ func New(cfg Config) (*Conn, error) {
 }
 
 // OnThisMachine reports whether the engine is reached through a socket of this machine.
-func (c *Conn) OnThisMachine() bool { return strings.HasPrefix(c.API.DaemonHost(), "unix://") }
+func (c *conn) OnThisMachine() bool { return strings.HasPrefix(c.API.DaemonHost(), "unix://") }
 
 // Close releases the connections.
-func (c *Conn) Close() error {
+func (c *conn) Close() error {
 	if err := c.API.Close(); err != nil {
 		return fmt.Errorf("closing the connection to the Docker engine: %w", err)
 	}
@@ -107,7 +85,7 @@ func (c *Conn) Close() error {
 
 // Connect checks that the engine can be used and returns what it says about
 // itself. patience bounds the wait for an answer.
-func (c *Conn) Connect(ctx context.Context, patience time.Duration) (system.Info, error) {
+func (c *conn) Connect(ctx context.Context, patience time.Duration) (system.Info, error) {
 	limit := min(connectTimeout, patience)
 	cctx, cancel := attended.WithTimeout(ctx, limit)
 	defer cancel()
@@ -119,7 +97,7 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration) (system.Info
 	return info, err
 }
 
-func (c *Conn) identify(ctx context.Context) (system.Info, error) {
+func (c *conn) identify(ctx context.Context) (system.Info, error) {
 	ping, err := c.API.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil {
 		return system.Info{}, fmt.Errorf("connecting to the Docker engine at %s: %w", c.API.DaemonHost(), err)
@@ -155,11 +133,11 @@ func apiVersion(s string) (major, minor int, ok bool) {
 	return major, minor, err1 == nil && err2 == nil
 }
 
-// Creating returns a context for a call that makes something on the engine.
+// creating returns a context for a call that makes something on the engine.
 // Cutting such a call off saves no time and leaves open whether the object
 // exists, so the call outlives ctx by a moment.
-func Creating(ctx context.Context) (context.Context, context.CancelFunc) {
-	out, cancel := attended.WithTimeoutCause(context.WithoutCancel(ctx), CallTimeout, ErrNoAnswer)
+func creating(ctx context.Context) (context.Context, context.CancelFunc) {
+	out, cancel := attended.WithTimeoutCause(context.WithoutCancel(ctx), callTimeout, errNoAnswer)
 	stop := context.AfterFunc(ctx, func() {
 		t := time.NewTimer(cancelGrace)
 		defer t.Stop()
@@ -172,15 +150,15 @@ func Creating(ctx context.Context) (context.Context, context.CancelFunc) {
 	return out, func() { stop(); cancel() }
 }
 
-// Cleanup returns a context for removing something, which must be tried even
+// cleanup returns a context for removing something, which must be tried even
 // after ctx has ended.
-func Cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
+func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return attended.WithTimeoutCause(context.WithoutCancel(ctx), cleanupTimeout,
 		errors.New("the engine did not clean up in time"))
 }
 
-// NewName makes the name of an object. It is random, so it never collides.
-func NewName() string {
+// newName makes the name of an object. It is random, so it never collides.
+func newName() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return "securebench-" + hex.EncodeToString(b[:])

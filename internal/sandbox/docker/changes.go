@@ -1,4 +1,4 @@
-package dockerapi
+package docker
 
 import (
 	"bytes"
@@ -22,9 +22,9 @@ import (
 // answer whose size the container's processes decide. An error of f ends it and
 // is returned. A path that is too long for the engine to compare is a
 // [sandbox.ErrTooLarge].
-func (c *Conn) EachChange(ctx context.Context, name string, f func(container.FilesystemChange) error) (err error) {
+func (c *conn) EachChange(ctx context.Context, name string, f func(container.FilesystemChange) error) (err error) {
 	dial := c.API.Dialer()
-	t := &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: CallTimeout,
+	t := &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: callTimeout,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
 	url := "http://engine/v" + c.API.ClientVersion() + "/containers/" + name + "/changes"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -1,12 +1,4 @@
-// Package overlays keeps trees of programs on a Docker engine.
-//
-// An overlay is a volume with a random name, the content, and an empty one whose
-// name is made of the key, the mark: its label names the content. The mark is
-// made last, and the engine makes one volume of a name, so an overlay is there
-// whole or not at all, whoever else fills it or is killed meanwhile. Content
-// without a mark is removed by the next process that needs its key. Neither has
-// the label of an owner by which other objects are reaped.
-package overlays
+package docker
 
 import (
 	"context"
@@ -24,8 +16,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/dockerapi"
-	"securebench/internal/sandbox/docker/helper"
 	"securebench/internal/sandbox/programs"
 )
 
@@ -41,20 +31,22 @@ const (
 // markPrefix begins the names of marks.
 const markPrefix = "securebench-overlay-"
 
-// Store is the overlays of an engine. It is safe for concurrent use.
-type Store struct {
-	conn   *dockerapi.Conn
-	helper *helper.Helper
+// overlayStore is the overlays of an engine. It is safe for concurrent use.
+type overlayStore struct {
+	conn   *conn
+	helper *helperBinary
 
 	filling sync.Mutex // one at a time in this process
 }
 
-// New returns the overlays of an engine.
-func New(conn *dockerapi.Conn, h *helper.Helper) *Store { return &Store{conn: conn, helper: h} }
+// newOverlays returns the overlays of an engine.
+func newOverlays(conn *conn, h *helperBinary) *overlayStore {
+	return &overlayStore{conn: conn, helper: h}
+}
 
 // overlay is one that is there.
 type overlay struct {
-	store  *Store
+	store  *overlayStore
 	key    string
 	volume string // the content
 	folder string // the content's, of the engine
@@ -64,7 +56,7 @@ type overlay struct {
 func (o *overlay) OverlayKey() string { return o.key }
 
 // Overlay implements [sandbox.Overlays].
-func (s *Store) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (sandbox.Overlay, error) {
+func (s *overlayStore) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (sandbox.Overlay, error) {
 	if err := spec.Check(); err != nil {
 		return nil, fmt.Errorf("making an overlay: %w", err)
 	}
@@ -81,7 +73,7 @@ func (s *Store) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func
 }
 
 // find returns an overlay that is there whole, or nil.
-func (s *Store) find(ctx context.Context, key string) (*overlay, error) {
+func (s *overlayStore) find(ctx context.Context, key string) (*overlay, error) {
 	mark, err := s.inspect(ctx, markPrefix+key)
 	if err != nil || mark == nil {
 		return nil, err
@@ -98,7 +90,7 @@ func (s *Store) find(ctx context.Context, key string) (*overlay, error) {
 }
 
 // inspect returns a volume, or nil if there is none.
-func (s *Store) inspect(ctx context.Context, name string) (*volume.Volume, error) {
+func (s *overlayStore) inspect(ctx context.Context, name string) (*volume.Volume, error) {
 	res, err := s.conn.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	switch {
 	case cerrdefs.IsNotFound(err):
@@ -111,11 +103,11 @@ func (s *Store) inspect(ctx context.Context, name string) (*volume.Volume, error
 
 // make fills a volume and marks it. If another process was faster, its volume is
 // taken.
-func (s *Store) make(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (*overlay, error) {
+func (s *overlayStore) make(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (*overlay, error) {
 	if err := s.sweep(ctx, spec.Key); err != nil {
 		return nil, err
 	}
-	o := &overlay{store: s, key: spec.Key, volume: dockerapi.NewName()}
+	o := &overlay{store: s, key: spec.Key, volume: newName()}
 	err := s.fill(ctx, o, fill)
 	if err == nil {
 		err = s.conn.CreateVolume(ctx, client.VolumeCreateOptions{Name: markPrefix + spec.Key, Driver: "local",
@@ -137,7 +129,7 @@ func (s *Store) make(ctx context.Context, spec sandbox.OverlaySpec, fill func(io
 // sweep removes what processes that were killed have left of an overlay. Whether
 // there is a mark is looked up after the process is known to be dead, which then
 // cannot make one any more.
-func (s *Store) sweep(ctx context.Context, key string) error {
+func (s *overlayStore) sweep(ctx context.Context, key string) error {
 	names, err := s.torn(ctx, key)
 	for _, name := range names {
 		if err := s.removeUnused(ctx, name); err != nil {
@@ -148,7 +140,7 @@ func (s *Store) sweep(ctx context.Context, key string) error {
 }
 
 // torn lists the contents of a key, or of all, that sweep removes.
-func (s *Store) torn(ctx context.Context, key string) (names []string, err error) {
+func (s *overlayStore) torn(ctx context.Context, key string) (names []string, err error) {
 	contents, err := s.contents(ctx, key)
 	if err != nil {
 		return nil, err
@@ -173,7 +165,7 @@ const kindTorn = "unfinished program"
 
 // Left lists the contents that processes left which were killed while they filled
 // them.
-func (s *Store) Left(ctx context.Context) (left []sandbox.Leftover, err error) {
+func (s *overlayStore) Left(ctx context.Context) (left []sandbox.Leftover, err error) {
 	names, err := s.torn(ctx, "")
 	for _, name := range names {
 		left = append(left, sandbox.Leftover{Kind: kindTorn, Name: name})
@@ -182,7 +174,7 @@ func (s *Store) Left(ctx context.Context) (left []sandbox.Leftover, err error) {
 }
 
 // RemoveTorn removes what Left lists.
-func (s *Store) RemoveTorn(ctx context.Context, name string) error {
+func (s *overlayStore) RemoveTorn(ctx context.Context, name string) error {
 	names, err := s.torn(ctx, "")
 	if err != nil || !slices.Contains(names, name) {
 		return err
@@ -191,7 +183,7 @@ func (s *Store) RemoveTorn(ctx context.Context, name string) error {
 }
 
 // removeUnused removes a volume, with the containers that were to fill it.
-func (s *Store) removeUnused(ctx context.Context, name string) error {
+func (s *overlayStore) removeUnused(ctx context.Context, name string) error {
 	res, err := s.conn.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("volume", name)})
 	if err != nil {
 		return fmt.Errorf("listing the containers that use volume %s: %w", name, err)
@@ -205,7 +197,7 @@ func (s *Store) removeUnused(ctx context.Context, name string) error {
 }
 
 // contents lists the volumes that were made for a key, or for any.
-func (s *Store) contents(ctx context.Context, key string) ([]volume.Volume, error) {
+func (s *overlayStore) contents(ctx context.Context, key string) ([]volume.Volume, error) {
 	res, err := s.conn.API.VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelFiller)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the engine's volumes: %w", err)
@@ -214,7 +206,7 @@ func (s *Store) contents(ctx context.Context, key string) ([]volume.Volume, erro
 }
 
 // fill makes a volume and fills it through a container that never starts.
-func (s *Store) fill(ctx context.Context, o *overlay, fill func(io.Writer) error) error {
+func (s *overlayStore) fill(ctx context.Context, o *overlay, fill func(io.Writer) error) error {
 	image, err := s.helper.Image(ctx)
 	if err != nil {
 		return err
@@ -224,13 +216,13 @@ func (s *Store) fill(ctx context.Context, o *overlay, fill func(io.Writer) error
 	if err != nil {
 		return err
 	}
-	name := dockerapi.NewName()
+	name := newName()
 	err = s.conn.CreateContainer(ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{Image: image, Entrypoint: []string{sandbox.HelperPath}, WorkingDir: "/", NetworkDisabled: true,
 			Labels: s.conn.Labels(sandbox.Labels{Role: "overlay"})},
 		HostConfig: &container.HostConfig{NetworkMode: "none", LogConfig: container.LogConfig{Type: "none"},
-			Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: o.volume, Target: helper.Tree, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}},
+			Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: o.volume, Target: tree, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}},
 	})
 	if err != nil {
 		return err
@@ -239,15 +231,15 @@ func (s *Store) fill(ctx context.Context, o *overlay, fill func(io.Writer) error
 }
 
 // copy lays what fill writes into a container's tree.
-func (s *Store) copy(ctx context.Context, name string, fill func(io.Writer) error) error {
+func (s *overlayStore) copy(ctx context.Context, name string, fill func(io.Writer) error) error {
 	return programs.Fill(fill, func(content io.Reader) error {
-		_, err := s.conn.API.CopyToContainer(ctx, name, client.CopyToContainerOptions{DestinationPath: helper.Tree, Content: content})
+		_, err := s.conn.API.CopyToContainer(ctx, name, client.CopyToContainerOptions{DestinationPath: tree, Content: content})
 		return err
 	})
 }
 
 // Overlays implements [sandbox.Overlays].
-func (s *Store) Overlays(ctx context.Context) (all []sandbox.OverlaySpec, err error) {
+func (s *overlayStore) Overlays(ctx context.Context) (all []sandbox.OverlaySpec, err error) {
 	res, err := s.conn.API.VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelMark)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the engine's overlays: %w", err)
@@ -266,7 +258,7 @@ func (s *Store) Overlays(ctx context.Context) (all []sandbox.OverlaySpec, err er
 }
 
 // RemoveOverlay implements [sandbox.Overlays].
-func (s *Store) RemoveOverlay(ctx context.Context, key string) error {
+func (s *overlayStore) RemoveOverlay(ctx context.Context, key string) error {
 	if err := (sandbox.OverlaySpec{Key: key}).Check(); err != nil {
 		return fmt.Errorf("removing an overlay: %w", err)
 	}
@@ -291,7 +283,7 @@ func (s *Store) RemoveOverlay(ctx context.Context, key string) error {
 }
 
 // Mount returns how a container mounts an overlay of this engine, read-only.
-func (s *Store) Mount(ctx context.Context, o sandbox.Overlay, target string) (mount.Mount, error) {
+func (s *overlayStore) Mount(ctx context.Context, o sandbox.Overlay, target string) (mount.Mount, error) {
 	mine, ok := o.(*overlay)
 	if !ok || mine.store != s {
 		return mount.Mount{}, errors.New("the overlay belongs to another engine")
@@ -301,7 +293,7 @@ func (s *Store) Mount(ctx context.Context, o sandbox.Overlay, target string) (mo
 }
 
 // used reports whether a container has a content as its own: the engine knows of others.
-func (s *Store) used(ctx context.Context, volume string) error {
+func (s *overlayStore) used(ctx context.Context, volume string) error {
 	res, err := s.conn.API.VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelUse+"="+volume)})
 	switch {
 	case err != nil:
@@ -315,7 +307,7 @@ func (s *Store) used(ctx context.Context, volume string) error {
 // Verify checks that an overlay is still there after a container was made that
 // mounts it: the engine makes an empty volume for a name that it does not know. One that
 // is removed at this very moment fails the container's start.
-func (s *Store) Verify(ctx context.Context, o sandbox.Overlay) error {
+func (s *overlayStore) Verify(ctx context.Context, o sandbox.Overlay) error {
 	mine, ok := o.(*overlay)
 	if !ok {
 		return errors.New("the overlay belongs to another engine")
@@ -329,7 +321,7 @@ func (s *Store) Verify(ctx context.Context, o sandbox.Overlay) error {
 
 // Discard removes the empty volume that the engine made for an overlay that was
 // gone.
-func (s *Store) Discard(ctx context.Context, o sandbox.Overlay) error {
+func (s *overlayStore) Discard(ctx context.Context, o sandbox.Overlay) error {
 	mine, ok := o.(*overlay)
 	if !ok {
 		return nil

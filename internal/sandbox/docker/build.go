@@ -1,4 +1,4 @@
-package images
+package docker
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const BuiltFrom = "securebench.built-from"
 // Build implements [sandbox.Builder] with the engine's own builder, which
 // needs no session and no registry when the base image is on the engine. The
 // engine stops building when ctx ends.
-func (s *Store) Build(ctx context.Context, b sandbox.Build, files io.Reader, log io.Writer) (sandbox.Image, error) {
+func (s *imageStore) Build(ctx context.Context, b sandbox.Build, files io.Reader, log io.Writer) (sandbox.Image, error) {
 	res, err := s.conn.API.ImageBuild(ctx, files, client.ImageBuildOptions{Tags: []string{b.Tag}, Version: build.BuilderV1,
 		Labels: map[string]string{BuiltFrom: b.From}, NoCache: b.Fresh, Remove: true, ForceRemove: true})
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Store) Build(ctx context.Context, b sandbox.Build, files io.Reader, log
 }
 
 // BuiltFrom implements [sandbox.Builder].
-func (s *Store) BuiltFrom(ctx context.Context, ref string) (string, error) {
+func (s *imageStore) BuiltFrom(ctx context.Context, ref string) (string, error) {
 	res, err := s.conn.API.ImageInspect(ctx, ref)
 	if cerrdefs.IsNotFound(err) {
 		return "", fmt.Errorf("image %q: %w", ref, sandbox.ErrImageMissing)
@@ -50,7 +50,7 @@ func (s *Store) BuiltFrom(ctx context.Context, ref string) (string, error) {
 }
 
 // Pull implements [sandbox.Puller].
-func (s *Store) Pull(ctx context.Context, ref string, log io.Writer) (sandbox.Image, error) {
+func (s *imageStore) Pull(ctx context.Context, ref string, log io.Writer) (sandbox.Image, error) {
 	res, err := s.conn.API.ImagePull(ctx, ref, client.ImagePullOptions{})
 	if err != nil {
 		return sandbox.Image{}, fmt.Errorf("pulling image %q: %w", ref, err)
