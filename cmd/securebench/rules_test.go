@@ -54,7 +54,7 @@ func rooms() []room {
 	kits := strings.Fields("internal/sandbox/dockertest internal/sandbox/nativetest internal/sandbox/enginetest")
 	return []room{
 		{"only engines knows the engines", strings.Fields("internal/sandbox/docker internal/sandbox/native"), append(strings.Fields("internal/sandbox/engines cmd/securebench"), kits...)},
-		{"only what opens an engine chooses one", []string{"internal/sandbox/engines"}, strings.Fields("internal/scoring internal/bench cmd/securebench")},
+		{"only what opens an engine chooses one", []string{"internal/sandbox/engines"}, strings.Fields("internal/scoring cmd/securebench")},
 		{"what only tests need stays out of the program", kits, kits},
 	}
 }

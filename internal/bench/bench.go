@@ -11,7 +11,7 @@ import (
 
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/engines/bare"
+	"securebench/internal/sandbox/bare"
 	"securebench/internal/sandbox/owner/tempdir"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"securebench/internal/bench"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/engines/bare"
+	"securebench/internal/sandbox/bare"
 	"securebench/internal/sandbox/sandboxtest"
 )
 

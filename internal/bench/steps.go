@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/engines/bare"
+	"securebench/internal/sandbox/bare"
 )
 
 // closeTime bounds the removal of what a measurement made.

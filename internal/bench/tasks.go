@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"securebench/internal/sandbox/engines/bare"
+	"securebench/internal/sandbox/bare"
 )
 
 // Program is securebench itself, as a process of its own.

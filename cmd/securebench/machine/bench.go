@@ -13,8 +13,8 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/fault"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/bare"
 	"securebench/internal/sandbox/engines"
-	"securebench/internal/sandbox/engines/bare"
 	"securebench/internal/sandbox/owner/tempdir"
 	"securebench/internal/source"
 )
@@ -117,7 +117,7 @@ func (g group) measure(ctx context.Context, f benchFlags) (_ *bench.Result, err 
 			return open(ctx, cfg, g.Notice)
 		},
 		Bare: func(name string, img sandbox.Image) (bare.Floor, error) {
-			return bare.Open(name, img, g.Getenv)
+			return engines.OpenBare(name, img, g.Getenv)
 		},
 		Progress: g.Notice,
 	})

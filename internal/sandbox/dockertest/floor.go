@@ -5,17 +5,17 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/docker/floor"
+	"securebench/internal/sandbox/bare"
 )
 
 // Floor measures the bare engine: the sandboxes that one task needs by design,
 // made without this project's code. Every command is "true".
-type Floor struct{ *floor.Floor }
+type Floor struct{ *bare.Docker }
 
 // NewFloor connects to the engine.
 func NewFloor(t testing.TB, img sandbox.Image) *Floor {
 	t.Helper()
-	f, err := floor.New(img.ID)
+	f, err := bare.NewDocker(img.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,5 +26,5 @@ func NewFloor(t testing.TB, img sandbox.Image) *Floor {
 // Task makes, runs and removes the sandboxes of one task: an agent that mounts a
 // volume, and a candidate sandbox.
 func (f *Floor) Task(ctx context.Context) error {
-	return f.Floor.Task(ctx, []string{"true"}, []string{"true"})
+	return f.Docker.Task(ctx, []string{"true"}, []string{"true"})
 }

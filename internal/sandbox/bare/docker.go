@@ -1,6 +1,4 @@
-// Package floor makes sandboxes with the calls of the Docker API alone. Benchmarks
-// measure securebench beside it, in the same run.
-package floor
+package bare
 
 import (
 	"context"
@@ -20,38 +18,35 @@ import (
 // closeTime bounds the removal of a container or a volume.
 const closeTime = 30 * time.Second
 
-// target is where sandboxes mount the volume.
-const target = "/workspace"
-
-// Floor is a connection to the engine. It is safe for concurrent use.
-type Floor struct {
+// Docker makes sandboxes with the calls of the Docker API. It is safe for concurrent use.
+type Docker struct {
 	api   *client.Client
 	image string
 }
 
-// New connects to the engine that the environment names.
-func New(image string) (*Floor, error) {
+// NewDocker connects to the engine that the environment names.
+func NewDocker(image string) (*Docker, error) {
 	api, err := client.New(client.FromEnv)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the bare engine: %w", err)
 	}
-	return &Floor{api, image}, nil
+	return &Docker{api, image}, nil
 }
 
 // Name says what the floor is.
-func (f *Floor) Name() string { return "the Docker API by hand, same options" }
+func (f *Docker) Name() string { return "the Docker API by hand, same options" }
 
 // Close disconnects.
-func (f *Floor) Close() error { return f.api.Close() }
+func (f *Docker) Close() error { return f.api.Close() }
 
 // Cycle makes, runs and removes one container whose command is "true".
-func (f *Floor) Cycle(ctx context.Context) error {
+func (f *Docker) Cycle(ctx context.Context) error {
 	return f.run(ctx, "securebench-floor-"+rand.Text(), nil, "true")
 }
 
 // Task makes what one task needs by design: a bounded volume with a holder, and
 // one container after another for the commands. The first one mounts the volume.
-func (f *Floor) Task(ctx context.Context, commands ...[]string) (err error) {
+func (f *Docker) Task(ctx context.Context, commands ...[]string) (err error) {
 	id := "securebench-floor-" + rand.Text()
 	_, err = f.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: id, Driver: "local", DriverOpts: map[string]string{
 		"type": "tmpfs", "device": "tmpfs", "o": fmt.Sprintf("size=%d", sandbox.Limits{}.WithDefaults().Disk)}})
@@ -83,7 +78,7 @@ func (f *Floor) Task(ctx context.Context, commands ...[]string) (err error) {
 }
 
 // run runs a command in a container of its own, with its output attached.
-func (f *Floor) run(ctx context.Context, name string, mounts []mount.Mount, argv ...string) (err error) {
+func (f *Docker) run(ctx context.Context, name string, mounts []mount.Mount, argv ...string) (err error) {
 	if err := f.create(ctx, name, mounts, argv...); err != nil {
 		return err
 	}
@@ -112,7 +107,7 @@ func (f *Floor) run(ctx context.Context, name string, mounts []mount.Mount, argv
 }
 
 // create makes a container with the options of the Docker engine's boxes.
-func (f *Floor) create(ctx context.Context, name string, mounts []mount.Mount, argv ...string) error {
+func (f *Docker) create(ctx context.Context, name string, mounts []mount.Mount, argv ...string) error {
 	l, dir := sandbox.Limits{}.WithDefaults(), "/"
 	if len(mounts) > 0 {
 		dir = target
@@ -132,7 +127,7 @@ func (f *Floor) create(ctx context.Context, name string, mounts []mount.Mount, a
 	return nil
 }
 
-func (f *Floor) start(ctx context.Context, name string) error {
+func (f *Docker) start(ctx context.Context, name string) error {
 	if _, err := f.api.ContainerStart(ctx, name, client.ContainerStartOptions{}); err != nil {
 		return fmt.Errorf("starting the floor's container: %w", err)
 	}
@@ -140,7 +135,7 @@ func (f *Floor) start(ctx context.Context, name string) error {
 }
 
 // remove removes a container, also after ctx has ended.
-func (f *Floor) remove(ctx context.Context, name string) error {
+func (f *Docker) remove(ctx context.Context, name string) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer stop()
 	if _, err := f.api.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {

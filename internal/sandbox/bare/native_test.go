@@ -1,4 +1,4 @@
-package floor
+package bare
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 // open returns the floor over an image with the programs above.
-func open(t *testing.T, name string) *Floor {
+func open(t *testing.T, name string) *Native {
 	t.Helper()
 	missing := func(format string, args ...any) {
 		if os.Getenv("SECUREBENCH_TEST_NATIVE") == "require" {
@@ -81,7 +81,7 @@ func open(t *testing.T, name string) *Floor {
 			t.Fatal(err)
 		}
 	}
-	f, err := New(r, []string{layer}, []string{"PATH=/bin"})
+	f, err := NewNative(r, []string{layer}, []string{"PATH=/bin"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-func testFloor(t *testing.T, f *Floor) {
+func testFloor(t *testing.T, f *Native) {
 	t.Helper()
 	if !f.runtime.Knows(oci.Box{}) {
 		t.Error("it has learnt nothing from its first container")
@@ -151,10 +151,10 @@ func testFloor(t *testing.T, f *Floor) {
 }
 
 // containers counts those that the runtime knows.
-func (f *Floor) containers(t *testing.T) int { return len(f.list(t, "state")) }
+func (f *Native) containers(t *testing.T) int { return len(f.list(t, "state")) }
 
 // list lists a folder of the namespace.
-func (f *Floor) list(t *testing.T, dir string) (names []string) {
+func (f *Native) list(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := f.ns.Do(func() error {
 		d, err := os.Open(filepath.Join(f.dir, dir))

@@ -1,7 +1,4 @@
-// Package floor makes sandboxes with an OCI runtime called by hand, from the
-// specification that the native engine writes. Benchmarks measure securebench
-// beside it, in the same run.
-package floor
+package bare
 
 import (
 	"context"
@@ -28,9 +25,10 @@ import (
 // target is where sandboxes have the workspace.
 const target = "/workspace"
 
-// Floor is a private mount namespace with an image's layers. It is safe for
+// Native makes sandboxes with an OCI runtime called by hand, from the specification
+// that the native engine writes, in a private mount namespace with an image's layers. It is safe for
 // concurrent use.
-type Floor struct {
+type Native struct {
 	runtime oci.Runtime
 	dir     string
 	ns      *mountns.Namespace
@@ -39,10 +37,10 @@ type Floor struct {
 	env     []string
 }
 
-// New mounts the layers, of which the first is the lowest. env is that of the
+// NewNative mounts the layers, of which the first is the lowest. env is that of the
 // image.
-func New(r oci.Runtime, layers, env []string) (_ *Floor, err error) {
-	f := &Floor{runtime: r, env: append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, env...)}
+func NewNative(r oci.Runtime, layers, env []string) (_ *Native, err error) {
+	f := &Native{runtime: r, env: append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, env...)}
 	if f.dir, err = tempdir.Make("floor"); err != nil {
 		return nil, fmt.Errorf("making a folder for the bare runtime: %w", err)
 	}
@@ -81,7 +79,7 @@ func New(r oci.Runtime, layers, env []string) (_ *Floor, err error) {
 
 // learn runs containers until the runtime knows what an engine's learns from the first
 // two.
-func (f *Floor) learn() error {
+func (f *Native) learn() error {
 	ctx, cancel := context.WithTimeout(context.Background(), learnPatience)
 	defer cancel()
 	input, end := io.Pipe()
@@ -100,12 +98,12 @@ func (f *Floor) learn() error {
 const learnPatience = 2 * time.Second
 
 // Name says what the floor is.
-func (f *Floor) Name() string {
+func (f *Native) Name() string {
 	return f.runtime.Name + " " + f.runtime.Version + " by hand, same specification"
 }
 
 // Close releases the namespace, and with it every mount.
-func (f *Floor) Close() error {
+func (f *Native) Close() error {
 	var errs []error
 	if f.ids != nil {
 		errs = append(errs, f.ids.Close())
@@ -117,11 +115,11 @@ func (f *Floor) Close() error {
 }
 
 // Cycle makes, runs and removes one sandbox whose command is "true".
-func (f *Floor) Cycle(ctx context.Context) error { return f.run(ctx, "", "true") }
+func (f *Native) Cycle(ctx context.Context) error { return f.run(ctx, "", "true") }
 
 // Task makes a bounded workspace and one sandbox after another for the commands.
 // The first one mounts the workspace.
-func (f *Floor) Task(ctx context.Context, commands ...[]string) (err error) {
+func (f *Native) Task(ctx context.Context, commands ...[]string) (err error) {
 	l, at := sandbox.Limits{}.WithDefaults(), filepath.Join(f.dir, "w"+rand.Text())
 	err = f.ns.Do(func() error {
 		if err := os.Mkdir(at, 0o711); err != nil {
@@ -148,12 +146,12 @@ func (f *Floor) Task(ctx context.Context, commands ...[]string) (err error) {
 }
 
 // run runs a command in a container of its own.
-func (f *Floor) run(ctx context.Context, workspace string, argv ...string) error {
+func (f *Native) run(ctx context.Context, workspace string, argv ...string) error {
 	return f.start(ctx, workspace, strings.NewReader(""), nil, argv...)
 }
 
 // start starts a container, calls a function while it runs, and waits for its end.
-func (f *Floor) start(ctx context.Context, workspace string, input io.Reader, during func(oci.Box, oci.Call), argv ...string) (err error) {
+func (f *Native) start(ctx context.Context, workspace string, input io.Reader, during func(oci.Box, oci.Call), argv ...string) (err error) {
 	id := fmt.Sprintf("securebench-floor-%d-%s", os.Getpid(), rand.Text())
 	b := bundle{dir: filepath.Join(f.dir, id), workspace: workspace}
 	box := oci.Box{}
@@ -186,7 +184,7 @@ func (f *Floor) start(ctx context.Context, workspace string, input io.Reader, du
 }
 
 // kill kills a container as soon as there is one.
-func (f *Floor) kill(id string, ended <-chan struct{}) {
+func (f *Native) kill(id string, ended <-chan struct{}) {
 	for {
 		c := f.command("kill", id, "KILL")
 		if f.ns.Start(c) == nil {
@@ -215,7 +213,7 @@ func (h *head) Write(p []byte) (int, error) {
 const maxSaid = 4 << 10
 
 // command is a call of the runtime.
-func (f *Floor) command(args ...string) *exec.Cmd {
+func (f *Native) command(args ...string) *exec.Cmd {
 	c := exec.Command(f.runtime.Path, append([]string{"--root", f.state()}, args...)...) //nolint:gosec,noctx // the operator's own program, which ends by itself
 	c.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for this process
@@ -223,7 +221,7 @@ func (f *Floor) command(args ...string) *exec.Cmd {
 }
 
 // state is the runtime's own folder.
-func (f *Floor) state() string { return filepath.Join(f.dir, "state") }
+func (f *Native) state() string { return filepath.Join(f.dir, "state") }
 
 // bundle is the folder of a container.
 type bundle struct {
@@ -232,7 +230,7 @@ type bundle struct {
 }
 
 // make mounts the root and writes the specification.
-func (f *Floor) make(id string, b *bundle, argv []string) (box oci.Box, err error) {
+func (f *Native) make(id string, b *bundle, argv []string) (box oci.Box, err error) {
 	l := sandbox.Limits{}.WithDefaults()
 	box = oci.Box{Root: filepath.Join(b.dir, "r"), ReadOnly: true, Args: argv, Env: f.env, Dir: "/", Limits: l, Memory: l.Memory + l.Disk,
 		Cgroup: "/" + id, Hostname: "sandbox", Mounts: []oci.Mount{{Target: "/tmp", Size: l.Disk, Inodes: l.Files, Mode: os.ModeSticky | 0o777}}}
