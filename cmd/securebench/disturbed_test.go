@@ -69,7 +69,7 @@ func TestSomebodyElsesKill(t *testing.T) {
 	}
 }
 
-// disturbedPack makes a run of one task whose agent takes four seconds.
+// disturbedPack makes a run of one task whose agent leaves time for a look at it.
 func disturbedPack(t *testing.T, dir, image, run, candidate string) {
 	t.Helper()
 	row, err := json.Marshal(map[string]any{"id": "add", "input": map[string]any{"prompt": "Define add(a, b)."},
@@ -79,7 +79,7 @@ func disturbedPack(t *testing.T, dir, image, run, candidate string) {
 	}
 	write(t, filepath.Join(dir, "tasks.jsonl"), string(row)+"\n")
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: disturbed\nversion: 1\ndefaults:\n  family: code_completion\n  environment:\n    image: "+image+"\n")
-	script, err := json.Marshal("sleep 4; cat <<'END'\n" + candidate + "END\n")
+	script, err := json.Marshal("sleep 8; cat <<'END'\n" + candidate + "END\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ limits: {verify_seconds: 12}
 harness:
   type: command
   config:
-    timeout_seconds: 15
+    timeout_seconds: 25
     command: ["sh", "-c", `+string(script)+`]
 `)
 }

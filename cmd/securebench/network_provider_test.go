@@ -21,6 +21,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"securebench/internal/awaittest"
 )
 
 // meetings are places where two agents wait for one another.
@@ -48,7 +50,7 @@ func (m *meetings) meet(where string) string {
 	select {
 	case <-arrived:
 		return "met"
-	case <-time.After(90 * time.Second): // so that a fault does not hang the run
+	case <-time.After(awaittest.Hung): // so that a fault does not hang the run
 		return "alone"
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -585,14 +584,7 @@ func TestEngineHangs(t *testing.T) {
 	slow(t)
 	o := newOutage(t, "engine-hangs-test")
 	o.proxy.hangs.Store(true)
-	start := time.Now()
-	res := o.run.ended(t, 5*time.Minute)
-	took := time.Since(start)
-	t.Logf("noticed after %v", took.Round(time.Millisecond))
-	if took > 3*time.Minute {
-		t.Errorf("it took %v to notice", took)
-	}
-	o.checkResumable(res, exitEngine, "the sandbox engine stopped answering")
+	o.checkResumable(o.run.ended(t, hung), exitEngine, "the sandbox engine stopped answering")
 }
 
 // TestCtrlCWhileTheEngineHangs: an operator who interrupts before the run
@@ -601,15 +593,8 @@ func TestCtrlCWhileTheEngineHangs(t *testing.T) {
 	slow(t)
 	o := newOutage(t, "ctrl-c-hangs-test")
 	o.proxy.hangs.Store(true)
-	start := time.Now()
 	if err := o.run.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	res := o.run.ended(t, 5*time.Minute)
-	took := time.Since(start)
-	t.Logf("ended after %v", took.Round(time.Millisecond))
-	if took > 2*time.Minute {
-		t.Errorf("it took %v to end", took)
-	}
-	o.checkResumable(res, exitInterrupted, "interrupted after ", " while the engine did not answer")
+	o.checkResumable(o.run.ended(t, hung), exitInterrupted, "interrupted after ", " while the engine did not answer")
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/awaittest"
 )
 
 // TestPager: on a terminal, what may be long goes through the operator's pager, and
@@ -82,7 +84,7 @@ func onTerminal(t *testing.T, env []string, args ...string) (code int, text stri
 		if err != nil && !errors.Is(err, syscall.EIO) {
 			t.Fatal(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(awaittest.Hung):
 		t.Fatal("the terminal is still in use")
 	}
 	return cmd.ProcessState.ExitCode(), seen.String()

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/candidate"
 	"securebench/internal/memtest"
 	"securebench/internal/task"
@@ -270,13 +271,9 @@ func TestDroppedTrees(t *testing.T) {
 			t.Error("a closed tree is read")
 		}
 	}
-	for range 2000 {
-		if runtime.NumGoroutine() <= before+2 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !awaittest.Soon(func() bool { return runtime.NumGoroutine() <= before+2 }) {
+		t.Errorf("%d goroutines, before %d", runtime.NumGoroutine(), before)
 	}
-	t.Errorf("%d goroutines, before %d", runtime.NumGoroutine(), before)
 }
 
 // FuzzImport: an archive alone can never cause an error of ours, and what is

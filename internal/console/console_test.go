@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/console"
 	"securebench/internal/fault"
 )
@@ -75,7 +76,7 @@ func TestStreamGivesUp(t *testing.T) {
 		if !errors.Is(err, console.ErrNoReader) {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(awaittest.Hung):
 		t.Fatal("it waits")
 	}
 	if err := s.Failed(); err == nil || err.Error() != "standard error could not be written: it is not being read" {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -136,7 +137,9 @@ func lockFile(t *testing.T) func() *os.File {
 }
 
 // TestTryLockSoon: whoever only looks at a lock keeps nobody from taking it.
-func TestTryLockSoon(t *testing.T) {
+func TestTryLockSoon(t *testing.T) { synctest.Test(t, testTryLockSoon) }
+
+func testTryLockSoon(t *testing.T) {
 	open := lockFile(t)
 	looker, runner, second := open(), open(), open()
 	if err := unix.Flock(int(looker.Fd()), unix.LOCK_SH); err != nil { // as far as Held came

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline/record"
 )
@@ -89,7 +90,7 @@ func verifyDir(t *testing.T, dir string) *evidence.Result {
 	select {
 	case res := <-done:
 		return res
-	case <-time.After(2 * time.Minute):
+	case <-time.After(awaittest.Hung):
 		t.Fatal("verification does not end")
 		return nil
 	}

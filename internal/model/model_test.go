@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/digest"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/scripted"
@@ -65,7 +66,7 @@ func (b bench) question(text string) model.Question {
 func (b bench) put(t *testing.T, text string) (model.Result, string, error) {
 	t.Helper()
 	var seen bytes.Buffer
-	res, err := b.Ask(t.Context(), b.question(text), 30*time.Second, &seen)
+	res, err := b.Ask(t.Context(), b.question(text), awaittest.Hung, &seen)
 	return res, seen.String(), err
 }
 
@@ -190,11 +191,13 @@ func TestPatience(t *testing.T) {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, api, `turns: [{say: "the whole answer", before: [{status: 429, headers: {Retry-After-Ms: "1100"}}, {cut: 4}]}]`, nil)
+			began := time.Now()
 			res, seen, err := b.put(t, "q")
+			took := time.Since(began)
 			if err != nil || res.Text != "the whole answer" || res.Requests != 3 || !strings.HasSuffix(seen, res.Text) {
 				t.Fatalf("%+v, %q: %v", res, seen, err)
 			}
-			if res.Waited < 1100*time.Millisecond || res.Latency > time.Second || len(res.Tries) != 3 || res.Tries[0].Error == "" || res.Tries[2].Error != "" {
+			if res.Waited < 1100*time.Millisecond || res.Latency > took-res.Waited || len(res.Tries) != 3 || res.Tries[0].Error == "" || res.Tries[2].Error != "" {
 				t.Errorf("waited %v, latency %v, tries %+v", res.Waited, res.Latency, res.Tries)
 			}
 		})
@@ -204,19 +207,16 @@ func TestPatience(t *testing.T) {
 // TestSharedPatience: one question's 429 makes those wait that come after it.
 func TestSharedPatience(t *testing.T) {
 	b := newBench(t, harness.ChatAPI, "conversations: [{match: first, turns: [{say: a, before: [{status: 429, headers: {Retry-After-Ms: \"800\"}}]}]}]\nturns: [{say: b}]", nil)
-	began := time.Now()
 	first := make(chan error, 1)
 	go func() {
 		_, err := b.Ask(context.Background(), b.question("first"), time.Minute, new(bytes.Buffer))
 		first <- err
 	}()
-	for len(b.server.Requests()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(50 * time.Millisecond)
+	awaittest.Until(t, "the first to wait", func() bool { return b.Left() > 0 })
+	began, left := time.Now(), b.Left()
 	res, _, err := b.put(t, "second")
-	if err != nil || res.Waited < 300*time.Millisecond || time.Since(began) < 700*time.Millisecond {
-		t.Errorf("%+v: %v", res, err)
+	if took := time.Since(began); err != nil || took < left {
+		t.Errorf("%+v after %v, wanted after %v: %v", res, took, left, err)
 	}
 	if err := <-first; err != nil {
 		t.Error(err)
@@ -227,14 +227,17 @@ func TestSharedPatience(t *testing.T) {
 // never begins the provider's.
 func TestTime(t *testing.T) {
 	for _, api := range apis() {
-		b := newBench(t, api, "conversations: [{match: slow, turns: [{say: \"a rather long answer to this\", pause: 100ms}]}]\nturns: [{before: [{hang: true, times: -1}]}]", nil)
-		res, err := b.Ask(t.Context(), b.question("slow"), 300*time.Millisecond, new(bytes.Buffer))
-		if err != nil || res.End != model.TimedOut {
-			t.Errorf("%s: %+v, %v", api, res, err)
-		}
-		if _, err = b.Ask(t.Context(), b.question("dead"), 100*time.Millisecond, new(bytes.Buffer)); err == nil || errors.Is(err, relay.ErrRejected) {
-			t.Errorf("%s: a provider that says nothing: %v", api, err)
-		}
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, api, "conversations: [{match: slow, turns: [{say: \"a rather long answer to this\", pause: 10s}]}]\nturns: [{before: [{hang: true, times: -1}]}]", nil)
+			res, err := b.Ask(t.Context(), b.question("slow"), 5*time.Second, new(bytes.Buffer)) // it begins at once
+			if err != nil || res.End != model.TimedOut {
+				t.Errorf("%+v, %v", res, err)
+			}
+			if _, err = b.Ask(t.Context(), b.question("dead"), 100*time.Millisecond, new(bytes.Buffer)); err == nil || errors.Is(err, relay.ErrRejected) {
+				t.Errorf("a provider that says nothing: %v", err)
+			}
+		})
 	}
 }
 

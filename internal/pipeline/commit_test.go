@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
@@ -42,7 +43,7 @@ func (s *slowDisk) Event(e progress.Event) {
 		if n := s.agents.Load(); n > 4 {
 			s.t.Errorf("%d agents have run, and no record was written", n)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(awaittest.Hung):
 		s.t.Error("the worker waits for the record of the first attempt")
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"securebench/internal/awaittest"
 )
 
 // within fails if do does not return soon, as when it waits for a pipe's writer.
@@ -22,7 +24,7 @@ func within(t *testing.T, do func()) {
 	go func() { defer close(done); do() }()
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(awaittest.Hung):
 		t.Fatal("it blocks")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"
 )
@@ -31,7 +32,7 @@ func TestDisturbedSandbox(t *testing.T) {
 
 // killWhenSlow kills the verifier's sandbox once the tests sleep in it.
 func killWhenSlow(e sandbox.Engine, run string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), awaittest.Hung)
 	defer cancel()
 	kill, err := enginetest.Await(ctx, e, run, "verifier", "-m pytest")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/verdict"
@@ -42,7 +42,7 @@ const checks = "sleep 15"
 // killWhenChecked kills one of a run's sandboxes, the one in which words run, once
 // the checker sleeps.
 func killWhenChecked(e sandbox.Engine, run, role, words string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), awaittest.Hung)
 	defer cancel()
 	if _, err := enginetest.Await(ctx, e, run, "verifier", checks); err != nil {
 		return err

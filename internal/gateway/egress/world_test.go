@@ -25,6 +25,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/gateway/ledger"
 )
 
@@ -263,12 +264,7 @@ func (a *agent) get(address string) string {
 // "METHOD target allowed reason".
 func (a *agent) entries(n int) string {
 	a.t.Helper()
-	for range 1000 {
-		if bytes.Count(a.ledger.Lines(), []byte("\n")) >= n {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	awaittest.Soon(func() bool { return bytes.Count(a.ledger.Lines(), []byte("\n")) >= n })
 	var out []string
 	for line := range bytes.Lines(a.ledger.Lines()) {
 		var e ledger.Entry

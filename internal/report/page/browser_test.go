@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"securebench/internal/awaittest"
 )
 
 // envBrowser says whether tests need a browser: "require" or "never"; without it
@@ -55,7 +57,7 @@ func program(t *testing.T) string {
 // open starts a browser and opens a page in it.
 func open(t *testing.T, url string, width, height int) *browser {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), awaittest.Hung)
 	cmd := exec.CommandContext(ctx, program(t), "--headless", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--no-sandbox",
 		"--disable-dev-shm-usage", "--disable-background-networking", "--hide-scrollbars", fmt.Sprintf("--window-size=%d,%d", width, height),
 		"--user-data-dir="+t.TempDir(), "about:blank")
@@ -213,10 +215,5 @@ func (b *browser) text(expression string) (s string) {
 // until waits for a condition.
 func (b *browser) until(condition string) {
 	b.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if b.text("!!("+condition+")") == "true" {
-			return
-		}
-	}
-	b.t.Fatalf("it never is: %s", condition)
+	awaittest.Until(b.t, condition, func() bool { return b.text("!!("+condition+")") == "true" })
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
 )
@@ -24,6 +26,14 @@ func (s signalled) Write(p []byte) (int, error) {
 	default:
 	}
 	return len(p), nil
+}
+
+// until is an input that ends when it is closed.
+type until chan struct{}
+
+func (u until) Read([]byte) (int, error) {
+	<-u
+	return 0, io.EOF
 }
 
 // labelled finds the containers of a run.
@@ -50,7 +60,7 @@ func pauseAll(t *testing.T, api *client.Client, run string) {
 }
 
 // TestDisturbed checks that outside interference with a box is not reported as an
-// outcome of its command. The commands leave time for it, also on a busy machine.
+// outcome of its command. The commands wait for it.
 func TestDisturbed(t *testing.T) {
 	e := dockertest.Docker(t)
 	img, api := dockertest.Image(t, e), engineAPI(t)
@@ -93,19 +103,19 @@ func TestDisturbed(t *testing.T) {
 			_, err := api.ContainerPause(ctx, id, client.ContainerPauseOptions{})
 			return err
 		}, sandbox.Outcome{}},
-		{"less memory", "echo ready; sleep 3; exec python3 -c 'b = bytearray(100 << 20)'", func(ctx context.Context, id string) error {
+		{"less memory", "echo ready; read acted; exec python3 -c 'b = bytearray(100 << 20)'", func(ctx context.Context, id string) error {
 			_, err := api.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{
 				Resources: &container.Resources{Memory: 16 << 20, MemorySwap: 16 << 20}})
 			return err
 		}, sandbox.Outcome{}},
-		{"a short pause", "echo ready; sleep 3; exit 3", func(ctx context.Context, id string) error {
+		{"a short pause", "echo ready; read acted; exit 3", func(ctx context.Context, id string) error {
 			if _, err := api.ContainerPause(ctx, id, client.ContainerPauseOptions{}); err != nil {
 				return err
 			}
 			_, err := api.ContainerUnpause(ctx, id, client.ContainerUnpauseOptions{})
 			return err
 		}, sandbox.Outcome{End: sandbox.Exited, ExitCode: 3}},
-		{"an inspection", "echo ready; sleep 3; exit 137", func(ctx context.Context, id string) error {
+		{"an inspection", "echo ready; read acted; exit 137", func(ctx context.Context, id string) error {
 			_, err := api.ContainerTop(ctx, id, client.ContainerTopOptions{})
 			return err
 		}, sandbox.Outcome{End: sandbox.Exited, ExitCode: 137}},
@@ -117,14 +127,20 @@ func TestDisturbed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			limit := awaittest.Hung
+			if strings.HasSuffix(c.name, " timeout") {
+				limit = 10 * time.Second
+			}
+			acted := until(make(chan struct{}))
 			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: img,
-				Command: []string{"sh", "-c", c.script}, Limits: sandbox.Limits{Timeout: 10 * time.Second, Memory: 64 << 20}})
+				Command: []string{"sh", "-c", c.script}, Stdin: true, Limits: sandbox.Limits{Timeout: limit, Memory: 64 << 20}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			ready, done := make(signalled, 1), make(chan error, 1)
 			go func() {
 				<-ready
+				defer close(acted)
 				if c.do == nil {
 					done <- nil
 					return
@@ -135,7 +151,7 @@ func TestDisturbed(t *testing.T) {
 				}
 				done <- err
 			}()
-			out, err := b.Run(t.Context(), sandbox.Streams{Stdout: ready})
+			out, err := b.Run(t.Context(), sandbox.Streams{Stdin: acted, Stdout: ready})
 			if err := errors.Join(<-done, b.Close(t.Context())); err != nil {
 				t.Error(err)
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/dockertest"
@@ -139,7 +140,7 @@ func TestKilledFiller(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	watchdog := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	watchdog := time.AfterFunc(awaittest.Hung, func() { _ = cmd.Process.Kill() })
 	defer watchdog.Stop()
 	if _, err := out.Read(make([]byte, 16)); err != nil {
 		t.Fatalf("the child filled nothing: %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/owner"
@@ -133,7 +134,7 @@ func TestKilledRunner(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	watchdog := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	watchdog := time.AfterFunc(awaittest.Hung, func() { _ = cmd.Process.Kill() })
 	defer watchdog.Stop()
 	if _, err := out.Read(make([]byte, 16)); err != nil {
 		t.Fatalf("the child made nothing: %v", err)

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
 )
 
@@ -167,7 +168,7 @@ func startWorker(ctx context.Context, t *testing.T, dir string) *exec.Cmd {
 	t.Cleanup(func() { in.Close() })
 	select {
 	case <-ready.found:
-	case <-time.After(time.Minute):
+	case <-time.After(awaittest.Hung):
 		t.Fatal("a worker cannot open the store")
 	}
 	return w

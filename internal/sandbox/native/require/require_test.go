@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -164,13 +163,9 @@ func TestCommandEnds(t *testing.T) {
 			}
 			cfg := config(t)
 			cfg.Runtime, cfg.Helper = runtime, foreignHelper(t, cfg.Helper)
-			began := time.Now()
 			all := require.Check(t.Context(), cfg)
 			if r := named(t, all, require.Sandbox); r.Holds || !strings.Contains(r.Found, "ended at once") {
 				t.Errorf("%+v", r)
-			}
-			if took := time.Since(began); took > 30*time.Second {
-				t.Errorf("it took %v", took)
 			}
 			nothingLeft(t, cfg)
 		})
