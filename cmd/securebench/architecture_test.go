@@ -15,7 +15,7 @@ import (
 )
 
 // maxHops is how many hops a candidate may take from its row to the disk.
-const maxHops = 20
+const maxHops = 15
 
 // quoted is a word in a code span.
 var quoted = regexp.MustCompile("`([^`]+)`")

@@ -26,9 +26,9 @@ import (
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/family/terminaltask"
 	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
-	"securebench/internal/pipeline/stage"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
 )
@@ -213,7 +213,7 @@ func runPack(t *testing.T, rt *rapid.T, p randomPack) map[string][]byte {
 	}
 	var requests bytes.Buffer
 	for _, tk := range tasks {
-		req, err := stage.Encode((&agent.Runner{RunID: "test"}).Request(agent.Request{View: tk.Agent(), Attempt: 1}))
+		req, err := attempt.Encode((&agent.Runner{RunID: "test"}).Request(agent.Request{View: tk.Agent(), Attempt: 1}))
 		if err != nil {
 			rt.Fatal(err)
 		}

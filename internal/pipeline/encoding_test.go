@@ -11,9 +11,10 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
-	"securebench/internal/pipeline/stage"
 	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -85,12 +86,12 @@ func (g generators) candidate() *candidate.Candidate {
 // survives checks that a message is unchanged after encoding and decoding.
 func survives[T any](rt *rapid.T, v T) {
 	rt.Helper()
-	b, err := stage.Encode(v)
+	b, err := attempt.Encode(v)
 	if err != nil {
 		rt.Fatal(err)
 	}
 	var back T
-	if err := stage.Decode(b, &back); err != nil {
+	if err := attempt.Decode(b, &back); err != nil {
 		rt.Fatalf("%s: %v", b, err)
 	}
 	if !reflect.DeepEqual(v, back) {
@@ -120,6 +121,12 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 			Tree: candidate.Bounds{Bytes: g.number(), Files: g.number()}, Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr")})
 		survives(rt, capture.Result{Candidate: g.candidate(), Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr"), Metadata: g.metadata()})
 		survives(rt, capture.Result{Rejection: candidate.Reject(verdict.InvalidUTF8, "%s", g.text("message")), Limit: sandbox.PidsLimit})
+		survives(rt, agent.Request{View: tk.Agent(), Attempt: 2, Dir: g.text("dir"), Image: g.image(), Captured: tk.Captured(),
+			Solution: &agent.Solution{Kind: task.Patch, Data: g.bytes("data"), Command: []string{g.text("command")}, Path: g.text("path")}})
+		survives(rt, attempt.Produced{Candidate: g.candidate(), Path: g.text("path"), Argv: []string{g.text("argv")}, End: sandbox.TimedOut, ExitCode: int(g.number()),
+			Timeout: time.Duration(g.number()), Capabilities: []sandbox.Capability{sandbox.Chown}, DiskSampled: true, Labels: []string{g.text("label")}, Metadata: g.metadata(),
+			Usage: map[string]int64{"n": g.number()}, Stdout: g.text("stdout"), Stderr: g.text("stderr"), Raw: map[string][]byte{"a": {0, 0xff}}, Took: attempt.Timings{"producer": g.number()}})
+		survives(rt, attempt.Produced{Rejection: candidate.Reject(verdict.InvalidUTF8, "%s", g.text("message")), Limit: sandbox.PidsLimit, Refusal: g.text("refusal")})
 		seed := [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(rt, "seed"))
 		survives(rt, verify.Request{Candidate: *g.candidate(), Case: family.Case{Attempt: 2, Sandbox: tk.TestSandbox(), Evaluator: tk.Evaluator(),
 			Image: g.image(), Limits: g.limits(), Seed: seed, Lazy: rapid.Bool().Draw(rt, "lazy")}})
@@ -134,12 +141,12 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 func TestRequestRefusesOtherLanes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tk := generators{rt}.task()
-		evaluator, err := stage.Encode(tk.Evaluator())
+		evaluator, err := attempt.Encode(tk.Evaluator())
 		if err != nil {
 			rt.Fatal(err)
 		}
 		var req produce.Request
-		if err := stage.Decode([]byte(`{"view":`+string(evaluator)+`,"image":{},"labels":{},"limits":{}}`), &req); err == nil {
+		if err := attempt.Decode([]byte(`{"view":`+string(evaluator)+`,"image":{},"labels":{},"limits":{}}`), &req); err == nil {
 			rt.Fatal("a request contains hidden values")
 		}
 	})

@@ -4,7 +4,7 @@ import "context"
 
 // enter waits until the machine has room for an attempt. It returns false if the
 // run ends.
-func (r *run) enter(ctx context.Context, a *attempt) bool {
+func (r *run) enter(ctx context.Context, a *ongoing) bool {
 	if r.Plan == nil {
 		return true
 	}

@@ -86,6 +86,24 @@ func TestExtractedIsEvidence(t *testing.T) {
 	}
 }
 
+// waiting returns records of attempts that wait to be verified as a resume reads them.
+func (b *bench) waiting(entries ...record.Entry) map[record.AttemptKey]*record.Line {
+	b.t.Helper()
+	out := map[record.AttemptKey]*record.Line{}
+	for _, e := range entries {
+		out[e.Key()] = e.Line
+	}
+	err := record.EachCaptured(b.dir.FS(), b.dir.Salt(), func(e record.Entry) {
+		if l := out[e.Key()]; l != nil {
+			l.Produced = e.Produced
+		}
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
 // entries reads the records back.
 func (b *bench) entries() (out []record.Entry) {
 	b.t.Helper()

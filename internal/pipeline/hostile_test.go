@@ -11,7 +11,6 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/agent"
-	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
@@ -47,7 +46,7 @@ func TestResumeKeepsLabels(t *testing.T) {
 			}
 			former := b.entries()[0].Line
 			b.cfg.Verifiers["short_answer"] = working
-			b.cfg.Unverified = map[record.AttemptKey]*record.Line{{Task: "q", Attempt: 1}: former}
+			b.cfg.Unverified = b.waiting(b.entries()...)
 			if _, err := b.run(t.Context(), q); err != nil {
 				t.Fatal(err)
 			}
@@ -127,15 +126,8 @@ func TestInterruptedVerificationIsNoSecondTry(t *testing.T) {
 		t.Fatalf("%d agents, %v", agents.Load(), err)
 	}
 	former := b.entries()
-	unverified := func(entries []record.Entry) map[record.AttemptKey]*record.Line {
-		out := map[record.AttemptKey]*record.Line{}
-		for _, e := range entries {
-			out[e.Key()] = e.Line
-		}
-		return out
-	}
 	ctx, interrupt := context.WithCancel(t.Context())
-	b.cfg.Verifiers["short_answer"], b.cfg.Unverified = cutShort{interrupt}, unverified(former)
+	b.cfg.Verifiers["short_answer"], b.cfg.Unverified = cutShort{interrupt}, b.waiting(former...)
 	if _, err := b.run(ctx, tasks...); !errors.Is(err, pipeline.ErrInterrupted) {
 		t.Fatal(err)
 	}
@@ -144,12 +136,12 @@ func TestInterruptedVerificationIsNoSecondTry(t *testing.T) {
 		t.Fatalf("%d records are left of %d", len(left), len(former))
 	}
 	for _, e := range left {
-		was := unverified(former)[e.Key()]
+		was := b.waiting(former...)[e.Key()]
 		if e.Outcome != verdict.Infrastructure || e.Digests.Candidate != was.Digests.Candidate || !slices.Equal(e.Retries, was.Retries) || !slices.Equal(e.Restricted, was.Restricted) {
 			t.Errorf("%v is left as %+v, was %+v", e.Key(), e.Line, was)
 		}
 	}
-	b.cfg.Verifiers["short_answer"], b.cfg.Unverified = working, unverified(left)
+	b.cfg.Verifiers["short_answer"], b.cfg.Unverified = working, b.waiting(left...)
 	if sum, err := b.run(t.Context(), tasks...); err != nil || sum.Passed != 3 || agents.Load() != 3 {
 		t.Errorf("%+v after %d agents, %v", sum, agents.Load(), err)
 	}

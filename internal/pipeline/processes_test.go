@@ -24,9 +24,9 @@ import (
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
-	"securebench/internal/pipeline/capture"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/produce"
-	"securebench/internal/pipeline/stage"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/source"
@@ -40,13 +40,6 @@ const (
 	storeEnv = "SECUREBENCH_TEST_STORE"
 )
 
-// produced is what a process that produces and captures sends after the
-// content of the candidate.
-type produced struct {
-	Result   produce.Result `json:"result"`
-	Captured capture.Result `json:"captured"`
-}
-
 // runStage is a process whose only input is an encoded request on standard
 // input.
 func runStage(name string) int {
@@ -59,7 +52,7 @@ func runStage(name string) int {
 }
 
 func runProduce(ctx context.Context) error {
-	var req produce.Request
+	var req agent.Request
 	if err := readRequest(&req); err != nil {
 		return err
 	}
@@ -67,31 +60,15 @@ func runProduce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &produce.Producer{Harness: h, Env: os.LookupEnv, Engine: newEngine(worker)}
-	s, err := p.Prepare(ctx, req, nil)
-	if err != nil {
-		return err
-	}
-	defer s.Close(ctx)
-	var out produced
-	if out.Result, err = s.Run(ctx); err != nil {
-		return err
-	}
+	engine := newEngine(worker)
 	frames := &frameSink{w: os.Stdout}
-	take := capture.Stage{Sink: frames}
-	if req.Checkout != nil { // read from the image here as well
-		base, err := (&checkouts{engine: p.Engine}).Get(ctx, req.Checkout.Image, req.Checkout.Path)
-		if err != nil {
-			return err
-		}
-		take.Checkout = &capture.Checkout{Space: s.Checkout(), Tree: base.Tree, Tracked: base.Tracked, Ignore: base.Ignore}
-	}
-	take.Base, take.Root = s.Base(), s.Root()
-	out.Captured, err = take.Capture(ctx, bounds.Request(out.Result), s.Workspace())
-	if err != nil {
+	w := &attempt.Local{Store: frames, Agent: &agent.Harness{Runner: agent.Runner{RunID: "test", Checkouts: &checkouts{engine: engine},
+		Producer: &produce.Producer{Harness: h, Env: os.LookupEnv, Engine: engine}}}}
+	p, err := w.Produce(ctx, req)
+	if err = errors.Join(err, w.Release(ctx, record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt})); err != nil {
 		return err
 	}
-	b, err := stage.Encode(out)
+	b, err := attempt.Encode(p)
 	if err != nil {
 		return err
 	}
@@ -108,11 +85,11 @@ func runVerify(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	v, err := verify.Stage{Store: store, Verifiers: stageVerifiers()}.Verify(ctx, req)
+	v, err := (&attempt.Local{Store: store, Verifiers: stageVerifiers()}).Verify(ctx, req)
 	if err != nil {
 		return err
 	}
-	b, err := stage.Encode(v)
+	b, err := attempt.Encode(v)
 	if err == nil {
 		_, err = os.Stdout.Write(b)
 	}
@@ -124,12 +101,16 @@ func readRequest(v any) error {
 	if err != nil {
 		return err
 	}
-	return stage.Decode(b, v)
+	return attempt.Decode(b, v)
 }
 
 // frameSink streams candidates in frames: each has a length before it, and an
 // empty one ends the content.
 type frameSink struct{ w io.Writer }
+
+func (*frameSink) Find(c candidate.Candidate) (candidate.Candidate, error) {
+	return c, errors.New("the process that produces stores nothing")
+}
 
 func (f *frameSink) Put(kind task.CandidateKind, origin candidate.Origin, content io.Reader) (candidate.Candidate, error) {
 	sum, err := candidate.Copy(kind, content, frameWriter{f})
@@ -302,46 +283,26 @@ func spawn(ctx context.Context, name, store string, request []byte, read func(io
 	return err
 }
 
-// remoteAgent produces and captures in another process.
-type remoteAgent struct {
-	agent.Runner
-	seen func(request []byte)
+// remote makes each call in a process of its own, which gets nothing but the encoded
+// request.
+type remote struct {
+	store               attempt.Store
+	dir                 string // of the store
+	toProduce, toVerify [][]byte
 }
 
-func (*remoteAgent) Name() string    { return "command" }
-func (*remoteAgent) Sandboxed() bool { return true }
+func (*remote) Ahead(context.Context, *agent.Request, *family.Case) {}
+func (*remote) Release(context.Context, record.AttemptKey) error    { return nil }
 
-func (r *remoteAgent) Prepare(_ context.Context, a agent.Request, out agent.Output) (agent.Production, error) {
-	request := r.Request(a)
-	if c := a.View.Environment().Checkout; c.Dir != "" {
-		base, err := r.Checkouts.Get(context.Background(), a.Image, c.Dir)
-		if err != nil {
-			return nil, err
-		}
-		request.Checkout = &base.Folder
-		base.Release()
-	}
-	req, err := stage.Encode(request)
+func (w *remote) Produce(ctx context.Context, request agent.Request) (out attempt.Produced, err error) {
+	req, err := attempt.Encode(request)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	r.seen(req)
-	return &remoteProduction{r, a, out.Sink, req, capture.Result{}}, nil
-}
-
-type remoteProduction struct {
-	*remoteAgent
-	attempt agent.Request
-	sink    candidate.Sink
-	request []byte
-	left    capture.Result
-}
-
-func (p *remoteProduction) Run(ctx context.Context) (produce.Result, error) {
-	var out produced
-	err := spawn(ctx, "produce", "", p.request, func(r io.Reader) error {
+	w.toProduce = append(w.toProduce, req)
+	err = spawn(ctx, "produce", "", req, func(r io.Reader) error {
 		br := bufio.NewReader(r)
-		c, err := p.sink.Put(p.attempt.View.Extraction().Kind, "", &frames{r: br})
+		c, err := w.store.Put(request.View.Extraction().Kind, "", &frames{r: br})
 		if err != nil {
 			return err
 		}
@@ -350,68 +311,46 @@ func (p *remoteProduction) Run(ctx context.Context) (produce.Result, error) {
 			err = io.ErrUnexpectedEOF
 		}
 		if err == nil {
-			err = stage.Decode(rest[4:], &out)
+			err = attempt.Decode(rest[4:], &out)
 		}
-		if err == nil && c.Digest != out.Captured.Candidate.Digest {
+		if err == nil && c.Digest != out.Candidate.Digest {
 			err = errors.New("the content is not what was captured")
 		}
 		if err == nil {
-			c.Origin = out.Captured.Candidate.Origin
-			out.Captured.Candidate = &c
+			c.Origin = out.Candidate.Origin
+			out.Candidate = &c
 		}
 		return err
-	})
-	p.left = out.Captured
-	if err == nil {
-		p.Complete(p.attempt, &out.Result)
-	}
-	return out.Result, err
-}
-
-func (p *remoteProduction) Capture(context.Context) (capture.Result, error) { return p.left, nil }
-func (*remoteProduction) Command() ([]string, string)                       { return nil, "" }
-func (*remoteProduction) Close(context.Context) error                       { return nil }
-
-// remoteVerifier verifies in another process, which opens the store itself.
-type remoteVerifier struct {
-	store string
-	seen  func(request []byte)
-	c     family.Case
-}
-
-func (v remoteVerifier) Open(_ context.Context, c family.Case) family.Session {
-	v.c = c
-	return v
-}
-
-func (remoteVerifier) Close(context.Context) error { return nil }
-
-func (v remoteVerifier) Verify(ctx context.Context, c candidate.Candidate) (out family.Verdict, err error) {
-	req, err := stage.Encode(verify.Request{Case: v.c, Candidate: c})
-	if err != nil {
-		return out, err
-	}
-	v.seen(req)
-	err = spawn(ctx, "verify", v.store, req, func(r io.Reader) error {
-		b, err := io.ReadAll(r)
-		if err != nil {
-			return err
-		}
-		return stage.Decode(b, &out)
 	})
 	return out, err
 }
 
-// TestStagesInTheirOwnProcesses: attempts whose stages run in separate
+// Verify is made by a process that opens the store itself.
+func (w *remote) Verify(ctx context.Context, request verify.Request) (out family.Verdict, err error) {
+	req, err := attempt.Encode(request)
+	if err != nil {
+		return out, err
+	}
+	w.toVerify = append(w.toVerify, req)
+	err = spawn(ctx, "verify", w.dir, req, func(r io.Reader) error {
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		return attempt.Decode(b, &out)
+	})
+	return out, err
+}
+
+// TestCallsInTheirOwnProcesses: attempts whose calls are made in separate
 // processes, from encoded requests, have the same records as attempts in one
 // process. The producing process gets no byte of a non-public lane.
-func TestStagesInTheirOwnProcesses(t *testing.T) {
+func TestCallsInTheirOwnProcesses(t *testing.T) {
 	b := newBench(t, worker)
 	b.cfg.Families["tree_family"], b.cfg.Families["patch_family"] = treeFamily(), patchFamily()
 	b.cfg.Verifiers = stageVerifiers()
 	b.cfg.Workers = 1
-	prepared := &checkouts{engine: b.engine}
-	b.cfg.Agent.(*agent.Harness).Checkouts = prepared
+	b.cfg.Agent.(*agent.Harness).Checkouts = &checkouts{engine: b.engine}
 	b.cfg.TaskDir = func(id string) string { return id }
 	text, err := task.New(task.Config{ID: "text", Family: "short_answer", Pack: task.Pack{ID: "pack", Version: 1},
 		Environment: task.Environment{Image: "img"}, Row: []byte("text"), Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text},
@@ -425,11 +364,8 @@ func TestStagesInTheirOwnProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := b.lines()
-	var toProduce, toVerify [][]byte
-	b.cfg.Agent = &remoteAgent{agent.Runner{RunID: "test", Checkouts: prepared}, func(r []byte) { toProduce = append(toProduce, r) }}
-	for name := range b.cfg.Verifiers {
-		b.cfg.Verifiers[name] = remoteVerifier{store: b.dir.StorePath(), seen: func(r []byte) { toVerify = append(toVerify, r) }}
-	}
+	w := &remote{store: b.cfg.Store, dir: b.dir.StorePath()}
+	b.cfg.Worker = w
 	if _, err := b.run(t.Context(), tasks...); err != nil {
 		t.Fatal(err)
 	}
@@ -453,16 +389,16 @@ func TestStagesInTheirOwnProcesses(t *testing.T) {
 	all := func(requests [][]byte) []byte { return bytes.Join(requests, nil) }
 	for _, c := range []string{hiddenCanary, evaluationCanary} {
 		for what, form := range forms(c) {
-			if bytes.Contains(all(toProduce), form) {
+			if bytes.Contains(all(w.toProduce), form) {
 				t.Errorf("the producing process gets %s, %s", c, what)
 			}
 		}
-		if !bytes.Contains(all(toVerify), []byte(c)) {
+		if !bytes.Contains(all(w.toVerify), []byte(c)) {
 			t.Errorf("the verifying process does not get %s: the test looks in the wrong place", c)
 		}
 	}
-	if len(toProduce) != 4 || len(toVerify) != 4 {
-		t.Errorf("%d and %d requests", len(toProduce), len(toVerify))
+	if len(w.toProduce) != 4 || len(w.toVerify) != 4 {
+		t.Errorf("%d and %d requests", len(w.toProduce), len(w.toVerify))
 	}
 }
 

@@ -142,7 +142,7 @@ func TestResumeStartsAtVerification(t *testing.T) {
 			}
 			former := b.entries()[0].Line
 			b.cfg.Verifiers["short_answer"] = working
-			b.cfg.Unverified = map[record.AttemptKey]*record.Line{{Task: "q", Attempt: 1}: former}
+			b.cfg.Unverified = b.waiting(b.entries()...)
 			if gone {
 				if err := os.RemoveAll(filepath.Join(b.dir.StorePath(), strings.TrimPrefix(former.Digests.Candidate, "sha256:"))); err != nil {
 					t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
@@ -71,6 +72,9 @@ type Config struct {
 	// Labels are added to every record.
 	Labels []string
 	Agent  agent.Agent
+	// Worker makes the calls of attempts; nil makes them in this process, with
+	// Agent, Verifiers, Store and Observe.
+	Worker attempt.Worker
 	// Verifiers holds one verifier per family that has one.
 	Verifiers map[string]family.Verifier
 	Images    map[string]sandbox.Image // by reference
@@ -174,10 +178,13 @@ func (r *run) waitForEnd(ctx context.Context, ended <-chan struct{}) error {
 }
 
 func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
-	r := &run{Config: cfg, cancel: cancel, ready: make(chan *attempt), finished: make(chan finished, cfg.Workers), kept: map[record.AttemptKey]bool{}}
+	r := &run{Config: cfg, cancel: cancel, ready: make(chan *ongoing), finished: make(chan finished, cfg.Workers), kept: map[record.AttemptKey]bool{}}
 	r.committer = &commit.Committer{RunID: cfg.RunID, Agent: cfg.Agent.Name(), Labels: cfg.Labels, Families: cfg.Families,
 		Dir: cfg.Dir, Store: cfg.Store, Digests: cfg.Digests}
 	r.cleanupCtx, r.stopCleanup = context.WithCancel(context.Background())
+	if r.Worker == nil {
+		r.Worker = &attempt.Local{Agent: cfg.Agent, Verifiers: cfg.Verifiers, Store: r.committer, Observe: cfg.Observe, Starts: r.reportStart}
+	}
 	r.ProbeTime, r.WatchEvery = cmp.Or(r.ProbeTime, probeTime), cmp.Or(r.WatchEvery, watchEvery)
 	for _, f := range cfg.Kept {
 		r.kept[record.AttemptKey{Task: f.TaskID, Attempt: f.Attempt}] = true
@@ -207,7 +214,7 @@ type run struct {
 	committer *commit.Committer
 	cancel    context.CancelCauseFunc
 	kept      map[record.AttemptKey]bool
-	ready     chan *attempt // prepared, waiting for a worker
+	ready     chan *ongoing // prepared, waiting for a worker
 	finished  chan finished // waiting to be written
 	cleanup   sync.WaitGroup
 	// cleanupCtx remains valid after the run's end, unless the engine is dead.
@@ -249,7 +256,7 @@ func (r *run) prepareAll(ctx context.Context, jobs <-chan job) {
 		if ctx.Err() != nil {
 			return
 		}
-		a := r.newAttempt(j)
+		a := r.begin(j)
 		if !r.enter(ctx, a) {
 			return
 		}
@@ -276,7 +283,7 @@ func (r *run) workAll(ctx context.Context) {
 
 // finish runs one attempt until it is recorded, with retries after
 // infrastructure errors.
-func (r *run) finish(ctx context.Context, a *attempt) {
+func (r *run) finish(ctx context.Context, a *ongoing) {
 	r.announce(a)
 	a.draft.Begin()
 	if r.Room != nil {
@@ -331,15 +338,14 @@ func final(err error) bool {
 // for what is repeated: the whole attempt, or only the verification of a
 // stored candidate. Of an agent that has ended, the capture alone is repeated as
 // long as what it left can be read. It returns false if the run ended meanwhile.
-func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
+func (r *run) retry(ctx context.Context, a *ongoing, err error) bool {
 	if ctx.Err() != nil || final(err) {
 		return false
 	}
-	standing := a.standing(ctx)
-	a.draft.Retry(err, a.phase, standing)
+	a.draft.Retry(err, a.phase, a.stands)
 	r.Progress.Event(progress.Retry{TaskID: a.id(), Attempt: a.draft.Number, Retry: a.draft.Retries(), Limit: r.Retries, Message: commit.Line(err)})
 	var removed <-chan struct{}
-	if !standing {
+	if !a.stands {
 		removed = r.remove(a, nil) // the room stays the attempt's
 	}
 	pause := time.Duration(a.draft.Retries()) * 500 * time.Millisecond
@@ -348,7 +354,7 @@ func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
 	case <-ctx.Done():
 		return false
 	}
-	if !standing {
+	if !a.stands {
 		select {
 		case <-removed:
 		case <-ctx.Done():
@@ -362,7 +368,7 @@ func (r *run) retry(ctx context.Context, a *attempt, err error) bool {
 // release removes an attempt's sandboxes in the background, and then leaves their
 // room on the machine to others: removing them takes as long as creating them, and
 // only the end of the run waits for it.
-func (r *run) release(a *attempt) {
+func (r *run) release(a *ongoing) {
 	stay := a.stay
 	a.stay = nil
 	r.remove(a, stay)
@@ -370,27 +376,20 @@ func (r *run) release(a *attempt) {
 
 // remove removes an attempt's sandboxes in the background and then ends a stay.
 // The channel is closed when that is done.
-func (r *run) remove(a *attempt, stay *capacity.Stay) <-chan struct{} {
-	session, production := a.take()
+func (r *run) remove(a *ongoing, stay *capacity.Stay) <-chan struct{} {
 	removed := make(chan struct{})
-	if session == nil && production == nil {
+	if !a.held {
 		stay.Leave()
 		close(removed)
 		return removed
 	}
+	a.held = false
 	r.cleanup.Go(func() {
 		defer close(removed)
 		defer stay.Leave()
 		ctx, stop := attended.WithTimeout(r.cleanupCtx, cleanupTime)
 		defer stop()
-		var errs []error
-		if session != nil {
-			errs = append(errs, session.Close(ctx))
-		}
-		if production != nil {
-			errs = append(errs, production.Close(ctx))
-		}
-		if err := errors.Join(errs...); err != nil {
+		if err := r.Worker.Release(ctx, a.key()); err != nil {
 			r.Progress.Event(progress.Warning{Message: fmt.Sprintf("cleaning up after %s: %v", a.id(), err)})
 		}
 	})
@@ -398,7 +397,7 @@ func (r *run) remove(a *attempt, stay *capacity.Stay) <-chan struct{} {
 }
 
 // announce reports that an attempt begins.
-func (r *run) announce(a *attempt) {
+func (r *run) announce(a *ongoing) {
 	r.mu.Lock()
 	r.started++
 	index := r.started

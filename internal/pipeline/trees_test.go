@@ -223,7 +223,7 @@ func TestScoreTimeouts(t *testing.T) {
 			continue
 		}
 		b.cfg.Verifiers["changes"] = changesVerifier{}
-		b.cfg.Unverified = map[record.AttemptKey]*record.Line{{Task: "c", Attempt: 1}: former}
+		b.cfg.Unverified = b.waiting(b.entries()...)
 		if _, err := b.run(t.Context(), tk); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"securebench/internal/pipeline/stage"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/source"
 	"securebench/internal/task"
 )
@@ -28,13 +28,13 @@ func TestOddValuesSurvive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := stage.Encode(tk.Agent())
+		b, err := attempt.Encode(tk.Agent())
 		if err != nil {
 			t.Errorf("%.40q: %v", value, err)
 			continue
 		}
 		var back task.AgentView
-		if err := stage.Decode(b, &back); err != nil {
+		if err := attempt.Decode(b, &back); err != nil {
 			t.Errorf("%.40q: %v", value, err)
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family"
-	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/sandbox"
 )
 
@@ -34,12 +34,12 @@ func explain(ctx context.Context, v family.Verifier, at family.Case, got family.
 }
 
 // solutionSaid returns what a solution that is a program said, if it failed itself.
-func solutionSaid(ran produce.Result) []string {
-	if ran.Argv == nil || ran.Outcome.End != sandbox.Exited || ran.Outcome.ExitCode == 0 {
+func solutionSaid(p attempt.Produced) []string {
+	if p.Argv == nil || p.End != sandbox.Exited || p.ExitCode == 0 {
 		return nil
 	}
-	out := []string{fmt.Sprintf("the solution ended with exit code %d", ran.Outcome.ExitCode)}
-	return append(out, printed(map[string][]byte{"solution-stderr.txt": ran.Stderr, "solution-stdout.txt": ran.Stdout})...)
+	out := []string{fmt.Sprintf("the solution ended with exit code %d", p.ExitCode)}
+	return append(out, printed(map[string][]byte{"solution-stderr.txt": p.Raw["stderr"], "solution-stdout.txt": p.Raw["stdout"]})...)
 }
 
 // printed returns the ends of what a verification printed.

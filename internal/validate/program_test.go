@@ -120,7 +120,7 @@ func checkProgram(t *testing.T, solution string) (out []string) {
 	defer store.Close()
 	err = validate.Run(t.Context(), validate.Config{
 		Families: family.NewRegistry(scripted()), Tasks: each([]task.Task{tk}), Workers: 1,
-		Verifiers: map[string]family.Verifier{"scripted": answerIs4{}}, Images: map[string]sandbox.Image{"img": img}, Sink: store,
+		Verifiers: map[string]family.Verifier{"scripted": answerIs4{}}, Images: map[string]sandbox.Image{"img": img}, Store: store,
 		Runner: &agent.Runner{RunID: "validate", Producer: &produce.Producer{Engine: engine}, Limits: sandbox.Limits{Output: 1 << 16}},
 		Done: func(r validate.Result) {
 			for _, c := range r.Checks {

@@ -14,7 +14,9 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/owner/tempdir"
 	"securebench/internal/task"
@@ -43,31 +45,26 @@ func (cfg Config) reference(ctx context.Context, t task.Task, sol family.Solutio
 
 // runProgram runs a solution that is a program and notes what it left.
 func (cfg Config) runProgram(ctx context.Context, t task.Task, sol family.Solution, p *probe) (err error) {
-	oracle := &agent.Oracle{Runner: cfg.Runner}
-	production, err := oracle.Prepare(ctx, agent.Request{View: t.Agent(), Attempt: 1, Dir: "reference", Image: cfg.Images[t.Environment().Image], Captured: t.Captured(),
-		Solution: &agent.Solution{Command: sol.Command, Path: sol.Path}}, agent.Output{Sink: cfg.Sink})
-	if err != nil {
-		return fmt.Errorf("preparing the reference solution: %w", err)
-	}
-	defer func() { err = errors.Join(err, production.Close(context.WithoutCancel(ctx))) }()
-	ran, err := production.Run(ctx)
+	w := &attempt.Local{Agent: &agent.Oracle{Runner: cfg.Runner}, Store: cfg.Store}
+	defer func() {
+		err = errors.Join(err, w.Release(context.WithoutCancel(ctx), record.AttemptKey{Task: t.ID(), Attempt: 1}))
+	}()
+	out, err := w.Produce(ctx, agent.Request{View: t.Agent(), Attempt: 1, Dir: "reference", Image: cfg.Images[t.Environment().Image], Captured: t.Captured(),
+		Solution: &agent.Solution{Command: sol.Command, Path: sol.Path}})
 	if err != nil {
 		return fmt.Errorf("running the reference solution: %w", err)
 	}
-	p.said = solutionSaid(ran)
-	left, err := production.Capture(ctx)
+	p.said = solutionSaid(out)
 	switch {
-	case err != nil:
-		return err
-	case left.Limit != "":
-		p.none = Check{Outcome: verdict.Limit, Reason: commit.LimitReason(left.Limit), Message: "the reference solution ran into a limit: " + string(left.Limit)}
-		if left.Limit == sandbox.TimedOut {
+	case out.Limit != "":
+		p.none = Check{Outcome: verdict.Limit, Reason: commit.LimitReason(out.Limit), Message: "the reference solution ran into a limit: " + string(out.Limit)}
+		if out.Limit == sandbox.TimedOut {
 			p.none.Outcome = verdict.AgentTimeout
 		}
-	case left.Rejection != nil:
-		p.none = Check{Outcome: verdict.NoCandidate, Reason: left.Rejection.Reason, Message: "the reference solution: " + left.Rejection.Message}
+	case out.Rejection != nil:
+		p.none = Check{Outcome: verdict.NoCandidate, Reason: out.Rejection.Reason, Message: "the reference solution: " + out.Rejection.Message}
 	default:
-		p.cand = left.Candidate
+		p.cand = out.Candidate
 	}
 	return nil
 }
@@ -92,7 +89,7 @@ func (cfg Config) trial(t task.Task, word string) (*candidate.Candidate, error) 
 	if _, err := w.Close(); err != nil {
 		return nil, err
 	}
-	c, err := cfg.Sink.Put(kind, candidate.Given, &archive)
+	c, err := cfg.Store.Put(kind, candidate.Given, &archive)
 	return &c, err
 }
 
@@ -110,6 +107,15 @@ func (s *scratch) Put(kind task.CandidateKind, origin candidate.Origin, content 
 		return candidate.Candidate{}, fmt.Errorf("making a temporary folder for candidates: %w", err)
 	}
 	return store.Put(kind, origin, content)
+}
+
+// Find returns a stored candidate.
+func (s *scratch) Find(c candidate.Candidate) (candidate.Candidate, error) {
+	store, err := s.open()
+	if err != nil {
+		return c, err
+	}
+	return store.Find(c)
 }
 
 func (s *scratch) open() (_ *candidate.Store, err error) {

@@ -17,6 +17,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/verify"
 	"securebench/internal/progress"
@@ -105,12 +106,12 @@ type Config struct {
 	Derive  func(label string) [32]byte
 	Workers int
 	Retries int
-	// Runner runs solutions that are programs; nil runs none. Sink keeps what
+	// Runner runs solutions that are programs; nil runs none. Store keeps what
 	// they leave, and trees.
 	Runner *agent.Runner
 	// Users resolves whose the files of trees are.
 	Users agent.Users
-	Sink  candidate.Sink
+	Store attempt.Store
 	// Begin is called with every task before it is checked; nil is not.
 	Begin func(task.Task)
 	// Done is called with every result, one at a time.
@@ -354,6 +355,6 @@ func Pack(ctx context.Context, w *workload.Workload, open scoring.EngineOpener, 
 		},
 		Answers:  s.Answers,
 		Families: w.Families, Tasks: w.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
-		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: s.Workers, Retries: cfg.Retries, Derive: s.Derive, Runner: runner, Users: s.User, Sink: &temp, Begin: begin, Done: done,
+		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: s.Workers, Retries: cfg.Retries, Derive: s.Derive, Runner: runner, Users: s.User, Store: &temp, Begin: begin, Done: done,
 	})
 }

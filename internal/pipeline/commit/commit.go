@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"securebench/internal/candidate"
 	"securebench/internal/durable"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/capture"
-	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
@@ -53,7 +53,12 @@ type Committer struct {
 	Digests  Binder
 }
 
-var _ candidate.Sink = (*Committer)(nil)
+var _ attempt.Store = (*Committer)(nil)
+
+// Find returns a stored candidate.
+func (c *Committer) Find(what candidate.Candidate) (candidate.Candidate, error) {
+	return c.Store.Find(what)
+}
 
 // Put stores the content of a candidate.
 func (c *Committer) Put(kind task.CandidateKind, origin candidate.Origin, content io.Reader) (candidate.Candidate, error) {
@@ -75,7 +80,7 @@ type Entry struct {
 func (c *Committer) Append(entries ...Entry) error {
 	lines := make([]*record.Line, len(entries))
 	for i, e := range entries {
-		if err := e.Draft.flushed(); err != nil {
+		if err := e.Draft.settle(e.Line); err != nil {
 			return outputError(err)
 		}
 		lines[i] = e.Line
@@ -91,31 +96,38 @@ type Attempt struct {
 	Image  sandbox.Image
 }
 
-// Draft is the record of an attempt before it is written. It keeps the results
-// of finished stages when a later stage is repeated.
+// Draft is what is known of an attempt before its record is written. It keeps
+// the results of a call when a later one is repeated.
 type Draft struct {
 	Attempt
-	// Timings are by phase, in milliseconds.
-	Timings map[verdict.Phase]int64
 
 	c       *Committer
-	turn    time.Time     // when the attempt's turn came
-	total   time.Duration // that is published; 0 is all of it
+	turn    time.Time       // when the attempt's turn came
+	total   time.Duration   // that is published; 0 is all of it
+	took    attempt.Timings // by phase
+	spent   map[string]int64
 	retries []record.Retry
 	raw     []record.RawFile
-	line    *record.Line // nil before the production has ended
-	left    *candidate.Candidate
-	exit    int              // of the agent
-	spent   map[string]int64 // usage of tries that failed
 	flushes []*durable.Flush // of what the record refers to
+
+	produced  *attempt.Produced // nil before the agent has come to an end
+	durable   jsontext.Value    // of that, what a resume reads
+	settled   bool              // that is written
+	shown     record.Candidate
+	verdict   *family.Verdict
+	extracted string // the digest of what the verifier extracted
 }
 
-// flushed waits until what the record refers to is on disk.
-func (d *Draft) flushed() error {
+// settle writes what a resume needs of an attempt that waits to be verified, and waits
+// until all that the record refers to is on disk.
+func (d *Draft) settle(l *record.Line) error {
 	if d == nil {
 		return nil
 	}
 	var errs []error
+	if l.Produced != nil && !d.settled {
+		errs = append(errs, d.write(l))
+	}
 	for _, f := range d.flushes {
 		errs = append(errs, f.Wait())
 	}
@@ -124,105 +136,113 @@ func (d *Draft) flushed() error {
 
 // Draft starts the record of an attempt.
 func (c *Committer) Draft(a Attempt) *Draft {
-	return &Draft{Attempt: a, c: c, Timings: map[verdict.Phase]int64{}}
+	return &Draft{Attempt: a, c: c, took: attempt.Timings{}}
 }
 
 // Begin records that the attempt's turn has come.
 func (d *Draft) Begin() { d.turn = time.Now() }
 
 // Took adds the time since start to a phase.
-func (d *Draft) Took(p verdict.Phase, start time.Time) {
-	d.Timings[p] += time.Since(start).Milliseconds()
-}
+func (d *Draft) Took(p verdict.Phase, start time.Time) { d.took.Add(p, start) }
 
-// Retries returns how often a stage of the attempt was repeated.
+// Retries returns how often a call of the attempt was repeated.
 func (d *Draft) Retries() int { return len(d.retries) }
 
 // Candidate returns the stored candidate, or nil if there is none to verify.
-func (d *Draft) Candidate() *candidate.Candidate { return d.left }
+func (d *Draft) Candidate() *candidate.Candidate {
+	if d.produced == nil {
+		return nil
+	}
+	return d.produced.Candidate
+}
 
-// Retry records that an infrastructure error ended a stage. Only its evidence
-// is kept, unless the candidate is already stored, or the production stands.
-func (d *Draft) Retry(err error, phase verdict.Phase, standing bool) {
+// Retry records that an infrastructure error ended a call. Only its evidence
+// is kept, unless the candidate is already stored, or what the agent left stands.
+func (d *Draft) Retry(err error, phase verdict.Phase, stands bool) {
 	r := record.Retry{Error: Line(err), Phase: phase}
-	if d.left != nil {
-		r.Candidate = d.left.Digest
-	} else if d.line = nil; !standing {
-		d.Timings = map[verdict.Phase]int64{}
+	if c := d.Candidate(); c != nil {
+		r.Candidate = c.Digest
+	} else if d.produced = nil; !stands {
+		d.took = attempt.Timings{}
 	}
 	d.total = 0
 	d.retries = append(d.retries, r)
 }
 
-// Tried keeps what an agent used in a try that failed.
-func (d *Draft) Tried(err error) error {
-	try, ok := errors.AsType[*produce.TryError](err)
-	if !ok {
-		return nil
+// Failed keeps what a try to produce that failed has used and wrote.
+func (d *Draft) Failed(e *attempt.Error) error {
+	d.spend(e.Took)
+	d.spent = record.SumUsage(d.spent, e.Usage)
+	return d.restrict(agentSide, e.Raw)
+}
+
+// spend adds times.
+func (d *Draft) spend(took attempt.Timings) {
+	for p, ms := range took {
+		d.took[p] += ms
 	}
-	d.spent = record.SumUsage(d.spent, try.Usage)
-	return d.restrict(agentSide, try.Raw)
+}
+
+// Produced adds the outcome of the first call. The draft then has a candidate, or
+// its record has none.
+func (d *Draft) Produced(p attempt.Produced) error {
+	d.spend(p.Took)
+	if err := d.restrict(agentSide, p.Raw); err != nil {
+		return err
+	}
+	if p.Candidate != nil {
+		kept := p
+		kept.Raw, kept.Took, kept.Usage = nil, nil, record.SumUsage(d.spent, p.Usage)
+		var err error
+		if d.durable, err = attempt.Encode(kept); err != nil {
+			return err
+		}
+		if d.shown, err = shown(*p.Candidate); err != nil {
+			return outputError(err)
+		}
+		d.flushes = append(d.flushes, p.Candidate.Flush())
+	}
+	d.produced = &p
+	return nil
+}
+
+// shown returns what is published of a stored candidate: a text whole when it is
+// short, else an excerpt that names its digest; of a tree its digest.
+func shown(c candidate.Candidate) (out record.Candidate, err error) {
+	if c.IsTree() {
+		return record.Candidate{Workspace: &c.Digest}, nil
+	}
+	data, err := c.Bytes()
+	text := record.Inline(data)
+	if c.Kind == task.Patch {
+		return record.Candidate{Patch: &text}, err
+	}
+	return record.Candidate{Text: &text}, err
 }
 
 // Resume continues an earlier record whose verification did not finish. The
 // candidate must be in the store.
 func (d *Draft) Resume(former *record.Line) error {
-	c, err := d.c.Store.Find(candidate.Candidate{Kind: d.Task.Extraction().Kind, Digest: former.Digests.Candidate,
-		Origin: former.Origin(), Redacted: slices.Contains(former.Labels, candidateRedacted)})
+	var p attempt.Produced
+	if err := attempt.Decode(former.Produced, &p); err != nil {
+		return err
+	}
+	if p.Candidate == nil || p.Candidate.Digest != former.Digests.Candidate {
+		return errors.New("what an earlier part of the run kept of it names no candidate, or another one")
+	}
+	c, err := d.c.Store.Find(*p.Candidate)
 	if err != nil {
 		return err
 	}
-	blank := *d
-	d.retries, d.raw, d.exit = slices.Clone(former.Retries), slices.Clone(former.Restricted), int(former.ProducerMetadata.Int("exit_code"))
-	d.retries = append(d.retries, record.Retry{Candidate: c.Digest, Error: former.FailureMessage, Phase: former.FailurePhase})
-	for p, ms := range former.Timings {
-		if p != phaseTotal {
-			d.Timings[p] = ms
-		}
+	if d.shown, err = shown(c); err != nil {
+		return outputError(err)
 	}
-	d.line = d.begin(produce.Result{Metadata: former.ProducerMetadata, Usage: former.Usage, Capabilities: grantedIn(former.Labels)}, ownIn(former.Labels)...)
-	d.line.ProducerStdout, d.line.ProducerStderr = former.ProducerStdout, former.ProducerStderr
-	err = d.candidate(c)
-	if err != nil {
-		*d = blank
-		d.Timings = map[verdict.Phase]int64{}
-	}
-	return err
-}
-
-// Produced adds the results of production and capture. The draft then has a
-// candidate or a verdict.
-func (d *Draft) Produced(out produce.Result, left capture.Result) error {
-	d.exit = out.Outcome.ExitCode
-	d.line = d.begin(out)
-	maps.Copy(d.line.ProducerMetadata, left.Metadata)
-	delete(d.line.ProducerMetadata, capture.MissingRoots) // which the row names in a lane that is not published
-	d.line.ProducerStdout, _ = redact.EscapedExcerpt(left.Stdout, record.ExcerptLimit)
-	d.line.ProducerStderr, _ = redact.EscapedExcerpt(left.Stderr, record.ExcerptLimit)
-	files := map[string][]byte{"stdout": left.Stdout, "stderr": left.Stderr, capture.MissingRoots + ".json": left.Metadata[capture.MissingRoots]}
-	maps.Copy(files, out.Raw)
-	if err := d.restrict(agentSide, files); err != nil {
-		return err
-	}
-	switch {
-	case left.Limit != "":
-		d.limited(out, left.Limit)
-	case left.Rejection != nil:
-		d.rejected(left.Rejection, left.Stderr)
-	case left.Candidate != nil:
-		d.line.ProducerMetadata.Set(record.OriginKey, left.Candidate.Origin)
-		if left.Candidate.Origin == candidate.File && !left.Candidate.IsTree() {
-			d.line.ProducerMetadata.Set("candidate_path", out.Extract.Path)
-		}
-		if out.Outcome.End == sandbox.TimedOut { // what it left counts all the same
-			d.timedOut(out)
-			d.line.Labels = append(d.line.Labels, ScoredTimeout)
-			slices.Sort(d.line.Labels)
-		}
-		return d.candidate(*left.Candidate)
-	default:
-		return errors.New("the production has neither a candidate nor a reason for its absence")
-	}
+	p.Candidate = &c
+	d.produced, d.durable = &p, former.Produced
+	d.settled, d.raw = true, slices.Clone(former.Restricted)
+	d.retries = append(slices.Clone(former.Retries), record.Retry{Candidate: c.Digest, Error: former.FailureMessage, Phase: former.FailurePhase})
+	d.spend(former.Timings)
+	delete(d.took, phaseTotal)
 	return nil
 }
 
@@ -233,29 +253,17 @@ var errUnverified = errors.New("the run ended before the candidate was verified"
 // a run that is killed goes on from there, and runs no agent for it. The flush to
 // disk goes on while the candidate is verified.
 func (d *Draft) Captured() error {
-	if d.left == nil {
+	if d.Candidate() == nil {
 		return nil
 	}
-	was := *d.line
-	former := *d.Infrastructure(errUnverified, verdict.PhaseVerify)
-	*d.line = was
-	flush, err := d.c.Dir.AppendCaptured(&former)
-	d.flushes = append(d.flushes, flush)
-	return outputError(err)
+	return outputError(d.write(d.Infrastructure(errUnverified, verdict.PhaseVerify)))
 }
 
-// phaseTotal is the whole attempt, in timings.
-const phaseTotal verdict.Phase = "total"
-
-// Line returns the finished record.
-func (d *Draft) Line() *record.Line {
-	total := d.total
-	if total == 0 {
-		total = time.Since(d.turn)
-	}
-	d.Timings[phaseTotal] = total.Milliseconds()
-	d.line.Timings, d.line.Retries, d.line.Restricted = d.Timings, d.retries, d.raw
-	return d.line
+// write writes what a resume reads.
+func (d *Draft) write(l *record.Line) error {
+	flush, err := d.c.Dir.AppendCaptured(l)
+	d.flushes, d.settled = append(d.flushes, flush), err == nil
+	return err
 }
 
 // The sides that raw output comes from.

@@ -8,30 +8,56 @@ import (
 	"strings"
 	"time"
 
-	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
-	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
-// begin returns the attempt's record with everything that is known before a
-// verdict.
-func (d *Draft) begin(out produce.Result, own ...string) *record.Line {
-	metadata := maps.Clone(out.Metadata)
-	if metadata == nil {
-		metadata = verdict.Metadata{}
+// failure is why an attempt has no verdict.
+type failure struct {
+	outcome verdict.Outcome
+	reason  verdict.Reason
+	phase   verdict.Phase
+	message string
+}
+
+// record computes the record of the attempt from what is known of it, and from why
+// there is no verdict if there could be one.
+func (d *Draft) record(fail *failure) *record.Line {
+	p := d.produced
+	if p == nil {
+		p = &attempt.Produced{}
 	}
-	return &record.Line{
+	line := &record.Line{
 		RunID: d.c.RunID, TaskID: d.Task.ID(), BenchmarkID: d.Task.Pack().ID, TaskType: d.Task.Family(),
-		ProducerMetadata: metadata, Summary: d.Task.Result().Summary(),
-		Index: d.Task.Index(), Attempt: d.Number, Agent: d.c.Agent,
-		Containment: verdict.Passive, Labels: d.labels(out, own),
-		Digests: d.c.Digests.Digests(d.Task, d.Image), Usage: record.SumUsage(d.spent, out.Usage),
+		ProducerMetadata: verdict.Metadata{}, ProducerStdout: p.Stdout, ProducerStderr: p.Stderr, Summary: d.Task.Result().Summary(),
+		Index: d.Task.Index(), Attempt: d.Number, Agent: d.c.Agent, Retries: d.retries,
+		Containment: verdict.Passive, Labels: d.labels(p),
+		Digests: d.c.Digests.Digests(d.Task, d.Image), Timings: d.took, Usage: record.SumUsage(d.spent, p.Usage), Restricted: d.raw,
 	}
+	maps.Copy(line.ProducerMetadata, p.Metadata)
+	switch {
+	case p.Limit != "":
+		limited(line, p)
+	case p.Rejection != nil:
+		rejected(line, p)
+	case p.Candidate != nil:
+		d.stored(line, p)
+	}
+	switch {
+	case fail != nil:
+		line.Status, line.Outcome = verdict.StatusPending, fail.outcome
+		line.FailureReason, line.FailurePhase, line.FailureMessage = fail.reason, fail.phase, fail.message
+	case d.verdict != nil:
+		d.judged(line, *d.verdict)
+	}
+	slices.Sort(line.Labels)
+	line.Labels = slices.Compact(line.Labels)
+	return line
 }
 
 // UnpinnedImage labels records whose image is named by a tag: the image is the
@@ -68,14 +94,13 @@ func ImageLabel(img sandbox.Image) string {
 	return ""
 }
 
-// labels returns the record's labels before a verdict; own are those of the
-// production.
-func (d *Draft) labels(out produce.Result, own []string) []string {
-	labels := append(slices.Clone(d.c.Labels), own...)
+// labels returns the record's labels before a verdict.
+func (d *Draft) labels(p *attempt.Produced) []string {
+	labels := append(slices.Clone(d.c.Labels), p.Labels...)
 	if l := ImageLabel(d.Image); l != "" {
 		labels = append(labels, l)
 	}
-	if out.DiskSampled {
+	if p.DiskSampled {
 		labels = append(labels, family.DiskSampled)
 	}
 	if d.Task.Adapted() {
@@ -84,72 +109,35 @@ func (d *Draft) labels(out produce.Result, own []string) []string {
 	if d.Task.Environment().OldLayout {
 		labels = append(labels, produce.OldLayout)
 	}
-	labels = append(labels, out.Labels...)
-	for _, c := range out.Capabilities {
+	for _, c := range p.Capabilities {
 		labels = append(labels, CapabilityLabel+strings.ToLower(string(c)))
 	}
-	slices.Sort(labels)
-	return slices.Compact(labels)
+	return labels
 }
 
-// ownIn returns the labels of the production in a former record.
-func ownIn(labels []string) (own []string) {
-	for _, l := range labels {
-		switch l {
-		case ScoredTimeout, family.DiskSampled, produce.NetworkEnabled, produce.ExternalTools, produce.OldLayout:
-			own = append(own, l)
-		}
+// stored adds the stored candidate.
+func (d *Draft) stored(line *record.Line, p *attempt.Produced) {
+	line.Candidate, line.Digests.Candidate, line.Digests.Extracted = d.shown, p.Candidate.Digest, d.extracted
+	line.ProducerMetadata.Set(record.OriginKey, p.Candidate.Origin)
+	if p.Path != "" {
+		line.ProducerMetadata.Set("candidate_path", p.Path)
 	}
-	return own
+	if p.Candidate.Redacted {
+		line.Labels = append(line.Labels, candidateRedacted)
+	}
+	if p.End == sandbox.TimedOut { // what it left counts all the same
+		timedOut(line, p)
+		line.Labels = append(line.Labels, ScoredTimeout)
+	}
 }
 
-// grantedIn is the reverse of labels: what the agent's sandbox of a former
-// record was granted.
-func grantedIn(labels []string) (granted []sandbox.Capability) {
-	for _, l := range labels {
-		if name, ok := strings.CutPrefix(l, CapabilityLabel); ok {
-			granted = append(granted, sandbox.Capability(strings.ToUpper(name)))
-		}
-	}
-	return granted
-}
-
-// candidate publishes the stored candidate: a text whole when it is short,
-// else an excerpt that names its digest; of a tree its digest.
-func (d *Draft) candidate(c candidate.Candidate) error {
-	d.flushes = append(d.flushes, c.Flush())
-	d.line.Digests.Candidate = c.Digest
-	if c.Redacted {
-		d.line.Labels = append(d.line.Labels, candidateRedacted)
-		slices.Sort(d.line.Labels)
-	}
-	if c.IsTree() {
-		d.line.Candidate.Workspace = &c.Digest
-		d.left = &c
-		return nil
-	}
-	data, err := c.Bytes()
-	if err != nil {
-		return outputError(err)
-	}
-	text := record.Inline(data)
-	if c.Kind == task.Patch {
-		d.line.Candidate.Patch = &text
-	} else {
-		d.line.Candidate.Text = &text
-	}
-	d.left = &c
-	return nil
-}
-
-// limited returns the line of an agent that hit a limit of its sandbox.
-func (d *Draft) limited(out produce.Result, end sandbox.End) {
-	line := d.line
+// limited adds that the agent hit a limit of its sandbox.
+func limited(line *record.Line, p *attempt.Produced) {
 	line.Status, line.Outcome = verdict.StatusFailed, verdict.Limit
 	line.FailurePhase = verdict.PhaseProduce
-	line.ProducerMetadata.Set("exit_code", out.Outcome.ExitCode)
-	line.FailureReason = LimitReason(end)
-	switch end {
+	line.ProducerMetadata.Set("exit_code", p.ExitCode)
+	line.FailureReason = LimitReason(p.Limit)
+	switch p.Limit {
 	case sandbox.TimedOut:
 	case produce.OverBudget:
 		line.FailureMessage = "the agent spent its budget at the provider"
@@ -158,23 +146,23 @@ func (d *Draft) limited(out produce.Result, end sandbox.End) {
 		line.Outcome, line.FailureMessage = verdict.NoCandidate, "the agent ended its sandbox's init, or kept it from answering"
 		return
 	case produce.Refused:
-		line.Outcome, line.FailureMessage = verdict.NoCandidate, cmp.Or(out.Refusal, "the provider rejects what the agent asked for, though it accepts the key and the model")
+		line.Outcome, line.FailureMessage = verdict.NoCandidate, cmp.Or(p.Refusal, "the provider rejects what the agent asked for, though it accepts the key and the model")
 		return
 	default:
-		line.FailureMessage = "the agent's sandbox ran into its limit: " + string(end)
+		line.FailureMessage = "the agent's sandbox ran into its limit: " + string(p.Limit)
 		return
 	}
 	line.Outcome = verdict.AgentTimeout
-	line.FailureMessage = fmt.Sprintf("candidate production timed out after %s seconds", seconds(out.Timeout))
-	d.timedOut(out)
+	line.FailureMessage = fmt.Sprintf("candidate production timed out after %s seconds", seconds(p.Timeout))
+	timedOut(line, p)
 	line.ProducerMetadata.Set("phase", verdict.PhaseProduce)
 }
 
 // timedOut describes an agent that ran out of time.
-func (d *Draft) timedOut(out produce.Result) {
-	d.line.ProducerMetadata.Set("timed_out", true)
-	d.line.ProducerMetadata.Set("timeout_seconds", out.Timeout.Seconds())
-	d.line.ProducerMetadata.Set("command", out.Argv)
+func timedOut(line *record.Line, p *attempt.Produced) {
+	line.ProducerMetadata.Set("timed_out", true)
+	line.ProducerMetadata.Set("timeout_seconds", p.Timeout.Seconds())
+	line.ProducerMetadata.Set("command", p.Argv)
 }
 
 // LimitReason returns the recorded reason for a limit.
@@ -188,15 +176,16 @@ func LimitReason(end sandbox.End) verdict.Reason {
 // seconds formats a duration as the reference does, with C's %g.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.6g", d.Seconds()) }
 
-// rejected returns the line of an agent that left no acceptable candidate.
-func (d *Draft) rejected(r *candidate.Rejection, stderr []byte) {
-	d.line.Status, d.line.Outcome = verdict.StatusFailed, verdict.NoCandidate
+// rejected adds that the agent left no acceptable candidate.
+func rejected(line *record.Line, p *attempt.Produced) {
+	r := p.Rejection
+	line.Status, line.Outcome = verdict.StatusFailed, verdict.NoCandidate
 	if r.Reason == verdict.CandidateTooLarge {
-		d.line.Outcome = verdict.Limit
+		line.Outcome = verdict.Limit
 	}
-	d.line.FailureReason, d.line.FailurePhase, d.line.FailureMessage = r.Reason, verdict.PhaseCapture, r.Message+d.exitHint()
+	line.FailureReason, line.FailurePhase, line.FailureMessage = r.Reason, verdict.PhaseCapture, r.Message+exitHint(p)
 	if r.Reason == verdict.AgentFailed {
-		d.line.FailurePhase, d.line.FailureMessage = verdict.PhaseProduce, r.Message+lastWords(stderr)
+		line.FailurePhase, line.FailureMessage = verdict.PhaseProduce, r.Message+lastWords(p.Raw["stderr"])
 	}
 }
 
@@ -216,41 +205,50 @@ func lastWords(stderr []byte) string {
 }
 
 // exitHint points out an agent that most likely did not run at all.
-func (d *Draft) exitHint() string {
-	if d.exit == 0 {
+func exitHint(p *attempt.Produced) string {
+	if p.ExitCode == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (the command exited with %d)", d.exit)
+	return fmt.Sprintf(" (the command exited with %d)", p.ExitCode)
+}
+
+// phaseTotal is the whole attempt, in timings.
+const phaseTotal verdict.Phase = "total"
+
+// Line returns the record of an attempt whose calls have ended.
+func (d *Draft) Line() *record.Line { return d.whole(nil) }
+
+// whole returns a record with the time of the whole attempt.
+func (d *Draft) whole(fail *failure) *record.Line {
+	d.took[phaseTotal] = cmp.Or(d.total, time.Since(d.turn)).Milliseconds()
+	return d.record(fail)
 }
 
 // Pending ends the attempt of a task that cannot be scored; its agent is not
 // run.
 func (d *Draft) Pending(reason verdict.Reason, message string) *record.Line {
-	line := d.begin(produce.Result{})
-	line.Status, line.Outcome = verdict.StatusPending, verdict.Pending
-	line.FailureReason, line.FailurePhase, line.FailureMessage = reason, verdict.PhaseVerify, message
-	line.Timings, line.Retries, line.Restricted = d.Timings, d.retries, d.raw
-	return line
+	return d.pending(reason, verdict.PhaseVerify, message)
 }
 
 // PackFault ends an attempt that a pack fault made impossible: it is pending
 // and final, because a retry would fail, too.
 func (d *Draft) PackFault(err error, phase verdict.Phase) *record.Line {
-	line := d.Pending(verdict.PackFault, Line(err))
-	line.FailurePhase = phase
-	return line
+	return d.pending(verdict.PackFault, phase, Line(err))
+}
+
+func (d *Draft) pending(reason verdict.Reason, phase verdict.Phase, message string) *record.Line {
+	d.produced = nil // nothing of it counts
+	return d.record(&failure{verdict.Pending, reason, phase, message})
 }
 
 // Infrastructure ends an attempt after an infrastructure error: it is pending,
-// counted separately, and run again by a later resume.
+// counted separately, and run again by a later resume, which verifies a stored
+// candidate alone. A verdict that could not be stored does not count.
 func (d *Draft) Infrastructure(err error, phase verdict.Phase) *record.Line {
-	if d.line == nil {
-		d.line = d.begin(produce.Result{})
+	d.verdict = nil
+	line := d.whole(&failure{verdict.Infrastructure, verdict.InfrastructureError, phase, Line(err)})
+	if d.Candidate() != nil {
+		line.Produced = d.durable
 	}
-	line := d.Line()
-	// A verdict that could not be stored does not count.
-	line.Verified, line.Passed, line.VerifierMetadata = false, false, nil
-	line.Status, line.Outcome = verdict.StatusPending, verdict.Infrastructure
-	line.FailureReason, line.FailurePhase, line.FailureMessage = verdict.InfrastructureError, phase, Line(err)
 	return line
 }

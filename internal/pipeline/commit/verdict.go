@@ -22,9 +22,9 @@ const phaseSandboxes verdict.Phase = "verifier_sandboxes"
 
 // Verdict adds the verdict of a verification that began at start.
 func (d *Draft) Verdict(v family.Verdict, start time.Time) error {
-	d.Timings[phaseSandboxes] = v.Waited.Milliseconds()
-	d.Timings[verdict.PhaseVerify] = (time.Since(start) - v.Waited).Milliseconds()
-	d.judge(v)
+	d.took[phaseSandboxes] = v.Waited.Milliseconds()
+	d.took[verdict.PhaseVerify] = (time.Since(start) - v.Waited).Milliseconds()
+	d.verdict = &v
 	files := v.Restricted
 	if v.Outcome != verdict.Passed {
 		var err error
@@ -35,23 +35,21 @@ func (d *Draft) Verdict(v family.Verdict, start time.Time) error {
 	if err := d.restrict(verifierSide, files); err != nil {
 		return err
 	}
-	return d.extracted(v)
+	return d.extract(v)
 }
 
-// judge writes the verdict into the line.
-func (d *Draft) judge(v family.Verdict) {
-	line, j := d.line, Judge(v)
+// judged writes a verdict into the line.
+func (d *Draft) judged(line *record.Line, v family.Verdict) {
+	j := Judge(v)
 	line.Status, line.Outcome, line.FailureReason, line.Containment = j.Status, j.Outcome, j.Reason, j.Containment
 	line.Passed = v.Outcome == verdict.Passed
 	line.Verified = v.Outcome != verdict.Pending
 	line.Labels = append(line.Labels, v.Labels...)
-	slices.Sort(line.Labels)
-	line.Labels = slices.Compact(line.Labels)
 	if v.Outcome != verdict.Passed {
 		line.FailurePhase, line.FailureMessage = cmp.Or(v.Phase, verdict.PhaseVerify), v.Message
 	}
 	if v.Reason == verdict.EmptyCandidate {
-		line.FailureMessage += d.exitHint()
+		line.FailureMessage += exitHint(d.produced)
 	}
 	line.VerifierMetadata, _ = d.published(v)
 	if v.Extraction != "" {
@@ -82,9 +80,9 @@ func (d *Draft) published(v family.Verdict) (shown, withheld verdict.Metadata) {
 // inputs.
 func (d *Draft) withhold(v family.Verdict, start time.Time) (map[string][]byte, error) {
 	_, withheld := d.published(v)
-	times := map[verdict.Phase]int64{phaseSandboxes: d.Timings[phaseSandboxes], verdict.PhaseVerify: d.Timings[verdict.PhaseVerify]}
-	delete(d.Timings, phaseSandboxes)
-	delete(d.Timings, verdict.PhaseVerify)
+	times := map[verdict.Phase]int64{phaseSandboxes: d.took[phaseSandboxes], verdict.PhaseVerify: d.took[verdict.PhaseVerify]}
+	delete(d.took, phaseSandboxes)
+	delete(d.took, verdict.PhaseVerify)
 	d.total = max(start.Sub(d.turn), time.Millisecond)
 	if len(withheld) == 0 {
 		return v.Restricted, nil
@@ -98,15 +96,15 @@ func (d *Draft) withhold(v family.Verdict, start time.Time) (map[string][]byte, 
 	return files, nil
 }
 
-// extracted stores what was extracted from the candidate. It is the last step
+// extract stores what was extracted from the candidate. It is the last step
 // that can fail, so no try stores one without a record.
-func (d *Draft) extracted(v family.Verdict) error {
+func (d *Draft) extract(v family.Verdict) error {
 	if !storable(v.Extracted) {
 		return nil
 	}
-	c, err := d.c.Put(d.left.Kind, d.left.Origin, bytes.NewReader(v.Extracted))
+	c, err := d.c.Put(d.produced.Candidate.Kind, d.produced.Candidate.Origin, bytes.NewReader(v.Extracted))
 	d.flushes = append(d.flushes, c.Flush())
-	d.line.Digests.Extracted = c.Digest
+	d.extracted = c.Digest
 	return err
 }
 

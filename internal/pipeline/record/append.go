@@ -35,6 +35,11 @@ func (d *Dir) Append(lines ...*Line) error {
 	d.size += int64(len(text))
 	d.link = next
 	d.accounts.settle(lines)
+	for _, l := range lines {
+		if l.Produced != nil {
+			d.waiting[l.Key()] = l
+		}
+	}
 	return nil
 }
 

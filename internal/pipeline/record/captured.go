@@ -16,8 +16,9 @@ import (
 
 // CapturedName is the file that holds, while a run is under way, a record for
 // each attempt whose candidate is stored and waits to be verified, as it would be
-// if the verification had failed. A run that is killed goes on from it. It is
-// gone when every attempt has its record.
+// if the verification had failed, with what a resume reads of it. A run that is
+// killed goes on from it. When every attempt has its record, it holds those whose
+// verification failed, and is gone if there are none.
 const CapturedName = RestrictedName + "/captured.jsonl"
 
 // AnswersName is the file that holds, while a run is under way, what a model has
@@ -77,14 +78,18 @@ func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
 	return append(b, '\n'), link{at.seq + 1, digest.Bytes(b)}, err
 }
 
-// Settled removes [CapturedName], [AnswersName] and [SpentName]: every attempt has its
-// record.
+// Settled removes [AnswersName] and [SpentName], and [CapturedName] unless attempts
+// still wait to be verified: every attempt has its record.
 func (d *Dir) Settled() error {
 	d.flusher.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	err := errors.Join(d.captured.close(), d.accounts.close())
-	for _, name := range []string{CapturedName, AnswersName, SpentName} {
+	err := errors.Join(d.captured.close(), d.accounts.close(), d.rewriteCaptured(d.waiting))
+	done := []string{CapturedName, AnswersName, SpentName}
+	if len(d.waiting) > 0 {
+		done = done[1:]
+	}
+	for _, name := range done {
 		if rerr := d.root.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, fmt.Errorf("removing %s: %w", name, rerr))
 		}
@@ -109,13 +114,13 @@ func (j *journal) close() error {
 
 // rewriteCaptured makes [CapturedName] hold the attempts of which only the
 // verification is repeated: the file of records is about to lose them.
-func (d *Dir) rewriteCaptured(p *Review) error {
-	if len(p.Unverified) == 0 {
+func (d *Dir) rewriteCaptured(waiting map[AttemptKey]*Line) error {
+	if len(waiting) == 0 {
 		return nil
 	}
 	var all bytes.Buffer
 	at := link{prev: Genesis}
-	for _, l := range slices.SortedFunc(maps.Values(p.Unverified), InOrder) {
+	for _, l := range slices.SortedFunc(maps.Values(waiting), InOrder) {
 		b, next, err := l.captured(at, d.salt)
 		if err != nil {
 			return err
@@ -154,8 +159,9 @@ func EachCaptured(fsys fs.FS, salt digest.Salt, f func(Entry)) error {
 		if raw.Torn {
 			return ErrTorn
 		}
-		e, err := Decode(raw.Bytes)
-		if err == nil && !e.authentic(salt, capturedField) {
+		var w capturedWire
+		e, err := w.decode(raw.Bytes, capturedField, &w)
+		if err == nil && !e.Authentic(salt) {
 			err = errors.New("its MAC is wrong: this run did not write it")
 		}
 		if err == nil && (e.Seq != at.seq || e.Prev != at.prev) {
@@ -190,25 +196,30 @@ func (e Entry) Standing(fsys fs.FS, salt digest.Salt, stored func(sum string) er
 	return errors.Join(errs...)
 }
 
-// captured adds the attempts of [CapturedName] that have no record to those of
-// which only the verification is repeated.
+// captured completes the attempts of which only the verification is repeated from
+// [CapturedName]: those without a record are added, and those that it does not have
+// are run again.
 func (r *reviewer) captured() {
 	found := map[AttemptKey]Entry{}
 	err := EachCaptured(r.judge.FS, *r.judge.Salt, func(e Entry) {
-		key := e.Key()
-		if r.recorded[key] || r.Unverified[key] != nil {
-			return
+		if !r.recorded[e.Key()] {
+			found[e.Key()] = e // a later one replaces it
 		}
-		found[key] = e // a later one replaces it
 	})
 	if !errors.Is(err, ErrTorn) {
 		r.Lost = err
 	}
+	recorded := r.Unverified
+	r.Unverified = map[AttemptKey]*Line{}
 	for key, e := range found {
-		if r.inputs(e) == "" && e.Standing(r.judge.FS, *r.judge.Salt, r.judge.Stored) == nil {
-			r.Unverified[key] = e.Line
-			r.name(e)
+		if l := recorded[key]; l != nil && l.Digests.Candidate == e.Digests.Candidate {
+			l.Produced = e.Produced
+			e.Line = l
+		} else if r.inputs(e) != "" || e.Standing(r.judge.FS, *r.judge.Salt, r.judge.Stored) != nil {
+			continue
 		}
+		r.Unverified[key] = e.Line
+		r.name(e)
 	}
 	if len(r.Unverified) > 0 {
 		r.files[CapturedName] = true

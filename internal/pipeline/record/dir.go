@@ -67,7 +67,8 @@ type Dir struct {
 	size     int64
 	link     link // of the next line
 	captured journal
-	accounts *Accounts // nil keeps none
+	accounts *Accounts            // nil keeps none
+	waiting  map[AttemptKey]*Line // with a record, to be verified in a later part of the run
 	flusher  durable.Flusher
 	// broken is the error after which nothing can be appended.
 	broken error
@@ -91,7 +92,7 @@ func Open(dir string) (*Dir, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &Dir{path: abs, root: root, lock: lock, link: link{prev: Genesis}, captured: journal{link: link{prev: Genesis}}}, nil
+	return &Dir{path: abs, root: root, lock: lock, link: link{prev: Genesis}, captured: journal{link: link{prev: Genesis}}, waiting: map[AttemptKey]*Line{}}, nil
 }
 
 // Begin starts a new run in the directory. If it already contains a run, that

@@ -29,17 +29,25 @@ type Entry struct {
 	// Number is that of the line in its file, from 1, where a reader sets it.
 	Number int
 	raw    []byte
+	field  string // of the file
 }
 
-// Decode reads a line strictly: it must be, byte for byte, what this package
+// Decode reads a record strictly: it must be, byte for byte, what this package
 // would write. That excludes duplicate and unknown keys, alternative spellings
 // of a value, and trailing data.
 func Decode(raw []byte) (Entry, error) {
-	var w wire
-	if err := jsonv2.Unmarshal(raw, &w, jsonv2.RejectUnknownMembers(true)); err != nil {
+	var w capturedWire
+	return w.decode(raw, recordField, &w.wire)
+}
+
+// decode reads a line of a file into a part of w.
+func (w *capturedWire) decode(raw []byte, field string, part any) (Entry, error) {
+	if err := jsonv2.Unmarshal(raw, part, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return Entry{}, fmt.Errorf("not a record: %w", digest.JSONError(err))
 	}
-	e, err := Entry{Seq: w.Seq, Prev: w.Prev, MAC: w.MAC}.With(w.line())
+	l := w.line()
+	l.Produced = w.Produced
+	e, err := Entry{Seq: w.Seq, Prev: w.Prev, MAC: w.MAC, field: field}.With(l)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -52,21 +60,20 @@ func Decode(raw []byte) (Entry, error) {
 // With returns the record that would have other fields in the place of e: with its
 // number, its predecessor and its MAC.
 func (e Entry) With(l *Line) (Entry, error) {
-	w := l.wire()
+	w := capturedWire{l.wire(), l.Produced}
 	w.Seq, w.Prev, w.MAC = e.Seq, e.Prev, e.MAC
-	b, err := encode(&w)
+	b, err := w.encode(e.field)
 	if err != nil {
 		return Entry{}, err
 	}
-	return Entry{Line: l, Seq: e.Seq, Prev: e.Prev, MAC: e.MAC, Digest: digest.Bytes(b), Number: e.Number, raw: b}, nil
+	e.Line, e.Digest, e.raw = l, digest.Bytes(b), b
+	return e, nil
 }
 
 // Authentic reports whether the line was written by whoever holds the salt.
-func (e Entry) Authentic(salt digest.Salt) bool { return e.authentic(salt, recordField) }
-
-func (e Entry) authentic(salt digest.Salt, field string) bool {
+func (e Entry) Authentic(salt digest.Salt) bool {
 	b := bytes.Replace(e.raw, []byte(`"mac": "`+e.MAC+`"`), []byte(noMAC), 1)
-	return e.MAC == mac(salt, field, e.TaskID, b)
+	return e.MAC == mac(salt, e.field, e.TaskID, b)
 }
 
 // ReadFile reads a regular file of at most limit bytes. An untrusted directory

@@ -62,6 +62,10 @@ type Line struct {
 	Timings        map[verdict.Phase]int64 // milliseconds by phase
 	Usage          map[string]int64
 	Restricted     []RawFile
+
+	// Produced is what a resume reads of an attempt whose candidate waits to be
+	// verified. It is in [CapturedName], and in no record.
+	Produced jsontext.Value
 }
 
 // Candidate is the published part of a candidate; nil fields are null. For a
@@ -197,6 +201,12 @@ type wire struct {
 	VerifierStdout     *string                 `json:"verifier_stdout,omitzero"`
 }
 
+// capturedWire is the JSON form of a line of [CapturedName].
+type capturedWire struct {
+	wire
+	Produced jsontext.Value `json:"produced,omitzero"`
+}
+
 // wire returns the JSON form of the line, without its position in the chain.
 func (l *Line) wire() wire {
 	w := wire{
@@ -255,13 +265,21 @@ type link struct {
 // reference's form: keys sorted, ASCII only, ", " and ": " as separators,
 // without a newline.
 func (l *Line) marshal(at link, salt digest.Salt, field string) ([]byte, error) {
-	w := l.wire()
+	w := capturedWire{l.wire(), l.Produced}
 	w.Seq, w.Prev = at.seq, at.prev
-	b, err := encode(&w)
+	b, err := w.encode(field)
 	if err != nil {
 		return nil, err
 	}
 	return bytes.Replace(b, []byte(noMAC), []byte(`"mac": "`+mac(salt, field, w.TaskID, b)+`"`), 1), nil
+}
+
+// encode renders a line of a file.
+func (w *capturedWire) encode(field string) ([]byte, error) {
+	if field == recordField {
+		return encode(&w.wire)
+	}
+	return encode(w)
 }
 
 // noMAC is the empty MAC of a line that has not been authenticated. It occurs

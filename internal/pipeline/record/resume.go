@@ -225,10 +225,8 @@ func (r *reviewer) add(raw RawLine) {
 	if unverified {
 		r.Unverified[e.Key()] = e.Line
 	}
-	if reason == "" || unverified {
-		r.name(e)
-	}
 	if reason == "" {
+		r.name(e)
 		return
 	}
 	id := ""
@@ -321,7 +319,7 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err := d.setAside(p, to); err != nil {
 		return err
 	}
-	if err := d.rewriteCaptured(p); err != nil {
+	if err := d.rewriteCaptured(p.Unverified); err != nil {
 		return err
 	}
 	lines, err := d.rewrite(p)

@@ -490,14 +490,16 @@ func TestReviewUnverified(t *testing.T) {
 		change func(*Line)
 		stored error
 		inputs string
+		bare   bool // nothing else is kept of it
 		want   bool
 	}{
 		"good":           {want: true},
+		"nothing kept":   {bare: true},
 		"other inputs":   {inputs: InputsChanged},
 		"lost candidate": {stored: lost},
 		"no candidate":   {change: func(l *Line) { l.Digests.Candidate, l.Candidate.Text = "", nil }},
 		"lost output":    {change: func(l *Line) { l.Restricted[0].Digest = "hmac-sha256:0" }},
-		"capture failed": {change: func(l *Line) { l.FailurePhase = verdict.PhaseCapture }},
+		"capture failed": {change: func(l *Line) { l.FailurePhase = verdict.PhaseCapture }, bare: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := begin(t, t.TempDir())
@@ -515,7 +517,10 @@ func TestReviewUnverified(t *testing.T) {
 			if c.change != nil {
 				c.change(l)
 			}
-			if err := errors.Join(d.Append(l), d.Close()); err != nil {
+			if !c.bare {
+				l.Produced = []byte(`{"exit_code": 3}`)
+			}
+			if err := errors.Join(d.Append(l), d.Settled(), d.Close()); err != nil {
 				t.Fatal(err)
 			}
 			again, err := Open(d.Path())
@@ -531,7 +536,11 @@ func TestReviewUnverified(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, got := review.Unverified[l.Key()]; got != c.want || review.Kept != 0 || review.Rerun[Unfinished] != 1 {
+			kept, got := review.Unverified[l.Key()]
+			if got && string(kept.Produced) != string(l.Produced) {
+				t.Errorf("kept %s", kept.Produced)
+			}
+			if got != c.want || review.Kept != 0 || review.Rerun[Unfinished] != 1 {
 				t.Errorf("unverified %v, want %v; kept %d, %v", got, c.want, review.Kept, review.Rerun)
 			}
 			if err := again.Continue(review, &former.Manifest); err != nil {

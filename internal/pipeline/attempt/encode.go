@@ -1,6 +1,4 @@
-// Package stage encodes what the stages of a run hand to each other, so that
-// a stage can run in another process.
-package stage
+package attempt
 
 import (
 	"errors"
