@@ -13,6 +13,7 @@ import (
 	"os"
 	"time"
 
+	"securebench/internal/bounded"
 	"securebench/internal/digest"
 	"securebench/internal/redact"
 	"securebench/internal/source"
@@ -66,7 +67,7 @@ func walkFile(ctx context.Context, root *os.Root, name string, all hash.Hash, w 
 	if w != nil {
 		to = io.MultiWriter(one, w)
 	}
-	n, err := io.CopyBuffer(to, struct{ io.Reader }{interruptible{ctx, f}}, make([]byte, 1<<20))
+	n, err := io.CopyBuffer(to, bounded.Until(ctx, f), make([]byte, 1<<20))
 	if err == nil && n != info.Size() {
 		err = fmt.Errorf("%s changed meanwhile: %w", redact.Escape(name), errDamaged)
 	}
@@ -81,19 +82,6 @@ func writeHeader(w *tar.Writer, h *tar.Header) error {
 	}
 	h.ModTime, h.Format = time.Unix(0, 0), tar.FormatPAX
 	return w.WriteHeader(h)
-}
-
-// interruptible ends a read that is no longer wanted.
-type interruptible struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r interruptible) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
 }
 
 // WriteTar writes the release's tree: bin/codex or bin/claude, and what that

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/bounded"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 )
@@ -125,12 +126,9 @@ func (r *Result) Write(w io.Writer) error {
 
 // Read reads a result. Unknown members and other versions are errors.
 func Read(r io.Reader) (*Result, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxResult+1))
+	data, err := bounded.ReadAll(r, maxResult)
 	if err != nil {
 		return nil, fmt.Errorf("reading the result: %w", err)
-	}
-	if len(data) > maxResult {
-		return nil, fmt.Errorf("the result has more than %d bytes", maxResult)
 	}
 	var head struct {
 		Schema string `json:"schema"`

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 )
@@ -74,12 +75,12 @@ func (g *git) command(args []string) []string {
 // run runs a command and returns its exit code. An image's git that does not
 // start, does not end or says too much is unusable.
 func (g *git) run(ctx context.Context, stdin io.Reader, stdout io.Writer, limit int64, args ...string) (code int, said string, err error) {
-	stderr := &bounded{limit: gitErrors}
+	stderr := &bounded.Head{Max: gitErrors}
 	if stdout != nil {
-		stdout = &capped{stdout, limit}
+		stdout = &bounded.Writer{W: stdout, Left: limit, Err: errFlood}
 	}
 	res, err := g.execute(ctx, initproc.Command{Argv: g.command(args), Env: g.env, Dir: g.dir, User: g.user,
-		Stdin: stdin, Stdout: stdout, Stderr: &capped{stderr, gitText}, Output: limit + 1, Timeout: gitTimeout})
+		Stdin: stdin, Stdout: stdout, Stderr: &bounded.Writer{W: stderr, Left: gitText, Err: errFlood}, Output: limit + 1, Timeout: gitTimeout})
 	switch {
 	case errors.Is(err, errFlood):
 		return 0, "", unusable("git %s printed more than %d bytes", args[0], limit)
@@ -94,7 +95,7 @@ func (g *git) run(ctx context.Context, stdin io.Reader, stdout io.Writer, limit 
 	case res.End == sandbox.TimedOut:
 		return 0, "", unusable("git %s did not end within %v", args[0], gitTimeout)
 	}
-	return res.ExitCode, strings.TrimSpace(string(stderr.b)), nil
+	return res.ExitCode, strings.TrimSpace(stderr.String()), nil
 }
 
 // must runs a command that has to succeed.
@@ -161,30 +162,6 @@ func (s *splitter) Write(p []byte) (int, error) {
 
 // errFlood ends a command that prints more than it may.
 var errFlood = errors.New("too much output")
-
-// capped passes on what is written to it up to a limit, beyond which it fails.
-type capped struct {
-	w    io.Writer
-	left int64
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	if c.left -= int64(len(p)); c.left < 0 {
-		return 0, errFlood
-	}
-	return c.w.Write(p)
-}
-
-// bounded keeps the beginning of what is written to it.
-type bounded struct {
-	b     []byte
-	limit int
-}
-
-func (w *bounded) Write(p []byte) (int, error) {
-	w.b = append(w.b, p[:min(len(p), w.limit-len(w.b))]...)
-	return len(p), nil
-}
 
 // clip shortens what an image said for a message.
 func clip(s string) string { return s[:min(len(s), 300)] }

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"securebench/internal/attest"
+	"securebench/internal/bounded"
 	"securebench/internal/fault"
 	"securebench/internal/redact"
 	"securebench/internal/source"
@@ -114,10 +115,7 @@ func ReadPublicKey(file string) (k attest.PublicKey, err error) {
 
 // readKey reads one key; name is what it is called in errors.
 func readKey[K any](in io.Reader, name string, parse func([]byte) (K, error)) (key K, err error) {
-	data, err := io.ReadAll(io.LimitReader(in, maxKeyInput+1))
-	if err == nil && len(data) > maxKeyInput {
-		err = errors.New("it is larger than any key")
-	}
+	data, err := bounded.ReadAll(in, maxKeyInput)
 	if err == nil {
 		key, err = parse(data)
 	}

@@ -20,17 +20,3 @@ func (in *Input) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// LimitWriter fails with [ErrTooLarge] instead of writing more than it may.
-type LimitWriter struct {
-	W    io.Writer
-	Left int64 // bytes
-}
-
-func (l *LimitWriter) Write(p []byte) (int, error) {
-	if int64(len(p)) > l.Left {
-		return 0, ErrTooLarge
-	}
-	l.Left -= int64(len(p))
-	return l.W.Write(p)
-}

@@ -5,12 +5,13 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"securebench/internal/bounded"
 )
 
 // maxBody bounds a request's body, packed and unpacked.
@@ -229,10 +230,7 @@ func check(r *Request, b *bodyJSON) error {
 
 // readBody reads a body whole, and unpacks it.
 func readBody(in *http.Request) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(in.Body, maxBody+1))
-	if err == nil && len(raw) > maxBody {
-		err = errors.New("it is too long")
-	}
+	raw, err := bounded.ReadAll(in.Body, maxBody)
 	if err != nil || in.Header.Get("Content-Encoding") != "gzip" {
 		return raw, err
 	}
@@ -240,11 +238,7 @@ func readBody(in *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err = io.ReadAll(io.LimitReader(unpacked, maxBody+1))
-	if err == nil && len(raw) > maxBody {
-		err = errors.New("it is too long")
-	}
-	return raw, err
+	return bounded.ReadAll(unpacked, maxBody)
 }
 
 // estimate is a number of tokens for a number of bytes.

@@ -14,9 +14,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"securebench/internal/bounded"
 	"securebench/internal/importer/onecommit"
 	"securebench/internal/redact"
 )
@@ -33,7 +33,7 @@ type Repo struct {
 	cmd   *exec.Cmd
 	ask   io.WriteCloser
 	reply *bufio.Reader
-	said  *head
+	said  *bounded.Head
 	stop  context.CancelFunc
 }
 
@@ -80,7 +80,7 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 		return nil, fmt.Errorf("finding the clone: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	r := &Repo{dir: dir, stop: stop, said: &head{}}
+	r := &Repo{dir: dir, stop: stop, said: &bounded.Head{Max: 400}}
 	// A clone may belong to another user: it is only read. Objects that it does
 	// not have are not fetched: that could run what its configuration names.
 	// Git before 2.39.4 does not know GIT_NO_LAZY_FETCH, and GIT_ALLOW_PROTOCOL,
@@ -141,23 +141,4 @@ func (r *Repo) Close() error {
 	r.stop() // what it still says does not matter
 	_ = r.cmd.Wait()
 	return err
-}
-
-// head keeps the first bytes of what git complains of, while it still may.
-type head struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.text = append(h.text, p[:min(len(p), 400-len(h.text))]...)
-	return len(p), nil
-}
-
-func (h *head) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return string(h.text)
 }

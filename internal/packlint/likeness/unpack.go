@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"securebench/internal/bounded"
 	"securebench/internal/digest"
 )
 
@@ -57,7 +58,7 @@ func Walk(f Content, size int64, sum string, each func(member string, content []
 	case zipped:
 		u.zip("", f, size, 1)
 	default:
-		u.content("", u.bounded(f), 0)
+		u.content("", u.limited(f), 0)
 	}
 	return nil
 }
@@ -100,17 +101,17 @@ func formatOf(head []byte) format {
 	return plain
 }
 
-// bounded bounds what is read of the file and what decompressors give, together.
-func (u *unpacker) bounded(r io.Reader) io.Reader { return &bounded{u, r} }
+// limited bounds what is read of the file and what decompressors give, together.
+func (u *unpacker) limited(r io.Reader) io.Reader { return &limited{u, r} }
 
-type bounded struct {
+type limited struct {
 	u *unpacker
 	r io.Reader
 }
 
 var errBound = errors.New("more than what is unpacked")
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *limited) Read(p []byte) (int, error) {
 	if b.u.left <= 0 {
 		return 0, errBound
 	}
@@ -137,8 +138,8 @@ func (u *unpacker) content(name string, from io.Reader, depth int) {
 		u.tar(name, r, depth+1)
 		return
 	case zipped:
-		data, err := io.ReadAll(io.LimitReader(r, maxInner+1))
-		if err == nil && len(data) <= maxInner {
+		data, err := bounded.ReadAll(r, maxInner)
+		if err == nil {
 			u.zip(name, bytes.NewReader(data), int64(len(data)), depth+1)
 		}
 		return
@@ -154,7 +155,7 @@ func (u *unpacker) content(name string, from io.Reader, depth int) {
 		}
 	}
 	if err == nil {
-		u.content(name, u.bounded(inner), depth+1)
+		u.content(name, u.limited(inner), depth+1)
 	}
 }
 
@@ -202,7 +203,7 @@ func (u *unpacker) zip(name string, at io.ReaderAt, size int64, depth int) {
 			return
 		}
 		if r, err := f.Open(); err == nil && f.Mode().IsRegular() {
-			u.content(path.Join(name, f.Name), u.bounded(r), depth)
+			u.content(path.Join(name, f.Name), u.limited(r), depth)
 			_ = r.Close() // nothing is written
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"securebench/internal/bounded"
 	"securebench/internal/candidate"
 	"securebench/internal/redact"
 	"securebench/internal/repository"
@@ -197,8 +198,9 @@ func errSecret(what string) error {
 
 // write returns changes as a patch of at most the limit.
 func (j job) write(ctx context.Context, changes []repository.Change) ([]byte, error) {
-	out := &bounded{limit: j.Limit}
-	err := repository.WritePatch(out, changes, func(c repository.Change) (before, after []byte, err error) {
+	var out bytes.Buffer
+	full := candidate.Reject(verdict.CandidateTooLarge, "the patch of the agent's changes has more than %d bytes", j.Limit)
+	err := repository.WritePatch(&bounded.Writer{W: &out, Left: j.Limit, Err: full}, changes, func(c repository.Change) (before, after []byte, err error) {
 		if size := max(c.Before.Size, c.After.Size); size > maxChanged {
 			return nil, nil, candidate.Reject(verdict.CandidateTooLarge, "the agent changed %.200q, which has %d bytes; the limit of a changed file is %d", c.Path, size, maxChanged)
 		}
@@ -236,17 +238,4 @@ func (j job) changed(ctx context.Context, c repository.Change) ([]byte, error) {
 		return nil, errSecret("a changed file")
 	}
 	return data, nil
-}
-
-// bounded is a buffer that rejects the candidate when it is full.
-type bounded struct {
-	bytes.Buffer
-	limit int64
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if int64(b.Len()+len(p)) > b.limit {
-		return 0, candidate.Reject(verdict.CandidateTooLarge, "the patch of the agent's changes has more than %d bytes", b.limit)
-	}
-	return b.Buffer.Write(p)
 }

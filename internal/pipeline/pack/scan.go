@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"securebench/internal/bounded"
 	"securebench/internal/digest"
 	"securebench/internal/workspace"
 )
@@ -355,7 +356,7 @@ func (s *scanner) read(want found) ([]byte, error) {
 	}
 	content := sha256.New()
 	// Reading one byte more than expected detects a file that grows.
-	n, err := io.Copy(content, io.LimitReader(patient{s.ctx, f}, want.info.Size()+1))
+	n, err := io.Copy(content, io.LimitReader(bounded.Until(s.ctx, f), want.info.Size()+1))
 	if err == nil && n != want.info.Size() {
 		err = fmt.Errorf("%s changed while it was read", want.path)
 	}
@@ -363,18 +364,4 @@ func (s *scanner) read(want found) ([]byte, error) {
 		return nil, err
 	}
 	return content.Sum(nil), nil
-}
-
-// patient is a reader that stops when its context ends.
-type patient struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-// Read fails once the context has ended.
-func (p patient) Read(b []byte) (int, error) {
-	if err := context.Cause(p.ctx); err != nil {
-		return 0, err
-	}
-	return p.r.Read(b)
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"securebench/internal/bounded"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/mountns"
@@ -159,7 +160,7 @@ func (f *Native) start(ctx context.Context, workspace string, input io.Reader, d
 		return errors.Join(fmt.Errorf("making the floor's container: %w", err), f.ns.Do(b.remove))
 	}
 	defer func() { err = errors.Join(err, f.ns.Do(b.remove)) }()
-	c, said := f.command("run", "--bundle", b.dir, id), &head{}
+	c, said := f.command("run", "--bundle", b.dir, id), &bounded.Head{Max: maxSaid}
 	c.Stdin, c.Stdout, c.Stderr = input, io.Discard, said // pipes, of which a runtime may change the owner
 	if err := f.ns.Start(c); err != nil {
 		return fmt.Errorf("running the floor's container: %w", err)
@@ -178,7 +179,7 @@ func (f *Native) start(ctx context.Context, workspace string, input io.Reader, d
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return fmt.Errorf("running the floor's container: %w: %s", err, redact.Escape(string(said.text)))
+		return fmt.Errorf("running the floor's container: %w: %s", err, redact.Escape(said.String()))
 	}
 	return nil
 }
@@ -200,14 +201,6 @@ func (f *Native) kill(id string, ended <-chan struct{}) {
 
 // killPause is the time between attempts to kill a container.
 const killPause = 20 * time.Millisecond
-
-// head keeps the beginning of what is written to it.
-type head struct{ text []byte }
-
-func (h *head) Write(p []byte) (int, error) {
-	h.text = append(h.text, p[:min(len(p), maxSaid-len(h.text))]...)
-	return len(p), nil
-}
 
 // maxSaid bounds what is repeated of a container that fails.
 const maxSaid = 4 << 10

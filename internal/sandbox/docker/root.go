@@ -18,6 +18,7 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 )
 
@@ -172,7 +173,7 @@ func (b *box) Archive(ctx context.Context, paths []string, limit int64, w io.Wri
 	if err := b.readable(); err != nil {
 		return fmt.Errorf("reading a root: %w", err)
 	}
-	out := &sandbox.LimitWriter{W: w, Left: limit}
+	out := &bounded.Writer{W: w, Left: limit, Err: sandbox.ErrTooLarge}
 	tw := tar.NewWriter(out)
 	for _, p := range paths {
 		if err := b.archive(ctx, p, tw, out); err != nil {
@@ -185,7 +186,7 @@ func (b *box) Archive(ctx context.Context, paths []string, limit int64, w io.Wri
 	return nil
 }
 
-func (b *box) archive(ctx context.Context, p string, tw *tar.Writer, out *sandbox.LimitWriter) error {
+func (b *box) archive(ctx context.Context, p string, tw *tar.Writer, out *bounded.Writer) error {
 	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
 		return errors.New("it is not a clean absolute path")
 	}
@@ -221,7 +222,7 @@ func unfollowable(err error) bool {
 
 // rename copies the engine's archive of p, whose names begin with the last
 // element of p, under full names.
-func (b *box) rename(archive io.Reader, p string, tw *tar.Writer, out *sandbox.LimitWriter) error {
+func (b *box) rename(archive io.Reader, p string, tw *tar.Writer, out *bounded.Writer) error {
 	for tr := tar.NewReader(archive); ; {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {

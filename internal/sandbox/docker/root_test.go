@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 )
 
@@ -63,7 +64,7 @@ func TestTypeOfAnUnreadablePath(t *testing.T) {
 
 func renamed(b *box, p string, archive []byte, limit int64) (names []string, err error) {
 	var out bytes.Buffer
-	lw := &sandbox.LimitWriter{W: &out, Left: limit}
+	lw := &bounded.Writer{W: &out, Left: limit, Err: sandbox.ErrTooLarge}
 	tw := tar.NewWriter(lw)
 	if err := b.rename(bytes.NewReader(archive), p, tw, lw); err != nil {
 		return nil, err
@@ -139,16 +140,5 @@ func TestWithoutMountParents(t *testing.T) {
 	want := []sandbox.Change{{Path: "/etc"}, {Path: "/etc/other"}, {Path: "/root"}}
 	if d := cmp.Diff(want, b.withoutMountParents(in)); d != "" {
 		t.Errorf("changes (-want +got):\n%s", d)
-	}
-}
-
-func TestLimitWriter(t *testing.T) {
-	var out strings.Builder
-	w := &sandbox.LimitWriter{W: &out, Left: 3}
-	if _, err := w.Write([]byte("abc")); err != nil {
-		t.Error(err)
-	}
-	if _, err := w.Write([]byte("d")); !errors.Is(err, sandbox.ErrTooLarge) || out.String() != "abc" {
-		t.Errorf("got %v and %q", err, out.String())
 	}
 }

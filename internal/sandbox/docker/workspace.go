@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
 )
@@ -164,33 +165,23 @@ type holderStream struct {
 func newHolderStream(conn client.HijackedResponse) *holderStream {
 	out, in := io.Pipe()
 	go func() {
-		var stderr head
+		stderr := bounded.Head{Max: 2048}
 		err := demultiplex(in, &stderr, conn.Reader)
-		_ = in.CloseWithError(unexpectedEnd(err, stderr.b)) // never fails
+		_ = in.CloseWithError(unexpectedEnd(err, stderr.String())) // never fails
 	}()
 	return &holderStream{conn: conn, out: out}
 }
 
 // unexpectedEnd is the error of a holder whose output ends, which is never
 // regular: at most as much is read as the holder has to write.
-func unexpectedEnd(err error, stderr []byte) error {
+func unexpectedEnd(err error, stderr string) error {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	if len(stderr) > 0 {
+	if stderr != "" {
 		return fmt.Errorf("the holder ended and wrote %q: %w", stderr, io.ErrUnexpectedEOF)
 	}
 	return fmt.Errorf("the holder ended: %w", io.ErrUnexpectedEOF)
-}
-
-// head keeps the beginning of what is written to it.
-type head struct{ b []byte }
-
-const headSize = 2048
-
-func (h *head) Write(p []byte) (int, error) {
-	h.b = append(h.b, p[:min(len(p), headSize-len(h.b))]...)
-	return len(p), nil
 }
 
 func (s *holderStream) Write(p []byte) (int, error) {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 )
 
@@ -29,7 +30,7 @@ func get(root *os.Root, path string, limit int64, skip []string, w io.Writer) er
 	if err := checkSkip(skip); err != nil {
 		return err
 	}
-	lw := &sandbox.LimitWriter{W: w, Left: limit}
+	lw := &bounded.Writer{W: w, Left: limit, Err: sandbox.ErrTooLarge}
 	a := &archiver{tw: tar.NewWriter(lw), limit: lw, skip: make(map[string]bool, len(skip))}
 	for _, s := range skip {
 		a.skip[s] = true
@@ -42,7 +43,7 @@ func get(root *os.Root, path string, limit int64, skip []string, w io.Writer) er
 
 type archiver struct {
 	tw    *tar.Writer
-	limit *sandbox.LimitWriter
+	limit *bounded.Writer
 	skip  map[string]bool
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 )
 
@@ -39,12 +40,12 @@ func checkPath(path string) error {
 
 // remove removes what the paths name, each ended by a NUL byte.
 func remove(root *os.Root, paths io.Reader) error {
-	list, err := io.ReadAll(io.LimitReader(paths, maxPaths+1))
+	list, err := bounded.ReadAll(paths, maxPaths)
+	if errors.Is(err, bounded.ErrTooLong) {
+		err = sandbox.ErrTooLarge
+	}
 	if err != nil {
 		return fmt.Errorf("reading the paths: %w", err)
-	}
-	if len(list) > maxPaths {
-		return fmt.Errorf("the paths have more than %d bytes: %w", maxPaths, sandbox.ErrTooLarge)
 	}
 	r := &remover{left: maxRemoved}
 	for rest := string(list); rest != ""; {

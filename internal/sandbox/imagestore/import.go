@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/bounded"
 	"securebench/internal/digest"
 	"securebench/internal/sandbox/imagestore/content"
 	"securebench/internal/sandbox/imagestore/rootfolder"
@@ -145,7 +146,7 @@ func (s *Store) plainFile(ctx context.Context, w *work, f *os.File) (*os.File, e
 		return nil, err
 	}
 	limit := s.layers.Limits.Bytes
-	n, err := io.Copy(out, io.LimitReader(rootfolder.UntilDone{Ctx: ctx, R: plain}, limit+1))
+	n, err := io.Copy(out, io.LimitReader(bounded.Until(ctx, plain), limit+1))
 	if err == nil && n > limit {
 		err = fmt.Errorf("it is larger than %d bytes uncompressed", limit)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/enginetest"
@@ -127,11 +128,11 @@ func (s setup) try(t testing.TB) (*Client, error) {
 		t.Fatal(err)
 	}
 	ours, theirs := net.Pipe()
-	said := &head{}
+	said := &bounded.Head{Max: stderrLimit}
 	go copyUntilEnd(at, theirs)
 	go func() {
 		_, _ = stdcopy.StdCopy(untilClosed{theirs}, said, at.Reader)
-		if b := said.b; len(b) > 0 {
+		if b := said.String(); b != "" {
 			t.Logf("init of %s said: %.300s", s.name, b)
 		}
 		_ = theirs.Close()

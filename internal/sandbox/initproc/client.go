@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"securebench/internal/attended"
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc/loopback"
 )
@@ -129,12 +130,12 @@ func (c *Client) ask(ctx context.Context, method, path string, body io.Reader, l
 		return nil, err
 	}
 	defer res.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(res.Body, int64(limit)+1))
+	b, err := bounded.ReadAll(res.Body, int64(limit))
+	if errors.Is(err, bounded.ErrTooLong) {
+		return nil, c.hostile(fmt.Errorf("an answer of more than %d bytes: %w", limit, errMessage))
+	}
 	if err != nil {
 		return nil, c.broken(ctx, err)
-	}
-	if len(b) > limit {
-		return nil, c.hostile(fmt.Errorf("an answer of more than %d bytes: %w", limit, errMessage))
 	}
 	return b, nil
 }
@@ -195,10 +196,10 @@ func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
 	var lost error
 	go func() {
 		defer close(ended)
-		said := &head{}
+		said := &bounded.Head{Max: stderrLimit}
 		out, err := box.Run(bctx, sandbox.Streams{Stdin: theirs, Stdout: untilClosed{theirs}, Stderr: said})
 		if err == nil {
-			err = fmt.Errorf("it ended with %s, code %d, and said %q", out.End, out.ExitCode, said.b)
+			err = fmt.Errorf("it ended with %s, code %d, and said %q", out.End, out.ExitCode, said)
 		}
 		lost = err
 		select {
@@ -235,13 +236,5 @@ type untilClosed struct{ w io.Writer }
 
 func (u untilClosed) Write(p []byte) (int, error) {
 	_, _ = u.w.Write(p)
-	return len(p), nil
-}
-
-// head keeps the beginning of what is written to it.
-type head struct{ b []byte }
-
-func (h *head) Write(p []byte) (int, error) {
-	h.b = append(h.b, p[:min(len(p), stderrLimit-len(h.b))]...)
 	return len(p), nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"securebench/internal/attended"
+	"securebench/internal/bounded"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 )
@@ -48,7 +49,7 @@ type Link struct {
 	limit  int         // of a frame
 	out    chan []byte // frames on their way to the sandbox
 	frames chan []byte // frames from the sandbox; closed at the end of its stream
-	stderr prefix
+	stderr bounded.Head
 	wait   sync.WaitGroup
 
 	ended   chan struct{} // closed when the sandbox has ended
@@ -68,7 +69,7 @@ func Start(ctx, life context.Context, engine sandbox.Engine, spec sandbox.Spec, 
 	l := &Link{
 		box: box, cancel: cancel, limit: o.MaxFrame,
 		out: make(chan []byte), frames: make(chan []byte),
-		stderr: prefix{limit: min(o.Stderr, MaxStderr)},
+		stderr: bounded.Head{Max: int(min(o.Stderr, MaxStderr))},
 		ended:  make(chan struct{}),
 	}
 	stdin, feed := io.Pipe()
@@ -240,7 +241,7 @@ func (l *Link) CloseInput() { close(l.out) }
 
 // Stderr returns the kept beginning of standard error and how many bytes were
 // dropped.
-func (l *Link) Stderr() (kept []byte, dropped int64) { return l.stderr.read() }
+func (l *Link) Stderr() (kept []byte, dropped int64) { return l.stderr.Read() }
 
 // Close kills and removes the sandbox and waits for everything that served it.
 func (l *Link) Close(ctx context.Context) error {
@@ -251,29 +252,4 @@ func (l *Link) Close(ctx context.Context) error {
 		return fmt.Errorf("closing a sandbox: %w", err)
 	}
 	return nil
-}
-
-// prefix keeps the first bytes of a stream and counts the others.
-type prefix struct {
-	limit int64
-
-	mu      sync.Mutex
-	kept    []byte
-	dropped int64
-}
-
-// Write never fails and never waits.
-func (s *prefix) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := min(len(p), int(s.limit)-len(s.kept))
-	s.kept = append(s.kept, p[:n]...)
-	s.dropped += int64(len(p) - n)
-	return len(p), nil
-}
-
-func (s *prefix) read() ([]byte, int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]byte(nil), s.kept...), s.dropped
 }

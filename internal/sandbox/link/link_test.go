@@ -1,7 +1,6 @@
 package link
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
@@ -245,23 +243,4 @@ func TestNoSandbox(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "opening the test sandbox") {
 		t.Errorf("got %v", err)
 	}
-}
-
-// TestPrefix: the first bytes are kept and all others counted.
-func TestPrefix(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.IntRange(0, 50).Draw(t, "limit")
-		s := prefix{limit: int64(limit)}
-		var all []byte
-		for _, p := range rapid.SliceOf(rapid.SliceOf(rapid.Byte())).Draw(t, "writes") {
-			if n, err := s.Write(p); n != len(p) || err != nil {
-				t.Fatalf("Write returned %d, %v", n, err)
-			}
-			all = append(all, p...)
-		}
-		kept, dropped := s.read()
-		if !bytes.Equal(kept, all[:min(limit, len(all))]) || int(dropped) != len(all)-len(kept) {
-			t.Fatalf("kept %q and dropped %d of %q", kept, dropped, all)
-		}
-	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 )
 
@@ -23,7 +24,7 @@ func (l Layer) Archive(ctx context.Context, paths []string, limit int64, w io.Wr
 		return fmt.Errorf("reading a root: %w", err)
 	}
 	defer v.close()
-	out := &sandbox.LimitWriter{W: w, Left: limit}
+	out := &bounded.Writer{W: w, Left: limit, Err: sandbox.ErrTooLarge}
 	a := &archiver{view: v, out: out, tw: tar.NewWriter(out), files: map[inode]*names{}, buf: make([]byte, bufSize)}
 	for _, p := range paths {
 		if err := a.tree(p); err != nil {
@@ -39,7 +40,7 @@ func (l Layer) Archive(ctx context.Context, paths []string, limit int64, w io.Wr
 // archiver writes an archive.
 type archiver struct {
 	*view
-	out   *sandbox.LimitWriter
+	out   *bounded.Writer
 	tw    *tar.Writer
 	files map[inode]*names // those with other names that may come
 	buf   []byte

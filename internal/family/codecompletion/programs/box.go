@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"securebench/internal/attended"
+	"securebench/internal/bounded"
 	"securebench/internal/family"
 	"securebench/internal/family/sandboxed"
 	"securebench/internal/sandbox"
@@ -239,22 +240,6 @@ type Ran struct {
 // errFlood ends a command that writes more than its limit.
 var errFlood = errors.New("more output than the limit")
 
-// kept is an output up to a limit.
-type kept struct {
-	bytes.Buffer
-	left int64
-}
-
-func (k *kept) Write(b []byte) (int, error) {
-	n := min(int64(len(b)), k.left)
-	k.left -= n
-	_, _ = k.Buffer.Write(b[:n]) // never fails
-	if n < int64(len(b)) {
-		return int(n), errFlood
-	}
-	return len(b), nil
-}
-
 // Run runs a command, and ends what it left running. A [family.Failure] says that
 // it wrote too much; an error wraps [initproc.ErrLost] if the sandbox ended under
 // it.
@@ -265,9 +250,10 @@ func (b *Box) Run(ctx context.Context, c Command) (Ran, error) {
 		c.Output = b.limits.Output
 	}
 	b.ran = true
-	stdout, stderr := kept{left: c.Output}, kept{left: c.Output}
+	var stdout, stderr bytes.Buffer
+	limited := func(w io.Writer) io.Writer { return &bounded.Writer{W: w, Left: c.Output, Err: errFlood} }
 	res, err := b.box.Client.Run(ctx, initproc.Command{Argv: c.Argv, Env: append([]string{"HOME=/tmp"}, c.Env...), Inherit: true,
-		Dir: path.Join(Root, c.Dir), User: sandbox.Nobody, Stdin: bytes.NewReader(c.Stdin), Stdout: &stdout, Stderr: &stderr,
+		Dir: path.Join(Root, c.Dir), User: sandbox.Nobody, Stdin: bytes.NewReader(c.Stdin), Stdout: limited(&stdout), Stderr: limited(&stderr),
 		Output: c.Output + 1, Timeout: c.Timeout})
 	flood := errors.Is(err, errFlood)
 	if err == nil || flood {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/bounded"
 )
 
 // Archive reads a folder as a tar stream: in order, with links, owners, modes and
@@ -135,22 +137,8 @@ func (a *archiver) content(name string, size int64) error {
 		return err
 	}
 	defer f.Close()
-	if _, err := io.CopyN(a.out, UntilDone{Ctx: a.ctx, R: f}, size); err != nil {
+	if _, err := io.CopyN(a.out, bounded.Until(a.ctx, f), size); err != nil {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
 	return nil
-}
-
-// UntilDone reads until a context ends.
-type UntilDone struct {
-	Ctx context.Context
-	R   io.Reader
-}
-
-// Read implements [io.Reader].
-func (u UntilDone) Read(p []byte) (int, error) {
-	if err := context.Cause(u.Ctx); err != nil {
-		return 0, err
-	}
-	return u.R.Read(p)
 }
