@@ -65,10 +65,6 @@ type app struct {
 	ran bool
 }
 
-func execute(args []string, stdout, stderr io.Writer) int {
-	return (&app{args: args}).execute(stdout, stderr)
-}
-
 func (a *app) execute(stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

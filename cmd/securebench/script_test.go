@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,11 @@ func TestMain(m *testing.M) {
 		os.Exit(runsOn(address))
 	}
 	testscript.Main(m, map[string]func(){"securebench": main})
+}
+
+// execute runs the program within the test.
+func execute(args []string, stdout, stderr io.Writer) int {
+	return (&app{args: args}).execute(stdout, stderr)
 }
 
 // TestScripts runs the command line as a user would. The condition [docker]

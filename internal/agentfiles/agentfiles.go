@@ -102,17 +102,6 @@ func Open(ctx context.Context, o Options) (_ *Files, err error) {
 // Close releases the folder.
 func (f *Files) Close() error { return f.root.Close() }
 
-// Count returns how many files there are, without folders and links, and their size
-// in bytes.
-func (f *Files) Count() (files int, bytes int64) {
-	for _, e := range f.entries {
-		if e.mode.IsRegular() {
-			files++
-		}
-	}
-	return files, f.bytes
-}
-
 // Has reports whether there is something at a path in the overlay, as far as that is
 // known without following links.
 func (f *Files) Has(name string) bool {

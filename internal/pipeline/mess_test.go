@@ -15,7 +15,7 @@ import (
 	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
-	"securebench/internal/repository"
+	"securebench/internal/repository/patchtest"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/source"
@@ -103,7 +103,7 @@ func TestHonestMess(t *testing.T) {
 			if shown := l.ProducerStdout; strings.Contains(shown, "calc.py") == (name == "messy") {
 				t.Errorf("the agent's git shows %q", shown)
 			}
-			paths, err := repository.Paths([]byte(*l.Candidate.Patch))
+			paths, err := patchtest.Paths([]byte(*l.Candidate.Patch))
 			if err != nil || !slices.Equal(paths, tt.changed) {
 				t.Errorf("changed %q, %v, want %q", paths, err, tt.changed)
 			}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"securebench/internal/repository"
+	"securebench/internal/repository/patchtest"
 )
 
 // parts of names that are hard to quote or to parse.
@@ -280,8 +281,8 @@ type brokenWriter struct{ err error }
 
 func (b brokenWriter) Write([]byte) (int, error) { return 0, b.err }
 
-// TestPathsOfOurs: the paths that our own patches name are those that changed.
-func TestPathsOfOurs(t *testing.T) {
+// TestPaths: another reader finds the paths that changed.
+func TestPaths(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		before := drawTree(rt, true)
@@ -290,49 +291,9 @@ func TestPathsOfOurs(t *testing.T) {
 		for _, c := range repository.Compare(before.tree(t), after.tree(t)) {
 			want = append(want, c.Path)
 		}
-		got, err := repository.Paths(patch(t, before, after))
+		got, err := patchtest.Paths(patch(t, before, after))
 		if err != nil || !slices.Equal(got, want) {
 			rt.Fatalf("%q, %v; want %q", got, err, want)
-		}
-	})
-}
-
-// TestPaths: patches of others.
-func TestPaths(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		patch string
-		want  string
-	}{
-		"nothing":     {"", ""},
-		"a rename":    {"diff --git a/old.py b/sub/new.py\nsimilarity index 100%\nrename from old.py\nrename to sub/new.py\n", "old.py sub/new.py"},
-		"a letter":    {"From x\nSubject: y\n\n---\n a | 2 +-\n\ndiff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n", "a"},
-		"plain":       {"--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-x\n+y\n", "x.py"},
-		"no folders":  {"--- x.py\n+++ x.py\n@@ -1 +1 @@\n-x\n+y\n", "x.py"},
-		"new, plain":  {"--- /dev/null\n+++ b/sub/x.py\n@@ -0,0 +1 @@\n+y\n", "sub/x.py"},
-		"a mode":      {"diff --git a/s b/s\nold mode 100644\nnew mode 100755\n", "s"},
-		"quoted":      {"diff --git \"a/t\\057x\" \"b/t\\057x\"\nold mode 100644\nnew mode 100755\n", "t/x"},
-		"in the body": {"diff --git a/q.sql b/q.sql\n--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1,2 @@\n x\n--- tests/x\n+++ x\n", "q.sql"},
-	} {
-		got, err := repository.Paths([]byte(c.patch))
-		if err != nil || strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
-		}
-	}
-	if _, err := repository.Paths([]byte("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,5 +1 @@\n-x\n")); err == nil {
-		t.Error("a patch that ends too early has no error")
-	}
-}
-
-// FuzzPaths: no patch breaks the reader.
-func FuzzPaths(f *testing.F) {
-	f.Add([]byte("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-x\n+y\n"))
-	f.Add([]byte("diff --git \"a/\\303\" \"b/\\303\"\nnew file mode 100644\nindex 0..1\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n"))
-	f.Add([]byte("--- x\n+++ y\n@@ -0,0 +1 @@\n+y\n"))
-	f.Fuzz(func(t *testing.T, patch []byte) {
-		paths, err := repository.Paths(patch)
-		if err == nil && !slices.IsSorted(paths) {
-			t.Errorf("%q is not sorted", paths)
 		}
 	})
 }

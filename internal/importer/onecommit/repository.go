@@ -110,15 +110,6 @@ func (r *Repository) tree(id ID, dir string, depth int, get func(ID, Kind) ([]by
 	})
 }
 
-// Files returns how many files the commit has.
-func (r *Repository) Files() int { return len(r.files) }
-
-// Text returns the content of a file of the commit.
-func (r *Repository) Text(name string) (string, bool) {
-	f, ok := r.files[name]
-	return string(r.objects[f.id].Data), ok && (f.mode == ModeFile || f.mode == ModeExec)
-}
-
 // Names returns the paths of all files, sorted.
 func (r *Repository) Names() []string { return slices.Sorted(maps.Keys(r.files)) }
 

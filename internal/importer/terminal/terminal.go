@@ -45,9 +45,6 @@ type format struct {
 	read func(folder, string) (*task, error)
 }
 
-// Formats lists the names of the formats.
-func Formats() []string { return []string{"harbor", "terminal-bench"} }
-
 func formatsOf(name string) []format {
 	if name == "harbor" {
 		return []format{{"task.toml", readHarbor}}

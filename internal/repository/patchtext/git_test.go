@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"securebench/internal/repository"
+	"securebench/internal/repository/patchtest"
 	"securebench/internal/repository/patchtext"
 )
 
@@ -153,7 +154,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		paths, err := repository.Paths([]byte(out))
+		paths, err := patchtest.Paths([]byte(out))
 		for _, p := range paths {
 			if !filepath.IsLocal(p) || strings.HasPrefix(p, ".git/") {
 				err = errors.Join(err, fmt.Errorf("names %q", p))
