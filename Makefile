@@ -15,9 +15,15 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 # without an engine, so that it can run beside the tests that need one.
 RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(sandbox/docker|sandbox/native|family/codecompletion)$$')
 
+# Where the race detector runs, packages are tested without it only if it leaves out some
+# of their tests: those of sandboxes, and those that the environment or -short leaves out.
+OTHER_PACKAGES = $(shell if command -v $${CC:-gcc} >/dev/null; then echo ./internal/sandbox/...; \
+	grep -rlE --include='*_test.go' 'testing\.Short\(\)|SECUREBENCH_TEST_|sandbox/(docker|engine|native)test"' internal | xargs dirname | sed 's,^,./,' | sort -u; \
+	else echo ./...; fi)
+
 # Tests are built as bin/securebench is, so that most packages are compiled
 # once for both; "make vet" has looked at them.
-GO_TEST := CGO_ENABLED=0 go test -trimpath -vet=off
+GO_TEST = CGO_ENABLED=0 go test -trimpath -vet=off $(TEST_FLAGS)
 
 # The packages that wait for the engine longest come first: "go test" starts
 # packages in this order. While tests wait, others can run: there are more at a
@@ -86,11 +92,16 @@ test: image fmt-check modules vet build packs ## everything but lint: all tests,
 
 .PHONY: engine-tests
 engine-tests: go build
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/test-helper ./internal/sandbox/dockertest/helper
 	agents=$$(scripts/agents.sh $(BIN)); engines=$$(scripts/engine.sh $(BIN) all); \
 		tried() { grep -qx $$1 <<<"$$engines" && echo require || echo never; }; \
 		SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
-		SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_AGENTS=$$agents SECUREBENCH_TEST_DOCKER=$$(tried docker) SECUREBENCH_TEST_NATIVE=$$(tried native) \
-		$(GO_TEST) -timeout 30m -p 3 -parallel 4 $(ENGINE_PACKAGES) ./...
+		SECUREBENCH_TEST_HELPER=$(CURDIR)/bin/test-helper SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_AGENTS=$$agents SECUREBENCH_TEST_DOCKER=$$(tried docker) SECUREBENCH_TEST_NATIVE=$$(tried native) \
+		$(GO_TEST) -timeout 30m -p 3 -parallel 4 $(ENGINE_PACKAGES) $(OTHER_PACKAGES)
+
+.PHONY: test-times
+test-times: image ## show where the time of "make test" goes
+	@$(MAKE) --no-print-directory -j3 TEST_FLAGS='-json -count=1' engine-tests race browser-tests | scripts/test-times.sh
 
 # What is shown in a browser is tested in a real one (installs it as root).
 .PHONY: browser-tests
@@ -126,7 +137,7 @@ vet: go
 .PHONY: race
 race: go ## run tests under the race detector
 	@if command -v $${CC:-gcc} >/dev/null; then \
-		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 20m $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
+		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 20m $(TEST_FLAGS) $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
 	else \
 		echo 'skipped: the race detector needs a C compiler' >&2; \
 	fi
@@ -140,8 +151,8 @@ lint: $(LINT) ## lint the Go code and the scripts
 	$(LINT) run
 	@if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR scripts/*.sh .ci/run; else echo 'skipped: no shellcheck, the scripts are not linted' >&2; fi
 
-$(LINT): tools/go.sum
-	cd tools && go build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(LINT): tools/go.mod tools/go.sum
+	@scripts/linter.sh $(LINT)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (default 10s)
