@@ -1,6 +1,7 @@
 package repopatch
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,8 +169,14 @@ func hostile(tb testing.TB) *bench {
 // the verifier.
 func TestAttacks(t *testing.T) {
 	b := hostile(t)
+	t.Cleanup(func() {
+		if got := b.score(uncanceled{t}, b.row(t, nil), mended); got.Outcome != verdict.Passed {
+			t.Errorf("after all of them: %s", describe(got))
+		}
+	})
 	for _, a := range attacks() {
 		t.Run(a.id+" "+a.name, func(t *testing.T) {
+			t.Parallel()
 			rest := []object{}
 			if a.policy != nil {
 				rest = append(rest, object{"candidate_policy": a.policy})
@@ -189,10 +196,12 @@ func TestAttacks(t *testing.T) {
 			}
 		})
 	}
-	if got := b.score(t, b.row(t, nil), mended); got.Outcome != verdict.Passed {
-		t.Errorf("after all of them: %s", describe(got))
-	}
 }
+
+// uncanceled is a test whose context does not end before its cleanup.
+type uncanceled struct{ *testing.T }
+
+func (u uncanceled) Context() context.Context { return context.WithoutCancel(u.T.Context()) }
 
 // reference verifies a patch as the Python reference does, without its policy,
 // and reports whether a condition holds then.
@@ -311,6 +320,7 @@ func TestLimits(t *testing.T) {
 	b := newBench(t, project(), "", "")
 	for _, a := range limits(b.engine) {
 		t.Run(a.id, func(t *testing.T) {
+			t.Parallel()
 			c := b.row(t, object{"command": []string{"python3", "-B", "-m", "pytest", "-q", "-s", "tests"}})
 			c.Limits = sandbox.Limits{Memory: 64 << 20, Disk: 32 << 20, Pids: 48, Timeout: 2 * time.Minute}
 			if a.reason == verdict.VerificationTimeout { // however slow the machine is

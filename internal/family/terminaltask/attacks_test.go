@@ -113,6 +113,7 @@ func TestAttacks(t *testing.T) {
 	p := benchOf(t, b.engine, enginetest.GitImage(t, b.engine), packFiles())
 	for _, a := range attacks() {
 		t.Run(a.id+" "+a.name, func(t *testing.T) {
+			t.Parallel()
 			b := b
 			if checker, _ := a.eval["checker"].(object); checker["source"] == "pytest" {
 				b = p
