@@ -5,19 +5,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/agent/kinds"
 	"securebench/internal/config"
 	"securebench/internal/console"
 	"securebench/internal/evidence"
 	"securebench/internal/families"
 	"securebench/internal/fault"
 	"securebench/internal/harness"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/run"
@@ -52,13 +51,12 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	if o.LookupEnv, err = loadEnv(f.envFile); err != nil {
 		return o, fault.As(fault.Config, err)
 	}
-	if o.Agent, o.Replay, err = parseAgent(f.agent); err != nil {
-		return o, usageError(err)
+	if f.agent != "" {
+		if o.Agent, err = kinds.BuiltIn(f.agent); err != nil {
+			return o, usageError(err)
+		}
 	}
-	if o.Agent != "" {
-		return o, f.openKeyring(&o)
-	}
-	if o.Harness == nil {
+	if o.Agent == nil {
 		return o, usageError(errors.New("no agent given: give --model NAME, --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
 	}
 	return o, f.openKeyring(&o)
@@ -71,9 +69,9 @@ func (*runFlags) openKeyring(o *run.Options) (err error) {
 
 // resolve finds the configuration and the pack that the arguments name.
 func (f *runFlags) resolve(args []string, o *run.Options) (err error) {
-	// The harness's own package checks its section.
+	// The kind of the agent checks its section.
 	check := func(h config.Harness) (ps source.Problems) {
-		o.Harness, ps = harness.Parse(h)
+		o.Agent, ps = kinds.Configured(h)
 		return ps
 	}
 	switch {
@@ -165,22 +163,6 @@ func loadEnv(file string) (func(string) (string, bool), error) {
 		v, set := secrets[name]
 		return v, set
 	}, err
-}
-
-// parseAgent reads --agent: a built-in agent and, for replay, its file.
-func parseAgent(flag string) (name, file string, err error) {
-	name, file, _ = strings.Cut(flag, ":")
-	switch {
-	case name == agent.ReplayName && file == "":
-		return "", "", errors.New("--agent replay needs a file: --agent replay:FILE")
-	case name == agent.ReplayName, flag == "":
-		return name, file, nil
-	case name != agent.OracleName && name != agent.NullName:
-		return "", "", fmt.Errorf("--agent is %q, want oracle, null or replay:FILE", flag)
-	case name != flag:
-		return "", "", fmt.Errorf("--agent %s takes no file", name)
-	}
-	return name, "", nil
 }
 
 // renderer returns the progress renderer that --progress selects.

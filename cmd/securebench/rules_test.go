@@ -42,7 +42,7 @@ func barriers() []barrier {
 			strings.Fields("internal/family internal/families internal/pipeline/pack internal/pipeline/compile")},
 		{"verification never reaches the agent's side",
 			strings.Fields("internal/family internal/families internal/pipeline/verify internal/testrunner internal/checkout"),
-			append(strings.Fields("internal/gateway internal/agentfiles internal/ownagent"), agent...)},
+			append(strings.Fields("internal/gateway internal/agent internal/agentfiles"), agent...)},
 		{"the gateway knows no task, candidate or verdict", []string{"internal/gateway"},
 			strings.Fields("internal/task internal/candidate internal/verdict internal/family internal/pipeline")},
 		{"stages and families do not know which engine runs", strings.Fields("internal/pipeline internal/family internal/gateway internal/harness"), engines},

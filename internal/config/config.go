@@ -55,6 +55,23 @@ type Harness struct {
 	Pos      source.Pos   // of the harness section
 }
 
+// At returns where a key of Config stands, or the section if the key is left out.
+func (h Harness) At(key string) source.Pos {
+	if n := h.Config.Get(key); n != nil {
+		return n.Pos
+	}
+	return h.Pos
+}
+
+// EnvAt returns where the i-th name of Env stands, or the section if that is not
+// known.
+func (h Harness) EnvAt(i int) source.Pos {
+	if i < len(h.EnvPos) {
+		return h.EnvPos[i]
+	}
+	return h.Pos
+}
+
 // Verification is the operator's policy for verification.
 type Verification struct {
 	DisallowDangerous bool

@@ -129,18 +129,12 @@ func (p *parser) token(n *source.Node, what string, want *regexp.Regexp, rule, f
 // Name returns the harness's type.
 func (a *agent) Name() string { return a.name }
 
-// Command returns the program alone: its arguments depend on the task.
-func (a *agent) Command() []string { return []string{a.overlays()[0].Binary()} }
-
-// Forwards returns the variables of harness.env, without those that name the
-// provider's key.
-func (a *agent) Forwards() []string { return slices.Clone(a.env) }
-
-// Needs returns what the run prepares for the agent.
+// Needs returns what the run prepares for the agent. Its arguments depend on the
+// task, and the variables are without those that name the provider's key.
 func (a *agent) Needs() Needs {
 	r := a.relay
 	r.Prices = maps.Clone(r.Prices)
-	return Needs{Overlays: a.overlays(), Relay: &r, Domains: slices.Clone(a.domains), Output: a.output}
+	return Needs{Argv: []string{a.overlays()[0].Binary()}, Env: slices.Clone(a.env), Overlays: a.overlays(), Relay: &r, Domains: slices.Clone(a.domains), Output: a.output}
 }
 
 func (a *agent) overlays() []Overlay {
@@ -178,7 +172,7 @@ func (a *agent) Plan(v task.AgentView) (Plan, error) {
 	}
 	p.Domains = a.domains
 	a.run(&p, prompt(v, p))
-	p.EnvNames, p.Timeout = a.Forwards(), shorter(v.Environment().Timeout, a.timeout)
+	p.EnvNames, p.Timeout = slices.Clone(a.env), shorter(v.Environment().Timeout, a.timeout)
 	p.Metadata = map[string]any{
 		"harness":                     a.name,
 		"task_file":                   a.taskFile,

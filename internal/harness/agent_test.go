@@ -104,16 +104,17 @@ func TestAgentPlans(t *testing.T) {
 				if err != nil || opts.TaskFile != p.TaskFile || opts.ArtifactPath != p.ArtifactPath {
 					t.Errorf("Check returns %+v, %v", opts, err)
 				}
-				if n := len(harness.Command(h)); n == 0 || !slices.Equal(harness.Command(h), p.Argv[:n]) {
-					t.Errorf("the plan does not run %q", harness.Command(h))
+				argv := h.Needs().Argv
+				if n := len(argv); n == 0 || !slices.Equal(argv, p.Argv[:n]) {
+					t.Errorf("the plan does not run %q", argv)
 				}
 				for _, o := range p.Overlays {
 					if p.Argv[0] != o.Binary() {
 						t.Errorf("%s is not the overlay's %s", p.Argv[0], o.Binary())
 					}
 				}
-				want := harness.Needs{Overlays: p.Overlays, Relay: p.Relay, Domains: p.Domains, Output: p.Output}
-				if d := cmp.Diff(want, harness.NeedsOf(h)); d != "" {
+				want := harness.Needs{Argv: argv, Env: p.EnvNames, Overlays: p.Overlays, Relay: p.Relay, Domains: p.Domains, Output: p.Output}
+				if d := cmp.Diff(want, h.Needs()); d != "" {
 					t.Errorf("the plan has not what the run prepares: -plan +run\n%s", d)
 				}
 			})

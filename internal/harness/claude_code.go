@@ -5,11 +5,15 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/config"
 	"securebench/internal/harness/events"
+	"securebench/internal/source"
 )
 
-// parseClaudeCode reads the configuration of Anthropic's Claude Code CLI, which
+// ParseClaudeCode reads the section of Anthropic's Claude Code CLI, which
 // has a default model.
+func ParseClaudeCode(c config.Harness) (Harness, source.Problems) { return parse(c, parseClaudeCode) }
+
 func parseClaudeCode(p *parser) Harness {
 	a := p.agent(program{
 		name: "claude_code", api: MessagesAPI, baseURL: "https://api.anthropic.com",

@@ -3,10 +3,14 @@ package harness
 import (
 	"fmt"
 
+	"securebench/internal/config"
 	"securebench/internal/harness/events"
+	"securebench/internal/source"
 )
 
-// parseCodex reads the configuration of OpenAI's Codex CLI.
+// ParseCodex reads the section of OpenAI's Codex CLI.
+func ParseCodex(c config.Harness) (Harness, source.Problems) { return parse(c, parseCodex) }
+
 func parseCodex(p *parser) Harness {
 	return p.agent(program{
 		name: "codex", api: ResponsesAPI, baseURL: "https://api.openai.com",

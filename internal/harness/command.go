@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/config"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -28,6 +29,9 @@ type command struct {
 	relay        *Relay // nil without a provider
 	key          string // the variable that gets the relay's token
 }
+
+// ParseCommand reads the section of the operator's own command.
+func ParseCommand(c config.Harness) (Harness, source.Problems) { return parse(c, parseCommand) }
 
 func parseCommand(p *parser) Harness {
 	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains", "files", "image",
@@ -89,12 +93,9 @@ func overlap(a, b string) bool {
 // Name returns "command".
 func (c *command) Name() string { return "command" }
 
-// Command returns the configured argv.
-func (c *command) Command() []string { return slices.Clone(c.argv) }
-
-// Needs returns the files, the image, the provider and the domains.
+// Needs returns the command, and what it has beside it.
 func (c *command) Needs() Needs {
-	n := Needs{Domains: slices.Clone(c.domains), Files: c.files, Image: c.image}
+	n := Needs{Argv: slices.Clone(c.argv), Env: slices.Clone(c.env), Domains: slices.Clone(c.domains), Files: c.files, Image: c.image}
 	if c.relay != nil {
 		r := *c.relay
 		r.Prices = maps.Clone(r.Prices)
@@ -102,9 +103,6 @@ func (c *command) Needs() Needs {
 	}
 	return n
 }
-
-// Forwards returns the variables of harness.env.
-func (c *command) Forwards() []string { return slices.Clone(c.env) }
 
 // Check refuses a task whose workspace cannot be mounted where the row wants
 // it, or whose candidate cannot be taken from the configured artifact.
@@ -138,8 +136,8 @@ func (c *command) Plan(v task.AgentView) (Plan, error) {
 	if c.artifactPath != "" {
 		artifact = c.artifactPath
 	}
-	p.Argv, p.EnvNames, p.ArtifactPath = c.Command(), c.Forwards(), c.artifactPath
 	n := c.Needs()
+	p.Argv, p.EnvNames, p.ArtifactPath = n.Argv, n.Env, c.artifactPath
 	p.Domains, p.Relay = n.Domains, n.Relay
 	if c.files != nil {
 		p.FilesDir, p.Env = FilesDir, append(p.Env, filesVar+"="+FilesDir)

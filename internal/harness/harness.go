@@ -2,7 +2,7 @@
 // runs where, for how long, and where its candidate is taken from.
 //
 // It does no I/O. A plan names the operator's environment variables, never
-// their values. To add a harness, write its file and add it to [types].
+// their values.
 package harness
 
 import (
@@ -122,6 +122,8 @@ func shorter(a, b time.Duration) time.Duration {
 
 // Needs is what a run prepares once for a harness, whatever the task.
 type Needs struct {
+	Argv     []string // of the command, or as much of it as every task has; nil for none
+	Env      []string // variables of the operator's environment that the agent gets
 	Overlays []Overlay
 	Relay    *Relay // nil if the agent has no relay
 	Model    *Model // nil unless a model is asked from this process
@@ -141,44 +143,18 @@ func (n Needs) Provider() *Relay {
 }
 
 // Harness plans the production of candidates. It is immutable and safe for
-// concurrent use. Optional capabilities are separate interfaces: [Commander],
-// [Forwarder], [Needer] and [Aliaser].
+// concurrent use. A harness may be an [Aliaser] as well.
 type Harness interface {
 	// Name is the harness's type as configured.
 	Name() string
+	// Needs returns what is in every plan of the harness.
+	Needs() Needs
 	// Check returns the error that Plan would return: the task and the
 	// configuration don't fit each other. Every task is checked before the
 	// first one runs. It also returns how the workspace is laid out.
 	Check(v task.AgentView) (workspace.Options, error)
 	// Plan plans one task.
 	Plan(v task.AgentView) (Plan, error)
-}
-
-// Commander is a harness that runs the same program for every task.
-type Commander interface {
-	// Command returns the command's argv, or as much of it as every task has.
-	Command() []string
-}
-
-// Forwarder is a harness that forwards variables of the operator's environment
-// into the agent's sandbox.
-type Forwarder interface {
-	// Forwards returns the names of the variables.
-	Forwards() []string
-}
-
-// Command returns what [Commander] says of a harness, nil if it is none.
-func Command(h Harness) []string {
-	if c, ok := h.(Commander); ok {
-		return c.Command()
-	}
-	return nil
-}
-
-// Needer is a harness whose agent has more than its sandbox.
-type Needer interface {
-	// Needs returns what is in every plan of the harness.
-	Needs() Needs
 }
 
 // Aliaser is a harness whose model can be an alias, which the agent's program
@@ -200,23 +176,11 @@ type Aliaser interface {
 // with the alias.
 const ProbeSmallModel = "securebench-small-model"
 
-// NeedsOf returns what a run prepares for a harness.
-func NeedsOf(h Harness) Needs {
-	if n, ok := h.(Needer); ok {
-		return n.Needs()
-	}
-	return Needs{}
-}
-
 // Warnings lists what a harness's configuration may contain but likely should
 // not, one line each.
 func Warnings(h Harness) []string {
-	f, ok := h.(Forwarder)
-	if !ok {
-		return nil
-	}
 	var out []string
-	for _, name := range f.Forwards() {
+	for _, name := range h.Needs().Env {
 		if LooksSecret(name) {
 			out = append(out, fmt.Sprintf("harness.env forwards %s, which looks like a secret, "+
 				"into the agent's sandbox: the agent can read, print and record it", name))

@@ -14,6 +14,9 @@ import (
 	"securebench/internal/task"
 )
 
+var parsers = map[string]harness.Parse{"claude_code": harness.ParseClaudeCode, "codex": harness.ParseCodex,
+	"command": harness.ParseCommand, harness.ModelType: harness.ParseModel}
+
 func parse(t *testing.T, typ, yaml string, env ...string) (harness.Harness, string) {
 	t.Helper()
 	var cfg *source.Node
@@ -23,7 +26,7 @@ func parse(t *testing.T, typ, yaml string, env ...string) (harness.Harness, stri
 			t.Fatal(err)
 		}
 	}
-	h, ps := harness.Parse(config.Harness{Type: typ, Env: env, Config: cfg, TypePos: source.Pos{File: "h.yaml", Line: 9},
+	h, ps := parsers[typ](config.Harness{Type: typ, Env: env, Config: cfg, TypePos: source.Pos{File: "h.yaml", Line: 9},
 		EnvPos: envPlaces(env)})
 	if err := ps.Err(); err != nil {
 		if h != nil {
@@ -78,7 +81,7 @@ func TestCommandPlan(t *testing.T) {
 	if h.Name() != "command" {
 		t.Error(h.Name())
 	}
-	if d := cmp.Diff(got.Argv, harness.Command(h)); d != "" {
+	if d := cmp.Diff(got.Argv, h.Needs().Argv); d != "" {
 		t.Errorf("the command is not the plan's: %s", d)
 	}
 	got.Argv[0] = "changed"
@@ -198,7 +201,6 @@ func TestTimeLimits(t *testing.T) {
 
 func TestParseProblems(t *testing.T) {
 	tests := map[string]struct{ typ, cfg, want string }{
-		"type":       {"shell", "{}", "h.yaml:9: harness.type must be one of: claude_code, codex, command, model"},
 		"list":       {"command", "[a]", "h.yaml:1:1: harness.config must be an object, not a list"},
 		"no command": {"command", "{}", "h.yaml:1:1: harness.config.command is required"},
 		"blank":      {"command", `{command: "  "}`, "h.yaml:1:11: harness.config.command must be a non-empty string or a non-empty list of strings"},
@@ -264,7 +266,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		h, ps := harness.Parse(config.Harness{Type: typ, Config: cfg})
+		h, ps := parsers[typ](config.Harness{Type: typ, Config: cfg})
 		if (h == nil) != (len(ps) > 0) {
 			t.Fatalf("harness %v beside problems %v", h, ps)
 		}

@@ -79,7 +79,9 @@ func efforts() []string { return []string{"none", "minimal", "low", "medium", "h
 // messagesTokens is the default for Anthropic's API, which has none.
 const messagesTokens = 8192
 
-// parseModel reads the configuration of the harness that asks a model.
+// ParseModel reads the section of the harness that asks a model.
+func ParseModel(c config.Harness) (Harness, source.Problems) { return parse(c, parseModel) }
+
 func parseModel(p *parser) Harness {
 	p.closed("api", "model", "base_url", "api_key_env", "system", "temperature", "max_tokens", "reasoning_effort", "seed", "stop",
 		"timeout_seconds", "budget", "prices")

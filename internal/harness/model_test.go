@@ -25,7 +25,7 @@ func TestModelSettings(t *testing.T) {
 	want := harness.Model{Relay: harness.Relay{API: harness.ChatAPI, BaseURL: "http://127.0.0.1:8000", KeyEnv: "OPENAI_API_KEY", Model: "Qwen/Qwen3-8B",
 		Requests: 2, Cost: 0.5, Prices: map[string]harness.Price{"Qwen/Qwen3-8B": {Input: 1, CachedInput: 1, CacheWrite: 1, Output: 2}}},
 		KeyOptional: true, System: "Be brief.", Temperature: &half, MaxTokens: 100, Effort: "low", Seed: &three, Stop: []string{"END"}}
-	if d := cmp.Diff(&want, harness.NeedsOf(h).Model); d != "" {
+	if d := cmp.Diff(&want, h.Needs().Model); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
 	p, err := h.Plan(aView(t, "short_answer"))
@@ -41,7 +41,7 @@ func TestModelSettings(t *testing.T) {
 		if problem != "" {
 			t.Fatal(problem)
 		}
-		m := harness.NeedsOf(h).Model
+		m := h.Needs().Model
 		if m.API != tt.api || m.BaseURL != tt.url || m.KeyEnv != tt.key || m.KeyOptional || (len(m.Prices) > 0) != (m.Model == "gpt-5.5") {
 			t.Errorf("%s: %+v", tt.cfg, m)
 		}

@@ -17,8 +17,8 @@ func TestOwnAgent(t *testing.T) {
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	n := harness.NeedsOf(h)
-	want := harness.Needs{Files: &harness.Files{Paths: []string{"agent"}, Content: true}, Image: "localhost/mine:1", Relay: &harness.Relay{
+	n := h.Needs()
+	want := harness.Needs{Argv: []string{"run"}, Env: []string{"TZ"}, Files: &harness.Files{Paths: []string{"agent"}, Content: true}, Image: "localhost/mine:1", Relay: &harness.Relay{
 		API: "openai_responses", BaseURL: "http://127.0.0.1:8000", KeyEnv: "OPENAI_API_KEY", Model: "org/model-1", Tokens: 5, Cost: 1,
 		Prices: map[string]harness.Price{"org/model-1": {Input: 1, CachedInput: 1, CacheWrite: 1, Output: 2}}}}
 	if d := cmp.Diff(want, n); d != "" {
@@ -45,7 +45,7 @@ func TestOwnAgent(t *testing.T) {
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	n = harness.NeedsOf(h)
+	n = h.Needs()
 	if n.Relay.BaseURL != "https://api.anthropic.com" || n.Relay.KeyEnv != "ANTHROPIC_API_KEY" || n.Files.Content || len(n.Files.Paths) != 2 {
 		t.Errorf("needs %+v", n)
 	}

@@ -1,9 +1,6 @@
 package harness
 
 import (
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"securebench/internal/config"
@@ -11,28 +8,16 @@ import (
 	"securebench/internal/workspace"
 )
 
-// types maps every harness.type to the function that reads its configuration.
-func types() map[string]func(*parser) Harness {
-	return map[string]func(*parser) Harness{
-		"claude_code": parseClaudeCode,
-		"codex":       parseCodex,
-		"command":     parseCommand,
-		ModelType:     parseModel,
-	}
-}
-
 // Parse reads a harness section. It reports everything that is wrong.
-func Parse(c config.Harness) (Harness, source.Problems) {
+type Parse func(config.Harness) (Harness, source.Problems)
+
+// parse reads a section with the function that reads its configuration.
+func parse(c config.Harness, read func(*parser) Harness) (Harness, source.Problems) {
 	if c.Config == nil {
 		c.Config = &source.Node{Kind: source.Map, Pos: c.Pos}
 	}
 	if c.Config.Kind != source.Map {
 		return nil, source.Problems{source.Problemf(c.Config.Pos, "harness.config must be an object, not %s", c.Config.Kind)}
-	}
-	read := types()[c.Type]
-	if read == nil {
-		return nil, source.Problems{source.Problemf(c.TypePos, "harness.type must be one of: %s",
-			strings.Join(slices.Sorted(maps.Keys(types())), ", "))}
 	}
 	p := &parser{typ: c.Type, env: c.Env, envPos: c.EnvPos, at: c.Pos, cfg: c.Config}
 	h := read(p)

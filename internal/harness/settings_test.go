@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"securebench/internal/harness"
 )
 
 // TestAgentProblems: every bad value is refused where it stands, with what to do.
@@ -87,7 +85,7 @@ func TestBaseURL(t *testing.T) {
 			t.Error(in, problem)
 			continue
 		}
-		if got := harness.NeedsOf(h).Relay.BaseURL; got != want {
+		if got := h.Needs().Relay.BaseURL; got != want {
 			t.Errorf("%s becomes %s, want %s", in, got, want)
 		}
 	}
@@ -131,7 +129,7 @@ func TestVariables(t *testing.T) {
 		want := ""
 		if tt.want != "" {
 			want = "h.yaml:22:5: harness.env names " + tt.name + tt.want
-		} else if names := h.(harness.Forwarder).Forwards(); len(names) != 2 {
+		} else if names := h.Needs().Env; len(names) != 2 {
 			t.Errorf("%s: forwarded %v", tt.name, names)
 		}
 		if got != want {

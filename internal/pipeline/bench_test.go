@@ -89,8 +89,8 @@ func timeRun(b *testing.B, engine sandbox.Engine, img sandbox.Image, rows []task
 // benchmark gives it by the back door.
 type solver struct{ solutions map[string]string }
 
-func (s solver) Name() string { return "command" }
-func (s solver) Ready() error { return nil }
+func (s solver) Name() string         { return "command" }
+func (s solver) Needs() harness.Needs { return harness.Needs{} }
 func (s solver) Check(task.AgentView) (workspace.Options, error) {
 	return workspace.Options{}, nil
 }

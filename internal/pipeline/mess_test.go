@@ -144,7 +144,7 @@ func shell(t *testing.T, script string) harness.Harness {
 	for _, word := range []string{"sh", "-ec", script} {
 		list.Items = append(list.Items, &source.Node{Kind: source.String, Text: word})
 	}
-	h, problems := harness.Parse(config.Harness{Type: "command", Config: &source.Node{Kind: source.Map,
+	h, problems := harness.ParseCommand(config.Harness{Type: "command", Config: &source.Node{Kind: source.Map,
 		Fields: []source.Field{{Name: "command", Value: list}}}})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)

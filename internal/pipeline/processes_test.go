@@ -192,7 +192,7 @@ func commandHarness() (harness.Harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, problems := harness.Parse(config.Harness{Type: "command", Config: cfg})
+	h, problems := harness.ParseCommand(config.Harness{Type: "command", Config: cfg})
 	return h, problems.Err()
 }
 

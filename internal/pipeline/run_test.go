@@ -103,7 +103,7 @@ func newBench(t *testing.T, program sandboxtest.Program) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, problems := harness.Parse(config.Harness{Type: "command", Config: cfg})
+	h, problems := harness.ParseCommand(config.Harness{Type: "command", Config: cfg})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

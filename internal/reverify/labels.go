@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/agent/kinds"
 	"securebench/internal/evidence"
 	"securebench/internal/family"
 	"securebench/internal/fault"
-	"securebench/internal/harness"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/task"
@@ -53,8 +52,7 @@ func wrong(label string) string { return "its label " + label + " is wrong" }
 // sandboxed reports whether the candidate of a record is what an agent left in its
 // sandbox.
 func (r *Review) sandboxed(rec recorded) bool {
-	given := []string{agent.OracleName, agent.NullName, agent.ReplayName, harness.ModelType}
-	return rec.stored != "" && rec.verdict.Outcome != verdict.Pending && !slices.Contains(given, r.Result.Manifest.Agent)
+	return rec.stored != "" && rec.verdict.Outcome != verdict.Pending && kinds.Sandboxed(r.Result.Manifest.Agent)
 }
 
 // labelledLimits returns an error if the limits of the run are not the defaults and

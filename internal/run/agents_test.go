@@ -21,6 +21,7 @@ import (
 	"sync"
 	"testing"
 
+	"securebench/internal/agent/kinds"
 	"securebench/internal/config"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/scripted"
@@ -126,7 +127,7 @@ func newAgents(t *testing.T, kind, extra string) *agents {
 	a.upstream = httptest.NewServer(a.provider)
 	t.Cleanup(a.upstream.Close)
 	a.programs = map[string]sandboxtest.Program{
-		"/bin/sh":                                 func(context.Context, *sandboxtest.Process) int { return hasGlibc },
+		"/bin/sh":                                 func(context.Context, *sandboxtest.Process) int { return 10 },
 		"/opt/securebench/codex/bin/codex":        a.program("/v1/responses", "gpt-1"),
 		"/opt/securebench/claude-code/bin/claude": a.program("/v1/messages", "claude-one-1"),
 	}
@@ -138,11 +139,11 @@ func newAgents(t *testing.T, kind, extra string) *agents {
 		t.Fatal(err)
 	}
 	cfg := config.Harness{Type: kind, Config: node, Pos: source.Pos{File: "tester.yaml", Line: 7, Col: 3}}
-	h, problems := harness.Parse(cfg)
+	h, problems := kinds.Configured(cfg)
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	a.opts.Config.Harness, a.opts.Harness = cfg, h
+	a.opts.Config.Harness, a.opts.Agent = cfg, h
 	a.opts.LookupEnv = func(name string) (string, bool) { v, ok := a.env[name]; return v, ok }
 	a.opts.OpenEngine = func(context.Context, config.Sandbox, func(string)) (sandbox.Engine, error) { return a.engine, nil }
 	return a

@@ -2,17 +2,16 @@ package run
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
+	"securebench/internal/agent/setup"
 	"securebench/internal/config"
 	"securebench/internal/digest"
 	"securebench/internal/harness"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
-	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/source"
 )
 
 // bind computes the digests of the run's inputs.
@@ -40,31 +39,23 @@ func (r *Run) bind() error {
 func (r *Run) configuration() map[string]any {
 	t := r.Config
 	c := map[string]any{
-		"agent": r.agentName(), "limits": r.limits(),
+		"agent": r.agent.Facts().Name, "limits": r.limits(),
 		"sandbox":      map[string]any{"engine": r.engineName(), "runtime": t.Sandbox.Runtime, "allow": t.Sandbox.Allow, "deny": t.Sandbox.Deny, "capabilities": t.Sandbox.Capabilities},
 		"verification": map[string]any{"disallow_dangerous_commands": t.Verification.DisallowDangerous, "deny_commands": t.Verification.Deny},
 	}
 	if t.ScoreTimeouts {
 		c["score_timeouts"] = true
 	}
-	if replay, ok := r.agent.(*agent.Replay); ok {
-		c["replay"] = replay.Digest()
+	f := r.facts()
+	maps.Copy(c, f.Settings)
+	if img, ok := r.scorer.Images[f.Image]; ok {
+		c["agent_image"] = img.ID
 	}
-	if r.Agent == "" {
-		c["harness"] = map[string]any{"type": t.Harness.Type, "env": t.Harness.Env, "config": plain(t.Harness.Config)}
-		if sum := r.own.Digest(); sum != "" {
-			c["agent_files"] = sum
-		}
-		if img, ok := r.scorer.Images[r.needs().Image]; ok {
-			c["agent_image"] = img.ID
-		}
+	if len(f.Programs) > 0 {
+		c["programs"] = f.Programs
 	}
-	programs, model := r.pinned()
-	if len(programs) > 0 {
-		c["programs"] = programs
-	}
-	if model != "" {
-		c["model"] = model
+	if f.Model != "" {
+		c["model"] = f.Model
 	}
 	return c
 }
@@ -78,31 +69,13 @@ func (r *Run) engineName() string {
 	return r.scorer.Engine.Info().Name
 }
 
-// pinned returns the agents' programs and the model that the provider is asked
-// for.
-func (r *Run) pinned() ([]record.Program, string) {
+// facts are those of the agent, with the programs and the model that the run has.
+func (r *Run) facts() setup.Facts {
+	f := r.agent.Facts()
 	if r.produced != nil {
-		return r.produced.Programs, r.produced.Model
+		f.Programs, f.Model = r.produced.Programs, r.produced.Model
 	}
-	if rel := r.needs().Provider(); rel != nil {
-		return r.programs.List(), rel.Model
-	}
-	return r.programs.List(), ""
-}
-
-// plain converts a configuration tree to the values that JSON uses.
-func plain(n *source.Node) any {
-	if n == nil {
-		return nil
-	}
-	return n.Any()
-}
-
-func (r *Run) agentName() string {
-	if r.Agent == "" {
-		return r.Harness.Name()
-	}
-	return r.Agent
+	return f
 }
 
 func (r *Run) limits() record.RunLimits {
@@ -174,11 +147,11 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 	}
 	b := r.binding
 	m = r.given(b.Verifier, r.imageNames())
-	m.Started, m.Agent, m.Engine, m.Labels = now(), r.agentName(), engine, labels
+	f := r.facts()
+	m.Started, m.Agent, m.Engine, m.Labels, m.Programs, m.Model = now(), f.Name, engine, labels, f.Programs, f.Model
 	m.Planned = record.Planned{Tasks: len(r.work.Rows), Attempts: r.Config.Attempts, LeftOut: r.LeftOut()}
 	m.Selection, m.Schedule = r.selected(), r.scheduled()
 	m.Digests.Config, m.Digests.Pack, m.Digests.Assets = b.Config, b.Pack, b.Assets
-	m.Programs, m.Model = r.pinned()
 	m.SaltDigest, m.FormerRuns, m.ResumedFrom = r.dir.SaltDigest(), former, []record.Resumption{}
 	return m, nil
 }
@@ -192,7 +165,7 @@ func (r *Run) imageNames() map[string]string {
 // imagesNamed names those that are evaluation inputs by hidden.
 func (r *Run) imagesNamed(hidden func(ref string) string) map[string]string {
 	names := r.work.ImageNames(hidden)
-	if ref := r.needs().Image; ref != "" {
+	if ref := r.agent.Facts().Image; ref != "" {
 		names[ref] = ref
 	}
 	return names
@@ -206,17 +179,10 @@ func (r *Run) labels() []string {
 	if r.Config.Limits != config.Default().Limits {
 		out = append(out, commit.CustomLimits)
 	}
-	needs := r.needs()
-	if needs.Relay != nil && needs.Relay.AllowExternalTools {
-		out = append(out, produce.ExternalTools)
-	}
-	if len(needs.Domains) > 0 {
-		out = append(out, produce.NetworkEnabled)
-	}
 	if e := r.scorer.Engine; e != nil && e.Info().SocketsUnbounded {
 		out = append(out, commit.SocketsUnbounded)
 	}
-	return out
+	return append(out, r.agent.Facts().Labels...)
 }
 
 // writeInputs stores, for the operator, the inputs whose digests run.json

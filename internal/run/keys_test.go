@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/agent/kinds"
 	"securebench/internal/fault"
-	"securebench/internal/harness"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/source"
@@ -120,11 +120,11 @@ func (o *ownBench) argument(text string) {
 	o.t.Helper()
 	command := o.opts.Config.Harness.Config.Fields[0].Value
 	command.Items = append(command.Items, &source.Node{Kind: source.String, Text: text, Pos: source.Pos{File: "tester.yaml", Line: 5, Col: 6}})
-	h, ps := harness.Parse(o.opts.Config.Harness)
+	h, ps := kinds.Configured(o.opts.Config.Harness)
 	if err := ps.Err(); err != nil {
 		o.t.Fatal(err)
 	}
-	o.opts.Harness = h
+	o.opts.Agent = h
 }
 
 // inRows puts a text into the questions of the pack.

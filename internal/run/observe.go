@@ -22,7 +22,7 @@ func (r *Run) observe() (func(taskID string, attempt int) func(stream string) io
 		return nil, err
 	}
 	r.traceFile, r.trace = file, progress.NewTrace(file, 0)
-	format := r.needs().Output
+	format := r.agent.Facts().Output
 	budget := shown.NewBudget()
 	one := func(taskID string, attempt int, stream string, clean *redact.Group) io.WriteCloser {
 		seen := budget.Lines(taskID, func(line string) { r.reportAgent(taskID, attempt, stream, line) })

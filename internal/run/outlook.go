@@ -34,10 +34,9 @@ func Look(ctx context.Context, o Options, folder string, recorded int) (_ *Outlo
 		return nil, err
 	}
 	attempts := max(0, r.Planned()-recorded)
-	out := &Outlook{Agent: r.agentName(), Work: r.work, Selection: r.selected()}
-	if rel := r.needs().Provider(); rel != nil {
-		out.Model, out.Budget = rel.Model, rel.Cost*float64(attempts)
-	}
+	defer func() { err = errors.Join(err, r.agent.Close()) }()
+	f := r.agent.Facts()
+	out := &Outlook{Agent: f.Name, Model: f.Model, Budget: f.Cost * float64(attempts), Work: r.work, Selection: r.selected()}
 	if r.scorer, out.Images, err = scoring.TakeStock(ctx, r.work, o.OpenEngine, o.Config.Sandbox, r.warn); err != nil {
 		return nil, err
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/agent/kinds"
 	"securebench/internal/config"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/scripted"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
@@ -84,11 +84,11 @@ func (o *ownBench) configure(yaml string, env ...string) {
 		o.t.Fatal(err)
 	}
 	cfg := config.Harness{Type: "command", Config: node, Env: env, Pos: source.Pos{File: "tester.yaml", Line: 7}}
-	h, problems := harness.Parse(cfg)
+	h, problems := kinds.Configured(cfg)
 	if err := problems.Err(); err != nil {
 		o.t.Fatal(err)
 	}
-	o.opts.Config.Harness, o.opts.Harness = cfg, h
+	o.opts.Config.Harness, o.opts.Agent = cfg, h
 }
 
 // refused returns why a run cannot be opened.
@@ -144,11 +144,11 @@ func TestOwnFilesRefused(t *testing.T) {
 	o = newOwn(t, "files: agent\n")
 	o.configure("files: agent\n")
 	o.opts.Config.Harness.Config.Fields[0].Value.Items = append(o.opts.Config.Harness.Config.Fields[0].Value.Items, &source.Node{Kind: source.String, Text: "/opt/securebench/agent/nosuch.py"})
-	h, ps := harness.Parse(o.opts.Config.Harness)
+	h, ps := kinds.Configured(o.opts.Config.Harness)
 	if err := ps.Err(); err != nil {
 		t.Fatal(err)
 	}
-	o.opts.Harness = h
+	o.opts.Agent = h
 	if why := o.refused(Fresh); !strings.Contains(why, "tester.yaml:1:10: harness.config.command names /opt/securebench/agent/nosuch.py, and harness.config.files has no nosuch.py") {
 		t.Error(why)
 	}
@@ -181,11 +181,11 @@ func TestOwnImage(t *testing.T) {
 func TestMissingCommand(t *testing.T) {
 	o := newOwn(t, "")
 	o.opts.Config.Harness.Config.Fields[0].Value.Items[0].Text = "agnet"
-	h, ps := harness.Parse(o.opts.Config.Harness)
+	h, ps := kinds.Configured(o.opts.Config.Harness)
 	if err := ps.Err(); err != nil {
 		t.Fatal(err)
 	}
-	o.opts.Harness = h
+	o.opts.Agent = h
 	why := o.refused(Fresh)
 	if !strings.HasPrefix(why, "tester.yaml:1:10: harness.config.command: image img has no command agnet that its user can execute ") {
 		t.Error(why)

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/agent/kinds"
 	"securebench/internal/config"
 	"securebench/internal/fault"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/source"
 )
@@ -72,11 +72,11 @@ func TestUnreachableProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := config.Harness{Type: "codex", Config: node}
-	h, problems := harness.Parse(cfg)
+	h, problems := kinds.Configured(cfg)
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	a.opts.Config.Harness, a.opts.Harness = cfg, h
+	a.opts.Config.Harness, a.opts.Agent = cfg, h
 	err = a.open(Fresh)
 	want := "tester.yaml:2:11: the provider cannot be reached at " + nobody + ": connection refused"
 	if fault.KindOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"securebench/internal/agent/setup"
 	"securebench/internal/candidate"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
@@ -80,7 +81,7 @@ func ExistsError(dir string) error {
 
 // begin starts a new run.
 func (r *Run) begin(ctx context.Context, force bool) error {
-	if err := r.prepareAgent(ctx); err != nil {
+	if err := r.agent.Prepare(ctx, r.ground()); err != nil {
 		return err
 	}
 	err := r.dir.Begin(force)
@@ -148,11 +149,22 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	return r.writeInputs()
 }
 
+// ground is what the run has for its agent.
+func (r *Run) ground() setup.Ground {
+	g := setup.Ground{Scorer: r.scorer, Work: r.work, Workers: r.plan.Workers, Dir: r.dir}
+	if r.resumes() { // which goes on with the versions that it has
+		if m, _, err := record.ReadManifest(r.dir.FS()); err == nil {
+			g.Former = m.Programs
+		}
+	}
+	return g
+}
+
 // prepareRest prepares the agent for the attempts that still need it. If there are
 // none, the rest of the run needs neither the provider nor its key.
 func (r *Run) prepareRest(ctx context.Context, former *record.Former) (err error) {
-	if needs := r.needs(); needs.Provider() == nil && len(needs.Overlays) == 0 {
-		return r.prepareAgent(ctx)
+	if !r.agent.Facts().Spared {
+		return r.agent.Prepare(ctx, r.ground())
 	}
 	r.produced = &former.Manifest
 	if r.manifest, err = r.newManifest(); err != nil {
@@ -166,7 +178,7 @@ func (r *Run) prepareRest(ctx context.Context, former *record.Former) (err error
 		return nil
 	}
 	r.produced = nil
-	return r.prepareAgent(ctx)
+	return r.agent.Prepare(ctx, r.ground())
 }
 
 // sameInputs refuses to resume a run whose inputs changed, and names each

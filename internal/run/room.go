@@ -1,44 +1,31 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 
 	"securebench/internal/capacity"
-	"securebench/internal/family"
 	"securebench/internal/fault"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox/machine"
-	"securebench/internal/scoring"
 	"securebench/internal/task"
 )
 
 // recordRoom bounds a record and what the framework adds to an attempt's files.
 const recordRoom = 4 << 20
 
-// footprint is what the agent of a task has on the engine.
-func (r *Run) footprint(fam family.Family, t task.Task) capacity.Footprint {
-	_, isOracle := r.agent.(*agent.Oracle)
-	switch {
-	case r.asks():
-	case r.Agent == "":
-		return scoring.AgentFootprint(t, r.needs().Relay != nil)
-	case isOracle:
-		return scoring.ProgramFootprint(fam, t)
-	}
-	return capacity.Footprint{}
-}
-
 // schedule decides how many tasks run at the same time.
 func (r *Run) schedule(ctx context.Context) (err error) {
-	if r.asks() {
-		return r.scheduleQuestions(ctx)
+	cfg, f := *r.Config, r.agent.Facts()
+	cfg.MaxWorkers = cmp.Or(cfg.MaxWorkers, f.Workers)
+	r.plan, err = r.scorer.Plan(ctx, r.work, &cfg)
+	if err == nil && r.Config.MaxWorkers == 0 && f.Workers > 0 {
+		r.plan.Why = f.WorkersWhy
 	}
-	r.plan, err = r.scorer.Plan(ctx, r.work, r.Config)
 	return err
 }
 

@@ -8,12 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
+	"securebench/internal/agent/setup"
 	"securebench/internal/attest"
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
@@ -21,11 +20,6 @@ import (
 	"securebench/internal/evidence"
 	"securebench/internal/family"
 	"securebench/internal/fault"
-	"securebench/internal/gateway/egress"
-	"securebench/internal/gateway/relay"
-	"securebench/internal/harness"
-	"securebench/internal/model"
-	"securebench/internal/ownagent"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
@@ -33,7 +27,6 @@ import (
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/pipeline/record/runlock"
-	"securebench/internal/programs"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/scoring"
@@ -65,6 +58,7 @@ const (
 
 // Options configure a run.
 type Options struct {
+	setup.Outside
 	Config   *config.Tester
 	Pack     pack.Location
 	Families family.Registry
@@ -74,26 +68,17 @@ type Options struct {
 	// Given may refuse what the attempts are given, before the run begins: the
 	// manifest has the pack, the build, the limits and the images, as far as they
 	// are public. nil accepts it.
-	Given  func(record.Manifest) error
-	Limit  int  // the number of rows to use of those; [workload.All] uses every row
-	Strict bool // refuse a pack that has warnings
-	Mode   Mode
-	// Agent is the built-in agent and Replay its file; if empty, the Harness
-	// runs.
-	Agent, Replay string
-	Harness       harness.Harness
-	KeepGoing     bool   // although the first agents all fail
-	ShowAgent     bool   // report the agent's output and keep it in agent-trace.log
-	Version       string // of this build
-	Keyring       *attest.Keyring
-	OpenEngine    scoring.EngineOpener
-	// Transport makes the requests to the agents' provider; nil is the default.
-	Transport http.RoundTripper
-	// Proxy resolves and connects for the agents' proxy; its zero value asks the
-	// system. The domains are the harness's.
-	Proxy     egress.Config
-	LookupEnv func(string) (string, bool)
-	Progress  progress.Reporter
+	Given      func(record.Manifest) error
+	Limit      int  // the number of rows to use of those; [workload.All] uses every row
+	Strict     bool // refuse a pack that has warnings
+	Mode       Mode
+	Agent      setup.Opener
+	KeepGoing  bool   // although the first agents all fail
+	ShowAgent  bool   // report the agent's output and keep it in agent-trace.log
+	Version    string // of this build
+	Keyring    *attest.Keyring
+	OpenEngine scoring.EngineOpener
+	Progress   progress.Reporter
 	// Notice receives lines for the operator that no progress mode suppresses.
 	Notice func(string)
 }
@@ -107,24 +92,14 @@ type Run struct {
 	work    *workload.Workload
 	scorer  *scoring.Scorer
 	plan    *capacity.Plan // how many tasks run at the same time
-	agent   agent.Agent
-	secrets redact.Registry
-	keys    redact.Registry // of providers, which no agent gets
-	// providerKey is the key of the agents' provider, programs are what they run
-	// and relay is their way to the provider, as far as the harness needs them.
-	providerKey string
-	programs    *programs.Set
-	relay       *relay.Relay
-	// client asks the model, where one is asked from this process.
-	client  *model.Client
-	answers *model.Journal // that are kept for a resume
+	agent   setup.Agent
+	secrets redact.Registry // which must not appear in anything that the run writes
 	// produced is the former run if none of its attempts needs an agent any more:
-	// then nothing of the above is prepared.
+	// then the agent is not prepared.
 	produced *record.Manifest
 	rows     *selection.Rows // nil unless some were chosen
 	names    workspace.Folders
 	verifier func() (string, error) // the digest of this build
-	own      ownagent.Agent
 
 	dir      *record.Dir
 	store    *candidate.Store
@@ -157,11 +132,13 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 	}()
 	box := o.Config.Sandbox
 	box.Former = r.formerEngine()
-	if r.scorer, err = scoring.Open(ctx, r.work, o.OpenEngine, box, r.needsUsers(), r.warn); err != nil {
+	if r.scorer, err = scoring.Open(ctx, r.work, o.OpenEngine, box, r.agent.Facts().Users, r.warn); err != nil {
 		return nil, err
 	}
-	if err := r.agentImageFault(); err != nil {
-		return nil, err
+	if f := r.agent.Facts(); f.Image != "" { // or else it is its rows' fault
+		if err := r.scorer.ImageFault(f.Image); err != nil {
+			return nil, fault.Errorf(fault.Config, "%s: %w", f.ImageAt, err)
+		}
 	}
 	if err := r.schedule(ctx); err != nil {
 		return nil, err
@@ -184,70 +161,34 @@ func newRun(o Options) *Run {
 		verifier: record.ThisBuild}
 }
 
-// load reads the agent's file and the pack.
-func (r *Run) load(ctx context.Context) error {
-	r.registerSecrets()
-	if err := r.refuseKeys(); err != nil {
+// load opens the agent, and loads the pack with what that asks of rows.
+func (r *Run) load(ctx context.Context) (err error) {
+	r.agent, err = r.Agent(setup.Around{Outside: r.Outside, Config: r.Config, Families: r.Families, Resumes: r.resumes(),
+		Secrets: &r.secrets, Warn: r.warn, Notice: r.Notice})
+	if err != nil {
 		return err
 	}
-	if err := r.openOwn(); err != nil {
-		return err
-	}
-	err := r.readKey()
-	if err != nil && !r.resumes() {
-		return err
-	}
-	if r.agent, err = builtinAgent(r.Agent, r.Replay, scoring.Bounds(r.Config.Limits)); err != nil {
-		return err
-	}
-	d := workload.Demands{Seen: r.names.Note, Strict: r.Strict, Leaks: r.Strict, Agent: r.footprint, AgentImage: r.needs().Image}
-	if d.AgentImage != "" {
-		d.AgentImageAt = r.at("image")
-	}
-	d.Image = func(f family.Family) bool { return r.agent == nil && !r.asks() && d.AgentImage == "" || f.NeedsImage }
-	replay, _ := r.agent.(*agent.Replay)
-	if _, isOracle := r.agent.(*agent.Oracle); isOracle {
-		d.Task = func(_ pack.Row, t task.Task) error {
-			return scoring.CheckProgram(r.Config.Sandbox, r.Families[t.Family()], t)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.agent.Close())
 		}
-	}
-	switch {
-	case r.asks():
-		ask := agent.Answerable(r.Harness)
-		d.Task = func(_ pack.Row, t task.Task) error { return ask(t.Agent()) }
-	case r.agent == nil:
-		if err := r.checkPolicy(); err != nil {
-			return err
+	}()
+	d, f := r.agent.Demands(), r.agent.Facts()
+	d.Strict, d.Leaks, d.AgentImage, d.AgentImageAt = r.Strict, r.Strict, f.Image, f.ImageAt
+	seen := d.Seen
+	d.Seen = func(id string) {
+		r.names.Note(id)
+		if seen != nil {
+			seen(id)
 		}
-		d.Task = r.fits
-	case replay != nil:
-		d.Seen = func(id string) { r.names.Note(id); replay.Seen(id) }
 	}
 	if err := r.loadRows(ctx, d); err != nil {
-		return err
-	}
-	err = r.own.Read(ctx, filepath.Dir(r.Config.Path), map[string]string{r.Pack.Tasks: "the pack's file of rows, which has the answers",
-		r.work.EvalRoot(): "the pack's folder of evaluation files", r.Config.OutputDir: "the run's output directory"}, &r.secrets)
-	if err != nil {
 		return err
 	}
 	for _, w := range r.work.Warnings {
 		r.warn(w.Error())
 	}
-	if replay != nil {
-		if n, id := replay.Unmatched(r.Config.Attempts); n > 0 {
-			r.warn(fmt.Sprintf("replay file: lines without a matching attempt: %d; the first is for task %.200q", n, id))
-		}
-	}
-	return nil
-}
-
-// needsUsers reports whether the users that rows name have to be known: agents
-// run as them in sandboxes, as do the solution programs of the oracle, and
-// replayed trees belong to them.
-func (r *Run) needsUsers() bool {
-	_, isNull := r.agent.(agent.Null)
-	return !isNull && !r.asks()
+	return r.agent.Loaded(ctx, r.work)
 }
 
 // lock locks the output directory and loads the signing key.
@@ -311,15 +252,16 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), err
 	}
 	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config, r.plan.Verifications)
-	if err := r.openAgent(); err != nil {
-		return pipeline.Summary{}, err
+	a, err := r.agent.Agent(r.ground())
+	if err != nil {
+		return pipeline.Summary{}, classify(err)
 	}
 	observe, err := r.observe()
 	if err != nil {
 		return pipeline.Summary{}, classify(err)
 	}
 	r.reportStart(disk)
-	sum, err := pipeline.Run(ctx, r.pipeline(ctx, observe))
+	sum, err := pipeline.Run(ctx, r.pipeline(ctx, a, observe))
 	r.dead = errors.Is(err, pipeline.ErrEngineDead)
 	if _, broken := errors.AsType[*pipeline.BrokenAgentError](err); broken {
 		r.manifest.AgentsFailed = true
@@ -333,7 +275,7 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 }
 
 // pipeline returns the configuration of the pipeline.
-func (r *Run) pipeline(ctx context.Context, observe func(string, int) func(string) io.WriteCloser) pipeline.Config {
+func (r *Run) pipeline(ctx context.Context, a agent.Agent, observe func(string, int) func(string) io.WriteCloser) pipeline.Config {
 	done := r.recorded()
 	left := func(row workload.Row) bool {
 		return done[row.ID] < r.Config.Attempts
@@ -341,18 +283,19 @@ func (r *Run) pipeline(ctx context.Context, observe func(string, int) func(strin
 	return pipeline.Config{
 		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.Planned(),
 		Kept: r.kept, Unverified: r.unverified, Labels: r.labels(),
-		Agent: r.agent, Verifiers: r.scorer.Verifiers, Images: r.scorer.Images, Fault: r.fault,
+		Agent: a, Verifiers: r.scorer.Verifiers, Images: r.scorer.Images, Fault: r.fault,
 		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Of,
 		Verify: scoring.Limits(r.Config.Limits), VerifyTimeout: r.Config.Limits.Verify,
 		Workers: r.plan.Workers, Plan: r.plan, Load: r.work.Load, Room: r.room, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
-		KeepGoing: r.KeepGoing || r.Agent != "",
+		KeepGoing: r.KeepGoing || r.agent.Facts().BuiltIn,
 		Progress:  r.Progress, Observe: observe, Probe: r.probe(),
 	}
 }
 
 // fault says what the row of a task wants of its images and cannot have.
 func (r *Run) fault(ctx context.Context, t task.Task) error {
-	return r.scorer.Fault(ctx, r.work, t, scoring.Place{Agent: r.needs().Image, Sandboxed: r.agent.Sandboxed()})
+	f := r.agent.Facts()
+	return r.scorer.Fault(ctx, r.work, t, scoring.Place{Agent: f.Image, Sandboxed: f.Sandboxed})
 }
 
 // recorded counts the kept attempts of each task.
@@ -397,7 +340,7 @@ func (r *Run) probe() func(context.Context) error {
 
 // seal signs the complete run.
 func (r *Run) seal() error {
-	if err := errors.Join(r.closeTrace(), r.answers.Close(), r.dir.Settled()); err != nil {
+	if err := errors.Join(r.closeTrace(), r.agent.Close(), r.dir.Settled()); err != nil {
 		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
 	}
 	// A complete run is signed even if it is interrupted now.
@@ -422,7 +365,7 @@ func (r *Run) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, r.closeTrace(), r.answers.Close(), r.own.Close())
+	errs = append(errs, r.closeTrace(), r.agent.Close())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 	}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"securebench/internal/agent/kinds"
+	"securebench/internal/agent/setup"
 	"securebench/internal/attest"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
@@ -95,7 +97,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, problems := harness.Parse(config.Harness{Type: "command", Config: node})
+	h, problems := harness.ParseCommand(config.Harness{Type: "command", Config: node})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +113,8 @@ func newBench(t *testing.T) *bench {
 	cfg := config.Default()
 	cfg.RunID, cfg.OutputDir, cfg.Attempts, cfg.Retries = "r", filepath.Join(dir, "out"), 2, 0
 	cfg.Harness = config.Harness{Type: "command", Config: node}
-	b.opts = Options{Config: cfg, Pack: loc, Families: b.families(), Limit: workload.All, Harness: b.harness,
-		LookupEnv: os.LookupEnv, Progress: silent{}, Notice: func(string) {}, Keyring: attest.OpenKeyring(filepath.Join(dir, "keys")),
+	b.opts = Options{Config: cfg, Pack: loc, Families: b.families(), Limit: workload.All, Agent: kinds.Command(b.harness),
+		Outside: setup.Outside{LookupEnv: os.LookupEnv}, Progress: silent{}, Notice: func(string) {}, Keyring: attest.OpenKeyring(filepath.Join(dir, "keys")),
 		OpenEngine: func(context.Context, config.Sandbox, func(string)) (sandbox.Engine, error) { return memory, nil }}
 	return b
 }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/agent/kinds"
 	"securebench/internal/config"
 	"securebench/internal/families"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/schemas"
@@ -127,7 +127,7 @@ func TestTesterSchemaAgrees(t *testing.T) {
 	}
 	const settings = "harness.config"
 	types := object(t, root, "properties.harness.properties.type.enum")
-	_, ps := harness.Parse(config.Harness{Type: stranger})
+	_, ps := kinds.Configured(config.Harness{Type: stranger})
 	_, list, _ := strings.Cut(ps[0].Message, "one of: ")
 	var have []string
 	for _, it := range types.Items {
@@ -148,7 +148,7 @@ func testerProblems(t *testing.T, doc string) string {
 	file := filepath.Join(t.TempDir(), "tester.yaml")
 	write(t, file, doc)
 	_, err := config.LoadTester(file, func(h config.Harness) source.Problems {
-		_, ps := harness.Parse(h)
+		_, ps := kinds.Configured(h)
 		return ps
 	})
 	if err == nil {

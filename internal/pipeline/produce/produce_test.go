@@ -37,8 +37,8 @@ type fixed struct {
 	err  error
 }
 
-func (fixed) Name() string { return "test" }
-func (fixed) Ready() error { return nil }
+func (fixed) Name() string         { return "test" }
+func (fixed) Needs() harness.Needs { return harness.Needs{} }
 func (f fixed) Check(task.AgentView) (workspace.Options, error) {
 	return workspace.Options{}, f.err
 }

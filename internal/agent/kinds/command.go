@@ -1,0 +1,227 @@
+package kinds
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"securebench/internal/agent/setup"
+	"securebench/internal/agentfiles"
+	"securebench/internal/digest"
+	"securebench/internal/fault"
+	"securebench/internal/harness"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/lookup"
+	"securebench/internal/scoring"
+	"securebench/internal/task"
+	"securebench/internal/workload"
+	"securebench/internal/workspace"
+)
+
+// command is the operator's own agent: a command, and what it has beside it, which is
+// files on the engine and an image of its own. It sees before the first task that both
+// fit the tasks and that the command is there.
+type command struct {
+	boxed
+	files  *agentfiles.Files // nil for none
+	tree   sandbox.Overlay   // of the files, once they are on the engine
+	misfit string            // the first task whose agent cannot run in another image
+	places map[place]bool    // where the command has to be found
+}
+
+// Command sets up an agent that is the operator's own command.
+func Command(h harness.Harness) setup.Opener {
+	return func(a setup.Around) (setup.Agent, error) {
+		b, err := box(h, a)
+		if err != nil {
+			return nil, err
+		}
+		return &command{boxed: b, places: map[place]bool{}}, nil
+	}
+}
+
+func (c *command) Demands() workload.Demands {
+	d := c.boxed.Demands()
+	d.Task = func(row pack.Row, t task.Task) error {
+		err := c.fits(row, t)
+		if err == nil {
+			c.note(t.Agent())
+		}
+		return err
+	}
+	return d
+}
+
+// place is where a command is looked for.
+type place struct{ image, user, path string }
+
+// note takes note of where a task's agent and its command will be.
+func (c *command) note(v task.AgentView) {
+	env := v.Environment()
+	if c.needs.Image != "" && !harness.ReplacesImage(v) && c.misfit == "" {
+		c.misfit = v.ID()
+	}
+	for _, dir := range []string{workspace.DefaultTarget, env.Workdir, env.Checkout.Dir} {
+		if len(c.needs.Argv) == 0 || dir != "" && sandbox.Within(c.needs.Argv[0], dir) {
+			return
+		}
+	}
+	p := place{image: cmp.Or(c.needs.Image, env.Image), user: env.User}
+	if slices.Contains(c.needs.Env, "PATH") { // the operator's
+		p.path = c.Getenv("PATH")
+	}
+	for _, variable := range env.Env {
+		if value, ok := strings.CutPrefix(variable, "PATH="); ok && p.path == "" {
+			p.path = value
+		}
+	}
+	c.places[p] = true
+}
+
+// Loaded reads the files of the agent, and checks what has been noted. It refuses what
+// an agent must not see.
+func (c *command) Loaded(ctx context.Context, w *workload.Workload) (err error) {
+	section := c.Config.Harness
+	if c.misfit != "" {
+		return fault.Errorf(fault.Config, "%s: harness.config.image replaces the row's image in text families and code_completion alone, and task %s is about what is in its row's image (remove it)",
+			section.At("image"), redact.Quote(c.misfit))
+	}
+	if f := c.needs.Files; f != nil {
+		o := agentfiles.Options{Dir: filepath.Dir(c.Config.Path), Paths: f.Paths, Content: f.Content, Forbidden: map[string]string{
+			w.Location.Tasks: "the pack's file of rows, which has the answers", w.EvalRoot(): "the pack's folder of evaluation files",
+			c.Config.OutputDir: "the run's output directory"}}
+		if !c.Secrets.Empty() {
+			o.Clean = func(w io.Writer) io.WriteCloser { return c.Secrets.Writer(w) }
+		}
+		if c.files, err = agentfiles.Open(ctx, o); err != nil {
+			return fault.Errorf(fault.Config, "%s: harness.config.files: %w", section.At("files"), err)
+		}
+	}
+	for _, arg := range c.needs.Argv {
+		name, ok := strings.CutPrefix(path.Clean(arg), harness.FilesDir+"/")
+		if ok && (c.files == nil || !c.files.Has(name)) {
+			return fault.Errorf(fault.Config, "%s: harness.config.command names %s, and harness.config.files has no %s (list it there; a folder that is named alone stands for what is in it)",
+				c.Config.Harness.At("command"), redact.Quote(arg), redact.Quote(name))
+		}
+	}
+	return nil
+}
+
+// Close releases the files.
+func (c *command) Close() error {
+	if c.files == nil {
+		return nil
+	}
+	return c.files.Close()
+}
+
+// Agent returns what runs the command.
+func (c *command) Agent(on setup.Ground) (agent.Agent, error) {
+	return c.run(on, c.tree, produce.Gateway{})
+}
+
+// Facts adds the files and the image.
+func (c *command) Facts() setup.Facts {
+	f := c.boxed.Facts()
+	f.Image, f.ImageAt = c.needs.Image, c.Config.Harness.At("image")
+	if c.files != nil {
+		f.Settings["agent_files"] = c.files.Digest
+	}
+	return f
+}
+
+// Prepare puts the agent's files on the engine, and sees that the command is in every
+// image.
+func (c *command) Prepare(ctx context.Context, on setup.Ground) (err error) {
+	if err := c.reach(ctx); err != nil {
+		return err
+	}
+	if c.files != nil {
+		if c.tree, err = c.lay(ctx, on.Engine); err != nil {
+			return err
+		}
+	}
+	var mu sync.Mutex
+	var missing []error
+	err = scoring.Each(ctx, on.Workers, c.known(on), func(ctx context.Context, p place) error {
+		name, err := c.missing(ctx, on, p)
+		if name != "" {
+			mu.Lock()
+			defer mu.Unlock()
+			if file, own := strings.CutPrefix(name, harness.FilesDir+"/"); own { // which is there, or the run had been refused
+				missing = []error{fault.Errorf(fault.Config, "%s: harness.config.command: the agent's user cannot execute %s (chmod +x that file of harness.config.files, or begin the command with what runs it, such as python3)",
+					c.Config.Harness.At("command"), redact.Quote(file))}
+				return err
+			}
+			missing = append(missing, fault.Errorf(fault.Config, "%s: harness.config.command: image %s has no command %s that its user can execute (name one that is there, set harness.config.image, or bring it with harness.config.files)",
+				c.Config.Harness.At("command"), p.image, redact.Quote(name)))
+		}
+		return err
+	})
+	slices.SortFunc(missing, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	if err := errors.Join(append([]error{err}, missing[:min(len(missing), maxMissing)]...)...); err != nil {
+		return err
+	}
+	return c.openRelay()
+}
+
+// maxMissing is in how many images a missing command is reported.
+const maxMissing = 3
+
+// known yields the places in images that the engine has.
+func (c *command) known(on setup.Ground) func(func(place, error) bool) {
+	return func(yield func(place, error) bool) {
+		for p := range c.places {
+			if _, ok := on.Images[p.image]; ok && on.ImageFault(p.image) == nil && !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+// lay makes the overlay of the agent's files. Runs with the same files share it.
+func (c *command) lay(ctx context.Context, e sandbox.Engine) (sandbox.Overlay, error) {
+	engine, ok := e.(sandbox.Overlays)
+	sum, err := digest.Hex(c.files.Digest)
+	if !ok || err != nil {
+		return nil, fault.Errorf(fault.Config, "%s: the engine cannot mount the agent's files", c.Config.Harness.At("files"))
+	}
+	tree, err := engine.Overlay(ctx, sandbox.OverlaySpec{Key: filesKey + sum[:32], Title: "files of an own agent, " + sum[:12]}, c.files.WriteTar)
+	if err != nil {
+		return nil, fault.As(fault.Engine, fmt.Errorf("%s: putting the agent's files on the engine: %w", c.Config.Harness.At("files"), err))
+	}
+	return tree, nil
+}
+
+// filesKey begins the keys of overlays with agents' files.
+const filesKey = "agent-files-"
+
+// missing returns the command that is not at a place, "" if it is there.
+func (c *command) missing(ctx context.Context, on setup.Ground, p place) (string, error) {
+	q := lookup.Question{Image: on.Images[p.image], Argv: c.needs.Argv, Labels: sandbox.Labels{Run: c.Config.RunID, Role: "preflight"}}
+	if user, ok := on.User(p.image, p.user); ok {
+		q.User = &user
+	}
+	if p.path != "" {
+		q.Env = []string{"PATH=" + p.path}
+	}
+	if c.tree != nil {
+		q.Mounts = []sandbox.Mount{{Overlay: c.tree, Target: harness.FilesDir, ReadOnly: true}}
+	}
+	name, err := lookup.Missing(ctx, on.Engine, q)
+	if err != nil {
+		err = fault.As(fault.Engine, fmt.Errorf("looking for the agent's command in image %s: %w", p.image, err))
+	}
+	return name, err
+}

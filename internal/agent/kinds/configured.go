@@ -1,0 +1,102 @@
+package kinds
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"securebench/internal/agent/setup"
+	"securebench/internal/fault"
+	"securebench/internal/harness"
+	"securebench/internal/source"
+)
+
+// configured is what all agents of a harness have in common.
+type configured struct {
+	setup.Around
+	harness  harness.Harness
+	needs    harness.Needs
+	provider *setup.Provider // nil for none
+	keys     *setup.Keys
+}
+
+// configure registers the values that must not appear in anything that the run writes:
+// providers' keys, and those of forwarded variables whose names look secret. It
+// refuses what agents must not get.
+func configure(h harness.Harness, a setup.Around) (*configured, error) {
+	c := &configured{Around: a, harness: h, needs: h.Needs()}
+	section, own := a.Config.Harness, ""
+	if p := c.needs.Provider(); p != nil {
+		own = p.KeyEnv
+		c.provider = &setup.Provider{Around: a, Who: h.Name() + " harness", Section: section, Settings: *p}
+		c.provider.KeyOptional = c.needs.Model != nil && c.needs.Model.KeyOptional
+	}
+	c.keys = a.Keys(own)
+	for _, w := range harness.Warnings(h) {
+		a.Warn(w)
+	}
+	for _, name := range section.Env {
+		value, ok := a.LookupEnv(name)
+		if !ok || !harness.LooksSecret(name) {
+			continue
+		}
+		if err := a.Secrets.Add(name, []byte(value)); err != nil {
+			a.Warn(err.Error())
+		}
+	}
+	if err := c.keys.Refuse(section, own, a.Getenv); err != nil {
+		return nil, err
+	}
+	if err := c.variables(); err != nil {
+		return nil, err
+	}
+	if c.provider == nil {
+		return c, nil
+	}
+	if err := c.provider.ReadKey(); err != nil && !a.Resumes { // which may need none
+		return nil, err
+	}
+	return c, nil
+}
+
+// variables warns of forwarded variables that are not set, and refuses to go on
+// without those that are required.
+func (c *configured) variables() error {
+	var errs []error
+	h := c.Config.Harness
+	for i, name := range h.Env {
+		_, ok := c.LookupEnv(name)
+		if ok || c.needs.Relay != nil && name == c.needs.Relay.KeyEnv { // without which no run begins
+			continue
+		}
+		at := h.EnvAt(i)
+		if slices.Contains(h.Required, name) {
+			errs = append(errs, fault.Errorf(fault.Config, "%s: harness.env requires %s, which is not set (set it in the environment or in the env file)", at, name))
+			continue
+		}
+		c.Warn(fmt.Sprintf("%s: harness.env names %s, which is not set: the agent does not get it (set it, or write {name: %s, required: true} to never run without it)", at, name, name))
+	}
+	return errors.Join(errs...)
+}
+
+// Facts returns what the configuration says.
+func (c *configured) Facts() setup.Facts {
+	h := c.Config.Harness
+	f := setup.Facts{Name: c.harness.Name(), Output: c.needs.Output,
+		Settings: map[string]any{"harness": map[string]any{"type": h.Type, "env": h.Env, "config": plain(h.Config)}}}
+	if p := c.needs.Provider(); p != nil {
+		f.Model, f.Cost, f.Spared = p.Model, p.Cost, true
+	}
+	return f
+}
+
+// plain converts a configuration tree to the values that JSON uses.
+func plain(n *source.Node) any {
+	if n == nil {
+		return nil
+	}
+	return n.Any()
+}
+
+// Close does nothing.
+func (*configured) Close() error { return nil }

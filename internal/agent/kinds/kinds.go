@@ -1,0 +1,77 @@
+// Package kinds has the kinds of agents: the built-in ones, whose candidates exist
+// already, and those that a harness section configures. To add a kind, add a line
+// here.
+package kinds
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"securebench/internal/agent/setup"
+	"securebench/internal/config"
+	"securebench/internal/harness"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/source"
+)
+
+// A kind reads the harness section that configures an agent of it, and reports
+// everything that is wrong.
+type kind func(config.Harness) (setup.Opener, source.Problems)
+
+// types are the values of harness.type.
+func types() map[string]kind {
+	return map[string]kind{
+		"claude_code":     of(harness.ParseClaudeCode, Program),
+		"codex":           of(harness.ParseCodex, Program),
+		"command":         of(harness.ParseCommand, Command),
+		harness.ModelType: of(harness.ParseModel, Model),
+	}
+}
+
+// of is a kind whose agents a harness plans.
+func of(parse harness.Parse, open func(harness.Harness) setup.Opener) kind {
+	return func(c config.Harness) (setup.Opener, source.Problems) {
+		h, ps := parse(c)
+		if len(ps) > 0 {
+			return nil, ps
+		}
+		return open(h), nil
+	}
+}
+
+// Configured reads a harness section.
+func Configured(c config.Harness) (setup.Opener, source.Problems) {
+	read := types()[c.Type]
+	if read == nil {
+		return nil, source.Problems{source.Problemf(c.TypePos, "harness.type must be one of: %s",
+			strings.Join(slices.Sorted(maps.Keys(types())), ", "))}
+	}
+	return read(c)
+}
+
+// BuiltIn reads the name of a built-in agent and, for replay, its file.
+func BuiltIn(flag string) (setup.Opener, error) {
+	name, file, _ := strings.Cut(flag, ":")
+	switch {
+	case name == agent.ReplayName && file == "":
+		return nil, errors.New("--agent replay needs a file: --agent replay:FILE")
+	case name == agent.ReplayName:
+		return openReplay(file), nil
+	case name != agent.OracleName && name != agent.NullName:
+		return nil, fmt.Errorf("--agent is %q, want oracle, null or replay:FILE", flag)
+	case name != flag:
+		return nil, fmt.Errorf("--agent %s takes no file", name)
+	case name == agent.NullName:
+		return openNull, nil
+	}
+	return openOracle, nil
+}
+
+// Sandboxed reports whether the candidates of an agent with the name are what it left
+// in its sandbox.
+func Sandboxed(name string) bool {
+	return !slices.Contains([]string{agent.OracleName, agent.NullName, agent.ReplayName, harness.ModelType}, name)
+}

@@ -1,0 +1,16 @@
+package kinds
+
+import (
+	"testing"
+
+	"securebench/internal/config"
+	"securebench/internal/source"
+)
+
+func TestUnknownType(t *testing.T) {
+	_, ps := Configured(config.Harness{Type: "shell", TypePos: source.Pos{File: "h.yaml", Line: 9}})
+	const want = "h.yaml:9: harness.type must be one of: claude_code, codex, command, model"
+	if err := ps.Err(); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}

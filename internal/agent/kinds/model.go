@@ -1,0 +1,73 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+
+	"securebench/internal/agent/setup"
+	"securebench/internal/fault"
+	"securebench/internal/gateway/relay"
+	"securebench/internal/harness"
+	"securebench/internal/model"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/scoring"
+	"securebench/internal/task"
+	"securebench/internal/workload"
+)
+
+// asked is a model that is asked from this process, without a sandbox.
+type asked struct {
+	*configured
+	client  *model.Client // nil until it is prepared
+	answers *model.Journal
+}
+
+// Model sets up an agent that only asks a model.
+func Model(h harness.Harness) setup.Opener {
+	return func(a setup.Around) (setup.Agent, error) {
+		c, err := configure(h, a)
+		if err != nil {
+			return nil, err
+		}
+		return &asked{configured: c}, nil
+	}
+}
+
+func (m *asked) Demands() workload.Demands {
+	check := agent.Answerable(m.harness)
+	return workload.Demands{Image: needsImage, Task: func(_ pack.Row, t task.Task) error { return check(t.Agent()) }}
+}
+
+func (*asked) Loaded(context.Context, *workload.Workload) error { return nil }
+
+// Prepare sees that the provider has the model.
+func (m *asked) Prepare(ctx context.Context, _ setup.Ground) error {
+	err := m.provider.Reach(ctx)
+	if err != nil {
+		return err
+	}
+	m.client, err = model.Open(ctx, model.Config{Settings: *m.needs.Model, Key: m.provider.Key(), Transport: m.Transport, Notice: m.Warn})
+	if errors.Is(err, relay.ErrRejected) {
+		return fault.Errorf(fault.Config, "%s: %w (check the model, the base URL and the key)", m.Config.Harness.At("model"), err)
+	}
+	return fault.As(fault.Config, err)
+}
+
+// Agent returns what asks the model, and keeps what it answers with the run.
+func (m *asked) Agent(on setup.Ground) (_ agent.Agent, err error) {
+	a := &agent.Model{Harness: m.harness, Client: m.client, Limit: m.Config.Limits.Produce, Secrets: m.Secrets, Bounds: scoring.Bounds(m.Config.Limits)}
+	m.answers, err = a.Keep(on.Dir)
+	return a, err
+}
+
+// Facts adds how many questions are asked at the same time: they use nothing of this
+// machine while they wait.
+func (m *asked) Facts() setup.Facts {
+	f := m.configured.Facts()
+	f.Workers, f.WorkersWhy = 8, "the default for a model, which is only waited for"
+	return f
+}
+
+// Close closes what keeps the answers.
+func (m *asked) Close() error { return m.answers.Close() }

@@ -1,0 +1,238 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"securebench/internal/agent/setup"
+	"securebench/internal/agentcli"
+	"securebench/internal/fault"
+	"securebench/internal/harness"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/programs"
+	"securebench/internal/redact"
+	"securebench/internal/sandbox"
+	"securebench/internal/scoring"
+	"securebench/internal/workload"
+)
+
+// program is an agent's program that is brought into the sandbox, such as Codex.
+type program struct {
+	boxed
+	programs *programs.Set
+}
+
+// Program sets up an agent whose program is brought into the sandbox.
+func Program(h harness.Harness) setup.Opener {
+	return func(a setup.Around) (setup.Agent, error) {
+		b, err := box(h, a)
+		if err != nil {
+			return nil, err
+		}
+		return &program{boxed: b}, nil
+	}
+}
+
+func (*program) Loaded(context.Context, *workload.Workload) error { return nil }
+
+// Prepare sees that the program is on the engine and starts in every image that the
+// agent gets, and which model it asks for.
+func (p *program) Prepare(ctx context.Context, on setup.Ground) error {
+	if err := p.reach(ctx); err != nil {
+		return err
+	}
+	if err := p.install(ctx, on); err != nil {
+		return err
+	}
+	if a, ok := p.harness.(harness.Aliaser); ok && a.Alias() != "" {
+		model, err := p.model(ctx, on, a)
+		if err != nil {
+			return err
+		}
+		p.harness = a.Pinned(model)
+		p.needs = p.harness.Needs()
+	}
+	return p.openRelay()
+}
+
+// Agent returns what runs the program.
+func (p *program) Agent(on setup.Ground) (agent.Agent, error) {
+	return p.run(on, nil, produce.Gateway{Overlay: p.programs.Overlay})
+}
+
+// Facts adds the programs.
+func (p *program) Facts() setup.Facts {
+	f := p.boxed.Facts()
+	f.Programs, f.Spared = p.programs.List(), true
+	return f
+}
+
+// install puts the program on the engine.
+func (p *program) install(ctx context.Context, on setup.Ground) error {
+	engine, ok := on.Engine.(sandbox.Overlays)
+	if !ok {
+		return fault.Errorf(fault.Config, "%s: the engine cannot mount the program of the %s harness", p.Config.Harness.Pos, p.harness.Name())
+	}
+	cache, err := agentcli.OpenCache("", p.Getenv)
+	if err != nil {
+		return err
+	}
+	defer cache.Close()
+	p.programs = programs.New(cache, engine, on.Former, p.Config.Harness.At("version"), p.Notice)
+	return scoring.Each(ctx, on.Workers, each(images(on)), func(ctx context.Context, img sandbox.Image) error {
+		return p.prepareImage(ctx, on, img)
+	})
+}
+
+// images lists the images that agents run in, those of the rows.
+func images(on setup.Ground) (out []sandbox.Image) {
+	refs := map[string]bool{}
+	for _, row := range on.Work.Rows {
+		refs[row.Image] = true
+	}
+	for _, ref := range slices.Sorted(maps.Keys(refs)) {
+		if on.ImageFault(ref) == nil {
+			out = append(out, on.Images[ref])
+		}
+	}
+	return out
+}
+
+// each yields every item, without an error.
+func each[T any](items []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (p *program) prepareImage(ctx context.Context, on setup.Ground, img sandbox.Image) error {
+	platform, err := p.platform(ctx, on, img)
+	if err != nil {
+		return err
+	}
+	for _, o := range p.needs.Overlays {
+		rel, tree, err := p.programs.Install(ctx, o, img, platform)
+		if err != nil {
+			return err
+		}
+		if err := p.starts(ctx, on, img, rel, o.Binary(), sandbox.Mount{Overlay: tree, Target: o.Target, ReadOnly: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The exit codes of libraries.
+const (
+	hasGlibc   = 10
+	hasMusl    = 11
+	hasNeither = 12
+	hasNoShell = 127
+)
+
+// libraries finds out which C library an image has.
+const libraries = `for f in /lib64/ld-linux-* /lib/ld-linux-*; do [ -e "$f" ] && exit 10; done
+for f in /lib/ld-musl-*; do [ -e "$f" ] && exit 11; done
+exit 12`
+
+// platform returns what programs for an image are built for. An image needs a
+// shell, with which agents run commands.
+func (p *program) platform(ctx context.Context, on setup.Ground, img sandbox.Image) (agentcli.Platform, error) {
+	of := agentcli.Platform{OS: img.OS, Arch: img.Arch}
+	out, said, err := p.try(ctx, on, sandbox.Spec{Image: img, Command: []string{"/bin/sh", "-c", libraries}})
+	switch {
+	case err != nil:
+		return of, err
+	case out.ExitCode == hasNoShell || out.ExitCode == hasNoShell-1:
+		return of, fault.Errorf(fault.Config, "%s: image %s has no shell at /bin/sh, with which the agents of the %s harness run commands",
+			on.Work.Images[img.Ref], img.Ref, p.harness.Name())
+	case out.End != sandbox.Exited || out.ExitCode < hasGlibc || out.ExitCode > hasNeither:
+		return of, fault.Errorf(fault.Config, "%s: image %s cannot be looked at: %s", on.Work.Images[img.Ref], img.Ref, ended(out, said))
+	}
+	of.Musl = out.ExitCode == hasMusl
+	return of, nil
+}
+
+// starts sees that a program starts in an image by the path that agents have it at.
+func (p *program) starts(ctx context.Context, on setup.Ground, img sandbox.Image, rel agentcli.Release, command string, at sandbox.Mount) error {
+	out, said, err := p.try(ctx, on, sandbox.Spec{Image: img, Command: []string{command, "--version"}, Env: []string{"HOME=/tmp"}, Mounts: []sandbox.Mount{at}})
+	if err != nil {
+		return err
+	}
+	if out.End != sandbox.Exited || out.ExitCode != 0 || !strings.Contains(said, rel.Version) {
+		return fault.Errorf(fault.Config, "%s: %s does not start in image %s: %s --version %s", on.Work.Images[img.Ref], rel.Title(), img.Ref, command, ended(out, said))
+	}
+	return nil
+}
+
+// The bounds of a command before the first task.
+const (
+	tryTime   = 2 * time.Minute
+	tryOutput = 1 << 20
+)
+
+// try runs a command in an empty sandbox.
+func (p *program) try(ctx context.Context, on setup.Ground, spec sandbox.Spec) (out sandbox.Outcome, said string, err error) {
+	spec.Labels = sandbox.Labels{Run: p.Config.RunID, Role: "preflight"}
+	spec.Limits = p.tryLimits()
+	box, err := on.Engine.Open(ctx, spec)
+	if err != nil {
+		return out, "", fault.As(fault.Engine, fmt.Errorf("trying image %s: %w", spec.Image.Ref, err))
+	}
+	defer func() { err = joinEngine(err, box.Close(context.WithoutCancel(ctx))) }()
+	var text strings.Builder
+	out, err = box.Run(ctx, sandbox.Streams{Stdout: &text, Stderr: &text})
+	return out, text.String(), joinEngine(err)
+}
+
+// ended describes a command that did not do what it should.
+func ended(out sandbox.Outcome, said string) string {
+	if out.End != sandbox.Exited {
+		return fmt.Sprintf("ran into a limit (%s)", out.End)
+	}
+	return fmt.Sprintf("exited with %d and printed %s", out.ExitCode, redact.QuoteShort(strings.TrimSpace(said), 500))
+}
+
+// joinEngine joins errors, which are the engine's unless they say otherwise.
+func joinEngine(errs ...error) error { return fault.As(fault.Engine, errors.Join(errs...)) }
+
+// tryLimits are the limits of a command before the first task.
+func (p *program) tryLimits() sandbox.Limits {
+	l := scoring.Limits(p.Config.Limits)
+	l.Timeout, l.Output = tryTime, tryOutput
+	return l
+}
+
+// model asks the agent's program which model an alias means: it runs in an empty
+// sandbox, whose provider notes the model and refuses the request.
+func (p *program) model(ctx context.Context, on setup.Ground, a harness.Aliaser) (string, error) {
+	images := images(on)
+	if len(images) == 0 {
+		return a.Alias(), nil // nothing is asked
+	}
+	gateway := produce.Gateway{Overlay: p.programs.Overlay, Proxy: p.Proxy}
+	asked, said, err := gateway.Ask(ctx, on.Engine, produce.Question{Plan: a.Probe(), Image: images[0], Limits: p.tryLimits(),
+		Labels: sandbox.Labels{Run: p.Config.RunID, Role: "preflight"}, Besides: harness.ProbeSmallModel})
+	switch at, name := p.Config.Harness.Pos, p.harness.Name(); {
+	case err != nil:
+		return "", fault.As(fault.Engine, fmt.Errorf("asking the %s program what the model %s is: %w", name, a.Alias(), err))
+	case asked == "":
+		return "", fault.Errorf(fault.Config, "%s: the %s program does not say which model %q is; name one in full in harness.config.model (it printed %s)",
+			at, name, a.Alias(), said)
+	case !a.Means(asked): // an image can say what it likes, and models differ in price
+		return "", fault.Errorf(fault.Config, "%s: in image %s the %s program asks for the model %s, which %q does not mean; name one in full in harness.config.model",
+			at, images[0].Ref, name, asked, a.Alias())
+	}
+	return asked, nil
+}

@@ -1,0 +1,105 @@
+// Package setup says what a run asks of its agent before there is one: what the
+// agent demands of rows and images, how it is prepared, and what the run records of
+// it. The kinds of agents implement it, and the run knows none of them.
+package setup
+
+import (
+	"context"
+	"net/http"
+
+	"securebench/internal/config"
+	"securebench/internal/family"
+	"securebench/internal/gateway/egress"
+	"securebench/internal/harness/events"
+	"securebench/internal/pipeline/agent"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/scoring"
+	"securebench/internal/source"
+	"securebench/internal/workload"
+)
+
+// Opener begins the setup of an agent: it reads what the operator has for the agent,
+// before the pack is loaded. The caller closes the agent.
+type Opener func(Around) (Agent, error)
+
+// Agent is the agent of a run, as it is set up. Demands, Loaded, Prepare and Agent are
+// called once each and in this order, as far as the run comes.
+type Agent interface { //nolint:interfacebloat // the steps of one life
+	// Demands returns what the agent asks of rows.
+	Demands() workload.Demands
+	// Loaded refuses what the agent cannot have with the pack that was loaded.
+	Loaded(ctx context.Context, w *workload.Workload) error
+	// Prepare prepares what the agent needs beyond its sandbox, such as programs and
+	// the way to a provider, and sees that it can run.
+	Prepare(ctx context.Context, on Ground) error
+	// Agent returns what makes the candidates, nil if no row can be attempted.
+	Agent(on Ground) (agent.Agent, error)
+	// Facts may be asked for at any time.
+	Facts() Facts
+	// Close releases what the agent has. It is idempotent.
+	Close() error
+}
+
+// Outside is what a run and its agents reach outside of the engine.
+type Outside struct {
+	// Transport makes the requests to providers; nil is the default.
+	Transport http.RoundTripper
+	// Proxy resolves and connects for the agents' proxy; its zero value asks the
+	// system. The domains are the harness's.
+	Proxy     egress.Config
+	LookupEnv func(string) (string, bool)
+}
+
+// Around is what a run has for an agent from the beginning.
+type Around struct {
+	Outside
+	Config   *config.Tester
+	Families family.Registry
+	Resumes  bool             // the run goes on with an earlier part, if there is one
+	Secrets  *redact.Registry // of the run, which an agent adds its own to
+	// Warn reports what does not stop the run, and Notice what no progress mode
+	// suppresses.
+	Warn, Notice func(string)
+}
+
+// Getenv returns a variable of the environment or the env file, "" if there is none.
+func (a Around) Getenv(name string) string {
+	v, _ := a.LookupEnv(name)
+	return v
+}
+
+// Ground is what a run has when its agent is prepared.
+type Ground struct {
+	*scoring.Scorer
+	Work    *workload.Workload
+	Workers int
+	Dir     *record.Dir
+	Former  []record.Program // of the run that is resumed
+}
+
+// Facts are what a run records of its agent, and how it treats it.
+type Facts struct {
+	Name     string         // the record's agent field
+	Settings map[string]any // on which scores depend
+	Labels   []string       // of all records
+	Programs []record.Program
+	Model    string  // that its provider is asked for
+	Cost     float64 // the most that an attempt may cost, in USD; 0 if nothing bounds it
+	// Image is the image that the agent runs in instead of the rows', "" for none, and
+	// ImageAt where it is named.
+	Image   string
+	ImageAt source.Pos
+	Output  events.Format // of its standard output
+	// Workers is how many attempts take place at the same time, unless the operator
+	// says so, and WorkersWhy the reason; 0 leaves it to the machine.
+	Workers    int
+	WorkersWhy string
+	// BuiltIn says that candidates exist already: that many are missing says nothing
+	// about the next.
+	BuiltIn   bool
+	Sandboxed bool // every attempt has a sandbox
+	Users     bool // the users that rows name have to be known
+	// Spared says that it is not prepared where no attempt needs it any more.
+	Spared bool
+}
