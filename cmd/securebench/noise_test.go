@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/agent/shown"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/run/shown"
 )
 
 // noisePython defines NOISE: characters that terminals interpret or hide, and

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"securebench/internal/agent/shown"
 	"securebench/internal/pipeline"
 	"securebench/internal/progress"
 )
@@ -31,6 +32,14 @@ func (r *Run) reportEnd(sum pipeline.Summary) {
 	})
 }
 
-func (r *Run) reportAgent(taskID string, attempt int, stream, line string) {
-	r.Progress.Event(progress.AgentOutput{TaskID: taskID, Attempt: attempt, Stream: stream, Line: line})
+// show begins to show the agents' output, if that is asked for.
+func (r *Run) show() error {
+	if !r.ShowAgent {
+		return nil
+	}
+	file, err := r.dir.Trace()
+	if err == nil {
+		r.output = shown.New(file, r.agent.Facts().Output, &r.secrets, r.Progress)
+	}
+	return err
 }

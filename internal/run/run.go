@@ -7,12 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"syscall"
 	"time"
 
 	"securebench/internal/agent/setup"
+	"securebench/internal/agent/shown"
 	"securebench/internal/attest"
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
@@ -113,8 +113,7 @@ type Run struct {
 	finished   bool // nothing is left to do
 	dead       bool // the engine stopped answering
 
-	trace     *progress.Trace
-	traceFile io.Closer
+	output *shown.Output // nil if it is not shown
 }
 
 // Open loads the pack, locks the output directory and begins or resumes the
@@ -256,12 +255,11 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 	if err != nil {
 		return pipeline.Summary{}, classify(err)
 	}
-	observe, err := r.observe()
-	if err != nil {
+	if err := r.show(); err != nil {
 		return pipeline.Summary{}, classify(err)
 	}
 	r.reportStart(disk)
-	sum, err := pipeline.Run(ctx, r.pipeline(ctx, a, observe))
+	sum, err := pipeline.Run(ctx, r.pipeline(ctx, a))
 	r.dead = errors.Is(err, pipeline.ErrEngineDead)
 	if _, broken := errors.AsType[*pipeline.BrokenAgentError](err); broken {
 		r.manifest.AgentsFailed = true
@@ -275,7 +273,7 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 }
 
 // pipeline returns the configuration of the pipeline.
-func (r *Run) pipeline(ctx context.Context, a agent.Agent, observe func(string, int) func(string) io.WriteCloser) pipeline.Config {
+func (r *Run) pipeline(ctx context.Context, a agent.Agent) pipeline.Config {
 	done := r.recorded()
 	left := func(row workload.Row) bool {
 		return done[row.ID] < r.Config.Attempts
@@ -288,7 +286,7 @@ func (r *Run) pipeline(ctx context.Context, a agent.Agent, observe func(string, 
 		Verify: scoring.Limits(r.Config.Limits), VerifyTimeout: r.Config.Limits.Verify,
 		Workers: r.plan.Workers, Plan: r.plan, Load: r.work.Load, Room: r.room, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
 		KeepGoing: r.KeepGoing || r.agent.Facts().BuiltIn,
-		Progress:  r.Progress, Observe: observe, Probe: r.probe(),
+		Progress:  r.Progress, Observe: r.output.Observe(), Probe: r.probe(),
 	}
 }
 
@@ -340,7 +338,7 @@ func (r *Run) probe() func(context.Context) error {
 
 // seal signs the complete run.
 func (r *Run) seal() error {
-	if err := errors.Join(r.closeTrace(), r.agent.Close(), r.dir.Settled()); err != nil {
+	if err := errors.Join(r.output.Close(), r.agent.Close(), r.dir.Settled()); err != nil {
 		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
 	}
 	// A complete run is signed even if it is interrupted now.
@@ -365,7 +363,7 @@ func (r *Run) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, r.closeTrace(), r.agent.Close())
+	errs = append(errs, r.output.Close(), r.agent.Close())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 	}

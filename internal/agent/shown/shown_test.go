@@ -10,10 +10,10 @@ import (
 // bound, over all its streams and attempts, and what is missing is counted; a
 // quiet neighbour is shown whole.
 func TestShownIsBoundedByTask(t *testing.T) {
-	budget := NewBudget()
+	budget := budget{used: map[string]int{}}
 	shown := map[string][]string{}
 	say := func(task, text string, times int) {
-		l := budget.Lines(task, func(line string) { shown[task] = append(shown[task], line) })
+		l := budget.lines(task, func(line string) { shown[task] = append(shown[task], line) })
 		for range times {
 			fmt.Fprintln(l, text)
 		}

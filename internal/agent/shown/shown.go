@@ -1,4 +1,3 @@
-// Package shown bounds what is shown of agents' output while a run is under way.
 package shown
 
 import (
@@ -17,17 +16,14 @@ const (
 	lineOverhead = 128      // what a line counts in addition to its text
 )
 
-// Budget counts what was shown of each task. It is safe for concurrent use.
-type Budget struct {
+// budget counts what was shown of each task. It is safe for concurrent use.
+type budget struct {
 	mu   sync.Mutex
 	used map[string]int
 }
 
-// NewBudget makes a budget of which nothing is used.
-func NewBudget() *Budget { return &Budget{used: map[string]int{}} }
-
 // take reports whether a task may show n more bytes.
-func (b *Budget) take(task string, n int) bool {
+func (b *budget) take(task string, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.used[task] > MaxTask {
@@ -37,25 +33,25 @@ func (b *Budget) take(task string, n int) bool {
 	return b.used[task] <= MaxTask
 }
 
-// Lines shows lines until their task's budget is used up, and at the
+// lines shows lines until their task's budget is used up, and at the
 // end how many bytes were left out.
-type Lines struct {
+type lines struct {
 	*progress.Lines
-	budget   *Budget
+	budget   *budget
 	task     string
 	show     func(line string)
 	leftOut  int // bytes
 	overflow bool
 }
 
-// Lines returns a writer that shows the lines of a task.
-func (b *Budget) Lines(task string, show func(line string)) *Lines {
-	l := &Lines{budget: b, task: task, show: show}
+// lines returns a writer that shows the lines of a task.
+func (b *budget) lines(task string, show func(line string)) *lines {
+	l := &lines{budget: b, task: task, show: show}
 	l.Lines = progress.NewLines(MaxLine, l.line)
 	return l
 }
 
-func (l *Lines) line(text string) {
+func (l *lines) line(text string) {
 	if !l.overflow && l.budget.take(l.task, len(redact.Escape(text))+lineOverhead) {
 		l.show(text)
 		return
@@ -65,7 +61,7 @@ func (l *Lines) line(text string) {
 }
 
 // Close shows an unfinished last line, and what was left out.
-func (l *Lines) Close() error {
+func (l *lines) Close() error {
 	err := l.Lines.Close()
 	if l.overflow {
 		l.show(fmt.Sprintf("[%d bytes are not shown: the limit is %d per task; all of them are in %s/]", l.leftOut, MaxTask, record.RestrictedName))
