@@ -285,7 +285,7 @@ func question(v task.AgentView) string {
 		parts = append(parts, text)
 	}
 	if v.Extraction().Mode == task.FromFile {
-		parts = append(parts, fmt.Sprintf("There are no files here: answer with the whole content of %s in one fenced code block.", v.Extraction().Path))
+		parts = append(parts, fmt.Sprintf("You cannot write files here. Instead, reply with the whole content of %s in one fenced code block.", v.Extraction().Path))
 	}
 	for _, r := range v.Payload() {
 		parts = append(parts, value(r))

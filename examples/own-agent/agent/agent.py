@@ -1,7 +1,7 @@
 """An agent in about 60 lines: a loop of model calls and a shell tool.
 
 securebench starts it in the task's sandbox, in an empty workspace with the task as
-JSON. What it prints is its answer. It needs Python alone, no package."""
+JSON. What it prints is its answer. It needs only Python, no packages."""
 
 import json
 import os
@@ -15,9 +15,9 @@ SHELL = {
     "parameters": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
 }
 RULES = """You solve one task in a sandbox without a network. Work step by step, use the
-shell where it helps, and check your result. Your last message is taken as the answer:
-it holds nothing else. A number or a short text stands in its last line, after "Answer:".
-Code is the whole program, in one block."""
+shell where it helps, and check your result. Your last message is your answer and must
+contain nothing else. Give a number or a short text in its last line, after "Answer:".
+Give code as one block with the whole program."""
 
 
 def ask(conversation):

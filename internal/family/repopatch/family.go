@@ -34,8 +34,8 @@ func Family() family.Family {
 		},
 		Checkout:   checkoutOf,
 		Extraction: task.Extraction{Mode: task.FromGitDiff, Kind: task.Patch},
-		Instruction: "Change the repository in the current directory; the difference to its first state is collected " +
-			"afterwards. Do not edit tests, dependency files, lock files or build configuration unless the task requires it.",
+		Instruction: "Change the repository in the current directory. Your changes are collected " +
+			"when you finish. Do not edit tests, dependency files, lock files or build configuration unless the task requires it.",
 		NeedsImage:    true,
 		Footprint:     func(task.SandboxView) capacity.Footprint { return capacity.Footprint{Roots: 1, Spaces: 1} },
 		TimeLimit:     timeLimit,

@@ -40,8 +40,8 @@ func Family() family.Family {
 		Captured:   capturedOf,
 		Checkers:   []string{"checker", "run_tests", "test_files"},
 		Extraction: task.Extraction{Mode: task.FromWorkspace, Kind: task.Workspace},
-		Instruction: "Do the task with the files in the current directory. Its state when you end is what counts; " +
-			"processes that still run are stopped.",
+		Instruction: "Do the task in the current directory. Only the files that you leave count; " +
+			"processes that are still running are stopped.",
 		NeedsImage:    true,
 		Images:        images,
 		Footprint:     footprint,

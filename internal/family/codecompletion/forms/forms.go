@@ -114,10 +114,10 @@ func Submission(row family.Row) (task.Extraction, string) {
 
 const (
 	// ModuleInstruction describes to an agent what most rows want.
-	ModuleInstruction = "Write one complete module that solves the task to candidate.py in the workspace. " +
-		"It must contain everything that it needs, the prompt's own code included."
-	programInstruction = "Write one complete %s the task to %s in the workspace. " +
-		"It must contain everything that it needs, the prompt's own code included."
+	ModuleInstruction = "Write a complete module that solves the task to candidate.py in the workspace. " +
+		"It must contain everything it needs, including the prompt's own code."
+	programInstruction = "Write a complete %s the task to %s in the workspace. " +
+		"It must contain everything it needs, including the prompt's own code."
 )
 
 // Check applies the rules that tie language, source and containment together.
