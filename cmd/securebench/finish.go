@@ -112,7 +112,7 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 		if sum.Total == sum.Planned {
 			how = "not signed"
 		}
-		return fault.Errorf(kind, "%s after %d of %d: %s; the records are kept in %s; mend the agent or its settings, then: %s (or give --keep-going to score it as it is)",
+		return fault.Errorf(kind, "%s after %d of %d: %s; the records are kept in %s; correct the agent or its settings, then: %s (or give --keep-going to score it as it is)",
 			how, sum.Total, sum.Planned, firstLine(err), lines, a.resumeCommand())
 	case errors.Is(err, record.ErrIntegrity):
 		return fault.Errorf(kind, "%s; what was recorded is kept in %s (undo the change and continue with --resume, or start over with --force)", firstLine(err), lines)

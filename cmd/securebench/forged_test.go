@@ -228,7 +228,7 @@ func TestDroppedLabels(t *testing.T) {
 		verified, reviewed int
 		says, shows        string // by verify, and by reverify
 	}{
-		"honest":        {dishonest{}, exitDone, exitDone, "agent: replay (answers were replayed from a file: where they come from is the operator's word)", "2 equal, 0 different"},
+		"honest":        {dishonest{}, exitDone, exitDone, "agent: replay (answers were replayed from a file: only the operator can say where they come from)", "2 equal, 0 different"},
 		"no adapted":    {dishonest{lines: without("adapted")}, exitDone, exitIntegrity, "verified: 2 records", `the record of "a" is not of row 0 of the pack: its label adapted is wrong`},
 		"in one place":  {dishonest{lines: without("custom_limits")}, exitIntegrity, exitIntegrity, "candidates.jsonl:1: its label custom_limits is wrong: run.json has it", "does not verify"},
 		"in both":       {dishonest{manifest: unlabelled, lines: without("custom_limits")}, exitIntegrity, exitIntegrity, "run.json: it " + memory, "does not verify"},

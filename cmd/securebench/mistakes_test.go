@@ -146,7 +146,7 @@ func testerMistakes() []mistake {
 		{"memory in another unit", f, "harness:", "limits: {memory: 1GB}\nharness:", "tester.yaml:14:18", "such as 512MiB"},
 		{"no attempts", f, "  output_dir: runs/first\n", "  output_dir: runs/first\n  attempts: 0\n", "tester.yaml:9:13", "must be from 1 to"},
 		{"unknown engine", f, "harness:", "sandbox: {engine: podman}\nharness:", "tester.yaml:14:19", "must be one of: auto, docker, native"},
-		{"value of a variable", f, "  type: command\n", "  type: command\n  env: [KEY=abc]\n", "tester.yaml:16:9", "list the name alone"},
+		{"value of a variable", f, "  type: command\n", "  type: command\n  env: [KEY=abc]\n", "tester.yaml:16:9", "list only the name"},
 		{"variables as an object", f, "  type: command\n", "  type: command\n  env: {KEY: abc}\n", "tester.yaml:16:8", "must be a list"},
 		{"domain with a scheme", f, "    timeout_seconds: 60\n", "    timeout_seconds: 60\n    allowed_domains: [\"https://python.org\"]\n", "tester.yaml:18:23", `list host names, such as docs.python.org`},
 		{"pack that is not there", f, "manifest: manifest.yaml", "manifest: manifests.yaml", "tester.yaml:11:13", `no such file`},

@@ -45,9 +45,9 @@ the verification failed, only the verification is repeated. If an input changed,
 --resume stops and names it; --resume=rerun-changed keeps the records that the
 change does not affect.
 
-A run stops with exit code 130 when the agents of its first 5 attempts all end with
-an error and leave no candidate, and ends so, unsigned, when it has fewer and all
-do, unless --keep-going is given. A resume of such a run repeats these attempts.
+If the agents of the first 5 attempts all end with an error and leave no candidate,
+the run stops, unsigned, with exit code 130. So does a shorter run if all its agents
+do. With --keep-going it continues; a resume of such a run repeats these attempts.
 
 Records are written to OUTPUT/candidates.jsonl, one line per task and attempt.
 OUTPUT is run.output_dir of the tester YAML, or runs/FOLDER, where FOLDER is the
@@ -63,7 +63,7 @@ const runExamples = `  # Check a pack with its reference solutions: every task m
   # Ask a model; the key is OPENAI_API_KEY, in the environment or in .env.
   securebench run packs/gsm8k-sample --model gpt-5.5
 
-  # Ask a model that a server on this machine has, such as Ollama's.
+  # Ask a model on a server of this machine, such as Ollama.
   securebench run packs/gsm8k-sample --model llama3.2 --base-url http://127.0.0.1:11434
 
   # Resume an interrupted run.
@@ -110,7 +110,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.Lookup("resume").NoOptDefVal = string(run.Resume)
 	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
-	fl.BoolVar(&f.keepGoing, "keep-going", false, "run on although the agents of the first 5 attempts, or of all, fail, and sign")
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "continue, and sign, although the agents of the first 5 attempts, or of all, fail")
 	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 on `WHAT`: failed, pending, any, 'rate<0.8', 'truncated>1%', 'empty>1%', 'refused>1%' or regression:RUN (repeatable)")
 	fl.StringSliceVar(&f.allow, "allow", nil, "with --fail-on regression:RUN: compare although `WHAT` differs: verifier, images, limits")
 	fl.StringVar(&f.progress, "progress", "auto", "`MODE`: auto, plain, json or none")

@@ -36,7 +36,7 @@ func TestAnswersInReport(t *testing.T) {
 			b := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{c.script}})
 			code, _, stderr := b.run("--model", "m-1", "--base-url", b.url, "--limit", "2", "--fail-on", c.condition, dir)
 			if code != exitFailOn || !strings.Contains(stderr, fmt.Sprintf("--fail-on %q: 2 of 2 attempts", c.condition)) ||
-				!strings.Contains(stderr, "of 2 attempts that asked a model, 2 "+c.says) {
+				!strings.Contains(stderr, "2 of 2 attempts that asked a model "+c.says) {
 				t.Errorf("exit %d: %s", code, stderr)
 			}
 			table := reported(t, b.out)
@@ -131,7 +131,7 @@ func TestWrongAPI(t *testing.T) {
 		says       string
 	}{
 		"another API":         {"/chat/completions", "", exitInterrupted, "the agents of the first 5 attempts all asked a model and got no answer"},
-		"another API, scored": {"/chat/completions", "--keep-going", 0, "of 6 attempts that asked a model, 6 made requests that the relay refused"},
+		"another API, scored": {"/chat/completions", "--keep-going", 0, "6 of 6 attempts that asked a model made requests that the relay refused"},
 		"what is served":      {"/responses", "", 0, "wrong_answer"},
 		"nothing":             {"", "", 0, "wrong_answer"},
 	} {

@@ -31,10 +31,10 @@ const validateHelp = `Check that a pack accepts correct candidates and rejects e
 For every task, the row's reference solution must pass, and empty, garbage and
 starter candidates must fail, with the verifiers and sandboxes of a real run. A
 task without a reference solution is a problem, because nothing shows that it
-can be solved. Families without a verifier are skipped and counted. If
-tests.operators lets the candidate define equality of its objects, a reference
-whose objects are all equal is tried, too, and so are code candidates that do no
-work; every task that one of them passes causes a warning.
+can be solved. Families without a verifier are skipped and counted. Code candidates
+that do no work are also tried and, if tests.operators lets the candidate define
+equality of its objects, a reference whose objects are all equal; every task that
+one of them passes causes a warning.
 
 Baselines, which are answers that ignore the question, are tried if verification
 needs no sandbox: every label, the same word for every row, the longest choice,

@@ -104,7 +104,7 @@ func (f *fetcher) tagged(ctx context.Context, tag string) (string, error) {
 	}
 	p, err := f.pack(ctx, b.main)
 	if err != nil {
-		return "", f.advise(err, fmt.Sprintf("what %s means is known to the registry alone", tag))
+		return "", f.advise(err, fmt.Sprintf("only the registry knows what %s means", tag))
 	}
 	version, ok := p.Tags[tag]
 	if !ok {

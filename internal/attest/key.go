@@ -34,7 +34,7 @@ var (
 	errPrivateKey     = errors.New(`want one Ed25519 private key in PKCS#8 PEM, not encrypted, and nothing else, as "openssl genpkey -algorithm ed25519" writes it`)
 	errIsPrivate      = errors.New(`this is a private key, which must stay secret: give its public half, as "openssl pkey -pubout" writes it`)
 	errIsPublic       = errors.New(`this is a public key, which cannot sign: give the private key, or trust this one with "securebench key trust"`)
-	errSmallOrder     = errors.New("this public key is insecure, since anybody can sign for it: ask its owner for another")
+	errSmallOrder     = errors.New("this public key is insecure, because anyone can sign for it: ask its owner for another")
 	errMarshalPrivate = errors.New("attest: a private key must not be marshalled")
 )
 

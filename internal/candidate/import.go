@@ -138,11 +138,11 @@ func noted(seen map[string]bool, h *tar.Header, at Place, b Bounds) (Entry, erro
 		return e, err
 	}
 	if e.Deleted {
-		return e, bad(e.Path, "is deleted: an archive that is replayed has files alone")
+		return e, bad(e.Path, "is a deletion, but an archive that is replayed holds only files")
 	}
 	e.Path, e.UID, e.GID = strings.TrimPrefix(path.Join(at.Dir, e.Path), "/"), at.Owner.UID, at.Owner.GID
 	if seen[e.Path] {
-		return e, bad(e.Path, "stands in the archive twice")
+		return e, bad(e.Path, "is in the archive twice")
 	}
 	seen[e.Path] = true
 	for dir := path.Dir(e.Path); sandbox.Within("/"+dir, at.Dir) && "/"+dir != path.Clean(at.Dir); dir = path.Dir(dir) {

@@ -213,16 +213,16 @@ func (t *TreeWriter) check(e Entry) error {
 	t.bytes += e.Size
 	switch {
 	case t.files > t.bounds.Files:
-		return Reject(verdict.CandidateTooLarge, "the tree has more than %d files and folders, of which %q is one", t.bounds.Files, e.Path)
+		return Reject(verdict.CandidateTooLarge, "the tree has more than %d files and folders, at %q", t.bounds.Files, e.Path)
 	case t.bytes > t.bounds.Bytes:
-		return Reject(verdict.CandidateTooLarge, "the tree has more than %d bytes with %q", t.bounds.Bytes, e.Path)
+		return Reject(verdict.CandidateTooLarge, "the tree has more than %d bytes, at %q", t.bounds.Bytes, e.Path)
 	}
 	if !t.begun {
 		return nil
 	}
 	switch order := ComparePaths(t.last.Path, e.Path); {
 	case order == 0:
-		return bad(e.Path, "stands in the tree twice")
+		return bad(e.Path, "is in the tree twice")
 	case order > 0:
 		return bad(e.Path, "is out of order")
 	case !t.last.Mode.IsDir() && strings.HasPrefix(e.Path, t.last.Path+"/"):

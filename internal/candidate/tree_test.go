@@ -135,8 +135,8 @@ func TestHostileTrees(t *testing.T) {
 		"backslash":            {archive(t, reg(`a\b`, "")), roomy, "backslash", false},
 		"empty part":           {archive(t, dir("a"), reg("a//b", "")), roomy, "empty part", false},
 		"bad UTF-8":            {archive(t, with(reg("a", ""), func(h *tar.Header) { h.Name, h.Format = "a\xff", tar.FormatGNU })), roomy, "not valid UTF-8", false},
-		"twice":                {archive(t, reg("a", "1"), reg("a", "2")), roomy, `"a" stands in the`, false},
-		"file and folder":      {archive(t, reg("a", "1"), dir("a")), roomy, `"a" stands in the`, false},
+		"twice":                {archive(t, reg("a", "1"), reg("a", "2")), roomy, `"a" is in the`, false},
+		"file and folder":      {archive(t, reg("a", "1"), dir("a")), roomy, `"a" is in the`, false},
 		"below a file":         {archive(t, reg("a", ""), reg("a/b", "")), roomy, `"a/b" lies below`, false},
 		"below a link":         {archive(t, link("a", "/etc"), reg("a/passwd", "")), roomy, `"a/passwd" lies below`, false},
 		"below a deletion":     {archive(t, gone("a"), reg("a/b", "")), roomy, `"a/b" lies below`, false},
@@ -319,7 +319,7 @@ func TestNamesHaveNoMeaning(t *testing.T) {
 		t.Errorf("-want +got:\n%s%v", d, err)
 	}
 	var r *candidate.Rejection
-	if _, err := candidate.Import(bytes.NewReader(archive(t, gone("a"))), "", at, roomy, io.Discard); !errors.As(err, &r) || !strings.Contains(err.Error(), "is deleted") {
+	if _, err := candidate.Import(bytes.NewReader(archive(t, gone("a"))), "", at, roomy, io.Discard); !errors.As(err, &r) || !strings.Contains(err.Error(), "is a deletion") {
 		t.Errorf("a deletion is imported: %v", err)
 	}
 }

@@ -49,8 +49,8 @@ type entry struct {
 }
 
 var (
-	errClosed    = errors.New("the keeper of checkouts is closed")
-	errForgotten = errors.New("nobody waits for the checkout any more")
+	errClosed    = errors.New("no more checkouts are prepared")
+	errForgotten = errors.New("the checkout is no longer needed")
 )
 
 // NewKeeper returns a keeper without any checkout. A command policy of the

@@ -105,7 +105,7 @@ func Differences(a, b *earlier.Run) (out []Difference) {
 	}
 	names := redact.Quote(a.Name) + " and " + redact.Quote(b.Name)
 	if both := len(common([]*earlier.Run{a, b})); both != len(a.Tasks) || both != len(b.Tasks) {
-		add(Tasks, "%s are about %d and %d tasks, of which %d are the same", names, len(a.Tasks), len(b.Tasks), both)
+		add(Tasks, "%s are about %d and %d tasks; %d are the same", names, len(a.Tasks), len(b.Tasks), both)
 	}
 	was, is := a.Manifest, b.Manifest
 	if was.Digests.Verifier != is.Digests.Verifier {

@@ -84,7 +84,7 @@ func parseDomain(s string) (string, error) {
 		}
 	}
 	if pattern && aboveSuffix(base) {
-		return "", fmt.Errorf("must not stand for the domains of many owners: %q (below %s anybody can register names)", s, base)
+		return "", fmt.Errorf("must not cover the domains of many owners: %q (anyone can register names below %s)", s, base)
 	}
 	return d, nil
 }

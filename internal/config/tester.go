@@ -349,7 +349,7 @@ func variableName(n *source.Node, what string) (string, *source.Problem) {
 	case strings.Contains(s, "="):
 		// The text may contain a secret value, so it is not repeated.
 		return "", &source.Problem{Pos: n.Pos, Message: what + ` contains "="`,
-			Fix: "list the name alone; its value comes from the environment"}
+			Fix: "list only the name; its value comes from the environment"}
 	case strings.ContainsFunc(s, unicode.IsControl):
 		return "", source.Problemf(n.Pos, "%s contains a control character", what)
 	}

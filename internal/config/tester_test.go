@@ -148,7 +148,7 @@ tester.yaml:3:44: run.max_workers must be from 1 to 1024
 tester.yaml:3:57: run.attempts must be an integer, not 1.0
 tester.yaml:4:12: root.benchmark must be an object, not a list
 tester.yaml:5:17: harness.type must be a non-empty string, not a number (quote it: "12345")
-tester.yaml:5:30: harness.env[0] contains "=" (list the name alone; its value comes from the environment)
+tester.yaml:5:30: harness.env[0] contains "=" (list only the name; its value comes from the environment)
 tester.yaml:5:56: harness.config must be an object, not a string
 tester.yaml:6:32: verification.deny_commands[0] must be one of: chroot
 tester.yaml:6:66: verification.disallow_dangerous_commands must be true or false, not a string

@@ -40,7 +40,7 @@ func About(m record.Manifest) (out []Fact) {
 func AgentWords(name string) string {
 	switch name {
 	case "replay":
-		return "answers were replayed from a file: where they come from is the operator's word"
+		return "answers were replayed from a file: only the operator can say where they come from"
 	case "oracle":
 		return "the pack's own solutions: no agent worked"
 	case "null":

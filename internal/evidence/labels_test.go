@@ -165,7 +165,7 @@ func TestAbout(t *testing.T) {
 	for _, f := range evidence.About(m) {
 		got = append(got, f.Name+": "+f.Value)
 	}
-	want := `agent: replay (answers were replayed from a file: where they come from is the operator's word)
+	want := `agent: replay (answers were replayed from a file: only the operator can say where they come from)
 model: gpt-1\x1b
 program: codex 0.1
 engine: native (as configured)

@@ -249,7 +249,7 @@ func (r *lineCheck) unbound(d record.Digests) string {
 		}
 	}
 	if what == "" && d.Image != "" && !slices.Contains(slices.Collect(maps.Values(m.Images)), d.Image) {
-		what = fmt.Sprintf("its image %q is none of the run's", d.Image)
+		what = fmt.Sprintf("its image %q is not one of the run's", d.Image)
 	}
 	return what
 }

@@ -250,7 +250,7 @@ func (h *modelHarness) Needs() Needs {
 }
 
 // errNotText is the error for a family whose candidate is not a text.
-var errNotText = errors.New("the model harness answers in text: it is for short_answer, multiple_choice, free_response and code_completion alone")
+var errNotText = errors.New("the model harness answers in text: it is only for short_answer, multiple_choice, free_response and code_completion")
 
 // Check refuses a task that cannot be answered with a text.
 func (h *modelHarness) Check(v task.AgentView) (workspace.Options, error) {
@@ -261,7 +261,7 @@ func (h *modelHarness) Check(v task.AgentView) (workspace.Options, error) {
 	case !text && !code:
 		return workspace.Options{}, fmt.Errorf("task %q is a %s: %w", v.ID(), v.Family(), errNotText)
 	case len(v.Assets()) > 0:
-		return workspace.Options{}, fmt.Errorf("task %q has files (assets), which a model that is only asked does not get: use a harness with a sandbox", v.ID())
+		return workspace.Options{}, fmt.Errorf("task %q has files (assets), which the model harness cannot give to a model: use a harness with a sandbox", v.ID())
 	}
 	return workspace.Options{}, nil
 }

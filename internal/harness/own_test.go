@@ -77,7 +77,7 @@ func TestOwnAgentProblems(t *testing.T) {
 		}
 	}
 	const relay = "{command: [run], model: m}"
-	for name, want := range map[string]string{"OPENAI_API_KEY": "", "HOME": "", "PATH": "", "OPENAI_ORG": "", "ANTHROPIC_API_KEY": "which is no API key of the command harness's provider (name OPENAI_API_KEY)",
+	for name, want := range map[string]string{"OPENAI_API_KEY": "", "HOME": "", "PATH": "", "OPENAI_ORG": "", "ANTHROPIC_API_KEY": "which is not an API key of the command harness's provider (name OPENAI_API_KEY)",
 		"OPENAI_BASE_URL": "but the agent's requests go to the relay"} {
 		if _, problem := parse(t, "command", relay, name); (problem == "") != (want == "") || !strings.Contains(problem, want) {
 			t.Errorf("%s: %q, want %q", name, problem, want)

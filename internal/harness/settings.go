@@ -24,7 +24,7 @@ func (p *parser) budget(r *Relay) {
 		return
 	}
 	if len(n.Fields) == 0 {
-		p.ps.Add(n.Pos, "set requests, tokens or cost, or leave budget out", "%s bounds nothing", what)
+		p.ps.Add(n.Pos, "set requests, tokens or cost, or leave budget out", "%s sets no bound", what)
 	}
 	const fix = "leave it out for no bound"
 	count := func(key string) int64 {
@@ -174,7 +174,7 @@ func cleanURL(text string) (clean, fault string) {
 	case !validPort(u):
 		return "", "has a port that is not from 1 to 65535"
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return "", "must be https, because the key would cross the network in plain text; http is for loopback alone"
+		return "", "must be https, because the key would cross the network in plain text; http is allowed only for loopback"
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "", "must begin with https://"
 	}

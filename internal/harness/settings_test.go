@@ -23,7 +23,7 @@ func TestAgentProblems(t *testing.T) {
 		"auth":              {"m, auth: subscription", "1:18: harness.config.auth must be api_key (write auth: api_key and set the key in the environment or the env file; subscription logins are not supported)"},
 
 		"budget":          {"m, budget: 5", "1:20: harness.config.budget must be an object, not a number (known: requests, tokens, cost)"},
-		"empty budget":    {"m, budget: {}", "1:20: harness.config.budget bounds nothing (set requests, tokens or cost, or leave budget out)"},
+		"empty budget":    {"m, budget: {}", "1:20: harness.config.budget sets no bound (set requests, tokens or cost, or leave budget out)"},
 		"unknown bound":   {"m, budget: {turns: 1}", `1:21: harness.config.budget contains unsupported field "turns" (known: requests, tokens, cost)`},
 		"budget 0":        {"m, budget: {requests: 0}", "1:31: harness.config.budget.requests must be from 1 to 9007199254740992" + unbound},
 		"negative tokens": {"m, budget: {tokens: -1}", "1:29: harness.config.budget.tokens must be from 1 to 9007199254740992" + unbound},
@@ -39,9 +39,9 @@ func TestAgentProblems(t *testing.T) {
 		"dear":            {"m, prices: {m: {input: 1, output: 1e9}}", "1:43: harness.config.prices.m.output is above 1000000 USD" + price},
 		"price in words":  {"m, prices: {m: {input: free, output: 1}}", "1:32: harness.config.prices.m.input must be a positive number, not a string" + price},
 
-		"plain http":     {"m, base_url: http://example.com", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is for loopback alone" + url},
-		"near loopback":  {"m, base_url: http://127.0.0.1.example.com", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is for loopback alone" + url},
-		"private":        {"m, base_url: 'http://10.0.0.1'", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is for loopback alone" + url},
+		"plain http":     {"m, base_url: http://example.com", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is allowed only for loopback" + url},
+		"near loopback":  {"m, base_url: http://127.0.0.1.example.com", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is allowed only for loopback" + url},
+		"private":        {"m, base_url: 'http://10.0.0.1'", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is allowed only for loopback" + url},
 		"other scheme":   {"m, base_url: ftp://127.0.0.1", "1:22: harness.config.base_url must begin with https://" + url},
 		"no scheme":      {"m, base_url: api.openai.com", "1:22: harness.config.base_url is not a URL with a host" + url},
 		"password":       {"m, base_url: 'https://u:hunter2@h.example'", "1:22: harness.config.base_url contains a user name or a password, where only the environment may hold a key" + url},
@@ -95,7 +95,7 @@ func TestBaseURL(t *testing.T) {
 // reason.
 func TestVariables(t *testing.T) {
 	const (
-		noProxy = ", but a sandbox has no network that a proxy of yours could be reached by (remove it; list what the agent may reach in harness.config.allowed_domains, and the sandbox gets the variables of securebench's own proxy)"
+		noProxy = ", but a sandbox has no network to reach a proxy of yours (remove it; list what the agent may reach in harness.config.allowed_domains, and the sandbox gets the variables of securebench's own proxy)"
 		command = ", but a command would get the provider's key itself, and could print it or send it away (remove it and set harness.config.model: then the command reaches its provider through a relay that keeps the key)"
 		sets    = " harness sets itself (remove it)"
 		base    = ", but the agent's requests go to the relay (remove it and set harness.config.base_url)"
@@ -111,7 +111,7 @@ func TestVariables(t *testing.T) {
 		{"command", "HOME", ""},
 		{"command", "GEMINI_API_KEY", ""},
 		{"codex", "all_proxy", noProxy},
-		{"codex", "ANTHROPIC_API_KEY", ", which is no API key of the codex harness's provider (name OPENAI_API_KEY or CODEX_API_KEY)"},
+		{"codex", "ANTHROPIC_API_KEY", ", which is not an API key of the codex harness's provider (name OPENAI_API_KEY or CODEX_API_KEY)"},
 		{"codex", "OPENAI_BASE_URL", base},
 		{"codex", "OPENAI_API_BASE", base},
 		{"codex", "CODEX_HOME", ", which the codex" + sets},
@@ -119,7 +119,7 @@ func TestVariables(t *testing.T) {
 		{"codex", "PATH", ", which the codex" + sets},
 		{"codex", "LANG", ""},
 		{"claude_code", "ANTHROPIC_BASE_URL", base},
-		{"claude_code", "ANTHROPIC_AUTH_TOKEN", ", which is no API key of the claude_code harness's provider (name ANTHROPIC_API_KEY)"},
+		{"claude_code", "ANTHROPIC_AUTH_TOKEN", ", which is not an API key of the claude_code harness's provider (name ANTHROPIC_API_KEY)"},
 		{"claude_code", "ANTHROPIC_MODEL", ", which the claude_code" + sets},
 		{"claude_code", "IS_SANDBOX", ", which the claude_code" + sets},
 		{"claude_code", "MAX_THINKING_TOKENS", ""},

@@ -76,10 +76,10 @@ func (p *parser) variableFault(name string, keys []string) (fault, fix string) {
 	agent := len(keys) > 0
 	switch {
 	case slices.Contains(proxyVariables(), upper):
-		return "but a sandbox has no network that a proxy of yours could be reached by",
+		return "but a sandbox has no network to reach a proxy of yours",
 			"remove it; list what the agent may reach in harness.config.allowed_domains, and the sandbox gets the variables of securebench's own proxy"
 	case agent && slices.Contains(KeyVariables(), upper):
-		return "which is no API key of the " + p.typ + " harness's provider", "name " + strings.Join(keys, " or ")
+		return "which is not an API key of the " + p.typ + " harness's provider", "name " + strings.Join(keys, " or ")
 	case slices.Contains(KeyVariables(), upper):
 		return "but a command would get the provider's key itself, and could print it or send it away",
 			"remove it and set harness.config.model: then the command reaches its provider through a relay that keeps the key"
@@ -103,9 +103,9 @@ func checkRow(v task.AgentView, agent bool) error {
 		name, _, _ := strings.Cut(variable, "=")
 		switch upper := strings.ToUpper(name); {
 		case upper != "NO_PROXY" && slices.Contains(proxyVariables(), upper):
-			return fmt.Errorf("environment.env sets %s, but the agent has the network that the operator allows and no other (remove it from the row)", name)
+			return fmt.Errorf("environment.env sets %s, but the operator decides what the agent can reach (remove it from the row)", name)
 		case agent && steers(upper):
-			return fmt.Errorf("environment.env sets %s, but how the agent's program is set up is not the row's to say (remove it from the row)", name)
+			return fmt.Errorf("environment.env sets %s, but the operator sets up the agent's program (remove it from the row)", name)
 		}
 	}
 	return nil

@@ -147,7 +147,7 @@ func TestRefused(t *testing.T) {
 		{"compressed", importer.GSM8K, "\x1f\x8b\x08", "rows.jsonl:1:1: the file is compressed with gzip (unpack it with gunzip)"},
 		{"UTF-16", importer.GSM8K, "\xff\xfe{\x00", "the file is in UTF-16 (save it as UTF-8)"},
 		{"Parquet", importer.GSM8K, "PAR1\x15", "the file is in the format Parquet"},
-		{"two values", importer.GSM8K, gsm8kRow + gsm8kRow, "data after the JSON value"},
+		{"two values", importer.GSM8K, gsm8kRow + gsm8kRow, "data follows the JSON value"},
 		{"duplicate key", importer.GSM8K, change(gsm8kRow, `"row": 3`, `"question": "x"`), "duplicate key"},
 		{"not UTF-8", importer.GSM8K, change(gsm8kRow, "How", "\xff"), "not UTF-8"},
 		{"unknown field", importer.GSM8K, change(gsm8kRow, `"row"`, `"rows"`), `unknown field "rows"`},

@@ -93,7 +93,7 @@ func (j Job) one(ctx context.Context, engine sandbox.Engine, builder sandbox.Bui
 		return false, fault.As(fault.Engine, err)
 	}
 	if err := fits(engine.Info(), built); err != nil {
-		return false, fault.As(fault.Pack, fmt.Errorf("image %s was built, and cannot be run: %w: mend FROM in %s", img.Ref, err,
+		return false, fault.As(fault.Pack, fmt.Errorf("image %s was built, but cannot be run: %w (correct FROM in %s)", img.Ref, err,
 			filepath.Join(j.Pack.Dir, Folder, img.Name, file)))
 	}
 	return false, nil

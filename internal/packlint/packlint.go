@@ -173,7 +173,7 @@ func (l *linter) text(text, dir string, at func(line int) source.Pos) {
 		}
 	}
 	if pipedStatus(text) {
-		l.warn(at(1), "write `set -o pipefail`, or test the program alone", "the checker takes the exit status of a pipe, which is that of its last command")
+		l.warn(at(1), "write `set -o pipefail`, or test the program by itself", "the checker takes the exit status of a pipe, which is that of its last command")
 	}
 }
 

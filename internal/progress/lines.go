@@ -146,10 +146,10 @@ func runDone(e RunDone) []line {
 func agentErrors(e RunDone) []line {
 	var out []line
 	if e.AgentErrors > 0 {
-		out = say(yellow, "warning: of the agents of %d attempts, %d ended with an error (exit_code in the records is not 0)", e.Total, e.AgentErrors)
+		out = say(yellow, "warning: in %d of %d attempts, the agent ended with an error (exit_code in the records is not 0)", e.AgentErrors, e.Total)
 	}
 	for _, c := range e.Answers.Unusual() {
-		out = append(out, say(yellow, "warning: of %d attempts that asked a model, %d %s", e.Answers.Asked, c.N, c.What)...)
+		out = append(out, say(yellow, "warning: %d of %d attempts that asked a model %s", c.N, e.Answers.Asked, c.What)...)
 	}
 	return out
 }

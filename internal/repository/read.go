@@ -131,9 +131,9 @@ func (r *reader) admit(name string, h *tar.Header) error {
 	r.left.Bytes -= h.Size + int64(len(h.Linkname))
 	switch {
 	case r.left.Files < 0:
-		return tooLarge("the checkout has more files and folders than allowed, of which %.80q is one", name)
+		return tooLarge("the checkout has more files and folders than allowed, at %.80q", name)
 	case r.left.Bytes < 0:
-		return tooLarge("the checkout has more bytes than allowed with %.80q", name)
+		return tooLarge("the checkout has more bytes than allowed, at %.80q", name)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func damaged(format string, args ...any) error {
 // place refuses a second entry of the same name, and one below a file.
 func (r *reader) place(name string, folder bool) error {
 	if r.known(name) || r.folders[name] && !folder {
-		return damaged("%.80q stands in it twice", name)
+		return damaged("%.80q is in it twice", name)
 	}
 	if folder {
 		r.folders[name] = true

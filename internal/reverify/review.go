@@ -237,7 +237,7 @@ func (r *Review) differing(ctx context.Context) (string, error) {
 	}
 	out := ": " + strings.Join(first, "; ")
 	if count > named {
-		out += fmt.Sprintf("; and so on in %d more rows", count-named)
+		out += fmt.Sprintf("; and %d more rows", count-named)
 	}
 	return out, nil
 }
@@ -340,7 +340,7 @@ func (r *Review) recorded(t task.Task) ([]Recorded, error) {
 			return nil, err
 		}
 		if what != "" && r.Partial {
-			r.Notice(fmt.Sprintf("line %d is passed over: it is not of row %d of the pack: %s", rec.line, t.Index(), redact.Escape(what)))
+			r.Notice(fmt.Sprintf("line %d is skipped: it is not of row %d of the pack: %s", rec.line, t.Index(), redact.Escape(what)))
 			r.Left++
 			continue
 		}

@@ -336,7 +336,7 @@ func TestUnfit(t *testing.T) {
 		"unknown version":   {"version: 9.9.9", func(*agents) {}, "tester.yaml:4:10: "},
 		"wrong integrity":   {"version: 1.0.0", func(a *agents) { a.npm.tamper = true }, "tester.yaml:4:10: "},
 		"no shell":          {"", func(a *agents) { delete(a.programs, "/bin/sh") }, "tasks.jsonl:1:1: image img has no shell at /bin/sh"},
-		"broken shell":      {"", func(a *agents) { a.programs["/bin/sh"] = exits(1) }, "image img cannot be looked at"},
+		"broken shell":      {"", func(a *agents) { a.programs["/bin/sh"] = exits(1) }, "image img cannot be inspected"},
 		"does not start":    {"", func(a *agents) { a.programs["/opt/securebench/codex/bin/codex"] = exits(126) }, "codex 1.0.0 linux/amd64 does not start in image img"},
 		"no overlays":       {"", func(a *agents) { a.withoutOverlays() }, "tester.yaml:7:3: the engine cannot mount the program of the codex harness"},
 		"odd key":           {"", func(a *agents) { a.env["OPENAI_API_KEY"] = "sk-0123456789\nX: y" }, "tester.yaml:7:3"},

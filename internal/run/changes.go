@@ -41,7 +41,7 @@ func (r *Run) differences(was record.Manifest) (out []string) {
 		}
 	}
 	add(was.Planned.Tasks != is.Planned.Tasks, "tasks planned: was %d, is %d", was.Planned.Tasks, is.Planned.Tasks)
-	add(was.Planned.Tasks == is.Planned.Tasks && !slices.Equal(was.Rows(), is.Rows()), "tasks planned: these are others of the pack's rows")
+	add(was.Planned.Tasks == is.Planned.Tasks && !slices.Equal(was.Rows(), is.Rows()), "tasks planned: other rows of the pack")
 	add(was.Planned.Attempts != is.Planned.Attempts, "attempts per task: was %d, is %d", was.Planned.Attempts, is.Planned.Attempts)
 	if was.Digests.Pack != is.Digests.Pack {
 		out = append(out, r.packDifferences(was.Digests)...)

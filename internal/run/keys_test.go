@@ -32,7 +32,7 @@ func TestKeyByAnotherName(t *testing.T) {
 		"in base64":        {with(base64.StdEncoding.EncodeToString([]byte("user:" + canaryKey))), forwards},
 		"blanks around it": {with(" " + canaryKey + "\n"), forwards},
 		"an argument": {func(o *ownBench, _ map[string]string) { o.argument("--key=" + canaryKey) },
-			"tester.yaml:5:6: the provider's key that is in OPENAI_API_KEY stands here in harness.config"},
+			"tester.yaml:5:6: harness.config contains the provider's key that is in OPENAI_API_KEY"},
 		"a file":          {func(o *ownBench, _ map[string]string) { o.file("agent/config.py", "key = '"+canaryKey+"'") }, "agent/config.py: it contains a secret"},
 		"the name of one": {func(o *ownBench, _ map[string]string) { o.file("agent/"+canaryKey, "") }, "what a link leads to, contains a secret"},
 		"a row":           {func(o *ownBench, _ map[string]string) { o.inRows(canaryKey) }, `task "t0": what its agent gets contains the provider's key that is in OPENAI_API_KEY`},
@@ -72,7 +72,7 @@ func TestShortKey(t *testing.T) {
 	if sum, _ := o.run(Fresh); sum.Verified != 3 || !strings.Contains(*seen, "sk-local-1234") {
 		t.Errorf("%+v", sum)
 	}
-	const want = "OPENAI_API_KEY, ANTHROPIC_API_KEY: fewer than 16 characters, as servers of one's own take them: not looked for in what agents get, and not redacted"
+	const want = "OPENAI_API_KEY, ANTHROPIC_API_KEY: the key has fewer than 16 characters, so it is not looked for in what agents get, and not redacted"
 	if told := strings.Join(o.told, "\n"); strings.Count(told, "16 characters") != 1 || !strings.Contains(told, want) {
 		t.Errorf("told %q", told)
 	}

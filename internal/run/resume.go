@@ -131,7 +131,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 		return err
 	}
 	if review.Lost != nil {
-		r.warn(fmt.Sprintf("%v: what it held is run again", review.Lost))
+		r.warn(fmt.Sprintf("%v: its attempts are run again", review.Lost))
 	}
 	r.unverified = review.Unverified
 	m := &r.manifest
@@ -193,7 +193,7 @@ func (r *Run) sameInputs(former *record.Former) error {
 		return fault.As(fault.Refused, &ChangedError{changes})
 	}
 	for _, change := range changes {
-		r.warn(change + ": what it affects is run again")
+		r.warn(change + ": the attempts that it affects are run again")
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (s Spec) checkCapabilities() error {
 	}
 	for _, c := range []Capability{SetUID, SetGID, Kill, SetPCap} {
 		if !s.Init || !slices.Contains(s.Capabilities, c) {
-			return fmt.Errorf("granting capabilities to commands takes an init with the capability %s", c)
+			return fmt.Errorf("granting capabilities to commands needs the capability %s", c)
 		}
 	}
 	return nil

@@ -43,14 +43,14 @@ func TestSpecCheck(t *testing.T) {
 		"same":             {func(s *sandbox.Spec) { s.Mounts[1].Target = "/data/" }, "overlap"},
 		"below":            {func(s *sandbox.Spec) { s.Mounts[2].Target = "/data/x" }, "overlap"},
 		"above":            {func(s *sandbox.Spec) { s.Mounts[2].Target, s.Mounts[0].Target = "/a", "/a/b" }, "overlap"},
-		"grants alone":     {func(s *sandbox.Spec) { s.Grants = s.Capabilities }, "takes an init"},
+		"grants alone":     {func(s *sandbox.Spec) { s.Grants = s.Capabilities }, "needs the capability"},
 		"foreign grant":    {func(s *sandbox.Spec) { s.Grants = []sandbox.Capability{sandbox.Chown} }, `"CHOWN" cannot be granted`},
 		"granted SETPCAP": {func(s *sandbox.Spec) {
 			s.Capabilities, s.Grants = []sandbox.Capability{sandbox.SetPCap}, []sandbox.Capability{sandbox.SetPCap}
 		}, `"SETPCAP" cannot be granted`},
 		"grants of no holder": {func(s *sandbox.Spec) {
 			s.Init, s.Capabilities, s.Grants = true, []sandbox.Capability{sandbox.Chown, sandbox.SetUID}, []sandbox.Capability{sandbox.Chown}
-		}, "takes an init"},
+		}, "needs the capability"},
 	} {
 		spec := good()
 		c.change(&spec)

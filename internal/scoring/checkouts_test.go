@@ -66,7 +66,7 @@ func TestOneKeeper(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if len(c.order) != 3 || c.order[0] != "verifier" || c.order[1] != "engine" || c.order[2] != "the keeper of checkouts is closed" {
+	if len(c.order) != 3 || c.order[0] != "verifier" || c.order[1] != "engine" || c.order[2] != "no more checkouts are prepared" {
 		t.Errorf("closed as %q", c.order)
 	}
 	s = &scoring.Scorer{}

@@ -43,7 +43,7 @@ func (s *Scorer) Fault(ctx context.Context, w *workload.Workload, t task.Task, a
 	if fam := w.Families[t.Family()]; fam.Images != nil {
 		for _, ref := range fam.Images(t.TestSandbox()) {
 			if s.faults.images[ref] != nil { // with a name that no record may have
-				return sandbox.Unusable(errors.New("nothing can run in the image that the row's evaluation names (which one and why is among the warnings of the run)"))
+				return sandbox.Unusable(errors.New("nothing can run in the image that the row's evaluation names (the run's warnings say which one and why)"))
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func mounts(t task.Task, at Place) (out []mount) {
 
 // imageFault describes an image in which nothing can run.
 func imageFault(ref string, err error) error {
-	return fmt.Errorf("nothing can run in image %s: %w (mend the Dockerfile and build it again)", ref, err)
+	return fmt.Errorf("nothing can run in image %s: %w (correct the Dockerfile and build it again)", ref, err)
 }
 
 // userFault describes a user that an image does not have; other errors are the

@@ -46,7 +46,7 @@ func platformFault(w *workload.Workload, info sandbox.Info, img sandbox.Image) e
 func otherPlatform(w *workload.Workload, info sandbox.Info, ref, want string, err error) error {
 	own := packimage.Pack{Dir: packDir(w), ID: w.Manifest.ID, Version: w.Manifest.Version}
 	if own.Makes(ref) {
-		return fmt.Errorf("image %s: %w: mend FROM in its Dockerfile and build it with: securebench pack build %s", ref, err, own.Dir)
+		return fmt.Errorf("image %s: %w: correct FROM in its Dockerfile and build it with: securebench pack build %s", ref, err, own.Dir)
 	}
 	return fmt.Errorf("image %s: %w: get it with: %s --platform %s %s, or leave these rows out with --task", ref, err, cmp.Or(info.Obtain, "docker pull"), want, ref)
 }

@@ -217,7 +217,7 @@ func obtain(w *workload.Workload, pull string) func(ref string) string {
 			return "build it with: make image"
 		}
 		if strings.HasPrefix(ref, "securebench-") && !strings.Contains(ref, "@") {
-			return "there is no such image of securebench's: write " + strings.Join(madeHere(), " or ")
+			return "securebench has no such image: write " + strings.Join(madeHere(), " or ")
 		}
 		return "get it with: " + cmp.Or(pull, "docker pull") + " " + ref
 	}

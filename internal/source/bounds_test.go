@@ -10,8 +10,8 @@ import (
 func TestManyValues(t *testing.T) {
 	for text, want := range map[string]string{
 		`[1,[2],{"a":3}]`:   "", // six values
-		`[1,[2],{"a":3},4]`: "f:1:16: there are more than",
-		`[[[[[[[]]]]]]]`:    "f:1:7: there are more than",
+		`[1,[2],{"a":3},4]`: "f:1:16: the JSON has more than",
+		`[[[[[[[]]]]]]]`:    "f:1:7: the JSON has more than",
 	} {
 		_, err := parseJSON("f", 1, []byte(text), 6)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

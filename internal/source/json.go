@@ -42,7 +42,7 @@ func parseJSON(file string, line int, data []byte, nodes int) (*Node, error) {
 	case errors.Is(err, io.EOF):
 		return n, nil
 	default:
-		return nil, Problemf(end, "there is data after the JSON value")
+		return nil, Problemf(end, "data follows the JSON value")
 	}
 }
 
@@ -120,7 +120,7 @@ func jsonFix(message string) string {
 func (p *jsonParser) value(depth int) (*Node, error) {
 	n := &Node{Pos: p.here()}
 	if p.nodes--; p.nodes < 0 {
-		return nil, Problemf(n.Pos, "there are more than %d values", maxJSONNodes)
+		return nil, Problemf(n.Pos, "the JSON has more than %d values", maxJSONNodes)
 	}
 	if depth > MaxDepth {
 		return nil, Problemf(n.Pos, "nesting is deeper than %d", MaxDepth)

@@ -116,12 +116,12 @@ func checkText(file string, line int, data []byte) *Problem {
 		}
 	}
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
-		return &Problem{Pos: pos, Message: "there is a byte order mark", Fix: "save the file as UTF-8 without one"}
+		return &Problem{Pos: pos, Message: "the file has a byte order mark", Fix: "save the file as UTF-8 without one"}
 	}
 	for rest := data; len(rest) > 0; {
 		r, size := utf8.DecodeRune(rest)
 		if r == utf8.RuneError && size == 1 {
-			return &Problem{Pos: pos, Message: "there is a byte that is not UTF-8", Fix: "save the file as UTF-8"}
+			return &Problem{Pos: pos, Message: "the file has a byte that is not UTF-8", Fix: "save the file as UTF-8"}
 		}
 		pos.Col++
 		if r == '\n' {

@@ -69,7 +69,7 @@ func TestParseYAMLErrors(t *testing.T) {
 		{"huge integer", "a: 99999999999999999999\n", `f:1:4: the integer "99999999999999999999" is too large`},
 		{"foreign tag", "a: !!binary aGk=\n", "f:1:4: unsupported YAML tag !!binary"},
 		{"own tag", "a: !thing x\n", "f:1:4: unsupported YAML tag !thing"},
-		{"invalid UTF-8", "a: \xff\n", "f:1:4: there is a byte that is not UTF-8 (save the file as UTF-8)"},
+		{"invalid UTF-8", "a: \xff\n", "f:1:4: the file has a byte that is not UTF-8 (save the file as UTF-8)"},
 		{"too deep", strings.Repeat("[", 65) + "x" + strings.Repeat("]", 65), "f:1:66: nesting is deeper than 64"},
 	}
 	for _, tt := range tests {

@@ -124,7 +124,7 @@ func (c *Conditions) Accept(w *workload.Workload) error {
 		}
 		lacking := slices.DeleteFunc(slices.Clone(w.Rows), func(row workload.Row) bool { return has[row.ID] })
 		if n := len(lacking); n > 0 {
-			return fault.As(fault.Refused, fmt.Errorf("%s is not about %d of the tasks of this run, such as %s: choose the rows that it has", name, n, redact.Quote(lacking[0].ID)))
+			return fault.As(fault.Refused, fmt.Errorf("%s lacks %d of the tasks of this run, such as %s: choose the rows that it has", name, n, redact.Quote(lacking[0].ID)))
 		}
 	}
 	return nil
@@ -187,7 +187,7 @@ func (c *Conditions) Check(r Result) error {
 				return err
 			}
 			if worse := regressions(one.before, run); len(worse) > 0 {
-				add(one, "of %d of %d tasks, a smaller share of attempts passed than there: %s", len(worse), len(run.Tasks), redact.QuoteFew(worse))
+				add(one, "in %d of %d tasks, a smaller share of attempts passed than there: %s", len(worse), len(run.Tasks), redact.QuoteFew(worse))
 			}
 		case one.share != "":
 			if n := one.counted(r.Answers); float64(n) > one.above*float64(r.Planned) {

@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 		"pending counts":         {"rate<0.6", Result{Planned: 4, Passed: 2, Pending: 2}, nil, "2 of 4"},
 		"no task":                {"rate<0.1", Result{}, nil, "there is no task"},
 		"no regression":          {"regression:x", Result{Planned: 4}, equal, ""},
-		"a regression":           {"regression:x", Result{Planned: 4}, worse, "of 1 of 2 tasks, a smaller share of attempts passed than there: a"},
+		"a regression":           {"regression:x", Result{Planned: 4}, worse, "in 1 of 2 tasks, a smaller share of attempts passed than there: a"},
 		"of two conditions, one": {"rate<0.1 failed", Result{Planned: 2, Passed: 1, Failed: 1}, nil, "--fail-on failed"},
 	} {
 		t.Run(name, func(t *testing.T) {

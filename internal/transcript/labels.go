@@ -14,9 +14,9 @@ func LabelWords(label string) string {
 func labels() map[string]string {
 	return map[string]string{
 		"heuristic":           "scored by counting words",
-		"exit_code":           "the test command's exit code alone decided",
+		"exit_code":           "only the test command's exit code decided",
 		"text_report":         "results were read from text that the candidate's code could have written",
-		"no_canaries":         "the repository runs no test file that it does not know, so that nothing shows a patch of the test machinery",
+		"no_canaries":         "the repository runs only test files that it knows, so a patch of the test machinery would not show",
 		"mutates":             "arguments were written back",
 		"candidate_operators": "the candidate's classes implemented the operators that the tests used",
 		"unpinned_image":      "the image is named by a tag, not a digest",
@@ -26,8 +26,8 @@ func labels() map[string]string {
 		"candidate_modules":   "what the checker started could find modules and settings of the candidate's, as the row asks",
 		"shared_workspace":    "a service could change the workspace while the checker looked at it, as the row asks",
 		"old_layout":          "task.json and the folder securebench lay in the agent's workspace",
-		"scored_timeout":      "the agent ran out of time, and what it left was scored all the same",
-		"sockets_unbounded":   "the engine bounds the memory of sockets by that of the whole machine alone",
+		"scored_timeout":      "the agent ran out of time, and what it left was still scored",
+		"sockets_unbounded":   "only the memory of the whole machine bounds the memory of sockets",
 		"disk_sampled":        "the size of a sandbox's root was sampled, and may have exceeded its limit for a moment",
 		"adapted":             "the row differs from what its data set has",
 		"network_enabled":     "the agents may reach domains: what they read there cannot be repeated",

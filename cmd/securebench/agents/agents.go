@@ -26,7 +26,7 @@ registry names.
 
 They are kept in the folder that SECUREBENCH_AGENT_CACHE names, or in
 securebench/agents in your cache directory, and are checked before each use. What
-is there needs no registry. A run fetches what it needs and does not find.`
+is there needs no registry. A run fetches the programs that it does not find there.`
 
 // group is the command group in its surroundings.
 type group struct{ *subcommand.Shell }

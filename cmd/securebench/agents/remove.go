@@ -22,7 +22,7 @@ func (g group) removeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "remove {NAME@VERSION | --all}", Short: "Remove programs of agents", Args: cobra.MaximumNArgs(1),
 		Long: `Remove a program of an agent, for all platforms, or all programs: from the cache,
-and from the sandbox engine if one answers. What a sandbox uses stays.`,
+and from the sandbox engine if one answers. A program that a sandbox uses stays.`,
 		Example: "  securebench agent remove codex@0.155.0\n  securebench agent remove --all",
 		RunE: func(c *cobra.Command, args []string) error {
 			if all == (len(args) == 1) {
@@ -36,7 +36,7 @@ and from the sandbox engine if one answers. What a sandbox uses stays.`,
 				return err
 			}
 			if !strings.Contains(args[0], "@") {
-				return subcommand.UsageError(fmt.Errorf("give the version, too: %s@VERSION", p))
+				return subcommand.UsageError(fmt.Errorf("give the version as well: %s@VERSION", p))
 			}
 			return g.remove(c.Context(), p, version)
 		},
@@ -74,7 +74,7 @@ func (g group) removeOverlays(ctx context.Context, p agentcli.Program, version s
 	engine, err := g.Engine()(ctx, config.Default().Sandbox, g.Notice)
 	switch {
 	case fault.KindOf(err) == fault.Engine:
-		g.Say("no engine answers: if it keeps programs, they stay until this is repeated while it runs")
+		g.Say("no engine answers: programs that it keeps stay; start it and repeat the command to remove them")
 		return 0, nil
 	case err != nil:
 		return 0, err

@@ -75,7 +75,7 @@ func (g group) complete(stdin io.Reader, p *newPack) error {
 		}
 	}
 	if p.dir == "" {
-		return subcommand.UsageError(errors.New("which folder? give DIR, for example: securebench init my-pack"))
+		return subcommand.UsageError(errors.New("the folder is missing: give DIR, for example: securebench init my-pack"))
 	}
 	if len(p.families) == 0 {
 		p.families = defaultFamilies()

@@ -27,8 +27,8 @@ type Flags struct {
 const Help = `
 --task, --family, --tag and --failed-in choose rows: a row runs if it meets each
 of the flags that are given, and one of the values of a flag that is repeated.
-In a pattern of --task, * stands for any characters. --sample draws from those,
---limit takes the first of what is left, and --shuffle changes the order alone.
+In a pattern of --task, * matches any characters. --sample draws from those rows,
+--limit takes the first of what is left, and --shuffle only changes the order.
 The same --seed draws the same rows on every machine. Rows that are left out are
 counted in the summary, in run.json, in the statement and in every report.`
 
@@ -38,7 +38,7 @@ func (f *Flags) Add(c *cobra.Command) {
 	fl.StringArrayVar(&f.choice.Tasks, "task", nil, "run the tasks whose id matches `PATTERN`, such as 'HumanEval/1*' (repeatable)")
 	fl.StringArrayVar(&f.choice.Families, "family", nil, "run the tasks of family `NAME` (repeatable)")
 	fl.StringArrayVar(&f.choice.Tags, "tag", nil, "run the tasks with `NAME` in metadata.tags (repeatable)")
-	fl.StringVar(&f.failedIn, "failed-in", "", "run the tasks of which not every attempt passed in `RUN`")
+	fl.StringVar(&f.failedIn, "failed-in", "", "run the tasks with an attempt that did not pass in `RUN`")
 	fl.IntVar(&f.choice.Sample, "sample", 0, "run `N` tasks, drawn at random")
 	fl.Uint64Var(&f.choice.Seed, "seed", 0, "`S` determines what --sample draws and how --shuffle sorts")
 	fl.BoolVar(&f.choice.Shuffle, "shuffle", false, "run the tasks in a random order")

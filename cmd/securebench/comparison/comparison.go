@@ -34,10 +34,10 @@ interval and the test use a cluster-robust standard error.
 The runs must verify, and must have been given the same: the pack, as far as it
 is published or its digests are there; the tasks; the images; the limits; the
 build of securebench that scored them. Otherwise the command is refused, with
-each difference (exit 15). --allow WHAT compares them all the same and names the
-difference in the report: tasks (those that all runs were about are compared),
-images, limits or verifier. Of two builds, "securebench reverify" says whether
-they give the same verdicts.
+each difference (exit 15). --allow WHAT compares them anyway and names the
+difference in the report: tasks (only those of all runs are compared), images,
+limits or verifier. "securebench reverify" says whether two builds give the same
+verdicts.
 `
 
 type flags struct {
@@ -64,7 +64,7 @@ func Command(sh *subcommand.Shell) *cobra.Command {
   securebench compare runs/a runs/b --pack packs/demo   # clusters of tasks`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return fmt.Errorf("want two or more RUNs: see %s --help", c.CommandPath())
+				return fmt.Errorf("give two or more RUNs: see %s --help", c.CommandPath())
 			}
 			return nil
 		},

@@ -31,7 +31,7 @@ securebench/images in your data directory (XDG_DATA_HOME, or ~/.local/share),
 each layer once. An image has the same ID as in Docker.
 
 A run takes an image that the store lacks from a Docker engine on this machine, if
-one answers, and again if Docker has another image of that name by then. An image
+one answers, and takes it again when Docker has another image of that name. An image
 that was pulled, or imported from elsewhere, stays as it is.`
 
 // group is the command group in its surroundings.
@@ -71,7 +71,7 @@ func (g group) added(ctx context.Context, img imagestore.Image, err error) error
 		return fault.As(fault.Engine, err)
 	}
 	if img.Platform() == (platform.Platform{}) {
-		g.Say("the image does not say what platform it is for, and no program in it shows it: it is taken for one of this machine's")
+		g.Say("the image does not say what platform it is for, and no program in it shows it: it is assumed to be for this machine")
 	}
 	_, err = fmt.Fprintf(g.Stdout, "%s %s %s\n", redact.Quote(cmp.Or(img.Ref, "-")), img.ID, capacity.Bytes(img.Size))
 	return err
@@ -79,7 +79,7 @@ func (g group) added(ctx context.Context, img imagestore.Image, err error) error
 
 // platformFlag adds the flag that names a platform.
 func platformFlag(c *cobra.Command, on *string) {
-	c.Flags().StringVar(on, "platform", "", "take the image of `PLATFORM`, such as linux/arm64, also if this machine does not run it")
+	c.Flags().StringVar(on, "platform", "", "take the image of `PLATFORM`, such as linux/arm64, even if this machine cannot run it")
 }
 
 // unwanted adds the flag that helps to the error of an image of another platform.
@@ -126,10 +126,11 @@ func (g group) importCommand() *cobra.Command {
   DIR         a folder that is a root file system
 
 The name of an image from Docker is REF, unless --name gives another. Without a
-name, an image is known by its ID alone. Nothing of the image is executed.
+name, an image has only its ID. No program of the image is run.
 
-Of an image for several platforms, this machine's is taken; one that this machine
-does not run is refused. A root file system is for what its programs are for.`,
+From an image for several platforms, the one for this machine is taken. An image
+that this machine cannot run is refused, unless --platform asks for it. The
+platform of a root file system is that of its programs.`,
 		Example: "  securebench image import docker:securebench-python:3\n  securebench image import rootfs.tar --name my-image:1",
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("name") && name == "" {
@@ -164,7 +165,7 @@ func (g group) listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the images", Args: cobra.NoArgs,
 		Long: `List the images by name, with ID, size, origin and the time when they were added.
-The size is that of all layers of an image, also of those that others share.`,
+The size is that of all layers of an image, those that it shares included.`,
 		Example: "  securebench image list\n  securebench image list --json",
 		RunE: func(*cobra.Command, []string) error {
 			return g.withStore(func(s *imagestore.Store) error {
@@ -259,7 +260,7 @@ func (g group) prune(ctx context.Context, s *imagestore.Store, everything bool) 
 		fmt.Fprintf(g.Stdout, "removed %s %s, %s\n", l.Kind, redact.Quote(l.Name), capacity.Bytes(l.Size))
 	}
 	if err != nil && ctx.Err() != nil {
-		return fault.Errorf(fault.Interrupted, "interrupted; what is named was removed")
+		return fault.Errorf(fault.Interrupted, "interrupted; the images named above were removed")
 	}
 	if err != nil {
 		return err

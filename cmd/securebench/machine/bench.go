@@ -32,13 +32,13 @@ with the same options, tasks like those of HumanEval beside their bare sandboxes
 and processes, and the memory of this program while agents run. Then how many
 rows a second are loaded, scored and verified without an engine.
 
-Ratios are of one run, because times alone say little on another machine. Run
-it on a machine that does nothing else. It takes about ten minutes, and with
---quick, which says less, about one.
+Times say little about another machine, so the ratios compare what one run
+measured. Run it on a machine that does nothing else. It takes about ten minutes;
+with --quick, which tells less, about one.
 
-A table goes to standard output. --output-dir writes bench.json and plots as well; what
-they hold does not identify the machine. --from draws an earlier bench.json
-again and measures nothing.`
+A table goes to standard output. --output-dir also writes bench.json and plots,
+which do not identify the machine. --from draws an earlier bench.json again and
+measures nothing.`
 
 func (g group) benchCommand() *cobra.Command {
 	var f benchFlags

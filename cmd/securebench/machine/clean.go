@@ -27,16 +27,15 @@ import (
 	"securebench/internal/scoring"
 )
 
-const cleanHelp = `List what killed runs left on this machine, on every sandbox engine that is there,
-and what no image of the image store needs. Then, with --yes or after a question,
-remove it.
+const cleanHelp = `List what killed runs left on this machine, on every available sandbox engine, and
+what no image of the image store needs. Then, with --yes or after asking, remove it.
 
-Nothing that a living process made is touched, and nothing whose maker is not known
-to have ended: a run on another machine that shares the engine keeps what it has.
+Only what a process left that is known to have ended is removed: a run on another
+machine that shares the engine keeps what it has.
 
-With --all, these count as well: images of the store that nothing uses, and agents'
-programs on the engines that your cache of agents does not have. Runs fetch them again
-when they need them. On an engine that you share, they can be those of other users.`
+--all also removes images of the store that nothing uses, and agents' programs on
+the engines that your cache of agents does not have. Runs fetch them again when they
+need them. On a shared engine, they may belong to other users.`
 
 // cleaning is the flags of clean.
 type cleaning struct{ yes, all, json bool }
@@ -50,8 +49,8 @@ func (g group) cleanCommand() *cobra.Command {
 			return g.clean(c.Context(), f, c.InOrStdin())
 		},
 	}
-	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "remove without a question")
-	c.Flags().BoolVar(&f.all, "all", false, "also what nothing uses now, but runs may need again")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "remove without asking")
+	c.Flags().BoolVar(&f.all, "all", false, "remove also what nothing uses now but runs may need again")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object per object; without --yes nothing is removed")
 	g.AddLogFlag(c)
 	return c

@@ -63,7 +63,7 @@ func (g group) add(ctx context.Context, arg, family, id string) error {
 		return subcommand.UsageError(fmt.Errorf("%w (give --id)", err))
 	}
 	if taken[id] {
-		return fault.As(fault.Refused, fmt.Errorf("%s has a row with the id %q already: give another --id", loc.Tasks, id))
+		return fault.As(fault.Refused, fmt.Errorf("%s already has a row with the id %q: give another --id", loc.Tasks, id))
 	}
 	m := in.Manifest
 	row, err := starter.NewRow(family, id, starter.Place{Pack: m.ID, Version: m.Version, Public: m.PublicRoot, Eval: m.EvalRoot})
@@ -83,7 +83,7 @@ func (g group) add(ctx context.Context, arg, family, id string) error {
 		text += "\n  with " + redact.Quote(filepath.Join(filepath.Dir(loc.Manifest), f.Path))
 	}
 	if row.Image {
-		text += fmt.Sprintf("\nits image is to build: %s pack build %s %s", g.Called, console.ShellQuote(arg), id)
+		text += fmt.Sprintf("\nits image has yet to be built: %s pack build %s %s", g.Called, console.ShellQuote(arg), id)
 	}
 	_, err = fmt.Fprintln(g.Stdout, text)
 	return err

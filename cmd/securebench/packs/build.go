@@ -32,7 +32,7 @@ func (g group) buildCommand() *cobra.Command {
 		Example: "  securebench pack build packs/quixbugs",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fmt.Errorf("want PACK: see %s --help", c.CommandPath())
+				return fmt.Errorf("PACK is missing: see %s --help", c.CommandPath())
 			}
 			return nil
 		},
@@ -40,7 +40,7 @@ func (g group) buildCommand() *cobra.Command {
 			return g.build(c.Context(), args[0], args[1:], rebuild)
 		},
 	}
-	c.Flags().BoolVar(&rebuild, "rebuild", false, "build also what was built from the same files, and repeat every step")
+	c.Flags().BoolVar(&rebuild, "rebuild", false, "build again what was built from the same files, and repeat every step")
 	g.AddEngineFlag(c)
 	g.AddLogFlag(c)
 	return c

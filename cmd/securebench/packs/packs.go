@@ -179,7 +179,7 @@ func (g group) convert(ctx context.Context, format, file, out string, o importer
 	}
 	images := ""
 	if sum.Images > 0 {
-		images = fmt.Sprintf("; %s to build: securebench pack build %s", console.Plural(sum.Images, "image"), redact.Quote(sum.Dir))
+		images = fmt.Sprintf("; %s to build with: securebench pack build %s", console.Plural(sum.Images, "image"), redact.Quote(sum.Dir))
 	}
 	_, err = fmt.Fprintf(g.Stdout, "imported %d rows of %s into %s: %s%s\n", sum.Rows, sum.Format, redact.Quote(sum.Dir), strings.Join(sum.Files, ", "), images)
 	return err

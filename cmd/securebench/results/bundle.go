@@ -52,7 +52,7 @@ func (g group) bundle(ctx context.Context, arg, out string, force bool, f subcom
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	if _, err := os.Lstat(out); err == nil && !force {
-		return fault.As(fault.Refused, fmt.Errorf("%s exists already: give --force to replace it", out))
+		return fault.As(fault.Refused, fmt.Errorf("%s already exists: give --force to replace it", out))
 	}
 	g.introduce(res.Manifest)
 	return subcommand.WriteWhole(out, func(w io.Writer) error { return evidence.WriteBundle(w, run) })

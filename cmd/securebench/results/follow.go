@@ -61,7 +61,7 @@ func (g group) follow(ctx context.Context, arg, task string, f showFlags) (err e
 		}
 		select {
 		case <-ctx.Done():
-			return fault.Errorf(fault.Interrupted, "interrupted; the run goes on")
+			return fault.Errorf(fault.Interrupted, "interrupted; the run continues")
 		case <-tick.C:
 		}
 	}

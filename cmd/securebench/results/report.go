@@ -60,7 +60,7 @@ func (g group) reportCommand() *cobra.Command {
 	subcommand.Hide(fl, "format") // its name before --json was the same everywhere
 	fl.StringVar(&f.html, "html", "", "also write a page to `FILE` that can be opened from disk and published")
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to `FILE`, for CI")
-	fl.StringVar(&f.pack, "pack", "", "the `PACK` of the run, to count by metadata.tags, too")
+	fl.StringVar(&f.pack, "pack", "", "the `PACK` of the run, to count by metadata.tags as well")
 	return c
 }
 

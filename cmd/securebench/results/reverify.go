@@ -49,16 +49,15 @@ limits of the run apply unchanged.
 Records without a candidate, such as that of an agent that timed out, are only
 counted.
 
-Of a run that does not verify, because it was interrupted or changed, the verdicts
-of the records in which nothing is wrong are derived all the same, and the exit
-code is 13.
+If a run does not verify, because it was interrupted or changed, the verdicts of
+its intact records are still derived, and the exit code is 13.
 
 The public part of a pack is compared by its digest. Hidden parts are bound by
 keyed digests, which can be compared only with the run's salt: from the run's
 restricted folder, or given with --salt.
 
-The exit code is 13 if a verdict differs or the run says wrongly how many rows it
-left out, and 15 if PACK is another pack.`
+The exit code is 13 if a verdict differs or the run's number of left-out rows is
+wrong, and 15 if PACK is another pack.`
 
 func (g group) reverifyCommand() *cobra.Command {
 	var f reverifyFlags
@@ -160,7 +159,7 @@ func (g group) openPartial(ctx context.Context, arg string, f subcommand.Trust, 
 		if errors.As(broken, new(*evidence.UnfinishedError)) {
 			what = "this run is not finished"
 		}
-		g.Say("%s; going on with %d of its %s, in which nothing is wrong, though nothing signed vouches for them", what, left, console.Plural(int(res.Records), "record"))
+		g.Say("%s; continuing with the %d of its %s that are intact, though no signature covers them", what, left, console.Plural(int(res.Records), "record"))
 		return broken, nil
 	}
 	return nil, errors.Join(broken, run.Close())

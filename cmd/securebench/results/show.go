@@ -28,29 +28,28 @@ type showFlags struct {
 	json    bool
 }
 
-const showHelp = `Show the attempts of a run, or one task's attempts whole.
+const showHelp = `Show the attempts of a run, or one task's attempts in full.
 
-RUN is the output directory of a run, also of one that is still running, a
-published copy, or a bundle. Without TASK, each attempt is one line. With TASK,
-its attempts are shown whole: the prompt, what the agent printed, the candidate,
-the verdict and its reason in words, times and digests. In the directory of the
-operator, raw output is shown too, that of tests and checkers included; elsewhere
-only what the records have. All of it is escaped, and lines from outside begin
-with "|".
+RUN is the output directory of a run, which may still be running, a published
+copy, or a bundle. Without TASK, each attempt is one line. With TASK, its attempts
+are shown in full: the prompt, what the agent printed, the candidate, the verdict
+and its reason in words, times and digests. The operator's directory also has the
+raw output, that of tests and checkers included; elsewhere only the records are
+shown. All of it is escaped, and lines from outside begin with "|".
 
 On a terminal, the output goes through the pager that PAGER names, or through
 "less -R"; --no-pager, or an empty PAGER, prints it.
 
 With --follow, each attempt of a run in progress is shown as soon as it has its
-record, until the run ends: one line each, or with TASK whole.
+record, until the run ends: one line each, or with TASK in full.
 
-The exit code is 13 if the run does not verify, 0 for one that is only not
-finished. With --follow, it is 130 if the run stopped before its end.`
+The exit code is 13 if the run does not verify, and 0 if it is only not finished.
+With --follow, it is 130 if the run stopped before its end.`
 
 func (g group) showCommand() *cobra.Command {
 	var f showFlags
 	c := &cobra.Command{
-		Use: "show RUN [TASK]", Short: "Show the attempts of a run, or one task's attempts whole",
+		Use: "show RUN [TASK]", Short: "Show the attempts of a run, or one task's attempts in full",
 		Long: showHelp, Args: cobra.RangeArgs(1, 2),
 		Example: "  securebench show runs/demo\n  securebench show runs/demo HumanEval/2\n  securebench show runs/demo --failed\n  securebench show runs/demo --follow",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -75,7 +74,7 @@ func (g group) showCommand() *cobra.Command {
 	fl.BoolVar(&f.failed, "failed", false, "show only attempts that did not pass")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "wait for further attempts of a run in progress")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per attempt; without TASK, only what the list has")
-	fl.BoolVar(&f.noPager, "no-pager", false, "print to standard output, also if it is a terminal")
+	fl.BoolVar(&f.noPager, "no-pager", false, "print to standard output, even if it is a terminal")
 	return c
 }
 

@@ -29,8 +29,7 @@ the verdicts again with "securebench reverify".
 
 A run that was interrupted, whose agents all failed, or that is still running, has
 no statement yet. It is reported as "not finished" ("finished": false with --json),
-with the number of attempts that have a record; what is there is checked all the
-same.
+with the number of attempts that have a record; what is there is still checked.
 
 The exit code is 13 if anything is wrong, the run is not finished, or the signer
 is unknown.`
@@ -84,7 +83,7 @@ func (g group) verify(ctx context.Context, arg string, f subcommand.Trust, asJSO
 func (g group) headline(res *evidence.Result) error {
 	fmt.Fprintf(g.Stdout, "not finished: %s attempts of run %s have a record\n", res.Progress(), redact.Quote(res.Manifest.RunID))
 	if len(res.Problems) > 0 {
-		fmt.Fprintln(g.Stdout, "beside that, these problems were found:")
+		fmt.Fprintln(g.Stdout, "these problems were also found:")
 		return nil
 	}
 	why := "it was interrupted, is still running, or its end was removed"

@@ -22,7 +22,7 @@ type Trust struct {
 const TrustHelp = `
 A signature counts if its key is the one of --key or, without that flag, is in
 the keyring: your own keys, and those added with "securebench key trust".
-With --any-signer, every other key is accepted, too, and named: the run is then
+With --any-signer, every other key is also accepted, and named: the run is then
 known to be intact, but not who signed it.`
 
 // Add adds the flags to a command.

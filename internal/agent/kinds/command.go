@@ -94,7 +94,7 @@ func (c *command) note(v task.AgentView) {
 func (c *command) Loaded(ctx context.Context, w *workload.Workload) (err error) {
 	section := c.Config.Harness
 	if c.misfit != "" {
-		return fault.Errorf(fault.Config, "%s: harness.config.image replaces the row's image in text families and code_completion alone, and task %s is about what is in its row's image (remove it)",
+		return fault.Errorf(fault.Config, "%s: harness.config.image replaces the row's image only in text families and code_completion, but task %s needs what is in its row's image (remove it)",
 			section.At("image"), redact.Quote(c.misfit))
 	}
 	if f := c.needs.Files; f != nil {
@@ -111,7 +111,7 @@ func (c *command) Loaded(ctx context.Context, w *workload.Workload) (err error) 
 	for _, arg := range c.needs.Argv {
 		name, ok := strings.CutPrefix(path.Clean(arg), harness.FilesDir+"/")
 		if ok && (c.files == nil || !c.files.Has(name)) {
-			return fault.Errorf(fault.Config, "%s: harness.config.command names %s, and harness.config.files has no %s (list it there; a folder that is named alone stands for what is in it)",
+			return fault.Errorf(fault.Config, "%s: harness.config.command names %s, and harness.config.files has no %s (list it there; of a single folder, only its content is there)",
 				c.Config.Harness.At("command"), redact.Quote(arg), redact.Quote(name))
 		}
 	}

@@ -42,7 +42,7 @@ func TestMisfit(t *testing.T) {
 	for _, id := range []string{"one", "two"} {
 		c.note(view(t, id, task.Environment{Image: "i"}, task.Workspace))
 	}
-	const want = "image.yaml:1:1: harness.config.image replaces the row's image in text families and code_completion alone, and task one is about what is in its row's image (remove it)"
+	const want = "image.yaml:1:1: harness.config.image replaces the row's image only in text families and code_completion, but task one needs what is in its row's image (remove it)"
 	if err := c.Loaded(t.Context(), nil); err == nil || err.Error() != want || fault.KindOf(err) != fault.Config {
 		t.Errorf("%v", err)
 	}

@@ -158,7 +158,7 @@ func (p *program) platform(ctx context.Context, on setup.Ground, img sandbox.Ima
 		return of, fault.Errorf(fault.Config, "%s: image %s has no shell at /bin/sh, with which the agents of the %s harness run commands",
 			on.Work.Images[img.Ref], img.Ref, p.harness.Name())
 	case out.End != sandbox.Exited || out.ExitCode < hasGlibc || out.ExitCode > hasNeither:
-		return of, fault.Errorf(fault.Config, "%s: image %s cannot be looked at: %s", on.Work.Images[img.Ref], img.Ref, ended(out, said))
+		return of, fault.Errorf(fault.Config, "%s: image %s cannot be inspected: %s", on.Work.Images[img.Ref], img.Ref, ended(out, said))
 	}
 	of.Musl = out.ExitCode == hasMusl
 	return of, nil

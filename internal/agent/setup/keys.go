@@ -39,7 +39,7 @@ func (a Around) Keys(own string) *Keys {
 		}
 	}
 	if len(short) > 0 {
-		a.Warn(fmt.Sprintf("%s: fewer than %d characters, as servers of one's own take them: not looked for in what agents get, and not redacted",
+		a.Warn(fmt.Sprintf("%s: the key has fewer than %d characters, so it is not looked for in what agents get, and not redacted",
 			strings.Join(short, ", "), redact.MinKey))
 	}
 	return k
@@ -70,7 +70,7 @@ func (k *Keys) refuseIn(ps *source.Problems, n *source.Node) {
 	found := func(at source.Pos, text string) {
 		if key := k.found.Find([]byte(text)); key != "" {
 			ps.Add(at, "remove it, and leave the key in the environment or the env file",
-				"the provider's key that is in %s stands here in harness.config, which agents and records get", key)
+				"harness.config contains the provider's key that is in %s, and agents and records get harness.config", key)
 		}
 	}
 	found(n.Pos, n.Text)

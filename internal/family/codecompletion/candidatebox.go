@@ -122,7 +122,7 @@ func (v *Verifier) keepProgram(ctx context.Context, image string, b *candidateBo
 	}
 	p := r.d.Value()
 	if err := r.d.End(); err != nil || r.kind != "value" || p.Kind != value.KindBytes {
-		return errors.New("the box does not compile its program")
+		return errors.New("the sandbox does not compile securebench's program")
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

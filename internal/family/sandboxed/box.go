@@ -77,5 +77,5 @@ func Settle(err error, limits []sandbox.End, endErr error, live bool) error {
 	if limit := family.LimitReached(limits, "what the candidate runs"); limit != nil {
 		return limit
 	}
-	return fmt.Errorf("the candidate was in a sandbox of the verification when its init was lost: %w", err)
+	return fmt.Errorf("contact with a sandbox of the verification was lost while it held the candidate: %w", err)
 }

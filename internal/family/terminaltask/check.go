@@ -87,7 +87,7 @@ func (r *rules) root(p string, at ...string) {
 		r.problem("is a folder that no candidate contains", "name another folder", at...)
 	case workspace.SystemPath(p) && r.row.image == "":
 		r.problem("is where the system keeps programs and what loads them, and the checker would run what is there",
-			"set eval.checker.image to an image for the checker alone, or capture other folders", at...)
+			"set eval.checker.image to an image only for the checker, or capture other folders", at...)
 	}
 }
 

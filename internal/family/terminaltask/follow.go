@@ -33,7 +33,7 @@ func (s *scorer) look(ctx context.Context) (base *candidate.Base, err error) {
 		return err
 	})
 	if errors.Is(err, sandbox.ErrTooLarge) {
-		return nil, &family.Failure{Reason: verdict.DiskLimit, Message: "what the row starts left more in the workspace than the limit of disk space"}
+		return nil, &family.Failure{Reason: verdict.DiskLimit, Message: "the row's service left more in the workspace than the disk limit allows"}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the workspace of the service: %w", err)
@@ -49,11 +49,11 @@ func (s *scorer) follow(ctx context.Context) (err error) {
 	defer cancel()
 	if f, ok := s.site.service.Box.(sandbox.Freezer); ok {
 		if err := f.Freeze(ctx); err != nil {
-			return fmt.Errorf("stopping the service for a while: %w", err)
+			return fmt.Errorf("pausing the service: %w", err)
 		}
 		defer func() {
 			if terr := f.Thaw(context.WithoutCancel(ctx)); terr != nil {
-				err = errors.Join(err, fmt.Errorf("letting the service go on: %w", terr))
+				err = errors.Join(err, fmt.Errorf("resuming the service: %w", terr))
 			}
 		}()
 	}

@@ -133,10 +133,10 @@ func readRow(v task.SandboxView) (row, *family.Failure) {
 	}
 	r.captured = captured(capture)
 	if r.start, ok = serviceOf(start); !ok {
-		return row{}, &family.Failure{Reason: verdict.NoVerifier, Message: "what the row starts is not of a known form"}
+		return row{}, &family.Failure{Reason: verdict.NoVerifier, Message: "the row's start is not of a known form"}
 	}
 	if r.needed, ok = namesOf(needed); !ok {
-		return row{}, &family.Failure{Reason: verdict.NoVerifier, Message: "the commands that the row needs are not of a known form"}
+		return row{}, &family.Failure{Reason: verdict.NoVerifier, Message: "the row's needed_commands are not of a known form"}
 	}
 	return r, nil
 }

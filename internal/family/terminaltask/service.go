@@ -53,9 +53,9 @@ func (s *scorer) serve(ctx context.Context) error {
 		case err != nil || ok:
 			return err
 		case dead:
-			return &family.Failure{Reason: verdict.ServiceNotReady, Message: "what the row starts ended before it was ready, and left no process"}
+			return &family.Failure{Reason: verdict.ServiceNotReady, Message: "the row's service ended before it was ready, and left no process"}
 		case wait.Spent() >= s.row.start.timeout:
-			return &family.Failure{Reason: verdict.ServiceNotReady, Message: fmt.Sprintf("what the row starts was not ready within %v", s.row.start.timeout)}
+			return &family.Failure{Reason: verdict.ServiceNotReady, Message: fmt.Sprintf("the row's service was not ready within %v", s.row.start.timeout)}
 		}
 		select {
 		case <-ctx.Done():
@@ -132,9 +132,9 @@ func (s *scorer) endService(ctx context.Context, err error) error {
 	case lost == nil:
 		return err
 	case len(limits) == 0:
-		return fmt.Errorf("the init of the sandbox of what the row starts was lost: %w", lost)
+		return fmt.Errorf("contact with the sandbox of the row's service was lost: %w", lost)
 	case errors.Is(err, initproc.ErrLost):
-		return &family.Failure{Reason: verdict.ServiceNotReady, Message: "the sandbox of what the row starts ended"}
+		return &family.Failure{Reason: verdict.ServiceNotReady, Message: "the sandbox of the row's service ended"}
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func (a *Attempt) rejected(ctx context.Context, status int, code, model string) 
 	case errors.Is(err, errUnconfirmed):
 		err = fmt.Errorf("the provider rejected a request with the status %d, and %w", status, err)
 	case err == nil && code == upstream.NoCredit:
-		err = fmt.Errorf("%w for want of credit, though it accepts others", ErrRefused)
+		err = fmt.Errorf("%w for lack of credit, though it accepts others", ErrRefused)
 	case err == nil:
 		err = fmt.Errorf("%w with the status %d, though the key and the model are accepted", ErrRefused, status)
 	}

@@ -138,7 +138,7 @@ func baseURL(address string) (string, error) {
 	case u.Scheme == "https":
 	case u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()):
 	default:
-		return "", errors.New("the provider's base URL must be https; http is allowed for this machine alone")
+		return "", errors.New("the provider's base URL must be https; http is allowed only for this machine")
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(address, "/"), "/v1"), "/"), nil
 }

@@ -222,7 +222,7 @@ func TestRejected(t *testing.T) {
 		{"credit", 429, `{"error":{"code":"insufficient_quota"}}`, 429, "has no credit", ErrRejected},
 		{"only the agent's", 401, key, 200, "though the key and the model are accepted", ErrRefused},
 		{"only the agent's model", 404, "", 400, "with the status 404", ErrRefused},
-		{"only the agent's credit", 429, `{"error":{"code":"insufficient_quota"}}`, 200, "for want of credit", ErrRefused},
+		{"only the agent's credit", 429, `{"error":{"code":"insufficient_quota"}}`, 200, "for lack of credit", ErrRefused},
 		{"provider is down", 403, key, 500, "status 403, and could not be asked", errUnconfirmed},
 		{"provider has no time", 403, key, 429, "status 403, and could not be asked", errUnconfirmed},
 		{"invalid request", 400, `{"error":{"message":"too long"}}`, 200, "", nil},

@@ -63,7 +63,7 @@ const (
 
 // Changes says what becomes of every problem, in Markdown.
 const Changes = "- The rows ask for a program in Python that reads standard input and writes standard output. " +
-	"Outputs are compared word by word; a problem that has several right outputs accepts the recorded one alone.\n" +
+	"Outputs are compared word by word; a problem that has several right outputs accepts only the recorded one.\n" +
 	"- Rows without tests are left out.\n"
 
 // LicenceOfSites ends the licence of a data set of problems that others wrote.

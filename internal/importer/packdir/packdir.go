@@ -39,7 +39,7 @@ const Mark = "# Imported from the "
 var ErrOutput = errors.New("cannot write the output")
 
 // ErrExists means that the output exists and may not be replaced.
-var ErrExists = errors.New("output exists")
+var ErrExists = errors.New("it already exists")
 
 // part is one file that is being written.
 type part struct {

@@ -104,8 +104,8 @@ func TestReplayProblems(t *testing.T) {
 		"something else":          {"5", "F:1:1: a replay line must be an object"},
 		"neither":                 {"{}", "F:1:1: task_id must be a non-empty string"},
 		"cut off":                 {"[" + prediction, "F:2:1: invalid JSON"},
-		"two documents":           {"[]\n[]", "F:2:1: there is data after the JSON value"},
-		"lines after a document":  {`{"a":{"model_patch":"x"}}` + "\n" + prediction, "F:2:1: there is data after"},
+		"two documents":           {"[]\n[]", "F:2:1: data follows the JSON value"},
+		"lines after a document":  {`{"a":{"model_patch":"x"}}` + "\n" + prediction, "F:2:1: data follows"},
 	} {
 		if _, err := replayFile(t, tt.content); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)

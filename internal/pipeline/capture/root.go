@@ -167,7 +167,7 @@ func (c *collector) look(ctx context.Context, r *root, p plan) error {
 			continue // a tree could only take those bits from a folder of the image
 		}
 		if h.Typeflag != tar.TypeDir {
-			return fmt.Errorf("reading %q of the sandbox's root: it is no folder any more", name)
+			return fmt.Errorf("reading %q of the sandbox's root: it is no longer a folder", name)
 		}
 		if ok, err := c.accept(name, h); err != nil || !ok {
 			return err

@@ -146,7 +146,7 @@ func (c *collector) compare(archive io.Reader, folder string) error {
 			return candidate.Reject(verdict.CandidateNotRegular, "the agent left a workspace that its own user cannot read")
 		}
 		if path.Clean("/"+p) != "/"+p {
-			return candidate.Reject(verdict.CandidateNotRegular, "tree entry %.80q has a name that is no path", p)
+			return candidate.Reject(verdict.CandidateNotRegular, "tree entry %.80q has a name that is not a path", p)
 		}
 		if err := c.deletions(folder, func(was string) bool { return candidate.ComparePaths(was, p) < 0 }); err != nil {
 			return err

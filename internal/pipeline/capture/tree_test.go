@@ -275,8 +275,8 @@ func TestTreesThatAreRefused(t *testing.T) {
 	}{
 		"a climbing name":  {entry(tar.Header{Name: "../x", Typeflag: tar.TypeReg}), verdict.CandidateNotRegular, `x"`},
 		"a closed root":    {entry(tar.Header{Name: ".", Typeflag: tar.TypeFifo, PAXRecords: map[string]string{holder.RecordType: holder.Unreadable}}), verdict.CandidateNotRegular, "cannot read"},
-		"too many bytes":   {bounded(candidate.Bounds{Bytes: 9, Files: 5}, map[string]string{"a": "0123456789"}), verdict.CandidateTooLarge, `9 bytes with "app/a"`},
-		"too many files":   {bounded(candidate.Bounds{Bytes: 9, Files: 1}, map[string]string{"a": "", "b": ""}), verdict.CandidateTooLarge, `"app/b" is one`},
+		"too many bytes":   {bounded(candidate.Bounds{Bytes: 9, Files: 5}, map[string]string{"a": "0123456789"}), verdict.CandidateTooLarge, `9 bytes, at "app/a"`},
+		"too many files":   {bounded(candidate.Bounds{Bytes: 9, Files: 1}, map[string]string{"a": "", "b": ""}), verdict.CandidateTooLarge, `folders, at "app/b"`},
 		"more than fits":   {large, verdict.CandidateTooLarge, "more than"},
 		"a long path":      {entry(tar.Header{Name: strings.Repeat("d/", 64) + "f", Typeflag: tar.TypeReg}), verdict.CandidateTooLarge, "too deep"},
 		"a name of bytes":  {entry(tar.Header{Name: "x\xff", Typeflag: tar.TypeReg}), verdict.InvalidUTF8, "not valid UTF-8"},

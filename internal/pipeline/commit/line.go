@@ -143,7 +143,7 @@ func limited(line *record.Line, p *attempt.Produced) {
 		line.FailureMessage = "the agent spent its budget at the provider"
 		return
 	case produce.Broken:
-		line.Outcome, line.FailureMessage = verdict.NoCandidate, "the agent ended its sandbox's init, or kept it from answering"
+		line.Outcome, line.FailureMessage = verdict.NoCandidate, "the agent ended securebench's process in its sandbox, or kept it from answering"
 		return
 	case produce.Refused:
 		line.Outcome, line.FailureMessage = verdict.NoCandidate, cmp.Or(p.Refusal, "the provider rejects what the agent asked for, though it accepts the key and the model")

@@ -455,7 +455,7 @@ func (g *gate) thaw(ctx context.Context) error {
 	}
 	defer g.client.Resume()
 	if err := f.Thaw(ctx); err != nil {
-		g.engine = fmt.Errorf("letting the agent go on: %w", err)
+		g.engine = fmt.Errorf("resuming the agent: %w", err)
 	}
 	return g.engine
 }

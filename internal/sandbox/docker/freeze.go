@@ -89,7 +89,7 @@ func (b *box) Thaw(ctx context.Context) error {
 		f.frozen = false
 		return nil
 	}
-	return fmt.Errorf("letting a sandbox go on: %w", err)
+	return fmt.Errorf("resuming a sandbox: %w", err)
 }
 
 // over reports whether a call failed because the container has ended: there is

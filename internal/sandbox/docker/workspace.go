@@ -179,16 +179,16 @@ func unexpectedEnd(err error, stderr string) error {
 		return err
 	}
 	if stderr != "" {
-		return fmt.Errorf("the holder ended and wrote %q: %w", stderr, io.ErrUnexpectedEOF)
+		return fmt.Errorf("the workspace's container ended and wrote %q: %w", stderr, io.ErrUnexpectedEOF)
 	}
-	return fmt.Errorf("the holder ended: %w", io.ErrUnexpectedEOF)
+	return fmt.Errorf("the workspace's container ended: %w", io.ErrUnexpectedEOF)
 }
 
 func (s *holderStream) Write(p []byte) (int, error) {
 	n, err := s.conn.Conn.Write(p)
 	s.moved.Add(int64(n))
 	if err != nil {
-		err = fmt.Errorf("writing to the holder: %w", err)
+		err = fmt.Errorf("writing to the workspace's container: %w", err)
 	}
 	return n, err
 }

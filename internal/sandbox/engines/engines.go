@@ -92,7 +92,7 @@ func (k kinds) open(ctx context.Context, cfg Config) (sandbox.Engine, error) {
 	case cfg.Former == "" || cfg.Former == name:
 		return k.find(name).named(ctx, cfg, configured)
 	case name != Auto:
-		return nil, fmt.Errorf("the run began on the %s engine and cannot go on with %s: %w", redact.Quote(cfg.Former), name, ErrOther)
+		return nil, fmt.Errorf("the run began on the %s engine and cannot continue with %s: %w", redact.Quote(cfg.Former), name, ErrOther)
 	}
 	was := k.find(cfg.Former)
 	if was == nil {

@@ -100,7 +100,7 @@ func TestNoEngine(t *testing.T) {
 		"nobody answers (start it)":                                     {machine{docker: down}, Config{Name: Docker}, down},
 		"nobody answers (see doctor)":                                   {machine{native: down}, Config{Name: Native}, down},
 		"the run began on the docker engine: nobody answers (start it)": {machine{docker: down}, Config{Former: Docker}, down},
-		"the run began on the native engine and cannot go on with docker: a resume keeps the engine":      {machine{}, Config{Name: Docker, Former: Native}, ErrOther},
+		"the run began on the native engine and cannot continue with docker: a resume keeps the engine":   {machine{}, Config{Name: Docker, Former: Native}, ErrOther},
 		"the run began on the engine podman, which this version does not have: a resume keeps the engine": {machine{}, Config{Former: "podman"}, ErrOther},
 		`sandbox.engine "podman" is not known: write auto, docker or native`:                              {machine{}, Config{Name: "podman"}, ErrUnknown},
 	} {

@@ -159,14 +159,14 @@ func (c *Client) do(ctx context.Context, what string, request func() error) erro
 	stop := context.AfterFunc(ctx, func() { _ = c.stream.Close() })
 	err := request()
 	if !stop() {
-		c.broken = fmt.Errorf("the holder's stream is closed: %w", context.Cause(ctx))
+		c.broken = fmt.Errorf("the workspace's stream is closed: %w", context.Cause(ctx))
 		return context.Cause(ctx)
 	}
 	if err == nil {
 		return nil
 	}
 	if !usable(err) {
-		c.broken = fmt.Errorf("the holder's stream broke: %w", err)
+		c.broken = fmt.Errorf("the workspace's stream broke: %w", err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

@@ -22,7 +22,7 @@ import (
 // ErrLost is wrapped by errors of a client whose init has ended or does not
 // answer. Processes of init's own user can bring that about; see the package
 // documentation.
-var ErrLost = errors.New("the sandbox's init is lost")
+var ErrLost = errors.New("contact with the sandbox is lost")
 
 // How long init may be silent. It shares the sandbox's processor with the
 // commands, so that is long.
@@ -59,7 +59,7 @@ func NewClient(conn net.Conn) (*Client, error) {
 			StrictMaxConcurrentRequests: true}}
 	cc, err := t.NewClientConn(context.Background(), "http", "init:80")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("connecting to init: %w", err), conn.Close())
+		return nil, errors.Join(fmt.Errorf("connecting to the sandbox: %w", err), conn.Close())
 	}
 	c := &Client{conn: cc, slots: make(chan struct{}, MaxCommands), grace: killGrace}
 	c.life, c.end = context.WithCancelCause(context.Background())
@@ -159,7 +159,7 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader) 
 		if err != nil {
 			return nil, c.broken(ctx, err)
 		}
-		return nil, fmt.Errorf("init refuses: %q", bytes.TrimSpace(text))
+		return nil, fmt.Errorf("the sandbox refuses: %q", bytes.TrimSpace(text))
 	}
 	_ = res.Body.Close()
 	return nil, c.hostile(fmt.Errorf("status %d: %w", res.StatusCode, errMessage))

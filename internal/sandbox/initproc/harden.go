@@ -194,7 +194,7 @@ func switchesUsers() (bool, error) {
 // catches nor awaits them.
 func ignoreSignals() error {
 	if os.Getpid() != 1 {
-		return errors.New("init is not the first process of its sandbox")
+		return errors.New("this process is not the first of its sandbox")
 	}
 	const exempt = 1<<unix.SIGCHLD | 1<<unix.SIGURG | 1<<unix.SIGPIPE | 1<<33 | // caught and harmless
 		1<<unix.SIGCONT | 1<<unix.SIGTSTP | 1<<unix.SIGTTIN | 1<<unix.SIGTTOU |

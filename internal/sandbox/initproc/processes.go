@@ -329,7 +329,7 @@ func setThreadUser(uid int) error {
 // killEach signals every process that this thread may, but the first and its own.
 func killEach() error {
 	if os.Getpid() != 1 {
-		return errors.New("init is not the first process: nothing is killed")
+		return errors.New("this process is not the first of its sandbox: nothing is killed")
 	}
 	if err := unix.Kill(-1, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
 		return err

@@ -32,34 +32,34 @@ func Serve(grants []string) error {
 	}
 	set, err := privilege.Of(all...)
 	if err != nil {
-		return fmt.Errorf("starting init: %w", err)
+		return fmt.Errorf("starting the sandbox's first process: %w", err)
 	}
 	return serve(set, hardenings(set))
 }
 
 func serve(grants privilege.Set, steps []hardening) error {
 	if err := takeRights(grants, steps); err != nil {
-		return fmt.Errorf("starting init: %w", err)
+		return fmt.Errorf("starting the sandbox's first process: %w", err)
 	}
 	in, out, err := takeStreams()
 	if err == nil {
 		err = take(steps, false)
 	}
 	if err != nil {
-		return fmt.Errorf("starting init: %w", err)
+		return fmt.Errorf("starting the sandbox's first process: %w", err)
 	}
 	permitted, err := privilege.Permitted()
 	if err != nil {
-		return fmt.Errorf("starting init: %w", err)
+		return fmt.Errorf("starting the sandbox's first process: %w", err)
 	}
 	p := newProcesses()
 	p.switches, p.grants, p.changes = permitted.Has(switching), grants, permitted.Has(switching|applying)
 	// The only thread that executes programs has nothing that it could leave to them.
 	if err := p.starter.do(func() error { return privilege.Keep(permitted & (switching | grants)) }); err != nil {
-		return fmt.Errorf("starting init: %w", err)
+		return fmt.Errorf("starting the sandbox's first process: %w", err)
 	}
 	if groups, err := os.Getgroups(); err != nil || !p.switches && len(groups) > 0 && (len(groups) > 1 || groups[0] != os.Getgid()) {
-		return errors.Join(fmt.Errorf("starting init: it has supplementary groups %v and cannot drop them", groups), err)
+		return errors.Join(fmt.Errorf("starting the sandbox's first process: it has supplementary groups %v and cannot drop them", groups), err)
 	}
 	go p.reap()
 	err = ServeRequests(in, out, p.handler())

@@ -45,7 +45,7 @@ func (b *box) Thaw(ctx context.Context) error {
 	b.freezing.Lock()
 	defer b.freezing.Unlock()
 	if err := b.thaw(ctx); err != nil {
-		return fmt.Errorf("letting a sandbox go on: %w", err)
+		return fmt.Errorf("resuming a sandbox: %w", err)
 	}
 	return nil
 }

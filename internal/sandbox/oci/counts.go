@@ -45,7 +45,7 @@ func LowLimits() error {
 			return fmt.Errorf("reading the limit on %s: %w", l.what, err)
 		}
 		if own.Max < l.need {
-			return fmt.Errorf("the limit of this shell on %s (ulimit %s) is %d, of which a sandbox alone may take %d", l.what, l.option, own.Max, l.need)
+			return fmt.Errorf("the limit of this shell on %s (ulimit %s) is %d, and a single sandbox may take %d", l.what, l.option, own.Max, l.need)
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func own(w io.Writer, r io.Reader) error {
 			return fmt.Errorf("the entry %q is no folder, file or link", h.Name)
 		}
 		if slices.ContainsFunc(strings.Split(h.Name, "/"), func(part string) bool { return strings.HasPrefix(part, ".wh.") }) {
-			return fmt.Errorf("the entry %q has a name that stands for a deleted file in an image", h.Name)
+			return fmt.Errorf("the entry %q has a name that means a deleted file in an image", h.Name)
 		}
 		out := tar.Header{Typeflag: h.Typeflag, Name: h.Name, Linkname: h.Linkname, Size: h.Size, Mode: h.Mode & 0o755, ModTime: h.ModTime}
 		if err := tw.WriteHeader(&out); err != nil {

@@ -102,10 +102,10 @@ func (s *Server) open(address string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listeners[address] != nil {
-		return fmt.Errorf("init listens at %s already", address)
+		return fmt.Errorf("the sandbox already listens at %s", address)
 	}
 	if len(s.listeners) >= maxListeners {
-		return fmt.Errorf("init has %d listeners already", maxListeners)
+		return fmt.Errorf("the sandbox already has %d listeners", maxListeners)
 	}
 	listen := s.Listen
 	if listen == nil {
