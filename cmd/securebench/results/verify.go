@@ -51,6 +51,7 @@ func (g group) verifyCommand() *cobra.Command {
 }
 
 func (g group) verify(ctx context.Context, arg string, f subcommand.Trust, asJSON bool) (err error) {
+	go func() { _, _ = record.ThisBuild() }() // it takes as long as to read a thousand records
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f, evidence.Options{Explain: true})
 	if err != nil {
 		return err
