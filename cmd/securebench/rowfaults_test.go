@@ -22,6 +22,8 @@ func faultyRows() map[string]struct{ environment, said string } {
 		"a link":      {`"workdir": "/var/run/sub"`, "the image has a link at /var/run: name the folder itself"},
 		"no folder":   {`"workdir": "/missing", "materialize_workdir_from_image": true`, "the image has no such folder"},
 		"a long name": {`"workdir": "/app/` + strings.Repeat("n", 300) + `"`, "a name in it has 300 bytes"},
+		"no solution": {`"workdir": "/app"`, "the command of the row's solution is not in image"},
+		"no checker":  {`"workdir": "/app"`, "the command of eval.checker is not in the checker's image"},
 	}
 }
 
@@ -32,13 +34,18 @@ func faultyPack(t *testing.T, image string) string {
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: faulty\nversion: 1\ndefaults:\n  family: terminal_task\n")
 	var rows strings.Builder
 	for id, row := range faultyRows() {
-		work := "echo 42 > answer.txt"
-		if id == "hostile" {
+		work, shell, checker := "echo 42 > answer.txt", "sh", "grep"
+		switch id {
+		case "no solution":
+			shell = "no-such-shell"
+		case "no checker":
+			checker = "no-such-checker"
+		case "hostile":
 			work += "; ln -s /etc/passwd securebench.old; rm -rf securebench task.json; ln -s /etc securebench; chmod 0 ."
 		}
 		rows.WriteString(`{"id": "` + id + `", "environment": {"image": "` + image + `", "timeout_seconds": 60, ` + row.environment +
-			`}, "input": {"instructions": "Write 42 to answer.txt."}, "eval": {"checker": {"command": ["grep", "-qx", "42", "answer.txt"]}, ` +
-			`"solution": {"command": ["sh", "-c", "` + work + `"]}}}` + "\n")
+			`}, "input": {"instructions": "Write 42 to answer.txt."}, "eval": {"checker": {"command": ["` + checker + `", "-qx", "42", "answer.txt"]}, ` +
+			`"solution": {"command": ["` + shell + `", "-c", "` + work + `"]}}}` + "\n")
 	}
 	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
 	return dir
@@ -52,7 +59,7 @@ func TestRowsFaults(t *testing.T) {
 	dir := faultyPack(t, image)
 	out := filepath.Join(t.TempDir(), "out")
 	run := []string{"run", dir, "--agent", "oracle", "-o", out, "-q"}
-	if res := securebench(t, nil, run...); res.code != exitPack || !strings.Contains(res.stderr, "7 attempts could not be made") {
+	if res := securebench(t, nil, run...); res.code != exitPack || !strings.Contains(res.stderr, "9 attempts could not be made") {
 		t.Fatalf("exit %d:\n%s%s", res.code, res.stdout, res.stderr)
 	}
 	checkFaultyRecords(t, out)
@@ -92,6 +99,10 @@ func checkFaultyRecords(t *testing.T, out string) {
 	}
 	for _, l := range lines {
 		said := strings.ReplaceAll(faultyRows()[l.TaskID].said, `\"`, `"`)
+		phase := "prepare"
+		if found, ok := map[string]string{"no solution": "producer", "no checker": "checker"}[l.TaskID]; ok {
+			phase = found
+		}
 		switch {
 		case l.TaskID == "good":
 			if !l.Passed {
@@ -101,7 +112,7 @@ func checkFaultyRecords(t *testing.T, out string) {
 			if l.FailureReason == "pack" || l.Outcome == "infrastructure" {
 				t.Errorf("the %s row: %s, %s", l.TaskID, l.Outcome, l.FailureMessage)
 			}
-		case l.Outcome != "pending" || l.FailureReason != "pack" || l.FailurePhase != "prepare" || len(l.Retries) > 0 || !strings.Contains(l.FailureMessage, said):
+		case l.Outcome != "pending" || l.FailureReason != "pack" || string(l.FailurePhase) != phase || len(l.Retries) > 0 || !strings.Contains(l.FailureMessage, said):
 			t.Errorf("%s: %s, %s in %s after %d retries: %q, want %q", l.TaskID, l.Outcome, l.FailureReason, l.FailurePhase, len(l.Retries), l.FailureMessage, said)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
+	"securebench/internal/sandbox/lookup"
 	"securebench/internal/verdict"
 )
 
@@ -59,7 +60,29 @@ func (s *scorer) check(ctx context.Context) error {
 	if err := s.site.checker.Client.KillAll(ctx); err != nil {
 		return err
 	}
+	if s.tests == nil && lookup.NotFound(res.ExitCode) {
+		if err := s.inItsImage(ctx, plan); err != nil {
+			return err
+		}
+	}
 	return s.judge(ctx, ran{res, stdout.Bytes(), stderr.Bytes()})
+}
+
+// inItsImage returns a fault of the pack's if the checker's image as it is does not have
+// the checker's command. What the verification itself shows can be the candidate's doing.
+func (s *scorer) inItsImage(ctx context.Context, p plan) error {
+	q := lookup.Question{Image: s.image, User: &s.user, Argv: p.argv, Env: p.env, Labels: s.site.Labels,
+		Elsewhere: func(file string) bool { return s.row.reaches(file) || within(file, s.ownFolders()...) }}
+	q.Labels.Role = "probe"
+	on := map[string]any{"image": q.Image.ID, "user": s.user, "command": q.Argv, "env": q.Env}
+	missing, err := s.verifier.images.Facts.Once(on, func() ([]byte, error) {
+		name, err := lookup.Missing(ctx, s.site.Engine, q)
+		return []byte(name), err
+	})
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return family.Fail(verdict.PackFault, "the command of eval.checker is not in the checker's image (build the image with it, or name another)")
 }
 
 // plan is what runs as the checker.

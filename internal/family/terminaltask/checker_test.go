@@ -163,7 +163,7 @@ func TestEnds(t *testing.T) {
 		"it is killed":          {"kill -9 $$", verdict.Failed, verdict.TestsFailed},
 		"it forks without end":  {"python3 -c 'import os, time\nwhile True:\n    try: os.fork()\n    except OSError: time.sleep(0.2)'", verdict.VerifierTimeout, verdict.VerificationTimeout},
 		"it leaves a process":   {"sleep 1000 & exit 0", verdict.Passed, ""},
-		"it is not there":       {"/no/such/program", verdict.Failed, verdict.TestsFailed},
+		"it is not there":       {"/no/such/program", verdict.Pending, verdict.PackFault},
 	} {
 		got, err := b.try(t, object{"checker": object{"command": tt.command}}, app(), limits, tree(t, nil))
 		if err != nil {
@@ -215,4 +215,36 @@ func TestDeniedCommand(t *testing.T) {
 	expect(t, "allowed", b.score(t, eval, app(), nil), verdict.Passed, "")
 	delete(eval, "needed_commands")
 	expect(t, "not asked for", b.score(t, eval, app(), nil), verdict.Failed, verdict.TestsFailed)
+}
+
+// TestCommandNotInImage: a checker's command that its image does not have is a fault of
+// the row, also if the candidate brings one of that name. One that the candidate should
+// bring, or that only looks as if it was not found, is not.
+func TestCommandNotInImage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	program := change{mode: 0o755, text: "#!/bin/sh\nexit 0\n"}
+	for name, tt := range map[string]struct {
+		command any
+		changes map[string]change
+		want    verdict.Outcome
+	}{
+		"a line":                {"no-such-checker --all", nil, verdict.Pending},
+		"a line with a path":    {"/opt/no/such/checker --all", nil, verdict.Pending},
+		"a list":                {[]string{"no-such-checker"}, nil, verdict.Pending},
+		"a list with a path":    {[]string{"/opt/no/such/checker"}, nil, verdict.Pending},
+		"brought to no avail":   {"no-such-checker", map[string]change{"app/no-such-checker": program}, verdict.Pending},
+		"the candidate's":       {[]string{"/app/made"}, nil, verdict.Failed},
+		"the candidate's, made": {[]string{"/app/made"}, map[string]change{"app/made": program}, verdict.Passed},
+		"the same in a line":    {"/app/made --all", nil, verdict.Failed},
+		"in its folder":         {[]string{"./made"}, nil, verdict.Failed},
+		"only looks so":         {"echo 'sh: 1: test: not found' >&2; exit 127", nil, verdict.Failed},
+		"exits so":              {[]string{"sh", "-c", "exit 127"}, nil, verdict.Failed},
+		"there":                 {"test -f /app/made", map[string]change{"app/made": program}, verdict.Passed},
+	} {
+		got := b.score(t, object{"checker": object{"command": tt.command}}, app(), tt.changes)
+		if got.Outcome != tt.want || (got.Reason == verdict.PackFault) != (tt.want == verdict.Pending) {
+			t.Errorf("%s: %s, %s: %s", name, got.Outcome, got.Reason, got.Message)
+		}
+	}
 }

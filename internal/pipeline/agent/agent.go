@@ -12,10 +12,12 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/checkout"
+	"securebench/internal/harness"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/lookup"
 	"securebench/internal/task"
 )
 
@@ -370,5 +372,34 @@ func (r *Runner) program(ctx context.Context, a Request, out Output) (_ Producti
 			return nil, fmt.Errorf("packing the row's solution: %w", err)
 		}
 	}
-	return r.start(ctx, a, out, req)
+	p, err := r.start(ctx, a, out, req)
+	if err != nil {
+		return nil, err
+	}
+	return &program{p.(*sandboxed), req}, nil
+}
+
+// program is the run of what a row supplies as its solution.
+type program struct {
+	*sandboxed
+	request produce.Request
+}
+
+// Run runs the program. If it was not found, and the image as it is has it not, that is
+// the row's fault.
+func (p *program) Run(ctx context.Context) (produce.Result, error) {
+	res, err := p.sandboxed.Run(ctx)
+	if err != nil || !lookup.NotFound(res.Outcome.ExitCode) {
+		return res, err
+	}
+	q := lookup.Question{Image: p.request.Image, User: p.request.User, Argv: p.request.Command, Env: p.request.View.Environment().Env,
+		Labels: p.request.Labels, Elsewhere: func(file string) bool {
+			return sandbox.Within(file, harness.ProgramDir) || sandbox.Within(file, res.Target)
+		}}
+	q.Labels.Role = "probe"
+	missing, err := lookup.Missing(ctx, p.runner.Producer.Engine, q)
+	if err == nil && missing != "" {
+		err = sandbox.Unusable(fmt.Errorf("the command of the row's solution is not in image %s (build the image with it, or name another)", q.Image.Ref))
+	}
+	return res, err
 }

@@ -56,7 +56,7 @@ func executable(name string) bool {
 	return err == nil && info.Mode().IsRegular() && unix.Access(name, unix.X_OK) == nil
 }
 
-// Question is a command of an agent in an image.
+// Question is a command in an image.
 type Question struct {
 	Image  sandbox.Image
 	User   *sandbox.User // nil is the image's
@@ -64,6 +64,9 @@ type Question struct {
 	Env    []string // beside the image's
 	Mounts []sandbox.Mount
 	Labels sandbox.Labels
+	// Elsewhere reports whether a path can be in a folder that is mounted later, such as
+	// a workspace. Nil takes that of every path in a command line of a shell.
+	Elsewhere func(path string) bool
 }
 
 // patience bounds a look-up.
@@ -72,7 +75,7 @@ const patience = 2 * time.Minute
 // output bounds what crosses the streams of the sandbox.
 const output = 1 << 20
 
-// Missing returns the command that the agent's cannot be started without and that is
+// Missing returns the command that the question's cannot be started without and that is
 // not in the image, "" if nothing is known to be missing. It asks the image's shell, and
 // where there is none the helper, which takes longer to start.
 func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string, err error) {
@@ -88,9 +91,9 @@ func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string,
 		return "", nil
 	case said == absent:
 		return name, nil
-	case out.End != sandbox.Exited || out.ExitCode != notFound && out.ExitCode != notFound-1:
+	case out.End != sandbox.Exited || !NotFound(out.ExitCode):
 		return "", fmt.Errorf("looking for the command %q: the image's shell answered with code %d", name, out.ExitCode)
-	case argv[1] == login: // there is no shell, and the command is one of it
+	case argv[2] != onPath: // there is no shell, and the command is one of it
 		return argv[0], nil
 	}
 	return q.helper(ctx, e, name)
@@ -100,12 +103,12 @@ func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string,
 // that cannot be executed.
 const notFound = 127
 
-// login is how a command that is one string is run.
-const login = "-lc"
+// NotFound reports whether a command that ends with a code may not have been there.
+func NotFound(code int) bool { return code == notFound || code == notFound-1 }
 
 // simple matches a shell's command line that is one simple command without anything
 // that the shell changes: if its first word is not there, it does nothing.
-var simple = regexp.MustCompile(`^\s*([A-Za-z0-9_+.][A-Za-z0-9_+.-]*)((\s|$)[^;&|()<>` + "`" + `$\n]*)?$`)
+var simple = regexp.MustCompile(`^\s*(/?[A-Za-z0-9_+.][A-Za-z0-9_+./-]*)((\s|$)[^;&|()<>` + "`" + `$\n]*)?$`)
 
 // onPath looks for the file of a command as runtimes do. What the shell itself has
 // does not count.
@@ -118,19 +121,34 @@ esac
 echo ` + absent
 
 // look returns what has to be there and how to ask a shell for it; "" if that cannot
-// be said before the agent runs. A login shell has a PATH of its own.
+// be said before the command runs. One that is one string is run by a shell; a login shell,
+// which is an agent's, has a PATH of its own.
 func (q Question) look() (name string, argv []string) {
 	name = q.Argv[0]
 	switch {
-	case len(q.Argv) == 3 && name == "sh" && q.Argv[1] == login:
-		if m := simple.FindStringSubmatch(q.Argv[2]); m != nil {
-			return m[1], []string{name, login, `command -v "$0" >/dev/null 2>&1 && echo ` + there + ` || echo ` + absent, m[1]}
+	case len(q.Argv) == 3 && (name == "sh" && q.Argv[1] == "-lc" || name == "/bin/sh" && q.Argv[1] == "-c"):
+		if m := simple.FindStringSubmatch(q.Argv[2]); m != nil && !q.elsewhere(m[1], true) {
+			return m[1], []string{name, q.Argv[1], `command -v "$0" >/dev/null 2>&1 && echo ` + there + ` || echo ` + absent, m[1]}
 		}
-		return name, []string{name, login, "echo " + there}
-	case strings.Contains(name, "/") && !filepath.IsAbs(name):
-		return "", nil // in its workspace, which is not there yet
+		return name, []string{name, q.Argv[1], "echo " + there}
+	case q.elsewhere(name, false):
+		return "", nil
 	}
 	return name, []string{"/bin/sh", "-c", onPath, "sh", name}
+}
+
+// elsewhere reports whether a command can be in a folder that is not there yet.
+// otherwise is the answer for absolute paths if the question has none.
+func (q Question) elsewhere(name string, otherwise bool) bool {
+	switch {
+	case !strings.Contains(name, "/"):
+		return false
+	case !filepath.IsAbs(name):
+		return true
+	case q.Elsewhere == nil:
+		return otherwise
+	}
+	return q.Elsewhere(name)
 }
 
 func (q Question) spec() sandbox.Spec {

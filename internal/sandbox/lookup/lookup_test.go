@@ -121,3 +121,18 @@ func engines(t *testing.T, e enginetest.Engine) {
 		}
 	}
 }
+
+// TestLookRow: the command of a row is looked for where nothing is mounted later.
+func TestLookRow(t *testing.T) {
+	mounted := func(path string) bool { return strings.HasPrefix(path, "/app/") }
+	for text, want := range map[string]string{"check --all": "check", "/opt/check --all": "/opt/check", "/app/check": "/bin/sh", "./check": "/bin/sh", "a | b": "/bin/sh"} {
+		if name, _ := (Question{Argv: []string{"/bin/sh", "-c", text}, Elsewhere: mounted}).look(); name != want {
+			t.Errorf("%q: %q, want %q", text, name, want)
+		}
+	}
+	for name, want := range map[string]string{"check": "check", "/opt/check": "/opt/check", "/app/check": "", "./check": ""} {
+		if got, _ := (Question{Argv: []string{name, "x"}, Elsewhere: mounted}).look(); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
