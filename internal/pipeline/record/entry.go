@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"path"
+	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -72,8 +73,8 @@ func (e Entry) With(l *Line) (Entry, error) {
 
 // Authentic reports whether the line was written by whoever holds the salt.
 func (e Entry) Authentic(salt digest.Salt) bool {
-	b := bytes.Replace(e.raw, []byte(`"mac": "`+e.MAC+`"`), []byte(noMAC), 1)
-	return e.MAC == mac(salt, e.field, e.TaskID, b)
+	before, after, _ := bytes.Cut(e.raw, []byte(`"mac": "`+e.MAC+`"`))
+	return e.MAC == mac(salt, e.field, e.TaskID, slices.Concat(before, []byte(noMAC), after))
 }
 
 // ReadFile reads a regular file of at most limit bytes. An untrusted directory
