@@ -49,6 +49,11 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("PACKS", packs)
+			former, err := filepath.Abs(filepath.Join("testdata", "former"))
+			if err != nil {
+				return err
+			}
+			env.Setenv("FORMER", former)
 			// The test binary may be dynamically linked; workspaces need a
 			// static one.
 			path, err := binary()
