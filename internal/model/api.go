@@ -9,10 +9,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -52,7 +50,7 @@ type stream struct {
 }
 
 // add adds a piece of the text.
-func (s *stream) add(piece text) {
+func (s *stream) add(piece upstream.Text) {
 	s.text.WriteString(string(piece))
 	s.say(string(piece))
 }
@@ -77,7 +75,7 @@ func tellsError(data []byte) bool {
 		Type  jsontext.Value `json:"type"`
 		Error jsontext.Value `json:"error"`
 	}
-	return decode(data, &e) == nil && (string(e.Type) == `"error"` || len(e.Error) > 0 && e.Error.Kind() != 'n')
+	return upstream.Decode(data, &e) == nil && (string(e.Type) == `"error"` || len(e.Error) > 0 && e.Error.Kind() != 'n')
 }
 
 // read reads a response to a question. What came of an answer is returned with an
@@ -211,40 +209,6 @@ type eventError struct{ data []byte }
 
 // Error says so.
 func (e *eventError) Error() string { return "the provider ended the answer with an error" }
-
-// decode reads what a provider sends. Of its JSON it asks for nothing that every
-// server does not do.
-func decode(data []byte, to any) error {
-	err := json.Unmarshal(data, to, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		err = fmt.Errorf("reading what the provider sends: %w", err)
-	}
-	return err
-}
-
-// text is a text, "" for anything else. It keeps bytes that are not UTF-8: the next
-// piece may have the rest of a character.
-type text string
-
-// UnmarshalJSON is lenient.
-func (t *text) UnmarshalJSON(v []byte) error {
-	if jsontext.Value(v).Kind() != '"' {
-		return nil
-	}
-	if utf8.Valid(v) {
-		v, _ = jsontext.AppendUnquote(nil, v) // half of a character becomes U+FFFD
-	} else {
-		v = escapes.ReplaceAllFunc(v[1:len(v)-1], func(some []byte) []byte {
-			some, _ = jsontext.AppendUnquote(nil, []byte(`"`+string(some)+`"`))
-			return some
-		})
-	}
-	*t = text(v)
-	return nil
-}
-
-// escapes are those of a JSON text that follow one another.
-var escapes = regexp.MustCompile(`(\\u[0-9A-Fa-f]{4}|\\[^u])+`)
 
 // count is a number of tokens, 0 if it is none. One that is impossible stays so.
 type count int64

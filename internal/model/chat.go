@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 
+	"securebench/internal/gateway/upstream"
 	"securebench/internal/harness"
 )
 
@@ -68,11 +69,11 @@ type completion struct {
 
 // said is a message, or a piece of one.
 type said struct {
-	Content text `json:"content"`
-	Refusal text `json:"refusal"`
+	Content upstream.Text `json:"content"`
+	Refusal upstream.Text `json:"refusal"`
 	// Servers add the reasoning under either of two names.
-	Thought  text `json:"reasoning_content"`
-	Thinking text `json:"reasoning"`
+	Thought  upstream.Text `json:"reasoning_content"`
+	Thinking upstream.Text `json:"reasoning"`
 }
 
 func (c *completion) usage() Usage {
@@ -85,7 +86,7 @@ func declines(m said, finish string) bool { return m.Refusal != "" || finish == 
 
 func wholeChat(body []byte) (Answer, bool) {
 	var r completion
-	if decode(body, &r) != nil || len(r.Choices) == 0 || r.Choices[0].Finish == "" {
+	if upstream.Decode(body, &r) != nil || len(r.Choices) == 0 || r.Choices[0].Finish == "" {
 		return Answer{}, false
 	}
 	m, finish := r.Choices[0].Message, r.Choices[0].Finish
@@ -95,7 +96,7 @@ func wholeChat(body []byte) (Answer, bool) {
 
 func chatEvent(s *stream, data []byte) error {
 	var chunk completion
-	if err := decode(data, &chunk); err != nil {
+	if err := upstream.Decode(data, &chunk); err != nil {
 		return err
 	}
 	s.Model = cmp.Or(chunk.Model, s.Model)

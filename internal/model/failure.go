@@ -71,7 +71,7 @@ func (c *Client) event(data []byte) failure {
 // quote quotes what an error says, "" if that is not known.
 func (c *Client) quote(body []byte) string {
 	type words struct {
-		Message text `json:"message"`
+		Message upstream.Text `json:"message"`
 	}
 	var e struct {
 		words
@@ -80,7 +80,7 @@ func (c *Client) quote(body []byte) string {
 			Error words `json:"error"`
 		} `json:"response"`
 	}
-	if decode(body, &e) != nil {
+	if upstream.Decode(body, &e) != nil {
 		return ""
 	}
 	if said := cmp.Or(e.Error.Message, e.Message, e.Response.Error.Message); said != "" {

@@ -1,6 +1,9 @@
 package model
 
-import "securebench/internal/harness"
+import (
+	"securebench/internal/gateway/upstream"
+	"securebench/internal/harness"
+)
 
 func askMessages(set harness.Model, q Question) any {
 	type block struct {
@@ -37,8 +40,8 @@ type message struct {
 
 // content is a part of an answer, or a piece of one.
 type content struct {
-	Text     text `json:"text"`
-	Thinking text `json:"thinking"`
+	Text     upstream.Text `json:"text"`
+	Thinking upstream.Text `json:"thinking"`
 }
 
 type messagesUsage struct {
@@ -63,7 +66,7 @@ const declined = "refusal"
 
 func wholeMessage(body []byte) (Answer, bool) {
 	var m message
-	ok := decode(body, &m) == nil && m.Stop != ""
+	ok := upstream.Decode(body, &m) == nil && m.Stop != ""
 	a := Answer{Model: m.Model, Stop: m.Stop, Usage: m.Usage.read(), Declined: m.Stop == declined}
 	for _, block := range m.Content {
 		a.Text += string(block.Text)
@@ -82,7 +85,7 @@ func messageEvent(s *stream, data []byte) error {
 		} `json:"delta"`
 		Usage messagesUsage `json:"usage"`
 	}
-	if err := decode(data, &e); err != nil {
+	if err := upstream.Decode(data, &e); err != nil {
 		return err
 	}
 	switch e.Type {

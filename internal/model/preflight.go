@@ -87,7 +87,7 @@ func (c *Client) listModels(ctx context.Context) (names []string, err error) {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	if err := decode(body, &list); err != nil {
+	if err := upstream.Decode(body, &list); err != nil {
 		return nil, err
 	}
 	for _, m := range list.Data {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 
+	"securebench/internal/gateway/upstream"
 	"securebench/internal/harness"
 )
 
@@ -31,12 +32,12 @@ type response struct {
 	Model  string `json:"model"`
 	Output []struct {
 		Content []struct {
-			Type    string `json:"type"`
-			Text    text   `json:"text"`
-			Refusal text   `json:"refusal"`
+			Type    string        `json:"type"`
+			Text    upstream.Text `json:"text"`
+			Refusal upstream.Text `json:"refusal"`
 		} `json:"content"`
 		Summary []struct {
-			Text text `json:"text"`
+			Text upstream.Text `json:"text"`
 		} `json:"summary"`
 	} `json:"output"`
 	Incomplete struct {
@@ -62,7 +63,7 @@ func (r *response) answer() Answer {
 	u := &r.Usage
 	a := Answer{Model: r.Model, Stop: cmp.Or(r.Incomplete.Reason, r.Status), Declined: r.Incomplete.Reason == contentFilter,
 		Usage: Usage{Input: int64(u.Input), Cached: int64(u.InputDetails.Cached), Written: int64(u.InputDetails.Written), Output: int64(u.Output), Reasoning: int64(u.OutputDetails.Reasoning)}}
-	refusal := text("")
+	refusal := upstream.Text("")
 	for _, item := range r.Output {
 		for _, part := range item.Content {
 			if part.Type == "output_text" {
@@ -80,17 +81,17 @@ func (r *response) answer() Answer {
 
 func wholeResponse(body []byte) (Answer, bool) {
 	var r response
-	ok := decode(body, &r) == nil && (r.Status == "completed" || r.Status == "incomplete")
+	ok := upstream.Decode(body, &r) == nil && (r.Status == "completed" || r.Status == "incomplete")
 	return r.answer(), ok
 }
 
 func responseEvent(s *stream, data []byte) error {
 	var e struct {
-		Type     string   `json:"type"`
-		Delta    text     `json:"delta"`
-		Response response `json:"response"`
+		Type     string        `json:"type"`
+		Delta    upstream.Text `json:"delta"`
+		Response response      `json:"response"`
 	}
-	if err := decode(data, &e); err != nil {
+	if err := upstream.Decode(data, &e); err != nil {
 		return err
 	}
 	switch e.Type {

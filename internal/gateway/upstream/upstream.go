@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -63,7 +62,7 @@ func Code(body []byte) string {
 			Message jsontext.Value `json:"message"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(body, &e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+	if Decode(body, &e) != nil {
 		return ""
 	}
 	words, message := string(e.Error.Type)+string(e.Error.Code), string(e.Error.Message)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/gateway/upstream"
 )
 
 // Ending says how an answer ended. What is unusual about it is what a score should
@@ -37,9 +39,9 @@ func (e *ending) item(i item) {
 	if i.Type == "reasoning" || strings.HasSuffix(i.Type, "thinking") {
 		return
 	}
-	e.said = e.said || i.Text.says() || i.call()
+	e.said = e.said || says(i.Text) || i.call()
 	for _, part := range i.Content {
-		e.said = e.said || part.Text.says()
+		e.said = e.said || says(part.Text)
 		e.declined = e.declined || part.Type == "refusal"
 	}
 }
@@ -62,7 +64,7 @@ func WholeEnding(body []byte) (Ending, bool) {
 		} `json:"incomplete_details"`
 		Error jsontext.Value `json:"error"`
 	}
-	if decode(body, &raw) != nil || raw.Status == "failed" || len(raw.Error) > 0 && raw.Error.Kind() != 'n' {
+	if upstream.Decode(body, &raw) != nil || raw.Status == "failed" || len(raw.Error) > 0 && raw.Error.Kind() != 'n' {
 		return Ending{}, false
 	}
 	e := ending{stop: raw.Stop}

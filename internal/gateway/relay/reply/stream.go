@@ -116,7 +116,7 @@ func (s *Stream) event(name, data []byte) error {
 			Usage jsontext.Value `json:"usage"`
 		} `json:"message"`
 	}
-	if decode(data, &e) != nil {
+	if upstream.Decode(data, &e) != nil {
 		return nil
 	}
 	switch e.Type {
@@ -164,7 +164,7 @@ func (s *Stream) stopped(delta jsontext.Value) {
 	var d struct {
 		Reason string `json:"stop_reason"`
 	}
-	if decode(delta, &d) == nil && d.Reason != "" {
+	if upstream.Decode(delta, &d) == nil && d.Reason != "" {
 		s.m.end.stop = d.Reason
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/gateway/upstream"
 )
 
 // Usage is what one response used.
@@ -45,7 +46,7 @@ func (m *meter) merge(v jsontext.Value) {
 	if len(v) == 0 || v.Kind() == 'n' {
 		return
 	}
-	if decode(v, &raw) != nil {
+	if upstream.Decode(v, &raw) != nil {
 		m.input, m.output = -1, -1
 		return
 	}
@@ -109,15 +110,15 @@ func (m *meter) usage(requestTokens int64) (u Usage, exact bool) {
 
 // item is an element of the output in either API.
 type item struct {
-	Type    string `json:"type"`
-	Text    text   `json:"text"`
-	Content spans  `json:"content"`
+	Type    string        `json:"type"`
+	Text    upstream.Text `json:"text"`
+	Content spans         `json:"content"`
 }
 
 // span is a part of an item.
 type span struct {
-	Type string `json:"type"`
-	Text text   `json:"text"`
+	Type string        `json:"type"`
+	Text upstream.Text `json:"text"`
 }
 
 // spans are those of an item. Some have a text instead, which is not of interest.
@@ -126,28 +127,14 @@ type spans []span
 // UnmarshalJSON is lenient.
 func (p *spans) UnmarshalJSON(v []byte) error {
 	var all []span
-	if jsontext.Value(v).Kind() == '[' && decode(v, &all) == nil {
+	if jsontext.Value(v).Kind() == '[' && upstream.Decode(v, &all) == nil {
 		*p = all
 	}
 	return nil
 }
 
-// text is a text of interest, "" for anything else.
-type text string
-
-// says reports whether it is more than blanks.
-func (t text) says() bool { return strings.TrimSpace(string(t)) != "" }
-
-// UnmarshalJSON is lenient.
-func (t *text) UnmarshalJSON(v []byte) error {
-	if jsontext.Value(v).Kind() == '"' {
-		var s string
-		if decode(v, &s) == nil {
-			*t = text(s)
-		}
-	}
-	return nil
-}
+// says reports whether a text is more than blanks.
+func says(t upstream.Text) bool { return strings.TrimSpace(string(t)) != "" }
 
 // call reports whether the client is to run a tool.
 func (i item) call() bool {
@@ -166,7 +153,7 @@ func Whole(body []byte, requestBytes int64) (u Usage, exact bool) {
 		Content []item         `json:"content"`
 	}
 	m := meter{input: -1, output: -1, guess: Guess(int64(len(body)))}
-	if decode(body, &raw) == nil {
+	if upstream.Decode(body, &raw) == nil {
 		m.done = true
 		m.merge(raw.Usage)
 		for _, i := range append(raw.Output, raw.Content...) {
@@ -176,9 +163,4 @@ func Whole(body []byte, requestBytes int64) (u Usage, exact bool) {
 		}
 	}
 	return m.usage(Guess(requestBytes))
-}
-
-// decode is lenient: nothing depends on a response but the counts.
-func decode(v []byte, to any) error {
-	return json.Unmarshal(v, to, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
