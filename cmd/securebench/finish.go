@@ -16,7 +16,6 @@ import (
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/pipeline/record/runlock"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/run"
@@ -72,7 +71,7 @@ func (a *app) openError(ctx context.Context, err error, dir string) error {
 		return fault.Errorf(kind, "%w (see securebench verify; restore what was changed, or give --force to start over)", err)
 	case errors.As(err, &former):
 		return fault.Errorf(kind, "%w (give --force to move it to history/ and start over)", err)
-	case errors.Is(err, runlock.ErrHeld):
+	case errors.Is(err, record.ErrHeld):
 		return fault.Errorf(kind, "%w: %s (wait for it, or choose another --output-dir)", err, quoted)
 	}
 	return a.outputError(err, dir)

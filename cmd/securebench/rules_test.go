@@ -41,7 +41,7 @@ func barriers() []barrier {
 		{"the agent's side never reaches families or rows of packs", agent,
 			strings.Fields("internal/family internal/families internal/pipeline/pack internal/pipeline/compile")},
 		{"verification never reaches the agent's side",
-			strings.Fields("internal/family internal/families internal/pipeline/verify internal/testrunner internal/checkout"),
+			strings.Fields("internal/family internal/families internal/testrunner internal/checkout"),
 			append(strings.Fields("internal/gateway internal/agent internal/agentfiles"), agent...)},
 		{"the gateway knows no task, candidate or verdict", []string{"internal/gateway"},
 			strings.Fields("internal/task internal/candidate internal/verdict internal/family internal/pipeline")},

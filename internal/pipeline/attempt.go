@@ -16,7 +16,6 @@ import (
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/pipeline/verify"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
@@ -51,13 +50,13 @@ func (a *ongoing) key() record.AttemptKey {
 
 // unscored returns why the attempt stays pending, or "".
 func (a *ongoing) unscored() (verdict.Reason, string) {
-	return verify.Unscored(a.draft.Task, a.family, a.r.Verifiers[a.draft.Task.Family()])
+	return a.family.Unscored(a.draft.Task, a.r.Verifiers[a.draft.Task.Family()])
 }
 
 // verification returns the request for the verification, without the
 // candidate.
 func (a *ongoing) verification() family.Case {
-	cases := verify.Cases{Limits: a.r.Verify, Timeout: a.r.VerifyTimeout, Derive: a.r.Dir.Salt().Derive}
+	cases := family.Cases{Limits: a.r.Verify, Timeout: a.r.VerifyTimeout, Derive: a.r.Dir.Salt().Derive}
 	return cases.Case(a.draft.Task, a.family, a.draft.Number, a.draft.Image)
 }
 
@@ -108,7 +107,7 @@ func (a *ongoing) newRequest(ctx context.Context, c family.Case) (agent.Request,
 	if !agent.Submits(a.r.Agent) {
 		return req, nil
 	}
-	sol, ok, err := verify.Reference(ctx, a.r.Verifiers[t.Family()], a.family, c)
+	sol, ok, err := a.family.Solution(ctx, a.r.Verifiers[t.Family()], c)
 	if err != nil {
 		return req, fmt.Errorf("completing the reference solution: %w", err)
 	}
@@ -173,7 +172,7 @@ func (a *ongoing) produce(ctx context.Context) error {
 // verify scores the stored candidate.
 func (a *ongoing) verify(ctx context.Context, c candidate.Candidate) error {
 	a.phase = verdict.PhaseVerify
-	req := verify.Request{Case: a.verification(), Candidate: c}
+	req := attempt.Verification{Case: a.verification(), Candidate: c}
 	if !a.ahead { // there was no room beside the agent's sandbox, which is removed first
 		select {
 		case <-a.r.remove(a, nil):

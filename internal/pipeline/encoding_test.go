@@ -15,7 +15,6 @@ import (
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
-	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -128,7 +127,7 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 			Usage: map[string]int64{"n": g.number()}, Stdout: g.text("stdout"), Stderr: g.text("stderr"), Raw: map[string][]byte{"a": {0, 0xff}}, Took: attempt.Timings{"producer": g.number()}})
 		survives(rt, attempt.Produced{Rejection: candidate.Reject(verdict.InvalidUTF8, "%s", g.text("message")), Limit: sandbox.PidsLimit, Refusal: g.text("refusal")})
 		seed := [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(rt, "seed"))
-		survives(rt, verify.Request{Candidate: *g.candidate(), Case: family.Case{Attempt: 2, Sandbox: tk.TestSandbox(), Evaluator: tk.Evaluator(),
+		survives(rt, attempt.Verification{Candidate: *g.candidate(), Case: family.Case{Attempt: 2, Sandbox: tk.TestSandbox(), Evaluator: tk.Evaluator(),
 			Image: g.image(), Limits: g.limits(), Seed: seed, Lazy: rapid.Bool().Draw(rt, "lazy")}})
 		survives(rt, family.Verdict{Outcome: verdict.Failed, Reason: verdict.TestsFailed, Message: g.text("message"), Phase: "import", Containment: verdict.Split,
 			Labels: []string{g.text("label")}, Metadata: g.metadata(), Extraction: g.text("extraction"), Extracted: g.bytes("extracted"),

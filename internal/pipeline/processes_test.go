@@ -27,7 +27,6 @@ import (
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -76,7 +75,7 @@ func runProduce(ctx context.Context) error {
 }
 
 func runVerify(ctx context.Context) error {
-	var req verify.Request
+	var req attempt.Verification
 	if err := readRequest(&req); err != nil {
 		return err
 	}
@@ -326,7 +325,7 @@ func (w *remote) Produce(ctx context.Context, request agent.Request) (out attemp
 }
 
 // Verify is made by a process that opens the store itself.
-func (w *remote) Verify(ctx context.Context, request verify.Request) (out family.Verdict, err error) {
+func (w *remote) Verify(ctx context.Context, request attempt.Verification) (out family.Verdict, err error) {
 	req, err := attempt.Encode(request)
 	if err != nil {
 		return out, err

@@ -13,7 +13,6 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/commit"
-	"securebench/internal/pipeline/verify"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
@@ -144,7 +143,7 @@ func (cfg Config) verdicts() iter.Seq2[recordedVerdict, error] {
 func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rederived, error) {
 	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict}
 	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
-	if reason, _ := verify.Unscored(t, fam, v); reason != "" {
+	if reason, _ := fam.Unscored(t, v); reason != "" {
 		r.Is = commit.Judge(family.Verdict{Outcome: verdict.Pending, Reason: reason, Containment: verdict.Passive})
 		return r, nil
 	}
@@ -152,7 +151,7 @@ func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rede
 		r.Is = commit.Judged{Outcome: "scorable"}
 		return r, nil
 	}
-	cases := verify.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout(t.Family()), Derive: cfg.Derive}
+	cases := family.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout(t.Family()), Derive: cfg.Derive}
 	c := cases.Case(t, fam, rec.Attempt, cfg.Images[t.Environment().Image])
 	got, err := scoring.Score(ctx, v, c, *rec.Candidate, nil, cfg.Retries)
 	r.Is = commit.Judge(got)

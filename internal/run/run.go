@@ -26,7 +26,6 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/pipeline/record/runlock"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/scoring"
@@ -193,11 +192,11 @@ func (r *Run) load(ctx context.Context) (err error) {
 // lock locks the output directory and loads the signing key.
 func (r *Run) lock() (err error) {
 	r.dir, err = record.Open(r.Config.OutputDir)
-	if errors.Is(err, runlock.ErrHeld) {
+	if errors.Is(err, record.ErrHeld) {
 		return fault.As(fault.Refused, err)
 	}
 	if err == nil {
-		err = commit.Foreign(r.dir)
+		err = r.dir.Foreign()
 	}
 	if err != nil {
 		return fault.As(fault.Refused, classify(err))

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/checkout"
 	"securebench/internal/family"
 	"securebench/internal/fault"
-	"securebench/internal/pipeline/verify"
 )
 
 // Score scores a candidate in an open session, or in one of its own if that is
@@ -21,11 +22,27 @@ func Score(ctx context.Context, v family.Verifier, at family.Case, cand candidat
 	if s == nil {
 		s = OpenSession(ctx, v, at, &cand)
 	}
-	got, err := verify.Score(ctx, s, cand)
+	got, err := score(ctx, s, cand)
 	for try := 1; err != nil && !errors.Is(err, checkout.ErrUnusable) && try <= retries && ctx.Err() == nil; try++ {
-		got, err = verify.Score(ctx, OpenSession(ctx, v, at, &cand), cand)
+		got, err = score(ctx, OpenSession(ctx, v, at, &cand), cand)
 	}
 	return got, err
+}
+
+// score scores a candidate in an open session and closes the session.
+func score(ctx context.Context, s family.Session, c candidate.Candidate) (family.Verdict, error) {
+	v, err := s.Verify(ctx, c)
+	return v, errors.Join(err, Close(ctx, s))
+}
+
+// cleanupTime bounds the removal of a verification's sandboxes.
+const cleanupTime = 30 * time.Second
+
+// Close closes a session, also after ctx has ended.
+func Close(ctx context.Context, s family.Session) error {
+	ctx, stop := attended.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+	defer stop()
+	return s.Close(ctx)
 }
 
 // OpenSession begins the verification of a candidate; nil is none. Sandboxes

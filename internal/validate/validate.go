@@ -19,7 +19,6 @@ import (
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
-	"securebench/internal/pipeline/verify"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
@@ -183,7 +182,7 @@ func (v *Result) unchecked(o verdict.Outcome, why verdict.Reason, err error) {
 // try tries the candidates of a task.
 func (cfg Config) try(ctx context.Context, t task.Task, v *Result) error {
 	verifier, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
-	if reason, _ := verify.Unscored(t, fam, verifier); reason != "" {
+	if reason, _ := fam.Unscored(t, verifier); reason != "" {
 		v.Skipped = reason
 		return nil
 	}
@@ -192,9 +191,9 @@ func (cfg Config) try(ctx context.Context, t task.Task, v *Result) error {
 			return err
 		}
 	}
-	cases := verify.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout, Derive: cfg.Derive}
+	cases := family.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout, Derive: cfg.Derive}
 	c := cases.Case(t, fam, 1, cfg.Images[t.Environment().Image])
-	ref, hasReference, err := verify.Reference(ctx, verifier, fam, c)
+	ref, hasReference, err := fam.Solution(ctx, verifier, c)
 	if err != nil {
 		return err
 	}
@@ -301,7 +300,7 @@ func (cfg Config) checks(ctx context.Context, v family.Verifier, at family.Case,
 		c, err := cfg.check(ctx, v, at, p, session)
 		if err != nil {
 			if i+1 < len(ps) {
-				err = errors.Join(err, verify.Close(ctx, next))
+				err = errors.Join(err, scoring.Close(ctx, next))
 			}
 			return out, err
 		}
@@ -319,7 +318,7 @@ func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, 
 	}
 	c.Why = p.said
 	if p.cand == nil {
-		return c, verify.Close(ctx, s)
+		return c, scoring.Close(ctx, s)
 	}
 	got, err := scoring.Score(ctx, v, at, *p.cand, s, cfg.Retries)
 	if err != nil {

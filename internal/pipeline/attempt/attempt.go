@@ -13,7 +13,6 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/pipeline/verify"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
@@ -29,9 +28,16 @@ type Worker interface {
 	// agent that has run, as long as nothing was released.
 	Produce(ctx context.Context, req agent.Request) (Produced, error)
 	// Verify scores a stored candidate. An error is the engine's or the store's.
-	Verify(ctx context.Context, req verify.Request) (family.Verdict, error)
+	Verify(ctx context.Context, req Verification) (family.Verdict, error)
 	// Release lets go of what an attempt has. It is idempotent.
 	Release(ctx context.Context, key record.AttemptKey) error
+}
+
+// Verification is a request to score a candidate. It can be encoded; the content of
+// the candidate is in the store.
+type Verification struct {
+	Case      family.Case         `json:"case"`
+	Candidate candidate.Candidate `json:"candidate"`
 }
 
 // Produced is all that comes of an agent. At most one of Candidate, Rejection

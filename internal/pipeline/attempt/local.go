@@ -14,7 +14,6 @@ import (
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/pipeline/verify"
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
 )
@@ -178,7 +177,7 @@ func produced(ran produce.Result, left capture.Result) Produced {
 }
 
 // Verify scores a stored candidate, in the session that was made ahead if there is one.
-func (l *Local) Verify(ctx context.Context, req verify.Request) (family.Verdict, error) {
+func (l *Local) Verify(ctx context.Context, req Verification) (family.Verdict, error) {
 	c, err := l.Store.Find(req.Candidate)
 	if err != nil {
 		return family.Verdict{}, err

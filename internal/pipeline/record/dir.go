@@ -14,7 +14,6 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/durable"
-	"securebench/internal/pipeline/record/runlock"
 	"securebench/internal/source"
 )
 
@@ -57,7 +56,7 @@ var (
 type Dir struct {
 	path string
 	root *os.Root
-	lock *runlock.Lock
+	lock locks
 	salt digest.Salt
 	// saltFile identifies the salt's file: if it is gone, so is restricted/.
 	saltFile fs.FileInfo
@@ -75,7 +74,7 @@ type Dir struct {
 }
 
 // Open creates and locks the output directory at dir. The error is
-// [runlock.ErrHeld] if another process uses it.
+// [ErrHeld] if another process uses it.
 func Open(dir string) (*Dir, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -88,7 +87,7 @@ func Open(dir string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the output directory: %w", err)
 	}
-	lock, err := runlock.Take(root, LockName)
+	lock, err := lockDir(root)
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -367,7 +366,7 @@ func (d *Dir) Close() error {
 		errs = append(errs, d.lines.Close())
 	}
 	errs = append(errs, d.captured.close(), d.accounts.close())
-	return errors.Join(append(errs, d.lock.Close(), d.root.Close())...)
+	return errors.Join(append(errs, d.lock.close(), d.root.Close())...)
 }
 
 // replaceFile writes a file atomically: after a crash the new content is

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/digest"
-	"securebench/internal/pipeline/record/runlock"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -149,13 +148,13 @@ func TestBeginKeepsAFormerRun(t *testing.T) {
 	if err := d.Append(sampleLine()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); !errors.Is(err, runlock.ErrHeld) {
+	if _, err := Open(dir); !errors.Is(err, ErrHeld) {
 		t.Fatalf("a second runner: %v, want ErrHeld", err)
 	}
 	if err := os.Remove(filepath.Join(dir, LockName)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); !errors.Is(err, runlock.ErrHeld) {
+	if _, err := Open(dir); !errors.Is(err, ErrHeld) {
 		t.Fatalf("without the lock file: %v, want ErrHeld", err)
 	}
 	if err := d.Close(); err != nil {

@@ -1,5 +1,4 @@
-// Package runlock locks a run's output directory against other processes.
-package runlock
+package record
 
 import (
 	"errors"
@@ -10,25 +9,24 @@ import (
 	"securebench/internal/source"
 )
 
-// ErrHeld is returned by [Take] if another process uses the directory.
+// ErrHeld is returned by [Open] if another process uses the directory.
 var ErrHeld = errors.New("another securebench process is using the output directory")
 
-// Lock is held until it is closed. The kernel releases it when the process ends,
-// even if it is killed.
-type Lock struct{ files []*os.File }
+// locks are held until they are closed. The kernel releases them when the process
+// ends, even if it is killed.
+type locks []*os.File
 
-// Take locks a directory and the file in it that has a name, because that can be
-// removed.
-func Take(root *os.Root, name string) (*Lock, error) {
+// lockDir locks a directory and [LockName] in it, because that can be removed.
+func lockDir(root *os.Root) (locks, error) {
 	dir, err := lock(root.Open("."))
 	if err != nil {
 		return nil, err
 	}
-	file, err := lock(source.OpenIn(root, name, os.O_CREATE|os.O_RDWR, 0o644))
+	file, err := lock(source.OpenIn(root, LockName, os.O_CREATE|os.O_RDWR, 0o644))
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	return &Lock{[]*os.File{dir, file}}, nil
+	return locks{dir, file}, nil
 }
 
 func lock(f *os.File, err error) (*os.File, error) {
@@ -47,10 +45,10 @@ func lock(f *os.File, err error) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Close releases the lock.
-func (l *Lock) Close() error {
+// close releases the locks.
+func (l locks) close() error {
 	var errs []error
-	for _, f := range l.files {
+	for _, f := range l {
 		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)

@@ -1,0 +1,53 @@
+package record
+
+import (
+	"fmt"
+	"io/fs"
+
+	"securebench/internal/durable"
+	"securebench/internal/redact"
+	"securebench/internal/source"
+)
+
+// Foreign reports the first file in the directory that no run can have
+// written. A run with such a file cannot be signed or moved to history/
+// completely.
+func (d *Dir) Foreign() error {
+	entries, err := fs.ReadDir(d.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("reading the output directory: %w", err)
+	}
+	for _, e := range entries {
+		if err := d.foreign(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foreign checks one top-level entry and its content.
+func (d *Dir) foreign(e fs.DirEntry) error {
+	switch name := e.Name(); name {
+	case CandidatesName, RestrictedName, HistoryName:
+		if !e.IsDir() {
+			return fmt.Errorf("%s is %s, %w", name, source.FileType(e.Type()), ErrForeign)
+		}
+		return fs.WalkDir(d.FS(), name, func(below string, e fs.DirEntry, err error) error {
+			folder := err == nil && e.IsDir() && (below == name || name != CandidatesName)
+			if err != nil || folder || e.Type().IsRegular() {
+				return err
+			}
+			return fmt.Errorf("%s is %s, %w", redact.Quote(below), source.FileType(e.Type()), ErrForeign)
+		})
+	case LinesName, ManifestName, StatementName, TraceName, LockName, durable.TempName(LinesName), durable.TempName(ManifestName), durable.TempName(StatementName):
+		if !e.Type().IsRegular() {
+			return fmt.Errorf("%s is %s, %w", name, source.FileType(e.Type()), ErrForeign)
+		}
+		if info, err := e.Info(); err == nil && name == LockName && info.Size() > 0 {
+			return fmt.Errorf("%s is not empty, %w", name, ErrForeign)
+		}
+		return nil
+	default:
+		return fmt.Errorf("%s is %w", redact.Quote(name), ErrForeign)
+	}
+}
