@@ -1,6 +1,7 @@
 package candidate
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"errors"
@@ -104,7 +105,8 @@ func (s *Store) write(c *Candidate, content io.Reader) error {
 	return errors.Join(err, f.Discard())
 }
 
-// stream stores a tree, whose digest is known only after it has been written.
+// stream stores a tree, whose digest is known only after it has been written: a file
+// that is there already is not read, but replaced.
 func (s *Store) stream(c *Candidate, content io.Reader) error {
 	f, err := s.create()
 	if err != nil {
@@ -116,11 +118,7 @@ func (s *Store) stream(c *Candidate, content io.Reader) error {
 	if w.err != nil {
 		err = fmt.Errorf("%w: %w", ErrStore, w.err)
 	}
-	there := false
 	if err == nil {
-		there, err = s.holds(s.attach(*c))
-	}
-	if err == nil && !there {
 		err = s.commit(f, c.Digest)
 	}
 	return errors.Join(err, f.Discard())
@@ -233,7 +231,7 @@ func (s *Store) Find(c Candidate) (Candidate, error) {
 // Check reports whether the store has this candidate, undamaged. It is
 // streamed.
 func (s *Store) Check(sum string) error {
-	_, err := Check(func() (io.ReadCloser, error) { return s.file(sum) }, sum)
+	_, err := Check(func() (io.ReadCloser, error) { return s.file(sum) }, sum, io.Discard)
 	return err
 }
 
@@ -325,22 +323,39 @@ func (t *treeCheck) Close() error {
 	return t.raw.Close()
 }
 
-// Check streams a stored candidate, whose kind need not be known, and compares
-// it with its digest. It reports whether that is the digest of a tree.
-func Check(open func() (io.ReadCloser, error), sum string) (tree bool, err error) {
-	for _, kind := range []task.CandidateKind{task.Text, task.Workspace} {
+// Check streams a stored candidate, whose kind need not be known, and compares it
+// with its digest. It reports whether that is the digest of a tree, and copies what
+// is none to text, which is good if there is no error. Only a text that begins like
+// an archive is read twice.
+func Check(open func() (io.ReadCloser, error), sum string, text io.Writer) (tree bool, err error) {
+	for tree = true; ; tree = false {
 		r, err := open()
 		if err != nil {
 			return false, err
 		}
-		got, err := Copy(kind, r, io.Discard)
+		in := bufio.NewReaderSize(r, tarBlock)
+		head, _ := in.Peek(tarBlock) // an error comes again
+		tree = tree && archived(head)
+		kind, to := task.Text, text
+		if tree {
+			kind, to = task.Workspace, io.Discard
+		}
+		got, err := Copy(kind, in, to)
 		var not *Rejection
 		if err = errors.Join(err, r.Close()); err != nil && !errors.As(err, &not) && !errors.Is(err, errTooLarge) {
 			return false, err
 		}
 		if err == nil && got == sum {
-			return kind == task.Workspace, nil
+			return tree, nil
+		}
+		if !tree {
+			return false, ErrDamaged
 		}
 	}
-	return false, ErrDamaged
+}
+
+// archived reports whether content can be an archive by its first block: that of an
+// empty one is zero.
+func archived(head []byte) bool {
+	return len(head) == tarBlock && (bytes.HasPrefix(head[257:], []byte("ustar")) || bytes.Count(head, []byte{0}) == tarBlock)
 }

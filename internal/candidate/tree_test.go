@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"securebench/internal/candidate"
+	"securebench/internal/digest"
 	"securebench/internal/memtest"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -233,8 +234,9 @@ func TestStoredTrees(t *testing.T) {
 	if _, err := c.Bytes(); err == nil {
 		t.Error("a tree is read into memory")
 	}
-	if tree, err := candidate.Check(func() (io.ReadCloser, error) { return c.Open() }, c.Digest); err != nil || !tree {
-		t.Errorf("check: %v, %v", tree, err)
+	opens := 0
+	if tree, err := candidate.Check(func() (io.ReadCloser, error) { opens++; return c.Open() }, c.Digest, io.Discard); err != nil || !tree || opens != 1 {
+		t.Errorf("check: %v, %v, after it was opened %d times", tree, err, opens)
 	}
 	r, err := c.Open() // which is not read to its end
 	if err != nil {
@@ -441,6 +443,25 @@ func TestAdmit(t *testing.T) {
 		var r *candidate.Rejection
 		if errors.As(err, &r) != (tt.want != "") || r != nil && r.Reason != tt.want {
 			t.Errorf("%s %q: %v, want %q", tt.kind, tt.data, err, tt.want)
+		}
+	}
+}
+
+// TestCheckedTexts: a text is read once, and twice if it begins like an archive, as
+// which it is not taken.
+func TestCheckedTexts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text  string
+		opens int
+	}{
+		"short": {"x", 1}, "long": {strings.Repeat("x", 5000), 1}, "zeros": {strings.Repeat("\x00", 2000), 2},
+		"an archive": {strings.Repeat("x", 257) + "ustar" + strings.Repeat("x", 5000), 2},
+	} {
+		opens, sum := 0, digest.Bytes([]byte(tt.text))
+		var got strings.Builder
+		tree, err := candidate.Check(func() (io.ReadCloser, error) { opens++; return io.NopCloser(strings.NewReader(tt.text)), nil }, sum, &got)
+		if err != nil || tree || got.String() != tt.text || opens != tt.opens {
+			t.Errorf("%s: %v, %v, %d bytes, opened %d times", name, tree, err, got.Len(), opens)
 		}
 	}
 }

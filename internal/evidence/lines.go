@@ -392,20 +392,20 @@ func inlined(fsys fs.FS, sum string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var data []byte
-	if err = candidate.ErrDamaged; c.Size <= record.InlineLimit {
-		data, err = c.Bytes()
+	name, _ := record.CandidatePath(sum)
+	var text bytes.Buffer
+	var to io.Writer = &text
+	short := c.Size <= record.InlineLimit
+	if !short { // only what is known to be the candidate is kept
+		to = io.Discard
 	}
-	if errors.Is(err, candidate.ErrDamaged) { // or a tree, or long
-		name, _ := record.CandidatePath(sum)
-		tree, err := candidate.Check(func() (io.ReadCloser, error) { return fsys.Open(name) }, sum)
-		if err != nil || tree {
-			return sum, candidateError(sum, err)
-		}
-		if data, err = c.Bytes(); err != nil {
-			return "", candidateError(sum, err)
-		}
-		return record.Inline(data), nil
+	tree, err := candidate.Check(func() (io.ReadCloser, error) { return fsys.Open(name) }, sum, to)
+	if err != nil || tree {
+		return sum, candidateError(sum, err)
+	}
+	data := text.Bytes()
+	if !short {
+		data, err = c.Bytes()
 	}
 	return record.Inline(data), candidateError(sum, err)
 }
