@@ -1,10 +1,12 @@
-// Package attended measures limits on others' time in time that this process has run.
+// Package attended limits how long others may take, counting only the time in
+// which this process runs.
 //
-// A stopped process (SIGSTOP, Ctrl-Z) or machine sees neither ends nor deadlines. When
-// it goes on, both are there at once, and to choose between them would be luck. So time
-// in which this process did not run counts towards no limit, and after it there is a
-// moment in which ends that came meanwhile become known. No clock of the system tells
-// that a process was stopped; a heartbeat that comes late does.
+// A stopped process (SIGSTOP, Ctrl-Z) or machine sees neither ends nor deadlines.
+// When it continues, both are there at once, and any choice between them would be
+// luck. So time in which this process did not run counts towards no limit, and
+// after it there is a moment in which ends that came meanwhile become known. No
+// clock of the system tells that a process was stopped; a heartbeat that comes
+// late does.
 //
 // What is limited may have run meanwhile: each gap extends its limit by the length of
 // the gap, and all gaps together by at most [maxGrace] more.

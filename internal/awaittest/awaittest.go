@@ -1,5 +1,5 @@
-// Package awaittest waits for what a test depends on. Nothing on a busy machine has
-// happened after some time; a test waits until it has.
+// Package awaittest waits in tests until a condition holds. On a busy machine no
+// length of time is enough.
 package awaittest
 
 import (

@@ -1,4 +1,4 @@
-// Package bounded reads and keeps what others chose the length of.
+// Package bounded reads and keeps data whose length others choose, up to a bound.
 package bounded
 
 import (

@@ -1,6 +1,6 @@
-// Package memtest measures what the code under test does with memory. The size of a
-// process is no measure: it includes what the collector has not come to yet, which
-// depends on how busy the machine is.
+// Package memtest measures what the code under test does with memory. The size of
+// a process does not show it: it includes what the collector has not come to yet,
+// which depends on how busy the machine is.
 package memtest
 
 import "runtime"

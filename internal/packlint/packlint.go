@@ -1,5 +1,5 @@
-// Package packlint looks for what makes a tree's checker easy to deceive, and
-// for tests and solutions that an image gives away. It reads text and knows no
+// Package packlint looks for checkers that are easy to deceive, and for tests and
+// solutions that public files and images give away. It reads text and knows no
 // language well: what it finds is a warning, and what it does not find may still
 // be there.
 package packlint

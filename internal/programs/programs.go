@@ -1,5 +1,5 @@
-// Package programs has the agents' programs of a run: the release of each that runs
-// in an image, and where the engine has it.
+// Package programs provides the agents' programs of a run: the release that runs
+// in an image, and where the engine keeps it.
 package programs
 
 import (

@@ -1,9 +1,9 @@
 // Package report sums up a finished run: counts, rates with their intervals,
 // and the tasks that did not pass, as a table, JSON or CSV.
 //
-// Records come from a file that anybody may have written. So a pass counts only
-// if its record does not contradict itself, planned attempts without a record
-// count as not passed, and every text is escaped.
+// Records come from a file that anyone may have written. So a pass counts only if
+// its record does not contradict itself, planned attempts without a record count
+// as not passed, and every text is escaped.
 package report
 
 import (

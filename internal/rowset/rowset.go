@@ -1,5 +1,5 @@
-// Package rowset has sets of rows of a pack, as a run manifest lists them: by
-// position, as ranges.
+// Package rowset represents sets of a pack's rows, as a run manifest lists them:
+// by position, as ranges.
 package rowset
 
 import (

@@ -1,5 +1,5 @@
-// Package starter has what authors begin with: a first pack, and a row of each family
-// with its files. The rows pass their own validation.
+// Package starter provides what authors begin with: a first pack, and a row of
+// each family with its files. The rows pass their own validation.
 package starter
 
 import (

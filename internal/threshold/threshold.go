@@ -1,5 +1,5 @@
-// Package threshold decides whether a finished run meets a condition under which
-// its operator wants the command to fail.
+// Package threshold decides whether a finished run meets a condition of
+// --fail-on.
 package threshold
 
 import (

@@ -1,6 +1,6 @@
-// Package transcript reads one attempt of a run whole: what the agent was asked,
-// what it printed, what was taken as its candidate, the verdict in words, and
-// what binds all of it to its inputs.
+// Package transcript reads one attempt of a run in full: what the agent was
+// asked, what it printed, what was taken as its candidate, the verdict in words,
+// and what binds all of it to its inputs.
 //
 // Agents and candidates choose most of that text, so all of it is escaped: it has
 // no character that a terminal would interpret or a reader would not see.

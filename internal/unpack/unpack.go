@@ -1,6 +1,6 @@
-// Package unpack lays tar archives that others made below a folder. Nothing of an
-// archive leads out of the folder: each name is resolved by the kernel below it, and
-// whoever calls says for each entry what becomes of it.
+// Package unpack unpacks untrusted tar archives into a folder. Nothing of an
+// archive leads out of the folder: each name is resolved by the kernel below it,
+// and the caller decides what becomes of each entry.
 package unpack
 
 import (

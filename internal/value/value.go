@@ -1,6 +1,6 @@
-// Package value is the plain data that crosses between a sandbox and the
-// framework: Python's values in an encoding that has one form per value, with
-// caps on depth, number and size.
+// Package value encodes the plain data that crosses between a sandbox and the
+// framework: Python's values, each in exactly one form, with caps on depth,
+// number and size.
 //
 // An encoded value is a tag, then a length and bytes, or a count and members.
 // The decoder takes nothing else, so data of a hostile sandbox can be compared

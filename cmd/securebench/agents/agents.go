@@ -1,5 +1,5 @@
-// Package agents is the command group "securebench agent": fetch, list and remove
-// the programs of agents.
+// Package agents provides the command group "securebench agent": fetch, list and
+// remove the programs of agents.
 package agents
 
 import (

@@ -1,5 +1,5 @@
-// Package authoring is what authors of packs start with: "securebench init" and
-// "securebench schema".
+// Package authoring provides the commands that authors of packs start with:
+// "securebench init" and "securebench schema".
 package authoring
 
 import (

@@ -1,4 +1,4 @@
-// Package choice has the flags of commands that run some of a pack's rows.
+// Package choice provides the flags that choose some of a pack's rows.
 package choice
 
 import (

@@ -1,4 +1,4 @@
-// Package comparison is the command "securebench compare".
+// Package comparison provides the command "securebench compare".
 package comparison
 
 import (

@@ -1,5 +1,5 @@
-// Package images is the command group "securebench image": pull, import, list and
-// remove the images of the native engine.
+// Package images provides the command group "securebench image": pull, import,
+// list and remove the images of the native engine.
 package images
 
 import (

@@ -1,5 +1,5 @@
-// Package machine is the commands about this machine instead of a run: what it
-// offers to sandbox engines, what killed runs left on it, and how fast it is.
+// Package machine provides the commands about this machine: what it offers to
+// sandbox engines, what killed runs left on it, and how fast it is.
 package machine
 
 import (

@@ -1,5 +1,5 @@
-// Package packs is the command group "securebench pack": check, add to, show, import and
-// build packs.
+// Package packs provides the command group "securebench pack": check, add to,
+// show, import and build packs.
 package packs
 
 import (

@@ -1,4 +1,4 @@
-// Package results is the commands about what a run left: whether it can be
+// Package results provides the commands that read a run: whether it can be
 // believed, what it scored, and what is in it.
 package results
 

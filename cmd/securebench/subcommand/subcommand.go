@@ -1,5 +1,5 @@
-// Package subcommand is what the groups of subcommands share: their surroundings, and
-// the checks of their arguments.
+// Package subcommand provides what the groups of subcommands share: their
+// surroundings, and the checks of their arguments.
 package subcommand
 
 import (

@@ -1,6 +1,6 @@
-// Package kinds has the kinds of agents: the built-in ones, whose candidates exist
-// already, and those that a harness section configures. To add a kind, add a line
-// here.
+// Package kinds provides the kinds of agents: the built-in ones, whose candidates
+// exist already, and those that a harness section configures. To add a kind, add
+// a line here.
 package kinds
 
 import (

@@ -1,6 +1,7 @@
-// Package setup says what a run asks of its agent before there is one: what the
-// agent demands of rows and images, how it is prepared, and what the run records of
-// it. The kinds of agents implement it, and the run knows none of them.
+// Package setup defines what a run asks of its agent before the agent exists:
+// what the agent demands of rows and images, how it is prepared, and what the run
+// records of it. The kinds of agents implement it, and the run knows none of
+// them.
 package setup
 
 import (

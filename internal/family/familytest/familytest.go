@@ -1,4 +1,4 @@
-// Package familytest has what the tests of families share.
+// Package familytest provides what the tests of families share.
 package familytest
 
 import (

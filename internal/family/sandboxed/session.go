@@ -1,7 +1,7 @@
-// Package sandboxed is what the families have in common whose candidates are verified
-// in sandboxes: one session, the sandboxes and workspaces that it has on the engine,
-// what their end says about the candidate, and what is found out once of an image. A
-// family adds its rows and a [Scorer].
+// Package sandboxed verifies candidates in sandboxes: it provides the session,
+// its sandboxes and workspaces on the engine, what their end says about the
+// candidate, and what is found out once per image. A family adds its rows and a
+// [Scorer].
 package sandboxed
 
 import (

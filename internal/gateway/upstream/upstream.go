@@ -1,5 +1,6 @@
-// Package upstream says what the answers of a provider of models mean: whether
-// to wait, to give up, or to blame the configuration. It is also the way there.
+// Package upstream says what the answers of a provider of models mean: whether to
+// wait, to give up, or to blame the configuration. It also provides the HTTP
+// transport to the provider.
 package upstream
 
 import (

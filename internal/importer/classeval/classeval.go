@@ -1,5 +1,6 @@
-// Package classeval turns rows of ClassEval, whose solutions are classes, into rows of
-// which each is scored as far from the candidate as its tests allow.
+// Package classeval turns rows of ClassEval, whose solutions are classes, into
+// rows of code_completion. It keeps tests and candidate as far apart as the tests
+// allow.
 package classeval
 
 import (

@@ -1,4 +1,3 @@
-// Package attempt carries out the calls of an attempt.
 package attempt
 
 import (

@@ -1,6 +1,6 @@
-// Package bare makes sandboxes as an engine does, with the calls of what is below it
-// only: the Docker API, or an OCI runtime. Benchmarks measure securebench beside it,
-// in the same run.
+// Package bare makes sandboxes without an engine of ours, by direct calls of the
+// Docker API or an OCI runtime. Benchmarks compare securebench with it, in the
+// same run.
 package bare
 
 import "context"

@@ -1,6 +1,6 @@
 // Package mountpoint finds out whether a folder can be mounted at a path of an
-// image, before anything runs in it. The image is as its author made it, so what is
-// found is nothing that an agent or a candidate did.
+// image, before anything runs in it. The image is as its author made it, so no
+// agent or candidate can have caused what is found.
 package mountpoint
 
 import (

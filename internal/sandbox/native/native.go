@@ -4,8 +4,8 @@
 // # Mounts
 //
 // Everything is mounted in a mount namespace of this process (package mountns):
-// nobody else on the machine sees it, and it ends with the last process that was
-// started in it. Paths in it say nothing about the host, since a sandbox can
+// no other process on the machine sees it, and it ends with the last process that
+// was started in it. Paths in it say nothing about the host, since a sandbox can
 // read some of them in its list of mounts.
 //
 // # Sandbox
@@ -26,9 +26,9 @@
 //
 // # Interference
 //
-// The first process of a sandbox cannot be killed from inside, but for a few
-// ways that are told apart; if it was killed by something else, or is stopped when
-// its time is over, [sandbox.Box.Run] returns [sandbox.ErrDisturbed].
+// The first process of a sandbox cannot be killed from inside, except in a few
+// ways that are told apart; if it was killed by something else, or is stopped
+// when its time is over, [sandbox.Box.Run] returns [sandbox.ErrDisturbed].
 //
 // # Clean-up
 //

@@ -1,6 +1,6 @@
-// Package programs carries trees of programs from whoever has them to an engine
-// that keeps them as overlays. It lets through what such a tree can hold, and
-// nothing that reaches out of it.
+// Package programs copies trees of programs to an engine, which keeps them as
+// overlays. It lets through what such a tree can hold, and nothing that reaches
+// out of it.
 package programs
 
 import (

@@ -1,6 +1,6 @@
-// Package sandboxtest helps to test what uses sandboxes: [Engine] is an engine in
-// memory whose programs are Go functions. It passes the suite of package
-// contract, except for isolation.
+// Package sandboxtest helps to test code that uses sandboxes: [Engine] is an
+// engine in memory whose programs are Go functions. It passes the suite of
+// package contract, except for isolation.
 package sandboxtest
 
 import (

@@ -1,6 +1,6 @@
-// Package programs holds what candidates that are whole programs, in any language,
-// have in common: the name of their file, how code is taken from what an agent
-// printed, and the sandbox in which they are built and run.
+// Package programs handles candidates that are whole programs, in any language:
+// the name of their file, how code is taken from what an agent printed, and the
+// sandbox in which they are built and run.
 package programs
 
 import (

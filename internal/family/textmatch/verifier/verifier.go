@@ -1,4 +1,4 @@
-// Package verifier is the session that families of text share: it reads a row
+// Package verifier provides the session that text families share: it reads a row
 // once, checks a candidate's encoding, and leaves the decision to a [Scorer].
 package verifier
 

@@ -1,5 +1,4 @@
-// Package ahead reads streams ahead of readers that stand still, in bounded
-// memory.
+// Package ahead reads streams ahead of slow readers, in bounded memory.
 package ahead
 
 import (

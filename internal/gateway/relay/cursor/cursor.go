@@ -1,6 +1,6 @@
-// Package cursor is a place in a JSON text, for readers that look only at what
-// they need. It checks nothing: its users know that the text is valid, or give up
-// on what they do not expect.
+// Package cursor moves through a JSON text, for readers that need only parts of
+// it. It checks nothing: its users know that the text is valid, or give up on
+// what they do not expect.
 package cursor
 
 // Cursor is a place in a text.

@@ -9,9 +9,9 @@
 //	                                              connection: what arrives on it
 //	PUT    /connections/{id}                      what is sent on it
 //
-// The parent chooses the numbers of connections. The end of a body is the end of
-// that direction alone; a stream that is reset resets the connection. Nothing but
-// status codes and the content of connections is taken from the sandbox.
+// The parent chooses the numbers of connections. The end of a body ends only that
+// direction; a stream that is reset resets the connection. Nothing but status
+// codes and the content of connections is taken from the sandbox.
 //
 // Init accepts one connection more than was asked for; others wait in the
 // backlog of the sandbox's kernel.

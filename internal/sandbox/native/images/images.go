@@ -1,5 +1,5 @@
-// Package images holds the images that an engine has in use: their layers are mounted
-// for its sandboxes, and the store does not remove them.
+// Package images holds the images that an engine uses: it mounts their layers for
+// sandboxes and keeps the store from removing them.
 package images
 
 import (

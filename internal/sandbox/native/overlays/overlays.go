@@ -1,11 +1,11 @@
 // Package overlays keeps trees of programs for the native engine, in a folder
 // that all processes of a user share.
 //
-// An overlay is a folder that is filled under a name that nobody looks for, and
-// then gets the name of its key: it is there whole or not at all, whoever else
-// fills it or is killed meanwhile. What killed processes left is removed by the
-// next one that fills or removes something. All locks are on open files, so the
-// kernel releases them when a process dies.
+// An overlay is a folder that is filled under a temporary name, and then gets the
+// name of its key: it is there whole or not at all, whoever else fills it or is
+// killed meanwhile. What killed processes left is removed by the next one that
+// fills or removes something. All locks are on open files, so the kernel releases
+// them when a process dies.
 package overlays
 
 import (

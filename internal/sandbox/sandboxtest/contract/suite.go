@@ -1,4 +1,4 @@
-// Package contract is what every sandbox engine has to fulfil, as a test suite.
+// Package contract is the test suite that every sandbox engine must pass.
 package contract
 
 import (

@@ -1,4 +1,4 @@
-// Package probes is the Python programs with which package contract attacks a
+// Package probes holds the Python programs with which package contract attacks a
 // sandbox from inside.
 package probes
 

@@ -1,5 +1,5 @@
-// Package scripts is the shell scripts that package contract runs in sandboxes, and
-// the same as programs for an engine in memory.
+// Package scripts holds the shell scripts that package contract runs in
+// sandboxes, and the same as programs for an engine in memory.
 package scripts
 
 import (
