@@ -168,6 +168,7 @@ func hostile(tb testing.TB) *bench {
 // TestAttacks fires attacks at the reference's set-up, where they work, and at
 // the verifier.
 func TestAttacks(t *testing.T) {
+	t.Parallel()
 	b := hostile(t)
 	t.Cleanup(func() {
 		if got := b.score(uncanceled{t}, b.row(t, nil), mended); got.Outcome != verdict.Passed {
@@ -278,6 +279,7 @@ func badInputs() []badInput {
 
 // TestBadInput: each has a named outcome and ends nothing.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, project(), "", "")
 	for _, in := range badInputs() {
 		t.Run(in.name, func(t *testing.T) {
@@ -317,6 +319,7 @@ func limits(e sandbox.Engine) []attack {
 
 // TestLimits: a limit that ended the tests is the outcome.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, project(), "", "")
 	for _, a := range limits(b.engine) {
 		t.Run(a.id, func(t *testing.T) {
@@ -335,6 +338,7 @@ func TestLimits(t *testing.T) {
 
 // TestPolicyOnDisk checks what becomes of each path, over a setup patch.
 func TestPolicyOnDisk(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, project(), "", "")
 	setup := "diff --git a/tests/data.txt b/tests/data.txt\n--- a/tests/data.txt\n+++ b/tests/data.txt\n@@ -1 +1 @@\n-data\n+set up\n"
 	tests := object{"setup_patch": setup, "command": []string{"sh", "-c", "grep -q 'set up' tests/data.txt && test ! -e reproduce.sh && grep -q mine README && exec python3 -B -m pytest -q tests"}}
@@ -364,6 +368,7 @@ func TestPolicyOnDisk(t *testing.T) {
 
 // TestUnusableImages: what the image lacks is the pack's fault.
 func TestUnusableImages(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, project(), "", "")
 	c := b.row(t, nil)
 	other := makeCase(t, object{"tests": object{"source": "command", "command": "true"}}, task.Environment{Workdir: repoDir}, sandbox.Limits{}, strings.Repeat("0", 40))

@@ -8,6 +8,7 @@ import (
 
 // TestHonestAndWrong scores plain patches by the exit code of the test command.
 func TestHonestAndWrong(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, project(), "", "")
 	c := b.row(t, nil)
 	for range 2 { // the second time from what was kept
@@ -24,6 +25,7 @@ func TestHonestAndWrong(t *testing.T) {
 
 // TestSHA256 scores patches of a repository whose objects have longer ids.
 func TestSHA256(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, project(), "rm -rf .git && git init -q --object-format=sha256 .", "")
 	c := b.row(t, nil)
 	if len(b.head) != 64 {

@@ -17,6 +17,7 @@ func named() object {
 // TestNamedTests grades by name: what ends the tests early, or reports other
 // tests, does not pass, though its exit code does.
 func TestNamedTests(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, project(), "", "")
 	exit := newFile("early.py", "100644", "import os\nos._exit(0)\n") + strings.Replace(mended, "@@ -1,5 +1,5 @@\n", "@@ -1,5 +1,6 @@\n+import early\n", 1)
 	for _, tt := range []struct {
@@ -48,6 +49,7 @@ func TestNamedTests(t *testing.T) {
 // TestNoPatchInTheBox: while tests run, no file of the sandbox holds a patch
 // from which a candidate could read the hidden tests or the work of others.
 func TestNoPatchInTheBox(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, project(), "", "")
 	c := b.row(t, object{"command": []string{"sh", "-c", "grep -rqs --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev -e '^[+][+][+] b/tests/test_hidden.py' -e '^[+][+][+] b/calc.py' / && exit 1; " +
 		"exec python3 -B -m pytest -q -p no:cacheprovider tests"}})

@@ -23,6 +23,7 @@ def pytest_runtest_setup(item):
 // of the rehearsal is left. A candidate that brings the same gate interferes with the
 // tests: what it changes is not asked, before or after another verification.
 func TestNoCanaries(t *testing.T) {
+	t.Parallel()
 	files := project()
 	files["conftest.py"] = gate
 	gated := newBench(t, files, "", "")

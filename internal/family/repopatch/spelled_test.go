@@ -22,6 +22,7 @@ func odd(patch string) map[string]string {
 // was odd. In each spelling the policy decides on what changed on disk: without it
 // the attack passes.
 func TestSpelledOddly(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, project(), "", "")
 	row, policed := b.row(t, nil), b.row(t, object{"test_patch": nil})
 	open := b.row(t, object{"test_patch": nil}, object{"candidate_policy": open})

@@ -109,6 +109,7 @@ func packFiles() map[string]string {
 // TestAttacks fires attacks at a set-up without defences, where they work, at
 // the verifier, and at the verifier with the honest work beside them.
 func TestAttacks(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, packFiles())
 	p := benchOf(t, b.engine, enginetest.GitImage(t, b.engine), packFiles())
 	for _, a := range attacks() {

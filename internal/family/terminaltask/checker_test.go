@@ -32,6 +32,7 @@ mkdir -p /home/me; chown -R 1000:1000 /app /home/me`)
 
 // TestHonestWork: whatever honest work leaves behind is there for the checker.
 func TestHonestWork(t *testing.T) {
+	t.Parallel()
 	b := system(t, newBench(t, nil))
 	env := task.Environment{Workdir: "/app", MaterializeWorkdir: true, User: "me"}
 	link := func(to string) change { return change{mode: fs.ModeSymlink | 0o777, text: to, uid: 1000} }
@@ -58,6 +59,7 @@ func TestHonestWork(t *testing.T) {
 
 // TestForms: scripts, rewards, and tests of the pack's decide as a command does.
 func TestForms(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, map[string]string{
 		"t/check.sh":       "test -d \"$TEST_DIR\" && grep -qx 42 \"$SECUREBENCH_WORKSPACE/answer.txt\" && [[ $BASH_VERSION ]]\n",
 		"t/tests/x":        "x",
@@ -149,6 +151,7 @@ func TestWritableFiles(t *testing.T) {
 
 // TestEnds: each way in which a checker can end badly is an outcome with a name.
 func TestEnds(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nil)
 	limits := sandbox.Limits{Timeout: 5 * time.Second, Output: 1 << 20, Memory: 128 << 20, Pids: 64, Disk: 16 << 20}
 	for name, tt := range map[string]struct {
@@ -176,6 +179,7 @@ func TestEnds(t *testing.T) {
 
 // TestTooLarge: changes that do not fit end in a limit.
 func TestTooLarge(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nil)
 	big := tree(t, map[string]change{"app/big": file(string(make([]byte, 8<<20)))})
 	for disk, want := range map[int64]verdict.Outcome{4 << 20: verdict.Limit, 32 << 20: verdict.Passed} {
@@ -188,6 +192,7 @@ func TestTooLarge(t *testing.T) {
 
 // TestDamagedCandidate: nothing runs if the store does not hold what it says.
 func TestDamagedCandidate(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nil)
 	c := tree(t, answer())
 	c.Digest = tree(t, nil).Digest
@@ -204,6 +209,7 @@ func TestDamagedCandidate(t *testing.T) {
 // TestDeniedCommand: a row that needs what the operator does not allow fails
 // before there is a sandbox.
 func TestDeniedCommand(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nil)
 	eval := object{"checker": object{"command": "chroot / true"}, "needed_commands": []string{"chroot"}}
 	got := b.score(t, eval, app(), nil)

@@ -151,6 +151,7 @@ func expect(tb testing.TB, what string, v family.Verdict, outcome verdict.Outcom
 
 // TestCommand: the exit status of a command decides.
 func TestCommand(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nil)
 	eval := object{"checker": object{"command": `test "$(cat answer.txt)" = 42`}}
 	right := b.score(t, eval, app(), map[string]change{"app/answer.txt": file("42\n")})

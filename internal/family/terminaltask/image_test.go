@@ -18,6 +18,7 @@ func linkTo(target string) change { return change{mode: fs.ModeSymlink | 0o777, 
 // through a link of the image's is not there for the checker. Others that go the
 // same way are. A row whose workspace is at a link cannot be scored.
 func TestLinksOfTheImage(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, map[string]string{"t/expected": "42\n", "t/check.sh": "cmp \"$SECUREBENCH_EVALUATOR/t/expected\" \"$SECUREBENCH_WORKSPACE/answer.txt\"\n"})
 	b.image = enginetest.Script(t, b.engine, b.image, `mkdir -p /srv/real /srv/data
 ln -s / /srv/host; ln -s /opt /srv/programs; ln -s real /srv/link; ln -s /srv/link /work; echo 42 > /srv/data/right`)
@@ -129,6 +130,7 @@ echo 42 | tee /tests/expected /data/answer /srv/own/file; ln -s /tests/expected 
 // TestOldPython: a Python that knows no safe path loads the workspace's modules,
 // and the record says that it could.
 func TestOldPython(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nil)
 	eval := object{"checker": object{"command": "python3 -c 'import json; assert json.loads(\"42\") == 42'"}}
 	liar := map[string]change{"app/json.py": file("import os\nos._exit(0)\n")}
@@ -154,6 +156,7 @@ chmod 755 /usr/local/bin/python3.9; ln -sf python3.9 /usr/local/bin/python3`)
 // TestHomeIsTheImages: a candidate that is a whole system does not choose the
 // folder in which the checker's programs look for their settings.
 func TestHomeIsTheImages(t *testing.T) {
+	t.Parallel()
 	b := system(t, newBench(t, nil))
 	eval := object{"checker": object{"command": `test "$HOME" = /home/me`}, "capture": object{"filesystem": true}}
 	env := task.Environment{Workdir: "/app", User: "me"}

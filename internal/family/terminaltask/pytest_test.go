@@ -12,6 +12,7 @@ import (
 // files tells canaries from them but names and content. They come in the order of
 // their names, so no date tells more than these.
 func TestCanariesLookLikeTests(t *testing.T) {
+	t.Parallel()
 	const look = `import os, pathlib
 
 
@@ -33,6 +34,7 @@ def test_alike():
 // TestPytestOfTheCandidate: tests do not run with a pytest that the candidate can
 // change. That is the row's fault, and a captured folder without it is fine.
 func TestPytestOfTheCandidate(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, packFiles())
 	b.image = enginetest.Script(t, b.engine, enginetest.GitImage(t, b.engine), `mkdir -p /srv/lib /srv/data
 mv /usr/lib/python3/dist-packages/pytest /srv/lib; echo /srv/lib > /usr/lib/python3/dist-packages/srv.pth`)

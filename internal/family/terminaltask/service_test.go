@@ -52,6 +52,7 @@ func listens() object {
 // TestService: a service runs from the captured files beside the checker, which
 // it shares the workspace and loopback with.
 func TestService(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nil)
 	for name, ready := range map[string]object{"a command": listens(), "a port": {"port": 8080}, "a URL": {"url": "http://127.0.0.1:8080/"}} {
 		expect(t, name, b.score(t, withService(asks("yes"), ready), app(), serving("echo yes")), verdict.Passed, "")
@@ -69,6 +70,7 @@ func TestService(t *testing.T) {
 // TestDeadService: a service that has ended before it was ready is not waited for, but one
 // that leaves processes behind is, however its first one ended.
 func TestDeadService(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nil)
 	for name, start := range map[string]string{"at its end": "exit 0\n", "with an error": "sleep 0.3; exit 3\n"} {
 		v := b.score(t, withService(object{"command": "true"}, object{"port": 8080}), app(), map[string]change{"app/start.sh": file(start)})
@@ -193,6 +195,7 @@ true`)}
 // checker's processes, and has none of the checker's powers (W19, W27). One that
 // a checker starts itself has all three.
 func TestServiceIsApart(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, map[string]string{"t/secret": "secret-file\n"})
 	b.by.Allow = true
 	changes := serving("sh /app/spy.sh")
@@ -215,6 +218,7 @@ func TestServiceIsApart(t *testing.T) {
 // those of the row's image; captured folders are there as the candidate left
 // them.
 func TestCheckerImage(t *testing.T) {
+	t.Parallel()
 	b := system(t, newBench(t, map[string]string{"t/expected": "42\n"}))
 	own := enginetest.Image(t, b.engine)
 	b.images["own:1"] = own
