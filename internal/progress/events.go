@@ -86,6 +86,9 @@ type TaskDone struct {
 	Score   float64
 	Outcome verdict.Outcome
 	Reason  verdict.Reason
+	// Word is shown in place of the status and the score, for a verdict that is only
+	// compared with another one; "" is for all others.
+	Word string
 }
 
 // SandboxCreate is the creation of a sandbox.

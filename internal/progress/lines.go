@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -103,8 +104,8 @@ func taskDone(e TaskDone) []line {
 		word, color = "FAIL", red
 	}
 	id := attemptName(e.TaskID, e.Attempt)
-	if e.Status == verdict.StatusPending {
-		return say(color, "%s %s", word, id)
+	if e.Status == verdict.StatusPending || e.Word != "" {
+		return say(color, "%s %s", cmp.Or(e.Word, word), id)
 	}
 	return say(color, "%s %s score=%v", word, id, e.Score)
 }

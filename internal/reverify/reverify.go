@@ -49,9 +49,9 @@ func (r Rederived) Equal() bool {
 
 // Event is a verdict as progress shows it: passed if it is the recorded one.
 func (r Rederived) Event() progress.TaskDone {
-	e := progress.TaskDone{TaskID: r.TaskID, Attempt: r.Attempt, Status: verdict.StatusFailed, Outcome: r.Is.Outcome, Reason: r.Is.Reason}
+	e := progress.TaskDone{TaskID: r.TaskID, Attempt: r.Attempt, Status: verdict.StatusFailed, Outcome: r.Is.Outcome, Reason: r.Is.Reason, Word: "DIFFERENT"}
 	if r.Equal() {
-		e.Status, e.Score = verdict.StatusPassed, 1
+		e.Status, e.Score, e.Word = verdict.StatusPassed, 1, "EQUAL"
 	}
 	return e
 }
