@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"securebench/internal/digest"
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
@@ -145,7 +146,7 @@ func noted(seen map[string]bool, h *tar.Header, at Place, b Bounds) (Entry, erro
 		return e, bad(e.Path, "is in the archive twice")
 	}
 	seen[e.Path] = true
-	for dir := path.Dir(e.Path); sandbox.Within("/"+dir, at.Dir) && "/"+dir != path.Clean(at.Dir); dir = path.Dir(dir) {
+	for dir := path.Dir(e.Path); pathname.Within("/"+dir, at.Dir) && "/"+dir != path.Clean(at.Dir); dir = path.Dir(dir) {
 		if _, there := seen[dir]; there {
 			break
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"securebench/internal/config"
+	"securebench/internal/pathname"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -87,7 +88,7 @@ func (p *parser) argv() []string {
 // overlap reports whether two clean paths are equal or one is below the other;
 // an empty path overlaps nothing.
 func overlap(a, b string) bool {
-	return a != "" && b != "" && (a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/"))
+	return a != "" && b != "" && pathname.Overlap(a, b)
 }
 
 // Name returns "command".

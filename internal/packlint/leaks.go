@@ -15,6 +15,7 @@ import (
 
 	"securebench/internal/packimage"
 	"securebench/internal/packlint/likeness"
+	"securebench/internal/pathname"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
 	"securebench/internal/source"
@@ -206,7 +207,7 @@ func (k *leaks) gets(row pack.Row, f publicFile) bool {
 		return n != nil && slices.Contains(k.images[n.Text], f.image)
 	}
 	for _, a := range row.Assets {
-		if f.name == a.Path || strings.HasPrefix(f.name, a.Path+"/") {
+		if pathname.Within(f.name, a.Path) {
 			return true
 		}
 	}
@@ -219,7 +220,7 @@ func namesEval(n *source.Node, file string) (named bool) {
 	eachText(n, func(t *source.Node) {
 		name := path.Clean(t.Text)
 		beside := path.Dir(name)
-		named = named || name == file || strings.HasPrefix(file, name+"/") || beside != "." && strings.HasPrefix(file, beside+"/")
+		named = named || name != "." && pathname.Within(file, name) || beside != "." && pathname.Within(file, beside)
 	})
 	return named
 }

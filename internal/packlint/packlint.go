@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"securebench/internal/family"
+	"securebench/internal/pathname"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
 	"securebench/internal/source"
@@ -137,7 +138,7 @@ func (l *linter) collect(name string, files map[string]bool) {
 	name = path.Clean(name)
 	beside := path.Dir(name)
 	for file := range l.pack.EvalFiles {
-		if len(files) < maxFiles && (file == name || strings.HasPrefix(file, name+"/") || beside != "." && strings.HasPrefix(file, beside+"/")) {
+		if len(files) < maxFiles && (name != "." && pathname.Within(file, name) || beside != "." && pathname.Within(file, beside)) {
 			files[file] = true
 		}
 	}

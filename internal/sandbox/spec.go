@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"securebench/internal/pathname"
 )
 
 // Labels name what an engine object belongs to. The engine adds the owner.
@@ -199,7 +201,7 @@ func checkMounts(mounts []Mount) error {
 			return err
 		}
 		for _, other := range mounts[:i] {
-			within, contains := Within(m.Target, other.Target), Within(other.Target, m.Target)
+			within, contains := pathname.Within(m.Target, other.Target), pathname.Within(other.Target, m.Target)
 			if within && contains || within && !m.ReadOnly || contains && !other.ReadOnly {
 				return fmt.Errorf("the mount targets %q and %q overlap", other.Target, m.Target)
 			}
@@ -217,7 +219,7 @@ func (s Spec) checkHome() error {
 		return err
 	}
 	for _, m := range s.Mounts {
-		if Within(s.Home, m.Target) || Within(m.Target, s.Home) {
+		if pathname.Overlap(s.Home, m.Target) {
 			return fmt.Errorf("the home %q and the mount target %q overlap", s.Home, m.Target)
 		}
 	}
@@ -245,12 +247,6 @@ const (
 	maxOverlayTitle = 256
 )
 
-// Within reports whether the absolute path p is dir or below it.
-func Within(p, dir string) bool {
-	p, dir = path.Clean(p), path.Clean(dir)
-	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
-}
-
 func checkTarget(what, p string) error {
 	if err := checkPath(what, p); err != nil {
 		return err
@@ -269,7 +265,7 @@ func checkPath(what, p string) error {
 		return fmt.Errorf("the %s %q is not a plain absolute path", what, p)
 	}
 	for _, reserved := range []string{"/proc", "/sys", "/dev", HelperDir} {
-		if Within(p, reserved) {
+		if pathname.Within(p, reserved) {
 			return fmt.Errorf("the %s %q is below %s, which is reserved", what, p, reserved)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 )
 
@@ -90,8 +91,8 @@ func TestMountsNeverOverlap(t *testing.T) {
 		probe := path.Draw(t, "probe")
 		for _, m := range spec.Mounts {
 			for _, outer := range spec.Mounts {
-				inner := sandbox.Within(m.Target, outer.Target) && m != outer
-				if inner && !m.ReadOnly && sandbox.Within(probe, m.Target) {
+				inner := pathname.Within(m.Target, outer.Target) && m != outer
+				if inner && !m.ReadOnly && pathname.Within(probe, m.Target) {
 					t.Fatalf("%q is in the writable mount %q, below another of %+v", probe, m.Target, spec.Mounts)
 				}
 			}

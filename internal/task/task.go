@@ -11,13 +11,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/digest"
+	"securebench/internal/pathname"
 )
 
 // Lane says who may see a value.
@@ -148,7 +148,7 @@ type Captured struct {
 
 // Root reports whether the files lie outside of the workspace at dir, too.
 func (c Captured) Root(dir string) bool {
-	return c.Filesystem || slices.ContainsFunc(c.Roots, func(r string) bool { return r != dir && !strings.HasPrefix(r, dir+"/") })
+	return c.Filesystem || slices.ContainsFunc(c.Roots, func(r string) bool { return !pathname.Within(r, dir) })
 }
 
 // Checkout names a repository in an image.

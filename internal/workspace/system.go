@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"securebench/internal/pathname"
 )
 
 // settings are patterns of what below /etc a task may change although a checker
@@ -56,7 +58,7 @@ func programFolders() []string { return []string{"/bin", "/sbin", "/usr"} }
 func Changeable(p string) bool {
 	p = path.Clean(p)
 	return p != "/" && !SystemPath(p) && !slices.Contains(rootSettings(), strings.SplitN(p, "/", 3)[1]) && !slices.ContainsFunc(slices.Concat(Reserved(), Temporary()), func(dir string) bool {
-		return p == dir || strings.HasPrefix(p, dir+"/")
+		return pathname.Within(p, dir)
 	})
 }
 

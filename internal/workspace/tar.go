@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"securebench/internal/digest"
+	"securebench/internal/pathname"
 )
 
 // ErrChanged is returned by [Layout.WriteTar] if an asset has changed since
@@ -152,7 +153,7 @@ func (x *expander) asset(e Entry) error {
 func (x *expander) complete(e Entry, files []file) error {
 	missing := 0
 	for name := range e.expect {
-		if name == e.Asset || strings.HasPrefix(name, e.Asset+"/") || e.Asset == "." {
+		if pathname.Within(name, e.Asset) {
 			missing++
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/pathname"
 	"securebench/internal/task"
 )
 
@@ -43,9 +44,9 @@ func TargetFault(dir string) string {
 	}
 	for _, taken := range systemFolders() {
 		switch {
-		case dir == taken || strings.HasPrefix(dir, taken+"/"):
+		case pathname.Within(dir, taken):
 			return fmt.Sprintf("is in %s, a folder of the system", taken)
-		case strings.HasPrefix(taken, dir+"/"):
+		case pathname.Within(taken, dir):
 			return fmt.Sprintf("contains %s, a folder of the system", taken)
 		}
 	}

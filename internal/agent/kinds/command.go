@@ -17,6 +17,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/fault"
 	"securebench/internal/harness"
+	"securebench/internal/pathname"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/produce"
@@ -73,7 +74,7 @@ func (c *command) note(v task.AgentView) {
 		c.misfit = v.ID()
 	}
 	for _, dir := range []string{workspace.DefaultTarget, env.Workdir, env.Checkout.Dir} {
-		if len(c.needs.Argv) == 0 || dir != "" && sandbox.Within(c.needs.Argv[0], dir) {
+		if len(c.needs.Argv) == 0 || dir != "" && pathname.Within(c.needs.Argv[0], dir) {
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/workspace"
@@ -23,7 +24,7 @@ func (s *scorer) astray(ctx context.Context, at, target string, to initproc.Plac
 	if a.hides(at, to.Path) {
 		return true, nil
 	}
-	if within(at, candidateDir) && within(to.Path, candidateDir) {
+	if pathname.Within(at, candidateDir) && pathname.Within(to.Path, candidateDir) {
 		return false, nil
 	}
 	if !path.IsAbs(target) {
@@ -42,12 +43,12 @@ func (a arrangement) hides(at, to string) bool {
 	if to == "" {
 		return true
 	}
-	if within(at, candidateDir) && within(to, candidateDir) {
+	if pathname.Within(at, candidateDir) && pathname.Within(to, candidateDir) {
 		return false
 	}
 	for _, dir := range append(workspace.Reserved(), a.folders...) {
 		for _, hidden := range []string{dir, cmp.Or(a.leads[dir], dir)} {
-			if sandbox.Within(to, hidden) || sandbox.Within(hidden, to) {
+			if pathname.Overlap(to, hidden) {
 				return true
 			}
 		}
@@ -65,7 +66,7 @@ func (a arrangement) foreign(to string) bool {
 func (a arrangement) captures(to string) bool {
 	return slices.ContainsFunc(append(a.roots(), a.workdir), func(dir string) bool {
 		own := cmp.Or(a.leads[dir], dir)
-		return sandbox.Within(to, own) && covers(a.captured, a.workdir, dir+strings.TrimPrefix(to, own))
+		return pathname.Within(to, own) && covers(a.captured, a.workdir, dir+strings.TrimPrefix(to, own))
 	}) || a.captured.Filesystem && covers(a.captured, a.workdir, to)
 }
 

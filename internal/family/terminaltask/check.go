@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/family"
-	"securebench/internal/sandbox"
+	"securebench/internal/pathname"
 	"securebench/internal/workspace"
 )
 
@@ -83,7 +83,7 @@ func (r *rules) root(p string, at ...string) {
 	}
 	p = path.Clean(p)
 	switch {
-	case within(p, workspace.Reserved()...):
+	case pathname.Within(p, workspace.Reserved()...):
 		r.problem("is a folder that no candidate contains", "name another folder", at...)
 	case workspace.SystemPath(p) && r.row.image == "":
 		r.problem("is where the system keeps programs and what loads them, and the checker would run what is there",
@@ -97,7 +97,7 @@ func (r *rules) checkerDir(dir string) {
 		dir = r.row.workdir + "/" + dir
 	}
 	fault := plainPath(dir)
-	if fault == "" && within(dir, "/proc", "/sys", "/dev") {
+	if fault == "" && pathname.Within(dir, "/proc", "/sys", "/dev") {
 		fault = "is a folder of the kernel's"
 	}
 	if fault != "" {
@@ -113,7 +113,7 @@ func (r *rules) ownImage() {
 		return
 	}
 	for i, root := range r.row.captured.Roots {
-		if root != r.row.workdir && (sandbox.Within(r.row.workdir, root) || sandbox.Within(ownDir, root)) {
+		if root != r.row.workdir && (pathname.Within(r.row.workdir, root) || pathname.Within(ownDir, root)) {
 			r.problem(fmt.Sprintf("cannot go with eval.capture.roots[%d], which contains the workspace or %s", i, ownDir),
 				"capture the workspace and the folders beside it", "checker", "image")
 		}
@@ -131,7 +131,7 @@ func (r *rules) rewardFile(file string) {
 		}
 	}
 	for _, other := range append(r.row.roots(), r.row.workdir) {
-		if fault == "" && (sandbox.Within(dir, other) || sandbox.Within(other, dir)) {
+		if fault == "" && pathname.Overlap(dir, other) {
 			fault = "is in a folder that is captured, or above one"
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 	"securebench/internal/workspace"
 )
@@ -124,7 +125,7 @@ func (r row) safePath(image string) string {
 // sandbox or, as a captured root, in that folder, or the workspace, which it
 // owns, is there.
 func (r row) reaches(p string) bool {
-	if within(p, r.workdir) || slices.ContainsFunc(r.roots(), func(root string) bool { return path.Dir(root) == p && !r.elsewhere(root) }) {
+	if pathname.Within(p, r.workdir) || slices.ContainsFunc(r.roots(), func(root string) bool { return path.Dir(root) == p && !r.elsewhere(root) }) {
 		return true
 	}
 	return covers(r.captured, r.workdir, p) && !r.elsewhere(p)

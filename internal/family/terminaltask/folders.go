@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"securebench/internal/sandbox"
+	"securebench/internal/pathname"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
 )
@@ -21,11 +21,6 @@ const (
 	// runs: harness.ProgramDir, which families cannot import.
 	programDir = ownDir + "/solution"
 )
-
-// within reports whether the path is, or is below, one of the folders.
-func within(p string, dirs ...string) bool {
-	return slices.ContainsFunc(dirs, func(dir string) bool { return sandbox.Within(p, dir) })
-}
 
 // plainPath says what is wrong with a path in a sandbox, or "".
 func plainPath(p string) string {
@@ -46,7 +41,7 @@ func plainPath(p string) string {
 // below another.
 func (r row) roots() (out []string) {
 	for _, root := range r.captured.Roots { // sorted: a folder comes before what is below it
-		if root != r.workdir && !within(root, append(out, r.workdir)...) {
+		if root != r.workdir && !pathname.Within(root, append(out, r.workdir)...) {
 			out = append(out, root)
 		}
 	}
@@ -55,16 +50,16 @@ func (r row) roots() (out []string) {
 
 // covers reports whether a candidate of the row may change a path.
 func covers(c task.Captured, workdir, p string) bool {
-	if within(p, c.Exclude...) || within(p, workspace.Reserved()...) {
+	if pathname.Within(p, c.Exclude...) || pathname.Within(p, workspace.Reserved()...) {
 		return false
 	}
 	switch {
 	case c.Filesystem:
-		return within(p, workdir) || workspace.Changeable(p)
+		return pathname.Within(p, workdir) || workspace.Changeable(p)
 	case len(c.Roots) > 0:
-		return within(p, c.Roots...)
+		return pathname.Within(p, c.Roots...)
 	}
-	return within(p, workdir)
+	return pathname.Within(p, workdir)
 }
 
 // An arrangement says where the changes of a candidate go in a sandbox.
@@ -97,14 +92,14 @@ func (a arrangement) place(name string, folder bool) (at, why string, ok bool) {
 func (a arrangement) lay(name string, folder bool) (at, why string, ok bool) {
 	p := "/" + name
 	switch {
-	case within(p, a.folders...):
+	case pathname.Within(p, a.folders...):
 		return "", "it is where the checker's own files are", false
-	case !folder && slices.ContainsFunc(a.folders, func(dir string) bool { return sandbox.Within(dir, p) }):
+	case !folder && slices.ContainsFunc(a.folders, func(dir string) bool { return pathname.Within(dir, p) }):
 		return "", "it takes the place of a folder of the checker's", false
-	case a.outside && within(p, a.workdir):
+	case a.outside && pathname.Within(p, a.workdir):
 		return "", "", false
 	}
-	if within(p, a.moved...) {
+	if pathname.Within(p, a.moved...) {
 		return strings.TrimPrefix(candidateDir, "/") + p, "", true
 	}
 	return name, "", true
@@ -129,12 +124,12 @@ func (a arrangement) misleads(name, at, target string) bool {
 		if !path.IsAbs(to) {
 			to = path.Join("/", path.Dir(link), to)
 		}
-		if link != name && within(to, candidateDir) { // it stays among the candidate's files
+		if link != name && pathname.Within(to, candidateDir) { // it stays among the candidate's files
 			return false
 		}
 		// What its own image has there, a checker may compare with.
 		foreign := a.image != "" && !covers(a.captured, a.workdir, to) && !workspace.SystemPath(to)
-		return foreign || slices.ContainsFunc(hidden, func(dir string) bool { return sandbox.Within(to, dir) || sandbox.Within(dir, to) })
+		return foreign || slices.ContainsFunc(hidden, func(dir string) bool { return pathname.Overlap(to, dir) })
 	}
 	return leads(name) || leads(at)
 }

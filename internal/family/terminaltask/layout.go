@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/pathname"
 	"securebench/internal/testrunner"
 	"securebench/internal/workspace"
 )
@@ -102,7 +103,7 @@ func (s *scorer) evalPaths() []string {
 		return out // whoever lays the file out reports that it cannot be read
 	}
 	for name := range files.EvalDigests {
-		if !slices.ContainsFunc(out, func(p string) bool { return name == p || strings.HasPrefix(name, p+"/") }) && speaksOf(text, name) {
+		if !pathname.Within(name, out...) && speaksOf(text, name) {
 			out = append(out, name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"securebench/internal/family"
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/testrunner"
@@ -63,7 +64,7 @@ func (r row) testFiles(digests map[string]string) (out []string) {
 	for name := range digests {
 		base := path.Base(name)
 		named := strings.HasPrefix(base, "test_") && path.Ext(base) == ".py" || strings.HasSuffix(base, "_test.py")
-		if named && (r.path == "." || strings.HasPrefix(name, r.path+"/")) {
+		if named && pathname.Within(name, r.path) {
 			out = append(out, name)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"securebench/internal/pathname"
 )
 
 // machinery lists the files and folders of a repository that run its tests,
@@ -24,7 +26,7 @@ func Preserved(repo string, names []string, goldPatch string) (out []string) {
 	if names == nil {
 		for _, p := range append([]string{"conftest.py", "*/conftest.py"}, own...) {
 			if !slices.ContainsFunc(gold, func(g string) bool {
-				return g == p || strings.HasPrefix(g, p+"/") || strings.HasSuffix(p, "conftest.py") && path.Base(g) == "conftest.py"
+				return pathname.Within(g, p) || strings.HasSuffix(p, "conftest.py") && path.Base(g) == "conftest.py"
 			}) {
 				out = append(out, p)
 			}
@@ -37,7 +39,7 @@ func Preserved(repo string, names []string, goldPatch string) (out []string) {
 		}
 	}
 	for _, p := range own {
-		inside := func(name string) bool { return name == p || strings.HasPrefix(name, p+"/") }
+		inside := func(name string) bool { return pathname.Within(name, p) }
 		switch {
 		case !slices.ContainsFunc(names, inside):
 		case !slices.ContainsFunc(gold, inside):

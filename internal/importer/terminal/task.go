@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/pathname"
 	"securebench/internal/workspace"
 )
 
@@ -143,7 +144,7 @@ func (t *task) findRoots() {
 	for p := range pathsIn(tests.String()) {
 		first, rest, _ := strings.Cut(p[1:], "/")
 		switch {
-		case !known[p], within(p, t.workdir), within(t.workdir, p), rest == "" && !made[p], strings.HasPrefix(first, "lib"),
+		case !known[p], pathname.Overlap(p, t.workdir), rest == "" && !made[p], strings.HasPrefix(first, "lib"),
 			slices.Contains([]string{"bin", "sbin", "usr", "dev", "proc", "sys", "tests", "logs", "oracle", "solution"}, first):
 		default:
 			t.roots = append(t.roots, p)
@@ -151,8 +152,6 @@ func (t *task) findRoots() {
 	}
 	slices.Sort(t.roots)
 }
-
-func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
 // ownServer matches what tests write to reach a server on this machine, and
 // starts what starts one.

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/importer/packdir"
+	"securebench/internal/pathname"
 	"securebench/internal/workspace"
 )
 
@@ -170,7 +171,7 @@ func (t *task) checkerRecipe() (string, error) {
 	for _, root := range t.roots {
 		switch {
 		case !workspace.SystemPath(root):
-		case !within(root, "/etc") || strings.ContainsAny(root, " '\"$\\"):
+		case !pathname.Within(root, "/etc") || strings.ContainsAny(root, " '\"$\\"):
 			return "", leave("its tests look at %s, which is where the image has its programs", root)
 		default:
 			// A verification has this path elsewhere, so that no setting of

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"securebench/internal/candidate"
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/verdict"
@@ -100,14 +101,14 @@ func (c *collector) plan(changes []sandbox.Change) (plan, error) {
 	p := plan{was: map[string]bool{}}
 	passed := "" // the last folder or file that was passed over
 	for _, ch := range changes {
-		if c.scope.passesOver(ch) && (passed == "" || !sandbox.Within(ch.Path, passed)) {
+		if c.scope.passesOver(ch) && (passed == "" || !pathname.Within(ch.Path, passed)) {
 			passed = ch.Path
 			c.notes.drop(passed, droppedElsewhere)
 		}
-		if ch.Path == "/" || !c.scope.takes(ch.Path) || sandbox.Within(ch.Path, c.scope.workdir) {
+		if ch.Path == "/" || !c.scope.takes(ch.Path) || pathname.Within(ch.Path, c.scope.workdir) {
 			continue
 		}
-		covered := len(p.all) > 0 && sandbox.Within(ch.Path, p.all[len(p.all)-1])
+		covered := len(p.all) > 0 && pathname.Within(ch.Path, p.all[len(p.all)-1])
 		p.was[ch.Path] = ch.Kind == sandbox.Modified
 		switch {
 		case ch.Kind == sandbox.Deleted:
@@ -301,7 +302,7 @@ func deletion(p string) member { return member{Entry: candidate.Entry{Path: p[1:
 // nothing was.
 func (c *collector) absent(ctx context.Context, changes []sandbox.Change) error {
 	for _, dir := range c.scope.roots {
-		if sandbox.Within(dir, c.scope.workdir) || slices.ContainsFunc(changes, func(ch sandbox.Change) bool { return sandbox.Within(ch.Path, dir) }) {
+		if pathname.Within(dir, c.scope.workdir) || slices.ContainsFunc(changes, func(ch sandbox.Change) bool { return pathname.Within(ch.Path, dir) }) {
 			continue
 		}
 		h, err := c.header(ctx, dir)
@@ -325,7 +326,7 @@ func (c *collector) members(r *root, before func(p string) bool) error {
 		switch {
 		case m.Deleted:
 			err = c.deleted(p)
-		case c.gone != "" && sandbox.Within(p, c.gone):
+		case c.gone != "" && pathname.Within(p, c.gone):
 		case m.Mode.IsRegular():
 			err = c.content(m.Entry, r.spool.section(m.at, m.Size))
 		default:

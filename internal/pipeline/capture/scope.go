@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"securebench/internal/candidate"
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -31,7 +32,7 @@ func newScope(workdir string, c task.Captured, folder string) scope {
 	}
 	slices.SortFunc(roots, candidate.ComparePaths)
 	for _, r := range roots {
-		if n := len(s.roots); n == 0 || !sandbox.Within(r, s.roots[n-1]) {
+		if n := len(s.roots); n == 0 || !pathname.Within(r, s.roots[n-1]) {
 			s.roots = append(s.roots, r)
 		}
 	}
@@ -40,7 +41,7 @@ func newScope(workdir string, c task.Captured, folder string) scope {
 
 // takes reports whether a change of a path is part of the tree.
 func (s scope) takes(p string) bool {
-	in := func(dir string) bool { return sandbox.Within(p, dir) }
+	in := func(dir string) bool { return pathname.Within(p, dir) }
 	switch {
 	case slices.ContainsFunc(s.never, in):
 		return false
@@ -57,14 +58,14 @@ func (s scope) takes(p string) bool {
 // affair, and not the agent's to know. Of a folder that was there, what changed in it
 // is passed over, and not the folder.
 func (s scope) passesOver(ch sandbox.Change) bool {
-	in := func(dir string) bool { return sandbox.Within(ch.Path, dir) }
+	in := func(dir string) bool { return pathname.Within(ch.Path, dir) }
 	return s.filesystem && ch.Path != "/" && !in(s.workdir) && !slices.ContainsFunc(s.never, in) && !slices.ContainsFunc(s.roots, in) &&
 		!workspace.Changeable(ch.Path) && (ch.Kind != sandbox.Modified || ch.Type != sandbox.Directory)
 }
 
 // whole reports whether all that is at or below a path is taken.
 func (s scope) whole(p string) bool {
-	above := func(dir string) bool { return sandbox.Within(dir, p) }
+	above := func(dir string) bool { return pathname.Within(dir, p) }
 	return s.takes(p) && !slices.ContainsFunc(s.never, above) && (!s.filesystem || !slices.ContainsFunc(workspace.Temporary(), above))
 }
 
@@ -72,11 +73,11 @@ func (s scope) whole(p string) bool {
 // what of them is not.
 func (s scope) folders() (parts, skip []string) {
 	for _, r := range s.roots {
-		if sandbox.Within(s.workdir, r) {
+		if pathname.Within(s.workdir, r) {
 			parts = []string{"."}
 			break
 		}
-		if sandbox.Within(r, s.workdir) {
+		if pathname.Within(r, s.workdir) {
 			parts = append(parts, s.inside(r))
 		}
 	}
@@ -88,7 +89,7 @@ func (s scope) folders() (parts, skip []string) {
 		if size += len(x); size > maxSkipped { // what it is not told to skip is left out afterwards
 			break
 		}
-		if sandbox.Within(x, s.workdir) && x != s.workdir {
+		if pathname.Within(x, s.workdir) && x != s.workdir {
 			skip = append(skip, s.inside(x))
 		}
 	}
@@ -129,6 +130,6 @@ func (s scope) follows(link, target string) bool {
 	}
 	to = path.Clean(to)
 	return !slices.ContainsFunc(s.hidden, func(hidden string) bool {
-		return sandbox.Within(to, hidden) || sandbox.Within(hidden, to)
+		return pathname.Overlap(to, hidden)
 	})
 }

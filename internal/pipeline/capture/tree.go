@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"securebench/internal/candidate"
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -129,10 +130,10 @@ func (c *collector) tooLarge() error {
 // compare reads the archive of a folder of the workspace beside the base. Both
 // are in the same order.
 func (c *collector) compare(archive io.Reader, folder string) error {
-	for c.was != nil && !within(c.was.Path, folder) && candidate.ComparePaths(c.was.Path, folder) < 0 {
+	for c.was != nil && !pathname.Within(c.was.Path, folder) && candidate.ComparePaths(c.was.Path, folder) < 0 {
 		c.advance()
 	}
-	found := folder == "." || c.was != nil && within(c.was.Path, folder)
+	found := folder == "." || c.was != nil && pathname.Within(c.was.Path, folder)
 	for tr := tar.NewReader(archive); ; found = true {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -166,11 +167,6 @@ func (c *collector) compare(archive io.Reader, folder string) error {
 	return c.deletions(folder, func(string) bool { return true })
 }
 
-// within reports whether a relative path is a folder or lies in it.
-func within(p, folder string) bool {
-	return folder == "." || p == folder || strings.HasPrefix(p, folder+"/")
-}
-
 // advance goes to the next fingerprint of the base.
 func (c *collector) advance() {
 	p, ok := c.base()
@@ -182,7 +178,7 @@ func (c *collector) advance() {
 // deletions writes what of the base is no longer in a folder, as long as it is
 // before something.
 func (c *collector) deletions(folder string, before func(string) bool) error {
-	for c.was != nil && within(c.was.Path, folder) && before(c.was.Path) {
+	for c.was != nil && pathname.Within(c.was.Path, folder) && before(c.was.Path) {
 		if err := c.deleted(path.Join(c.scope.workdir, c.was.Path)); err != nil {
 			return err
 		}
@@ -193,7 +189,7 @@ func (c *collector) deletions(folder string, before func(string) bool) error {
 
 // deleted writes that nothing is at a path any more.
 func (c *collector) deleted(p string) error {
-	if !c.scope.takes(p) || c.gone != "" && sandbox.Within(p, c.gone) {
+	if !c.scope.takes(p) || c.gone != "" && pathname.Within(p, c.gone) {
 		return nil
 	}
 	return c.add(candidate.Entry{Path: p[1:], Deleted: true}, nil)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"securebench/internal/family"
+	"securebench/internal/pathname"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -49,7 +50,7 @@ func checkoutFault(dir string) string {
 		return "contains a colon or a comma"
 	}
 	for _, taken := range []string{"/workspace", "/proc", "/sys", "/dev", "/tmp", sandbox.HelperDir} {
-		if sandbox.Within(dir, taken) {
+		if pathname.Within(dir, taken) {
 			return fmt.Sprintf("is in %s, which is another folder in a sandbox", taken)
 		}
 	}

@@ -3,8 +3,8 @@ package pack
 import (
 	"fmt"
 	"path"
-	"strings"
 
+	"securebench/internal/pathname"
 	"securebench/internal/source"
 )
 
@@ -31,16 +31,13 @@ func mountPath(n *source.Node, what string) (string, *source.Problem) {
 		return "", err
 	}
 	for _, denied := range deniedMounts() {
-		if below(mount, denied) || mount == frameworkFolder && below(denied, mount) {
+		if pathname.Within(mount, denied) || mount == frameworkFolder && pathname.Within(denied, mount) {
 			return "", &source.Problem{Pos: n.Pos, Message: fmt.Sprintf("%s %q lies over the reserved path %s", what, mount, denied),
 				Fix: "choose another mount"}
 		}
 	}
 	return mount, nil
 }
-
-// below reports whether p is dir or lies below it. Both are clean.
-func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
 // collisions reports assets of row whose mounts overlap each other or the file
 // of a public value, or would on some file systems.
@@ -59,12 +56,12 @@ func collisions(row Row) (errs source.Problems) {
 		at := row.AssetList.Items[i].Pos
 		for _, f := range row.Input.Fields {
 			value := valuePath(f)
-			if below(a.Mount, value) || below(value, a.Mount) {
+			if pathname.Overlap(a.Mount, value) {
 				errs.Add(at, "choose another mount", "assets[%d] is mounted over %s, which holds input.%s", i, value, f.Name)
 			}
 		}
 		for j, b := range row.Assets[:i] {
-			if below(a.Mount, b.Mount) || below(b.Mount, a.Mount) {
+			if pathname.Overlap(a.Mount, b.Mount) {
 				errs.Add(at, "give each asset its own mount",
 					"assets[%d] is mounted at %s, over assets[%d] at %s", i, a.Mount, j, b.Mount)
 			}

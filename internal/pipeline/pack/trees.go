@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"securebench/internal/pathname"
 	"securebench/internal/source"
 	"securebench/internal/workspace"
 )
@@ -47,7 +48,7 @@ func (t *tree) files() map[string]string {
 func (t *tree) check(n *source.Node, what, name string) *source.Problem {
 	for i := range t.bad {
 		b := &t.bad[i]
-		if b.path == "." || below(b.path, name) || below(name, b.path) {
+		if b.path == "." || pathname.Overlap(b.path, name) {
 			b.reported = true
 			return &source.Problem{Pos: n.Pos,
 				Message: fmt.Sprintf("%s %q reaches %s, which is %s", what, name, shorten(path.Join(t.dir, b.path)), b.what), Fix: b.fix}
@@ -106,7 +107,7 @@ func (r Row) checkAssets(m *Manifest) (errs source.Problems) {
 		n := r.AssetList.Items[i].Get("path")
 		what := fmt.Sprintf("assets[%d].path", i)
 		full := path.Join(m.PublicRoot, a.Path)
-		if below(full, m.EvalRoot) || below(m.EvalRoot, full) {
+		if pathname.Overlap(full, m.EvalRoot) {
 			errs.Add(n.Pos, "keep public and evaluation files apart", "%s %q reaches into the evaluation files in %s", what, a.Path, m.EvalRoot)
 			continue
 		}

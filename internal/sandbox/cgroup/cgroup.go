@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/pathname"
 )
 
 // unified is where OCI runtimes look for version 2; they know no other place.
@@ -96,12 +98,12 @@ func visible(mounts []mount) []mount {
 	var out []mount
 	for i, m := range mounts {
 		hidden := slices.ContainsFunc(mounts[i+1:], func(later mount) bool {
-			return later.point == m.point || strings.HasPrefix(m.point, later.point+"/")
+			return pathname.Within(m.point, later.point)
 		})
 		again := slices.ContainsFunc(out, func(o mount) bool {
 			return o.v2 == m.v2 && slices.Equal(o.controllers, m.controllers)
 		})
-		below := m.point == unified || strings.HasPrefix(m.point, unified+"/")
+		below := pathname.Within(m.point, unified)
 		if !hidden && !again && below {
 			out = append(out, m)
 		}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/bounded"
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 )
 
@@ -118,7 +119,7 @@ func (b *box) readable() error {
 
 // mountPoint reports whether p is at or below a mount point.
 func (b *box) mountPoint(p string) bool {
-	return slices.ContainsFunc(b.hidden, func(target string) bool { return sandbox.Within(p, target) })
+	return pathname.Within(p, b.hidden...)
 }
 
 // mountParents is the most folders that can be above mount points.
@@ -133,8 +134,8 @@ func (b *box) mountParents() (n int) {
 // made mount points in them. The changes are sorted by path.
 func (b *box) withoutMountParents(changes []sandbox.Change) (kept []sandbox.Change) {
 	for _, c := range slices.Backward(changes) {
-		parent := slices.ContainsFunc(b.hidden, func(target string) bool { return sandbox.Within(target, c.Path) })
-		if !parent || slices.ContainsFunc(kept, func(below sandbox.Change) bool { return sandbox.Within(below.Path, c.Path) }) {
+		parent := slices.ContainsFunc(b.hidden, func(target string) bool { return pathname.Within(target, c.Path) })
+		if !parent || slices.ContainsFunc(kept, func(below sandbox.Change) bool { return pathname.Within(below.Path, c.Path) }) {
 			kept = append(kept, c)
 		}
 	}
@@ -269,7 +270,7 @@ func fullName(p, name string) (string, bool) {
 		return path.Join("/", name), valid
 	}
 	base := path.Base(p)
-	if name != base && !strings.HasPrefix(name, base+"/") {
+	if !pathname.Within(name, base) {
 		return "", false
 	}
 	return p + name[len(base):], valid

@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/mountns"
 )
@@ -109,7 +110,7 @@ func (m Mount) check() error {
 	switch {
 	case !path.IsAbs(m.Target) || path.Clean(m.Target) == "/":
 		return fmt.Errorf("the mount target %q is not a place in the sandbox", m.Target)
-	case sandbox.Within(m.Target, "/proc") || sandbox.Within(m.Target, "/sys") || sandbox.Within(m.Target, "/dev"):
+	case pathname.Within(m.Target, "/proc", "/sys", "/dev"):
 		return fmt.Errorf("the mount target %q belongs to the runtime", m.Target)
 	case m.Source == "" && (m.Size <= 0 || m.Inodes <= 0):
 		return fmt.Errorf("the tmpfs at %s has no bounds", m.Target)

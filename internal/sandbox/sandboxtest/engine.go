@@ -19,6 +19,7 @@ import (
 	"testing/fstest"
 
 	"securebench/internal/digest"
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 )
 
@@ -56,7 +57,7 @@ func (p *Process) Path(name string, write bool) (string, error) {
 		return len(path.Clean(b.Target)) - len(path.Clean(a.Target))
 	})
 	for _, m := range mounts {
-		if !sandbox.Within(name, m.Target) {
+		if !pathname.Within(name, m.Target) {
 			continue
 		}
 		if m.ReadOnly && write {
@@ -64,7 +65,7 @@ func (p *Process) Path(name string, write bool) (string, error) {
 		}
 		return filepath.Join(folder(m), strings.TrimPrefix(path.Clean(name), path.Clean(m.Target))), nil
 	}
-	if home := p.Spec.Home; home != "" && sandbox.Within(name, home) {
+	if home := p.Spec.Home; home != "" && pathname.Within(name, home) {
 		return filepath.Join(p.box.home, strings.TrimPrefix(path.Clean(name), path.Clean(home))), nil
 	}
 	if p.root == "" {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 )
 
@@ -55,12 +56,12 @@ func (v *view) all() []int {
 // hidden reports whether a path is at or below a mount point. Paths of this package
 // have no slash at their beginning.
 func (v *view) hidden(p string) bool {
-	return slices.ContainsFunc(v.Hidden, func(target string) bool { return sandbox.Within("/"+p, target) })
+	return pathname.Within("/"+p, v.Hidden...)
 }
 
 // mountParent reports whether a mount point is below a folder.
 func (v *view) mountParent(p string) bool {
-	return slices.ContainsFunc(v.Hidden, func(target string) bool { return sandbox.Within(target, "/"+p) })
+	return slices.ContainsFunc(v.Hidden, func(target string) bool { return pathname.Within(target, "/"+p) })
 }
 
 // child returns the path of a name in a folder, and false if it is hidden.

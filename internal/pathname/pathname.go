@@ -1,0 +1,22 @@
+// Package pathname compares slash-separated paths by their words: it looks at no file.
+package pathname
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Within reports whether a path is one of the folders or below one. Of relative paths, "."
+// contains all that do not lead out of it.
+func Within(p string, dirs ...string) bool {
+	p = path.Clean(p)
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		dir = path.Clean(dir)
+		return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") || dir == "." && filepath.IsLocal(p)
+	})
+}
+
+// Overlap reports whether one of two paths is within the other.
+func Overlap(a, b string) bool { return Within(a, b) || Within(b, a) }
