@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 )
 
@@ -32,18 +33,10 @@ func (pl *place) cutDown(ctx context.Context, f *facts) (image sandbox.Image, er
 	if err := pl.withGit(ctx, scratch, func(g *git) error { return f.fill(ctx, g) }); err != nil {
 		return image, err
 	}
-	out, in := io.Pipe()
-	sent := make(chan error, 1)
-	go func() {
-		err := pl.export(ctx, scratch, in)
-		_ = in.CloseWithError(err) // never fails
-		sent <- err
-	}()
-	image, err = importer.Import(ctx, p.labels(), out)
-	_ = out.CloseWithError(errEnough) // never fails
-	if failed := <-sent; failed != nil && !errors.Is(failed, errEnough) {
-		err = errors.Join(failed, err)
-	}
+	err = piped.Run(func(w io.Writer) error { return pl.export(ctx, scratch, w) }, func(r io.Reader) (err error) {
+		image, err = importer.Import(ctx, p.labels(), r)
+		return err
+	})
 	if err != nil {
 		err = fmt.Errorf("preparing a checkout: %w", err)
 		if image.ID != "" {

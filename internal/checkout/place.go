@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"securebench/internal/piped"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
@@ -128,19 +129,11 @@ func (pl *place) get(ctx context.Context, w sandbox.Workspace, path string, each
 
 // stream passes an archive on to read, whose error comes first.
 func (pl *place) stream(ctx context.Context, w sandbox.Workspace, path string, read func(io.Reader) error, skip ...string) error {
-	out, in := io.Pipe()
-	got := make(chan error, 1)
-	go func() {
-		err := w.Get(ctx, path, pl.preparer.bounds().ArchiveSize(), in, skip...)
-		_ = in.CloseWithError(err) // never fails
-		got <- err
-	}()
-	err := read(out)
-	_ = out.CloseWithError(errEnough) // never fails
-	switch failed := <-got; {
+	failed, err := piped.Both(func(to io.Writer) error { return w.Get(ctx, path, pl.preparer.bounds().ArchiveSize(), to, skip...) }, read)
+	switch {
 	case errors.Is(failed, sandbox.ErrTooLarge):
 		return unusable("%s is larger than limits.disk and limits.files allow, or deeper than any checkout", pl.folder.Path)
-	case failed != nil && !errors.Is(failed, errEnough):
+	case failed != nil:
 		return fmt.Errorf("preparing a checkout: %w", failed)
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/fault"
+	"securebench/internal/piped"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/platform"
@@ -107,21 +108,18 @@ func fits(info sandbox.Info, built sandbox.Image) error {
 
 // build sends the files of an image to the engine, and fails if they are not
 // those that the key was made from.
-func (j Job) build(ctx context.Context, builder sandbox.Builder, img Image, key, files string) (sandbox.Image, error) {
-	r, w := io.Pipe()
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
+func (j Job) build(ctx context.Context, builder sandbox.Builder, img Image, key, files string) (built sandbox.Image, err error) {
+	_, err = piped.Both(func(w io.Writer) error {
 		hash := sha256.New()
 		err := j.Pack.archive(ctx, img.Name, io.MultiWriter(w, hash))
 		if err == nil && digest.Format(hash.Sum(nil)) != files {
 			err = fmt.Errorf("the files of image %q changed while it was built", img.Name)
 		}
-		w.CloseWithError(err)
-	}()
-	built, err := builder.Build(ctx, sandbox.Build{Tag: img.Ref, From: key, Fresh: j.Rebuild}, r, visible{j.Log})
-	r.CloseWithError(errors.New("the engine has stopped reading"))
-	<-sent
+		return err
+	}, func(r io.Reader) (err error) {
+		built, err = builder.Build(ctx, sandbox.Build{Tag: img.Ref, From: key, Fresh: j.Rebuild}, r, visible{j.Log})
+		return err
+	})
 	return built, err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/sandboxed"
+	"securebench/internal/piped"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
@@ -95,18 +96,14 @@ func (s *site) killAll(ctx context.Context) error { return s.box.Client.KillAll(
 func (s *site) walk(ctx context.Context) (*repository.Tree, error) { return s.read(ctx, ".", nil) }
 
 // read reads a part of the checkout.
-func (s *site) read(ctx context.Context, path string, keep func(path string, e repository.Entry, content io.Reader) error) (*repository.Tree, error) {
+func (s *site) read(ctx context.Context, path string, keep func(path string, e repository.Entry, content io.Reader) error) (t *repository.Tree, err error) {
 	bounds := repository.Bounds{Bytes: s.Limits.Disk, Files: s.Limits.Files}
-	pr, pw := io.Pipe()
-	go func() {
-		err := s.tree.Get(ctx, path, bounds.ArchiveSize(), pw, ".git")
-		_ = pw.CloseWithError(err) // never fails
-	}()
-	t, err := repository.Read(pr, bounds, keep)
-	if err == nil { // the end of the archive is not that of the stream
-		_, err = io.Copy(io.Discard, pr)
-	}
-	_ = pr.CloseWithError(err) // never fails
+	_, err = piped.Both(func(w io.Writer) error { return s.tree.Get(ctx, path, bounds.ArchiveSize(), w, ".git") }, func(r io.Reader) (err error) {
+		if t, err = repository.Read(r, bounds, keep); err == nil { // the end of the archive is not that of the stream
+			_, err = io.Copy(io.Discard, r)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the checkout: %w", err)
 	}

@@ -51,24 +51,6 @@ func copyRenamed(dst io.Writer, src io.Reader, place func(*tar.Header) (string, 
 // isSparse reports whether a record of an entry says where a file has holes.
 func isSparse(key string) bool { return strings.HasPrefix(key, "GNU.sparse.") }
 
-// pipe runs write and gives what it writes to read. An error of write that is
-// not read's own comes first: read failed because of it.
-func pipe(write func(io.Writer) error, read func(io.Reader) error) error {
-	pr, pw := io.Pipe()
-	written := make(chan error, 1)
-	go func() {
-		err := write(pw)
-		_ = pw.CloseWithError(err) // never fails
-		written <- err
-	}()
-	err := read(pr)
-	_ = pr.CloseWithError(io.ErrClosedPipe) // never fails
-	if werr := <-written; werr != nil && !errors.Is(werr, io.ErrClosedPipe) {
-		return werr
-	}
-	return err
-}
-
 // notFolders returns those of the paths that an archive of changes has something
 // other than a folder for.
 func notFolders(changes io.Reader, paths []string) (map[string]bool, error) {

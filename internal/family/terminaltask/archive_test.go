@@ -101,29 +101,6 @@ type failingReader struct{ err error }
 
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
-// TestPiped: the writer's own error explains the reader's, and a reader that
-// leaves is no fault of the writer's.
-func TestPiped(t *testing.T) {
-	broken, left := errors.New("broken"), errors.New("left")
-	err := pipe(func(io.Writer) error { return broken }, func(r io.Reader) error { _, err := io.ReadAll(r); return err })
-	if !errors.Is(err, broken) {
-		t.Errorf("a writer that fails: %v", err)
-	}
-	endless := func(w io.Writer) error {
-		for {
-			if _, err := w.Write([]byte("x")); err != nil {
-				return err
-			}
-		}
-	}
-	if err := pipe(endless, func(io.Reader) error { return left }); !errors.Is(err, left) {
-		t.Errorf("a reader that leaves with an error: %v", err)
-	}
-	if err := pipe(endless, func(io.Reader) error { return nil }); err != nil {
-		t.Errorf("a reader that has enough: %v", err)
-	}
-}
-
 // FuzzRename: whatever an archive holds, its copy is an archive or an error.
 func FuzzRename(f *testing.F) {
 	f.Add(packed(f, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 5}))

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"securebench/internal/pathname"
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/workspace"
@@ -152,7 +153,7 @@ func (s *scorer) readChecker() error {
 	if err != nil {
 		return err
 	}
-	return pipe(func(w io.Writer) error { return all.evaluation.WriteTar(w, 0, 0) }, func(r io.Reader) error {
+	return piped.Run(func(w io.Writer) error { return all.evaluation.WriteTar(w, 0, 0) }, func(r io.Reader) error {
 		for tr := tar.NewReader(r); ; {
 			h, err := tr.Next()
 			if errors.Is(err, io.EOF) {

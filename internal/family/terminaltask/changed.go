@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"securebench/internal/candidate"
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 )
 
@@ -115,7 +116,7 @@ func deletion(name string) *tar.Header {
 // copy pipes the changes to read, from a function that writes what the folder is
 // now.
 func (p changedPaths) copy(now func(io.Writer) error, at string, read func(io.Reader) error) error {
-	return pipe(func(w io.Writer) error {
-		return pipe(now, func(r io.Reader) error { return p.write(w, r, at) })
+	return piped.Run(func(w io.Writer) error {
+		return piped.Run(now, func(r io.Reader) error { return p.write(w, r, at) })
 	}, read)
 }

@@ -11,6 +11,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/piped"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/verdict"
 )
@@ -38,8 +39,8 @@ type putting func(h *tar.Header) (at, why string, ok bool)
 
 // make makes an archive's changes in a box.
 func (s *scorer) make(ctx context.Context, client *initproc.Client, source func(io.Writer) error, put putting, note func(path, why string)) error {
-	err := pipe(func(w io.Writer) error {
-		return pipe(source, func(content io.Reader) error {
+	err := piped.Run(func(w io.Writer) error {
+		return piped.Run(source, func(content io.Reader) error {
 			return copyRenamed(w, content, func(h *tar.Header) (string, bool) {
 				at, why, ok := put(h)
 				s.linked = s.linked || ok && h.Typeflag == tar.TypeSymlink
@@ -111,8 +112,8 @@ func (s *scorer) removeLinks(ctx context.Context, source func(io.Writer) error, 
 	}
 	client := s.site.checker.Client
 	var removed []string
-	err := pipe(func(w io.Writer) error {
-		return pipe(source, func(content io.Reader) error {
+	err := piped.Run(func(w io.Writer) error {
+		return piped.Run(source, func(content io.Reader) error {
 			return copyRenamed(w, content, func(h *tar.Header) (string, bool) {
 				at, _, ok := put(h)
 				return at, ok && h.Typeflag == tar.TypeSymlink

@@ -12,6 +12,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/sandboxed"
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
@@ -28,7 +29,7 @@ func (s *scorer) serviceSpace() sandbox.Workspace {
 // look reads what the service's workspace holds.
 func (s *scorer) look(ctx context.Context) (base *candidate.Base, err error) {
 	bounds := candidate.Bounds{Bytes: s.site.Limits.Disk, Files: s.site.Limits.Files}
-	err = pipe(func(w io.Writer) error { return s.site.own.Get(ctx, ".", bounds.ArchiveSize(), w) }, func(r io.Reader) (err error) {
+	err = piped.Run(func(w io.Writer) error { return s.site.own.Get(ctx, ".", bounds.ArchiveSize(), w) }, func(r io.Reader) (err error) {
 		base, err = candidate.ReadBase(r, bounds)
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 )
 
@@ -46,7 +47,7 @@ func readReward(ctx context.Context, folder sandbox.Workspace, name string) (dat
 	if isObject(name) {
 		maxSize = maxRewardObject
 	}
-	err = pipe(func(w io.Writer) error { return folder.Get(ctx, name, maxSize+room, w) }, func(r io.Reader) error {
+	err = piped.Run(func(w io.Writer) error { return folder.Get(ctx, name, maxSize+room, w) }, func(r io.Reader) error {
 		tr := tar.NewReader(r)
 		h, err := tr.Next()
 		switch {

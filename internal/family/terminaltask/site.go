@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"securebench/internal/family/sandboxed"
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/workspace"
@@ -43,8 +44,8 @@ func (s *site) open(ctx context.Context, role string, life time.Duration, spec s
 // fill lays out files in a workspace: those below dir, without that part of
 // their paths.
 func fill(ctx context.Context, w sandbox.Workspace, layout *workspace.Layout, dir string, owner sandbox.User) error {
-	return pipe(func(dst io.Writer) error {
-		return pipe(func(all io.Writer) error { return layout.WriteTar(all, owner.UID, owner.GID) }, func(src io.Reader) error {
+	return piped.Run(func(dst io.Writer) error {
+		return piped.Run(func(all io.Writer) error { return layout.WriteTar(all, owner.UID, owner.GID) }, func(src io.Reader) error {
 			return copyRenamed(dst, src, func(h *tar.Header) (string, bool) {
 				if dir == "" {
 					return h.Name, true

@@ -15,6 +15,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
+	"securebench/internal/piped"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -303,18 +304,10 @@ func (r *Replay) importTree(sink candidate.Sink, name string, at candidate.Place
 }
 
 // stream stores what write writes.
-func stream(sink candidate.Sink, origin candidate.Origin, write func(io.Writer) error) (candidate.Candidate, error) {
-	pr, pw := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		err := write(pw)
-		_ = pw.CloseWithError(err) // it never fails
-		done <- err
-	}()
-	c, err := sink.Put(task.Workspace, origin, pr)
-	_ = pr.CloseWithError(io.ErrClosedPipe)
-	if wrote := <-done; wrote != nil && !errors.Is(wrote, io.ErrClosedPipe) {
-		return c, wrote
-	}
+func stream(sink candidate.Sink, origin candidate.Origin, write func(io.Writer) error) (c candidate.Candidate, err error) {
+	err = piped.Run(write, func(r io.Reader) (err error) {
+		c, err = sink.Put(task.Workspace, origin, r)
+		return err
+	})
 	return c, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/bounded"
 	"securebench/internal/candidate"
+	"securebench/internal/piped"
 	"securebench/internal/redact"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
@@ -87,17 +88,12 @@ func leftOut(n int) string {
 }
 
 // walk reads the repository as the agent left it, without a byte of its .git.
-func (j job) walk(ctx context.Context) (*repository.Tree, error) {
-	archive, in := io.Pipe()
-	got := make(chan error, 1)
-	go func() {
-		err := j.Checkout.Space.Get(ctx, ".", j.Tree.ArchiveSize(), in, gitFolder)
-		_ = in.CloseWithError(err) // it never fails
-		got <- err
-	}()
-	tree, err := repository.Read(archive, repository.Bounds{Bytes: j.Tree.Bytes, Files: j.Tree.Files}, nil)
-	_, _ = io.Copy(io.Discard, archive) // the workspace stays usable
-	getErr := <-got
+func (j job) walk(ctx context.Context) (tree *repository.Tree, err error) {
+	getErr, err := piped.Both(func(w io.Writer) error { return j.Checkout.Space.Get(ctx, ".", j.Tree.ArchiveSize(), w, gitFolder) }, func(r io.Reader) (err error) {
+		tree, err = repository.Read(r, repository.Bounds{Bytes: j.Tree.Bytes, Files: j.Tree.Files}, nil)
+		_, _ = io.Copy(io.Discard, r) // the workspace stays usable
+		return err
+	})
 	switch {
 	case errors.Is(getErr, sandbox.ErrTooLarge):
 		return nil, candidate.Reject(verdict.CandidateTooLarge, "the repository has more than %d bytes or %d files, or folders that are too deep", j.Tree.Bytes, j.Tree.Files)

@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/pathname"
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/verdict"
@@ -180,17 +181,11 @@ func (c *collector) look(ctx context.Context, r *root, p plan) error {
 
 // header reads the first header of a path's archive and no more of it; nil if
 // nothing is there.
-func (c *collector) header(ctx context.Context, p string) (*tar.Header, error) {
-	archive, in := io.Pipe()
-	got := make(chan error, 1)
-	go func() {
-		err := c.Root.Archive(ctx, []string{p}, c.Tree.ArchiveSize(), in)
-		_ = in.CloseWithError(err) // it never fails
-		got <- err
-	}()
-	h, err := tar.NewReader(archive).Next()
-	_ = archive.CloseWithError(errStopped)
-	getErr := <-got
+func (c *collector) header(ctx context.Context, p string) (h *tar.Header, err error) {
+	getErr, err := piped.Both(func(w io.Writer) error { return c.Root.Archive(ctx, []string{p}, c.Tree.ArchiveSize(), w) }, func(r io.Reader) (err error) {
+		h, err = tar.NewReader(r).Next()
+		return err
+	})
 	switch {
 	case err == nil:
 		return h, nil
@@ -208,20 +203,12 @@ func (c *collector) fetch(ctx context.Context, r *root, p plan) error {
 	if len(p.all) == 0 {
 		return nil
 	}
-	archive, in := io.Pipe()
-	got := make(chan error, 1)
-	go func() {
-		err := c.Root.Archive(ctx, p.all, c.Tree.ArchiveSize(), in)
-		_ = in.CloseWithError(err) // it never fails
-		got <- err
-	}()
-	err := c.index(archive, r, p)
-	_ = archive.CloseWithError(errStopped)
-	getErr := <-got
+	getErr, err := piped.Both(func(w io.Writer) error { return c.Root.Archive(ctx, p.all, c.Tree.ArchiveSize(), w) },
+		func(archive io.Reader) error { return c.index(archive, r, p) })
 	switch {
 	case errors.Is(getErr, sandbox.ErrTooLarge):
 		return c.tooLarge()
-	case getErr != nil && !errors.Is(getErr, errStopped):
+	case getErr != nil:
 		return fmt.Errorf("reading the sandbox's root: %w", getErr)
 	}
 	return err

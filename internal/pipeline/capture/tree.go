@@ -14,6 +14,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/pathname"
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -21,9 +22,6 @@ import (
 
 // atOnce is how much is handed from one part to the next: small pieces are slow.
 const atOnce = 128 << 10
-
-// errStopped ends a stream whose reader is done.
-var errStopped = errors.New("the tree is not read to its end")
 
 // tree streams what the agent changed into the sink. Three parts run side by
 // side: the workspace writes its archive, the collector keeps what differs from
@@ -35,22 +33,17 @@ func (j job) tree(ctx context.Context, res *Result) (candidate.Candidate, error)
 	c := &collector{job: j, scope: newScope(j.Workdir, j.Captured, j.Extraction.Path), base: j.Base.All(),
 		spool: spool{limit: j.Tree.Bytes}, buf: make([]byte, 64<<10)}
 	defer c.spool.close()
-	canonical, out := io.Pipe()
-	made := make(chan error, 1)
-	go func() {
-		buffered := bufio.NewWriterSize(out, atOnce)
-		err := c.write(ctx, buffered)
-		if err == nil {
-			err = buffered.Flush()
+	var cand candidate.Candidate
+	err := piped.Run(func(w io.Writer) error {
+		buffered := bufio.NewWriterSize(w, atOnce)
+		if err := c.write(ctx, buffered); err != nil {
+			return err
 		}
-		_ = out.CloseWithError(err) // it never fails
-		made <- err
-	}()
-	cand, err := j.Sink.Put(task.Workspace, candidate.File, canonical)
-	_ = canonical.CloseWithError(errStopped)
-	if made := <-made; made != nil && !errors.Is(made, errStopped) {
-		err = made
-	}
+		return buffered.Flush()
+	}, func(r io.Reader) (err error) {
+		cand, err = j.Sink.Put(task.Workspace, candidate.File, r)
+		return err
+	})
 	res.Metadata = j.noted(c.notes)
 	cand.Redacted = c.redacted
 	return cand, err
@@ -102,18 +95,13 @@ func (c *collector) write(ctx context.Context, w io.Writer) error {
 
 // folder writes what changed in one part of the workspace.
 func (c *collector) folder(ctx context.Context, folder string, skip []string) error {
-	archive, in := io.Pipe()
-	got := make(chan error, 1)
 	was := c.Base.Bounds()
 	limit := candidate.Bounds{Bytes: c.Tree.Bytes + was.Bytes, Files: c.Tree.Files + was.Files}.ArchiveSize()
-	go func() {
-		err := c.space.Get(ctx, folder, limit, in, skip...)
-		_ = in.CloseWithError(err) // it never fails
-		got <- err
-	}()
-	err := c.compare(bufio.NewReaderSize(archive, atOnce), folder)
-	_, _ = io.Copy(io.Discard, archive) // the workspace stays usable
-	getErr := <-got
+	getErr, err := piped.Both(func(w io.Writer) error { return c.space.Get(ctx, folder, limit, w, skip...) }, func(r io.Reader) error {
+		err := c.compare(bufio.NewReaderSize(r, atOnce), folder)
+		_, _ = io.Copy(io.Discard, r) // the workspace stays usable
+		return err
+	})
 	switch {
 	case errors.Is(getErr, sandbox.ErrTooLarge):
 		return c.tooLarge()

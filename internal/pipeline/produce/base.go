@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"securebench/internal/candidate"
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 )
@@ -22,20 +23,13 @@ func (s *Session) readBase(ctx context.Context, p *Producer, spec sandbox.Spec, 
 		return nil
 	}
 	bounds := candidate.Bounds{Bytes: spec.Limits.Disk, Files: spec.Limits.Files}
-	r, w := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		err := s.space.Get(ctx, ".", bounds.ArchiveSize(), w)
-		_ = w.CloseWithError(err) // it never fails
-		done <- err
-	}()
-	s.base, err = candidate.ReadBase(r, bounds)
-	_ = r.CloseWithError(io.ErrClosedPipe)
-	switch got := <-done; {
-	case errors.Is(got, sandbox.ErrTooLarge), errors.Is(err, sandbox.ErrTooLarge): // files with holes
-		return fmt.Errorf("%w: %w", ErrFolder, errors.Join(got, err))
-	case got != nil && !errors.Is(got, io.ErrClosedPipe):
-		return fmt.Errorf("reading the prepared workspace: %w", got)
+	err = piped.Run(func(w io.Writer) error { return s.space.Get(ctx, ".", bounds.ArchiveSize(), w) }, func(r io.Reader) (err error) {
+		s.base, err = candidate.ReadBase(r, bounds)
+		return err
+	})
+	switch {
+	case errors.Is(err, sandbox.ErrTooLarge): // files with holes
+		return fmt.Errorf("%w: %w", ErrFolder, err)
 	case err != nil:
 		return fmt.Errorf("reading the prepared workspace: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"securebench/internal/harness"
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 	"securebench/internal/workspace"
 )
@@ -175,21 +176,8 @@ func (s *Session) mounts() []sandbox.Mount {
 // fill streams the layout into the workspace without writing to the host's
 // disk, and returns the digest of the stream.
 func fill(ctx context.Context, space sandbox.Workspace, layout *workspace.Layout, owner sandbox.User) (sum [sha256.Size]byte, err error) {
-	r, w := io.Pipe()
-	done, all := make(chan error, 1), sha256.New()
-	go func() {
-		err := layout.WriteTar(io.MultiWriter(w, all), owner.UID, owner.GID)
-		done <- errors.Join(err, w.CloseWithError(err))
-	}()
-	err = space.Put(ctx, r)
-	err = errors.Join(err, r.CloseWithError(io.ErrClosedPipe), unlessClosed(<-done))
+	all := sha256.New()
+	err = piped.Run(func(w io.Writer) error { return layout.WriteTar(io.MultiWriter(w, all), owner.UID, owner.GID) },
+		func(r io.Reader) error { return space.Put(ctx, r) })
 	return [sha256.Size]byte(all.Sum(nil)), err
-}
-
-// unlessClosed drops the error that a writer gets when its reader left first.
-func unlessClosed(err error) error {
-	if errors.Is(err, io.ErrClosedPipe) {
-		return nil
-	}
-	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 )
 
@@ -108,23 +109,10 @@ func layerOf(ctx context.Context, root sandbox.RootReader) ([]byte, error) {
 	return b.Bytes(), w.Close()
 }
 
-var errEnough = errors.New("enough")
-
 // copyArchive copies the first entries of an archive of a root.
 func copyArchive(ctx context.Context, root sandbox.RootReader, paths []string, w *tar.Writer, entries int) error {
-	r, in := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		err := root.Archive(ctx, paths, 1<<40, in)
-		_ = in.CloseWithError(err) // never fails
-		done <- err
-	}()
-	err := copyEntries(tar.NewReader(r), w, entries)
-	_ = r.CloseWithError(errEnough) // never fails
-	if failed := <-done; failed != nil && !errors.Is(failed, errEnough) {
-		err = errors.Join(err, failed)
-	}
-	return err
+	return piped.Run(func(to io.Writer) error { return root.Archive(ctx, paths, 1<<40, to) },
+		func(r io.Reader) error { return copyEntries(tar.NewReader(r), w, entries) })
 }
 
 func copyEntries(r *tar.Reader, w *tar.Writer, entries int) error {

@@ -5,13 +5,14 @@ package programs
 
 import (
 	"archive/tar"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"securebench/internal/piped"
 )
 
 // Fill gives lay the tar stream that fill writes, with root as the owner of
@@ -19,29 +20,17 @@ import (
 // that lay reads ends with an error if fill fails or writes something else than
 // folders, files and links inside the tree.
 func Fill(fill func(io.Writer) error, lay func(io.Reader) error) error {
-	raw, source := io.Pipe()
-	owned, content := io.Pipe()
-	filled, rewritten := make(chan error, 1), make(chan error, 1)
-	go func() {
-		err := fill(source)
-		_ = source.CloseWithError(err) // in memory; nil is the end
-		filled <- err
-	}()
-	go func() {
-		err := own(content, raw)
-		_ = raw.CloseWithError(cmp.Or(err, io.ErrClosedPipe))
-		_ = content.CloseWithError(err)
-		rewritten <- err
-	}()
-	err := lay(owned)
-	_ = owned.CloseWithError(cmp.Or(err, io.ErrClosedPipe))
-	errRewrite, errFill := <-rewritten, <-filled
+	var filled error
+	rewritten, err := piped.Both(func(owned io.Writer) (err error) {
+		filled, err = piped.Both(fill, func(raw io.Reader) error { return own(owned, raw) })
+		return err
+	}, lay)
 	// The first cause comes first: each makes the next one fail.
 	switch {
-	case errFill != nil && !errors.Is(errFill, io.ErrClosedPipe) && !errors.Is(errFill, errRewrite):
-		return fmt.Errorf("filling it: %w", errFill)
-	case errRewrite != nil && (err == nil || !errors.Is(errRewrite, err)):
-		return fmt.Errorf("reading what it is filled with: %w", errRewrite)
+	case filled != nil:
+		return fmt.Errorf("filling it: %w", filled)
+	case rewritten != nil:
+		return fmt.Errorf("reading what it is filled with: %w", rewritten)
 	case err != nil:
 		return fmt.Errorf("laying it down: %w", err)
 	}
