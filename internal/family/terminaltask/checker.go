@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"securebench/internal/family"
+	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/sandbox/lookup"
@@ -72,7 +73,7 @@ func (s *scorer) check(ctx context.Context) error {
 // the checker's command. What the verification itself shows can be the candidate's doing.
 func (s *scorer) inItsImage(ctx context.Context, p plan) error {
 	q := lookup.Question{Image: s.image, User: &s.user, Argv: p.argv, Env: p.env, Labels: s.site.Labels,
-		Elsewhere: func(file string) bool { return s.row.reaches(file) || within(file, s.ownFolders()...) }}
+		Elsewhere: func(file string) bool { return s.row.reaches(file) || pathname.Within(file, s.ownFolders()...) }}
 	q.Labels.Role = "probe"
 	on := map[string]any{"image": q.Image.ID, "user": s.user, "command": q.Argv, "env": q.Env}
 	missing, err := s.verifier.images.Facts.Once(on, func() ([]byte, error) {

@@ -13,6 +13,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/checkout"
 	"securebench/internal/harness"
+	"securebench/internal/pathname"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/redact"
@@ -394,7 +395,7 @@ func (p *program) Run(ctx context.Context) (produce.Result, error) {
 	}
 	q := lookup.Question{Image: p.request.Image, User: p.request.User, Argv: p.request.Command, Env: p.request.View.Environment().Env,
 		Labels: p.request.Labels, Elsewhere: func(file string) bool {
-			return sandbox.Within(file, harness.ProgramDir) || sandbox.Within(file, res.Target)
+			return pathname.Within(file, harness.ProgramDir) || pathname.Within(file, res.Target)
 		}}
 	q.Labels.Role = "probe"
 	missing, err := lookup.Missing(ctx, p.runner.Producer.Engine, q)
