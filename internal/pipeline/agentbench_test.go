@@ -138,7 +138,7 @@ func (a *attempts) ours() time.Duration {
 	if err != nil {
 		a.Fatal(err)
 	}
-	got, err := p.Capture(a.ctx)
+	got, err := p.Capture(a.ctx, res)
 	if err = errors.Join(err, p.Close(a.ctx)); err != nil || got.Candidate == nil || res.Usage["requests"] != 1 {
 		a.Fatalf("%+v %+v %v: %s", got, res, err, res.Stderr)
 	}

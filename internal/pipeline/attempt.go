@@ -17,7 +17,6 @@ import (
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
-	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
 
@@ -103,7 +102,7 @@ func (a *ongoing) open(ctx context.Context, c family.Case) {
 // newRequest returns what the agent is given.
 func (a *ongoing) newRequest(ctx context.Context, c family.Case) (agent.Request, error) {
 	t := a.draft.Task
-	req := agent.Request{View: t.Agent(), Attempt: a.draft.Number, Dir: a.draft.Dir, Image: a.image(), Captured: t.Captured()}
+	req := agent.Request{View: t.Agent(), Attempt: a.draft.Number, Dir: a.draft.Dir, Image: a.draft.Image, Captured: t.Captured()}
 	if !agent.Submits(a.r.Agent) {
 		return req, nil
 	}
@@ -115,14 +114,6 @@ func (a *ongoing) newRequest(ctx context.Context, c family.Case) (agent.Request,
 		req.Solution, err = attempt.Solution(sol)
 	}
 	return req, err
-}
-
-// image returns the image that the agent runs in.
-func (a *ongoing) image() sandbox.Image {
-	if e, ok := a.r.Agent.(agent.Elsewhere); ok {
-		return e.RunsIn(a.draft.Image)
-	}
-	return a.draft.Image
 }
 
 // run takes a prepared attempt through its calls and returns its record. An
@@ -218,14 +209,14 @@ func (r *run) keepUnverified() {
 }
 
 // reportStart reports that an agent begins, and what it is about to run in.
-func (r *run) reportStart(req agent.Request, argv []string, workdir string) {
-	id, image := req.View.ID(), req.Image.Ref
+func (r *run) reportStart(req agent.Request, c agent.Command) {
+	id := req.View.ID()
 	r.Progress.Event(progress.ProducerStart{TaskID: id, Attempt: req.Attempt})
-	if argv == nil {
+	if c.Argv == nil {
 		return
 	}
-	r.Progress.Event(progress.SandboxCreate{TaskID: id, Attempt: req.Attempt, Kind: "agent", Image: image, Network: "none", ReadOnly: !req.View.Environment().WritableRoot})
-	r.Progress.Event(progress.SandboxCommand{TaskID: id, Attempt: req.Attempt, Kind: "agent", Image: image, Workdir: workdir, Argv: argv})
+	r.Progress.Event(progress.SandboxCreate{TaskID: id, Attempt: req.Attempt, Kind: "agent", Image: c.Image, Network: "none", ReadOnly: !req.View.Environment().WritableRoot})
+	r.Progress.Event(progress.SandboxCommand{TaskID: id, Attempt: req.Attempt, Kind: "agent", Image: c.Image, Workdir: c.Workdir, Argv: c.Argv})
 }
 
 // reportProduced reports what came of an agent.

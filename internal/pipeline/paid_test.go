@@ -41,7 +41,7 @@ type paidFor struct {
 	sink candidate.Sink
 }
 
-func (*paidFor) Command() ([]string, string)     { return nil, "" }
+func (*paidFor) Command() agent.Command          { return agent.Command{} }
 func (*paidFor) Close(context.Context) error     { return nil }
 func (p *paidFor) Standing(context.Context) bool { return !p.gone }
 
@@ -51,12 +51,12 @@ func (p *paidFor) Run(context.Context) (produce.Result, error) {
 		Labels: []string{produce.NetworkEnabled}}
 	n := int(p.ran.Add(1))
 	if n <= len(p.failRun) {
-		return produce.Result{}, &produce.TryError{Err: p.failRun[n-1], Raw: res.Raw, Usage: res.Usage}
+		return produce.Result{Raw: res.Raw, Usage: res.Usage}, p.failRun[n-1]
 	}
 	return res, nil
 }
 
-func (p *paidFor) Capture(context.Context) (capture.Result, error) {
+func (p *paidFor) Capture(context.Context, produce.Result) (capture.Result, error) {
 	if p.captured.Add(1) <= p.failCaptures {
 		return capture.Result{}, errors.New("the engine is busy")
 	}
@@ -160,7 +160,7 @@ type endsSo struct {
 	end sandbox.End
 }
 
-func (e *endsSo) Capture(context.Context) (capture.Result, error) {
+func (e *endsSo) Capture(context.Context, produce.Result) (capture.Result, error) {
 	return capture.Result{Limit: e.end}, nil
 }
 

@@ -37,7 +37,7 @@ type Request struct {
 	View    task.AgentView `json:"view"`
 	Attempt int            `json:"attempt"` // from 1
 	Dir     string         `json:"dir"`     // the task's folder name in records
-	Image   sandbox.Image  `json:"image"`   // that the agent runs in
+	Image   sandbox.Image  `json:"image"`   // the row's
 	// Captured says which files make up a tree. The agent does not see it.
 	Captured task.Captured `json:"captured,omitzero"`
 	// Solution is the row's own, for an agent that [Submits] it; nil if the row
@@ -68,15 +68,21 @@ type Output struct {
 // Production is one attempt at a candidate. An error means that the engine or
 // this process failed.
 type Production interface {
-	// Run runs the agent to its end; it may be called once.
+	// Run runs the agent to its end; it may be called once. After an error, the
+	// result has what the try used and wrote.
 	Run(ctx context.Context) (produce.Result, error)
-	// Capture takes the candidate after Run.
-	Capture(ctx context.Context) (capture.Result, error)
-	// Command returns what Run will run in a sandbox, and in which folder; nil
-	// if nothing.
-	Command() (argv []string, workdir string)
+	// Capture takes what Run left.
+	Capture(ctx context.Context, ran produce.Result) (capture.Result, error)
+	// Command returns what Run will run in a sandbox.
+	Command() Command
 	// Close releases the attempt's resources. It is idempotent.
 	Close(ctx context.Context) error
+}
+
+// Command is what runs in a sandbox; it has no Argv if nothing does.
+type Command struct {
+	Argv           []string
+	Workdir, Image string
 }
 
 // Standing is a production whose agent can have ended while what it left still
@@ -237,22 +243,6 @@ type Harness struct {
 	Image *sandbox.Image
 }
 
-// Elsewhere is an agent that may run in another image than that of its row.
-type Elsewhere interface {
-	// RunsIn returns the image that the agent runs in; rows is that of its row.
-	RunsIn(rows sandbox.Image) sandbox.Image
-}
-
-var _ Elsewhere = (*Harness)(nil)
-
-// RunsIn returns the harness's own image, if it has one.
-func (h *Harness) RunsIn(rows sandbox.Image) sandbox.Image {
-	if h.Image != nil {
-		return *h.Image
-	}
-	return rows
-}
-
 var _ Agent = (*Harness)(nil)
 
 // Name returns the harness's name.
@@ -263,6 +253,9 @@ func (h *Harness) Sandboxed() bool { return true }
 
 // Prepare makes the attempt's workspace and sandbox.
 func (h *Harness) Prepare(ctx context.Context, req Request, out Output) (Production, error) {
+	if h.Image != nil {
+		req.Image = *h.Image
+	}
 	return h.start(ctx, req, out, h.Request(req))
 }
 
@@ -273,7 +266,6 @@ type sandboxed struct {
 	sink    candidate.Sink
 	session *produce.Session
 	base    *checkout.Checkout // nil for a task without a repository
-	result  *produce.Result
 }
 
 func (p *sandboxed) Close(ctx context.Context) error {
@@ -292,24 +284,27 @@ func (p *sandboxed) release() {
 // Standing reports whether the workspaces answer.
 func (p *sandboxed) Standing(ctx context.Context) bool { return p.session.Standing(ctx) }
 
-func (p *sandboxed) Command() (argv []string, workdir string) { return p.session.Command() }
+func (p *sandboxed) Command() Command {
+	argv, workdir := p.session.Command()
+	return Command{argv, workdir, p.request.Image.Ref}
+}
 
 func (p *sandboxed) Run(ctx context.Context) (produce.Result, error) {
 	res, err := p.session.Run(ctx)
-	if try, ok := errors.AsType[*produce.TryError](err); ok {
-		p.runner.clean(try.Raw)
+	if err == nil {
+		p.runner.complete(p.request, &res)
 	}
-	if err != nil {
-		return res, err
+	if p.runner.Secrets != nil {
+		for name, content := range res.Raw {
+			res.Raw[name] = p.runner.Secrets.Bytes(content)
+		}
 	}
-	p.result = &res
-	p.runner.Complete(p.request, &res)
-	return res, nil
+	return res, err
 }
 
-// Complete adds data that only the parent process has to the result of an
+// complete adds data that only the parent process has to the result of an
 // attempt.
-func (r *Runner) Complete(a Request, res *produce.Result) {
+func (r *Runner) complete(a Request, res *produce.Result) {
 	res.Metadata.Set("workspace_root", "workspaces/"+a.Dir)
 	if r.Audit != nil {
 		allowed, denied := r.Audit(a.View.ID(), a.Attempt)
@@ -318,32 +313,15 @@ func (r *Runner) Complete(a Request, res *produce.Result) {
 		}
 		res.Usage["commands_allowed"], res.Usage["commands_denied"] = int64(allowed), int64(denied)
 	}
-	r.clean(res.Raw)
 }
 
-// clean redacts files.
-func (r *Runner) clean(files map[string][]byte) {
-	if r.Secrets == nil {
-		return
-	}
-	for name, content := range files {
-		files[name] = r.Secrets.Bytes(content)
-	}
-}
-
-// errNotRun is returned if there is nothing to capture.
-var errNotRun = errors.New("the agent did not run")
-
-func (p *sandboxed) Capture(ctx context.Context) (capture.Result, error) {
-	if p.result == nil {
-		return capture.Result{}, errNotRun
-	}
+func (p *sandboxed) Capture(ctx context.Context, ran produce.Result) (capture.Result, error) {
 	stage := capture.Stage{Secrets: p.runner.Secrets, Sink: p.sink}
 	if b := p.base; b != nil {
 		stage.Checkout = &capture.Checkout{Space: p.session.Checkout(), Tree: b.Tree, Content: b.Content, Tracked: b.Tracked, Ignore: b.Ignore}
 	}
 	stage.Base, stage.Root = p.session.Base(), p.session.Root()
-	req := p.runner.Bounds.Request(*p.result)
+	req := p.runner.Bounds.Request(ran)
 	req.Captured, req.ScoreTimeouts = p.request.Captured, p.runner.ScoreTimeouts
 	return stage.Capture(ctx, req, p.session.Workspace())
 }
@@ -402,5 +380,8 @@ func (p *program) Run(ctx context.Context) (produce.Result, error) {
 	if err == nil && missing != "" {
 		err = sandbox.Unusable(fmt.Errorf("the command of the row's solution is not in image %s (build the image with it, or name another)", q.Image.Ref))
 	}
-	return res, err
+	if err != nil {
+		return produce.Result{}, err
+	}
+	return res, nil
 }

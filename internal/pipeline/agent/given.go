@@ -50,7 +50,7 @@ func (g *given) Run(context.Context) (produce.Result, error) {
 }
 
 // Capture admits the candidate under the run's bounds.
-func (g *given) Capture(ctx context.Context) (res capture.Result, err error) {
+func (g *given) Capture(ctx context.Context, _ produce.Result) (res capture.Result, err error) {
 	if g.rejection != nil {
 		return capture.Result{Rejection: g.rejection}, nil
 	}
@@ -76,7 +76,7 @@ func (g *given) admit(ctx context.Context) (candidate.Candidate, error) {
 }
 
 // Command returns nothing.
-func (*given) Command() ([]string, string) { return nil, "" }
+func (*given) Command() Command { return Command{} }
 
 // Close does nothing.
 func (*given) Close(context.Context) error { return nil }

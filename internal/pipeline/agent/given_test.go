@@ -31,10 +31,11 @@ func TestGivenPatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Run(t.Context()); err != nil || agent.Blank(p) != (tt.want == "") {
+		ran, err := p.Run(t.Context())
+		if err != nil || agent.Blank(p) != (tt.want == "") {
 			t.Errorf("%s: %v", name, err)
 		}
-		res, err := p.Capture(t.Context())
+		res, err := p.Capture(t.Context(), ran)
 		if err != nil || res.Candidate == nil {
 			t.Fatalf("%s: %+v, %v", name, res, err)
 		}

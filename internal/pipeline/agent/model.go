@@ -100,7 +100,6 @@ type asked struct {
 	request Request
 	out     Output
 	plan    harness.Plan
-	result  *produce.Result
 }
 
 // Run asks the model.
@@ -116,16 +115,15 @@ func (p *asked) Run(ctx context.Context) (produce.Result, error) {
 	usage := p.model.Client.Counts(res)
 	raw, rawErr := p.exchange(q, res)
 	if err := errors.Join(err, rawErr); err != nil {
-		return produce.Result{}, &produce.TryError{Err: fmt.Errorf("asking the model: %w", err), Raw: raw, Usage: usage}
+		return produce.Result{Raw: raw, Usage: usage}, fmt.Errorf("asking the model: %w", err)
 	}
 	m := verdict.NewMetadata(map[string]any{"candidate_kind": p.plan.Extract.Kind, "candidate_extraction": p.plan.Extract.Mode})
 	for name, v := range p.plan.Metadata {
 		m.Set(name, v)
 	}
 	describe(m, res)
-	p.result = &produce.Result{Outcome: sandbox.Outcome{End: end(res.End), StdoutBytes: int64(len(res.Text))}, Timeout: limit,
-		Stdout: []byte(res.Text), Extract: p.plan.Extract, Metadata: m, Usage: usage, Raw: raw, Refusal: res.Why}
-	return *p.result, nil
+	return produce.Result{Outcome: sandbox.Outcome{End: end(res.End), StdoutBytes: int64(len(res.Text))}, Timeout: limit,
+		Stdout: []byte(res.Text), Extract: p.plan.Extract, Metadata: m, Usage: usage, Raw: raw, Refusal: res.Why}, nil
 }
 
 // describe adds what is known of an answer.
@@ -179,16 +177,13 @@ func (p *asked) exchange(q model.Question, res model.Result) (map[string][]byte,
 }
 
 // Capture takes the answer.
-func (p *asked) Capture(ctx context.Context) (capture.Result, error) {
-	if p.result == nil {
-		return capture.Result{}, errNotRun
-	}
+func (p *asked) Capture(ctx context.Context, ran produce.Result) (capture.Result, error) {
 	stage := capture.Stage{Secrets: p.model.Secrets, Sink: p.out.Sink}
-	return stage.Capture(ctx, p.model.Bounds.Request(*p.result), nil)
+	return stage.Capture(ctx, p.model.Bounds.Request(ran), nil)
 }
 
 // Command returns nothing.
-func (*asked) Command() ([]string, string) { return nil, "" }
+func (*asked) Command() Command { return Command{} }
 
 // Close does nothing.
 func (*asked) Close(context.Context) error { return nil }

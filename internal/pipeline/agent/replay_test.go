@@ -48,10 +48,11 @@ func captured(t *testing.T, r *agent.Replay, kind task.CandidateKind) (capture.R
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Run(t.Context()); err != nil {
+	ran, err := p.Run(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := p.Capture(t.Context())
+	res, err := p.Capture(t.Context(), ran)
 	if err == nil && res.Candidate != nil {
 		if rc, err := res.Candidate.Open(); err != nil || rc.Close() != nil {
 			t.Errorf("the candidate cannot be opened: %v", err)

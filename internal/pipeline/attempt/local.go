@@ -28,7 +28,7 @@ type Local struct {
 	Observe func(taskID string, attempt int) func(stream string) io.WriteCloser
 	// Starts is called before an agent begins, with what will run in its sandbox;
 	// nil is not.
-	Starts func(req agent.Request, argv []string, workdir string)
+	Starts func(req agent.Request, c agent.Command)
 
 	mu   sync.Mutex
 	held map[record.AttemptKey]*held
@@ -112,9 +112,6 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 	took := Timings{}
 	failed := func(phase verdict.Phase, err error) (Produced, error) {
 		e := &Error{Err: err, Phase: phase, Took: took}
-		if try, ok := errors.AsType[*produce.TryError](err); ok {
-			e.Usage, e.Raw = try.Usage, try.Raw
-		}
 		if s, ok := h.production.(agent.Standing); ok && phase == verdict.PhaseCapture {
 			e.Stands = s.Standing(ctx)
 		}
@@ -130,19 +127,18 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 	}
 	if h.ran == nil {
 		if l.Starts != nil {
-			argv, workdir := h.production.Command()
-			l.Starts(req, argv, workdir)
+			l.Starts(req, h.production.Command())
 		}
 		start := time.Now()
 		ran, err := h.production.Run(ctx)
 		took.Add(verdict.PhaseProduce, start)
 		if err != nil {
-			return failed(verdict.PhaseProduce, err)
+			return Produced{}, &Error{Err: err, Phase: verdict.PhaseProduce, Usage: ran.Usage, Raw: ran.Raw, Took: took}
 		}
 		h.ran = &ran
 	}
 	start := time.Now()
-	left, err := h.production.Capture(ctx)
+	left, err := h.production.Capture(ctx, *h.ran)
 	if err == nil && left.Candidate == nil && left.Rejection == nil && left.Limit == "" {
 		err = errors.New("the production has neither a candidate nor a reason for its absence")
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -120,11 +119,7 @@ func TestHostileProviders(t *testing.T) {
 				f := newFleet(t, hostile(tt.answer), nil)
 				f.agents["evil"] = agent(once)
 				res, err := f.beside()
-				var try *produce.TryError
 				raw := res.Raw
-				if errors.As(err, &try) {
-					raw = try.Raw
-				}
 				if (err != nil) != (tt.end == "") || res.Outcome.End != tt.end {
 					t.Errorf("it ended with %+v, %v: %.500s", res.Outcome, err, res.Stderr)
 				}

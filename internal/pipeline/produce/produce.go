@@ -124,19 +124,6 @@ type Result struct {
 	Refusal string `json:"refusal,omitzero"`
 }
 
-// TryError is the error of a run in which the agent may have used its provider.
-type TryError struct {
-	Err   error
-	Raw   map[string][]byte // as in [Result]
-	Usage map[string]int64
-}
-
-// Error says what went wrong.
-func (e *TryError) Error() string { return e.Err.Error() }
-
-// Unwrap returns what went wrong.
-func (e *TryError) Unwrap() error { return e.Err }
-
 // Prepare creates the workspaces and the sandbox of an attempt. observe returns
 // a writer for one of the agent's output streams; nil discards the output. The
 // caller closes the session.
@@ -315,7 +302,8 @@ func (s *Session) Root() sandbox.RootReader {
 func (s *Session) Command() (argv []string, workdir string) { return s.plan.Argv, s.plan.Workdir }
 
 // Run starts the agent and returns when all its processes have ended, so that
-// nothing changes during capture. Close removes what is left.
+// nothing changes during capture. After an error, the result has what the agent used
+// of its provider. Close removes what is left.
 func (s *Session) Run(ctx context.Context) (Result, error) {
 	var stdout, stderr bytes.Buffer
 	seenOut, seenErr := s.observer("stdout"), s.observer("stderr")
@@ -324,13 +312,11 @@ func (s *Session) Run(ctx context.Context) (Result, error) {
 	})
 	err = errors.Join(err, seenOut.Close(), seenErr.Close())
 	if err != nil {
-		err = fmt.Errorf("running the agent: %w", err)
+		used := Result{Metadata: verdict.Metadata{}}
 		if s.gate != nil && s.gate.client != nil {
-			res := Result{Metadata: verdict.Metadata{}}
-			s.gate.report(&res)
-			err = &TryError{Err: err, Raw: res.Raw, Usage: res.Usage}
+			s.gate.report(&used)
 		}
-		return Result{}, err
+		return used, fmt.Errorf("running the agent: %w", err)
 	}
 	res := s.result(out, stdout.Bytes(), stderr.Bytes())
 	if s.gate != nil {
