@@ -140,7 +140,7 @@ func TestDishonestOperators(t *testing.T) {
 			text := "4"
 			if l.TaskID == "a" { // what was captured was another candidate
 				pass(l)
-				l.Candidate.Text, l.Digests.Candidate = &text, digest.Bytes([]byte(text))
+				l.Candidate.Shown, l.Digests.Candidate = text, digest.Bytes([]byte(text))
 			}
 		}), keep: func(s *candidate.Store) error {
 			_, err := s.Put(task.Text, candidate.Given, strings.NewReader("4"))

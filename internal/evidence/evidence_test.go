@@ -100,7 +100,7 @@ func (m *maker) line(d *record.Dir, run record.RunDigests, index, attempt int) *
 	m.check(err)
 	l := &record.Line{
 		RunID: m.runID, TaskID: id, BenchmarkID: "pack", TaskType: "short_answer", Status: "passed", Outcome: "passed",
-		Candidate: record.Candidate{Text: &data}, ProducerStdout: data, ProducerMetadata: verdict.NewMetadata(map[string]any{"exit_code": 0, "timeout_seconds": 2.5}),
+		Candidate: record.Candidate{Kind: task.Text, Shown: data}, ProducerStdout: data, ProducerMetadata: verdict.NewMetadata(map[string]any{"exit_code": 0, "timeout_seconds": 2.5}),
 		Summary:  []task.ResourceSummary{{Name: "question", Kind: "text", Visibility: "public", Value: []byte(`"é <?>\ud83d\ude00"`)}},
 		Verified: true, Passed: true, VerifierMetadata: verdict.NewMetadata(map[string]any{"verifier": "short_answer"}),
 		Index: index, Attempt: attempt, Agent: "command", Containment: "passive", Labels: []string{"unpinned_image"},

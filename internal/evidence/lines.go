@@ -310,20 +310,12 @@ func (r *lineCheck) inStore(sum string) (err error) {
 // candidate compares the stored candidate with what the record shows of it.
 func (r *lineCheck) candidate(e record.Entry, fail failer) {
 	sum := e.Digests.Candidate
-	var shown []string
-	for _, s := range []*string{e.Candidate.Text, e.Candidate.Patch, e.Candidate.Workspace} {
-		if s != nil {
-			shown = append(shown, *s)
-		}
-	}
 	if sum == "" {
 		return
 	}
 	have := r.stored(sum, func(string, ...any) {}) // the judge has reported what is missing
-	if len(shown) > 1 {
-		fail("it shows several candidates")
-	} else if len(shown) == 1 && have.ok && sha256.Sum256([]byte(shown[0])) != have.inline {
-		fail("the candidate that it shows differs from the stored one: %s", r.differing(shown[0], sum))
+	if shown := e.Candidate; shown.Kind != "" && have.ok && sha256.Sum256([]byte(shown.Shown)) != have.inline {
+		fail("the candidate that it shows differs from the stored one: %s", r.differing(shown.Shown, sum))
 	}
 }
 
@@ -374,11 +366,8 @@ func Candidate(fsys fs.FS, c candidate.Candidate) (candidate.Candidate, error) {
 // KindOf is the kind of candidate that a record shows, as far as it matters
 // for reading it; "" is unknown.
 func KindOf(l *record.Line) task.CandidateKind {
-	switch {
-	case l.Candidate.Workspace != nil:
-		return task.Workspace
-	case l.Candidate.Patch != nil:
-		return task.Patch
+	if k := l.Candidate.Kind; k != task.Text { // or code
+		return k
 	}
 	return ""
 }

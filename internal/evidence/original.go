@@ -8,6 +8,7 @@ import (
 
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -30,15 +31,11 @@ func (r *lineCheck) restore(l *record.Line) {
 	if r.known {
 		l.RunID, l.Agent, l.BenchmarkID = r.Manifest.RunID, r.Manifest.Agent, r.Manifest.Pack.ID
 	}
-	shown := &l.Candidate.Text
-	if l.Candidate.Patch != nil {
-		shown = &l.Candidate.Patch
-	}
-	if *shown == nil {
+	if k := l.Candidate.Kind; k != task.Text && k != task.Patch {
 		return
 	}
 	if stored, err := inlined(r.fsys, l.Digests.Candidate); err == nil {
-		*shown = &stored
+		l.Candidate.Shown = stored
 	}
 }
 
@@ -106,16 +103,6 @@ func changes(was, is *record.Line) string {
 	add("outcome", string(was.Outcome), string(is.Outcome))
 	add("failure_reason", string(was.FailureReason), string(is.FailureReason))
 	add("failure_message", was.FailureMessage, is.FailureMessage)
-	add("candidate", text(was.Candidate), text(is.Candidate))
+	add("candidate", was.Candidate.Shown, is.Candidate.Shown)
 	return strings.Join(out, ", ")
-}
-
-func text(c record.Candidate) string {
-	switch {
-	case c.Text != nil:
-		return *c.Text
-	case c.Patch != nil:
-		return *c.Patch
-	}
-	return ""
 }

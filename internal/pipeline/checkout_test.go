@@ -159,7 +159,7 @@ func TestRepositoryRun(t *testing.T) {
 			}
 			if tt.outcome == verdict.Passed {
 				m := l.ProducerMetadata
-				if m.Text("candidate_extraction") != "git_diff" || m.Text("candidate_workdir") != "/testbed" || m.Int("ignored_path_count") != 1 || l.Candidate.Patch == nil {
+				if m.Text("candidate_extraction") != "git_diff" || m.Text("candidate_workdir") != "/testbed" || m.Int("ignored_path_count") != 1 || l.Candidate.Kind != task.Patch {
 					t.Errorf("record %+v", l)
 				}
 			}

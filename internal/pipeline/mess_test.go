@@ -103,7 +103,7 @@ func TestHonestMess(t *testing.T) {
 			if shown := l.ProducerStdout; strings.Contains(shown, "calc.py") == (name == "messy") {
 				t.Errorf("the agent's git shows %q", shown)
 			}
-			paths, err := patchtest.Paths([]byte(*l.Candidate.Patch))
+			paths, err := patchtest.Paths([]byte(l.Candidate.Shown))
 			if err != nil || !slices.Equal(paths, tt.changed) {
 				t.Errorf("changed %q, %v, want %q", paths, err, tt.changed)
 			}

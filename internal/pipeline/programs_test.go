@@ -7,6 +7,7 @@ import (
 
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -43,7 +44,7 @@ func TestOracleRunsPrograms(t *testing.T) {
 				}
 				return
 			}
-			if l.Outcome != verdict.Passed || l.Agent != "oracle" || l.ProducerMetadata.Text("harness") != "oracle" || l.Candidate.Workspace == nil {
+			if l.Outcome != verdict.Passed || l.Agent != "oracle" || l.ProducerMetadata.Text("harness") != "oracle" || l.Candidate.Kind != task.Workspace {
 				t.Errorf("record %+v", l)
 			}
 			if specs := b.engine.Specs(); len(specs) != 1 || specs[0].Labels.Role != "agent" || specs[0].Image.Ref != "img" || b.engine.Left() != 0 {

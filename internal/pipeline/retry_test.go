@@ -162,7 +162,7 @@ func TestResumeStartsAtVerification(t *testing.T) {
 			if gone {
 				return
 			}
-			if l.ProducerStdout != "4\n" || *l.Candidate.Text != "4\n" || l.Origin() != candidate.Stdout || l.Digests.Candidate != former.Digests.Candidate ||
+			if l.ProducerStdout != "4\n" || l.Candidate.Shown != "4\n" || l.Origin() != candidate.Stdout || l.Digests.Candidate != former.Digests.Candidate ||
 				len(l.Restricted) != 1 || l.Restricted[0] != former.Restricted[0] {
 				t.Errorf("record %+v", l)
 			}

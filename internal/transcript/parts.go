@@ -27,17 +27,10 @@ func (b *builder) candidate() {
 		b.add("candidate", "none was captured", "")
 		return
 	}
-	shown := ""
-	switch {
-	case l.Candidate.Text != nil:
-		shown = *l.Candidate.Text
-	case l.Candidate.Patch != nil:
-		shown = *l.Candidate.Patch
-	}
-	if l.Candidate.Workspace != nil {
+	if l.Candidate.Kind == task.Workspace {
 		b.tree(sum)
 	} else {
-		b.stored("candidate", sum, shown)
+		b.stored("candidate", sum, l.Candidate.Shown)
 	}
 	if ex := l.Digests.Extracted; ex != "" {
 		b.stored("candidate: the code that was extracted from it", ex, "")

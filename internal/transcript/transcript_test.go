@@ -99,7 +99,7 @@ func hostileLine() *record.Line {
 	meta := verdict.NewMetadata(map[string]any{"key" + hostile: hostile, "list": []string{hostile}})
 	return &record.Line{
 		RunID: hostile, TaskID: hostile, BenchmarkID: hostile, TaskType: hostile, Status: verdict.Status(hostile),
-		Candidate: record.Candidate{Text: &text}, ProducerStdout: hostile, ProducerStderr: hostile, ProducerMetadata: meta,
+		Candidate: record.Candidate{Kind: task.Text, Shown: text}, ProducerStdout: hostile, ProducerStderr: hostile, ProducerMetadata: meta,
 		Summary: []task.ResourceSummary{
 			{Name: "question" + hostile, Value: jsontext.Value(`"a\u001b[2J\nverdict passed"`)},
 			{Name: "choices", Value: jsontext.Value(`["\u202e", 1]`)}, {Name: "tests" + hostile, Redacted: true},
@@ -161,7 +161,7 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, word string, limit int) {
 		l := hostileLine()
 		l.TaskID, l.ProducerStdout, l.FailureMessage, l.VerifierStderr = word, text, text, word
-		l.Outcome, l.FailureReason, l.Labels, l.Candidate.Text = verdict.Outcome(word), verdict.Reason(word), []string{word, text}, &text
+		l.Outcome, l.FailureReason, l.Labels, l.Candidate.Shown = verdict.Outcome(word), verdict.Reason(word), []string{word, text}, text
 		l.Summary[1].Name, l.Retries[0].Error, l.Digests.Image = word, text, word
 		checkPlain(t, Source{Limit: min(max(limit, 0), 1<<20)}, l)
 	})
@@ -211,11 +211,11 @@ func TestStored(t *testing.T) {
 		}
 		return b.String()
 	}
-	inline := &record.Line{Outcome: verdict.Passed, Candidate: record.Candidate{Text: &short}, Digests: record.Digests{Candidate: textSum}}
+	inline := &record.Line{Outcome: verdict.Passed, Candidate: record.Candidate{Kind: task.Text, Shown: short}, Digests: record.Digests{Candidate: textSum}}
 	if got := shown(inline); !strings.Contains(got, "candidate\n  | whole answer\n") {
 		t.Error(got)
 	}
-	changes := &record.Line{Outcome: verdict.Passed, Candidate: record.Candidate{Workspace: &sum}, Digests: record.Digests{Candidate: sum}}
+	changes := &record.Line{Outcome: verdict.Passed, Candidate: record.Candidate{Kind: task.Workspace, Shown: sum}, Digests: record.Digests{Candidate: sum}}
 	if got := shown(changes); !strings.Contains(got, "  | deleted  0000         0  app/gone\n  | link     0777         0  app/link -> \"/etc/\\x1b\"\n  | file     0644         3  app/new\n") {
 		t.Error(got)
 	}

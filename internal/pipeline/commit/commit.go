@@ -208,16 +208,12 @@ func (d *Draft) Produced(p attempt.Produced) error {
 
 // shown returns what is published of a stored candidate: a text whole when it is
 // short, else an excerpt that names its digest; of a tree its digest.
-func shown(c candidate.Candidate) (out record.Candidate, err error) {
+func shown(c candidate.Candidate) (record.Candidate, error) {
 	if c.IsTree() {
-		return record.Candidate{Workspace: &c.Digest}, nil
+		return record.Candidate{Kind: c.Kind, Shown: c.Digest}, nil
 	}
 	data, err := c.Bytes()
-	text := record.Inline(data)
-	if c.Kind == task.Patch {
-		return record.Candidate{Patch: &text}, err
-	}
-	return record.Candidate{Text: &text}, err
+	return record.Candidate{Kind: c.Kind, Shown: record.Inline(data)}, err
 }
 
 // Resume continues an earlier record whose verification did not finish. The

@@ -141,7 +141,7 @@ func (e Entry) contradictions() (out []error) {
 		out = append(out, fmt.Errorf("its fields contradict each other: verification_status is %q, passed is %t, outcome is %q", e.Status, e.Passed, e.Outcome))
 	}
 	add(!slices.IsSorted(e.Labels), "its labels are not sorted")
-	shown := e.Candidate.Text != nil || e.Candidate.Patch != nil || e.Candidate.Workspace != nil
+	shown := e.Candidate != (Candidate{})
 	add(e.Digests.Candidate == "" && (shown || e.Passed || e.Digests.Extracted != ""), "it has no digest of a candidate")
 	return out
 }

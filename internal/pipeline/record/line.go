@@ -68,10 +68,25 @@ type Line struct {
 	Produced jsontext.Value
 }
 
-// Candidate is the published part of a candidate; nil fields are null. For a
-// tree, the published part is its digest.
+// Candidate is what a record shows of a candidate: of a text or patch, all or a part
+// of it, of a tree its digest. One of another kind has no more than its digest among
+// [Digests]. The zero value shows nothing.
 type Candidate struct {
-	Text, Patch, Workspace *string
+	Kind  task.CandidateKind // code is a text
+	Shown string
+}
+
+// place returns where a record shows a candidate of a kind; nil is nowhere.
+func (w *wire) place(kind task.CandidateKind) **string {
+	switch kind {
+	case task.Text, task.Code:
+		return &w.CandidateText
+	case task.Patch:
+		return &w.CandidatePatch
+	case task.Workspace:
+		return &w.CandidateWorkspace
+	}
+	return nil
 }
 
 // The metadata keys that readers of records use.
@@ -211,12 +226,14 @@ type capturedWire struct {
 func (l *Line) wire() wire {
 	w := wire{
 		RunID: l.RunID, TaskID: l.TaskID, BenchmarkID: l.BenchmarkID, TaskType: l.TaskType, Status: l.Status,
-		CandidateText: l.Candidate.Text, CandidatePatch: l.Candidate.Patch, CandidateWorkspace: l.Candidate.Workspace,
 		ProducerStdout: l.ProducerStdout, ProducerStderr: l.ProducerStderr, ProducerMetadata: l.ProducerMetadata,
 		Summary: l.Summary, HiddenValues: task.Redacted,
 		Index: l.Index, Attempt: l.Attempt, Retries: l.Retries, Agent: l.Agent,
 		Outcome: l.Outcome, Containment: l.Containment, Labels: l.Labels,
 		Digests: l.Digests, Timings: l.Timings, Usage: l.Usage, Restricted: l.Restricted,
+	}
+	if at := w.place(l.Candidate.Kind); at != nil {
+		*at = &l.Candidate.Shown
 	}
 	if l.FailureReason != "" {
 		w.FailureReason, w.FailurePhase, w.FailureMessage = &l.FailureReason, &l.FailurePhase, &l.FailureMessage
@@ -232,9 +249,8 @@ func (l *Line) wire() wire {
 
 // line is the inverse of [Line.wire].
 func (w *wire) line() *Line {
-	return &Line{
+	l := &Line{
 		RunID: w.RunID, TaskID: w.TaskID, BenchmarkID: w.BenchmarkID, TaskType: w.TaskType, Status: w.Status,
-		Candidate:      Candidate{w.CandidateText, w.CandidatePatch, w.CandidateWorkspace},
 		ProducerStdout: w.ProducerStdout, ProducerStderr: w.ProducerStderr, ProducerMetadata: w.ProducerMetadata,
 		Summary:  w.Summary,
 		Verified: w.VerifierMetadata != nil, Passed: value(w.Passed),
@@ -244,6 +260,12 @@ func (w *wire) line() *Line {
 		Containment: w.Containment, Labels: w.Labels,
 		Digests: w.Digests, Timings: w.Timings, Usage: w.Usage, Restricted: w.Restricted,
 	}
+	for _, kind := range []task.CandidateKind{task.Text, task.Patch, task.Workspace} {
+		if shown := *w.place(kind); shown != nil { // of several, With writes one
+			l.Candidate = Candidate{kind, *shown}
+		}
+	}
+	return l
 }
 
 // value returns what p points to, or the zero value.

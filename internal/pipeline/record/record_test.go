@@ -34,12 +34,10 @@ func begin(t *testing.T, dir string) *Dir {
 	return d
 }
 
-func text(s string) *string { return &s }
-
 func sampleLine() *Line {
 	return &Line{
 		RunID: "run", TaskID: "t/1", BenchmarkID: "pack", TaskType: "multiple_choice",
-		Status: "passed", Candidate: Candidate{Text: text("B")}, ProducerStdout: "B",
+		Status: "passed", Candidate: Candidate{task.Text, "B"}, ProducerStdout: "B",
 		ProducerMetadata: verdict.NewMetadata(map[string]any{"harness": "command", "exit_code": 0}),
 		Summary: []task.ResourceSummary{
 			{Name: "question", Kind: "text", Visibility: "public", Value: jsontext.Value(`"é?"`)},
@@ -82,10 +80,41 @@ func TestReferenceFields(t *testing.T) {
 	}
 }
 
+// TestCandidateKinds: each kind has its place, and one that the form does not know has
+// none: its digest names it. A record that shows two is none.
+func TestCandidateKinds(t *testing.T) {
+	for kind, place := range map[task.CandidateKind]string{
+		task.Text: `"candidate_text": "B"`, task.Code: `"candidate_text": "B"`, task.Patch: `"candidate_patch": "B"`,
+		task.Workspace: `"candidate_workspace": "B"`, "image": "",
+	} {
+		l := storedLine()
+		l.Candidate.Kind = kind
+		b, err := l.marshal(link{0, Genesis}, digest.Salt{}, recordField)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Decode(b)
+		want := Candidate{kind, "B"}
+		if kind == task.Code {
+			want.Kind = task.Text
+		} else if place == "" {
+			want = Candidate{}
+		}
+		if err != nil || e.Candidate != want || e.Digests.Candidate != l.Digests.Candidate || !bytes.Contains(b, []byte(place)) || bytes.Count(b, []byte(`"B"`)) != 1+min(1, len(place)) {
+			t.Errorf("%s: %+v, %v: %s", kind, e.Candidate, err, b)
+		}
+		if kind == task.Patch {
+			if _, err := Decode(bytes.Replace(b, []byte(`"candidate_text": null`), []byte(`"candidate_text": "C"`), 1)); err == nil {
+				t.Error("a record shows two candidates")
+			}
+		}
+	}
+}
+
 func TestLineIsOneLineOfASCII(t *testing.T) {
 	hostile := "a\n{\"task_id\":\"x\"}\r\u2028\u2029\x00\x1b[2J\u202e\U0001F600é\x7f"
 	l := sampleLine()
-	l.Candidate.Text, l.ProducerStdout, l.TaskID = text(hostile), hostile, hostile
+	l.Candidate.Shown, l.ProducerStdout, l.TaskID = hostile, hostile, hostile
 	b, err := l.marshal(link{1, Genesis}, digest.Salt{}, recordField)
 	if err != nil {
 		t.Fatal(err)

@@ -497,7 +497,7 @@ func TestReviewUnverified(t *testing.T) {
 		"nothing kept":   {bare: true},
 		"other inputs":   {inputs: InputsChanged},
 		"lost candidate": {stored: lost},
-		"no candidate":   {change: func(l *Line) { l.Digests.Candidate, l.Candidate.Text = "", nil }},
+		"no candidate":   {change: func(l *Line) { l.Digests.Candidate, l.Candidate = "", Candidate{} }},
 		"lost output":    {change: func(l *Line) { l.Restricted[0].Digest = "hmac-sha256:0" }},
 		"capture failed": {change: func(l *Line) { l.FailurePhase = verdict.PhaseCapture }, bare: true},
 	} {
