@@ -58,11 +58,7 @@ func (c *checker) anthropicTools(v jsontext.Value) error {
 }
 
 func (c *checker) anthropicTool(tool jsontext.Value) error {
-	f, err := collect(tool, "type")
-	if err != nil {
-		return err
-	}
-	kind, err := f.kind()
+	_, kind, err := typed(tool)
 	if err != nil {
 		return err
 	}
@@ -89,11 +85,7 @@ func (c *checker) message(v jsontext.Value) error {
 
 // addition checks the tool that a message adds to the conversation.
 func (c *checker) addition(v jsontext.Value) error {
-	f, err := collect(v, "type", "definition")
-	if err != nil {
-		return err
-	}
-	kind, err := f.kind()
+	f, kind, err := typed(v, "definition")
 	if err != nil {
 		return err
 	}
@@ -117,11 +109,7 @@ func (c *checker) blocks(v jsontext.Value, depth int) error {
 		return invalid("the content lies too deep")
 	}
 	return array(v, func(block jsontext.Value) error {
-		f, err := collect(block, "type", "source", "content", "tool")
-		if err != nil {
-			return err
-		}
-		kind, err := f.kind()
+		f, kind, err := typed(block, "source", "content", "tool")
 		if err != nil {
 			return err
 		}
@@ -144,11 +132,7 @@ func (c *checker) blocks(v jsontext.Value, depth int) error {
 
 // source checks where the bytes of an image or a document come from.
 func (c *checker) source(block fields, depth int) error {
-	f, err := collect(block["source"], "type", "content", "data")
-	if err != nil {
-		return err
-	}
-	kind, err := f.kind()
+	f, kind, err := typed(block["source"], "content", "data")
 	if err != nil {
 		return err
 	}

@@ -182,15 +182,17 @@ func collect(v jsontext.Value, names ...string) (fields, error) {
 	return out, err
 }
 
-// kind returns the field "type", "" if there is none.
-func (f fields) kind() (string, error) {
-	v, ok := f["type"]
+// typed reads an object of which "type" says what it is. Its type is "" if it has none.
+func typed(v jsontext.Value, names ...string) (f fields, kind string, err error) {
+	if f, err = collect(v, append(names, "type")...); err != nil {
+		return nil, "", err
+	}
+	t, ok := f["type"]
 	if !ok {
-		return "", nil
+		return f, "", nil
 	}
-	kind, ok := text(v)
-	if !ok || kind == "" {
-		return "", invalid("a type is not a string")
+	if kind, ok = text(t); !ok || kind == "" {
+		return nil, "", invalid("a type is not a string")
 	}
-	return kind, nil
+	return f, kind, nil
 }

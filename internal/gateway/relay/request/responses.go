@@ -81,11 +81,7 @@ func (c *checker) openaiTools(v jsontext.Value, depth int) error {
 		return invalid("the tools lie too deep")
 	}
 	return array(v, func(tool jsontext.Value) error {
-		f, err := collect(tool, "type", "tools", "execution", "environment")
-		if err != nil {
-			return err
-		}
-		kind, err := f.kind()
+		f, kind, err := typed(tool, "tools", "execution", "environment")
 		if err != nil {
 			return err
 		}
@@ -109,11 +105,8 @@ func (c *checker) openaiTools(v jsontext.Value, depth int) error {
 
 // environment returns where a shell runs.
 func environment(v jsontext.Value) (string, error) {
-	f, err := collect(v, "type")
-	if err != nil {
-		return "", err
-	}
-	return f.kind()
+	_, kind, err := typed(v)
+	return kind, err
 }
 
 // toolChoice checks which tools the model is told to use.
@@ -121,11 +114,7 @@ func (c *checker) toolChoice(v jsontext.Value) error {
 	if v.Kind() != '{' {
 		return nil
 	}
-	f, err := collect(v, "type", "tools")
-	if err != nil {
-		return err
-	}
-	kind, err := f.kind()
+	f, kind, err := typed(v, "tools")
 	if err != nil {
 		return err
 	}
@@ -150,11 +139,7 @@ func (c *checker) input(v jsontext.Value) error {
 		return nil
 	}
 	return array(v, func(item jsontext.Value) error {
-		f, err := collect(item, append(carriers(), "type", "role", "id")...)
-		if err != nil {
-			return err
-		}
-		kind, err := f.kind()
+		f, kind, err := typed(item, append(carriers(), "role", "id")...)
 		if err != nil {
 			return err
 		}
@@ -188,11 +173,7 @@ func (c *checker) parts(v jsontext.Value) error {
 		return c.external("content that is neither text nor a list")
 	}
 	return array(v, func(part jsontext.Value) error {
-		f, err := collect(part, "type", "tools", "input_audio")
-		if err != nil {
-			return err
-		}
-		kind, err := f.kind()
+		f, kind, err := typed(part, "tools", "input_audio")
 		if err != nil {
 			return err
 		}
