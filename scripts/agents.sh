@@ -29,5 +29,5 @@ while read -r release; do
 	say "SKIPPED: the tests with the real agents, because $release cannot be fetched: ${problem##*$'\n'}"
 	echo never
 	exit
-done <../internal/agentcli/agenttest/versions.txt
+done <../internal/agent/agenttest/versions.txt
 echo fetched

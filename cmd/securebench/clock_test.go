@@ -25,13 +25,13 @@ func wallClock() map[string]string {
 		"internal/gateway/ledger/ledger.go":            shown,
 		"internal/gateway/relay/trace.go":              shown,
 		"internal/gateway/scripted/command.go":         shown,
-		"internal/model/model.go":                      shown,
+		"internal/agent/model/model.go":                shown,
 		"internal/pipeline/record/dir.go":              shown,
 		"internal/progress/json.go":                    shown,
 		"internal/report/usage.go":                     shown,
 		"internal/run/bind.go":                         shown,
 		"internal/sandbox/imagestore/add.go":           shown,
-		"internal/agentcli/tree.go":                    tar,
+		"internal/agent/programs/tree.go":              tar,
 		"internal/candidate/tree.go":                   tar,
 		"internal/sandbox/holder/put.go":               tar,
 		"internal/sandbox/imagestore/layer/layer.go":   tar,
@@ -42,7 +42,7 @@ func wallClock() map[string]string {
 		"internal/sandbox/initproc/loopback/server.go": past,
 		"internal/gateway/upstream/upstream.go":        "a provider names the time at which it wants to be asked again; the wait is bounded",
 		"internal/sandbox/docker/cause.go":             "the bounds of the engine's own events, by the engine's own clock",
-		"internal/model/journal.go":                    "not a time",
+		"internal/agent/model/journal.go":              "not a time",
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"securebench/internal/agentcli/agenttest"
+	"securebench/internal/agent/agenttest"
 	"securebench/internal/gateway/scripted"
 )
 

@@ -36,16 +36,16 @@ type room struct {
 
 func barriers() []barrier {
 	engines := strings.Fields("internal/sandbox/docker internal/sandbox/native internal/sandbox/engines")
-	agent := strings.Fields("internal/harness internal/model internal/pipeline/produce internal/agentcli")
+	agent := strings.Fields("internal/agent/events internal/agent/files internal/agent/harness internal/agent/model internal/agent/npm internal/agent/programs internal/agent/shown internal/pipeline/produce")
 	return []barrier{
 		{"the agent's side never reaches families or rows of packs", agent,
 			strings.Fields("internal/family internal/families internal/pipeline/pack internal/pipeline/compile")},
 		{"verification never reaches the agent's side",
 			strings.Fields("internal/family internal/families internal/testrunner internal/checkout"),
-			append(strings.Fields("internal/gateway internal/agent internal/agentfiles"), agent...)},
+			strings.Fields("internal/gateway internal/agent internal/pipeline/produce")},
 		{"the gateway knows no task, candidate or verdict", []string{"internal/gateway"},
 			strings.Fields("internal/task internal/candidate internal/verdict internal/family internal/pipeline")},
-		{"stages and families do not know which engine runs", strings.Fields("internal/pipeline internal/family internal/gateway internal/harness"), engines},
+		{"stages and families do not know which engine runs", strings.Fields("internal/pipeline internal/family internal/gateway internal/agent/harness"), engines},
 		{"what runs inside a sandbox has no engine in it", strings.Fields("internal/sandbox/holder internal/sandbox/initproc internal/sandbox/lookup internal/sandbox/readiness"), engines},
 	}
 }

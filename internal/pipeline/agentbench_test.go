@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"

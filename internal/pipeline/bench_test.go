@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"

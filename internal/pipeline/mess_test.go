@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/checkout"
 	"securebench/internal/config"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/repository/patchtest"

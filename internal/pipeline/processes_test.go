@@ -18,11 +18,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/family/shortanswer"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/produce"

@@ -21,11 +21,11 @@ import (
 	"sync"
 	"testing"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/agent/kinds"
 	"securebench/internal/config"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/scripted"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
 	"securebench/internal/config"
 	"securebench/internal/digest"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 )

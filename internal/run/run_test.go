@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/agent/kinds"
 	"securebench/internal/agent/setup"
 	"securebench/internal/attest"
@@ -19,7 +20,6 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/family/shortanswer"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"

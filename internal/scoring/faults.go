@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"securebench/internal/harness"
+	"securebench/internal/agent/harness"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/mountpoint"
 	"securebench/internal/task"

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
-	"securebench/internal/agentcli"
+	"securebench/internal/agent/programs"
 	"securebench/internal/console"
 	"securebench/internal/fault"
 )
@@ -41,7 +41,7 @@ func Command(sh *subcommand.Shell) *cobra.Command {
 	return c
 }
 
-func (g group) open() (*agentcli.Cache, error) { return agentcli.OpenCache("", g.Getenv) }
+func (g group) open() (*programs.Cache, error) { return programs.OpenCache("", g.Getenv) }
 
 func (g group) fetchCommand() *cobra.Command {
 	var platform string
@@ -62,11 +62,11 @@ For a machine without a network, fetch on another one and copy the cache.`,
 }
 
 func (g group) fetch(ctx context.Context, name, platform string) (err error) {
-	p, version, err := agentcli.ParseName(name)
+	p, version, err := programs.ParseName(name)
 	if err != nil {
 		return err
 	}
-	on, err := agentcli.ParsePlatform(platform)
+	on, err := programs.ParsePlatform(platform)
 	if err != nil {
 		return err
 	}
@@ -118,10 +118,10 @@ func (g group) list(asJSON bool) (err error) {
 	return w.Flush()
 }
 
-func (g group) lines(entries []agentcli.Entry) error {
+func (g group) lines(entries []programs.Entry) error {
 	for _, e := range entries {
 		b, err := json.Marshal(struct {
-			Name      agentcli.Program `json:"name"`
+			Name      programs.Program `json:"name"`
 			Version   string           `json:"version"`
 			Platform  string           `json:"platform"`
 			Bytes     int64            `json:"bytes"`

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
-	"securebench/internal/agentcli"
+	"securebench/internal/agent/programs"
 	"securebench/internal/config"
 	"securebench/internal/console"
 	"securebench/internal/fault"
@@ -31,7 +31,7 @@ and from the sandbox engine if one answers. A program that a sandbox uses stays.
 			if all {
 				return g.remove(c.Context(), "", "")
 			}
-			p, version, err := agentcli.ParseName(args[0])
+			p, version, err := programs.ParseName(args[0])
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ and from the sandbox engine if one answers. A program that a sandbox uses stays.
 }
 
 // remove removes a version, or everything if p is empty.
-func (g group) remove(ctx context.Context, p agentcli.Program, version string) (err error) {
+func (g group) remove(ctx context.Context, p programs.Program, version string) (err error) {
 	cache, err := g.open()
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (g group) remove(ctx context.Context, p agentcli.Program, version string) (
 }
 
 // removeOverlays removes from the engine what runs mounted.
-func (g group) removeOverlays(ctx context.Context, p agentcli.Program, version string) (n int, err error) {
+func (g group) removeOverlays(ctx context.Context, p programs.Program, version string) (n int, err error) {
 	engine, err := g.Engine()(ctx, config.Default().Sandbox, g.Notice)
 	switch {
 	case fault.KindOf(err) == fault.Engine:
@@ -88,13 +88,13 @@ func (g group) removeOverlays(ctx context.Context, p agentcli.Program, version s
 }
 
 // removeFrom removes the overlays of a version, or all, and returns how many.
-func removeFrom(ctx context.Context, keeper sandbox.Overlays, p agentcli.Program, version string) (n int, err error) {
+func removeFrom(ctx context.Context, keeper sandbox.Overlays, p programs.Program, version string) (n int, err error) {
 	specs, err := keeper.Overlays(ctx)
 	if err != nil {
 		return 0, fault.As(fault.Engine, err)
 	}
 	for _, s := range specs {
-		if p != "" && !strings.HasPrefix(s.Key, agentcli.KeyPrefix(p, version)) {
+		if p != "" && !strings.HasPrefix(s.Key, programs.KeyPrefix(p, version)) {
 			continue
 		}
 		if failed := keeper.RemoveOverlay(ctx, s.Key); failed != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"securebench/internal/agentcli"
+	"securebench/internal/agent/programs"
 	"securebench/internal/capacity"
 	"securebench/internal/console"
 	"securebench/internal/fault"
@@ -206,7 +206,7 @@ func (g group) places(ctx context.Context, all bool) (places []leftovers.Place, 
 
 // cachedPrograms are the keys of the agents' programs in the cache.
 func (g group) cachedPrograms() (_ map[string]bool, err error) {
-	cache, err := agentcli.OpenCache("", g.Getenv)
+	cache, err := programs.OpenCache("", g.Getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"sync"
 
+	"securebench/internal/agent/files"
+	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
-	"securebench/internal/agentfiles"
 	"securebench/internal/digest"
 	"securebench/internal/fault"
-	"securebench/internal/harness"
 	"securebench/internal/pathname"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/pack"
@@ -35,10 +35,10 @@ import (
 // fit the tasks and that the command is there.
 type command struct {
 	boxed
-	files  *agentfiles.Files // nil for none
-	tree   sandbox.Overlay   // of the files, once they are on the engine
-	misfit string            // the first task whose agent cannot run in another image
-	places map[place]bool    // where the command has to be found
+	files  *files.Files    // nil for none
+	tree   sandbox.Overlay // of the files, once they are on the engine
+	misfit string          // the first task whose agent cannot run in another image
+	places map[place]bool  // where the command has to be found
 }
 
 // Command sets up an agent that is the operator's own command.
@@ -99,13 +99,13 @@ func (c *command) Loaded(ctx context.Context, w *workload.Workload) (err error) 
 			section.At("image"), redact.Quote(c.misfit))
 	}
 	if f := c.needs.Files; f != nil {
-		o := agentfiles.Options{Dir: filepath.Dir(c.Config.Path), Paths: f.Paths, Content: f.Content, Forbidden: map[string]string{
+		o := files.Options{Dir: filepath.Dir(c.Config.Path), Paths: f.Paths, Content: f.Content, Forbidden: map[string]string{
 			w.Location.Tasks: "the pack's file of rows, which has the answers", w.EvalRoot(): "the pack's folder of evaluation files",
 			c.Config.OutputDir: "the run's output directory"}}
 		if !c.Secrets.Empty() {
 			o.Clean = func(w io.Writer) io.WriteCloser { return c.Secrets.Writer(w) }
 		}
-		if c.files, err = agentfiles.Open(ctx, o); err != nil {
+		if c.files, err = files.Open(ctx, o); err != nil {
 			return fault.Errorf(fault.Config, "%s: harness.config.files: %w", section.At("files"), err)
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
 	"securebench/internal/config"
 	"securebench/internal/fault"
-	"securebench/internal/harness"
 	"securebench/internal/source"
 	"securebench/internal/task"
 )

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
 	"securebench/internal/fault"
-	"securebench/internal/harness"
 	"securebench/internal/source"
 )
 

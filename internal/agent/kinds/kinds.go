@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
 	"securebench/internal/config"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/source"
 )

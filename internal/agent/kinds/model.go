@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"securebench/internal/agent/harness"
+	"securebench/internal/agent/model"
 	"securebench/internal/agent/setup"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/harness"
-	"securebench/internal/model"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/scoring"

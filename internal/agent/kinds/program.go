@@ -10,13 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/agent/harness"
+	"securebench/internal/agent/programs"
 	"securebench/internal/agent/setup"
-	"securebench/internal/agentcli"
 	"securebench/internal/fault"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
-	"securebench/internal/programs"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
@@ -80,12 +79,12 @@ func (p *program) install(ctx context.Context, on setup.Ground) error {
 	if !ok {
 		return fault.Errorf(fault.Config, "%s: the engine cannot mount the program of the %s harness", p.Config.Harness.Pos, p.harness.Name())
 	}
-	cache, err := agentcli.OpenCache("", p.Getenv)
+	cache, err := programs.OpenCache("", p.Getenv)
 	if err != nil {
 		return err
 	}
 	defer cache.Close()
-	p.programs = programs.New(cache, engine, on.Former, p.Config.Harness.At("version"), p.Notice)
+	p.programs = programs.NewSet(cache, engine, on.Former, p.Config.Harness.At("version"), p.Notice)
 	return scoring.Each(ctx, on.Workers, each(images(on)), func(ctx context.Context, img sandbox.Image) error {
 		return p.prepareImage(ctx, on, img)
 	})
@@ -148,8 +147,8 @@ exit 12`
 
 // platform returns what programs for an image are built for. An image needs a
 // shell, with which agents run commands.
-func (p *program) platform(ctx context.Context, on setup.Ground, img sandbox.Image) (agentcli.Platform, error) {
-	of := agentcli.Platform{OS: img.OS, Arch: img.Arch}
+func (p *program) platform(ctx context.Context, on setup.Ground, img sandbox.Image) (programs.Platform, error) {
+	of := programs.Platform{OS: img.OS, Arch: img.Arch}
 	out, said, err := p.try(ctx, on, sandbox.Spec{Image: img, Command: []string{"/bin/sh", "-c", libraries}})
 	switch {
 	case err != nil:
@@ -165,7 +164,7 @@ func (p *program) platform(ctx context.Context, on setup.Ground, img sandbox.Ima
 }
 
 // starts sees that a program starts in an image by the path that agents have it at.
-func (p *program) starts(ctx context.Context, on setup.Ground, img sandbox.Image, rel agentcli.Release, command string, at sandbox.Mount) error {
+func (p *program) starts(ctx context.Context, on setup.Ground, img sandbox.Image, rel programs.Release, command string, at sandbox.Mount) error {
 	out, said, err := p.try(ctx, on, sandbox.Spec{Image: img, Command: []string{command, "--version"}, Env: []string{"HOME=/tmp"}, Mounts: []sandbox.Mount{at}})
 	if err != nil {
 		return err

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/config"
 	"securebench/internal/fault"
-	"securebench/internal/harness"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 	"securebench/internal/task"

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"strings"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/config"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/relay/reach"
-	"securebench/internal/harness"
 	"securebench/internal/redact"
 )
 

@@ -8,10 +8,10 @@ import (
 	"context"
 	"net/http"
 
+	"securebench/internal/agent/events"
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/gateway/egress"
-	"securebench/internal/harness/events"
 	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"

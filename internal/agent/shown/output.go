@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"securebench/internal/harness/events"
+	"securebench/internal/agent/events"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 )

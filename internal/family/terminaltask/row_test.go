@@ -10,9 +10,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/family"
 	"securebench/internal/family/familytest"
-	"securebench/internal/harness"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"

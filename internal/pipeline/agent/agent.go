@@ -10,9 +10,9 @@ import (
 	"io"
 	"strings"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
 	"securebench/internal/checkout"
-	"securebench/internal/harness"
 	"securebench/internal/pathname"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"

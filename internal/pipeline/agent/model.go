@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"securebench/internal/harness"
-	"securebench/internal/model"
+	"securebench/internal/agent/harness"
+	"securebench/internal/agent/model"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"securebench/internal/harness"
+	"securebench/internal/agent/harness"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 )

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"securebench/internal/harness"
+	"securebench/internal/agent/harness"
 	"securebench/internal/memtest"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"

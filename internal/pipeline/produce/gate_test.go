@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/gateway/egress"
 	"securebench/internal/gateway/ledger"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/harness"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/verdict"

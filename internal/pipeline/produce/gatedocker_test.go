@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/scripted"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"

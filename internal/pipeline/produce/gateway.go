@@ -12,11 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/attended"
 	"securebench/internal/gateway/egress"
 	"securebench/internal/gateway/ledger"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/harness"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 )

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"

@@ -18,9 +18,9 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/agent/events"
+	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
-	"securebench/internal/harness"
-	"securebench/internal/harness/events"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"

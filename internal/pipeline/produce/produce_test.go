@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/digest"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"

@@ -9,7 +9,7 @@ import (
 	"io"
 	"sync"
 
-	"securebench/internal/harness"
+	"securebench/internal/agent/harness"
 	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 	"securebench/internal/workspace"

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"

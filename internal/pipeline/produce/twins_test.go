@@ -21,9 +21,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/gateway/egress"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/harness"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox/initproc/loopback"
 	"securebench/internal/sandbox/sandboxtest"

@@ -1,0 +1,115 @@
+package model
+
+import (
+	"cmp"
+
+	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/upstream"
+)
+
+// vendor is where the name of a bound on tokens is a new one, which other servers
+// do not all know.
+const vendor = "https://api.openai.com"
+
+func askChat(set harness.Model, q Question) any {
+	type message struct {
+		Content string `json:"content"`
+		Role    string `json:"role"`
+	}
+	var r struct {
+		Messages      []message `json:"messages"`
+		Model         string    `json:"model"`
+		NewMaxTokens  int64     `json:"max_completion_tokens,omitzero"`
+		MaxTokens     int64     `json:"max_tokens,omitzero"`
+		Seed          *int64    `json:"seed,omitzero"`
+		Temperature   *float64  `json:"temperature,omitzero"`
+		Effort        string    `json:"reasoning_effort,omitzero"`
+		Stop          []string  `json:"stop,omitzero"`
+		StreamOptions struct {
+			IncludeUsage bool `json:"include_usage"`
+		} `json:"stream_options"`
+		Stream bool `json:"stream"`
+	}
+	if q.System != "" {
+		r.Messages = append(r.Messages, message{q.System, "system"})
+	}
+	r.Messages = append(r.Messages, message{q.User, "user"})
+	r.Model, r.Temperature, r.Effort, r.Stop = set.Model, set.Temperature, set.Effort, set.Stop
+	if set.BaseURL == vendor {
+		r.NewMaxTokens = set.MaxTokens
+	} else {
+		r.MaxTokens = set.MaxTokens
+	}
+	if set.Seed != nil { // attempts are independent samples
+		r.Seed = new(*set.Seed + int64(q.Attempt) - 1)
+	}
+	r.StreamOptions.IncludeUsage, r.Stream = true, true
+	return r
+}
+
+// completion is an answer of Chat Completions, or a piece of one.
+type completion struct {
+	Model   string `json:"model"`
+	Choices []struct {
+		Delta   said   `json:"delta"`
+		Message said   `json:"message"`
+		Finish  string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage struct {
+		Input        count `json:"prompt_tokens"`
+		InputDetails struct {
+			Cached count `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+		Output        count `json:"completion_tokens"`
+		OutputDetails struct {
+			Reasoning count `json:"reasoning_tokens"`
+		} `json:"completion_tokens_details"`
+	} `json:"usage"`
+}
+
+// said is a message, or a piece of one.
+type said struct {
+	Content upstream.Text `json:"content"`
+	Refusal upstream.Text `json:"refusal"`
+	// Servers add the reasoning under either of two names.
+	Thought  upstream.Text `json:"reasoning_content"`
+	Thinking upstream.Text `json:"reasoning"`
+}
+
+func (c *completion) usage() Usage {
+	u := &c.Usage
+	return Usage{Input: int64(u.Input), Cached: int64(u.InputDetails.Cached), Output: int64(u.Output), Reasoning: int64(u.OutputDetails.Reasoning)}
+}
+
+// declines reports whether the model does, or a filter of the provider's.
+func declines(m said, finish string) bool { return m.Refusal != "" || finish == contentFilter }
+
+func wholeChat(body []byte) (Answer, bool) {
+	var r completion
+	if upstream.Decode(body, &r) != nil || len(r.Choices) == 0 || r.Choices[0].Finish == "" {
+		return Answer{}, false
+	}
+	m, finish := r.Choices[0].Message, r.Choices[0].Finish
+	return Answer{Text: string(m.Content + m.Refusal), Model: r.Model, Stop: finish, Usage: r.usage(),
+		Declined: declines(m, finish), Reasoning: string(cmp.Or(m.Thought, m.Thinking))}, true
+}
+
+func chatEvent(s *stream, data []byte) error {
+	var chunk completion
+	if err := upstream.Decode(data, &chunk); err != nil {
+		return err
+	}
+	s.Model = cmp.Or(chunk.Model, s.Model)
+	if u := chunk.usage(); u.Input > 0 || u.Output > 0 {
+		s.Usage = u
+	}
+	for _, choice := range chunk.Choices {
+		m := choice.Delta
+		s.add(m.Content + m.Refusal)
+		s.reasoning.WriteString(string(cmp.Or(m.Thought, m.Thinking)))
+		s.Stop = cmp.Or(choice.Finish, s.Stop)
+		s.Declined = s.Declined || declines(m, choice.Finish)
+	}
+	s.complete = s.Stop != ""
+	return nil
+}

@@ -1,0 +1,108 @@
+package model
+
+import (
+	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/upstream"
+)
+
+func askMessages(set harness.Model, q Question) any {
+	type block struct {
+		Text string `json:"text"`
+		Type string `json:"type"`
+	}
+	type message struct {
+		Content []block `json:"content"`
+		Role    string  `json:"role"`
+	}
+	var system []block
+	if q.System != "" {
+		system = []block{{q.System, "text"}}
+	}
+	return struct {
+		MaxTokens   int64     `json:"max_tokens"`
+		Messages    []message `json:"messages"`
+		Model       string    `json:"model"`
+		Temperature *float64  `json:"temperature,omitzero"`
+		Output      effort    `json:"output_config,omitzero"`
+		Stop        []string  `json:"stop_sequences,omitzero"`
+		System      []block   `json:"system,omitzero"`
+		Stream      bool      `json:"stream"`
+	}{set.MaxTokens, []message{{[]block{{q.User, "text"}}, "user"}}, set.Model, set.Temperature, effort{set.Effort}, set.Stop, system, true}
+}
+
+// message is an answer of the Messages API, or its begin.
+type message struct {
+	Model   string        `json:"model"`
+	Content []content     `json:"content"`
+	Stop    string        `json:"stop_reason"`
+	Usage   messagesUsage `json:"usage"`
+}
+
+// content is a part of an answer, or a piece of one.
+type content struct {
+	Text     upstream.Text `json:"text"`
+	Thinking upstream.Text `json:"thinking"`
+}
+
+type messagesUsage struct {
+	Input         count `json:"input_tokens"`
+	Read          count `json:"cache_read_input_tokens"`
+	Created       count `json:"cache_creation_input_tokens"`
+	Output        count `json:"output_tokens"`
+	OutputDetails struct {
+		Reasoning count `json:"thinking_tokens"`
+	} `json:"output_tokens_details"`
+}
+
+// read returns the usage. Anthropic's input does not include what was read from a
+// cache or written to one.
+func (u *messagesUsage) read() Usage {
+	return Usage{Input: int64(u.Input + u.Read + u.Created), Cached: int64(u.Read), Written: int64(u.Created),
+		Output: int64(u.Output), Reasoning: int64(u.OutputDetails.Reasoning)}
+}
+
+// declined is why an answer ends in which the model declines.
+const declined = "refusal"
+
+func wholeMessage(body []byte) (Answer, bool) {
+	var m message
+	ok := upstream.Decode(body, &m) == nil && m.Stop != ""
+	a := Answer{Model: m.Model, Stop: m.Stop, Usage: m.Usage.read(), Declined: m.Stop == declined}
+	for _, block := range m.Content {
+		a.Text += string(block.Text)
+		a.Reasoning += string(block.Thinking)
+	}
+	return a, ok
+}
+
+func messageEvent(s *stream, data []byte) error {
+	var e struct {
+		Type    string  `json:"type"`
+		Message message `json:"message"`
+		Delta   struct {
+			content
+			Stop string `json:"stop_reason"`
+		} `json:"delta"`
+		Usage messagesUsage `json:"usage"`
+	}
+	if err := upstream.Decode(data, &e); err != nil {
+		return err
+	}
+	switch e.Type {
+	case "message_start":
+		s.Model, s.Usage = e.Message.Model, e.Message.Usage.read()
+	case "content_block_delta":
+		s.add(e.Delta.Text)
+		s.reasoning.WriteString(string(e.Delta.Thinking))
+	case "message_delta":
+		s.Stop, s.Declined = e.Delta.Stop, e.Delta.Stop == declined
+		u := e.Usage.read()
+		if u.Input < s.Usage.Input { // it may leave parts out
+			u.Input, u.Cached, u.Written = s.Usage.Input, s.Usage.Cached, s.Usage.Written
+		}
+		s.Usage = u
+	case "message_stop":
+		s.complete = true
+	}
+	return nil
+}

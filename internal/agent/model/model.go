@@ -1,0 +1,295 @@
+// Package model asks a model, from this process: one question for each attempt, by
+// one of three APIs. All attempts of a run share one client, and with it the
+// patience that a provider asks for. What the model answers is untrusted: it is
+// bounded, and nothing here acts on it.
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/relay"
+	"securebench/internal/gateway/upstream"
+	"securebench/internal/redact"
+)
+
+// Config is shared by all attempts of a run. Settings are required.
+type Config struct {
+	Settings harness.Model
+	Key      string // "" sends none
+	// Transport makes the requests; nil is the default.
+	Transport http.RoundTripper
+	// Notice gets a line for the operator now and then while attempts wait for the
+	// provider; nil drops it.
+	Notice func(string)
+}
+
+// Client asks the configured model. It is safe for concurrent use.
+type Client struct {
+	set       harness.Model
+	api       api
+	key       string
+	transport http.RoundTripper // which follows no redirect
+	secrets   redact.Registry
+	journal   *Journal // nil keeps nothing
+	notice    notice
+	pace      pace
+
+	confirming sync.Mutex
+	rejected   error
+	confirmed  time.Time // when the last question of our own that was answered began
+}
+
+// Question is what one attempt asks.
+type Question struct {
+	harness.Question
+	Task    string
+	Attempt int // from 1
+}
+
+// Answer is what the model says.
+type Answer struct {
+	Text string `json:"text"`
+	// Declined says that the model refuses, in the form that its API has for it.
+	Declined bool   `json:"declined,omitzero"`
+	Stop     string `json:"stop,omitzero"`  // why it ended, in the API's word
+	Model    string `json:"model,omitzero"` // that answered, as the provider names it
+	// Replaced says that bytes of the text that are not UTF-8 were replaced.
+	Replaced bool `json:"invalid_utf8_replaced,omitzero"`
+	// Reasoning is the part of what the model thought before it that the provider
+	// shows. It is not scored.
+	Reasoning string `json:"reasoning,omitzero"`
+	Usage     Usage  `json:"usage"`
+}
+
+// New checks the configuration.
+func New(cfg Config) (_ *Client, err error) {
+	c := &Client{set: cfg.Settings, key: cfg.Key, transport: cfg.Transport, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
+	if c.api, err = apiOf(c.set.API); err != nil {
+		return nil, err
+	}
+	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the provider's key has a character that no key has, such as a blank or a line end")
+	}
+	if len(c.key) >= redact.MinKey {
+		if err := c.secrets.Add("provider_key", []byte(c.key)); err != nil {
+			return nil, fmt.Errorf("the provider's key: %w", err)
+		}
+	}
+	if c.transport == nil {
+		c.transport = upstream.Transport()
+	}
+	return c, nil
+}
+
+// Keep keeps what is answered from now on, and asks nothing again that is
+// answered there. It comes before the first question.
+func (c *Client) Keep(j *Journal) { c.journal = j }
+
+// String returns the name of the type: the key must not be printed.
+func (c *Client) String() string { return "model.Client" }
+
+// GoString is String, for %#v.
+func (c *Client) GoString() string { return c.String() }
+
+// End says how a question ended.
+type End int
+
+// The ends.
+const (
+	Answered   End = iota
+	TimedOut       // the answer was not complete in time
+	OverBudget     // no request was left to ask with
+	Refused        // the model or the provider refuses this question
+)
+
+// Result is what came of a question.
+type Result struct {
+	Answer
+	Spending
+	End    End
+	Why    string // it was refused, in short
+	whole  bool   // there is an answer
+	Reused bool   // the answer, and what it took, are of an earlier part of the run
+}
+
+// Spending is what a question took.
+type Spending struct {
+	Requests int64         `json:"requests"`
+	Spent    Usage         `json:"spent"` // of all requests
+	Latency  time.Duration `json:"-"`     // of the last request
+	First    time.Duration `json:"-"`     // of its first text
+	Waited   time.Duration `json:"-"`     // for the provider, which is no part of the time limit
+	Tries    []Try         `json:"tries"`
+}
+
+// Try is one request.
+type Try struct {
+	Began time.Time `json:"began"`
+	Took  int64     `json:"took_ns"`
+	Error string    `json:"error,omitzero"`
+	// Own says that it asked a question of our own, to see whether the provider
+	// rejects any.
+	Own bool `json:"own,omitzero"`
+}
+
+// ErrForm is wrapped by the error of [Client.Ask] if what the provider sends can be no
+// answer, however often it is asked.
+var ErrForm = errors.New("the provider's answer has a form that cannot be read")
+
+// maxFailures is how often a provider may fail a question without asking for
+// patience.
+const maxFailures = 4
+
+// again is shown where an answer that has begun is asked for again.
+const again = "\n[the answer was cut off, and is asked for again]\n"
+
+// Ask asks until there is an answer. limit bounds the time that the requests may
+// take in all. say gets the text as it comes. An error is a failure of the
+// provider's or of the network. It wraps [relay.ErrRejected] if no question can
+// be answered, [relay.ErrWaited] if there was no end of waiting, and [ErrForm] if
+// what the provider sends is no answer in a form that will do.
+func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say io.Writer) (res Result, err error) {
+	key := c.journalKey(q)
+	if former, ok := c.journal.find(key); ok {
+		res.Reused, res.Spending = true, former.spending()
+		return res.answered(former.Answer), nil
+	}
+	res.Spending = c.journal.cut(key)
+	former := res.Requests
+	defer func() {
+		if err != nil && ctx.Err() == nil { // which is recorded, or asked again
+			err = errors.Join(err, c.journal.asking(key, Spending{}))
+		}
+	}()
+	left, wait := limit, time.Duration(0)
+	for failures := 0; ; {
+		if err := c.patience(ctx, &res, wait); err != nil {
+			return res, err
+		}
+		// A question that was cut short by a kill may be asked once more: else a resume
+		// would end with another verdict than an undisturbed run.
+		if c.exhausted(res.Spending) && (former == 0 || res.Requests > former) {
+			res.End = OverBudget
+			return res, nil
+		}
+		if err := c.journal.asking(key, c.bound(res.Spending, q)); err != nil {
+			c.notice.say("what is asked of the model cannot be noted for a resume: " + err.Error())
+		}
+		t := c.try(ctx, q, left, say)
+		left -= t.took
+		res.add(t)
+		switch {
+		case t.err == nil:
+			c.pace.success()
+			if err := c.journal.add(key, keep(t.answer, res.Spending), c.clean); err != nil {
+				c.notice.say("the answers of the model cannot be kept for a resume: " + err.Error())
+			}
+			return res.answered(t.answer), nil
+		case ctx.Err() != nil:
+			return res, context.Cause(ctx)
+		case t.late && t.heard:
+			res.End = TimedOut
+			return res, nil
+		case t.late:
+			return res, fmt.Errorf("the provider did not begin to answer within the time limit of %s", limit)
+		case t.failure.form:
+			return res, fmt.Errorf("%w: %s", ErrForm, t.failure.why)
+		case !t.failure.temporary:
+			return c.refused(ctx, res, t)
+		case !t.failure.overloaded:
+			if failures++; failures == maxFailures {
+				return c.failed(ctx, res, t)
+			}
+		}
+		if t.answer.Text != "" {
+			_, _ = io.WriteString(say, again)
+		}
+		c.notice.waiting(t.failure)
+		wait = c.pace.failure(t.failure, len(res.Tries)-1)
+	}
+}
+
+// unboundedOutput is how many tokens an answer is taken to have at most where no bound is
+// set.
+const unboundedOutput = 4096
+
+// bound returns what a question has spent at most when one more request is done.
+func (c *Client) bound(s Spending, q Question) Spending {
+	output := c.set.MaxTokens
+	if output <= 0 {
+		output = unboundedOutput
+	}
+	s.Requests++
+	s.Spent.add(Usage{Input: int64(len(q.System)+len(q.User)+3) / 4, Output: output, Guessed: true})
+	s.Tries = append(slices.Clip(s.Tries), Try{Began: time.Now().UTC(), Error: "the run was cut short"})
+	return s
+}
+
+// answered ends a question with an answer.
+func (r Result) answered(a Answer) Result {
+	r.Answer, r.whole = a, true
+	if a.Declined {
+		r.End, r.Why = Refused, "the model declines to answer"
+	}
+	return r
+}
+
+// add counts a try.
+func (s *Spending) add(t try) {
+	s.Latency, s.First = t.took, t.first
+	s.count(t, false)
+}
+
+// count counts a request and what it used.
+func (s *Spending) count(t try, own bool) {
+	s.Requests++
+	s.Spent.add(t.answer.Usage)
+	s.Tries = append(s.Tries, Try{Began: t.began.UTC(), Took: t.took.Nanoseconds(), Error: t.failure.why, Own: own})
+}
+
+// exhausted reports whether the budget of an attempt is spent.
+func (c *Client) exhausted(r Spending) bool {
+	s := c.set
+	return s.Requests > 0 && r.Requests >= s.Requests ||
+		s.Tokens > 0 && r.Spent.Input+r.Spent.Output >= s.Tokens ||
+		s.Cost > 0 && c.price(r.Spent) >= s.Cost
+}
+
+// failed decides whose fault it is that the provider failed a question again and
+// again: the question's, if it answers any other.
+func (c *Client) failed(ctx context.Context, res Result, t try) (Result, error) {
+	err := fmt.Errorf("the provider failed %d times, at last because %s", maxFailures, t.failure.why)
+	switch {
+	case t.failure.event: // which is its answer
+		return res, fmt.Errorf("%w: %w", ErrForm, err)
+	case t.heard: // and broke off, which says little about the question
+		return res, err
+	}
+	if asked := c.confirm(ctx, time.Now(), &res.Spending); asked != nil {
+		if errors.Is(asked, relay.ErrRejected) || ctx.Err() != nil {
+			err = asked
+		}
+		return res, err
+	}
+	res.End, res.Why = Refused, err.Error()+", though it answers others"
+	return res, nil
+}
+
+// refused decides whose fault it is that the provider rejects a question: the
+// configuration's, if it rejects any other as well.
+func (c *Client) refused(ctx context.Context, res Result, t try) (Result, error) {
+	if err := c.confirm(ctx, t.began, &res.Spending); err != nil {
+		return res, err
+	}
+	res.End, res.Why = Refused, "the provider rejects the question: "+t.failure.why
+	return res, nil
+}

@@ -1,0 +1,97 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/relay"
+	"securebench/internal/gateway/upstream"
+	"securebench/internal/redact"
+)
+
+// checkTime bounds the questions of [Client.Check].
+const checkTime = 30 * time.Second
+
+// maxListed is how many models are named in an error.
+const maxListed = 8
+
+// Open makes a client, and finds out whether it can ask.
+func Open(ctx context.Context, cfg Config) (*Client, error) {
+	c, err := New(cfg)
+	if err == nil {
+		err = c.Check(ctx)
+	}
+	return c, err
+}
+
+// Check finds out, before the first question and at no cost, whether the provider
+// accepts the key and has the model. A provider that does not tell passes: then the
+// first question shows it. The error wraps [relay.ErrRejected] if one of the two is
+// wrong.
+func (c *Client) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	response, err := c.send(ctx, http.MethodGet, "/models/"+url.PathEscape(c.set.Model), nil)
+	if err == nil {
+		_ = response.Body.Close() // nothing of it is read
+		return nil
+	}
+	r, ok := errors.AsType[*refusal](err)
+	if !ok || upstream.Temporary(r.status) {
+		return nil
+	}
+	if r.status != http.StatusNotFound && upstream.Rejects(r.status, "") {
+		return fmt.Errorf("%w: %s (status %d)", relay.ErrRejected, upstream.Complaint(r.status, "", c.set.Model), r.status)
+	}
+	// Many servers have the list alone.
+	names, err := c.listModels(ctx)
+	if err != nil || len(names) == 0 || slices.Contains(names, c.set.Model) {
+		return nil //nolint:nilerr // a provider need not list its models
+	}
+	slices.Sort(names)
+	more := ""
+	if n := len(names) - maxListed; n > 0 {
+		names, more = names[:maxListed], fmt.Sprintf(" and %d more", n)
+	}
+	for i, name := range names {
+		names[i] = redact.EscapeShort(c.clean(name), 100)
+	}
+	return fmt.Errorf("%w: it does not have the model %q (it has %s%s)", relay.ErrRejected, c.set.Model, strings.Join(names, ", "), more)
+}
+
+// listModels lists the names of the provider's models, or some of them.
+func (c *Client) listModels(ctx context.Context) (names []string, err error) {
+	path := "/models"
+	if c.set.API == harness.MessagesAPI {
+		path += "?limit=1000"
+	}
+	response, err := c.send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := upstream.Decode(body, &list); err != nil {
+		return nil, err
+	}
+	for _, m := range list.Data {
+		names = append(names, m.ID)
+	}
+	return names, nil
+}

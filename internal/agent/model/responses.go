@@ -1,0 +1,111 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+
+	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/upstream"
+)
+
+// effort says how much to think.
+type effort struct {
+	Effort string `json:"effort"`
+}
+
+func askResponses(set harness.Model, q Question) any {
+	return struct {
+		Instructions string   `json:"instructions,omitzero"`
+		MaxTokens    int64    `json:"max_output_tokens,omitzero"`
+		Store        bool     `json:"store"`
+		Temperature  *float64 `json:"temperature,omitzero"`
+		Input        string   `json:"input"`
+		Model        string   `json:"model"`
+		Reasoning    effort   `json:"reasoning,omitzero"`
+		Stream       bool     `json:"stream"`
+	}{q.System, set.MaxTokens, false, set.Temperature, q.User, set.Model, effort{set.Effort}, true}
+}
+
+// response is an answer of the Responses API.
+type response struct {
+	Status string `json:"status"`
+	Model  string `json:"model"`
+	Output []struct {
+		Content []struct {
+			Type    string        `json:"type"`
+			Text    upstream.Text `json:"text"`
+			Refusal upstream.Text `json:"refusal"`
+		} `json:"content"`
+		Summary []struct {
+			Text upstream.Text `json:"text"`
+		} `json:"summary"`
+	} `json:"output"`
+	Incomplete struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+	Usage struct {
+		Input        count `json:"input_tokens"`
+		InputDetails struct {
+			Cached  count `json:"cached_tokens"`
+			Written count `json:"cache_write_tokens"`
+		} `json:"input_tokens_details"`
+		Output        count `json:"output_tokens"`
+		OutputDetails struct {
+			Reasoning count `json:"reasoning_tokens"`
+		} `json:"output_tokens_details"`
+	} `json:"usage"`
+}
+
+// contentFilter is why an answer ends that the provider does not let pass.
+const contentFilter = "content_filter"
+
+func (r *response) answer() Answer {
+	u := &r.Usage
+	a := Answer{Model: r.Model, Stop: cmp.Or(r.Incomplete.Reason, r.Status), Declined: r.Incomplete.Reason == contentFilter,
+		Usage: Usage{Input: int64(u.Input), Cached: int64(u.InputDetails.Cached), Written: int64(u.InputDetails.Written), Output: int64(u.Output), Reasoning: int64(u.OutputDetails.Reasoning)}}
+	refusal := upstream.Text("")
+	for _, item := range r.Output {
+		for _, part := range item.Content {
+			if part.Type == "output_text" {
+				a.Text += string(part.Text)
+			}
+			refusal += part.Refusal
+		}
+		for _, part := range item.Summary {
+			a.Reasoning += string(part.Text)
+		}
+	}
+	a.Text, a.Declined = a.Text+string(refusal), a.Declined || refusal != ""
+	return a
+}
+
+func wholeResponse(body []byte) (Answer, bool) {
+	var r response
+	ok := upstream.Decode(body, &r) == nil && (r.Status == "completed" || r.Status == "incomplete")
+	return r.answer(), ok
+}
+
+func responseEvent(s *stream, data []byte) error {
+	var e struct {
+		Type     string        `json:"type"`
+		Delta    upstream.Text `json:"delta"`
+		Response response      `json:"response"`
+	}
+	if err := upstream.Decode(data, &e); err != nil {
+		return err
+	}
+	switch e.Type {
+	case "response.output_text.delta", "response.refusal.delta":
+		s.Declined = s.Declined || e.Type == "response.refusal.delta"
+		s.add(e.Delta)
+	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
+		s.reasoning.WriteString(string(e.Delta))
+	case "response.completed", "response.incomplete":
+		was := s.Answer
+		s.Answer, s.complete = e.Response.answer(), true
+		s.Declined = s.Declined || was.Declined
+	case "response.failed":
+		return &eventError{bytes.Clone(data)}
+	}
+	return nil
+}
