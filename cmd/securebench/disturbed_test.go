@@ -32,8 +32,8 @@ func TestSomebodyElsesKill(t *testing.T) {
 		{"the candidate sandbox is killed", "candidate", []string{"kill"}, right, "passed", "", `running the candidate: running a sandbox: the sandbox was disturbed from outside`},
 		// The wait for the paused sandbox ends where it is, before or after the candidate's start.
 		{"the candidate sandbox is paused", "candidate", []string{"pause"}, right, "passed", "", "verifying: "},
-		{"the holder is killed", "workspace", []string{"kill"}, right, "passed", "", "the holder"},
-		{"the holder is removed", "workspace", []string{"rm", "-f"}, right, "passed", "", "the holder"},
+		{"the holder is killed", "workspace", []string{"kill"}, right, "passed", "", "the workspace's container"},
+		{"the holder is removed", "workspace", []string{"rm", "-f"}, right, "passed", "", "the workspace's container"},
 		{"itself", "", nil, "import os\nos.kill(os.getpid(), 9)\nos._exit(137)\n", "failed", "worker_exited", ""},
 		{"itself, later", "", nil, "import os\ndef add(a, b):\n    os._exit(143)\n", "failed", "worker_exited", ""},
 	} {

@@ -50,6 +50,7 @@ func recorded(t *testing.T, dir string) bool {
 }
 
 func TestCtrlC(t *testing.T) {
+	t.Parallel()
 	image := needDocker(t)
 	runID := ownRun("ctrl-c")
 	dir := sleepers(t, image, runID)

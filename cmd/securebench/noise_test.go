@@ -113,6 +113,7 @@ func listen(t *testing.T, image string, rows []hiddenRow) heard {
 // misleading text change no verdict of others, no line of securebench and no
 // count, and cost it a bounded amount of memory.
 func TestNoise(t *testing.T) {
+	t.Parallel()
 	image := needEngine(t)
 	checkOutcomes(t, listen(t, image, noises(0)), noises(0))
 	rows := noises(100)
