@@ -271,7 +271,7 @@ func checkName(name string) error {
 	case strings.HasPrefix(name, "/"):
 		return bad(name, "has an absolute name")
 	case len(name) > maxPath || strings.Count(name, "/") >= maxDepth:
-		return Reject(verdict.CandidateTooLarge, "tree entry %.80q lies too deep or has a name that is too long", name)
+		return Reject(verdict.CandidateTooLarge, "tree entry %.80q is too deep or has a name that is too long", name)
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		switch {

@@ -98,7 +98,7 @@ func Compare(runs []*earlier.Run, o Options) (*Report, error) {
 	}
 	rows := common(runs)
 	if len(rows) == 0 {
-		return nil, &DifferentError{[]Difference{{Tasks, "there is no task that all runs were about"}}}
+		return nil, &DifferentError{[]Difference{{Tasks, "no task is in all runs"}}}
 	}
 	base := runs[0]
 	r := &Report{

@@ -71,7 +71,7 @@ func (e *DifferentError) Explain() error {
 		}
 	}
 	if !slices.ContainsFunc(e.Differences, func(d Difference) bool { return d.Kind == Pack }) && len(kinds) > 0 {
-		errs = append(errs, fmt.Errorf("give --allow %s to compare them nevertheless", strings.Join(kinds, ",")))
+		errs = append(errs, fmt.Errorf("give --allow %s to compare them anyway", strings.Join(kinds, ",")))
 	}
 	return errors.Join(errs...)
 }

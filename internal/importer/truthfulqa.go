@@ -27,10 +27,10 @@ https://arxiv.org/abs/2109.07958
 
 Licence: Apache-2.0 (LICENSE).
 `,
-		changes: "- The choices are those of `mc1_targets`, of which exactly one is right; the other columns are left out.\n" +
+		changes: "- The choices are those of `mc1_targets`; exactly one of them is right. The other columns are left out.\n" +
 			"- A wrong choice that is blank is left out; the data set has ten.\n" +
 			"- The data set puts the right choice first in every row. Here the choices are sorted by " +
-			"SHA-256(seed NUL id NUL choice); the seed stands in each row's metadata.\n",
+			"SHA-256(seed NUL id NUL choice); each row's metadata has the seed.\n",
 	}
 }
 

@@ -41,7 +41,7 @@ func rules() []rule {
 			"parse values, and pass arguments as a list"},
 		{func(s, _ string) bool { return verdicts.MatchString(s) && !writes.MatchString(s) }, says("the checker reads a verdict from a file, which the agent may have written"),
 			"decide by exit status"},
-		{startsModules, says("the checker starts Python with -m or -c, which finds modules of the agent's beside it with candidate_modules, or before Python 3.11"),
+		{startsModules, says("the checker starts Python with -m or -c, which finds the agent's modules beside it (with candidate_modules, or before Python 3.11)"),
 			"start python3 -I, or a file of the pack's"},
 		{func(s, _ string) bool { return pytests.MatchString(s) }, says("the checker starts pytest itself, which looks for settings and conftest.py where the agent can have put them"),
 			`write "source": "pytest" and "path" instead of a command`},

@@ -142,7 +142,7 @@ func (r *reader) admit(name string, h *tar.Header) error {
 // long.
 func checkName(name string) error {
 	if len(name) > maxPath || strings.Count(name, "/") >= maxDepth {
-		return tooLarge("%.80q lies too deep or has a name that is too long", name)
+		return tooLarge("%.80q is too deep or has a name that is too long", name)
 	}
 	if strings.ContainsRune(name, 0) {
 		return damaged("%.80q has a NUL in its name", name)
@@ -150,7 +150,7 @@ func checkName(name string) error {
 	for part := range strings.SplitSeq(name, "/") {
 		switch {
 		case part == "" || part == "." || part == "..":
-			return damaged("%.80q is no clean relative path", name)
+			return damaged("%.80q is not a clean relative path", name)
 		case len(part) > maxPart:
 			return tooLarge("%.80q has a part longer than %d bytes", name, maxPart)
 		}

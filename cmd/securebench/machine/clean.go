@@ -84,7 +84,7 @@ func (g group) cleanPlaces(ctx context.Context, places []leftovers.Place, f clea
 	if f.yes || !f.json && g.agreed(len(items), in) {
 		var err error
 		if removed, err = leftovers.Remove(ctx, places, items); err != nil {
-			failed = fault.Errorf(fault.Interrupted, "interrupted; %d of %d objects were looked at", len(removed), len(items))
+			failed = fault.Errorf(fault.Interrupted, "interrupted; %d of %d objects were checked", len(removed), len(items))
 		}
 	} else if !f.json {
 		g.Say("nothing was removed: give --yes to remove it")

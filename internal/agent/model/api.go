@@ -95,7 +95,7 @@ func (c *Client) read(response *http.Response, say func(string)) (Answer, error)
 		case tellsError(body):
 			return Answer{}, &eventError{body}
 		}
-		return Answer{}, &formError{"JSON that is no answer of the API"}
+		return Answer{}, &formError{"JSON that is not an answer of the API"}
 	}
 	s := stream{say: say, read: c.api.event}
 	_, err := io.Copy(&upstream.Events{Each: s.take}, response.Body)

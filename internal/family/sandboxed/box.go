@@ -74,7 +74,7 @@ func Settle(err error, limits []sandbox.End, endErr error, live bool) error {
 	if !live || !errors.Is(err, initproc.ErrLost) {
 		return err
 	}
-	if limit := family.LimitReached(limits, "what the candidate runs"); limit != nil {
+	if limit := family.LimitReached(limits, "the candidate"); limit != nil {
 		return limit
 	}
 	return fmt.Errorf("contact with a sandbox of the verification was lost while it held the candidate: %w", err)

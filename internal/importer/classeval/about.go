@@ -15,7 +15,7 @@ Licence: MIT (LICENSE).
 
 // Changes says what the conversion changes, in Markdown.
 const Changes = "- `prompt` is `skeleton`, and the tests are `test` after `import_statement`.\n" +
-	"- Rows that need packages beside Python's standard library are left out, and those whose solution does not pass their own tests, or not always.\n" +
+	"- Rows that need packages outside of Python's standard library are left out, and those whose solution does not pass their own tests, or not always.\n" +
 	"- Tests that need to be in one process with the candidate are marked `shared`.\n" +
 	"- The reference solution is `import_statement` followed by `solution_code`.\n"
 

@@ -118,7 +118,7 @@ func (r *Repo) Object(id onecommit.ID, kind onecommit.Kind) ([]byte, error) {
 		return nil, fmt.Errorf("the clone %s does not have the %s %s: fetch it", r.dir, kind, id)
 	}
 	if len(fields) != 3 || fields[1] != kind.String() {
-		return nil, fmt.Errorf("in the clone %s, %s is no %s", r.dir, id, kind)
+		return nil, fmt.Errorf("in the clone %s, %s is not a %s", r.dir, id, kind)
 	}
 	size, err := strconv.ParseInt(fields[2], 10, 64)
 	if err != nil || size < 0 || size > maxObject {

@@ -248,7 +248,7 @@ func TestOtherKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer clone.Close()
-	if _, err := onecommit.Read(id, clone.Object); err == nil || !strings.Contains(err.Error(), "is no commit") {
+	if _, err := onecommit.Read(id, clone.Object); err == nil || !strings.Contains(err.Error(), "is not a commit") {
 		t.Errorf("got %v", err)
 	}
 }

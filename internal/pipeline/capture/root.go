@@ -53,7 +53,7 @@ func (c *collector) root(ctx context.Context) (*root, error) {
 	}
 	changes, err := c.Root.Changes(ctx, int(min(c.Tree.Files, 1<<30))+otherChanges)
 	if errors.Is(err, sandbox.ErrTooLarge) {
-		return nil, candidate.Reject(verdict.CandidateTooLarge, "the agent changed too many files outside of its workspace, or one that lies too deep")
+		return nil, candidate.Reject(verdict.CandidateTooLarge, "the agent changed too many files outside of its workspace, or one that is too deep")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the sandbox's root: %w", err)

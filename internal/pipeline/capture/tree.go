@@ -112,7 +112,7 @@ func (c *collector) folder(ctx context.Context, folder string, skip []string) er
 }
 
 func (c *collector) tooLarge() error {
-	return candidate.Reject(verdict.CandidateTooLarge, "the tree has more than %d bytes or %d files, or lies too deep", c.Tree.Bytes, c.Tree.Files)
+	return candidate.Reject(verdict.CandidateTooLarge, "the tree has more than %d bytes or %d files, or is too deep", c.Tree.Bytes, c.Tree.Files)
 }
 
 // compare reads the archive of a folder of the workspace beside the base. Both

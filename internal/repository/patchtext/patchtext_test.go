@@ -155,7 +155,7 @@ func TestUnclear(t *testing.T) {
 		"another letter case":        {calc, at("PKG/calc.py"), "misses it"},
 		"two folders without prefix": {calc, "--- same/x.py\n+++ same/x.py\n@@ -1 +1 @@\n-x\n+y\n", "two places"},
 		"cut off in a line":          {calc, strings.TrimSuffix(mended, "ro():\n"), "does not fit"},
-		"no patch":                   {calc, "I could not do it.\n", "no patch"},
+		"no patch":                   {calc, "I could not do it.\n", "not a patch"},
 		"a hunk alone":               {calc, hunk, "without a file"},
 	} {
 		base := tree{"pkg/calc.py": c.base, "link": "link:pkg/calc.py", "top.py": "x\n", "same/x.py": "x\n", "x.py": "x\n"}

@@ -79,7 +79,7 @@ func Read(patch []byte) (*Patch, error) {
 		}
 	}
 	if len(r.p.sections) == 0 {
-		return nil, unclear("it is no patch")
+		return nil, unclear("it is not a patch")
 	}
 	if last := r.p.sections[len(r.p.sections)-1].hunks; len(last) > 0 && !ended {
 		last[len(last)-1].trimmed = true // perhaps in the middle of a line

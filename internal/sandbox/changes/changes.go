@@ -82,7 +82,7 @@ func plan(h *tar.Header) (e unpack.Entry, err error) {
 	}
 	if value, deletes := h.PAXRecords[sandbox.DeletedRecord]; deletes {
 		if value != "1" || h.Typeflag != tar.TypeReg || h.Size != 0 {
-			return e, errors.New("it is no plain deletion")
+			return e, errors.New("it is not a plain deletion")
 		}
 		e.Kind = unpack.Remove
 	}

@@ -57,7 +57,7 @@ func decodeChanges(r io.Reader, f func(container.FilesystemChange) error) error 
 		return err
 	}
 	if first.Kind() != jsontext.KindBeginArray {
-		return fmt.Errorf("the engine's answer is no list but %q", first.Kind())
+		return fmt.Errorf("the engine's answer is %q, not a list", first.Kind())
 	}
 	for d.PeekKind() != jsontext.KindEndArray {
 		var c container.FilesystemChange

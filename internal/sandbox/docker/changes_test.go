@@ -45,7 +45,7 @@ func TestEachChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"some": "0 /a;1 /bé;2 /c;", "none": "", "object": "no list", "cut": "EOF",
+	for name, want := range map[string]string{"some": "0 /a;1 /bé;2 /c;", "none": "", "object": "not a list", "cut": "EOF",
 		"deep": sandbox.ErrTooLarge.Error(), "gone": "no such container", "endless": "enough"} {
 		var got strings.Builder
 		n := 0

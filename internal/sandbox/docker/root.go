@@ -54,7 +54,7 @@ func (b *box) changes(ctx context.Context, limit int) ([]sandbox.Change, error) 
 			return nil
 		}
 		if strings.Count(c.Path, "/") > maxLevels {
-			return fmt.Errorf("%.80q lies too deep: %w", c.Path, sandbox.ErrTooLarge)
+			return fmt.Errorf("%.80q is too deep: %w", c.Path, sandbox.ErrTooLarge)
 		}
 		if len(out)-parents >= limit {
 			return fmt.Errorf("more than %d changes: %w", limit, sandbox.ErrTooLarge)

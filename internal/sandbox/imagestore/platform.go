@@ -121,7 +121,7 @@ func programOf(layers []string) (string, platform.Platform, bool) {
 }
 
 // errNoProgram is the error for a file that is none.
-var errNoProgram = errors.New("it is no program")
+var errNoProgram = errors.New("it is not a program")
 
 // programIn reads what a file of a layer is a program for.
 func programIn(dir, name string) (p platform.Platform, there bool, err error) {

@@ -35,7 +35,7 @@ type IDs struct {
 // why the kernel allows none, or none for what is in memory.
 func NewIDs(base, size int) (*IDs, error) {
 	if base <= 0 || size <= 0 {
-		return nil, fmt.Errorf("mapping users: %d users from %d are none", size, base)
+		return nil, fmt.Errorf("mapping users: the range of %d users from %d is not valid", size, base)
 	}
 	namespace, err := userNamespace(base, size)
 	if err != nil {

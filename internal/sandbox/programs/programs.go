@@ -55,7 +55,7 @@ func own(w io.Writer, r io.Reader) error {
 			return fmt.Errorf("the entry %q lies outside of the tree", h.Name)
 		}
 		if !slices.Contains([]byte{tar.TypeDir, tar.TypeReg, tar.TypeSymlink, tar.TypeLink}, h.Typeflag) {
-			return fmt.Errorf("the entry %q is no folder, file or link", h.Name)
+			return fmt.Errorf("the entry %q is not a folder, file or link", h.Name)
 		}
 		if slices.ContainsFunc(strings.Split(h.Name, "/"), func(part string) bool { return strings.HasPrefix(part, ".wh.") }) {
 			return fmt.Errorf("the entry %q has a name that means a deleted file in an image", h.Name)

@@ -77,7 +77,7 @@ func (v *view) child(f *folder, name string) (p string, ok bool, err error) {
 		return p, false, context.Cause(v.ctx)
 	}
 	if len(p) >= maxPath || strings.Count(p, "/") >= maxLevels {
-		return p, false, fmt.Errorf("%.80q lies too deep: %w", "/"+p, sandbox.ErrTooLarge)
+		return p, false, fmt.Errorf("%.80q is too deep: %w", "/"+p, sandbox.ErrTooLarge)
 	}
 	return p, true, nil
 }

@@ -58,7 +58,7 @@ func (c *channel) line(line []byte, key string) string {
 	case !utf8.Valid(line):
 		return "it is not UTF-8"
 	case json.Unmarshal(line, &m, json.RejectUnknownMembers(true)) != nil:
-		return "it is no message"
+		return "it is not a message"
 	case m.Key != key:
 		return "it lacks the key"
 	}

@@ -28,7 +28,7 @@ func goTest(text []byte) (*Report, error) {
 		}
 		var e event
 		if json.Unmarshal([]byte(line), &e) != nil {
-			return "it is no event"
+			return "it is not an event"
 		}
 		return b.event(e, failed)
 	})

@@ -23,7 +23,7 @@ func junit(text []byte) (*Report, error) {
 			break
 		}
 		if err != nil {
-			return &b.report, fmt.Errorf("%w: it is no XML", ErrForm)
+			return &b.report, fmt.Errorf("%w: it is not XML", ErrForm)
 		}
 		if problem := x.token(token); problem != "" {
 			return &b.report, fmt.Errorf("%w: %s", ErrForm, problem)

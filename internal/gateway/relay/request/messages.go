@@ -106,7 +106,7 @@ func (c *checker) blocks(v jsontext.Value, depth int) error {
 		return nil
 	}
 	if depth > maxNesting {
-		return invalid("the content lies too deep")
+		return invalid("the content is too deep")
 	}
 	return array(v, func(block jsontext.Value) error {
 		f, kind, err := typed(block, "source", "content", "tool")

@@ -78,7 +78,7 @@ func (c *checker) openaiTools(v jsontext.Value, depth int) error {
 		return nil
 	}
 	if depth > maxNesting {
-		return invalid("the tools lie too deep")
+		return invalid("the tools are nested too deeply")
 	}
 	return array(v, func(tool jsontext.Value) error {
 		f, kind, err := typed(tool, "tools", "execution", "environment")

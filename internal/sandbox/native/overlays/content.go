@@ -56,7 +56,7 @@ func (s *Store) digestEntry(sum hash.Hash, name, shown string, d fs.DirEntry) er
 		}
 	case fs.ModeDir:
 	default:
-		return fmt.Errorf("%s is no folder, file or link", path.Base(name))
+		return fmt.Errorf("%s is not a folder, file or link", path.Base(name))
 	}
 	_, err = fmt.Fprintf(sum, "%v %q %q\n", info.Mode(), shown, content)
 	return err
