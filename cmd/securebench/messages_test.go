@@ -88,7 +88,7 @@ func TestMessages(t *testing.T) {
 		"nothing":             {exitUsage, "none: no such file or directory", []string{"verify", at("none")}},
 		"nowhere to bundle":   {exitRefused, "x.zip cannot be written: no such file or directory", []string{"bundle", out, "-o", at("none/x.zip")}},
 		"a folder to bundle":  {exitRefused, "cannot be written: it is a directory", []string{"bundle", out, "--force", "-o", dir}},
-		"a bundle is there":   {exitRefused, "exists already", []string{"bundle", out, "-o", at("run.zip")}},
+		"a bundle is there":   {exitRefused, "already exists", []string{"bundle", out, "-o", at("run.zip")}},
 		"nowhere to export":   {exitRefused, "k.pem cannot be written: no such file or directory", []string{"key", "export", "-o", at("none/k.pem")}},
 		"nowhere to import":   {exitRefused, "file: not a directory", []string{"pack", "import", "gsm8k", at("wrong.jsonl"), "-o", at("file/x")}},
 		"nowhere to run":      {exitRefused, "file: not a directory", oracle("-o", at("file/x"))},
