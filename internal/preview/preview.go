@@ -119,7 +119,7 @@ func about(o run.Options, look *run.Outlook) *Preview {
 	}
 	out := &Preview{
 		RunID: o.Config.RunID, Pack: w.Manifest.ID, Version: w.Manifest.Version, Agent: look.Agent, Model: look.Model,
-		Tasks: len(w.Rows), Attempts: o.Config.Attempts, LeftOut: w.LeftOut(), Chosen: look.Selection.String(),
+		Tasks: len(w.Rows), Attempts: o.Config.Attempts, LeftOut: w.LeftOut(), Chosen: look.Chosen,
 		Families: map[string]int{}, Unscored: map[string]int{}, Output: dir, Engine: look.Engine, Images: []Image{},
 		Workers: plan.Workers, atOnce: int(max(1, min(int64(plan.Workers), plan.Slots))), Why: plan.Why, Memory: plan.Most.Memory, Usable: plan.Usable.Memory,
 		EngineDisk: plan.Most.Disk, UsableDisk: plan.Usable.Disk,

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"securebench/internal/redact"
-	"securebench/internal/rowset"
 	"securebench/internal/selection"
 	"securebench/internal/workload"
 )
@@ -42,12 +41,4 @@ func (r *Run) loadRows(ctx context.Context, d workload.Demands) (err error) {
 		return r.Accept(r.work)
 	}
 	return nil
-}
-
-// selected is what run.json says of the choice.
-func (r *Run) selected() *rowset.Selection {
-	if r.rows == nil {
-		return nil
-	}
-	return r.rows.Record()
 }

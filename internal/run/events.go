@@ -1,6 +1,7 @@
 package run
 
 import (
+	"io"
 	"securebench/internal/agent/shown"
 	"securebench/internal/pipeline"
 	"securebench/internal/progress"
@@ -32,14 +33,15 @@ func (r *Run) reportEnd(sum pipeline.Summary) {
 	})
 }
 
-// show begins to show the agents' output, if that is asked for.
-func (r *Run) show() error {
+// show returns what shows the agents' output, nil unless that is asked for.
+func (r *Run) show() (func(taskID string, attempt int) func(stream string) io.WriteCloser, error) {
 	if !r.ShowAgent {
-		return nil
+		return nil, nil
 	}
 	file, err := r.dir.Trace()
-	if err == nil {
-		r.output = shown.New(file, r.agent.Facts().Output, &r.secrets, r.Progress)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	r.output = shown.New(file, r.agent.Facts().Output, &r.secrets, r.Progress)
+	return r.output.Of, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"securebench/internal/capacity"
-	"securebench/internal/rowset"
 	"securebench/internal/scoring"
 	"securebench/internal/workload"
 )
@@ -14,8 +13,8 @@ import (
 type Outlook struct {
 	Agent, Model string
 	Work         *workload.Workload
-	Selection    *rowset.Selection // nil unless flags chose rows
-	Engine       string            // its name and why it was taken; "" if none is needed
+	Chosen       string // by which flags rows were
+	Engine       string // its name and why it was taken; "" if none is needed
 	Images       []scoring.ImageStock
 	Plan         *capacity.Plan
 	// Budget is the most that all attempts may cost, in USD; 0 if nothing bounds it.
@@ -36,7 +35,7 @@ func Look(ctx context.Context, o Options, folder string, recorded int) (_ *Outlo
 	attempts := max(0, r.Planned()-recorded)
 	defer func() { err = errors.Join(err, r.agent.Close()) }()
 	f := r.agent.Facts()
-	out := &Outlook{Agent: f.Name, Model: f.Model, Budget: f.Cost * float64(attempts), Work: r.work, Selection: r.selected()}
+	out := &Outlook{Agent: f.Name, Model: f.Model, Budget: f.Cost * float64(attempts), Work: r.work, Chosen: r.rows.Record().String()}
 	if r.scorer, out.Images, err = scoring.TakeStock(ctx, r.work, o.OpenEngine, o.Config.Sandbox, r.warn); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -21,17 +20,14 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/pack"
-	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/scoring"
 	"securebench/internal/selection"
 	"securebench/internal/source"
-	"securebench/internal/task"
 	"securebench/internal/workload"
 	"securebench/internal/workspace"
 )
@@ -238,115 +234,6 @@ func (r *Run) Records() string { return r.dir.LinesPath() }
 
 // EngineDead reports whether the engine stopped answering.
 func (r *Run) EngineDead() bool { return r.dead }
-
-// Drive runs the remaining attempts, and seals the run when all attempts are
-// recorded. The counts are valid even with an error.
-func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
-	if r.finished {
-		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), nil
-	}
-	disk, err := r.preflight()
-	if err != nil {
-		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), err
-	}
-	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config, r.plan.Verifications)
-	a, err := r.agent.Agent(r.ground())
-	if err != nil {
-		return pipeline.Summary{}, classify(err)
-	}
-	if err := r.show(); err != nil {
-		return pipeline.Summary{}, classify(err)
-	}
-	r.reportStart(disk)
-	sum, err := pipeline.Run(ctx, r.pipeline(ctx, a))
-	r.dead = errors.Is(err, pipeline.ErrEngineDead)
-	if _, broken := errors.AsType[*pipeline.BrokenAgentError](err); broken {
-		r.manifest.AgentsFailed = true
-		err = errors.Join(err, r.dir.WriteManifest(&r.manifest))
-	}
-	if err == nil {
-		err = r.seal()
-	}
-	r.reportEnd(sum)
-	return sum, runError(err)
-}
-
-// pipeline returns the configuration of the pipeline.
-func (r *Run) pipeline(ctx context.Context, a agent.Agent) pipeline.Config {
-	done := r.recorded()
-	left := func(row workload.Row) bool {
-		return done[row.ID] < r.Config.Attempts
-	}
-	return pipeline.Config{
-		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.Planned(),
-		Kept: r.kept, Unverified: r.unverified, Labels: r.labels(),
-		Agent: a, Verifiers: r.scorer.Verifiers, Images: r.scorer.Images, Fault: r.fault,
-		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Of,
-		Verify: scoring.Limits(r.Config.Limits), VerifyTimeout: r.Config.Limits.Verify,
-		Workers: r.plan.Workers, Plan: r.plan, Load: r.work.Load, Room: r.room, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
-		KeepGoing: r.KeepGoing || r.agent.Facts().BuiltIn,
-		Progress:  r.Progress, Observe: r.output.Observe(), Probe: r.probe(),
-	}
-}
-
-// fault says what the row of a task wants of its images and cannot have.
-func (r *Run) fault(ctx context.Context, t task.Task) error {
-	f := r.agent.Facts()
-	return r.scorer.Fault(ctx, r.work, t, scoring.Place{Agent: f.Image, Sandboxed: f.Sandboxed})
-}
-
-// recorded counts the kept attempts of each task.
-func (r *Run) recorded() map[string]int {
-	out := map[string]int{}
-	for _, f := range r.kept {
-		out[f.TaskID]++
-	}
-	return out
-}
-
-// runError assigns a fault kind to an error of the pipeline or the seal.
-func runError(err error) error {
-	switch {
-	case errors.Is(err, pipeline.ErrInterrupted), isBroken(err):
-		return fault.Errorf(fault.Interrupted, "%w", err)
-	case errors.Is(err, record.ErrIntegrity):
-		return fault.Errorf(fault.Integrity, "%w", err)
-	case errors.Is(err, commit.ErrOutput):
-		return fault.Errorf(fault.Infrastructure, "%w", err)
-	case errors.Is(err, pipeline.ErrEngineDead):
-		return fault.Errorf(fault.Engine, "%w", err)
-	case errors.Is(err, produce.ErrRejected):
-		return fault.Errorf(fault.Config, "%w", err)
-	}
-	return err
-}
-
-// isBroken reports whether the run stopped because its agents fail.
-func isBroken(err error) bool {
-	_, ok := errors.AsType[*pipeline.BrokenAgentError](err)
-	return ok
-}
-
-// probe checks the engine by looking up an image that the run uses.
-func (r *Run) probe() func(context.Context) error {
-	if r.scorer.Engine == nil {
-		return nil
-	}
-	return r.scorer.Answers
-}
-
-// seal signs the complete run.
-func (r *Run) seal() error {
-	if err := errors.Join(r.output.Close(), r.agent.Close(), r.dir.Settled()); err != nil {
-		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
-	}
-	// A complete run is signed even if it is interrupted now.
-	err := evidence.Seal(context.Background(), r.dir, r.manifest, r.key)
-	if err != nil && !errors.Is(err, record.ErrIntegrity) {
-		err = fmt.Errorf("%w: signing the run: %w", commit.ErrOutput, err)
-	}
-	return err
-}
 
 // Close releases everything that is open, in reverse order.
 func (r *Run) Close() error {

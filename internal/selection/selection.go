@@ -123,8 +123,11 @@ func (r *Rows) Of(p *pack.Pack) error {
 	return fault.As(fault.Refused, &pack.ChangedError{Pos: source.Pos{File: p.Tasks}, What: "the rows changed while they were chosen:"})
 }
 
-// Record returns what a run manifest says of the choice.
+// Record returns what a run manifest says of the choice, nil if there was none.
 func (r *Rows) Record() *rowset.Selection {
+	if r == nil {
+		return nil
+	}
 	c := r.choice
 	out := &rowset.Selection{Tasks: c.Tasks, Families: c.Families, Tags: c.Tags, Sample: c.Sample, Shuffle: c.Shuffle, Rows: r.set}
 	if c.Sample > 0 || c.Shuffle {

@@ -12,7 +12,7 @@ import (
 	"securebench/internal/redact"
 )
 
-// Output is what the agents of a run print. A nil output shows nothing.
+// Output is what the agents of a run print.
 type Output struct {
 	secrets *redact.Registry
 	format  events.Format
@@ -28,15 +28,8 @@ func New(file io.WriteCloser, format events.Format, secrets *redact.Registry, to
 	return &Output{secrets: secrets, format: format, report: to, file: file, trace: progress.NewTrace(file, 0), budget: budget{used: map[string]int{}}}
 }
 
-// Observe returns what opens the streams of attempts, nil if nothing is shown.
-func (o *Output) Observe() func(taskID string, attempt int) func(stream string) io.WriteCloser {
-	if o == nil {
-		return nil
-	}
-	return o.of
-}
-
-func (o *Output) of(taskID string, attempt int) func(stream string) io.WriteCloser {
+// Of returns what opens the streams of an attempt.
+func (o *Output) Of(taskID string, attempt int) func(stream string) io.WriteCloser {
 	clean := o.secrets.Group()
 	return func(stream string) io.WriteCloser {
 		seen := o.budget.lines(taskID, func(line string) {
@@ -68,7 +61,7 @@ func readable(format events.Format, stream string, shown, traced io.Writer) *eve
 	})
 }
 
-// Close completes the file. It is idempotent.
+// Close completes the file. It is idempotent; a nil output has none.
 func (o *Output) Close() error {
 	if o == nil || o.file == nil {
 		return nil
