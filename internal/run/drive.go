@@ -114,7 +114,7 @@ func (r *Run) probe() func(context.Context) error {
 
 // seal signs the complete run.
 func (r *Run) seal() error {
-	if err := errors.Join(r.output.Close(), r.agent.Close(), r.dir.Settled()); err != nil {
+	if err := errors.Join(r.output.Close(), r.agent.Close(), r.answers.Close(), r.dir.Settled()); err != nil {
 		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
 	}
 	// A complete run is signed even if it is interrupted now.

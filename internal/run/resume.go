@@ -147,7 +147,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 
 // ground is what the run has for its agent.
 func (r *Run) ground() setup.Ground {
-	g := setup.Ground{Scorer: r.scorer, Work: r.work, Workers: r.plan.Workers, Dir: r.dir}
+	g := setup.Ground{Scorer: r.scorer, Work: r.work, Workers: r.plan.Workers, Dir: r.dir, Answers: &r.answers}
 	if r.resumes() { // which goes on with the versions that it has
 		if m, _, err := record.ReadManifest(r.dir.FS()); err == nil {
 			g.Former = m.Programs

@@ -88,6 +88,7 @@ type Run struct {
 	scorer  *scoring.Scorer
 	plan    *capacity.Plan // how many tasks run at the same time
 	agent   setup.Agent
+	answers setup.Answers
 	secrets redact.Registry // which must not appear in anything that the run writes
 	// produced is the former run if none of its attempts needs an agent any more:
 	// then the agent is not prepared.
@@ -249,7 +250,7 @@ func (r *Run) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, r.output.Close(), r.agent.Close())
+	errs = append(errs, r.output.Close(), r.agent.Close(), r.answers.Close())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 	}

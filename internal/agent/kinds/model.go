@@ -19,8 +19,7 @@ import (
 // asked is a model that is asked from this process, without a sandbox.
 type asked struct {
 	*configured
-	client  *model.Client // nil until it is prepared
-	answers *model.Journal
+	client *model.Client // nil until it is prepared
 }
 
 // Model sets up an agent that only asks a model.
@@ -55,10 +54,15 @@ func (m *asked) Prepare(ctx context.Context, _ setup.Ground) error {
 }
 
 // Agent returns what asks the model, and keeps what it answers with the run.
-func (m *asked) Agent(on setup.Ground) (_ agent.Agent, err error) {
-	a := &agent.Model{Harness: m.harness, Client: m.client, Limit: m.Config.Limits.Produce, Secrets: m.Secrets, Bounds: scoring.Bounds(m.Config.Limits)}
-	m.answers, err = a.Keep(on.Dir)
-	return a, err
+func (m *asked) Agent(on setup.Ground) (agent.Agent, error) {
+	answers, err := on.Answers.Open(on.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if m.client != nil { // else no question is left
+		m.client.Keep(answers)
+	}
+	return &agent.Model{Harness: m.harness, Client: m.client, Limit: m.Config.Limits.Produce, Secrets: m.Secrets, Bounds: scoring.Bounds(m.Config.Limits)}, nil
 }
 
 // Facts adds how many questions are asked at the same time: they use nothing of this
@@ -68,6 +72,3 @@ func (m *asked) Facts() setup.Facts {
 	f.Workers, f.WorkersWhy = 8, "the default for a model, which is only waited for"
 	return f
 }
-
-// Close closes what keeps the answers.
-func (m *asked) Close() error { return m.answers.Close() }

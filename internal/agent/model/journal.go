@@ -15,7 +15,7 @@ import (
 	"securebench/internal/digest"
 )
 
-// Journal keeps what a model answered, so that a run that is resumed does not ask
+// Journal keeps what models answered, so that a run that is resumed does not ask
 // the same again. It is safe for concurrent use; a nil journal keeps nothing.
 type Journal struct {
 	file *os.File
@@ -232,9 +232,13 @@ func (c *Client) journalKey(q Question) string {
 		return ""
 	}
 	s := c.set
-	b, err := digest.Canonical(map[string]any{"api": s.API, "base_url": s.BaseURL, "model": s.Model, "temperature": s.Temperature,
+	named := map[string]any{"api": s.API, "base_url": s.BaseURL, "model": s.Model, "temperature": s.Temperature,
 		"max_tokens": s.MaxTokens, "reasoning_effort": s.Effort, "seed": s.Seed, "stop": s.Stop,
-		"system": q.System, "user": q.User, "task": q.Task, "attempt": q.Attempt})
+		"system": q.System, "user": q.User, "task": q.Task, "attempt": q.Attempt}
+	if c.who != "" {
+		named["who"] = c.who
+	}
+	b, err := digest.Canonical(named)
 	if err != nil {
 		return "" // never: it has texts and numbers alone
 	}

@@ -143,3 +143,29 @@ func TestCutQuestion(t *testing.T) {
 		}
 	}
 }
+
+// TestJournalOfTwo: two clients of a run share a journal, and neither takes the answers
+// of the other or spends its budget, whatever they ask.
+func TestJournalOfTwo(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "answers.jsonl")
+	agent := newBench(t, harness.ChatAPI, "turns: [{say: nine, usage: {input: 5, output: 2}}]", func(m *harness.Model) { m.Requests = 1 })
+	other, err := model.New(model.Config{Who: "judge", Key: key,
+		Settings: harness.Model{Relay: harness.Relay{API: harness.ChatAPI, BaseURL: agent.url, Model: "m-1", Requests: 1}, MaxTokens: 64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge := bench{other, agent.server, agent.url}
+	for n, reused := range []bool{false, true} {
+		j := openJournal(t, name, digest.Salt{3})
+		for who, c := range map[string]bench{"agent": agent, "judge": judge} {
+			c.Keep(j)
+			res, _, err := c.put(t, "q")
+			if err != nil || res.Text != "nine" || res.Reused != reused || c.Counts(res)["requests"] != 1 {
+				t.Errorf("part %d, %s: %+v, %v", n, who, res, err)
+			}
+		}
+	}
+	if n := len(agent.server.Requests()); n != 2 {
+		t.Errorf("the provider was asked %d times, want once by each", n)
+	}
+}

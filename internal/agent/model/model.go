@@ -21,8 +21,11 @@ import (
 	"securebench/internal/redact"
 )
 
-// Config is shared by all attempts of a run. Settings are required.
+// Config is shared by all questions of a client. Settings are required.
 type Config struct {
+	// Who asks, if not the agent of the run: clients with different names can share a
+	// journal.
+	Who      string
 	Settings harness.Model
 	Key      string // "" sends none
 	// Transport makes the requests; nil is the default.
@@ -34,6 +37,7 @@ type Config struct {
 
 // Client asks the configured model. It is safe for concurrent use.
 type Client struct {
+	who       string
 	set       harness.Model
 	api       api
 	key       string
@@ -72,7 +76,7 @@ type Answer struct {
 
 // New checks the configuration.
 func New(cfg Config) (_ *Client, err error) {
-	c := &Client{set: cfg.Settings, key: cfg.Key, transport: cfg.Transport, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
+	c := &Client{who: cfg.Who, set: cfg.Settings, key: cfg.Key, transport: cfg.Transport, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
 	if c.api, err = apiOf(c.set.API); err != nil {
 		return nil, err
 	}

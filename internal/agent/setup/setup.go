@@ -81,6 +81,7 @@ type Ground struct {
 	Work    *workload.Workload
 	Workers int
 	Dir     *record.Dir
+	Answers *Answers
 	Former  []record.Program // of the run that is resumed
 }
 

@@ -13,7 +13,6 @@ import (
 	"securebench/internal/agent/model"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
-	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -53,25 +52,6 @@ func (m *Model) Prepare(_ context.Context, req Request, out Output) (Production,
 		return nil, fmt.Errorf("the %s harness asks nothing", m.Name())
 	}
 	return &asked{model: m, request: req, out: out, plan: plan}, nil
-}
-
-// Keep keeps what the model answers in the directory of a run, of which an earlier
-// part may have asked already. The caller closes the answers before the run is
-// complete.
-func (m *Model) Keep(dir *record.Dir) (*model.Journal, error) {
-	file, err := dir.Answers()
-	if err != nil {
-		return nil, err
-	}
-	salt := dir.Salt()
-	j, err := model.OpenJournal(file, func(key string, answer []byte) string { return salt.Keyed("answer", key, answer) })
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	if m.Client != nil { // else no question is left
-		m.Client.Keep(j)
-	}
-	return j, nil
 }
 
 // Answerable returns a check that refuses tasks that a harness of a model cannot
