@@ -36,9 +36,8 @@ type ongoing struct {
 	stay    *capacity.Stay // on the machine; nil has no bound
 }
 
-func (r *run) begin(j job) *ongoing {
-	return &ongoing{r: r, family: r.Families[j.task.Family()], phase: verdict.PhasePrepare,
-		draft: r.committer.Draft(commit.Attempt{Task: j.task, Number: j.number, Dir: j.dir, Image: r.Images[j.task.Environment().Image]})}
+func (r *run) begin(a commit.Attempt) *ongoing {
+	return &ongoing{r: r, family: r.Families[a.Task.Family()], phase: verdict.PhasePrepare, draft: r.committer.Draft(a)}
 }
 
 func (a *ongoing) id() string { return a.draft.Task.ID() }
@@ -97,6 +96,19 @@ func (a *ongoing) prepare(ctx context.Context) {
 func (a *ongoing) open(ctx context.Context, c family.Case) {
 	a.held, a.ahead = true, true
 	a.r.Worker.Ahead(ctx, nil, &c)
+}
+
+// enter waits until the machine has room for the attempt. It returns false if the
+// run ends.
+func (a *ongoing) enter(ctx context.Context) bool {
+	if reason, _ := a.unscored(); reason != "" || a.r.Plan == nil {
+		return true // nothing runs, or there is no bound
+	}
+	var err error
+	if a.stay, err = a.r.Plan.Enter(ctx, a.r.Load(a.draft.Task)); err != nil {
+		a.r.cancel(err)
+	}
+	return err == nil
 }
 
 // newRequest returns what the agent is given.

@@ -184,8 +184,6 @@ func writeTree(dir, answer string) int {
 	return 0
 }
 
-var bounds = agent.Bounds{}
-
 func commandHarness() (harness.Harness, error) {
 	cfg, err := source.ParseYAML("tester.yaml", []byte("command: [agent]\ntimeout_seconds: 5\n"))
 	if err != nil {

@@ -83,7 +83,7 @@ type Config struct {
 	Fault   func(context.Context, task.Task) error
 	Dir     *record.Dir
 	Store   *candidate.Store
-	Digests commit.Binder
+	Digests commit.Binding
 	// TaskDir names a task's folder.
 	TaskDir func(taskID string) string
 	Verify  sandbox.Limits
@@ -122,7 +122,7 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	r := newRun(cfg, cancel)
 	defer r.stopCleanup()
 
-	jobs := make(chan job)
+	jobs := make(chan commit.Attempt)
 	var feed, prep, work, commits sync.WaitGroup
 	unwatch := r.watch(ctx)
 	feed.Go(func() { defer close(jobs); r.feed(ctx, jobs) })
@@ -203,12 +203,6 @@ func interruption(cause error) error {
 	return cause
 }
 
-type job struct {
-	task   task.Task
-	number int
-	dir    string
-}
-
 type run struct {
 	Config
 	committer *commit.Committer
@@ -229,7 +223,7 @@ type run struct {
 }
 
 // feed yields every attempt of every task.
-func (r *run) feed(ctx context.Context, jobs chan<- job) {
+func (r *run) feed(ctx context.Context, jobs chan<- commit.Attempt) {
 	for t, err := range r.Tasks {
 		if err != nil {
 			r.cancel(fmt.Errorf("reading the pack: %w", err))
@@ -241,7 +235,7 @@ func (r *run) feed(ctx context.Context, jobs chan<- job) {
 				continue
 			}
 			select {
-			case jobs <- job{t, n, dir}:
+			case jobs <- commit.Attempt{Task: t, Number: n, Dir: dir, Image: r.Images[t.Environment().Image]}:
 			case <-ctx.Done():
 				return
 			}
@@ -251,13 +245,13 @@ func (r *run) feed(ctx context.Context, jobs chan<- job) {
 
 // prepareAll creates sandboxes ahead of time: while a worker runs one attempt,
 // those of the next one are created.
-func (r *run) prepareAll(ctx context.Context, jobs <-chan job) {
+func (r *run) prepareAll(ctx context.Context, jobs <-chan commit.Attempt) {
 	for j := range jobs {
 		if ctx.Err() != nil {
 			return
 		}
 		a := r.begin(j)
-		if !r.enter(ctx, a) {
+		if !a.enter(ctx) {
 			return
 		}
 		a.prepare(ctx)

@@ -30,8 +30,7 @@ type Local struct {
 	// nil is not.
 	Starts func(req agent.Request, c agent.Command)
 
-	mu   sync.Mutex
-	held map[record.AttemptKey]*held
+	held sync.Map // by attempt
 }
 
 // Store keeps candidates.
@@ -54,15 +53,9 @@ type held struct {
 
 // of returns what an attempt has.
 func (l *Local) of(key record.AttemptKey) *held {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.held == nil {
-		l.held = map[record.AttemptKey]*held{}
-	}
-	if l.held[key] == nil {
-		l.held[key] = &held{}
-	}
-	return l.held[key]
+	got, _ := l.held.LoadOrStore(key, &held{})
+	h, _ := got.(*held)
+	return h
 }
 
 // Ahead makes the agent's sandbox, and meanwhile the verifier's. An agent that needs
@@ -76,10 +69,10 @@ func (l *Local) Ahead(ctx context.Context, req *agent.Request, c *family.Case) {
 	}
 	h := l.of(keyOf(*req))
 	h.err = l.prepare(ctx, h, *req)
-	if c != nil && h.session == nil {
-		lazy := *c
-		lazy.Lazy = h.production == nil || agent.Blank(h.production)
-		l.open(ctx, lazy)
+	if c != nil {
+		later := *c
+		later.Lazy = h.production == nil || agent.Blank(h.production)
+		l.open(ctx, later)
 	}
 }
 
@@ -110,20 +103,13 @@ func (l *Local) prepare(ctx context.Context, h *held, req agent.Request) (err er
 func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err error) {
 	h := l.of(keyOf(req))
 	took := Timings{}
-	failed := func(phase verdict.Phase, err error) (Produced, error) {
-		e := &Error{Err: err, Phase: phase, Took: took}
-		if s, ok := h.production.(agent.Standing); ok && phase == verdict.PhaseCapture {
-			e.Stands = s.Standing(ctx)
-		}
-		return Produced{}, e
-	}
 	if h.production == nil && h.err == nil {
 		start := time.Now()
 		h.err = l.prepare(ctx, h, req)
 		took.Add(verdict.PhasePrepare, start)
 	}
 	if err, h.err = h.err, nil; err != nil {
-		return failed(verdict.PhasePrepare, err)
+		return p, &Error{Err: err, Phase: verdict.PhasePrepare, Took: took}
 	}
 	if h.ran == nil {
 		if l.Starts != nil {
@@ -133,7 +119,7 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 		ran, err := h.production.Run(ctx)
 		took.Add(verdict.PhaseProduce, start)
 		if err != nil {
-			return Produced{}, &Error{Err: err, Phase: verdict.PhaseProduce, Usage: ran.Usage, Raw: ran.Raw, Took: took}
+			return p, &Error{Err: err, Phase: verdict.PhaseProduce, Usage: ran.Usage, Raw: ran.Raw, Took: took}
 		}
 		h.ran = &ran
 	}
@@ -143,7 +129,8 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 		err = errors.New("the production has neither a candidate nor a reason for its absence")
 	}
 	if err != nil {
-		return failed(verdict.PhaseCapture, err)
+		s, ok := h.production.(agent.Standing)
+		return p, &Error{Err: err, Phase: verdict.PhaseCapture, Stands: ok && s.Standing(ctx), Took: took}
 	}
 	took.Add(verdict.PhaseCapture, start)
 	p = produced(*h.ran, left)
@@ -186,11 +173,9 @@ func (l *Local) Verify(ctx context.Context, req Verification) (family.Verdict, e
 
 // Release removes the sandboxes of an attempt.
 func (l *Local) Release(ctx context.Context, key record.AttemptKey) error {
-	l.mu.Lock()
-	h := l.held[key]
-	delete(l.held, key)
-	l.mu.Unlock()
-	if h == nil {
+	got, _ := l.held.LoadAndDelete(key)
+	h, ok := got.(*held)
+	if !ok {
 		return nil
 	}
 	if h.session != nil {

@@ -7,8 +7,8 @@ import (
 	"securebench/internal/task"
 )
 
-// Binding is the [Binder] of a run: the digests that all its records share,
-// and the salt that keys digests of hidden data.
+// Binding binds the records of a run to its inputs: the digests that all of them
+// share, and the salt that keys digests of hidden data.
 type Binding struct {
 	Salt     digest.Salt
 	Pack     string // keyed

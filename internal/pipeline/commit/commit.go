@@ -36,12 +36,6 @@ func outputError(err error) error {
 	return fmt.Errorf("%w: %w", ErrOutput, err)
 }
 
-// Binder computes the digests that bind a record to its inputs.
-type Binder interface {
-	// Digests returns those of a task that runs in an image.
-	Digests(t task.Task, image sandbox.Image) record.Digests
-}
-
 // Committer writes the records of a run. It is safe for concurrent use.
 type Committer struct {
 	RunID    string
@@ -50,7 +44,7 @@ type Committer struct {
 	Families family.Registry
 	Dir      *record.Dir
 	Store    *candidate.Store
-	Digests  Binder
+	Digests  Binding
 }
 
 var _ attempt.Store = (*Committer)(nil)
