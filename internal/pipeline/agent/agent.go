@@ -199,7 +199,7 @@ func (r *Runner) expect(v task.AgentView) map[string]string {
 }
 
 // start prepares a production in a sandbox.
-func (r *Runner) start(ctx context.Context, a Request, out Output, req produce.Request) (Production, error) {
+func (r *Runner) start(ctx context.Context, a Request, out Output, req produce.Request) (*sandboxed, error) {
 	base, err := r.checkout(ctx, a)
 	if err != nil {
 		return nil, err
@@ -256,7 +256,11 @@ func (h *Harness) Prepare(ctx context.Context, req Request, out Output) (Product
 	if h.Image != nil {
 		req.Image = *h.Image
 	}
-	return h.start(ctx, req, out, h.Request(req))
+	p, err := h.start(ctx, req, out, h.Request(req))
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // sandboxed is a production that runs in a sandbox.
@@ -355,7 +359,7 @@ func (r *Runner) program(ctx context.Context, a Request, out Output) (_ Producti
 	if err != nil {
 		return nil, err
 	}
-	return &program{p.(*sandboxed), req}, nil
+	return &program{p, req}, nil
 }
 
 // program is the run of what a row supplies as its solution.
