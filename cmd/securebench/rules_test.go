@@ -25,6 +25,7 @@ type graph map[string][]string
 type barrier struct {
 	why         string
 	from, never []string
+	but         []string // of what is below from
 }
 
 // A room is what only some packages may import. Both are folders with all
@@ -36,17 +37,17 @@ type room struct {
 
 func barriers() []barrier {
 	engines := strings.Fields("internal/sandbox/docker internal/sandbox/native internal/sandbox/engines")
-	agent := strings.Fields("internal/agent/events internal/agent/files internal/agent/harness internal/agent/model internal/agent/npm internal/agent/programs internal/agent/shown internal/pipeline/produce")
 	return []barrier{
-		{"the agent's side never reaches families or rows of packs", agent,
-			strings.Fields("internal/family internal/families internal/pipeline/pack internal/pipeline/compile")},
-		{"verification never reaches the agent's side",
-			strings.Fields("internal/family internal/families internal/testrunner internal/checkout"),
-			strings.Fields("internal/gateway internal/agent internal/pipeline/produce")},
-		{"the gateway knows no task, candidate or verdict", []string{"internal/gateway"},
-			strings.Fields("internal/task internal/candidate internal/verdict internal/family internal/pipeline")},
-		{"stages and families do not know which engine runs", strings.Fields("internal/pipeline internal/family internal/gateway internal/agent/harness"), engines},
-		{"what runs inside a sandbox has no engine in it", strings.Fields("internal/sandbox/holder internal/sandbox/initproc internal/sandbox/lookup internal/sandbox/readiness"), engines},
+		{why: "the agent's side never reaches families or rows of packs", from: strings.Fields("internal/agent internal/pipeline/produce"),
+			never: strings.Fields("internal/family internal/families internal/pipeline/pack internal/pipeline/compile"),
+			but:   strings.Fields("internal/agent/setup internal/agent/kinds")},
+		{why: "verification never reaches the agent's side",
+			from:  strings.Fields("internal/family internal/families internal/testrunner internal/checkout"),
+			never: strings.Fields("internal/gateway internal/agent internal/pipeline/produce")},
+		{why: "the gateway knows no task, candidate or verdict", from: []string{"internal/gateway"},
+			never: strings.Fields("internal/task internal/candidate internal/verdict internal/family internal/pipeline")},
+		{why: "stages and families do not know which engine runs", from: strings.Fields("internal/pipeline internal/family internal/gateway internal/agent/harness"), never: engines},
+		{why: "what runs inside a sandbox has no engine in it", from: strings.Fields("internal/sandbox/holder internal/sandbox/initproc internal/sandbox/lookup internal/sandbox/readiness"), never: engines},
 	}
 }
 
@@ -68,7 +69,7 @@ func TestRules(t *testing.T) {
 		for _, fault := range b.check(g) {
 			t.Error(fault)
 		}
-		known(t, g, b.why, slices.Concat(b.from, b.never))
+		known(t, g, b.why, slices.Concat(b.from, b.never, b.but))
 	}
 	modules, tests := readModules(t, root)
 	for _, r := range append(rooms(), modules...) {
@@ -84,7 +85,7 @@ func TestRules(t *testing.T) {
 			}
 		}
 	}
-	for _, fault := range (barrier{"a module for tests stays out of the program", []string{"cmd"}, tests}).check(g) {
+	for _, fault := range (barrier{why: "a module for tests stays out of the program", from: []string{"cmd"}, never: tests}).check(g) {
 		t.Error(fault)
 	}
 }
@@ -121,7 +122,8 @@ func TestRulesCanFail(t *testing.T) {
 // check returns a line for each package that reaches what it must not.
 func (b barrier) check(g graph) (faults []string) {
 	for _, pkg := range slices.Sorted(maps.Keys(g)) {
-		if !slices.ContainsFunc(b.from, func(f string) bool { return below(f, pkg) }) {
+		covers := func(folder string) bool { return below(folder, pkg) }
+		if !slices.ContainsFunc(b.from, covers) || slices.ContainsFunc(b.but, covers) {
 			continue
 		}
 		way := map[string]string{pkg: ""}

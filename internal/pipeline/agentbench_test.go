@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/agent"
 	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"

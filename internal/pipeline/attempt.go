@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/agent"
 	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"

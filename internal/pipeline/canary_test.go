@@ -17,6 +17,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"securebench/internal/agent"
 	"securebench/internal/families"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion"
@@ -25,7 +26,6 @@ import (
 	"securebench/internal/family/repopatch"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/family/terminaltask"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"

@@ -14,10 +14,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/checkout"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/repository"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/agent"
 	"securebench/internal/family"
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/shortanswer"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/task"
 )
 

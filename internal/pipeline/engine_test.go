@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"securebench/internal/agent"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/reverify"

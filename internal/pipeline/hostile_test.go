@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"

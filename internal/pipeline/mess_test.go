@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/agent"
 	"securebench/internal/agent/harness"
 	"securebench/internal/checkout"
 	"securebench/internal/config"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/repository/patchtest"
 	"securebench/internal/sandbox"

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/agent"
 	"securebench/internal/checkout"
 	"securebench/internal/digest"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 )

@@ -18,12 +18,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/agent"
 	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/family/shortanswer"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/pipeline/agent"
+	"securebench/internal/agent"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/task"
 	"securebench/internal/verdict"

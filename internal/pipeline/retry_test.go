@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/agent"
 	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/produce"

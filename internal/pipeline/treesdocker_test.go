@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/agent"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"

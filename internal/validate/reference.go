@@ -11,9 +11,9 @@ import (
 	"strings"
 	"sync"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"

@@ -12,11 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/fault"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/progress"

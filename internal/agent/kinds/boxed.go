@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"securebench/internal/agent"
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
 	"securebench/internal/capacity"
@@ -11,7 +12,6 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"

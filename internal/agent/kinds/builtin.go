@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"securebench/internal/agent"
 	"securebench/internal/agent/setup"
 	"securebench/internal/family"
 	"securebench/internal/fault"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/scoring"
 	"securebench/internal/task"

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/agent"
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
 	"securebench/internal/config"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/source"
 )
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 
+	"securebench/internal/agent"
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/model"
 	"securebench/internal/agent/setup"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/scoring"
 	"securebench/internal/task"

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/agent"
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/programs"
 	"securebench/internal/agent/setup"
 	"securebench/internal/fault"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"

@@ -8,11 +8,11 @@ import (
 	"context"
 	"net/http"
 
+	"securebench/internal/agent"
 	"securebench/internal/agent/events"
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/gateway/egress"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"

@@ -9,9 +9,9 @@ import (
 	"context"
 	"time"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"

@@ -3,8 +3,8 @@ package attempt
 import (
 	"fmt"
 
+	"securebench/internal/agent"
 	"securebench/internal/family"
-	"securebench/internal/pipeline/agent"
 )
 
 // Solution returns a row's own solution as an agent submits it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/pipeline/agent"
+	"securebench/internal/agent"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/task"
 	"securebench/internal/verdict"

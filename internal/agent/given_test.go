@@ -3,8 +3,8 @@ package agent_test
 import (
 	"testing"
 
+	"securebench/internal/agent"
 	"securebench/internal/candidate"
-	"securebench/internal/pipeline/agent"
 	"securebench/internal/task"
 )
 
