@@ -217,3 +217,15 @@ func Known[T any](ends <-chan T) (end T, ok bool) {
 	}
 	return end, ok
 }
+
+// Pause waits for d, or until ctx ends, and returns its cause then.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -140,3 +140,15 @@ func TestTimeoutOfContext(t *testing.T) {
 		}
 	})
 }
+
+func TestPause(t *testing.T) {
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if err := Pause(ctx, time.Microsecond); err != nil {
+		t.Errorf("a pause: %v", err)
+	}
+	cancel(cause)
+	if err := Pause(ctx, time.Hour); !errors.Is(err, cause) {
+		t.Errorf("a pause that ends early: %v", err)
+	}
+}

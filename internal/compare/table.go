@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"securebench/internal/console"
 	"securebench/internal/redact"
 	"securebench/internal/report"
@@ -26,16 +23,7 @@ const (
 
 // WriteJSON writes the report as one JSON object and a newline, in ASCII and
 // without <, > and &.
-func (r *Report) WriteJSON(w io.Writer) error {
-	b, err := json.Marshal(r, json.Deterministic(true), jsontext.EscapeForHTML(true), jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
-	if err != nil {
-		return fmt.Errorf("encoding the comparison: %w", err)
-	}
-	if _, err = w.Write(append(redact.ASCII(b), '\n')); err != nil {
-		return fmt.Errorf("writing the comparison: %w", err)
-	}
-	return nil
-}
+func (r *Report) WriteJSON(w io.Writer) error { return console.WriteJSON(w, "the comparison", r) }
 
 // WriteTable writes the report for a terminal. No line begins with text from
 // outside, and none contains an invisible character.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/attended"
 	"securebench/internal/source"
 )
 
@@ -173,10 +174,8 @@ func WaitIn(ctx context.Context, root *os.Root, name string) (*Locked, error) {
 		if !errors.Is(err, ErrLocked) {
 			return f, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
+		if err := attended.Pause(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -343,9 +343,7 @@ func (r *run) retry(ctx context.Context, a *ongoing, err error) bool {
 		removed = r.remove(a, nil) // the room stays the attempt's
 	}
 	pause := time.Duration(a.draft.Retries()) * 500 * time.Millisecond
-	select {
-	case <-time.After(pause):
-	case <-ctx.Done():
+	if attended.Pause(ctx, pause) != nil {
 		return false
 	}
 	if !a.stands {

@@ -42,9 +42,7 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for failed := 0; ; {
-			select {
-			case <-time.After(r.WatchEvery):
-			case <-ctx.Done():
+			if attended.Pause(ctx, r.WatchEvery) != nil {
 				return
 			}
 			err := r.probe(ctx)

@@ -6,25 +6,13 @@ import (
 	"io"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"securebench/internal/capacity"
 	"securebench/internal/console"
 	"securebench/internal/redact"
 )
 
 // WriteJSON writes the preview as one JSON object and a newline, in ASCII.
-func (p *Preview) WriteJSON(w io.Writer) error {
-	b, err := json.Marshal(p, json.Deterministic(true), jsontext.EscapeForHTML(true), jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
-	if err != nil {
-		return fmt.Errorf("encoding the preview: %w", err)
-	}
-	if _, err = w.Write(append(redact.ASCII(b), '\n')); err != nil {
-		return fmt.Errorf("writing the preview: %w", err)
-	}
-	return nil
-}
+func (p *Preview) WriteJSON(w io.Writer) error { return console.WriteJSON(w, "the preview", p) }
 
 // maxImages is how many images the text lists.
 const maxImages = 20

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -161,11 +160,7 @@ func (g group) cleanLine(it leftovers.Item, removed bool) error {
 	if it.Err != nil {
 		line.Error = it.Err.Error()
 	}
-	b, err := json.Marshal(line)
-	if err == nil {
-		_, err = fmt.Fprintf(g.Stdout, "%s\n", redact.ASCII(b))
-	}
-	return err
+	return g.PrintJSON(line)
 }
 
 // places are all places where something can be left. done closes them.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"securebench/internal/config"
@@ -123,14 +122,11 @@ func (g group) lines(found []engines.Examination) func() error {
 			for i, r := range e.Requirements {
 				all[i] = requirement(r)
 			}
-			b, err := json.Marshal(struct {
+			err := g.PrintJSON(struct {
 				Engine       string        `json:"engine"`
 				Runs         bool          `json:"runs"`
 				Requirements []requirement `json:"requirements"`
 			}{e.Engine, runs(e), all})
-			if err == nil {
-				_, err = fmt.Fprintf(g.Stdout, "%s\n", redact.ASCII(b))
-			}
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"securebench/internal/agent/harness"
+	"securebench/internal/attended"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/redact"
@@ -112,7 +113,7 @@ func (c *Client) confirm(ctx context.Context, since time.Time, spent *Spending) 
 		if n > 0 && c.exhausted(*spent) {
 			break
 		}
-		if n > 0 && sleep(ctx, c.pace.first<<n) != nil {
+		if n > 0 && attended.Pause(ctx, c.pace.first<<n) != nil {
 			return context.Cause(ctx)
 		}
 		t := c.try(ctx, own, confirmTime, io.Discard)
@@ -130,15 +131,4 @@ func (c *Client) confirm(ctx context.Context, since time.Time, spent *Spending) 
 		last = t.failure.why
 	}
 	return fmt.Errorf("the provider rejected a question, and cannot be asked whether it accepts others: %s", last)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

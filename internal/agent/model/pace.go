@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/gateway/relay"
 )
 
@@ -66,12 +67,8 @@ func (c *Client) patience(ctx context.Context, r *Result, wait time.Duration) er
 	}
 	left := relay.MaxHold - r.Waited
 	began := time.Now()
-	t := time.NewTimer(min(wait, left))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := attended.Pause(ctx, min(wait, left)); err != nil {
+		return err
 	}
 	r.Waited += time.Since(began)
 	if wait > left {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
@@ -45,10 +46,8 @@ func (c *Client) repeat(ctx context.Context, do func() error) error {
 		if err == nil || n == tries || !errors.Is(err, ErrUnreachable) || ctx.Err() != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Duration(n) * c.pause):
+		if err := attended.Pause(ctx, time.Duration(n)*c.pause); err != nil {
+			return err
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/digest"
 	"securebench/internal/durable"
 	"securebench/internal/fault"
@@ -227,10 +228,8 @@ func (c *Cache) lock(ctx context.Context, name string, waiting func()) (unlock f
 		if first {
 			waiting()
 		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), f.Close())
-		case <-time.After(100 * time.Millisecond):
+		if err := attended.Pause(ctx, 100*time.Millisecond); err != nil {
+			return nil, errors.Join(err, f.Close())
 		}
 	}
 }

@@ -57,10 +57,8 @@ func (s *scorer) serve(ctx context.Context) error {
 		case wait.Spent() >= s.row.start.timeout:
 			return &family.Failure{Reason: verdict.ServiceNotReady, Message: fmt.Sprintf("the row's service was not ready within %v", s.row.start.timeout)}
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(readyPause):
+		if err := attended.Pause(ctx, readyPause); err != nil {
+			return err
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/attended"
 	"securebench/internal/gateway/upstream"
 )
 
@@ -66,7 +67,7 @@ func (r *Relay) confirm(ctx context.Context, model string, since time.Time) erro
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
 	for try := range confirmTries {
-		if try > 0 && pause(ctx, time.Second<<try) != nil {
+		if try > 0 && attended.Pause(ctx, time.Second<<try) != nil {
 			break
 		}
 		began := time.Now()
@@ -82,17 +83,6 @@ func (r *Relay) confirm(ctx context.Context, model string, since time.Time) erro
 		return r.rejected
 	}
 	return errUnconfirmed
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // ask makes a request of the relay's own.

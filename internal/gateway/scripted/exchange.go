@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"securebench/internal/attended"
 )
 
 // exchange is one request and its answer.
@@ -126,17 +128,7 @@ func (x *exchange) stream(events []event, t Turn) {
 
 // wait waits, and reports whether the client is still there.
 func (x *exchange) wait(d time.Duration) bool {
-	if d <= 0 {
-		return x.in.Context().Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-x.in.Context().Done():
-		return false
-	}
+	return attended.Pause(x.in.Context(), d) == nil && x.in.Context().Err() == nil
 }
 
 // reflect gives the request's headers back.

@@ -48,10 +48,7 @@ func (b *box) Freeze(ctx context.Context) error {
 		if try == pauseTries || cctx.Err() != nil || cerrdefs.IsConflict(err) {
 			return fmt.Errorf("freezing a sandbox: %w", err)
 		}
-		select {
-		case <-time.After(time.Duration(try) * pauseAgain):
-		case <-cctx.Done():
-		}
+		_ = attended.Pause(cctx, time.Duration(try)*pauseAgain) // ended early, it is tried once more
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/owner"
 )
@@ -142,10 +143,8 @@ func (c *conn) InspectImage(ctx context.Context, id string) (res client.ImageIns
 		if res, err = c.API.ImageInspect(ctx, id); !cerrdefs.IsInternal(err) {
 			break
 		}
-		select {
-		case <-ctx.Done():
+		if attended.Pause(ctx, inspectPause) != nil {
 			return res, err
-		case <-time.After(inspectPause):
 		}
 	}
 	return res, err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/nativetest"
@@ -30,10 +31,8 @@ func Await(ctx context.Context, e sandbox.Engine, run, role, words string) (kill
 				return func() error { return nativetest.Kill(pid) }, err
 			}
 		}
-		select {
-		case <-time.After(awaitPause):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("no %q runs in a sandbox: %w", words, context.Cause(ctx))
+		if err := attended.Pause(ctx, awaitPause); err != nil {
+			return nil, fmt.Errorf("no %q runs in a sandbox: %w", words, err)
 		}
 	}
 }

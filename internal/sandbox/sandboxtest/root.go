@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 )
 
@@ -25,10 +26,8 @@ const rootSample = 100 * time.Millisecond
 // watchRoot ends the program when the root has grown by more than the limit.
 func (b *box) watchRoot(ctx context.Context, cancel context.CancelCauseFunc) {
 	for {
-		select {
-		case <-ctx.Done():
+		if attended.Pause(ctx, rootSample) != nil {
 			return
-		case <-time.After(rootSample):
 		}
 		if rootSize(b.root)-b.begun > b.limits.Disk {
 			cancel(errFull)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/attended"
 )
 
 // A runtime leaves processes to this one, which adopts orphans: the first process of a
@@ -172,10 +174,8 @@ func Kill(ctx context.Context, is func(arguments []string) bool) error {
 		if left == 0 || err != nil {
 			return err
 		}
-		select {
-		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("%d processes: %w", left, context.Cause(ctx))
+		if err := attended.Pause(ctx, time.Millisecond); err != nil {
+			return fmt.Errorf("%d processes: %w", left, err)
 		}
 	}
 }

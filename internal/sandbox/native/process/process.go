@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/attended"
 )
 
 // Process is the first process of a container, a child of this process.
@@ -219,10 +221,8 @@ func Reap(ctx context.Context, pid int) error {
 		if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 			return nil
 		}
-		select {
-		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("reaping process %d: %w", pid, context.Cause(ctx))
+		if err := attended.Pause(ctx, time.Millisecond); err != nil {
+			return fmt.Errorf("reaping process %d: %w", pid, err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/attended"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native/process"
@@ -158,11 +159,9 @@ func (c *checker) started(ctx context.Context, cmd *exec.Cmd, call oci.Call) (pi
 		if err == nil || c.runtime.Leaves {
 			return pid, err
 		}
-		select {
-		case <-ctx.Done():
+		if err := attended.Pause(ctx, time.Millisecond); err != nil {
 			_ = cmd.Process.Kill() // it may have ended
-			return 0, c.failure(errors.Join(context.Cause(ctx), cmd.Wait()), call)
-		case <-time.After(time.Millisecond):
+			return 0, c.failure(errors.Join(err, cmd.Wait()), call)
 		}
 	}
 }
@@ -183,10 +182,8 @@ func (c *checker) awaitCommand(ctx context.Context, pid int) error {
 		if _, err := os.Readlink(proc + "/exe"); len(text) == 0 && errors.Is(err, fs.ErrNotExist) {
 			return errors.New("the sandbox's command ended at once")
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the sandbox does not start its command: %w", context.Cause(ctx))
-		case <-time.After(time.Millisecond):
+		if err := attended.Pause(ctx, time.Millisecond); err != nil {
+			return fmt.Errorf("the sandbox does not start its command: %w", err)
 		}
 	}
 }
