@@ -1,5 +1,5 @@
 // Package delivery passes what a command writes to the caller's writers, up to a
-// number of bytes in total.
+// number of bytes in total, and what the caller's reader gives to the command.
 package delivery
 
 import (
@@ -86,6 +86,41 @@ func (s *Stream) deliver(b []byte) error {
 	}
 	s.n += int64(n)
 	return err
+}
+
+// Outcome is that of a command whose output has ended. An error of a writer comes first;
+// too much output may end a command before it can be killed.
+func (d *Delivery) Outcome(end sandbox.End, code int, took time.Duration) (sandbox.Outcome, error) {
+	select {
+	case err := <-d.failed:
+		return sandbox.Outcome{}, err
+	case <-d.overflow:
+		if end == sandbox.Exited {
+			end, code = sandbox.OutputLimit, sandbox.ExitKilled
+		}
+	default:
+	}
+	stdout, stderr := d.Delivered()
+	return sandbox.Outcome{End: end, ExitCode: code, Duration: took, StdoutBytes: stdout, StderrBytes: stderr}, nil
+}
+
+// Feed copies the caller's reader, of which nil is empty, to a command's standard input,
+// and ends that. The channel gets an error of the reader's.
+func Feed(stdin io.Reader, to io.Writer, end func() error) <-chan error {
+	failed := make(chan error, 1)
+	if stdin == nil {
+		_ = end() // the command has ended if this fails
+		return failed
+	}
+	in := &sandbox.Input{Reader: stdin}
+	go func() {
+		_, _ = io.Copy(to, in) // a write fails when the command does not read any more
+		_ = end()
+		if in.Err != nil {
+			failed <- fmt.Errorf("reading the standard input: %w", in.Err)
+		}
+	}()
+	return failed
 }
 
 // leaveTimeout is how long a writer of the caller may still be in a call when the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -39,7 +38,7 @@ type run struct {
 	box    *box
 	output *pump
 	exit   chan exit
-	failed chan error // of the caller's reader
+	failed <-chan error // of the caller's reader
 	began  time.Time
 	pids   bool          // the limit on processes was seen reached
 	full   chan struct{} // closed when the root is too large
@@ -86,7 +85,7 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	}
 	wctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &run{box: b, output: newPump(conn.Reader, s, b.limits.Output),
-		exit: make(chan exit, 1), failed: make(chan error, 1), full: make(chan struct{})}
+		exit: make(chan exit, 1), full: make(chan struct{})}
 	stop := context.AfterFunc(ctx, cancel) // do not wait for the engine to register it
 	waited := r.wait(wctx)
 	stop()
@@ -104,7 +103,9 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	}
 	go r.output.copy()
 	defer func() { conn.Close(); delivery.Leave(r.output.done) }()
-	r.feed(&conn, s.Stdin)
+	if b.stdin {
+		r.failed = delivery.Feed(s.Stdin, conn.Conn, conn.CloseWrite)
+	}
 	return r.supervise(ctx)
 }
 
@@ -150,27 +151,6 @@ func (r *run) wait(ctx context.Context) <-chan struct{} {
 		}
 	}()
 	return done
-}
-
-// feed copies the caller's reader to the command's standard input and closes
-// it at the end.
-func (r *run) feed(conn *client.HijackedResponse, stdin io.Reader) {
-	if !r.box.stdin {
-		return
-	}
-	if stdin == nil {
-		_ = conn.CloseWrite() // the command has ended if this fails
-		return
-	}
-	in := &sandbox.Input{Reader: stdin}
-	go func() {
-		// A write error means that the command does not read any more.
-		_, _ = io.Copy(conn.Conn, in)
-		_ = conn.CloseWrite()
-		if in.Err != nil {
-			r.failed <- fmt.Errorf("reading the standard input: %w", in.Err)
-		}
-	}()
 }
 
 // supervise waits until the command ends or has to be ended.
@@ -323,15 +303,5 @@ func (r *run) outcome(end sandbox.End, code int, took time.Duration) (sandbox.Ou
 	case <-t.C:
 		return sandbox.Outcome{}, errors.New("the output of an ended container does not end")
 	}
-	select {
-	case err := <-r.output.Failed():
-		return sandbox.Outcome{}, err
-	case <-r.output.Overflow():
-		if end == sandbox.Exited { // it ended before it could be killed
-			end, code = sandbox.OutputLimit, sandbox.ExitKilled
-		}
-	default:
-	}
-	stdout, stderr := r.output.Delivered()
-	return sandbox.Outcome{End: end, ExitCode: code, Duration: took, StdoutBytes: stdout, StderrBytes: stderr}, nil
+	return r.output.Outcome(end, code, took)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/delivery"
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native/output"
 	"securebench/internal/sandbox/native/process"
@@ -36,7 +36,7 @@ type run struct {
 	box     *box
 	output  *output.Output
 	process *process.Process
-	failed  chan error // of the caller's reader
+	failed  <-chan error // of the caller's reader
 	killed  sync.Once
 }
 
@@ -115,31 +115,13 @@ func (b *box) run(ctx context.Context, s sandbox.Streams, stdin bool) (sandbox.O
 	b.mu.Lock()
 	b.process = p
 	b.mu.Unlock()
-	r := &run{box: b, process: p, output: output.New(s, pipes.Ours[1], pipes.Ours[2], b.limits.Output), failed: make(chan error, 1)}
+	r := &run{box: b, process: p, output: output.New(s, pipes.Ours[1], pipes.Ours[2], b.limits.Output)}
 	r.output.Start()
 	defer r.output.Leave()
-	r.feed(pipes.Ours[0], s.Stdin)
-	return r.supervise(ctx)
-}
-
-// feed copies the caller's reader to the command's standard input and closes
-// it at the end.
-func (r *run) feed(pipe *os.File, stdin io.Reader) {
-	switch {
-	case pipe == nil:
-	case stdin == nil:
-		_ = pipe.Close() // nothing was written
-	default:
-		in := &sandbox.Input{Reader: stdin}
-		go func() {
-			// A write error means that the command does not read any more.
-			_, _ = io.Copy(pipe, in)
-			_ = pipe.Close()
-			if in.Err != nil {
-				r.failed <- fmt.Errorf("reading the standard input: %w", in.Err)
-			}
-		}()
+	if in := pipes.Ours[0]; in != nil {
+		r.failed = delivery.Feed(s.Stdin, in, in.Close)
 	}
+	return r.supervise(ctx)
 }
 
 // supervise waits until the command ends or has to be ended.
@@ -300,17 +282,7 @@ func (r *run) outcome(end sandbox.End, code int, took time.Duration) (sandbox.Ou
 	if !r.output.Drain(endTimeout) {
 		return sandbox.Outcome{}, errors.New("the output of an ended sandbox does not end")
 	}
-	select {
-	case err := <-r.output.Failed():
-		return sandbox.Outcome{}, err
-	case <-r.output.Overflow():
-		if end == sandbox.Exited { // it ended before it could be killed
-			end, code = sandbox.OutputLimit, sandbox.ExitKilled
-		}
-	default:
-	}
-	stdout, stderr := r.output.Delivered()
-	return sandbox.Outcome{End: end, ExitCode: code, Duration: took, StdoutBytes: stdout, StderrBytes: stderr}, nil
+	return r.output.Outcome(end, code, took)
 }
 
 // disturbed returns the error of a box that something outside has stopped. Its
