@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 
 	"securebench/internal/durable"
 )
@@ -15,10 +14,7 @@ const File = "bench.json"
 // Save writes the result and its plots into a folder, which is made if there is
 // none. Files of an earlier result are replaced.
 func (r *Result) Save(dir string) (err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making the folder for the result: %w", err)
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := durable.OpenFolder(dir, 0o755)
 	if err != nil {
 		return fmt.Errorf("opening the folder for the result: %w", err)
 	}

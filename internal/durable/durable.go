@@ -25,6 +25,14 @@ const TempPrefix = ".new-"
 // TempName returns the temporary name of a file that has a single writer.
 func TempName(name string) string { return path.Join(path.Dir(name), TempPrefix+path.Base(name)) }
 
+// OpenFolder opens a folder, and makes it if there is none.
+func OpenFolder(dir string, perm fs.FileMode) (*os.Root, error) {
+	if err := os.MkdirAll(dir, perm); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(dir)
+}
+
 // UniqueName returns a temporary name in dir that no other writer uses.
 func UniqueName(dir string) string { return path.Join(dir, TempPrefix+rand.Text()) }
 

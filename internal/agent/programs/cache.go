@@ -60,10 +60,7 @@ func OpenCache(dir string, getenv func(string) string) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the current folder: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, cacheError(err)
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := durable.OpenFolder(dir, 0o755)
 	if err != nil {
 		return nil, cacheError(err)
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
+
+	"securebench/internal/unpack"
 )
 
 // copyRenamed copies a tar archive under other names. place returns the new name of
@@ -22,7 +22,7 @@ func copyRenamed(dst io.Writer, src io.Reader, place func(*tar.Header) (string, 
 		if err != nil {
 			return err
 		}
-		if h.Typeflag == tar.TypeGNUSparse || slices.ContainsFunc(slices.Collect(maps.Keys(h.PAXRecords)), isSparse) {
+		if unpack.Sparse(h) {
 			return fmt.Errorf("%q has holes", h.Name) // it could be any size, and we write none like that
 		}
 		name, ok := place(h)
@@ -47,9 +47,6 @@ func copyRenamed(dst io.Writer, src io.Reader, place func(*tar.Header) (string, 
 	}
 	return tw.Close()
 }
-
-// isSparse reports whether a record of an entry says where a file has holes.
-func isSparse(key string) bool { return strings.HasPrefix(key, "GNU.sparse.") }
 
 // notFolders returns those of the paths that an archive of changes has something
 // other than a folder for.

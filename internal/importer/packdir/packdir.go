@@ -51,10 +51,7 @@ type part struct {
 // exist.
 func New(dir string, force bool, names ...string) (*Set, error) {
 	_, missing := os.Lstat(dir)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("%w: creating the output folder: %w", ErrOutput, err)
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := durable.OpenFolder(dir, 0o755)
 	if err != nil {
 		return nil, fmt.Errorf("%w: opening the output folder: %w", ErrOutput, err)
 	}

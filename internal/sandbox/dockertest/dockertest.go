@@ -59,7 +59,7 @@ func Connect(t testing.TB) *docker.Engine {
 	defer cancel()
 	e, err := docker.New(ctx, docker.Config{Helper: program, Getenv: os.Getenv})
 	if err != nil {
-		missing(t, fmt.Errorf("no Docker engine: %w", err))
+		Missing(t, envRequire, fmt.Errorf("no Docker engine: %w", err))
 	}
 	return e
 }
@@ -81,16 +81,18 @@ func Image(t testing.TB, e sandbox.Engine) sandbox.Image {
 			t.Fatalf("looking up the test image: %v", err)
 		}
 	}
-	missing(t, fmt.Errorf("none of the images %s is on the engine", strings.Join(refs, ", ")))
+	Missing(t, envRequire, fmt.Errorf("none of the images %s is on the engine", strings.Join(refs, ", ")))
 	return sandbox.Image{}
 }
 
-func missing(t testing.TB, err error) {
+// Missing skips a test for what it needs, or fails it where an environment variable
+// requires that.
+func Missing(t testing.TB, variable string, err error) {
 	t.Helper()
-	if os.Getenv(envRequire) == "require" {
+	if os.Getenv(variable) == "require" {
 		t.Fatal(err)
 	}
-	t.Skipf("%v (set %s=require to make this a failure)", err, envRequire)
+	t.Skipf("%v (set %s=require to make this a failure)", err, variable)
 }
 
 // Helper returns the path of the helper binary for tests. The first call in a

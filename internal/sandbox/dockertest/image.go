@@ -74,7 +74,7 @@ func GitImage(t testing.TB, e sandbox.Engine) sandbox.Image {
 	const ref = "securebench-pytest:1"
 	img, err := e.Image(t.Context(), ref)
 	if err != nil {
-		missing(t, fmt.Errorf("looking up %s: %w", ref, err))
+		Missing(t, envRequire, fmt.Errorf("looking up %s: %w", ref, err))
 	}
 	return img
 }

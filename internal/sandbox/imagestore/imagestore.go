@@ -125,10 +125,7 @@ func open(dir string) (*Store, error) {
 		return nil, err
 	}
 	// Images contain set-user-ID programs: nobody else may reach them.
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := durable.OpenFolder(dir, 0o700)
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func connect(t testing.TB, runtime string) *native.Engine {
 	defer cancel()
 	e, err := native.New(ctx, native.Config{Images: Images(t), Helper: program, Runtime: runtime, Getenv: os.Getenv})
 	if err != nil {
-		missing(t, fmt.Errorf("no native engine: %w", err))
+		dockertest.Missing(t, envRequire, fmt.Errorf("no native engine: %w", err))
 	}
 	return e
 }
@@ -150,7 +150,7 @@ func oneOf(t testing.TB, e sandbox.Engine, refs []string) sandbox.Image {
 		}
 		errs = append(errs, err)
 	}
-	missing(t, fmt.Errorf("none of the images %s is there: %w", strings.Join(refs, ", "), errors.Join(errs...)))
+	dockertest.Missing(t, envRequire, fmt.Errorf("none of the images %s is there: %w", strings.Join(refs, ", "), errors.Join(errs...)))
 	return sandbox.Image{}
 }
 
@@ -179,12 +179,4 @@ func (docker) ExportImage(ctx context.Context, ref, file string) (string, error)
 		return "", fmt.Errorf("exporting %s: %w: %s", ref, err, out)
 	}
 	return strings.TrimSpace(string(id)), nil
-}
-
-func missing(t testing.TB, err error) {
-	t.Helper()
-	if os.Getenv(envRequire) == "require" {
-		t.Fatal(err)
-	}
-	t.Skipf("%v (set %s=require to make this a failure)", err, envRequire)
 }

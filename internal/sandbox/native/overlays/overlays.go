@@ -68,10 +68,7 @@ func open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := durable.OpenFolder(dir, 0o700)
 	if err != nil {
 		return nil, err
 	}
