@@ -21,9 +21,10 @@ func TestSignsOfLife(t *testing.T) {
 		t.Fatalf("exit %d\n%s", res.code, res.stderr)
 	}
 	for name, args := range map[string][]string{"validate": {"validate", "."}, "reverify": {"reverify", "out", "--pack", ".", "--any-signer"}} {
+		word := map[string]string{"validate": "PASS", "reverify": "EQUAL"}[name]
 		for mode, want := range map[string][]string{
-			"auto":  {"[1/2] ", "[2/2] ", "PASS one", "PASS two"},
-			"plain": {"[1/2] ", "[2/2] ", "PASS one", "PASS two"},
+			"auto":  {"[1/2] ", "[2/2] ", word + " one", word + " two"},
+			"plain": {"[1/2] ", "[2/2] ", word + " one", word + " two"},
 			"json":  {`"event":"task_start"`, `"event":"task_done"`, `"total":2`},
 			"none":  nil,
 		} {
