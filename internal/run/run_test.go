@@ -297,10 +297,15 @@ func TestResumeRepeatsOnlyTheVerification(t *testing.T) {
 			}
 			b.broken.Store(false)
 			b.reset()
+			var said warnings
+			b.opts.Progress = &said
 			if sum, _ := b.run(Resume); sum.Passed != 6 || b.agents.Load() != tt.agents {
 				t.Errorf("%+v after %d agents, want %d", sum, b.agents.Load(), tt.agents)
 			}
 			b.counted(2, 1, tt.plans)
+			if strings.Contains(said.String(), "has changed since") != tt.lost {
+				t.Errorf("warnings: %s", &said)
+			}
 			after := b.files()
 			if _, ok := before[record.CapturedName]; !ok || after[record.CapturedName] != "" {
 				t.Errorf("what waits to be verified: kept %v, and at last %q", ok, after[record.CapturedName])
