@@ -9,7 +9,6 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/gateway/relay/reach"
 	"securebench/internal/redact"
 )
 
@@ -59,8 +58,8 @@ func (p *Provider) Reach(ctx context.Context) error {
 	if p.Transport != nil {
 		return nil
 	}
-	err := reach.Provider(ctx, p.Settings.BaseURL)
-	if errors.Is(err, reach.ErrUnreachable) {
+	err := relay.Reach(ctx, p.Settings.BaseURL)
+	if errors.Is(err, relay.ErrUnreachable) {
 		err = fault.Errorf(fault.Infrastructure, "%s: %w (check the base URL, the network and the proxy variables)", p.Section.At("base_url"), err)
 	}
 	return fault.As(fault.Config, err)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"securebench/internal/gateway/relay/ahead"
 	"securebench/internal/gateway/relay/reply"
 	"securebench/internal/gateway/upstream"
 )
@@ -114,18 +113,18 @@ func (a *Attempt) readWhole(from io.Reader, held *int64) ([]byte, error) {
 }
 
 // answerStream passes on a stream of events as it arrives. A frozen agent does
-// not hold up the provider at once: up to [ahead.Max] bytes are read ahead.
+// not hold up the provider at once: up to [maxQueued] bytes are read ahead.
 func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from io.Reader, x *exchange) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	q := ahead.New(a.ahead)
-	defer q.Close()
+	q := newQueue(a.ahead)
+	defer q.close()
 	counter := reply.NewStream(a.pool)
 	defer counter.Close()
 	finished := make(chan error, 1)
 	go func() {
 		err := a.readStream(ctx, from, counter, q, x)
-		q.End()
+		q.end()
 		finished <- err
 	}()
 	x.Status = http.StatusOK
@@ -134,7 +133,7 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 	control := http.NewResponseController(w)
 	w.WriteHeader(http.StatusOK)
 	err := control.Flush()
-	for piece := q.Take(ctx); piece != nil && err == nil; piece = q.Take(ctx) {
+	for piece := q.take(ctx); piece != nil && err == nil; piece = q.take(ctx) {
 		if _, err = w.Write(piece); err == nil {
 			err = control.Flush()
 		}
@@ -163,10 +162,10 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 // readStream reads a stream until it ends. The key is removed before anything
 // is counted, traced or passed on: first from the bytes, then from the texts that
 // events bring in pieces.
-func (a *Attempt) readStream(ctx context.Context, from io.Reader, counter *reply.Stream, q *ahead.Queue, x *exchange) error {
+func (a *Attempt) readStream(ctx context.Context, from io.Reader, counter *reply.Stream, q *queue, x *exchange) error {
 	whole := reply.NewRedactor(&a.relay.secrets, a.pool, func(event []byte) error {
 		x.response.add(event)
-		return q.Put(ctx, event)
+		return q.put(ctx, event)
 	})
 	defer whole.Release()
 	clean := a.relay.secrets.Writer(writerFunc(func(p []byte) (int, error) {

@@ -1,4 +1,4 @@
-package reach
+package relay
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestProvider: a provider that cannot be reached is found out without a request.
-func TestProvider(t *testing.T) {
+// TestReach: a provider that cannot be reached is found out without a request.
+func TestReach(t *testing.T) {
 	asked := make(chan struct{}, 10)
 	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} })
 	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
@@ -32,7 +32,7 @@ func TestProvider(t *testing.T) {
 		"no TLS":      {"https" + strings.TrimPrefix(plain.URL, "http"), "TLS handshake"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Provider(t.Context(), tt.address)
+			err := Reach(t.Context(), tt.address)
 			if tt.want == "" {
 				if err != nil {
 					t.Error(err)

@@ -1,4 +1,4 @@
-package ahead
+package relay
 
 import (
 	"context"
@@ -16,20 +16,20 @@ const together = 16 << 20
 // streams are read ahead.
 func TestFrozenAgentHoldsUpNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(reply.NewPool(together))
+		q := newQueue(reply.NewPool(together))
 		for range 100 {
-			if err := q.Put(t.Context(), make([]byte, 8<<10)); err != nil {
+			if err := q.put(t.Context(), make([]byte, 8<<10)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		for range 100 { // but not without end
-			if q.Put(ctx, make([]byte, 8<<10)) != nil {
+			if q.put(ctx, make([]byte, 8<<10)) != nil {
 				break
 			}
 		}
-		if n := len(q.Take(t.Context())); n < 100*8<<10 || n > Max {
+		if n := len(q.take(t.Context())); n < 100*8<<10 || n > maxQueued {
 			t.Errorf("%d bytes were read ahead", n)
 		}
 	})
@@ -43,12 +43,12 @@ func TestUnreadStreams(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		const piece = 32 << 10
-		var queues []*Queue
+		var queues []*queue
 		for range 256 {
-			q := New(pool)
+			q := newQueue(pool)
 			queues = append(queues, q)
 			go func() {
-				for q.Put(ctx, make([]byte, piece)) == nil {
+				for q.put(ctx, make([]byte, piece)) == nil {
 				}
 			}()
 		}
@@ -62,7 +62,7 @@ func TestUnreadStreams(t *testing.T) {
 		}
 		for _, q := range queues {
 			for range 100 {
-				if len(q.Take(ctx)) < piece {
+				if len(q.take(ctx)) < piece {
 					t.Fatal("a stream does not go on")
 				}
 			}
@@ -71,7 +71,7 @@ func TestUnreadStreams(t *testing.T) {
 		synctest.Wait()
 		var whole int64
 		for _, q := range queues {
-			q.Close()
+			q.close()
 		}
 		if !pool.Resize(&whole, together) {
 			t.Error("memory is not given back")

@@ -1,5 +1,4 @@
-// Package reach finds out whether a provider can be reached, without a request.
-package reach
+package relay
 
 import (
 	"context"
@@ -15,16 +14,16 @@ import (
 	"securebench/internal/redact"
 )
 
-// limit bounds the connection of [Provider].
-const limit = 30 * time.Second
+// reachLimit bounds the connection of [Reach].
+const reachLimit = 30 * time.Second
 
-// ErrUnreachable is wrapped by the errors of [Provider].
+// ErrUnreachable is wrapped by the errors of [Reach].
 var ErrUnreachable = errors.New("the provider cannot be reached")
 
-// Provider connects to a provider, or to the proxy that leads there, and asks it
+// Reach connects to a provider, or to the proxy that leads there, and asks it
 // nothing. An attempt waits for a provider that does not answer; a run whose
 // address is wrong should end before its first task instead.
-func Provider(ctx context.Context, address string) error {
+func Reach(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return err
@@ -37,22 +36,22 @@ func Provider(ctx context.Context, address string) error {
 	if proxy != nil {
 		u, secure = proxy, false // its certificate is checked with the first request
 	}
-	ctx, stop := context.WithTimeout(ctx, limit)
+	ctx, stop := context.WithTimeout(ctx, reachLimit)
 	defer stop()
 	d := &net.Dialer{}
 	dial := d.DialContext
 	if secure {
 		dial = (&tls.Dialer{NetDialer: d, Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext
 	}
-	conn, err := dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port(u)))
+	conn, err := dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), portOf(u)))
 	if err != nil {
 		return unreachable(u, err)
 	}
 	return conn.Close()
 }
 
-// port returns the port of an address, which its scheme implies if it has none.
-func port(u *url.URL) string {
+// portOf returns the port of an address, which its scheme implies if it has none.
+func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":
 		return u.Port()
