@@ -103,7 +103,7 @@ func (t *tree) parent(name string, create bool) (int, error) {
 		unix.Close(fd)
 		err = unix.EACCES
 	}
-	if create && (missing(err) || t.o.Unprivileged && errors.Is(err, unix.EACCES)) {
+	if create && name != "." && (missing(err) || t.o.Unprivileged && errors.Is(err, unix.EACCES)) {
 		fd, err = t.makeParent(name, err)
 	}
 	if err != nil {

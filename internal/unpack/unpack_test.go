@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -169,6 +170,77 @@ func TestClosed(t *testing.T) {
 			t.Errorf("in the place of %s: %v", name, err)
 		}
 	}
+}
+
+// TestUnprivileged: who may only do what the owner of a tree may opens its closed folders
+// and closes them again; of a tree that is closed itself it says so.
+func TestUnprivileged(t *testing.T) {
+	t.Parallel()
+	in := filepath.Join(t.TempDir(), "in")
+	if err := errors.Join(os.MkdirAll(in+"/a/b", 0o755), os.Chmod(filepath.Dir(in), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.Open(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	o := Options{Plan: permissive, Entries: 9, Bytes: 99, Archive: 1 << 20, Depth: 8, Replace: true, ReplaceParents: true, Unprivileged: true}
+	put := func(name string, closed ...string) error {
+		for _, dir := range []string{"/a/b", "/a", ""} {
+			if err := errors.Join(chownAsRoot(in+dir), os.Chmod(in+dir, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, dir := range closed {
+			if err := os.Chmod(in+dir, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		done := make(chan error, 1)
+		archive := pack(t, header(tar.TypeReg, name, "x"))
+		go func() {
+			runtime.LockOSThread() // for good: the thread ends with its goroutine, and with what it gave up
+			if os.Geteuid() == 0 {
+				if _, err := unix.SetfsuidRetUid(nobody); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- Tar(context.Background(), folder, bytes.NewReader(archive), o)
+		}()
+		return <-done
+	}
+	if err := put("a/b/c", "/a/b", "/a"); err != nil {
+		t.Errorf("below closed folders: %v", err)
+	}
+	for _, dir := range []string{"/a", "/a/b"} {
+		if info, err := os.Stat(in + dir); err != nil || info.Mode().Perm() != 0 {
+			t.Errorf("%s: %v, %v", dir, info, err)
+		}
+		if err := os.Chmod(in+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := os.ReadFile(in + "/a/b/c"); err != nil || string(b) != "x" {
+		t.Errorf("the file: %q, %v", b, err)
+	}
+	if err := put("d", ""); !errors.Is(err, unix.EACCES) {
+		t.Errorf("a tree that is closed itself: %v", err)
+	}
+	if err := os.Chmod(in, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nobody is a user without rights, whom root becomes.
+const nobody = 65534
+
+func chownAsRoot(name string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return os.Chown(name, nobody, nobody)
 }
 
 // FuzzTar: whatever an archive says and whoever unpacks it, nothing outside is made,
