@@ -54,8 +54,9 @@ func notFolders(changes io.Reader, paths []string) (map[string]bool, error) {
 	out := map[string]bool{}
 	for tr := tar.NewReader(changes); ; {
 		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
+		if errors.Is(err, io.EOF) { // a candidate is known at its last byte
+			_, err = io.Copy(io.Discard, changes)
+			return out, err
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the candidate: %w", err)

@@ -91,6 +91,10 @@ func TestNotFolders(t *testing.T) {
 	if err != nil || len(got) != 2 || !got["/gone"] || !got["/link"] {
 		t.Errorf("got %v, %v", got, err)
 	}
+	damaged := errors.New("damaged")
+	if _, err := notFolders(io.MultiReader(bytes.NewReader(in), failingReader{damaged}), nil); !errors.Is(err, damaged) {
+		t.Errorf("what follows the archive is not read: %v", err)
+	}
 	if _, err := notFolders(strings.NewReader(strings.Repeat("x", 1024)), nil); err == nil {
 		t.Error("what is no archive is read")
 	}
