@@ -40,10 +40,15 @@ func TestArchitecture(t *testing.T) {
 
 	packages, hops := []string{"cmd/securebench"}, 0
 	hop := regexp.MustCompile("^\\| ([0-9]+) \\| `([^`]+)` \\| `([^`]+)` \\|")
+	other := regexp.MustCompile("^\\| [0-9]+ \\| [^`|]+ \\| `([^`]+)` \\| `([^`]+)` \\|") // of other candidates
 	for line := range strings.Lines(string(text)) {
 		if m := hop.FindStringSubmatch(line); m != nil {
 			hops++
 			checkHop(t, filepath.Join(root, m[2]), m[3])
+			continue
+		}
+		if m := other.FindStringSubmatch(line); m != nil {
+			checkHop(t, filepath.Join(root, m[1]), m[2])
 			continue
 		}
 		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
