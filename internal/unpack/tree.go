@@ -197,18 +197,27 @@ func (t *tree) makeFolder(parent int, base string) error {
 }
 
 // create makes a file and opens it for writing.
-func (t *tree) create(parent int, base string) (*os.File, error) {
-	fd := -1
-	err := t.replace(parent, base, func() (err error) {
-		fd, err = retry(func() (int, error) {
+func (t *tree) create(parent int, base string) (fd descriptor, err error) {
+	err = t.replace(parent, base, func() error {
+		n, err := retry(func() (int, error) {
 			return unix.Openat(parent, base, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		})
+		fd = descriptor(n)
 		return err
 	})
-	if err != nil {
-		return nil, err
+	return fd, err
+}
+
+// descriptor is an open file, without what an [os.File] costs: there are many.
+type descriptor int
+
+func (d descriptor) Write(b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var m int
+		m, err = retry(func() (int, error) { return unix.Write(int(d), b[n:]) })
+		n += max(m, 0)
 	}
-	return os.NewFile(uintptr(fd), base), nil
+	return n, err
 }
 
 // special makes what is neither file nor folder.
@@ -299,8 +308,15 @@ func (t *tree) remove(parent int, base string) error {
 // none undoes another.
 func (t *tree) attributes(parent int, base string, e Entry) error {
 	var st unix.Stat_t
-	if err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
+	switch e.Kind {
+	case File:
+		st.Mode = unix.S_IFREG
+	case Folder:
+		st.Mode = unix.S_IFDIR
+	default:
+		if err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
 	}
 	if o := e.Owner; o != nil {
 		if err := unix.Fchownat(parent, base, o.UID, o.GID, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Kind is what becomes of an entry.
@@ -212,16 +214,15 @@ func (u *unpacker) file(parent int, base string, size int64, content io.Reader) 
 		return errTooLarge()
 	}
 	u.left -= size
-	f, err := u.create(parent, base)
+	fd, err := u.create(parent, base)
 	if err != nil {
 		return err
 	}
-	// Without the interfaces of both sides, which would not use the buffer.
-	n, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{content}, u.buffer)
+	n, err := io.CopyBuffer(fd, struct{ io.Reader }{content}, u.buffer) // without the reader's interfaces, which would not use the buffer
 	if err == nil && n != size || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = Refuse("the archive is cut")
 	}
-	return errors.Join(err, f.Close())
+	return errors.Join(err, unix.Close(int(fd)))
 }
 
 // Sparse reports whether a file has holes, so that a few bytes of an archive could
