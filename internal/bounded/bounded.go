@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 )
 
@@ -20,6 +21,9 @@ func ReadAll(r io.Reader, limit int64) ([]byte, error) {
 	}
 	return b, err
 }
+
+// Text returns at most the first limit bytes of a text, as whole characters.
+func Text(s string, limit int) string { return strings.ToValidUTF8(s[:min(len(s), limit)], "") }
 
 // Until reads until a context ends, whose cause is then the error.
 func Until(ctx context.Context, r io.Reader) io.Reader { return until{ctx, r} }

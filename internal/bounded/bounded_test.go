@@ -64,3 +64,11 @@ func TestUntil(t *testing.T) {
 		t.Errorf("after: %d, %v", n, err)
 	}
 }
+
+func TestText(t *testing.T) {
+	for limit, want := range map[int]string{0: "", 1: "a", 2: "a", 3: "aé", 4: "aéb", 9: "aéb"} {
+		if got := Text("aéb", limit); got != want {
+			t.Errorf("limit %d: %q", limit, got)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 )
 
@@ -86,10 +87,12 @@ func resultOf(err error) result {
 		return result{}
 	case errors.Is(err, sandbox.ErrTooLarge):
 		return result{Code: codeTooLarge}
-	case errors.Is(err, syscall.ENOSPC):
-		return result{Code: codeNoSpace, Message: clip(err.Error())}
 	}
-	return result{Code: codeError, Message: clip(err.Error())}
+	said := bounded.Text(err.Error(), 4096) // well below the size of a frame
+	if errors.Is(err, syscall.ENOSPC) {
+		return result{Code: codeNoSpace, Message: said}
+	}
+	return result{Code: codeError, Message: said}
 }
 
 // err is the inverse of resultOf.
@@ -117,9 +120,6 @@ func (e *remoteError) Unwrap() error { return e.cause }
 
 // Is makes it the error that callers distinguish.
 func (e *remoteError) Is(target error) bool { return target == sandbox.ErrTree }
-
-// clip keeps a message well below the size of a frame.
-func clip(s string) string { return s[:min(len(s), 4096)] }
 
 func encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)

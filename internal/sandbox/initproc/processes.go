@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox/changes"
 	"securebench/internal/sandbox/initproc/loopback"
 	"securebench/internal/sandbox/privilege"
@@ -109,7 +110,7 @@ func (p *processes) start(s start) (uint64, error) {
 	c := &command{ended: make(chan struct{})}
 	if err := p.starter.do(func() error { return c.execute(s, sys) }); err != nil {
 		c.close()
-		return 0, fmt.Errorf("starting %q: %w", clip(s.Argv[0]), err)
+		return 0, fmt.Errorf("starting %q: %w", bounded.Text(s.Argv[0], maxMessage/8), err)
 	}
 	p.last++
 	c.id = p.last

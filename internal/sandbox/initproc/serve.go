@@ -9,13 +9,13 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/privilege"
 )
@@ -166,7 +166,7 @@ func (p *processes) handleStart(w http.ResponseWriter, r *http.Request) {
 	var errno unix.Errno
 	switch {
 	case errors.As(err, &errno):
-		reply(w, started{Errno: int(errno), Message: clip(err.Error())})
+		reply(w, started{Errno: int(errno), Message: bounded.Text(err.Error(), maxMessage/8)})
 	case err != nil:
 		answer(w, err)
 	default:
@@ -205,7 +205,7 @@ func (p *processes) handleCensus(w http.ResponseWriter, _ *http.Request) {
 // answer says that a request was carried out, or why not.
 func answer(w http.ResponseWriter, err error) {
 	if err != nil {
-		http.Error(w, clip(err.Error()), http.StatusBadRequest)
+		http.Error(w, bounded.Text(err.Error(), maxMessage/8), http.StatusBadRequest)
 	}
 }
 
@@ -217,5 +217,3 @@ func reply[M message](w http.ResponseWriter, m M) {
 	}
 	_, _ = w.Write(b) // the connection has ended if this fails
 }
-
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxMessage/8)], "") }

@@ -9,9 +9,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/bounded"
 )
 
 // Policy says what requests may ask for.
@@ -86,7 +87,7 @@ func (c *checker) fields(body []byte, check func(name string, v jsontext.Value) 
 		case errors.Is(err, errUnknown):
 			c.drops = true
 			if len(c.out.Dropped) < MaxDropped {
-				c.out.Dropped = append(c.out.Dropped, strings.ToValidUTF8(name[:min(len(name), 40)], ""))
+				c.out.Dropped = append(c.out.Dropped, bounded.Text(name, 40))
 			}
 			return nil
 		case err == nil:
