@@ -105,7 +105,7 @@ func (a *Accounts) Begin(task string, attempt int) (former map[string]int64, not
 		a.open[key] = at
 	}
 	former = at.former
-	at.former, at.before, at.last = nil, SumUsage(at.before, at.last), nil
+	at.former, at.before, at.last = nil, SumUsage(at.before, at.last), former // unless this try notes more
 	return former, func(usage map[string]int64) error {
 		a.mu.Lock()
 		defer a.mu.Unlock()

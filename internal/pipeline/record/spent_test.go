@@ -80,3 +80,39 @@ func TestAccounts(t *testing.T) {
 		t.Error("counts are not added")
 	}
 }
+
+// TestAccountsOfTwoKills: what an attempt had used before a first kill is not forgotten
+// at a second one, although a try between them ended before it noted anything.
+func TestAccountsOfTwoKills(t *testing.T) {
+	d, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Begin(false); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		silent int // tries that note nothing, before one that notes
+		noted  int64
+		want   int64 // that the process before had used
+	}{{0, 10, 0}, {1, 1, 10}, {0, 12, 11}, {0, 0, 12}} {
+		a, err := d.Accounts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		former, note := a.Begin("t", 1)
+		if former["requests"] != tt.want {
+			t.Errorf("%+v: %v were used before", tt, former)
+		}
+		for range tt.silent {
+			_, note = a.Begin("t", 1)
+		}
+		if tt.noted == 0 {
+			continue
+		}
+		if err := note(map[string]int64{"requests": tt.noted}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
