@@ -99,7 +99,8 @@ func (t *tree) parent(name string, create bool) (int, error) {
 		return t.cached, nil
 	}
 	fd, err := t.open(name)
-	if err == nil && t.o.Unprivileged && name != "." && closed(fd) {
+	var st unix.Stat_t
+	if err == nil && t.o.Unprivileged && name != "." && unix.Fstat(fd, &st) == nil && closed(&st) {
 		unix.Close(fd)
 		err = unix.EACCES
 	}
@@ -131,10 +132,12 @@ func (t *tree) depthOf(fd int) (int, error) {
 	return bytes.Count(buffer[:max(n, 0)], []byte("/")), err
 }
 
-// closed reports whether its owner cannot make files in a folder.
-func closed(fd int) bool {
-	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && st.Mode&0o700 != 0o700
+// closed reports whether something is a folder whose owner cannot list and change it.
+func closed(st *unix.Stat_t) bool { return isFolder(st) && st.Mode&0o700 != 0o700 }
+
+// openUp lets the owner of a folder list and change it.
+func openUp(parent int, base string, st *unix.Stat_t) error {
+	return chmod(parent, base, st.Mode&0o7777|0o700)
 }
 
 // makeParent makes or opens up a folder for an entry, which could not be used for a
@@ -149,11 +152,11 @@ func (t *tree) makeParent(name string, reason error) (int, error) {
 	err = unix.Fstatat(above, base, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
 	case err == nil && isFolder(&st):
-		if t.o.Unprivileged && st.Mode&0o700 != 0o700 {
+		if t.o.Unprivileged && closed(&st) {
 			if _, known := t.later[name]; !known {
 				t.later[name] = later{mode: int64(st.Mode & 0o7777)}
 			}
-			err = chmod(above, base, st.Mode&0o7777|0o700)
+			err = openUp(above, base, &st)
 		}
 	case err == nil && !t.o.ReplaceParents && !t.isWhiteout(&st):
 		return -1, reason
@@ -276,6 +279,16 @@ func (t *tree) remove(parent int, base string) error {
 		return nil
 	case !errors.Is(err, unix.EISDIR):
 		return err
+	}
+	// An empty folder goes whatever its mode is.
+	if err = unix.Unlinkat(parent, base, unix.AT_REMOVEDIR); !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	var st unix.Stat_t
+	if t.o.Unprivileged && unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && closed(&st) {
+		if err := openUp(parent, base, &st); err != nil {
+			return err
+		}
 	}
 	fd, err := retry(func() (int, error) {
 		return unix.Openat(parent, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
