@@ -75,7 +75,7 @@ func (s *scorer) inItsImage(ctx context.Context, p plan) error {
 	q := lookup.Question{Image: s.image, User: &s.user, Argv: p.argv, Env: p.env, Labels: s.site.Labels,
 		Elsewhere: func(file string) bool { return s.row.reaches(file) || pathname.Within(file, s.ownFolders()...) }}
 	q.Labels.Role = "probe"
-	on := map[string]any{"image": q.Image.ID, "user": s.user, "command": q.Argv, "env": q.Env}
+	on := map[string]any{"image": q.Image.ID, "user": s.user, "asked": q.Asked(), "env": q.Env}
 	missing, err := s.verifier.images.Facts.Once(on, func() ([]byte, error) {
 		name, err := lookup.Missing(ctx, s.site.Engine, q)
 		return []byte(name), err

@@ -99,6 +99,13 @@ func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string,
 	return q.helper(ctx, e, name)
 }
 
+// Asked returns the command whose output answers the question, nil if nothing is asked.
+// For one image, user and environment, questions that ask the same have the same answer.
+func (q Question) Asked() []string {
+	_, argv := q.look()
+	return argv
+}
+
 // notFound is the exit code of a command that is not there; one less is that of one
 // that cannot be executed.
 const notFound = 127
