@@ -17,22 +17,25 @@ import (
 	"securebench/internal/source"
 )
 
-// A kind reads the harness section that configures an agent of it, and reports
-// everything that is wrong.
-type kind func(config.Harness) (setup.Opener, source.Problems)
+// A kind is what a value of harness.type stands for.
+type kind struct {
+	boxed bool // its agents run in sandboxes
+	// parse reads the harness section, and reports everything that is wrong.
+	parse func(config.Harness) (setup.Opener, source.Problems)
+}
 
 // types are the values of harness.type.
 func types() map[string]kind {
 	return map[string]kind{
-		"claude_code":     of(harness.ParseClaudeCode, Program),
-		"codex":           of(harness.ParseCodex, Program),
-		"command":         of(harness.ParseCommand, Command),
-		harness.ModelType: of(harness.ParseModel, Model),
+		"claude_code":     {true, of(harness.ParseClaudeCode, Program)},
+		"codex":           {true, of(harness.ParseCodex, Program)},
+		"command":         {true, of(harness.ParseCommand, Command)},
+		harness.ModelType: {false, of(harness.ParseModel, Model)},
 	}
 }
 
-// of is a kind whose agents a harness plans.
-func of(parse harness.Parse, open func(harness.Harness) setup.Opener) kind {
+// of reads the section of a kind whose agents a harness plans.
+func of(parse harness.Parse, open func(harness.Harness) setup.Opener) func(config.Harness) (setup.Opener, source.Problems) {
 	return func(c config.Harness) (setup.Opener, source.Problems) {
 		h, ps := parse(c)
 		if len(ps) > 0 {
@@ -44,12 +47,12 @@ func of(parse harness.Parse, open func(harness.Harness) setup.Opener) kind {
 
 // Configured reads a harness section.
 func Configured(c config.Harness) (setup.Opener, source.Problems) {
-	read := types()[c.Type]
-	if read == nil {
+	k, known := types()[c.Type]
+	if !known {
 		return nil, source.Problems{source.Problemf(c.TypePos, "harness.type must be one of: %s",
 			strings.Join(slices.Sorted(maps.Keys(types())), ", "))}
 	}
-	return read(c)
+	return k.parse(c)
 }
 
 // BuiltIn reads the name of a built-in agent and, for replay, its file.
@@ -71,7 +74,8 @@ func BuiltIn(flag string) (setup.Opener, error) {
 }
 
 // Sandboxed reports whether the candidates of an agent with the name are what it left
-// in its sandbox.
+// in its sandbox, as those of a kind that this build does not know are taken to be.
 func Sandboxed(name string) bool {
-	return !slices.Contains([]string{agent.OracleName, agent.NullName, agent.ReplayName, harness.ModelType}, name)
+	k, known := types()[name]
+	return k.boxed || !known && !slices.Contains([]string{agent.OracleName, agent.NullName, agent.ReplayName}, name)
 }

@@ -14,3 +14,11 @@ func TestUnknownType(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestSandboxed(t *testing.T) {
+	for name, want := range map[string]bool{"codex": true, "command": true, "model": false, "oracle": false, "null": false, "replay": false, "of another build": true} {
+		if Sandboxed(name) != want {
+			t.Errorf("%s: want %t", name, want)
+		}
+	}
+}
