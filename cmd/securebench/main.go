@@ -20,7 +20,6 @@ import (
 
 	"securebench/cmd/securebench/agents"
 	"securebench/cmd/securebench/authoring"
-	"securebench/cmd/securebench/comparison"
 	"securebench/cmd/securebench/complete"
 	"securebench/cmd/securebench/images"
 	"securebench/cmd/securebench/machine"
@@ -201,7 +200,7 @@ fresh sandboxes to which the agent never had access.
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(a.runCommand(), a.keyCommand(),
-		a.validateCommand(), comparison.Command(a.shell()), packs.Command(a.shell()), agents.Command(a.shell()), images.Command(a.shell()), a.versionCommand())
+		a.validateCommand(), packs.Command(a.shell()), agents.Command(a.shell()), images.Command(a.shell()), a.versionCommand())
 	root.AddCommand(results.Commands(a.shell())...)
 	root.AddCommand(machine.Commands(a.shell())...)
 	root.AddCommand(authoring.Commands(a.shell())...)

@@ -38,7 +38,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	if err := f.resolve(args, &o); err != nil {
 		return o, err
 	}
-	if o.Choice, err = f.choice.Choice(c.Context(), o.Config.OutputDir); err != nil {
+	if o.Choice, err = f.choice.of(c.Context(), o.Config.OutputDir); err != nil {
 		return o, err
 	}
 	if err := f.conditions.Load(c.Context(), evidence.Trust{Getenv: os.Getenv}); err != nil {

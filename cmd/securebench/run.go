@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"securebench/cmd/securebench/choice"
 	"securebench/internal/config"
 	"securebench/internal/progress"
 	"securebench/internal/run"
@@ -21,7 +20,7 @@ type runFlags struct {
 	progress                          string
 	limit, workers, attempts, retries int
 	resume                            string
-	choice                            choice.Flags
+	choice                            choiceFlags
 	preview                           previewFlags
 	force, quiet, strict, keepGoing   bool
 	showCommands, showAgent           bool
@@ -79,7 +78,7 @@ func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use: "run {PACK | --config TESTER.yaml}", Short: "Run an agent on a pack and score it",
-		Long: runHelp + "\n" + choice.Help, Example: runExamples, Args: cobra.MaximumNArgs(1),
+		Long: runHelp + "\n" + choiceHelp, Example: runExamples, Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := f.options(c, args)
 			if err != nil {
@@ -100,7 +99,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat or messages (default responses, or chat with --base-url)")
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "`FILE` of KEY=VALUE lines; variables that are set keep their values")
 	fl.IntVar(&f.limit, "limit", -1, "run only the first `N` of the rows")
-	f.choice.Add(c)
+	f.choice.add(c)
 	f.preview.add(c)
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "output `DIR`, relative to the current one")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "run `N` tasks concurrently (default what the machine holds, at most min(cores, 4))")
@@ -148,7 +147,7 @@ func (f *runFlags) check(c *cobra.Command) error {
 	if err := f.preview.check(); err != nil {
 		return err
 	}
-	if err := f.choice.Check(); err != nil {
+	if err := f.choice.check(); err != nil {
 		return err
 	}
 	if _, err := progress.ParseMode(f.progress); err != nil {

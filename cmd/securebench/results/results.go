@@ -1,5 +1,5 @@
-// Package results provides the commands that read a run: whether it can be
-// believed, what it scored, and what is in it.
+// Package results provides the commands that read runs: whether one can be
+// believed, what it scored, what is in it, and whether one is better than another.
 package results
 
 import (
@@ -14,5 +14,5 @@ type group struct{ *subcommand.Shell }
 // Commands returns the commands.
 func Commands(sh *subcommand.Shell) []*cobra.Command {
 	g := group{sh}
-	return []*cobra.Command{g.verifyCommand(), g.reverifyCommand(), g.reportCommand(), g.bundleCommand(), g.showCommand()}
+	return []*cobra.Command{g.verifyCommand(), g.reverifyCommand(), g.reportCommand(), g.bundleCommand(), g.showCommand(), g.compareCommand()}
 }

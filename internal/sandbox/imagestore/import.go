@@ -18,7 +18,6 @@ import (
 	"securebench/internal/bounded"
 	"securebench/internal/digest"
 	"securebench/internal/sandbox/imagestore/content"
-	"securebench/internal/sandbox/imagestore/rootfolder"
 	"securebench/internal/source"
 )
 
@@ -58,7 +57,7 @@ func (s *Store) importFrom(ctx context.Context, src string, a Addition, from Exp
 			return Image{}, err
 		}
 		if info.IsDir() {
-			return s.addRoot(ctx, w, a, func() (io.ReadCloser, error) { return rootfolder.Archive(ctx, src) })
+			return s.addRoot(ctx, w, a, func() (io.ReadCloser, error) { return archiveFolder(ctx, src) })
 		}
 		return s.importFile(ctx, w, src, a)
 	})

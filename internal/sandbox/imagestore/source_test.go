@@ -29,7 +29,6 @@ import (
 
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/imagestore/content"
-	"securebench/internal/sandbox/imagestore/rootfolder"
 	"securebench/internal/sandbox/platform"
 )
 
@@ -286,7 +285,7 @@ func TestRootFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := rootfolder.Archive(t.Context(), dir)
+	r, err := archiveFolder(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

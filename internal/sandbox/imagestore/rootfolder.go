@@ -1,5 +1,4 @@
-// Package rootfolder reads a folder that is a root file system as a layer of an image.
-package rootfolder
+package imagestore
 
 import (
 	"archive/tar"
@@ -19,9 +18,9 @@ import (
 	"securebench/internal/bounded"
 )
 
-// Archive reads a folder as a tar stream: in order, with links, owners, modes and
+// archiveFolder reads a folder that is a root file system as a tar stream: in order, with links, owners, modes and
 // times, and without devices and sockets. Equal folders give equal streams.
-func Archive(ctx context.Context, dir string) (io.ReadCloser, error) {
+func archiveFolder(ctx context.Context, dir string) (io.ReadCloser, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,4 @@
-// Package choice provides the flags that choose some of a pack's rows.
-package choice
+package main
 
 import (
 	"context"
@@ -16,15 +15,15 @@ import (
 	"securebench/internal/selection"
 )
 
-// Flags choose rows.
-type Flags struct {
+// choiceFlags choose some of a pack's rows.
+type choiceFlags struct {
 	choice   selection.Choice
 	failedIn string
 	changed  func(string) bool
 }
 
-// Help explains the flags.
-const Help = `
+// choiceHelp explains the flags.
+const choiceHelp = `
 --task, --family, --tag and --failed-in choose rows: a row runs if it meets each
 of the flags that are given, and one of the values of a flag that is repeated.
 In a pattern of --task, * matches any characters. --sample draws from those rows,
@@ -32,8 +31,8 @@ In a pattern of --task, * matches any characters. --sample draws from those rows
 The same --seed draws the same rows on every machine. Rows that are left out are
 counted in the summary, in run.json, in the statement and in every report.`
 
-// Add adds the flags to a command.
-func (f *Flags) Add(c *cobra.Command) {
+// add adds the flags to a command.
+func (f *choiceFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringArrayVar(&f.choice.Tasks, "task", nil, "run the tasks whose id matches `PATTERN`, such as 'HumanEval/1*' (repeatable)")
 	fl.StringArrayVar(&f.choice.Families, "family", nil, "run the tasks of family `NAME` (repeatable)")
@@ -45,8 +44,8 @@ func (f *Flags) Add(c *cobra.Command) {
 	f.changed = fl.Changed
 }
 
-// Check rejects invalid values.
-func (f *Flags) Check() error {
+// check rejects invalid values.
+func (f *choiceFlags) check() error {
 	switch {
 	case f.changed("sample") && f.choice.Sample < 1:
 		return subcommand.UsageError(errors.New("--sample must be 1 or more"))
@@ -58,9 +57,9 @@ func (f *Flags) Check() error {
 	return f.choice.Check()
 }
 
-// Choice returns what the flags choose for a run into outputDir. It reads the run
+// of returns what the flags choose for a run into outputDir. It reads the run
 // of --failed-in, which must verify and be signed by a key of the keyring.
-func (f *Flags) Choice(ctx context.Context, outputDir string) (selection.Choice, error) {
+func (f *choiceFlags) of(ctx context.Context, outputDir string) (selection.Choice, error) {
 	c := f.choice
 	if f.failedIn == "" {
 		return c, nil

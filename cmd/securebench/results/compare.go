@@ -1,5 +1,4 @@
-// Package comparison provides the command "securebench compare".
-package comparison
+package results
 
 import (
 	"context"
@@ -17,7 +16,7 @@ import (
 	"securebench/internal/source"
 )
 
-const help = `Compare runs of the same tasks: is one better than another, or is it chance?
+const compareHelp = `Compare runs of the same tasks: is one better than another, or is it chance?
 
 Each further RUN is compared with the first, task by task. Shown are the
 difference in pass rate with its 95 % interval, the percentile interval of a
@@ -40,7 +39,7 @@ limits or verifier. "securebench reverify" says whether two builds give the same
 verdicts.
 `
 
-type flags struct {
+type compareFlags struct {
 	trust     subcommand.Trust
 	json      bool
 	pack      string
@@ -49,16 +48,11 @@ type flags struct {
 	seed      uint64
 }
 
-// group is the command in its surroundings.
-type group struct{ *subcommand.Shell }
-
-// Command returns the command.
-func Command(sh *subcommand.Shell) *cobra.Command {
-	g := group{sh}
-	var f flags
+func (g group) compareCommand() *cobra.Command {
+	var f compareFlags
 	c := &cobra.Command{
 		Use: "compare RUN RUN...", Short: "Compare runs of the same tasks, with intervals and tests",
-		Long: help + subcommand.TrustHelp,
+		Long: compareHelp + subcommand.TrustHelp,
 		Example: `  securebench compare runs/before runs/after
   securebench compare runs/a runs/b runs/c --json
   securebench compare runs/a runs/b --pack packs/demo   # clusters of tasks`,
@@ -83,7 +77,7 @@ func Command(sh *subcommand.Shell) *cobra.Command {
 // maxResamples bounds the bootstrap's memory.
 const maxResamples = 1_000_000
 
-func (g group) compare(ctx context.Context, names []string, f flags) error {
+func (g group) compare(ctx context.Context, names []string, f compareFlags) error {
 	write := (*compare.Report).WriteTable
 	if f.json {
 		write = (*compare.Report).WriteJSON
