@@ -167,7 +167,12 @@ func (a *Accounts) settle(lines []*Line) {
 
 // close closes the file. It is idempotent.
 func (a *Accounts) close() error {
-	if a == nil || a.file == nil {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.file == nil {
 		return nil
 	}
 	f := a.file

@@ -116,3 +116,29 @@ func TestAccountsOfTwoKills(t *testing.T) {
 		}
 	}
 }
+
+// TestAccountsAreClosed: what an agent asks while its run ends is an error, and no race.
+func TestAccountsAreClosed(t *testing.T) {
+	d, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Begin(false); err != nil {
+		t.Fatal(err)
+	}
+	a, err := d.Accounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, note := a.Begin("t", 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for note(map[string]int64{"requests": 1}) == nil {
+		}
+	}()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	<-ended
+}
