@@ -63,7 +63,7 @@ func Apply(root string, archive io.Reader) (err error) {
 	var of *unpack.Error
 	var errno syscall.Errno
 	if errors.As(err, &of) && errors.As(of.Err, &errno) && errno != unix.EIO && errno != unix.ENOSYS { // else not the archive's fault
-		return &Error{Path: bounded.Text(of.Name, MaxPath), Errno: errno}
+		return &Error{Path: bounded.Text(strings.TrimSuffix(of.Name, "/"), MaxPath), Errno: errno}
 	}
 	return err
 }

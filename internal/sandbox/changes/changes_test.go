@@ -214,6 +214,7 @@ func TestRefusedChanges(t *testing.T) {
 		"a folder below a file": {fileOf("app/file/x", "x", 0o644), unix.ENOTDIR},
 		"a name too long":       {fileOf("app/"+strings.Repeat("n", 256), "x", 0o644), unix.ENAMETOOLONG},
 		"the kernel's files":    {fileOf("proc/1/oom_score_adj", "x", 0o644), unix.EPERM},
+		"a kernel's folder":     {folderOf("proc/1/", 0o777), unix.EPERM},
 		"devices":               {fileOf("dev/null", "x", 0o644), unix.EPERM},
 		"the helper":            {deletionOf(".securebench/helper"), unix.EPERM},
 		"a way out":             {fileOf("app/../../outside/victim", "x", 0o644), 0},
@@ -234,7 +235,7 @@ func TestRefusedChanges(t *testing.T) {
 			switch {
 			case err == nil:
 				t.Error("it is accepted")
-			case errors.As(err, &refused) != (c.errno != 0), c.errno != 0 && (refused.Errno != c.errno || refused.Path != c.change.Name):
+			case errors.As(err, &refused) != (c.errno != 0), c.errno != 0 && (refused.Errno != c.errno || refused.Path != strings.TrimSuffix(c.change.Name, "/")):
 				t.Errorf("got %v, want error %d", err, c.errno)
 			}
 			if d := cmp.Diff(before, listing(t, dir)); d != "" {
