@@ -384,8 +384,5 @@ func (p *program) Run(ctx context.Context) (produce.Result, error) {
 	if err == nil && missing != "" {
 		err = sandbox.Unusable(fmt.Errorf("the command of the row's solution is not in image %s (build the image with it, or name another)", q.Image.Ref))
 	}
-	if err != nil {
-		return produce.Result{}, err
-	}
-	return res, nil
+	return res, err
 }
