@@ -109,9 +109,3 @@ func (s *site) read(ctx context.Context, path string, keep func(path string, e r
 	}
 	return t, nil
 }
-
-// full reports whether the checkout's volume has no room left.
-func (s *site) full(ctx context.Context) bool {
-	u, err := s.tree.Usage(ctx)
-	return err == nil && u.Full()
-}

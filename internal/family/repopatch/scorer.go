@@ -212,7 +212,7 @@ func (s *scorer) drop(ctx context.Context, b base, drop, allowed []repository.Ch
 // room for them has reached the limit; a second try would change nothing.
 func (s *scorer) layOver(ctx context.Context, files overlay) error {
 	err := s.site.lay(ctx, files)
-	if err != nil && s.site.full(ctx) {
+	if err != nil && sandboxed.Full(ctx, s.site.tree) {
 		return family.Fail(verdict.DiskLimit, "the patch leaves no room for the tests in the limit of disk space")
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"securebench/internal/family"
+	"securebench/internal/family/sandboxed"
 	"securebench/internal/repository"
 	"securebench/internal/repository/patchtext"
 	"securebench/internal/sandbox"
@@ -63,7 +64,7 @@ func (s *scorer) try(ctx context.Context, git string, patch []byte) (bool, error
 		return false, err
 	case got.End == sandbox.TimedOut:
 		return false, family.Fail(verdict.PatchDoesNotApply, "git needs longer than %v for the patch", s.stepLimit())
-	case got.ExitCode != 0 && s.site.full(ctx):
+	case got.ExitCode != 0 && sandboxed.Full(ctx, s.site.tree):
 		return false, family.Fail(verdict.DiskLimit, "the patch does not fit into the limit of disk space")
 	}
 	return got.ExitCode == 0, nil

@@ -83,6 +83,12 @@ func (s *Site) spec(role string, life time.Duration, spec sandbox.Spec) sandbox.
 	return spec
 }
 
+// Full reports whether a workspace is known to have no room left.
+func Full(ctx context.Context, w sandbox.Workspace) bool {
+	u, err := w.Usage(ctx)
+	return err == nil && u.Full()
+}
+
 // writable reports whether a box could write its whole root.
 func (s *Site) writable() bool {
 	if s == nil {

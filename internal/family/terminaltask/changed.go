@@ -109,6 +109,7 @@ func keptOf(h *tar.Header, name string) *tar.Header {
 	return out
 }
 
+// deletion is the entry by which changes remove a path.
 func deletion(name string) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Format: tar.FormatPAX, PAXRecords: map[string]string{sandbox.DeletedRecord: "1"}}
 }

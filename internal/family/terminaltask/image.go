@@ -109,18 +109,16 @@ func (s *scorer) inRowImage(ctx context.Context, name string) (*tar.Header, []by
 		}
 		return fmt.Appendf(nil, "%d %d %d\n%s", found[0].UID, found[0].GID, found[0].Mode, data), nil
 	})
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/")}
+	below := strings.TrimPrefix(name, "/")
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case len(content) == 0:
-		h.Format, h.PAXRecords = tar.FormatPAX, map[string]string{sandbox.DeletedRecord: "1"}
-		return h, nil, nil
+		return deletion(below), nil, nil
 	}
 	head, data, ok := bytes.Cut(content, []byte("\n"))
 	if _, err := fmt.Sscanf(string(head), "%d %d %d", &place.UID, &place.GID, &place.Mode); !ok || err != nil {
 		return nil, nil, nil
 	}
-	h.Uid, h.Gid, h.Mode, h.Size = place.UID, place.GID, int64(place.Mode), int64(len(data))
-	return h, data, nil
+	return &tar.Header{Typeflag: tar.TypeReg, Name: below, Uid: place.UID, Gid: place.GID, Mode: int64(place.Mode), Size: int64(len(data))}, data, nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 
-	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 )
 
@@ -87,8 +86,7 @@ func deletePaths(ctx context.Context, b linkBox, paths []string) error {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	for _, p := range paths {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: p[1:], Format: tar.FormatPAX, PAXRecords: map[string]string{sandbox.DeletedRecord: "1"}}
-		if err := w.WriteHeader(h); err != nil {
+		if err := w.WriteHeader(deletion(p[1:])); err != nil {
 			return err
 		}
 	}

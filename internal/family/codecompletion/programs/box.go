@@ -103,7 +103,7 @@ func (b *Box) Lay(ctx context.Context, dir string, files []File) error {
 	switch {
 	case err == nil:
 		return nil
-	case b.ran && b.full(ctx):
+	case b.ran && sandboxed.Full(ctx, b.tree):
 		return family.Fail(verdict.DiskLimit, "the candidate left no room for the files of the next command")
 	case b.spoilt(err):
 		return family.Fail(verdict.TestsFailed, "the candidate left its folder so that the files of the next command cannot be written")
@@ -165,12 +165,6 @@ func (b *Box) Clear(ctx context.Context, dir string) error {
 		return family.Fail(verdict.TestsFailed, "the build left files that cannot be removed")
 	}
 	return fmt.Errorf("removing files of a build: %w", err)
-}
-
-// full reports whether the box has no room left.
-func (b *Box) full(ctx context.Context) bool {
-	u, err := b.tree.Usage(ctx)
-	return err == nil && u.Full()
 }
 
 // Files returns the regular files below a folder or file of the box. Links are
