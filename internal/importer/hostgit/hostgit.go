@@ -1,6 +1,7 @@
 // Package hostgit reads objects of the operator's own clones with the git of
 // this machine. It starts one plumbing command for each clone, with an empty
-// environment and configuration, and checks nothing out.
+// environment and configuration, and checks nothing out. It keeps this apart: nothing
+// else outside of the engines and the command starts a process.
 package hostgit
 
 import (

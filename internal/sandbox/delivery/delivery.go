@@ -88,8 +88,8 @@ func (s *Stream) deliver(b []byte) error {
 	return err
 }
 
-// Outcome is that of a command whose output has ended. An error of a writer comes first;
-// too much output may end a command before it can be killed.
+// Outcome is that of a command whose output has ended. It is an error if a writer failed,
+// and too much output may end a command before it can be killed.
 func (d *Delivery) Outcome(end sandbox.End, code int, took time.Duration) (sandbox.Outcome, error) {
 	select {
 	case err := <-d.failed:

@@ -53,7 +53,7 @@ func (s *imageStore) Image(ctx context.Context, ref string) (sandbox.Image, erro
 	return facts.Image, err
 }
 
-// facts returns what is known of an image by ID. It asks the engine once.
+// Facts returns what is known of an image by ID. It asks the engine once.
 func (s *imageStore) Facts(ctx context.Context, id string) (facts, error) {
 	s.mu.Lock()
 	facts, ok := s.known[id]
