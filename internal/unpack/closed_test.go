@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/tartest"
 )
 
 // TestClosedInTheWay: a folder that its owner has closed gives way as any other does,
@@ -35,7 +37,7 @@ func TestClosedInTheWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer folder.Close()
-		archive := pack(t, header(tar.TypeReg, "a/b", "x"))
+		archive := tartest.Pack(t, header(tar.TypeReg, "a/b", "x"))
 		done := make(chan error, 1)
 		go func() {
 			runtime.LockOSThread() // for good: the thread ends with its goroutine, and with what it gave up

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/tartest"
 )
 
 // permissive plans whatever an archive says, so that the defences here are all there are.
@@ -55,30 +56,6 @@ func users() []Options {
 
 func header(kind byte, name, link string) tar.Header {
 	return tar.Header{Typeflag: kind, Name: name, Linkname: link, Mode: 0o755}
-}
-
-// pack makes an archive. The content of a file is in its link name.
-func pack(t testing.TB, entries ...tar.Header) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for _, h := range entries {
-		content := ""
-		if h.Typeflag == tar.TypeReg {
-			content, h.Linkname = h.Linkname, ""
-			h.Size = int64(len(content))
-		}
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 // lay unpacks into a folder with a link that leads to a file outside, which nothing may
@@ -143,7 +120,7 @@ func TestNoWayOut(t *testing.T) {
 		for i, o := range users() {
 			o.Plan, o.Entries, o.Bytes, o.Archive, o.Depth = permissive, 100, 1<<20, 1<<20, 8
 			for n := range entries { // each also first
-				if _, err := lay(t, pack(t, entries[n:]...), o); err != nil {
+				if _, err := lay(t, tartest.Pack(t, entries[n:]...), o); err != nil {
 					t.Logf("%s, %d: %v", name, i, err)
 				}
 			}
@@ -155,18 +132,18 @@ func TestNoWayOut(t *testing.T) {
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	var refused *Refused
-	if _, err := lay(t, pack(t, header(tar.TypeReg, "a", "x")), Options{Plan: permissive}); !errors.As(err, &refused) {
+	if _, err := lay(t, tartest.Pack(t, header(tar.TypeReg, "a", "x")), Options{Plan: permissive}); !errors.As(err, &refused) {
 		t.Errorf("without bounds: %v", err)
 	}
 	o := Options{Plan: func(*tar.Header) (Entry, error) { return Entry{}, nil }, Entries: 1, Bytes: 9, Archive: math.MaxInt64}
-	if in, err := lay(t, pack(t, header(tar.TypeReg, "a", "x")), o); err != nil {
+	if in, err := lay(t, tartest.Pack(t, header(tar.TypeReg, "a", "x")), o); err != nil {
 		t.Errorf("an entry that is left out: %v", err)
 	} else if _, err := os.Lstat(in + "/a"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is there: %v", err)
 	}
 	o.Plan = permissive
 	for _, name := range []string{"old", "up"} {
-		if _, err := lay(t, pack(t, header(tar.TypeReg, name, "x")), o); !errors.Is(err, unix.EEXIST) {
+		if _, err := lay(t, tartest.Pack(t, header(tar.TypeReg, name, "x")), o); !errors.Is(err, unix.EEXIST) {
 			t.Errorf("in the place of %s: %v", name, err)
 		}
 	}
@@ -198,7 +175,7 @@ func TestUnprivileged(t *testing.T) {
 			}
 		}
 		done := make(chan error, 1)
-		archive := pack(t, header(tar.TypeReg, name, "x"))
+		archive := tartest.Pack(t, header(tar.TypeReg, name, "x"))
 		go func() {
 			runtime.LockOSThread() // for good: the thread ends with its goroutine, and with what it gave up
 			if os.Geteuid() == 0 {
@@ -254,7 +231,7 @@ func FuzzTar(f *testing.F) {
 		{{Typeflag: tar.TypeXGlobalHeader, Name: "g", PAXRecords: map[string]string{"path": "../x"}}, header(tar.TypeDir, "old", ""), header(tar.TypeFifo, "old/below", "")},
 	} {
 		for user := range users() {
-			f.Add(pack(f, entries...), uint8(user))
+			f.Add(tartest.Pack(f, entries...), uint8(user))
 		}
 	}
 	f.Add([]byte{}, uint8(0))

@@ -9,31 +9,13 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/tartest"
 )
-
-// packed is an archive of entries.
-func packed(tb testing.TB, entries ...tar.Header) []byte {
-	tb.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for _, h := range entries {
-		if err := w.WriteHeader(&h); err != nil {
-			tb.Fatal(err)
-		}
-		if _, err := w.Write(bytes.Repeat([]byte("x"), int(h.Size))); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	return b.Bytes()
-}
 
 // TestRename: entries keep everything but their names.
 func TestRename(t *testing.T) {
 	long := strings.Repeat("d/", 60) + strings.Repeat("n", 200)
-	in := packed(t,
+	in := tartest.Pack(t,
 		tar.Header{Typeflag: tar.TypeDir, Name: "a/", Mode: 0o750, Uid: 7, Gid: 8},
 		tar.Header{Typeflag: tar.TypeReg, Name: "a/left", Mode: 0o600, Size: 700},
 		tar.Header{Typeflag: tar.TypeReg, Name: "a/" + long, Mode: 0o751, Uid: 3000000, Gid: 1, Size: 3},
@@ -68,7 +50,7 @@ func TestRename(t *testing.T) {
 // TestRenameReportsTheLastByte: an error that comes only after the archive's end
 // leaves the copy without its end, so that nobody takes it for whole.
 func TestRenameReportsTheLastByte(t *testing.T) {
-	in := packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 1})
+	in := tartest.Pack(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 1})
 	late := errors.New("damaged")
 	var out bytes.Buffer
 	err := copyRenamed(&out, io.MultiReader(bytes.NewReader(in), failingReader{late}), func(h *tar.Header) (string, bool) { return h.Name, true })
@@ -83,7 +65,7 @@ func TestRenameReportsTheLastByte(t *testing.T) {
 // TestNotFolders: a captured folder that the candidate removed, or put something
 // else in the place of, is found by its own entry alone.
 func TestNotFolders(t *testing.T) {
-	in := packed(t,
+	in := tartest.Pack(t,
 		tar.Header{Typeflag: tar.TypeReg, Name: "gone", PAXRecords: map[string]string{sandbox.DeletedRecord: "1"}},
 		tar.Header{Typeflag: tar.TypeSymlink, Name: "link", Linkname: "gone"},
 		tar.Header{Typeflag: tar.TypeDir, Name: "stays/"}, tar.Header{Typeflag: tar.TypeReg, Name: "stays/gone", Size: 2})
@@ -107,8 +89,8 @@ func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
 // FuzzRename: whatever an archive holds, its copy is an archive or an error.
 func FuzzRename(f *testing.F) {
-	f.Add(packed(f, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 5}))
-	f.Add(packed(f, tar.Header{Typeflag: tar.TypeDir, Name: "a/"}, tar.Header{Typeflag: tar.TypeSymlink, Name: "a/b", Linkname: "c"}))
+	f.Add(tartest.Pack(f, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 5}))
+	f.Add(tartest.Pack(f, tar.Header{Typeflag: tar.TypeDir, Name: "a/"}, tar.Header{Typeflag: tar.TypeSymlink, Name: "a/b", Linkname: "c"}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var out bytes.Buffer
 		if copyRenamed(&out, bytes.NewReader(data), func(h *tar.Header) (string, bool) { return "p/" + h.Name, true }) != nil {

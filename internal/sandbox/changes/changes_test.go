@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/tartest"
 )
 
 // fileOf, folderOf, linkOf and deletionOf are entries of an archive of changes.
@@ -36,30 +37,6 @@ func linkOf(name, target string) tar.Header {
 
 func deletionOf(name string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, PAXRecords: map[string]string{sandbox.DeletedRecord: "1"}}
-}
-
-// changesOf makes an archive. The content of a file is in its link name.
-func changesOf(t testing.TB, headers ...tar.Header) []byte {
-	t.Helper()
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, h := range headers {
-		content := ""
-		if h.Typeflag == tar.TypeReg {
-			content, h.Linkname = h.Linkname, ""
-		}
-		h.Format = tar.FormatPAX
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(content)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
 }
 
 // ownedByMe makes entries belong to this process, which may not be root's.
@@ -167,7 +144,7 @@ func TestChange(t *testing.T) {
 					want = append(want, l)
 				}
 			}
-			if err := Apply(dir, bytes.NewReader(changesOf(t, ownedByMe(c.changes)...))); err != nil {
+			if err := Apply(dir, bytes.NewReader(tartest.Pack(t, ownedByMe(c.changes)...))); err != nil {
 				t.Fatal(err)
 			}
 			got := listing(t, dir)
@@ -192,7 +169,7 @@ func TestChangeOfOwner(t *testing.T) {
 	file, folder, link := fileOf("a/f", "x", 0o600), folderOf("b", 0o750), linkOf("b/l", "nowhere")
 	file.Uid, file.Gid, folder.Uid, folder.Gid, link.Uid, link.Gid = 1, 2, 3, 4, 5, 6
 	below := fileOf("b/new/deep/f", "x", 0o600) // folders that are missing belong to whom the one above belongs to
-	if err := Apply(dir, bytes.NewReader(changesOf(t, file, folder, link, below))); err != nil {
+	if err := Apply(dir, bytes.NewReader(tartest.Pack(t, file, folder, link, below))); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][2]uint32{"a": {0, 0}, "a/f": {1, 2}, "b": {3, 4}, "b/l": {5, 6}, "b/new": {3, 4}, "b/new/deep": {3, 4}} {
@@ -230,7 +207,7 @@ func TestRefusedChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, outside := beforeChange(t)
 			before := listing(t, dir)
-			err := Apply(dir, bytes.NewReader(changesOf(t, ownedByMe([]tar.Header{c.change})...)))
+			err := Apply(dir, bytes.NewReader(tartest.Pack(t, ownedByMe([]tar.Header{c.change})...)))
 			var refused *Error
 			switch {
 			case err == nil:
@@ -246,7 +223,7 @@ func TestRefusedChanges(t *testing.T) {
 			}
 		})
 	}
-	whole := changesOf(t, ownedByMe([]tar.Header{fileOf("app/x", strings.Repeat("x", 2000), 0o644)})...)
+	whole := tartest.Pack(t, ownedByMe([]tar.Header{fileOf("app/x", strings.Repeat("x", 2000), 0o644)})...)
 	var refused *Error
 	if err := Apply(t.TempDir(), bytes.NewReader(whole[:1000])); err == nil || errors.As(err, &refused) {
 		t.Errorf("half an archive: got %v, want an error that is not the archive's", err)
@@ -268,7 +245,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 			t.Errorf("the attack fails where paths are followed: %v, %q", err, b)
 		}
 		dir, outside := beforeChange(t)
-		archive := changesOf(t, ownedByMe([]tar.Header{linkOf("l", strings.ReplaceAll(target, "OUT", outside)), fileOf("l/victim", "hit", 0o644)})...)
+		archive := tartest.Pack(t, ownedByMe([]tar.Header{linkOf("l", strings.ReplaceAll(target, "OUT", outside)), fileOf("l/victim", "hit", 0o644)})...)
 		var refused *Error
 		if err := Apply(dir, bytes.NewReader(archive)); !errors.As(err, &refused) {
 			t.Errorf("got %v, want a refusal", err)

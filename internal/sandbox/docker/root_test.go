@@ -17,26 +17,8 @@ import (
 	"securebench/internal/bounded"
 	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
+	"securebench/internal/tartest"
 )
-
-// engineArchive is what an engine could answer.
-func engineArchive(t testing.TB, headers ...tar.Header) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for _, h := range headers {
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(make([]byte, h.Size)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
 
 // TestTypeOfAnUnreadablePath: the engine cannot look at a link that leads in circles
 // or too far. Whatever else it cannot do is an error, not a link.
@@ -94,20 +76,20 @@ func TestRename(t *testing.T) {
 	hard := func(name, to string) tar.Header {
 		return tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: to}
 	}
-	got, err := renamed(b, "/var/www", engineArchive(t, dir("www/"), file("www/a", 9), hard("www/b", "www/a"), dir("www/mount/"),
+	got, err := renamed(b, "/var/www", tartest.Pack(t, dir("www/"), file("www/a", 9), hard("www/b", "www/a"), dir("www/mount/"),
 		file("www/mount/secret", 9), tar.Header{Typeflag: tar.TypeSymlink, Name: "www/out", Linkname: "../../etc"}), 1<<20)
 	want := []string{"var/www/", "var/www/a", "var/www/b var/www/a", "var/www/out ../../etc"}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("got %v; names (-want +got):\n%s", err, d)
 	}
-	got, err = renamed(b, "/", engineArchive(t, dir("/"), dir("etc/"), file("etc/x", 1), dir("tmp/"), file("tmp/x", 1)), 1<<20)
+	got, err = renamed(b, "/", tartest.Pack(t, dir("/"), dir("etc/"), file("etc/x", 1), dir("tmp/"), file("tmp/x", 1)), 1<<20)
 	if d := cmp.Diff([]string{"etc/", "etc/x"}, got); err != nil || d != "" {
 		t.Errorf("the root: got %v; names (-want +got):\n%s", err, d)
 	}
 	for name, in := range map[string][]byte{
-		"elsewhere": engineArchive(t, file("etc/passwd", 1)), "sibling": engineArchive(t, file("www2", 1)),
-		"leaves": engineArchive(t, file("www/../../etc/passwd", 1)), "hard link out": engineArchive(t, hard("www/x", "etc/shadow")),
-		"too large": engineArchive(t, file("www/x", 1<<20)), "cut": engineArchive(t, file("www/x", 600))[:600],
+		"elsewhere": tartest.Pack(t, file("etc/passwd", 1)), "sibling": tartest.Pack(t, file("www2", 1)),
+		"leaves": tartest.Pack(t, file("www/../../etc/passwd", 1)), "hard link out": tartest.Pack(t, hard("www/x", "etc/shadow")),
+		"too large": tartest.Pack(t, file("www/x", 1<<20)), "cut": tartest.Pack(t, file("www/x", 600))[:600],
 	} {
 		if got, err := renamed(b, "/var/www", in, 1<<19); err == nil {
 			t.Errorf("%s: got %q", name, got)
@@ -116,8 +98,8 @@ func TestRename(t *testing.T) {
 }
 
 func FuzzRename(f *testing.F) {
-	f.Add(engineArchive(f, tar.Header{Typeflag: tar.TypeDir, Name: "w/", Mode: 0o755}, tar.Header{Typeflag: tar.TypeReg, Name: "w/a", Size: 3}))
-	f.Add(engineArchive(f, tar.Header{Typeflag: tar.TypeLink, Name: "w/b", Linkname: "w/../x"}))
+	f.Add(tartest.Pack(f, tar.Header{Typeflag: tar.TypeDir, Name: "w/", Mode: 0o755}, tar.Header{Typeflag: tar.TypeReg, Name: "w/a", Size: 3}))
+	f.Add(tartest.Pack(f, tar.Header{Typeflag: tar.TypeLink, Name: "w/b", Linkname: "w/../x"}))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		names, err := renamed(&box{hidden: []string{"/v/w/m"}}, "/v/w", in, 1<<16)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/changes"
+	"securebench/internal/tartest"
 )
 
 // fileOf, folderOf, linkOf and deletionOf are entries of an archive of changes.
@@ -35,30 +36,6 @@ func linkOf(name, target string) tar.Header {
 
 func deletionOf(name string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, PAXRecords: map[string]string{sandbox.DeletedRecord: "1"}}
-}
-
-// changesOf makes an archive. The content of a file is in its link name.
-func changesOf(t testing.TB, headers ...tar.Header) []byte {
-	t.Helper()
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, h := range headers {
-		content := ""
-		if h.Typeflag == tar.TypeReg {
-			content, h.Linkname = h.Linkname, ""
-		}
-		h.Format = tar.FormatPAX
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(content)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
 }
 
 // say runs a shell script and returns its words.
@@ -81,15 +58,15 @@ func TestApply(t *testing.T) {
 	owned.Uid, owned.Gid, mine.Uid, mine.Gid = 1000, 1001, 65534, 65534
 	link := linkOf("srv/link", "/etc/passwd")
 	link.Uid, link.Gid = 7, 8
-	changes := changesOf(t, deletionOf("etc/debian_version"), fileOf("etc/hostname.new", "x", 0o644), mine, owned, link)
+	changes := tartest.Pack(t, deletionOf("etc/debian_version"), fileOf("etc/hostname.new", "x", 0o644), mine, owned, link)
 	if err := c.Apply(t.Context(), bytes.NewReader(changes)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Apply(t.Context(), bytes.NewReader(changesOf(t, fileOf("srv/data", "twice", 0o604)))); err != nil {
+	if err := c.Apply(t.Context(), bytes.NewReader(tartest.Pack(t, fileOf("srv/data", "twice", 0o604)))); err != nil {
 		t.Errorf("once more: %v", err)
 	}
 	var refused *ApplyError
-	if err := c.Apply(t.Context(), bytes.NewReader(changesOf(t, fileOf("srv/link/x", "x", 0o644)))); !errors.As(err, &refused) || refused.Errno != unix.ELOOP {
+	if err := c.Apply(t.Context(), bytes.NewReader(tartest.Pack(t, fileOf("srv/link/x", "x", 0o644)))); !errors.As(err, &refused) || refused.Errno != unix.ELOOP {
 		t.Errorf("through a link: %v", err)
 	}
 	got := say(t, c, shell("stat -c '%n %u:%g %a' /srv /srv/data /srv/link /etc/hostname.new; cat /srv/data; test ! -e /etc/debian_version"))
@@ -125,7 +102,7 @@ func TestDestinations(t *testing.T) {
 	c := applyingRoot.open(t)
 	paths, want := []string{"/a", "/b", "/var/run"}, []string{"/a", "/srv/x", "/run"}
 	apply := func(headers ...tar.Header) {
-		if err := c.Apply(t.Context(), bytes.NewReader(changesOf(t, headers...))); err != nil {
+		if err := c.Apply(t.Context(), bytes.NewReader(tartest.Pack(t, headers...))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +144,7 @@ func rightsOf(t testing.TB, c *Client, pid string) string {
 // files.
 func TestApplyKeepsProtection(t *testing.T) {
 	c := applyingRoot.granting("CHOWN", "SYS_CHROOT").open(t)
-	if err := c.Apply(t.Context(), bytes.NewReader(changesOf(t, fileOf("srv/x", "x", 0o644)))); err != nil {
+	if err := c.Apply(t.Context(), bytes.NewReader(tartest.Pack(t, fileOf("srv/x", "x", 0o644)))); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"ptrace", "mem", "maps", "environ", "exe", "cwd", "fd", "process_vm_readv", "pidfd_getfd", "forge", "prlimit", "descriptors"} {
@@ -229,7 +206,7 @@ func TestGrants(t *testing.T) {
 func TestApplyEndsWithItsReader(t *testing.T) {
 	c := applyingRoot.open(t)
 	damaged := errors.New("the stored bytes are not those of the digest")
-	whole := changesOf(t, fileOf("srv/x", strings.Repeat("x", 100_000), 0o644))
+	whole := tartest.Pack(t, fileOf("srv/x", strings.Repeat("x", 100_000), 0o644))
 	for name, r := range map[string]io.Reader{
 		"at once":       iotest.ErrReader(damaged),
 		"in the middle": io.MultiReader(bytes.NewReader(whole[:50_000]), iotest.ErrReader(damaged)),
@@ -280,11 +257,11 @@ func TestApplyFillsTheDisk(t *testing.T) {
 		"no mount":      {[]tar.Header{deletionOf("dev/shm")}, "dev/shm", unix.EPERM},
 	} {
 		var refused *ApplyError
-		if err := c.Apply(t.Context(), bytes.NewReader(changesOf(t, tt.changes...))); !errors.As(err, &refused) ||
+		if err := c.Apply(t.Context(), bytes.NewReader(tartest.Pack(t, tt.changes...))); !errors.As(err, &refused) ||
 			refused.Errno != tt.errno || !strings.HasPrefix(refused.Path, tt.path) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if err := c.Apply(t.Context(), bytes.NewReader(changesOf(t, deletionOf("small/big"), deletionOf("small/many")))); err != nil {
+		if err := c.Apply(t.Context(), bytes.NewReader(tartest.Pack(t, deletionOf("small/big"), deletionOf("small/many")))); err != nil {
 			t.Errorf("%s: making room: %v", name, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/enginetest"
+	"securebench/internal/tartest"
 )
 
 // BenchmarkRun measures a command that does nothing.
@@ -110,7 +111,7 @@ func BenchmarkApply(b *testing.B) {
 	for i := range cap(headers) {
 		headers = append(headers, fileOf(fmt.Sprintf("srv/%03d/%d", i/100, i), content, 0o644))
 	}
-	archive := changesOf(b, headers...)
+	archive := tartest.Pack(b, headers...)
 	b.Run("init", func(b *testing.B) {
 		b.SetBytes(int64(len(archive)))
 		for b.Loop() {

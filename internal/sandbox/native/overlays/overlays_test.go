@@ -2,7 +2,6 @@ package overlays
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -20,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/tartest"
 )
 
 var spec = sandbox.OverlaySpec{Key: "tool-1.0", Title: "tool 1.0"}
@@ -39,32 +39,8 @@ func testStore(t testing.TB, dir string) *Store {
 	return s
 }
 
-// archiveOf makes an archive. The content of a file is in its link name.
-func archiveOf(t testing.TB, headers ...tar.Header) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for _, h := range headers {
-		content := ""
-		if h.Typeflag == tar.TypeReg {
-			content, h.Linkname = h.Linkname, ""
-			h.Size = int64(len(content))
-		}
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 func tool(t testing.TB, content string) []byte {
-	return archiveOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "bin/", Mode: 0o755},
+	return tartest.Pack(t, tar.Header{Typeflag: tar.TypeDir, Name: "bin/", Mode: 0o755},
 		tar.Header{Typeflag: tar.TypeReg, Name: "bin/tool", Linkname: content, Mode: 0o6777, Uid: 1000},
 		tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/link", Linkname: "tool"}, tar.Header{Typeflag: tar.TypeLink, Name: "again", Linkname: "bin/tool", Mode: 0o755})
 }
@@ -148,14 +124,14 @@ func TestRefusedTrees(t *testing.T) {
 	}
 	cause := errors.New("the source broke")
 	for name, fill := range map[string]func(io.Writer) error{
-		"up":              filling(archiveOf(t, file("../out"))),
-		"absolute":        filling(archiveOf(t, file("/out"))),
-		"device":          filling(archiveOf(t, tar.Header{Typeflag: tar.TypeChar, Name: "null", Devmajor: 1, Devminor: 3})),
-		"pipe":            filling(archiveOf(t, tar.Header{Typeflag: tar.TypeFifo, Name: "pipe"})),
-		"hard link out":   filling(archiveOf(t, tar.Header{Typeflag: tar.TypeLink, Name: "l", Linkname: "../../../../secret"})),
-		"hard link to no": filling(archiveOf(t, tar.Header{Typeflag: tar.TypeLink, Name: "l", Linkname: "missing"})),
-		"mark":            filling(archiveOf(t, file("bin/.wh.x"))),
-		"opaque":          filling(archiveOf(t, file(".wh..wh..opq"))),
+		"up":              filling(tartest.Pack(t, file("../out"))),
+		"absolute":        filling(tartest.Pack(t, file("/out"))),
+		"device":          filling(tartest.Pack(t, tar.Header{Typeflag: tar.TypeChar, Name: "null", Devmajor: 1, Devminor: 3})),
+		"pipe":            filling(tartest.Pack(t, tar.Header{Typeflag: tar.TypeFifo, Name: "pipe"})),
+		"hard link out":   filling(tartest.Pack(t, tar.Header{Typeflag: tar.TypeLink, Name: "l", Linkname: "../../../../secret"})),
+		"hard link to no": filling(tartest.Pack(t, tar.Header{Typeflag: tar.TypeLink, Name: "l", Linkname: "missing"})),
+		"mark":            filling(tartest.Pack(t, file("bin/.wh.x"))),
+		"opaque":          filling(tartest.Pack(t, file(".wh..wh..opq"))),
 		"cut":             filling(tool(t, strings.Repeat("x", 4000))[:2000]),
 		"no archive":      filling([]byte(strings.Repeat("x", 2000))),
 		"broken":          func(w io.Writer) error { _, _ = w.Write(tool(t, "x")); return cause },
@@ -171,7 +147,7 @@ func TestRefusedTrees(t *testing.T) {
 	}
 	// A link that leads out, and a file through it: into a tree that is written by
 	// paths, where that changes what is outside, and into ours.
-	through := archiveOf(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: top}, file("l/out"))
+	through := tartest.Pack(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: top}, file("l/out"))
 	weak := filepath.Join(top, "weak")
 	if err := errors.Join(os.Mkdir(weak, 0o755), os.Symlink(top, weak+"/l"), os.WriteFile(weak+"/l/out", nil, 0o644), os.Remove(top+"/out")); err != nil {
 		t.Errorf("the attack fails where paths are followed: %v", err)
@@ -252,7 +228,7 @@ func TestKilledFiller(t *testing.T) {
 // FuzzFill: no archive writes outside of the folder, or leaves something unfinished.
 func FuzzFill(f *testing.F) {
 	f.Add(tool(f, "x"))
-	f.Add(archiveOf(f, tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "../.."}, tar.Header{Typeflag: tar.TypeReg, Name: "l/x"}))
+	f.Add(tartest.Pack(f, tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "../.."}, tar.Header{Typeflag: tar.TypeReg, Name: "l/x"}))
 	f.Fuzz(func(t *testing.T, archive []byte) {
 		top := t.TempDir()
 		s := testStore(t, filepath.Join(top, "overlays"))
