@@ -21,12 +21,10 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
-	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
-	"securebench/internal/workspace"
 )
 
 // The time limits of a run's own operations.
@@ -292,11 +290,11 @@ func (r *run) finish(ctx context.Context, a *ongoing) {
 		line, err = a.run(ctx)
 	}
 	r.release(a)
-	if packFault(err) {
+	if attempt.ClassOf(err) == attempt.PackFault {
 		line, err = a.draft.PackFault(err, a.phase), nil
 		r.Progress.Event(progress.Warning{Message: fmt.Sprintf("task %s: %s", a.id(), line.FailureMessage)})
 	}
-	if errors.Is(err, ErrOutput) || errors.Is(err, produce.ErrRejected) {
+	if errors.Is(err, ErrOutput) || attempt.ClassOf(err) == attempt.Rejected {
 		r.cancel(err)
 	}
 	if ctx.Err() != nil {
@@ -313,19 +311,10 @@ func (r *run) finish(ctx context.Context, a *ongoing) {
 	r.record(a.draft, line)
 }
 
-// packFault reports whether the pack is to blame: its files have changed since
-// it was loaded, or what a row needs of its image cannot be used.
-func packFault(err error) bool {
-	return errors.Is(err, workspace.ErrChanged) || agent.Unusable(err)
-}
-
-// final reports whether a retry would fail in the same way: the pack is to
-// blame, the provider refuses the configuration, or the record cannot be stored.
-// An attempt that has waited for its provider as long as it may waits no longer, and
-// an answer that cannot be read is asked for once.
+// final reports whether a retry would fail in the same way, or the record cannot be
+// stored.
 func final(err error) bool {
-	return packFault(err) || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity) ||
-		errors.Is(err, produce.ErrRejected) || errors.Is(err, produce.ErrWaited) || errors.Is(err, agent.ErrForm)
+	return attempt.ClassOf(err) != attempt.Infrastructure || errors.Is(err, ErrOutput) || errors.Is(err, record.ErrIntegrity)
 }
 
 // retry removes the attempt's sandboxes and, after a pause, creates new ones

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"securebench/internal/agent/setup"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/scoring"
@@ -92,7 +92,7 @@ func runError(err error) error {
 		return fault.Errorf(fault.Infrastructure, "%w", err)
 	case errors.Is(err, pipeline.ErrEngineDead):
 		return fault.Errorf(fault.Engine, "%w", err)
-	case errors.Is(err, setup.ErrRejected):
+	case attempt.ClassOf(err) == attempt.Rejected:
 		return fault.Errorf(fault.Config, "%w", err)
 	}
 	return err

@@ -13,7 +13,6 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/gateway/egress"
-	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/scoring"
@@ -42,10 +41,6 @@ type Agent interface { //nolint:interfacebloat // the steps of one life
 	// Close releases what the agent has. It is idempotent.
 	Close() error
 }
-
-// ErrRejected is wrapped by errors of attempts whose provider rejects the key or the
-// model.
-var ErrRejected = produce.ErrRejected
 
 // Outside is what a run and its agents reach outside of the engine.
 type Outside struct {

@@ -27,7 +27,8 @@ type Worker interface {
 	// [*Error]; after one that stands, the next call takes the candidate of the
 	// agent that has run, as long as nothing was released.
 	Produce(ctx context.Context, req agent.Request) (Produced, error)
-	// Verify scores a stored candidate. An error is the engine's or the store's.
+	// Verify scores a stored candidate. An error is an [*Error]: the engine's or the
+	// store's.
 	Verify(ctx context.Context, req Verification) (family.Verdict, error)
 	// Release lets go of what an attempt has. It is idempotent.
 	Release(ctx context.Context, key record.AttemptKey) error
@@ -80,21 +81,3 @@ type Timings map[verdict.Phase]int64
 
 // Add adds the time since start.
 func (t Timings) Add(p verdict.Phase, start time.Time) { t[p] += time.Since(start).Milliseconds() }
-
-// Error is why a call of [Worker.Produce] failed, and what the try cost.
-type Error struct {
-	Err   error
-	Phase verdict.Phase
-	// Stands says that the agent has ended, and that what it left can still be
-	// taken.
-	Stands bool
-	Usage  map[string]int64
-	Raw    map[string][]byte // as in [Produced]
-	Took   Timings
-}
-
-// Error says what went wrong.
-func (e *Error) Error() string { return e.Err.Error() }
-
-// Unwrap returns what went wrong.
-func (e *Error) Unwrap() error { return e.Err }

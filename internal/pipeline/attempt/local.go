@@ -109,7 +109,9 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 		took.Add(verdict.PhasePrepare, start)
 	}
 	if err, h.err = h.err, nil; err != nil {
-		return p, &Error{Err: err, Phase: verdict.PhasePrepare, Took: took}
+		failed := Failed(err, verdict.PhasePrepare)
+		failed.Took = took
+		return p, failed
 	}
 	if h.ran == nil {
 		if l.Starts != nil {
@@ -119,7 +121,9 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 		ran, err := h.production.Run(ctx)
 		took.Add(verdict.PhaseProduce, start)
 		if err != nil {
-			return p, &Error{Err: err, Phase: verdict.PhaseProduce, Usage: ran.Usage, Raw: ran.Raw, Took: took}
+			failed := Failed(err, verdict.PhaseProduce)
+			failed.Usage, failed.Raw, failed.Took = ran.Usage, ran.Raw, took
+			return p, failed
 		}
 		h.ran = &ran
 	}
@@ -130,7 +134,9 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 	}
 	if err != nil {
 		s, ok := h.production.(agent.Standing)
-		return p, &Error{Err: err, Phase: verdict.PhaseCapture, Stands: ok && s.Standing(ctx), Took: took}
+		failed := Failed(err, verdict.PhaseCapture)
+		failed.Stands, failed.Took = ok && s.Standing(ctx), took
+		return p, failed
 	}
 	took.Add(verdict.PhaseCapture, start)
 	p = produced(*h.ran, left)
@@ -163,12 +169,16 @@ func produced(ran produce.Result, left capture.Result) Produced {
 func (l *Local) Verify(ctx context.Context, req Verification) (family.Verdict, error) {
 	c, err := l.Store.Find(req.Candidate)
 	if err != nil {
-		return family.Verdict{}, err
+		return family.Verdict{}, Failed(err, verdict.PhaseVerify)
 	}
 	h := l.open(ctx, req.Case)
 	session := h.session
 	h.session, h.spent = nil, append(h.spent, session)
-	return session.Verify(ctx, c)
+	v, err := session.Verify(ctx, c)
+	if err != nil {
+		return family.Verdict{}, Failed(err, verdict.PhaseVerify)
+	}
+	return v, nil
 }
 
 // Release removes the sandboxes of an attempt.

@@ -1,0 +1,73 @@
+package attempt
+
+import (
+	"errors"
+
+	"securebench/internal/agent"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/verdict"
+	"securebench/internal/workspace"
+)
+
+// Class says what follows from a failed call.
+type Class string
+
+// The classes.
+const (
+	// Infrastructure is any failure that is not known to be of another class: the call
+	// is repeated.
+	Infrastructure Class = ""
+	// PackFault means that the pack is to blame: its files have changed since it was
+	// loaded, or what a row needs of its image cannot be used.
+	PackFault Class = "pack_fault"
+	// Rejected means that the provider refuses the configuration, so no other attempt
+	// can succeed.
+	Rejected Class = "rejected"
+	// Final means that a repetition would fail in the same way, or is not worth it: an
+	// attempt that has waited for its provider as long as it may waits no longer, and
+	// an answer that cannot be read is asked for once.
+	Final Class = "final"
+)
+
+// ClassOf returns the class of an error: its own if it is an [*Error], otherwise what
+// it wraps decides.
+func ClassOf(err error) Class {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Class
+	}
+	switch {
+	case errors.Is(err, workspace.ErrChanged), agent.Unusable(err):
+		return PackFault
+	case errors.Is(err, produce.ErrRejected):
+		return Rejected
+	case errors.Is(err, produce.ErrWaited), errors.Is(err, agent.ErrForm):
+		return Final
+	}
+	return Infrastructure
+}
+
+// Error is why a call of a [Worker] failed, and what the try cost. It can be encoded.
+type Error struct {
+	Message string        `json:"message"`
+	Class   Class         `json:"class,omitzero"`
+	Phase   verdict.Phase `json:"phase"`
+	// Stands says that the agent has ended, and that what it left can still be
+	// taken.
+	Stands bool              `json:"stands,omitzero"`
+	Usage  map[string]int64  `json:"usage,omitzero"`
+	Raw    map[string][]byte `json:"raw,omitzero"` // as in [Produced]
+	Took   Timings           `json:"took_ms,omitzero"`
+
+	cause error // in this process
+}
+
+// Failed returns the error of a call that failed in a phase.
+func Failed(cause error, phase verdict.Phase) *Error {
+	return &Error{Message: cause.Error(), Class: ClassOf(cause), Phase: phase, cause: cause}
+}
+
+// Error says what went wrong.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns what went wrong, nil if that happened in another process.
+func (e *Error) Unwrap() error { return e.cause }
