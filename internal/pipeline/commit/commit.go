@@ -185,8 +185,9 @@ func (d *Draft) Produced(p attempt.Produced) error {
 		return err
 	}
 	if p.Candidate != nil {
+		p.Raw = nil // it is stored, and a verification may take long
 		kept := p
-		kept.Raw, kept.Took, kept.Usage = nil, nil, record.SumUsage(d.spent, p.Usage)
+		kept.Took, kept.Usage = nil, record.SumUsage(d.spent, p.Usage)
 		var err error
 		if d.durable, err = attempt.Encode(kept); err != nil {
 			return err
