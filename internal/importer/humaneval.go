@@ -44,14 +44,33 @@ type codeInput struct {
 // codeEval is the eval of a code_completion row.
 type codeEval struct {
 	Tests     codeTests `json:"tests"`
-	Reference string    `json:"reference_solution"`
+	Reference string    `json:"reference_solution,omitzero"`
 }
 
 type codeTests struct {
-	Source     string `json:"source"`
-	Code       string `json:"code"`
-	EntryPoint string `json:"entry_point,omitzero"`
-	Operators  bool   `json:"operators,omitzero"`
+	Source      string     `json:"source"`
+	Containment string     `json:"containment,omitzero"`
+	Code        string     `json:"code,omitzero"`
+	EntryPoint  string     `json:"entry_point,omitzero"`
+	Operators   bool       `json:"operators,omitzero"`
+	File        string     `json:"file,omitzero"`
+	TestFile    string     `json:"test_file,omitzero"`
+	Compile     []string   `json:"compile,omitzero"`
+	Command     []string   `json:"command,omitzero"`
+	Compare     string     `json:"compare,omitzero"`
+	CaseSeconds float64    `json:"case_seconds,omitzero"`
+	Timeout     int        `json:"timeout_seconds,omitzero"`
+	Cases       []codeCase `json:"cases,omitzero"`
+}
+
+// codeCase is a program's input and output.
+type codeCase struct {
+	Stdin  string            `json:"stdin,omitzero"`
+	Files  map[string]string `json:"files,omitzero"`
+	Expect struct {
+		Stdout *string           `json:"stdout,omitzero"`
+		Files  map[string]string `json:"files,omitzero"`
+	} `json:"expect"`
 }
 
 func convertHumanEval(o *object, _ converter) row {

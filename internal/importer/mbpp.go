@@ -3,8 +3,6 @@ package importer
 import (
 	_ "embed"
 	"strings"
-
-	"securebench/internal/importer/pysource"
 )
 
 //go:embed licences/mbpp.txt
@@ -41,14 +39,14 @@ func convertMBPP(o *object, _ converter) row {
 	if setup != "" {
 		tests = setup + "\n" + tests
 	}
-	headers := pysource.HeadersOf(code, tests)
+	headers := headersOf(code, tests)
 	if len(o.problems) == 0 && len(headers) == 0 {
 		o.fail(o.node.Get("code"), "the tests do not use anything that the code defines")
 	}
 	return row{
 		ID:       "MBPP/" + itoa(number),
 		Input:    codeInput{text + "\n\nYour code must define " + listed(headers) + ".\n", "python"},
-		Eval:     codeEval{Tests: codeTests{Source: "inline", Code: tests, Operators: pysource.NeedsOperators(code, tests)}, Reference: code},
+		Eval:     codeEval{Tests: codeTests{Source: "inline", Code: tests, Operators: needsOperators(code, tests)}, Reference: code},
 		Metadata: map[string]any{"dataset": "MBPP", "split": mbppSplit(number)},
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"securebench/internal/importer/pysource"
 )
 
 //go:embed licences/quixbugs.txt
@@ -149,12 +147,12 @@ func caseIDs(code, cases string) (ids []string, skips map[int]bool, err error) {
 	}
 	skips = map[int]bool{}
 	for line := range strings.Lines(cases) {
-		c, err := pysource.ParseCase(line)
+		c, err := parseCase(line)
 		if err != nil {
 			return nil, nil, err
 		}
 		i := len(ids)
-		ids = append(ids, fmt.Sprintf("[%s-%s]", pysource.ParamID("input_data", i, c.Items[0]), pysource.ParamID("expected", i, c.Items[1])))
+		ids = append(ids, fmt.Sprintf("[%s-%s]", paramID("input_data", i, c.Items[0]), paramID("expected", i, c.Items[1])))
 		skips[i] = skip != nil && squeezed(skip[1]) == squeezed(string(c.Items[0].JSON()))
 	}
 	seen := map[string]bool{}

@@ -129,6 +129,11 @@ func (o *object) fail(at *source.Node, format string, args ...any) {
 	o.problems.Add(at.Pos, "", format, args...)
 }
 
+// suggest is fail with what the operator can do about it.
+func (o *object) suggest(at *source.Node, fix, format string, args ...any) {
+	o.problems.Add(at.Pos, fix, format, args...)
+}
+
 // add keeps a problem that a typed reader found.
 func (o *object) add(p *source.Problem) {
 	if p != nil {
@@ -196,9 +201,13 @@ func (o *object) texts(name string) []string {
 const maxRow = 1 << 31
 
 // number reads a row number.
-func (o *object) number(name string) int64 {
-	n := o.get(name)
+func (o *object) number(name string) int64 { return o.numberOf(o.node, name) }
+
+// numberOf is number for an object within the row.
+func (o *object) numberOf(of *source.Node, name string) int64 {
+	n := of.Get(name)
 	if n == nil {
+		o.fail(of, "the field %q is missing", name)
 		return 0
 	}
 	i, p := n.Int(name, 0, maxRow)

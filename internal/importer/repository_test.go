@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/importer"
-	"securebench/internal/importer/swebench"
 )
 
 const quixBugsRow = `{"instance_id": "quixbugs__one", "program": "one", "buggy_path": "python_programs/one.py", "buggy_source": "def one(x):\n    return 2\n", ` +
@@ -234,14 +233,6 @@ func TestMalformedRepositories(t *testing.T) {
 				t.Errorf("the import left %v behind", entries)
 			}
 		})
-	}
-}
-
-// TestCorrections: the corrections that "make data" applies to SWE-bench can be
-// read.
-func TestCorrections(t *testing.T) {
-	if _, err := swebench.ReadSpecs("../../scripts/swebench.json"); err != nil {
-		t.Error(err)
 	}
 }
 

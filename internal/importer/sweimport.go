@@ -13,7 +13,6 @@ import (
 	"securebench/internal/importer/hostgit"
 	"securebench/internal/importer/onecommit"
 	"securebench/internal/importer/packdir"
-	"securebench/internal/importer/swebench"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
@@ -26,7 +25,7 @@ type sweImport struct {
 	ctx   context.Context
 	o     Options
 	out   *packdir.Set
-	specs *swebench.Specs
+	specs sweSpecs
 	bases map[string]string // packages → the name of the image that has them
 	clone map[string]*hostgit.Repo
 	names map[string]bool
@@ -39,7 +38,7 @@ func importSWEBench(ctx context.Context, in io.Reader, outDir string, o Options)
 	}
 	w := &sweImport{ctx: ctx, o: o, bases: map[string]string{}, clone: map[string]*hostgit.Repo{}, names: map[string]bool{}}
 	if o.Specs != "" {
-		if w.specs, err = swebench.ReadSpecs(o.Specs); err != nil {
+		if w.specs, err = readSpecs(o.Specs); err != nil {
 			return Result{}, err
 		}
 	}
@@ -56,8 +55,7 @@ func importSWEBench(ctx context.Context, in io.Reader, outDir string, o Options)
 	sum = Result{Format: SWEBench, Dir: outDir, Files: packFiles()}
 	seen := make(map[string]int)
 	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
-		row, problems := swebench.Parse(obj.node, w.specs)
-		obj.problems = append(obj.problems, problems...)
+		row := obj.sweRow(w.specs)
 		if err := obj.err(seen, row.ID); err != nil {
 			return err
 		}
@@ -72,7 +70,7 @@ func importSWEBench(ctx context.Context, in io.Reader, outDir string, o Options)
 }
 
 // row writes a row, and the recipe of its image unless it names one.
-func (w *sweImport) row(at *source.Node, r swebench.Row) error {
+func (w *sweImport) row(at *source.Node, r sweRow) error {
 	image, names := r.Image, []string(nil)
 	if image == "" {
 		repo, err := w.checkout(r)
@@ -92,9 +90,9 @@ func (w *sweImport) row(at *source.Node, r swebench.Row) error {
 		}
 		image, names = imageRef(w.o.ID, name), repo.Names()
 	}
-	policy := repoPolicy{OnDenied: "drop", Preserved: swebench.Preserved(r.Repo, names, r.GoldPatch)}
+	policy := repoPolicy{OnDenied: "drop", Preserved: preserved(r.Repo, names, r.GoldPatch)}
 	if w.o.Denied != nil {
-		policy.AllowSensitive = w.o.Denied(swebench.Paths(r.GoldPatch))
+		policy.AllowSensitive = w.o.Denied(patchPaths(r.GoldPatch))
 	}
 	w.note(r, policy)
 	tests := repoTests{Source: "command", Command: r.Command, Runner: r.Runner, Timeout: sweTimeout,
@@ -111,11 +109,11 @@ func (w *sweImport) row(at *source.Node, r swebench.Row) error {
 		}
 	}
 	return w.out.Line("tasks.jsonl", row{ID: r.ID, Input: repoInput{r.Repo, r.BaseCommit, r.Statement}, Eval: repoEval{tests, r.GoldPatch},
-		Environment: repoEnvironment{image, swebench.Testbed, r.Env}, Metadata: metadata})
+		Environment: repoEnvironment{image, testbed, r.Env}, Metadata: metadata})
 }
 
 // note keeps for ATTRIBUTION.md what the import decided about a row.
-func (w *sweImport) note(r swebench.Row, p repoPolicy) {
+func (w *sweImport) note(r sweRow, p repoPolicy) {
 	for _, n := range []struct {
 		what string
 		list []string
@@ -141,7 +139,7 @@ func codes(words []string) string {
 }
 
 // checkout reads the commit of a row from its clone.
-func (w *sweImport) checkout(r swebench.Row) (*onecommit.Repository, error) {
+func (w *sweImport) checkout(r sweRow) (*onecommit.Repository, error) {
 	if w.o.Repos == "" {
 		return nil, fmt.Errorf("its image needs a clone of %s: give --repos DIR", r.Repo)
 	}
@@ -164,7 +162,7 @@ func (w *sweImport) checkout(r swebench.Row) (*onecommit.Repository, error) {
 }
 
 // recipe writes what makes the image of a row.
-func (w *sweImport) recipe(name string, r swebench.Row, repo *onecommit.Repository) error {
+func (w *sweImport) recipe(name string, r sweRow, repo *onecommit.Repository) error {
 	base, err := w.base(r.Packages)
 	if err != nil {
 		return err
@@ -172,19 +170,19 @@ func (w *sweImport) recipe(name string, r swebench.Row, repo *onecommit.Reposito
 	dir, text := path.Join("images", name), "FROM "+base+"\nADD checkout.tar /\n"
 	// Each file is named: no other one in the folder is the image's.
 	for _, file := range slices.Sorted(maps.Keys(r.Write)) {
-		text += "COPY write/" + file + " " + path.Join(swebench.Testbed, file) + "\n"
+		text += "COPY write/" + file + " " + path.Join(testbed, file) + "\n"
 		if err := w.out.Put(path.Join(dir, "write", file), r.Write[file]); err != nil {
 			return err
 		}
 	}
-	if err := w.out.Put(path.Join(dir, "Dockerfile"), text+"WORKDIR "+swebench.Testbed+"\n"); err != nil {
+	if err := w.out.Put(path.Join(dir, "Dockerfile"), text+"WORKDIR "+testbed+"\n"); err != nil {
 		return err
 	}
 	archive, err := w.out.Add(path.Join(dir, "checkout.tar"))
 	if err != nil {
 		return err
 	}
-	if err := repo.WriteTar(archive, strings.TrimPrefix(swebench.Testbed, "/")); err != nil {
+	if err := repo.WriteTar(archive, strings.TrimPrefix(testbed, "/")); err != nil {
 		return fmt.Errorf("%w: %w", packdir.ErrOutput, err)
 	}
 	return nil

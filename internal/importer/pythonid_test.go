@@ -1,9 +1,7 @@
-package pysource_test
+package importer
 
 import (
 	"testing"
-
-	"securebench/internal/importer/pysource"
 )
 
 // TestParamID: the names are pytest's.
@@ -13,17 +11,17 @@ func TestParamID(t *testing.T) {
 		`[0, true]`: "True", `[0, false]`: "False", `[0, null]`: "None", `[0, "a b"]`: "a b", `[0, "a\\\n\té\u4e2d\ud83d\ude00"]`: `a\\\n\t\xe9\u4e2d\U0001f600`,
 		`[0, []]`: "expected3", `[0, {}]`: "expected3",
 	} {
-		c, err := pysource.ParseCase(line)
+		c, err := parseCase(line)
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		if got := pysource.ParamID("expected", 3, c.Items[1]); got != want {
+		if got := paramID("expected", 3, c.Items[1]); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 	for _, line := range []string{"", "1", "[1]", "[1, 2, 3]", "[1, 2] x", `{"a": 1, "b": 2}`} {
-		if _, err := pysource.ParseCase(line); err == nil {
+		if _, err := parseCase(line); err == nil {
 			t.Errorf("%q was accepted", line)
 		}
 	}

@@ -1,6 +1,4 @@
-// Package swebench reads rows of SWE-bench and of data sets in its form, and
-// says how each row's tests run. It runs nothing.
-package swebench
+package importer
 
 import (
 	"regexp"
@@ -10,11 +8,8 @@ import (
 	"securebench/internal/source"
 )
 
-// Testbed is where the images have the repository.
-const Testbed = "/testbed"
-
-// Row is a row and the way to run its tests.
-type Row struct {
+// sweRow is a row and the way to run its tests.
+type sweRow struct {
 	ID, Repo, BaseCommit   string
 	Statement              string
 	GoldPatch, TestPatch   string
@@ -25,11 +20,11 @@ type Row struct {
 	// pass_to_pass leaves out because they do not pass in the row's
 	// environment.
 	NotIDs, Dropped []string
-	Spec
+	sweSpec
 }
 
-// Spec says how tests run.
-type Spec struct {
+// sweSpec says how tests run.
+type sweSpec struct {
 	Image    string            // that has the repository; "" is one made of Packages and a clone
 	Packages []string          // of Debian
 	Command  []string          //
@@ -38,79 +33,70 @@ type Spec struct {
 	Write    map[string]string // files to write into the checkout, by path
 }
 
-// reader collects the problems of a row.
-type reader struct {
-	node     *source.Node
-	problems source.Problems
-}
-
 var (
 	repoName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*/[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 	commitID   = regexp.MustCompile(`^[0-9a-f]{40}$`)
 	instanceID = regexp.MustCompile(`^[A-Za-z0-9]+(?:(?:[._]|__|-+)[A-Za-z0-9]+)*$`)
 )
 
-// Parse reads a row. Fields that it does not know are left alone: the data sets
-// in this form have many. specs may be nil.
-func Parse(n *source.Node, specs *Specs) (Row, source.Problems) {
-	r := &reader{node: n}
-	row := Row{ID: r.text("instance_id"), Repo: r.text("repo"), BaseCommit: r.text("base_commit"), Statement: r.text("problem_statement"),
-		GoldPatch: r.text("patch"), TestPatch: r.text("test_patch"), Version: r.optional("version"), Subset: r.optional("subset"),
-		Licence: r.optional("upstream_repo_license")}
-	row.FailToPass, row.PassToPass = r.list("FAIL_TO_PASS"), r.list("PASS_TO_PASS")
-	r.match("instance_id", row.ID, instanceID, "letters, digits, . _ and -")
-	r.match("repo", row.Repo, repoName, "owner/name")
-	r.match("base_commit", row.BaseCommit, commitID, "40 lower-case hexadecimal digits")
-	if len(r.problems) > 0 {
-		return Row{}, r.problems
+// sweRow reads a row. Fields that it does not know are left alone: the data sets in
+// this form have many. specs may be nil.
+func (o *object) sweRow(specs sweSpecs) sweRow {
+	row := sweRow{ID: o.text("instance_id"), Repo: o.text("repo"), BaseCommit: o.text("base_commit"), Statement: o.text("problem_statement"),
+		GoldPatch: o.text("patch"), TestPatch: o.text("test_patch"), Version: o.optional("version"), Subset: o.optional("subset"),
+		Licence: o.optional("upstream_repo_license")}
+	row.FailToPass, row.PassToPass = o.list("FAIL_TO_PASS"), o.list("PASS_TO_PASS")
+	o.match("instance_id", row.ID, instanceID, "letters, digits, . _ and -")
+	o.match("repo", row.Repo, repoName, "owner/name")
+	o.match("base_commit", row.BaseCommit, commitID, "40 lower-case hexadecimal digits")
+	if len(o.problems) == 0 {
+		o.spec(&row, specs)
 	}
-	r.spec(&row, specs)
-	if len(r.problems) > 0 {
-		return Row{}, r.problems
+	if len(o.problems) == 0 {
+		o.filter(&row)
 	}
-	r.filter(&row)
-	return row, r.problems
+	return row
 }
 
 // spec finds out how the tests run: what the operator says of the row wins over
 // what the row says.
-func (r *reader) spec(row *Row, specs *Specs) {
+func (o *object) spec(row *sweRow, specs sweSpecs) {
 	found, known := specs.find(row)
-	switch reproduced := r.node.Get("reproduced"); {
+	switch reproduced := o.node.Get("reproduced"); {
 	case known:
-		row.Spec = found
-	case r.node.Get("eval_script") != nil:
-		row.Spec = r.script()
+		row.sweSpec = found
+	case o.node.Get("eval_script") != nil:
+		row.sweSpec = o.script()
 	case reproduced != nil:
-		row.Spec = r.reproduced(reproduced)
+		row.sweSpec = o.reproduced(reproduced)
 		if v := reproduced.Get("pass_to_pass_verified"); v != nil {
-			row.PassToPass = r.strings(v, "pass_to_pass_verified")
+			row.PassToPass = o.strings(v, "pass_to_pass_verified")
 		}
 		if d := reproduced.Get("pass_to_pass_dropped"); d != nil {
-			row.Dropped = r.strings(d, "pass_to_pass_dropped")
+			row.Dropped = o.strings(d, "pass_to_pass_dropped")
 		}
 	default:
-		r.fail(r.node, "give --specs FILE with an entry for this row",
+		o.suggest(o.node, "give --specs FILE with an entry for this row",
 			"it does not say how its tests run: it has neither image, eval_script and log_parser nor reproduced")
 		return
 	}
 	row.Command = slices.Clone(row.Command)
 	for i, word := range row.Command {
-		row.Command[i] = strings.ReplaceAll(word, "{repo_dir}", Testbed)
+		row.Command[i] = strings.ReplaceAll(word, "{repo_dir}", testbed)
 	}
 	if i := slices.Index(row.Command, "{tests}"); i >= 0 {
-		row.Command = slices.Replace(row.Command, i, i+1, Paths(row.TestPatch)...)
+		row.Command = slices.Replace(row.Command, i, i+1, patchPaths(row.TestPatch)...)
 	}
 	env := map[string]string{}
 	for name, value := range row.Env {
-		env[name] = strings.ReplaceAll(value, "{repo_dir}", Testbed)
+		env[name] = strings.ReplaceAll(value, "{repo_dir}", testbed)
 	}
 	row.Env = env
 	if row.Runner == "" {
 		row.Runner = runnerOf(row.Command)
 	}
-	if row.Runner == "" && len(r.problems) == 0 {
-		r.fail(r.node, "give --specs FILE with a runner for this row", "its test command %q is none of a known runner", row.Command)
+	if row.Runner == "" && len(o.problems) == 0 {
+		o.suggest(o.node, "give --specs FILE with a runner for this row", "its test command %q is none of a known runner", row.Command)
 	}
 }
 
@@ -133,7 +119,7 @@ func runnerOf(command []string) string {
 
 // filter drops what names no test: the lists were read from the output of test
 // runs, where other words stood, too.
-func (r *reader) filter(row *Row) {
+func (o *object) filter(row *sweRow) {
 	seen := map[string]bool{} // FAIL_TO_PASS comes first, and keeps what both name
 	keep := func(list []string) (out []string) {
 		for _, id := range list {
@@ -149,7 +135,7 @@ func (r *reader) filter(row *Row) {
 	}
 	row.FailToPass, row.PassToPass = keep(row.FailToPass), keep(row.PassToPass)
 	if len(row.FailToPass) == 0 {
-		r.fail(r.node, "", "FAIL_TO_PASS names no test")
+		o.fail(o.node, "FAIL_TO_PASS names no test")
 	}
 }
 
@@ -172,8 +158,8 @@ func isID(runner, id string) bool {
 
 var pathLine = regexp.MustCompile(`(?m)^(?:diff --git a/(\S+) b/(\S+)|(?:---|\+\+\+) [ab]/([^\t\n]+)|rename (?:from|to) (.+))$`)
 
-// Paths returns the paths that a patch names, sorted.
-func Paths(patch string) (out []string) {
+// patchPaths returns the paths that a patch names, sorted.
+func patchPaths(patch string) (out []string) {
 	for _, m := range pathLine.FindAllStringSubmatch(patch, -1) {
 		for _, p := range m[1:] {
 			if p != "" {
@@ -185,70 +171,52 @@ func Paths(patch string) (out []string) {
 	return slices.Compact(out)
 }
 
-func (r *reader) fail(at *source.Node, fix, format string, args ...any) {
-	r.problems.Add(at.Pos, fix, format, args...)
-}
-
-func (r *reader) match(name, value string, want *regexp.Regexp, words string) {
+func (o *object) match(name, value string, want *regexp.Regexp, words string) {
 	if value != "" && !want.MatchString(value) {
-		r.fail(r.node.Get(name), "", "%s is %.80q, want %s", name, value, words)
+		o.fail(o.node.Get(name), "%s is %.80q, want %s", name, value, words)
 	}
-}
-
-// text reads a string that is not blank.
-func (r *reader) text(name string) string {
-	n := r.node.Get(name)
-	if n == nil {
-		r.fail(r.node, "", "the field %q is missing", name)
-		return ""
-	}
-	s, p := n.Str(name)
-	if p != nil {
-		r.problems = append(r.problems, p)
-	}
-	return s
 }
 
 // optional reads a string that may be missing or null.
-func (r *reader) optional(name string) string {
-	n := r.node.Get(name)
+func (o *object) optional(name string) string {
+	n := o.node.Get(name)
 	if n == nil || n.Kind == source.Null {
 		return ""
 	}
 	if n.Kind != source.String {
-		r.fail(n, "", "%s must be a string, not %s", name, n.Kind)
+		o.fail(n, "%s must be a string, not %s", name, n.Kind)
 	}
 	return n.Text
 }
 
 // list reads a list of strings, or a string that holds one as JSON.
-func (r *reader) list(name string) []string {
-	n := r.node.Get(name)
+func (o *object) list(name string) []string {
+	n := o.node.Get(name)
 	if n == nil {
-		r.fail(r.node, "", "the field %q is missing", name)
+		o.fail(o.node, "the field %q is missing", name)
 		return nil
 	}
 	if n.Kind != source.String {
-		return r.strings(n, name)
+		return o.strings(n, name)
 	}
 	inner, err := source.ParseJSON(n.Pos.File, n.Pos.Line, []byte(n.Text))
 	if err != nil {
-		r.fail(n, "", "%s holds no list as JSON", name)
+		o.fail(n, "%s holds no list as JSON", name)
 		return nil
 	}
 	inner.Pos = n.Pos
-	return r.strings(inner, name)
+	return o.strings(inner, name)
 }
 
 // strings reads a list of strings, which may be empty.
-func (r *reader) strings(n *source.Node, name string) (out []string) {
+func (o *object) strings(n *source.Node, name string) (out []string) {
 	if n.Kind != source.List {
-		r.fail(n, "", "%s must be a list of strings, not %s", name, n.Kind)
+		o.fail(n, "%s must be a list of strings, not %s", name, n.Kind)
 		return nil
 	}
 	for _, item := range n.Items {
 		if item.Kind != source.String {
-			r.fail(n, "", "%s must be a list of strings, and one is %s", name, item.Kind)
+			o.fail(n, "%s must be a list of strings, and one is %s", name, item.Kind)
 			return nil
 		}
 		out = append(out, item.Text)

@@ -1,6 +1,6 @@
 // Package pysource reads Python source and pytest's names as far as data sets
 // need it: which names code defines and tests use, and what pytest calls a case.
-package pysource
+package importer
 
 import (
 	"slices"
@@ -87,10 +87,10 @@ func stringLen(s string) int {
 	return len(s)
 }
 
-// HeadersOf returns how code defines the names that tests use, in the order of
+// headersOf returns how code defines the names that tests use, in the order of
 // the code: `def f(a, b)`, `class C` with its constructor, or a bare name that
 // is assigned. Of a name that is defined again, the last definition counts.
-func HeadersOf(code, tests string) []string {
+func headersOf(code, tests string) []string {
 	used := make(map[string]bool)
 	for _, t := range pyTokens(tests) {
 		used[t.text] = true
@@ -118,9 +118,9 @@ func HeadersOf(code, tests string) []string {
 	return out
 }
 
-// NeedsOperators reports whether tests use a class of code that overloads
+// needsOperators reports whether tests use a class of code that overloads
 // operators: one with special methods other than those that create an object.
-func NeedsOperators(code, tests string) bool {
+func needsOperators(code, tests string) bool {
 	used := make(map[string]bool)
 	for _, t := range pyTokens(tests) {
 		used[t.text] = true

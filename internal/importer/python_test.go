@@ -1,12 +1,10 @@
-package pysource_test
+package importer
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"securebench/internal/importer/pysource"
 )
 
 func TestHeaders(t *testing.T) {
@@ -41,7 +39,7 @@ func TestHeaders(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, pysource.HeadersOf(tt.code, tt.tests)); diff != "" {
+			if diff := cmp.Diff(tt.want, headersOf(tt.code, tt.tests)); diff != "" {
 				t.Errorf("headers (-want +got):\n%s", diff)
 			}
 		})
@@ -52,7 +50,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("def f(a, b):\n  return 1", "assert f(1, 2) == 1")
 	f.Add("class C:\n  def __init__(self, x='\\''):\n    pass", "C()")
 	f.Fuzz(func(t *testing.T, code, tests string) {
-		for _, h := range pysource.HeadersOf(code, tests) {
+		for _, h := range headersOf(code, tests) {
 			if h == "" || strings.ContainsAny(h, "\n") {
 				t.Errorf("header %q of %q", h, code)
 			}
@@ -76,7 +74,7 @@ func TestNeedsOperators(t *testing.T) {
 		"nothing":                              {"", "", false},
 	}
 	for name, tc := range tests {
-		if got := pysource.NeedsOperators(tc.code, tc.tests); got != tc.want {
+		if got := needsOperators(tc.code, tc.tests); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

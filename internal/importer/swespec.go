@@ -1,4 +1,4 @@
-package swebench
+package importer
 
 import (
 	"path"
@@ -12,51 +12,51 @@ import (
 // maxSpecs bounds a file of specifications in bytes.
 const maxSpecs = 16 << 20
 
-// Specs say how tests run, by instance id, repository and version
+// sweSpecs say how tests run, by instance id, repository and version
 // (owner/name@version), or repository.
-type Specs struct{ entries map[string]Spec }
+type sweSpecs map[string]sweSpec
 
-// ReadSpecs reads a file of specifications: a JSON object of objects with the
+// readSpecs reads a file of specifications: a JSON object of objects with the
 // fields packages, command, env, runner, write and image.
-func ReadSpecs(name string) (*Specs, error) {
+func readSpecs(name string) (sweSpecs, error) {
 	data, err := source.ReadFile(name, maxSpecs)
 	if err != nil {
 		return nil, err
 	}
-	return ParseSpecs(name, data)
+	return parseSpecs(name, data)
 }
 
-// ParseSpecs is [ReadSpecs] for the content of a file.
-func ParseSpecs(name string, data []byte) (*Specs, error) {
+// parseSpecs is readSpecs for the content of a file.
+func parseSpecs(name string, data []byte) (sweSpecs, error) {
 	root, err := source.ParseJSON(name, 1, data)
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{node: root}
+	o := &object{node: root}
 	if root.Kind != source.Map {
-		r.fail(root, "", "specifications must be an object, not %s", root.Kind)
-		return nil, r.problems.Err()
+		o.fail(root, "specifications must be an object, not %s", root.Kind)
+		return nil, o.problems.Err()
 	}
-	s := &Specs{entries: map[string]Spec{}}
+	s := sweSpecs{}
 	for _, f := range root.Fields {
-		s.entries[f.Name] = r.entry(f.Value)
+		s[f.Name] = o.entry(f.Value)
 	}
-	return s, r.problems.Err()
+	return s, o.problems.Err()
 }
 
 // entry reads a specification.
-func (r *reader) entry(n *source.Node) Spec {
+func (o *object) entry(n *source.Node) sweSpec {
 	if n.Kind != source.Map {
-		r.fail(n, "", "a specification must be an object, not %s", n.Kind)
-		return Spec{}
+		o.fail(n, "a specification must be an object, not %s", n.Kind)
+		return sweSpec{}
 	}
 	for _, f := range n.Fields {
 		if !slices.Contains([]string{"packages", "command", "env", "runner", "write", "image"}, f.Name) {
-			r.problems.Add(f.Pos, "", "unknown field %q", f.Name)
+			o.problems.Add(f.Pos, "", "unknown field %q", f.Name)
 		}
 	}
-	inner := &reader{node: n}
-	s := Spec{Image: inner.optional("image"), Runner: inner.optional("runner"), Env: inner.object(n.Get("env"), "env"), Write: inner.object(n.Get("write"), "write")}
+	inner := &object{node: n}
+	s := sweSpec{Image: inner.optional("image"), Runner: inner.optional("runner"), Env: inner.object(n.Get("env"), "env"), Write: inner.object(n.Get("write"), "write")}
 	if c := n.Get("command"); c != nil {
 		s.Command = inner.strings(c, "command")
 	}
@@ -64,73 +64,66 @@ func (r *reader) entry(n *source.Node) Spec {
 		s.Packages = inner.strings(p, "packages")
 	}
 	inner.check(n, s)
-	r.problems = append(r.problems, inner.problems...)
+	o.problems = append(o.problems, inner.problems...)
 	return s
 }
 
 // find returns the most specific entry.
-func (s *Specs) find(row *Row) (Spec, bool) {
-	if s == nil {
-		return Spec{}, false
-	}
+func (s sweSpecs) find(row *sweRow) (sweSpec, bool) {
 	for _, key := range []string{row.ID, row.Repo + "@" + row.Version, row.Repo} {
-		if spec, ok := s.entries[key]; ok {
+		if spec, ok := s[key]; ok {
 			return spec, true
 		}
 	}
-	return Spec{}, false
+	return sweSpec{}, false
 }
 
-var (
-	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
-	variable    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	plainPath   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$`)
-)
+var packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
 
 // check refuses what cannot become part of a recipe or a command.
-func (r *reader) check(at *source.Node, s Spec) {
+func (o *object) check(at *source.Node, s sweSpec) {
 	if len(s.Command) == 0 || s.Command[0] == "" {
-		r.fail(at, "", "the test command is missing")
+		o.fail(at, "the test command is missing")
 	}
 	for _, p := range s.Packages {
 		if !packageName.MatchString(p) {
-			r.fail(at, "", "%.80q is not the name of a Debian package", p)
+			o.fail(at, "%.80q is not the name of a Debian package", p)
 		}
 	}
 	for name := range s.Env {
-		if !variable.MatchString(name) {
-			r.fail(at, "", "%.80q is not the name of a variable", name)
+		if !identifier.MatchString(name) {
+			o.fail(at, "%.80q is not the name of a variable", name)
 		}
 	}
 	for name := range s.Write {
 		if !plainPath.MatchString(name) {
-			r.fail(at, "", "%.80q is not a plain path", name)
+			o.fail(at, "%.80q is not a plain path", name)
 			continue
 		}
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 			if _, file := s.Write[dir]; file {
-				r.fail(at, "", "%.80q is a file and a folder", dir)
+				o.fail(at, "%.80q is a file and a folder", dir)
 			}
 		}
 	}
 	if s.Runner != "" && !slices.Contains([]string{"pytest", "unittest", "django", "sympy", "go", "junit", "tap"}, s.Runner) {
-		r.fail(at, "", "the runner %.80q is not known", s.Runner)
+		o.fail(at, "the runner %.80q is not known", s.Runner)
 	}
 }
 
 // object reads an object of strings, which may be missing or null.
-func (r *reader) object(n *source.Node, name string) map[string]string {
+func (o *object) object(n *source.Node, name string) map[string]string {
 	if n == nil || n.Kind == source.Null {
 		return nil
 	}
 	if n.Kind != source.Map {
-		r.fail(n, "", "%s must be an object, not %s", name, n.Kind)
+		o.fail(n, "%s must be an object, not %s", name, n.Kind)
 		return nil
 	}
 	out := map[string]string{}
 	for _, f := range n.Fields {
 		if f.Value.Kind != source.String {
-			r.fail(f.Value, "", "%s.%s must be a string, not %s", name, f.Name, f.Value.Kind)
+			o.fail(f.Value, "%s.%s must be a string, not %s", name, f.Name, f.Value.Kind)
 		}
 		out[f.Name] = f.Value.Text
 	}
@@ -138,10 +131,10 @@ func (r *reader) object(n *source.Node, name string) map[string]string {
 }
 
 // reproduced reads how a row was run on Debian.
-func (r *reader) reproduced(n *source.Node) (s Spec) {
-	inner := &reader{node: n}
+func (o *object) reproduced(n *source.Node) (s sweSpec) {
+	inner := &object{node: n}
 	if n.Kind != source.Map {
-		r.fail(n, "", "reproduced must be an object, not %s", n.Kind)
+		o.fail(n, "reproduced must be an object, not %s", n.Kind)
 		return s
 	}
 	s.Packages, s.Command = inner.list("apt_packages"), inner.list("test_command")
@@ -149,7 +142,7 @@ func (r *reader) reproduced(n *source.Node) (s Spec) {
 	if len(inner.problems) == 0 {
 		inner.check(n, s)
 	}
-	r.problems = append(r.problems, inner.problems...)
+	o.problems = append(o.problems, inner.problems...)
 	return s
 }
 
@@ -166,10 +159,10 @@ const condaPath = "/opt/miniconda3/envs/testbed/bin:/opt/miniconda3/condabin:/us
 // script reads image, eval_script and log_parser. Of the script the test
 // command is used alone: the rest puts test files in place, which the verifier
 // does itself.
-func (r *reader) script() (s Spec) {
-	s.Image = r.text("image")
-	script, parser := r.text("eval_script"), r.text("log_parser")
-	if len(r.problems) > 0 {
+func (o *object) script() (s sweSpec) {
+	s.Image = o.text("image")
+	script, parser := o.text("eval_script"), o.text("log_parser")
+	if len(o.problems) > 0 {
 		return s
 	}
 	_, after, started := strings.Cut(script, startMark)
@@ -181,14 +174,14 @@ func (r *reader) script() (s Spec) {
 			lines = append(lines, line)
 		}
 	}
-	at := r.node.Get("eval_script")
+	at := o.node.Get("eval_script")
 	if !started || !ended || len(lines) != 1 {
-		r.fail(at, "give --specs FILE with an entry for this row", "eval_script does not have one test command between its marks")
+		o.suggest(at, "give --specs FILE with an entry for this row", "eval_script does not have one test command between its marks")
 		return s
 	}
 	words, ok := split(lines[0])
 	if !ok {
-		r.fail(at, "give --specs FILE with an entry for this row", "the test command %.200q needs a shell", lines[0])
+		o.suggest(at, "give --specs FILE with an entry for this row", "the test command %.200q needs a shell", lines[0])
 		return s
 	}
 	s.Env = map[string]string{}
@@ -197,7 +190,7 @@ func (r *reader) script() (s Spec) {
 	}
 	for len(words) > 0 {
 		name, value, set := strings.Cut(words[0], "=")
-		if !set || !variable.MatchString(name) {
+		if !set || !identifier.MatchString(name) {
 			break
 		}
 		s.Env[name], words = value, words[1:]
@@ -208,7 +201,7 @@ func (r *reader) script() (s Spec) {
 			s.Runner = known
 		}
 	}
-	r.check(at, s)
+	o.check(at, s)
 	return s
 }
 

@@ -1,4 +1,4 @@
-package swebench_test
+package importer
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/importer/swebench"
 	"securebench/internal/source"
 )
 
@@ -17,7 +16,7 @@ func FuzzParse(f *testing.F) {
 		`{"o/r": {"packages": ["git"], "command": ["pytest", "{tests}"], "env": {"A": "{repo_dir}"}}}`)
 	f.Add(`{"instance_id": "o__r-1", "repo": "o/r", "base_commit": "0123456789012345678901234567890123456789", "problem_statement": "x", "patch": "p", "test_patch": "t", "FAIL_TO_PASS": ["test_a"], "PASS_TO_PASS": [], "image": "i", "eval_script": ": 'Start Test Output'\nA=1 bin/test 'x y'\n: 'End Test Output'", "log_parser": "sympy"}`, `{}`)
 	f.Fuzz(func(t *testing.T, row, specs string) {
-		s, err := swebench.ParseSpecs("specs", []byte(specs))
+		s, err := parseSpecs("specs", []byte(specs))
 		if err != nil {
 			s = nil
 		}
@@ -25,7 +24,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil || node.Kind != source.Map {
 			return
 		}
-		r, problems := swebench.Parse(node, s)
+		o := &object{node: node}
+		r, problems := o.sweRow(s), o.problems
 		if len(problems) > 0 {
 			for _, p := range problems {
 				if p.Pos.Line == 0 {
@@ -53,7 +53,7 @@ func TestWrites(t *testing.T) {
 		`"/x": ""`: "not a plain path", `"../x": ""`: "not a plain path", `"a/../b": ""`: "not a plain path", `".git/x": ""`: "not a plain path",
 		`"a\nRUN x": ""`: "not a plain path", `"a": "", "a/b/c": ""`: `"a" is a file and a folder`,
 	} {
-		_, err := swebench.ParseSpecs("specs", []byte(`{"o/r": {"command": ["pytest"], "write": {`+write+`}}}`))
+		_, err := parseSpecs("specs", []byte(`{"o/r": {"command": ["pytest"], "write": {`+write+`}}}`))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", write, err, want)
 		}
@@ -72,7 +72,8 @@ func TestManyTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, problems := swebench.Parse(node, nil)
+	o := &object{node: node}
+	row, problems := o.sweRow(nil), o.problems
 	if len(problems) > 0 || len(row.FailToPass) != 500_000 || !slices.Equal(row.PassToPass, []string{"t::x"}) {
 		t.Errorf("%v, %d and %d tests", problems, len(row.FailToPass), len(row.PassToPass))
 	}
@@ -92,8 +93,16 @@ func TestPreserved(t *testing.T) {
 		"gold needs two": {"other/one", "diff --git a/a/conftest.py b/a/conftest.py\n", names, []string{"conftest.py"}},
 		"no clone":       {"django/django", "--- a/tests/runtests.py\n", nil, []string{"conftest.py", "*/conftest.py", "tests/test_sqlite.py", "django/test/runner.py"}},
 	} {
-		if got := swebench.Preserved(c.repo, c.names, c.gold); !slices.Equal(got, c.want) {
+		if got := preserved(c.repo, c.names, c.gold); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestCorrections: the corrections that "make data" applies to SWE-bench can be
+// read.
+func TestCorrections(t *testing.T) {
+	if _, err := readSpecs("../../scripts/swebench.json"); err != nil {
+		t.Error(err)
 	}
 }

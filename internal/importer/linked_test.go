@@ -1,4 +1,4 @@
-package humanevalx_test
+package importer
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/linked"
-	"securebench/internal/importer/humanevalx"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
@@ -24,17 +23,17 @@ import (
 type attack struct{ id, name, code string }
 
 // language is a row in the form of the data set, and candidates for it.
-type language struct {
+type linkedLanguage struct {
 	needs   []string // programs
-	row     humanevalx.Source
+	row     linkedSource
 	wrong   string
 	attacks []attack
 	honest  string // another right answer, "" for none
 }
 
-func rows() map[string]language {
-	return map[string]language{
-		"cpp": {[]string{"g++"}, humanevalx.Source{ID: "CPP/0", Prompt: "#include<vector>\nint add(int a,int b){\n", Declaration: "#include<vector>\nint add(int a,int b){\n",
+func rows() map[string]linkedLanguage {
+	return map[string]linkedLanguage{
+		"cpp": {[]string{"g++"}, linkedSource{ID: "CPP/0", Prompt: "#include<vector>\nint add(int a,int b){\n", Declaration: "#include<vector>\nint add(int a,int b){\n",
 			Solution: "    return a+b;\n}\n", Test: "#undef NDEBUG\n#include<assert.h>\nint main(){\n    assert (add(2,3) == 5);\n    assert (add(4,4) == 8);\n}\n"},
 			"int add(int a,int b){ return 5; }\n", []attack{
 				{"C01", "it ends before main", "#include <unistd.h>\nstruct E { E() { _exit(0); } } e;\nint add(int a,int b){ return 4; }\n"},
@@ -43,7 +42,7 @@ func rows() map[string]language {
 				{"C04", "an assertion and a main program of its own", "#include <cstdlib>\n#define assert(x)\nextern \"C\" void __assert_fail(const char*, const char*, unsigned, const char*) {}\nextern \"C\" void _Exit(int) { exit(0); }\nint main() { return 0; }\nint add(int a,int b){ return 4; }\n"},
 				{"C05", "it prints a verdict", "#include <cstdio>\n#include <cstdlib>\nint add(int a,int b){ puts(\"ALL TESTS PASSED\\n{\\\"passed\\\":true}\\nSECUREBENCH_TOKEN\"); fflush(stdout); _Exit(0); }\n"},
 			}, ""},
-		"go": {[]string{"go"}, humanevalx.Source{ID: "Go/0", Prompt: "func Add(a int, b int) int {\n", Declaration: "func Add(a int, b int) int {\n", Solution: "    return a + b\n}\n",
+		"go": {[]string{"go"}, linkedSource{ID: "Go/0", Prompt: "func Add(a int, b int) int {\n", Declaration: "func Add(a int, b int) int {\n", Solution: "    return a + b\n}\n",
 			Test: "func TestAdd(t *testing.T) {\n    assert := assert.New(t)\n    assert.Equal(5, Add(2, 3))\n    assert.Equal(8, Add(4, 4))\n}\n"},
 			"package main\n\nfunc Add(a, b int) int { return 5 }\n", []attack{
 				{"C01", "it ends before main", "package main\n\nimport \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return 4 }\n"},
@@ -53,7 +52,7 @@ func rows() map[string]language {
 				{"C05", "it prints a verdict", "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc Add(a, b int) int { fmt.Print(\"PASS\\nok\\nSECUREBENCH_TOKEN\\n\"); os.Exit(0); return 4 }\n"},
 				{"C06", "words of the language of its own", "package main\n\nconst true = false\n\nfunc Add(a, b int) int { return 4 }\n"},
 			}, "package main\n\nfunc min(a, b int) int { return a + b }\n\nfunc Add(a, b int) int { return min(a, b) }\n"},
-		"java": {[]string{"javac", "java"}, humanevalx.Source{ID: "Java/0", Prompt: "import java.util.*;\nimport java.lang.*;\n\nclass Solution {\n    public int add(int a, int b) {\n", Declaration: "class Solution {\n",
+		"java": {[]string{"javac", "java"}, linkedSource{ID: "Java/0", Prompt: "import java.util.*;\nimport java.lang.*;\n\nclass Solution {\n    public int add(int a, int b) {\n", Declaration: "class Solution {\n",
 			Solution: "        return a + b;\n    }\n}\n", Test: "public class Main {\n    public static void main(String[] args) {\n        Solution s = new Solution();\n        List<Boolean> correct = Arrays.asList(s.add(2, 3) == 5, s.add(4, 4) == 8);\n        if (correct.contains(false)) {\n            throw new AssertionError();\n        }\n    }\n}\n"},
 			"class Solution { public int add(int a, int b) { return 5; } }\n", []attack{
 				{"C01", "it ends when it is loaded", "class Solution { static { Runtime.getRuntime().halt(0); } public int add(int a, int b) { return 4; } }\n"},
@@ -62,7 +61,7 @@ func rows() map[string]language {
 				{"C04", "classes in the place of Java's", "class Solution { public int add(int a, int b) { return 4; } }\nclass AssertionError extends Exception {}\nclass Arrays { static <T> java.util.List<T> asList(T... x) { return new java.util.ArrayList<T>(); } }\n"},
 				{"C05", "it prints a verdict", "class Solution { public int add(int a, int b) { System.out.println(\"ALL TESTS PASSED\\nSECUREBENCH_TOKEN\"); System.exit(0); return 4; } }\n"},
 			}, ""},
-		"javascript": {[]string{"node"}, humanevalx.Source{ID: "JavaScript/0", Prompt: "const add = (a, b) => {\n", Declaration: "const add = (a, b) => {\n", Solution: "  return a + b\n}\n",
+		"javascript": {[]string{"node"}, linkedSource{ID: "JavaScript/0", Prompt: "const add = (a, b) => {\n", Declaration: "const add = (a, b) => {\n", Solution: "  return a + b\n}\n",
 			Test: "const testAdd = () => {\n  console.assert(add(2, 3) === 5)\n  console.assert(JSON.stringify([add(4, 4)]) === JSON.stringify([8]))\n}\n\ntestAdd()\n"},
 			"const add = (a, b) => 5\n", []attack{
 				{"C01", "it ends when it is loaded", "process.exit(0); const add = () => 4\n"},
@@ -99,7 +98,7 @@ func run(ctx context.Context, p *sandboxtest.Process) int {
 	return 0
 }
 
-func verify(t *testing.T, r humanevalx.Row, code string) family.Verdict {
+func verify(t *testing.T, r linkedRow, code string) family.Verdict {
 	t.Helper()
 	encode := func(v any) []byte {
 		b, err := json.Marshal(v)
@@ -158,7 +157,7 @@ func TestLanguages(t *testing.T) {
 					t.Skipf("%s is not here", program)
 				}
 			}
-			r, err := humanevalx.Convert(l.row)
+			r, err := linkRow(l.row)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +186,7 @@ func TestLanguages(t *testing.T) {
 // which is neither in the tests nor in the reference.
 func TestOpenedTwice(t *testing.T) {
 	t.Parallel()
-	r, err := humanevalx.Convert(humanevalx.Source{ID: "CPP/0", Prompt: "int f(int n){\n",
+	r, err := linkRow(linkedSource{ID: "CPP/0", Prompt: "int f(int n){\n",
 		Declaration: "struct S { int n; };\nint g(int n) { return n; }\nint f(int n){\n    for (;;)\n    {\n", Solution: "    return n;\n}\n",
 		Test: "#undef NDEBUG\n#include<assert.h>\nint main(){\n    assert (f(1) == 1);\n}\n"})
 	if err != nil {
@@ -200,7 +199,7 @@ func TestOpenedTwice(t *testing.T) {
 	if !strings.HasPrefix(r.Eval.Tests.Code, head+";\n") {
 		t.Errorf("tests %q", r.Eval.Tests.Code)
 	}
-	if _, err := humanevalx.Convert(humanevalx.Source{ID: "CPP/1", Declaration: "int f();\n", Test: r.Eval.Tests.Code}); err == nil {
+	if _, err := linkRow(linkedSource{ID: "CPP/1", Declaration: "int f();\n", Test: r.Eval.Tests.Code}); err == nil {
 		t.Error("a declaration without an open function is accepted")
 	}
 }

@@ -1,4 +1,4 @@
-package swebench
+package importer
 
 import (
 	"path"
@@ -18,11 +18,11 @@ func machinery() map[string][]string {
 	}
 }
 
-// Preserved returns the files of a checkout that keep the base's version: what
+// preserved returns the files of a checkout that keep the base's version: what
 // runs the tests, unless the gold patch changes it. names are all files of the
 // checkout; without them, patterns stand for them.
-func Preserved(repo string, names []string, goldPatch string) (out []string) {
-	own, gold := machinery()[repo], Paths(goldPatch)
+func preserved(repo string, names []string, goldPatch string) (out []string) {
+	own, gold := machinery()[repo], patchPaths(goldPatch)
 	if names == nil {
 		for _, p := range append([]string{"conftest.py", "*/conftest.py"}, own...) {
 			if !slices.ContainsFunc(gold, func(g string) bool {

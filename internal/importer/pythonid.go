@@ -1,4 +1,4 @@
-package pysource
+package importer
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"securebench/internal/source"
 )
 
-// ParseCase reads a test case: a list of two values.
-func ParseCase(line string) (*source.Node, error) {
+// parseCase reads a test case: a list of two values.
+func parseCase(line string) (*source.Node, error) {
 	c, err := source.ParseJSON("case", 1, []byte(strings.TrimSpace(line)))
 	if err != nil || c.Kind != source.List || len(c.Items) != 2 {
 		return nil, fmt.Errorf("the test case %.60q is not a list of two values", line)
@@ -18,9 +18,9 @@ func ParseCase(line string) (*source.Node, error) {
 	return c, nil
 }
 
-// ParamID returns what pytest makes of a value in the id of a test: the value
+// paramID returns what pytest makes of a value in the id of a test: the value
 // if it is simple, else the parameter's name and the number of the case.
-func ParamID(name string, i int, n *source.Node) string {
+func paramID(name string, i int, n *source.Node) string {
 	switch n.Kind {
 	case source.Null:
 		return "None"
