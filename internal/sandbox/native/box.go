@@ -17,9 +17,7 @@ import (
 	"securebench/internal/sandbox/cgroup"
 	"securebench/internal/sandbox/imageconfig"
 	"securebench/internal/sandbox/mountns"
-	"securebench/internal/sandbox/native/images"
 	"securebench/internal/sandbox/native/process"
-	"securebench/internal/sandbox/native/workspace"
 	"securebench/internal/sandbox/oci"
 )
 
@@ -29,7 +27,7 @@ type box struct {
 	id       string
 	spec     sandbox.Spec
 	limits   sandbox.Limits
-	image    *images.Mounted
+	image    *mounted
 	group    *cgroup.Group
 	oci      oci.Box
 	hidden   []string // every mount point
@@ -111,7 +109,7 @@ func (e *Engine) openBox(ctx context.Context, spec sandbox.Spec) (*box, error) {
 		b.peer = peer
 	}
 	var err error
-	if b.image, err = e.images.Use(spec.Image.ID); err != nil {
+	if b.image, err = e.use(spec.Image.ID); err != nil {
 		return nil, err
 	}
 	if err = b.image.Unusable(); err == nil {
@@ -337,7 +335,7 @@ func (b *box) mountTree(m sandbox.Mount, at string) error {
 	if m.Overlay != nil {
 		return b.mountOverlay(at)
 	}
-	w, ok := m.Workspace.(*workspace.Workspace)
+	w, ok := m.Workspace.(*workspaceTree)
 	if !ok || !w.By(b.engine.workspaces) {
 		return errors.New("the workspace belongs to another engine")
 	}
@@ -359,7 +357,7 @@ func (b *box) add(m oci.Mount) {
 // writableDisk is how many bytes the command can write to its mounts.
 func (b *box) writableDisk() (n int64) {
 	for _, m := range b.spec.Mounts {
-		if w, ok := m.Workspace.(*workspace.Workspace); ok && !m.ReadOnly {
+		if w, ok := m.Workspace.(*workspaceTree); ok && !m.ReadOnly {
 			n += w.Size()
 		}
 	}
@@ -457,7 +455,7 @@ func (b *box) remove(ctx context.Context) error {
 	if err := errors.Join(b.dropOverlays(), b.giveUsers()); err != nil {
 		return err
 	}
-	b.engine.images.Drop(b.image)
+	b.engine.drop(b.image)
 	b.image = nil
 	return nil
 }

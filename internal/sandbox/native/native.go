@@ -24,6 +24,14 @@
 // A workspace is a tmpfs that this process serves through a holder (package
 // holder), on a thread that has taken on the rights of the tree's owner.
 //
+// # Overlay
+//
+// An overlay is a folder that all processes of a user share. It is filled under a
+// name that nobody looks for, and then gets the name of its key: it is there whole
+// or not at all, whoever else fills it or is killed meanwhile. What killed processes
+// left is removed by the next one that fills or removes something. All locks are on
+// open files, so the kernel releases them when a process dies.
+//
 // # Interference
 //
 // The first process of a sandbox cannot be killed from inside, except in a few
@@ -52,11 +60,8 @@ import (
 	"securebench/internal/sandbox/cgroup"
 	"securebench/internal/sandbox/imagestore"
 	"securebench/internal/sandbox/mountns"
-	"securebench/internal/sandbox/native/images"
-	"securebench/internal/sandbox/native/overlays"
 	"securebench/internal/sandbox/native/process"
 	"securebench/internal/sandbox/native/require"
-	"securebench/internal/sandbox/native/workspace"
 	"securebench/internal/sandbox/oci"
 	"securebench/internal/sandbox/owner"
 	"securebench/internal/sandbox/platform"
@@ -83,11 +88,12 @@ type Config struct {
 
 // Engine makes sandboxes on this machine.
 type Engine struct {
+	*imagesInUse
 	cfg      Config
 	owner    owner.Owner
 	log      *slog.Logger
 	store    *imagestore.Store
-	overlays *overlays.Store
+	overlays *overlayStore
 	runtime  oci.Runtime
 	cgroups  *cgroup.Hierarchy
 	groups   string // the name of the group that holds those of all boxes
@@ -99,11 +105,14 @@ type Engine struct {
 	placed   bool     // it was copied for sandboxes
 
 	shared     *mountns.Shared // the layers of images, and overlays
-	images     *images.Images
-	workspaces *workspace.Maker
+	workspaces *maker
 }
 
-var _ sandbox.Engine = (*Engine)(nil)
+var (
+	_ sandbox.Engine   = (*Engine)(nil)
+	_ sandbox.Importer = (*Engine)(nil)
+	_ sandbox.Looker   = (*Engine)(nil)
+)
 
 // New checks what the machine offers. The error names the first requirement that
 // does not hold. The caller closes the engine, after every box and workspace.
@@ -168,9 +177,9 @@ func (e *Engine) open(ctx context.Context) (err error) {
 		return err
 	}
 	e.shared = mountns.NewShared(e.ns, e.ids, e.path(treesDir))
-	e.images = images.New(images.Config{Store: e.store, Namespace: e.ns, Shared: e.shared, Dir: e.path(imagesDir),
+	e.imagesInUse = newImages(imagesConfig{Store: e.store, Namespace: e.ns, Shared: e.shared, Dir: e.path(imagesDir),
 		Owner: e.owner.String(), Missing: e.cfg.Missing})
-	e.workspaces = &workspace.Maker{Namespace: e.ns, Images: e.images, Dir: e.path(worksDir)}
+	e.workspaces = &maker{Namespace: e.ns, Images: e.imagesInUse, Dir: e.path(worksDir)}
 	return e.describe()
 }
 
@@ -192,7 +201,7 @@ func (e *Engine) openStores() (err error) {
 	if e.store, err = imagestore.Open(e.cfg.Images); err != nil {
 		return err
 	}
-	e.overlays, err = overlays.Open(filepath.Join(e.cfg.Images, overlaysDir))
+	e.overlays, err = openOverlays(filepath.Join(e.cfg.Images, overlaysDir))
 	return err
 }
 
@@ -272,8 +281,8 @@ func (e *Engine) Close() error {
 		errs = append(errs, e.cgroups.Group(e.groups).Remove(ctx))
 		process.ReapOrphans()
 	}
-	if e.images != nil {
-		errs = append(errs, e.images.Close())
+	if e.imagesInUse != nil {
+		errs = append(errs, e.imagesInUse.Close())
 	}
 	if e.helper != nil {
 		errs = append(errs, e.helper.Close())

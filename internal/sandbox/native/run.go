@@ -15,7 +15,6 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/delivery"
 	"securebench/internal/sandbox/mountns"
-	"securebench/internal/sandbox/native/output"
 	"securebench/internal/sandbox/native/process"
 )
 
@@ -34,7 +33,7 @@ const (
 // run is the state of one Run.
 type run struct {
 	box     *box
-	output  *output.Output
+	output  *pipedOutput
 	process *process.Process
 	failed  <-chan error // of the caller's reader
 	killed  sync.Once
@@ -99,7 +98,7 @@ func (b *box) run(ctx context.Context, s sandbox.Streams, stdin bool) (sandbox.O
 		return sandbox.Outcome{}, fmt.Errorf("opening an empty input: %w", err)
 	}
 	u := b.oci.User
-	pipes, err := output.NewPipes(stdin, null, b.engine.base()+u.UID, b.engine.base()+u.GID)
+	pipes, err := newPipes(stdin, null, b.engine.base()+u.UID, b.engine.base()+u.GID)
 	if err != nil {
 		return sandbox.Outcome{}, err
 	}
@@ -115,7 +114,7 @@ func (b *box) run(ctx context.Context, s sandbox.Streams, stdin bool) (sandbox.O
 	b.mu.Lock()
 	b.process = p
 	b.mu.Unlock()
-	r := &run{box: b, process: p, output: output.New(s, pipes.Ours[1], pipes.Ours[2], b.limits.Output)}
+	r := &run{box: b, process: p, output: newOutput(s, pipes.Ours[1], pipes.Ours[2], b.limits.Output)}
 	r.output.Start()
 	defer r.output.Leave()
 	if in := pipes.Ours[0]; in != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/attended"
-	"securebench/internal/sandbox/native/output"
 	"securebench/internal/sandbox/native/process"
 	"securebench/internal/sandbox/oci"
 )
@@ -63,7 +62,7 @@ func (b *box) writeSpec(peer int) error {
 
 // start starts the container. Its streams are read from when start has returned:
 // before, the runtime uses them as well.
-func (b *box) start(ctx context.Context, s *output.Pipes) (_ *process.Process, err error) {
+func (b *box) start(ctx context.Context, s *pipes) (_ *process.Process, err error) {
 	ended := process.Starting()
 	defer func() { ended(err != nil) }()
 	peer, release, err := b.holdPeer()

@@ -1,4 +1,4 @@
-package output_test
+package native
 
 import (
 	"io"
@@ -6,7 +6,6 @@ import (
 	"os"
 	"testing"
 
-	"securebench/internal/sandbox/native/output"
 )
 
 // TestEmptyInput: a command without an input gets the null device that is given, or a
@@ -21,7 +20,7 @@ func TestEmptyInput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := output.NewPipes(false, null, os.Getuid(), os.Getgid())
+		p, err := newPipes(false, null, os.Getuid(), os.Getgid())
 		if err != nil {
 			t.Fatal(err)
 		}

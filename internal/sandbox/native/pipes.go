@@ -1,4 +1,4 @@
-package output
+package native
 
 import (
 	"fmt"
@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pipes are the ends of a container's pipes.
-type Pipes struct {
+// pipes are the ends of a container's pipes.
+type pipes struct {
 	Ours   []*os.File // stdin (nil without one), stdout, stderr
 	Theirs []*os.File
 }
 
 // Close closes what is open of both ends.
-func (p *Pipes) Close() {
+func (p *pipes) Close() {
 	for _, f := range slices.Concat(p.Ours, p.Theirs) {
 		if f != nil {
 			_ = f.Close() // it may be closed
@@ -23,12 +23,12 @@ func (p *Pipes) Close() {
 	}
 }
 
-// NewPipes makes the pipes of a command, whose standard input is empty without stdin:
+// newPipes makes the pipes of a command, whose standard input is empty without stdin:
 // null, which it takes over, or without that a pipe without a writer. The pipes belong to a
 // user of this machine, who can open them again, as by the name /dev/stderr: the runtime
 // cannot give them to a user of another user namespace.
-func NewPipes(stdin bool, null *os.File, uid, gid int) (*Pipes, error) {
-	p := &Pipes{}
+func newPipes(stdin bool, null *os.File, uid, gid int) (*pipes, error) {
+	p := &pipes{}
 	for i := range 3 {
 		if i == 0 && !stdin && null != nil {
 			p.Ours, p.Theirs = append(p.Ours, nil), append(p.Theirs, null)

@@ -1,4 +1,4 @@
-package workspace
+package native
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 
 // fill copies a folder of an image into the workspace, as the Docker engine fills a
 // volume: with links, owners, modes and times, but without devices and sockets.
-func (w *Workspace) fill(ctx context.Context, from sandbox.ImageFolder) error {
-	image, err := w.maker.Images.Use(from.Image.ID)
+func (w *workspaceTree) fill(ctx context.Context, from sandbox.ImageFolder) error {
+	image, err := w.maker.Images.use(from.Image.ID)
 	if err != nil {
 		return err
 	}
-	defer w.maker.Images.Drop(image)
-	folder, err := w.maker.Images.Folder(image, from.Path)
+	defer w.maker.Images.drop(image)
+	folder, err := w.maker.Images.folder(image, from.Path)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package overlays
+package native
 
 import (
 	"archive/tar"
@@ -24,9 +24,9 @@ import (
 
 var spec = sandbox.OverlaySpec{Key: "tool-1.0", Title: "tool 1.0"}
 
-func testStore(t testing.TB, dir string) *Store {
+func testStore(t testing.TB, dir string) *overlayStore {
 	t.Helper()
-	s, err := Open(dir)
+	s, err := openOverlays(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func filling(b []byte) func(io.Writer) error {
 func never(io.Writer) error { return errors.New("it is filled again") }
 
 // leftovers lists what is unfinished.
-func leftovers(t testing.TB, s *Store) int {
+func leftovers(t testing.TB, s *overlayStore) int {
 	t.Helper()
 	all, err := fs.ReadDir(s.root.FS(), unfinishedDir)
 	if err != nil {

@@ -1,4 +1,4 @@
-package images
+package native
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // Import implements [sandbox.Importer]. Equal content is one image, which stays until
 // it was removed as often as it was imported.
-func (i *Images) Import(ctx context.Context, labels sandbox.Labels, files io.Reader) (sandbox.Image, error) {
+func (i *imagesInUse) Import(ctx context.Context, labels sandbox.Labels, files io.Reader) (sandbox.Image, error) {
 	img, err := i.store.AddRoot(ctx, files, imagestore.Addition{Owner: i.owner, Origin: "import for " + labels.Role})
 	if err != nil {
 		return sandbox.Image{}, fmt.Errorf("importing an image: %w", err)
@@ -28,14 +28,14 @@ func (i *Images) Import(ctx context.Context, labels sandbox.Labels, files io.Rea
 }
 
 // RemoveImage implements [sandbox.Importer].
-func (i *Images) RemoveImage(_ context.Context, image sandbox.Image) error {
+func (i *imagesInUse) RemoveImage(_ context.Context, image sandbox.Image) error {
 	if err := i.removeImage(image.ID); err != nil {
 		return fmt.Errorf("removing image %s: %w", image.ID, err)
 	}
 	return nil
 }
 
-func (i *Images) removeImage(id string) error {
+func (i *imagesInUse) removeImage(id string) error {
 	i.mu.Lock()
 	times := i.imported[id]
 	if times > 1 {

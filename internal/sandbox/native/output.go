@@ -1,5 +1,4 @@
-// Package output makes the pipes of a sandbox and delivers what comes from them.
-package output
+package native
 
 import (
 	"os"
@@ -12,9 +11,9 @@ import (
 	"securebench/internal/sandbox/delivery"
 )
 
-// Output delivers what a command writes to two pipes. It keeps reading whatever
+// pipedOutput delivers what a command writes to two pipes. It keeps reading whatever
 // happens to that, so that the command does not block before it is killed.
-type Output struct {
+type pipedOutput struct {
 	*delivery.Delivery
 	stdout, stderr stream
 
@@ -28,14 +27,14 @@ type stream struct {
 	to   *delivery.Stream
 }
 
-// New delivers to the writers of s what comes from two pipes, at most limit bytes.
-func New(s sandbox.Streams, stdout, stderr *os.File, limit int64) *Output {
+// newOutput delivers to the writers of s what comes from two pipes, at most limit bytes.
+func newOutput(s sandbox.Streams, stdout, stderr *os.File, limit int64) *pipedOutput {
 	d := delivery.New(s, limit)
-	return &Output{Delivery: d, stdout: stream{stdout, d.Stdout}, stderr: stream{stderr, d.Stderr}, done: make(chan struct{})}
+	return &pipedOutput{Delivery: d, stdout: stream{stdout, d.Stdout}, stderr: stream{stderr, d.Stderr}, done: make(chan struct{})}
 }
 
 // Start begins to read. It ends when the pipes do, or are closed.
-func (o *Output) Start() {
+func (o *pipedOutput) Start() {
 	var wg sync.WaitGroup
 	for _, s := range []stream{o.stdout, o.stderr} {
 		wg.Go(func() { o.copy(s) })
@@ -46,7 +45,7 @@ func (o *Output) Start() {
 // buffers are of the size of a pipe.
 var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }} //nolint:gochecknoglobals // a pool is shared by its nature
 
-func (o *Output) copy(s stream) {
+func (o *pipedOutput) copy(s stream) {
 	buf, _ := buffers.Get().(*[64 << 10]byte)
 	defer buffers.Put(buf)
 	conn, err := s.pipe.SyscallConn()
@@ -75,7 +74,7 @@ const drainPause = 20 * time.Millisecond
 
 // Drain waits until everything that an ended box wrote is delivered, and reports
 // whether it is. A pipe can stay open: a process can pass it on to one of a peer.
-func (o *Output) Drain(most time.Duration) bool {
+func (o *pipedOutput) Drain(most time.Duration) bool {
 	for end := time.Now().Add(most); time.Now().Before(end); {
 		select {
 		case <-o.done:
@@ -107,14 +106,14 @@ func (s stream) empty() bool {
 }
 
 // close ends the reading.
-func (o *Output) close() {
+func (o *pipedOutput) close() {
 	_ = o.stdout.pipe.Close() // it may be closed
 	_ = o.stderr.pipe.Close()
 }
 
 // Leave ends the reading and waits until the caller's writers are not used any
 // more, unless one of them blocks.
-func (o *Output) Leave() {
+func (o *pipedOutput) Leave() {
 	o.close()
 	delivery.Leave(o.done)
 }

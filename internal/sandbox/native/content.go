@@ -1,4 +1,4 @@
-package overlays
+package native
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 // digest returns the digest of a tree: names, types, modes, owners, links and
 // contents.
-func (s *Store) digest(ctx context.Context, dir string) (string, error) {
+func (s *overlayStore) digest(ctx context.Context, dir string) (string, error) {
 	sum := sha256.New()
 	err := fs.WalkDir(s.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 		if err == nil {
@@ -32,7 +32,7 @@ func (s *Store) digest(ctx context.Context, dir string) (string, error) {
 	return digest.Format(sum.Sum(nil)), err
 }
 
-func (s *Store) digestEntry(sum hash.Hash, name, shown string, d fs.DirEntry) error {
+func (s *overlayStore) digestEntry(sum hash.Hash, name, shown string, d fs.DirEntry) error {
 	info, err := d.Info()
 	if err != nil {
 		return err

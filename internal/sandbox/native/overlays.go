@@ -1,12 +1,4 @@
-// Package overlays keeps trees of programs for the native engine, in a folder
-// that all processes of a user share.
-//
-// An overlay is a folder that is filled under a temporary name, and then gets the
-// name of its key: it is there whole or not at all, whoever else fills it or is
-// killed meanwhile. What killed processes left is removed by the next one that
-// fills or removes something. All locks are on open files, so the kernel releases
-// them when a process dies.
-package overlays
+package native
 
 import (
 	"context"
@@ -42,9 +34,9 @@ const (
 	useFile  = "use" // held, together with others, by whoever uses the overlay
 )
 
-// Store is a folder of overlays. It is safe for concurrent use, also by several
+// overlayStore is a folder of overlays. It is safe for concurrent use, also by several
 // processes, any of which may be killed at any time.
-type Store struct {
+type overlayStore struct {
 	dir    string
 	root   *os.Root
 	limits layer.Limits
@@ -54,16 +46,16 @@ type Store struct {
 	sound   map[string]bool // IDs of overlays whose content was verified
 }
 
-// Open opens the overlays in dir, and makes the folder if there is none.
-func Open(dir string) (*Store, error) {
-	s, err := open(dir)
+// openOverlays opens the overlays in dir, and makes the folder if there is none.
+func openOverlays(dir string) (*overlayStore, error) {
+	s, err := openOverlayStore(dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening the overlays: %w", err)
 	}
 	return s, nil
 }
 
-func open(dir string) (*Store, error) {
+func openOverlayStore(dir string) (*overlayStore, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -77,16 +69,16 @@ func open(dir string) (*Store, error) {
 			return nil, errors.Join(err, root.Close())
 		}
 	}
-	return &Store{dir: dir, root: root, sound: map[string]bool{}, limits: layer.Limits{Entries: 1 << 20, Bytes: 8 << 30},
+	return &overlayStore{dir: dir, root: root, sound: map[string]bool{}, limits: layer.Limits{Entries: 1 << 20, Bytes: 8 << 30},
 		flush: func(f *os.File) error { return unix.Syncfs(int(f.Fd())) }}, nil
 }
 
 // Close releases the folder. Overlays that are in use stay so.
-func (s *Store) Close() error { return s.root.Close() }
+func (s *overlayStore) Close() error { return s.root.Close() }
 
 // overlay is one that is there.
 type overlay struct {
-	store *Store
+	store *overlayStore
 	info
 }
 
@@ -103,7 +95,7 @@ func (o *overlay) OverlayKey() string { return o.Key }
 
 // Overlay implements [sandbox.Overlays]. A process verifies the content of an
 // overlay when it meets it first, and fills one again whose content has changed.
-func (s *Store) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (sandbox.Overlay, error) {
+func (s *overlayStore) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (sandbox.Overlay, error) {
 	if err := spec.Check(); err != nil {
 		return nil, fmt.Errorf("making an overlay: %w", err)
 	}
@@ -116,7 +108,7 @@ func (s *Store) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func
 	return o, nil
 }
 
-func (s *Store) overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (o *overlay, err error) {
+func (s *overlayStore) overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (o *overlay, err error) {
 	lock, err := s.waitFor(ctx, spec.Key)
 	if err != nil {
 		return nil, err
@@ -139,7 +131,7 @@ func (s *Store) overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func
 }
 
 // find returns the overlay of a key, or nil.
-func (s *Store) find(key string) (*overlay, error) {
+func (s *overlayStore) find(key string) (*overlay, error) {
 	b, err := s.root.ReadFile(filepath.Join(keysDir, key, infoFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // that is what is asked
@@ -158,7 +150,7 @@ func (s *Store) find(key string) (*overlay, error) {
 }
 
 // verify reports whether the content is what it was filled with.
-func (s *Store) verify(ctx context.Context, o *overlay) (bool, error) {
+func (s *overlayStore) verify(ctx context.Context, o *overlay) (bool, error) {
 	if s.sound[o.ID] {
 		return true, nil
 	}
@@ -171,7 +163,7 @@ func (s *Store) verify(ctx context.Context, o *overlay) (bool, error) {
 }
 
 // make fills a folder and gives it its name. The key is locked.
-func (s *Store) make(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (o *overlay, err error) {
+func (s *overlayStore) make(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (o *overlay, err error) {
 	if _, err := s.sweep(); err != nil {
 		return nil, err
 	}
@@ -195,7 +187,7 @@ func (s *Store) make(ctx context.Context, spec sandbox.OverlaySpec, fill func(io
 }
 
 // begin makes a folder that nobody takes for a leftover until it is closed.
-func (s *Store) begin() (name string, folder *os.File, err error) {
+func (s *overlayStore) begin() (name string, folder *os.File, err error) {
 	lock, err := s.locked(lockFile, unix.LOCK_EX)
 	if err != nil {
 		return "", nil, err
@@ -212,7 +204,7 @@ func (s *Store) begin() (name string, folder *os.File, err error) {
 }
 
 // fill lays down what fill writes, and what the overlay says about itself.
-func (s *Store) fill(ctx context.Context, name string, o *overlay, fill func(io.Writer) error) error {
+func (s *overlayStore) fill(ctx context.Context, name string, o *overlay, fill func(io.Writer) error) error {
 	files := filepath.Join(name, filesDir)
 	if err := errors.Join(s.root.Mkdir(files, 0o755), s.root.Chmod(files, 0o755)); err != nil {
 		return err
@@ -238,7 +230,7 @@ func (s *Store) fill(ctx context.Context, name string, o *overlay, fill func(io.
 }
 
 // Overlays implements [sandbox.Overlays].
-func (s *Store) Overlays(context.Context) (all []sandbox.OverlaySpec, err error) {
+func (s *overlayStore) Overlays(context.Context) (all []sandbox.OverlaySpec, err error) {
 	entries, err := fs.ReadDir(s.root.FS(), keysDir)
 	if err != nil {
 		return nil, fmt.Errorf("listing the overlays: %w", err)
@@ -257,7 +249,7 @@ func (s *Store) Overlays(context.Context) (all []sandbox.OverlaySpec, err error)
 }
 
 // RemoveOverlay implements [sandbox.Overlays].
-func (s *Store) RemoveOverlay(ctx context.Context, key string) error {
+func (s *overlayStore) RemoveOverlay(ctx context.Context, key string) error {
 	if err := (sandbox.OverlaySpec{Key: key}).Check(); err != nil {
 		return fmt.Errorf("removing an overlay: %w", err)
 	}
@@ -269,7 +261,7 @@ func (s *Store) RemoveOverlay(ctx context.Context, key string) error {
 	return nil
 }
 
-func (s *Store) removeKey(ctx context.Context, key string) (err error) {
+func (s *overlayStore) removeKey(ctx context.Context, key string) (err error) {
 	lock, err := s.waitFor(ctx, key)
 	if err != nil {
 		return err
@@ -286,7 +278,7 @@ func (s *Store) removeKey(ctx context.Context, key string) (err error) {
 }
 
 // remove removes an overlay that nothing uses. The key is locked.
-func (s *Store) remove(o *overlay) (err error) {
+func (s *overlayStore) remove(o *overlay) (err error) {
 	at := filepath.Join(keysDir, o.Key)
 	use, err := s.locked(filepath.Join(at, useFile), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, durable.ErrLocked) {
@@ -306,7 +298,7 @@ func (s *Store) remove(o *overlay) (err error) {
 
 // Use returns the folder of an overlay. Until release is called no process
 // removes it.
-func (s *Store) Use(o sandbox.Overlay) (dir string, release func() error, err error) {
+func (s *overlayStore) Use(o sandbox.Overlay) (dir string, release func() error, err error) {
 	mine, ok := o.(*overlay)
 	if !ok || mine.store != s {
 		return "", nil, errors.New("the overlay belongs to another engine")
@@ -328,7 +320,7 @@ func (s *Store) Use(o sandbox.Overlay) (dir string, release func() error, err er
 
 // Reap removes what killed processes left unfinished and returns how many
 // folders that were.
-func (s *Store) Reap() (int, error) {
+func (s *overlayStore) Reap() (int, error) {
 	n, err := s.sweep()
 	if err != nil {
 		return n, fmt.Errorf("removing unfinished overlays: %w", err)
@@ -337,7 +329,7 @@ func (s *Store) Reap() (int, error) {
 }
 
 // sweep removes what killed processes left.
-func (s *Store) sweep() (n int, err error) {
+func (s *overlayStore) sweep() (n int, err error) {
 	lock, err := s.locked(lockFile, unix.LOCK_EX)
 	if err != nil {
 		return 0, err
@@ -369,14 +361,14 @@ func (s *Store) sweep() (n int, err error) {
 }
 
 // waitFor waits until no other process makes or removes the overlay of a key.
-func (s *Store) waitFor(ctx context.Context, key string) (*durable.Locked, error) {
+func (s *overlayStore) waitFor(ctx context.Context, key string) (*durable.Locked, error) {
 	return durable.WaitIn(ctx, s.root, filepath.Join(locksDir, key))
 }
 
 // locked opens a file and locks it; closing it releases the lock. Files of keys
 // are never removed, since a process may be waiting for one. A use file is made by
 // nobody but the overlay's own process.
-func (s *Store) locked(name string, how int) (*durable.Locked, error) {
+func (s *overlayStore) locked(name string, how int) (*durable.Locked, error) {
 	flags := os.O_RDWR
 	if filepath.Base(name) != useFile {
 		flags |= os.O_CREATE

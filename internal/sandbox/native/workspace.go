@@ -1,6 +1,4 @@
-// Package workspace makes workspaces: each a tmpfs, which this process serves with the
-// rights of the tree's owner.
-package workspace
+package native
 
 import (
 	"context"
@@ -16,22 +14,21 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/sandbox/mountns"
-	"securebench/internal/sandbox/native/images"
 )
 
-// Maker makes the workspaces of an engine.
-type Maker struct {
+// maker makes the workspaces of an engine.
+type maker struct {
 	Namespace *mountns.Namespace
-	Images    *images.Images // with the folders that workspaces are copied from
-	Dir       string         // a folder of the namespace for the workspaces
+	Images    *imagesInUse // with the folders that workspaces are copied from
+	Dir       string       // a folder of the namespace for the workspaces
 
 	made atomic.Int64
 }
 
-// Workspace is a tmpfs and the goroutine that serves it.
-type Workspace struct {
+// workspaceTree is a tmpfs and the goroutine that serves it.
+type workspaceTree struct {
 	*holder.Client
-	maker  *Maker
+	maker  *maker
 	path   string // where the tmpfs is mounted
 	spec   sandbox.WorkspaceSpec
 	root   *os.Root
@@ -42,20 +39,20 @@ type Workspace struct {
 	removed bool
 }
 
-var _ sandbox.Workspace = (*Workspace)(nil)
+var _ sandbox.Workspace = (*workspaceTree)(nil)
 
 // By reports whether m made the workspace.
-func (w *Workspace) By(m *Maker) bool { return w.maker == m }
+func (w *workspaceTree) By(m *maker) bool { return w.maker == m }
 
 // Path is where the tree is in the namespace.
-func (w *Workspace) Path() string { return w.path }
+func (w *workspaceTree) Path() string { return w.path }
 
 // Size is how many bytes the tree can hold.
-func (w *Workspace) Size() int64 { return w.spec.Disk }
+func (w *workspaceTree) Size() int64 { return w.spec.Disk }
 
 // Make mounts a bounded file tree.
-func (m *Maker) Make(ctx context.Context, spec sandbox.WorkspaceSpec) (*Workspace, error) {
-	w := &Workspace{maker: m, path: filepath.Join(m.Dir, strconv.FormatInt(m.made.Add(1), 10)), spec: spec.WithDefaults()}
+func (m *maker) Make(ctx context.Context, spec sandbox.WorkspaceSpec) (*workspaceTree, error) {
+	w := &workspaceTree{maker: m, path: filepath.Join(m.Dir, strconv.FormatInt(m.made.Add(1), 10)), spec: spec.WithDefaults()}
 	err := spec.Check()
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -69,7 +66,7 @@ func (m *Maker) Make(ctx context.Context, spec sandbox.WorkspaceSpec) (*Workspac
 	return w, nil
 }
 
-func (w *Workspace) make(ctx context.Context) error {
+func (w *workspaceTree) make(ctx context.Context) error {
 	// The kernel wants whole pages.
 	page := int64(os.Getpagesize())
 	size := (w.spec.Disk + page - 1) / page * page
@@ -98,7 +95,7 @@ func (w *Workspace) make(ctx context.Context) error {
 }
 
 // serve starts the goroutine that serves the tree with its owner's rights.
-func (w *Workspace) serve() error {
+func (w *workspaceTree) serve() error {
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	ready, served := make(chan error, 1), make(chan struct{})
@@ -127,7 +124,7 @@ func (d duplex) Write(p []byte) (int, error) { return d.out.Write(p) }
 func (d duplex) Close() error { return errors.Join(d.out.Close(), d.PipeReader.Close()) }
 
 // Open opens the root of the tree, to see whether it is full.
-func (w *Workspace) Open() (*os.File, error) {
+func (w *workspaceTree) Open() (*os.File, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.removed {
@@ -137,7 +134,7 @@ func (w *Workspace) Open() (*os.File, error) {
 }
 
 // Close ends the server and unmounts the tree.
-func (w *Workspace) Close(context.Context) error {
+func (w *workspaceTree) Close(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.removed {
@@ -150,7 +147,7 @@ func (w *Workspace) Close(context.Context) error {
 	return nil
 }
 
-func (w *Workspace) remove() error {
+func (w *workspaceTree) remove() error {
 	if w.Client != nil {
 		_ = w.Client.Close() // pipes in memory
 		<-w.served
