@@ -16,7 +16,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/programs"
 )
 
 // The labels of the volumes.
@@ -232,7 +231,7 @@ func (s *overlayStore) fill(ctx context.Context, o *overlay, fill func(io.Writer
 
 // copy lays what fill writes into a container's tree.
 func (s *overlayStore) copy(ctx context.Context, name string, fill func(io.Writer) error) error {
-	return programs.Fill(fill, func(content io.Reader) error {
+	return sandbox.FillOverlay(fill, func(content io.Reader) error {
 		_, err := s.conn.API.CopyToContainer(ctx, name, client.CopyToContainerOptions{DestinationPath: tree, Content: content})
 		return err
 	})

@@ -7,7 +7,6 @@ import (
 	"github.com/moby/moby/api/pkg/stdcopy"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/delivery"
 )
 
 // demultiplex copies a container's multiplexed output to its two streams until
@@ -54,13 +53,13 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 // pump delivers the output of a container. It keeps reading whatever happens to that,
 // so that the container does not block before it is killed.
 type pump struct {
-	*delivery.Delivery
+	*sandbox.Delivery
 	in   io.Reader
 	done chan struct{} // closed at the end
 }
 
 func newPump(r io.Reader, s sandbox.Streams, limit int64) *pump {
-	return &pump{Delivery: delivery.New(s, limit), in: r, done: make(chan struct{})}
+	return &pump{Delivery: sandbox.NewDelivery(s, limit), in: r, done: make(chan struct{})}
 }
 
 func (p *pump) copy() {

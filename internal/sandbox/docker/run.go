@@ -15,7 +15,6 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/delivery"
 )
 
 const (
@@ -102,9 +101,9 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 		r.watch.Go(func() { r.watchRoot(wctx) })
 	}
 	go r.output.copy()
-	defer func() { conn.Close(); delivery.Leave(r.output.done) }()
+	defer func() { conn.Close(); sandbox.LeaveWriters(r.output.done) }()
 	if b.stdin {
-		r.failed = delivery.Feed(s.Stdin, conn.Conn, conn.CloseWrite)
+		r.failed = sandbox.FeedInput(s.Stdin, conn.Conn, conn.CloseWrite)
 	}
 	return r.supervise(ctx)
 }

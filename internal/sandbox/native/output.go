@@ -8,13 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/delivery"
 )
 
 // pipedOutput delivers what a command writes to two pipes. It keeps reading whatever
 // happens to that, so that the command does not block before it is killed.
 type pipedOutput struct {
-	*delivery.Delivery
+	*sandbox.Delivery
 	stdout, stderr stream
 
 	mu   sync.Mutex    // held while a pipe is read and a writer of the caller is called
@@ -24,12 +23,12 @@ type pipedOutput struct {
 // stream is one of the two pipes.
 type stream struct {
 	pipe *os.File
-	to   *delivery.Stream
+	to   *sandbox.OutputStream
 }
 
 // newOutput delivers to the writers of s what comes from two pipes, at most limit bytes.
 func newOutput(s sandbox.Streams, stdout, stderr *os.File, limit int64) *pipedOutput {
-	d := delivery.New(s, limit)
+	d := sandbox.NewDelivery(s, limit)
 	return &pipedOutput{Delivery: d, stdout: stream{stdout, d.Stdout}, stderr: stream{stderr, d.Stderr}, done: make(chan struct{})}
 }
 
@@ -115,5 +114,5 @@ func (o *pipedOutput) close() {
 // more, unless one of them blocks.
 func (o *pipedOutput) Leave() {
 	o.close()
-	delivery.Leave(o.done)
+	sandbox.LeaveWriters(o.done)
 }

@@ -19,7 +19,6 @@ import (
 	"securebench/internal/durable"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/imagestore/layer"
-	"securebench/internal/sandbox/programs"
 )
 
 // The folders and files of a store, and those of an overlay.
@@ -209,7 +208,7 @@ func (s *overlayStore) fill(ctx context.Context, name string, o *overlay, fill f
 	if err := errors.Join(s.root.Mkdir(files, 0o755), s.root.Chmod(files, 0o755)); err != nil {
 		return err
 	}
-	err := programs.Fill(fill, func(content io.Reader) error {
+	err := sandbox.FillOverlay(fill, func(content io.Reader) error {
 		_, err := layer.Unpack(ctx, content, filepath.Join(s.dir, files), layer.Options{Limits: s.limits})
 		return err
 	})

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"testing"
-
 )
 
 // TestEmptyInput: a command without an input gets the null device that is given, or a

@@ -13,7 +13,6 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/delivery"
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native/process"
 )
@@ -118,7 +117,7 @@ func (b *box) run(ctx context.Context, s sandbox.Streams, stdin bool) (sandbox.O
 	r.output.Start()
 	defer r.output.Leave()
 	if in := pipes.Ours[0]; in != nil {
-		r.failed = delivery.Feed(s.Stdin, in, in.Close)
+		r.failed = sandbox.FeedInput(s.Stdin, in, in.Close)
 	}
 	return r.supervise(ctx)
 }

@@ -11,7 +11,6 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/imagestore/layer"
-	"securebench/internal/sandbox/programs"
 )
 
 // overlay is a folder on this machine.
@@ -42,7 +41,7 @@ func (e *Engine) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill fun
 	if err != nil {
 		return nil, fmt.Errorf("making an overlay: %w", err)
 	}
-	err = programs.Fill(fill, func(content io.Reader) error {
+	err = sandbox.FillOverlay(fill, func(content io.Reader) error {
 		_, err := layer.Unpack(ctx, content, dir, layer.Options{Limits: layer.DefaultLimits()})
 		return err
 	})

@@ -1,7 +1,4 @@
-// Package programs copies trees of programs to an engine, which keeps them as
-// overlays. It lets through what such a tree can hold, and nothing that reaches
-// out of it.
-package programs
+package sandbox
 
 import (
 	"archive/tar"
@@ -15,14 +12,15 @@ import (
 	"securebench/internal/piped"
 )
 
-// Fill gives lay the tar stream that fill writes, with root as the owner of
+// FillOverlay copies a tree of programs to an engine that keeps it as an overlay: it
+// gives lay the tar stream that fill writes, with root as the owner of
 // everything and without rights that only an owner of programs gives. The stream
 // that lay reads ends with an error if fill fails or writes something else than
 // folders, files and links inside the tree.
-func Fill(fill func(io.Writer) error, lay func(io.Reader) error) error {
+func FillOverlay(fill func(io.Writer) error, lay func(io.Reader) error) error {
 	var filled error
 	rewritten, err := piped.Both(func(owned io.Writer) (err error) {
-		filled, err = piped.Both(fill, func(raw io.Reader) error { return own(owned, raw) })
+		filled, err = piped.Both(fill, func(raw io.Reader) error { return ownPrograms(owned, raw) })
 		return err
 	}, lay)
 	// The first cause comes first: each makes the next one fail.
@@ -37,9 +35,9 @@ func Fill(fill func(io.Writer) error, lay func(io.Reader) error) error {
 	return nil
 }
 
-// own copies an archive of folders, files and links, makes root their owner and
+// ownPrograms copies an archive of folders, files and links, makes root their owner and
 // takes rights from them that only an owner of programs gives.
-func own(w io.Writer, r io.Reader) error {
+func ownPrograms(w io.Writer, r io.Reader) error {
 	tr, tw := tar.NewReader(r), tar.NewWriter(w)
 	for {
 		h, err := tr.Next()

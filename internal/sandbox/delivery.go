@@ -1,20 +1,16 @@
-// Package delivery passes what a command writes to the caller's writers, up to a
-// number of bytes in total, and what the caller's reader gives to the command.
-package delivery
+package sandbox
 
 import (
 	"fmt"
 	"io"
 	"time"
-
-	"securebench/internal/sandbox"
 )
 
 // Delivery takes what a command writes also after the limit, and after an error of
 // a writer, so that the command does not block before it is killed. It is not safe
 // for concurrent use, but for its channels.
 type Delivery struct {
-	Stdout, Stderr *Stream
+	Stdout, Stderr *OutputStream
 
 	left     int64
 	dropping bool
@@ -22,17 +18,17 @@ type Delivery struct {
 	failed   chan error
 }
 
-// Stream is one of the two outputs.
-type Stream struct {
+// OutputStream is one of the two outputs.
+type OutputStream struct {
 	to *Delivery
 	w  io.Writer
 	n  int64
 }
 
-// New returns a delivery to the writers of s of at most limit bytes.
-func New(s sandbox.Streams, limit int64) *Delivery {
+// NewDelivery returns a delivery to the writers of s of at most limit bytes.
+func NewDelivery(s Streams, limit int64) *Delivery {
 	d := &Delivery{left: limit, overflow: make(chan struct{}, 1), failed: make(chan error, 1)}
-	d.Stdout, d.Stderr = &Stream{to: d, w: s.Stdout}, &Stream{to: d, w: s.Stderr}
+	d.Stdout, d.Stderr = &OutputStream{to: d, w: s.Stdout}, &OutputStream{to: d, w: s.Stderr}
 	return d
 }
 
@@ -58,7 +54,7 @@ func (d *Delivery) Stop() { d.dropping = true }
 func (d *Delivery) Delivered() (stdout, stderr int64) { return d.Stdout.n, d.Stderr.n }
 
 // Write delivers what the limit allows. It never fails.
-func (s *Stream) Write(b []byte) (int, error) {
+func (s *OutputStream) Write(b []byte) (int, error) {
 	d, size := s.to, len(b)
 	if d.dropping {
 		return size, nil
@@ -79,7 +75,7 @@ func (s *Stream) Write(b []byte) (int, error) {
 	return size, nil
 }
 
-func (s *Stream) deliver(b []byte) error {
+func (s *OutputStream) deliver(b []byte) error {
 	n, err := len(b), error(nil)
 	if s.w != nil && n > 0 {
 		n, err = s.w.Write(b)
@@ -90,29 +86,29 @@ func (s *Stream) deliver(b []byte) error {
 
 // Outcome is that of a command whose output has ended. It is an error if a writer failed,
 // and too much output may end a command before it can be killed.
-func (d *Delivery) Outcome(end sandbox.End, code int, took time.Duration) (sandbox.Outcome, error) {
+func (d *Delivery) Outcome(end End, code int, took time.Duration) (Outcome, error) {
 	select {
 	case err := <-d.failed:
-		return sandbox.Outcome{}, err
+		return Outcome{}, err
 	case <-d.overflow:
-		if end == sandbox.Exited {
-			end, code = sandbox.OutputLimit, sandbox.ExitKilled
+		if end == Exited {
+			end, code = OutputLimit, ExitKilled
 		}
 	default:
 	}
 	stdout, stderr := d.Delivered()
-	return sandbox.Outcome{End: end, ExitCode: code, Duration: took, StdoutBytes: stdout, StderrBytes: stderr}, nil
+	return Outcome{End: end, ExitCode: code, Duration: took, StdoutBytes: stdout, StderrBytes: stderr}, nil
 }
 
-// Feed copies the caller's reader, of which nil is empty, to a command's standard input,
+// FeedInput copies the caller's reader, of which nil is empty, to a command's standard input,
 // and ends that. The channel gets an error of the reader's.
-func Feed(stdin io.Reader, to io.Writer, end func() error) <-chan error {
+func FeedInput(stdin io.Reader, to io.Writer, end func() error) <-chan error {
 	failed := make(chan error, 1)
 	if stdin == nil {
 		_ = end() // the command has ended if this fails
 		return failed
 	}
-	in := &sandbox.Input{Reader: stdin}
+	in := &Input{Reader: stdin}
 	go func() {
 		_, _ = io.Copy(to, in) // a write fails when the command does not read any more
 		_ = end()
@@ -127,9 +123,9 @@ func Feed(stdin io.Reader, to io.Writer, end func() error) <-chan error {
 // caller is told that the sandbox has ended.
 const leaveTimeout = time.Second
 
-// Leave waits until the caller's writers are not used any more, which closes done,
+// LeaveWriters waits until the caller's writers are not used any more, which closes done,
 // unless one of them blocks.
-func Leave(done <-chan struct{}) {
+func LeaveWriters(done <-chan struct{}) {
 	t := time.NewTimer(leaveTimeout)
 	defer t.Stop()
 	select {
