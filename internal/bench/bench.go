@@ -12,7 +12,7 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/bare"
-	"securebench/internal/sandbox/owner/tempdir"
+	"securebench/internal/sandbox/owner"
 )
 
 // Config says what is measured and with what.
@@ -67,7 +67,7 @@ func (p plan) tasksFor(c *Cycle) (tasks, rounds int) {
 // Run measures everything. An engine that is missing is a part of the result;
 // at least one must be there.
 func Run(ctx context.Context, c Config) (_ *Result, err error) {
-	dir, err := tempdir.Make("bench")
+	dir, err := owner.MakeFolder("bench")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the benchmark: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/owner/tempdir"
+	"securebench/internal/sandbox/owner"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 	"securebench/internal/workspace"
@@ -122,7 +122,7 @@ func (s *scratch) open() (_ *candidate.Store, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dir == "" {
-		if s.dir, err = tempdir.Make("validate"); err != nil {
+		if s.dir, err = owner.MakeFolder("validate"); err != nil {
 			return nil, err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/bare"
 	"securebench/internal/sandbox/engines"
-	"securebench/internal/sandbox/owner/tempdir"
+	"securebench/internal/sandbox/owner"
 	"securebench/internal/source"
 )
 
@@ -103,7 +103,7 @@ func (g group) measure(ctx context.Context, f benchFlags) (_ *bench.Result, err 
 	if err != nil {
 		return nil, fmt.Errorf("locating the securebench binary: %w", err)
 	}
-	dir, err := tempdir.Make("bench")
+	dir, err := owner.MakeFolder("bench")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for keys: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/imagestore"
-	"securebench/internal/sandbox/owner/tempdir"
+	"securebench/internal/sandbox/owner"
 	"securebench/internal/scoring"
 )
 
@@ -181,8 +181,8 @@ func (g group) places(ctx context.Context, all bool) (places []leftovers.Place, 
 		places = append(places, storePlace(store, all))
 	}
 	places = append(places, leftovers.Place{Name: "temporary files",
-		Find:   func(context.Context) ([]sandbox.Leftover, error) { return tempdir.Left(os.TempDir()) },
-		Remove: func(_ context.Context, l sandbox.Leftover) error { return tempdir.Remove(l) }})
+		Find:   func(context.Context) ([]sandbox.Leftover, error) { return owner.LeftFolders(os.TempDir()) },
+		Remove: func(_ context.Context, l sandbox.Leftover) error { return owner.RemoveFolder(l) }})
 	done = func() error {
 		var errs []error
 		for _, e := range found {

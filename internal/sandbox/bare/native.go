@@ -20,7 +20,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/oci"
-	"securebench/internal/sandbox/owner/tempdir"
+	"securebench/internal/sandbox/owner"
 )
 
 // target is where sandboxes have the workspace.
@@ -42,7 +42,7 @@ type Native struct {
 // image.
 func NewNative(r oci.Runtime, layers, env []string) (_ *Native, err error) {
 	f := &Native{runtime: r, env: append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, env...)}
-	if f.dir, err = tempdir.Make("floor"); err != nil {
+	if f.dir, err = owner.MakeFolder("floor"); err != nil {
 		return nil, fmt.Errorf("making a folder for the bare runtime: %w", err)
 	}
 	defer func() {

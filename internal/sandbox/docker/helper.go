@@ -21,7 +21,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/helperfile"
+	"securebench/internal/sandbox/platform"
 )
 
 // tree is where the helper's image has the mount point of a workspace.
@@ -45,7 +45,7 @@ type helperBinary struct {
 // empty name gives a helper that only fails. Driver is the engine's storage driver.
 func newHelper(conn *conn, file, arch, driver string) (*helperBinary, error) {
 	if file != "" {
-		if err := helperfile.Check(file, arch); err != nil {
+		if err := platform.CheckHelper(file, arch); err != nil {
 			return nil, err
 		}
 	}

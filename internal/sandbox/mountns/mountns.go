@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"securebench/internal/sandbox/thread"
 )
 
 // Namespace is a private mount namespace. It is safe for concurrent use; calls
@@ -44,7 +42,7 @@ var ErrClosed = errors.New("the mount namespace is closed")
 func New(dir string) (*Namespace, error) {
 	n := &Namespace{calls: make(chan call)}
 	ready := make(chan error)
-	go thread.Run(func() { n.serve(dir, ready) })
+	go OnThread(func() { n.serve(dir, ready) })
 	if err := <-ready; err != nil {
 		return nil, fmt.Errorf("making a mount namespace: %w", err)
 	}

@@ -8,8 +8,6 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"securebench/internal/sandbox/thread"
 )
 
 // Users are user namespaces with the mapping of an [IDs], one for each sandbox that
@@ -110,7 +108,7 @@ const (
 
 // foreignNamespace returns a user namespace that a user of its own has made.
 func foreignNamespace(base, size int) (f *os.File, err error) {
-	thread.Run(func() {
+	OnThread(func() {
 		if err = becomeMaker(firstMaker + rand.N(makers)); err == nil { //nolint:gosec // two that meet share a count
 			f, err = userNamespace(base, size)
 		}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/thread"
+	"securebench/internal/sandbox/mountns"
 )
 
 // asUser calls f on a thread of its own that has the file rights of a user and no
@@ -17,7 +17,7 @@ import (
 // with f.
 func asUser(u sandbox.User, readAll bool, root *os.Root, ready chan<- error, f func() error) error {
 	var err error
-	thread.Run(func() {
+	mountns.OnThread(func() {
 		if err = confine(root); err == nil {
 			err = become(u, readAll)
 		}

@@ -9,8 +9,8 @@ import (
 	"runtime"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/helperfile"
 	"securebench/internal/sandbox/mountns"
+	"securebench/internal/sandbox/platform"
 )
 
 // The folders in the engine's mount namespace. Names are short: a sandbox can see
@@ -87,7 +87,7 @@ func (e *Engine) openHelper() (err error) {
 	if e.cfg.Helper == "" {
 		return nil
 	}
-	if err := helperfile.Check(e.cfg.Helper, runtime.GOARCH); err != nil {
+	if err := platform.CheckHelper(e.cfg.Helper, runtime.GOARCH); err != nil {
 		return err
 	}
 	e.helper, err = os.Open(e.cfg.Helper)

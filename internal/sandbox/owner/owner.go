@@ -1,6 +1,7 @@
 // Package owner identifies processes across machines, boots and pid
 // namespaces, so that what a process left behind is removed only when the
-// process has provably ended.
+// process has provably ended. Temporary folders have the name of their maker, so
+// that those of killed processes are found.
 package owner
 
 import (

@@ -1,5 +1,6 @@
 // Package platform says for which systems images are made, and which of them a
-// machine can run.
+// machine can run. It checks the helper binary, the only program of this project
+// that runs in sandboxes.
 package platform
 
 import (
@@ -190,7 +191,12 @@ func OfProgram(r io.ReaderAt) (Platform, bool) {
 		return Platform{}, false
 	}
 	defer f.Close()
-	arch := map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64", elf.EM_386: "386", elf.EM_ARM: "arm",
-		elf.EM_RISCV: "riscv64", elf.EM_S390: "s390x", elf.EM_LOONGARCH: "loong64", elf.EM_PPC64: "ppc64le"}[f.Machine]
+	arch := archOf(f.Machine)
 	return Platform{OS: "linux", Arch: arch}, arch != ""
+}
+
+// archOf names a machine as Go does, or "".
+func archOf(m elf.Machine) string {
+	return map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64", elf.EM_386: "386", elf.EM_ARM: "arm",
+		elf.EM_RISCV: "riscv64", elf.EM_S390: "s390x", elf.EM_LOONGARCH: "loong64", elf.EM_PPC64: "ppc64le"}[m]
 }

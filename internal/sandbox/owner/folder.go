@@ -1,6 +1,4 @@
-// Package tempdir makes temporary folders whose names say who made them, so that
-// those of processes that were killed can be found and removed.
-package tempdir
+package owner
 
 import (
 	"errors"
@@ -12,35 +10,34 @@ import (
 	"syscall"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/owner"
 )
 
 const prefix = "securebench-"
 
-// Make makes a folder of this process in the system's folder for temporary files.
+// MakeFolder makes a folder of this process in the system's folder for temporary files.
 // The caller removes it. what is one word that says what it is for.
-func Make(what string) (string, error) {
-	return os.MkdirTemp("", prefix+what+"_"+strings.ReplaceAll(owner.Current().String(), "/", "_")+"_*")
+func MakeFolder(what string) (string, error) {
+	return os.MkdirTemp("", prefix+what+"_"+strings.ReplaceAll(Current().String(), "/", "_")+"_*")
 }
 
 // ownerOf returns who made a folder of that name.
-func ownerOf(name string) (owner.Owner, bool) {
+func ownerOf(name string) (Owner, bool) {
 	_, rest, ok := strings.Cut(strings.TrimPrefix(name, prefix), "_")
 	end := strings.LastIndexByte(rest, '_')
 	if !ok || end < 0 || !strings.HasPrefix(name, prefix) {
-		return owner.Owner{}, false
+		return Owner{}, false
 	}
-	return owner.Parse(strings.ReplaceAll(rest[:end], "_", "/"))
+	return Parse(strings.ReplaceAll(rest[:end], "_", "/"))
 }
 
-// Left lists the folders in dir that processes of this user made, which have ended.
-func Left(dir string) ([]sandbox.Leftover, error) {
+// LeftFolders lists the folders in dir that processes of this user made, which have ended.
+func LeftFolders(dir string) ([]sandbox.Leftover, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("looking for temporary folders: %w", err)
 	}
 	var out []sandbox.Leftover
-	self := owner.Current()
+	self := Current()
 	for _, e := range entries {
 		o, ok := ownerOf(e.Name())
 		if !ok || !o.Dead(self) {
@@ -53,9 +50,9 @@ func Left(dir string) ([]sandbox.Leftover, error) {
 	return out, nil
 }
 
-// Remove removes what Left found.
-func Remove(l sandbox.Leftover) error {
-	if o, ok := ownerOf(filepath.Base(l.Name)); !ok || !o.Dead(owner.Current()) || !ours(l.Name) {
+// RemoveFolder removes what Left found.
+func RemoveFolder(l sandbox.Leftover) error {
+	if o, ok := ownerOf(filepath.Base(l.Name)); !ok || !o.Dead(Current()) || !ours(l.Name) {
 		if _, err := os.Lstat(l.Name); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}

@@ -1,6 +1,4 @@
-// Package thread runs code on a thread of its own, which may give up what the rest
-// of the process keeps: namespaces, rights, a root folder.
-package thread
+package mountns
 
 import (
 	"os"
@@ -9,25 +7,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run calls f on a thread on which no other goroutine ever runs and which ends with
+// OnThread calls f, which may give up what the rest of the process keeps (namespaces,
+// rights, a root folder), on a thread on which no other goroutine ever runs and which ends with
 // f, and waits for it. It is never the first thread of the process: that one does not
 // end, and /proc/self would show what it has become.
-func Run(f func()) {
+func OnThread(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		run(f)
+		onThread(f)
 	}()
 	<-done
 }
 
-func run(f func()) {
+func onThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != os.Getpid() {
 		f() // the thread stays locked, so it ends with the goroutine
 		return
 	}
 	// While this goroutine is locked to the first thread, another one gets another.
-	Run(f)
+	OnThread(f)
 	runtime.UnlockOSThread()
 }

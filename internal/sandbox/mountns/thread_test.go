@@ -1,4 +1,4 @@
-package thread
+package mountns
 
 import (
 	"os"
@@ -13,17 +13,17 @@ func init() { runtime.LockOSThread() } //nolint:gochecknoinits // the main gorou
 // TestMain tries run on the first thread, where only the main goroutine can be.
 func TestMain(m *testing.M) {
 	first, where := unix.Gettid(), 0
-	run(func() { where = unix.Gettid() })
+	onThread(func() { where = unix.Gettid() })
 	if first != os.Getpid() || where == first || where == 0 {
 		panic("run did not leave the first thread")
 	}
 	os.Exit(m.Run())
 }
 
-func TestRun(t *testing.T) {
+func TestOnThread(t *testing.T) {
 	threads := map[int]bool{}
 	for range 20 {
-		Run(func() {
+		OnThread(func() {
 			if err := unix.Unshare(unix.CLONE_FS); err != nil {
 				t.Error(err)
 			}

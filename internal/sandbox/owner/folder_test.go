@@ -1,4 +1,4 @@
-package tempdir
+package owner
 
 import (
 	"os"
@@ -7,18 +7,17 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/owner"
 )
 
 // dead is the owner of a process that has ended: one with this process's number
 // that started at another time.
-func dead() owner.Owner {
-	o := owner.Current()
+func dead() Owner {
+	o := Current()
 	o.Start++
 	return o
 }
 
-func folderOf(t *testing.T, dir, what string, o owner.Owner) string {
+func folderOf(t *testing.T, dir, what string, o Owner) string {
 	t.Helper()
 	path := filepath.Join(dir, prefix+what+"_"+strings.ReplaceAll(o.String(), "/", "_")+"_1")
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -32,7 +31,7 @@ func folderOf(t *testing.T, dir, what string, o owner.Owner) string {
 func TestLeft(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	mine, err := Make("validate")
+	mine, err := MakeFolder("validate")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +39,7 @@ func TestLeft(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(gone, "f"), make([]byte, 1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := owner.Current()
+	elsewhere := Current()
 	elsewhere.Machine, elsewhere.Boot = "another", "another"
 	others := []string{mine, folderOf(t, dir, "validate", elsewhere), filepath.Join(dir, "securebench-validate-123")}
 	if err := os.Mkdir(others[2], 0o700); err != nil {
@@ -51,17 +50,17 @@ func TestLeft(t *testing.T) {
 	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)
 	}
-	found, err := Left(dir)
+	found, err := LeftFolders(dir)
 	if err != nil || len(found) != 1 || found[0].Name != gone || found[0].Size != 1000 {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	for _, path := range append(others, link, "/") {
-		if err := Remove(sandbox.Leftover{Name: path}); err == nil {
+		if err := RemoveFolder(sandbox.Leftover{Name: path}); err == nil {
 			t.Errorf("%s was removed", path)
 		}
 	}
 	for range 2 { // what is gone is no error
-		if err := Remove(found[0]); err != nil {
+		if err := RemoveFolder(found[0]); err != nil {
 			t.Error(err)
 		}
 	}
