@@ -7,8 +7,6 @@ import (
 
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/sandbox/initproc"
-	"securebench/internal/sandbox/lookup"
-	"securebench/internal/sandbox/readiness"
 )
 
 // helperCommands are what engines start inside sandboxes, from a copy of this
@@ -24,10 +22,12 @@ func helperCommands() []*cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return initproc.Serve(grants) }}
 	first.Flags().StringSliceVar(&grants, "grant", nil, "`CAPABILITIES` that commands can be given")
 	wait := &cobra.Command{Use: "sandbox-probe tcp|http ADDRESS", Hidden: true, Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error { return readiness.Wait(c.Context(), args[0], args[1]) }}
+		RunE: func(c *cobra.Command, args []string) error {
+			return initproc.AwaitService(c.Context(), args[0], args[1])
+		}}
 	look := &cobra.Command{Use: "sandbox-lookup NAME", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return lookup.Answer(os.Stdout, args[0], os.Getenv("PATH"))
+			return initproc.AnswerLookup(os.Stdout, args[0], os.Getenv("PATH"))
 		}}
 	return []*cobra.Command{serve, first, wait, look}
 }

@@ -157,7 +157,7 @@ harness:
 					t.Errorf("%s: exit %d\n%s%s", command, res.code, res.stdout, lastRecord(dir))
 				}
 			}
-			if engine == "docker" { // on which each run takes seconds; internal/sandbox/lookup has the rest
+			if engine == "docker" { // on which each run takes seconds; internal/sandbox/initproc has the rest
 				return
 			}
 			for command, want := range map[string]string{

@@ -18,7 +18,7 @@ import (
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/lookup"
+	"securebench/internal/sandbox/initproc"
 	"securebench/internal/task"
 )
 
@@ -372,15 +372,15 @@ type program struct {
 // the row's fault.
 func (p *program) Run(ctx context.Context) (produce.Result, error) {
 	res, err := p.sandboxed.Run(ctx)
-	if err != nil || !lookup.NotFound(res.Outcome.ExitCode) {
+	if err != nil || !initproc.NotFound(res.Outcome.ExitCode) {
 		return res, err
 	}
-	q := lookup.Question{Image: p.request.Image, User: p.request.User, Argv: p.request.Command, Env: p.request.View.Environment().Env,
+	q := initproc.Lookup{Image: p.request.Image, User: p.request.User, Argv: p.request.Command, Env: p.request.View.Environment().Env,
 		Labels: p.request.Labels, Elsewhere: func(file string) bool {
 			return pathname.Within(file, harness.ProgramDir) || pathname.Within(file, res.Target)
 		}}
 	q.Labels.Role = "probe"
-	missing, err := lookup.Missing(ctx, p.runner.Producer.Engine, q)
+	missing, err := initproc.Missing(ctx, p.runner.Producer.Engine, q)
 	if err == nil && missing != "" {
 		err = sandbox.Unusable(fmt.Errorf("the command of the row's solution is not in image %s (build the image with it, or name another)", q.Image.Ref))
 	}

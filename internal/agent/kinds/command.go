@@ -23,7 +23,7 @@ import (
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/lookup"
+	"securebench/internal/sandbox/initproc"
 	"securebench/internal/scoring"
 	"securebench/internal/task"
 	"securebench/internal/workload"
@@ -210,7 +210,7 @@ const filesKey = "agent-files-"
 
 // missing returns the command that is not at a place, "" if it is there.
 func (c *command) missing(ctx context.Context, on setup.Ground, p place) (string, error) {
-	q := lookup.Question{Image: on.Images[p.image], Argv: c.needs.Argv, Labels: sandbox.Labels{Run: c.Config.RunID, Role: "preflight"}}
+	q := initproc.Lookup{Image: on.Images[p.image], Argv: c.needs.Argv, Labels: sandbox.Labels{Run: c.Config.RunID, Role: "preflight"}}
 	if user, ok := on.User(p.image, p.user); ok {
 		q.User = &user
 	}
@@ -220,7 +220,7 @@ func (c *command) missing(ctx context.Context, on setup.Ground, p place) (string
 	if c.tree != nil {
 		q.Mounts = []sandbox.Mount{{Overlay: c.tree, Target: harness.FilesDir, ReadOnly: true}}
 	}
-	name, err := lookup.Missing(ctx, on.Engine, q)
+	name, err := initproc.Missing(ctx, on.Engine, q)
 	if err != nil {
 		err = fault.As(fault.Engine, fmt.Errorf("looking for the agent's command in image %s: %w", p.image, err))
 	}

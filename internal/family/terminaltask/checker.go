@@ -12,7 +12,6 @@ import (
 	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
-	"securebench/internal/sandbox/lookup"
 	"securebench/internal/verdict"
 )
 
@@ -61,7 +60,7 @@ func (s *scorer) check(ctx context.Context) error {
 	if err := s.site.checker.Client.KillAll(ctx); err != nil {
 		return err
 	}
-	if s.tests == nil && lookup.NotFound(res.ExitCode) {
+	if s.tests == nil && initproc.NotFound(res.ExitCode) {
 		if err := s.inItsImage(ctx, plan); err != nil {
 			return err
 		}
@@ -72,12 +71,12 @@ func (s *scorer) check(ctx context.Context) error {
 // inItsImage returns a fault of the pack's if the checker's image as it is does not have
 // the checker's command. What the verification itself shows can be the candidate's doing.
 func (s *scorer) inItsImage(ctx context.Context, p plan) error {
-	q := lookup.Question{Image: s.image, User: &s.user, Argv: p.argv, Env: p.env, Labels: s.site.Labels,
+	q := initproc.Lookup{Image: s.image, User: &s.user, Argv: p.argv, Env: p.env, Labels: s.site.Labels,
 		Elsewhere: func(file string) bool { return s.row.reaches(file) || pathname.Within(file, s.ownFolders()...) }}
 	q.Labels.Role = "probe"
 	on := map[string]any{"image": q.Image.ID, "user": s.user, "asked": q.Asked(), "env": q.Env}
 	missing, err := s.verifier.images.Facts.Once(on, func() ([]byte, error) {
-		name, err := lookup.Missing(ctx, s.site.Engine, q)
+		name, err := initproc.Missing(ctx, s.site.Engine, q)
 		return []byte(name), err
 	})
 	if err != nil || len(missing) == 0 {

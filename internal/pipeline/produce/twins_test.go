@@ -25,7 +25,7 @@ import (
 	"securebench/internal/gateway/egress"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/pipeline/produce"
-	"securebench/internal/sandbox/initproc/loopback"
+	"securebench/internal/sandbox/initproc"
 	"securebench/internal/sandbox/sandboxtest"
 )
 
@@ -308,7 +308,7 @@ func TestSilentConnections(t *testing.T) {
 				return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
 			},
 			Dial: func(_ context.Context, to netip.AddrPort) (net.Conn, error) {
-				near, far := loopback.Pipe(to.String())
+				near, far := initproc.Pipe(to.String())
 				if to.Port() == 443 {
 					go serve(tls.Server(far, &tls.Config{Certificates: https.TLS.Certificates}))
 				} else {

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/changes"
 )
 
 // ApplyCapabilities are what a sandbox has to be made with, and root as its
@@ -19,9 +18,6 @@ func ApplyCapabilities() []sandbox.Capability {
 		sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}
 }
 
-// ApplyError says that the sandbox's files do not allow a change.
-type ApplyError = changes.Error
-
 // applied answers the request to change files. Errno is 0 if all was done.
 type applied struct {
 	Path  string `json:"path,omitzero"`
@@ -29,14 +25,14 @@ type applied struct {
 }
 
 func (a applied) check() error {
-	if (a.Path == "") != (a.Errno == 0) || a.Errno < 0 || a.Errno > 4095 || len(a.Path) > changes.MaxPath {
+	if (a.Path == "") != (a.Errno == 0) || a.Errno < 0 || a.Errno > 4095 || len(a.Path) > maxRefusedPath {
 		return fmt.Errorf("answer about the change of %q with error %d: %w", a.Path, a.Errno, errMessage)
 	}
 	return nil
 }
 
 // Apply changes the sandbox's files as a tar archive says, whose names are
-// relative to the root; see package changes. It takes [ApplyCapabilities], which
+// relative to the root. It takes [ApplyCapabilities], which
 // init drops when the first command starts: after that, Apply fails.
 //
 // An [*ApplyError] is the archive's fault and leaves what was done before it.
@@ -84,7 +80,7 @@ func (p *processes) handleApply(w http.ResponseWriter, r *http.Request) {
 	}
 	p.links = nil // what it knows may change
 	var refused *ApplyError
-	switch err := changes.Apply("/", r.Body); {
+	switch err := applyArchive("/", r.Body); {
 	case errors.As(err, &refused):
 		reply(w, applied{Path: refused.Path, Errno: int(refused.Errno)})
 	case err != nil:

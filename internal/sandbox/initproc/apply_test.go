@@ -17,26 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/changes"
 	"securebench/internal/tartest"
 )
-
-// fileOf, folderOf, linkOf and deletionOf are entries of an archive of changes.
-func fileOf(name, content string, mode int64) tar.Header {
-	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content)), Linkname: content}
-}
-
-func folderOf(name string, mode int64) tar.Header {
-	return tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: mode}
-}
-
-func linkOf(name, target string) tar.Header {
-	return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}
-}
-
-func deletionOf(name string) tar.Header {
-	return tar.Header{Typeflag: tar.TypeReg, Name: name, PAXRecords: map[string]string{sandbox.DeletedRecord: "1"}}
-}
 
 // say runs a shell script and returns its words.
 func say(t testing.TB, c *Client, cmd Command) string {
@@ -121,7 +103,7 @@ func TestDestinations(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if got, err := c.Destinations(t.Context(), []string{"/b", "/tmp", "/root/x/y"}); err != nil || !got[0].Missing || got[0].Mode != 0o755 ||
-		got[1] != (changes.Place{Path: "/tmp", Folder: true, Mode: 0o777}) || got[2].Writable(1000, 1000) {
+		got[1] != (Place{Path: "/tmp", Folder: true, Mode: 0o777}) || got[2].Writable(1000, 1000) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	apply(linkOf("root/x", "/var/run/secrets"))

@@ -137,7 +137,7 @@ func (s setup) try(t testing.TB) (*Client, error) {
 		}
 		_ = theirs.Close()
 	}()
-	c, err := NewClient(ours)
+	c, err := newClient(ours)
 	if err != nil {
 		return nil, err
 	}
@@ -450,7 +450,7 @@ func crowd(t *testing.T, c *Client, user sandbox.User) error {
 	t.Helper()
 	const stranger = 4242
 	errs := make(chan error)
-	for range MaxCommands {
+	for range maxCommands {
 		go func() {
 			cmd := Command{Argv: []string{"/bin/true"}, User: user, Timeout: hung, Stdin: strings.NewReader("x"), Stdout: io.Discard, Stderr: io.Discard}
 			_, err := c.Run(t.Context(), cmd)
@@ -458,7 +458,7 @@ func crowd(t *testing.T, c *Client, user sandbox.User) error {
 		}()
 	}
 	var all error
-	for range MaxCommands {
+	for range maxCommands {
 		all = errors.Join(all, <-errs)
 	}
 	return all

@@ -16,7 +16,6 @@ import (
 	"securebench/internal/attended"
 	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/initproc/loopback"
 )
 
 // ErrLost is wrapped by errors of a client whose init has ended or does not
@@ -39,8 +38,10 @@ const (
 type Client struct {
 	conn      *http.ClientConn
 	slots     chan struct{} // one per command
-	loopback  *loopback.Parent
 	suspended atomic.Bool
+
+	connections    chan struct{} // one per connection of a listener, or request for one
+	lastConnection atomic.Uint64 // its number
 
 	life context.Context // ends when the connection is of no use any more, for an ErrLost
 	end  context.CancelCauseFunc
@@ -50,8 +51,8 @@ type Client struct {
 	closed sync.Once
 }
 
-// NewClient makes a client of a connection to an init.
-func NewClient(conn net.Conn) (*Client, error) {
+// newClient makes a client of a connection to an init.
+func newClient(conn net.Conn) (*Client, error) {
 	watched := &watchedConn{Conn: conn}
 	t := &http.Transport{Protocols: http2Only(), DisableCompression: true, MaxResponseHeaderBytes: maxReply,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return watched, nil },
@@ -61,9 +62,8 @@ func NewClient(conn net.Conn) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("connecting to the sandbox: %w", err), conn.Close())
 	}
-	c := &Client{conn: cc, slots: make(chan struct{}, MaxCommands), grace: killGrace}
+	c := &Client{conn: cc, slots: make(chan struct{}, maxCommands), connections: make(chan struct{}, maxConnections), grace: killGrace}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	c.loopback = loopback.NewParent(c.life, c.send, c.suspended.Load)
 	go c.watch(watched)
 	return c, nil
 }
@@ -209,7 +209,7 @@ func Open(ctx context.Context, box sandbox.Box) (*Client, error) {
 		}
 		_ = theirs.Close()
 	}()
-	c, err := NewClient(ours)
+	c, err := newClient(ours)
 	if err != nil {
 		cancel(err)
 		<-ended

@@ -72,7 +72,7 @@ func hostile(t *testing.T, h http.Handler) *Client {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	go func() { _ = ServeRequests(theirs, theirs, h) }()
-	c, err := NewClient(ours)
+	c, err := newClient(ours)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func FuzzHostileStream(f *testing.F) {
 		ours, theirs := net.Pipe()
 		go func() { _, _ = io.Copy(io.Discard, theirs) }()
 		go func() { _, _ = theirs.Write(b) }()
-		c, err := NewClient(ours)
+		c, err := newClient(ours)
 		if err != nil {
 			return
 		}

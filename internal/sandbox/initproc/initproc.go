@@ -1,5 +1,7 @@
-// Package initproc is the first process of a sandbox that runs more than one
-// command: [Serve] is that process, and a [Client] is its other end.
+// Package initproc is what runs inside a sandbox beside the commands: the first
+// process of one that runs more than one command, which [Serve] is and whose other
+// end a [Client] is, and what the helper binary answers as a command, whether a
+// command is there ([AnswerLookup]) and whether a service answers ([AwaitService]).
 //
 // # Protection
 //
@@ -54,7 +56,19 @@
 //	DELETE /processes             kills everything but init
 //	GET    /alive                 answered at once
 //
-// Package loopback adds the requests for connections that are made inside.
+// Connections that are made inside of the sandbox are carried by
+//
+//	POST   /listeners/{address}                   init listens
+//	DELETE /listeners/{address}                   init no longer listens, and refuses the
+//	                                              requests that wait for connections
+//	GET    /listeners/{address}/connections/{id}  answered when init has accepted a
+//	                                              connection: what arrives on it
+//	PUT    /connections/{id}                      what is sent on it
+//
+// The parent chooses their numbers. The end of a body ends only that direction; a
+// stream that is reset resets the connection. Nothing but status codes and the
+// content of connections is taken from the sandbox. Init accepts one connection more
+// than was asked for; others wait in the backlog of the sandbox's kernel.
 //
 // A request that the parent should not have made is answered with status 400
 // and a text. That a command could not be started is not such a request: it is
@@ -90,10 +104,8 @@ import (
 
 // Limits of the protocol.
 const (
-	// MaxCommands is how many commands run side by side.
-	MaxCommands = 32
-	// DefaultOutput is the limit on each output stream of a command.
-	DefaultOutput = 8 << 20
+	maxCommands   = 32      // that run side by side
+	defaultOutput = 8 << 20 // bytes of each output stream of a command
 
 	maxStart   = 1 << 20 // bytes of a start message
 	maxReply   = 16 << 10
@@ -104,8 +116,8 @@ const (
 	// into the window of the connection to the parent, so one that is not read
 	// holds up no other.
 	serverWindow     = 64 << 10
-	serverConnection = (MaxCommands+MaxConnections)*serverWindow + 512<<10
-	maxStreams       = 4*MaxCommands + 2*MaxConnections + 64
+	serverConnection = (maxCommands+maxConnections)*serverWindow + 512<<10
+	maxStreams       = 4*maxCommands + 2*maxConnections + 64
 	frameSize        = 64 << 10
 	copySize         = 32 << 10
 )

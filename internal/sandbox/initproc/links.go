@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"securebench/internal/sandbox/changes"
 )
 
 const (
@@ -43,11 +41,8 @@ func (l pathList) check() error {
 	return nil
 }
 
-// Place is where a path leads.
-type Place = changes.Place
-
 // Destinations returns where absolute paths of the sandbox lead, with all links
-// followed; see [changes.Follower]. Like Apply it fails after the first command.
+// followed; see [follower]. Like Apply it fails after the first command.
 func (c *Client) Destinations(ctx context.Context, paths []string) ([]Place, error) {
 	var out []Place
 	for part := range slices.Chunk(paths, maxPaths) {
@@ -88,7 +83,7 @@ func (p *processes) handleDestinations(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if p.links == nil {
-		p.links = changes.NewFollower("/")
+		p.links = newFollower("/")
 	}
 	found := placeList{Places: make([]Place, len(l.Paths))}
 	for i, at := range l.Paths {

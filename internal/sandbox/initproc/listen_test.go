@@ -211,7 +211,7 @@ func TestConnectionsStall(t *testing.T) {
 	agent, parent := pair(t, other)
 	var stalled []net.Conn
 	var first net.Conn
-	for len(stalled) < MaxConnections-9 {
+	for len(stalled) < maxConnections-9 {
 		a, p := pair(t, ln)
 		_ = errors.Join(a.SetReadBuffer(1<<16), a.SetWriteBuffer(1<<16)) // less to fill
 		if first == nil {
@@ -252,7 +252,7 @@ func TestConnectionsStall(t *testing.T) {
 	}()
 	select {
 	case <-accepted:
-		t.Errorf("more than %d connections are open", MaxConnections)
+		t.Errorf("more than %d connections are open", maxConnections)
 	case <-time.After(50 * time.Millisecond): // shows nothing on a slow machine
 	}
 	_ = first.Close()
@@ -307,7 +307,7 @@ func TestFlood(t *testing.T) {
 	if _, err := io.ReadFull(agent, make([]byte, 1)); err != nil {
 		t.Errorf("after the flood: %v", err)
 	}
-	if most.Load() > MaxConnections {
+	if most.Load() > maxConnections {
 		t.Errorf("%d connections were open", most.Load())
 	}
 }
@@ -414,12 +414,12 @@ func TestHostileInitCarries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range MaxConnections {
+	for range maxConnections {
 		if _, err := ln.Accept(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := many.Load(); n > 2*MaxConnections {
+	if n := many.Load(); n > 2*maxConnections {
 		t.Errorf("the parent opened %d streams", n)
 	}
 }
@@ -478,7 +478,7 @@ func TestKeepAlive(t *testing.T) {
 			}()
 			_ = theirs.SetReadDeadline(time.Now().Add(time.Second))
 			go func() { _, _ = io.Copy(io.Discard, theirs) }()
-			c, err := NewClient(ours)
+			c, err := newClient(ours)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,8 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/bounded"
-	"securebench/internal/sandbox/changes"
-	"securebench/internal/sandbox/initproc/loopback"
 	"securebench/internal/sandbox/privilege"
 )
 
@@ -26,7 +24,7 @@ type processes struct {
 	switches bool          // commands can run as other users
 	grants   privilege.Set // what commands can be given
 	forked   chan struct{}
-	loopback loopback.Server
+	loopback Loopback
 
 	starter starter
 
@@ -34,7 +32,7 @@ type processes struct {
 	// after that nothing is changed any more. It comes before mu.
 	changing sync.Mutex
 	changes  bool // init can still change files
-	links    *changes.Follower
+	links    *follower
 
 	mu       sync.Mutex
 	last     uint64
@@ -103,8 +101,8 @@ func (p *processes) start(s start) (uint64, error) {
 	defer p.changing.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.commands) >= MaxCommands {
-		return 0, fmt.Errorf("%d commands are there already", MaxCommands)
+	if len(p.commands) >= maxCommands {
+		return 0, fmt.Errorf("%d commands are there already", maxCommands)
 	}
 	p.changes = false
 	c := &command{ended: make(chan struct{})}

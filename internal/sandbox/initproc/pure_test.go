@@ -41,7 +41,7 @@ func connect(t testing.TB) *Client {
 	if err := errors.Join(served.Start(), theirs.Close()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewClient(conn)
+	c, err := newClient(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,8 +201,8 @@ func TestFloodBlocksNoOther(t *testing.T) {
 	release := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var floods, held sync.WaitGroup
-	held.Add(MaxCommands - 1)
-	for range MaxCommands - 1 {
+	held.Add(maxCommands - 1)
+	for range maxCommands - 1 {
 		floods.Go(func() {
 			cmd := shell("cat /dev/zero & sleep 1000")
 			cmd.Timeout = 0
@@ -279,7 +279,7 @@ func (failing) Write([]byte) (int, error) { return 0, errFailing }
 func TestCommandsRunSideBySide(t *testing.T) {
 	c := connect(t)
 	var all sync.WaitGroup
-	for i := range 3 * MaxCommands {
+	for i := range 3 * maxCommands {
 		all.Go(func() {
 			var out bytes.Buffer
 			cmd := shell("cat; exit " + strconv.Itoa(i))

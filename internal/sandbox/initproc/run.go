@@ -34,7 +34,7 @@ type Command struct {
 	// Stdout and Stderr are the null device if they are nil. A Write must
 	// not block for ever; its error kills the command and is returned.
 	Stdout, Stderr io.Writer
-	Output         int64         // bytes of Stdout, and of Stderr; 0 is [DefaultOutput]
+	Output         int64         // bytes of Stdout, and of Stderr; 0 is 8 MiB
 	Timeout        time.Duration // 0 is none
 }
 
@@ -79,7 +79,7 @@ var (
 // Run runs a command and waits for its end. What the command did is the
 // result; the error is what the caller, init or the connection failed to do.
 // When ctx ends, the command is killed with its descendants and the cause of
-// ctx is returned. [MaxCommands] run side by side, others wait.
+// ctx is returned. 32 commands run side by side, others wait.
 func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 	select {
 	case c.slots <- struct{}{}:
@@ -104,7 +104,7 @@ func (c *Client) run(ctx context.Context, cmd Command) (Result, error) {
 	defer cancel(errEnded)
 	r := &run{client: c, cancel: cancel, limit: cmd.Output}
 	if r.limit == 0 {
-		r.limit = DefaultOutput
+		r.limit = defaultOutput
 	}
 	stop := context.AfterFunc(ctx, func() { r.giveUp(context.Cause(ctx)) })
 	defer stop()

@@ -16,7 +16,6 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
-	"securebench/internal/sandbox/initproc/loopback"
 )
 
 // machine is the init of a box, and the box's loopback. Its commands are programs
@@ -24,7 +23,7 @@ import (
 type machine struct {
 	box      *box
 	ctx      context.Context // ends with the box
-	loopback loopback.Server
+	loopback initproc.Loopback
 
 	mu        sync.Mutex
 	last      uint64
@@ -322,7 +321,7 @@ func (p *Process) Dial(ctx context.Context, _, address string) (net.Conn, error)
 	if l == nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
-	here, there := loopback.Pipe(address)
+	here, there := initproc.Pipe(address)
 	select {
 	case l.conns <- there:
 		return here, nil

@@ -12,8 +12,6 @@ import (
 
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/sandbox/initproc"
-	"securebench/internal/sandbox/lookup"
-	"securebench/internal/sandbox/readiness"
 )
 
 func main() {
@@ -32,9 +30,9 @@ func run(args []string) error {
 	case len(args) > 5 && args[0] == "load":
 		return load(args[1], args[2], args[3], args[4], args[5:])
 	case len(args) == 3 && args[0] == "sandbox-probe":
-		return readiness.Wait(context.Background(), args[1], args[2])
+		return initproc.AwaitService(context.Background(), args[1], args[2])
 	case len(args) == 2 && args[0] == "sandbox-lookup":
-		return lookup.Answer(os.Stdout, args[1], os.Getenv("PATH"))
+		return initproc.AnswerLookup(os.Stdout, args[1], os.Getenv("PATH"))
 	case len(args) == 1 && args[0] == "sandbox-init":
 		return initproc.Serve(nil)
 	case len(args) == 3 && args[0] == "sandbox-init" && args[1] == "--grant":

@@ -1,4 +1,4 @@
-package changes
+package initproc
 
 import (
 	"fmt"
@@ -47,7 +47,7 @@ func TestDestination(t *testing.T) {
 		"/srv/file/x": "/srv/file/x", "relative": "", "/app/" + strings.Repeat("n/", 2500): "", "/app/" + strings.Repeat("n", 300): "",
 	} {
 		for _, root := range []string{dir, dir + "/"} {
-			if got := NewFollower(root).Destination(p); got != want {
+			if got := newFollower(root).Destination(p); got != want {
 				t.Errorf("%.100s leads to %.100q, want %q", p, got, want)
 			}
 		}
@@ -61,7 +61,7 @@ func TestFollowedFar(t *testing.T) {
 	for i := range 300 {
 		links[fmt.Sprintf("c%d", i)] = fmt.Sprintf("c%d", i+1)
 	}
-	f := NewFollower(linked(t, links))
+	f := newFollower(linked(t, links))
 	if got := f.Destination("/c200"); got != "/c300" {
 		t.Errorf("100 links lead to %q", got)
 	}
@@ -87,8 +87,8 @@ func FuzzDestination(f *testing.F) {
 			}
 		}
 		for _, name := range []string{name1, name2} {
-			first := NewFollower(dir).Destination("/" + name)
-			if second := NewFollower(dir).Destination(first); first != "" && second != first {
+			first := newFollower(dir).Destination("/" + name)
+			if second := newFollower(dir).Destination(first); first != "" && second != first {
 				t.Errorf("%q leads to %q, and that to %q", name, first, second)
 			}
 		}
@@ -107,7 +107,7 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	uid, gid := os.Getuid(), os.Getgid()
-	f := NewFollower(dir)
+	f := newFollower(dir)
 	for p, want := range map[string]Place{
 		"/app/link":    {Path: "/tmp/x/y", Missing: true, UID: uid, GID: gid, Mode: 0o777},
 		"/tmp":         {Path: "/tmp", Folder: true, UID: uid, GID: gid, Mode: 0o777},

@@ -1,8 +1,6 @@
-package lookup
+package initproc
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,10 +8,9 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"
-	"securebench/internal/sandbox/sandboxtest"
 )
 
-func TestLook(t *testing.T) {
+func TestLookAsks(t *testing.T) {
 	for text, want := range map[string]string{
 		"python3 agent.py":                 "python3",
 		"  agent":                          "agent",
@@ -29,13 +26,13 @@ func TestLook(t *testing.T) {
 		"exit 3":                           "exit",
 		"echo $(date)":                     "sh",
 	} {
-		name, argv := Question{Argv: []string{"sh", "-lc", text}}.look()
+		name, argv := Lookup{Argv: []string{"sh", "-lc", text}}.look()
 		if name != want || (want == "sh") != (len(argv) == 3) {
 			t.Errorf("%q: %q by %q, want %q", text, name, argv, want)
 		}
 	}
 	for name, want := range map[string]string{"python3": "python3", "/usr/bin/python3": "/usr/bin/python3", "./agent": "", "bin/agent": ""} {
-		if got, _ := (Question{Argv: []string{name, "x"}}).look(); got != want {
+		if got, _ := (Lookup{Argv: []string{name, "x"}}).look(); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
@@ -52,50 +49,18 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := "/nowhere:" + dir
-	for name, want := range map[string]string{"program": there, "text": absent, "folder": absent, "other": absent,
-		filepath.Join(dir, "program"): there, filepath.Join(dir, "text"): absent} {
+	for name, want := range map[string]string{"program": lookupThere, "text": lookupAbsent, "folder": lookupAbsent, "other": lookupAbsent,
+		filepath.Join(dir, "program"): lookupThere, filepath.Join(dir, "text"): lookupAbsent} {
 		var said strings.Builder
-		if err := Answer(&said, name, path); err != nil || said.String() != want+"\n" {
+		if err := AnswerLookup(&said, name, path); err != nil || said.String() != want+"\n" {
 			t.Errorf("%s: %q, %v; want %s", name, said.String(), err, want)
 		}
 	}
 }
 
-// TestMissing: the answer of a sandbox that says something else is an error.
-func TestMissing(t *testing.T) {
-	programs := map[string]sandboxtest.Program{"agent": nil}
-	e := sandboxtest.New(sandboxtest.Config{Programs: programs})
-	ask := func(argv ...string) (string, error) {
-		return Missing(t.Context(), e, Question{Image: sandbox.Image{ID: "sha256:x"}, Argv: argv})
-	}
-	if name, err := ask("agent"); name != "" || err != nil {
-		t.Errorf("it is there: %q, %v", name, err)
-	}
-	if name, err := ask("other"); name != "other" || err != nil {
-		t.Errorf("it is not: %q, %v", name, err)
-	}
-	if name, err := ask("sh", "-lc", "agent"); name != "sh" || err != nil {
-		t.Errorf("no shell: %q, %v", name, err)
-	}
-	programs["sh"] = func(_ context.Context, p *sandboxtest.Process) int {
-		fmt.Fprintln(p.Stdout, "Welcome!\nabsent")
-		return 0
-	}
-	if name, err := ask("sh", "-lc", "agent"); name != "agent" || err != nil {
-		t.Errorf("after a profile that prints: %q, %v", name, err)
-	}
-	programs["sh"] = func(_ context.Context, p *sandboxtest.Process) int {
-		fmt.Fprintln(p.Stdout, "who knows")
-		return 3
-	}
-	if name, err := ask("sh", "-lc", "agent"); name != "" || err == nil || !strings.Contains(err.Error(), "code 3") {
-		t.Errorf("another answer: %q, %v", name, err)
-	}
-}
+func TestLookup(t *testing.T) { enginetest.Each(t, lookups) }
 
-func TestEngines(t *testing.T) { enginetest.Each(t, engines) }
-
-func engines(t *testing.T, e enginetest.Engine) {
+func lookups(t *testing.T, e enginetest.Engine) {
 	img := enginetest.Image(t, e)
 	for _, tt := range []struct {
 		argv []string
@@ -109,12 +74,12 @@ func engines(t *testing.T, e enginetest.Engine) {
 		{argv: []string{"sh", "-lc", "nosuch --help"}, want: "nosuch"},
 		{argv: []string{"exit"}, want: "exit"}, // what the shell alone has is no command
 	} {
-		got, err := Missing(t.Context(), e, Question{Image: img, User: &sandbox.Nobody, Argv: tt.argv, Env: tt.env, Labels: sandbox.Labels{Role: "preflight"}})
+		got, err := Missing(t.Context(), e, Lookup{Image: img, User: &sandbox.Nobody, Argv: tt.argv, Env: tt.env, Labels: sandbox.Labels{Role: "preflight"}})
 		if err != nil || got != tt.want {
 			t.Errorf("%q with %q: %q, %v; want %q", tt.argv, tt.env, got, err, tt.want)
 		}
 	}
-	q := Question{Image: img, User: &sandbox.Nobody, Labels: sandbox.Labels{Role: "preflight"}}
+	q := Lookup{Image: img, User: &sandbox.Nobody, Labels: sandbox.Labels{Role: "preflight"}}
 	for name, want := range map[string]string{"python3": "", "/etc/passwd": "/etc/passwd"} {
 		if got, err := q.helper(t.Context(), e, name); err != nil || got != want {
 			t.Errorf("the helper on %s: %q, %v; want %q", name, got, err, want)
@@ -126,12 +91,12 @@ func engines(t *testing.T, e enginetest.Engine) {
 func TestLookRow(t *testing.T) {
 	mounted := func(path string) bool { return strings.HasPrefix(path, "/app/") }
 	for text, want := range map[string]string{"check --all": "check", "/opt/check --all": "/opt/check", "/app/check": "/bin/sh", "./check": "/bin/sh", "a | b": "/bin/sh"} {
-		if name, _ := (Question{Argv: []string{"/bin/sh", "-c", text}, Elsewhere: mounted}).look(); name != want {
+		if name, _ := (Lookup{Argv: []string{"/bin/sh", "-c", text}, Elsewhere: mounted}).look(); name != want {
 			t.Errorf("%q: %q, want %q", text, name, want)
 		}
 	}
 	for name, want := range map[string]string{"check": "check", "/opt/check": "/opt/check", "/app/check": "", "./check": ""} {
-		if got, _ := (Question{Argv: []string{name, "x"}, Elsewhere: mounted}).look(); got != want {
+		if got, _ := (Lookup{Argv: []string{name, "x"}, Elsewhere: mounted}).look(); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}

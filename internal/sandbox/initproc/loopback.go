@@ -1,21 +1,4 @@
-// Package loopback carries connections that processes of a sandbox make to an
-// address of its loopback. A [Server] is the end in the sandbox, a part of its
-// init. A [Parent] is the other end, which opens all streams.
-//
-//	POST   /listeners/{address}                   init listens
-//	DELETE /listeners/{address}                   init no longer listens, and refuses the
-//	                                              requests that wait for connections
-//	GET    /listeners/{address}/connections/{id}  answered when init has accepted a
-//	                                              connection: what arrives on it
-//	PUT    /connections/{id}                      what is sent on it
-//
-// The parent chooses the numbers of connections. The end of a body ends only that
-// direction; a stream that is reset resets the connection. Nothing but status
-// codes and the content of connections is taken from the sandbox.
-//
-// Init accepts one connection more than was asked for; others wait in the
-// backlog of the sandbox's kernel.
-package loopback
+package initproc
 
 import (
 	"context"
@@ -29,16 +12,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"securebench/internal/sandbox"
 )
 
 const (
 	maxListeners = 8
 	acceptPause  = 100 * time.Millisecond // after an error: the sandbox may be short of something
-	copySize     = 32 << 10
 )
 
-// Server is the end in the sandbox.
-type Server struct {
+// Loopback is the end in the sandbox of connections that its processes make to
+// addresses of its loopback.
+type Loopback struct {
 	// Listen listens at an address; nil is the system's own way. Its connections
 	// have the method CloseWrite.
 	Listen func(address string) (net.Listener, error)
@@ -48,8 +33,8 @@ type Server struct {
 	conns     map[uint64]*carried
 }
 
-// Handle adds the requests of the package documentation.
-func (s *Server) Handle(mux *http.ServeMux) {
+// Handle adds the requests that are about them.
+func (s *Loopback) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("POST /listeners/{address}", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, s.open(r.PathValue("address")))
 	})
@@ -69,14 +54,8 @@ func (s *Server) Handle(mux *http.ServeMux) {
 	on("PUT /connections/{id}", s.carryIn)
 }
 
-func answer(w http.ResponseWriter, err error) {
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-	}
-}
-
 // Close ends all listeners and connections.
-func (s *Server) Close() {
+func (s *Loopback) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.listeners {
@@ -88,15 +67,15 @@ func (s *Server) Close() {
 	s.listeners = nil
 }
 
-func check(address string) error {
+func checkAddress(address string) error {
 	if a, err := netip.ParseAddrPort(address); err != nil || !a.Addr().IsLoopback() || a.Port() == 0 {
 		return fmt.Errorf("%q is not an address of the loopback", address)
 	}
 	return nil
 }
 
-func (s *Server) open(address string) error {
-	if err := check(address); err != nil {
+func (s *Loopback) open(address string) error {
+	if err := checkAddress(address); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -124,7 +103,7 @@ func (s *Server) open(address string) error {
 	return nil
 }
 
-func (s *Server) close(address string) {
+func (s *Loopback) close(address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.listeners[address]; l != nil {
@@ -179,7 +158,7 @@ type carried struct {
 	ended atomic.Int32
 }
 
-func (s *Server) add(id uint64, conn net.Conn) (*carried, error) {
+func (s *Loopback) add(id uint64, conn net.Conn) (*carried, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conns[id] != nil {
@@ -194,7 +173,7 @@ func (s *Server) add(id uint64, conn net.Conn) (*carried, error) {
 	return c, nil
 }
 
-func (s *Server) end(id uint64, c *carried) {
+func (s *Loopback) end(id uint64, c *carried) {
 	if c.ended.Add(1) < 2 {
 		return
 	}
@@ -216,7 +195,7 @@ func reset(conn net.Conn) {
 // carryOut waits for a connection and answers with what arrives on it. The
 // parent always asks for the other direction then, however soon it closes the
 // connection.
-func (s *Server) carryOut(id uint64, w http.ResponseWriter, r *http.Request) error {
+func (s *Loopback) carryOut(id uint64, w http.ResponseWriter, r *http.Request) error {
 	s.mu.Lock()
 	l := s.listeners[r.PathValue("address")]
 	s.mu.Unlock()
@@ -248,7 +227,7 @@ func (s *Server) carryOut(id uint64, w http.ResponseWriter, r *http.Request) err
 
 // carryIn sends the body of a request on a connection. If the other side no
 // longer reads, what it sent is still carried.
-func (s *Server) carryIn(id uint64, _ http.ResponseWriter, r *http.Request) error {
+func (s *Loopback) carryIn(id uint64, _ http.ResponseWriter, r *http.Request) error {
 	s.mu.Lock()
 	c := s.conns[id]
 	s.mu.Unlock()
@@ -258,10 +237,10 @@ func (s *Server) carryIn(id uint64, _ http.ResponseWriter, r *http.Request) erro
 	defer s.end(id, c)
 	stop := context.AfterFunc(r.Context(), func() { reset(c.conn) }) // also while it is not read
 	defer stop()
-	in := &body{r: r.Body}
+	in := &sandbox.Input{Reader: r.Body}
 	_, err := io.CopyBuffer(writeOnly{c.conn}, in, make([]byte, copySize))
 	switch {
-	case in.err != nil:
+	case in.Err != nil:
 		reset(c.conn)
 		return nil // there is nobody to be told
 	case err != nil:
@@ -271,20 +250,6 @@ func (s *Server) carryIn(id uint64, _ http.ResponseWriter, r *http.Request) erro
 		_ = half.CloseWrite() // an error means that it has ended
 	}
 	return nil
-}
-
-// body remembers an error of a request's body.
-type body struct {
-	r   io.Reader
-	err error
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.err = err
-	}
-	return n, err
 }
 
 // flushing sends at once what is written to it.

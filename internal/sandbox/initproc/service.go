@@ -1,6 +1,4 @@
-// Package readiness finds out, from inside a sandbox, whether a service there
-// answers.
-package readiness
+package initproc
 
 import (
 	"context"
@@ -14,23 +12,23 @@ import (
 )
 
 const (
-	every   = 50 * time.Millisecond // a pause between two attempts
-	attempt = 5 * time.Second       // for one
+	servicePause   = 50 * time.Millisecond // a pause between two attempts
+	serviceAttempt = 5 * time.Second       // for one
 )
 
-// Wait waits until a service answers: with "tcp" one that accepts connections at
+// AwaitService waits until a service answers: with "tcp" one that accepts connections at
 // an address HOST:PORT, with "http" one that answers a GET of a URL with a status
 // from 200 to 399; redirections are not followed. It gives up when ctx ends, with
 // the last error.
-func Wait(ctx context.Context, kind, address string) error {
-	try, err := attempts(kind, address)
+func AwaitService(ctx context.Context, kind, address string) error {
+	try, err := serviceAttempts(kind, address)
 	if err != nil {
 		return err
 	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(servicePause)
 	defer tick.Stop()
 	for {
-		actx, cancel := context.WithTimeout(ctx, attempt)
+		actx, cancel := context.WithTimeout(ctx, serviceAttempt)
 		err := try(actx)
 		cancel()
 		if err == nil {
@@ -44,25 +42,25 @@ func Wait(ctx context.Context, kind, address string) error {
 	}
 }
 
-// attempts returns a function that tries once.
-func attempts(kind, address string) (func(context.Context) error, error) {
+// serviceAttempts returns a function that tries once.
+func serviceAttempts(kind, address string) (func(context.Context) error, error) {
 	switch kind {
 	case "tcp":
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return nil, fmt.Errorf("the address %q is not of the form HOST:PORT: %w", address, err)
 		}
-		return func(ctx context.Context) error { return connect(ctx, address) }, nil
+		return func(ctx context.Context) error { return connectOnce(ctx, address) }, nil
 	case "http":
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return nil, fmt.Errorf("%q is not a URL that begins with http:// or https://", address)
 		}
-		return func(ctx context.Context) error { return get(ctx, address) }, nil
+		return func(ctx context.Context) error { return getOnce(ctx, address) }, nil
 	}
 	return nil, fmt.Errorf("%q is neither tcp nor http", kind)
 }
 
-func connect(ctx context.Context, address string) error {
+func connectOnce(ctx context.Context, address string) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -71,9 +69,9 @@ func connect(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// get asks for a page. Whose certificate the service shows does not matter: it
+// getOnce asks for a page. Whose certificate the service shows does not matter: it
 // runs in the same sandbox, and nothing is believed that it says.
-func get(ctx context.Context, address string) error {
+func getOnce(ctx context.Context, address string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return err

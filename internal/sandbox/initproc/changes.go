@@ -1,7 +1,4 @@
-// Package changes carries out archives of changes to a file tree: what a
-// candidate adds, replaces and deletes. It follows no link, and nothing else may
-// change the tree meanwhile.
-package changes
+package initproc
 
 import (
 	"archive/tar"
@@ -25,32 +22,31 @@ import (
 )
 
 const (
-	// MaxPath is the most bytes of a path that an [Error] has.
-	MaxPath = 2048
+	maxRefusedPath = 2048 // bytes of a path that an [ApplyError] has
 
 	maxDepth = 256
-	maxID    = 1<<32 - 2 // the largest user or group id; the next one means "no change"
 )
 
-// Error says that the tree does not allow a change: its disk is full, say, or
+// ApplyError says that the tree does not allow a change: its disk is full, say, or
 // something is mounted there.
-type Error struct {
+type ApplyError struct {
 	Path  string // relative to the root; of a long one the beginning
 	Errno syscall.Errno
 }
 
-// Error names the path and the system's reason.
-func (e *Error) Error() string { return fmt.Sprintf("changing /%s: %v", e.Path, e.Errno) }
+// ApplyError names the path and the system's reason.
+func (e *ApplyError) Error() string { return fmt.Sprintf("changing /%s: %v", e.Path, e.Errno) }
 
 // Unwrap returns the system's error number.
-func (e *Error) Unwrap() error { return e.Errno }
+func (e *ApplyError) Unwrap() error { return e.Errno }
 
-// Apply carries out a tar archive of changes below root. Each entry replaces
+// applyArchive carries out a tar archive of changes below root. Each entry replaces
 // whatever is at its path, with its owner and permissions; a folder that is
 // there gets the entry's owner and permissions; an entry with
 // [sandbox.DeletedRecord] removes. Folders that are missing above an entry belong
-// to the owner of the folder that they are made in. An [*Error] is the archive's fault and leaves what was done before it.
-func Apply(root string, archive io.Reader) (err error) {
+// to the owner of the folder that they are made in. An [*ApplyError] is
+// the archive's fault and leaves what was done before it.
+func applyArchive(root string, archive io.Reader) (err error) {
 	dir, err := os.Open(root)
 	if err != nil {
 		return fmt.Errorf("opening the root: %w", err)
@@ -58,18 +54,18 @@ func Apply(root string, archive io.Reader) (err error) {
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	err = unpack.Tar(context.Background(), dir, archive, unpack.Options{
 		Entries: math.MaxInt, Bytes: math.MaxInt64, Archive: math.MaxInt64, Depth: maxDepth - 1, // the sender bounds them
-		Plan: plan, Replace: true, InheritOwner: true,
+		Plan: planChange, Replace: true, InheritOwner: true,
 	})
 	var of *unpack.Error
 	var errno syscall.Errno
 	if errors.As(err, &of) && errors.As(of.Err, &errno) && errno != unix.EIO && errno != unix.ENOSYS { // else not the archive's fault
-		return &Error{Path: bounded.Text(strings.TrimSuffix(of.Name, "/"), MaxPath), Errno: errno}
+		return &ApplyError{Path: bounded.Text(strings.TrimSuffix(of.Name, "/"), maxRefusedPath), Errno: errno}
 	}
 	return err
 }
 
-// plan refuses entries that no archive of changes has.
-func plan(h *tar.Header) (e unpack.Entry, err error) {
+// planChange refuses entries that no archive of changes has.
+func planChange(h *tar.Header) (e unpack.Entry, err error) {
 	e = unpack.Entry{Name: h.Name, Target: h.Linkname, Mode: uint32(h.Mode & 0o777), Owner: &unpack.Owner{UID: h.Uid, GID: h.Gid}}
 	switch h.Typeflag {
 	case tar.TypeReg:

@@ -1,4 +1,4 @@
-package readiness
+package initproc
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestWait(t *testing.T) {
+func TestAwaitService(t *testing.T) {
 	var asked atomic.Int64
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ready", func(http.ResponseWriter, *http.Request) {})
@@ -28,19 +28,19 @@ func TestWait(t *testing.T) {
 	address := strings.TrimPrefix(plain.URL, "http://")
 	for _, c := range [][2]string{{"tcp", address}, {"http", plain.URL + "/ready"}, {"http", plain.URL + "/moved"},
 		{"http", plain.URL + "/late"}, {"http", secure.URL + "/ready"}} {
-		if err := Wait(t.Context(), c[0], c[1]); err != nil {
+		if err := AwaitService(t.Context(), c[0], c[1]); err != nil {
 			t.Errorf("%s: %v", c, err)
 		}
 	}
 	for _, c := range [][2]string{{"tcp", "nowhere"}, {"http", "ftp://x"}, {"http", "http://"}, {"udp", address}} {
-		if err := Wait(t.Context(), c[0], c[1]); err == nil {
+		if err := AwaitService(t.Context(), c[0], c[1]); err == nil {
 			t.Errorf("%s is accepted", c)
 		}
 	}
 }
 
-// TestWaitGivesUp waits for what never answers, until the context ends.
-func TestWaitGivesUp(t *testing.T) {
+// TestAwaitServiceGivesUp waits for what never answers, until the context ends.
+func TestAwaitServiceGivesUp(t *testing.T) {
 	never := errors.New("the time is up")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,10 +57,10 @@ func TestWaitGivesUp(t *testing.T) {
 		}
 	}))
 	defer broken.Close()
-	if err := Wait(ctx, "http", broken.URL); !errors.Is(err, never) || asked.Load() < 2 {
+	if err := AwaitService(ctx, "http", broken.URL); !errors.Is(err, never) || asked.Load() < 2 {
 		t.Errorf("got %v after %d attempts", err, asked.Load())
 	}
-	if err := Wait(ctx, "tcp", free); !errors.Is(err, never) {
+	if err := AwaitService(ctx, "tcp", free); !errors.Is(err, never) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,4 @@
-// Package lookup finds out, from inside a sandbox, whether a command is there: as an
-// agent's user, with its PATH, and without running it. The image needs no shell for
-// that.
-package lookup
+package initproc
 
 import (
 	"bytes"
@@ -18,28 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/initproc"
 )
 
 // The words by which the helper answers.
 const (
-	there  = "there"
-	absent = "absent"
+	lookupThere  = "there"
+	lookupAbsent = "absent"
 )
 
-// Answer writes whether a command is on the PATH of this process and can be executed
+// AnswerLookup writes whether a command is on the PATH of this process and can be executed
 // by it. It runs in the sandbox.
-func Answer(w io.Writer, name, path string) error {
-	word := absent
-	if find(name, path) {
-		word = there
+func AnswerLookup(w io.Writer, name, path string) error {
+	word := lookupAbsent
+	if findCommand(name, path) {
+		word = lookupThere
 	}
 	_, err := fmt.Fprintln(w, word)
 	return err
 }
 
-// find looks a command up as runtimes do.
-func find(name, path string) bool {
+// findCommand looks a command up as runtimes do.
+func findCommand(name, path string) bool {
 	if strings.Contains(name, "/") {
 		return executable(name)
 	}
@@ -56,8 +52,8 @@ func executable(name string) bool {
 	return err == nil && info.Mode().IsRegular() && unix.Access(name, unix.X_OK) == nil
 }
 
-// Question is a command in an image.
-type Question struct {
+// Lookup is a command in an image.
+type Lookup struct {
 	Image  sandbox.Image
 	User   *sandbox.User // nil is the image's
 	Argv   []string
@@ -69,16 +65,16 @@ type Question struct {
 	Elsewhere func(path string) bool
 }
 
-// patience bounds a look-up.
-const patience = 2 * time.Minute
+// lookupTime bounds a look-up.
+const lookupTime = 2 * time.Minute
 
-// output bounds what crosses the streams of the sandbox.
-const output = 1 << 20
+// lookupOutput bounds what crosses the streams of the sandbox.
+const lookupOutput = 1 << 20
 
 // Missing returns the command that the question's cannot be started without and that is
 // not in the image, "" if nothing is known to be missing. It asks the image's shell, and
 // where there is none the helper, which takes longer to start.
-func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string, err error) {
+func Missing(ctx context.Context, e sandbox.Sandboxes, q Lookup) (name string, err error) {
 	name, argv := q.look()
 	if name == "" {
 		return "", nil
@@ -87,13 +83,13 @@ func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string,
 	switch {
 	case err != nil:
 		return "", err
-	case said == there:
+	case said == lookupThere:
 		return "", nil
-	case said == absent:
+	case said == lookupAbsent:
 		return name, nil
 	case out.End != sandbox.Exited || !NotFound(out.ExitCode):
 		return "", fmt.Errorf("looking for the command %q: the image's shell answered with code %d", name, out.ExitCode)
-	case argv[2] != onPath: // there is no shell, and the command is one of it
+	case argv[2] != onPath: // lookupThere is no shell, and the command is one of it
 		return argv[0], nil
 	}
 	return q.helper(ctx, e, name)
@@ -101,7 +97,7 @@ func Missing(ctx context.Context, e sandbox.Sandboxes, q Question) (name string,
 
 // Asked returns the command whose output answers the question, nil if nothing is asked.
 // For one image, user and environment, questions that ask the same have the same answer.
-func (q Question) Asked() []string {
+func (q Lookup) Asked() []string {
 	_, argv := q.look()
 	return argv
 }
@@ -120,24 +116,24 @@ var simple = regexp.MustCompile(`^\s*(/?[A-Za-z0-9_+.][A-Za-z0-9_+./-]*)((\s|$)[
 // onPath looks for the file of a command as runtimes do. What the shell itself has
 // does not count.
 const onPath = `set -f
-found() { [ -f "$1" ] && [ -x "$1" ] && { echo ` + there + `; exit 0; }; }
+found() { [ -f "$1" ] && [ -x "$1" ] && { echo ` + lookupThere + `; exit 0; }; }
 case $1 in
 */*) found "$1" ;;
 *) IFS=:; for dir in $PATH; do found "/$dir/$1"; done ;;
 esac
-echo ` + absent
+echo ` + lookupAbsent
 
 // look returns what has to be there and how to ask a shell for it; "" if that cannot
 // be said before the command runs. One that is one string is run by a shell; a login shell,
 // which is an agent's, has a PATH of its own.
-func (q Question) look() (name string, argv []string) {
+func (q Lookup) look() (name string, argv []string) {
 	name = q.Argv[0]
 	switch {
 	case len(q.Argv) == 3 && (name == "sh" && q.Argv[1] == "-lc" || name == "/bin/sh" && q.Argv[1] == "-c"):
 		if m := simple.FindStringSubmatch(q.Argv[2]); m != nil && !q.elsewhere(m[1], true) {
-			return m[1], []string{name, q.Argv[1], `command -v "$0" >/dev/null 2>&1 && echo ` + there + ` || echo ` + absent, m[1]}
+			return m[1], []string{name, q.Argv[1], `command -v "$0" >/dev/null 2>&1 && echo ` + lookupThere + ` || echo ` + lookupAbsent, m[1]}
 		}
-		return name, []string{name, q.Argv[1], "echo " + there}
+		return name, []string{name, q.Argv[1], "echo " + lookupThere}
 	case q.elsewhere(name, false):
 		return "", nil
 	}
@@ -146,7 +142,7 @@ func (q Question) look() (name string, argv []string) {
 
 // elsewhere reports whether a command can be in a folder that is not there yet.
 // otherwise is the answer for absolute paths if the question has none.
-func (q Question) elsewhere(name string, otherwise bool) bool {
+func (q Lookup) elsewhere(name string, otherwise bool) bool {
 	switch {
 	case !strings.Contains(name, "/"):
 		return false
@@ -158,14 +154,14 @@ func (q Question) elsewhere(name string, otherwise bool) bool {
 	return q.Elsewhere(name)
 }
 
-func (q Question) spec() sandbox.Spec {
+func (q Lookup) spec() sandbox.Spec {
 	spec := sandbox.Spec{Labels: q.Labels, Image: q.Image, User: q.User, Mounts: q.Mounts, Workdir: "/"}
-	spec.Limits.Timeout, spec.Limits.Output = patience, output
+	spec.Limits.Timeout, spec.Limits.Output = lookupTime, lookupOutput
 	return spec
 }
 
 // shell runs a command line that answers.
-func (q Question) shell(ctx context.Context, e sandbox.Sandboxes, argv []string) (said string, out sandbox.Outcome, err error) {
+func (q Lookup) shell(ctx context.Context, e sandbox.Sandboxes, argv []string) (said string, out sandbox.Outcome, err error) {
 	spec := q.spec()
 	spec.Command, spec.Env = argv, q.Env
 	box, err := e.Open(ctx, spec)
@@ -180,27 +176,27 @@ func (q Question) shell(ctx context.Context, e sandbox.Sandboxes, argv []string)
 }
 
 // helper asks the helper for a command, in an image without a shell.
-func (q Question) helper(ctx context.Context, e sandbox.Sandboxes, name string) (missing string, err error) {
+func (q Lookup) helper(ctx context.Context, e sandbox.Sandboxes, name string) (missing string, err error) {
 	spec := q.spec()
 	spec.Init = true
 	box, err := e.Open(ctx, spec)
 	if err != nil {
 		return "", fmt.Errorf("creating a sandbox: %w", err)
 	}
-	client, err := initproc.Open(ctx, box) // which owns the box
+	client, err := Open(ctx, box) // which owns the box
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, client.Close(context.WithoutCancel(ctx))) }()
 	var said bytes.Buffer
-	res, err := client.Run(ctx, initproc.Command{Argv: []string{sandbox.HelperPath, "sandbox-lookup", name}, Env: q.Env, Inherit: true,
-		User: spec.RunAs(), Stdout: &said, Output: output, Timeout: patience})
+	res, err := client.Run(ctx, Command{Argv: []string{sandbox.HelperPath, "sandbox-lookup", name}, Env: q.Env, Inherit: true,
+		User: spec.RunAs(), Stdout: &said, Output: lookupOutput, Timeout: lookupTime})
 	switch word := strings.TrimSpace(said.String()); {
 	case err != nil:
 		return "", err
-	case word == there:
+	case word == lookupThere:
 		return "", nil
-	case word == absent:
+	case word == lookupAbsent:
 		return name, nil
 	}
 	return "", fmt.Errorf("looking for the command %q: the sandbox answered with code %d", name, res.ExitCode)

@@ -1,4 +1,4 @@
-package changes
+package initproc
 
 import (
 	"archive/tar"
@@ -144,7 +144,7 @@ func TestChange(t *testing.T) {
 					want = append(want, l)
 				}
 			}
-			if err := Apply(dir, bytes.NewReader(tartest.Pack(t, ownedByMe(c.changes)...))); err != nil {
+			if err := applyArchive(dir, bytes.NewReader(tartest.Pack(t, ownedByMe(c.changes)...))); err != nil {
 				t.Fatal(err)
 			}
 			got := listing(t, dir)
@@ -169,7 +169,7 @@ func TestChangeOfOwner(t *testing.T) {
 	file, folder, link := fileOf("a/f", "x", 0o600), folderOf("b", 0o750), linkOf("b/l", "nowhere")
 	file.Uid, file.Gid, folder.Uid, folder.Gid, link.Uid, link.Gid = 1, 2, 3, 4, 5, 6
 	below := fileOf("b/new/deep/f", "x", 0o600) // folders that are missing belong to whom the one above belongs to
-	if err := Apply(dir, bytes.NewReader(tartest.Pack(t, file, folder, link, below))); err != nil {
+	if err := applyArchive(dir, bytes.NewReader(tartest.Pack(t, file, folder, link, below))); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][2]uint32{"a": {0, 0}, "a/f": {1, 2}, "b": {3, 4}, "b/l": {5, 6}, "b/new": {3, 4}, "b/new/deep": {3, 4}} {
@@ -207,8 +207,8 @@ func TestRefusedChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, outside := beforeChange(t)
 			before := listing(t, dir)
-			err := Apply(dir, bytes.NewReader(tartest.Pack(t, ownedByMe([]tar.Header{c.change})...)))
-			var refused *Error
+			err := applyArchive(dir, bytes.NewReader(tartest.Pack(t, ownedByMe([]tar.Header{c.change})...)))
+			var refused *ApplyError
 			switch {
 			case err == nil:
 				t.Error("it is accepted")
@@ -224,12 +224,12 @@ func TestRefusedChanges(t *testing.T) {
 		})
 	}
 	whole := tartest.Pack(t, ownedByMe([]tar.Header{fileOf("app/x", strings.Repeat("x", 2000), 0o644)})...)
-	var refused *Error
-	if err := Apply(t.TempDir(), bytes.NewReader(whole[:1000])); err == nil || errors.As(err, &refused) {
+	var refused *ApplyError
+	if err := applyArchive(t.TempDir(), bytes.NewReader(whole[:1000])); err == nil || errors.As(err, &refused) {
 		t.Errorf("half an archive: got %v, want an error that is not the archive's", err)
 	}
 	broken := io.MultiReader(bytes.NewReader(whole[:1000]), iotest.ErrReader(unix.ENOSPC))
-	if err := Apply(t.TempDir(), broken); !errors.Is(err, unix.ENOSPC) || errors.As(err, &refused) {
+	if err := applyArchive(t.TempDir(), broken); !errors.Is(err, unix.ENOSPC) || errors.As(err, &refused) {
 		t.Errorf("a reader without space: got %v", err)
 	}
 }
@@ -246,8 +246,8 @@ func TestLinksLeadNowhere(t *testing.T) {
 		}
 		dir, outside := beforeChange(t)
 		archive := tartest.Pack(t, ownedByMe([]tar.Header{linkOf("l", strings.ReplaceAll(target, "OUT", outside)), fileOf("l/victim", "hit", 0o644)})...)
-		var refused *Error
-		if err := Apply(dir, bytes.NewReader(archive)); !errors.As(err, &refused) {
+		var refused *ApplyError
+		if err := applyArchive(dir, bytes.NewReader(archive)); !errors.As(err, &refused) {
 			t.Errorf("got %v, want a refusal", err)
 		}
 		if b, _ := os.ReadFile(outside + "/victim"); string(b) != "safe" {

@@ -1,4 +1,4 @@
-package changes
+package initproc
 
 import (
 	"errors"
@@ -21,25 +21,25 @@ const (
 	maxLooks    = 1 << 24 // at all names of all paths
 )
 
-// Follower says where paths of a tree lead that nothing changes meanwhile. It
+// follower says where paths of a tree lead that nothing changes meanwhile. It
 // follows every link inside the tree, however a program that runs there would.
-type Follower struct {
+type follower struct {
 	root  string
 	looks int // that are left
 	// The folder of the last path, and where it leads: paths come sorted.
 	dir, leads string
 }
 
-// NewFollower makes a Follower of the tree below root.
-func NewFollower(root string) *Follower {
-	return &Follower{root: strings.TrimSuffix(root, "/"), looks: maxLooks}
+// newFollower makes a Follower of the tree below root.
+func newFollower(root string) *follower {
+	return &follower{root: strings.TrimSuffix(root, "/"), looks: maxLooks}
 }
 
 // Destination returns where an absolute path of the tree leads: a path without
 // links. Of what is not there, and of a circle of links, it is the place where that
 // ends. It is one of the kernel's folders, such as /proc, for all that leads there,
 // and "" for what cannot be followed to its end.
-func (f *Follower) Destination(p string) string {
+func (f *follower) Destination(p string) string {
 	if !path.IsAbs(p) {
 		return ""
 	}
@@ -54,7 +54,7 @@ func (f *Follower) Destination(p string) string {
 }
 
 // follow walks from a folder without links.
-func (f *Follower) follow(at, rest string) string {
+func (f *follower) follow(at, rest string) string {
 	left := strings.Split(rest, "/")
 	slices.Reverse(left) // the next name is the last one
 	seen := map[string]bool{}
@@ -97,7 +97,7 @@ func (f *Follower) follow(at, rest string) string {
 
 // Place is where a path leads, and who could make something there.
 type Place struct {
-	Path    string `json:"path"` // see [Follower.Destination]
+	Path    string `json:"path"` // see follower.Destination
 	Missing bool   `json:"missing,omitzero"`
 	Folder  bool   `json:"folder,omitzero"`
 	// UID, GID and Mode, of which only permissions count, are of what is there; if
@@ -121,7 +121,7 @@ func (p Place) Writable(uid, gid int) bool {
 }
 
 // Look returns where an absolute path of the tree leads, and what is there.
-func (f *Follower) Look(p string) Place {
+func (f *follower) Look(p string) Place {
 	out := Place{Path: f.Destination(p)}
 	for at := out.Path; at != ""; at = path.Dir(at) {
 		var st unix.Stat_t
