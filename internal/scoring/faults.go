@@ -7,7 +7,6 @@ import (
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/mountpoint"
 	"securebench/internal/task"
 	"securebench/internal/workload"
 	"securebench/internal/workspace"
@@ -19,7 +18,7 @@ import (
 type faults struct {
 	images map[string]error // by reference
 	users  map[workload.User]error
-	looks  mountpoint.Looks
+	looks  mountPoints
 }
 
 // ImageFault says why nothing can run in an image, or nil.

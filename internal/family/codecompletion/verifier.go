@@ -12,7 +12,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/analysis"
 	"securebench/internal/family/codecompletion/diagnosis"
-	"securebench/internal/sandbox/warm"
+	"securebench/internal/sandbox/link"
 	"securebench/internal/task"
 )
 
@@ -24,7 +24,7 @@ import (
 // after the other. A session has one only while it verifies.
 type Verifier struct {
 	resources family.Resources
-	testBoxes *warm.Pool[boxKey, *testBox]
+	testBoxes *link.Pool[boxKey, *testBox]
 
 	analyst *analysis.Analyst
 
@@ -38,14 +38,14 @@ var _ family.Completer = (*Verifier)(nil)
 func NewVerifier(r family.Resources) family.Verifier {
 	return &Verifier{
 		resources: r,
-		testBoxes: warm.New[boxKey, *testBox](r.Workers),
+		testBoxes: link.NewPool[boxKey, *testBox](r.Workers),
 		analyst:   analysis.New(r.Engine, r.RunID),
 		programs:  make(map[string][]byte),
 	}
 }
 
 // starter starts test boxes for a case.
-func (v *Verifier) starter(c family.Case) warm.Start[*testBox] {
+func (v *Verifier) starter(c family.Case) link.Starter[*testBox] {
 	return func(ctx context.Context) (*testBox, error) {
 		return startTestBox(ctx, v.resources.Engine, v.resources.RunID, c)
 	}

@@ -17,7 +17,6 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/durable"
-	"securebench/internal/sandbox/imagestore/content"
 	"securebench/internal/sandbox/imagestore/layer"
 )
 
@@ -25,7 +24,7 @@ import (
 // error nothing has changed. Layers are checked against the diff IDs of the image's
 // configuration.
 func (s *Store) Add(ctx context.Context, img v1.Image, a Addition) (Image, error) {
-	c, err := content.FromImage(img)
+	c, err := fromImage(img)
 	if err != nil {
 		return Image{}, fmt.Errorf("adding an image: %w", oneLine(err))
 	}
@@ -65,8 +64,8 @@ func (s *Store) working(ref string, do func(*work) (Image, error)) (img Image, e
 	return img, nil
 }
 
-func (s *Store) addAll(ctx context.Context, w *work, c content.Image, a Addition) (Image, error) {
-	ids, err := c.DiffIDs()
+func (s *Store) addAll(ctx context.Context, w *work, c content, a Addition) (Image, error) {
+	ids, err := c.diffIDs()
 	if err != nil {
 		return Image{}, err
 	}
@@ -180,7 +179,7 @@ func (w *work) file() string {
 
 // ensure unpacks a layer unless the store has it. If another process is unpacking
 // it, ensure waits for that.
-func (s *Store) ensure(ctx context.Context, w *work, diffID string, b content.Blob, report func(int64, bool)) error {
+func (s *Store) ensure(ctx context.Context, w *work, diffID string, b blob, report func(int64, bool)) error {
 	lock, err := s.waitFor(ctx, diffID)
 	if err != nil {
 		return err
@@ -197,13 +196,13 @@ func (s *Store) ensure(ctx context.Context, w *work, diffID string, b content.Bl
 }
 
 // unpack adds a layer, whose diff ID it checks, or finds if want is "".
-func (s *Store) unpack(ctx context.Context, w *work, want string, b content.Blob, report func(int64, bool)) (string, error) {
+func (s *Store) unpack(ctx context.Context, w *work, want string, b blob, report func(int64, bool)) (string, error) {
 	name := w.file()
 	if err := errors.Join(s.root.Mkdir(name, 0o700), s.root.Mkdir(filepath.Join(name, filesDir), 0o755)); err != nil {
 		return "", err
 	}
 	report(0, false)
-	got, sum, err := b.Unpack(ctx, filepath.Join(s.dir, name, filesDir), s.layers, func(n int64) { report(n, false) })
+	got, sum, err := b.unpack(ctx, filepath.Join(s.dir, name, filesDir), s.layers, func(n int64) { report(n, false) })
 	if err == nil && want != "" && got != want {
 		err = fmt.Errorf("%w: its content has the digest %s instead of %s", layer.ErrLayer, got, want)
 	}

@@ -17,7 +17,6 @@ import (
 
 	"securebench/internal/bounded"
 	"securebench/internal/digest"
-	"securebench/internal/sandbox/imagestore/content"
 	"securebench/internal/source"
 )
 
@@ -69,7 +68,7 @@ func (s *Store) importLayout(ctx context.Context, w *work, dir string, a Additio
 		return Image{}, err
 	}
 	defer closer(&err, root)
-	c, err := content.FromLayout(root, a.wanted())
+	c, err := fromLayout(root, a.wanted())
 	if err != nil {
 		return Image{}, err
 	}
@@ -90,7 +89,7 @@ func (s *Store) importDocker(ctx context.Context, w *work, ref string, a Additio
 		return Image{}, err
 	}
 	defer closer(&err, f)
-	c, _, err := content.FromArchive(ctx, f, a.wanted())
+	c, _, err := fromArchive(ctx, f, a.wanted())
 	if err != nil {
 		return Image{}, err
 	}
@@ -114,8 +113,8 @@ func (s *Store) importFile(ctx context.Context, w *work, name string, a Addition
 	if plain != f {
 		defer closer(&err, plain)
 	}
-	c, ref, err := content.FromArchive(ctx, plain, a.wanted())
-	if errors.Is(err, content.ErrNoImage) {
+	c, ref, err := fromArchive(ctx, plain, a.wanted())
+	if errors.Is(err, errNoImage) {
 		return s.addRoot(ctx, w, a, func() (io.ReadCloser, error) {
 			_, err := plain.Seek(0, io.SeekStart)
 			return io.NopCloser(plain), err
@@ -131,7 +130,7 @@ func (s *Store) importFile(ctx context.Context, w *work, name string, a Addition
 // plainFile returns the archive uncompressed: parts of it are read in any order.
 func (s *Store) plainFile(ctx context.Context, w *work, f *os.File) (*os.File, error) {
 	in := bufio.NewReader(f)
-	plain, done, err := content.Decompressed(in)
+	plain, done, err := decompressed(in)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +170,7 @@ func (s *Store) AddRoot(ctx context.Context, files io.Reader, a Addition) (Image
 }
 
 func (s *Store) addRoot(ctx context.Context, w *work, a Addition, open func() (io.ReadCloser, error)) (Image, error) {
-	b := content.Blob{Open: open}
+	b := blob{Open: open}
 	diffID, err := s.unpack(ctx, w, "", b, a.report(Progress{Layer: 1, Layers: 1}))
 	if err != nil {
 		return Image{}, err

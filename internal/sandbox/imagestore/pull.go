@@ -7,8 +7,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-
-	"securebench/internal/sandbox/imagestore/content"
 )
 
 // Pull adds an image from a registry.
@@ -30,7 +28,7 @@ func (s *Store) pull(ctx context.Context, ref string, a Addition) (Image, error)
 		return Image{}, err
 	}
 	found, err := remote.Get(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithPlatform(content.Wanted(a.wanted())), remote.WithUserAgent("securebench"))
+		remote.WithPlatform(libraryPlatform(a.wanted())), remote.WithUserAgent("securebench"))
 	if err != nil {
 		return Image{}, err
 	}
@@ -38,7 +36,7 @@ func (s *Store) pull(ctx context.Context, ref string, a Addition) (Image, error)
 	if err != nil {
 		return Image{}, err
 	}
-	c, err := content.FromRegistry(img)
+	c, err := fromRegistry(img)
 	if err != nil {
 		return Image{}, err
 	}

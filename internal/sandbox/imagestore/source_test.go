@@ -28,7 +28,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox/dockertest"
-	"securebench/internal/sandbox/imagestore/content"
 	"securebench/internal/sandbox/platform"
 )
 
@@ -133,7 +132,7 @@ func TestSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, this, other := server(t), content.Wanted(platform.Here()), &v1.Platform{OS: "linux", Architecture: "riscv64"}
+	host, this, other := server(t), libraryPlatform(platform.Here()), &v1.Platform{OS: "linux", Architecture: "riscv64"}
 	push(t, host+"/plain:1", img)
 	push(t, host+"/many:1", indexOf(img, other, &this))
 	zstdImage, err := mutate.Append(empty.Image, mutate.Addendum{Layer: z})
@@ -258,7 +257,7 @@ func TestOutsideRegistry(t *testing.T) {
 	for _, urls := range [][]string{nil, {"http://127.0.0.1:1/x"}} {
 		m := manifest.DeepCopy()
 		m.Layers[0].URLs = urls
-		_, err := content.FromRegistry(described{img, m})
+		_, err := fromRegistry(described{img, m})
 		if (err == nil) != (urls == nil) {
 			t.Errorf("%v: got %v", urls, err)
 		}
@@ -321,7 +320,7 @@ func TestSameAsDocker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	this := content.Wanted(platform.Here())
+	this := libraryPlatform(platform.Here())
 	for i, what := range []remote.Taggable{imageOf(t, tarOf(t, "a=1"), tarOf(t, ".wh.a", "b=1")), indexOf(imageOf(t, tarOf(t, "a=1"), tarOf(t, "c=1")), &this)} {
 		ref := fmt.Sprintf("%s/same:%d", server(t), i)
 		push(t, ref, what)

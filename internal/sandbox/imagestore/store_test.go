@@ -24,7 +24,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/imagestore/content"
 	"securebench/internal/sandbox/owner"
 	"securebench/internal/sandbox/platform"
 )
@@ -317,7 +316,7 @@ func TestFailure(t *testing.T) {
 		}
 		return b
 	}
-	blobOf := func(b []byte) content.Blob { return content.Blob{Open: opener(b)} }
+	blobOf := func(b []byte) blob { return blob{Open: opener(b)} }
 	other := blobOf(good)
 	other.Digest = "sha256:" + strings.Repeat("1", 64)
 	two := config(imageOf(t, good, tarOf(t, "b=1")))
@@ -329,18 +328,18 @@ func TestFailure(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]content.Image{
-		"other content":      {Config: two, Layers: []content.Blob{blobOf(good), blobOf(tarOf(t, "b=2"))}},
-		"content appended":   {Config: two, Layers: []content.Blob{blobOf(good), blobOf(append(tarOf(t, "b=1"), 0))}},
-		"another digest":     {Config: config(imageOf(t, good)), Layers: []content.Blob{other}},
-		"too few layers":     {Config: two, Layers: []content.Blob{blobOf(good)}},
-		"too many layers":    {Config: two, Layers: []content.Blob{blobOf(good), blobOf(good), blobOf(good)}},
+	for name, c := range map[string]content{
+		"other content":      {Config: two, Layers: []blob{blobOf(good), blobOf(tarOf(t, "b=2"))}},
+		"content appended":   {Config: two, Layers: []blob{blobOf(good), blobOf(append(tarOf(t, "b=1"), 0))}},
+		"another digest":     {Config: config(imageOf(t, good)), Layers: []blob{other}},
+		"too few layers":     {Config: two, Layers: []blob{blobOf(good)}},
+		"too many layers":    {Config: two, Layers: []blob{blobOf(good), blobOf(good), blobOf(good)}},
 		"no layers":          {Config: config(imageOf(t))},
-		"no configuration":   {Config: []byte("{"), Layers: []content.Blob{blobOf(good)}},
-		"a cut stream":       {Config: two, Layers: []content.Blob{blobOf(good), blobOf(packed.Bytes()[:packed.Len()-9])}},
-		"a broken stream":    {Config: two, Layers: []content.Blob{blobOf(good), blobOf(append(packed.Bytes()[:packed.Len():packed.Len()], "x"...))}},
-		"another method":     {Config: two, Layers: []content.Blob{blobOf(good), blobOf([]byte("\xfd7zXZ\x00....."))}},
-		"a layer that fails": {Config: two, Layers: []content.Blob{blobOf(good), {Open: func() (io.ReadCloser, error) { return nil, errors.New("the registry\nis down") }}}},
+		"no configuration":   {Config: []byte("{"), Layers: []blob{blobOf(good)}},
+		"a cut stream":       {Config: two, Layers: []blob{blobOf(good), blobOf(packed.Bytes()[:packed.Len()-9])}},
+		"a broken stream":    {Config: two, Layers: []blob{blobOf(good), blobOf(append(packed.Bytes()[:packed.Len():packed.Len()], "x"...))}},
+		"another method":     {Config: two, Layers: []blob{blobOf(good), blobOf([]byte("\xfd7zXZ\x00....."))}},
+		"a layer that fails": {Config: two, Layers: []blob{blobOf(good), {Open: func() (io.ReadCloser, error) { return nil, errors.New("the registry\nis down") }}}},
 	} {
 		_, err := s.working("x", func(w *work) (Image, error) { return s.addAll(t.Context(), w, c, Addition{Ref: "x"}) })
 		if err == nil || strings.Contains(err.Error(), "\n") {
@@ -348,7 +347,7 @@ func TestFailure(t *testing.T) {
 		}
 		nothing(t, s)
 	}
-	honest := content.Image{Config: two, Layers: []content.Blob{blobOf(good), blobOf(packed.Bytes())}}
+	honest := content{Config: two, Layers: []blob{blobOf(good), blobOf(packed.Bytes())}}
 	if _, err := s.working("x", func(w *work) (Image, error) { return s.addAll(t.Context(), w, honest, Addition{Ref: "x"}) }); err != nil {
 		t.Errorf("the honest image: %v", err)
 	}
@@ -433,11 +432,11 @@ func TestTogether(t *testing.T) {
 	for i := range 8 {
 		s := openStore(t, dir)
 		img := imageOf(t, data, tarOf(t, fmt.Sprint("b=", i%2)))
-		c, err := content.FromImage(img)
+		c, err := fromImage(img)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids, err := c.DiffIDs()
+		ids, err := c.diffIDs()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,6 @@
-// Package link talks to a running sandbox in frames over its standard streams.
+// Package link talks to a running sandbox in frames over its standard streams, and
+// keeps sandboxes running between uses, where starting one costs more than what it
+// is used for.
 //
 // The sandbox may be hostile: it can neither block this process nor make it
 // hold more than one frame and the beginning of its standard error.

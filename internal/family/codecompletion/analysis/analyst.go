@@ -15,7 +15,6 @@ import (
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/link"
-	"securebench/internal/sandbox/warm"
 	"securebench/internal/value"
 )
 
@@ -51,7 +50,7 @@ const maxKept = 4096
 type Analyst struct {
 	engine sandbox.Engine
 	run    string
-	boxes  *warm.Pool[string, *box] // of one sandbox, by image
+	boxes  *link.Pool[string, *box] // of one sandbox, by image
 	turn   chan struct{}            // has room for who asks
 
 	mu   sync.Mutex
@@ -66,7 +65,7 @@ type result struct {
 
 // New makes an analyst. It starts nothing, and never has more than one sandbox.
 func New(engine sandbox.Engine, run string) *Analyst {
-	return &Analyst{engine: engine, run: run, boxes: warm.New[string, *box](1), turn: make(chan struct{}, 1), kept: make(map[key]result)}
+	return &Analyst{engine: engine, run: run, boxes: link.NewPool[string, *box](1), turn: make(chan struct{}, 1), kept: make(map[key]result)}
 }
 
 // Close ends the sandbox.

@@ -1,7 +1,4 @@
-// Package mountpoint finds out whether a folder can be mounted at a path of an
-// image, before anything runs in it. The image is as its author made it, so no
-// agent or candidate can have caused what is found.
-package mountpoint
+package scoring
 
 import (
 	"context"
@@ -20,22 +17,24 @@ const (
 	maxLinks = 40
 )
 
-// Looks remembers what was found of images. It is safe for concurrent use. The zero
-// value of Engine, nil, finds nothing.
-type Looks struct {
+// mountPoints finds out whether a folder can be mounted at a path of an image, before
+// anything runs in it, and remembers the answers. The image is as its author made it, so
+// no agent or candidate can have caused what is found. It is safe for concurrent use.
+// Without an Engine it finds nothing.
+type mountPoints struct {
 	Engine sandbox.Looker
 
 	mu    sync.Mutex
-	known map[key]*found
+	known map[mountKey]*mountFound
 }
 
-type key struct {
+type mountKey struct {
 	image, target string
 	exact         bool
 }
 
-// found is what is known of a path, once it was looked at.
-type found struct {
+// mountFound is what is known of a path, once it was looked at.
+type mountFound struct {
 	sync.Mutex
 	done  bool
 	fault error
@@ -44,17 +43,17 @@ type found struct {
 // Fault says why nothing can be mounted at a path of an image, as a
 // [sandbox.ErrUnusable], or returns nil. With exact, no link may be on the way: the
 // path is the folder's own name. err is the engine's.
-func (l *Looks) Fault(ctx context.Context, image sandbox.Image, target string, exact bool) (fault, err error) {
+func (l *mountPoints) Fault(ctx context.Context, image sandbox.Image, target string, exact bool) (fault, err error) {
 	if l == nil || l.Engine == nil || image.ID == "" {
 		return nil, nil
 	}
-	f := l.entry(key{image.ID, path.Clean(target), exact})
+	f := l.entry(mountKey{image.ID, path.Clean(target), exact})
 	f.Lock()
 	defer f.Unlock()
 	if f.done {
 		return f.fault, nil
 	}
-	w := way{engine: l.Engine, image: image, exact: exact}
+	w := mountWay{engine: l.Engine, image: image, exact: exact}
 	what, err := w.walk(ctx, path.Clean(target))
 	if err != nil {
 		return nil, err
@@ -66,20 +65,20 @@ func (l *Looks) Fault(ctx context.Context, image sandbox.Image, target string, e
 	return f.fault, nil
 }
 
-func (l *Looks) entry(k key) *found {
+func (l *mountPoints) entry(k mountKey) *mountFound {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
-		l.known = map[key]*found{}
+		l.known = map[mountKey]*mountFound{}
 	}
 	if l.known[k] == nil {
-		l.known[k] = &found{}
+		l.known[k] = &mountFound{}
 	}
 	return l.known[k]
 }
 
-// way is the walk to a path.
-type way struct {
+// mountWay is the walk to a path.
+type mountWay struct {
 	engine sandbox.Looker
 	image  sandbox.Image
 	exact  bool
@@ -87,7 +86,7 @@ type way struct {
 }
 
 // walk says what is wrong with a path, or "". What does not exist the engine makes.
-func (w *way) walk(ctx context.Context, target string) (string, error) {
+func (w *mountWay) walk(ctx context.Context, target string) (string, error) {
 	if len(target) > maxPath {
 		return fmt.Sprintf("the path has %d bytes, and Linux allows %d", len(target), maxPath), nil
 	}
@@ -117,7 +116,7 @@ func (w *way) walk(ctx context.Context, target string) (string, error) {
 }
 
 // new says what is wrong with folders that have to be made.
-func (w *way) new(parts []string) string {
+func (w *mountWay) new(parts []string) string {
 	for _, part := range parts {
 		if len(part) > maxName {
 			return fmt.Sprintf("a name in it has %d bytes, and Linux allows %d", len(part), maxName)
@@ -127,7 +126,7 @@ func (w *way) new(parts []string) string {
 }
 
 // follow goes on where a link leads.
-func (w *way) follow(ctx context.Context, at, link string, rest []string) (string, error) {
+func (w *mountWay) follow(ctx context.Context, at, link string, rest []string) (string, error) {
 	if w.links++; w.links > maxLinks || link == "" {
 		return fmt.Sprintf("the link at %s in the image leads nowhere", at), nil
 	}

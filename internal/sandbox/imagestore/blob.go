@@ -1,4 +1,4 @@
-package content
+package imagestore
 
 import (
 	"bufio"
@@ -17,9 +17,9 @@ import (
 	"securebench/internal/sandbox/imagestore/layer"
 )
 
-// Unpack unpacks a layer into a folder and returns the digest of its uncompressed
+// unpack unpacks a layer into a folder and returns the digest of its uncompressed
 // content. It reads all of the blob, whose own digest it checks.
-func (b Blob) Unpack(ctx context.Context, dir string, o layer.Options, report func(int64)) (diffID string, sum layer.Summary, err error) {
+func (b blob) unpack(ctx context.Context, dir string, o layer.Options, report func(int64)) (diffID string, sum layer.Summary, err error) {
 	rc, err := b.Open()
 	if err != nil {
 		return "", sum, err
@@ -27,13 +27,13 @@ func (b Blob) Unpack(ctx context.Context, dir string, o layer.Options, report fu
 	defer closer(&err, rc)
 	packed := &counted{r: rc, hash: sha256.New(), report: report}
 	in := bufio.NewReaderSize(packed, 1<<20)
-	plain, done, err := Decompressed(in)
+	plain, done, err := decompressed(in)
 	if err != nil {
 		return "", sum, err
 	}
 	defer done()
-	content := &counted{r: plain, hash: sha256.New()}
-	if sum, err = layer.Unpack(ctx, content, dir, o); err != nil {
+	unpacked := &counted{r: plain, hash: sha256.New()}
+	if sum, err = layer.Unpack(ctx, unpacked, dir, o); err != nil {
 		return "", sum, err
 	}
 	// What follows the compressed stream belongs to the blob's digest.
@@ -44,7 +44,7 @@ func (b Blob) Unpack(ctx context.Context, dir string, o layer.Options, report fu
 	if got := digest.Format(packed.hash.Sum(nil)); b.Digest != "" && got != b.Digest {
 		return "", sum, fmt.Errorf("%w: it has the digest %s instead of %s", layer.ErrLayer, got, b.Digest)
 	}
-	return digest.Format(content.hash.Sum(nil)), sum, nil
+	return digest.Format(unpacked.hash.Sum(nil)), sum, nil
 }
 
 // counted hashes and counts what is read.
@@ -78,8 +78,8 @@ func (c *counted) reportAll() {
 // unless it is told otherwise.
 const maxWindow = 128 << 20
 
-// Decompressed finds out how a stream is compressed, from its first bytes.
-func Decompressed(in *bufio.Reader) (io.Reader, func(), error) {
+// decompressed finds out how a stream is compressed, from its first bytes.
+func decompressed(in *bufio.Reader) (io.Reader, func(), error) {
 	head, err := in.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err

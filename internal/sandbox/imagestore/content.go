@@ -1,10 +1,7 @@
-// Package content reads images from where they come from (an archive, an OCI layout,
-// a registry) and unpacks their layers. What it reads may be hostile.
-package content
+package imagestore
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 
@@ -14,30 +11,30 @@ import (
 	"securebench/internal/sandbox/platform"
 )
 
-// Image is an image that is not in the store yet.
-type Image struct {
+// content is an image that is not in the store yet.
+type content struct {
 	Config []byte
-	Layers []Blob
+	Layers []blob
 }
 
-// Blob is the content of a layer.
-type Blob struct {
+// blob is the content of a layer.
+type blob struct {
 	Digest string // of what open gives, or "" if only the diff ID is known
 	Size   int64  // of what open gives, or 0
 	Open   func() (io.ReadCloser, error)
 }
 
-// FromImage reads an image of the library. Its layers are checked against their diff IDs only.
-func FromImage(img v1.Image) (c Image, err error) {
+// fromImage reads an image of the library. Its layers are checked against their diff IDs only.
+func fromImage(img v1.Image) (c content, err error) {
 	if c.Config, err = img.RawConfigFile(); err != nil {
-		return Image{}, err
+		return content{}, err
 	}
 	layers, err := img.Layers()
 	if err != nil {
-		return Image{}, err
+		return content{}, err
 	}
 	for _, l := range layers {
-		c.Layers = append(c.Layers, Blob{Open: l.Uncompressed})
+		c.Layers = append(c.Layers, blob{Open: l.Uncompressed})
 	}
 	return c, nil
 }
@@ -48,8 +45,8 @@ const maxLayers = 499
 // maxConfig bounds a configuration in bytes.
 const maxConfig = 8 << 20
 
-// DiffIDs reads which layers an image has.
-func (c Image) DiffIDs() ([]string, error) {
+// diffIDs reads which layers an image has.
+func (c content) diffIDs() ([]string, error) {
 	if len(c.Config) > maxConfig {
 		return nil, fmt.Errorf("its configuration is larger than %d bytes", maxConfig)
 	}
@@ -71,24 +68,24 @@ func (c Image) DiffIDs() ([]string, error) {
 	return out, nil
 }
 
-// FromRegistry reads an image of a registry, and checks its manifest. The library checks the digests of the
+// fromRegistry reads an image of a registry, and checks its manifest. The library checks the digests of the
 // manifest and the configuration.
-func FromRegistry(img v1.Image) (Image, error) {
+func fromRegistry(img v1.Image) (content, error) {
 	manifest, err := img.Manifest()
 	if err != nil {
-		return Image{}, err
+		return content{}, err
 	}
 	config, err := img.RawConfigFile()
 	if err != nil {
-		return Image{}, err
+		return content{}, err
 	}
-	c := Image{Config: config}
+	c := content{Config: config}
 	for _, d := range manifest.Layers {
 		// Addresses would be asked for by this machine, for whoever wrote the manifest.
 		if len(d.URLs) > 0 {
-			return Image{}, fmt.Errorf("its layer %s is kept outside the registry", d.Digest)
+			return content{}, fmt.Errorf("its layer %s is kept outside the registry", d.Digest)
 		}
-		c.Layers = append(c.Layers, Blob{Digest: d.Digest.String(), Size: d.Size, Open: func() (io.ReadCloser, error) {
+		c.Layers = append(c.Layers, blob{Digest: d.Digest.String(), Size: d.Size, Open: func() (io.ReadCloser, error) {
 			l, err := img.LayerByDigest(d.Digest)
 			if err != nil {
 				return nil, err
@@ -99,10 +96,7 @@ func FromRegistry(img v1.Image) (Image, error) {
 	return c, nil
 }
 
-// Wanted is the platform of which an image is taken where there are several.
-func Wanted(p platform.Platform) v1.Platform {
+// libraryPlatform is the platform of which an image is taken where there are several.
+func libraryPlatform(p platform.Platform) v1.Platform {
 	return v1.Platform{OS: p.OS, Architecture: p.Arch, Variant: p.Variant}
 }
-
-// closer joins the error of closing what was read.
-func closer(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }

@@ -1,4 +1,4 @@
-package mountpoint_test
+package scoring
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"
-	"securebench/internal/sandbox/mountpoint"
 	"securebench/internal/sandbox/sandboxtest"
 )
 
@@ -50,7 +49,7 @@ func check(t *testing.T, e sandbox.Engine, img sandbox.Image) {
 	if !ok {
 		t.Fatal("the engine does not look at images")
 	}
-	looks := mountpoint.Looks{Engine: looker}
+	looks := mountPoints{Engine: looker}
 	for _, p := range places() {
 		for exact, want := range map[bool]string{true: p.exact, false: p.loose} {
 			fault, err := looks.Fault(t.Context(), img, p.path, exact)
@@ -66,16 +65,16 @@ func check(t *testing.T, e sandbox.Engine, img sandbox.Image) {
 	}
 }
 
-// TestEngines: every engine sees the same of an image.
-func TestEngines(t *testing.T) {
+// TestMountPoints: every engine sees the same of an image.
+func TestMountPoints(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
 		check(t, e, enginetest.Script(t, e, enginetest.Image(t, e), layout))
 	})
 }
 
-// TestMemory is [TestEngines] for the engine of tests.
-func TestMemory(t *testing.T) {
+// TestMountPointsInMemory is [TestMountPoints] for the engine of tests.
+func TestMountPointsInMemory(t *testing.T) {
 	t.Parallel()
 	link := func(to string) *fstest.MapFile { return &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte(to)} }
 	e := sandboxtest.New(sandboxtest.Config{Root: fstest.MapFS{
@@ -99,12 +98,12 @@ func (f *failing) Look(context.Context, sandbox.Image, string) (sandbox.Sight, e
 	return sandbox.Sight{Type: sandbox.RegularFile}, nil
 }
 
-// TestAskedOnce: what an engine failed to say is asked again and no fault of the
+// TestMountPointsAskedOnce: what an engine failed to say is asked again and no fault of the
 // image's; what it said is not.
-func TestAskedOnce(t *testing.T) {
+func TestMountPointsAskedOnce(t *testing.T) {
 	t.Parallel()
 	engine := &failing{}
-	looks := mountpoint.Looks{Engine: engine}
+	looks := mountPoints{Engine: engine}
 	img := sandbox.Image{ID: "sha256:1"}
 	if fault, err := looks.Fault(t.Context(), img, "/app", true); fault != nil || err == nil || errors.Is(err, sandbox.ErrUnusable) {
 		t.Errorf("a busy engine: %v, %v", fault, err)
@@ -117,7 +116,7 @@ func TestAskedOnce(t *testing.T) {
 	if engine.asked != 2 {
 		t.Errorf("the engine was asked %d times", engine.asked)
 	}
-	if fault, err := new(mountpoint.Looks).Fault(t.Context(), img, "/app", true); fault != nil || err != nil {
+	if fault, err := new(mountPoints).Fault(t.Context(), img, "/app", true); fault != nil || err != nil {
 		t.Errorf("without an engine: %v, %v", fault, err)
 	}
 }

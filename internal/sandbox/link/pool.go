@@ -1,6 +1,4 @@
-// Package warm keeps sandboxes running between uses, where starting one costs
-// more than what it is used for.
-package warm
+package link
 
 import (
 	"context"
@@ -10,8 +8,8 @@ import (
 	"sync"
 )
 
-// Box is a running sandbox that serves one lease after the other.
-type Box interface {
+// Pooled is a running sandbox that serves one lease after the other.
+type Pooled interface {
 	// Reusable reports whether it can serve another lease.
 	Reusable() bool
 	// Close ends it.
@@ -23,7 +21,7 @@ type Box interface {
 // from before its start until after its end.
 //
 // A caller must not wait for a lease while it holds one, so every wait ends.
-type Pool[K comparable, B Box] struct {
+type Pool[K comparable, B Pooled] struct {
 	limit int
 
 	mu      sync.Mutex
@@ -32,23 +30,23 @@ type Pool[K comparable, B Box] struct {
 	changed chan struct{} // closed when a box or a place has become free
 }
 
-type entry[K comparable, B Box] struct {
+type entry[K comparable, B Pooled] struct {
 	key K
 	box B
 }
 
-// Start starts a box. It is called with the context of the lease.
-type Start[B Box] func(context.Context) (B, error)
+// Starter starts a box. It is called with the context of the lease.
+type Starter[B Pooled] func(context.Context) (B, error)
 
-// New makes a pool of at most limit boxes, but at least one.
-func New[K comparable, B Box](limit int) *Pool[K, B] {
+// NewPool makes a pool of at most limit boxes, but at least one.
+func NewPool[K comparable, B Pooled](limit int) *Pool[K, B] {
 	return &Pool[K, B]{limit: max(1, limit), changed: make(chan struct{})}
 }
 
 // Lease returns an idle box of the key or starts one, if need be in the place
 // of an idle box of another key. While all are in use it waits. The caller
 // releases or replaces the box.
-func (p *Pool[K, B]) Lease(ctx context.Context, key K, start Start[B]) (B, error) {
+func (p *Pool[K, B]) Lease(ctx context.Context, key K, start Starter[B]) (B, error) {
 	var none B
 	for {
 		e, found, free, changed := p.take(key)
@@ -101,7 +99,7 @@ func (p *Pool[K, B]) find(key K) int {
 
 // Spare starts a box if there is a free place and no idle box of the key. ok
 // is false if it has not; otherwise the caller releases the box.
-func (p *Pool[K, B]) Spare(ctx context.Context, key K, start Start[B]) (box B, ok bool, err error) {
+func (p *Pool[K, B]) Spare(ctx context.Context, key K, start Starter[B]) (box B, ok bool, err error) {
 	p.mu.Lock()
 	room := p.count < p.limit && p.find(key) < 0
 	if room {
@@ -117,7 +115,7 @@ func (p *Pool[K, B]) Spare(ctx context.Context, key K, start Start[B]) (box B, o
 
 // Replace closes a leased box and starts another in its place. After an error
 // the caller has no box.
-func (p *Pool[K, B]) Replace(ctx context.Context, old B, start Start[B]) (B, error) {
+func (p *Pool[K, B]) Replace(ctx context.Context, old B, start Starter[B]) (B, error) {
 	if err := old.Close(context.WithoutCancel(ctx)); err != nil {
 		var none B
 		p.vacate()
@@ -127,7 +125,7 @@ func (p *Pool[K, B]) Replace(ctx context.Context, old B, start Start[B]) (B, err
 }
 
 // fill starts a box in a place that the caller has taken.
-func (p *Pool[K, B]) fill(ctx context.Context, start Start[B]) (B, error) {
+func (p *Pool[K, B]) fill(ctx context.Context, start Starter[B]) (B, error) {
 	box, err := start(ctx)
 	if err != nil {
 		var none B

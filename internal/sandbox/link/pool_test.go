@@ -1,4 +1,4 @@
-package warm
+package link
 
 import (
 	"context"
@@ -20,7 +20,7 @@ type house struct {
 	made, live atomic.Int64
 }
 
-type box struct {
+type pooled struct {
 	house  *house
 	key    string
 	broken atomic.Bool
@@ -28,9 +28,9 @@ type box struct {
 	closed atomic.Bool
 }
 
-func (b *box) Reusable() bool { return !b.broken.Load() }
+func (b *pooled) Reusable() bool { return !b.broken.Load() }
 
-func (b *box) Close(context.Context) error {
+func (b *pooled) Close(context.Context) error {
 	if b.closed.Swap(true) {
 		b.house.t.Errorf("box %s is closed twice", b.key)
 	}
@@ -38,21 +38,21 @@ func (b *box) Close(context.Context) error {
 	return nil
 }
 
-func (h *house) start(key string) Start[*box] {
-	return func(context.Context) (*box, error) {
+func (h *house) start(key string) Starter[*pooled] {
+	return func(context.Context) (*pooled, error) {
 		h.made.Add(1)
 		if n := h.live.Add(1); n > h.limit {
 			h.t.Errorf("%d boxes at once, want at most %d", n, h.limit)
 		}
-		return &box{house: h, key: key}, nil
+		return &pooled{house: h, key: key}, nil
 	}
 }
 
-func newHouse(t interface{ Errorf(string, ...any) }, limit int) (*house, *Pool[string, *box]) {
-	return &house{t: t, limit: int64(limit)}, New[string, *box](limit)
+func newHouse(t interface{ Errorf(string, ...any) }, limit int) (*house, *Pool[string, *pooled]) {
+	return &house{t: t, limit: int64(limit)}, NewPool[string, *pooled](limit)
 }
 
-func lease(t *testing.T, h *house, p *Pool[string, *box], key string) *box {
+func leaseOf(t *testing.T, h *house, p *Pool[string, *pooled], key string) *pooled {
 	t.Helper()
 	b, err := p.Lease(t.Context(), key, h.start(key))
 	if err != nil || b.key != key {
@@ -67,7 +67,7 @@ func TestLeastRecentlyUsedBoxMakesRoom(t *testing.T) {
 		key  string
 		made int64 // boxes so far
 	}{{"a", 1}, {"b", 2}, {"a", 2}, {"c", 3}, {"a", 3}, {"b", 4}, {"a", 4}, {"c", 5}} {
-		b := lease(t, h, p, step.key)
+		b := leaseOf(t, h, p, step.key)
 		if err := p.Release(t.Context(), step.key, b); err != nil {
 			t.Fatal(err)
 		}
@@ -82,17 +82,17 @@ func TestLeastRecentlyUsedBoxMakesRoom(t *testing.T) {
 
 func TestBrokenBoxesAreNotLeasedAgain(t *testing.T) {
 	h, p := newHouse(t, 1)
-	b := lease(t, h, p, "a")
+	b := leaseOf(t, h, p, "a")
 	b.broken.Store(true)
 	if err := p.Release(t.Context(), "a", b); err != nil || !b.closed.Load() {
 		t.Errorf("released: %v, closed %v", err, b.closed.Load())
 	}
-	b = lease(t, h, p, "a")
+	b = leaseOf(t, h, p, "a")
 	if err := p.Release(t.Context(), "a", b); err != nil {
 		t.Fatal(err)
 	}
 	b.broken.Store(true) // while it is idle
-	if again := lease(t, h, p, "a"); again == b || !b.closed.Load() {
+	if again := leaseOf(t, h, p, "a"); again == b || !b.closed.Load() {
 		t.Error("a box that broke while it was idle is leased")
 	}
 }
@@ -100,14 +100,14 @@ func TestBrokenBoxesAreNotLeasedAgain(t *testing.T) {
 func TestFailedStartsTakeNoPlace(t *testing.T) {
 	h, p := newHouse(t, 1)
 	broken := errors.New("broken")
-	fails := func(context.Context) (*box, error) { return nil, broken }
+	fails := func(context.Context) (*pooled, error) { return nil, broken }
 	if _, err := p.Lease(t.Context(), "a", fails); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	if _, ok, err := p.Spare(t.Context(), "a", fails); ok || !errors.Is(err, broken) {
 		t.Error(ok, err)
 	}
-	if _, err := p.Replace(t.Context(), lease(t, h, p, "a"), fails); !errors.Is(err, broken) {
+	if _, err := p.Replace(t.Context(), leaseOf(t, h, p, "a"), fails); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	if p.Count() != 0 {
@@ -127,7 +127,7 @@ func TestSpare(t *testing.T) {
 	if _, ok, _ := p.Spare(t.Context(), "a", h.start("a")); ok {
 		t.Error("a spare box although one of its key is idle")
 	}
-	lease(t, h, p, "b")
+	leaseOf(t, h, p, "b")
 	if _, ok, _ := p.Spare(t.Context(), "c", h.start("c")); ok {
 		t.Error("a spare box although the limit is reached")
 	}
@@ -136,7 +136,7 @@ func TestSpare(t *testing.T) {
 func TestLeaseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, p := newHouse(t, 1)
-		b := lease(t, h, p, "a")
+		b := leaseOf(t, h, p, "a")
 		enough := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, enough)
 		defer cancel()
@@ -149,7 +149,7 @@ func TestLeaseWaits(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if lease(t, h, p, "a") != b || time.Since(start) != time.Minute {
+		if leaseOf(t, h, p, "a") != b || time.Since(start) != time.Minute {
 			t.Errorf("waited %v", time.Since(start))
 		}
 	})
@@ -179,7 +179,7 @@ func TestManyLeases(t *testing.T) {
 }
 
 // use leases one box, perhaps replaces or breaks it, and releases it.
-func (h *house) use(ctx context.Context, p *Pool[string, *box], rng *rand.Rand) {
+func (h *house) use(ctx context.Context, p *Pool[string, *pooled], rng *rand.Rand) {
 	key := string(rune('a' + rng.IntN(3)))
 	b, err := p.Lease(ctx, key, h.start(key))
 	if rng.IntN(4) == 0 && err == nil {

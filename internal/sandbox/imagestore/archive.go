@@ -1,4 +1,4 @@
-package content
+package imagestore
 
 import (
 	"archive/tar"
@@ -53,7 +53,7 @@ type part struct {
 	link         string // the name of the file that it stands for
 }
 
-// Image files are few and lie in at most two folders. An archive with more is a
+// content files are few and lie in at most two folders. An archive with more is a
 // root file system.
 const (
 	maxParts     = 1 << 14
@@ -162,79 +162,79 @@ func blobName(d v1.Descriptor) (string, error) {
 	return "blobs/sha256/" + sum, nil
 }
 
-// ErrNoImage is the error of a container without image files.
-var ErrNoImage = errors.New("it has neither a manifest.json of docker save nor an oci-layout with an index.json")
+// errNoImage is the error of a container without image files.
+var errNoImage = errors.New("it has neither a manifest.json of docker save nor an oci-layout with an index.json")
 
-// FromArchive reads the image in an archive, and the name that it has there. The file
+// fromArchive reads the image in an archive, and the name that it has there. The file
 // stays open as long as the image is used.
-func FromArchive(ctx context.Context, f *os.File, want platform.Platform) (Image, string, error) {
+func fromArchive(ctx context.Context, f *os.File, want platform.Platform) (content, string, error) {
 	a, err := readArchive(ctx, f)
 	if err != nil {
-		return Image{}, "", err
+		return content{}, "", err
 	}
 	return find(a, want)
 }
 
-// FromLayout reads the image in a folder that is an OCI layout, which stays open as
+// fromLayout reads the image in a folder that is an OCI layout, which stays open as
 // long as the image is used.
-func FromLayout(root *os.Root, want platform.Platform) (Image, error) {
+func fromLayout(root *os.Root, want platform.Platform) (content, error) {
 	img, _, err := find(folder{root}, want)
 	return img, err
 }
 
 // find reads the image in a container, and the name that it has there.
-func find(c container, want platform.Platform) (Image, string, error) {
+func find(c container, want platform.Platform) (content, string, error) {
 	if b, err := readAll(c, "manifest.json"); err == nil {
-		if found, name, err := savedImage(c, b); !errors.Is(err, ErrNoImage) {
+		if found, name, err := savedImage(c, b); !errors.Is(err, errNoImage) {
 			return found, name, err
 		}
 	}
 	if _, err := readAll(c, "oci-layout"); err != nil {
-		return Image{}, "", ErrNoImage
+		return content{}, "", errNoImage
 	}
 	b, err := readAll(c, "index.json")
 	if errors.Is(err, fs.ErrNotExist) {
-		return Image{}, "", ErrNoImage
+		return content{}, "", errNoImage
 	}
 	if err != nil {
-		return Image{}, "", err
+		return content{}, "", err
 	}
 	found, err := layoutImage(c, b, want)
 	return found, "", err
 }
 
 // savedImage reads the format of "docker save".
-func savedImage(c container, manifest []byte) (Image, string, error) {
+func savedImage(c container, manifest []byte) (content, string, error) {
 	var images []struct {
 		Config   string
 		RepoTags []string
 		Layers   []string
 	}
 	if json.Unmarshal(manifest, &images) != nil || len(images) == 0 || images[0].Config == "" {
-		return Image{}, "", ErrNoImage
+		return content{}, "", errNoImage
 	}
 	if len(images) > 1 {
-		return Image{}, "", fmt.Errorf("the archive has %d images: save each by itself", len(images))
+		return content{}, "", fmt.Errorf("the archive has %d images: save each by itself", len(images))
 	}
 	m := images[0]
-	var found Image
+	var found content
 	var err error
 	if found.Config, err = readAll(c, m.Config); err != nil {
-		return Image{}, "", fmt.Errorf("reading its configuration: %w", err)
+		return content{}, "", fmt.Errorf("reading its configuration: %w", err)
 	}
 	sum := strings.TrimSuffix(path.Base(m.Config), ".json")
 	if got := digest.Bytes(found.Config); isSum(sum) && got != "sha256:"+sum {
-		return Image{}, "", fmt.Errorf("its configuration has the digest %s instead of %s", got, sum)
+		return content{}, "", fmt.Errorf("its configuration has the digest %s instead of %s", got, sum)
 	}
 	for _, name := range m.Layers {
 		r, size, err := c.open(name)
 		if err != nil {
-			return Image{}, "", fmt.Errorf("reading its layers: %w", err)
+			return content{}, "", fmt.Errorf("reading its layers: %w", err)
 		}
 		if err := r.Close(); err != nil {
-			return Image{}, "", err
+			return content{}, "", err
 		}
-		b := Blob{Size: size, Open: func() (io.ReadCloser, error) { r, _, err := c.open(name); return r, err }}
+		b := blob{Size: size, Open: func() (io.ReadCloser, error) { r, _, err := c.open(name); return r, err }}
 		// Docker names blobs by their digest if it writes an OCI layout as well.
 		if dir, sum := path.Split(name); dir == "blobs/sha256/" && isSum(sum) {
 			b.Digest = "sha256:" + sum
@@ -255,21 +255,21 @@ func isSum(name string) bool {
 }
 
 // layoutImage reads the image of an OCI layout (image-spec, image-layout.md).
-func layoutImage(c container, indexFile []byte, want platform.Platform) (Image, error) {
+func layoutImage(c container, indexFile []byte, want platform.Platform) (content, error) {
 	manifest, err := pickManifest(c, indexFile, want, 0)
 	if err != nil {
-		return Image{}, err
+		return content{}, err
 	}
-	var found Image
+	var found content
 	if found.Config, err = readVerified(c, manifest.Config); err != nil {
-		return Image{}, fmt.Errorf("reading its configuration: %w", err)
+		return content{}, fmt.Errorf("reading its configuration: %w", err)
 	}
 	for _, d := range manifest.Layers {
 		name, err := blobName(d)
 		if err != nil {
-			return Image{}, err
+			return content{}, err
 		}
-		found.Layers = append(found.Layers, Blob{Digest: d.Digest.String(), Size: d.Size,
+		found.Layers = append(found.Layers, blob{Digest: d.Digest.String(), Size: d.Size,
 			Open: func() (io.ReadCloser, error) { r, _, err := c.open(name); return r, err }})
 	}
 	return found, nil
@@ -313,7 +313,7 @@ func pick(manifests []v1.Descriptor, want platform.Platform) (v1.Descriptor, err
 			continue // such as the statements that BuildKit adds
 		}
 		images = append(images, d)
-		if d.Platform != nil && d.Platform.Satisfies(Wanted(want)) {
+		if d.Platform != nil && d.Platform.Satisfies(libraryPlatform(want)) {
 			fitting = append(fitting, d)
 		}
 	}
