@@ -92,7 +92,7 @@ test: image fmt-check modules vet build packs ## everything but lint: all tests,
 
 .PHONY: engine-tests
 engine-tests: go build
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/test-helper ./internal/sandbox/dockertest/helper
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/test-helper ./internal/sandbox/enginetest/helper
 	agents=$$(scripts/agents.sh $(BIN)); engines=$$(scripts/engine.sh $(BIN) all); \
 		tried() { grep -qx $$1 <<<"$$engines" && echo require || echo never; }; \
 		SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \

@@ -13,7 +13,7 @@ trap 'rm -rf "$folder"' EXIT
 chmod 755 "$folder"
 mmdebstrap --quiet --variant=minbase --include=python3 bookworm "$folder/python.tar" >&2
 cp "$securebench" "$folder/securebench"
-CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$folder/helper" ./internal/sandbox/dockertest/helper
+CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$folder/helper" ./internal/sandbox/enginetest/helper
 CGO_ENABLED=0 go test -c -trimpath -vet=off -o "$folder/suite" ./internal/sandbox/native
 
 # A user without root has an image store of their own, and so it is made in there.

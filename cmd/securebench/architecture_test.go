@@ -73,7 +73,7 @@ func TestArchitecture(t *testing.T) {
 	}
 	for pkg := range readGraph(t, root) {
 		named := slices.ContainsFunc(packages, func(p string) bool { return p == pkg || p != "internal/pipeline" && below(p, pkg) })
-		if !named && !strings.HasSuffix(path.Base(pkg), "test") && path.Dir(pkg) != "internal/sandbox/dockertest" {
+		if !named && !strings.HasSuffix(path.Base(pkg), "test") && path.Dir(pkg) != "internal/sandbox/enginetest" {
 			t.Errorf("the table of packages does not name %s", pkg)
 		}
 	}

@@ -12,9 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/enginetest"
-	"securebench/internal/sandbox/nativetest"
 )
 
 // binary builds the program once, in the form that users get.
@@ -71,7 +69,7 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), path, onEngine(engineOf(t), args)...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(append(os.Environ(), "SECUREBENCH_KEYS="+filepath.Join(filepath.Dir(path), "keys"),
-		"SECUREBENCH_IMAGES="+nativetest.Images(t)), env...)
+		"SECUREBENCH_IMAGES="+enginetest.Images(t)), env...)
 	return cmd
 }
 
@@ -108,8 +106,8 @@ func engineOf(t *testing.T) string {
 func needDocker(t *testing.T) (image string) {
 	t.Helper()
 	dockerTests.Store(t.Name(), true)
-	e := dockertest.Docker(t)
-	return dockertest.Image(t, e).Ref
+	e := enginetest.Docker(t)
+	return enginetest.Image(t, e).Ref
 }
 
 // needEngine skips or fails without an image on the engine of tests.

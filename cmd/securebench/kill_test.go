@@ -19,7 +19,7 @@ import (
 
 	"securebench/internal/awaittest"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/owner"
 )
 
@@ -69,7 +69,7 @@ harness:
 }
 
 // ownRun is a run id that no other test process uses.
-func ownRun(name string) string { return dockertest.Run(name) }
+func ownRun(name string) string { return enginetest.Run(name) }
 
 // leftovers lists a run's objects on the engine.
 func leftovers(t *testing.T, runID string) []string {

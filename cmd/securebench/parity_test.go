@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/sandbox/nativetest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // TestEnginesAgree scores rows of all families on both engines. What is recorded
@@ -15,7 +15,7 @@ import (
 func TestEnginesAgree(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
-	nativetest.Native(t)
+	enginetest.Native(t)
 	sample, err := filepath.Abs(filepath.Join("..", "..", "packs", "quixbugs"))
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,7 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
-	"securebench/internal/sandbox/nativetest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/owner"
 )
 
@@ -55,7 +54,7 @@ func leftOnDocker(t *testing.T, runID string, starts []int) []string {
 		}
 	}
 	if len(leftovers(t, runID)) > 0 {
-		if _, err := dockertest.Docker(t).Reap(t.Context()); err != nil {
+		if _, err := enginetest.Docker(t).Reap(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -72,9 +71,9 @@ func nativePlace(t *testing.T) (p place) {
 		return there
 	}
 	t.Run("find native", func(t *testing.T) {
-		e := nativetest.Native(t)
-		image := nativetest.Image(t, e).Ref
-		copyStore(t, nativetest.Images(t), store)
+		e := enginetest.Native(t)
+		image := enginetest.Image(t, e).Ref
+		copyStore(t, enginetest.Images(t), store)
 		p.engine, p.image, p.env = "native", image, []string{"SECUREBENCH_IMAGES=" + store, "TMPDIR=" + tmp}
 		p.auto = strings.Contains(securebench(t, p.env, "doctor").stdout, "auto takes native")
 	})
@@ -206,8 +205,8 @@ func unfinished(t *testing.T, store, tmp string) (names []string) {
 // nativeBystander runs a sandbox of this process.
 func nativeBystander(t *testing.T) (look func() string) {
 	t.Helper()
-	e := nativetest.Native(t)
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: nativetest.Image(t, e), Command: []string{"sh", "-c", "echo ready; exec sleep 100000"}})
+	e := enginetest.Native(t)
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Command: []string{"sh", "-c", "echo ready; exec sleep 100000"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // BenchmarkQuixBugs compares what a run of the oracle with one worker takes for
@@ -21,7 +21,7 @@ import (
 // once in a run, such as the look at the image's repository, is in the first
 // row's time.
 func BenchmarkQuixBugs(b *testing.B) {
-	engine := dockertest.Docker(b)
+	engine := enginetest.Docker(b)
 	pack, err := filepath.Abs(filepath.Join("..", "..", "packs", "quixbugs"))
 	if err != nil {
 		b.Fatal(err)

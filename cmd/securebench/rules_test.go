@@ -52,7 +52,7 @@ func barriers() []barrier {
 }
 
 func rooms() []room {
-	kits := strings.Fields("internal/sandbox/dockertest internal/sandbox/nativetest internal/sandbox/enginetest")
+	kits := []string{"internal/sandbox/enginetest"}
 	return []room{
 		{"only engines knows the engines", strings.Fields("internal/sandbox/docker internal/sandbox/native"), append(strings.Fields("internal/sandbox/engines cmd/securebench"), kits...)},
 		{"only what opens an engine chooses one", []string{"internal/sandbox/engines"}, strings.Fields("internal/scoring cmd/securebench")},

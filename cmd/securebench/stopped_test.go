@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/awaittest"
-	"securebench/internal/sandbox/nativetest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // The times of the tests of a stopped program, in seconds: an honest one needs a part of
@@ -31,7 +31,7 @@ func TestStoppedParent(t *testing.T) {
 	t.Parallel()
 	where := []place{dockerPlace(t), {}}
 	t.Run("find native", func(t *testing.T) {
-		where[1] = place{engine: "native", image: nativetest.Image(t, nativetest.Native(t)).Ref, env: []string{"SECUREBENCH_IMAGES=" + nativetest.Images(t)}}
+		where[1] = place{engine: "native", image: enginetest.Image(t, enginetest.Native(t)).Ref, env: []string{"SECUREBENCH_IMAGES=" + enginetest.Images(t)}}
 	})
 	for _, p := range where {
 		if p.engine == "" {

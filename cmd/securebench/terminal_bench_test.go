@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // evoRow is a row of EvoEval's form.
@@ -83,8 +83,8 @@ func importEvo(b *testing.B, run func(args ...string)) (pack string) {
 // same sandboxes and commands. What comes once in a run, such as its start and
 // the search for pytest in the image, is in the first task's time.
 func BenchmarkEvoEval(b *testing.B) {
-	engine := dockertest.Docker(b)
-	image := dockertest.GitImage(b, engine)
+	engine := enginetest.Docker(b)
+	image := enginetest.GitImage(b, engine)
 	run := func(args ...string) {
 		path, err := binary()
 		if err != nil {

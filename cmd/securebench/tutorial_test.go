@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/sandbox/nativetest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // step is a block of a tutorial: commands, a file to save, or what the commands
@@ -104,7 +104,7 @@ func follow(t *testing.T, name string, env ...string) {
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
 	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), "HOME="+dir, "NO_COLOR=1", "SECUREBENCH_KEYS="+filepath.Join(dir, "keys"),
-		"SECUREBENCH_IMAGES="+nativetest.Images(t)), env...)
+		"SECUREBENCH_IMAGES="+enginetest.Images(t)), env...)
 	out, err := cmd.Output()
 	printed := strings.Split(string(out), mark)[1:]
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"securebench/internal/gateway/relay"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -56,14 +56,14 @@ type attempts struct {
 
 func newAttempts(b *testing.B) *attempts {
 	b.Helper()
-	e := dockertest.Docker(b)
+	e := enginetest.Docker(b)
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n")
 	}))
 	b.Cleanup(provider.Close)
-	a := &attempts{B: b, ctx: context.WithoutCancel(b.Context()), engine: e, image: dockertest.Image(b, e)}
+	a := &attempts{B: b, ctx: context.WithoutCancel(b.Context()), engine: e, image: enginetest.Image(b, e)}
 	const key = "securebench-test-agent"
 	var err error
 	a.program, err = e.Overlay(a.ctx, sandbox.OverlaySpec{Key: key, Title: "a benchmark"}, func(w io.Writer) error {

@@ -24,7 +24,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
 )
@@ -34,9 +34,9 @@ import (
 // for the same sandboxes in the same run. The ratio is securebench's overhead:
 // below 1 it hides its own work and some of the engine's behind the rest.
 func BenchmarkHumanEval(b *testing.B) {
-	engine := dockertest.Docker(b)
-	img := dockertest.Image(b, engine)
-	floor := dockertest.NewFloor(b, img)
+	engine := enginetest.Docker(b)
+	img := enginetest.Image(b, engine)
+	floor := enginetest.NewFloor(b, img)
 	rows := loadTasks(b, filepath.Join("..", "..", "packs", "humaneval-sample"))
 	for _, workers := range []int{1, 2, 4} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
@@ -52,7 +52,7 @@ func BenchmarkHumanEval(b *testing.B) {
 	}
 }
 
-func timeFloor(b *testing.B, f *dockertest.Floor, workers, tasks int) time.Duration {
+func timeFloor(b *testing.B, f *enginetest.Floor, workers, tasks int) time.Duration {
 	b.Helper()
 	jobs := make(chan struct{}, tasks)
 	for range tasks {

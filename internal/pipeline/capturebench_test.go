@@ -12,7 +12,7 @@ import (
 	"securebench/internal/checkout"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/task"
 )
 
@@ -33,8 +33,8 @@ chown -R root:root /testbed && git add -A && git commit -qm large && chown -R 10
 // BenchmarkCapture measures the capture of a change in a checkout of 30 MB,
 // beside reading the same volume and doing nothing with it.
 func BenchmarkCapture(b *testing.B) {
-	e := dockertest.Docker(b)
-	image := dockertest.Script(b, e, dockertest.GitImage(b, e), large, "USER 1000:1000")
+	e := enginetest.Docker(b)
+	image := enginetest.Script(b, e, enginetest.GitImage(b, e), large, "USER 1000:1000")
 	ctx := context.WithoutCancel(b.Context())
 	keeper := checkout.NewKeeper(e, checkout.Options{Run: "bench"})
 	base, err := keeper.Get(ctx, image, "/testbed")

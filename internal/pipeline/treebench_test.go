@@ -10,7 +10,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/task"
 )
@@ -86,8 +86,8 @@ func (l lab) replay(c candidate.Candidate) time.Duration {
 // the store and its way into another sandbox, beside the engine's own archive of
 // the same volume, out and into another one.
 func BenchmarkTree(b *testing.B) {
-	l := lab{B: b, ctx: context.WithoutCancel(b.Context()), engine: dockertest.Docker(b)}
-	l.image = dockertest.Image(b, l.engine)
+	l := lab{B: b, ctx: context.WithoutCancel(b.Context()), engine: enginetest.Docker(b)}
+	l.image = enginetest.Image(b, l.engine)
 	run := "bench-" + rand.Text()
 	space, box := l.box(run, sandbox.Spec{Command: []string{"python3", "-c", fillWorkspace}})
 	if out, err := box.Run(l.ctx, sandbox.Streams{}); err != nil || out.ExitCode != 0 {
@@ -100,7 +100,7 @@ func BenchmarkTree(b *testing.B) {
 	defer store.Close()
 	for b.Loop() {
 		start := time.Now()
-		size := dockertest.ArchiveOut(b, run, "/workspace")
+		size := enginetest.ArchiveOut(b, run, "/workspace")
 		bareOut := time.Since(start)
 		start = time.Now()
 		res, err := capture.Stage{Sink: store}.Capture(l.ctx, capture.Request{Extraction: task.Extraction{Mode: task.FromWorkspace, Kind: task.Workspace},
@@ -112,7 +112,7 @@ func BenchmarkTree(b *testing.B) {
 		other := "bench-" + rand.Text()
 		l.box(other, sandbox.Spec{Command: []string{"true"}})
 		start = time.Now()
-		dockertest.ArchiveIn(b, other, "/workspace", *res.Candidate)
+		enginetest.ArchiveIn(b, other, "/workspace", *res.Candidate)
 		bareIn := time.Since(start)
 		in := l.replay(*res.Candidate)
 		b.ReportMetric(out.Seconds(), "s/capture")

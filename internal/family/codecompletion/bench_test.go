@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/verdict"
 )
 
@@ -17,8 +17,8 @@ func BenchmarkRow(b *testing.B) {
 		benchmarkRow(b, newLocalEngine(b), sandbox.Image{Ref: "local", ID: "local"})
 	})
 	b.Run("docker", func(b *testing.B) {
-		e := dockertest.Docker(b)
-		benchmarkRow(b, e, dockertest.Image(b, e))
+		e := enginetest.Docker(b)
+		benchmarkRow(b, e, enginetest.Image(b, e))
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/verdict"
 )
 
@@ -18,8 +18,8 @@ import (
 // stops on its own does.
 func TestDisturbedBoxes(t *testing.T) {
 	t.Parallel()
-	e := dockertest.Docker(t)
-	img := dockertest.Image(t, e)
+	e := enginetest.Docker(t)
+	img := enginetest.Image(t, e)
 	api, err := client.New(client.FromEnv)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestDisturbedBoxes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := resources(e)
-			r.RunID = dockertest.Run(t.Name())
+			r.RunID = enginetest.Run(t.Name())
 			v := NewVerifier(r)
 			s := add()
 			s.limits.Timeout = c.limit

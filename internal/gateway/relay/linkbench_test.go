@@ -19,7 +19,7 @@ import (
 
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/initproc"
 )
 
@@ -66,8 +66,8 @@ func linkProvider() *httptest.Server {
 // whatever else the machine does slows both. It reports the relay's times divided
 // by the proxy's, and its requests per second divided by the proxy's.
 func BenchmarkLink(b *testing.B) {
-	e := dockertest.Docker(b)
-	box, err := e.Open(b.Context(), sandbox.Spec{Image: dockertest.Image(b, e), Init: true, User: &sandbox.Nobody,
+	e := enginetest.Docker(b)
+	box, err := e.Open(b.Context(), sandbox.Spec{Image: enginetest.Image(b, e), Init: true, User: &sandbox.Nobody,
 		Limits: sandbox.Limits{Output: 1 << 40}})
 	if err != nil {
 		b.Fatal(err)

@@ -8,14 +8,14 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // BenchmarkBox compares a whole sandbox with the bare calls to the engine
 // that make one: create, attach, start, wait, remove.
 func BenchmarkBox(b *testing.B) {
-	e := dockertest.Docker(b)
-	img := dockertest.Image(b, e)
+	e := enginetest.Docker(b)
+	img := enginetest.Image(b, e)
 	api, err := client.New(client.FromEnv)
 	if err != nil {
 		b.Fatal(err)
@@ -79,7 +79,7 @@ func floor(b *testing.B, api *client.Client, image string) {
 // BenchmarkWorkspace measures a workspace from making to removing, and what
 // putting and getting a small file adds.
 func BenchmarkWorkspace(b *testing.B) {
-	e := dockertest.Docker(b)
+	e := enginetest.Docker(b)
 	for b.Loop() {
 		w, err := e.Workspace(b.Context(), sandbox.WorkspaceSpec{Owner: sandbox.Nobody})
 		if err != nil {
@@ -98,8 +98,8 @@ func BenchmarkWorkspace(b *testing.B) {
 
 // BenchmarkRoundTrip measures one line through a running sandbox and back.
 func BenchmarkRoundTrip(b *testing.B) {
-	e := dockertest.Docker(b)
-	box, err := e.Open(b.Context(), sandbox.Spec{Image: dockertest.Image(b, e), Command: []string{"cat"}, Stdin: true,
+	e := enginetest.Docker(b)
+	box, err := e.Open(b.Context(), sandbox.Spec{Image: enginetest.Image(b, e), Command: []string{"cat"}, Stdin: true,
 		Limits: sandbox.Limits{Output: 1 << 40}})
 	if err != nil {
 		b.Fatal(err)

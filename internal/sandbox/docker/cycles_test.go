@@ -15,7 +15,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/owner"
 )
 
@@ -80,8 +80,8 @@ func TestNothingIsLeft(t *testing.T) {
 			t.Fatalf("%s: %v", envCycles, err)
 		}
 	}
-	e := dockertest.Docker(t)
-	img := dockertest.Image(t, e)
+	e := enginetest.Docker(t)
+	img := enginetest.Image(t, e)
 	cycle := func() error { return everything(t.Context(), e, img) }
 	if err := cycle(); err != nil { // what is made once is there now, such as connections
 		t.Fatal(err)

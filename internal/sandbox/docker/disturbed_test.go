@@ -14,7 +14,7 @@ import (
 
 	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // signalled is a writer that reports its first write.
@@ -62,8 +62,8 @@ func pauseAll(t *testing.T, api *client.Client, run string) {
 // TestDisturbed checks that outside interference with a box is not reported as an
 // outcome of its command. The commands wait for it.
 func TestDisturbed(t *testing.T) {
-	e := dockertest.Docker(t)
-	img, api := dockertest.Image(t, e), engineAPI(t)
+	e := enginetest.Docker(t)
+	img, api := enginetest.Image(t, e), engineAPI(t)
 	t.Cleanup(func() { diffOwned(t, e) })
 	const forever = "echo ready; exec sleep 600"
 	// The engine notes a signal after it has sent it: the end must not be faster.
@@ -132,7 +132,7 @@ func TestDisturbed(t *testing.T) {
 				limit = 10 * time.Second
 			}
 			acted := until(make(chan struct{}))
-			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: img,
+			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: enginetest.Run(t.Name())}, Image: img,
 				Command: []string{"sh", "-c", c.script}, Stdin: true, Limits: sandbox.Limits{Timeout: limit, Memory: 64 << 20}})
 			if err != nil {
 				t.Fatal(err)
@@ -146,7 +146,7 @@ func TestDisturbed(t *testing.T) {
 					return
 				}
 				var err error
-				for _, id := range labelled(t, api, dockertest.Run(t.Name())) {
+				for _, id := range labelled(t, api, enginetest.Run(t.Name())) {
 					err = errors.Join(err, c.do(context.Background(), id))
 				}
 				done <- err
@@ -168,10 +168,10 @@ func TestDisturbed(t *testing.T) {
 // TestOverdue checks that a caller that ends an overdue box learns whether the
 // delay was the command's doing.
 func TestOverdue(t *testing.T) {
-	e := dockertest.Docker(t)
-	img, api := dockertest.Image(t, e), engineAPI(t)
+	e := enginetest.Docker(t)
+	img, api := enginetest.Image(t, e), engineAPI(t)
 	for _, paused := range []bool{false, true} {
-		b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: img, Command: []string{"sh", "-c", "echo ready; exec sleep 600"}})
+		b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: enginetest.Run(t.Name())}, Image: img, Command: []string{"sh", "-c", "echo ready; exec sleep 600"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestOverdue(t *testing.T) {
 		go func() {
 			<-ready
 			if paused {
-				pauseAll(t, api, dockertest.Run(t.Name()))
+				pauseAll(t, api, enginetest.Run(t.Name()))
 			}
 			cancel(sandbox.ErrOverdue)
 		}()
@@ -208,12 +208,12 @@ func (r untilDone) Read([]byte) (int, error) {
 // The engine is the likeliest to see both at once when it comes back from a sample
 // of the processes.
 func TestOverdueStreams(t *testing.T) {
-	e := dockertest.Docker(t)
-	img, api := dockertest.Image(t, e), engineAPI(t)
+	e := enginetest.Docker(t)
+	img, api := enginetest.Image(t, e), engineAPI(t)
 	for i := range 6 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: img, Stdin: true, Command: []string{"sh", "-c", "echo ready; exec sleep 600"}})
+			b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: enginetest.Run(t.Name())}, Image: img, Stdin: true, Command: []string{"sh", "-c", "echo ready; exec sleep 600"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +222,7 @@ func TestOverdueStreams(t *testing.T) {
 			go func() {
 				<-ready
 				sampled := time.After(501*time.Millisecond + time.Duration(i)*time.Millisecond)
-				pauseAll(t, api, dockertest.Run(t.Name()))
+				pauseAll(t, api, enginetest.Run(t.Name()))
 				<-sampled
 				cancel(sandbox.ErrOverdue)
 			}()

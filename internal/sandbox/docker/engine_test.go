@@ -18,14 +18,14 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/sandboxtest/contract"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSuite(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	t.Cleanup(func() { diffOwned(t, e) })
 	contract.Suite(t, e, contract.Caps{Image: suiteImage(t, e), Isolation: true})
 }
@@ -68,26 +68,22 @@ func volumesOf(t *testing.T, api *client.Client, run string) (names []string) {
 }
 
 func TestImageConfigurationIsIgnored(t *testing.T) {
-	e := dockertest.Docker(t)
-	base, api := dockertest.Image(t, e), engineAPI(t)
-	id := dockertest.Derive(t, base, nil, `ENTRYPOINT ["/bin/false"]`, `CMD ["nothing"]`, `USER daemon`,
+	e := enginetest.Docker(t)
+	base, api := enginetest.Image(t, e), engineAPI(t)
+	img := enginetest.Derive(t, e, base, nil, `ENTRYPOINT ["/bin/false"]`, `CMD ["nothing"]`, `USER daemon`,
 		`VOLUME ["/var/data","/tmp","/workspace"]`, `WORKDIR /usr`, `ENV COLOUR=blue`,
 		`HEALTHCHECK --interval=1s CMD touch /tmp/checked`)
 
-	img, err := e.Image(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := sandbox.Image{Ref: id, ID: id, User: sandbox.User{UID: 1, GID: 1}, Env: []string{"COLOUR"}, Path: base.Path, OS: base.OS, Arch: base.Arch}
+	want := sandbox.Image{Ref: img.ID, ID: img.ID, User: sandbox.User{UID: 1, GID: 1}, Env: []string{"COLOUR"}, Path: base.Path, OS: base.OS, Arch: base.Arch}
 	if d := cmp.Diff(want, img); d != "" {
 		t.Errorf("image (-want +got):\n%s", d)
 	}
-	box, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: img, Command: []string{"sh", "-c",
+	box, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: enginetest.Run(t.Name())}, Image: img, Command: []string{"sh", "-c",
 		"id -u; pwd; echo $COLOUR; sleep 1.5; ls -A /tmp; touch /var/data/x && grep -c -E '^tmpfs (/var/data|/tmp|/workspace) ' /proc/mounts"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names := volumesOf(t, api, dockertest.Run(t.Name())); len(names) > 0 {
+	if names := volumesOf(t, api, enginetest.Run(t.Name())); len(names) > 0 {
 		t.Errorf("the image gives the sandbox volumes: %v", names)
 	}
 	if got, want := ran(t, box), "1\n/\nblue\n3\n"; got != want {
@@ -118,8 +114,8 @@ func ran(t *testing.T, b sandbox.Box) string {
 }
 
 func TestUser(t *testing.T) {
-	e := dockertest.Docker(t)
-	img := dockertest.Image(t, e)
+	e := enginetest.Docker(t)
+	img := enginetest.Image(t, e)
 	for name, want := range map[string]sandbox.User{
 		"": {}, "root": {}, "12:34": {UID: 12, GID: 34}, "daemon": {UID: 1, GID: 1}, "1": {UID: 1, GID: 1},
 		"4242": {UID: 4242}, "daemon:tty": {UID: 1, GID: 5}, "daemon:7": {UID: 1, GID: 7}, "nobody:nogroup": sandbox.Nobody,
@@ -138,8 +134,8 @@ func TestUser(t *testing.T) {
 }
 
 func TestCommandThatCannotStart(t *testing.T) {
-	e := dockertest.Docker(t)
-	img := dockertest.Image(t, e)
+	e := enginetest.Docker(t)
+	img := enginetest.Image(t, e)
 	for command, want := range map[string]int{"/etc/passwd": 126, "/etc": 126, "/no/such": 127, "nosuch": 127} {
 		b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Command: []string{command}})
 		if err != nil {
@@ -162,10 +158,10 @@ func TestCommandThatCannotStart(t *testing.T) {
 // TestRootThatCannotBeMeasured: a path that is too long for the engine does not
 // free a command from the limit on its root.
 func TestRootThatCannotBeMeasured(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	const script = "import os, time\nopen('/srv/big', 'wb').write(b'x' * (64 << 20))\nos.chdir('/srv')\n" +
 		"for _ in range(20): os.mkdir('n' * 250); os.chdir('n' * 250)\ntime.sleep(600)"
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Command: []string{"python3", "-c", script}, User: &sandbox.User{}, WritableRoot: true,
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Command: []string{"python3", "-c", script}, User: &sandbox.User{}, WritableRoot: true,
 		Limits: sandbox.Limits{Disk: 16 << 20, Timeout: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
@@ -177,8 +173,8 @@ func TestRootThatCannotBeMeasured(t *testing.T) {
 }
 
 func TestBoxWaitsLong(t *testing.T) {
-	e := dockertest.Docker(t)
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Command: []string{"sh", "-c", "echo ready; exec cat"}, Stdin: true})
+	e := enginetest.Docker(t)
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Command: []string{"sh", "-c", "echo ready; exec cat"}, Stdin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +198,7 @@ func TestBoxWaitsLong(t *testing.T) {
 }
 
 func TestInfo(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	info := e.Info()
 	if info.Name != "docker" || info.Version == "" || info.APIVersion < "1.41" || info.Runtime == "" ||
 		info.CgroupVersion == "" || info.OS != "linux" || info.Arch == "" || info.Kernel == "" || len(info.SecurityOptions) == 0 {
@@ -211,7 +207,7 @@ func TestInfo(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	dockertest.Docker(t) // there is an engine at all
+	enginetest.Docker(t) // there is an engine at all
 	text := t.TempDir() + "/text"
 	if err := os.WriteFile(text, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -239,7 +235,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestWorkspaceWithoutHelper(t *testing.T) {
-	dockertest.Docker(t)
+	enginetest.Docker(t)
 	e, err := docker.New(t.Context(), docker.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +248,7 @@ func TestWorkspaceWithoutHelper(t *testing.T) {
 
 // TestOpenRefuses needs no image: the checks come before the engine is asked.
 func TestOpenRefuses(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	good := sandbox.Spec{Image: sandbox.Image{ID: "sha256:x"}, Command: []string{"true"}}
 	for name, change := range map[string]func(*sandbox.Spec){
 		"no image":       func(s *sandbox.Spec) { s.Image.ID = "" },

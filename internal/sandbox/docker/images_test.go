@@ -18,7 +18,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/sandboxtest/contract"
 )
 
@@ -44,7 +44,7 @@ func buildContext(t *testing.T, files map[string]string) *bytes.Buffer {
 // build builds an image that is removed at the test's end.
 func build(t *testing.T, e *docker.Engine, files map[string]string) sandbox.Image {
 	t.Helper()
-	tag := fmt.Sprintf("securebench-test:%s", strings.ToLower(strings.ReplaceAll(dockertest.Run(t.Name()), "/", "-")))
+	tag := fmt.Sprintf("securebench-test:%s", strings.ToLower(strings.ReplaceAll(enginetest.Run(t.Name()), "/", "-")))
 	var log bytes.Buffer
 	img, err := e.Build(t.Context(), sandbox.Build{Tag: tag, From: "what " + tag}, buildContext(t, files), &log)
 	if err != nil {
@@ -68,17 +68,17 @@ func build(t *testing.T, e *docker.Engine, files map[string]string) sandbox.Imag
 func suiteImage(t *testing.T, e *docker.Engine) sandbox.Image {
 	t.Helper()
 	return build(t, e, map[string]string{
-		"Dockerfile": "FROM " + dockertest.Image(t, e).Ref + "\nADD root.tar /\n",
+		"Dockerfile": "FROM " + enginetest.Image(t, e).Ref + "\nADD root.tar /\n",
 		"root.tar":   string(contract.RootArchive(t)),
 	})
 }
 
 func TestBuildFails(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	for name, files := range map[string]map[string]string{
 		"no Dockerfile":   {},
-		"bad instruction": {"Dockerfile": "FROM " + dockertest.Image(t, e).Ref + "\nNOSUCH\n"},
-		"missing file":    {"Dockerfile": "FROM " + dockertest.Image(t, e).Ref + "\nADD nosuch /\n"},
+		"bad instruction": {"Dockerfile": "FROM " + enginetest.Image(t, e).Ref + "\nNOSUCH\n"},
+		"missing file":    {"Dockerfile": "FROM " + enginetest.Image(t, e).Ref + "\nADD nosuch /\n"},
 	} {
 		if img, err := e.Build(t.Context(), sandbox.Build{Tag: "securebench-test:fails"}, buildContext(t, files), new(bytes.Buffer)); err == nil {
 			t.Errorf("%s: got %+v", name, img)
@@ -87,7 +87,7 @@ func TestBuildFails(t *testing.T) {
 }
 
 func TestPullFails(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	for _, ref := range []string{"localhost:1/no/such:image", "not a reference"} {
 		img, err := e.Pull(t.Context(), ref, new(bytes.Buffer))
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("pulling image %q", ref)) {
@@ -99,7 +99,7 @@ func TestPullFails(t *testing.T) {
 // TestTwoRemovals removes an image several times at once, as reapers in several
 // processes do.
 func TestTwoRemovals(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	for round := range 16 {
 		files := buildContext(t, map[string]string{"round": fmt.Sprint(t.Name(), round)})
 		img, err := e.Import(t.Context(), sandbox.Labels{Role: "test"}, files)
@@ -121,7 +121,7 @@ func TestTwoRemovals(t *testing.T) {
 // TestExportImage: the archive holds the image that the ID names, whatever its
 // tag means by then, and a missing image leaves no file.
 func TestExportImage(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	img := build(t, e, map[string]string{"Dockerfile": "FROM scratch\nADD note /\n", "note": t.Name()})
 	file := filepath.Join(t.TempDir(), "image.tar")
 	id, err := e.ExportImage(t.Context(), img.Ref, file)

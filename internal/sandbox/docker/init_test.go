@@ -13,18 +13,18 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/owner"
 )
 
 // TestInit checks that a sandbox with [sandbox.Spec.Init] starts the helper as
 // its first process, in an image whose root is read-only and as any user.
 func TestInit(t *testing.T) {
-	e, err := docker.New(t.Context(), docker.Config{Helper: dockertest.Helper(t), Getenv: os.Getenv})
+	e, err := docker.New(t.Context(), docker.Config{Helper: enginetest.Helper(t), Getenv: os.Getenv})
 	if err != nil {
 		t.Skip(err)
 	}
-	img := dockertest.Image(t, e)
+	img := enginetest.Image(t, e)
 	for user, want := range map[sandbox.User]string{{}: "1 0 [true -x]\nhello", sandbox.Nobody: "1 65534 [true -x]\nhello"} {
 		b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Init: true, Command: []string{"true", "-x"}, User: &user})
 		if err != nil {
@@ -63,8 +63,8 @@ func TestInit(t *testing.T) {
 // TestInitIsReadOnly: the helper is mounted read-only where everything else can be
 // written. Package initproc attacks it from inside.
 func TestInitIsReadOnly(t *testing.T) {
-	e := dockertest.Docker(t)
-	img := dockertest.Image(t, e)
+	e := enginetest.Docker(t)
+	img := enginetest.Image(t, e)
 	b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Init: true, User: &sandbox.User{}, WritableRoot: true})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // tool is an archive of one file.
@@ -64,14 +64,14 @@ func contents(t *testing.T, api *client.Client, key string) (names []string) {
 // read prints the file of an overlay.
 func read(t *testing.T, e *docker.Engine, o sandbox.Overlay) string {
 	t.Helper()
-	return output(t, e, sandbox.Spec{Image: dockertest.Image(t, e), Command: []string{"cat", "/opt/x/tool"},
+	return output(t, e, sandbox.Spec{Image: enginetest.Image(t, e), Command: []string{"cat", "/opt/x/tool"},
 		Mounts: []sandbox.Mount{{Overlay: o, Target: "/opt/x", ReadOnly: true}}})
 }
 
 // TestTwoFillers: two processes that fill an overlay at once get the same one,
 // and the other one's volume goes. A third does not fill it.
 func TestTwoFillers(t *testing.T) {
-	engines := []*docker.Engine{dockertest.Docker(t), dockertest.Docker(t), dockertest.Docker(t)}
+	engines := []*docker.Engine{enginetest.Docker(t), enginetest.Docker(t), enginetest.Docker(t)}
 	api := engineAPI(t)
 	spec := newKey(t, engines[0])
 	var both, done sync.WaitGroup
@@ -105,7 +105,7 @@ func TestTwoFillers(t *testing.T) {
 			t.Errorf("process %d reads %q", i, got)
 		}
 	}
-	if _, err := engines[0].Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, engines[0]), Command: []string{"true"},
+	if _, err := engines[0].Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, engines[0]), Command: []string{"true"},
 		Mounts: []sandbox.Mount{{Overlay: overlays[1], Target: "/opt/x", ReadOnly: true}}}); err == nil {
 		t.Error("an overlay of another engine was mounted")
 	}
@@ -117,7 +117,7 @@ func TestOverlayFiller(t *testing.T) {
 	if !strings.HasPrefix(key, "test-") {
 		t.Skip("it is the child of TestKilledFiller")
 	}
-	_, err := dockertest.Docker(t).Overlay(t.Context(), sandbox.OverlaySpec{Key: key}, func(w io.Writer) error {
+	_, err := enginetest.Docker(t).Overlay(t.Context(), sandbox.OverlaySpec{Key: key}, func(w io.Writer) error {
 		_, _ = w.Write(tool(t, strings.Repeat("half", 1<<20))[:1<<20])
 		_, _ = os.Stdout.WriteString("ready\n")
 		time.Sleep(time.Hour) // until it is killed
@@ -129,7 +129,7 @@ func TestOverlayFiller(t *testing.T) {
 // TestKilledFiller: what a process had filled when it was killed is not taken for
 // an overlay, and goes when the next one needs it.
 func TestKilledFiller(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	api, spec := engineAPI(t), newKey(t, e)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestOverlayFiller$")
 	cmd.Env = append(os.Environ(), envOrphan+"="+spec.Key)
@@ -176,7 +176,7 @@ func TestKilledFiller(t *testing.T) {
 // TestOverlayIsNotTheOwners: reaping leaves overlays alone, whoever made them,
 // and one whose volume somebody has removed is neither mounted nor listed.
 func TestOverlayIsNotTheOwners(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	api, spec := engineAPI(t), newKey(t, e)
 	whole := func(w io.Writer) error { _, err := w.Write(tool(t, "whole")); return err }
 	o, err := e.Overlay(t.Context(), spec, whole)
@@ -199,7 +199,7 @@ func TestOverlayIsNotTheOwners(t *testing.T) {
 	if all, err := e.Overlays(t.Context()); err != nil || len(all) > 0 && strings.Contains(all[0].Key+all[len(all)-1].Key, spec.Key) {
 		t.Errorf("got %v, %v", all, err)
 	}
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Command: []string{"true"},
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Command: []string{"true"},
 		Mounts: []sandbox.Mount{{Overlay: o, Target: "/opt/x", ReadOnly: true}}})
 	if err == nil {
 		t.Errorf("an empty tree is mounted for one that is gone: %v", b.Close(t.Context()))
@@ -215,9 +215,9 @@ func TestOverlayIsNotTheOwners(t *testing.T) {
 // TestForeignPause: a pause by others is a disturbance also of a box that was
 // frozen before.
 func TestForeignPause(t *testing.T) {
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	api := engineAPI(t)
-	b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Image: dockertest.Image(t, e),
+	b, err := e.Open(t.Context(), sandbox.Spec{Labels: sandbox.Labels{Run: enginetest.Run(t.Name())}, Image: enginetest.Image(t, e),
 		Command: []string{"sh", "-c", "echo ready; exec sleep 600"}, Limits: sandbox.Limits{Timeout: 6 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestForeignPause(t *testing.T) {
 	}
 	// A busy engine forgets its events soon, so there is one shortly before the end.
 	for first := true; ; first = false {
-		for _, id := range labelled(t, api, dockertest.Run(t.Name())) {
+		for _, id := range labelled(t, api, enginetest.Run(t.Name())) {
 			_, err := api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{})
 			if first && (err != nil || f.Freeze(t.Context()) == nil) {
 				t.Errorf("what somebody else has paused is frozen: %v", err)

@@ -13,7 +13,7 @@ import (
 
 	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/owner"
 )
 
@@ -28,8 +28,8 @@ func deadPID(t *testing.T) int {
 }
 
 func TestReap(t *testing.T) {
-	e := dockertest.Docker(t)
-	img, api := dockertest.Image(t, e), engineAPI(t)
+	e := enginetest.Docker(t)
+	img, api := enginetest.Image(t, e), engineAPI(t)
 	me := owner.Current()
 	if me.PIDNS == "" || me.Machine == "" {
 		t.Skip("this machine cannot be identified")
@@ -105,7 +105,7 @@ func TestOrphanMaker(t *testing.T) {
 	if os.Getenv(envOrphan) == "" {
 		t.Skip("it is the child of TestKilledRunner")
 	}
-	e := dockertest.Docker(t)
+	e := enginetest.Docker(t)
 	w, err := e.Workspace(t.Context(), sandbox.WorkspaceSpec{Owner: sandbox.Nobody})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestOrphanMaker(t *testing.T) {
 	if _, err := e.Import(t.Context(), sandbox.Labels{Run: "orphan"}, buildContext(t, map[string]string{"file": "x"})); err != nil {
 		t.Fatal(err)
 	}
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: dockertest.Image(t, e), Mounts: []sandbox.Mount{{Workspace: w, Target: "/w"}},
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Mounts: []sandbox.Mount{{Workspace: w, Target: "/w"}},
 		Command: []string{"sh", "-c", "echo ready; sleep 1000"}})
 	if err != nil {
 		t.Fatal(err)
@@ -123,8 +123,8 @@ func TestOrphanMaker(t *testing.T) {
 }
 
 func TestKilledRunner(t *testing.T) {
-	e := dockertest.Docker(t)
-	dockertest.Image(t, e)
+	e := enginetest.Docker(t)
+	enginetest.Image(t, e)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestOrphanMaker$")
 	cmd.Env = append(os.Environ(), envOrphan+"=1")
 	out, err := cmd.StdoutPipe()

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // TestRequirements: an engine that answers and one that does not.
 func TestRequirements(t *testing.T) {
-	dockertest.Docker(t)
+	enginetest.Docker(t)
 	for _, r := range docker.Requirements(t.Context(), docker.Config{Getenv: os.Getenv, Patience: time.Minute}) {
 		if r.Name == "" || r.Found == "" || r.Holds != (r.Fix == "") || !r.Holds && !r.Optional {
 			t.Errorf("got %+v", r)

@@ -17,7 +17,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // silentEngine accepts connections and never answers. It returns its address.
@@ -66,8 +66,8 @@ func TestSilentEngine(t *testing.T) {
 
 // TestPausedHolder checks that no request to a workspace waits forever.
 func TestPausedHolder(t *testing.T) {
-	dockertest.Docker(t)
-	e, err := docker.New(t.Context(), docker.Config{Helper: dockertest.Helper(t), Getenv: os.Getenv, Patience: 4 * time.Second})
+	enginetest.Docker(t)
+	e, err := docker.New(t.Context(), docker.Config{Helper: enginetest.Helper(t), Getenv: os.Getenv, Patience: 4 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestPausedHolder(t *testing.T) {
 // while its holder is paused.
 func askPaused(t *testing.T, e *docker.Engine, api *client.Client, ask func(context.Context, sandbox.Workspace) error, canceled bool) (err, cause error) {
 	t.Helper()
-	w, err := e.Workspace(t.Context(), sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: dockertest.Run(t.Name())}, Owner: sandbox.Nobody, Disk: 32 << 20})
+	w, err := e.Workspace(t.Context(), sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: enginetest.Run(t.Name())}, Owner: sandbox.Nobody, Disk: 32 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func askPaused(t *testing.T, e *docker.Engine, api *client.Client, ask func(cont
 	if err := ask(t.Context(), w); err != nil {
 		t.Error(err)
 	}
-	for _, id := range labelled(t, api, dockertest.Run(t.Name())) {
+	for _, id := range labelled(t, api, enginetest.Run(t.Name())) {
 		if _, err := api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{}); err != nil {
 			t.Error(err)
 		}

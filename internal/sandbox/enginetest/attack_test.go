@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/enginetest"
 )
 
@@ -281,8 +280,8 @@ func one(t *testing.T, e sandbox.Engine, a attack, spec sandbox.Spec) result {
 
 // TestWeak: with one defence less, the same programs succeed.
 func TestWeak(t *testing.T) {
-	e := dockertest.Docker(t)
-	img := dockertest.Image(t, e)
+	e := enginetest.Docker(t)
+	img := enginetest.Image(t, e)
 	listen(t)
 	for _, a := range attacks(mark(t)) {
 		if a.weak == nil {

@@ -1,10 +1,12 @@
-// Package enginetest gives tests an engine, whichever this machine has: native
-// where it runs, else Docker. Tests of what only one engine does use its own test
-// package.
+// Package enginetest gives tests an engine and images, or a reason why there are none:
+// native where that runs on this machine, else Docker, or the engine that a test asks
+// for.
 //
 // SECUREBENCH_TEST_ENGINE names the engine: native, docker, or auto, which is the
-// default. The variables of package dockertest and nativetest say whether a missing
-// engine fails a test or skips it.
+// default. A test that needs one that is missing is skipped with the reason, unless
+// SECUREBENCH_TEST_DOCKER or SECUREBENCH_TEST_NATIVE is require: then it fails. With
+// never it is skipped in any case. The images of native are those of the user's image
+// store, or are taken from a local Docker engine, once.
 package enginetest
 
 import (
@@ -15,8 +17,6 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
-	"securebench/internal/sandbox/nativetest"
 )
 
 // Engine is an engine with what tests look at besides.
@@ -31,7 +31,11 @@ type Engine interface {
 // Open returns an engine for one test, which closes its boxes and workspaces.
 func Open(t testing.TB) Engine {
 	t.Helper()
-	e := Connect(t)
+	return closed(t, Connect(t))
+}
+
+// closed closes an engine at a test's end.
+func closed[E sandbox.Engine](t testing.TB, e E) E {
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -43,29 +47,29 @@ func Open(t testing.TB) Engine {
 // Connect returns an engine for several tests: the caller closes it.
 func Connect(t testing.TB) Engine {
 	t.Helper()
-	if Name() == docker {
-		return dockertest.Connect(t)
+	if Name() == dockerName {
+		return connectDocker(t)
 	}
-	return nativetest.Connect(t)
+	return ConnectNative(t)
 }
 
 // Name is the name of the engine that tests use.
 func Name() string { return name() }
 
 var name = sync.OnceValue(func() string {
-	if n := os.Getenv(envEngine); n == docker || n == native {
+	if n := os.Getenv(envEngine); n == dockerName || n == nativeName {
 		return n
 	}
-	if nativetest.Runs() {
-		return native
+	if nativeRuns() {
+		return nativeName
 	}
-	return docker
+	return dockerName
 })
 
 const (
-	envEngine = "SECUREBENCH_TEST_ENGINE"
-	docker    = "docker"
-	native    = "native"
+	envEngine  = "SECUREBENCH_TEST_ENGINE"
+	dockerName = "docker"
+	nativeName = "native"
 )
 
 // Kind is one of the engines.
@@ -79,8 +83,8 @@ type Kind struct {
 // Kinds lists the engines.
 func Kinds() []Kind {
 	return []Kind{
-		{docker, func(t testing.TB) Engine { return dockertest.Docker(t) }},
-		{native, func(t testing.TB) Engine { return nativetest.Native(t) }},
+		{dockerName, func(t testing.TB) Engine { return Docker(t) }},
+		{nativeName, func(t testing.TB) Engine { return Native(t) }},
 	}
 }
 
@@ -90,52 +94,6 @@ func Each(t *testing.T, test func(t *testing.T, e Engine)) {
 	for _, k := range Kinds() {
 		t.Run(k.Name, func(t *testing.T) { test(t, k.Open(t)) })
 	}
-}
-
-// Image returns an image with python3 and sh.
-func Image(t testing.TB, e sandbox.Engine) sandbox.Image {
-	t.Helper()
-	if builds(e) {
-		return dockertest.Image(t, e)
-	}
-	return nativetest.Image(t, e)
-}
-
-// GitImage returns an image with git, python3 and pytest.
-func GitImage(t testing.TB, e sandbox.Engine) sandbox.Image {
-	t.Helper()
-	if builds(e) {
-		return dockertest.GitImage(t, e)
-	}
-	return nativetest.GitImage(t, e)
-}
-
-// Script makes an image of another by running a shell script in it as root, and then
-// applying changes in the words of a Dockerfile. It is gone at the test's end.
-func Script(t testing.TB, e sandbox.Engine, from sandbox.Image, script string, changes ...string) sandbox.Image {
-	t.Helper()
-	d, ok := e.(interface {
-		sandbox.Engine
-		sandbox.Builder
-	})
-	if !ok {
-		return nativetest.Script(t, e, from, script, changes...)
-	}
-	return dockertest.Script(t, d, from, script, changes...)
-}
-
-// Derive makes an image of another, with files by their names without the leading
-// slash, and changes in the words of a Dockerfile. It is gone at the test's end.
-func Derive(t testing.TB, e sandbox.Engine, from sandbox.Image, files map[string]string, changes ...string) sandbox.Image {
-	t.Helper()
-	if !builds(e) {
-		return nativetest.WithFiles(t, e, from, files, changes...)
-	}
-	img, err := e.Image(t.Context(), dockertest.Derive(t, from, files, changes...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return img
 }
 
 // Sleep is a statement of Python that gives an engine the time to notice an

@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log"
@@ -25,9 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/moby/moby/client"
 
-	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/platform"
 )
 
@@ -308,48 +305,5 @@ func TestRootFolder(t *testing.T) {
 	}
 	if _, err := s.Import(t.Context(), dir, Addition{}, nil); err == nil {
 		t.Error("a file became a whiteout")
-	}
-}
-
-// TestSameAsDocker: the engine gives an image from the same registry, and one that
-// it saved, the same ID and digest.
-func TestSameAsDocker(t *testing.T) {
-	e := dockertest.Docker(t)
-	api, err := client.New(client.FromEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer api.Close()
-	this := libraryPlatform(platform.Here())
-	for i, what := range []remote.Taggable{imageOf(t, tarOf(t, "a=1"), tarOf(t, ".wh.a", "b=1")), indexOf(imageOf(t, tarOf(t, "a=1"), tarOf(t, "c=1")), &this)} {
-		ref := fmt.Sprintf("%s/same:%d", server(t), i)
-		push(t, ref, what)
-		want, err := e.Pull(t.Context(), ref, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if _, err := api.ImageRemove(context.Background(), ref, client.ImageRemoveOptions{}); err != nil {
-				t.Error(err)
-			}
-		})
-		s := openStore(t, t.TempDir())
-		got, err := s.Pull(t.Context(), ref, Addition{})
-		if err != nil || got.ID != want.ID || got.Digest != want.Digest {
-			t.Errorf("got %s %s, %v; Docker has %s %s", got.ID, got.Digest, err, want.ID, want.Digest)
-		}
-		r, err := api.ImageSave(t.Context(), []string{ref})
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(r)
-		if err := errors.Join(err, r.Close()); err != nil {
-			t.Fatal(err)
-		}
-		other := openStore(t, t.TempDir())
-		again, err := other.Import(t.Context(), write(t, data), Addition{}, nil)
-		if err != nil || again.ID != want.ID || again.Ref != ref || contents(t, again) != contents(t, got) {
-			t.Errorf("saved: got %+v, %v", again, err)
-		}
 	}
 }

@@ -23,12 +23,11 @@ import (
 
 	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/enginetest"
 )
 
 // probeBinary builds this test as a static program.
-var probeBinary = sync.OnceValues(func() (string, error) { return dockertest.Built("initproc-probe", "test", "-c", ".") })
+var probeBinary = sync.OnceValues(func() (string, error) { return enginetest.Built("initproc-probe", "test", "-c", ".") })
 
 // setup is a container in which init runs without the engine's seccomp
 // profile, so that what holds is init's own doing.
@@ -80,7 +79,7 @@ func (s setup) open(t testing.TB) *Client {
 
 func (s setup) try(t testing.TB) (*Client, error) {
 	t.Helper()
-	img := dockertest.Image(t, dockertest.Docker(t))
+	img := enginetest.Image(t, enginetest.Docker(t))
 	program, err := probeBinary()
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
 	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/tartest"
 )
@@ -104,8 +103,8 @@ func benchStreams(b *testing.B, cat func(io.Reader, io.Writer) error) {
 // BenchmarkApply measures 12,800 files of 10 KiB: laid by init, and by the
 // engine's own copy of an archive into a container.
 func BenchmarkApply(b *testing.B) {
-	e := dockertest.Docker(b)
-	image := dockertest.Image(b, e)
+	e := enginetest.Docker(b)
+	image := enginetest.Image(b, e)
 	content := strings.Repeat("0123456789", 1<<10)
 	headers := make([]tar.Header, 0, 12_800)
 	for i := range cap(headers) {

@@ -45,7 +45,7 @@ func (c *Client) Listen(ctx context.Context, address string) (net.Listener, erro
 	l := &listener{client: c, address: address, path: "/listeners/" + url.PathEscape(address), accepted: make(chan net.Conn)}
 	err := checkAddress(address)
 	if err == nil {
-		err = c.do(ctx, http.MethodPost, l.path, nil)
+		err = c.tell(ctx, http.MethodPost, l.path, nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listening at %s in the sandbox: %w", address, err)
@@ -55,6 +55,15 @@ func (c *Client) Listen(ctx context.Context, address string) (net.Listener, erro
 		go l.wait()
 	}
 	return l, nil
+}
+
+// tell makes a request of whose answer only the status counts.
+func (c *Client) tell(ctx context.Context, method, path string, body io.Reader) error {
+	res, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
 }
 
 // Accept implements [net.Listener].
@@ -77,7 +86,7 @@ func (l *listener) Addr() net.Addr {
 func (l *listener) Close() error {
 	l.end(net.ErrClosed)
 	l.once.Do(func() {
-		go func() { _ = l.client.do(l.client.life, http.MethodDelete, l.path, nil) }() // fails when the sandbox has ended
+		go func() { _ = l.client.tell(l.client.life, http.MethodDelete, l.path, nil) }() // fails when the sandbox has ended
 	})
 	return nil
 }
@@ -176,7 +185,7 @@ func (c *Client) receive(ctx context.Context, far *Conn, from io.ReadCloser) {
 // side reads no more.
 func (c *Client) put(ctx context.Context, path string, far *Conn) error {
 	defer far.in.Close()
-	return c.do(ctx, http.MethodPut, path, sent{far})
+	return c.tell(ctx, http.MethodPut, path, sent{far})
 }
 
 // sent reads what was written at the other end. Closing it fails further writes.

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/native"
-	"securebench/internal/sandbox/nativetest"
 )
 
 // BenchmarkCycle measures a box that has a workspace from Open to Close, and in turn the
 // bare runtime with the same specification, whose mounts are there already.
 func BenchmarkCycle(b *testing.B) {
-	e := nativetest.Native(b)
-	spec := sandbox.Spec{Image: nativetest.Image(b, e), User: &sandbox.Nobody, Command: []string{"true"}}
+	e := enginetest.Native(b)
+	spec := sandbox.Spec{Image: enginetest.Image(b, e), User: &sandbox.Nobody, Command: []string{"true"}}
 	w, err := e.Workspace(b.Context(), sandbox.WorkspaceSpec{})
 	if err != nil {
 		b.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/nativetest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // TestClockJumps sets the machine's clock forth and back while sandboxes run: their
@@ -18,8 +18,8 @@ func TestClockJumps(t *testing.T) {
 	if os.Getenv("SECUREBENCH_TEST_CLOCK") == "" {
 		t.Skip("it sets the machine's clock: set SECUREBENCH_TEST_CLOCK on a machine that nobody else uses")
 	}
-	e := nativetest.Native(t)
-	img := nativetest.Image(t, e)
+	e := enginetest.Native(t)
+	img := enginetest.Image(t, e)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)

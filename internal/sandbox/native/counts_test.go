@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/initproc"
-	"securebench/internal/sandbox/nativetest"
 )
 
 // counted defines what takes one of each of what the kernel counts by user. Each
@@ -40,14 +40,14 @@ all = [queue, instance, terminal, timer, pending]
 // to the others of its sandbox, and everything to another sandbox, as root and as nobody.
 func TestOwnCounts(t *testing.T) {
 	t.Parallel()
-	e := nativetest.Native(t)
+	e := enginetest.Native(t)
 	if !slices.Contains(e.Info().SecurityOptions, "name=userns") {
 		t.Skip("sandboxes share a user namespace here, or have none")
 	}
 	for _, user := range []sandbox.User{{}, sandbox.Nobody} {
 		var boxes [2]*initproc.Client
 		for i := range boxes {
-			box, err := e.Open(t.Context(), sandbox.Spec{Image: nativetest.Image(t, e), Init: true, User: &user})
+			box, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Init: true, User: &user})
 			if err != nil {
 				t.Fatal(err)
 			}

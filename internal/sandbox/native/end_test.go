@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/native"
-	"securebench/internal/sandbox/nativetest"
 )
 
 // started is a writer that calls f once something was written.
@@ -46,8 +46,8 @@ func runWith(t *testing.T, e sandbox.Engine, spec sandbox.Spec, f func(b sandbox
 // TestDisturbed: what is done to a sandbox from outside says nothing about its
 // command.
 func TestDisturbed(t *testing.T) {
-	e := nativetest.Native(t)
-	forever := sandbox.Spec{Image: nativetest.Image(t, e), User: &sandbox.Nobody, Command: []string{"sh", "-c", "sleep 0.3; echo ready; sleep 600"}}
+	e := enginetest.Native(t)
+	forever := sandbox.Spec{Image: enginetest.Image(t, e), User: &sandbox.Nobody, Command: []string{"sh", "-c", "sleep 0.3; echo ready; sleep 600"}}
 	t.Run("killed", func(t *testing.T) {
 		out, err := runWith(t, e, forever, func(b sandbox.Box) { _ = unix.Kill(native.FirstProcess(b), unix.SIGKILL) })
 		if !errors.Is(err, sandbox.ErrDisturbed) {
@@ -111,8 +111,8 @@ func TestDisturbed(t *testing.T) {
 
 // TestNotDisturbed: a command cannot pass off its end as the work of somebody else.
 func TestNotDisturbed(t *testing.T) {
-	e := nativetest.Native(t)
-	img := nativetest.Image(t, e)
+	e := enginetest.Native(t)
+	img := enginetest.Image(t, e)
 	for name, c := range map[string]struct {
 		code    string
 		tracing bool
@@ -160,8 +160,8 @@ time.sleep(600)`},
 
 // TestCommandThatCannotStart has the exit codes of a shell.
 func TestCommandThatCannotStart(t *testing.T) {
-	e := nativetest.Native(t)
-	img := nativetest.Image(t, e)
+	e := enginetest.Native(t)
+	img := enginetest.Image(t, e)
 	for command, want := range map[string]int{"/etc/passwd": 126, "/etc": 126, "/no/such": 127, "nosuch": 127} {
 		b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Command: []string{command}})
 		if err != nil {
@@ -185,8 +185,8 @@ func TestCommandThatCannotStart(t *testing.T) {
 // TestEndedAtAnyPoint ends boxes at many points of their start: none is left, and
 // the error is the caller's.
 func TestEndedAtAnyPoint(t *testing.T) {
-	e := nativetest.Native(t)
-	img := nativetest.Image(t, e)
+	e := enginetest.Native(t)
+	img := enginetest.Image(t, e)
 	cause := errors.New("enough")
 	for i := range 30 {
 		b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Command: []string{"sleep", "600"}, Limits: sandbox.Limits{Timeout: time.Minute}})
@@ -237,8 +237,8 @@ func zombies(t *testing.T) (names []string) {
 // TestOutputIsPassedOn: a process that has the output of another sandbox does not
 // keep that from ending.
 func TestOutputIsPassedOn(t *testing.T) {
-	e := nativetest.Native(t)
-	img := nativetest.Image(t, e)
+	e := enginetest.Native(t)
+	img := enginetest.Image(t, e)
 	python := func(code string) sandbox.Spec {
 		return sandbox.Spec{Image: img, User: &sandbox.Nobody, Command: []string{"python3", "-I", "-S", "-c", code}, Limits: sandbox.Limits{Timeout: time.Minute}}
 	}

@@ -19,11 +19,10 @@ import (
 
 	"securebench/internal/awaittest"
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/sandbox/native"
 	"securebench/internal/sandbox/native/require"
-	"securebench/internal/sandbox/nativetest"
 	"securebench/internal/sandbox/sandboxtest"
 )
 
@@ -34,7 +33,7 @@ const envLong = "SECUREBENCH_TEST_FAULTS"
 // $RUNTIME and answers to --version as that does.
 func withRuntime(t *testing.T, script string) *native.Engine {
 	t.Helper()
-	nativetest.Image(t, nativetest.Native(t)) // it skips the test where there is none
+	enginetest.Image(t, enginetest.Native(t)) // it skips the test where there is none
 	runtime, err := require.FindRuntime(os.Getenv("SECUREBENCH_TEST_RUNTIME"), os.Getenv)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +43,7 @@ func withRuntime(t *testing.T, script string) *native.Engine {
 	if err := sandboxtest.WriteProgram(file, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	e, err := native.New(t.Context(), native.Config{Images: nativetest.Images(t), Helper: dockertest.Helper(t), Runtime: file, Getenv: os.Getenv})
+	e, err := native.New(t.Context(), native.Config{Images: enginetest.Images(t), Helper: enginetest.Helper(t), Runtime: file, Getenv: os.Getenv})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +65,7 @@ func unharmed(t *testing.T, e *native.Engine, before map[string]int) {
 // works runs a sandbox.
 func works(t *testing.T, e *native.Engine) {
 	t.Helper()
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: nativetest.Image(t, e), Command: []string{"true"}})
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Command: []string{"true"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +90,8 @@ func noMore(t *testing.T, before, after map[string]int) {
 // TestRuntimeKilled kills the runtime while it starts sandboxes: that is an error of
 // the engine, never an outcome of the command, and nothing is left.
 func TestRuntimeKilled(t *testing.T) {
-	e := nativetest.Native(t)
-	img := nativetest.Image(t, e)
+	e := enginetest.Native(t)
+	img := enginetest.Image(t, e)
 	works(t, e) // what is made once is there now
 	before, failed := left(t, e), 0
 	for range 20 {
@@ -172,7 +171,7 @@ func runtimes() (pids []int) {
 func TestHungRuntime(t *testing.T) {
 	mark := fmt.Sprintf("7%d", os.Getpid()) // seconds; no other process waits for so many
 	e := withRuntime(t, "sleep "+mark)
-	img := nativetest.Image(t, e)
+	img := enginetest.Image(t, e)
 	cause := errors.New("enough")
 	for _, closes := range []bool{false, true} {
 		b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Command: []string{"true"}})
@@ -213,7 +212,7 @@ func TestHungRuntimeIsNoticed(t *testing.T) {
 		t.Skipf("it takes minutes: set %s", envLong)
 	}
 	e := withRuntime(t, "sleep 100000")
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: nativetest.Image(t, e), Command: []string{"true"}})
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Command: []string{"true"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,14 +243,14 @@ func TestRuntimeEndsWithParent(t *testing.T) {
 	began := os.Getenv("SECUREBENCH_TEST_BEGAN")
 	if began != "" {
 		e := withRuntime(t, "echo $$ > "+began+".new && mv "+began+".new "+began+"; read never < "+began+".fifo; exec $RUNTIME \"$@\"")
-		b, err := e.Open(t.Context(), sandbox.Spec{Image: nativetest.Image(t, e), Command: []string{"true"}})
+		b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Command: []string{"true"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _ = b.Run(t.Context(), sandbox.Streams{})
 		return
 	}
-	nativetest.Image(t, nativetest.Native(t))
+	enginetest.Image(t, enginetest.Native(t))
 	began = filepath.Join(t.TempDir(), "began")
 	err := unix.Mkfifo(began+".fifo", 0o600)
 	if err != nil {
@@ -291,8 +290,8 @@ func TestRuntimeEndsWithParent(t *testing.T) {
 
 // TestInitKilled: a sandbox whose init is killed from outside has no outcome.
 func TestInitKilled(t *testing.T) {
-	e := nativetest.Native(t)
-	box, err := e.Open(t.Context(), sandbox.Spec{Image: nativetest.Image(t, e), Init: true, User: &sandbox.Nobody})
+	e := enginetest.Native(t)
+	box, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Init: true, User: &sandbox.Nobody})
 	if err != nil {
 		t.Fatal(err)
 	}

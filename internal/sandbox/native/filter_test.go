@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/native"
-	"securebench/internal/sandbox/nativetest"
 	"securebench/internal/sandbox/oci"
 )
 
@@ -25,7 +25,7 @@ fi`)
 	if e.Info().Runtime != "crun" {
 		t.Skip("no other runtime is given filters")
 	}
-	img := nativetest.Image(t, e)
+	img := enginetest.Image(t, e)
 	works(t, e)
 	b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Command: []string{"sleep", "600"}, Limits: sandbox.Limits{Timeout: time.Hour}})
 	if err != nil {

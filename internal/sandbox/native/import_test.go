@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/nativetest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // repository is an archive that some images are made of.
@@ -28,7 +28,7 @@ func repository(t testing.TB) *bytes.Reader {
 
 // TestEqualImports: images of equal content go one by one.
 func TestEqualImports(t *testing.T) {
-	e := nativetest.Native(t)
+	e := enginetest.Native(t)
 	a, err := e.Import(t.Context(), sandbox.Labels{}, repository(t))
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestEqualImports(t *testing.T) {
 // TestImportsOfTheDead: what a killed process imported goes with the next one's
 // clean-up, and what a living one did does not.
 func TestImportsOfTheDead(t *testing.T) {
-	e := nativetest.Connect(t)
+	e := enginetest.ConnectNative(t)
 	if os.Getenv("NATIVE_IMPORT") != "" {
 		img, err := e.Import(t.Context(), sandbox.Labels{}, repository(t))
 		if err != nil {
@@ -90,7 +90,7 @@ func TestImportsOfTheDead(t *testing.T) {
 	if err := e.Close(); err != nil { // it keeps what it has looked up
 		t.Error(err)
 	}
-	second := nativetest.Native(t)
+	second := enginetest.Native(t)
 	// Another process that uses the store may have been faster.
 	if _, err := second.Reap(t.Context()); err != nil {
 		t.Error(err)

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/native"
-	"securebench/internal/sandbox/nativetest"
 )
 
 // left counts what sandboxes could leave on the machine and in this process.
@@ -107,8 +107,8 @@ var mine = fmt.Sprintf(".%d.", os.Getpid())
 
 // TestNothingIsLeft: cycles leave nothing behind, whatever they use.
 func TestNothingIsLeft(t *testing.T) {
-	e := nativetest.Native(t)
-	img := nativetest.Image(t, e)
+	e := enginetest.Native(t)
+	img := enginetest.Image(t, e)
 	all := func() {
 		t.Helper()
 		w, err := e.Workspace(t.Context(), sandbox.WorkspaceSpec{Owner: sandbox.Nobody, Disk: 1 << 20})
@@ -151,8 +151,8 @@ func TestReap(t *testing.T) {
 		victim(t)
 		return
 	}
-	e := nativetest.Native(t)
-	nativetest.Image(t, e)
+	e := enginetest.Native(t)
+	enginetest.Image(t, e)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestReap$", "-test.v")
 	cmd.Env = append(os.Environ(), "SECUREBENCH_TEST_VICTIM=1")
 	out, err := cmd.StdoutPipe()
@@ -228,8 +228,8 @@ func processesOf(groups []string) (pids []int) {
 
 // victim runs a box until it is killed.
 func victim(t *testing.T) {
-	e := nativetest.Connect(t)
-	b, err := e.Open(t.Context(), sandbox.Spec{Image: nativetest.Image(t, e), Command: []string{"sh", "-c", "echo ready; sleep 600 & sleep 600"},
+	e := enginetest.ConnectNative(t)
+	b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), Command: []string{"sh", "-c", "echo ready; sleep 600 & sleep 600"},
 		Limits: sandbox.Limits{Timeout: 5 * time.Minute}})
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"go.uber.org/goleak"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/native"
 	"securebench/internal/sandbox/native/rootless"
-	"securebench/internal/sandbox/nativetest"
 )
 
 // TestMain has a user who is not root run the tests in a user namespace, if asked to as
@@ -40,8 +40,8 @@ func diffOwned(t *testing.T, e *native.Engine) {
 }
 
 func TestCycle(t *testing.T) {
-	e := nativetest.Native(t)
-	img := nativetest.Image(t, e)
+	e := enginetest.Native(t)
+	img := enginetest.Image(t, e)
 	for _, c := range [][]string{{"true"}, {"python3", "-c", "print('hello')"}, {"sh", "-c", "mount; id; ls -la /; cat /proc/self/status"}} {
 		b, err := e.Open(t.Context(), sandbox.Spec{Image: img, Command: c, User: &sandbox.Nobody})
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 
 	"securebench/internal/awaittest"
 	"securebench/internal/sandbox/cgroup"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/native"
-	"securebench/internal/sandbox/nativetest"
 	"securebench/internal/sandbox/oci"
 	"securebench/internal/sandbox/owner"
 )
@@ -23,7 +23,7 @@ import (
 // which nobody writes a word.
 func leftRuntime(t *testing.T, o owner.Owner) (cmd *exec.Cmd, ended chan error) {
 	t.Helper()
-	r, err := oci.FindRuntime(os.Getenv, nativetest.Native(t).Info().Runtime)
+	r, err := oci.FindRuntime(os.Getenv, enginetest.Native(t).Info().Runtime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func deadOwner() owner.Owner {
 // TestDeadRuntime: what a dead process's runtime has left is killed, that of a process
 // that lives is not.
 func TestDeadRuntime(t *testing.T) {
-	e := nativetest.Native(t)
+	e := enginetest.Native(t)
 	_, dead := leftRuntime(t, deadOwner())
 	lives, living := leftRuntime(t, owner.Current())
 	if _, err := e.Reap(t.Context()); err != nil {
@@ -74,7 +74,7 @@ func TestDeadRuntime(t *testing.T) {
 // TestReapGoesOn: a runtime that cannot be waited for keeps nothing else from being
 // removed.
 func TestReapGoesOn(t *testing.T) {
-	e := nativetest.Native(t)
+	e := enginetest.Native(t)
 	groups, err := cgroup.Find()
 	if err != nil {
 		t.Fatal(err)

@@ -8,10 +8,9 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/native"
 	"securebench/internal/sandbox/native/require"
-	"securebench/internal/sandbox/nativetest"
 	"securebench/internal/sandbox/owner"
 )
 
@@ -21,7 +20,7 @@ func TestRequirements(t *testing.T) {
 	if os.Getenv("SECUREBENCH_TEST_NATIVE") == "never" {
 		t.Skip("SECUREBENCH_TEST_NATIVE=never")
 	}
-	cfg := native.Config{Images: filepath.Join(t.TempDir(), "images"), Helper: dockertest.Helper(t), Getenv: os.Getenv}
+	cfg := native.Config{Images: filepath.Join(t.TempDir(), "images"), Helper: enginetest.Helper(t), Getenv: os.Getenv}
 	all := native.Requirements(t.Context(), cfg)
 	complete := !slices.ContainsFunc(all, func(r sandbox.Requirement) bool { return !r.Optional && !r.Holds })
 	e, err := native.New(t.Context(), cfg)
@@ -38,7 +37,7 @@ func TestRequirements(t *testing.T) {
 // TestMachineWithoutID: both runtimes work where the machine has no ID, as in many
 // containers and images of fresh systems, so that names of owners begin with a dot.
 func TestMachineWithoutID(t *testing.T) {
-	nativetest.Image(t, nativetest.Native(t)) // it skips the test where there is no engine
+	enginetest.Image(t, enginetest.Native(t)) // it skips the test where there is no engine
 	who := owner.Current()
 	who.Machine = ""
 	for _, runtime := range []string{"runc", "crun"} {
@@ -46,7 +45,7 @@ func TestMachineWithoutID(t *testing.T) {
 			if _, err := exec.LookPath(runtime); err != nil {
 				t.Skip(err)
 			}
-			cfg := native.Config{Images: nativetest.Images(t), Helper: dockertest.Helper(t), Runtime: runtime, Owner: who, Getenv: os.Getenv}
+			cfg := native.Config{Images: enginetest.Images(t), Helper: enginetest.Helper(t), Runtime: runtime, Owner: who, Getenv: os.Getenv}
 			for _, r := range native.Requirements(t.Context(), cfg) {
 				if r.Name == require.Sandbox && !r.Holds {
 					t.Error(r.Found)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/nativetest"
+	"securebench/internal/sandbox/enginetest"
 )
 
 // unread leaves datagrams unread at many sockets, and then counts what arrived.
@@ -37,13 +37,13 @@ func TestSocketsAreBounded(t *testing.T) {
 	if got := unreadHere(t, many); got != many*each {
 		t.Fatalf("outside %d bytes arrived of %d", got, many*each)
 	}
-	e := nativetest.Native(t)
+	e := enginetest.Native(t)
 	bound := e.Info().Sockets
 	if bound == 0 {
 		t.Skip("the limit on memory bounds sockets here, or the runtime sets none")
 	}
 	run := func(sockets int) int {
-		b, err := e.Open(t.Context(), sandbox.Spec{Image: nativetest.Image(t, e), User: &sandbox.Nobody,
+		b, err := e.Open(t.Context(), sandbox.Spec{Image: enginetest.Image(t, e), User: &sandbox.Nobody,
 			Command: []string{"python3", "-I", "-S", "-c", unread, strconv.Itoa(sockets)}, Limits: sandbox.Limits{Memory: 128 << 20, Disk: 16 << 20}})
 		if err != nil {
 			t.Fatal(err)

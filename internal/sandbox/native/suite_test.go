@@ -3,21 +3,21 @@ package native_test
 import (
 	"testing"
 
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native"
-	"securebench/internal/sandbox/nativetest"
 	"securebench/internal/sandbox/sandboxtest/contract"
 )
 
-func TestSuite(t *testing.T) { t.Parallel(); suite(t, nativetest.Native(t)) }
+func TestSuite(t *testing.T) { t.Parallel(); suite(t, enginetest.Native(t)) }
 
 // TestSuiteOnOtherRuntime holds both runtimes to the same behaviour, where both are
 // installed.
-func TestSuiteOnOtherRuntime(t *testing.T) { t.Parallel(); suite(t, nativetest.Other(t)) }
+func TestSuiteOnOtherRuntime(t *testing.T) { t.Parallel(); suite(t, enginetest.Other(t)) }
 
 func suite(t *testing.T, e *native.Engine) {
 	t.Helper()
 	t.Cleanup(func() { diffOwned(t, e) })
-	img := nativetest.Derive(t, e, nativetest.Image(t, e), contract.RootArchive(t), nil)
+	img := enginetest.DeriveLayer(t, e, enginetest.Image(t, e), contract.RootArchive(t), nil)
 	contract.Suite(t, e, contract.Caps{Image: img, Isolation: true, SharedDevices: mountns.Rootless()})
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/dockertest"
+	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/native/require"
 	"securebench/internal/sandbox/sandboxtest"
 )
@@ -37,7 +37,7 @@ func config(t *testing.T) require.Config {
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // see above
 		t.Fatal(err)
 	}
-	return require.Config{Images: filepath.Join(dir, "images"), Helper: dockertest.Helper(t), Dir: filepath.Join(dir, "run"),
+	return require.Config{Images: filepath.Join(dir, "images"), Helper: enginetest.Helper(t), Dir: filepath.Join(dir, "run"),
 		Group: fmt.Sprintf("securebench-test-%d/check", os.Getpid()), IDBase: 1_000_000, IDSize: 65536, Getenv: os.Getenv}
 }
 

@@ -1,10 +1,4 @@
-// Package dockertest gives tests a Docker engine and an image, or a reason
-// why there is none.
-//
-// A test that needs one is skipped with the reason, unless the environment
-// has SECUREBENCH_TEST_DOCKER=require: then it fails. With
-// SECUREBENCH_TEST_DOCKER=never it is skipped in any case.
-package dockertest
+package enginetest
 
 import (
 	"context"
@@ -22,14 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
 )
 
-// The environment variables that control tests.
 const (
-	envRequire = "SECUREBENCH_TEST_DOCKER"
-	envImage   = "SECUREBENCH_TEST_IMAGE"
+	envDocker = "SECUREBENCH_TEST_DOCKER"
 	// envHelper is the path of a helper that was built before, for machines without Go.
 	envHelper = "SECUREBENCH_TEST_HELPER"
 )
@@ -38,51 +29,24 @@ const (
 // and disconnects at its end. The test closes its boxes and workspaces.
 func Docker(t testing.TB) *docker.Engine {
 	t.Helper()
-	e := Connect(t)
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return e
+	return closed(t, connectDocker(t))
 }
 
-// Connect connects to the engine as [Docker] does, for several tests: the
+// connectDocker connects to the engine as [Docker] does, for several tests: the
 // caller disconnects.
-func Connect(t testing.TB) *docker.Engine {
+func connectDocker(t testing.TB) *docker.Engine {
 	t.Helper()
-	if os.Getenv(envRequire) == "never" {
-		t.Skipf("%s=never", envRequire)
+	if os.Getenv(envDocker) == "never" {
+		t.Skipf("%s=never", envDocker)
 	}
 	program := Helper(t) // building it can take long
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	e, err := docker.New(ctx, docker.Config{Helper: program, Getenv: os.Getenv})
 	if err != nil {
-		Missing(t, envRequire, fmt.Errorf("no Docker engine: %w", err))
+		Missing(t, envDocker, fmt.Errorf("no Docker engine: %w", err))
 	}
 	return e
-}
-
-// Image returns an image with python3 and sh: the one that
-// SECUREBENCH_TEST_IMAGE names, or else one of the usual names.
-func Image(t testing.TB, e sandbox.Engine) sandbox.Image {
-	t.Helper()
-	refs := []string{"securebench-python:3", "securebench-python:bookworm"}
-	if ref := os.Getenv(envImage); ref != "" {
-		refs = []string{ref}
-	}
-	for _, ref := range refs {
-		img, err := e.Image(t.Context(), ref)
-		if err == nil {
-			return img
-		}
-		if !errors.Is(err, sandbox.ErrImageMissing) {
-			t.Fatalf("looking up the test image: %v", err)
-		}
-	}
-	Missing(t, envRequire, fmt.Errorf("none of the images %s is on the engine", strings.Join(refs, ", ")))
-	return sandbox.Image{}
 }
 
 // Missing skips a test for what it needs, or fails it where an environment variable
@@ -99,19 +63,19 @@ func Missing(t testing.TB, variable string, err error) {
 // process builds it.
 func Helper(t testing.TB) string {
 	t.Helper()
-	path, err := helper()
+	path, err := builtHelper()
 	if err != nil {
 		t.Fatalf("building the helper: %v", err)
 	}
 	return path
 }
 
-// helper builds once per process.
-var helper = sync.OnceValues(func() (string, error) {
+// builtHelper builds once per process.
+var builtHelper = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(envHelper); path != "" {
 		return path, nil
 	}
-	return Built("helper", "build", "-buildvcs=false", "securebench/internal/sandbox/dockertest/helper")
+	return Built("helper", "build", "-buildvcs=false", "securebench/internal/sandbox/enginetest/helper")
 })
 
 // Built builds a static program with the go command into the user's cache, and returns

@@ -1,4 +1,4 @@
-package nativetest
+package enginetest
 
 import (
 	"archive/tar"
@@ -17,35 +17,6 @@ import (
 	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 )
-
-// Script makes an image of another by running a shell script in it as root, and
-// then applying changes in the words of a Dockerfile: USER, WORKDIR, ENV, ENTRYPOINT, CMD
-// and VOLUME. It is gone at the test's end.
-func Script(t testing.TB, e sandbox.Engine, from sandbox.Image, script string, changes ...string) sandbox.Image {
-	t.Helper()
-	return Derive(t, e, from, changed(t, e, from, script), applying(t, changes))
-}
-
-// WithFiles makes an image of another, with files by their names without the
-// leading slash, and changes as for [Script]. It is gone at the test's end.
-func WithFiles(t testing.TB, e sandbox.Engine, from sandbox.Image, files map[string]string, changes ...string) sandbox.Image {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for name, text := range files {
-		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(text))})
-		if err == nil {
-			_, err = io.WriteString(w, text)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return Derive(t, e, from, b.Bytes(), applying(t, changes))
-}
 
 // changed is what a script changes in an image, as a layer.
 func changed(t testing.TB, e sandbox.Engine, from sandbox.Image, script string) []byte {

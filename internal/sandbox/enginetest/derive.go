@@ -1,4 +1,4 @@
-package nativetest
+package enginetest
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 	"securebench/internal/sandbox/owner"
 )
 
-// Derive makes an image of another, with one more layer, a tar stream, unless that
+// DeriveLayer makes an image of another, with one more layer, a tar stream, unless that
 // is nil, and a changed configuration. It is removed when this process has ended.
-func Derive(t testing.TB, e sandbox.Engine, from sandbox.Image, layer []byte, change func(*v1.Config)) sandbox.Image {
+func DeriveLayer(t testing.TB, e sandbox.Engine, from sandbox.Image, layer []byte, change func(*v1.Config)) sandbox.Image {
 	t.Helper()
 	s, err := imagestore.Open(Images(t))
 	if err != nil {

@@ -1,0 +1,13 @@
+package imagestore
+
+// What tests beside a Docker engine, whose kit imports this package, need of the others.
+var (
+	ImageOf   = imageOf
+	TarOf     = tarOf
+	IndexOf   = indexOf
+	Server    = server
+	Push      = push
+	OpenStore = openStore
+	Write     = write
+	Contents  = contents
+)
