@@ -12,7 +12,6 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/sandbox/sandboxtest/contract"
-	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 func TestDecide(t *testing.T) {
@@ -105,7 +104,7 @@ func TestPolicyEngine(t *testing.T) {
 
 // TestPolicyKeepsContract runs the engine's contract through the decorator.
 func TestPolicyKeepsContract(t *testing.T) {
-	inner := sandboxtest.New(sandboxtest.Config{Programs: scripts.Programs(), Images: map[string]sandbox.Image{}, Root: contract.Root()})
+	inner := sandboxtest.New(sandboxtest.Config{Programs: contract.Programs(), Images: map[string]sandbox.Image{}, Root: contract.Root()})
 	contract.Suite(t, sandbox.WithPolicy(inner, sandbox.Policy{}), contract.Caps{Image: sandbox.Image{ID: "sha256:test"}})
 }
 

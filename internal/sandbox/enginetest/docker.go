@@ -44,14 +44,14 @@ func connectDocker(t testing.TB) *docker.Engine {
 	defer cancel()
 	e, err := docker.New(ctx, docker.Config{Helper: program, Getenv: os.Getenv})
 	if err != nil {
-		Missing(t, envDocker, fmt.Errorf("no Docker engine: %w", err))
+		missing(t, envDocker, fmt.Errorf("no Docker engine: %w", err))
 	}
 	return e
 }
 
-// Missing skips a test for what it needs, or fails it where an environment variable
+// missing skips a test for what it needs, or fails it where an environment variable
 // requires that.
-func Missing(t testing.TB, variable string, err error) {
+func missing(t testing.TB, variable string, err error) {
 	t.Helper()
 	if os.Getenv(variable) == "require" {
 		t.Fatal(err)

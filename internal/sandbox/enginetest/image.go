@@ -58,7 +58,7 @@ func oneOf(t testing.TB, e sandbox.Engine, refs []string) sandbox.Image {
 	if builds(e) {
 		variable = envDocker
 	}
-	Missing(t, variable, fmt.Errorf("none of the images %s is there: %w", strings.Join(refs, ", "), errors.Join(errs...)))
+	missing(t, variable, fmt.Errorf("none of the images %s is there: %w", strings.Join(refs, ", "), errors.Join(errs...)))
 	return sandbox.Image{}
 }
 

@@ -67,7 +67,7 @@ func openNative(t testing.TB, runtime string) *native.Engine {
 	defer cancel()
 	e, err := native.New(ctx, native.Config{Images: Images(t), Helper: program, Runtime: runtime, Getenv: os.Getenv})
 	if err != nil {
-		Missing(t, envNative, fmt.Errorf("no native engine: %w", err))
+		missing(t, envNative, fmt.Errorf("no native engine: %w", err))
 	}
 	return e
 }

@@ -16,7 +16,6 @@ import (
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/sandbox/sandboxtest/contract"
-	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestSuite(t *testing.T) {
 	img := sandbox.Image{ID: "sha256:test"}
 	e := sandboxtest.New(sandboxtest.Config{
-		Programs: scripts.Programs(),
+		Programs: contract.Programs(),
 		Images:   map[string]sandbox.Image{"test": img},
 		Root:     contract.Root(),
 	})

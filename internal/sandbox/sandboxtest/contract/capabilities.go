@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/sandboxtest/contract/probes"
 )
 
 // privileges checks that capabilities have their effect where they are granted
@@ -29,7 +28,7 @@ func (s *suite) privileges(t *testing.T) {
 			if err := w.Put(t.Context(), privateFiles(t)); err != nil {
 				t.Fatal(err)
 			}
-			spec := s.python(probes.CapabilityUse)
+			spec := s.python(probeCapabilityUse)
 			spec.User, spec.Capabilities = &sandbox.User{}, c.granted
 			spec.Mounts = []sandbox.Mount{{Workspace: w, Target: "/workspace"}}
 			if got := s.run(t, spec); strings.Join(strings.Fields(got.stdout), " ") != c.want {

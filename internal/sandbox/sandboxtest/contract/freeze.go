@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 // freeze stops a box for a while: nothing comes out of it meanwhile, it ends as
@@ -80,7 +79,7 @@ func (s *suite) freeze(t *testing.T) {
 // frozen returns a box that runs and is frozen.
 func (s *suite) frozen(t *testing.T, timeout time.Duration) (b sandbox.Box, end func() (sandbox.Outcome, error)) {
 	t.Helper()
-	spec := s.spec(scripts.Forever)
+	spec := s.spec(scriptForever)
 	spec.Limits.Timeout = timeout
 	b = s.open(t, spec)
 	started, ended := newSignal(), make(chan error, 1)

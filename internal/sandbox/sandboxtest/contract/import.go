@@ -21,7 +21,7 @@ func (s *suite) importImage(t *testing.T) {
 	owned := plain("home/repo/run.sh", "#!/bin/sh", 0o755)
 	top := dir("home/repo/", 0o751)
 	for _, h := range []*tar.Header{&owned.Header, &top.Header, &link.Header} {
-		h.Uid, h.Gid = FolderOwner.UID, FolderOwner.GID
+		h.Uid, h.Gid = folderOwner.UID, folderOwner.GID
 	}
 	img, err := e.Import(t.Context(), hostile, archive(t, dir("home/", 0o755), top, owned, link, plain("home/repo/sub/x", "hello", 0o644)))
 	if err != nil {
@@ -31,13 +31,13 @@ func (s *suite) importImage(t *testing.T) {
 	if again, err := s.engine.Image(t.Context(), img.ID); err != nil || again.ID != img.ID {
 		t.Errorf("Image: got %+v and %v, want the image %s", again, err, img.ID)
 	}
-	w := s.make(t, sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: "suite"}, Owner: FolderOwner,
+	w := s.make(t, sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: "suite"}, Owner: folderOwner,
 		Disk: 16 << 20, From: &sandbox.ImageFolder{Image: img, Path: "/home/repo"}})
 	diffTree(t, w, "run.sh", "0 755 run.sh #!/bin/sh")
 	diffTree(t, w, "link", "2 777 link /etc/passwd")
 	u, err := w.Usage(t.Context())
-	if err != nil || u.Mode.Perm() != 0o751 || s.caps.Isolation && u.Root != FolderOwner {
-		t.Errorf("the root: got %v of %v and %v, want mode 0751 of %v", u.Mode, u.Root, err, FolderOwner)
+	if err != nil || u.Mode.Perm() != 0o751 || s.caps.Isolation && u.Root != folderOwner {
+		t.Errorf("the root: got %v of %v and %v, want mode 0751 of %v", u.Mode, u.Root, err, folderOwner)
 	}
 	put(t, w, plain("new", "x", 0o644)) // the folder is its owner's
 	if err := w.Remove(t.Context(), "run.sh", "link"); err != nil {

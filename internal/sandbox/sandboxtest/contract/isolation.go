@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/sandboxtest/contract/probes"
-	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 // isolation attacks the sandbox from inside. Each probe is a program that
@@ -26,7 +24,7 @@ func (s *suite) isolation(t *testing.T) {
 			name = "as root"
 		}
 		parallel(t, name, func(t *testing.T) {
-			for _, p := range probes.All() {
+			for _, p := range probes() {
 				parallel(t, p.Name, func(t *testing.T) { s.probe(t, user, p.Code) })
 			}
 		})
@@ -97,9 +95,9 @@ func (s *suite) processLimit(t *testing.T) {
 		timeout time.Duration
 		want    sandbox.Outcome
 	}{
-		"exits with an error": {probes.ForkBomb + "time.sleep(15); sys.exit(1)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}, ExitCode: 1}},
-		"exits normally":      {probes.ForkBomb + "time.sleep(15)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}}},
-		"never ends":          {probes.ForkBomb + "time.sleep(600)", 6 * time.Second, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: 124}},
+		"exits with an error": {probeForkBomb + "time.sleep(15); sys.exit(1)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}, ExitCode: 1}},
+		"exits normally":      {probeForkBomb + "time.sleep(15)", bound, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.PidsLimit}}},
+		"never ends":          {probeForkBomb + "time.sleep(600)", 6 * time.Second, sandbox.Outcome{End: sandbox.PidsLimit, ExitCode: 124}},
 	} {
 		parallel(t, name, func(t *testing.T) {
 			spec := s.python(c.code)
@@ -175,9 +173,9 @@ func (s *suite) survivors(t *testing.T) {
 
 // neighbours checks that two sandboxes share nothing while both run.
 func (s *suite) neighbours(t *testing.T) {
-	neighbour, search := probes.Neighbour, probes.NeighbourSearch
+	neighbour, search := probeNeighbour, probeNeighbourSearch
 	if !s.caps.SharedDevices {
-		neighbour, search = probes.Devices+neighbour, probes.Devices+search
+		neighbour, search = probeDevices+neighbour, probeDevices+search
 	}
 	s.beside(t, s.python(neighbour+"time.sleep(600)"), func() { s.probe(t, sandbox.Nobody, search) })
 	s.probe(t, sandbox.Nobody, search)
@@ -211,7 +209,7 @@ func (s *suite) hostNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := s.python(probes.HostSearch, wd, os.Args[0])
+	spec := s.python(probeHostSearch, wd, os.Args[0])
 	spec.Mounts = []sandbox.Mount{{Workspace: w, Target: target}}
 	if got := s.run(t, spec); got.ExitCode != 0 || got.stdout != "" {
 		t.Errorf("got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
@@ -221,10 +219,10 @@ func (s *suite) hostNames(t *testing.T) {
 func (s *suite) workingDirectory(t *testing.T) {
 	w := s.workspace(t)
 	for _, dir := range []string{"/proc/self/fd/8", "/proc", "/sys/kernel", "//proc/self", "/x/../proc", "relative", "/dev/fd"} {
-		spec := s.spec(scripts.OK)
+		spec := s.spec(scriptOK)
 		spec.Workdir = dir
 		s.notOpened(t, spec, fmt.Sprintf("working directory %q is accepted", dir))
-		spec = s.spec(scripts.OK)
+		spec = s.spec(scriptOK)
 		spec.Mounts = []sandbox.Mount{{Workspace: w, Target: dir}}
 		s.notOpened(t, spec, fmt.Sprintf("workspace target %q is accepted", dir))
 	}
@@ -278,7 +276,7 @@ func (s *suite) capabilities(t *testing.T) {
 			}
 		})
 	}
-	spec := s.spec(scripts.OK)
+	spec := s.spec(scriptOK)
 	spec.Capabilities = []sandbox.Capability{"SYS_ADMIN"}
 	s.notOpened(t, spec, "SYS_ADMIN is granted")
 }
@@ -286,7 +284,7 @@ func (s *suite) capabilities(t *testing.T) {
 // tracing checks that processes of one user can debug each other only where
 // the specification allows it.
 func (s *suite) tracing(t *testing.T) {
-	spec := s.python(probes.Tracing)
+	spec := s.python(probeTracing)
 	if got := s.run(t, spec); got.ExitCode != 0 || got.stdout != "" {
 		t.Errorf("by default: got %+v\n%s%s", got.Outcome, got.stdout, got.stderr)
 	}

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 // overlay makes an overlay, mounts it and removes it.
@@ -108,7 +107,7 @@ func (s *suite) overlayFails(t *testing.T, e sandbox.Overlays, spec sandbox.Over
 
 // useOverlay mounts an overlay, and removes it as soon as that is possible.
 func (s *suite) useOverlay(t *testing.T, e sandbox.Overlays, o sandbox.Overlay) {
-	spec := s.spec(scripts.Overlay)
+	spec := s.spec(scriptOverlay)
 	spec.Mounts = []sandbox.Mount{{Overlay: o, Target: "/opt/suite/tool", ReadOnly: true}}
 	spec.User = &sandbox.User{}
 	b := s.open(t, spec)
@@ -150,7 +149,7 @@ func (s *suite) useOverlay(t *testing.T, e sandbox.Overlays, o sandbox.Overlay) 
 // home checks that a box has an empty folder of its user's.
 func (s *suite) home(t *testing.T) {
 	for range 2 { // nothing of the first is in the second
-		spec := s.spec(scripts.Home)
+		spec := s.spec(scriptHome)
 		spec.Home = "/opt/suite/home"
 		if got := s.run(t, spec); got.stdout != "hello\n" || got.ExitCode != 0 {
 			t.Errorf("got %+v, %q, %q", got.Outcome, got.stdout, got.stderr)
@@ -164,7 +163,7 @@ func (s *suite) home(t *testing.T) {
 		}
 	}
 	for home, target := range map[string]string{"/": "/w", "home": "/w", "/proc/x": "/w", "/w": "/w", "/w/home": "/w", "/home": "/home/w"} {
-		spec := s.spec(scripts.OK)
+		spec := s.spec(scriptOK)
 		w, err := s.engine.Workspace(t.Context(), sandbox.WorkspaceSpec{Disk: 1 << 20})
 		if err != nil {
 			t.Fatal(err)

@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/sandboxtest/contract/probes"
 )
 
 // peer checks that a box reaches the loopback of its peer, and nothing else of
 // it; and that without a peer it does not reach that either.
 func (s *suite) peer(t *testing.T) {
-	service := s.open(t, s.python(probes.Service))
+	service := s.open(t, s.python(probeService))
 	ready, ended := newSignal(), make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -28,7 +27,7 @@ func (s *suite) peer(t *testing.T) {
 		t.Fatalf("the service ended: %v", err)
 	}
 	for want, peer := range map[string]sandbox.Box{"hello\nhello\n": service, "nothing\nnothing\n": nil} {
-		spec := s.python(probes.Peer)
+		spec := s.python(probePeer)
 		spec.Peer = peer
 		if got := s.run(t, spec); got.stdout != want || got.ExitCode != 0 {
 			t.Errorf("got %+v, %q, %q, want %q", got.Outcome, got.stdout, got.stderr, want)
@@ -50,7 +49,7 @@ func (s *suite) readAll(t *testing.T) {
 			w := s.make(t, sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: "suite"},
 				Owner: c.owner, Disk: 1 << 20, ReadAll: c.all})
 			put(t, w, plain("mine", "y", 0o600))
-			spec := s.python(probes.Closed)
+			spec := s.python(probeClosed)
 			spec.User, spec.Capabilities = &sandbox.User{}, []sandbox.Capability{sandbox.Chown, sandbox.DACOverride}
 			spec.Mounts = []sandbox.Mount{{Workspace: w, Target: "/workspace"}}
 			if got := s.run(t, spec); got.ExitCode != 0 {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/sandboxtest/contract/probes"
 )
 
 // privilegedReach checks that root with everything that a row can be granted
@@ -18,7 +17,7 @@ func (s *suite) privilegedReach(t *testing.T) {
 			input := s.workspace(t)
 			put(t, input, plain("a.txt", "hello\n", 0o644))
 			before := tree(t, input, ".")
-			spec := s.python(probes.Reach, "/input")
+			spec := s.python(probeReach, "/input")
 			spec.User, spec.Capabilities = &sandbox.User{}, sandbox.Grantable()
 			spec.Mounts = []sandbox.Mount{{Workspace: input, Target: "/input", ReadOnly: readOnly}}
 			got := s.run(t, spec)

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox/holder"
-	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 // skip leaves out what only a whole path names, also where it could not be
 // read.
 func (s *suite) skip(t *testing.T) {
 	w := s.workspace(t)
-	if got := s.in(t, w, scripts.Closed); got.ExitCode != 0 {
+	if got := s.in(t, w, scriptClosed); got.ExitCode != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	put(t, w, plain(".git/config", "x", 0o644), plain(".gitignore", "y", 0o644), plain("sub/.git/config", "z", 0o644))
@@ -33,7 +32,7 @@ func (s *suite) skip(t *testing.T) {
 		diffLines(t, path, want, lines(t, path, &b))
 	}
 	// A link is skipped by its own name alone, never by that of its target.
-	if got := s.in(t, w, scripts.Links); got.ExitCode != 0 {
+	if got := s.in(t, w, scriptLinks); got.ExitCode != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	var b bytes.Buffer
@@ -52,7 +51,7 @@ func (s *suite) skip(t *testing.T) {
 
 func (s *suite) remove(t *testing.T) {
 	w := s.workspace(t)
-	s.in(t, w, scripts.Tree)
+	s.in(t, w, scriptTree)
 	put(t, w, plain("p/q/r", "x", 0o644), plain("p/keep", "x", 0o644), plain("one/two/three", "x", 0o644),
 		plain("bytes\n\xff/x", "x", 0o644), dir("empty/below", 0o755))
 	for name, bad := range map[string]string{"the root": ".", "empty": "", "absolute": "/etc", "parent": "..", "leaves": "../x",
@@ -85,7 +84,7 @@ func (s *suite) remove(t *testing.T) {
 // of a tree that is too deep to be one.
 func (s *suite) removeClosed(t *testing.T) {
 	w := s.workspace(t)
-	if got := s.in(t, w, scripts.Closed); got.ExitCode != 0 {
+	if got := s.in(t, w, scriptClosed); got.ExitCode != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	put(t, w, dir("open", 0o755), dir("ro", 0o755), plain("ro/one", "x", 0o644), plain("ro/two", "x", 0o644), dir("ro", 0o555))

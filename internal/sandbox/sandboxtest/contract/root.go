@@ -18,16 +18,15 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
-// Folder is a folder that the image of [Suite] has, with the content of
-// [Root], owned by [FolderOwner].
-const Folder = "/suite"
+// folder is a folder that the image of [Suite] has, with the content of
+// [Root], owned by folderOwner.
+const folder = "/suite"
 
-// FolderOwner owns everything in [Folder]. It is not root: a root without
+// folderOwner owns everything in folder. It is not root: a root without
 // capabilities cannot write to other users' folders.
-var FolderOwner = sandbox.User{UID: 1000, GID: 1000}
+var folderOwner = sandbox.User{UID: 1000, GID: 1000}
 
 // Root is the part of the image's root that the suite uses.
 func Root() fs.FS {
@@ -53,7 +52,7 @@ func RootArchive(t testing.TB) []byte {
 			return err
 		}
 		file := root.(fstest.MapFS)[name]
-		h := &tar.Header{Name: name, Mode: int64(file.Mode.Perm()), Uid: FolderOwner.UID, Gid: FolderOwner.GID,
+		h := &tar.Header{Name: name, Mode: int64(file.Mode.Perm()), Uid: folderOwner.UID, Gid: folderOwner.GID,
 			Typeflag: tar.TypeReg, Size: int64(len(file.Data))}
 		switch {
 		case d.IsDir():
@@ -85,7 +84,7 @@ func (s *suite) service(t *testing.T) {
 	if u, err := s.engine.User(t.Context(), s.caps.Image, "securebench-no-such-user"); err == nil {
 		t.Errorf("User of an unknown name: got %v", u)
 	}
-	b := s.open(t, s.spec(scripts.Both))
+	b := s.open(t, s.spec(scriptBoth))
 	if _, err := s.engine.Reap(t.Context()); err != nil {
 		t.Errorf("Reap: %v", err)
 	}
@@ -107,7 +106,7 @@ func (s *suite) mounts(t *testing.T) {
 			work, input := s.workspace(t), s.workspace(t)
 			put(t, input, plain("a.txt", "hello\n", 0o644))
 			t.Run("box", func(t *testing.T) {
-				spec := s.spec(scripts.Mounts)
+				spec := s.spec(scriptMounts)
 				spec.Mounts = []sandbox.Mount{{Workspace: work, Target: target}, {Workspace: input, Target: "/input/data", ReadOnly: c.readOnly}}
 				if got := s.run(t, spec); got.stdout != c.stdout || got.ExitCode != 0 {
 					t.Errorf("got %+v, %q, %q", got.Outcome, got.stdout, got.stderr)
@@ -128,7 +127,7 @@ func (s *suite) nestedMounts(t *testing.T) {
 	put(t, work, dir("in/data", 0o755), plain("in/data/a.txt", "covered\n", 0o644))
 	put(t, input, plain("a.txt", "hello\n", 0o644))
 	t.Run("box", func(t *testing.T) {
-		spec := s.spec(scripts.Nested)
+		spec := s.spec(scriptNested)
 		spec.Mounts = []sandbox.Mount{{Workspace: input, Target: target + "/in/data", ReadOnly: true}, {Workspace: work, Target: target}}
 		if got := s.run(t, spec); got.stdout != "hello\n" || got.ExitCode != 0 {
 			t.Errorf("got %+v, %q, %q", got.Outcome, got.stdout, got.stderr)
@@ -142,7 +141,7 @@ func (s *suite) refusedTargets(t *testing.T) {
 	w := s.workspace(t)
 	for _, targets := range [][]string{{"/"}, {"//."}, {""}, {"data"}, {"/proc"}, {"/sys/x"}, {"/dev/shm"}, {"/a/../b"}, {"/a,b"},
 		{sandbox.HelperDir}, {sandbox.HelperPath}, {"/a", "/a"}, {"/a", "/a/"}, {"/a", "/a/b"}, {"/a/b/c", "/a"}} {
-		spec := s.spec(scripts.OK)
+		spec := s.spec(scriptOK)
 		for _, target := range targets {
 			spec.Mounts = append(spec.Mounts, sandbox.Mount{Workspace: w, Target: target})
 		}
@@ -153,7 +152,7 @@ func (s *suite) refusedTargets(t *testing.T) {
 // imageFolder checks workspaces that begin as a folder of the image.
 func (s *suite) imageFolder(t *testing.T) {
 	open := func(path string, disk, inodes int64) (sandbox.Workspace, error) {
-		return s.engine.Workspace(t.Context(), sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: "suite"}, Owner: FolderOwner,
+		return s.engine.Workspace(t.Context(), sandbox.WorkspaceSpec{Labels: sandbox.Labels{Run: "suite"}, Owner: folderOwner,
 			Disk: disk, Inodes: inodes, From: &sandbox.ImageFolder{Image: s.caps.Image, Path: path}})
 	}
 	for _, c := range []struct {
@@ -161,8 +160,8 @@ func (s *suite) imageFolder(t *testing.T) {
 		disk, inodes int64
 		want         error
 	}{
-		{"too few bytes", Folder, 64 << 10, 0, sandbox.ErrTooSmall}, {"too few inodes", Folder, 0, 3, sandbox.ErrTooSmall},
-		{"missing", "/no/such/folder", 0, 0, sandbox.ErrNoFolder}, {"file", Folder + "/file", 0, 0, sandbox.ErrNoFolder},
+		{"too few bytes", folder, 64 << 10, 0, sandbox.ErrTooSmall}, {"too few inodes", folder, 0, 3, sandbox.ErrTooSmall},
+		{"missing", "/no/such/folder", 0, 0, sandbox.ErrNoFolder}, {"file", folder + "/file", 0, 0, sandbox.ErrNoFolder},
 		{"root", "/", 0, 0, nil}, {"reserved", "/proc/self", 0, 0, nil}, {"relative", "suite", 0, 0, nil},
 	} {
 		w, err := open(c.path, c.disk, c.inodes)
@@ -173,7 +172,7 @@ func (s *suite) imageFolder(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	w, err := open(Folder, 16<<20, 0)
+	w, err := open(folder, 16<<20, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,8 +184,8 @@ func (s *suite) imageFolder(t *testing.T) {
 	diffTree(t, w, "dir", "5 755 dir/", "0 755 dir/run.sh #!/bin/sh")
 	diffTree(t, w, "link", "2 777 link file")
 	t.Run("box", func(t *testing.T) {
-		spec := s.spec(scripts.Change)
-		spec.User, spec.Mounts = &FolderOwner, []sandbox.Mount{{Workspace: w, Target: Folder}}
+		spec := s.spec(scriptChange)
+		spec.User, spec.Mounts = &folderOwner, []sandbox.Mount{{Workspace: w, Target: folder}}
 		if got := s.run(t, spec); got.ExitCode != 0 || got.stderr != "" {
 			t.Errorf("got %+v, %q", got.Outcome, got.stderr)
 		}
@@ -201,7 +200,7 @@ func (s *suite) imageFolder(t *testing.T) {
 	diffTree(t, w, "file", "0 644 file changed")
 	diffTree(t, w, "gone")
 	t.Run("the image is unchanged", func(t *testing.T) {
-		again, err := open(Folder, 16<<20, 0)
+		again, err := open(folder, 16<<20, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,8 +214,8 @@ func (s *suite) imageFolder(t *testing.T) {
 // root checks what can be read of a root after the command.
 func (s *suite) root(t *testing.T) {
 	w := s.workspace(t)
-	spec := s.spec(scripts.Change)
-	spec.User, spec.WritableRoot = &FolderOwner, true
+	spec := s.spec(scriptChange)
+	spec.User, spec.WritableRoot = &folderOwner, true
 	spec.Mounts = []sandbox.Mount{{Workspace: w, Target: "/suite/dir/mount"}, {Workspace: s.workspace(t), Target: "/made/for/mount"}}
 	b := s.open(t, spec)
 	reader, ok := b.(sandbox.RootReader)
@@ -234,11 +233,11 @@ func (s *suite) root(t *testing.T) {
 	t.Run("archive", func(t *testing.T) { s.archive(t, reader) })
 	t.Run("hostile", s.hostileRoot)
 	t.Run("full", s.fullRoot)
-	closed := s.open(t, s.spec(scripts.OK))
+	closed := s.open(t, s.spec(scriptOK))
 	if _, err := closed.Run(t.Context(), sandbox.Streams{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := closed.(sandbox.RootReader).Archive(t.Context(), []string{Folder}, 1<<20, io.Discard); err == nil {
+	if err := closed.(sandbox.RootReader).Archive(t.Context(), []string{folder}, 1<<20, io.Discard); err == nil {
 		t.Error("a root that was never writable is read")
 	}
 }
@@ -297,8 +296,8 @@ func (s *suite) archive(t *testing.T, r sandbox.RootReader) {
 
 // hostileRoot tries to make reading a root read something else, or for ever.
 func (s *suite) hostileRoot(t *testing.T) {
-	spec := s.spec(scripts.Hostile)
-	spec.User, spec.WritableRoot, spec.Limits.Disk = &FolderOwner, true, 2<<40
+	spec := s.spec(scriptHostile)
+	spec.User, spec.WritableRoot, spec.Limits.Disk = &folderOwner, true, 2<<40
 	b := s.open(t, spec)
 	if out, err := b.Run(t.Context(), sandbox.Streams{}); err != nil || out.ExitCode != 0 {
 		t.Fatalf("Run: %+v, %v", out, err)
@@ -322,10 +321,10 @@ func (s *suite) hostileRoot(t *testing.T) {
 
 // fullRoot checks that a root that grows beyond the limit ends its box.
 func (s *suite) fullRoot(t *testing.T) {
-	spec := s.spec(scripts.FillRoot)
-	spec.User, spec.WritableRoot = &FolderOwner, true
+	spec := s.spec(scriptFillRoot)
+	spec.User, spec.WritableRoot = &folderOwner, true
 	diffOutcome(t, sandbox.Outcome{End: sandbox.DiskLimit, ExitCode: 137}, s.run(t, spec).Outcome)
-	spec.Limits.Disk = 2 * scripts.RootFilling
+	spec.Limits.Disk = 2 * rootFilling
 	spec.Limits.Timeout = 5 * time.Second
 	diffOutcome(t, sandbox.Outcome{End: sandbox.TimedOut, ExitCode: 124}, s.run(t, spec).Outcome)
 }

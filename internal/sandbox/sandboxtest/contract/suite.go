@@ -16,13 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 // Caps says how an engine is tested.
 type Caps struct {
-	// Image has sh, the usual small tools, [Folder] and, for the isolation
-	// part, python3. An engine of package sandboxtest needs programs of package scripts and
+	// Image has sh, the usual small tools, folder and, for the isolation
+	// part, python3. An engine of package sandboxtest needs the [Programs] and
 	// [Root].
 	Image sandbox.Image
 	// Isolation also runs the attacks on the sandbox itself, which only an
@@ -151,7 +150,7 @@ func diffOutcome(t *testing.T, want, got sandbox.Outcome) {
 }
 
 func (s *suite) exit(t *testing.T) {
-	for script, code := range map[string]int{scripts.OK: 0, scripts.Exit3: 3} {
+	for script, code := range map[string]int{scriptOK: 0, scriptExit3: 3} {
 		t.Run(script, func(t *testing.T) {
 			diffOutcome(t, sandbox.Outcome{End: sandbox.Exited, ExitCode: code}, s.run(t, s.spec(script)).Outcome)
 		})
@@ -167,14 +166,14 @@ func (s *suite) exit(t *testing.T) {
 }
 
 func (s *suite) output(t *testing.T) {
-	got := s.run(t, s.spec(scripts.Both))
+	got := s.run(t, s.spec(scriptBoth))
 	if got.stdout != "out\n" || got.stderr != "err\n" {
 		t.Errorf("got %q and %q", got.stdout, got.stderr)
 	}
 }
 
 func (s *suite) environment(t *testing.T) {
-	spec := s.spec(scripts.Environment)
+	spec := s.spec(scriptEnvironment)
 	spec.Env = append(spec.Env, "GREETING=hello world")
 	spec.Workdir = "/tmp"
 	if got := s.run(t, spec); got.stdout != "/tmp hello world\n" {
@@ -184,7 +183,7 @@ func (s *suite) environment(t *testing.T) {
 
 func (s *suite) limits(t *testing.T) {
 	t.Run("timeout", func(t *testing.T) {
-		spec := s.spec(scripts.Forever)
+		spec := s.spec(scriptForever)
 		spec.Limits.Timeout = time.Second
 		began := time.Now()
 		got := s.run(t, spec)
@@ -197,7 +196,7 @@ func (s *suite) limits(t *testing.T) {
 		}
 	})
 	t.Run("output", func(t *testing.T) {
-		spec := s.spec(scripts.Flood)
+		spec := s.spec(scriptFlood)
 		spec.Limits.Output = 100_000
 		got := s.run(t, spec)
 		diffOutcome(t, sandbox.Outcome{End: sandbox.OutputLimit, ExitCode: 137}, got.Outcome)
@@ -206,7 +205,7 @@ func (s *suite) limits(t *testing.T) {
 		}
 	})
 	t.Run("output at the limit", func(t *testing.T) {
-		spec := s.spec(scripts.Both)
+		spec := s.spec(scriptBoth)
 		spec.Limits.Output = 8
 		diffOutcome(t, sandbox.Outcome{End: sandbox.Exited}, s.run(t, spec).Outcome)
 	})
@@ -217,14 +216,14 @@ func (s *suite) cancel(t *testing.T) {
 	t.Run("before open", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if b, err := s.engine.Open(ctx, s.spec(scripts.OK)); !errors.Is(err, cause) {
+		if b, err := s.engine.Open(ctx, s.spec(scriptOK)); !errors.Is(err, cause) {
 			t.Errorf("Open: got %v and %v, want the cause", b, err)
 		}
 	})
 	t.Run("before run", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if _, err := s.open(t, s.spec(scripts.OK)).Run(ctx, sandbox.Streams{}); !errors.Is(err, cause) {
+		if _, err := s.open(t, s.spec(scriptOK)).Run(ctx, sandbox.Streams{}); !errors.Is(err, cause) {
 			t.Errorf("Run: got %v, want the cause", err)
 		}
 	})
@@ -233,7 +232,7 @@ func (s *suite) cancel(t *testing.T) {
 		started := newSignal()
 		go func() { <-started.c; cancel(cause) }()
 		began := time.Now()
-		_, err := s.open(t, s.spec(scripts.Forever)).Run(ctx, sandbox.Streams{Stdout: started})
+		_, err := s.open(t, s.spec(scriptForever)).Run(ctx, sandbox.Streams{Stdout: started})
 		if !errors.Is(err, cause) {
 			t.Errorf("Run: got %v, want the cause", err)
 		}
@@ -245,7 +244,7 @@ func (s *suite) cancel(t *testing.T) {
 
 func (s *suite) close(t *testing.T) {
 	t.Run("without run", func(t *testing.T) {
-		b := s.open(t, s.spec(scripts.OK))
+		b := s.open(t, s.spec(scriptOK))
 		for range 3 {
 			if err := b.Close(t.Context()); err != nil {
 				t.Errorf("Close: %v", err)
@@ -258,12 +257,12 @@ func (s *suite) close(t *testing.T) {
 	t.Run("with a dead context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := s.open(t, s.spec(scripts.OK)).Close(ctx); err != nil {
+		if err := s.open(t, s.spec(scriptOK)).Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	})
 	t.Run("during run", func(t *testing.T) {
-		b := s.open(t, s.spec(scripts.Forever))
+		b := s.open(t, s.spec(scriptForever))
 		started := newSignal()
 		done := make(chan error, 1)
 		go func() {
@@ -299,7 +298,7 @@ func (s *signal) Write(p []byte) (int, error) {
 }
 
 func (s *suite) runTwice(t *testing.T) {
-	b := s.open(t, s.spec(scripts.OK))
+	b := s.open(t, s.spec(scriptOK))
 	if _, err := b.Run(t.Context(), sandbox.Streams{}); err != nil {
 		t.Fatalf("Run: %v", err)
 	}
@@ -340,7 +339,7 @@ func (s *suite) stdin(t *testing.T) {
 }
 
 func (s *suite) stdinBlocks(t *testing.T) {
-	spec := s.spec(scripts.Exit3)
+	spec := s.spec(scriptExit3)
 	spec.Stdin = true
 	r, w := io.Pipe()
 	defer w.Close()
@@ -361,7 +360,7 @@ func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func (s *suite) writerFails(t *testing.T) {
 	cause := errors.New("the disk of the caller is full")
-	_, err := s.open(t, s.spec(scripts.Forever)).Run(t.Context(), sandbox.Streams{Stdout: brokenWriter{cause}})
+	_, err := s.open(t, s.spec(scriptForever)).Run(t.Context(), sandbox.Streams{Stdout: brokenWriter{cause}})
 	if !errors.Is(err, cause) {
 		t.Errorf("Run: got %v, want the writer's error", err)
 	}
@@ -370,7 +369,7 @@ func (s *suite) writerFails(t *testing.T) {
 func (s *suite) openedEarly(t *testing.T) {
 	boxes := make([]sandbox.Box, 4)
 	for i := range boxes {
-		boxes[i] = s.open(t, s.spec(scripts.Both))
+		boxes[i] = s.open(t, s.spec(scriptBoth))
 	}
 	var wg sync.WaitGroup
 	for _, b := range boxes {

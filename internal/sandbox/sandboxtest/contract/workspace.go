@@ -15,7 +15,6 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
-	"securebench/internal/sandbox/sandboxtest/contract/scripts"
 )
 
 // target is where workspaces are mounted.
@@ -168,7 +167,7 @@ func (s *suite) roundTrip(t *testing.T) {
 	diffTree(t, w, "ro/x", "0 444 ro/x fixed")
 	diffTree(t, w, "missing")
 	diffTree(t, w, "a.txt/below")
-	if got := s.in(t, w, scripts.Read); got.stdout != "hello\n" {
+	if got := s.in(t, w, scriptRead); got.stdout != "hello\n" {
 		t.Errorf("the command read %q, %q", got.stdout, got.stderr)
 	}
 	for _, bad := range []string{"", "/", "/etc", "..", "a/../b", "a//b"} {
@@ -180,7 +179,7 @@ func (s *suite) roundTrip(t *testing.T) {
 
 func (s *suite) leaves(t *testing.T) {
 	w := s.workspace(t)
-	if got := s.in(t, w, scripts.Tree); got.ExitCode != 0 {
+	if got := s.in(t, w, scriptTree); got.ExitCode != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	secret := "6 000 secret unreadable"
@@ -196,7 +195,7 @@ func (s *suite) leaves(t *testing.T) {
 		return
 	}
 	// What is in a tree whose root is closed is not lost without a word.
-	if got := s.in(t, w, scripts.Shut); got.ExitCode != 0 {
+	if got := s.in(t, w, scriptShut); got.ExitCode != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	diffTree(t, w, ".", "6 000 . unreadable")
@@ -218,7 +217,7 @@ func (s *suite) tooLarge(t *testing.T) {
 	if got := tree(t, w, "a"); len(got) != 1 {
 		t.Errorf("got %d entries", len(got))
 	}
-	s.in(t, w, scripts.Sparse)
+	s.in(t, w, scriptSparse)
 	if err := w.Get(t.Context(), "sparse", 1<<30, io.Discard); !errors.Is(err, sandbox.ErrTooLarge) {
 		t.Errorf("Get: got %v, want ErrTooLarge", err)
 	}
@@ -259,7 +258,7 @@ func (s *suite) trustedFilesWin(t *testing.T) {
 	w := s.workspace(t)
 	put(t, w, dir("closed", 0o555), plain("closed/test", "planted", 0o444), plain("file", "planted", 0o644),
 		dir("dir/sub", 0o755))
-	s.in(t, w, scripts.Tree)
+	s.in(t, w, scriptTree)
 	put(t, w, plain("closed/test", "trusted", 0o444), plain("file/below", "trusted", 0o644),
 		plain("dir", "trusted", 0o644), plain("link", "trusted", 0o644), plain("dlink/x", "trusted", 0o644),
 		plain("a.txt", "trusted", 0o644), plain("fifo", "trusted", 0o644))
@@ -279,7 +278,7 @@ func (s *suite) full(t *testing.T) {
 	if err != nil || before.Full() || before.BytesLimit != 16<<20 || before.InodesLimit != sandbox.Inodes {
 		t.Fatalf("Usage of an empty workspace: %+v and %v", before, err)
 	}
-	got := s.in(t, w, scripts.Fill)
+	got := s.in(t, w, scriptFill)
 	diffOutcome(t, sandbox.Outcome{End: sandbox.Exited, Seen: []sandbox.End{sandbox.DiskLimit}, ExitCode: 1}, got.Outcome)
 	after, err := w.Usage(t.Context())
 	if err != nil || !after.Full() {
@@ -301,10 +300,10 @@ func (s *suite) putTooMuch(t *testing.T) {
 func (s *suite) notShared(t *testing.T) {
 	one, two := s.workspace(t), s.workspace(t)
 	put(t, one, plain("note", "for the next task", 0o644))
-	if got := s.in(t, two, scripts.List); got.stdout != "" {
+	if got := s.in(t, two, scriptList); got.stdout != "" {
 		t.Errorf("another workspace holds %q", got.stdout)
 	}
-	if got := s.in(t, one, scripts.List); got.stdout != "note\n" {
+	if got := s.in(t, one, scriptList); got.stdout != "note\n" {
 		t.Errorf("the workspace holds %q", got.stdout)
 	}
 }

@@ -1,7 +1,7 @@
-package probes
+package contract
 
-// Service answers on loopback for ever.
-const Service = `
+// probeService answers on loopback for ever.
+const probeService = `
 import os, socket
 s = socket.create_server(("127.0.0.1", 7777))
 open("/tmp/own", "w").close()
@@ -12,9 +12,9 @@ while True:
     c.close()
 `
 
-// Peer prints what it reaches of a service: its answers, and then what must
+// probePeer prints what it reaches of a service: its answers, and then what must
 // stay out of reach, though its user is the same.
-const Peer = `
+const probePeer = `
 import os, socket
 def ask():
     try:

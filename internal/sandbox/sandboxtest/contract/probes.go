@@ -1,9 +1,7 @@
-// Package probes holds the Python programs with which package contract attacks a
-// sandbox from inside.
-package probes
+package contract
 
-// Probe is a Python program that prints what a sandbox failed to deny.
-type Probe struct{ Name, Code string }
+// probe is a Python program that prints what a sandbox failed to deny.
+type probe struct{ Name, Code string }
 
 // denied is what the probes share: it tries something that has to fail.
 const denied = `
@@ -27,9 +25,9 @@ def write(path):
     with open(path, "w") as f: f.write("x")
 `
 
-// All returns the probes that any sandbox has to pass.
-func All() []Probe {
-	return []Probe{
+// probes returns the probes that any sandbox has to pass.
+func probes() []probe {
+	return []probe{
 		{"network", denied + probeNetwork},
 		{"privileges", denied + probePrivileges},
 		{"capabilities", denied + probeCapabilities},
@@ -164,8 +162,8 @@ for d, limit in [("/tmp", 16 << 20), ("/dev/shm", 64 << 20)]:
     if n > limit: print(d, "takes", n, "bytes")
 `
 
-// Tracing reports whether it can attach to its own child.
-const Tracing = `
+// probeTracing reports whether it can attach to its own child.
+const probeTracing = `
 import ctypes, os, signal
 child = os.fork()
 if child == 0:
@@ -177,8 +175,8 @@ os.kill(child, 9)
 os.waitpid(child, 0)
 `
 
-// ForkBomb makes processes until it can make no more.
-const ForkBomb = `
+// probeForkBomb makes processes until it can make no more.
+const probeForkBomb = `
 import os, sys, time
 try:
     while True:
@@ -196,14 +194,14 @@ lockable = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", sy
 lockable = [p for p in lockable if os.access(p, os.R_OK)]
 `
 
-// Devices makes [Neighbour] and [NeighbourSearch], which follow it, also use devices, and
+// probeDevices makes probeNeighbour and probeNeighbourSearch, which follow it, also use devices, and
 // files that are hidden behind one.
-const Devices = `
+const probeDevices = `
 devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/pts/ptmx", "/proc/interrupts", "/proc/keys", "/proc/timer_list"]
 `
 
-// Neighbour leaves traces in every place that two sandboxes could share.
-const Neighbour = lockable + `
+// probeNeighbour leaves traces in every place that two sandboxes could share.
+const probeNeighbour = lockable + `
 import fcntl, os, socket, time
 for d in ["/tmp", "/dev/shm"]: open(d + "/note", "w").close()
 s = socket.socket(socket.AF_UNIX); s.bind("\0note"); s.listen()
@@ -215,8 +213,8 @@ for f in locks:
 print("ready", flush=True)
 `
 
-// NeighbourSearch looks for the traces of [Neighbour].
-const NeighbourSearch = denied + lockable + `
+// probeNeighbourSearch looks for the traces of probeNeighbour.
+const probeNeighbourSearch = denied + lockable + `
 import fcntl
 for p in lockable:
     fd = os.open(p, os.O_RDONLY | os.O_NOCTTY)
@@ -230,9 +228,9 @@ denied("a local port", lambda: socket.socket().connect(("127.0.0.1", 7007)), err
 if len(open("/proc/sysvipc/shm").readlines()) > 1: print("shared memory shows")
 `
 
-// HostSearch looks for the strings of its arguments wherever the kernel could
+// probeHostSearch looks for the strings of its arguments wherever the kernel could
 // reveal the host.
-const HostSearch = `
+const probeHostSearch = `
 import sys
 for p in ["mountinfo", "mounts", "environ", "cgroup"]:
     text = open("/proc/self/" + p).read()

@@ -1,10 +1,10 @@
-package probes
+package contract
 
-// CapabilityUse tries, each in a process of its own, what root can do only
+// probeCapabilityUse tries, each in a process of its own, what root can do only
 // with a capability, and prints the names of those that worked. The workspace
 // belongs to another user. Binding a low port is missing: engines allow it to
 // everybody in a network namespace of its own.
-const CapabilityUse = `
+const probeCapabilityUse = `
 import os, signal, time
 
 def other():
@@ -43,10 +43,10 @@ for name, use in {
         print(name)
 `
 
-// Reach uses every capability that can be granted against what is not the
+// probeReach uses every capability that can be granted against what is not the
 // sandbox's own: a read-only mount, the helper, the kernel's settings, devices.
 // Each line that it prints is something that it could change.
-const Reach = `
+const probeReach = `
 import ctypes, os, stat, sys
 libc = ctypes.CDLL(None, use_errno=True)
 def tries(what, f):
@@ -102,8 +102,8 @@ tries("raw socket", lambda: __import__("socket").socket(2, 3, 1))
 tries("root beyond chroot", lambda: (os.mkdir("/tmp/c"), os.chroot("/tmp/c"), [os.chdir("..") for _ in range(64)], os.chroot("."), write("/proc/sys/kernel/hostname")))
 `
 
-// Closed makes a folder of another user's that is closed to everybody else.
-const Closed = `
+// probeClosed makes a folder of another user's that is closed to everybody else.
+const probeClosed = `
 import os
 os.mkdir("/workspace/shut")
 open("/workspace/shut/f", "w").write("x")

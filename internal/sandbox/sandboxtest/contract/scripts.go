@@ -1,6 +1,4 @@
-// Package scripts holds the shell scripts that package contract runs in
-// sandboxes, and the same as programs for an engine in memory.
-package scripts
+package contract
 
 import (
 	"bytes"
@@ -19,43 +17,40 @@ import (
 // The shell scripts of the suite outside its isolation part. [Programs]
 // implements them for an engine in memory.
 const (
-	OK          = "exit 0"
-	Exit3       = "exit 3"
-	Both        = "echo out; echo err >&2"
-	Environment = `echo "$(pwd) $GREETING"`
-	Forever     = "trap '' TERM INT; echo ready; while :; do sleep 1; done"
-	Flood       = "yes 0123456789"
-	Tree        = "echo hello > a.txt; mkdir -p d/e; echo deep > d/e/f; ln -s /etc/passwd link; " +
+	scriptOK          = "exit 0"
+	scriptExit3       = "exit 3"
+	scriptBoth        = "echo out; echo err >&2"
+	scriptEnvironment = `echo "$(pwd) $GREETING"`
+	scriptForever     = "trap '' TERM INT; echo ready; while :; do sleep 1; done"
+	scriptFlood       = "yes 0123456789"
+	scriptTree        = "echo hello > a.txt; mkdir -p d/e; echo deep > d/e/f; ln -s /etc/passwd link; " +
 		"ln a.txt hard; mkfifo fifo; echo s > secret; chmod 000 secret; ln -s d dlink"
-	Closed = "mkdir -p closed/sub; echo x > closed/sub/big; chmod 000 closed/sub/big closed/sub closed"
-	Shut   = "chmod 000 ."
-	Links  = "ln -s .git alias"
-	Sparse = "truncate -s 1T sparse"
-	Fill   = "head -c 100000000 /dev/zero > big"
-	Read   = "cat a.txt"
-	List   = "ls -A"
-	Mounts = "cat /input/data/a.txt > /workspace/copy; { echo x > /input/data/new; } 2>/dev/null && echo created; " +
+	scriptClosed = "mkdir -p closed/sub; echo x > closed/sub/big; chmod 000 closed/sub/big closed/sub closed"
+	scriptShut   = "chmod 000 ."
+	scriptLinks  = "ln -s .git alias"
+	scriptSparse = "truncate -s 1T sparse"
+	scriptFill   = "head -c 100000000 /dev/zero > big"
+	scriptRead   = "cat a.txt"
+	scriptList   = "ls -A"
+	scriptMounts = "cat /input/data/a.txt > /workspace/copy; { echo x > /input/data/new; } 2>/dev/null && echo created; " +
 		"rm -f /input/data/a.txt 2>/dev/null && echo removed; exit 0"
-	Change = "echo changed > /suite/file; rm /suite/gone; mkdir /suite/new; echo new > /suite/new/file; " +
+	scriptChange = "echo changed > /suite/file; rm /suite/gone; mkdir /suite/new; echo new > /suite/new/file; " +
 		"ln -s /etc /suite/new/link; mkfifo /suite/new/fifo; chmod 700 /suite/dir/run.sh"
-	Nested = "cat /workspace/in/data/a.txt; echo x > /workspace/in/new; { echo x > /workspace/in/data/new; } 2>/dev/null; " +
+	scriptNested = "cat /workspace/in/data/a.txt; echo x > /workspace/in/new; { echo x > /workspace/in/data/new; } 2>/dev/null; " +
 		"rm -f /workspace/in/data/a.txt 2>/dev/null; exit 0"
-	FillRoot = "head -c 100000000 /dev/zero > /suite/big; while :; do sleep 1; done"
-	Home     = "ls -A /opt/suite/home; echo hello > /opt/suite/home/f; cat /opt/suite/home/f"
-	Overlay  = "cat /opt/suite/tool/bin/tool; { echo x > /opt/suite/tool/new; } 2>/dev/null && echo created; " +
+	scriptFillRoot = "head -c 100000000 /dev/zero > /suite/big; while :; do sleep 1; done"
+	scriptHome     = "ls -A /opt/suite/home; echo hello > /opt/suite/home/f; cat /opt/suite/home/f"
+	scriptOverlay  = "cat /opt/suite/tool/bin/tool; { echo x > /opt/suite/tool/new; } 2>/dev/null && echo created; " +
 		"rm -f /opt/suite/tool/bin/tool 2>/dev/null; chmod 700 /opt/suite/tool/bin 2>/dev/null; exit 0"
-	Hostile = "truncate -s 1T /suite/sparse; rm -r /suite/dir; ln -s /etc /suite/dir"
+	scriptHostile = "truncate -s 1T /suite/sparse; rm -r /suite/dir; ln -s /etc /suite/dir"
 )
 
-// folder is the one that contract.Folder names.
-const folder = "/suite"
-
-// RootFilling is how much FillRoot writes.
-const RootFilling = 100_000_000
+// rootFilling is how much FillRoot writes.
+const rootFilling = 100_000_000
 
 // Programs are the commands that the suite needs from a [sandboxtest.Engine].
 func Programs() map[string]sandboxtest.Program {
-	return map[string]sandboxtest.Program{"sh": shell, "cat": cat}
+	return map[string]sandboxtest.Program{"sh": runScript, "cat": cat}
 }
 
 func cat(_ context.Context, p *sandboxtest.Process) int {
@@ -65,57 +60,57 @@ func cat(_ context.Context, p *sandboxtest.Process) int {
 	return 0
 }
 
-// shell executes one of the scripts.
-func shell(ctx context.Context, p *sandboxtest.Process) int {
+// runScript executes one of the scripts.
+func runScript(ctx context.Context, p *sandboxtest.Process) int {
 	var err error
 	switch p.Args[2] {
-	case OK:
-	case Exit3:
+	case scriptOK:
+	case scriptExit3:
 		return 3
-	case Both:
+	case scriptBoth:
 		_, _ = io.WriteString(p.Stdout, "out\n")
 		_, err = io.WriteString(p.Stderr, "err\n")
-	case Environment:
+	case scriptEnvironment:
 		_, err = fmt.Fprintf(p.Stdout, "%s %s\n", p.Spec.Workdir, variable(p.Env, "GREETING"))
-	case Forever:
+	case scriptForever:
 		_, err = io.WriteString(p.Stdout, "ready\n")
 		<-ctx.Done()
-	case Flood:
+	case scriptFlood:
 		for err == nil {
 			_, err = io.WriteString(p.Stdout, "0123456789\n")
 		}
-	case Tree:
+	case scriptTree:
 		err = makeTree(p.Dir)
-	case Shut:
+	case scriptShut:
 		err = os.Chmod(p.Dir, 0o000)
-	case Closed:
+	case scriptClosed:
 		err = makeClosed(p.Dir)
-	case Links:
+	case scriptLinks:
 		err = os.Symlink(".git", filepath.Join(p.Dir, "alias"))
-	case Sparse:
+	case scriptSparse:
 		err = makeSparse(filepath.Join(p.Dir, "sparse"))
-	case Fill:
+	case scriptFill:
 		err = os.WriteFile(filepath.Join(p.Dir, "big"), bytes.Repeat([]byte{0}, int(p.Spec.Limits.Disk)), 0o644)
 		if err == nil {
 			err = syscall.ENOSPC
 		}
-	case Read:
+	case scriptRead:
 		err = copyOut(p, filepath.Join(p.Dir, "a.txt"))
-	case List:
+	case scriptList:
 		err = list(p)
-	case Mounts:
+	case scriptMounts:
 		err = useMounts(p)
-	case Nested:
+	case scriptNested:
 		err = useNested(p)
-	case FillRoot:
+	case scriptFillRoot:
 		err = fillRoot(ctx, p)
-	case Change:
+	case scriptChange:
 		err = changeRoot(p)
-	case Home:
+	case scriptHome:
 		err = useHome(p)
-	case Overlay:
+	case scriptOverlay:
 		err = useOverlay(p)
-	case Hostile:
+	case scriptHostile:
 		err = plant(p)
 	default:
 		err = fmt.Errorf("no such script: %q", p.Args[2])
@@ -224,7 +219,7 @@ func useNested(p *sandboxtest.Process) error {
 func fillRoot(ctx context.Context, p *sandboxtest.Process) error {
 	dir, err := p.Path(folder, true)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "big"), make([]byte, RootFilling), 0o644)
+		err = os.WriteFile(filepath.Join(dir, "big"), make([]byte, rootFilling), 0o644)
 	}
 	if err == nil {
 		<-ctx.Done()
