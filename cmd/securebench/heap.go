@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"securebench/internal/sandbox/machine"
+	"securebench/internal/sandbox/platform"
 )
 
 // mostFloor is the largest floor of a heap, in bytes.
@@ -34,7 +34,7 @@ func (a *app) raiseFloor(c *cobra.Command) {
 		}
 		return
 	}
-	size, err := machine.Size()
+	size, err := platform.Size()
 	if err != nil {
 		return // it costs time alone
 	}

@@ -11,7 +11,7 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/sandbox/machine"
+	"securebench/internal/sandbox/platform"
 	"securebench/internal/task"
 )
 
@@ -53,7 +53,7 @@ func (r *Run) writesTo(path string, attempts int) capacity.Writes {
 }
 
 // disks measures this machine's disks.
-func disks() capacity.Disks { return capacity.Disks{Free: machine.Free, Device: machine.Device} }
+func disks() capacity.Disks { return capacity.Disks{Free: platform.Free, Device: platform.Device} }
 
 // preflight returns a line about the disk, or why the run cannot begin.
 func (r *Run) preflight() (string, error) {

@@ -75,7 +75,6 @@ import (
 	"github.com/moby/moby/api/types/system"
 
 	"securebench/internal/sandbox"
-	"securebench/internal/sandbox/machine"
 	"securebench/internal/sandbox/owner"
 	"securebench/internal/sandbox/platform"
 	"securebench/internal/sandbox/seccomp"
@@ -201,7 +200,7 @@ func (e *Engine) Info() sandbox.Info {
 func (e *Engine) Size(context.Context) (sandbox.Size, error) {
 	size := sandbox.Size{CPUs: e.cpus, Memory: e.memory}
 	if e.storage != "" {
-		if free, err := machine.Free(e.storage); err == nil {
+		if free, err := platform.Free(e.storage); err == nil {
 			size.Disk = free
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/docker"
 	"securebench/internal/sandbox/imagestore"
-	here "securebench/internal/sandbox/machine"
 	"securebench/internal/sandbox/native"
 	"securebench/internal/sandbox/platform"
 )
@@ -67,7 +66,7 @@ func (e *chosenNative) Info() sandbox.Info {
 
 // Size implements [sandbox.Sizer]: sandboxes are on this machine, and all that they
 // write is in its memory.
-func (e *chosenNative) Size(context.Context) (sandbox.Size, error) { return here.Size() }
+func (e *chosenNative) Size(context.Context) (sandbox.Size, error) { return platform.Size() }
 
 // Build implements [sandbox.Builder]: a Docker engine builds, and the image is
 // taken into the store.

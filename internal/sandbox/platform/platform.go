@@ -1,6 +1,6 @@
-// Package platform says for which systems images are made, and which of them a
-// machine can run. It checks the helper binary, the only program of this project
-// that runs in sandboxes.
+// Package platform says for which systems images are made, and what a machine is: which
+// of them it can run, and its memory, cores and free disk. It checks the helper binary,
+// the only program of this project that runs in sandboxes.
 package platform
 
 import (

@@ -20,9 +20,9 @@ type Ranges struct{ Users, Groups Range }
 // minCount is how many users a sandbox has.
 const minCount = 65536
 
-// Find returns what this user may map. The error says what is missing and the
+// findRanges returns what this user may map. The error says what is missing and the
 // command that adds it.
-func Find() (Ranges, error) {
+func findRanges() (Ranges, error) {
 	var errs []error
 	for _, program := range []string{"newuidmap", "newgidmap"} {
 		if _, err := exec.LookPath(program); err != nil {

@@ -20,9 +20,9 @@ import (
 	"securebench/internal/sandbox/mountns"
 )
 
-// Choice is the environment variable with which a user who is not root chooses to run
+// choice is the environment variable with which a user who is not root chooses to run
 // this program in a user namespace: "1".
-const Choice = "SECUREBENCH_ROOTLESS"
+const choice = "SECUREBENCH_ROOTLESS"
 
 // marker is the variable that tells a program how far it is on its way.
 const (
@@ -38,16 +38,16 @@ type Program struct {
 }
 
 // Elsewhere is for the beginning of main: it runs the whole program in namespaces of its
-// own, if its user is not root and has made the [Choice]. It reports whether the program
+// own, if its user is not root and has made the choice. It reports whether the program
 // has run there, and with what exit code; after an error it has not.
 func (p Program) Elsewhere() (code int, ran bool, err error) {
 	if err := p.Continue(); err != nil {
 		return 0, false, err
 	}
-	if !slices.Contains(p.Env, Choice+"=1") || os.Geteuid() == 0 || mountns.Rootless() {
+	if !slices.Contains(p.Env, choice+"=1") || os.Geteuid() == 0 || mountns.Rootless() {
 		return 0, false, nil
 	}
-	ranges, err := Find()
+	ranges, err := findRanges()
 	if err != nil {
 		return 0, false, err
 	}

@@ -1,5 +1,4 @@
-// Package machine measures the machine that this process runs on.
-package machine
+package platform
 
 import (
 	"bufio"
