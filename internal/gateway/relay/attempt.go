@@ -24,6 +24,7 @@ type Attempt struct {
 	token   string
 	record  func(ledger.Entry) // nil if there is no ledger
 	budget  budget
+	turn    chan struct{} // has room for the request that asks for a part of the run's allowance
 	answers answers
 	room    room        // for the bodies of requests
 	pool    *reply.Pool // for what is kept of responses
@@ -143,6 +144,9 @@ func (a *Attempt) fail(err error) *refusal {
 
 // ended returns the refusal of a request after the provider failed the attempt.
 func (a *Attempt) ended(err error) *refusal {
+	if errors.Is(err, ErrSpent) {
+		return a.refuse(budgetSpent, "the budget of the run is spent")
+	}
 	why := providerFailed
 	if errors.Is(err, ErrRejected) || errors.Is(err, ErrRefused) {
 		why = providerReject

@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 
+	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/relay/reply"
 	"securebench/internal/gateway/relay/request"
 )
@@ -63,30 +64,106 @@ func (b *budget) ticket(req request.Request) ticket {
 		most, b.price(req.Model, most)}
 }
 
+// admit lets a request through if the attempt and the run can pay for it. settle
+// replaces what was set aside by what the request used. If the run cannot pay, the
+// attempt has failed. Where the run's allowance has a bound, the requests of an attempt
+// come here one at a time.
+func (a *Attempt) admit(ctx context.Context, req request.Request) (settle func(reply.Usage), refused *refusal) {
+	if a.relay.cfg.Total != nil {
+		select {
+		case a.turn <- struct{}{}:
+			defer func() { <-a.turn }()
+		case <-ctx.Done():
+			return nil, a.refuse(agentLeft, "the agent has left")
+		}
+	}
+	t := a.budget.ticket(req)
+	share, refused := a.share(ctx, t)
+	if refused != nil {
+		return nil, refused
+	}
+	switch ok, err := a.budget.admit(ctx, t); {
+	case err != nil:
+		refused = a.refuse(agentLeft, "the agent has left")
+	case !ok:
+		refused = a.spent()
+	}
+	if refused != nil {
+		share.Return()
+		return nil, refused
+	}
+	return func(u reply.Usage) {
+		a.budget.settle(t, u)
+		share.Settle(allowance.Amount{Tokens: u.Input + u.Output, Cost: a.budget.price(t.model, u)})
+	}, nil
+}
+
+// spent refuses a request because the attempt's own budget is spent.
+func (a *Attempt) spent() *refusal {
+	return a.refuse(budgetSpent, "the budget of this attempt is spent")
+}
+
+// share sets a request's part of the run's allowance aside. The agent stands still while
+// that waits, unless it has another request under way, which it has to read: the wait may
+// be for that one.
+func (a *Attempt) share(ctx context.Context, t ticket) (*allowance.Share, *refusal) {
+	if !a.budget.left() {
+		return nil, a.spent()
+	}
+	share, err := a.relay.cfg.Total.Take(ctx, allowance.Amount{Tokens: t.tokens, Cost: t.money}, func(ctx context.Context) (func(), error) {
+		if a.budget.busy() {
+			return nil, nil
+		}
+		h, err := a.holdAgent(ctx)
+		return h.end, err
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, a.refuse(agentLeft, "the agent has left")
+	case err != nil:
+		return nil, a.fail(err)
+	}
+	return share, nil
+}
+
+// left reports whether the attempt has a request left.
+func (b *budget) left() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spent = b.spent || b.exhausted()
+	return !b.spent
+}
+
+// busy reports whether a request is under way.
+func (b *budget) busy() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open > 0
+}
+
 // admit lets a request through, or reports that the budget is spent. Near the
 // limit, requests go one after another: no number of them at a time uses much
 // more than the budget.
-func (b *budget) admit(ctx context.Context, req request.Request) (t ticket, ok bool, err error) {
-	t = b.ticket(req)
+func (b *budget) admit(ctx context.Context, t ticket) (ok bool, err error) {
 	for {
 		b.mu.Lock()
 		switch {
 		case b.exhausted():
 			b.spent = true
 			b.mu.Unlock()
-			return t, false, nil
+			return false, nil
 		case b.open == 0 || b.fits(t):
 			b.requests++
 			b.reserve(t, 1)
 			b.mu.Unlock()
-			return t, true, nil
+			return true, nil
 		}
 		changed := b.changed
 		b.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return t, false, ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/ledger"
 	"securebench/internal/gateway/relay/reply"
 	"securebench/internal/gateway/upstream"
@@ -45,8 +46,10 @@ type Config struct {
 	SmallModel         string
 	AllowExternalTools bool
 	Budget             Budget
-	Prices             map[string]Price // by model
-	Transport          http.RoundTripper
+	// Total is what all attempts together may use; nil is no bound.
+	Total     *allowance.Allowance
+	Prices    map[string]Price // by model
+	Transport http.RoundTripper
 	// Notice gets a line for the operator now and then while agents wait for the
 	// provider; nil drops it.
 	Notice func(string)
@@ -172,6 +175,10 @@ var ErrRejected = errors.New("the provider rejects the configuration")
 // agent's failure: it could have brought it about.
 var ErrRefused = errors.New("the provider refuses this agent's request")
 
+// ErrSpent is wrapped by the error of [Attempt.Err] when a request was refused because
+// all attempts together have used what they may.
+var ErrSpent = allowance.ErrSpent
+
 // Options are those of an attempt.
 type Options struct {
 	Ledger *ledger.Ledger
@@ -191,7 +198,7 @@ type Options struct {
 
 // Open begins an attempt.
 func (r *Relay) Open(o Options) *Attempt {
-	a := &Attempt{relay: r, hold: o.Hold, token: o.Token, failed: make(chan struct{})}
+	a := &Attempt{relay: r, hold: o.Hold, token: o.Token, failed: make(chan struct{}), turn: make(chan struct{}, 1)}
 	if o.Ledger != nil {
 		a.record = o.Ledger.Add
 	}

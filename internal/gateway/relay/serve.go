@@ -65,15 +65,12 @@ func (a *Attempt) exchange(w http.ResponseWriter, r *http.Request, x *exchange) 
 	if refused != nil {
 		return refused
 	}
-	ticket, ok, err := a.budget.admit(ctx, req)
-	switch {
-	case err != nil:
-		return a.refuse(agentLeft, "the agent has left")
-	case !ok:
-		return a.refuse(budgetSpent, "the budget of this attempt is spent")
+	settle, refused := a.admit(ctx, req)
+	if refused != nil {
+		return refused
 	}
 	// What the provider never got costs nothing.
-	defer func() { a.budget.settle(ticket, x.usage) }()
+	defer func() { settle(x.usage) }()
 	response, refused := a.send(ctx, x, req, a.header(r.Header, req.Stream))
 	if refused != nil {
 		return refused
