@@ -106,6 +106,8 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 			note = " while the engine did not answer: the next start cleans up"
 		}
 		return fault.Errorf(kind, "interrupted after %d of %d%s; the records are kept in %s%s", sum.Total, sum.Planned, note, lines, resume)
+	case errors.As(err, new(*pipeline.SpentError)):
+		return fault.Errorf(kind, "stopped after %d of %d: %s; the records are kept in %s; raise the budget, then: %s", sum.Total, sum.Planned, firstLine(err), lines, a.resumeCommand())
 	case kind == fault.Interrupted: // by the run itself
 		how := "stopped"
 		if sum.Total == sum.Planned {

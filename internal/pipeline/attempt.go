@@ -157,7 +157,7 @@ func (a *ongoing) produce(ctx context.Context) error {
 	a.stands = false
 	if e, ok := errors.AsType[*attempt.Error](err); ok {
 		a.phase, a.stands = e.Phase, e.Stands
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && e.Class != attempt.Spent {
 			err = cmp.Or(a.draft.Failed(e), err)
 		}
 	}

@@ -60,6 +60,7 @@ func TestErrorsOfElsewhere(t *testing.T) {
 		"form":     fmt.Errorf("asking: %w", agent.ErrForm),
 		"row":      sandbox.Unusable(errors.New("the image has a file at /app")),
 		"pack":     fmt.Errorf("reading a file: %w", workspace.ErrChanged),
+		"spent":    fmt.Errorf("asking: %w", produce.ErrSpent),
 		"rejected": fmt.Errorf("%w: status 401", produce.ErrRejected),
 	} {
 		for _, tt := range []struct {

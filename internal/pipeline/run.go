@@ -54,6 +54,16 @@ var ErrEngineDead = errors.New("the sandbox engine stopped answering")
 // The records are kept.
 var ErrOutput = commit.ErrOutput
 
+// SpentError is returned by [Run] if attempts have no record because the run has used
+// its budget. The records of the others are kept.
+type SpentError struct{ Err error }
+
+// Error says what is spent.
+func (e *SpentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the first attempt without a record.
+func (e *SpentError) Unwrap() error { return e.Err }
+
 // Config configures a run. All fields are required unless noted.
 type Config struct {
 	RunID    string
@@ -119,14 +129,17 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	defer cancel(nil)
 	r := newRun(cfg, cancel)
 	defer r.stopCleanup()
+	beginning, last := context.WithCancelCause(ctx)
+	defer last(nil)
+	r.last = last
 
 	jobs := make(chan commit.Attempt)
 	var feed, prep, work, commits sync.WaitGroup
 	unwatch := r.watch(ctx)
-	feed.Go(func() { defer close(jobs); r.feed(ctx, jobs) })
+	feed.Go(func() { defer close(jobs); r.feed(beginning, jobs) })
 	for range cfg.Workers {
-		prep.Go(func() { r.prepareAll(ctx, jobs) })
-		work.Go(func() { r.workAll(ctx) })
+		prep.Go(func() { r.prepareAll(ctx, beginning, jobs) })
+		work.Go(func() { r.workAll(ctx, beginning) })
 	}
 	commits.Go(r.commitAll)
 	ended := make(chan struct{})
@@ -145,6 +158,9 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	err := r.waitForEnd(ctx, ended)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if spent, ok := errors.AsType[*SpentError](context.Cause(beginning)); ok && err == nil {
+		err = spent
+	}
 	if err == nil {
 		err = r.noneWorked()
 	}
@@ -205,6 +221,7 @@ type run struct {
 	Config
 	committer *commit.Committer
 	cancel    context.CancelCauseFunc
+	last      context.CancelCauseFunc // no other attempt begins
 	kept      map[record.AttemptKey]bool
 	ready     chan *ongoing // prepared, waiting for a worker
 	finished  chan finished // waiting to be written
@@ -242,30 +259,34 @@ func (r *run) feed(ctx context.Context, jobs chan<- commit.Attempt) {
 }
 
 // prepareAll creates sandboxes ahead of time: while a worker runs one attempt,
-// those of the next one are created.
-func (r *run) prepareAll(ctx context.Context, jobs <-chan commit.Attempt) {
+// those of the next one are created. None is when beginning has ended.
+func (r *run) prepareAll(ctx, beginning context.Context, jobs <-chan commit.Attempt) {
 	for j := range jobs {
-		if ctx.Err() != nil {
+		if beginning.Err() != nil {
 			return
 		}
 		a := r.begin(j)
 		if !a.enter(ctx) {
 			return
 		}
+		if beginning.Err() != nil {
+			r.release(a)
+			return
+		}
 		a.prepare(ctx)
 		select {
 		case r.ready <- a:
-		case <-ctx.Done():
+		case <-beginning.Done():
 			r.release(a)
 			return
 		}
 	}
 }
 
-// workAll finishes prepared attempts until none are left.
-func (r *run) workAll(ctx context.Context) {
+// workAll finishes prepared attempts until none are left, or beginning has ended.
+func (r *run) workAll(ctx, beginning context.Context) {
 	for a := range r.ready {
-		if ctx.Err() != nil {
+		if beginning.Err() != nil {
 			r.release(a)
 			continue
 		}
@@ -289,6 +310,10 @@ func (r *run) finish(ctx context.Context, a *ongoing) {
 	for try := 1; err != nil && try <= r.Retries && r.retry(ctx, a, err); try++ {
 		line, err = a.run(ctx)
 	}
+	spent := attempt.ClassOf(err) == attempt.Spent
+	if spent {
+		r.last(&SpentError{err})
+	}
 	r.release(a)
 	if attempt.ClassOf(err) == attempt.PackFault {
 		line, err = a.draft.PackFault(err, a.phase), nil
@@ -297,8 +322,8 @@ func (r *run) finish(ctx context.Context, a *ongoing) {
 	if errors.Is(err, ErrOutput) || attempt.ClassOf(err) == attempt.Rejected {
 		r.cancel(err)
 	}
-	if ctx.Err() != nil {
-		return // an attempt that the operator interrupted has no record
+	if ctx.Err() != nil || spent {
+		return // an attempt that was interrupted, or cut short, has no record
 	}
 	if err != nil {
 		r.checkEngine(ctx, err)

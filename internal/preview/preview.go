@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/capacity"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
@@ -57,8 +58,10 @@ type Preview struct {
 	atOnce     int       // attempts at the same time: workers that have to wait for memory do not count
 	// Budget is the most that the remaining attempts may cost, in USD, by the budget
 	// of each; absent without one.
-	Budget    float64  `json:"budget_usd,omitzero"`
-	Obstacles []string `json:"obstacles"`
+	Budget float64 `json:"budget_usd,omitzero"`
+	// Total is what all attempts may use together; absent without a bound.
+	Total     harness.Budget `json:"budget_total,omitzero"`
+	Obstacles []string       `json:"obstacles"`
 
 	prevent error
 }
@@ -123,7 +126,7 @@ func about(o run.Options, look *run.Outlook) *Preview {
 		Families: map[string]int{}, Unscored: map[string]int{}, Output: dir, Engine: look.Engine, Images: []Image{},
 		Workers: plan.Workers, atOnce: int(max(1, min(int64(plan.Workers), plan.Slots))), Why: plan.Why, Memory: plan.Most.Memory, Usable: plan.Usable.Memory,
 		EngineDisk: plan.Most.Disk, UsableDisk: plan.Usable.Disk,
-		Disk: look.Disk, Budget: look.Budget, Obstacles: []string{},
+		Disk: look.Disk, Budget: look.Budget, Total: look.Total, Obstacles: []string{},
 	}
 	for _, img := range look.Images {
 		out.Images = append(out.Images, Image(img))

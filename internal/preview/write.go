@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/capacity"
 	"securebench/internal/console"
 	"securebench/internal/redact"
@@ -65,10 +66,28 @@ func (p *Preview) WriteText(w io.Writer) error {
 	if p.Budget > 0 {
 		line("", "at most %.2f USD, by the budget of each attempt", p.Budget)
 	}
+	if t := p.Total; t != (harness.Budget{}) {
+		line("", "at most %s, by the budget of the run", total(t))
+	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("writing the preview: %w", err)
 	}
 	return nil
+}
+
+// total writes a budget of a whole run.
+func total(b harness.Budget) string {
+	var parts []string
+	if b.Requests > 0 {
+		parts = append(parts, console.Plural(int(b.Requests), "request"))
+	}
+	if b.Tokens > 0 {
+		parts = append(parts, console.Plural(int(b.Tokens), "token"))
+	}
+	if b.Cost > 0 {
+		parts = append(parts, fmt.Sprintf("%.2f USD", b.Cost))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (p *Preview) work() string {

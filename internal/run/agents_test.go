@@ -134,19 +134,25 @@ func newAgents(t *testing.T, kind, extra string) *agents {
 	a.engine = sandboxtest.New(sandboxtest.Config{Programs: a.programs})
 	a.env = map[string]string{"OPENAI_API_KEY": canaryKey, "ANTHROPIC_API_KEY": canaryKey, "SECUREBENCH_AGENT_CACHE": filepath.Join(t.TempDir(), "cache"),
 		"npm_config_registry": a.npm.URL, "npm_config_globalconfig": "/dev/null", "npm_config_userconfig": "/dev/null"}
+	a.configure(kind, extra)
+	a.opts.LookupEnv = func(name string) (string, bool) { v, ok := a.env[name]; return v, ok }
+	a.opts.OpenEngine = func(context.Context, config.Sandbox, func(string)) (sandbox.Engine, error) { return a.engine, nil }
+	return a
+}
+
+// configure sets the harness up.
+func (a *agents) configure(kind, extra string) {
+	a.t.Helper()
 	node, err := source.ParseYAML("tester.yaml", []byte("base_url: "+a.upstream.URL+"\ntimeout_seconds: 60\n"+extra))
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	cfg := config.Harness{Type: kind, Config: node, Pos: source.Pos{File: "tester.yaml", Line: 7, Col: 3}}
 	h, problems := kinds.Configured(cfg)
 	if err := problems.Err(); err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	a.opts.Config.Harness, a.opts.Agent = cfg, h
-	a.opts.LookupEnv = func(name string) (string, bool) { v, ok := a.env[name]; return v, ok }
-	a.opts.OpenEngine = func(context.Context, config.Sandbox, func(string)) (sandbox.Engine, error) { return a.engine, nil }
-	return a
 }
 
 // program is an agent's program: it asks its provider once, and says 4.

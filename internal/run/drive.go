@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/allowance"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
@@ -83,6 +84,12 @@ func (r *Run) recorded() map[string]int {
 
 // runError assigns a fault kind to an error of the pipeline or the seal.
 func runError(err error) error {
+	if spent, ok := errors.AsType[*pipeline.SpentError](err); ok {
+		if what, ok := errors.AsType[*allowance.SpentError](err); ok {
+			spent = &pipeline.SpentError{Err: what} // without what the attempt was doing
+		}
+		return fault.As(fault.Interrupted, spent)
+	}
 	switch {
 	case errors.Is(err, pipeline.ErrInterrupted), isBroken(err):
 		return fault.Errorf(fault.Interrupted, "%w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/capacity"
 	"securebench/internal/scoring"
 	"securebench/internal/workload"
@@ -19,6 +20,8 @@ type Outlook struct {
 	Plan         *capacity.Plan
 	// Budget is the most that all attempts may cost, in USD; 0 if nothing bounds it.
 	Budget float64
+	// Total is what they may use together.
+	Total harness.Budget
 	// Disk is a line about this machine's disk, or Full why there is no room.
 	Disk string
 	Full error
@@ -35,7 +38,7 @@ func Look(ctx context.Context, o Options, folder string, recorded int) (_ *Outlo
 	attempts := max(0, r.Planned()-recorded)
 	defer func() { err = errors.Join(err, r.agent.Close()) }()
 	f := r.agent.Facts()
-	out := &Outlook{Agent: f.Name, Model: f.Model, Budget: f.Cost * float64(attempts), Work: r.work, Chosen: r.rows.Record().String()}
+	out := &Outlook{Agent: f.Name, Model: f.Model, Budget: f.Cost * float64(attempts), Total: f.Total, Work: r.work, Chosen: r.rows.Record().String()}
 	if r.scorer, out.Images, err = scoring.TakeStock(ctx, r.work, o.OpenEngine, o.Config.Sandbox, r.warn); err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	if review.Lost != nil {
 		r.warn(fmt.Sprintf("%v: its attempts are run again", review.Lost))
 	}
-	r.unverified = review.Unverified
+	r.unverified, r.used = review.Unverified, review.Used
 	m := &r.manifest
 	m.Started, m.ResumedFrom = former.Manifest.Started, former.Manifest.ResumedFrom
 	m.FormerRuns = max(m.FormerRuns, former.Manifest.FormerRuns)
@@ -147,7 +147,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 
 // ground is what the run has for its agent.
 func (r *Run) ground() setup.Ground {
-	g := setup.Ground{Scorer: r.scorer, Work: r.work, Workers: r.plan.Workers, Dir: r.dir, Answers: &r.answers}
+	g := setup.Ground{Scorer: r.scorer, Work: r.work, Workers: r.plan.Workers, Dir: r.dir, Answers: &r.answers, Used: r.used}
 	if r.resumes() { // which goes on with the versions that it has
 		if m, _, err := record.ReadManifest(r.dir.FS()); err == nil {
 			g.Former = m.Programs

@@ -106,8 +106,9 @@ type Run struct {
 
 	kept       []pipeline.Final // from an earlier part of the run
 	unverified map[record.AttemptKey]*record.Line
-	finished   bool // nothing is left to do
-	dead       bool // the engine stopped answering
+	used       map[string]int64 // of the provider, by an earlier part's records
+	finished   bool             // nothing is left to do
+	dead       bool             // the engine stopped answering
 
 	output *shown.Output // nil if it is not shown
 }

@@ -78,7 +78,7 @@ func TestAgentPlans(t *testing.T) {
 		"codex":       {"codex", "{model: gpt-5.4-mini, timeout_seconds: 300}"},
 		"claude_code": {"claude_code", "{model: claude-sonnet-5-5}"},
 		"codex_all": {"codex", `{model: gpt-x, version: 1.2.3, task_file: in/t.json, allowed_domains: [pypi.org], base_url: "http://127.0.0.1:8080/x/v1/",
- budget: {requests: 10, tokens: 20000, cost: 0.5}, prices: {gpt-x: {input: 1.25, cached_input: 0.125, output: 10}, other: {input: 0, output: 1}},
+ budget: {requests: 10, tokens: 20000, cost: 0.5, total: {requests: 100, cost: 4}}, prices: {gpt-x: {input: 1.25, cached_input: 0.125, output: 10}, other: {input: 0, output: 1}},
  allow_external_tools: true, auth: api_key}`},
 		"claude_code_all": {"claude_code", `{model: sonnet, version: latest, small_model: claude-haiku-5-5, allowed_domains: [pypi.org],
  allow_external_tools: true, base_url: https://Gateway.example}`},

@@ -51,7 +51,15 @@ type Relay struct {
 	AllowExternalTools bool
 	Requests, Tokens   int64   // budget; 0 is none
 	Cost               float64 // budget in USD; 0 is none
+	Total              Budget  // of all attempts of a run together
 	Prices             map[string]Price
+}
+
+// Budget bounds what may be used of a provider; a zero field is no bound.
+type Budget struct {
+	Requests int64   `json:"requests,omitzero"`
+	Tokens   int64   `json:"tokens,omitzero"`
+	Cost     float64 `json:"cost_usd,omitzero"`
 }
 
 // Price is what a model costs, in USD per million tokens.

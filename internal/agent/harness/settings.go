@@ -16,15 +16,33 @@ const (
 	maxAmount = 1e6      // USD
 )
 
-// budget reads the bounds on what one attempt may use of its provider. A cost
-// can be counted only if every model has a price.
+// budget reads the bounds on what one attempt, and all of a run together, may use of
+// their provider.
 func (p *parser) budget(r *Relay) {
-	n, what := p.object("budget", "requests", "tokens", "cost")
+	n, what := p.object("budget", "requests", "tokens", "cost", "total")
 	if n == nil {
 		return
 	}
+	b := p.bounds(n, what, r)
+	r.Requests, r.Tokens, r.Cost = b.Requests, b.Tokens, b.Cost
+	total := n.Get("total")
+	if total == nil {
+		return
+	}
+	const known = "requests, tokens, cost"
+	if what += ".total"; total.Kind != source.Map {
+		p.ps.Add(total.Pos, "known: "+known, "%s must be an object, not %s", what, total.Kind)
+		return
+	}
+	errs, _ := total.Check(what, false, strings.Split(known, ", ")...)
+	p.ps = append(p.ps, errs...)
+	r.Total = p.bounds(total, what, r)
+}
+
+// bounds reads one budget. A cost can be counted only if every model has a price.
+func (p *parser) bounds(n *source.Node, what string, r *Relay) (b Budget) {
 	if len(n.Fields) == 0 {
-		p.ps.Add(n.Pos, "set requests, tokens or cost, or leave budget out", "%s sets no bound", what)
+		p.ps.Add(n.Pos, "set requests, tokens or cost, or leave "+what[strings.LastIndex(what, ".")+1:]+" out", "%s sets no bound", what)
 	}
 	const fix = "leave it out for no bound"
 	count := func(key string) int64 {
@@ -36,20 +54,21 @@ func (p *parser) budget(r *Relay) {
 		p.fixed(problem, fix)
 		return i
 	}
-	r.Requests, r.Tokens = count("requests"), count("tokens")
+	b.Requests, b.Tokens = count("requests"), count("tokens")
 	cost := n.Get("cost")
 	if cost == nil {
-		return
+		return b
 	}
 	f, problem := cost.Positive(what + ".cost")
 	if problem == nil && (f < minCost || f > maxAmount) {
 		problem = source.Problemf(cost.Pos, "%s.cost must be from 0.000001 to 1000000 USD", what)
 	}
 	p.fixed(problem, fix)
-	r.Cost = f
+	b.Cost = f
 	if prices, _ := p.get("prices"); prices == nil && r.Prices == nil && problem == nil && r.Model != "" {
 		p.ps.Add(cost.Pos, "add harness.config.prices, or bound requests or tokens instead", "%s.cost needs the price of model %q", what, r.Model)
 	}
+	return b
 }
 
 // prices reads what models cost. Every model of the configuration must be there;

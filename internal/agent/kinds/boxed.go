@@ -121,7 +121,7 @@ func (b *boxed) run(on setup.Ground, files sandbox.Overlay, gateway produce.Gate
 	r := runner(b.Around, on)
 	gateway.Relay, gateway.Proxy = b.relay, b.Proxy
 	if b.relay != nil {
-		if gateway.Accounts, err = on.Dir.Accounts(); err != nil {
+		if gateway.Accounts, err = b.provider.Accounts(on); err != nil {
 			return nil, err
 		}
 	}

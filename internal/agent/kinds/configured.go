@@ -83,19 +83,27 @@ func (c *configured) variables() error {
 func (c *configured) Facts() setup.Facts {
 	h := c.Config.Harness
 	f := setup.Facts{Name: c.harness.Name(), Output: c.needs.Output,
-		Settings: map[string]any{"harness": map[string]any{"type": h.Type, "env": h.Env, "config": plain(h.Config)}}}
+		Settings: map[string]any{"harness": map[string]any{"type": h.Type, "env": h.Env, "config": settings(h.Config)}}}
 	if p := c.needs.Provider(); p != nil {
-		f.Model, f.Cost, f.Spared = p.Model, p.Cost, true
+		f.Model, f.Cost, f.Total, f.Spared = p.Model, p.Cost, p.Total, true
 	}
 	return f
 }
 
-// plain converts a configuration tree to the values that JSON uses.
-func plain(n *source.Node) any {
+// settings converts the harness's configuration to the values that JSON uses, without
+// what no score depends on: a run that has used its budget goes on with a larger one.
+func settings(n *source.Node) any {
 	if n == nil {
 		return nil
 	}
-	return n.Any()
+	all := n.Any()
+	config, _ := all.(map[string]any)
+	if budget, ok := config["budget"].(map[string]any); ok {
+		if delete(budget, "total"); len(budget) == 0 {
+			delete(config, "budget")
+		}
+	}
+	return all
 }
 
 // Close does nothing.

@@ -46,7 +46,7 @@ func (m *asked) Prepare(ctx context.Context, _ setup.Ground) error {
 	if err != nil {
 		return err
 	}
-	m.client, err = model.Open(ctx, model.Config{Settings: *m.needs.Model, Key: m.provider.Key(), Transport: m.Transport, Notice: m.Warn})
+	m.client, err = model.Open(ctx, model.Config{Settings: *m.needs.Model, Key: m.provider.Key(), Total: m.provider.Total(), Transport: m.Transport, Notice: m.Warn})
 	if errors.Is(err, relay.ErrRejected) {
 		return fault.Errorf(fault.Config, "%s: %w (check the model, the base URL and the key)", m.Config.Harness.At("model"), err)
 	}
@@ -60,7 +60,11 @@ func (m *asked) Agent(on setup.Ground) (agent.Agent, error) {
 		return nil, err
 	}
 	if m.client != nil { // else no question is left
-		m.client.Keep(answers)
+		accounts, err := m.provider.Accounts(on)
+		if err != nil {
+			return nil, err
+		}
+		m.client.Keep(answers, accounts)
 	}
 	return &agent.Model{Harness: m.harness, Client: m.client, Limit: m.Config.Limits.Produce, Secrets: m.Secrets, Bounds: scoring.Bounds(m.Config.Limits)}, nil
 }

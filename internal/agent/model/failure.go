@@ -118,6 +118,7 @@ func (c *Client) confirm(ctx context.Context, since time.Time, spent *Spending) 
 		}
 		t := c.try(ctx, own, confirmTime, io.Discard)
 		spent.count(t, true)
+		c.total.Add(c.amount(t.answer.Usage))
 		switch {
 		case t.err == nil, t.heard: // what comes of the answer does not matter
 			c.confirmed = t.began

@@ -45,7 +45,7 @@ func TestJournal(t *testing.T) {
 	ask := func(salt digest.Salt, attempt int, reused bool, lost int64) {
 		t.Helper()
 		j := openJournal(t, name, salt)
-		b.Keep(j)
+		b.Keep(j, nil)
 		q := b.question("q")
 		q.Attempt = attempt
 		res, err := b.Ask(t.Context(), q, time.Minute, new(bytes.Buffer))
@@ -112,7 +112,7 @@ func TestCutQuestion(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "answers.jsonl")
 		salt := digest.Salt{2}
 		b := newBench(t, api, "turns: [{say: nine, usage: {input: 5, output: 2}, before: [{hang: true}]}]", func(m *harness.Model) { m.Requests = 1 })
-		b.Keep(openJournal(t, name, salt))
+		b.Keep(openJournal(t, name, salt), nil)
 		ctx, kill := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
@@ -127,16 +127,16 @@ func TestCutQuestion(t *testing.T) {
 			t.Fatal("it was answered")
 		}
 		for n, want := range []struct{ requests, output int64 }{{2, 64 + 2}, {2, 64 + 2}} { // the second is of the journal
-			b.Keep(openJournal(t, name, salt))
+			b.Keep(openJournal(t, name, salt), nil)
 			res, _, err := b.put(t, "q")
 			if counts := b.Counts(res); err != nil || res.Text != "nine" || counts["requests"] != want.requests || counts["output_tokens"] != want.output {
 				t.Errorf("%s, resume %d: %+v, %v: %v", api, n, res, counts, err)
 			}
 		}
 		f := newBench(t, api, "turns: [{before: [{status: 500, times: -1}]}]", nil)
-		f.Keep(openJournal(t, name, salt))
+		f.Keep(openJournal(t, name, salt), nil)
 		_, _, failed := f.put(t, "other")
-		f.Keep(openJournal(t, name, salt))
+		f.Keep(openJournal(t, name, salt), nil)
 		res, _, again := f.put(t, "other")
 		if failed == nil || again == nil || len(res.Tries) > 8 { // four, and those of our own
 			t.Errorf("%s: what failed is counted again: %+v", api, res)
@@ -158,7 +158,7 @@ func TestJournalOfTwo(t *testing.T) {
 	for n, reused := range []bool{false, true} {
 		j := openJournal(t, name, digest.Salt{3})
 		for who, c := range map[string]bench{"agent": agent, "judge": judge} {
-			c.Keep(j)
+			c.Keep(j, nil)
 			res, _, err := c.put(t, "q")
 			if err != nil || res.Text != "nine" || res.Reused != reused || c.Counts(res)["requests"] != 1 {
 				t.Errorf("part %d, %s: %+v, %v", n, who, res, err)

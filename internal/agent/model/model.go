@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/redact"
@@ -28,6 +28,8 @@ type Config struct {
 	Who      string
 	Settings harness.Model
 	Key      string // "" sends none
+	// Total is what all attempts of the run together may use; nil is no bound.
+	Total *allowance.Allowance
 	// Transport makes the requests; nil is the default.
 	Transport http.RoundTripper
 	// Notice gets a line for the operator now and then while attempts wait for the
@@ -44,6 +46,8 @@ type Client struct {
 	transport http.RoundTripper // which follows no redirect
 	secrets   redact.Registry
 	journal   *Journal // nil keeps nothing
+	accounts  Accounts // nil keeps nothing
+	total     *allowance.Allowance
 	notice    notice
 	pace      pace
 
@@ -76,7 +80,7 @@ type Answer struct {
 
 // New checks the configuration.
 func New(cfg Config) (_ *Client, err error) {
-	c := &Client{who: cfg.Who, set: cfg.Settings, key: cfg.Key, transport: cfg.Transport, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
+	c := &Client{who: cfg.Who, set: cfg.Settings, key: cfg.Key, total: cfg.Total, transport: cfg.Transport, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
 	if c.api, err = apiOf(c.set.API); err != nil {
 		return nil, err
 	}
@@ -95,8 +99,9 @@ func New(cfg Config) (_ *Client, err error) {
 }
 
 // Keep keeps what is answered from now on, and asks nothing again that is
-// answered there. It comes before the first question.
-func (c *Client) Keep(j *Journal) { c.journal = j }
+// answered there. It also keeps what attempts use, for the run's allowance. It comes
+// before the first question.
+func (c *Client) Keep(j *Journal, a Accounts) { c.journal, c.accounts = j, a }
 
 // String returns the name of the type: the key must not be printed.
 func (c *Client) String() string { return "model.Client" }
@@ -169,11 +174,8 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 	}
 	res.Spending = c.journal.cut(key)
 	former := res.Requests
-	defer func() {
-		if err != nil && ctx.Err() == nil { // which is recorded, or asked again
-			err = errors.Join(err, c.journal.asking(key, Spending{}))
-		}
-	}()
+	paid := c.account(q, res.Spending)
+	defer func() { err = c.leave(ctx, key, paid, res.Spending, err) }()
 	left, wait := limit, time.Duration(0)
 	for failures := 0; ; {
 		if err := c.patience(ctx, &res, wait); err != nil {
@@ -185,10 +187,10 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 			res.End = OverBudget
 			return res, nil
 		}
-		if err := c.journal.asking(key, c.bound(res.Spending, q)); err != nil {
-			c.notice.say("what is asked of the model cannot be noted for a resume: " + err.Error())
+		t, unpaid := c.pay(ctx, q, key, res.Spending, paid, func() try { return c.try(ctx, q, left, say) })
+		if unpaid != nil {
+			return res, unpaid
 		}
-		t := c.try(ctx, q, left, say)
 		left -= t.took
 		res.add(t)
 		switch {
@@ -220,22 +222,6 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 		c.notice.waiting(t.failure)
 		wait = c.pace.failure(t.failure, len(res.Tries)-1)
 	}
-}
-
-// unboundedOutput is how many tokens an answer is taken to have at most where no bound is
-// set.
-const unboundedOutput = 4096
-
-// bound returns what a question has spent at most when one more request is done.
-func (c *Client) bound(s Spending, q Question) Spending {
-	output := c.set.MaxTokens
-	if output <= 0 {
-		output = unboundedOutput
-	}
-	s.Requests++
-	s.Spent.add(Usage{Input: int64(len(q.System)+len(q.User)+3) / 4, Output: output, Guessed: true})
-	s.Tries = append(slices.Clip(s.Tries), Try{Began: time.Now().UTC(), Error: "the run was cut short"})
-	return s
 }
 
 // answered ends a question with an answer.

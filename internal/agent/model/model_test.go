@@ -332,7 +332,7 @@ func TestInvalidUTF8(t *testing.T) {
 				t.Fatal(err)
 			}
 			j := openJournal(t, filepath.Join(t.TempDir(), "answers.jsonl"), digest.Salt{1})
-			c.Keep(j)
+			c.Keep(j, nil)
 			for _, reused := range []bool{false, true} {
 				res, err := c.Ask(t.Context(), bench{}.question("q"), 30*time.Second, io.Discard)
 				if err != nil || !utf8.ValidString(res.Text) || !strings.HasPrefix(res.Text, "Answer: ") || !strings.HasSuffix(res.Text, "9") ||

@@ -8,7 +8,9 @@ import (
 	"securebench/internal/agent/harness"
 	"securebench/internal/config"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/relay"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 )
 
@@ -22,7 +24,26 @@ type Provider struct {
 	// KeyOptional says that it may want no key.
 	KeyOptional bool
 
-	key string
+	key   string
+	total *allowance.Allowance // once something is asked for it
+}
+
+// Total is what all attempts of the run may use; nil is no bound.
+func (p *Provider) Total() *allowance.Allowance {
+	if p.total == nil {
+		p.total = allowance.New(allowance.Amount(p.Settings.Total))
+	}
+	return p.total
+}
+
+// Accounts opens the accounts of a run's attempts, and counts what an earlier part of it
+// has used.
+func (p *Provider) Accounts(on Ground) (*record.Accounts, error) {
+	accounts, used, err := on.Dir.Accounts(on.Used)
+	if err == nil {
+		p.Total().Add(allowance.Counted(used))
+	}
+	return accounts, err
 }
 
 // ReadKey takes the key from the environment or the env file. It stays in this
@@ -70,7 +91,7 @@ func (p *Provider) Relay() (*relay.Relay, error) {
 	s, key := p.Settings, p.key
 	cfg := relay.Config{API: relay.API(s.API), BaseURL: s.BaseURL, Key: func() string { return key }, Model: s.Model, SmallModel: s.SmallModel,
 		AllowExternalTools: s.AllowExternalTools, Transport: p.Transport, Notice: p.Warn,
-		Budget: relay.Budget{Requests: s.Requests, Tokens: s.Tokens, Cost: s.Cost}, Prices: map[string]relay.Price{}}
+		Total: p.Total(), Budget: relay.Budget{Requests: s.Requests, Tokens: s.Tokens, Cost: s.Cost}, Prices: map[string]relay.Price{}}
 	for model, price := range s.Prices {
 		cfg.Prices[model] = relay.Price(price)
 	}

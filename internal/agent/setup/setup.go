@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/agent"
 	"securebench/internal/agent/events"
+	"securebench/internal/agent/harness"
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/gateway/egress"
@@ -78,6 +79,8 @@ type Ground struct {
 	Dir     *record.Dir
 	Answers *Answers
 	Former  []record.Program // of the run that is resumed
+	// Used is what agents used of their provider by the records of an earlier part.
+	Used map[string]int64
 }
 
 // Facts are what a run records of its agent, and how it treats it.
@@ -88,6 +91,7 @@ type Facts struct {
 	Programs []record.Program
 	Model    string  // that its provider is asked for
 	Cost     float64 // the most that an attempt may cost, in USD; 0 if nothing bounds it
+	Total    harness.Budget
 	// Image is the image that the agent runs in instead of the rows', "" for none, and
 	// ImageAt where it is named.
 	Image   string

@@ -23,6 +23,9 @@ const (
 	// Rejected means that the provider refuses the configuration, so no other attempt
 	// can succeed.
 	Rejected Class = "rejected"
+	// Spent means that the run has used its budget: the attempt has no record, and no
+	// other begins.
+	Spent Class = "spent"
 	// Final means that a repetition would fail in the same way, or is not worth it: an
 	// attempt that has waited for its provider as long as it may waits no longer, and
 	// an answer that cannot be read is asked for once.
@@ -40,6 +43,8 @@ func ClassOf(err error) Class {
 		return PackFault
 	case errors.Is(err, produce.ErrRejected):
 		return Rejected
+	case errors.Is(err, produce.ErrSpent):
+		return Spent
 	case errors.Is(err, produce.ErrWaited), errors.Is(err, agent.ErrForm):
 		return Final
 	}

@@ -40,6 +40,10 @@ var ErrRejected = relay.ErrRejected
 // for its provider for as long as it may.
 var ErrWaited = relay.ErrWaited
 
+// ErrSpent is wrapped by the error of [Session.Run] when all attempts of the run
+// together have used what they may of their provider.
+var ErrSpent = relay.ErrSpent
+
 // The labels of what an agent could reach beyond its sandbox.
 const (
 	NetworkEnabled = "network_enabled" // domains

@@ -148,6 +148,9 @@ type Review struct {
 	Unverified map[AttemptKey]*Line
 	// Lost says why a part of [CapturedName] could not be used; nil is none.
 	Lost error
+	// Used is what agents used of their provider by all lines that this run wrote,
+	// whether they are kept or not.
+	Used map[string]int64
 
 	former *Former
 	keep   []bool          // by line
@@ -216,6 +219,9 @@ func (r *reviewer) add(raw RawLine) {
 		delete(r.Unverified, e.Key())
 	}
 	reason := r.reason(e, found)
+	if reason != Torn && reason != Damaged {
+		r.Used = SumUsage(r.Used, provided(e.Usage))
+	}
 	r.keep = append(r.keep, reason == "")
 	if reason == "" {
 		r.recorded[e.Key()] = true
@@ -234,6 +240,17 @@ func (r *reviewer) add(raw RawLine) {
 		id = e.TaskID
 	}
 	r.drop(raw.Number, id, reason)
+}
+
+// provided returns what a usage says of the provider.
+func provided(usage map[string]int64) map[string]int64 {
+	out := map[string]int64{}
+	for _, name := range []string{"requests", "input_tokens", "output_tokens", "cost_microusd"} {
+		if n := usage[name]; n > 0 {
+			out[name] = n
+		}
+	}
+	return out
 }
 
 // reason returns the most important reason to drop a line, or "".

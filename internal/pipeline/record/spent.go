@@ -25,7 +25,11 @@ type Accounts struct {
 	mu   sync.Mutex
 	size int64
 	open map[AttemptKey]*account // of attempts without a record
+	used map[string]int64        // by the attempts with one, while the file is read
 }
+
+// earlier is the key of what records had used when there was no [SpentName] any more.
+var earlier = AttemptKey{}
 
 // account is what one attempt has used at most.
 type account struct {
@@ -52,10 +56,13 @@ func (s spent) mac(salt digest.Salt) (string, error) {
 
 // Accounts opens [SpentName], and reads what an earlier process of the run wrote
 // there. Lines that are cut short, or that this run did not write, do not count.
-func (d *Dir) Accounts() (*Accounts, error) {
+// recorded is what the records of the earlier part say, which counts if the file has
+// nothing: a complete run has none. Accounts returns what all attempts of the run,
+// repeated and dropped ones included, have used at most.
+func (d *Dir) Accounts(recorded map[string]int64) (_ *Accounts, used map[string]int64, err error) {
 	file, err := source.OpenIn(d.root, SpentName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", SpentName, err)
+		return nil, nil, fmt.Errorf("opening %s: %w", SpentName, err)
 	}
 	a := &Accounts{file: file, salt: d.salt, open: map[AttemptKey]*account{}}
 	d.mu.Lock()
@@ -63,7 +70,7 @@ func (d *Dir) Accounts() (*Accounts, error) {
 	d.mu.Unlock()
 	for raw, err := range Lines(file) {
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", SpentName, err)
+			return nil, nil, fmt.Errorf("reading %s: %w", SpentName, err)
 		}
 		if raw.Torn {
 			break
@@ -72,9 +79,18 @@ func (d *Dir) Accounts() (*Accounts, error) {
 		a.read(raw.Bytes)
 	}
 	if err := file.Truncate(a.size); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", SpentName, err)
+		return nil, nil, fmt.Errorf("reading %s: %w", SpentName, err)
 	}
-	return a, nil
+	if a.size == 0 && len(recorded) > 0 {
+		a.open[earlier] = &account{former: recorded}
+		if err := a.write(earlier, recorded); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, at := range a.open {
+		a.used = SumUsage(a.used, at.former)
+	}
+	return a, a.used, nil
 }
 
 // read takes over a line.
@@ -87,7 +103,12 @@ func (a *Accounts) read(line []byte) {
 		return
 	}
 	key := AttemptKey{s.Task, s.Attempt}
-	if a.open[key] = (&account{former: s.Usage}); s.Usage == nil {
+	if s.Usage != nil {
+		a.open[key] = &account{former: s.Usage}
+		return
+	}
+	if at := a.open[key]; at != nil {
+		a.used = SumUsage(a.used, at.former)
 		delete(a.open, key)
 	}
 }

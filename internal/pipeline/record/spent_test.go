@@ -21,7 +21,7 @@ func TestAccounts(t *testing.T) {
 	}
 	use := func(n int64) map[string]int64 { return map[string]int64{"requests": n} }
 	begin := func() (former int64, note func(map[string]int64) error) {
-		a, err := d.Accounts()
+		a, _, err := d.Accounts(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,6 +81,63 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
+// TestUsedByAll: what all attempts have used is known when a run goes on: those without a
+// record, those with one, and earlier ones of the same attempt whose record was dropped.
+// Of a complete run it is what the records say, and stays that when it is killed again.
+func TestUsedByAll(t *testing.T) {
+	d, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Begin(false); err != nil {
+		t.Fatal(err)
+	}
+	use := func(n int64) map[string]int64 { return map[string]int64{"requests": n} }
+	begin := func(recorded, want int64) *Accounts {
+		t.Helper()
+		var before map[string]int64
+		if recorded > 0 {
+			before = use(recorded)
+		}
+		a, used, err := d.Accounts(before)
+		if err != nil || used["requests"] != want {
+			t.Errorf("%v were used, want %d, %v", used, want, err)
+		}
+		return a
+	}
+	attempt := func(a *Accounts, task string, recorded bool, requests ...int64) {
+		_, note := a.Begin(task, 1)
+		for _, n := range requests {
+			if err := note(use(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if recorded {
+			l := storedLine()
+			l.TaskID, l.Attempt = task, 1
+			if err := d.Append(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	a := begin(0, 0)
+	attempt(a, "killed", false, 1, 4)
+	attempt(a, "recorded", true, 7, 6)
+	attempt(a, "silent", true)
+	a = begin(99, 10)
+	attempt(a, "recorded", true, 1, 2) // again: its record was dropped
+	attempt(a, "killed", false)
+	attempt(a, "killed", true, 5)
+	begin(99, 17)
+	if err := d.Settled(); err != nil {
+		t.Fatal(err)
+	}
+	a = begin(13, 13)
+	attempt(a, "recorded", false, 1)
+	begin(99, 14)
+}
+
 // TestAccountsOfTwoKills: what an attempt had used before a first kill is not forgotten
 // at a second one, although a try between them ended before it noted anything.
 func TestAccountsOfTwoKills(t *testing.T) {
@@ -97,7 +154,7 @@ func TestAccountsOfTwoKills(t *testing.T) {
 		noted  int64
 		want   int64 // that the process before had used
 	}{{0, 10, 0}, {1, 1, 10}, {0, 12, 11}, {0, 0, 12}} {
-		a, err := d.Accounts()
+		a, _, err := d.Accounts(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +183,7 @@ func TestAccountsAreClosed(t *testing.T) {
 	if err := d.Begin(false); err != nil {
 		t.Fatal(err)
 	}
-	a, err := d.Accounts()
+	a, _, err := d.Accounts(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
