@@ -12,7 +12,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion/linked"
+	"securebench/internal/family/codecompletion"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/task"
@@ -130,7 +130,7 @@ func verify(t *testing.T, r linkedRow, code string) family.Verdict {
 	defer cancel()
 	c := family.Case{Attempt: 1, Sandbox: compiled.TestSandbox(), Evaluator: compiled.Evaluator(), Image: sandbox.Image{Ref: "local", ID: "local"}}
 	c.Limits.Timeout = 2 * time.Minute
-	s := linked.New(family.Resources{Engine: e, RunID: "test"}).Open(ctx, c)
+	s := codecompletion.Family().NewVerifier(family.Resources{Engine: e, RunID: "test"}).Open(ctx, c)
 	got, err := s.Verify(ctx, candidate.New(task.Code, candidate.Given, []byte(code)))
 	if err = errors.Join(err, s.Close(ctx)); err != nil {
 		t.Fatal(err)

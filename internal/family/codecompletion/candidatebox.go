@@ -12,7 +12,7 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion/programs"
+	"securebench/internal/family/codecompletion/forms"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/link"
@@ -85,7 +85,7 @@ func (v *Verifier) greetCandidateBox(ctx context.Context, c family.Case) (*candi
 	if err != nil {
 		return nil, err
 	}
-	b := &candidateBox{Link: l, limit: programs.Limit(c)}
+	b := &candidateBox{Link: l, limit: forms.Limit(c)}
 	_, err = b.ask(ctx, "greet")
 	if err == nil && !compiled {
 		err = v.keepProgram(ctx, c.Image.ID, b)

@@ -15,7 +15,6 @@ import (
 	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/forms"
-	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -39,7 +38,7 @@ func Family() family.Family {
 			"canonical_solution": task.Hidden,
 		},
 		Submission:     forms.Submission,
-		Extraction:     task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: programs.SourceFile(programs.Python), OrStdout: true},
+		Extraction:     task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: forms.SourceFile(forms.Python), OrStdout: true},
 		Instruction:    forms.ModuleInstruction,
 		TimeLimit:      forms.TimeLimit,
 		NeedsImage:     true,

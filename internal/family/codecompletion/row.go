@@ -10,7 +10,6 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/analysis"
 	"securebench/internal/family/codecompletion/forms"
-	"securebench/internal/family/codecompletion/programs"
 	"securebench/internal/verdict"
 )
 
@@ -46,7 +45,7 @@ func readRow(c family.Case) (row, error) {
 		return row{}, family.Fail(verdict.NoVerifier, "tests.source of this kind has no verifier")
 	}
 	if language, ok := c.Sandbox.Get("language"); ok {
-		if name, _ := language.Text(); name != programs.Python {
+		if name, _ := language.Text(); name != forms.Python {
 			return row{}, family.Fail(verdict.NoVerifier, "inline tests of languages other than python have no verifier")
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/analysis"
-	"securebench/internal/family/codecompletion/programs"
+	"securebench/internal/family/codecompletion/forms"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
 )
@@ -124,7 +124,7 @@ func (s *session) try(ctx context.Context, code []byte) (tally, error) {
 	if err != nil {
 		return t, err
 	}
-	ctx, cancel := attended.WithTimeoutCause(ctx, programs.Limit(s.c), errDeadline)
+	ctx, cancel := attended.WithTimeoutCause(ctx, forms.Limit(s.c), errDeadline)
 	defer cancel()
 	box := s.prepared.box
 	box.row = a
@@ -135,7 +135,7 @@ func (s *session) try(ctx context.Context, code []byte) (tally, error) {
 		err = s.test(ctx, box, a, &t)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errDeadline) {
-		err = t.overrun(err, programs.Limit(s.c))
+		err = t.overrun(err, forms.Limit(s.c))
 	}
 	var f *family.Failure
 	if errors.As(err, &f) {
@@ -277,7 +277,7 @@ func (s *session) verdict(f *family.Failure, t tally) family.Verdict {
 	v := family.VerdictOf(f)
 	v.Containment, v.Waited, v.Restricted = verdict.Split, s.waited, t.restricted
 	v.Extraction, v.Extracted = t.taken.how, t.taken.code
-	v.Metadata = verdict.NewMetadata(map[string]any{"language": programs.Python, "image": s.c.Image.Ref, "round_trips": t.trips})
+	v.Metadata = verdict.NewMetadata(map[string]any{"language": forms.Python, "image": s.c.Image.Ref, "round_trips": t.trips})
 	if t.taken.completed {
 		v.Metadata.Set("completed_by_prompt", true)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion/programs"
+	"securebench/internal/family/codecompletion/forms"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/link"
@@ -111,7 +111,7 @@ func scratch() []string { return []string{"/tmp", "/dev/shm", "/dev/mqueue"} }
 
 // serves prepares the box for the row of a case.
 func (b *testBox) serves(c family.Case) *testBox {
-	b.seconds = int64(math.Ceil(programs.Limit(c).Seconds()*max(1, c.Limits.WithDefaults().CPUs))) + 5
+	b.seconds = int64(math.Ceil(forms.Limit(c).Seconds()*max(1, c.Limits.WithDefaults().CPUs))) + 5
 	return b
 }
 

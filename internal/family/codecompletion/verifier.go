@@ -11,7 +11,6 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/analysis"
-	"securebench/internal/family/codecompletion/diagnosis"
 	"securebench/internal/sandbox/link"
 	"securebench/internal/task"
 )
@@ -138,7 +137,7 @@ func (v *Verifier) Explain(ctx context.Context, c family.Case, got family.Verdic
 		return nil, nil // there is nothing to explain
 	}
 	found, err := v.analyst.Examine(ctx, c.Image, c.Limits, r.texts())
-	of := diagnosis.Row{Tests: r.tests, Reference: *r.reference, Solution: "eval." + referenceField(c)}
+	of := analysis.Texts{Tests: r.tests, Reference: *r.reference, Solution: "eval." + referenceField(c)}
 	return of.Lines(found, string(got.Restricted["tests-traceback.txt"]), string(got.Restricted[importError])), err
 }
 
@@ -168,7 +167,7 @@ func (v *Verifier) Twins(ctx context.Context, c family.Case) ([]family.Twin, err
 			add("every "+n.Name+" equals every other", "make one of them distinguish two", string(r.completed(a))+fmt.Sprintf(alwaysEqual, n.Name))
 		}
 	}
-	for _, idle := range diagnosis.IdleModules(functions, classes) {
+	for _, idle := range analysis.IdleModules(functions, classes) {
 		add(idle.What, "add a test that only a right result passes", idle.Source)
 	}
 	return out, nil

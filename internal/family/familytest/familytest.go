@@ -1,4 +1,6 @@
-// Package familytest provides what the tests of families share.
+// Package familytest provides what the tests of families share. It also runs text
+// families on the vectors, which say what the reference does, and holds them to the
+// list of deviations.
 package familytest
 
 import (

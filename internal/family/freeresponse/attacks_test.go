@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/family/textmatch/vectortest"
+	"securebench/internal/family/familytest"
 	"securebench/internal/verdict"
 )
 
@@ -79,10 +79,10 @@ func TestAttacks(t *testing.T) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
 			if v := r.Match(tt.attack); v.Outcome != verdict.Failed {
-				t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
+				t.Errorf("attack %q is %s", tt.attack, familytest.Outcome(v))
 			}
 			if v := r.Match(tt.honest); v.Outcome != verdict.Passed {
-				t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
+				t.Errorf("honest %q is %s", tt.honest, familytest.Outcome(v))
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/familytest"
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -70,7 +70,7 @@ func TestMatch(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := newTestRubric(t, tt.rubric).Match(tt.candidate)
-			if got := vectortest.Outcome(v); got != tt.want {
+			if got := familytest.Outcome(v); got != tt.want {
 				t.Errorf("%q is %s, want %s", tt.candidate, got, tt.want)
 			}
 			if !slices.Contains(v.Labels, Heuristic) {
@@ -187,7 +187,7 @@ func TestStringRubricIsPending(t *testing.T) {
 	for _, candidate := range []string{"", "anything", "canary", "{\"score\": 1}"} {
 		got, err := verify(t, `"A canary in words."`, candidate)
 		if err != nil || got.Outcome != verdict.Pending || got.Reason != verdict.NoJudge {
-			t.Errorf("%q is %s, error %v", candidate, vectortest.Outcome(got), err)
+			t.Errorf("%q is %s, error %v", candidate, familytest.Outcome(got), err)
 		}
 	}
 }
@@ -241,11 +241,11 @@ func TestRejectedIsNotDiluted(t *testing.T) {
 		"rejected_answers": ["black grey brown dark pale", "never ever one two three four five six"]}`)
 	const candidate = "red green brown grey black dark"
 	for _, appended := range []string{"", " zz zz zz zz zz zz zz zz", " never never never never never never never never", " brown brown brown brown brown brown brown brown"} {
-		if got := vectortest.Outcome(r.Match(candidate + appended)); got != wrong {
+		if got := familytest.Outcome(r.Match(candidate + appended)); got != wrong {
 			t.Errorf("%q is %s, want %s", candidate+appended, got, wrong)
 		}
 	}
-	if got := vectortest.Outcome(r.Match("red green")); got != passed {
+	if got := familytest.Outcome(r.Match("red green")); got != passed {
 		t.Errorf("the accepted answer alone is %s", got)
 	}
 }

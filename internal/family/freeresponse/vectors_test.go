@@ -3,11 +3,11 @@ package freeresponse
 import (
 	"testing"
 
-	"securebench/internal/family/textmatch/vectortest"
+	"securebench/internal/family/familytest"
 )
 
 func TestVectors(t *testing.T) {
-	vectortest.Run(t, "free_response", func(t *testing.T, v vectortest.Vector) string {
+	familytest.Run(t, "free_response", func(t *testing.T, v familytest.Vector) string {
 		r, err := newRubric(v.Rubric)
 		if err != nil {
 			t.Fatal(err)

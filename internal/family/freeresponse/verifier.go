@@ -37,7 +37,6 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/reply"
-	"securebench/internal/family/textmatch/verifier"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -46,9 +45,9 @@ import (
 const Heuristic = "heuristic"
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
-func NewVerifier(family.Resources) family.Verifier { return verifier.New(readRow) }
+func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
 
-func readRow(v task.EvaluatorView) (verifier.Scorer, error) {
+func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	value, _ := v.Get("rubric")
 	if value.Value.Kind() == '"' {
 		return noJudge{}, nil
@@ -90,11 +89,11 @@ func (r *rubric) Match(candidate string) family.Verdict {
 func (s score) verdict() family.Verdict {
 	switch {
 	case s.blank:
-		return verifier.Fail(verdict.EmptyCandidate, "the candidate is blank", nil)
+		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", nil)
 	case s.rejected >= 0 || s.accepted < 0:
-		return verifier.Fail(verdict.WrongAnswer, "the candidate does not meet the rubric", nil)
+		return textmatch.Fail(verdict.WrongAnswer, "the candidate does not meet the rubric", nil)
 	}
-	return verifier.Pass(nil)
+	return textmatch.Pass(nil)
 }
 
 // metadata has the reference's keys. The threshold is a hidden value where the

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode"
 
-	"securebench/internal/family/textmatch/vectortest"
+	"securebench/internal/family/familytest"
 	"securebench/internal/verdict"
 )
 
@@ -96,10 +96,10 @@ func TestAttacks(t *testing.T) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
 			if v := k.Match(tt.attack); v.Outcome != verdict.Failed || v.Reason != tt.reason {
-				t.Errorf("attack %q is %s, want failed %s", tt.attack, vectortest.Outcome(v), tt.reason)
+				t.Errorf("attack %q is %s, want failed %s", tt.attack, familytest.Outcome(v), tt.reason)
 			}
 			if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
-				t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
+				t.Errorf("honest %q is %s", tt.honest, familytest.Outcome(v))
 			}
 		})
 	}
@@ -110,7 +110,7 @@ func TestAttacks(t *testing.T) {
 func TestAbstention(t *testing.T) {
 	k := newTestKey(t, `"The task is infeasible"`, "42", "The task is infeasible")
 	if v := k.Match("The task is infeasible."); v.Outcome != verdict.Passed {
-		t.Errorf("a declared abstention is %s", vectortest.Outcome(v))
+		t.Errorf("a declared abstention is %s", familytest.Outcome(v))
 	}
 }
 
@@ -145,10 +145,10 @@ func TestDeniedLeads(t *testing.T) {
 			t.Errorf("%q does not even pass the weak matcher", tt.attack)
 		}
 		if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
-			t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
+			t.Errorf("attack %q is %s", tt.attack, familytest.Outcome(v))
 		}
 		if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
-			t.Errorf("honest %q is %s: %s", tt.honest, vectortest.Outcome(v), v.Message)
+			t.Errorf("honest %q is %s: %s", tt.honest, familytest.Outcome(v), v.Message)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/reply"
-	"securebench/internal/family/textmatch/vocabulary"
 )
 
 const (
@@ -40,7 +39,7 @@ func cutLead(s string) (rest string, ok bool) {
 // it has one.
 func framed(s string) bool {
 	before, _, ok := findLead(s)
-	return !ok || !slices.ContainsFunc(textmatch.Words(before, -1), func(w string) bool { return !vocabulary.Frame.Has(w) })
+	return !ok || !slices.ContainsFunc(textmatch.Words(before, -1), func(w string) bool { return !textmatch.Frame.Has(w) })
 }
 
 // led returns the choice after the first lead of s.
@@ -184,7 +183,7 @@ func cutReason(s string) string {
 // denies reports whether a clause after "which is" says that a choice is wrong.
 func denies(s string) bool {
 	for i, w := range textmatch.Words(s, 4) {
-		if wrongWords.Has(w) || i > 0 && rightWords.Has(w) && vocabulary.HasNegator(s) {
+		if wrongWords.Has(w) || i > 0 && rightWords.Has(w) && textmatch.HasNegator(s) {
 			return true
 		}
 	}
@@ -205,4 +204,4 @@ func (k key) cutAside(s string) string {
 }
 
 // doubts reports whether a word of s is one of doubt.
-func doubts(s string) bool { return vocabulary.HasDoubt(s[:min(len(s), maxReason)]) }
+func doubts(s string) bool { return textmatch.HasDoubt(s[:min(len(s), maxReason)]) }

@@ -13,9 +13,9 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/familytest"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/reply"
-	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -103,7 +103,7 @@ func TestMatch(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := vectortest.Outcome(tt.key.Match(tt.candidate)); got != tt.want {
+			if got := familytest.Outcome(tt.key.Match(tt.candidate)); got != tt.want {
 				t.Errorf("%q is %s, want %s", tt.candidate, got, tt.want)
 			}
 		})
@@ -196,7 +196,7 @@ func TestSimilarChoices(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.answer, tt.choices...)
-		if got := vectortest.Outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := familytest.Outcome(k.Match(tt.candidate)); got != tt.want {
 			t.Errorf("%q, answer %s: %q is %s, want %s", tt.choices, tt.answer, tt.candidate, got, tt.want)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/reply"
-	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
 
@@ -72,7 +71,7 @@ func (k key) marked(p reply.Passage) named {
 	}
 	text := strings.TrimLeft(p.Text, markup+"([{")
 	begins := text != "" && text[0] < 'a' && k.label(text[:1]) != 0 && isLone(text, 0)
-	return named{hedges: begins || k.mentions(text) != 0 && !vocabulary.HasNegator(text)}
+	return named{hedges: begins || k.mentions(text) != 0 && !textmatch.HasNegator(text)}
 }
 
 // boxed reads a box: its content names a choice, and the sentence around it
@@ -107,7 +106,7 @@ func (k key) unmarked(p reply.Passage) named {
 // "Answer A, answer: B" is two answers.
 func (k key) labels(before string) (found set) {
 	for _, w := range textmatch.Words(before, -1) {
-		if len(w) > 1 && !vocabulary.Frame.Has(w) && w != "choice" && w != "option" && w != "and" && w != "or" {
+		if len(w) > 1 && !textmatch.Frame.Has(w) && w != "choice" && w != "option" && w != "and" && w != "or" {
 			return 0
 		}
 	}

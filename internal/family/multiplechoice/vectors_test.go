@@ -6,11 +6,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"securebench/internal/family/textmatch/vectortest"
+	"securebench/internal/family/familytest"
 )
 
 func TestVectors(t *testing.T) {
-	vectortest.Run(t, "multiple_choice", func(t *testing.T, v vectortest.Vector) string {
+	familytest.Run(t, "multiple_choice", func(t *testing.T, v familytest.Vector) string {
 		var choices []string
 		if err := json.Unmarshal(v.Choices, &choices); err != nil {
 			t.Fatal(err)

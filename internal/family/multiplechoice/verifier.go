@@ -37,15 +37,14 @@ import (
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/number"
 	"securebench/internal/family/textmatch/reply"
-	"securebench/internal/family/textmatch/verifier"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
-func NewVerifier(family.Resources) family.Verifier { return verifier.New(readRow) }
+func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
 
-func readRow(v task.EvaluatorView) (verifier.Scorer, error) {
+func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	choices, answer := rowOf(v)
 	k, err := newKey(choices, answer)
 	if err != nil {
@@ -65,18 +64,18 @@ func (k key) Match(candidate string) family.Verdict {
 	}
 	passages := reply.Passages(k.question, reply.Text(candidate), reply.Options{Labels: true})
 	if len(passages) == 0 {
-		return verifier.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
+		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
 	got, reason, message := k.decide(passages)
 	switch {
 	case reason != "":
-		return verifier.Fail(reason, message, metadata)
+		return textmatch.Fail(reason, message, metadata)
 	case got.several() && got&^k.expected != 0:
-		return verifier.Fail(verdict.AmbiguousAnswer, "the candidate names several choices at once", metadata)
+		return textmatch.Fail(verdict.AmbiguousAnswer, "the candidate names several choices at once", metadata)
 	case got&k.expected == 0:
-		return verifier.Fail(verdict.WrongAnswer, "the candidate names another choice", metadata)
+		return textmatch.Fail(verdict.WrongAnswer, "the candidate names another choice", metadata)
 	}
-	return verifier.Pass(metadata)
+	return textmatch.Pass(metadata)
 }
 
 // decide returns the choice that the passages name, or why there is none. It is

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"securebench/internal/family/textmatch/vectortest"
+	"securebench/internal/family/familytest"
 	"securebench/internal/verdict"
 )
 
@@ -168,10 +168,10 @@ func TestAttacks(t *testing.T) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
 			if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
-				t.Errorf("attack %.60q is %s", tt.attack, vectortest.Outcome(v))
+				t.Errorf("attack %.60q is %s", tt.attack, familytest.Outcome(v))
 			}
 			if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
-				t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
+				t.Errorf("honest %q is %s", tt.honest, familytest.Outcome(v))
 			}
 		})
 	}
@@ -182,7 +182,7 @@ func TestAttacks(t *testing.T) {
 func TestAbstention(t *testing.T) {
 	k := newTestKey(t, `["infeasible"]`, "", "", "What is the last digit of pi?")
 	if v := k.Match("The answer is: infeasible."); v.Outcome != verdict.Passed {
-		t.Errorf("a declared abstention is %s", vectortest.Outcome(v))
+		t.Errorf("a declared abstention is %s", familytest.Outcome(v))
 	}
 }
 
@@ -192,7 +192,7 @@ func TestEmptyGolds(t *testing.T) {
 	k := newTestKey(t, `["", "...", " ", "\"\""]`, "", "", "")
 	for _, candidate := range []string{"", " ", ".", "...", "\"\"", "-", "N/A", "Answer:", "{}"} {
 		if v := k.Match(candidate); v.Outcome != verdict.Failed {
-			t.Errorf("%q is %s", candidate, vectortest.Outcome(v))
+			t.Errorf("%q is %s", candidate, familytest.Outcome(v))
 		}
 	}
 }
@@ -250,10 +250,10 @@ func TestWordsNextToNumbers(t *testing.T) {
 			t.Errorf("%q does not even pass the weak matcher", tt.attack)
 		}
 		if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
-			t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
+			t.Errorf("attack %q is %s", tt.attack, familytest.Outcome(v))
 		}
 		if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
-			t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
+			t.Errorf("honest %q is %s", tt.honest, familytest.Outcome(v))
 		}
 	}
 }
@@ -279,10 +279,10 @@ func TestManyMarks(t *testing.T) {
 			t.Errorf("%q does not even pass the weak matcher", tt.attack)
 		}
 		if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
-			t.Errorf("attack %q is %s", tt.attack, vectortest.Outcome(v))
+			t.Errorf("attack %q is %s", tt.attack, familytest.Outcome(v))
 		}
 		if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
-			t.Errorf("honest %q is %s", tt.honest, vectortest.Outcome(v))
+			t.Errorf("honest %q is %s", tt.honest, familytest.Outcome(v))
 		}
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"securebench/internal/family"
-	"securebench/internal/family/textmatch/vectortest"
+	"securebench/internal/family/familytest"
 )
 
 // TestBBHOutputs replays real chains of thought.
 func TestBBHOutputs(t *testing.T) {
-	vectortest.Replay(t, "short_answer", func(r vectortest.Replayed) family.Verdict {
+	familytest.Replay(t, "short_answer", func(r familytest.Replayed) family.Verdict {
 		return newTestKey(t, string(r.Eval.AcceptedAnswers), "", "", r.Input.Question).Match(r.Response)
 	})
 }

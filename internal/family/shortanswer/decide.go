@@ -7,7 +7,6 @@ import (
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/number"
 	"securebench/internal/family/textmatch/reply"
-	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
 
@@ -173,7 +172,7 @@ func (k *key) stated(p reply.Passage) (number.Number, number.Finding) {
 // nothing else.
 func cutReason(s string) string {
 	before, after, word := textmatch.FindWord(s, "because", "since")
-	if word == "" || slices.ContainsFunc(textmatch.Words(after, -1), func(w string) bool { return vocabulary.IsDoubt(w) && !vocabulary.IsNegator(w) }) {
+	if word == "" || slices.ContainsFunc(textmatch.Words(after, -1), func(w string) bool { return textmatch.IsDoubt(w) && !textmatch.IsNegator(w) }) {
 		return s
 	}
 	return before
@@ -259,7 +258,7 @@ func (k *key) long(s string) bool {
 // follows the mark up to the end of the line, or of the sentence where no
 // further sentence of the line could be another answer.
 func (k *key) matchPassage(p reply.Passage, after []reply.Passage) decision {
-	if p.Rank == reply.Boxed && (reply.Denied(k.question, textmatch.Plain(p.Before)) || vocabulary.HasDoubt(textmatch.Plain(p.After))) {
+	if p.Rank == reply.Boxed && (reply.Denied(k.question, textmatch.Plain(p.Before)) || textmatch.HasDoubt(textmatch.Plain(p.After))) {
 		return fail(verdict.AmbiguousAnswer, "the text around the answer denies it")
 	}
 	var focuses []string
@@ -364,5 +363,5 @@ func (k *key) unmarkedText(passages []reply.Passage, line int) decision {
 // echoes reports whether a sentence asks the question again.
 func (k *key) echoes(s string) bool {
 	return strings.HasSuffix(s, "?") && !k.long(s) &&
-		all(textmatch.Words(s, -1), func(w string) bool { return vocabulary.Frame.Has(w) || k.question.Has(w) })
+		all(textmatch.Words(s, -1), func(w string) bool { return textmatch.Frame.Has(w) || k.question.Has(w) })
 }

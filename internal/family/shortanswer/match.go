@@ -8,7 +8,6 @@ import (
 
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/reply"
-	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
 
@@ -85,7 +84,7 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 	if k.rule == bySpan {
 		extra := append(textmatch.Words(before, k.extraWords+1), textmatch.Words(after, k.extraWords+1)...)
 		return len(extra) <= k.extraWords && !slices.ContainsFunc(extra, func(w string) bool {
-			return w == "or" || vocabulary.IsNegator(w)
+			return w == "or" || textmatch.IsNegator(w)
 		})
 	}
 	if len(textmatch.Words(focus, maxFocusWords+1)) > maxFocusWords {
@@ -93,12 +92,12 @@ func (k *key) matchSpan(focus, folded string, a answer) bool {
 	}
 	extra := append(textmatch.Words(before, -1), textmatch.Words(after, -1)...)
 	own := textmatch.Words(a.text, -1)
-	if all(own, vocabulary.Frame.Has) {
+	if all(own, textmatch.Frame.Has) {
 		return !isLead(a.text) && all(extra, isLead)
 	}
-	unknown := func(w string) bool { return !vocabulary.Frame.Has(w) && (a.asked || !k.question.Has(w)) }
-	repeats := func(w string) bool { return !vocabulary.Frame.Has(w) && slices.Contains(own, w) }
-	if slices.ContainsFunc(extra, vocabulary.IsBarred) || slices.ContainsFunc(extra, repeats) {
+	unknown := func(w string) bool { return !textmatch.Frame.Has(w) && (a.asked || !k.question.Has(w)) }
+	repeats := func(w string) bool { return !textmatch.Frame.Has(w) && slices.Contains(own, w) }
+	if slices.ContainsFunc(extra, textmatch.IsBarred) || slices.ContainsFunc(extra, repeats) {
 		return false
 	}
 	return !slices.ContainsFunc(extra, unknown) || !a.asked && k.isSubject(before, after, focus)
@@ -120,9 +119,9 @@ func isLead(w string) bool {
 // small letters, and none of them doubts.
 func (k *key) isSubject(before, after, focus string) bool {
 	subject, rest, is := textmatch.FindWord(before, "is", "was", "are", "were")
-	fits := func(w string) bool { return vocabulary.Frame.Has(w) || k.question.Has(w) }
+	fits := func(w string) bool { return textmatch.Frame.Has(w) || k.question.Has(w) }
 	between := textmatch.Words(rest, -1)
-	if n := len(between); n == 2 && between[1] == "by" && !vocabulary.IsDoubtful(between[0]) {
+	if n := len(between); n == 2 && between[1] == "by" && !textmatch.IsDoubtful(between[0]) {
 		between = nil // was written by
 	}
 	if is == "" || !all(between, fits) || !all(textmatch.Words(after, -1), fits) {
@@ -131,10 +130,10 @@ func (k *key) isSubject(before, after, focus string) bool {
 	fresh, known := 0, false
 	for _, w := range textmatch.Words(subject, -1) {
 		switch {
-		case vocabulary.Frame.Has(w):
+		case textmatch.Frame.Has(w):
 		case k.question.Has(w):
 			known = true
-		case vocabulary.IsDoubtful(w) || capital(focus, w):
+		case textmatch.IsDoubtful(w) || capital(focus, w):
 			return false
 		default:
 			fresh++
@@ -200,7 +199,7 @@ func opposes(w string) bool {
 	case "yes", "no", "wait":
 		return true
 	}
-	return (vocabulary.IsDoubtful(w) || vocabulary.IsBarred(w)) && w != "and" && !vocabulary.IsNegator(w)
+	return (textmatch.IsDoubtful(w) || textmatch.IsBarred(w)) && w != "and" && !textmatch.IsNegator(w)
 }
 
 // minExplains is the fewest words of a sentence that explains an answer: a
@@ -217,6 +216,6 @@ func (k *key) explains(s string) bool {
 	}
 	subject, rest, is := textmatch.FindWord(s, "is", "was", "are", "were", "be", "=")
 	name, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, " *_(["+quotes))
-	again := func(w string) bool { return !vocabulary.Frame.Has(w) && k.question.Has(w) }
+	again := func(w string) bool { return !textmatch.Frame.Has(w) && k.question.Has(w) }
 	return is == "" || !unicode.IsUpper(name) && !unicode.IsDigit(name) && !slices.ContainsFunc(textmatch.Words(subject, -1), again)
 }

@@ -15,9 +15,9 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/familytest"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/reply"
-	"securebench/internal/family/textmatch/vectortest"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -71,7 +71,7 @@ func TestMatchNumber(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, tt.tolerance, "", "How many?")
-		if got := vectortest.Outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := familytest.Outcome(k.Match(tt.candidate)); got != tt.want {
 			t.Errorf("%s, tolerance %q: %.60q is %s, want %s", tt.accepted, tt.tolerance, tt.candidate, got, tt.want)
 		}
 	}
@@ -112,7 +112,7 @@ func TestMatchText(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "", "", tt.question)
-		if got := vectortest.Outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := familytest.Outcome(k.Match(tt.candidate)); got != tt.want {
 			t.Errorf("%s, %q: %q is %s, want %s", tt.accepted, tt.question, tt.candidate, got, tt.want)
 		}
 	}
@@ -169,7 +169,7 @@ func TestMatchDeclared(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "", tt.match, "")
-		if got := vectortest.Outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := familytest.Outcome(k.Match(tt.candidate)); got != tt.want {
 			t.Errorf("%s, %s: %q is %s, want %s", tt.accepted, tt.match, tt.candidate, got, tt.want)
 		}
 	}
@@ -192,7 +192,7 @@ func TestSetsArePairedExactly(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "1", `{"type": "set"}`, "")
-		if got := vectortest.Outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := familytest.Outcome(k.Match(tt.candidate)); got != tt.want {
 			t.Errorf("%s within 1: %q is %s, want %s", tt.accepted, tt.candidate, got, tt.want)
 		}
 	}
@@ -234,7 +234,7 @@ func TestNegatorApostrophes(t *testing.T) {
 			"quoted": number.Match("It is " + apostrophe + "not" + apostrophe + " 42"),
 		} {
 			if v.Outcome != verdict.Failed {
-				t.Errorf("%s, apostrophe %+q: %s", name, apostrophe, vectortest.Outcome(v))
+				t.Errorf("%s, apostrophe %+q: %s", name, apostrophe, familytest.Outcome(v))
 			}
 		}
 		is := "It" + apostrophe + "s "
@@ -242,7 +242,7 @@ func TestNegatorApostrophes(t *testing.T) {
 			"42": number.Match(is + "42"), "Paris": text.Match(is + "Paris"), "a span": span.Match(is + "Paris"),
 		} {
 			if v.Outcome != verdict.Passed {
-				t.Errorf("honest %s, apostrophe %+q: %s", name, apostrophe, vectortest.Outcome(v))
+				t.Errorf("honest %s, apostrophe %+q: %s", name, apostrophe, familytest.Outcome(v))
 			}
 		}
 	}
@@ -255,16 +255,16 @@ func TestDashesBeforeNumbers(t *testing.T) {
 		for _, candidate := range []string{"%5", "% 5", "Answer: %5", "It is %  $5", "%$ 5", "x %5"} {
 			candidate = strings.ReplaceAll(candidate, "%", dash)
 			if v := five.Match(candidate); v.Outcome != verdict.Failed {
-				t.Errorf("%+q is %s for 5", candidate, vectortest.Outcome(v))
+				t.Errorf("%+q is %s for 5", candidate, familytest.Outcome(v))
 			}
 			if v := below.Match(candidate); v.Outcome != verdict.Failed {
-				t.Errorf("%+q is %s for -5", candidate, vectortest.Outcome(v))
+				t.Errorf("%+q is %s for -5", candidate, familytest.Outcome(v))
 			}
 		}
 		for _, candidate := range []string{"%x, so 5", "well%known: 5", "a % b = 5", "5 % so be it"} {
 			candidate = strings.ReplaceAll(candidate, "%", dash)
 			if v := five.Match(candidate); v.Outcome != verdict.Passed {
-				t.Errorf("honest %+q is %s", candidate, vectortest.Outcome(v))
+				t.Errorf("honest %+q is %s", candidate, familytest.Outcome(v))
 			}
 		}
 		accepted, err := json.Marshal([]string{dash + "5"})
@@ -272,7 +272,7 @@ func TestDashesBeforeNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v := newTestKey(t, string(accepted), "", "", "").Match(dash + "5"); v.Outcome != verdict.Passed {
-			t.Errorf("%+q is %s where it is accepted", dash+"5", vectortest.Outcome(v))
+			t.Errorf("%+q is %s where it is accepted", dash+"5", familytest.Outcome(v))
 		}
 	}
 }
@@ -369,7 +369,7 @@ func TestReasonsRevealNothing(t *testing.T) {
 	with := newTestKey(t, `["green"]`, "", "", "").Match(strings.Join(spray, ", "))
 	without := newTestKey(t, `["mauve"]`, "", "", "").Match(strings.Join(spray, ", "))
 	if diff := cmp.Diff(with, without); diff != "" || with.Outcome != verdict.Failed {
-		t.Errorf("%s; the verdicts differ (-with +without):\n%s", vectortest.Outcome(with), diff)
+		t.Errorf("%s; the verdicts differ (-with +without):\n%s", familytest.Outcome(with), diff)
 	}
 }
 

@@ -3,11 +3,11 @@ package shortanswer
 import (
 	"testing"
 
-	"securebench/internal/family/textmatch/vectortest"
+	"securebench/internal/family/familytest"
 )
 
 func TestVectors(t *testing.T) {
-	vectortest.Run(t, "short_answer", func(t *testing.T, v vectortest.Vector) string {
+	familytest.Run(t, "short_answer", func(t *testing.T, v familytest.Vector) string {
 		k, err := newKey(v.AcceptedAnswers, v.Tolerance, nil)
 		if err != nil {
 			t.Fatal(err)

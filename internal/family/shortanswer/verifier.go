@@ -20,11 +20,11 @@
 // textmatch: it equals what is marked, up to the end of the line or of the
 // sentence; or it stands there next to at most 11 other words, with a space, a
 // quote or one of . , ; : ! ? ( ) [ ] * on both sides, and every other word is a
-// frame word (see [vocabulary.Frame.Has]) or a word of the question. Where the
+// frame word (see [textmatch.Frame.Has]) or a word of the question. Where the
 // accepted answer itself occurs in the question or its format only frame words
 // may stand next to it, and next to one that is made of frame words only a few of
 // those. Words that negate or offer a second answer (see
-// [vocabulary.IsBarred]) never may. All passages of the deciding rank must give
+// [textmatch.IsBarred]) never may. All passages of the deciding rank must give
 // an accepted answer; long ones before the last don't count. Without a mark the
 // first sentence of the line must, and each further one unless it explains. A
 // text that begins with yes, no, true or false and a comma or dash gives that
@@ -61,15 +61,14 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/reply"
-	"securebench/internal/family/textmatch/verifier"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
-func NewVerifier(family.Resources) family.Verifier { return verifier.New(readRow) }
+func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
 
-func readRow(v task.EvaluatorView) (verifier.Scorer, error) {
+func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	accepted, ok := v.Get("accepted_answers")
 	if !ok {
 		return nil, fmt.Errorf("scoring task %s: %w", v.ID(), errNoAnswers)
@@ -103,15 +102,15 @@ func (k *key) Match(candidate string) family.Verdict {
 	}
 	text := reply.Text(candidate)
 	if textmatch.LastLine(text) == "" {
-		return verifier.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
+		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
 	v := k.decide(text)
 	if v.reason != "" {
-		return verifier.Fail(v.reason, v.message, metadata)
+		return textmatch.Fail(v.reason, v.message, metadata)
 	}
 	metadata["match_strategy"] = v.strategy
 	if v.index >= 0 {
 		metadata["matched_answer_index"] = v.index
 	}
-	return verifier.Pass(metadata)
+	return textmatch.Pass(metadata)
 }

@@ -1,6 +1,7 @@
 // Package textmatch holds the text rules that multiple_choice, short_answer and
-// free_response share: one normal form, words and spans, sentences, and text
-// without markup.
+// free_response share: one normal form, words and spans, sentences, text without
+// markup, the English words that decide whether a text states an answer, and the
+// session that leaves the decision to a [Scorer].
 //
 // The normal form of a text is Unicode NFC. Nothing else is folded: zero-width
 // and bidirectional characters stay, a letter of another alphabet or width is

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/gateway/upstream"
 )
 
@@ -76,10 +76,10 @@ func (a *Attempt) answerWhole(w http.ResponseWriter, from io.Reader, x *exchange
 	body, err := a.readWhole(from, &held)
 	x.received = int64(len(body))
 	if x.Path != pathCount { // which costs nothing
-		x.usage, x.exact = reply.Whole(body, x.sent)
+		x.usage, x.exact = wire.Whole(body, x.sent)
 	}
 	switch {
-	case errors.Is(err, reply.ErrTooLong):
+	case errors.Is(err, wire.ErrTooLong):
 		return a.refuse(responseLong, err.Error())
 	case err != nil:
 		x.Reason = responseCut
@@ -88,7 +88,7 @@ func (a *Attempt) answerWhole(w http.ResponseWriter, from io.Reader, x *exchange
 	body = a.relay.secrets.Bytes(body)
 	x.Status = http.StatusOK
 	x.response.add(body)
-	if ending, ok := reply.WholeEnding(body); ok && x.Path != pathCount {
+	if ending, ok := wire.WholeEnding(body); ok && x.Path != pathCount {
 		a.answers.answered(x, ending)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -107,7 +107,7 @@ func (a *Attempt) readWhole(from io.Reader, held *int64) ([]byte, error) {
 			return body.Bytes(), err
 		}
 		if body.Len() > maxWhole || !a.pool.Resize(held, int64(body.Cap())) {
-			return nil, reply.ErrTooLong
+			return nil, wire.ErrTooLong
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 	defer cancel()
 	q := newQueue(a.ahead)
 	defer q.close()
-	counter := reply.NewStream(a.pool)
+	counter := wire.NewStream(a.pool)
 	defer counter.Close()
 	finished := make(chan error, 1)
 	go func() {
@@ -146,7 +146,7 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 		a.answers.answered(x, ending)
 	}
 	switch {
-	case errors.Is(err, reply.ErrTooLong):
+	case errors.Is(err, wire.ErrTooLong):
 		x.Reason = responseLong
 	case counter.Done(): // agents may leave before the connection ends
 	case left:
@@ -162,8 +162,8 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 // readStream reads a stream until it ends. The key is removed before anything
 // is counted, traced or passed on: first from the bytes, then from the texts that
 // events bring in pieces.
-func (a *Attempt) readStream(ctx context.Context, from io.Reader, counter *reply.Stream, q *queue, x *exchange) error {
-	whole := reply.NewRedactor(&a.relay.secrets, a.pool, func(event []byte) error {
+func (a *Attempt) readStream(ctx context.Context, from io.Reader, counter *wire.Stream, q *queue, x *exchange) error {
+	whole := wire.NewRedactor(&a.relay.secrets, a.pool, func(event []byte) error {
 		x.response.add(event)
 		return q.put(ctx, event)
 	})

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync"
 
-	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/redact"
 )
 
@@ -29,7 +29,7 @@ const (
 )
 
 // answered counts an answer.
-func (c *answers) answered(x *exchange, ending reply.Ending) {
+func (c *answers) answered(x *exchange, ending wire.Ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.whole++

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"securebench/internal/gateway/ledger"
-	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/relay/wire"
 )
 
 // maxHeader bounds the headers of an agent's request.
@@ -26,9 +26,9 @@ type Attempt struct {
 	budget  budget
 	turn    chan struct{} // has room for the request that asks for a part of the run's allowance
 	answers answers
-	room    room        // for the bodies of requests
-	pool    *reply.Pool // for what is kept of responses
-	ahead   *reply.Pool // for what the agent has not read yet
+	room    room       // for the bodies of requests
+	pool    *wire.Pool // for what is kept of responses
+	ahead   *wire.Pool // for what the agent has not read yet
 	holds   holds
 	trace   trace
 	life    context.Context // of Serve

@@ -6,8 +6,7 @@ import (
 	"sync"
 
 	"securebench/internal/gateway/allowance"
-	"securebench/internal/gateway/relay/reply"
-	"securebench/internal/gateway/relay/request"
+	"securebench/internal/gateway/relay/wire"
 )
 
 // reserveOutput is how many tokens of output are set aside for a request while
@@ -27,14 +26,14 @@ type budget struct {
 	mu       sync.Mutex
 	former   int64 // requests of before the run was killed
 	requests int64
-	used     reply.Usage
+	used     wire.Usage
 	cost     float64
 	tokens   int64 // set aside for requests under way
 	money    float64
-	most     reply.Usage // what those use at most
-	dearest  float64     // and what that costs
-	open     int         // requests under way
-	spent    bool        // a request was refused
+	most     wire.Usage // what those use at most
+	dearest  float64    // and what that costs
+	open     int        // requests under way
+	spent    bool       // a request was refused
 	changed  chan struct{}
 }
 
@@ -43,7 +42,7 @@ func newBudget(cfg Config, o Options) budget {
 	f := o.Former
 	return budget{limit: cfg.Budget, prices: cfg.Prices, note: o.Note, warn: cfg.Notice, changed: make(chan struct{}),
 		former: f["requests"], requests: f["requests"], cost: float64(f["cost_microusd"]) / 1e6,
-		used: reply.Usage{Input: f["input_tokens"], Cached: f["cached_input_tokens"], Written: f["cache_write_input_tokens"],
+		used: wire.Usage{Input: f["input_tokens"], Cached: f["cached_input_tokens"], Written: f["cache_write_input_tokens"],
 			Output: f["output_tokens"], ToolCalls: f["tool_calls"]}}
 }
 
@@ -52,15 +51,15 @@ type ticket struct {
 	model   string
 	tokens  int64
 	money   float64
-	most    reply.Usage // what it uses at most
+	most    wire.Usage // what it uses at most
 	dearest float64
 }
 
 // ticket returns the part of a request.
-func (b *budget) ticket(req request.Request) ticket {
-	input := reply.Guess(int64(len(req.Body)))
-	most := reply.Usage{Input: input, Output: min(cmp.Or(max(req.Output, 0), reserveOutput), maxOutput)}
-	return ticket{req.Model, input + reserveOutput, b.price(req.Model, reply.Usage{Input: input, Output: reserveOutput}),
+func (b *budget) ticket(req wire.Request) ticket {
+	input := wire.Guess(int64(len(req.Body)))
+	most := wire.Usage{Input: input, Output: min(cmp.Or(max(req.Output, 0), reserveOutput), maxOutput)}
+	return ticket{req.Model, input + reserveOutput, b.price(req.Model, wire.Usage{Input: input, Output: reserveOutput}),
 		most, b.price(req.Model, most)}
 }
 
@@ -68,7 +67,7 @@ func (b *budget) ticket(req request.Request) ticket {
 // replaces what was set aside by what the request used. If the run cannot pay, the
 // attempt has failed. Where the run's allowance has a bound, the requests of an attempt
 // come here one at a time.
-func (a *Attempt) admit(ctx context.Context, req request.Request) (settle func(reply.Usage), refused *refusal) {
+func (a *Attempt) admit(ctx context.Context, req wire.Request) (settle func(wire.Usage), refused *refusal) {
 	if a.relay.cfg.Total != nil {
 		select {
 		case a.turn <- struct{}{}:
@@ -92,7 +91,7 @@ func (a *Attempt) admit(ctx context.Context, req request.Request) (settle func(r
 		share.Return()
 		return nil, refused
 	}
-	return func(u reply.Usage) {
+	return func(u wire.Usage) {
 		a.budget.settle(t, u)
 		share.Settle(allowance.Amount{Tokens: u.Input + u.Output, Cost: a.budget.price(t.model, u)})
 	}, nil
@@ -203,7 +202,7 @@ func (b *budget) fits(t ticket) bool {
 }
 
 // settle replaces what was set aside by what the request used.
-func (b *budget) settle(t ticket, u reply.Usage) {
+func (b *budget) settle(t ticket, u wire.Usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.used.Input += u.Input
@@ -218,7 +217,7 @@ func (b *budget) settle(t ticket, u reply.Usage) {
 }
 
 // price returns what a usage costs, in USD.
-func (b *budget) price(model string, u reply.Usage) float64 {
+func (b *budget) price(model string, u wire.Usage) float64 {
 	p := b.prices[model]
 	return (float64(u.Input-u.Cached-u.Written)*p.Input + float64(u.Cached)*p.CachedInput +
 		float64(u.Written)*p.CacheWrite + float64(u.Output)*p.Output) / 1e6
@@ -232,7 +231,7 @@ func (b *budget) usage() map[string]int64 {
 }
 
 // counts returns a usage by the names of the record.
-func (b *budget) counts(used reply.Usage, cost float64) map[string]int64 {
+func (b *budget) counts(used wire.Usage, cost float64) map[string]int64 {
 	out := map[string]int64{
 		"requests":            b.requests,
 		"input_tokens":        used.Input,

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/relay/wire"
 )
 
 // maxQueued bounds what is kept of a stream that is not read. The pool bounds it for all
@@ -17,7 +17,7 @@ const keepSpare = 64 << 10
 // queue reads a stream ahead of a slow reader, in bounded memory: it carries bytes from
 // one goroutine to another. It must be closed.
 type queue struct {
-	pool *reply.Pool // for what is kept
+	pool *wire.Pool // for what is kept
 
 	mu       sync.Mutex
 	buf      []byte
@@ -29,7 +29,7 @@ type queue struct {
 }
 
 // newQueue returns an empty queue, whose memory comes from a pool.
-func newQueue(pool *reply.Pool) *queue {
+func newQueue(pool *wire.Pool) *queue {
 	return &queue{pool: pool, readable: make(chan struct{}, 1), writable: make(chan struct{}, 1)}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/relay/wire"
 )
 
 // together is what is kept of all streams together.
@@ -16,7 +16,7 @@ const together = 16 << 20
 // streams are read ahead.
 func TestFrozenAgentHoldsUpNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(reply.NewPool(together))
+		q := newQueue(wire.NewPool(together))
 		for range 100 {
 			if err := q.put(t.Context(), make([]byte, 8<<10)); err != nil {
 				t.Fatal(err)
@@ -39,7 +39,7 @@ func TestFrozenAgentHoldsUpNoStream(t *testing.T) {
 // all together, and each still goes on when it is read.
 func TestUnreadStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pool := reply.NewPool(together)
+		pool := wire.NewPool(together)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		const piece = 32 << 10

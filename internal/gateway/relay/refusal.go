@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"securebench/internal/gateway/relay/request"
+	"securebench/internal/gateway/relay/wire"
 )
 
 // reason is why a request did not succeed, in a word of the ledger. Those of
@@ -50,7 +50,7 @@ func (a *Attempt) refuse(why reason, message string) *refusal {
 }
 
 // refuseBody turns the error of a check into a refusal.
-func (a *Attempt) refuseBody(r *request.Refusal) *refusal {
+func (a *Attempt) refuseBody(r *wire.Refusal) *refusal {
 	return a.refuse(reason(r.Reason), r.Message)
 }
 

@@ -21,7 +21,7 @@ import (
 
 	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/ledger"
-	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/redact"
 )
@@ -203,7 +203,7 @@ func (r *Relay) Open(o Options) *Attempt {
 		a.record = o.Ledger.Add
 	}
 	a.budget = newBudget(r.cfg, o)
-	a.pool, a.ahead = reply.NewPool(maxResponses), reply.NewPool(maxAhead)
+	a.pool, a.ahead = wire.NewPool(maxResponses), wire.NewPool(maxAhead)
 	a.room = room{free: maxBodies, changed: make(chan struct{})}
 	a.trace.secrets = &r.secrets
 	return a

@@ -10,8 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"securebench/internal/gateway/relay/reply"
-	"securebench/internal/gateway/relay/request"
+	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/gateway/upstream"
 )
 
@@ -21,7 +20,7 @@ const maxError = 64 << 10
 // send sends a request until the provider answers with something other than
 // "later", and holds the agent while it waits. No byte of a response has reached
 // the agent then, so it does not notice.
-func (a *Attempt) send(ctx context.Context, x *exchange, req request.Request, header http.Header) (*http.Response, *refusal) {
+func (a *Attempt) send(ctx context.Context, x *exchange, req wire.Request, header http.Header) (*http.Response, *refusal) {
 	p := &patience{attempt: a, x: x}
 	defer func() { p.hold.end() }()
 	wait := a.relay.pace.left()
@@ -42,7 +41,7 @@ func (a *Attempt) send(ctx context.Context, x *exchange, req request.Request, he
 		var broken *tls.CertificateVerificationError
 		switch {
 		case err != nil && ctx.Err() != nil:
-			x.usage.Input = reply.Guess(int64(len(req.Body))) // the provider may have begun
+			x.usage.Input = wire.Guess(int64(len(req.Body))) // the provider may have begun
 			return nil, a.giveUp(ctx, x, ctx.Err())
 		case errors.As(err, &broken):
 			return nil, a.fail(errors.New("the provider's certificate is not valid"))

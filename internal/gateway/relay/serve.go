@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"securebench/internal/gateway/relay/request"
+	"securebench/internal/gateway/relay/wire"
 )
 
 // The bounds of bodies: of one request, and of what an attempt's requests and
@@ -154,7 +154,7 @@ func (a *Attempt) listModels(w http.ResponseWriter) {
 // read returns the request, once all of it is here and was checked. The memory
 // is given back by release, which can be called more than once.
 func (a *Attempt) read(ctx context.Context, w http.ResponseWriter, r *http.Request, x *exchange) (
-	req request.Request, release func(), refused *refusal) {
+	req wire.Request, release func(), refused *refusal) {
 	size, encoding := r.ContentLength, r.Header.Get("Content-Encoding")
 	if encoding != "" && encoding != "identity" && encoding != "gzip" || len(r.Header["Content-Encoding"]) > 1 {
 		return req, func() {}, a.refuse(bodyEncoding, "the encoding of the body is not supported")
@@ -181,13 +181,13 @@ func (a *Attempt) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		a.room.give(rest)
 	}
 	x.request.add(body)
-	policy := request.Policy{Models: a.relay.models, External: a.relay.cfg.AllowExternalTools}
-	check := request.Responses
+	policy := wire.Policy{Models: a.relay.models, External: a.relay.cfg.AllowExternalTools}
+	check := wire.Responses
 	if a.relay.messages() {
-		check = request.Messages
+		check = wire.Messages
 	}
 	req, err := check(body, policy)
-	var bad *request.Refusal
+	var bad *wire.Refusal
 	if errors.As(err, &bad) {
 		return req, release, a.refuseBody(bad)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/gateway/ledger"
-	"securebench/internal/gateway/relay/reply"
+	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/redact"
 )
 
@@ -25,29 +25,29 @@ const (
 
 // exchange is one request and what came of it: a line of the trace.
 type exchange struct {
-	Began          time.Time    `json:"began"`
-	Took           int64        `json:"took_ns"`
-	Method         string       `json:"method"`
-	Path           string       `json:"path"`
-	Status         int          `json:"status"` // that the agent got; 0 is none
-	Reason         reason       `json:"reason,omitzero"`
-	Model          string       `json:"model,omitzero"`
-	Stream         bool         `json:"stream,omitzero"`
-	Dropped        []string     `json:"dropped_fields,omitzero"` // that the provider did not get
-	Tries          int          `json:"tries,omitzero"`
-	ProviderStatus int          `json:"provider_status,omitzero"`
-	Waited         int64        `json:"waited_ns,omitzero"`
-	RequestBytes   int64        `json:"request_bytes"`
-	ResponseBytes  int64        `json:"response_bytes"`
-	Usage          *reply.Usage `json:"usage,omitzero"`
-	Estimated      bool         `json:"estimated,omitzero"` // the usage
-	Request        string       `json:"request,omitzero"`   // shortened
-	Response       string       `json:"response,omitzero"`
+	Began          time.Time   `json:"began"`
+	Took           int64       `json:"took_ns"`
+	Method         string      `json:"method"`
+	Path           string      `json:"path"`
+	Status         int         `json:"status"` // that the agent got; 0 is none
+	Reason         reason      `json:"reason,omitzero"`
+	Model          string      `json:"model,omitzero"`
+	Stream         bool        `json:"stream,omitzero"`
+	Dropped        []string    `json:"dropped_fields,omitzero"` // that the provider did not get
+	Tries          int         `json:"tries,omitzero"`
+	ProviderStatus int         `json:"provider_status,omitzero"`
+	Waited         int64       `json:"waited_ns,omitzero"`
+	RequestBytes   int64       `json:"request_bytes"`
+	ResponseBytes  int64       `json:"response_bytes"`
+	Usage          *wire.Usage `json:"usage,omitzero"`
+	Estimated      bool        `json:"estimated,omitzero"` // the usage
+	Request        string      `json:"request,omitzero"`   // shortened
+	Response       string      `json:"response,omitzero"`
 
 	began             time.Time
 	query             string // with its question mark
 	sent, received    int64
-	usage             reply.Usage
+	usage             wire.Usage
 	exact             bool
 	request, response clip
 }
@@ -64,7 +64,7 @@ func (a *Attempt) finish(x *exchange) {
 		})
 	}
 	x.RequestBytes, x.ResponseBytes = x.request.n, x.response.n
-	if x.usage != (reply.Usage{}) {
+	if x.usage != (wire.Usage{}) {
 		x.Usage, x.Estimated = &x.usage, !x.exact
 	}
 	a.trace.add(x)

@@ -1,5 +1,6 @@
 // Package analysis finds out which names of a row's tests are the candidate's, and
-// how the tests use them.
+// how the tests use them. It also tells the author of a row why its own solution does
+// not pass.
 //
 // That takes the row's reference, so it happens in a sandbox of its own, which
 // parses texts and runs nothing of them: no sandbox in which a candidate or tests

@@ -11,7 +11,6 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/capacity"
-	"securebench/internal/family/codecompletion/diagnosis"
 	"securebench/internal/frame"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/link"
@@ -127,14 +126,14 @@ func (a *Analyst) take(ctx context.Context) (done func(), err error) {
 }
 
 // Examine looks for what cannot be right in a row's texts, likewise.
-func (a *Analyst) Examine(ctx context.Context, image sandbox.Image, limits sandbox.Limits, r Row) (out []diagnosis.Finding, err error) {
+func (a *Analyst) Examine(ctx context.Context, image sandbox.Image, limits sandbox.Limits, r Row) (out []finding, err error) {
 	done, err := a.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	_, err = a.ask(ctx, image, limits, "examine", "examination", r, func(parts int, d *value.Decoder) (err error) {
-		out, err = diagnosis.Read(parts, d)
+		out, err = readFindings(parts, d)
 		return err
 	})
 	if err != nil && !errors.Is(err, ErrBroken) {
@@ -195,7 +194,7 @@ func start(ctx context.Context, engine sandbox.Engine, run string, image sandbox
 	defer cancel()
 	spec := link.PythonSpec(image, limits, sandbox.Labels{Run: run, Role: Role})
 	l, err := link.Start(ctx, context.WithoutCancel(ctx), engine, spec, link.Options{
-		Program:  []byte(frame.Python + value.Python() + analysisSource + diagnosis.Source + analystSource),
+		Program:  []byte(frame.Python + value.Python() + analysisSource + examineSource + analystSource),
 		MaxFrame: value.MaxMessage, Stderr: link.MaxStderr})
 	if err != nil {
 		return nil, err

@@ -1,5 +1,7 @@
-// Package forms tells the forms of tests of code_completion rows apart, says what
-// differs between them, and has each row scored by the verifier of its form.
+// Package forms scores code_completion rows whose tests are not split from the
+// candidate: by a program's input and output, by tests in Python that share its
+// process, or by tests in other languages that are linked with it. It tells the forms
+// of tests apart, and has each row scored by the verifier of its form.
 package forms
 
 import (
@@ -12,11 +14,8 @@ import (
 
 	"securebench/internal/capacity"
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion/cases"
-	"securebench/internal/family/codecompletion/linked"
-	"securebench/internal/family/codecompletion/programs"
-	"securebench/internal/family/codecompletion/shared"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // Inline is the form of tests that are split from the candidate, and the source of
@@ -40,12 +39,12 @@ type testSpec struct {
 // form names the form of the tests of a row in a language.
 func (s testSpec) form(language string) string {
 	switch {
-	case s.Source == cases.Source:
-		return cases.Source
-	case s.Source == Inline && s.Containment == shared.Form && language == programs.Python:
-		return shared.Form
-	case s.Source == Inline && s.Containment == shared.Form:
-		return linked.Form
+	case s.Source == casesForm:
+		return casesForm
+	case s.Source == Inline && s.Containment == sharedForm && language == Python:
+		return sharedForm
+	case s.Source == Inline && s.Containment == sharedForm:
+		return linkedForm
 	}
 	return Inline // which refuses what it does not know
 }
@@ -55,7 +54,7 @@ func Of(v task.SandboxView) string {
 	tests, _ := v.Get("tests")
 	var spec testSpec
 	_ = json.Unmarshal(tests.Value, &spec) // the form refuses what it cannot read
-	name := programs.Python
+	name := Python
 	if r, ok := v.Get("language"); ok {
 		name, _ = r.Text()
 	}
@@ -64,32 +63,67 @@ func Of(v task.SandboxView) string {
 
 // Refusal says why a row cannot be scored; nil means that it can be. Of [Inline]
 // tests it knows nothing.
-func Refusal(v task.SandboxView) *family.Failure {
+func Refusal(v task.SandboxView) (f *family.Failure) {
 	switch Of(v) {
-	case cases.Source:
-		return cases.Refusal(v)
-	case shared.Form:
-		return shared.Refusal(v)
-	case linked.Form:
-		return linked.Refusal(v)
+	case casesForm:
+		_, f = readCases(v)
+	case sharedForm:
+		_, f = readShared(v)
+	case linkedForm:
+		_, f = readLinked(v)
 	}
-	return nil
+	return f
+}
+
+// rowTests is a row's tests. The family's schema has checked its shape.
+type rowTests struct {
+	Source    string         `json:"source"`
+	Code      string         `json:"code"`
+	File      string         `json:"file"`
+	TestFile  string         `json:"test_file"`
+	Compile   []string       `json:"compile"`
+	Command   []string       `json:"command"`
+	Compare   string         `json:"compare"`
+	Tolerance jsontext.Value `json:"tolerance"`
+	Each      float64        `json:"case_seconds"`
+	Cases     []testCase     `json:"cases"`
+}
+
+// errForm refuses a row that the schema let pass.
+func errForm() *family.Failure {
+	return family.Fail(verdict.NoVerifier, "the row's tests are not of a known form")
+}
+
+// readTests reads a row's tests, of a source, and its language.
+func readTests(v task.SandboxView, source string) (t rowTests, language string, f *family.Failure) {
+	tests, _ := v.Get("tests")
+	if json.Unmarshal(tests.Value, &t) != nil || t.Source != source {
+		return t, "", errForm()
+	}
+	language = Python
+	if r, ok := v.Get("language"); ok {
+		language, _ = r.Text()
+	}
+	if t.File == "" {
+		t.File = SourceFile(language)
+	}
+	return t, language, nil
 }
 
 // Footprint is what a row has beside the test sandbox that is kept.
 func Footprint(v task.SandboxView) capacity.Footprint {
 	switch Of(v) {
-	case cases.Source, linked.Form:
+	case casesForm, linkedForm:
 		return capacity.Footprint{Boxes: 1, Spaces: 1}
-	case shared.Form:
+	case sharedForm:
 		return capacity.Footprint{Boxes: 1, Spaces: 2}
 	}
 	return capacity.Footprint{Boxes: 1}
 }
 
-// language returns the language of a row.
-func language(row family.Row) string {
-	name := programs.Python
+// languageOf returns the language of a row.
+func languageOf(row family.Row) string {
+	name := Python
 	_ = json.Unmarshal(row.Input["language"], &name) // check reports what cannot be read
 	return name
 }
@@ -98,17 +132,17 @@ func language(row family.Row) string {
 // the row's language.
 func Submission(row family.Row) (task.Extraction, string) {
 	var spec testSpec
-	x := task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: programs.SourceFile(programs.Python), OrStdout: true}
+	x := task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: SourceFile(Python), OrStdout: true}
 	_ = json.Unmarshal(row.Eval["tests"], &spec) // check reports what cannot be read
 	what := "program that solves"
-	switch spec.form(language(row)) {
-	case linked.Form:
+	switch spec.form(languageOf(row)) {
+	case linkedForm:
 		what = "source file of functions, without a main program, that solves"
-	case cases.Source:
+	case casesForm:
 	default:
 		return x, ModuleInstruction
 	}
-	x.Path = cmp.Or(spec.File, programs.SourceFile(language(row)))
+	x.Path = cmp.Or(spec.File, SourceFile(languageOf(row)))
 	return x, fmt.Sprintf(programInstruction, what, x.Path)
 }
 
@@ -126,14 +160,14 @@ func Check(row family.Row) (out []family.Problem) {
 	if err := json.Unmarshal(row.Eval["tests"], &spec); err != nil {
 		return []family.Problem{{Path: []string{"eval", "tests"}, Message: "cannot be read"}}
 	}
-	form := spec.form(language(row))
+	form := spec.form(languageOf(row))
 	switch form {
-	case cases.Source:
-		return cases.Check(row)
-	case linked.Form:
-		out = linked.Check(row)
+	case casesForm:
+		return checkCases(row)
+	case linkedForm:
+		out = checkLinked(row)
 	case Inline:
-		if language(row) != programs.Python {
+		if languageOf(row) != Python {
 			out = append(out, family.Problem{Path: []string{"input", "language"}, Message: "must be python for inline tests",
 				Fix: `tests of other languages have the source "cases", or the containment "shared"`})
 		}
@@ -149,7 +183,7 @@ func TimeLimit(v task.SandboxView) time.Duration {
 
 // withoutEffect reports keys that make no difference to tests of a form.
 func (s testSpec) withoutEffect(form string) (out []family.Problem) {
-	split, linking := form == Inline, form == linked.Form
+	split, linking := form == Inline, form == linkedForm
 	for _, key := range []struct {
 		name     string
 		set, has bool
@@ -161,7 +195,7 @@ func (s testSpec) withoutEffect(form string) (out []family.Problem) {
 			continue
 		}
 		why := "has no effect on tests that share a process with the candidate"
-		if split || form == shared.Form && key.name != "entry_point" && key.name != "mutates" && key.name != "operators" {
+		if split || form == sharedForm && key.name != "entry_point" && key.name != "mutates" && key.name != "operators" {
 			why = "has no effect on tests in Python"
 		}
 		out = append(out, family.Problem{Path: []string{"eval", "tests", key.name}, Message: why, Fix: "remove it"})

@@ -6,9 +6,6 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion/cases"
-	"securebench/internal/family/codecompletion/linked"
-	"securebench/internal/family/codecompletion/shared"
 	"securebench/internal/task"
 )
 
@@ -33,7 +30,7 @@ var (
 func NewVerifier(inline func(family.Resources) family.Verifier, ref reference) func(family.Resources) family.Verifier {
 	return func(r family.Resources) family.Verifier {
 		return &verifier{ref, map[string]family.Verifier{
-			Inline: inline(r), cases.Source: cases.New(r), shared.Form: shared.New(r), linked.Form: linked.New(r)}}
+			Inline: inline(r), casesForm: newCases(r), sharedForm: newShared(r), linkedForm: newLinked(r)}}
 	}
 }
 
@@ -76,9 +73,9 @@ func (v *verifier) Explain(ctx context.Context, c family.Case, got family.Verdic
 func (v *verifier) Alternatives(c family.Case, passed bool) []family.Alternative {
 	switch form := Of(c.Sandbox); {
 	case form == Inline && !passed:
-		return []family.Alternative{{Verifier: v.of[shared.Form],
+		return []family.Alternative{{Verifier: v.of[sharedForm],
 			Advice: `the tests cannot be split from the candidate, but pass in one process with it: set eval.tests.containment to "shared"`}}
-	case form == shared.Form && passed:
+	case form == sharedForm && passed:
 		return []family.Alternative{{Verifier: v.of[Inline],
 			Advice: "the tests can be split from the candidate: remove eval.tests.containment"}}
 	}

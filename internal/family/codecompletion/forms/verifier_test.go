@@ -8,7 +8,6 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion/shared"
 	"securebench/internal/task"
 )
 
@@ -50,7 +49,7 @@ func row(tb testing.TB, tests string) family.Case {
 func TestVerifier(t *testing.T) {
 	var said []string
 	v := &verifier{func(task.EvaluatorView) (family.Solution, bool) { return family.Solve(task.Code, "as it is"), true },
-		map[string]family.Verifier{Inline: full{form{Inline, &said}}, shared.Form: form{shared.Form, &said}}}
+		map[string]family.Verifier{Inline: full{form{Inline, &said}}, sharedForm: form{sharedForm, &said}}}
 	for _, tt := range []struct {
 		form, tests string
 		reference   string
@@ -58,8 +57,8 @@ func TestVerifier(t *testing.T) {
 		passed      bool // when there is an alternative
 		other       string
 	}{
-		{Inline, `{"source": "inline"}`, "whole", 1, false, shared.Form},
-		{shared.Form, `{"source": "inline", "containment": "shared"}`, "as it is", 0, true, Inline},
+		{Inline, `{"source": "inline"}`, "whole", 1, false, sharedForm},
+		{sharedForm, `{"source": "inline", "containment": "shared"}`, "as it is", 0, true, Inline},
 	} {
 		c := row(t, tt.tests)
 		said = nil

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/family/textmatch"
 )
 
 // A reading is the state of a search for the number that a text states.
@@ -49,7 +49,7 @@ func cutCalculation(s string) string {
 		switch t := list[i]; {
 		case t.text == "=" && operators > 0:
 			last = i
-		case t.kind == aWord && (vocabulary.IsBarred(t.text) || vocabulary.IsDoubtful(t.text)):
+		case t.kind == aWord && (textmatch.IsBarred(t.text) || textmatch.IsDoubtful(t.text)):
 			return s
 		}
 		if i > first && isOperator(list[i].sign()) {
@@ -83,7 +83,7 @@ func (q *Question) FindNumberIn(s string, from, to int, loose bool) (Number, Fin
 		if t.kind == aNumber && r.at < 0 {
 			r.at = i
 		}
-		words = words || t.kind == aWord && t.text != "one" && vocabulary.IsNumber(t.text)
+		words = words || t.kind == aWord && t.text != "one" && textmatch.IsNumber(t.text)
 	}
 	switch {
 	case ts.foreign:
@@ -122,7 +122,7 @@ func (r *reading) counted(i int, t token) bool {
 		if !ok || !r.numbers[n.value.RatString()] {
 			return false
 		}
-	} else if v, ok := vocabulary.NumberValue(t.text); !ok || !r.numbers[v] {
+	} else if v, ok := textmatch.NumberValue(t.text); !ok || !r.numbers[v] {
 		return false
 	}
 	j := i - 1
@@ -167,7 +167,7 @@ func (r *reading) undoubted() bool {
 			}
 			currency = c
 		}
-		if t.kind == aWord && (vocabulary.IsDoubt(t.text) || vocabulary.SoftDoubt.Has(t.text) && (!r.Has(t.text) || r.near(i))) {
+		if t.kind == aWord && (textmatch.IsDoubt(t.text) || textmatch.SoftDoubt.Has(t.text) && (!r.Has(t.text) || r.near(i))) {
 			return false
 		}
 	}
@@ -269,15 +269,15 @@ func (r *reading) leftWord(i int, w string) bool {
 			r.n.value.Neg(r.n.value)
 		}
 		return true
-	case vocabulary.IsNumber(w), w == "plus":
+	case textmatch.IsNumber(w), w == "plus":
 		return false
 	case w == "to" && last && i > 0 && r.list[i-1].text == "up":
 		return i > 1 && adding.Has(r.list[i-2].text)
-	case vocabulary.Bounding.Has(w):
+	case textmatch.Bounding.Has(w):
 		return !near
-	case vocabulary.Comparison.Has(w), vocabulary.Factor.Has(w):
+	case textmatch.Comparison.Has(w), textmatch.Factor.Has(w):
 		return r.Has(w) && !near
-	case vocabulary.Approximate.Has(w):
+	case textmatch.Approximate.Has(w):
 		return r.loose || !near
 	case last && bounds.Has(w):
 		return false
@@ -360,17 +360,17 @@ func (r *reading) rightSign(i int, c rune) bool {
 func (r *reading) rightWord(i int, w string) bool {
 	n := r.between(i)
 	switch {
-	case vocabulary.IsNumber(w):
+	case textmatch.IsNumber(w):
 		return r.counted(i, r.list[i]) || r.asks(w)
-	case (w == "squared" || w == "cubed") && n > 0 && lengths.Has(vocabulary.Singular(r.list[i-1].text)):
+	case (w == "squared" || w == "cubed") && n > 0 && lengths.Has(textmatch.Singular(r.list[i-1].text)):
 		return true
-	case multiples.Has(vocabulary.Singular(w)), n == 0 && isVariable(w, r.list[i].capital):
+	case multiples.Has(textmatch.Singular(w)), n == 0 && isVariable(w, r.list[i].capital):
 		return r.asks(w)
-	case vocabulary.Comparison.Has(w) && w != "than", vocabulary.Factor.Has(w):
+	case textmatch.Comparison.Has(w) && w != "than", textmatch.Factor.Has(w):
 		return r.Has(w)
 	case w == "minus" || w == "negative" || w == "base":
 		return false
-	case vocabulary.Approximate.Has(w):
+	case textmatch.Approximate.Has(w):
 		return r.loose || !r.near(i)
 	case w == "and":
 		return n > 0 && (i+1 == len(r.list) || !vague.Has(r.list[i+1].text))

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // A Question is what the rules need to know of what was asked. It never holds
@@ -25,7 +24,7 @@ func NewQuestion(question, format string) *Question {
 	for _, w := range textmatch.Words(all, -1) {
 		if textmatch.CountWords(w, 1) > 0 {
 			q.words[w] = true
-			q.money = q.money || money.Has(vocabulary.Singular(w))
+			q.money = q.money || money.Has(textmatch.Singular(w))
 		}
 		if c := currencyOf(w); c != 0 {
 			q.currency[c] = true
@@ -37,7 +36,7 @@ func NewQuestion(question, format string) *Question {
 				q.numbers[n.value.RatString()] = true
 			}
 		}
-		if v, ok := vocabulary.NumberValue(t.text); ok {
+		if v, ok := textmatch.NumberValue(t.text); ok {
 			q.numbers[v] = true
 		}
 		if t.kind == aSign && IsCurrency(t.sign()) {
@@ -71,9 +70,9 @@ func asking(text string) []string {
 func (q *Question) ask(s string) {
 	last := token{}
 	for _, t := range tokenize(s).list {
-		_, counted := vocabulary.NumberValue(last.text)
+		_, counted := textmatch.NumberValue(last.text)
 		same := last.text == "same" || last.text == "this" || last.text == "that"
-		if w := vocabulary.Singular(t.text); last.kind != aNumber && !counted && !same {
+		if w := textmatch.Singular(t.text); last.kind != aNumber && !counted && !same {
 			q.asked[w] = true
 		}
 		last = t
@@ -88,7 +87,7 @@ func (q *Question) Has(word string) bool {
 
 // asks reports whether the question asks for an answer in the unit or multiple
 // that w names.
-func (q *Question) asks(w string) bool { return q.asked[vocabulary.Singular(w)] }
+func (q *Question) asks(w string) bool { return q.asked[textmatch.Singular(w)] }
 
 // asksPercent reports whether the question asks for a percentage.
 func (q *Question) asksPercent() bool {

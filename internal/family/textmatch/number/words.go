@@ -2,7 +2,6 @@ package number
 
 import (
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // Words next to a number that change its value, and words that do not.
@@ -49,7 +48,7 @@ const (
 
 // currencyOf returns the sign of the currency that a word names, or 0.
 func currencyOf(w string) rune {
-	sign, _ := currencies.Value(vocabulary.Singular(w))
+	sign, _ := currencies.Value(textmatch.Singular(w))
 	for _, r := range sign {
 		return r
 	}

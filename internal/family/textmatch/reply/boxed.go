@@ -8,7 +8,6 @@ import (
 
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/number"
-	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // FindBoxed returns the number that a box states. What stands before the box in
@@ -23,7 +22,7 @@ func FindBoxed(q *number.Question, p Passage, loose bool) (number.Number, number
 	}
 	clause := lastClause(before)
 	if slices.ContainsFunc(textmatch.Words(clause, -1), func(w string) bool {
-		return vocabulary.IsDoubt(w) || vocabulary.SoftDoubt.Has(w) && !q.Has(w)
+		return textmatch.IsDoubt(w) || textmatch.SoftDoubt.Has(w) && !q.Has(w)
 	}) {
 		return number.Number{}, number.Unclear
 	}

@@ -8,7 +8,6 @@ import (
 
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/number"
-	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // findMark finds the mark of a plain sentence and what it leads to. It reports
@@ -174,7 +173,7 @@ func cutAbout(q *number.Question, s string) string {
 		return s
 	}
 	for _, w := range textmatch.Words(head[:end], -1) {
-		if vocabulary.IsDoubt(w) || !vocabulary.Frame.Has(w) && !q.Has(w) && w != "question" && w != "problem" {
+		if textmatch.IsDoubt(w) || !textmatch.Frame.Has(w) && !q.Has(w) && w != "question" && w != "problem" {
 			return s
 		}
 	}
@@ -206,7 +205,7 @@ func Denied(q *number.Question, before string) bool {
 	}
 	words := words(lastClause(before))
 	i := len(words) - 1
-	for i >= 0 && (praise.Has(words[i]) || q.Has(words[i]) && !vocabulary.Frame.Has(words[i])) {
+	for i >= 0 && (praise.Has(words[i]) || q.Has(words[i]) && !textmatch.Frame.Has(words[i])) {
 		i--
 	}
 	if i < 0 {
@@ -216,14 +215,14 @@ func Denied(q *number.Question, before string) bool {
 		naming := i > 1 && labelNames.Has(words[i-2])
 		return i > 0 && turns.Has(words[i-1]) && (!naming || words[i-1] != "of")
 	}
-	return !vocabulary.Frame.Has(words[i]) && !leadVerbs.Has(words[i])
+	return !textmatch.Frame.Has(words[i]) && !leadVerbs.Has(words[i])
 }
 
 // doubts reports whether the clause that s ends in holds a word of doubt, a sign
 // or a half.
 func doubts(q *number.Question, s string) bool {
 	return slices.ContainsFunc(words(lastClause(s)), func(w string) bool {
-		return vocabulary.IsDoubt(w) || negatives.Has(w) || (vocabulary.SoftDoubt.Has(w) || vocabulary.Factor.Has(w)) && !q.Has(w)
+		return textmatch.IsDoubt(w) || negatives.Has(w) || (textmatch.SoftDoubt.Has(w) || textmatch.Factor.Has(w)) && !q.Has(w)
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/number"
-	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // A Rank says how strongly a passage is marked as the answer.
@@ -229,7 +228,7 @@ func endsOpen(line string) bool {
 		return false
 	}
 	w = textmatch.FoldWord(w)
-	return openEnds.Has(w) || vocabulary.IsNegator(w) || w != "one" && vocabulary.IsNumber(w)
+	return openEnds.Has(w) || textmatch.IsNegator(w) || w != "one" && textmatch.IsNumber(w)
 }
 
 const (

@@ -1,0 +1,80 @@
+package textmatch
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// A Scorer decides about candidates of one row.
+type Scorer interface {
+	// Match decides about a candidate as it was captured: valid UTF-8 of any
+	// content. One goroutine at a time calls it.
+	Match(candidate string) family.Verdict
+}
+
+// NewVerifier makes the verifier of a text family. No sandbox is needed: read
+// turns a row into its scorer, once for every session. Its error means that
+// the row cannot be scored, which a family's Check should have refused.
+func NewVerifier(read func(task.EvaluatorView) (Scorer, error)) family.Verifier {
+	return verifier{read}
+}
+
+type verifier struct {
+	read func(task.EvaluatorView) (Scorer, error)
+}
+
+// Open reads the row. An error is kept for Verify.
+func (v verifier) Open(_ context.Context, c family.Case) family.Session {
+	s, err := v.read(c.Evaluator)
+	return session{s, err}
+}
+
+// Close does nothing: nothing is kept between sessions.
+func (verifier) Close(context.Context) error { return nil }
+
+type session struct {
+	scorer Scorer
+	err    error
+}
+
+// Verify scores the candidate in this process; its code is never run.
+func (s session) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
+	if s.err != nil {
+		// What is wrong may be a hidden value.
+		return family.Verdict{Outcome: verdict.Pending, Reason: verdict.PackFault, Message: "the row cannot be scored",
+			Containment: verdict.Passive, Restricted: map[string][]byte{"row.txt": []byte(s.err.Error())}}, nil
+	}
+	if err := context.Cause(ctx); err != nil {
+		return family.Verdict{}, err
+	}
+	data, err := c.Bytes()
+	if err != nil {
+		return family.Verdict{}, err
+	}
+	if !utf8.Valid(data) {
+		return Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8", nil), nil
+	}
+	return s.scorer.Match(string(data)), nil
+}
+
+// Close does nothing: a session holds no resources.
+func (session) Close(context.Context) error { return nil }
+
+// Pass is the verdict of a right answer.
+func Pass(metadata map[string]any) family.Verdict {
+	return family.Verdict{Outcome: verdict.Passed, Containment: verdict.Passive, Metadata: verdict.NewMetadata(metadata)}
+}
+
+// Fail is the verdict of an answer that does not pass. The message is in the
+// securebench's words alone.
+func Fail(reason verdict.Reason, message string, metadata map[string]any) family.Verdict {
+	return family.Verdict{
+		Outcome: verdict.Failed, Reason: reason, Message: message,
+		Containment: verdict.Passive, Metadata: verdict.NewMetadata(metadata),
+	}
+}

@@ -1,0 +1,191 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"securebench/internal/redact"
+)
+
+const pieceKey = "sk-Zq4f1c9a7e2d8bX6035kPw"
+
+// told is a stream of an API that brings texts in pieces, each in a block of its
+// own.
+func told(api string, texts [][]string) string {
+	var b strings.Builder
+	add := func(kind string, e map[string]any) {
+		e["type"] = kind
+		data, _ := json.Marshal(e)
+		fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", kind, data)
+	}
+	for n, pieces := range texts {
+		switch api {
+		case "messages":
+			kind, field := "text_delta", "text"
+			if n%2 == 1 {
+				kind, field = "input_json_delta", "partial_json"
+			}
+			add("content_block_start", map[string]any{"index": n})
+			for _, p := range pieces {
+				add("content_block_delta", map[string]any{"index": n, "delta": map[string]any{"type": kind, field: p}})
+				b.WriteString("event: ping\ndata: {\"type\": \"ping\"}\n\n: a comment\n\n")
+			}
+			add("content_block_stop", map[string]any{"index": n})
+			add("message_delta", map[string]any{"delta": map[string]any{"stop_reason": "sk"}})
+		case "responses":
+			for _, p := range pieces {
+				add("response.output_text.delta", map[string]any{"item_id": fmt.Sprint(n), "delta": p})
+			}
+			add("response.output_item.done", map[string]any{"item": map[string]any{"id": fmt.Sprint(n)}})
+		}
+	}
+	return b.String()
+}
+
+// texts reads what a stream tells.
+func texts(t interface{ Fatalf(string, ...any) }, stream string) map[string]string {
+	out := map[string]string{}
+	for event := range strings.SplitSeq(stream, "\n\n") {
+		_, data, ok := strings.Cut(event, "data: ")
+		if !ok {
+			continue
+		}
+		var e struct {
+			Type  string
+			Index int
+			Item  string `json:"item_id"`
+			Delta json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		var text string
+		var fields map[string]string
+		switch {
+		case json.Unmarshal(e.Delta, &text) == nil:
+			out[e.Item] += text
+		case json.Unmarshal(e.Delta, &fields) == nil && e.Type == "content_block_delta":
+			out[fmt.Sprint(e.Index)] += fields["text"] + fields["partial_json"]
+		}
+	}
+	return out
+}
+
+// redacted passes a stream through a redactor, in writes of some bytes.
+func redacted(t interface{ Fatalf(string, ...any) }, stream string, size int) string {
+	return redactedBy(t, stream, size, false)
+}
+
+// redactedBy can have the decoder read every event.
+func redactedBy(t interface{ Fatalf(string, ...any) }, stream string, size int, slow bool) string {
+	var secrets redact.Registry
+	if err := secrets.Add("key", []byte(pieceKey)); err != nil {
+		t.Fatalf("%v", err)
+	}
+	var out bytes.Buffer
+	pool := NewPool(64 << 20)
+	r := NewRedactor(&secrets, pool, func(event []byte) error { out.Write(event); return nil })
+	r.walker.slow = slow
+	for p := range slices.Chunk([]byte(stream), size) {
+		if _, err := r.Write(p); err != nil {
+			t.Fatalf("%v", err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatalf("%v", err)
+	}
+	if free := pool.free.Load(); free != 64<<20 {
+		t.Fatalf("%d bytes of the pool are free", free)
+	}
+	return out.String()
+}
+
+// TestKeyInPieces: a key that events bring in pieces, in any encoding, is removed.
+// Redaction of the stream's bytes alone would miss it. Texts without it stay.
+func TestKeyInPieces(t *testing.T) {
+	reversed := []byte(pieceKey)
+	slices.Reverse(reversed)
+	forms := map[string]string{"plain": pieceKey, "hex": hex.EncodeToString([]byte(pieceKey)),
+		"base64": base64.StdEncoding.EncodeToString([]byte(pieceKey)), "reversed": string(reversed)}
+	var secrets redact.Registry
+	if err := secrets.Add("key", []byte(pieceKey)); err != nil {
+		t.Fatal(err)
+	}
+	for _, api := range []string{"messages", "responses"} {
+		for name, form := range forms {
+			var all [][]string
+			for range 2 {
+				var pieces []string
+				for p := range slices.Chunk([]byte("It is "+form+", sk"), 5) {
+					pieces = append(pieces, string(p))
+				}
+				all = append(all, pieces)
+			}
+			stream := told(api, all)
+			if weak := texts(t, string(secrets.Bytes([]byte(stream)))); !strings.Contains(weak["0"], form) {
+				t.Errorf("%s, %s: the attack does not work: %q", api, name, weak)
+			}
+			for _, size := range []int{1, 7, len(stream)} {
+				got := texts(t, redacted(t, stream, size))
+				for n, text := range got {
+					if !strings.HasPrefix(text, "It is [redacted:key]") || !strings.HasSuffix(text, ", sk") {
+						t.Errorf("%s, %s: text %s is %q", api, name, n, text)
+					}
+				}
+				if len(got) != 2 {
+					t.Errorf("%s, %s: %d texts", api, name, len(got))
+				}
+			}
+		}
+	}
+}
+
+// TestPiecesStay: texts without the key are the same, however they are cut, and
+// so are events that bring no text.
+func TestPiecesStay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Many of its characters begin the key or an encoding of it.
+		all := rapid.SliceOfN(rapid.SliceOfN(rapid.StringMatching(`([sk-]|sk-Zq4f|7[36]|é|\n|.){0,6}`), 0, 6), 0, 4).Draw(t, "texts")
+		stream := told(rapid.SampledFrom([]string{"messages", "responses"}).Draw(t, "API"), all)
+		got := redacted(t, stream, rapid.IntRange(1, len(stream)+1).Draw(t, "size"))
+		want, have := texts(t, stream), texts(t, got)
+		for n, text := range want {
+			if have[n] != text && !strings.Contains(have[n], "[redacted:") {
+				t.Fatalf("text %s is %q, want %q", n, have[n], text)
+			}
+		}
+		for _, kind := range []string{"content_block_stop", "message_delta", "ping", "response.output_item.done"} {
+			if a, b := strings.Count(stream, "event: "+kind), strings.Count(got, "event: "+kind); a != b {
+				t.Fatalf("%d events %s, want %d", b, kind, a)
+			}
+		}
+	})
+}
+
+// FuzzRedactor: whatever a provider sends comes out as it is, but for texts.
+func FuzzRedactor(f *testing.F) {
+	f.Add(told("messages", [][]string{{"sk-", "Zq"}, {}}), 3)
+	f.Add(told("responses", [][]string{{"a", "7", "3"}}), 1)
+	f.Add("data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"s\"},\"delta\":{}}\r\n\r\ndata: x", 2)
+	f.Add("event: a\ndata: {\"type\": \"a.delta\",\ndata: \"delta\": \"s\"}\nid: 1\n\n", 5)
+	f.Fuzz(func(t *testing.T, stream string, size int) {
+		got := redacted(t, stream, max(size, 1))
+		if !strings.Contains(stream, "delta") && !strings.Contains(stream, `\u`) && got != stream {
+			t.Errorf("%q became %q", stream, got)
+		}
+		if strings.Contains(got, pieceKey) && !strings.Contains(stream, pieceKey) {
+			t.Errorf("%q holds the key", got)
+		}
+		if want := redactedBy(t, stream, 1, true); got != want {
+			t.Errorf("%q became %q, want %q", stream, got, want)
+		}
+	})
+}

@@ -1,0 +1,278 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+)
+
+const model = "model-1"
+
+// honest are bodies as the agents' programs send them.
+var honestResponses = map[string]string{
+	"plain": `{"model":"model-1","stream":true,"instructions":"Be good.","input":[
+		{"type":"message","role":"developer","content":[{"type":"input_text","text":"a"}]},
+		{"role":"user","content":"text"},
+		{"type":"reasoning","summary":[],"encrypted_content":"abc"},
+		{"type":"function_call","call_id":"1","name":"exec_command","arguments":"{\"image_url\":\"http://x\"}"},
+		{"type":"function_call_output","call_id":"1","output":"done"},
+		{"type":"custom_tool_call","call_id":"2","name":"exec","input":"x"},
+		{"type":"custom_tool_call_output","call_id":"2","output":[{"type":"input_text","text":"x"},
+			{"type":"input_image","image_url":"data:image/png;base64,AAAA","detail":"high"}]}],
+		"tools":[{"type":"function","name":"exec_command","parameters":{"type":"object","properties":{"Type":{"type":"web_search"}}}},
+			{"type":"custom","name":"apply_patch","format":{"type":"grammar"}},
+			{"type":"tool_search","execution":"client","parameters":{}},
+			{"type":"namespace","name":"multi_agent_v1","tools":[{"type":"function","name":"wait_agent"}]}],
+		"tool_choice":"auto","parallel_tool_calls":true,"reasoning":{"effort":"high","summary":"auto"},"store":false,
+		"include":["reasoning.encrypted_content"],"prompt_cache_key":"k","text":{"verbosity":"low"},"client_metadata":{"X-A":"b"}}`,
+	"code mode": `{"model":"model-1","stream":true,"store":false,"parallel_tool_calls":false,"input":[
+		{"type":"additional_tools","id":null,"role":"developer","tools":[
+			{"type":"namespace","name":"functions","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait"}]},
+			{"type":"namespace","name":"clock","tools":[{"type":"function","name":"sleep"}]}]}]}`,
+	"items with ids": `{"model":"model-1","instructions":null,"input":[
+		{"id":"msg_1","role":"assistant","content":"text"},
+		{"id":"msg_2","type":"message","role":"assistant","status":"completed","content":[]},
+		{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"abc"},
+		{"id":"rs_2","type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"x"}]},
+		{"id":"rs_3","type":"reasoning","summary":[{"type":"summary_text","text":"see https://example.org"}]},
+		{"type":"reasoning","summary":[]},
+		{"id":"fc_1","type":"function_call","call_id":"1","name":"f","arguments":""},
+		{"id":"fo_1","type":"function_call_output","call_id":"1","output":""},
+		{"id":"cm_1","type":"compaction","encrypted_content":"abc"},
+		{"type":"compaction_trigger"}]}`,
+	"files": `{"model":"model-1","input":[{"role":"user","content":[
+		{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,AAAA"},
+		{"type":"input_file","filename":"b.pdf","file_data":"/9j/4AAQSkZ+Rg=="},
+		{"type":"input_audio","input_audio":{"data":"UklGRg==","format":"wav"}},
+		{"type":"output_text","text":"https://example.org","annotations":[{"type":"url_citation","url":"https://example.org"}]}]}]}`,
+	"nothing asked for": `{"model":"model-1","input":"hi","previous_response_id":null,"background":false,"conversation":null,"tools":null}`,
+}
+
+var honestMessages = map[string]string{
+	"turn": `{"model":"model-1","max_tokens":32000,"stream":true,"metadata":{"user_id":"{}"},
+		"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],
+		"thinking":{"type":"adaptive","display":"updates"},"output_config":{"effort":"high"},
+		"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]},
+		"tools":[{"name":"Bash","description":"d","input_schema":{"type":"object"}},
+			{"name":"DeferredToolPlaceholder","input_schema":{},"defer_loading":true},
+			{"type":"custom","name":"x","input_schema":{}},{"type":"bash_20250124","name":"bash"}],
+		"messages":[{"role":"user","content":"hi"},
+			{"role":"system","content":[{"type":"text","text":"x"},{"type":"tool_removal","tool":{"type":"tool_reference","name":"a"}},
+				{"type":"tool_addition","tool":{"type":"tool_reference","name":"b"}},
+				{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"c","input_schema":{}}}}]},
+			{"role":"assistant","content":[{"type":"thinking","thinking":"h","signature":"s"},
+				{"type":"tool_use","id":"t","name":"Bash","input":{"URL":"http://x","type":"url"}}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x"},
+				{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"tool_reference","tool_name":"x"}]},
+				{"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"}]}},
+				{"type":"document","source":{"type":"text","media_type":"text/plain","data":"https://example.org"}},
+				{"type":"search_result","source":"https://example.org","title":"t","content":[{"type":"text","text":"x"}]}]}]}`,
+	"nothing asked for": `{"model":"model-1","max_tokens":1,"messages":[],"mcp_servers":[],"container":null,"service_tier":"auto"}`,
+}
+
+func TestHonestBodies(t *testing.T) {
+	policy := Policy{Models: []string{"other", model}}
+	for name, body := range honestResponses {
+		got, err := Responses([]byte(body), policy)
+		if err != nil || got.Model != model {
+			t.Errorf("Responses, %s: %+v, %v", name, got, err)
+		}
+		var sent map[string]any
+		if err := json.Unmarshal(got.Body, &sent); err != nil || sent["store"] != false {
+			t.Errorf("Responses, %s: store is %v, %v", name, sent["store"], err)
+		}
+	}
+	for name, body := range honestMessages {
+		if got, err := Messages([]byte(body), policy); err != nil || got.Model != model || string(got.Body) != body {
+			t.Errorf("Messages, %s: %v", name, err)
+		}
+	}
+}
+
+// TestExternalTools tries what would let the provider work for the agent. Each
+// passes the weak policy that allows it.
+func TestExternalTools(t *testing.T) {
+	type check = func([]byte, Policy) (Request, error)
+	tries := func(t *testing.T, c check, frame string, values []string) {
+		for _, v := range values {
+			body := []byte(strings.Replace(frame, "@", v, 1))
+			if _, err := c(body, Policy{Models: []string{model}, External: true}); err != nil {
+				t.Errorf("the weak policy refuses %s: %v", v, err)
+			}
+			_, err := c(body, Policy{Models: []string{model}})
+			var r *Refusal
+			if !errors.As(err, &r) || r.Reason != externalTools && r.Reason != unknownField {
+				t.Errorf("%s: %v", v, err)
+			}
+		}
+	}
+	hosted := []string{
+		`{"type":"web_search","external_web_access":true}`, `{"type":"web_search_preview"}`, `{"type":"file_search","vector_store_ids":["a"]}`,
+		`{"type":"code_interpreter","container":{"type":"auto"}}`, `{"type":"image_generation"}`, `{"type":"computer_use_preview"}`,
+		`{"type":"mcp","server_url":"https://evil.example"}`, `{"type":"tool_search","execution":"server"}`, `{"type":"tool_search"}`,
+		`{"type":"shell","environment":{"type":"container_auto"}}`, `{"type":"shell","environment":{}}`, `{"name":"x"}`, `{"type":"Function"}`,
+		`{"type":"namespace","name":"n","tools":[{"type":"namespace","tools":[{"type":"web_search"}]}]}`,
+		`{"type":"function","name":"f","tools":[{"type":"mcp"}]}`,
+	}
+	tries(t, Responses, `{"model":"model-1","tools":[@]}`, hosted)
+	tries(t, Responses, `{"model":"model-1","input":[{"type":"additional_tools","tools":[@]}]}`, hosted)
+	tries(t, Responses, `{"model":"model-1","input":[{"type":"tool_search_output","tools":[@]}]}`, hosted)
+	tries(t, Responses, `{"model":"model-1","tool_choice":{"type":"allowed_tools","tools":[@]}}`, hosted)
+	tries(t, Responses, `{"model":"model-1","input":[@]}`, []string{
+		`{"type":"item_reference","id":"x"}`, `{"type":"mcp_call"}`, `{"type":"web_search_call"}`, `{"type":"code_interpreter_call"}`,
+		`{"role":"user","content":[{"type":"input_image","image_url":"https://evil.example/x.png"}]}`,
+		`{"role":"user","content":[{"type":"input_image","image_url":{"url":"https://evil.example/x.png"}}]}`,
+		`{"role":"user","content":[{"type":"input_image","file_id":"file-1"}]}`,
+		`{"role":"user","content":[{"type":"input_file","file_url":"https://evil.example/x"}]}`,
+		`{"role":"user","content":[{"file_url":"https://evil.example/x","type":"input_file"}]}`,
+		`{"type":"function_call_output","output":[{"type":"input_image","image_url":"http://evil.example"}]}`,
+		`{"type":"function_call_output","output":{"type":"computer_screenshot","image_url":"http://evil.example"}}`,
+		`{"type":"custom_tool_call_output","output":[{"type":"input_file","file_id":"f"}]}`,
+		`{"id":"msg_1"}`, `{"type":null,"id":"msg_1"}`, `{"id":"msg_1","content":"x"}`, `{"role":null,"id":"msg_1"}`, `{"role":7,"id":"msg_1"}`,
+		`{"type":"message","id":"msg_1"}`, `{"role":"user","id":"msg_1","content":null}`, `{"id":"msg_1","status":"completed","role":"assistant"}`,
+		`{"type":"reasoning","id":"rs_1"}`, `{"type":"reasoning","id":"rs_1","summary":[]}`, `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":""}`,
+		`{"type":"compaction","id":"cm_1"}`, `{"type":"function_call_output","id":"fo_1"}`,
+		`{"role":"user","content":[{"type":"input_file","file_data":"https://evil.example/x.pdf"}]}`,
+		`{"role":"user","content":[{"type":"input_file","file_data":"gs://bucket/x.pdf"}]}`,
+		`{"role":"user","content":[{"type":"input_file","file_data":" data:x"}]}`,
+		`{"role":"user","content":[{"type":"input_file","file_data":{"url":"https://evil.example"}}]}`,
+		`{"role":"user","content":[{"type":"input_file","file_ids":["f"]}]}`,
+		`{"role":"user","content":[{"type":"input_text","text":"x","file_uri":"gs://bucket/x"}]}`,
+		`{"role":"user","content":[{"type":"input_image","image_url":"DATA:x","detail":"high"}]}`,
+		`{"role":"user","content":[{"type":"input_image","video_url":"https://evil.example"}]}`,
+		`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"https://evil.example"}}]}`,
+		`{"role":"user","content":[{"type":"input_audio","input_audio":{"url":"https://evil.example"}}]}`,
+		`{"role":"user","content":"x","url":"https://evil.example"}`,
+		`{"type":"reasoning","summary":[{"type":"input_file","file_url":"https://evil.example"}]}`,
+	})
+	tries(t, Responses, `{"model":"model-1","instructions":[@]}`, []string{`{"id":"msg_1"}`, `{"type":"item_reference","id":"x"}`})
+	tries(t, Responses, `{"model":"model-1",@}`, []string{
+		`"store":true`, `"store":null`, `"store":0`, `"background":true`, `"previous_response_id":"resp_1"`, `"conversation":"conv_1"`,
+		`"prompt":{"id":"p"}`, `"tool_choice":{"type":"web_search_preview"}`,
+	})
+	anthropic := []string{
+		`{"type":"web_search_20250305","name":"web_search"}`, `{"type":"web_fetch_20250910"}`, `{"type":"code_execution_20250825"}`,
+		`{"type":"mcp_toolset"}`, `{"type":"tool_search_tool_regex_20251119"}`, `{"type":"bash_20250124x"}`, `{"type":"advisor_20260301"}`,
+	}
+	tries(t, Messages, `{"model":"model-1","tools":[@]}`, anthropic)
+	tries(t, Messages, `{"model":"model-1","messages":[{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":@}}]}]}`, anthropic)
+	tries(t, Messages, `{"model":"model-1","messages":[{"role":"user","content":[@]}]}`, []string{
+		`{"type":"image","source":{"type":"url","url":"https://evil.example"}}`, `{"type":"document","source":{"type":"url","url":"https://evil.example"}}`,
+		`{"type":"document","source":{"type":"file","file_id":"file_1"}}`, `{"type":"image","source":{"type":"base64","url":"https://evil.example"}}`,
+		`{"type":"image","source":{"type":"base64","data":"https://evil.example/x.png"}}`, `{"type":"document","source":{"type":"base64","data":"s3://b/x"}}`,
+		`{"type":"document","source":{"type":"text","data":"x","file_uri":"gs://b/x"}}`, `{"type":"text","text":"x","image_url":"https://evil.example"}`,
+		`{"type":"tool_result","file_id":"f"}`, `{"type":"search_result","url":"https://evil.example","content":[]}`,
+		`{"type":"container_upload","file_id":"file_1"}`, `{"type":"server_tool_use","name":"web_search"}`, `{"type":"mcp_tool_use"}`,
+		`{"type":"tool_result","content":[{"type":"image","source":{"type":"url","url":"http://evil.example"}}]}`,
+		`{"type":"document","source":{"type":"content","content":[{"type":"image","source":{"type":"url","url":"http://e"}}]}}`,
+		`{"type":"tool_addition","tool":{"type":"server"}}`, `{"type":"tool_addition","tool":{"type":"tool_reference","definition":{"type":"web_search_20250305"}}}`,
+	})
+	tries(t, Messages, `{"model":"model-1",@}`, []string{
+		`"mcp_servers":[{"type":"url","url":"https://evil.example"}]`, `"container":"c"`, `"container":{"skills":[]}`,
+		`"messages":[{"role":"user","content":"x","tools":[{"type":"web_search_20250305"}]}]`,
+	})
+}
+
+// TestUnknownFields: fields that a newer program sends never reach the provider,
+// and the rest of the request does, as it was. An operator who allows all gets all.
+func TestUnknownFields(t *testing.T) {
+	const unknown = `"fallbacks":[{"model":"bigger"}], "plugins" : [{"id":"web"}],"web_search_options":{},"\u006dodels":["bigger"]`
+	for name, c := range map[string]struct {
+		check      func([]byte, Policy) (Request, error)
+		body, want string
+	}{
+		"first":  {Messages, `{` + unknown + `,"model":"model-1","max_tokens": 5,"messages":[{"content":"\u0041 é"}]}`, `{"model":"model-1","max_tokens":5,"messages":[{"content":"\u0041 é"}]}`},
+		"last":   {Messages, ` {"model":"model-1","store":true,` + unknown + ` } `, `{"model":"model-1"}`},
+		"stored": {Responses, `{"input":"x",` + unknown + `,"model":"model-1"}`, `{"store":false,"input":"x","model":"model-1"}`},
+	} {
+		got, err := c.check([]byte(c.body), Policy{Models: []string{model}})
+		if err != nil || string(got.Body) != c.want || !slices.Contains(got.Dropped, "fallbacks") || !slices.Contains(got.Dropped, "models") || got.Model != model {
+			t.Errorf("%s: %s, %q, %v", name, got.Body, got.Dropped, err)
+		}
+		all, err := c.check([]byte(c.body), Policy{Models: []string{model}, External: true})
+		if err != nil || !strings.Contains(string(all.Body), "bigger") || len(all.Dropped) > 0 {
+			t.Errorf("%s, all allowed: %s, %v", name, all.Body, err)
+		}
+	}
+	var many strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&many, `"x%d%s":1,`, i+1000, "yyy"+strings.Repeat("é", 50))
+	}
+	got, err := Responses([]byte(`{`+many.String()+`"model":"model-1"}`), Policy{Models: []string{model}})
+	if err != nil || len(got.Dropped) != maxDropped || !utf8.ValidString(strings.Join(got.Dropped, "")) || len(got.Dropped[0]) < 36 || len(got.Dropped[0]) > 40 || string(got.Body) != `{"store":false,"model":"model-1"}` {
+		t.Errorf("%s, %q, %v", got.Body, got.Dropped, err)
+	}
+}
+
+func TestRefusedAlways(t *testing.T) {
+	deep := strings.Repeat(`{"type":"namespace","tools":[`, 50) + strings.Repeat("]}", 50)
+	for body, want := range map[string]reason{
+		`{"model":"bigger"}`:    modelRefused,
+		`{}`:                    modelRefused,
+		`{"model":["model-1"]}`: modelRefused,
+		`{"model":"model-1","service_tier":"priority"}`: tierRefused,
+		`{"model":"model-1","speed":"fast"}`:            tierRefused,
+		`{"model":"model-1","model":"bigger"}`:          invalidBody,
+		`{"model":"model-1","metadata":{"a":1,"a":2}}`:  invalidBody,
+		`{"model":"model-1"} {}`:                        invalidBody,
+		`{"model":"model-1"`:                            invalidBody,
+		`{"model":"model-1","x":"` + "\xff" + `"}`:      invalidBody,
+		`{"model":"model-1","stream":"yes"}`:            invalidBody,
+		`[]`:                                            invalidBody,
+		``:                                              invalidBody,
+		`{"model":"model-1","Tools":[]}`:                unknownField,
+		`{"model":"model-1","\u0054ools":[]}`:           unknownField,
+		`{"model":"model-1","tools":[{"type":"function","Type":"mcp"}]}`: unknownField,
+		`{"model":"model-1","tools":7}`:                                  invalidBody,
+		`{"model":"model-1","tools":[` + deep + `]}`:                     invalidBody,
+	} {
+		for name, check := range map[string]func([]byte, Policy) (Request, error){"Responses": Responses, "Messages": Messages} {
+			if name == "Messages" && strings.Contains(body, "namespace") {
+				continue
+			}
+			_, err := check([]byte(body), Policy{Models: []string{model}, External: name == "Responses"})
+			var r *Refusal
+			if !errors.As(err, &r) || r.Reason != want {
+				t.Errorf("%s, %.80s: %v, want %s", name, body, err, want)
+			}
+		}
+	}
+}
+
+// FuzzRequest compares the checks with a search through the decoded body that
+// knows nothing of the APIs' structure but where tools are declared.
+func FuzzRequest(f *testing.F) {
+	for _, set := range []map[string]string{honestResponses, honestMessages} {
+		for _, body := range set {
+			f.Add([]byte(body))
+		}
+	}
+	f.Add([]byte(`{"model":"model-1","tools":[{"type":"web_search"}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, check := range []func([]byte, Policy) (Request, error){Responses, Messages} {
+			got, err := check(body, Policy{Models: []string{model}})
+			if err != nil {
+				continue
+			}
+			var sent map[string]any
+			if err := json.Unmarshal(got.Body, &sent); err != nil {
+				t.Fatalf("a body that is not JSON passed: %v", err)
+			}
+			if sent["model"] != model || sent["mcp_servers"] == true || sent["background"] == true || sent["store"] == true {
+				t.Fatalf("passed: %s", got.Body)
+			}
+			tools, _ := sent["tools"].([]any)
+			for _, tool := range tools {
+				kind, _ := tool.(map[string]any)["type"].(string)
+				if strings.HasPrefix(kind, "web_") || strings.HasPrefix(kind, "code_") || strings.HasPrefix(kind, "mcp") {
+					t.Fatalf("the tool %q passed: %s", kind, got.Body)
+				}
+			}
+		}
+	})
+}
