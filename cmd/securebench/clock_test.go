@@ -17,7 +17,7 @@ import (
 func wallClock() map[string]string {
 	const shown, tar, past = "shown or written down, never compared", "the time in an archive's header", "a deadline in the past"
 	return map[string]string{
-		"cmd/securebench/images/images.go":           shown,
+		"cmd/securebench/machine/images.go":          shown,
 		"cmd/dist/main.go":                           "the date of a revision",
 		"cmd/securebench/complete/manual.go":         "the date of a revision",
 		"internal/bench/bench.go":                    shown,

@@ -18,10 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"securebench/cmd/securebench/agents"
-	"securebench/cmd/securebench/authoring"
 	"securebench/cmd/securebench/complete"
-	"securebench/cmd/securebench/images"
 	"securebench/cmd/securebench/machine"
 	"securebench/cmd/securebench/packs"
 	"securebench/cmd/securebench/results"
@@ -200,10 +197,10 @@ fresh sandboxes to which the agent never had access.
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(a.runCommand(), a.keyCommand(),
-		a.validateCommand(), packs.Command(a.shell()), agents.Command(a.shell()), images.Command(a.shell()), a.versionCommand())
+		a.validateCommand(), a.versionCommand())
 	root.AddCommand(results.Commands(a.shell())...)
 	root.AddCommand(machine.Commands(a.shell())...)
-	root.AddCommand(authoring.Commands(a.shell())...)
+	root.AddCommand(packs.Commands(a.shell())...)
 	root.AddCommand(helperCommands()...)
 	root.AddCommand(a.scriptedCommand())
 	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", console.DefaultWidth)).Replace(root.UsageTemplate()))

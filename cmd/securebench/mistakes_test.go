@@ -2,12 +2,11 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"securebench/internal/starter"
 )
 
 // mistake is one mistake of an author in the pack that init writes: a text of a file
@@ -165,15 +164,24 @@ func fileMistakes() []mistake {
 // TestMistakes: every mistake of the corpus is refused, in a line that names the file
 // and the line, and says what to do.
 func TestMistakes(t *testing.T) {
-	base, err := starter.NewPack("my-pack", starter.Families())
+	families, err := os.ReadDir(filepath.Join("packs", "templates"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	base := filepath.Join(t.TempDir(), "my-pack")
+	args := []string{"init", base}
+	for _, f := range families {
+		args = append(args, "--family", f.Name())
+	}
+	var out bytes.Buffer
+	if code := execute(args, &out, &out); code != 0 {
+		t.Fatalf("exit %d: %s", code, &out)
 	}
 	n := 0
 	for _, group := range [][]mistake{manifestMistakes(), rowMistakes(), testerMistakes(), fileMistakes()} {
 		for _, m := range group {
 			n++
-			t.Run(m.name, func(t *testing.T) { m.check(t, base.Files) })
+			t.Run(m.name, func(t *testing.T) { m.check(t, os.DirFS(base)) })
 		}
 	}
 	if n < 100 {
@@ -181,22 +189,19 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// check makes the mistake in a pack of these files.
-func (m mistake) check(t *testing.T, files []starter.File) {
+// check makes the mistake in a copy of a pack.
+func (m mistake) check(t *testing.T, pack fs.FS) {
 	t.Chdir(t.TempDir())
-	found := m.old == ""
-	for _, f := range files {
-		text := string(f.Data)
-		if f.Path == m.file && m.old != "" {
-			found = strings.Contains(text, m.old)
-			text = strings.Replace(text, m.old, m.new, 1)
-		}
-		put(t, f.Path, text)
+	if err := os.CopyFS(".", pack); err != nil {
+		t.Fatal(err)
 	}
-	if m.old == "" {
-		put(t, m.file, m.new)
+	text := m.new
+	if m.old != "" {
+		before, _ := os.ReadFile(m.file)
+		text = strings.Replace(string(before), m.old, m.new, 1)
 	}
-	if !found {
+	put(t, m.file, text)
+	if before, _ := fs.ReadFile(pack, m.file); !strings.Contains(string(before), m.old) {
 		t.Fatalf("the pack of init has no %q in %s", m.old, m.file)
 	}
 	if m.fix == "" || m.place == "" {

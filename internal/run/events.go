@@ -2,7 +2,6 @@ package run
 
 import (
 	"io"
-	"securebench/internal/agent/shown"
 	"securebench/internal/pipeline"
 	"securebench/internal/progress"
 )
@@ -42,6 +41,6 @@ func (r *Run) show() (func(taskID string, attempt int) func(stream string) io.Wr
 	if err != nil {
 		return nil, err
 	}
-	r.output = shown.New(file, r.agent.Facts().Output, &r.secrets, r.Progress)
+	r.output = newAgentOutput(file, r.agent.Facts().Output, &r.secrets, r.Progress)
 	return r.output.Of, nil
 }

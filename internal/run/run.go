@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"securebench/internal/agent/setup"
-	"securebench/internal/agent/shown"
 	"securebench/internal/attest"
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
@@ -110,7 +109,7 @@ type Run struct {
 	finished   bool             // nothing is left to do
 	dead       bool             // the engine stopped answering
 
-	output *shown.Output // nil if it is not shown
+	output *agentOutput // nil if it is not shown
 }
 
 // Open loads the pack, locks the output directory and begins or resumes the

@@ -18,7 +18,6 @@ import (
 	"securebench/internal/capacity"
 	"securebench/internal/console"
 	"securebench/internal/fault"
-	"securebench/internal/leftovers"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/imagestore"
@@ -65,8 +64,8 @@ func (g group) clean(ctx context.Context, f cleaning, in io.Reader) (err error) 
 }
 
 // cleanPlaces lists what is left, and removes it if that is what the operator wants.
-func (g group) cleanPlaces(ctx context.Context, places []leftovers.Place, f cleaning, in io.Reader) error {
-	items, failed := leftovers.Find(ctx, places)
+func (g group) cleanPlaces(ctx context.Context, places []place, f cleaning, in io.Reader) error {
+	items, failed := findLeft(ctx, places)
 	failed = fault.As(fault.Engine, failed)
 	switch {
 	case ctx.Err() != nil:
@@ -82,7 +81,7 @@ func (g group) cleanPlaces(ctx context.Context, places []leftovers.Place, f clea
 	removed := items
 	if f.yes || !f.json && g.agreed(len(items), in) {
 		var err error
-		if removed, err = leftovers.Remove(ctx, places, items); err != nil {
+		if removed, err = removeLeft(ctx, places, items); err != nil {
 			failed = fault.Errorf(fault.Interrupted, "interrupted; %d of %d objects were checked", len(removed), len(items))
 		}
 	} else if !f.json {
@@ -111,7 +110,7 @@ func sizeOf(l sandbox.Leftover) string {
 	return capacity.Bytes(l.Size)
 }
 
-func (g group) showLeft(items []leftovers.Item) error {
+func (g group) showLeft(items []leftItem) error {
 	w := console.NewTable(g.Stdout)
 	fmt.Fprintln(w, "WHERE\tWHAT\tSIZE\tNAME")
 	for _, it := range items {
@@ -121,7 +120,7 @@ func (g group) showLeft(items []leftovers.Item) error {
 }
 
 // reportClean says what was removed and what could not be.
-func (g group) reportClean(items []leftovers.Item, f cleaning) error {
+func (g group) reportClean(items []leftItem, f cleaning) error {
 	var size int64
 	var errs []error
 	for _, it := range items {
@@ -148,7 +147,7 @@ func (g group) reportClean(items []leftovers.Item, f cleaning) error {
 	return errors.Join(errs...)
 }
 
-func (g group) cleanLine(it leftovers.Item, removed bool) error {
+func (g group) cleanLine(it leftItem, removed bool) error {
 	line := struct {
 		Where   string `json:"where"`
 		Kind    string `json:"kind"`
@@ -164,7 +163,7 @@ func (g group) cleanLine(it leftovers.Item, removed bool) error {
 }
 
 // places are all places where something can be left. done closes them.
-func (g group) places(ctx context.Context, all bool) (places []leftovers.Place, done func() error, err error) {
+func (g group) places(ctx context.Context, all bool) (places []place, done func() error, err error) {
 	var cached func() (map[string]bool, error)
 	if all {
 		cached = g.cachedPrograms
@@ -174,13 +173,13 @@ func (g group) places(ctx context.Context, all bool) (places []leftovers.Place, 
 		return nil, nil, err
 	}
 	for _, e := range found {
-		places = append(places, leftovers.OnEngine(e.Name, e.Engine, cached))
+		places = append(places, onEngine(e.Name, e.Engine, cached))
 	}
 	store, err := g.imageStore()
 	if store != nil {
 		places = append(places, storePlace(store, all))
 	}
-	places = append(places, leftovers.Place{Name: "temporary files",
+	places = append(places, place{Name: "temporary files",
 		Find:   func(context.Context) ([]sandbox.Leftover, error) { return owner.LeftFolders(os.TempDir()) },
 		Remove: func(_ context.Context, l sandbox.Leftover) error { return owner.RemoveFolder(l) }})
 	done = func() error {
@@ -228,10 +227,10 @@ func (g group) imageStore() (*imagestore.Store, error) {
 }
 
 // storePlace is what the image store does not need. It is removed all at once.
-func storePlace(s *imagestore.Store, all bool) leftovers.Place {
+func storePlace(s *imagestore.Store, all bool) place {
 	var once sync.Once
 	var failed error
-	return leftovers.Place{Name: "image store",
+	return place{Name: "image store",
 		Find: func(context.Context) (out []sandbox.Leftover, err error) {
 			found, err := s.Leftovers(all)
 			for _, l := range found {

@@ -10,14 +10,13 @@ import (
 
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/fault"
-	"securebench/internal/leftovers"
 	"securebench/internal/sandbox"
 )
 
 // leftPlace is a place in which names are left, of which "stuck" cannot be removed.
-func leftPlace(names ...string) (leftovers.Place, *[]string) {
+func leftPlace(names ...string) (place, *[]string) {
 	var removed []string
-	return leftovers.Place{Name: "docker",
+	return place{Name: "docker",
 		Find: func(context.Context) (out []sandbox.Leftover, err error) {
 			for _, n := range names {
 				out = append(out, sandbox.Leftover{Kind: "container", Name: n, Size: 1 << 20})
@@ -57,10 +56,10 @@ func TestClean(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			place, removed := leftPlace(c.left...)
+			where, removed := leftPlace(c.left...)
 			var out strings.Builder
 			g := group{&subcommand.Shell{Stdout: &out, Stderr: io.Discard, Say: func(string, ...any) {}}}
-			err := g.cleanPlaces(t.Context(), []leftovers.Place{place}, c.flags, strings.NewReader("y\n"))
+			err := g.cleanPlaces(t.Context(), []place{where}, c.flags, strings.NewReader("y\n"))
 			if (err != nil) != (c.kind != "") || err != nil && fault.KindOf(err) != c.kind {
 				t.Errorf("error %v, want kind %q", err, c.kind)
 			}
@@ -75,17 +74,17 @@ func TestClean(t *testing.T) {
 // reason to leave the others.
 func TestCleanAfterAnError(t *testing.T) {
 	t.Parallel()
-	place, removed := leftPlace("a")
-	broken := leftovers.Place{Name: "native", Find: func(context.Context) ([]sandbox.Leftover, error) { return nil, errors.New("no answer") }}
+	where, removed := leftPlace("a")
+	broken := place{Name: "native", Find: func(context.Context) ([]sandbox.Leftover, error) { return nil, errors.New("no answer") }}
 	var out strings.Builder
 	g := group{&subcommand.Shell{Stdout: &out, Stderr: io.Discard, Say: func(string, ...any) {}}}
-	err := g.cleanPlaces(t.Context(), []leftovers.Place{broken, place}, cleaning{yes: true}, nil)
+	err := g.cleanPlaces(t.Context(), []place{broken, where}, cleaning{yes: true}, nil)
 	if fault.KindOf(err) != fault.Engine || len(*removed) != 1 {
 		t.Errorf("removed %q, error %v", *removed, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := g.cleanPlaces(ctx, []leftovers.Place{place}, cleaning{yes: true}, nil); fault.KindOf(err) != fault.Interrupted || len(*removed) != 1 {
+	if err := g.cleanPlaces(ctx, []place{where}, cleaning{yes: true}, nil); fault.KindOf(err) != fault.Interrupted || len(*removed) != 1 {
 		t.Errorf("after an interrupt: %v, %s", err, fmt.Sprint(*removed))
 	}
 }

@@ -1,5 +1,6 @@
 // Package machine provides the commands about this machine: what it offers to
-// sandbox engines, what killed runs left on it, and how fast it is.
+// sandbox engines, the images and agents' programs that it has, what killed runs left
+// on it, and how fast it is.
 package machine
 
 import (
@@ -14,5 +15,5 @@ type group struct{ *subcommand.Shell }
 // Commands returns the commands.
 func Commands(sh *subcommand.Shell) []*cobra.Command {
 	g := group{sh}
-	return []*cobra.Command{g.doctorCommand(), g.cleanCommand(), g.benchCommand()}
+	return []*cobra.Command{g.doctorCommand(), g.cleanCommand(), g.benchCommand(), agentCommand(sh), imageCommand(sh)}
 }

@@ -19,7 +19,6 @@ import (
 	"securebench/internal/importer/packdir"
 	"securebench/internal/redact"
 	"securebench/internal/source"
-	"securebench/internal/starter"
 	"securebench/internal/workload"
 )
 
@@ -30,13 +29,13 @@ func (g group) addCommand() *cobra.Command {
 		Long: `Append a row of a family to a pack, with the files that it needs, as "securebench
 init" writes them: a whole task that validates, to be changed into your own.
 Existing rows and files stay as they are. Families with a template:
-` + strings.Join(starter.Families(), ", ") + ".",
+` + strings.Join(templateFamilies(), ", ") + ".",
 		Example: "  securebench pack add my-pack terminal_task --id count-orders",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return starter.Families(), cobra.ShellCompDirectiveNoFileComp
+			return templateFamilies(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.add(c.Context(), args[0], args[1], id)
@@ -57,21 +56,21 @@ func (g group) add(ctx context.Context, arg, family, id string) error {
 		return err
 	}
 	if id == "" {
-		id = starter.ID(family, func(id string) bool { return taken[id] })
+		id = freshID(family, func(id string) bool { return taken[id] })
 	}
-	if err := starter.CheckName("the row's id", id); err != nil {
+	if err := checkName("the row's id", id); err != nil {
 		return subcommand.UsageError(fmt.Errorf("%w (give --id)", err))
 	}
 	if taken[id] {
 		return fault.As(fault.Refused, fmt.Errorf("%s already has a row with the id %q: give another --id", loc.Tasks, id))
 	}
 	m := in.Manifest
-	row, err := starter.NewRow(family, id, starter.Place{Pack: m.ID, Version: m.Version, Public: m.PublicRoot, Eval: m.EvalRoot})
+	row, err := newRow(family, id, rowPlace{Pack: m.ID, Version: m.Version, Public: m.PublicRoot, Eval: m.EvalRoot})
 	if err != nil {
 		return subcommand.UsageError(err)
 	}
 	if row.Image {
-		if err := starter.CheckName("the pack's id", m.ID); err != nil {
+		if err := checkName("the pack's id", m.ID); err != nil {
 			return fault.As(fault.Pack, fmt.Errorf("%s: %w: it is part of the names of images", loc.Manifest, err))
 		}
 	}
@@ -94,7 +93,7 @@ const maxTasks = 1 << 30
 
 // appendRow writes the row's files, none of which may exist, and then the rows with
 // the new one, whole or not at all.
-func appendRow(tasks, pack string, row starter.Row) (err error) {
+func appendRow(tasks, pack string, row starterRow) (err error) {
 	before, err := source.ReadFile(tasks, maxTasks)
 	if err != nil {
 		return err

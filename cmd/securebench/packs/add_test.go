@@ -4,8 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"securebench/internal/starter"
 )
 
 // TestAppendRow: rows stay, byte for byte, and a last line without an end gets one.
@@ -17,7 +15,7 @@ func TestAppendRow(t *testing.T) {
 		if err := os.WriteFile(tasks, []byte(before), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		row := starter.Row{Line: []byte("{}\n"), Files: []starter.File{{Path: "assets/a/b", Data: []byte("x")}}}
+		row := starterRow{Line: []byte("{}\n"), Files: []starterFile{{Path: "assets/a/b", Data: []byte("x")}}}
 		for _, again := range []bool{false, true} {
 			if err := appendRow(tasks, dir, row); (err != nil) != again {
 				t.Errorf("again %v: %v", again, err)

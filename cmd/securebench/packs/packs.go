@@ -1,5 +1,6 @@
-// Package packs provides the command group "securebench pack": check, add to,
-// show, import and build packs.
+// Package packs provides the commands about packs: "securebench init", which writes a
+// first one, "securebench schema", and the group "securebench pack", which checks, adds
+// to, shows, imports and builds them.
 package packs
 
 import (
@@ -27,9 +28,13 @@ import (
 // group is the command group in its surroundings.
 type group struct{ *subcommand.Shell }
 
-// Command returns the command group.
-func Command(sh *subcommand.Shell) *cobra.Command {
+// Commands returns the commands.
+func Commands(sh *subcommand.Shell) []*cobra.Command {
 	g := group{sh}
+	return []*cobra.Command{g.command(), g.initCommand(), g.schemaCommand()}
+}
+
+func (g group) command() *cobra.Command {
 	c := &cobra.Command{Use: "pack", Short: "Check, extend, show, import and build packs", Args: cobra.NoArgs, RunE: subcommand.Missing,
 		Example: "  securebench pack check packs/demo\n  securebench pack show packs/demo HumanEval/0"}
 	c.AddCommand(g.checkCommand(), g.addCommand(), g.showCommand(), g.importCommand(), g.buildCommand())

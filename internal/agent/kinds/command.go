@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"securebench/internal/agent"
-	"securebench/internal/agent/files"
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
 	"securebench/internal/digest"
@@ -35,7 +34,7 @@ import (
 // fit the tasks and that the command is there.
 type command struct {
 	boxed
-	files  *files.Files    // nil for none
+	files  *ownFiles       // nil for none
 	tree   sandbox.Overlay // of the files, once they are on the engine
 	misfit string          // the first task whose agent cannot run in another image
 	places map[place]bool  // where the command has to be found
@@ -99,19 +98,19 @@ func (c *command) Loaded(ctx context.Context, w *workload.Workload) (err error) 
 			section.At("image"), redact.Quote(c.misfit))
 	}
 	if f := c.needs.Files; f != nil {
-		o := files.Options{Dir: filepath.Dir(c.Config.Path), Paths: f.Paths, Content: f.Content, Forbidden: map[string]string{
+		o := fileOptions{Dir: filepath.Dir(c.Config.Path), Paths: f.Paths, Content: f.Content, Forbidden: map[string]string{
 			w.Location.Tasks: "the pack's file of rows, which has the answers", w.EvalRoot(): "the pack's folder of evaluation files",
 			c.Config.OutputDir: "the run's output directory"}}
 		if !c.Secrets.Empty() {
 			o.Clean = func(w io.Writer) io.WriteCloser { return c.Secrets.Writer(w) }
 		}
-		if c.files, err = files.Open(ctx, o); err != nil {
+		if c.files, err = openFiles(ctx, o); err != nil {
 			return fault.Errorf(fault.Config, "%s: harness.config.files: %w", section.At("files"), err)
 		}
 	}
 	for _, arg := range c.needs.Argv {
 		name, ok := strings.CutPrefix(path.Clean(arg), harness.FilesDir+"/")
-		if ok && (c.files == nil || !c.files.Has(name)) {
+		if ok && (c.files == nil || !c.files.has(name)) {
 			return fault.Errorf(fault.Config, "%s: harness.config.command names %s, and harness.config.files has no %s (list it there; of a single folder, only its content is there)",
 				c.Config.Harness.At("command"), redact.Quote(arg), redact.Quote(name))
 		}
@@ -198,7 +197,7 @@ func (c *command) lay(ctx context.Context, e sandbox.Engine) (sandbox.Overlay, e
 	if !ok || err != nil {
 		return nil, fault.Errorf(fault.Config, "%s: the engine cannot mount the agent's files", c.Config.Harness.At("files"))
 	}
-	tree, err := engine.Overlay(ctx, sandbox.OverlaySpec{Key: filesKey + sum[:32], Title: "files of an own agent, " + sum[:12]}, c.files.WriteTar)
+	tree, err := engine.Overlay(ctx, sandbox.OverlaySpec{Key: filesKey + sum[:32], Title: "files of an own agent, " + sum[:12]}, c.files.writeTar)
 	if err != nil {
 		return nil, fault.As(fault.Engine, fmt.Errorf("%s: putting the agent's files on the engine: %w", c.Config.Harness.At("files"), err))
 	}

@@ -55,7 +55,9 @@ func (v *verification) Open(ctx context.Context, site *sandboxed.Site) (err erro
 }
 
 // Score implements [sandboxed.Scorer].
-func (v *verification) Score(ctx context.Context) error { return v.programScorer.Score(ctx, v.box, v.program) }
+func (v *verification) Score(ctx context.Context) error {
+	return v.programScorer.Score(ctx, v.box, v.program)
+}
 
 // Settle implements [sandboxed.Scorer].
 func (v *verification) Settle(ctx context.Context, err error) error { return v.box.settle(ctx, err) }

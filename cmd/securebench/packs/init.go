@@ -1,4 +1,4 @@
-package authoring
+package packs
 
 import (
 	"bufio"
@@ -21,7 +21,6 @@ import (
 	"securebench/internal/importer/packdir"
 	"securebench/internal/redact"
 	"securebench/internal/schemas"
-	"securebench/internal/starter"
 )
 
 // newPack is what init needs to know.
@@ -45,7 +44,7 @@ and checks them. The pack passes "securebench validate" and runs. "securebench p
 add" appends more rows.
 
 On a terminal it asks for what you do not give. Families with a template:
-` + strings.Join(starter.Families(), ", ") + ".",
+` + strings.Join(templateFamilies(), ", ") + ".",
 		Example: "  securebench init my-pack\n  securebench init my-pack --family short_answer --family terminal_task",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -60,7 +59,7 @@ On a terminal it asks for what you do not give. Families with a template:
 	}
 	c.Flags().StringArrayVar(&p.families, "family", nil, "`FAMILY` of a row; repeat it for more (default short_answer and code_completion)")
 	c.Flags().StringVar(&p.id, "id", "", "the pack's `ID` (default: the folder's name)")
-	err := c.RegisterFlagCompletionFunc("family", cobra.FixedCompletions(starter.Families(), cobra.ShellCompDirectiveNoFileComp))
+	err := c.RegisterFlagCompletionFunc("family", cobra.FixedCompletions(templateFamilies(), cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
 		panic(err) // the flag is there
 	}
@@ -85,13 +84,13 @@ func (g group) complete(stdin io.Reader, p *newPack) error {
 	}
 	for i, f := range p.families {
 		switch {
-		case !slices.Contains(starter.Families(), f):
-			return subcommand.UsageError(fmt.Errorf("--family is %q, want one of %s", f, strings.Join(starter.Families(), ", ")))
+		case !slices.Contains(templateFamilies(), f):
+			return subcommand.UsageError(fmt.Errorf("--family is %q, want one of %s", f, strings.Join(templateFamilies(), ", ")))
 		case slices.Contains(p.families[:i], f):
 			return subcommand.UsageError(fmt.Errorf("--family %s is given twice; securebench pack add appends more rows", f))
 		}
 	}
-	if err := starter.CheckName("the pack's id", p.id); err != nil {
+	if err := checkName("the pack's id", p.id); err != nil {
 		return subcommand.UsageError(fmt.Errorf("%w (give --id)", err))
 	}
 	return nil
@@ -127,7 +126,7 @@ func (p *newPack) ask(in io.Reader, out io.Writer) error {
 	if len(p.families) > 0 {
 		return nil
 	}
-	for i, f := range starter.Families() {
+	for i, f := range templateFamilies() {
 		fmt.Fprintf(out, "  %d  %s\n", i+1, f)
 	}
 	for {
@@ -145,7 +144,7 @@ func (p *newPack) ask(in io.Reader, out io.Writer) error {
 
 // chosen reads names or numbers of families; unknown is the first that is neither.
 func chosen(answer string) (names []string, unknown string) {
-	all := starter.Families()
+	all := templateFamilies()
 	for _, word := range strings.FieldsFunc(answer, func(r rune) bool { return r == ' ' || r == ',' }) {
 		if n, err := strconv.Atoi(word); err == nil && n >= 1 && n <= len(all) {
 			word = all[n-1]
@@ -180,7 +179,7 @@ func (q questions) ask(what, def string) (string, error) {
 
 // init writes the pack, or nothing.
 func (g group) init(p newPack) error {
-	made, err := starter.NewPack(p.id, p.families)
+	made, err := firstPack(p.id, p.families)
 	if err != nil {
 		return err
 	}
@@ -194,7 +193,7 @@ func (g group) init(p newPack) error {
 		if err != nil {
 			return err
 		}
-		made.Files = append(made.Files, starter.File{Path: starter.SchemaDir + "/" + schemaFile(name), Data: text})
+		made.Files = append(made.Files, starterFile{Path: schemaDir + "/" + schemaFile(name), Data: text})
 	}
 	for _, f := range made.Files {
 		if err := out.PutFile(f.Path, f.Data, false); err != nil {
@@ -208,7 +207,7 @@ func (g group) init(p newPack) error {
 }
 
 // next says what was written and what to do with it.
-func (g group) next(dir string, made starter.Pack) error {
+func (g group) next(dir string, made starterPack) error {
 	name := console.ShellQuote(dir)
 	lines := []string{
 		fmt.Sprintf("wrote %s: a pack of %s", redact.Quote(dir), console.Plural(made.Rows, "row")), "",

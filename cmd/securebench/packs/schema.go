@@ -1,6 +1,4 @@
-// Package authoring provides the commands that authors of packs start with:
-// "securebench init" and "securebench schema".
-package authoring
+package packs
 
 import (
 	"fmt"
@@ -16,15 +14,6 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/schemas"
 )
-
-// group is the commands in their surroundings.
-type group struct{ *subcommand.Shell }
-
-// Commands returns the commands.
-func Commands(sh *subcommand.Shell) []*cobra.Command {
-	g := group{sh}
-	return []*cobra.Command{g.initCommand(), g.schemaCommand()}
-}
 
 func (g group) schemaCommand() *cobra.Command {
 	var dir string

@@ -1,6 +1,4 @@
-// Package images provides the command group "securebench image": pull, import,
-// list and remove the images of the native engine.
-package images
+package machine
 
 import (
 	"cmp"
@@ -24,7 +22,7 @@ import (
 	"securebench/internal/sandbox/platform"
 )
 
-const help = `Pull, import, list and remove images of the native engine.
+const imageHelp = `Pull, import, list and remove images of the native engine.
 
 They are kept in the folder that SECUREBENCH_IMAGES names, or in
 securebench/images in your data directory (XDG_DATA_HOME, or ~/.local/share),
@@ -34,13 +32,13 @@ A run takes an image that the store lacks from a Docker engine on this machine, 
 one answers, and takes it again when Docker has another image of that name. An image
 that was pulled, or imported from elsewhere, stays as it is.`
 
-// group is the command group in its surroundings.
-type group struct{ *subcommand.Shell }
+// imageGroup is the command group in its surroundings.
+type imageGroup struct{ *subcommand.Shell }
 
-// Command returns the command group.
-func Command(sh *subcommand.Shell) *cobra.Command {
-	g := group{sh}
-	c := &cobra.Command{Use: "image", Short: "Pull, import, list and remove images of the native engine", Long: help,
+// imageCommand returns the command group.
+func imageCommand(sh *subcommand.Shell) *cobra.Command {
+	g := imageGroup{sh}
+	c := &cobra.Command{Use: "image", Short: "Pull, import, list and remove images of the native engine", Long: imageHelp,
 		Args: cobra.NoArgs, RunE: subcommand.Missing,
 		Example: "  securebench image pull python:3.12-slim\n  securebench image list"}
 	c.AddCommand(g.pullCommand(), g.importCommand(), g.listCommand(), g.removeCommand(), g.pruneCommand())
@@ -48,7 +46,7 @@ func Command(sh *subcommand.Shell) *cobra.Command {
 }
 
 // withStore calls f with the image store.
-func (g group) withStore(f func(*imagestore.Store) error) (err error) {
+func (g imageGroup) withStore(f func(*imagestore.Store) error) (err error) {
 	dir, err := imagestore.DefaultDir(g.Getenv)
 	if err != nil {
 		return fault.As(fault.Config, err)
@@ -63,7 +61,7 @@ func (g group) withStore(f func(*imagestore.Store) error) (err error) {
 
 // added ends a command that added an image: it prints the image, or why there is
 // none.
-func (g group) added(ctx context.Context, img imagestore.Image, err error) error {
+func (g imageGroup) added(ctx context.Context, img imagestore.Image, err error) error {
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return fault.Errorf(fault.Interrupted, "interrupted; nothing was added")
@@ -90,7 +88,7 @@ func unwanted(err error, on string) error {
 	return err
 }
 
-func (g group) pullCommand() *cobra.Command {
+func (g imageGroup) pullCommand() *cobra.Command {
 	var name, on string
 	c := &cobra.Command{
 		Use: "pull REF", Short: "Pull an image from a registry", Args: subcommand.Need("REF"),
@@ -113,7 +111,7 @@ NAME@sha256:… for exactly one image. A registry that wants a login gets that o
 	return c
 }
 
-func (g group) importCommand() *cobra.Command {
+func (g imageGroup) importCommand() *cobra.Command {
 	var name, on string
 	c := &cobra.Command{
 		Use: "import SOURCE", Short: "Import an image from Docker, an archive or a folder", Args: subcommand.Need("SOURCE"),
@@ -144,7 +142,7 @@ platform of a root file system is that of its programs.`,
 	return c
 }
 
-func (g group) importImage(ctx context.Context, s *imagestore.Store, source, name, on string) (err error) {
+func (g imageGroup) importImage(ctx context.Context, s *imagestore.Store, source, name, on string) (err error) {
 	var from imagestore.Exporter
 	if ref, ok := strings.CutPrefix(source, imagestore.FromDocker); ok {
 		d, err := engines.OpenDockerImages(ctx, g.Getenv)
@@ -160,7 +158,7 @@ func (g group) importImage(ctx context.Context, s *imagestore.Store, source, nam
 	return g.added(ctx, img, unwanted(err, on))
 }
 
-func (g group) listCommand() *cobra.Command {
+func (g imageGroup) listCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "list", Short: "List the images", Args: cobra.NoArgs,
@@ -184,7 +182,7 @@ The size is that of all layers of an image, those that it shares included.`,
 	return c
 }
 
-func (g group) table(all []imagestore.Image) error {
+func (g imageGroup) table(all []imagestore.Image) error {
 	w := console.NewTable(g.Stdout)
 	fmt.Fprintln(w, "NAME\tID\tMIB\tORIGIN\tADDED")
 	for _, img := range all {
@@ -194,7 +192,7 @@ func (g group) table(all []imagestore.Image) error {
 	return w.Flush()
 }
 
-func (g group) lines(all []imagestore.Image) error {
+func (g imageGroup) lines(all []imagestore.Image) error {
 	for _, img := range all {
 		b, err := json.Marshal(struct {
 			Name   string `json:"name"`
@@ -214,7 +212,7 @@ func (g group) lines(all []imagestore.Image) error {
 	return nil
 }
 
-func (g group) removeCommand() *cobra.Command {
+func (g imageGroup) removeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME…", Short: "Remove images by name or ID", Args: cobra.MinimumNArgs(1),
 		Long: `Remove names of images, and each image that has no other name, with the layers that
@@ -237,7 +235,7 @@ no other image has. An image that a running command uses is refused.`,
 	}
 }
 
-func (g group) pruneCommand() *cobra.Command {
+func (g imageGroup) pruneCommand() *cobra.Command {
 	var everything bool
 	c := &cobra.Command{
 		Use: "prune", Short: "Remove what no image needs", Args: cobra.NoArgs,
@@ -252,7 +250,7 @@ func (g group) pruneCommand() *cobra.Command {
 	return c
 }
 
-func (g group) prune(ctx context.Context, s *imagestore.Store, everything bool) error {
+func (g imageGroup) prune(ctx context.Context, s *imagestore.Store, everything bool) error {
 	removed, err := s.Prune(ctx, everything)
 	var size int64
 	for _, l := range removed {

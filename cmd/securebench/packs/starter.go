@@ -1,6 +1,4 @@
-// Package starter provides what authors begin with: a first pack, and a row of
-// each family with its files. The rows pass their own validation.
-package starter
+package packs
 
 import (
 	"bytes"
@@ -23,8 +21,8 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Families lists the families that have a template.
-func Families() []string {
+// templateFamilies lists the families that have a template.
+func templateFamilies() []string {
 	entries, err := templates.ReadDir("templates")
 	if err != nil {
 		panic(err) // they are part of the program
@@ -36,23 +34,23 @@ func Families() []string {
 	return out
 }
 
-// File is a file of a pack, by its path in the pack's folder.
-type File struct {
+// starterFile is a file of a pack, by its path in the pack's folder.
+type starterFile struct {
 	Path string
 	Data []byte
 }
 
-// Place says where a row goes: into which pack, and where that has its files.
-type Place struct {
+// rowPlace says where a row goes: into which pack, and where that has its files.
+type rowPlace struct {
 	Pack         string
 	Version      int64
 	Public, Eval string // the asset roots
 }
 
-// Row is a row made of a template, as a line, with its files.
-type Row struct {
+// starterRow is a row made of a template, as a line, with its files.
+type starterRow struct {
 	Line  []byte
-	Files []File
+	Files []starterFile
 	// Image is set if one of the files is the recipe of an image.
 	Image bool
 }
@@ -60,17 +58,17 @@ type Row struct {
 // plainName is what can be a part of an image's name.
 var plainName = regexp.MustCompile(`^[a-z0-9]+(?:[._-][a-z0-9]+)*$`)
 
-// CheckName returns an error unless a name can be that of a row with files, or of a
+// checkName returns an error unless a name can be that of a row with files, or of a
 // pack with images.
-func CheckName(what, name string) error {
+func checkName(what, name string) error {
 	if len(name) > 64 || !plainName.MatchString(name) {
 		return fmt.Errorf("%s is %q: write lower-case letters and digits, with single - . or _ between them", what, name)
 	}
 	return nil
 }
 
-// ID returns an id for a row of a family that is not taken.
-func ID(family string, taken func(string) bool) string {
+// freshID returns an id for a row of a family that is not taken.
+func freshID(family string, taken func(string) bool) string {
 	for n := 1; ; n++ {
 		if id := strings.ReplaceAll(family, "_", "-") + "-" + strconv.Itoa(n); !taken(id) {
 			return id
@@ -78,10 +76,10 @@ func ID(family string, taken func(string) bool) string {
 	}
 }
 
-// NewRow makes a row of the family's template.
-func NewRow(family, id string, at Place) (row Row, err error) {
-	if !slices.Contains(Families(), family) {
-		return row, fmt.Errorf("there is no template for family %q: choose from %s", family, strings.Join(Families(), ", "))
+// newRow makes a row of the family's template.
+func newRow(family, id string, at rowPlace) (row starterRow, err error) {
+	if !slices.Contains(templateFamilies(), family) {
+		return row, fmt.Errorf("there is no template for family %q: choose from %s", family, strings.Join(templateFamilies(), ", "))
 	}
 	fill := strings.NewReplacer("@ID@", id, "@PACK@", at.Pack, "@VERSION@", strconv.FormatInt(at.Version, 10))
 	root := path.Join("templates", family)
@@ -99,12 +97,12 @@ func NewRow(family, id string, at Place) (row Row, err error) {
 		case "row.json":
 			row.Line, err = oneLine(text)
 		case "public":
-			row.Files = append(row.Files, File{path.Join(at.Public, id, rest), text})
+			row.Files = append(row.Files, starterFile{path.Join(at.Public, id, rest), text})
 		case "eval":
-			row.Files = append(row.Files, File{path.Join(at.Eval, id, rest), text})
+			row.Files = append(row.Files, starterFile{path.Join(at.Eval, id, rest), text})
 		case "images":
 			row.Image = true
-			row.Files = append(row.Files, File{path.Join("images", id, rest), text})
+			row.Files = append(row.Files, starterFile{path.Join("images", id, rest), text})
 		}
 		return err
 	})
@@ -124,38 +122,38 @@ func oneLine(text []byte) ([]byte, error) {
 	return append(v, '\n'), nil
 }
 
-// SchemaDir is the folder of a new pack with the schemas that its files name.
-const SchemaDir = "schema"
+// schemaDir is the folder of a new pack with the schemas that its files name.
+const schemaDir = "schema"
 
-// Pack is a new pack.
-type Pack struct {
-	Files []File
+// starterPack is a new pack.
+type starterPack struct {
+	Files []starterFile
 	Rows  int
 	Image bool // it has images to build
 }
 
-// NewPack makes a pack with one row of each of the families.
-func NewPack(name string, families []string) (out Pack, err error) {
-	at := Place{Pack: name, Version: 1, Public: "assets", Eval: "hidden"}
+// firstPack makes a pack with one row of each of the families.
+func firstPack(name string, families []string) (out starterPack, err error) {
+	at := rowPlace{Pack: name, Version: 1, Public: "assets", Eval: "hidden"}
 	var rows []byte
-	var files []File
+	var files []starterFile
 	for _, f := range families {
-		row, err := NewRow(f, ID(f, func(string) bool { return false }), at)
+		row, err := newRow(f, freshID(f, func(string) bool { return false }), at)
 		if err != nil {
 			return out, err
 		}
 		rows, files = append(rows, row.Line...), append(files, row.Files...)
 		out.Rows, out.Image = out.Rows+1, out.Image || row.Image
 	}
-	out.Files = append([]File{
-		{"manifest.yaml", fmt.Appendf(nil, manifest, name)},
+	out.Files = append([]starterFile{
+		{"manifest.yaml", fmt.Appendf(nil, manifestTemplate, name)},
 		{"tasks.jsonl", rows},
-		{"tester.yaml", fmt.Appendf(nil, tester, name)},
+		{"tester.yaml", fmt.Appendf(nil, testerTemplate, name)},
 	}, files...)
 	return out, nil
 }
 
-const manifest = `# yaml-language-server: $schema=` + SchemaDir + `/manifest.schema.json
+const manifestTemplate = `# yaml-language-server: $schema=` + schemaDir + `/manifest.schema.json
 #
 # What the pack is. Raise the version whenever a row changes.
 id: %s
@@ -168,7 +166,7 @@ defaults:
     timeout_seconds: 120
 `
 
-const tester = `# yaml-language-server: $schema=` + SchemaDir + `/tester.schema.json
+const testerTemplate = `# yaml-language-server: $schema=` + schemaDir + `/tester.schema.json
 #
 # Which pack is run, and how the agent starts. Paths are relative to this file.
 schema_version: "0.2"

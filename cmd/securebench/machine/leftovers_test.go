@@ -1,4 +1,4 @@
-package leftovers_test
+package machine
 
 import (
 	"archive/tar"
@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"securebench/internal/leftovers"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 )
@@ -46,15 +45,15 @@ func newMessy(t *testing.T, keys ...string) *messy {
 // does the program that the cache has.
 func TestCleaning(t *testing.T) {
 	m := newMessy(t, "cached", "old")
-	places := []leftovers.Place{
+	places := []place{
 		{Name: "broken", Find: func(context.Context) ([]sandbox.Leftover, error) { return nil, errors.New("no answer") }},
-		leftovers.OnEngine("memory", m, func() (map[string]bool, error) { return map[string]bool{"cached": true}, nil }),
+		onEngine("memory", m, func() (map[string]bool, error) { return map[string]bool{"cached": true}, nil }),
 	}
-	items, err := leftovers.Find(t.Context(), places)
+	items, err := findLeft(t.Context(), places)
 	if err == nil || len(items) != 3 {
 		t.Fatalf("found %+v, %v", items, err)
 	}
-	removed, err := leftovers.Remove(t.Context(), places, items)
+	removed, err := removeLeft(t.Context(), places, items)
 	if err != nil || len(removed) != 3 || removed[0].Err != nil || removed[1].Err == nil || removed[2].Err != nil {
 		t.Errorf("removed %+v, %v", removed, err)
 	}
@@ -69,11 +68,11 @@ func TestCleaning(t *testing.T) {
 func TestUnreadableCache(t *testing.T) {
 	m := newMessy(t, "old")
 	unreadable := func() (map[string]bool, error) { return nil, errors.New("unreadable") }
-	items, err := leftovers.Find(t.Context(), []leftovers.Place{leftovers.OnEngine("memory", m, unreadable)})
+	items, err := findLeft(t.Context(), []place{onEngine("memory", m, unreadable)})
 	if err == nil || len(items) != 2 {
 		t.Errorf("found %+v, %v", items, err)
 	}
-	items, err = leftovers.Find(t.Context(), []leftovers.Place{leftovers.OnEngine("memory", m, nil)})
+	items, err = findLeft(t.Context(), []place{onEngine("memory", m, nil)})
 	if err != nil || len(items) != 2 {
 		t.Errorf("found %+v, %v", items, err)
 	}
@@ -82,7 +81,7 @@ func TestUnreadableCache(t *testing.T) {
 // TestEngineThatSaysNothing: an engine that cannot list what was left has nothing.
 func TestEngineThatSaysNothing(t *testing.T) {
 	e := sandboxtest.New(sandboxtest.Config{})
-	items, err := leftovers.Find(t.Context(), []leftovers.Place{leftovers.OnEngine("memory", e, nil)})
+	items, err := findLeft(t.Context(), []place{onEngine("memory", e, nil)})
 	if err != nil || len(items) != 0 {
 		t.Errorf("found %+v, %v", items, err)
 	}
@@ -91,11 +90,11 @@ func TestEngineThatSaysNothing(t *testing.T) {
 // TestInterrupted: nothing is removed after the end of the context.
 func TestInterrupted(t *testing.T) {
 	m := newMessy(t)
-	places := []leftovers.Place{leftovers.OnEngine("memory", m, nil)}
-	items, _ := leftovers.Find(t.Context(), places)
+	places := []place{onEngine("memory", m, nil)}
+	items, _ := findLeft(t.Context(), places)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if removed, err := leftovers.Remove(ctx, places, items); err == nil || len(removed) != 0 || len(m.left) != 2 {
+	if removed, err := removeLeft(ctx, places, items); err == nil || len(removed) != 0 || len(m.left) != 2 {
 		t.Errorf("removed %+v, %v", removed, err)
 	}
 }

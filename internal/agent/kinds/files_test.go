@@ -1,4 +1,4 @@
-package files_test
+package kinds
 
 import (
 	"archive/tar"
@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-	"securebench/internal/agent/files"
 	"securebench/internal/redact"
 )
 
@@ -45,10 +44,10 @@ func folder(t *testing.T, files map[string]string) string {
 }
 
 // listed is what the archive of the files holds, a line for each entry.
-func listed(t *testing.T, f *files.Files) (out []string) {
+func listed(t *testing.T, f *ownFiles) (out []string) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := f.WriteTar(&b); err != nil {
+	if err := f.writeTar(&b); err != nil {
 		t.Fatal(err)
 	}
 	for tr := tar.NewReader(&b); ; {
@@ -76,17 +75,17 @@ func TestOpen(t *testing.T) {
 	}
 	prefixed = append([]string{"agent/ 755"}, prefixed...)
 	for name, tt := range map[string]struct {
-		o    files.Options
+		o    fileOptions
 		want []string
 	}{
-		"a folder alone":     {files.Options{Paths: []string{"agent"}, Content: true}, all},
-		"a folder in a list": {files.Options{Paths: []string{"agent"}}, prefixed},
-		"a file alone":       {files.Options{Paths: []string{"src/deep/one.py"}, Content: true}, []string{"src/ 755", "src/deep/ 755", "src/deep/one.py 644 one"}},
-		"a list":             {files.Options{Paths: []string{"src/deep/one.py", "agent/lib"}}, []string{"agent/ 755", "agent/lib/ 755", "agent/lib/a.py 644 a", "src/ 755", "src/deep/ 755", "src/deep/one.py 644 one"}},
+		"a folder alone":     {fileOptions{Paths: []string{"agent"}, Content: true}, all},
+		"a folder in a list": {fileOptions{Paths: []string{"agent"}}, prefixed},
+		"a file alone":       {fileOptions{Paths: []string{"src/deep/one.py"}, Content: true}, []string{"src/ 755", "src/deep/ 755", "src/deep/one.py 644 one"}},
+		"a list":             {fileOptions{Paths: []string{"src/deep/one.py", "agent/lib"}}, []string{"agent/ 755", "agent/lib/ 755", "agent/lib/a.py 644 a", "src/ 755", "src/deep/ 755", "src/deep/one.py 644 one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.o.Dir = dir
-			f, err := files.Open(t.Context(), tt.o)
+			f, err := openFiles(t.Context(), tt.o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,13 +99,13 @@ func TestOpen(t *testing.T) {
 
 // TestHas: what a command names is looked for among the files, also through links.
 func TestHas(t *testing.T) {
-	f, err := files.Open(t.Context(), files.Options{Dir: folder(t, map[string]string{"a/lib/x.py": "x", "a/now": "-> lib"}), Paths: []string{"a"}, Content: true})
+	f, err := openFiles(t.Context(), fileOptions{Dir: folder(t, map[string]string{"a/lib/x.py": "x", "a/now": "-> lib"}), Paths: []string{"a"}, Content: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	for name, want := range map[string]bool{".": true, "lib": true, "lib/x.py": true, "now/x.py": true, "x.py": false, "li": false} {
-		if f.Has(name) != want {
+		if f.has(name) != want {
 			t.Errorf("%s: %t", name, !want)
 		}
 	}
@@ -115,7 +114,7 @@ func TestHas(t *testing.T) {
 // TestDigest: it changes with whatever an agent could notice, and with nothing else.
 func TestDigest(t *testing.T) {
 	sum := func(all map[string]string) string {
-		f, err := files.Open(t.Context(), files.Options{Dir: folder(t, all), Paths: []string{"a"}, Content: true})
+		f, err := openFiles(t.Context(), fileOptions{Dir: folder(t, all), Paths: []string{"a"}, Content: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +159,7 @@ func TestRefused(t *testing.T) {
 	if err := secrets.Add("OPENAI_API_KEY", []byte("sk-0123456789abcdef")); err != nil {
 		t.Fatal(err)
 	}
-	o := files.Options{Dir: dir, Clean: func(w io.Writer) io.WriteCloser { return secrets.Writer(w) }, Forbidden: map[string]string{
+	o := fileOptions{Dir: dir, Clean: func(w io.Writer) io.WriteCloser { return secrets.Writer(w) }, Forbidden: map[string]string{
 		filepath.Join(dir, "pack/tasks.jsonl"): "the rows", filepath.Join(dir, "pack/hidden"): "the tests", filepath.Join(dir, "out"): "the output",
 		filepath.Join(dir, "not-there"): "nothing"}}
 	for name, want := range map[string]string{
@@ -188,7 +187,7 @@ func TestRefused(t *testing.T) {
 		o.Paths = []string{name}
 		for _, content := range []bool{true, false} {
 			o.Content = content
-			f, err := files.Open(t.Context(), o)
+			f, err := openFiles(t.Context(), o)
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s: %v, want %q", name, err, want)
 			}
@@ -198,7 +197,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	o.Paths, o.Content = []string{"fine/a.py", "fine/a.py"}, false
-	if _, err := files.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "fine/a.py is listed twice") {
+	if _, err := openFiles(t.Context(), o); err == nil || !strings.Contains(err.Error(), "fine/a.py is listed twice") {
 		t.Errorf("twice: %v", err)
 	}
 }
@@ -211,10 +210,10 @@ func TestBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(big.Truncate(files.MaxBytes), big.Close()); err != nil {
+	if err := errors.Join(big.Truncate(maxFileBytes), big.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := files.Open(t.Context(), files.Options{Dir: dir, Paths: []string{"a"}}); err == nil || !strings.Contains(err.Error(), "a/y: with it the files have more than 536870912 bytes") {
+	if _, err := openFiles(t.Context(), fileOptions{Dir: dir, Paths: []string{"a"}}); err == nil || !strings.Contains(err.Error(), "a/y: with it the files have more than 536870912 bytes") {
 		t.Errorf("%v", err)
 	}
 }
@@ -231,14 +230,14 @@ func TestChanged(t *testing.T) {
 		},
 	} {
 		dir := folder(t, map[string]string{"a/x": "1"})
-		f, err := files.Open(t.Context(), files.Options{Dir: dir, Paths: []string{"a"}})
+		f, err := openFiles(t.Context(), fileOptions{Dir: dir, Paths: []string{"a"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := change(dir); err != nil {
 			t.Fatal(err)
 		}
-		err = f.WriteTar(io.Discard)
+		err = f.writeTar(io.Discard)
 		if (err == nil) != (name == "longer") { // of which the part is laid down that was read
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,4 +1,4 @@
-package agents
+package machine
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"securebench/internal/sandbox"
 )
 
-func (g group) removeCommand() *cobra.Command {
+func (g agentGroup) removeCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "remove {NAME@VERSION | --all}", Short: "Remove programs of agents", Args: cobra.MaximumNArgs(1),
@@ -48,7 +48,7 @@ and from the sandbox engine if one answers. A program that a sandbox uses stays.
 }
 
 // remove removes a version, or everything if p is empty.
-func (g group) remove(ctx context.Context, p programs.Program, version string) (err error) {
+func (g agentGroup) remove(ctx context.Context, p programs.Program, version string) (err error) {
 	cache, err := g.open()
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (g group) remove(ctx context.Context, p programs.Program, version string) (
 }
 
 // removeOverlays removes from the engine what runs mounted.
-func (g group) removeOverlays(ctx context.Context, p programs.Program, version string) (n int, err error) {
+func (g agentGroup) removeOverlays(ctx context.Context, p programs.Program, version string) (n int, err error) {
 	engine, err := g.Engine()(ctx, config.Default().Sandbox, g.Notice)
 	switch {
 	case fault.KindOf(err) == fault.Engine:

@@ -1,4 +1,4 @@
-package agents
+package machine
 
 import (
 	"archive/tar"
@@ -91,7 +91,7 @@ type terminal struct {
 
 func (c *terminal) run(args ...string) (stdout, said string, err error) {
 	var out, say bytes.Buffer
-	cmd := Command(&subcommand.Shell{Stdout: &out, Stderr: &say, Getenv: func(name string) string { return c.env[name] },
+	cmd := agentCommand(&subcommand.Shell{Stdout: &out, Stderr: &say, Getenv: func(name string) string { return c.env[name] },
 		Say: func(format string, args ...any) { fmt.Fprintf(&say, format+"\n", args...) }, AddLogFlag: func(*cobra.Command) {}, AddEngineFlag: func(*cobra.Command) {},
 		Engine: func() scoring.EngineOpener {
 			return func(context.Context, config.Sandbox, func(string)) (sandbox.Engine, error) { return c.engine() }

@@ -1,4 +1,4 @@
-package shown
+package run
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 // bound, over all its streams and attempts, and what is missing is counted; a
 // quiet neighbour is shown whole.
 func TestShownIsBoundedByTask(t *testing.T) {
-	budget := budget{used: map[string]int{}}
+	budget := shownBudget{used: map[string]int{}}
 	shown := map[string][]string{}
 	say := func(task, text string, times int) {
 		l := budget.lines(task, func(line string) { shown[task] = append(shown[task], line) })
@@ -25,10 +25,10 @@ func TestShownIsBoundedByTask(t *testing.T) {
 	say("quiet", "4", 3)
 	say("loud", "more", 2) // of another stream, or another attempt
 	lines := shown["loud"]
-	if n := MaxTask / lineOverhead; len(lines) != n+2 {
+	if n := maxShown / lineOverhead; len(lines) != n+2 {
 		t.Fatalf("%d lines of the loud one are shown, want %d and two that say what is not", len(lines), n)
 	}
-	for i, want := range []string{fmt.Sprintf("[%d bytes are not shown", 1<<20-MaxTask/lineOverhead), "[10 bytes are not shown"} {
+	for i, want := range []string{fmt.Sprintf("[%d bytes are not shown", 1<<20-maxShown/lineOverhead), "[10 bytes are not shown"} {
 		if got := lines[len(lines)-2+i]; !strings.HasPrefix(got, want) || !strings.Contains(got, "in restricted/") {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -1,4 +1,4 @@
-package starter_test
+package packs
 
 import (
 	"crypto/sha1" //nolint:gosec // git's own
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"securebench/internal/families"
-	"securebench/internal/starter"
 )
 
 // TestFamilies: every family with a verifier has a template, and no other.
@@ -21,15 +20,15 @@ func TestFamilies(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if got := starter.Families(); !slices.Equal(got, want) {
-		t.Errorf("there are templates of %v, and verifiers of %v: write internal/starter/templates/FAMILY/row.json", got, want)
+	if got := templateFamilies(); !slices.Equal(got, want) {
+		t.Errorf("there are templates of %v, and verifiers of %v: write cmd/securebench/packs/templates/FAMILY/row.json", got, want)
 	}
 }
 
 // TestRows: no mark of a template is left in a row.
 func TestRows(t *testing.T) {
-	for _, family := range starter.Families() {
-		row, err := starter.NewRow(family, "row-7", starter.Place{Pack: "pack", Version: 3, Public: "pub", Eval: "ev"})
+	for _, family := range templateFamilies() {
+		row, err := newRow(family, "row-7", rowPlace{Pack: "pack", Version: 3, Public: "pub", Eval: "ev"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,10 +40,10 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s: %s", family, all)
 		}
 	}
-	if _, err := starter.NewRow("short", "a", starter.Place{}); err == nil {
+	if _, err := newRow("short", "a", rowPlace{}); err == nil {
 		t.Error("a family without a template was accepted")
 	}
-	if got := starter.ID("short_answer", func(id string) bool { return id != "short-answer-3" }); got != "short-answer-3" {
+	if got := freshID("short_answer", func(id string) bool { return id != "short-answer-3" }); got != "short-answer-3" {
 		t.Error(got)
 	}
 }
@@ -59,17 +58,17 @@ func TestBaseCommit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree += "100644 " + name + "\x00" + object("blob", string(text))
+		tree += "100644 " + name + "\x00" + jsonObject("blob", string(text))
 	}
 	who := "author <author@localhost> 978307200 +0000"
-	commit := fmt.Sprintf("tree %x\nauthor %s\ncommitter %s\n\nThe repository\n", object("tree", tree), who, who)
+	commit := fmt.Sprintf("tree %x\nauthor %s\ncommitter %s\n\nThe repository\n", jsonObject("tree", tree), who, who)
 	row, err := os.ReadFile("templates/repo_patch/row.json")
-	if want := fmt.Sprintf(`"base_commit": "%x"`, object("commit", commit)); err != nil || !strings.Contains(string(row), want) {
+	if want := fmt.Sprintf(`"base_commit": "%x"`, jsonObject("commit", commit)); err != nil || !strings.Contains(string(row), want) {
 		t.Errorf("the row does not say %s (%v)", want, err)
 	}
 }
 
-func object(kind, text string) string {
+func jsonObject(kind, text string) string {
 	sum := sha1.Sum(fmt.Appendf(nil, "%s %d\x00%s", kind, len(text), text)) //nolint:gosec // git's own
 	return string(sum[:])
 }

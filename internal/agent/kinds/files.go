@@ -1,10 +1,4 @@
-// Package files reads the files of an operator's own agent from below the
-// folder of a tester YAML: what they are, under which digest, and as the archive of
-// the overlay that agents find them in.
-//
-// They become readable to agents, so nothing that an agent must not see may be among
-// them: answers, earlier results, secrets.
-package files
+package kinds
 
 import (
 	"archive/tar"
@@ -28,12 +22,12 @@ import (
 
 // The bounds of all files together.
 const (
-	MaxFiles = 20_000 // and folders and links
-	MaxBytes = 512 << 20
+	maxFiles     = 20_000 // and folders and links
+	maxFileBytes = 512 << 20
 )
 
-// Options say what to read.
-type Options struct {
+// fileOptions say what to read.
+type fileOptions struct {
 	Dir   string   // of the tester YAML
 	Paths []string // clean, relative and below Dir
 	// Content takes what is in the only path if that is a folder, and not the folder.
@@ -45,19 +39,22 @@ type Options struct {
 	Clean func(io.Writer) io.WriteCloser
 }
 
-// Files are the files of an agent.
-type Files struct {
+// ownFiles are the files of an operator's own agent, from below the folder of a tester
+// YAML: what they are, under which digest, and as the archive of the overlay that agents
+// find them in. They become readable to agents, so nothing that an agent must not see may
+// be among them: answers, earlier results, secrets.
+type ownFiles struct {
 	Digest string // over names, content, what can be executed, and links
 
-	opts      Options
+	opts      fileOptions
 	root      *os.Root
 	forbidden map[string]fs.FileInfo
-	entries   []entry
+	entries   []fileEntry
 	bytes     int64
 }
 
-// entry is a file, folder or link.
-type entry struct {
+// fileEntry is a file, folder or link.
+type fileEntry struct {
 	from, name string // below Dir, and in the overlay
 	mode       fs.FileMode
 	size       int64
@@ -65,9 +62,9 @@ type entry struct {
 	sum        [sha256.Size]byte
 }
 
-// Open reads all files once. The caller closes them.
-func Open(ctx context.Context, o Options) (_ *Files, err error) {
-	f := &Files{opts: o, forbidden: map[string]fs.FileInfo{}}
+// openFiles reads all files once. The caller closes them.
+func openFiles(ctx context.Context, o fileOptions) (_ *ownFiles, err error) {
+	f := &ownFiles{opts: o, forbidden: map[string]fs.FileInfo{}}
 	for name := range o.Forbidden {
 		if info, err := os.Stat(name); err == nil {
 			f.forbidden[name] = info
@@ -86,7 +83,7 @@ func Open(ctx context.Context, o Options) (_ *Files, err error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(f.entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(f.entries, func(a, b fileEntry) int { return strings.Compare(a.name, b.name) })
 	for i := range f.entries[min(1, len(f.entries)):] {
 		if f.entries[i].name == f.entries[i+1].name {
 			return nil, fmt.Errorf("%s is listed twice", redact.Quote(f.entries[i].from))
@@ -100,19 +97,19 @@ func Open(ctx context.Context, o Options) (_ *Files, err error) {
 }
 
 // Close releases the folder.
-func (f *Files) Close() error { return f.root.Close() }
+func (f *ownFiles) Close() error { return f.root.Close() }
 
-// Has reports whether there is something at a path in the overlay, as far as that is
+// has reports whether there is something at a path in the overlay, as far as that is
 // known without following links.
-func (f *Files) Has(name string) bool {
-	return name == "." || slices.ContainsFunc(f.entries, func(e entry) bool {
+func (f *ownFiles) has(name string) bool {
+	return name == "." || slices.ContainsFunc(f.entries, func(e fileEntry) bool {
 		above, through := strings.HasPrefix(e.name, name+"/"), e.mode&fs.ModeSymlink != 0 && strings.HasPrefix(name, e.name+"/")
 		return e.name == name || above || through
 	})
 }
 
 // top reads one of the configured paths.
-func (f *Files) top(ctx context.Context, p string) error {
+func (f *ownFiles) top(ctx context.Context, p string) error {
 	info, err := f.root.Lstat(p)
 	if err != nil {
 		return fmt.Errorf("%s: %s", redact.Quote(p), source.Words(unpath(err)))
@@ -170,7 +167,7 @@ func unpath(err error) error {
 }
 
 // allowed refuses what no agent may see.
-func (f *Files) allowed(from string) error {
+func (f *ownFiles) allowed(from string) error {
 	info, err := f.root.Lstat(from)
 	if err != nil {
 		return unpath(err)
@@ -193,7 +190,7 @@ func (f *Files) allowed(from string) error {
 }
 
 // isRun reports whether a folder is what a run left, by the names of its files.
-func (f *Files) isRun(dir string) bool {
+func (f *ownFiles) isRun(dir string) bool {
 	for _, name := range []string{"run.json", "candidates.jsonl"} {
 		if _, err := f.root.Lstat(path.Join(dir, name)); err != nil {
 			return false
@@ -203,7 +200,7 @@ func (f *Files) isRun(dir string) bool {
 }
 
 // add reads one file, folder or link.
-func (f *Files) add(from, name string) error {
+func (f *ownFiles) add(from, name string) error {
 	if err := f.allowed(from); err != nil {
 		return err
 	}
@@ -214,7 +211,7 @@ func (f *Files) add(from, name string) error {
 	if err != nil {
 		return unpath(err)
 	}
-	e := entry{from: from, name: name, mode: fs.ModeDir | 0o755}
+	e := fileEntry{from: from, name: name, mode: fs.ModeDir | 0o755}
 	switch m := info.Mode(); {
 	case m.IsDir():
 	case m&fs.ModeSymlink != 0:
@@ -236,14 +233,14 @@ func (f *Files) add(from, name string) error {
 	if f.secret(name) || f.secret(e.target) {
 		return errSecretName
 	}
-	if f.entries = append(f.entries, e); len(f.entries) > MaxFiles {
-		return fmt.Errorf("with it there are more than %d files and folders (list only what the agent needs)", MaxFiles)
+	if f.entries = append(f.entries, e); len(f.entries) > maxFiles {
+		return fmt.Errorf("with it there are more than %d files and folders (list only what the agent needs)", maxFiles)
 	}
 	return nil
 }
 
 // secret reports whether a text contains a secret.
-func (f *Files) secret(text string) bool {
+func (f *ownFiles) secret(text string) bool {
 	if f.opts.Clean == nil {
 		return false
 	}
@@ -254,7 +251,7 @@ func (f *Files) secret(text string) bool {
 }
 
 // read takes a file's size and digest, and refuses one with a secret in it.
-func (f *Files) read(e *entry) error {
+func (f *ownFiles) read(e *fileEntry) error {
 	in, err := source.OpenIn(f.root, e.from, os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -271,14 +268,14 @@ func (f *Files) read(e *entry) error {
 		return err
 	}
 	n := info.Size()
-	if room := MaxBytes - f.bytes; n <= room {
+	if room := maxFileBytes - f.bytes; n <= room {
 		n, err = io.Copy(to, io.LimitReader(in, room+1))
 	}
 	if err = errors.Join(err, flush()); err != nil {
 		return fmt.Errorf("reading it: %w", err)
 	}
-	if f.bytes += n; f.bytes > MaxBytes {
-		return fmt.Errorf("with it the files have more than %d bytes (list only what the agent needs, or put the rest into harness.config.image)", MaxBytes)
+	if f.bytes += n; f.bytes > maxFileBytes {
+		return fmt.Errorf("with it the files have more than %d bytes (list only what the agent needs, or put the rest into harness.config.image)", maxFileBytes)
 	}
 	e.size, e.sum = n, [sha256.Size]byte(sum.Sum(nil))
 	if f.opts.Clean != nil && [sha256.Size]byte(clean.Sum(nil)) != e.sum {
@@ -289,13 +286,13 @@ func (f *Files) read(e *entry) error {
 
 // checkLinks refuses links that lead out of the files: they would lead elsewhere in a
 // sandbox.
-func (f *Files) checkLinks() error {
+func (f *ownFiles) checkLinks() error {
 	for _, e := range f.entries {
 		if e.mode&fs.ModeSymlink == 0 {
 			continue
 		}
 		to := path.Join(path.Dir(e.name), e.target)
-		if path.IsAbs(e.target) || !filepath.IsLocal(to) || !f.Has(to) {
+		if path.IsAbs(e.target) || !filepath.IsLocal(to) || !f.has(to) {
 			return fmt.Errorf("%s: the link leads to %s, which is not among the files (copy what it leads to)", redact.Quote(e.from), redact.QuoteShort(e.target, 200))
 		}
 	}
@@ -303,7 +300,7 @@ func (f *Files) checkLinks() error {
 }
 
 // digest returns the digest of all files.
-func (f *Files) digest() string {
+func (f *ownFiles) digest() string {
 	all := sha256.New()
 	for _, e := range f.entries {
 		e.describe(all)
@@ -311,7 +308,7 @@ func (f *Files) digest() string {
 	return digest.Format(all.Sum(nil))
 }
 
-func (e entry) describe(h hash.Hash) {
+func (e fileEntry) describe(h hash.Hash) {
 	switch {
 	case e.mode.IsDir():
 		fmt.Fprintf(h, "folder %q\n", e.name)
@@ -322,8 +319,8 @@ func (e entry) describe(h hash.Hash) {
 	}
 }
 
-// WriteTar writes the files as they were read; one that has changed since is an error.
-func (f *Files) WriteTar(w io.Writer) error {
+// writeTar writes the files as they were read; one that has changed since is an error.
+func (f *ownFiles) writeTar(w io.Writer) error {
 	tw := tar.NewWriter(w)
 	made := map[string]bool{".": true}
 	for _, e := range f.entries {
@@ -339,7 +336,7 @@ func (f *Files) WriteTar(w io.Writer) error {
 }
 
 // folders writes the folders above a listed path that are not listed themselves.
-func (f *Files) folders(tw *tar.Writer, made map[string]bool, dir string) error {
+func (f *ownFiles) folders(tw *tar.Writer, made map[string]bool, dir string) error {
 	if made[dir] {
 		return nil
 	}
@@ -350,7 +347,7 @@ func (f *Files) folders(tw *tar.Writer, made map[string]bool, dir string) error 
 	return tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755})
 }
 
-func (f *Files) write(tw *tar.Writer, e entry) error {
+func (f *ownFiles) write(tw *tar.Writer, e fileEntry) error {
 	h := &tar.Header{Name: e.name, Mode: int64(e.mode.Perm()), Size: e.size, Typeflag: tar.TypeReg}
 	switch {
 	case e.mode.IsDir():

@@ -1,6 +1,4 @@
-// Package leftovers finds and removes what killed runs and unused images left on
-// this machine and on its engines. It touches nothing that a living process owns.
-package leftovers
+package machine
 
 import (
 	"context"
@@ -11,25 +9,25 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// Place is where something can be left.
-type Place struct {
+// place is where something can be left.
+type place struct {
 	Name string
-	// Find lists what was left, and Remove removes one of these.
+	// findLeft lists what was left, and Remove removes one of these.
 	Find   func(ctx context.Context) ([]sandbox.Leftover, error)
 	Remove func(ctx context.Context, l sandbox.Leftover) error
 }
 
-// Item is something that was left in a place.
-type Item struct {
+// leftItem is something that was left in a place.
+type leftItem struct {
 	Place string
 	sandbox.Leftover
 	// Err is why it could not be removed.
 	Err error
 }
 
-// Find lists what is left in all places, even where one of them fails.
-func Find(ctx context.Context, places []Place) ([]Item, error) {
-	var items []Item
+// findLeft lists what is left in all places, even where one of them fails.
+func findLeft(ctx context.Context, places []place) ([]leftItem, error) {
+	var items []leftItem
 	var errs []error
 	for _, p := range places {
 		found, err := p.Find(ctx)
@@ -37,20 +35,20 @@ func Find(ctx context.Context, places []Place) ([]Item, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", p.Name, err))
 		}
 		for _, l := range found {
-			items = append(items, Item{Place: p.Name, Leftover: l})
+			items = append(items, leftItem{Place: p.Name, Leftover: l})
 		}
 	}
 	return items, errors.Join(errs...)
 }
 
-// Remove removes items. What fails has its error in the item; the error is that of
+// removeLeft removes items. What fails has its error in the item; the error is that of
 // ctx, and nothing is removed after its end.
-func Remove(ctx context.Context, places []Place, items []Item) (removed []Item, err error) {
+func removeLeft(ctx context.Context, places []place, items []leftItem) (removed []leftItem, err error) {
 	for _, it := range items {
 		if ctx.Err() != nil {
 			return removed, context.Cause(ctx)
 		}
-		i := slices.IndexFunc(places, func(p Place) bool { return p.Name == it.Place })
+		i := slices.IndexFunc(places, func(p place) bool { return p.Name == it.Place })
 		if i < 0 {
 			continue
 		}
@@ -63,12 +61,12 @@ func Remove(ctx context.Context, places []Place, items []Item) (removed []Item, 
 // kindPrograms is the kind of overlays.
 const kindPrograms = "agents' program"
 
-// OnEngine is what dead processes left on an engine, and, if cached is not nil,
+// onEngine is what dead processes left on an engine, and, if cached is not nil,
 // the programs of agents that the cache does not have.
-func OnEngine(name string, e sandbox.Engine, cached func() (map[string]bool, error)) Place {
+func onEngine(name string, e sandbox.Engine, cached func() (map[string]bool, error)) place {
 	cleaner, _ := e.(sandbox.Cleaner)
 	keeper, _ := e.(sandbox.Overlays)
-	return Place{Name: name,
+	return place{Name: name,
 		Find: func(ctx context.Context) (out []sandbox.Leftover, err error) {
 			if cleaner != nil {
 				if out, err = cleaner.Left(ctx); err != nil {

@@ -1,6 +1,4 @@
-// Package agents provides the command group "securebench agent": fetch, list and
-// remove the programs of agents.
-package agents
+package machine
 
 import (
 	"context"
@@ -17,7 +15,7 @@ import (
 	"securebench/internal/fault"
 )
 
-const help = `Fetch, list and remove the programs of agents: codex and claude_code.
+const agentHelp = `Fetch, list and remove the programs of agents: codex and claude_code.
 
 Programs come from the npm registry, as your npm client is configured: .npmrc of
 the project, the user and the machine, and the variables npm_config_*. The npm
@@ -28,22 +26,22 @@ They are kept in the folder that SECUREBENCH_AGENT_CACHE names, or in
 securebench/agents in your cache directory, and are checked before each use. What
 is there needs no registry. A run fetches the programs that it does not find there.`
 
-// group is the command group in its surroundings.
-type group struct{ *subcommand.Shell }
+// agentGroup is the command group in its surroundings.
+type agentGroup struct{ *subcommand.Shell }
 
-// Command returns the command group.
-func Command(sh *subcommand.Shell) *cobra.Command {
-	g := group{sh}
-	c := &cobra.Command{Use: "agent", Short: "Fetch, list and remove the programs of agents", Long: help,
+// agentCommand returns the command group.
+func agentCommand(sh *subcommand.Shell) *cobra.Command {
+	g := agentGroup{sh}
+	c := &cobra.Command{Use: "agent", Short: "Fetch, list and remove the programs of agents", Long: agentHelp,
 		Args: cobra.NoArgs, RunE: subcommand.Missing,
 		Example: "  securebench agent fetch codex@0.169.0\n  securebench agent list"}
 	c.AddCommand(g.fetchCommand(), g.listCommand(), g.removeCommand())
 	return c
 }
 
-func (g group) open() (*programs.Cache, error) { return programs.OpenCache("", g.Getenv) }
+func (g agentGroup) open() (*programs.Cache, error) { return programs.OpenCache("", g.Getenv) }
 
-func (g group) fetchCommand() *cobra.Command {
+func (g agentGroup) fetchCommand() *cobra.Command {
 	var platform string
 	c := &cobra.Command{
 		Use: "fetch NAME[@VERSION]", Short: "Fetch the program of an agent", Args: subcommand.Need("NAME[@VERSION]"),
@@ -61,7 +59,7 @@ For a machine without a network, fetch on another one and copy the cache.`,
 	return c
 }
 
-func (g group) fetch(ctx context.Context, name, platform string) (err error) {
+func (g agentGroup) fetch(ctx context.Context, name, platform string) (err error) {
 	p, version, err := programs.ParseName(name)
 	if err != nil {
 		return err
@@ -86,7 +84,7 @@ func (g group) fetch(ctx context.Context, name, platform string) (err error) {
 	return err
 }
 
-func (g group) listCommand() *cobra.Command {
+func (g agentGroup) listCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "list", Short: "List the programs in the cache", Args: cobra.NoArgs,
@@ -97,7 +95,7 @@ func (g group) listCommand() *cobra.Command {
 	return c
 }
 
-func (g group) list(asJSON bool) (err error) {
+func (g agentGroup) list(asJSON bool) (err error) {
 	cache, err := g.open()
 	if err != nil {
 		return err
@@ -118,7 +116,7 @@ func (g group) list(asJSON bool) (err error) {
 	return w.Flush()
 }
 
-func (g group) lines(entries []programs.Entry) error {
+func (g agentGroup) lines(entries []programs.Entry) error {
 	for _, e := range entries {
 		b, err := json.Marshal(struct {
 			Name      programs.Program `json:"name"`
