@@ -168,7 +168,7 @@ func (*asked) Command() Command { return Command{} }
 // Close does nothing.
 func (*asked) Close(context.Context) error { return nil }
 
-// discard is a stream that nobody reads.
+// discard is a stream that is not read.
 type discard struct{ io.Writer }
 
 // Close does nothing.

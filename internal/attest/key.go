@@ -79,8 +79,8 @@ func parseNamed(data []byte) (k PublicKey, name string, err error) {
 	return k, name, nil
 }
 
-// decodePEM returns the one block of which data consists, apart from white space
-// around it and the kind of line ends, or nil. [pem.Decode] alone skips text
+// decodePEM returns the one block in data, apart from white space
+// around it and the kind of line ends, or nil. [pem.Decode] would skip text
 // before the block and damaged blocks, in which anything could hide.
 func decodePEM(data []byte) *pem.Block {
 	data = bytes.TrimSpace(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")))
@@ -150,7 +150,7 @@ func (k PublicKey) Verify(message, sig []byte) bool {
 func (k PublicKey) String() string { return k.ID }
 
 // smallOrder reports whether the key is a point of small order. For such a key,
-// of which the all-zero key is one, anybody can make signatures that are valid
+// such as the all-zero key, anyone can make signatures that are valid
 // for many messages. The list has every encoding that [ed25519.Verify] accepts;
 // the sign bit makes no difference.
 func smallOrder(key [ed25519.PublicKeySize]byte) bool {

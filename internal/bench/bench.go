@@ -50,7 +50,8 @@ func (c *Config) plan() plan {
 		tasks: 110, slowTasks: 110, rounds: 5, queued: []int{10, 100, 1000}, running: 64, rows: 20000}
 }
 
-// cheap is a sandbox of which a quick measurement can make hundreds.
+// cheap is the longest that a sandbox may take for a quick measurement to make
+// hundreds.
 const cheap = 50 // milliseconds
 
 // tasksFor is how many tasks a run has on an engine: as many as the public part of

@@ -28,7 +28,7 @@ func agentCommand() []string {
 	return []string{"sh", "-c", `printf %s "$1" | tee candidate.py`, "sh", solution}
 }
 
-// checkCommand is what split scoring costs at least: two processes, of which one
+// checkCommand is what split scoring costs at least: two processes, one of which
 // holds the tests and asks the other, which holds the solution, over pipes. Nothing
 // protects one from the other.
 func checkCommand(solution string) []string {

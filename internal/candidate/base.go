@@ -76,7 +76,7 @@ type Fingerprint struct {
 	Sum [sha256.Size]byte
 }
 
-// Same reports whether two fingerprints are equal but for the content of files.
+// Same reports whether two fingerprints are equal except for the content of files.
 func (p Fingerprint) Same(as Fingerprint) bool {
 	if p.Mode.IsRegular() {
 		p.Sum = as.Sum

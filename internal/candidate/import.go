@@ -36,7 +36,7 @@ type Place struct {
 	Owner sandbox.User
 }
 
-// Import writes a foreign archive, of which a person says that it holds files
+// Import writes a foreign archive, which a person says holds files
 // below a folder, as a tree in canonical form. Order, times and owners don't
 // matter; everything else that no tree may hold is a [*Rejection] that names it.
 // Nothing is deleted. The archive is read twice and must have the digest want;

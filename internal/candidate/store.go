@@ -56,7 +56,7 @@ func (s *Store) Close() error {
 	return s.root.Close()
 }
 
-// Put stores a candidate, whose [Candidate.Flush] goes on in the background. An
+// Put stores a candidate, whose [Candidate.Flush] continues in the background. An
 // existing damaged file is replaced.
 func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (c Candidate, err error) {
 	c = Candidate{Kind: kind, Origin: origin}
@@ -72,7 +72,7 @@ func (s *Store) Put(kind task.CandidateKind, origin Origin, content io.Reader) (
 	return s.attach(c), nil
 }
 
-// flush returns the flush of a stored candidate, also of one that somebody else has
+// flush returns the flush of a stored candidate, even if another caller has
 // just stored; nil if it is on disk.
 func (s *Store) flush(sum string) *durable.Flush {
 	s.mu.Lock()

@@ -101,7 +101,7 @@ func NewTreePacker(w io.Writer, b Bounds) *TreeWriter {
 	return t
 }
 
-// Add writes one entry; content is read for a file alone. An entry that a tree
+// Add writes one entry; content is read only for a file. An entry that a tree
 // may not contain is a [*Rejection] that names it.
 func (t *TreeWriter) Add(e Entry, content io.Reader) error { return t.add(e, content, nil) }
 

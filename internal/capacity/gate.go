@@ -58,7 +58,7 @@ type waiter struct {
 // NewGate makes a gate for a whole.
 func NewGate(whole Amount) *Gate { return &Gate{whole: whole} }
 
-// Grant is a part of the whole that somebody holds.
+// Grant is a part of the whole that is in use.
 type Grant struct {
 	gate *Gate
 	need Amount
@@ -91,7 +91,7 @@ func (g *Gate) Acquire(ctx context.Context, need Amount) (*Grant, error) {
 	}
 }
 
-// Try is Acquire without a wait: it returns nil if somebody waits or the need is
+// Try is Acquire without a wait: it returns nil if others wait or the need is
 // not free.
 func (g *Gate) Try(need Amount) *Grant {
 	g.mu.Lock()

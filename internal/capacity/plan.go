@@ -73,7 +73,7 @@ const (
 	reserveShare  = 16
 	reserveMemory = 256 << 20
 	reserveDisk   = 512 << 20
-	// unknown stands for a size that nobody knows: large, but sums don't overflow.
+	// unknown is used for an unknown size: large, but sums don't overflow.
 	unknown = math.MaxInt64 / 4
 )
 
@@ -110,7 +110,7 @@ type Plan struct {
 	sockets     int64
 }
 
-// Choose plans. The error names a task that the machine cannot hold even alone.
+// Choose plans. The error names a task that the machine cannot hold even by itself.
 func Choose(r Request) (*Plan, error) {
 	p := &Plan{limits: r.Limits.WithDefaults(), onDisk: r.OnDisk, sockets: r.Sockets}
 	if r.Size.CPUs <= 0 {
@@ -157,7 +157,7 @@ func known(a Amount) Amount {
 }
 
 // largest returns what is kept once and for a verification, the most that any task
-// needs alone, and the task that needs the most memory.
+// needs by itself, and the task that needs the most memory.
 func (p *Plan) largest(loads map[Load]string) (once, kept, most Amount, task string) {
 	type lasting struct{ once, kept Footprint }
 	seen := map[lasting]bool{}

@@ -9,7 +9,7 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// kept is how many checkouts are kept that nobody uses.
+// kept is how many unused checkouts are kept.
 const kept = 4
 
 // Options are the choices of a keeper.
@@ -101,7 +101,7 @@ func (k *Keeper) entry(ctx context.Context, image sandbox.Image, dir string) (*e
 		k.idle = slices.DeleteFunc(k.idle, func(i *entry) bool { return i == e })
 		return e, nil
 	}
-	// The work goes on as long as anybody waits for it.
+	// The work continues as long as any caller waits for it.
 	wctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	e := &entry{key: at, done: make(chan struct{}), cancel: cancel, users: 1}
 	k.known[at] = e

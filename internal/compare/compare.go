@@ -23,7 +23,7 @@ type Options struct {
 	// prevent the comparison.
 	Allowed []Kind
 	// Clusters are the groups of tasks that are not independent of each other, by
-	// task; a task without one is alone.
+	// task; a task without one is its own cluster.
 	Clusters map[string]string
 	// Resamples is how often the bootstrap draws, Seed what its draws follow from.
 	Resamples int
@@ -148,7 +148,7 @@ func common(runs []*earlier.Run) (out []row) {
 	return out
 }
 
-// clusters numbers the group of each row; nil if every row is alone.
+// clusters numbers the group of each row; nil if every row is its own.
 func clusters(rows []row, names map[string]string) []int {
 	if names == nil {
 		return nil
@@ -229,7 +229,7 @@ func against(name string, rows []row, groups []int, i int, o Options) Comparison
 
 // adjust corrects the p values for the number of comparisons, after Holm: S. Holm,
 // "A simple sequentially rejective multiple test procedure", Scandinavian Journal
-// of Statistics 6 (1979), 65-70. A comparison without a p value was made, too, and
+// of Statistics 6 (1979), 65-70. A comparison without a p value was also made, and
 // counts like one whose p value is 1.
 func adjust(cs []Comparison) {
 	if len(cs) < 2 {

@@ -27,7 +27,7 @@ const (
 // never compared.
 func Allowable() []Kind { return []Kind{Tasks, Verifier, Images, Limits} }
 
-// ParseKinds reads the words of --allow, of which these kinds may be allowed.
+// ParseKinds reads the words of --allow, which must be among these kinds.
 func ParseKinds(words []string, allowable []Kind) (out []Kind, err error) {
 	var names []string
 	for _, kind := range allowable {

@@ -266,7 +266,7 @@ func choose(n, k int) float64 {
 // newcombe is the 95 % interval for a difference of paired proportions: R. G.
 // Newcombe, "Improved confidence intervals for the difference between binomial
 // proportions based on paired data", Statistics in Medicine 17 (1998), 2635-2650,
-// method 10 with the continuity-corrected correlation. It holds at the ends, too,
+// method 10 with the continuity-corrected correlation. It also holds at the ends,
 // where an interval from the standard error would have no width.
 func newcombe(c Counts) *Interval {
 	e, f, g, h := float64(c.Both), float64(c.Gained), float64(c.Lost), float64(c.Neither)
@@ -287,7 +287,7 @@ func newcombe(c Counts) *Interval {
 
 // bootstrap is the 95 % percentile interval of the mean difference over resamples
 // of the clusters: B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap"
-// (1993), chapter 13. The draws follow from the seed alone: cluster number
+// (1993), chapter 13. The draws follow from the seed: cluster number
 // floor(x*n / 2^64), where x are the values of a PCG-DXSM generator, in the form
 // of Go's math/rand/v2, seeded with the seed and 0.
 func bootstrap(sums []float64, sizes []int, resamples int, seed uint64) *Interval {

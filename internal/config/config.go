@@ -55,7 +55,7 @@ type Harness struct {
 	Pos      source.Pos   // of the harness section
 }
 
-// At returns where a key of Config stands, or the section if the key is left out.
+// At returns the position of a key of Config, or the section if the key is left out.
 func (h Harness) At(key string) source.Pos {
 	if n := h.Config.Get(key); n != nil {
 		return n.Pos
@@ -63,7 +63,7 @@ func (h Harness) At(key string) source.Pos {
 	return h.Pos
 }
 
-// EnvAt returns where the i-th name of Env stands, or the section if that is not
+// EnvAt returns the position of the i-th name of Env, or the section if that is not
 // known.
 func (h Harness) EnvAt(i int) source.Pos {
 	if i < len(h.EnvPos) {

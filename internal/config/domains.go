@@ -21,7 +21,7 @@ var (
 )
 
 // ParseDomains reads a list of DNS names, normalises them and drops
-// duplicates. A name is that of one host; one that begins with "*." stands for
+// duplicates. A name is that of one host; one that begins with "*." means
 // all hosts below the rest. It reports every item that is neither.
 func ParseDomains(n *source.Node, what string) ([]string, source.Problems) {
 	var ps source.Problems

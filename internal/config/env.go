@@ -18,7 +18,7 @@ const DefaultEnvFile = ".env"
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Var is one line of an env file. Its value may be a secret, so printing and
-// logging a Var show the name alone, and marshalling fails.
+// logging a Var show only the name, and marshalling fails.
 type Var struct{ Name, Value string }
 
 // String returns the name.

@@ -28,7 +28,7 @@ func Columns(w io.Writer) int {
 
 // Folder writes lines to a terminal of so many columns so that none is longer: a
 // terminal would continue it at the left edge, where text from outside could pass
-// for a line of securebench's. What does not fit stands in further lines behind the
+// for a line of securebench's. What does not fit is put in further lines after the
 // bar that the first one has, or behind spaces. Without a terminal nothing changes.
 type Folder struct {
 	w       io.Writer

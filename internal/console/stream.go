@@ -36,7 +36,7 @@ type Stream struct {
 	err error
 }
 
-// Write writes all of p. After an error, every later write fails, too.
+// Write writes all of p. After an error, every later write also fails.
 func (s *Stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 // ImageFile is where the program lies in its image.
 const ImageFile = "usr/bin/securebench"
 
-// Image writes an archive of an OCI image that holds the program alone. Engines
+// Image writes an archive of an OCI image that holds only the program. Engines
 // that read Docker's own archives only, read it as well.
 func Image(w io.Writer, program []byte, ref, version string, p v1.Platform, made time.Time) error {
 	img, err := image(program, version, p, made)

@@ -174,7 +174,7 @@ func LockIn(root *os.Root, name string, flags, how int) (*Locked, error) {
 	return &Locked{f}, nil
 }
 
-// WaitIn is [LockIn] for a lock that nobody else holds, for which it waits until ctx
+// WaitIn is [LockIn] that waits until ctx ends for a lock that another process holds
 // ends. It makes the file if there is none.
 func WaitIn(ctx context.Context, root *os.Root, name string) (*Locked, error) {
 	for {

@@ -56,7 +56,7 @@ func (r *lineCheck) labels(e record.Entry, fail failer) {
 	}
 }
 
-// unpinned reports whether the run names an image by tags alone, as far as the names
+// unpinned reports whether the run names an image only by tags, as far as the names
 // are known.
 func (r *lineCheck) unpinned(image string) bool {
 	known := false

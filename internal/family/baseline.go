@@ -2,7 +2,7 @@ package family
 
 import "securebench/internal/task"
 
-// A Baseline answers rows without solving them, from the public lane alone. If
+// A Baseline answers rows without solving them, from the public lane only. If
 // one scores well, the pack does not measure what it claims to measure.
 type Baseline struct {
 	Name string // "always B"

@@ -47,7 +47,7 @@ func (f Family) Unscored(t task.Task, v Verifier) (reason verdict.Reason, messag
 	return "", ""
 }
 
-// Solution returns a row's own solution; a candidate among them stands alone.
+// Solution returns a row's own solution; one that is a candidate is all there is.
 func (f Family) Solution(ctx context.Context, v Verifier, c Case) (Solution, bool, error) {
 	if full, ok := v.(Completer); ok {
 		cand, found, err := full.Complete(ctx, c)

@@ -23,7 +23,7 @@ type Files struct {
 	PublicDigests, EvalDigests map[string]string
 }
 
-// OpenFiles opens the two roots, either of which may be missing. The caller
+// OpenFiles opens the two roots; either may be missing. The caller
 // closes the result.
 func OpenFiles(publicRoot, evalRoot string, publicDigests, evalDigests map[string]string) (Files, error) {
 	f := Files{PublicDigests: publicDigests, EvalDigests: evalDigests}

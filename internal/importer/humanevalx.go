@@ -122,7 +122,7 @@ func cpp(s linkedSource) (linkedRow, error) {
 }
 
 // opened returns a declaration up to the brace that it leaves open. That of one row
-// goes on with a part of the body.
+// continues with a part of the body.
 func opened(declaration string) (head string, ok bool) {
 	depth, at := 0, 0
 	for i, c := range declaration {

@@ -237,7 +237,7 @@ func packFiles() []string {
 	return []string{"tasks.jsonl", "manifest.yaml", "ATTRIBUTION.md", "LICENSE"}
 }
 
-// finishPack writes what stands beside the rows, and keeps the whole.
+// finishPack writes what lies beside the rows, and keeps the whole.
 func finishPack(out *packdir.Set, ds dataset, o Options, sum Result) error {
 	for name, text := range map[string]string{
 		"manifest.yaml":  manifest(ds, o),

@@ -39,7 +39,7 @@ var (
 	instanceID = regexp.MustCompile(`^[A-Za-z0-9]+(?:(?:[._]|__|-+)[A-Za-z0-9]+)*$`)
 )
 
-// sweRow reads a row. Fields that it does not know are left alone: the data sets in
+// sweRow reads a row. Fields that it does not know are ignored: the data sets in
 // this form have many. specs may be nil.
 func (o *object) sweRow(specs sweSpecs) sweRow {
 	row := sweRow{ID: o.text("instance_id"), Repo: o.text("repo"), BaseCommit: o.text("base_commit"), Statement: o.text("problem_statement"),
@@ -118,7 +118,7 @@ func runnerOf(command []string) string {
 }
 
 // filter drops what names no test: the lists were read from the output of test
-// runs, where other words stood, too.
+// runs, also where the words were others.
 func (o *object) filter(row *sweRow) {
 	seen := map[string]bool{} // FAIL_TO_PASS comes first, and keeps what both name
 	keep := func(list []string) (out []string) {

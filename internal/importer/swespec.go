@@ -157,7 +157,7 @@ const (
 const condaPath = "/opt/miniconda3/envs/testbed/bin:/opt/miniconda3/condabin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // script reads image, eval_script and log_parser. Of the script the test
-// command is used alone: the rest puts test files in place, which the verifier
+// command is used without the rest: that puts test files in place, which the verifier
 // does itself.
 func (o *object) script() (s sweSpec) {
 	s.Image = o.text("image")

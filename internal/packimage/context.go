@@ -25,7 +25,7 @@ const (
 func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // archive writes the files of an image as a tar stream that depends on names,
-// content and the permission to execute alone. Anything but files and folders
+// only content and the permission to execute. Anything but files and folders
 // is an error: a link could lead out of the pack.
 func (p Pack) archive(ctx context.Context, name string, out io.Writer) error {
 	dir := filepath.Join(p.Dir, Folder, name)

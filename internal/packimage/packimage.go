@@ -135,7 +135,7 @@ func (p Pack) read() (map[string][]string, error) {
 	return all, nil
 }
 
-// open opens a folder of the pack by the names on the way to it, none of which
+// open opens a folder of the pack by the names on the way to it; none of them
 // may be a link: what a build sends to the engine is all from the pack.
 func (p Pack) open(names ...string) (*os.Root, error) {
 	root, err := os.OpenRoot(p.Dir)

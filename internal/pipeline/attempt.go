@@ -92,7 +92,7 @@ func (a *ongoing) prepare(ctx context.Context) {
 	}
 }
 
-// open lets the worker prepare the verification alone.
+// open lets the worker prepare only the verification.
 func (a *ongoing) open(ctx context.Context, c family.Case) {
 	a.held, a.ahead = true, true
 	a.r.Worker.Ahead(ctx, nil, &c)

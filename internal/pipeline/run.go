@@ -344,7 +344,7 @@ func final(err error) bool {
 
 // retry removes the attempt's sandboxes and, after a pause, creates new ones
 // for what is repeated: the whole attempt, or only the verification of a
-// stored candidate. Of an agent that has ended, the capture alone is repeated as
+// stored candidate. Of an agent that has ended, only the capture is repeated, as
 // long as what it left can be read. It returns false if the run ended meanwhile.
 func (r *run) retry(ctx context.Context, a *ongoing, err error) bool {
 	if ctx.Err() != nil || final(err) {

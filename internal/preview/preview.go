@@ -190,7 +190,7 @@ func (p *Preview) tasks(ctx context.Context, look *run.Outlook, before *past) er
 	return nil
 }
 
-// readPast reads the records of a run, of which there may be none yet. One that
+// readPast reads the records of a run; there may be none yet. One that
 // does not verify is read as far as that is possible.
 func readPast(ctx context.Context, name string, trust evidence.Trust) (*past, error) {
 	if _, err := os.Stat(filepath.Join(name, record.ManifestName)); errors.Is(err, fs.ErrNotExist) {

@@ -126,7 +126,7 @@ func commandOutput(e SandboxResult, opts Options) []line {
 }
 
 // runDone lists the failures. The counts are left to the summary line that the
-// command prints, but for agents that ended with an error: then the score can be
+// command prints, except for agents that ended with an error: then the score can be
 // that of something broken.
 func runDone(e RunDone) []line {
 	failures, others := e.listed()

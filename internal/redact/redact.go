@@ -5,7 +5,7 @@
 // in which they usually leak, even if a secret is wrapped over lines or begins
 // in one stream and continues in another. It catches secrets that are printed
 // by accident or encoded once. It does not catch a secret that is encrypted, cut
-// into pieces or spelled out, so nothing may rely on it alone. [Escape] makes
+// into pieces or spelled out, so nothing may rely only on it. [Escape] makes
 // text from outside safe for terminals and logs, and [Excerpt] bounds it. Redact
 // before escaping: escaping changes the bytes that the registry looks for.
 package redact

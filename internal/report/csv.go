@@ -19,7 +19,7 @@ import (
 // itself or repeats another is not a pass. Attempts without a record have no
 // row. run_verified and rows_left_out are about the run and the same in every row; a run
 // without records that is not verified or left rows out has one row with these
-// two alone. Columns that came later follow. No cell contains a control character or a spreadsheet formula.
+// two only. Columns that came later follow. No cell contains a control character or a spreadsheet formula.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true

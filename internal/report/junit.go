@@ -129,7 +129,7 @@ func (r *Report) junitMissing() (names []string) {
 	return names
 }
 
-// junitNotes are what nobody should miss in a run that verifies.
+// junitNotes are what no reader should miss in a run that verifies.
 func (r *Report) junitNotes() (notes []string) {
 	if n := r.Run.LeftOut; n > 0 {
 		note := fmt.Sprintf("%d of %s were left out", n, console.Plural(n+r.Run.PlannedTasks, "row"))

@@ -103,7 +103,7 @@ type Report struct {
 	// when no record counts answers.
 	Answers verdict.Answers `json:"answers,omitzero"`
 	Slowest []Slow          `json:"slowest"` // at most five
-	// Unpassed are the tasks of which not every attempt passed, in row order.
+	// Unpassed are the tasks with an attempt that did not pass, in row order.
 	Unpassed []Unpassed `json:"not_passed"`
 	// AgentErrors counts the attempts whose agent ended by itself with an exit code
 	// other than 0, AgentsFailed those of them that have no candidate for that.
@@ -180,7 +180,7 @@ type Slow struct {
 	Outcome verdict.Outcome `json:"outcome"`
 }
 
-// Unpassed is a task of which not every attempt passed.
+// Unpassed is a task with an attempt that did not pass.
 type Unpassed struct {
 	TaskID   string    `json:"task_id"`
 	Index    int       `json:"index"`

@@ -28,7 +28,7 @@ func Wilson(p float64, n int) Interval {
 }
 
 // passAtK is the probability that at least one of k attempts passes, sampled
-// without replacement from n of which c passed: 1 - C(n-c,k)/C(n,k), the
+// without replacement from n, c of which passed: 1 - C(n-c,k)/C(n,k), the
 // unbiased estimator of Chen et al. 2021, arXiv 2107.03374, in their numerically
 // stable product form. 1 <= k <= n.
 func passAtK(n, c, k int) float64 {

@@ -132,8 +132,8 @@ func (r *Report) NoAgentWorked() string {
 	return fmt.Sprintf("NO AGENT WORKED: each of %s ended with an error and left no candidate", console.Plural(n, "agent"))
 }
 
-// banner writes texts that nobody should miss, each from a line of its own, and
-// an empty line. None is cut at the edge of a terminal: what to do about it stands
+// banner writes texts that no reader should miss, each from a line of its own, and
+// an empty line. None is cut at the edge of a terminal: what to do about it is
 // at the end.
 func (t *table) banner(texts ...string) {
 	const width = console.DefaultWidth - len("***  ***")

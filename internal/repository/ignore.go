@@ -11,7 +11,7 @@ import (
 const CacheRule = "cache"
 
 // caches are what tests and tools leave in a checkout, in the form of a
-// .gitignore file. A name stands here only if no project keeps work of its own
+// .gitignore file. A name is here only if no project keeps work of its own
 // under it. Ignore files of a project are not asked: an agent that runs the
 // tests of a project without any must not lose its work either.
 const caches = `
@@ -68,7 +68,7 @@ func NewIgnore(gitignores map[string][]byte) *Ignore {
 
 // Match reports whether a path is ignored, and by which rule ("cache" or the
 // path of the .gitignore file). The path is that of a file or link; it is
-// ignored, too, if a folder above it is.
+// also ignored if a folder above it is.
 func (i *Ignore) Match(path string) (rule string, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // The bounds of what is compared line by line. Beyond them a change is written
-// as a binary section: nobody would read it, and its size stays bounded.
+// as a binary section: no one would read it, and its size stays bounded.
 const (
 	maxText  = 8 << 20 // bytes of one side
 	maxLine  = 64 << 10

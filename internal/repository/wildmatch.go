@@ -3,7 +3,7 @@ package repository
 import "strings"
 
 // wildmatch reports whether a text matches a pattern as git matches paths: "*"
-// and "?" do not cross a slash, "**" between slashes stands for any number of
+// and "?" do not cross a slash, "**" between slashes means any number of
 // folders, "[…]" for one character. It takes time in proportion to the
 // product of the lengths at most.
 func wildmatch(pattern, text string) bool {
@@ -128,7 +128,7 @@ func (m *matcher) bracket(p int, c byte) (end int, ok bool) {
 				return 0, false
 			}
 		}
-		// git compares the beginning of a range alone first: it counts in a range
+		// git first compares only the beginning of a range: it counts in a range
 		// that holds nothing.
 		found = found || c == lo || lo <= c && c <= hi
 	}

@@ -150,7 +150,7 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 	return r, nil
 }
 
-// newRun makes a run of which nothing is loaded.
+// newRun makes a run that has loaded nothing.
 func newRun(o Options) *Run {
 	return &Run{Options: o, names: workspace.Folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}},
 		verifier: record.ThisBuild}

@@ -8,7 +8,7 @@ import (
 
 // Delivery takes what a command writes also after the limit, and after an error of
 // a writer, so that the command does not block before it is killed. It is not safe
-// for concurrent use, but for its channels.
+// for concurrent use, except for its channels.
 type Delivery struct {
 	Stdout, Stderr *OutputStream
 
@@ -100,7 +100,7 @@ func (d *Delivery) Outcome(end End, code int, took time.Duration) (Outcome, erro
 	return Outcome{End: end, ExitCode: code, Duration: took, StdoutBytes: stdout, StderrBytes: stderr}, nil
 }
 
-// FeedInput copies the caller's reader, of which nil is empty, to a command's standard input,
+// FeedInput copies the caller's reader (nil is empty) to a command's standard input,
 // and ends that. The channel gets an error of the reader's.
 func FeedInput(stdin io.Reader, to io.Writer, end func() error) <-chan error {
 	failed := make(chan error, 1)

@@ -253,12 +253,12 @@ type RootReader interface {
 
 // Change is one difference between the root of a box and its image. A folder
 // in which something was added or deleted can be reported as modified, and so can
-// a file that differs in its times alone.
+// a file that differs only in its times.
 type Change struct {
 	Path string // absolute
 	Kind ChangeKind
 	// Type is "" for what was deleted, and for a name that the engine cannot
-	// pass on because it is not UTF-8: such a file cannot be archived alone.
+	// pass on because it is not UTF-8: such a file cannot be archived by itself.
 	Type FileType
 }
 
@@ -311,7 +311,7 @@ type Streams struct {
 
 // Workspace is a file tree that outlives the boxes that mount it. It is
 // bounded in bytes and inodes, and is served by trusted code that executes
-// nothing from it. That code has the rights of [WorkspaceSpec.Owner] alone: what
+// nothing from it. That code has only the rights of [WorkspaceSpec.Owner]: what
 // belongs to other users can be unreadable to it.
 //
 // It has five methods: files are laid, read and removed by the same holder of
@@ -321,7 +321,7 @@ type Workspace interface { //nolint:interfacebloat // see above
 	Put(ctx context.Context, tar io.Reader) error
 	// Get writes the tree below path ("." is all of it; a file is itself)
 	// as a tar stream: directories, regular files, and everything else as
-	// its header alone. Links are never followed. A path that does not
+	// only its header. Links are never followed. A path that does not
 	// exist gives an empty archive. Writing stops with [ErrTooLarge] after
 	// limit bytes. What is at or below the paths in skip is neither read nor
 	// written.

@@ -29,7 +29,7 @@ type WorkspaceSpec struct {
 	// From makes the workspace begin as a copy of a folder of an image, with
 	// its links, owners and modes; the root then has the folder's owner and
 	// mode. Nil is an empty workspace. The tree is still served with the
-	// rights of Owner alone.
+	// rights of Owner only.
 	From *ImageFolder
 	// ReadAll lets the code that serves the tree read what belongs to other
 	// users. It is for trees in which owners can be changed.
@@ -101,7 +101,7 @@ type Spec struct {
 	Limits  Limits
 }
 
-// DeletedRecord is the PAX record of an archive's entry that stands for a path
+// DeletedRecord is the PAX record of an archive's entry for a path
 // where nothing is any more. Its value is "1", and the entry is an empty file.
 const DeletedRecord = "SECUREBENCH.deleted"
 

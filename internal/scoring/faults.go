@@ -73,7 +73,7 @@ type mount struct {
 }
 
 // mounts lists where the folders of a task are mounted. A workspace that is the
-// candidate is mounted where it is verified, too, and links on the way there would
+// candidate is also mounted where it is verified, and links on the way there would
 // give its files two names.
 func mounts(t task.Task, at Place) (out []mount) {
 	env, tree := t.Environment(), t.Agent().Extraction().Kind == task.Workspace

@@ -125,7 +125,7 @@ func (w *mountWay) new(parts []string) string {
 	return ""
 }
 
-// follow goes on where a link leads.
+// follow continues where a link leads.
 func (w *mountWay) follow(ctx context.Context, at, link string, rest []string) (string, error) {
 	if w.links++; w.links > maxLinks || link == "" {
 		return fmt.Sprintf("the link at %s in the image leads nowhere", at), nil

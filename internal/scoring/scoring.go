@@ -68,7 +68,7 @@ func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg conf
 	return s, nil
 }
 
-// OpenForReview opens a scorer outside of a run: name stands in the labels of
+// OpenForReview opens a scorer outside of a run: name goes into the labels of
 // its sandboxes.
 func OpenForReview(ctx context.Context, name string, w *workload.Workload, open EngineOpener, cfg *config.Tester, users bool, warn func(string)) (*Scorer, error) {
 	s, err := Open(ctx, w, open, cfg.Sandbox, users, warn)
@@ -89,7 +89,7 @@ func OpenForReview(ctx context.Context, name string, w *workload.Workload, open 
 }
 
 // MakeVerifiers makes the verifiers of the families that have one, for so many
-// verifications at a time. runID stands in the labels of
+// verifications at a time. runID goes into the labels of
 // their sandboxes.
 func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, cfg *config.Tester, verifications int) {
 	r := family.Resources{RunID: runID, Workers: verifications, Files: s.Files, Images: s.Images,

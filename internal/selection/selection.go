@@ -52,7 +52,7 @@ func (c Choice) Check() error {
 	return nil
 }
 
-// match reports whether an id matches a pattern, in which * stands for any
+// match reports whether an id matches a pattern, in which * means any
 // characters, ? for one, and [a-z] for one of these. No character is special in
 // an id, so none separates its parts.
 func match(pattern, id string) (bool, error) {

@@ -137,7 +137,7 @@ type Environment struct {
 }
 
 // Captured says which files of the agent's sandbox a candidate tree is made of.
-// The zero value is the workspace alone. Paths are absolute and clean.
+// The zero value is the workspace. Paths are absolute and clean.
 type Captured struct {
 	Roots []string `json:"roots,omitzero"` // files or folders; the workspace only if it is among them
 	// Filesystem takes all that a system task may change; see the documentation
@@ -146,7 +146,7 @@ type Captured struct {
 	Exclude    []string `json:"exclude,omitzero"` // files or folders
 }
 
-// Root reports whether the files lie outside of the workspace at dir, too.
+// Root reports whether the files also lie outside of the workspace at dir.
 func (c Captured) Root(dir string) bool {
 	return c.Filesystem || slices.ContainsFunc(c.Roots, func(r string) bool { return !pathname.Within(r, dir) })
 }
@@ -238,12 +238,12 @@ func (t Task) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("task: a whole task may not be marshalled; marshal a view")
 }
 
-// LogValue logs the id alone.
+// LogValue logs only the id.
 func (t Task) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("id", t.c.ID), slog.String("family", t.c.Family))
 }
 
-// String returns the id alone, so that printing a task leaks nothing.
+// String returns only the id, so that printing a task leaks nothing.
 func (t Task) String() string { return "task " + t.c.ID }
 
 // GoString is String, because %#v must not print the lanes either.

@@ -78,7 +78,7 @@ func Decides(file string) bool {
 	return slices.Contains([]string{"conftest.py", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"}, path.Base(file))
 }
 
-// Rehearsal is a run of canaries alone, before any candidate is there.
+// Rehearsal is a run of only canaries, before any candidate is there.
 type Rehearsal struct {
 	*Plan
 	forms []Form

@@ -19,7 +19,7 @@
 //     are named like the row's. One that passes, is skipped or is missing shows
 //     that the machinery lies.
 //
-// Canaries alone stop patches of the machinery itself: pytest's runner and
+// Only canaries stop patches of the machinery itself: pytest's runner and
 // reports, unittest.TestCase.run, a plugin that is registered at run time, the
 // driver's own functions. They stop only what does not tell them from the row's
 // tests. So what stays possible is a patch that picks files by name, product
@@ -120,7 +120,7 @@ type Command struct {
 type Plan struct {
 	Command
 	// Files are the canaries: files to lay into the checkout, or into the folder
-	// of tests outside, by path, over whatever stands there. Outside they must be
+	// of tests outside, by path, over whatever is there. Outside they must be
 	// laid with the tests, in the order of all names.
 	Files map[string][]byte
 	// Software are the files that the verdict rests on: of Python and of pytest.

@@ -206,8 +206,7 @@ func (c *Conditions) Check(r Result) error {
 	return fault.As(fault.Threshold, errors.Join(met...))
 }
 
-// regressions are the ids of the tasks of which a smaller share of attempts
-// passed.
+// regressions are the ids of the tasks that passed a smaller share of attempts.
 func regressions(before, after *earlier.Run) (out []string) {
 	was := map[string]float64{}
 	for _, t := range before.Tasks {

@@ -56,7 +56,7 @@ func (b *builder) stored(title, sum, shown string) {
 }
 
 // Bounds on what is shown of a tree: how many changes are listed, and the content of
-// how many files of which size, in bytes.
+// how many files of what size, in bytes.
 const (
 	maxEntries  = 200
 	maxContents = 20

@@ -51,7 +51,7 @@ type Part struct {
 
 // Source says where the parts of an attempt are read.
 type Source struct {
-	// FS is the directory of the run, or nil for what the record alone has.
+	// FS is the directory of the run, or nil for what only the record has.
 	FS fs.FS
 	// Salt is nil for a published copy, whose raw output is absent.
 	Salt *digest.Salt

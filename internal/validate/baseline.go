@@ -166,7 +166,7 @@ func judgeBaseline(name string, i int, rows []*rowBaselines, everywhere []float6
 }
 
 // passesByChance returns how likely it is that chance passes 0, 1, 2 and more
-// of rows with these chances: the Poisson binomial distribution, exact but for
+// of rows with these chances: the Poisson binomial distribution, exact except for
 // parts below 1e-40.
 func passesByChance(chances []float64) []float64 {
 	const negligible = 1e-40

@@ -31,7 +31,7 @@ import (
 // a number or a label, and an unknown name in any program.
 const garbage = "qwzxvbnk"
 
-// runName stands in the labels of a validation's sandboxes.
+// runName goes into the labels of a validation's sandboxes.
 const runName = "validate"
 
 // The candidates that validation tries.

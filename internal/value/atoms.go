@@ -60,7 +60,7 @@ func isHex(b []byte) bool {
 	return true
 }
 
-// isText reports whether b is UTF-8 in which surrogates may stand alone.
+// isText reports whether b is UTF-8 in which surrogates may be unpaired.
 func isText(b []byte) bool {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)

@@ -48,7 +48,7 @@ func (d *Decoder) set(v *Value, depth int) {
 	}
 }
 
-// keyed reads n entries of size items, of which the first is a key.
+// keyed reads n entries of size items, the first of which is a key.
 func (d *Decoder) keyed(v *Value, n, size, depth int) {
 	if !d.room(n * size) {
 		return
@@ -90,7 +90,7 @@ func (d *Decoder) factory() Value {
 	return v
 }
 
-// span reads a range, which counts as many values as it stands for.
+// span reads a range, which counts as the values that it holds.
 func (d *Decoder) span(v *Value) {
 	var n [3]big.Int
 	for i := range n {

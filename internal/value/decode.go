@@ -25,7 +25,7 @@ const envelope = 64
 type Decoder struct {
 	// Handles allows handles.
 	Handles bool
-	// HashHandles allows them as members of sets and as keys, too.
+	// HashHandles allows them as members of sets and also as keys.
 	HashHandles bool
 	// Limit is the number of values that may be read; 0 is [MaxNodes].
 	Limit int

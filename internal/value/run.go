@@ -22,7 +22,7 @@ import (
 // minRun is the number of members from which a run is mandatory.
 const minRun = 16
 
-// runMark stands where a first member would.
+// runMark is where a first member would be.
 const runMark = '#'
 
 // sequence reads the members of a list or tuple.

@@ -91,7 +91,7 @@ type Workload struct {
 	problems source.Problems
 }
 
-// Load reads and checks the whole pack, of which the first limit rows are
+// Load reads and checks the whole pack; the first limit rows are
 // used.
 func Load(ctx context.Context, loc pack.Location, reg family.Registry, limit int, d Demands) (*Workload, error) {
 	w := &Workload{Families: reg, limit: limit, demands: d, Images: map[string]source.Pos{}, Users: map[User]source.Pos{}, Platforms: map[Platform]source.Pos{},

@@ -11,7 +11,7 @@ import (
 // settings are patterns of what below /etc a task may change although a checker
 // runs in the same image: accounts, names of hosts, timed jobs and the
 // configuration of services. All else there can change what programs of the
-// checker load or run. What is below a folder that matches counts, too.
+// checker load or run. What is below a folder that matches also counts.
 // docs/trees.md repeats the list.
 func settings() []string {
 	return strings.Fields(`passwd passwd- group group- shadow shadow- gshadow gshadow- subuid subuid- subgid subgid-
@@ -31,7 +31,7 @@ func settings() []string {
 // whoever owns that.
 const EvaluatorDir = "/securebench-evaluator"
 
-// Reserved are the folders of which no candidate contains anything: they are the
+// Reserved are the folders that no candidate contains anything of: they are the
 // kernel's and securebench's own.
 func Reserved() []string {
 	return []string{"/proc", "/sys", "/dev", "/opt/securebench", "/.securebench", EvaluatorDir}
@@ -64,7 +64,7 @@ func Changeable(p string) bool {
 
 // SystemPath reports whether an absolute path is, or lies below, a folder of
 // programs, of libraries, or of what tells the loader and interpreters which to
-// use: what stands there decides what a checker in the same image runs.
+// use: what is there decides what a checker in the same image runs.
 func SystemPath(p string) bool {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path.Clean(p), "/"), "/")
 	switch {

@@ -95,7 +95,7 @@ func (g group) table(found []engines.Examination) func() error {
 	}
 }
 
-// mark is how a requirement stands.
+// mark is the state of a requirement.
 func mark(r sandbox.Requirement) string {
 	switch {
 	case r.Holds:

@@ -66,7 +66,7 @@ On a terminal it asks for what you do not give. Families with a template:
 	return c
 }
 
-// complete asks for what is missing, or takes the default where nobody can answer.
+// complete asks for what is missing, or takes the default where there is no one to ask.
 func (g group) complete(stdin io.Reader, p *newPack) error {
 	if f, ok := stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		if err := p.ask(stdin, g.Stderr); err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // A family's template is row.json, which becomes one line; what is below public and
-// eval becomes assets, and images an image of the pack. In all of them, @ID@ stands
-// for the row's id, @PACK@ and @VERSION@ for the pack's.
+// eval becomes assets, and images an image of the pack. In all of them, @ID@ means
+// the row's id, @PACK@ and @VERSION@ for the pack's.
 //
 //go:embed templates
 var templates embed.FS

@@ -142,7 +142,7 @@ type Needs struct {
 }
 
 // Provider returns who serves the models, for the relay or for this process; nil
-// if nobody does.
+// if nothing else does.
 func (n Needs) Provider() *Relay {
 	if n.Model != nil {
 		return &n.Model.Relay

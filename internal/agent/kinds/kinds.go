@@ -17,7 +17,7 @@ import (
 	"securebench/internal/source"
 )
 
-// A kind is what a value of harness.type stands for.
+// A kind is what a value of harness.type means.
 type kind struct {
 	boxed bool // its agents run in sandboxes
 	// parse reads the harness section, and reports everything that is wrong.

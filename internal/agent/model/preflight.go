@@ -51,7 +51,7 @@ func (c *Client) Check(ctx context.Context) error {
 	if r.status != http.StatusNotFound && upstream.Rejects(r.status, "") {
 		return fmt.Errorf("%w: %s (status %d)", relay.ErrRejected, upstream.Complaint(r.status, "", c.set.Model), r.status)
 	}
-	// Many servers have the list alone.
+	// Many servers have only the list.
 	names, err := c.listModels(ctx)
 	if err != nil || len(names) == 0 || slices.Contains(names, c.set.Model) {
 		return nil //nolint:nilerr // a provider need not list its models

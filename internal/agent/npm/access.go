@@ -72,7 +72,7 @@ func (c *Config) Authorization(u *url.URL, name string) (string, error) {
 	if err != nil || registry.Host != u.Host || registry.Scheme != u.Scheme {
 		return "", err
 	}
-	// What lies beside the registry's own path gets its credentials, too.
+	// What lies beside the registry's own path also gets its credentials.
 	if h, err := c.below(registry); h != "" || err != nil {
 		return h, err
 	}
@@ -138,7 +138,7 @@ func checkHeader(h string) (string, error) {
 	return h, nil
 }
 
-// TLS returns whose certificates are trusted: the configured authorities alone,
+// TLS returns whose certificates are trusted: only those of the configured authorities,
 // or those of the system. NODE_EXTRA_CA_CERTS adds to either. A project's file
 // cannot name authorities: together with a proxy of its own, it would get the
 // user's credentials.

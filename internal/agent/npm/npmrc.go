@@ -155,11 +155,11 @@ func (c *Config) path(key, fallback string, hasFallback bool) (string, error) {
 type value struct {
 	text string
 	from string // "PATH:LINE" or a variable's name
-	// project is set if it stands in the project's file.
+	// project is set if it comes from the project's file.
 	project bool
 }
 
-// get returns the last value of a setting, of which the text is "" if there is
+// get returns the last value of a setting, whose text is "" if there is
 // none.
 func (c *Config) get(key string) (value, error) {
 	all, err := c.all(key)

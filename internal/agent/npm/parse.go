@@ -14,7 +14,7 @@ type setting struct {
 
 // parse reads npm's dialect of INI: keys contain colons and slashes, both ; and
 // # start a comment anywhere, a quoted text is JSON, KEY[] adds to a list, and a
-// key alone is true. What stands in a section is not configuration.
+// key without a value is true. What is in a section is not configuration.
 func parse(text string) map[string][]setting {
 	out, lists := map[string][]setting{}, map[string]bool{}
 	section := false

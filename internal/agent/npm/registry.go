@@ -121,7 +121,7 @@ func (c *Client) ask(ctx context.Context, u *url.URL, name string) (*Package, er
 	return decode(io.LimitReader(body, c.answer), name)
 }
 
-// decode reads a registry's answer, of which it takes little. Every version is
+// decode reads the little that is needed of a registry's answer. Every version is
 // decoded, so that a repeated one is noticed.
 func decode(r io.Reader, name string) (*Package, error) {
 	var answer struct {

@@ -54,7 +54,7 @@ func (c *Client) repeat(ctx context.Context, do func() error) error {
 
 // get starts a request and returns the body of a good answer, and its length,
 // -1 if that is not known. Each redirect is a request of its own, with the
-// credentials of its own address alone.
+// credentials of its own address only.
 func (c *Client) get(ctx context.Context, u *url.URL, name, accept string) (io.ReadCloser, int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	hop := *c.http

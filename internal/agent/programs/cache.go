@@ -71,7 +71,7 @@ func OpenCache(dir string, getenv func(string) string) (*Cache, error) {
 	return &Cache{root: root, getenv: getenv, workdir: workdir, pause: time.Second}, nil
 }
 
-// isOurs reports whether nobody but this user and root can write in a folder: who
+// isOurs reports whether only this user and root can write in a folder: who
 // can decides what runs.
 func isOurs(info fs.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
@@ -169,7 +169,7 @@ func (c *Cache) check(ctx context.Context, name string) (Release, error) {
 }
 
 // Remove removes the releases of a version, for all platforms, and returns them.
-// An empty version stands for every version, and an empty program for everything
+// An empty version means every version, and an empty program everything
 // in the cache.
 func (c *Cache) Remove(ctx context.Context, p Program, version string) ([]Entry, error) {
 	entries, err := c.List()
@@ -194,7 +194,7 @@ func (c *Cache) Remove(ctx context.Context, p Program, version string) ([]Entry,
 	return out, c.sweep(ctx)
 }
 
-// discard removes a folder. It loses its name first, so that nobody finds a part
+// discard removes a folder. It loses its name first, so that no process finds a part
 // of it.
 func (c *Cache) discard(name string) error {
 	gone := durable.UniqueName(".")
@@ -267,7 +267,7 @@ func (c *Cache) sweepLocked() error {
 }
 
 // workshop makes an empty folder in which this process makes a release. It is
-// locked while that is being made, so that nobody sweeps it away.
+// locked while that is being made, so that no other process removes it.
 func (c *Cache) workshop(ctx context.Context) (name string, root *os.Root, done func() error, err error) {
 	unlock, err := c.lock(ctx, cacheLock, func() {})
 	if err != nil {

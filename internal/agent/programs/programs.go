@@ -142,7 +142,7 @@ func (p Program) Executable() string {
 // Codex finds its helpers from its own path: the folder above bin is its package
 // if it holds codex-package.json. It runs bin/codex-code-mode-host for models
 // that write code, codex-path/rg to search, and what lies in codex-resources,
-// of which voice, an eighth of all, is for conversations with people.
+// and voice, an eighth of all, is for conversations with people.
 func (p Program) place(name string) string {
 	if p == ClaudeCode {
 		return map[string]string{"claude": "bin/claude", "LICENSE.md": "LICENSE.md"}[name]

@@ -92,7 +92,7 @@ func (p *Set) version(o harness.Overlay) string {
 	return o.Version
 }
 
-// latestVersion stands for the newest version, which is resolved once per run.
+// latestVersion means the newest version, which is resolved once per run.
 const latestVersion = "latest"
 
 // Overlay returns a program as it runs in an image.

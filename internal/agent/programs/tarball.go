@@ -30,7 +30,7 @@ type limits struct {
 // ofAgents are the limits of an agent's package.
 func ofAgents() limits { return limits{files: 20_000, bytes: 3 << 30, depth: 32, name: 512} }
 
-// unpackTarball unpacks the files of an npm package, whose content nobody has looked at,
+// unpackTarball unpacks the files of an npm package, whose content was not checked,
 // into an empty folder. place says where a file goes, from its path below the package's
 // first folder: a valid path below the root, or "" to leave it out. Each is owned by the
 // caller and readable by all; of its mode, whether it can be executed is kept. A link, a
@@ -48,7 +48,7 @@ func unpackTarball(ctx context.Context, r io.Reader, root *os.Root, place func(n
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	seen := map[string]bool{} // names of entries, as they were given
 	err = unpack.Tar(ctx, dir, zipped, unpack.Options{
-		// Headers and padding are small beside the files; a stream of headers alone ends there.
+		// Headers and padding are small beside the files; a stream of nothing but headers ends there.
 		Entries: l.files, Bytes: l.bytes, Archive: l.bytes + int64(l.files)*4096 + 1<<20, Depth: l.name,
 		Plan: func(h *tar.Header) (unpack.Entry, error) { return planFile(h, seen, place, l) },
 	})

@@ -312,7 +312,7 @@ func TestAnalystOfAnotherMind(t *testing.T) {
 				}
 				tries := 1
 				if c.isFault {
-					tries = 2 // the first could have been somebody's signal
+					tries = 2 // the first could have been a signal from outside
 				}
 				if n := e.boxes.Load(); n != int64(tries*(i+1)) {
 					t.Errorf("%d sandboxes for %d rows", n, i+1)

@@ -15,7 +15,7 @@ var proxiesSource string
 
 // allowsOperator reports whether a request is for an operator of an object, in
 // the right form. The candidate never compares with what a test expects: the
-// other side of a comparison is an object, too.
+// other side of a comparison is also an object.
 func (r request) allowsOperator() bool {
 	least, most, ok := operatorArguments(r.name)
 	if !ok || r.op != "call" || r.mutates || r.on.Kind != value.KindHandle {

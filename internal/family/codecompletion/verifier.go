@@ -89,7 +89,7 @@ func (v *Verifier) Close(ctx context.Context) error {
 }
 
 // Complete returns the row's reference as a whole module: behind the prompt
-// where it does not parse alone, which the analysis finds out. It is false for a
+// where it does not parse by itself, which the analysis finds out. It is false for a
 // row without a reference.
 func (v *Verifier) Complete(ctx context.Context, c family.Case) (candidate.Candidate, bool, error) {
 	r, err := readRow(c)

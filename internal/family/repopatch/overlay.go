@@ -12,7 +12,7 @@ import (
 	"securebench/internal/repository"
 )
 
-// file is what stands at a path of the checkout; the zero value is nothing.
+// file is what is at a path of the checkout; the zero value is nothing.
 type file struct {
 	mode repository.Mode
 	data []byte
@@ -21,7 +21,7 @@ type file struct {
 // overlay holds files by path.
 type overlay map[string]file
 
-// lay puts an overlay into the checkout: whatever stands at its paths, or where
+// lay puts an overlay into the checkout: whatever is at its paths, or where
 // their folders have to be, gives way.
 func (s *site) lay(ctx context.Context, files overlay) error {
 	if len(files) == 0 {

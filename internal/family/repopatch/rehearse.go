@@ -58,7 +58,7 @@ func (s *scorer) choose(ctx context.Context, p *prepared, forms []testrunner.For
 }
 
 // decidedBy is all by which a project decides whether it runs canaries of the usual
-// form. Rows of one image that differ in their test files alone share the answer.
+// form. Rows of one image that differ only in their test files share the answer.
 func (s *scorer) decidedBy(p *prepared) map[string]any {
 	var command, folders []string
 	for _, arg := range s.row.run.Command {

@@ -18,7 +18,7 @@ import (
 	"securebench/internal/verdict"
 )
 
-// labelExitCode says that the command's exit code alone decided.
+// labelExitCode says that only the command's exit code decided.
 const labelExitCode = "exit_code"
 
 // scorer scores one patch.
@@ -225,7 +225,7 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// check lays the tests over whatever stands there, runs them, and grades them.
+// check lays the tests over whatever is there, runs them, and grades them.
 func (s *scorer) check(ctx context.Context, p *prepared) error {
 	s.phase = phaseChecks
 	plan, err := testrunner.New(s.withTests(p), p.probed, s.c.Seed)

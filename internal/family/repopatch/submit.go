@@ -79,7 +79,7 @@ func (s *scorer) untouched(ctx context.Context, b base) error {
 	return err
 }
 
-// file returns what stands at a path of the base. Of links it has no content.
+// file returns what is at a path of the base. Of links it has no content.
 func (b base) file(path string) (f patchtext.File, err error) {
 	f.Mode = b.tree.Entries[path].Mode
 	if set, changed := b.setup[path]; changed {

@@ -32,7 +32,7 @@ func openBox(ctx context.Context, e sandbox.Sandboxes, spec sandbox.Spec) (*Box,
 }
 
 // End ends every process of a box and returns the limits that any of them ran
-// into. An error means that the engine, or somebody outside, ended it. Of no box, or
+// into. An error means that the engine, or a process outside, ended it. Of no box, or
 // one that has ended, there is nothing to say.
 func (b *Box) End(ctx context.Context) ([]sandbox.End, error) {
 	if b == nil || b.Client == nil {

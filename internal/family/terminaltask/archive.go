@@ -40,7 +40,7 @@ func copyRenamed(dst io.Writer, src io.Reader, place func(*tar.Header) (string, 
 			return err
 		}
 	}
-	// What follows the archive's end is read, too: a candidate is only known to
+	// What follows the archive's end is also read: a candidate is only known to
 	// be the stored one at its last byte.
 	if _, err := io.Copy(io.Discard, src); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 // checker. Nothing of the candidate's is in them, nor does any command run.
 func (s *scorer) makeBoxes(ctx context.Context) (err error) {
 	if s.row.start != nil {
-		// No evaluation file is there, and nothing that the checker alone may do.
+		// No evaluation file is there, and nothing that only the checker may do.
 		spec := sandbox.Spec{Image: s.c.Image, Workdir: s.row.workdir, Mounts: s.serviceMounts()}
 		if s.site.service, err = s.site.open(ctx, "service", s.Limit(), spec, s.row.capabilities); err != nil {
 			return err

@@ -140,7 +140,7 @@ func (s *scorer) judge(ctx context.Context, r ran) error {
 }
 
 // decide returns nil for a pass. The result is init's report on the process that
-// it started; nothing that a process wrote counts, but for pytest's driver and
+// it started; nothing that a process wrote counts, except for pytest's driver and
 // a reward.
 func (s *scorer) decide(ctx context.Context, r ran) error {
 	switch {

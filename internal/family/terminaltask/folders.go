@@ -65,7 +65,7 @@ func covers(c task.Captured, workdir, p string) bool {
 // An arrangement says where the changes of a candidate go in a sandbox.
 type arrangement struct {
 	row
-	// folders are mounted for the checker alone: nothing of the candidate's may
+	// folders are mounted only for the checker: nothing of the candidate's may
 	// be in them, or take the place of a folder above them.
 	folders []string
 	// moved are captured folders that are not at their own paths, but below
@@ -139,7 +139,7 @@ func (a arrangement) misleads(name, at, target string) bool {
 // is above one can be renamed.
 func (r row) ownPart() string { return path.Join(r.workdir, workspace.OwnRoot) }
 
-// inWorkspace reports whether the evaluation files are in the workspace, too: where
+// inWorkspace reports whether the evaluation files are also in the workspace: where
 // the row names them there. A service that shares it could rename the folder that
 // they are in.
 func (r row) inWorkspace() bool {

@@ -56,7 +56,7 @@ func (s *scorer) layouts() (out layouts, err error) {
 	out.evaluation.Entries = append(out.evaluation.Entries, workspace.Entry{
 		Path: path.Join(workspace.EvaluationRoot, siteFolder, testrunner.SiteName), Data: testrunner.Site()})
 	// The mount is read-only. A copy can be written to, by a root without further
-	// powers, too, so that a checker may copy a file twice.
+	// powers as well, so that a checker may copy a file twice.
 	for _, l := range []*workspace.Layout{out.evaluation, out.part} {
 		for i, e := range l.Entries {
 			if isEvaluation(e) {

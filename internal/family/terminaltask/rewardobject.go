@@ -20,7 +20,7 @@ var smallNumber = regexp.MustCompile(`^[1-9](?:\.[0-9]+)?[eE]-[0-9]{1,3}$`)
 func isObject(file string) bool { return path.Ext(file) == ".json" }
 
 // parseReward reads a reward as its file's name says: a file that ends in .json holds an
-// object of rewards by name, of which "reward" counts, or the only one; any may hold one
+// object of rewards by name: "reward" counts, or the only one; any may hold one
 // number alone. See [parseNumber].
 func parseReward(file string, data []byte) (float64, bool) {
 	if v, ok := parseNumber(data); ok || !isObject(file) {

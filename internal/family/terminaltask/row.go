@@ -170,7 +170,7 @@ func argvOf(v jsontext.Value) ([]string, bool) {
 	return nil, false
 }
 
-// captured reads eval.capture; a missing one is the workspace alone.
+// captured reads eval.capture; a missing one is the workspace.
 func captured(v jsontext.Value) task.Captured {
 	var spec captureSpec
 	if v == nil || json.Unmarshal(v, &spec) != nil {

@@ -43,7 +43,7 @@ type scorer struct {
 	// the checker's image has a Python without a safe path.
 	serviceHome string
 	oldPython   bool
-	// unmounted are captured folders of which the candidate leaves none.
+	// unmounted are captured folders that the candidate leaves nothing of.
 	unmounted map[string]bool
 	bare      []string        // captured paths that are no folders of the row's image
 	linked    bool            // a link of the candidate's was made

@@ -108,8 +108,8 @@ func (s *scorer) isReady(ctx context.Context, left time.Duration) (bool, error) 
 
 // endService ends the service, notes what became of it, and judges the end of the
 // steps by that. That the service died is its own affair: the checker has seen it. That
-// its sandbox's init was lost is nobody's failure, unless it ran into a limit. An error
-// of the end is the engine's, or of somebody outside.
+// its sandbox's init was lost is not a failure of the candidate, unless it ran into a limit. An error
+// of the end comes from the engine, or from outside.
 func (s *scorer) endService(ctx context.Context, err error) error {
 	if s.site.service == nil {
 		return err

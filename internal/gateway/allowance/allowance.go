@@ -57,7 +57,7 @@ type Allowance struct {
 	changed chan struct{}
 }
 
-// New returns an allowance of which nothing is used; nil if there is no bound.
+// New returns an unused allowance; nil if there is no bound.
 func New(limit Amount) *Allowance {
 	if limit == (Amount{}) {
 		return nil

@@ -30,8 +30,8 @@ func newDomains(list []string) domains {
 }
 
 // allow reports whether a host in normal form may be reached. An exact name is
-// that host's alone. A pattern reaches no further than the owner of its base:
-// a host below a public suffix that lies in between belongs to somebody else.
+// that host's only. A pattern reaches no further than the owner of its base:
+// a host below a public suffix that lies in between belongs to another owner.
 func (d domains) allow(host string) bool {
 	if slices.Contains(d.exact, host) {
 		return true

@@ -86,7 +86,7 @@ func checkHost(req *request) *refusal {
 	return nil
 }
 
-// lineReader reads lines, of which there may be so many bytes.
+// lineReader reads lines up to a number of bytes.
 type lineReader struct {
 	r    *bufio.Reader
 	left int

@@ -102,7 +102,7 @@ func (a *Attempt) spent() *refusal {
 	return a.refuse(budgetSpent, "the budget of this attempt is spent")
 }
 
-// share sets a request's part of the run's allowance aside. The agent stands still while
+// share sets a request's part of the run's allowance aside. The agent is held while
 // that waits, unless it has another request under way, which it has to read: the wait may
 // be for that one.
 func (a *Attempt) share(ctx context.Context, t ticket) (*allowance.Share, *refusal) {

@@ -14,7 +14,7 @@ import (
 // for the provider for as long as it may.
 var ErrWaited = errors.New("the provider did not answer within the time that an attempt may wait for it")
 
-// holds measures how long the agent stands still. Holds that overlap count
+// holds measures how long the agent is held. Holds that overlap count
 // once.
 type holds struct {
 	mu    sync.Mutex

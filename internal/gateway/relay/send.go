@@ -103,7 +103,7 @@ func (p *patience) failed(ctx context.Context) {
 }
 
 // wait holds the agent and waits. If the attempt has waited enough, and the
-// provider fails at this request alone, there is one more try.
+// provider fails only at this request, there is one more try.
 func (p *patience) wait(ctx context.Context, d time.Duration) (err error) {
 	if p.hold == nil {
 		if p.hold, err = p.attempt.holdAgent(ctx); err != nil {

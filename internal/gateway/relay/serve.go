@@ -227,7 +227,7 @@ func (a *Attempt) readBody(w http.ResponseWriter, r *http.Request, packed bool, 
 	return body.Bytes(), nil
 }
 
-// progress notes that a body goes on.
+// progress notes that a body continues.
 type progress struct {
 	r     io.Reader
 	reads atomic.Int64
@@ -240,7 +240,7 @@ func (p *progress) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// watch ends the reading of a body that has stopped, unless the agent stands
+// watch ends the reading of a body that has stopped, unless the agent is
 // still, until the returned function is called.
 func (a *Attempt) watch(control *http.ResponseController, p *progress) (stop func()) {
 	done := make(chan struct{})

@@ -26,7 +26,7 @@
 //	read: PATH
 //	write: {path: PATH, content: TEXT}
 //	edit: {path: PATH, old: LINES, new: LINES} # whole lines
-//	call: {name: N, namespace: S, arguments: {…}}  # any tool, as it stands
+//	call: {name: N, namespace: S, arguments: {…}}  # any tool, as it is written
 //
 // and may change how it is answered:
 //
@@ -122,7 +122,7 @@ type Edit struct {
 	New  string `json:"new"`
 }
 
-// Call is a tool call as it stands.
+// Call is a tool call as it is written.
 type Call struct {
 	Name      string         `json:"name"`
 	Namespace string         `json:"namespace"`

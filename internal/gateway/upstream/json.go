@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Decode reads JSON of a provider's, of which it asks no more than that: nothing but
+// Decode reads JSON of a provider's, and asks no more of it than that: nothing but
 // the one answer depends on it.
 func Decode(data []byte, to any) error {
 	err := json.Unmarshal(data, to, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))

@@ -87,7 +87,7 @@ func (r *Repository) tree(id ID, dir string, depth int, get func(ID, Kind) ([]by
 	}
 	return decodeTree(data, func(mode int, name string, id ID) error {
 		name = path.Join(dir, name)
-		// Folders count, too: a few empty ones in one another, each twice, would
+		// Folders also count: a few empty ones in one another, each twice, would
 		// take for ever.
 		if r.entries++; r.entries > maxObjects {
 			return fmt.Errorf("it has more than %d files and folders", maxObjects)

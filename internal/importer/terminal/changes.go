@@ -32,7 +32,7 @@ type start struct {
 // maxChanges bounds the file of changes in bytes.
 const maxChanges = 1 << 20
 
-// startSeconds is how long a service may take to be ready if nobody says so.
+// startSeconds is how long a service may take to be ready by default.
 const startSeconds = 30
 
 // readChanges reads a YAML file of changes by the names of their tasks.

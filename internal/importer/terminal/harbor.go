@@ -76,7 +76,7 @@ const (
 	rewardObject = "/logs/verifier/reward.json"
 )
 
-// rewardOf returns the file that tests write: the object, if they speak of it alone.
+// rewardOf returns the file that tests write: the object, if they mention no other.
 func rewardOf(tests folder) string {
 	object := false
 	for _, f := range tests {
@@ -91,7 +91,7 @@ func rewardOf(tests folder) string {
 	return rewardFile
 }
 
-// readHarbor reads a task.toml and what stands beside it.
+// readHarbor reads a task.toml and what lies beside it.
 func readHarbor(f folder, name string) (*task, error) {
 	var in harborTask
 	if err := decodeTOML(f, "task.toml", &in); err != nil {

@@ -191,7 +191,7 @@ func (t *task) importsWorkspace(files folder) bool {
 var importLine = regexp.MustCompile(`(?m)^[ \t]*(?:from|import)[ \t]+(\w+)`)
 
 // addWorkspace lets the tests import modules of the workspace: last of all
-// places, so that none of them stands in for another.
+// places, so that none of them takes the place of another.
 func (t *task) addWorkspace() {
 	const name = "conftest.py"
 	text := fmt.Sprintf("import sys\n\nsys.path.append(%q)  # the command of the data set has it in first place\n", t.workdir)

@@ -26,7 +26,7 @@ type benchTask struct {
 	Estimated    *float64 `json:"estimated_duration_sec"`
 }
 
-// readTerminalBench reads a task.yaml and what stands beside it.
+// readTerminalBench reads a task.yaml and what lies beside it.
 func readTerminalBench(f folder, name string) (*task, error) {
 	var in benchTask
 	if err := decodeYAML(f, "task.yaml", &in); err != nil {
@@ -78,7 +78,7 @@ func readTerminalBench(f folder, name string) (*task, error) {
 // leaks matches lines that copy what the agent must not see.
 var leaks = regexp.MustCompile(`(?mi)^[ \t]*(?:COPY|ADD)[ \t].*(?:\btests/|\bsolution\.|run-tests)`)
 
-// services counts the containers of a compose file; none stands for one.
+// services counts the containers of a compose file; no file counts as one.
 func services(f folder, name string) int {
 	content, ok := f[name]
 	if !ok {

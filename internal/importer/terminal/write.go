@@ -175,7 +175,7 @@ func (t *task) checkerRecipe() (string, error) {
 			return "", leave("its tests look at %s, which is where the image has its programs", root)
 		default:
 			// A verification has this path elsewhere, so that no setting of
-			// the agent's can take effect on the checker by its place alone.
+			// the agent's can take effect on the checker merely by its place.
 			fmt.Fprintf(&b, "RUN mkdir -p %[1]s%[3]s \\\n && if [ -e %[2]s ]; then mv %[2]s %[1]s%[2]s; fi \\\n && ln -s %[1]s%[2]s %[2]s\n",
 				candidateDir, root, path.Dir(root))
 		}
@@ -230,7 +230,7 @@ func (w *writer) files(dir string, files folder) error {
 	return nil
 }
 
-// finish writes what stands beside the rows, and keeps the whole.
+// finish writes what lies beside the rows, and keeps the whole.
 func (w *writer) finish(o Options, sum Result) error {
 	about := fmt.Sprintf("%s\n## This copy\n\n- Rows: %d\n", o.About, sum.Rows)
 	if len(sum.LeftOut) > 0 {

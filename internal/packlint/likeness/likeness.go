@@ -1,6 +1,6 @@
 // Package likeness tells whether one text is a copy of another: byte for byte, laid
 // out anew, with its lines in another order, or within a longer text. It compares
-// hashes of what such changes leave alone, so that many texts are compared with many
+// hashes of what such changes leave as it is, so that many texts are compared with many
 // at the cost of reading each once.
 package likeness
 
@@ -234,7 +234,7 @@ func (x *Index) at(key uint64) []posting {
 	return x.postings[i:n]
 }
 
-// holders returns the texts that have all of some lines, but for those that are
+// holders returns the texts that have all of some lines, except for those that are
 // everywhere.
 func (x *Index) holders(lines []uint64) (out []int32) {
 	if len(lines) < minLines {

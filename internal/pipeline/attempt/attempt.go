@@ -24,7 +24,7 @@ type Worker interface {
 	// is nil. What goes wrong is the error of that call.
 	Ahead(ctx context.Context, produce *agent.Request, verify *family.Case)
 	// Produce runs an agent and stores the candidate that it left. An error is an
-	// [*Error]; after one that stands, the next call takes the candidate of the
+	// [*Error]; if its Stands is set, the next call takes the candidate of the
 	// agent that has run, as long as nothing was released.
 	Produce(ctx context.Context, req agent.Request) (Produced, error)
 	// Verify scores a stored candidate. An error is an [*Error]: the engine's or the

@@ -26,7 +26,7 @@ type Request struct {
 	// of the sandbox's files make up a tree.
 	Workdir  string        `json:"workdir,omitzero"`
 	Captured task.Captured `json:"captured,omitzero"`
-	// ScoreTimeouts takes a tree from an agent that ran out of time, too.
+	// ScoreTimeouts takes a tree also from an agent that ran out of time.
 	ScoreTimeouts bool `json:"score_timeouts,omitzero"`
 	// Public holds the digests of the public files that were placed in the
 	// workspace, by path.
@@ -62,7 +62,7 @@ type Stage struct {
 	Sink candidate.Sink
 	// Checkout is the agent's repository; nil for a task without one.
 	Checkout *Checkout
-	// Base is what the workspace held before the agent came, of which a tree
+	// Base is what the workspace held before the agent came; a tree
 	// holds the changes; nil is an empty folder.
 	Base *candidate.Base
 	// Root reads the agent's sandbox, which has ended; nil if nothing of it is

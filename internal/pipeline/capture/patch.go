@@ -125,7 +125,7 @@ func (j job) leaveOut(after *repository.Tree) []string {
 		delete(after.Entries, path)
 	}
 	for path := range after.Odd {
-		// What is odd can be a folder, which rules for folders alone cover.
+		// What is odd can be a folder, which only rules for folders cover.
 		if j.ignored(path) || j.ignored(path+"/"+gitFolder) {
 			out = append(out, path)
 			delete(after.Odd, path)

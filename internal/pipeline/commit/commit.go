@@ -241,8 +241,8 @@ func (d *Draft) Resume(former *record.Line) error {
 var errUnverified = errors.New("the run ended before the candidate was verified")
 
 // Captured stores what the record is without a verdict, if there is a candidate:
-// a run that is killed goes on from there, and runs no agent for it. The flush to
-// disk goes on while the candidate is verified.
+// a run that is killed resumes there, and runs no agent for it. The flush to
+// disk continues while the candidate is verified.
 func (d *Draft) Captured() error {
 	if d.Candidate() == nil {
 		return nil

@@ -231,7 +231,7 @@ func (d *Draft) Pending(reason verdict.Reason, message string) *record.Line {
 }
 
 // PackFault ends an attempt that a pack fault made impossible: it is pending
-// and final, because a retry would fail, too.
+// and final, because a retry would also fail.
 func (d *Draft) PackFault(err error, phase verdict.Phase) *record.Line {
 	return d.pending(verdict.PackFault, phase, Line(err))
 }

@@ -22,7 +22,7 @@ type Manifest struct {
 	ID      string
 	Version int64
 	Family  string // defaults.family; "" if not set
-	// FamilyPos is where that stands.
+	// FamilyPos is the position of that.
 	FamilyPos source.Pos
 	// Environment is defaults.environment, an object; rows are merged over it.
 	Environment *source.Node
@@ -34,7 +34,7 @@ type Manifest struct {
 }
 
 // ReadManifest reads and checks a pack's manifest. Warnings are returned with
-// an error, too. The digest covers the file's bytes.
+// also an error. The digest covers the file's bytes.
 func ReadManifest(loc Location) (m Manifest, sum string, warnings source.Problems, err error) {
 	b, err := readRegular(loc.Manifest, maxManifest)
 	if err != nil {

@@ -224,7 +224,7 @@ func nameProblem(full, name string) (what, fix string) {
 }
 
 // trailing reports whether some systems would drop dots or spaces at the end
-// of the name. A name of dots alone is never changed.
+// of the name. A name that is only dots is never changed.
 func trailing(name string) bool {
 	return strings.TrimRight(name, ". ") != name && strings.Trim(name, ".") != ""
 }
@@ -276,7 +276,7 @@ func (t *tree) count(name string, need workspace.Need) {
 	}
 }
 
-// sizes refuses files that are too large, alone or together.
+// sizes refuses files that are too large, each or together.
 func (s *scanner) sizes() error {
 	total, largest := int64(0), found{}
 	for _, f := range s.order {

@@ -3,7 +3,7 @@ package pack
 import "context"
 
 // Survey reads the rows before the pack is loaded, without their assets, and
-// calls each for every row that can be read alone; [Load] reports the others. It
+// calls each for every row that can be read by itself; [Load] reports the others. It
 // returns the digest of the file of rows, to be compared with that of the loaded
 // pack.
 func Survey(ctx context.Context, loc Location, each func(Row)) (digest string, err error) {

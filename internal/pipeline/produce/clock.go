@@ -7,7 +7,7 @@ import (
 	"securebench/internal/attended"
 )
 
-// clock is the clock of a production. It stands still while it is held, up to a
+// clock is the clock of a production. It does not run while it is held, up to a
 // bound on all holds together, and calls expire once when its time is up.
 type clock struct {
 	expire func()

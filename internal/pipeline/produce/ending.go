@@ -30,7 +30,7 @@ type ending struct {
 }
 
 // broken reports whether the sandbox's init went away, or no longer keeps to what
-// was agreed: the agent's processes alone can do that. Errors of the engine that
+// was agreed: only the agent's processes can do that. Errors of the engine that
 // come with it are its consequence.
 func (e ending) broken(box sandbox.Outcome, boxErr error) bool {
 	if boxErr != nil && !errors.Is(boxErr, initproc.ErrLost) || errors.Is(boxErr, sandbox.ErrDisturbed) {

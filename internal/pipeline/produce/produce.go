@@ -28,7 +28,7 @@ import (
 )
 
 // Producer runs an agent for each request. Of the pack, it has access to the
-// public assets alone. It must not be copied.
+// only public assets. It must not be copied.
 type Producer struct {
 	Engine  sandbox.Engine
 	Harness harness.Harness // nil if every request has its own command

@@ -17,12 +17,12 @@ import (
 // CapturedName is the file that holds, while a run is under way, a record for
 // each attempt whose candidate is stored and waits to be verified, as it would be
 // if the verification had failed, with what a resume reads of it. A run that is
-// killed goes on from it. When every attempt has its record, it holds those whose
+// killed resumes from it. When every attempt has its record, it holds those whose
 // verification failed, and is gone if there are none.
 const CapturedName = RestrictedName + "/captured.jsonl"
 
 // AnswersName is the file that holds, while a run is under way, what a model has
-// answered, so that a run that goes on does not ask it again.
+// answered, so that a resumed run does not ask it again.
 const AnswersName = RestrictedName + "/answers.jsonl"
 
 // The MACs of records and of lines in [CapturedName] have names of their own, so
@@ -112,8 +112,8 @@ func (j *journal) close() error {
 	return f.Close()
 }
 
-// rewriteCaptured makes [CapturedName] hold the attempts of which only the
-// verification is repeated: the file of records is about to lose them.
+// rewriteCaptured makes [CapturedName] hold only the attempts
+// whose verification is repeated: the file of records is about to lose them.
 func (d *Dir) rewriteCaptured(waiting map[AttemptKey]*Line) error {
 	if len(waiting) == 0 {
 		return nil
@@ -196,7 +196,7 @@ func (e Entry) Standing(fsys fs.FS, salt digest.Salt, stored func(sum string) er
 	return errors.Join(errs...)
 }
 
-// captured completes the attempts of which only the verification is repeated from
+// captured completes the attempts with only a verification to repeat from
 // [CapturedName]: those without a record are added, and those that it does not have
 // are run again.
 func (r *reviewer) captured() {

@@ -310,7 +310,7 @@ func (w *capturedWire) encode(field string) ([]byte, error) {
 const noMAC = `"mac": ""`
 
 // mac authenticates a line of a file to whoever holds the run's salt: b is the line with
-// an empty MAC. Anybody could compute the chain alone.
+// an empty MAC. Anyone could compute the chain by itself.
 func mac(salt digest.Salt, field, taskID string, b []byte) string {
 	return salt.Keyed(field, taskID, b)
 }

@@ -141,7 +141,7 @@ type Review struct {
 	Kept    int
 	Dropped []Dropped
 	Rerun   map[string]int // how many by reason
-	// Unverified are dropped lines of which only the verification is repeated:
+	// Unverified are dropped lines whose verification alone is repeated:
 	// it ended in an infrastructure error, and everything before it is good.
 	// The files that they name stay in place, so the new record must name
 	// them, too.
@@ -173,7 +173,7 @@ func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reaso
 	r := reviewer{Review: p, recorded: map[AttemptKey]bool{}, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored}, inputs: inputs}
 	for raw, err := range Lines(file) {
 		if errors.Is(err, ErrLineTooLong) {
-			// No run wrote it. The lines after it are run again, too.
+			// No run wrote it. The lines after it are also run again.
 			r.drop(raw.Number, "", Damaged)
 			break
 		}
@@ -343,7 +343,7 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	// If the process is killed here, the new manifest stands beside the old
+	// If the process is killed here, the new manifest lies beside the old
 	// records, whose state is among those that it resumed from.
 	if err := d.WriteManifest(m); err != nil {
 		return errors.Join(err, lines.Discard())

@@ -13,7 +13,7 @@ import (
 )
 
 // SpentName is the file that holds, while a run is under way, what each attempt has
-// used of its agent's provider at most: a run that goes on counts it for the attempts
+// used of its agent's provider at most: a resumed run counts it for the attempts
 // that have no record.
 const SpentName = RestrictedName + "/spent.jsonl"
 

@@ -166,7 +166,7 @@ func escaped(r report.Run) report.Run {
 	return r
 }
 
-// banners are what nobody should miss.
+// banners are what no reader should miss.
 func banners(all *report.Report) (out []string) {
 	r := all.Run
 	if !r.Verified {

@@ -56,7 +56,7 @@ type File struct {
 	Data []byte
 }
 
-// Base returns what stands at a path before the patch.
+// Base returns what is at a path before the patch.
 type Base func(path string) (File, error)
 
 // Complete ends the last line of a patch, if it has no end, and reports whether it
@@ -147,7 +147,7 @@ func (a *applied) path(name string, level int) (string, error) {
 	return name, nil
 }
 
-// file returns what stands at a path by now.
+// file returns what is at a path by now.
 func (a *applied) file(path string) (File, error) {
 	if f, ok := a.after[path]; ok {
 		return f, nil

@@ -195,7 +195,7 @@ func (s *section) move(m []string) error {
 	return nil
 }
 
-// split takes the names from git's first line. They are one, but for a prefix.
+// split takes the names from git's first line. They are the same except for a prefix.
 func (s *section) split(names string) error {
 	for i := range len(names) {
 		if names[i] != ' ' {

@@ -38,7 +38,7 @@ type Native struct {
 	env     []string
 }
 
-// NewNative mounts the layers, of which the first is the lowest. env is that of the
+// NewNative mounts the layers, the first of which is the lowest. env is that of the
 // image.
 func NewNative(r oci.Runtime, layers, env []string) (_ *Native, err error) {
 	f := &Native{runtime: r, env: append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, env...)}

@@ -18,7 +18,7 @@ func used() []string { return append(needed(), "devices") }
 // Narrow leaves in the mount namespace of this thread, which is private, only those
 // hierarchies of version 1 that sandboxes use: a runtime makes a group in every one that
 // it sees, and crun takes no machine that has version 2 beside version 1. Where sandboxes
-// use version 2, nothing is changed. dir is a folder for this alone.
+// use version 2, nothing is changed. dir is a folder for nothing else.
 func Narrow(dir string) (version int, err error) {
 	mounts, err := mounted()
 	if err == nil && slices.ContainsFunc(mounts, func(m mount) bool { return m.v2 && m.point == unified }) {

@@ -131,7 +131,7 @@ func parseFlat(file, key string) (int64, bool) {
 	return 0, false
 }
 
-// parsePIDs returns the process IDs of a cgroup.procs file. Zero stands for a
+// parsePIDs returns the process IDs of a cgroup.procs file. Zero means a
 // process of a pid namespace that this one cannot see.
 func parsePIDs(file string) (pids []int, ok bool) {
 	for line := range strings.Lines(file) {

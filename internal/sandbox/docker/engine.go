@@ -13,7 +13,7 @@
 //
 // Pages of a tmpfs count towards the memory of the container that writes them,
 // so a container's memory limit is that of the command plus that of its disk.
-// A root that can be written, of which /tmp is a part then, has no quota on most
+// A root that can be written, with /tmp as a part, has no quota on most
 // engines. Its size is sampled, a sparse file counting whole, and the box is
 // ended when it exceeds the limit, so for a moment it can be larger.
 //

@@ -54,7 +54,7 @@ func (b *box) Freeze(ctx context.Context) error {
 
 // A runtime can fail to stop processes that begin others all the time, or that a
 // busy machine keeps from being stopped; it lets them go on then. With cgroup v1
-// that happens to honest agents, too.
+// that also happens to honest agents.
 const (
 	pauseTries = 5
 	pauseAgain = 100 * time.Millisecond
@@ -91,7 +91,7 @@ func (b *box) Thaw(ctx context.Context) error {
 
 // over reports whether a call failed because the container has ended: there is
 // nothing to be frozen then. An engine has one error for that and for a container
-// that somebody else has paused.
+// that was paused from outside.
 func (b *box) over(ctx context.Context, err error) bool {
 	if b.closed.Load() || b.ended.Load() || cerrdefs.IsNotFound(err) {
 		return true

@@ -214,7 +214,7 @@ type helperVolume struct {
 	folder string // of the engine's
 }
 
-// volume makes a volume for the helper. After an error it may be there, too.
+// volume makes a volume for the helper. After an error it may also be there.
 func (h *helperBinary) volume(ctx context.Context) (helperVolume, error) {
 	v := helperVolume{name: newName()}
 	err := h.conn.CreateVolume(ctx, client.VolumeCreateOptions{Name: v.name, Driver: "local", Labels: h.conn.Labels(sandbox.Labels{Role: "helper"})})

@@ -95,7 +95,7 @@ func (b *box) addTypes(ctx context.Context, changes []sandbox.Change) error {
 }
 
 // circular reports whether a path that the engine cannot look at is a link that it
-// cannot follow: asked for a type alone, it gives no reason.
+// cannot follow: asked only for a type, it gives no reason.
 func (b *box) circular(ctx context.Context, p string) bool {
 	res, err := b.engine.conn.API.CopyFromContainer(ctx, b.name, client.CopyFromContainerOptions{SourcePath: p})
 	if err == nil {

@@ -48,7 +48,7 @@ type DockerImages interface {
 	Close() error
 }
 
-// OpenDockerImages connects to a Docker engine for its images alone. The caller
+// OpenDockerImages connects to a Docker engine only for its images. The caller
 // closes it.
 func OpenDockerImages(ctx context.Context, getenv func(string) string) (DockerImages, error) {
 	return openImages(ctx, Config{Getenv: getenv})
@@ -63,7 +63,7 @@ func openImages(ctx context.Context, cfg Config) (dockerImages, error) {
 }
 
 // dockerHint says what makes a Docker engine answer. Its client's errors keep the
-// system's word alone, not its error.
+// system's word only, not its error.
 func dockerHint(err error) string {
 	if strings.Contains(err.Error(), "permission denied") {
 		return docker.LetUserIn

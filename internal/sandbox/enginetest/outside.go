@@ -23,7 +23,7 @@ const awaitPause = 50 * time.Millisecond
 
 // Await waits until a command line contains some words in the sandbox of a run and a
 // role, and returns what kills the sandbox from outside. Native tells sandboxes of
-// this process apart by the words alone.
+// this process apart only by the words.
 func Await(ctx context.Context, e sandbox.Engine, run, role, words string) (kill func() error, err error) {
 	for {
 		if builds(e) {

@@ -27,7 +27,7 @@ const (
 // errProtocol is wrapped by the errors of what the other side must not send.
 var errProtocol = errors.New("invalid message")
 
-// bufferSize is how much is read and written at a time, but for what is larger: most
+// bufferSize is how much is read and written at a time, except for what is larger: most
 // messages are small, and each workspace has four buffers.
 const bufferSize = 8 << 10
 

@@ -265,7 +265,7 @@ func newHeader(name string, info fs.FileInfo) *tar.Header {
 	return h
 }
 
-// hasAttributes reports whether a file has extended attributes, but for a label
+// hasAttributes reports whether a file has extended attributes, except for a label
 // that the system gives to every file. A file system without any has none.
 func hasAttributes(f *os.File) (found bool) {
 	conn, err := f.SyscallConn()

@@ -13,7 +13,7 @@ import (
 // Start is the helper's program: it gives up what it does not need of its rights,
 // and serves the tree below root as [Serve] does. With an owner of the form
 // UID:GID it takes on that user's rights and keeps one of root's, to read what
-// belongs to others; it has to be started as root with CAP_DAC_READ_SEARCH alone then,
+// belongs to others; it has to be started as root with only CAP_DAC_READ_SEARCH then,
 // and to become another user with CAP_SETUID and CAP_SETGID as well. With "" it has the
 // rights it was started with.
 func Start(root, owner string, in io.Reader, out io.Writer) error {

@@ -96,7 +96,7 @@ func fromRegistry(img v1.Image) (content, error) {
 	return c, nil
 }
 
-// libraryPlatform is the platform of which an image is taken where there are several.
+// libraryPlatform is the platform whose image is taken where there are several.
 func libraryPlatform(p platform.Platform) v1.Platform {
 	return v1.Platform{OS: p.OS, Architecture: p.Arch, Variant: p.Variant}
 }

@@ -106,7 +106,7 @@ const (
 	waitsDir   = "waits"
 )
 
-// UnfinishedDir is the folder of a store for what is being made: whatever nobody has
+// UnfinishedDir is the folder of a store for what is being made: what no process has
 // locked there is what a killed process left.
 const UnfinishedDir = "unfinished"
 
@@ -124,7 +124,7 @@ func open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Images contain set-user-ID programs: nobody else may reach them.
+	// Images contain set-user-ID programs: no other user may reach them.
 	root, err := durable.OpenFolder(dir, 0o700)
 	if err != nil {
 		return nil, err

@@ -158,7 +158,7 @@ func (s *Store) plainFile(ctx context.Context, w *work, f *os.File) (*os.File, e
 }
 
 // AddRoot adds an image of one layer whose content is a tar stream. Equal content
-// has an equal ID, unless the image has an owner: it then goes with that one alone.
+// has an equal ID, unless the image has an owner: it then goes only with that one.
 func (s *Store) AddRoot(ctx context.Context, files io.Reader, a Addition) (Image, error) {
 	img, err := s.working(a.Ref, func(w *work) (Image, error) {
 		return s.addRoot(ctx, w, a, func() (io.ReadCloser, error) { return io.NopCloser(files), nil })

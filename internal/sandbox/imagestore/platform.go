@@ -103,7 +103,7 @@ func programs() []string {
 	return []string{"bin/sh", "usr/bin/sh", "bin/bash", "usr/bin/bash", "bin/dash", "usr/bin/dash", "bin/busybox", "usr/bin/env", "usr/bin/coreutils"}
 }
 
-// programOf finds a program in layers, the lowest of which is first, and what it is
+// programOf finds a program in layers, lowest first, and what it is
 // for.
 func programOf(layers []string) (string, platform.Platform, bool) {
 	for _, name := range programs() {

@@ -46,7 +46,7 @@ func (s *Store) pull(ctx context.Context, ref string, a Addition) (Image, error)
 	if a.Origin == "" {
 		a.Origin = "registry:" + ref
 	}
-	// As with Docker: what the name stands for in the registry, which can be an index.
+	// As with Docker: what the name means in the registry, which can be an index.
 	a.Digest = familiarRepository(parsed.Context()) + "@" + found.Digest.String()
 	return s.working(a.Ref, func(w *work) (Image, error) { return s.addAll(ctx, w, c, a) })
 }

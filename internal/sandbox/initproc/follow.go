@@ -100,7 +100,7 @@ type Place struct {
 	Path    string `json:"path"` // see follower.Destination
 	Missing bool   `json:"missing,omitzero"`
 	Folder  bool   `json:"folder,omitzero"`
-	// UID, GID and Mode, of which only permissions count, are of what is there; if
+	// UID, GID and Mode (only permissions) are of what is there; if
 	// nothing is, of the next folder above that is there.
 	UID  int         `json:"uid,omitzero"`
 	GID  int         `json:"gid,omitzero"`

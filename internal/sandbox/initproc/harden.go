@@ -186,7 +186,7 @@ func switchesUsers() (bool, error) {
 
 // ignoreSignals ignores every signal, since the runtime takes most for a fault
 // of its own, or ends. The default action would not do: the kernel does not take
-// it for a first process, but for one of which a thread has the signal blocked
+// it for a first process, unless a thread of that has the signal blocked
 // for a moment, as the runtime does. Exempt are signals whose handlers in the
 // runtime cannot end init, and those whose default action ends nothing. In a
 // child the runtime gives the signals that it handles their default action: 32

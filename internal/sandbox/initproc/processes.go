@@ -272,7 +272,7 @@ func (p *processes) killAll() error {
 }
 
 // killUser kills all processes of a user, by the same call on a thread that
-// may signal that user's processes alone.
+// may signal only that user's processes.
 func (p *processes) killUser(uid int) error {
 	if !p.switches && uid != os.Getuid() {
 		return nil // none can be there

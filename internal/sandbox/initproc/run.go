@@ -41,7 +41,7 @@ type Command struct {
 // NotStarted is the end of a command that the sandbox could not start.
 const NotStarted sandbox.End = "not_started"
 
-// Result is what a command did. Init reports it, but for the first fields of
+// Result is what a command did. Init reports it, except for the first fields of
 // commands that did not end by themselves.
 type Result struct {
 	// End is [sandbox.Exited], [sandbox.TimedOut] or [NotStarted].

@@ -95,7 +95,7 @@ func Start(ctx, life context.Context, engine sandbox.Engine, spec sandbox.Spec, 
 }
 
 // write passes frames on until the sandbox has ended. A sandbox that does not
-// read holds up this goroutine alone.
+// read holds up only this goroutine.
 func (l *Link) write(feed *io.PipeWriter) {
 	defer feed.Close()
 	for {
@@ -114,7 +114,7 @@ func (l *Link) write(feed *io.PipeWriter) {
 }
 
 // read delivers frames one at a time, so that a sandbox that floods waits. What
-// arrived before the sandbox ended is delivered after its end, too.
+// arrived before the sandbox ended is still delivered after its end.
 func (l *Link) read(ctx context.Context, stdout *io.PipeReader) {
 	defer close(l.frames)
 	for {

@@ -17,12 +17,12 @@ const boxLifetime = 24 * time.Hour
 // only the beginning of standard error is kept.
 const streamLimit = math.MaxInt64
 
-// safePath stands in front of every program. PYTHONSAFEPATH, which Python 3.11
+// safePath is put in front of every program. PYTHONSAFEPATH, which Python 3.11
 // introduced, keeps the working folder off the module path; older versions need
 // the second line. Child processes do not inherit the setting.
 const safePath = "import os, sys\nsys.path[:] = [p for p in sys.path if p]\nos.environ.pop('PYTHONSAFEPATH', None)\n"
 
-// Compiled stands in front of a program that Python has compiled already: what
+// Compiled is put in front of a program that Python has compiled already: what
 // marshal makes of it follows.
 const Compiled = "compiled "
 

@@ -57,7 +57,7 @@ func UnixMode(m fs.FileMode) uint32 {
 // MaxLayers is how many layers an overlay can have.
 const MaxLayers = 500
 
-// Overlay mounts layers, of which the first is the lowest, at target. Without an
+// Overlay mounts layers, the first of which is the lowest, at target. Without an
 // upper folder it is read-only. Everything is given as an absolute path; what the
 // list of mounts shows to those who see the overlay says nothing of these paths.
 func Overlay(target string, layers []string, upper, work string) error {

@@ -198,7 +198,7 @@ func (b *box) make() error {
 	if s.Home != "" {
 		memory += b.limits.Disk
 	}
-	// A root that can be written is in memory, too, and shares what the disk has:
+	// A root that can be written is also in memory, and shares what the disk has:
 	// a command has as much memory as with the Docker engine, where it is not.
 	b.oci.Memory = b.limits.Memory + memory
 	return nil

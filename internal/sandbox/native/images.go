@@ -51,7 +51,7 @@ type imagesInUse struct {
 	imported map[string]int      // how often images were, by ID
 }
 
-// newImages returns images of which none is in use.
+// newImages returns images that are not in use.
 func newImages(c imagesConfig) *imagesInUse {
 	return &imagesInUse{store: c.Store, ns: c.Namespace, shared: c.Shared, dir: c.Dir, owner: c.Owner, missing: c.Missing,
 		used: map[string]*mounted{}, imported: map[string]int{}}

@@ -27,7 +27,7 @@
 // # Overlay
 //
 // An overlay is a folder that all processes of a user share. It is filled under a
-// name that nobody looks for, and then gets the name of its key: it is there whole
+// name that no process looks for, and then gets the name of its key: it is there whole
 // or not at all, whoever else fills it or is killed meanwhile. What killed processes
 // left is removed by the next one that fills or removes something. All locks are on
 // open files, so the kernel releases them when a process dies.
@@ -229,7 +229,7 @@ func raisesLimits() bool {
 }
 
 // overlaysDir is the folder of the image store that has the overlays. The store
-// leaves folders alone that it does not know.
+// leaves folders that it does not know.
 const overlaysDir = "overlays"
 
 // describe says what this engine is.

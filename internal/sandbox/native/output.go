@@ -52,7 +52,7 @@ func (o *pipedOutput) copy(s stream) {
 		ended := false
 		err = conn.Read(func(fd uintptr) bool {
 			// Under the lock, so that nothing is between the pipe and the writer
-			// while somebody else has it.
+			// while another holder has it.
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			n, err := unix.Read(int(fd), buf[:])

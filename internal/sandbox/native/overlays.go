@@ -185,7 +185,7 @@ func (s *overlayStore) make(ctx context.Context, spec sandbox.OverlaySpec, fill 
 	return o, durable.SyncDir(s.root, keysDir)
 }
 
-// begin makes a folder that nobody takes for a leftover until it is closed.
+// begin makes a folder that no process takes for a leftover until it is closed.
 func (s *overlayStore) begin() (name string, folder *os.File, err error) {
 	lock, err := s.locked(lockFile, unix.LOCK_EX)
 	if err != nil {
@@ -366,7 +366,7 @@ func (s *overlayStore) waitFor(ctx context.Context, key string) (*durable.Locked
 
 // locked opens a file and locks it; closing it releases the lock. Files of keys
 // are never removed, since a process may be waiting for one. A use file is made by
-// nobody but the overlay's own process.
+// only the overlay's own process.
 func (s *overlayStore) locked(name string, how int) (*durable.Locked, error) {
 	flags := os.O_RDWR
 	if filepath.Base(name) != useFile {

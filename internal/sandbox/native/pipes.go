@@ -52,7 +52,7 @@ func newPipes(stdin bool, null *os.File, uid, gid int) (*pipes, error) {
 	return p, nil
 }
 
-// pipe makes a pipe of which this process's end can be waited for without a
+// pipe makes a pipe whose end in this process can be waited for without a
 // thread, and the other one blocks as programs expect.
 func pipe(write bool) (ours, theirs *os.File, err error) {
 	var p [2]int

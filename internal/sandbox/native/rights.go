@@ -12,7 +12,7 @@ import (
 )
 
 // asUser calls f on a thread of its own that has the file rights of a user and no
-// capabilities, but for reading everything if that is asked for, and for which root
+// capabilities, except for reading everything if that is asked for, and for which root
 // is the root of all paths. It says on ready whether f is called. The thread ends
 // with f.
 func asUser(u sandbox.User, readAll bool, root *os.Root, ready chan<- error, f func() error) error {
@@ -29,7 +29,7 @@ func asUser(u sandbox.User, readAll bool, root *os.Root, ready chan<- error, f f
 	return err
 }
 
-// confine makes a folder the root of this thread alone, for good: a path that leaves
+// confine makes a folder the root of only this thread, for good: a path that leaves
 // the folder, by whatever flaw, leads to nothing of the host's. A user's rights do
 // not ensure that: the owner of a tree can be root.
 func confine(root *os.Root) error {
@@ -51,7 +51,7 @@ func confine(root *os.Root) error {
 	return nil
 }
 
-// become takes on the rights of a user on this thread alone. The wrappers of the
+// become takes on the rights of a user only on this thread. The wrappers of the
 // standard library would change every thread.
 func become(u sandbox.User, readAll bool) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {

@@ -242,7 +242,7 @@ func (r *run) ended(x process.Exit) (sandbox.Outcome, error) {
 		// A shell that passes on a child's status looks the same, as with Docker.
 		out.End = sandbox.OutOfMemory
 	case x.Status.Signaled() && x.Status.Signal() == unix.SIGKILL && !x.Own && !r.box.spec.Tracing:
-		// Nothing inside can kill the first process, but for the kernel for
+		// Nothing inside can kill the first process, except for the kernel for
 		// what it asked for, and a debugger.
 		return sandbox.Outcome{}, fmt.Errorf("%w: its first process was killed", sandbox.ErrDisturbed)
 	}

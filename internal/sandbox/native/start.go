@@ -81,7 +81,7 @@ func (b *box) start(ctx context.Context, s *pipes) (_ *process.Process, err erro
 	call := oci.Call{State: b.path("s"), Bundle: b.path(), ID: b.runtimeID(), PID: b.path("pid"), Log: b.path("log")}
 	cmd := b.engine.runtime.Run(call)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Theirs[0], s.Theirs[1], s.Theirs[2]
-	// An interrupt at the terminal is for this process alone. A runtime that outlived
+	// An interrupt at the terminal is only for this process. A runtime that outlived
 	// this process could start a sandbox after the next one has looked for it; the
 	// thread that starts it lives as long as the engine.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -187,7 +187,7 @@ func (b *box) abandon(ctx context.Context, runtime int) error {
 		return err
 	}
 	// What is frozen starts nothing more, so that the list is complete. A group
-	// that is not there yet has nobody in it.
+	// that is not there yet has no process in it.
 	freeze, stop := attended.WithTimeout(ctx, killPause)
 	_ = b.group.Freeze(freeze)
 	stop()

@@ -80,7 +80,7 @@ func devices() []specs.LinuxDeviceCgroup {
 }
 
 // sysctl gives a network of its own what Docker gives: every user may listen on low
-// ports and send echo requests, to loopback alone here.
+// ports and send echo requests, here only to loopback.
 func (b Box) sysctl() map[string]string {
 	if b.Peer > 0 {
 		return nil

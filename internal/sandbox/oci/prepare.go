@@ -19,11 +19,11 @@ import (
 
 // Prepare makes the mount namespace of this thread (package mountns) fit for the
 // runtime, and returns the runtime as it is called there. dir is a folder in it for
-// this alone. One that has another wall between the command and the kernel is left as
+// this only. One that has another wall between the command and the kernel is left as
 // it is.
 //
 // The runtime's program is mounted read-only. A sandbox must not be able to write to
-// it by way of the runtime's processes; unless it sees that nobody can, the runtime
+// it by way of the runtime's processes; unless it sees that no process can, the runtime
 // copies itself at every start.
 func (r Runtime) Prepare(dir string) (Runtime, error) {
 	if !r.Maps {

@@ -170,7 +170,7 @@ func (r Runtime) Run(c Call) *exec.Cmd {
 }
 
 // Called reports whether arguments are those of a call that starts a container, of this
-// runtime or of one that another engine may have ([Runtime.Run]), and of which one.
+// runtime or of one that another engine may have ([Runtime.Run]), and which one.
 func (r Runtime) Called(arguments []string) (id string, ok bool) {
 	if len(arguments) < 4 {
 		return "", false

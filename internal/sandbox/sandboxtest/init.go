@@ -65,7 +65,7 @@ type command struct {
 
 var errKilled = errors.New("killed")
 
-// output is an output stream of a command; r is nil if nobody wants it.
+// output is an output stream of a command; r is nil if it is not wanted.
 type output struct {
 	r     *io.PipeReader
 	limit int64

@@ -3,7 +3,7 @@ package seccomp
 import "slices"
 
 // low is the part of an argument that the kernel looks at where it takes a number of
-// 32 bits. What stands above is no part of it, and a filter that compared it would let
+// 32 bits. What is above is no part of it, and a filter that compared it would let
 // through there what it refuses here.
 const low = 0xffffffff
 

@@ -14,7 +14,7 @@ import (
 const bufSize = 64 << 10
 
 // same reports whether a sandbox would find no difference between what is in the
-// upper layer and what is below it, but for times.
+// upper layer and what is below it, except for times.
 func (c *comparer) same(now, was found, name string) (bool, error) {
 	if now.st.Mode != was.st.Mode || c.owner(now.in.layer, &now.st) != c.owner(was.in.layer, &was.st) {
 		return false, nil

@@ -126,7 +126,7 @@ type changed struct {
 	added bool // and not yet reported
 }
 
-// entries reports the changes directly in a folder, but for folders that were
+// entries reports the changes directly in a folder, except for folders that were
 // added, and returns the folders in it.
 func (c *comparer) entries(f *folder) (below []changed, err error) {
 	top, lower := f.parts[0], f.parts[1:]

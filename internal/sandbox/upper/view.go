@@ -280,7 +280,7 @@ func (v *view) names(parts []part) ([]string, error) {
 }
 
 // owner returns the sandbox's own IDs of the owner of something. What belongs to
-// nobody in the sandbox belongs to the user that the kernel shows there.
+// no process in the sandbox belongs to the user that the kernel shows there.
 func (v *view) owner(layer int, st *unix.Stat_t) sandbox.User {
 	u := sandbox.User{UID: int(st.Uid), GID: int(st.Gid)}
 	if layer != 0 || v.IDBase == 0 {

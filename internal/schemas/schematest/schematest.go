@@ -17,7 +17,7 @@ import (
 	"securebench/internal/source"
 )
 
-// Read returns a schema as a tree. reg is needed for that of rows alone.
+// Read returns a schema as a tree. reg is needed only for that of rows.
 func Read(t testing.TB, name string, reg family.Registry) *source.Node {
 	t.Helper()
 	text, err := schemas.Text(name, reg)
@@ -55,7 +55,7 @@ func Compile(t testing.TB, name string, reg family.Registry) *jsonschema.Schema 
 	return out
 }
 
-// alone loads nothing: a schema that is published stands for itself.
+// alone loads nothing: a published schema is complete in itself.
 type alone struct{}
 
 func (alone) Load(address string) (any, error) {

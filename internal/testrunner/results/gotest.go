@@ -15,7 +15,7 @@ type event struct {
 }
 
 // goTest reads the output of go test -json. The id of a test is its package, a
-// slash and its name; its name alone means it as well.
+// slash and its name; its name by itself means it as well.
 func goTest(text []byte) (*Report, error) {
 	b, failed := newBuilder(), map[string]bool{}
 	err := lines(text, func(line string) string {

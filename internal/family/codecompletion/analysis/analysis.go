@@ -49,7 +49,7 @@ func (a Analysis) Has(name string) bool {
 	return false
 }
 
-// List encodes the names alone.
+// List encodes only the names.
 func (a Analysis) List() value.Value {
 	out := value.Value{Kind: value.KindList}
 	for _, n := range a.Names {

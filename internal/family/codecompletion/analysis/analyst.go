@@ -166,7 +166,7 @@ func (a *Analyst) ask(ctx context.Context, image sandbox.Image, limits sandbox.L
 }
 
 // endedError says that a sandbox has ended at a row, by what the row needs or by
-// somebody's signal.
+// a signal from outside.
 type endedError struct {
 	out    sandbox.Outcome
 	memory int64

@@ -78,7 +78,7 @@ var (
 )
 
 // mentioned lists the names that the tests mention, as a list in Python. Of the
-// candidate, the tests get these alone: pytest would take other functions and
+// candidate, the tests get only these: pytest would take other functions and
 // classes of the candidate's for tests.
 func (r sharedRow) mentioned() string {
 	found := word.FindAllString(r.tests, -1)

@@ -64,7 +64,7 @@ func read(c candidate.Candidate, language string) (source, error) {
 }
 
 // take takes a program from what an agent printed. Which block is taken depends
-// on the text and the language alone. Code is nil if all of the text is the
+// only on the text and the language. Code is nil if all of the text is the
 // program, unchanged.
 func take(language, text string) (how string, code []byte) {
 	rest := text

@@ -9,7 +9,7 @@ import (
 	"securebench/internal/repository"
 )
 
-// Policy is a row's policy. The zero value is the default deny list alone.
+// Policy is a row's policy. The zero value is the default deny list.
 //
 // A pattern matches a path that is equal to it, that is below it as a folder,
 // or that it matches as fnmatch does: "*" crosses slashes, and letter case

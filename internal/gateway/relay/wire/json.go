@@ -99,7 +99,7 @@ func text(v jsontext.Value) (string, bool) {
 	return string(out), err == nil
 }
 
-// plain reports whether a part of a string stands for itself, as most do.
+// plain reports whether a part of a string means itself, as most do.
 func plain(v []byte) bool {
 	for _, c := range v {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' {

@@ -50,7 +50,7 @@ func isBase64(v jsontext.Value) bool {
 }
 
 // carriers are the fields in which an input item brings what it is about. An item
-// with an id and none of them stands for one that the provider keeps.
+// with an id, and none of them refers to one that the provider keeps.
 func carriers() []string {
 	return []string{"content", "output", "summary", "encrypted_content", "arguments", "input", "action", "operation", "tools", "call_id"}
 }

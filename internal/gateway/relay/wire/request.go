@@ -187,7 +187,7 @@ func collect(v jsontext.Value, names ...string) (fields, error) {
 	return out, err
 }
 
-// typed reads an object of which "type" says what it is. Its type is "" if it has none.
+// typed reads an object whose "type" says what it is. Its type is "" if it has none.
 func typed(v jsontext.Value, names ...string) (f fields, kind string, err error) {
 	if f, err = collect(v, append(names, "type")...); err != nil {
 		return nil, "", err

@@ -170,7 +170,7 @@ func clean(name string) (string, error) {
 	return name, nil
 }
 
-// node plans what an entry stands for, in place of what an earlier entry of the same
+// node plans what an entry makes, in place of what an earlier entry of the same
 // name made.
 func (p *planner) node(name string, h *tar.Header) (e unpack.Entry, err error) {
 	e = unpack.Entry{Name: name, Target: h.Linkname, Mode: uint32(h.Mode) & 0o7777, Time: timeOf(h),

@@ -22,7 +22,7 @@ import (
 // and ends shortly after the runtime has. This process has one family, however many
 // engines it has: whose an orphan is cannot always be told.
 
-// adopted are the first processes of sandboxes that somebody waits for.
+// adopted are the first processes of sandboxes that are waited for.
 var adopted family //nolint:gochecknoglobals // a process has its children once
 
 // family knows children of this process.
@@ -167,7 +167,7 @@ func killOrphan(ctx context.Context, pid int, argument string) (found bool, err 
 
 // Kill kills the processes that are called with certain arguments, none of them a child
 // of this process, and waits until they are gone. It leaves those of other pid
-// namespaces alone: a process chooses its arguments, also one in a sandbox.
+// namespaces only: a process chooses its arguments, also one in a sandbox.
 func Kill(ctx context.Context, is func(arguments []string) bool) error {
 	for {
 		left, err := killOnce(is)
@@ -239,7 +239,7 @@ func arguments(pid int) (list []string) {
 	return list
 }
 
-// reap reaps a child that has ended, unless somebody waits for it.
+// reap reaps a child that has ended, unless it is waited for.
 func (f *family) reap(pid int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

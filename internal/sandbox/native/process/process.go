@@ -140,7 +140,7 @@ func (p *Process) reap() (status unix.WaitStatus, err error) {
 	}
 }
 
-// gone reports whether somebody has reaped the process.
+// gone reports whether the process was reaped.
 func (p *Process) gone() bool {
 	return errors.Is(unix.Kill(p.PID, 0), unix.ESRCH)
 }

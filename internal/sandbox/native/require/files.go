@@ -91,7 +91,7 @@ func (c *checker) unfinished() (dir string, remove func() error, err error) {
 	return dir, remove, nil
 }
 
-// overlay mounts layers that lie where images do, the upper of which deletes a file
+// overlay mounts layers that lie where images do; the upper one deletes a file
 // of the lower, below an upper folder in memory.
 func (c *checker) overlay(context.Context) (found string, err error) {
 	layers, remove, err := c.unfinished()

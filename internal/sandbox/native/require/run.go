@@ -256,8 +256,8 @@ func look(pid int) (confinement, error) {
 	return seen, nil
 }
 
-// sandboxed says that a runtime has a kernel of its own in each sandbox, of which
-// what the host's kernel sees of its processes says little.
+// sandboxed says that a runtime has a kernel of its own in each sandbox: what the
+// host's kernel sees says little about the processes there.
 func (c *checker) sandboxed() bool { return c.runtime.Name == "runsc" }
 
 func (c *checker) filter(context.Context) (string, error) {

@@ -55,7 +55,7 @@ func (p Program) Elsewhere() (code int, ran bool, err error) {
 	return code, err == nil, err
 }
 
-// Continue goes on with what [Program.Enter] began, in a program that was started by
+// Continue continues what [Program.Enter] began, in a program that was started by
 // it. In any other it does nothing.
 func (p Program) Continue() error {
 	switch {

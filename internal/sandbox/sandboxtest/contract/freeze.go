@@ -106,7 +106,7 @@ func (s *suite) closeFrozen(t *testing.T) {
 	}
 }
 
-// timeoutFrozen: the time of a box goes on while it is frozen, and that it was is
+// timeoutFrozen: the time of a box continues while it is frozen, and that it was is
 // no disturbance.
 func (s *suite) timeoutFrozen(t *testing.T) {
 	_, end := s.frozen(t, 3*time.Second)

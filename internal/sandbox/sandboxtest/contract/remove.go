@@ -31,7 +31,7 @@ func (s *suite) skip(t *testing.T) {
 		}
 		diffLines(t, path, want, lines(t, path, &b))
 	}
-	// A link is skipped by its own name alone, never by that of its target.
+	// A link is skipped only by its own name, never by that of its target.
 	if got := s.in(t, w, scriptLinks); got.ExitCode != 0 {
 		t.Fatalf("got %+v", got)
 	}
