@@ -3,6 +3,7 @@ package attempt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"sync"
@@ -80,11 +81,12 @@ func keyOf(req agent.Request) record.AttemptKey {
 	return record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}
 }
 
-// open returns the attempt's session, in which nothing was scored.
+// open opens the attempt's session, unless it has one in which nothing was scored or its
+// family has no verifier.
 func (l *Local) open(ctx context.Context, c family.Case) *held {
 	h := l.of(record.AttemptKey{Task: c.Sandbox.ID(), Attempt: c.Attempt})
-	if h.session == nil {
-		h.session = l.Verifiers[c.Sandbox.Family()].Open(ctx, c)
+	if v := l.Verifiers[c.Sandbox.Family()]; v != nil && h.session == nil {
+		h.session = v.Open(ctx, c)
 	}
 	return h
 }
@@ -136,6 +138,8 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 		s, ok := h.production.(agent.Standing)
 		failed := Failed(err, verdict.PhaseCapture)
 		failed.Stands, failed.Took = ok && s.Standing(ctx), took
+		failed.Usage, failed.Raw = h.ran.Usage, h.ran.Raw
+		h.ran.Usage, h.ran.Raw = nil, nil // which a repeated capture must not count again
 		return p, failed
 	}
 	took.Add(verdict.PhaseCapture, start)
@@ -173,6 +177,9 @@ func (l *Local) Verify(ctx context.Context, req Verification) (family.Verdict, e
 	}
 	h := l.open(ctx, req.Case)
 	session := h.session
+	if session == nil {
+		return family.Verdict{}, Failed(fmt.Errorf("family %s has no verifier", req.Case.Sandbox.Family()), verdict.PhaseVerify)
+	}
 	h.session, h.spent = nil, append(h.spent, session)
 	v, err := session.Verify(ctx, c)
 	if err != nil {

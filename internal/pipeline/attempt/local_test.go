@@ -1,0 +1,38 @@
+package attempt_test
+
+import (
+	"strings"
+	"testing"
+
+	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/task"
+)
+
+// TestNoVerifier: a call that no verifier can make is an error of that call.
+func TestNoVerifier(t *testing.T) {
+	tk, err := task.New(task.Config{ID: "t", Family: "f", Pack: task.Pack{ID: "p"}, Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := candidate.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	c, err := store.Put(task.Text, candidate.Stdout, strings.NewReader("4"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &attempt.Local{Store: store}
+	at := family.Case{Attempt: 1, Sandbox: tk.TestSandbox(), Evaluator: tk.Evaluator()}
+	w.Ahead(t.Context(), nil, &at)
+	if _, err := w.Verify(t.Context(), attempt.Verification{Case: at, Candidate: c}); err == nil || err.Error() != "family f has no verifier" {
+		t.Errorf("%v", err)
+	}
+	if err := w.Release(t.Context(), record.AttemptKey{Task: "t", Attempt: 1}); err != nil {
+		t.Error(err)
+	}
+}
