@@ -3,6 +3,8 @@ package capacity
 import (
 	"errors"
 	"fmt"
+
+	"securebench/internal/sandbox/platform"
 )
 
 // ErrFull is wrapped by the error of a disk without room for what a run may write.
@@ -11,11 +13,14 @@ var ErrFull = errors.New("the disk is nearly full")
 // usual is what an attempt writes to the output directory in most runs.
 const usual = 64 << 10
 
-// Disks measures where a run writes.
-type Disks struct {
-	Free   func(path string) (int64, error)
-	Device func(path string) (uint64, error) // paths of one device share its space
+// disks measures where a run writes.
+type disks struct {
+	free   func(path string) (int64, error)
+	device func(path string) (uint64, error) // paths of one device share its space
 }
+
+// here measures this machine's disks.
+func here() disks { return disks{platform.Free, platform.Device} }
 
 // Writes is what a run may write on this machine.
 type Writes struct {
@@ -28,7 +33,9 @@ type Writes struct {
 
 // Room reports whether what runs at the same time can be written. The error wraps
 // [ErrFull].
-func (w Writes) Room(d Disks) error {
+func (w Writes) Room() error { return w.room(here()) }
+
+func (w Writes) room(d disks) error {
 	output, temp := w.Attempt*int64(w.Workers), w.Spool*int64(w.Workers)
 	if w.Spool > 0 {
 		same, err := d.same(w.Output, w.Temp)
@@ -45,17 +52,17 @@ func (w Writes) Room(d Disks) error {
 	return d.has(w.Temp, temp)
 }
 
-func (d Disks) same(a, b string) (bool, error) {
-	x, err := d.Device(a)
+func (d disks) same(a, b string) (bool, error) {
+	x, err := d.device(a)
 	if err != nil {
 		return false, err
 	}
-	y, err := d.Device(b)
+	y, err := d.device(b)
 	return x == y, err
 }
 
-func (d Disks) has(path string, need int64) error {
-	free, err := d.Free(path)
+func (d disks) has(path string, need int64) error {
+	free, err := d.free(path)
 	if err == nil && free < need {
 		err = fmt.Errorf("%w: %q has %s left, and the attempts that run at the same time may write %s: make room, or use fewer workers or lower limits",
 			ErrFull, path, Bytes(free), Bytes(need))
@@ -65,13 +72,15 @@ func (d Disks) has(path string, need int64) error {
 
 // Preflight checks before a run that there is room for what it usually writes, and
 // for the most that runs at the same time. It returns a line about the rest.
-func (w Writes) Preflight(d Disks) (line string, err error) {
+func (w Writes) Preflight() (line string, err error) { return w.preflight(here()) }
+
+func (w Writes) preflight(d disks) (line string, err error) {
 	all := w
 	all.Attempt += usual * int64(w.Attempts) / int64(max(1, w.Workers))
-	if err := all.Room(d); err != nil {
+	if err := all.room(d); err != nil {
 		return "", err
 	}
-	free, err := d.Free(w.Output)
+	free, err := d.free(w.Output)
 	if err != nil {
 		return "", err
 	}

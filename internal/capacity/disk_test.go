@@ -10,10 +10,10 @@ import (
 // once more where both are on one disk.
 func TestWrites(t *testing.T) {
 	const mib = 1 << 20
-	disks := func(output, temp int64, shared bool) Disks {
-		return Disks{
-			Free: func(p string) (int64, error) { return map[string]int64{"out": output, "tmp": temp}[p], nil },
-			Device: func(p string) (uint64, error) {
+	made := func(output, temp int64, shared bool) disks {
+		return disks{
+			free: func(p string) (int64, error) { return map[string]int64{"out": output, "tmp": temp}[p], nil },
+			device: func(p string) (uint64, error) {
 				if shared || p == "out" {
 					return 1, nil
 				}
@@ -23,33 +23,33 @@ func TestWrites(t *testing.T) {
 	}
 	w := Writes{Output: "out", Temp: "tmp", Attempts: 16, Workers: 2, Attempt: 10 * mib, Spool: 5 * mib}
 	for name, c := range map[string]struct {
-		d         Disks
+		d         disks
 		room, pre bool
 	}{
-		"enough":            {disks(100*mib, 100*mib, false), true, true},
-		"exactly":           {disks(21*mib, 10*mib, false), true, true},
-		"for now":           {disks(20*mib, 10*mib, false), true, false},
-		"a full output":     {disks(20*mib-1, 100*mib, false), false, false},
-		"a full temp":       {disks(100*mib, 10*mib-1, false), false, false},
-		"one disk":          {disks(31*mib, 31*mib, true), true, true},
-		"one disk, for one": {disks(21*mib, 21*mib, true), false, false},
-		"it cannot be measured": {Disks{Free: func(string) (int64, error) { return 0, errors.New("no") },
-			Device: func(string) (uint64, error) { return 1, nil }}, false, false},
+		"enough":            {made(100*mib, 100*mib, false), true, true},
+		"exactly":           {made(21*mib, 10*mib, false), true, true},
+		"for now":           {made(20*mib, 10*mib, false), true, false},
+		"a full output":     {made(20*mib-1, 100*mib, false), false, false},
+		"a full temp":       {made(100*mib, 10*mib-1, false), false, false},
+		"one disk":          {made(31*mib, 31*mib, true), true, true},
+		"one disk, for one": {made(21*mib, 21*mib, true), false, false},
+		"it cannot be measured": {disks{free: func(string) (int64, error) { return 0, errors.New("no") },
+			device: func(string) (uint64, error) { return 1, nil }}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := w.Room(c.d); (err == nil) != c.room {
+			if err := w.room(c.d); (err == nil) != c.room {
 				t.Errorf("room: %v", err)
 			}
-			line, err := w.Preflight(c.d)
+			line, err := w.preflight(c.d)
 			if (err == nil) != c.pre || (line != "") != c.pre || strings.Contains(line, "\n") {
 				t.Errorf("preflight: %q, %v", line, err)
 			}
 		})
 	}
-	if line, _ := w.Preflight(disks(100*mib, 100*mib, false)); !strings.Contains(line, "before the disk is full") {
+	if line, _ := w.preflight(made(100*mib, 100*mib, false)); !strings.Contains(line, "before the disk is full") {
 		t.Errorf("what may not fit is not said: %q", line)
 	}
-	if err := w.Room(disks(0, 0, false)); !errors.Is(err, ErrFull) {
+	if err := w.room(made(0, 0, false)); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v", err)
 	}
 }

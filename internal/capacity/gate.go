@@ -9,140 +9,140 @@ import (
 	"sync"
 )
 
-// Amount is a part of a machine.
-type Amount struct {
+// amount is a part of a machine.
+type amount struct {
 	Memory int64 // bytes
 	Disk   int64 // bytes
 	CPUs   int64 // thousandths of a core
 }
 
-// Plus adds amounts.
-func (a Amount) Plus(b Amount) Amount {
-	return Amount{a.Memory + b.Memory, a.Disk + b.Disk, a.CPUs + b.CPUs}
+// plus adds amounts.
+func (a amount) plus(b amount) amount {
+	return amount{a.Memory + b.Memory, a.Disk + b.Disk, a.CPUs + b.CPUs}
 }
 
-// Minus subtracts an amount.
-func (a Amount) Minus(b Amount) Amount {
-	return Amount{a.Memory - b.Memory, a.Disk - b.Disk, a.CPUs - b.CPUs}
+// minus subtracts an amount.
+func (a amount) minus(b amount) amount {
+	return amount{a.Memory - b.Memory, a.Disk - b.Disk, a.CPUs - b.CPUs}
 }
 
-// Times multiplies an amount.
-func (a Amount) Times(n int64) Amount { return Amount{a.Memory * n, a.Disk * n, a.CPUs * n} }
+// times multiplies an amount.
+func (a amount) times(n int64) amount { return amount{a.Memory * n, a.Disk * n, a.CPUs * n} }
 
-// Max returns the larger of each part.
-func (a Amount) Max(b Amount) Amount {
-	return Amount{max(a.Memory, b.Memory), max(a.Disk, b.Disk), max(a.CPUs, b.CPUs)}
+// max returns the larger of each part.
+func (a amount) max(b amount) amount {
+	return amount{max(a.Memory, b.Memory), max(a.Disk, b.Disk), max(a.CPUs, b.CPUs)}
 }
 
-// Within reports whether no part of a is larger than in b.
-func (a Amount) Within(b Amount) bool {
+// within reports whether no part of a is larger than in b.
+func (a amount) within(b amount) bool {
 	return a.Memory <= b.Memory && a.Disk <= b.Disk && a.CPUs <= b.CPUs
 }
 
-// Gate admits holders of parts of a whole, in the order in which they ask: a
+// gate admits holders of parts of a whole, in the order in which they ask: a
 // large one that waits lets no smaller one past, so each gets its turn as soon as
 // those before it have ended. It is safe for concurrent use.
-type Gate struct {
-	whole Amount
+type gate struct {
+	whole amount
 
 	mu      sync.Mutex
-	used    Amount
+	used    amount
 	waiting []*waiter
 }
 
 type waiter struct {
-	need  Amount
+	need  amount
 	ready chan struct{} // closed when the need was granted
 }
 
-// NewGate makes a gate for a whole.
-func NewGate(whole Amount) *Gate { return &Gate{whole: whole} }
+// newGate makes a gate for a whole.
+func newGate(whole amount) *gate { return &gate{whole: whole} }
 
-// Grant is a part of the whole that is in use.
-type Grant struct {
-	gate *Gate
-	need Amount
+// grant is a part of the whole that is in use.
+type grant struct {
+	gate *gate
+	need amount
 	once sync.Once
 }
 
-// Acquire waits for its turn, and then until the need is free. A need that is
+// acquire waits for its turn, and then until the need is free. A need that is
 // larger than the whole is an error.
 //
 // A caller must not hold a grant while it waits, so every wait ends.
-func (g *Gate) Acquire(ctx context.Context, need Amount) (*Grant, error) {
-	if !need.Within(g.whole) {
+func (g *gate) acquire(ctx context.Context, need amount) (*grant, error) {
+	if !need.within(g.whole) {
 		return nil, fmt.Errorf("a need of %s is more than the whole, %s", need, g.whole)
 	}
 	g.mu.Lock()
 	if len(g.waiting) == 0 && g.fits(need) {
-		g.used = g.used.Plus(need)
+		g.used = g.used.plus(need)
 		g.mu.Unlock()
-		return &Grant{gate: g, need: need}, nil
+		return &grant{gate: g, need: need}, nil
 	}
 	w := &waiter{need, make(chan struct{})}
 	g.waiting = append(g.waiting, w)
 	g.mu.Unlock()
 	select {
 	case <-w.ready:
-		return &Grant{gate: g, need: need}, nil
+		return &grant{gate: g, need: need}, nil
 	case <-ctx.Done():
 		g.leave(w)
 		return nil, fmt.Errorf("waiting for room on the machine: %w", context.Cause(ctx))
 	}
 }
 
-// Try is Acquire without a wait: it returns nil if others wait or the need is
+// try is Acquire without a wait: it returns nil if others wait or the need is
 // not free.
-func (g *Gate) Try(need Amount) *Grant {
+func (g *gate) try(need amount) *grant {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) > 0 || !g.fits(need) {
 		return nil
 	}
-	g.used = g.used.Plus(need)
-	return &Grant{gate: g, need: need}
+	g.used = g.used.plus(need)
+	return &grant{gate: g, need: need}
 }
 
 // Release gives the part back. It is idempotent; nil holds nothing.
-func (t *Grant) Release() {
+func (t *grant) Release() {
 	if t == nil {
 		return
 	}
 	t.once.Do(func() {
 		t.gate.mu.Lock()
 		defer t.gate.mu.Unlock()
-		t.gate.used = t.gate.used.Minus(t.need)
+		t.gate.used = t.gate.used.minus(t.need)
 		t.gate.admit()
 	})
 }
 
 // fits reports whether a need is free. The caller holds the lock.
-func (g *Gate) fits(need Amount) bool { return g.used.Plus(need).Within(g.whole) }
+func (g *gate) fits(need amount) bool { return g.used.plus(need).within(g.whole) }
 
 // admit lets in who waits, the first first. The caller holds the lock.
-func (g *Gate) admit() {
+func (g *gate) admit() {
 	for len(g.waiting) > 0 && g.fits(g.waiting[0].need) {
 		w := g.waiting[0]
 		g.waiting = g.waiting[1:]
-		g.used = g.used.Plus(w.need)
+		g.used = g.used.plus(w.need)
 		close(w.ready)
 	}
 }
 
 // leave ends a wait. Those behind it may fit then; what was granted meanwhile is
 // given back.
-func (g *Gate) leave(w *waiter) {
+func (g *gate) leave(w *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if i := slices.Index(g.waiting, w); i >= 0 {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 	} else {
-		g.used = g.used.Minus(w.need)
+		g.used = g.used.minus(w.need)
 	}
 	g.admit()
 }
 
 // String names the parts.
-func (a Amount) String() string {
+func (a amount) String() string {
 	return fmt.Sprintf("%s of memory, %s of disk and %g cores", Bytes(a.Memory), Bytes(a.Disk), float64(a.CPUs)/core)
 }

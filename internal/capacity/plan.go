@@ -30,17 +30,17 @@ func Half(l sandbox.Limits) sandbox.Limits {
 	return l
 }
 
-// Amount is what a footprint may need. Workspaces and what a box can write beside
+// amount is what a footprint may need. Workspaces and what a box can write beside
 // its root are in memory; onDisk says that roots that can be written are not.
-func (f Footprint) Amount(l sandbox.Limits, onDisk bool) Amount {
+func (f Footprint) Amount(l sandbox.Limits, onDisk bool) amount {
 	l = l.WithDefaults()
-	box, space := Amount{Memory: l.Memory}, Amount{Memory: l.Disk}
-	out := box.Times(int64(f.Boxes + f.Roots)).Plus(space.Times(int64(f.Boxes + f.Spaces)))
+	box, space := amount{Memory: l.Memory}, amount{Memory: l.Disk}
+	out := box.times(int64(f.Boxes + f.Roots)).plus(space.times(int64(f.Boxes + f.Spaces)))
 	out.Memory += Half(l).Memory * int64(f.Halves)
 	if onDisk {
-		return out.Plus(Amount{Disk: l.Disk * int64(f.Roots)})
+		return out.plus(amount{Disk: l.Disk * int64(f.Roots)})
 	}
-	return out.Plus(space.Times(int64(f.Roots)))
+	return out.plus(space.times(int64(f.Roots)))
 }
 
 // Load counts what a task has on the engine.
@@ -53,16 +53,16 @@ type Load struct {
 	Once Footprint
 }
 
-// Needs are what a task may need of the machine.
-type Needs struct{ Agent, Verify Amount }
+// needs are what a task may need of the machine.
+type needs struct{ Agent, Verify amount }
 
-// Alone is the need of a task whose verification begins after the agent's
+// alone is the need of a task whose verification begins after the agent's
 // sandbox is gone.
-func (n Needs) Alone() Amount { return n.Agent.Max(n.Verify) }
+func (n needs) alone() amount { return n.Agent.max(n.Verify) }
 
-// Together is the need of a task whose verification is prepared while the agent
+// together is the need of a task whose verification is prepared while the agent
 // works.
-func (n Needs) Together() Amount { return n.Agent.Plus(n.Verify) }
+func (n needs) together() amount { return n.Agent.plus(n.Verify) }
 
 // The bounds of a plan.
 const (
@@ -100,11 +100,11 @@ type Plan struct {
 	// keep running is bounded by it.
 	Verifications int
 	Why           string // the number of workers, in a few words
-	Usable        Amount // by sandboxes; parts that nobody knows are 0
+	Usable        amount // by sandboxes; parts that nobody knows are 0
 	// Most is what the sandboxes may need at once.
-	Most Amount
+	Most amount
 
-	room, cores *Gate
+	room, cores *gate
 	limits      sandbox.Limits
 	onDisk      bool
 	sockets     int64
@@ -118,36 +118,36 @@ func Choose(r Request) (*Plan, error) {
 	}
 	whole := usable(r.Size)
 	once, kept, most, first := p.largest(r.Loads)
-	if each := once.Plus(kept).Plus(most); !each.Within(whole) {
+	if each := once.plus(kept).plus(most); !each.within(whole) {
 		return nil, p.refuse(first, each, whole)
 	}
-	slots := fitting(kept.Plus(most), whole.Minus(once))
+	slots := fitting(kept.plus(most), whole.minus(once))
 	perCore := max(1, int(r.Size.CPUs/p.limits.CPUs))
 	if len(r.Loads) == 0 {
 		perCore = max(1, int(r.Size.CPUs))
 	}
 	p.choose(r.Asked, perCore, slots)
 	p.Verifications = int(min(int64(p.Workers), slots))
-	reserved := once.Plus(kept.Times(int64(p.Verifications)))
-	p.room = NewGate(whole.Minus(reserved))
-	p.cores = NewGate(Amount{CPUs: max(int64(r.Size.CPUs*core), int64(p.limits.CPUs*core))})
-	p.Most = reserved.Plus(most.Times(int64(p.Verifications)))
+	reserved := once.plus(kept.times(int64(p.Verifications)))
+	p.room = newGate(whole.minus(reserved))
+	p.cores = newGate(amount{CPUs: max(int64(r.Size.CPUs*core), int64(p.limits.CPUs*core))})
+	p.Most = reserved.plus(most.times(int64(p.Verifications)))
 	p.Usable = known(whole)
 	return p, nil
 }
 
 // usable is what sandboxes may have of a machine.
-func usable(s sandbox.Size) Amount {
+func usable(s sandbox.Size) amount {
 	part := func(all, least int64) int64 {
 		if all <= 0 {
 			return unknown
 		}
 		return max(0, min(all, unknown)-max(all/reserveShare, least))
 	}
-	return Amount{Memory: part(s.Memory, reserveMemory), Disk: part(s.Disk, reserveDisk)}
+	return amount{Memory: part(s.Memory, reserveMemory), Disk: part(s.Disk, reserveDisk)}
 }
 
-func known(a Amount) Amount {
+func known(a amount) amount {
 	for _, part := range []*int64{&a.Memory, &a.Disk} {
 		if *part == unknown {
 			*part = 0
@@ -158,18 +158,18 @@ func known(a Amount) Amount {
 
 // largest returns what is kept once and for a verification, the most that any task
 // needs by itself, and the task that needs the most memory.
-func (p *Plan) largest(loads map[Load]string) (once, kept, most Amount, task string) {
+func (p *Plan) largest(loads map[Load]string) (once, kept, most amount, task string) {
 	type lasting struct{ once, kept Footprint }
 	seen := map[lasting]bool{}
 	largest := int64(-1)
 	for _, l := range slices.SortedFunc(maps.Keys(loads), func(a, b Load) int { return strings.Compare(loads[a], loads[b]) }) {
 		if k := (lasting{l.Once, l.Kept}); !seen[k] {
 			seen[k] = true
-			once = once.Plus(p.amount(l.Once))
-			kept = kept.Plus(p.amount(l.Kept))
+			once = once.plus(p.amount(l.Once))
+			kept = kept.plus(p.amount(l.Kept))
 		}
-		alone := p.needs(l).Alone()
-		most = most.Max(alone)
+		alone := p.needs(l).alone()
+		most = most.max(alone)
 		if alone.Memory > largest {
 			largest, task = alone.Memory, loads[l]
 		}
@@ -178,14 +178,14 @@ func (p *Plan) largest(loads map[Load]string) (once, kept, most Amount, task str
 }
 
 // amount is what a footprint may need, with what its sockets hold.
-func (p *Plan) amount(f Footprint) Amount {
+func (p *Plan) amount(f Footprint) amount {
 	out := f.Amount(p.limits, p.onDisk)
 	out.Memory += p.sockets * int64(f.Boxes+f.Roots+f.Halves)
 	return out
 }
 
 // fitting returns how often an amount fits.
-func fitting(each, whole Amount) int64 {
+func fitting(each, whole amount) int64 {
 	n := int64(math.MaxInt32)
 	for _, part := range [][2]int64{{each.Memory, whole.Memory}, {each.Disk, whole.Disk}} {
 		if part[0] > 0 {
@@ -214,7 +214,7 @@ func (p *Plan) choose(asked, perCore int, slots int64) {
 }
 
 // refuse is the error for a task that the machine cannot hold.
-func (p *Plan) refuse(task string, each, whole Amount) error {
+func (p *Plan) refuse(task string, each, whole amount) error {
 	if each.Memory > whole.Memory {
 		return fmt.Errorf("task %q may need %s of memory at once (with limits.memory %s and limits.disk %s for each sandbox), and the sandboxes' machine has %s for it: lower these limits in the tester YAML, or use a larger machine",
 			task, Bytes(each.Memory), Bytes(p.limits.Memory), Bytes(p.limits.Disk), Bytes(whole.Memory))
@@ -223,8 +223,8 @@ func (p *Plan) refuse(task string, each, whole Amount) error {
 		task, Bytes(each.Disk), Bytes(p.limits.Disk), Bytes(whole.Disk))
 }
 
-func (p *Plan) needs(l Load) Needs {
-	return Needs{p.amount(l.Agent), p.amount(l.Verify)}
+func (p *Plan) needs(l Load) needs {
+	return needs{p.amount(l.Agent), p.amount(l.Verify)}
 }
 
 // Line says in one line what was chosen.

@@ -54,7 +54,7 @@ func TestChoose(t *testing.T) {
 			if p.Workers != c.want || p.Verifications != c.at || !strings.Contains(p.Line(), c.why) {
 				t.Errorf("%d workers, %d verifications, %s; want %d, %d, %q", p.Workers, p.Verifications, p.Line(), c.want, c.at, c.why)
 			}
-			if !p.Most.Within(usable(c.size)) {
+			if !p.Most.within(usable(c.size)) {
 				t.Errorf("may need %v of %v", p.Most, usable(c.size))
 			}
 		})
@@ -137,14 +137,14 @@ func TestStay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.cores.Try(Amount{CPUs: core}) != nil {
+		if p.cores.try(amount{CPUs: core}) != nil {
 			t.Error("the only core is still free")
 		}
 		held.Release()
 		first.Leave()
 		first.Leave()
 		(<-entered).Leave()
-		if p.room.used != (Amount{}) || p.cores.used != (Amount{}) {
+		if p.room.used != (amount{}) || p.cores.used != (amount{}) {
 			t.Errorf("%v and %v are still in use", p.room.used, p.cores.used)
 		}
 	})

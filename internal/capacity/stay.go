@@ -8,8 +8,8 @@ import (
 // Stay is the time that a task has sandboxes. It is not safe for concurrent use.
 type Stay struct {
 	plan   *Plan
-	needs  Needs
-	grants []*Grant
+	needs  needs
+	grants []*grant
 	ahead  bool // the room for both parts is held
 }
 
@@ -20,13 +20,13 @@ func (p *Plan) Enter(ctx context.Context, l Load) (*Stay, error) {
 		return nil, nil
 	}
 	s := &Stay{plan: p, needs: p.needs(l)}
-	if s.needs.Alone() == (Amount{}) {
+	if s.needs.alone() == (amount{}) {
 		return s, nil
 	}
-	if !s.needs.Alone().Within(p.room.whole) {
-		return nil, fmt.Errorf("%w: %s", errUnplanned, s.needs.Alone())
+	if !s.needs.alone().within(p.room.whole) {
+		return nil, fmt.Errorf("%w: %s", errUnplanned, s.needs.alone())
 	}
-	g, err := p.room.Acquire(ctx, s.needs.Alone())
+	g, err := p.room.acquire(ctx, s.needs.alone())
 	if err != nil {
 		return nil, err
 	}
@@ -37,10 +37,10 @@ func (p *Plan) Enter(ctx context.Context, l Load) (*Stay, error) {
 // Ahead reports whether there is room to prepare the verification beside the
 // agent's sandbox, and takes it. It may be asked again when the task is repeated.
 func (s *Stay) Ahead() bool {
-	if s == nil || s.ahead || s.needs.Together() == s.needs.Alone() {
+	if s == nil || s.ahead || s.needs.together() == s.needs.alone() {
 		return true
 	}
-	g := s.plan.room.Try(s.needs.Together().Minus(s.needs.Alone()))
+	g := s.plan.room.try(s.needs.together().minus(s.needs.alone()))
 	if g == nil {
 		return false
 	}
@@ -50,11 +50,11 @@ func (s *Stay) Ahead() bool {
 
 // Cores waits until the machine has cores for a verification, so that its time
 // limit does not run out because of others.
-func (s *Stay) Cores(ctx context.Context) (*Grant, error) {
-	if s == nil || s.needs.Verify == (Amount{}) {
+func (s *Stay) Cores(ctx context.Context) (*grant, error) {
+	if s == nil || s.needs.Verify == (amount{}) {
 		return nil, nil
 	}
-	return s.plan.cores.Acquire(ctx, Amount{CPUs: int64(s.plan.limits.CPUs * core)})
+	return s.plan.cores.acquire(ctx, amount{CPUs: int64(s.plan.limits.CPUs * core)})
 }
 
 // Leave ends the stay. It is idempotent.

@@ -9,15 +9,15 @@ import (
 	"securebench/internal/redact"
 )
 
-// DefaultTraceLimit is how many bytes of agent-trace.log a task may use.
-const DefaultTraceLimit = 1 << 20
+// defaultTraceLimit is how many bytes of agent-trace.log a task may use.
+const defaultTraceLimit = 1 << 20
 
 // maxTraceLine is where a longer line is broken.
 const maxTraceLine = 16 << 10
 
-// Trace writes agent-trace.log: "task_id | text" lines with the escaped output of
+// trace writes agent-trace.log: "task_id | text" lines with the escaped output of
 // agents. It is safe for concurrent use.
-type Trace struct {
+type trace struct {
 	mu    sync.Mutex
 	w     io.Writer
 	limit int64
@@ -26,13 +26,13 @@ type Trace struct {
 }
 
 // NewTrace returns a trace on w of at most limit bytes per task; 0 is
-// [DefaultTraceLimit]. A task that exceeds the limit gets one line that
+// [defaultTraceLimit]. A task that exceeds the limit gets one line that
 // reports it.
-func NewTrace(w io.Writer, limit int64) *Trace {
+func NewTrace(w io.Writer, limit int64) *trace {
 	if limit <= 0 {
-		limit = DefaultTraceLimit
+		limit = defaultTraceLimit
 	}
-	return &Trace{w: w, limit: limit, used: map[string]int64{}}
+	return &trace{w: w, limit: limit, used: map[string]int64{}}
 }
 
 // TracePrefix begins the lines of a task.
@@ -40,8 +40,8 @@ func TracePrefix(taskID string) string { return name(taskID) + " | " }
 
 // Writer returns a writer for one stream of a task's agent, "stdout" or
 // "stderr". Close writes the last line. Writes never fail, because a full disk is
-// not the agent's fault: see [Trace.Err].
-func (t *Trace) Writer(taskID, stream string) io.WriteCloser {
+// not the agent's fault: see [trace.Err].
+func (t *trace) Writer(taskID, stream string) io.WriteCloser {
 	prefix := TracePrefix(taskID)
 	if stream == "stderr" {
 		prefix += "stderr: "
@@ -52,13 +52,13 @@ func (t *Trace) Writer(taskID, stream string) io.WriteCloser {
 }
 
 // Err returns the first write error; nothing is written after it.
-func (t *Trace) Err() error {
+func (t *trace) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err
 }
 
-func (t *Trace) line(taskID, text, prefix string) {
+func (t *trace) line(taskID, text, prefix string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	used := t.used[taskID]

@@ -20,11 +20,11 @@ import (
 // recorded. The counts are valid even with an error.
 func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 	if r.finished {
-		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), nil
+		return pipeline.Summarise(r.Config.RunID, r.planned(), r.kept), nil
 	}
 	disk, err := r.preflight()
 	if err != nil {
-		return pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept), err
+		return pipeline.Summarise(r.Config.RunID, r.planned(), r.kept), err
 	}
 	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config, r.plan.Verifications)
 	config := r.pipeline(ctx)
@@ -56,7 +56,7 @@ func (r *Run) pipeline(ctx context.Context) pipeline.Config {
 		return done[row.ID] < r.Config.Attempts
 	}
 	return pipeline.Config{
-		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.Planned(),
+		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.planned(),
 		Kept: r.kept, Unverified: r.unverified, Labels: r.labels(),
 		Verifiers: r.scorer.Verifiers, Images: r.scorer.Images, Fault: r.fault,
 		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Of,

@@ -10,7 +10,7 @@ import (
 func (r *Run) warn(text string) { r.Progress.Event(progress.Warning{Message: text}) }
 
 func (r *Run) reportStart(disk string) {
-	start := progress.RunStart{RunID: r.Config.RunID, OutputDir: r.dir.Path(), Total: r.Planned()}
+	start := progress.RunStart{RunID: r.Config.RunID, OutputDir: r.dir.Path(), Total: r.planned()}
 	if r.scorer.Engine != nil {
 		info := r.scorer.Engine.Info()
 		start.Engine, start.EngineChoice = info.Name, info.Choice
@@ -18,9 +18,9 @@ func (r *Run) reportStart(disk string) {
 	r.Progress.Event(start)
 	r.Progress.Event(progress.Schedule{Workers: r.plan.Workers, Tasks: r.plan.Line(), Disk: disk})
 	if n := len(r.kept); n > 0 {
-		sum := pipeline.Summarise(r.Config.RunID, r.Planned(), r.kept)
+		sum := pipeline.Summarise(r.Config.RunID, r.planned(), r.kept)
 		r.Progress.Event(progress.Resume{Completed: n, Passed: sum.Passed, Failed: sum.Failed, Pending: sum.Pending,
-			Remaining: r.Planned() - n, OutputPath: r.Records()})
+			Remaining: r.planned() - n, OutputPath: r.Records()})
 	}
 }
 
@@ -41,6 +41,6 @@ func (r *Run) show() (func(taskID string, attempt int) func(stream string) io.Wr
 	if err != nil {
 		return nil, err
 	}
-	r.output = newAgentOutput(file, r.agent.Facts().Output, &r.secrets, r.Progress)
+	r.output = progress.NewShown(file, r.agent.Facts().Output, &r.secrets, r.Progress)
 	return r.output.Of, nil
 }

@@ -133,8 +133,8 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	m := &r.manifest
 	m.Started, m.ResumedFrom = former.Manifest.Started, former.Manifest.ResumedFrom
 	m.FormerRuns = max(m.FormerRuns, former.Manifest.FormerRuns)
-	if former.Sealed && len(r.kept) == r.Planned() && len(review.Rerun) == 0 {
-		r.warn(fmt.Sprintf("nothing to resume: the run is complete and signed (%d records)", r.Planned()))
+	if former.Sealed && len(r.kept) == r.planned() && len(review.Rerun) == 0 {
+		r.warn(fmt.Sprintf("nothing to resume: the run is complete and signed (%d records)", r.planned()))
 		r.finished = true
 		return nil
 	}
@@ -170,7 +170,7 @@ func (r *Run) prepareRest(ctx context.Context, former *record.Former) (err error
 	if err != nil {
 		return err
 	}
-	if review.Kept+len(review.Unverified) == r.Planned() {
+	if review.Kept+len(review.Unverified) == r.planned() {
 		return nil
 	}
 	r.produced = nil
@@ -215,7 +215,7 @@ func (r *Run) checkSeal(ctx context.Context, former *record.Former, review *reco
 		return nil
 	}
 	foreign := slices.ContainsFunc(res.Problems, func(p evidence.Problem) bool { return p.File != record.StatementName })
-	if review.Kept == r.Planned() && len(review.Rerun) == 0 && foreign {
+	if review.Kept == r.planned() && len(review.Rerun) == 0 && foreign {
 		return fault.As(fault.Integrity, &BrokenSealError{res.Problems[0]})
 	}
 	review.SealBroken()

@@ -11,7 +11,6 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/sandbox/platform"
 	"securebench/internal/task"
 )
 
@@ -37,7 +36,7 @@ func (r *Run) scheduled() *record.Schedule {
 // writes is what the run may write on this machine: candidates, what the agent
 // and the verifier print, and records.
 func (r *Run) writes() capacity.Writes {
-	return r.writesTo(r.dir.Path(), r.Planned()-len(r.kept))
+	return r.writesTo(r.dir.Path(), r.planned()-len(r.kept))
 }
 
 // writesTo is what so many attempts may write, with an output directory on the
@@ -52,12 +51,9 @@ func (r *Run) writesTo(path string, attempts int) capacity.Writes {
 	return w
 }
 
-// disks measures this machine's disks.
-func disks() capacity.Disks { return capacity.Disks{Free: platform.Free, Device: platform.Device} }
-
 // preflight returns a line about the disk, or why the run cannot begin.
 func (r *Run) preflight() (string, error) {
-	line, err := r.writes().Preflight(disks())
+	line, err := r.writes().Preflight()
 	if errors.Is(err, capacity.ErrFull) {
 		return "", fault.As(fault.Infrastructure, err)
 	}
@@ -66,7 +62,7 @@ func (r *Run) preflight() (string, error) {
 
 // room reports whether another attempt can be written.
 func (r *Run) room() error {
-	if err := r.writes().Room(disks()); err != nil {
+	if err := r.writes().Room(); err != nil {
 		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
 	}
 	return nil

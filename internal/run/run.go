@@ -109,7 +109,7 @@ type Run struct {
 	finished   bool             // nothing is left to do
 	dead       bool             // the engine stopped answering
 
-	output *agentOutput // nil if it is not shown
+	output *progress.Shown // nil if it is not shown
 }
 
 // Open loads the pack, locks the output directory and begins or resumes the
@@ -224,8 +224,8 @@ func classify(err error) error {
 	return err
 }
 
-// Planned returns the number of planned attempts.
-func (r *Run) Planned() int { return len(r.work.Rows) * r.Config.Attempts }
+// planned returns the number of planned attempts.
+func (r *Run) planned() int { return len(r.work.Rows) * r.Config.Attempts }
 
 // LeftOut returns the number of rows that were not chosen.
 func (r *Run) LeftOut() int { return r.work.LeftOut() }

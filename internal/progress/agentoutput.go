@@ -1,4 +1,4 @@
-package run
+package progress
 
 import (
 	"errors"
@@ -6,32 +6,31 @@ import (
 	"io"
 
 	"securebench/internal/agent/events"
-	"securebench/internal/progress"
 	"securebench/internal/redact"
 )
 
-// agentOutput is what the agents of a run print.
-type agentOutput struct {
+// Shown is what the agents of a run print.
+type Shown struct {
 	secrets *redact.Registry
 	format  events.Format
-	report  progress.Reporter
+	report  Reporter
 	file    io.Closer // nil once it is closed
-	trace   *progress.Trace
+	trace   *trace
 	budget  shownBudget
 }
 
-// newAgentOutput shows output of a format to a reporter and writes it to a file, without the
+// NewShown shows output of a format to a reporter and writes it to a file, without the
 // secrets.
-func newAgentOutput(file io.WriteCloser, format events.Format, secrets *redact.Registry, to progress.Reporter) *agentOutput {
-	return &agentOutput{secrets: secrets, format: format, report: to, file: file, trace: progress.NewTrace(file, 0), budget: shownBudget{used: map[string]int{}}}
+func NewShown(file io.WriteCloser, format events.Format, secrets *redact.Registry, to Reporter) *Shown {
+	return &Shown{secrets: secrets, format: format, report: to, file: file, trace: NewTrace(file, 0), budget: shownBudget{used: map[string]int{}}}
 }
 
 // Of returns what opens the streams of an attempt.
-func (o *agentOutput) Of(taskID string, attempt int) func(stream string) io.WriteCloser {
+func (o *Shown) Of(taskID string, attempt int) func(stream string) io.WriteCloser {
 	clean := o.secrets.Group()
 	return func(stream string) io.WriteCloser {
 		seen := o.budget.lines(taskID, func(line string) {
-			o.report.Event(progress.AgentOutput{TaskID: taskID, Attempt: attempt, Stream: stream, Line: line})
+			o.report.Event(AgentOutput{TaskID: taskID, Attempt: attempt, Stream: stream, Line: line})
 		})
 		traced := o.trace.Writer(taskID, stream)
 		if o.format == events.Plain {
@@ -60,7 +59,7 @@ func readableOutput(format events.Format, stream string, shown, traced io.Writer
 }
 
 // Close completes the file. It is idempotent; a nil output has none.
-func (o *agentOutput) Close() error {
+func (o *Shown) Close() error {
 	if o == nil || o.file == nil {
 		return nil
 	}

@@ -1,11 +1,9 @@
-package run
+package progress
 
 import (
 	"fmt"
 	"sync"
 
-	"securebench/internal/pipeline/record"
-	"securebench/internal/progress"
 	"securebench/internal/redact"
 )
 
@@ -36,7 +34,7 @@ func (b *shownBudget) take(task string, n int) bool {
 // shownLines shows lines until their task's budget is used up, and at the
 // end how many bytes were left out.
 type shownLines struct {
-	*progress.Lines
+	*Lines
 	budget   *shownBudget
 	task     string
 	show     func(line string)
@@ -47,7 +45,7 @@ type shownLines struct {
 // shownLines returns a writer that shows the lines of a task.
 func (b *shownBudget) lines(task string, show func(line string)) *shownLines {
 	l := &shownLines{budget: b, task: task, show: show}
-	l.Lines = progress.NewLines(maxShownLine, l.line)
+	l.Lines = NewLines(maxShownLine, l.line)
 	return l
 }
 
@@ -64,7 +62,7 @@ func (l *shownLines) line(text string) {
 func (l *shownLines) Close() error {
 	err := l.Lines.Close()
 	if l.overflow {
-		l.show(fmt.Sprintf("[%d bytes are not shown: the limit is %d per task; all of them are in %s/]", l.leftOut, maxShown, record.RestrictedName))
+		l.show(fmt.Sprintf("[%d bytes are not shown: the limit is %d per task; all of them are in restricted/]", l.leftOut, maxShown))
 	}
 	return err
 }
