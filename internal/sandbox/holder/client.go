@@ -2,13 +2,18 @@ package holder
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"strings"
 
+	"securebench/internal/piped"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/wire"
 )
 
 // Client talks to a [Serve] at the other end of a stream. It is safe for
@@ -18,17 +23,15 @@ import (
 type Client struct {
 	turn   chan struct{} // holds one token while the stream is free
 	stream io.ReadWriteCloser
-	in     *frameReader
-	out    *frameWriter
-	broken error // why the stream cannot be used any more
+	conn   *wire.Conn // nil before the first request
+	broken error      // why the stream cannot be used any more
 }
 
 // NewClient makes a client. Closing the stream must end blocked reads and
-// writes; the client closes it when a context ends during a request,
-// since the stream cannot be used after that.
+// writes; the client closes it when a context ends during a request, whose
+// answer nobody waits for.
 func NewClient(stream io.ReadWriteCloser) *Client {
-	c := &Client{turn: make(chan struct{}, 1), stream: stream,
-		in: newFrameReader(stream), out: newFrameWriter(stream)}
+	c := &Client{turn: make(chan struct{}, 1), stream: stream}
 	c.turn <- struct{}{}
 	return c
 }
@@ -38,7 +41,7 @@ func NewClient(stream io.ReadWriteCloser) *Client {
 // that leave the tree and names deeper than [MaxDepth] are errors. The error of a full
 // tree wraps [syscall.ENOSPC]. After an error some entries may exist.
 func (c *Client) Put(ctx context.Context, archive io.Reader) error {
-	return c.do(ctx, "writing to the workspace", func() error { return c.sendData(opPut, archive) })
+	return c.do(ctx, "writing to the workspace", func(ctx context.Context) error { return c.give(ctx, http.MethodPut, "/tree", archive) })
 }
 
 // Remove removes what is at the given paths with all that is below it, and
@@ -61,29 +64,38 @@ func (c *Client) Remove(ctx context.Context, paths ...string) error {
 		return nil
 	}
 	list := strings.NewReader(strings.Join(paths, "\x00") + "\x00")
-	return c.do(ctx, "removing from the workspace", func() error { return c.sendData(opRemove, list) })
+	return c.do(ctx, "removing from the workspace", func(ctx context.Context) error { return c.give(ctx, http.MethodPost, "/removals", list) })
 }
 
-// sendData makes a request that data follows.
-func (c *Client) sendData(op string, data io.Reader) error {
-	if err := c.send(kindRequest, request{Op: op}); err != nil {
-		return err
-	}
+// give makes a request that data follows.
+func (c *Client) give(ctx context.Context, method, path string, data io.Reader) error {
 	in := &sandbox.Input{Reader: data}
-	_, err := io.Copy(dataWriter{c.out}, in)
-	if err != nil && in.Err == nil {
+	_, err := piped.Both(func(w io.Writer) error {
+		_, _ = io.Copy(w, in) // an error of the pipe means that the rest is not wanted
+		return in.Err
+	}, func(r io.Reader) error {
+		_, err := c.ask(ctx, method, path, r)
 		return err
-	}
-	if err := c.send(kindEnd, resultOf(in.Err)); err != nil {
-		return err
-	}
-	_, err = c.answer(0, io.Discard)
+	})
 	if in.Err != nil {
 		// The caller's reader failed; what the server says about
 		// the incomplete archive adds nothing.
-		return localOr(err, fmt.Errorf("reading the archive: %w", in.Err))
+		return localError{fmt.Errorf("reading the archive: %w", in.Err)}
 	}
 	return err
+}
+
+// ask makes a request that is answered with a result.
+func (c *Client) ask(ctx context.Context, method, path string, body io.Reader) (result, error) {
+	b, err := c.conn.Ask(ctx, method, path, body, wire.MaxReply)
+	if err != nil {
+		return result{}, err
+	}
+	r, err := wire.Decode[result](b)
+	if err != nil {
+		return r, err
+	}
+	return r, r.err()
 }
 
 // Get writes the tree at path as an archive of at most limit bytes to w; see
@@ -93,46 +105,51 @@ func (c *Client) Get(ctx context.Context, path string, limit int64, w io.Writer,
 	if err := checkSkip(skip); err != nil {
 		return fmt.Errorf("reading the workspace: %w", err)
 	}
-	return c.do(ctx, "reading the workspace", func() error {
-		if err := c.send(kindRequest, request{Op: opGet, Path: path, Limit: limit, Skip: skip}); err != nil {
-			return err
-		}
-		sink := &sink{w: w}
-		_, err := c.answer(limit, sink)
-		if sink.err != nil {
-			return localOr(err, fmt.Errorf("writing the archive: %w", sink.err))
-		}
+	return c.do(ctx, "reading the workspace", func(ctx context.Context) error { return c.get(ctx, wanted{path, limit, skip}, w) })
+}
+
+func (c *Client) get(ctx context.Context, what wanted, w io.Writer) error {
+	b, err := wire.Encode(what)
+	if err != nil {
 		return err
-	})
-}
-
-// sink discards everything after an error of its writer, so that the answer is
-// read to its end.
-type sink struct {
-	w   io.Writer
-	err error
-}
-
-func (s *sink) Write(p []byte) (int, error) {
-	if s.err == nil {
-		_, s.err = s.w.Write(p)
 	}
-	return len(p), nil
+	res, err := c.conn.Send(ctx, http.MethodPost, "/archive", bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	in := &sandbox.Input{Reader: res.Body}
+	_, err = io.Copy(w, io.LimitReader(in, what.Limit))
+	if err != nil && in.Err == nil {
+		return localError{fmt.Errorf("writing the archive: %w", err)}
+	}
+	if more, _ := io.CopyN(io.Discard, in, 1); more > 0 {
+		return fmt.Errorf("more than %d bytes of data: %w", what.Limit, wire.ErrInvalid)
+	}
+	if in.Err != nil {
+		return in.Err
+	}
+	said, err := url.PathUnescape(res.Trailer.Get(trailer))
+	if err != nil {
+		return fmt.Errorf("the result of an archive: %w", wire.ErrInvalid)
+	}
+	r, err := wire.Decode[result]([]byte(said))
+	if err != nil {
+		return err
+	}
+	return r.err()
 }
 
 // Usage reports how full the tree's file system is, and whose its root is.
 func (c *Client) Usage(ctx context.Context) (sandbox.Usage, error) {
 	var u usage
-	err := c.do(ctx, "measuring the workspace", func() error {
-		if err := c.send(kindRequest, request{Op: opUsage}); err != nil {
-			return err
-		}
-		r, err := c.answer(0, io.Discard)
+	err := c.do(ctx, "measuring the workspace", func(ctx context.Context) error {
+		r, err := c.ask(ctx, http.MethodGet, "/usage", nil)
 		if err != nil {
 			return err
 		}
 		if r.Usage == nil {
-			return fmt.Errorf("an answer without usage: %w", errProtocol)
+			return fmt.Errorf("an answer without usage: %w", wire.ErrInvalid)
 		}
 		u = *r.Usage
 		return nil
@@ -146,7 +163,7 @@ func (c *Client) Usage(ctx context.Context) (sandbox.Usage, error) {
 func (c *Client) Close() error { return c.stream.Close() }
 
 // do runs one request at a time.
-func (c *Client) do(ctx context.Context, what string, request func() error) error {
+func (c *Client) do(ctx context.Context, what string, request func(context.Context) error) error {
 	select {
 	case <-c.turn:
 	case <-ctx.Done():
@@ -157,7 +174,10 @@ func (c *Client) do(ctx context.Context, what string, request func() error) erro
 		return fmt.Errorf("%s: %w", what, c.broken)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.stream.Close() })
-	err := request()
+	err := c.connect()
+	if err == nil {
+		err = request(ctx)
+	}
 	if !stop() {
 		c.broken = fmt.Errorf("the workspace's stream is closed: %w", context.Cause(ctx))
 		return context.Cause(ctx)
@@ -171,54 +191,22 @@ func (c *Client) do(ctx context.Context, what string, request func() error) erro
 	return fmt.Errorf("%s: %w", what, err)
 }
 
+// connect begins to talk to the server, once.
+func (c *Client) connect() (err error) {
+	if c.conn == nil {
+		c.conn, err = wire.Dial(c.stream)
+	}
+	return err
+}
+
 // localError is an error of the caller's reader or writer.
 type localError struct{ error }
 
 func (e localError) Unwrap() error { return e.error }
-
-// localOr returns the caller's own error, or that of the stream if the stream
-// cannot be used any more.
-func localOr(err, local error) error {
-	if err != nil && !usable(err) {
-		return err
-	}
-	return localError{local}
-}
 
 // usable reports whether the stream can be used for the next request.
 func usable(err error) bool {
 	var local localError
 	var remote *remoteError
 	return errors.Is(err, sandbox.ErrTooLarge) || errors.As(err, &remote) || errors.As(err, &local)
-}
-
-func (c *Client) send(k kind, v any) error {
-	b, err := encode(v)
-	if err != nil {
-		return err
-	}
-	if err := c.out.write(k, b); err != nil {
-		return err
-	}
-	return c.out.flush()
-}
-
-// answer reads an answer with at most limit bytes of data. More than that is
-// a broken server.
-func (c *Client) answer(limit int64, w io.Writer) (result, error) {
-	var r result
-	data := &dataReader{f: c.in}
-	n, err := io.Copy(w, io.LimitReader(data, limit))
-	if err != nil {
-		return r, err
-	}
-	if extra, err := io.CopyN(io.Discard, data, 1); extra > 0 {
-		return r, fmt.Errorf("more than %d bytes of data: %w", n, errProtocol)
-	} else if !errors.Is(err, io.EOF) {
-		return r, err
-	}
-	if err := decode(data.end, &r); err != nil {
-		return r, err
-	}
-	return r, r.err()
 }

@@ -19,14 +19,15 @@
 // tree, whatever path was requested: "out/answer.txt" is never "answer.txt". The root itself has no entry.
 // Entries are sorted by name. The PAX records [RecordLinks], [RecordAttributes] and [RecordType] hold what a plain tar header cannot.
 //
-// # Wire
+// # Requests
 //
-// Both directions carry frames of package frame: a kind byte and a payload of at
-// most 64 KiB. A request is one request frame (JSON),
-// for a put and a removal followed by data frames and an end frame. The data
-// of a removal are its paths, each ended by a NUL byte: a name can be any bytes,
-// which JSON cannot carry. The answer is data frames, for a get, and one end
-// frame (JSON). Requests are not pipelined.
+// The stream carries requests of package wire, one at a time:
+//
+//	PUT  /tree      a tar archive -> result: unpacks it
+//	POST /removals  paths, each ended by a NUL byte -> result: removes what is there; a
+//	                name can be any bytes, which JSON cannot carry
+//	POST /archive   wanted -> an archive, and a result in a trailer
+//	GET  /usage     -> result, with usage
 package holder
 
 import "errors"

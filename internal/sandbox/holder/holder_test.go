@@ -9,20 +9,24 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"securebench/internal/frame"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -255,7 +259,7 @@ func TestCancel(t *testing.T) {
 	if _, err := c.Usage(ctx); !errors.Is(err, cause) {
 		t.Errorf("Usage: got %v, want the cause", err)
 	}
-	// The stream is out of step: nothing may be read from it any more.
+	// The stream is closed.
 	if _, err := c.Usage(t.Context()); !errors.Is(err, cause) {
 		t.Errorf("Usage afterwards: got %v", err)
 	}
@@ -279,86 +283,130 @@ func TestConcurrentRequests(t *testing.T) {
 	wg.Wait()
 }
 
-// script is a stream that answers from a script and takes everything.
-type script struct{ io.Reader }
-
-func (script) Write(p []byte) (int, error) { return len(p), nil }
-func (script) Close() error                { return nil }
-
-func frames(t testing.TB, f ...any) []byte {
+// hostile returns a client of a server that answers as h does.
+func hostile(t testing.TB, h http.HandlerFunc) *Client {
 	t.Helper()
-	var b bytes.Buffer
-	w := newFrameWriter(&b)
-	for i := 0; i < len(f); i += 2 {
-		if err := w.write(f[i].(kind), []byte(f[i+1].(string))); err != nil {
-			t.Fatal(err)
-		}
+	near, far := net.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- wire.Serve(far, far, h, 4, 4) }()
+	c := NewClient(near)
+	t.Cleanup(func() {
+		_ = c.Close()
+		<-done
+	})
+	return c
+}
+
+// says answers with data and a result.
+func says(data, result string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", trailer)
+		_, _ = io.WriteString(w, data)
+		w.Header().Set(trailer, url.PathEscape(result))
 	}
-	if err := w.flush(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 func TestClientRefuses(t *testing.T) {
-	for name, in := range map[string][]byte{
-		"nothing":        nil,
-		"cut header":     {0, 0, 0},
-		"cut payload":    {0, 0, 0, 9, 'E', '{'},
-		"long frame":     {0xff, 0xff, 0xff, 0xff, 'D'},
-		"one too long":   frame.Append(nil, []byte("D"), make([]byte, maxPayload+1)),
-		"no kind":        {0, 0, 0, 0},
-		"unknown kind":   {0, 0, 0, 1, 'X'},
-		"no JSON":        frames(t, kindEnd, "ok"),
-		"unknown member": frames(t, kindEnd, `{"verdict":"passed"}`),
-		"repeated":       frames(t, kindEnd, `{"code":"","code":"x"}`),
-		"two values":     frames(t, kindEnd, `{}{}`),
-		"a request":      frames(t, kindRequest, `{"op":"get"}`),
-		"too much":       frames(t, kindData, strings.Repeat("x", 65), kindEnd, `{}`),
-		"no end":         frames(t, kindData, "x"),
-		"unknown code":   frames(t, kindEnd, `{"code":"fine"}`),
+	for name, h := range map[string]http.HandlerFunc{
+		"nothing":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"no result":      func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") },
+		"cut":            func(w http.ResponseWriter, _ *http.Request) { says("x", "{}")(w, nil); panic(http.ErrAbortHandler) },
+		"a refusal":      func(w http.ResponseWriter, _ *http.Request) { wire.Answer(w, errors.New("no")) },
+		"another status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
+		"no JSON":        says("", "ok"),
+		"unknown member": says("", `{"verdict":"passed"}`),
+		"repeated":       says("", `{"code":"","code":"x"}`),
+		"two values":     says("", `{}{}`),
+		"escaped badly":  func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(http.TrailerPrefix+trailer, "%zz") },
+		"a long result":  says("", `{"code":"error","message":"`+strings.Repeat("x", 2*wire.MaxReply)+`"}`),
+		"too much":       says(strings.Repeat("x", 65), "{}"),
+		"unknown code":   says("", `{"code":"fine"}`),
 	} {
-		var b bytes.Buffer
-		if err := NewClient(script{bytes.NewReader(in)}).Get(t.Context(), ".", 64, &b); err == nil || b.Len() > 64 {
-			t.Errorf("%s: got %v and %d bytes", name, err, b.Len())
-		}
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			c := hostile(t, h)
+			if err := c.Get(t.Context(), ".", 64, &b); err == nil || errors.Is(err, sandbox.ErrTree) || b.Len() > 64 {
+				t.Errorf("got %v and %d bytes", err, b.Len())
+			}
+			if _, err := c.Usage(t.Context()); err == nil || !strings.Contains(err.Error(), "the workspace's stream broke") {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+	c := hostile(t, says("x", `{"code":"too_large"}`))
+	if err := c.Get(t.Context(), ".", 64, io.Discard); !errors.Is(err, sandbox.ErrTooLarge) {
+		t.Errorf("an honest answer: %v", err)
 	}
 }
 
+// TestBrokenEnds: an error of the caller's reader or writer ends its request only.
+func TestBrokenEnds(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "f"), strings.Repeat("x", 1<<19))
+	c, broken := start(t, root), errors.New("broken")
+	archive := tarOf(t, map[string]string{"a": strings.Repeat("x", 1<<20)})
+	if err := c.Put(t.Context(), io.MultiReader(bytes.NewReader(archive[:1<<19]), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+		t.Errorf("Put: %v", err)
+	}
+	if err := c.Get(t.Context(), ".", 1<<22, failing{broken}); !errors.Is(err, broken) {
+		t.Errorf("Get: %v", err)
+	}
+	if got := list(t, c, "f"); !slices.Equal(got, []string{"0 f "}) {
+		t.Errorf("afterwards: %q", got)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
 func FuzzClient(f *testing.F) {
-	f.Add(frames(f, kindData, "archive", kindEnd, `{}`))
-	f.Add(frames(f, kindEnd, `{"code":"too_large"}`))
-	f.Add(frames(f, kindEnd, `{"usage":{"bytes":1,"bytes_limit":2,"inodes":3,"inodes_limit":4}}`))
-	f.Fuzz(func(t *testing.T, in []byte) {
+	f.Add("archive", `{}`)
+	f.Add("", `{"code":"too_large"}`)
+	f.Add("", `{"usage":{"bytes":1,"bytes_limit":2,"inodes":3,"inodes_limit":4}}`)
+	f.Fuzz(func(t *testing.T, data, result string) {
 		var b bytes.Buffer
-		c := NewClient(script{bytes.NewReader(in)})
-		if err := c.Get(t.Context(), ".", 100, &b); b.Len() > 100 || err == nil && !bytes.Contains(in, []byte{byte(kindEnd)}) {
+		err := hostile(t, says(data, result)).Get(t.Context(), ".", 100, &b)
+		if b.Len() > 100 || err == nil && (b.String() != data || !strings.Contains(result, "{")) {
 			t.Errorf("got %d bytes and %v", b.Len(), err)
 		}
 	})
 }
 
-// FuzzServe checks that no request leaves the tree and that every complete
-// one gets an answer.
+// FuzzServe checks that no request leaves the tree and that every one gets an answer.
 func FuzzServe(f *testing.F) {
-	archive := string(tarOf(f, map[string]string{"a/b": "x"}))
-	f.Add(frames(f, kindRequest, `{"op":"put"}`, kindData, archive, kindEnd, `{}`))
-	f.Add(frames(f, kindRequest, `{"op":"get","path":"../x","limit":100}`, kindRequest, `{"op":"usage"}`))
-	f.Add(frames(f, kindRequest, `{"op":"get","path":".","limit":9999}`))
-	f.Fuzz(func(t *testing.T, in []byte) {
+	archive := tarOf(f, map[string]string{"a/b": "x"})
+	f.Add(http.MethodPut, "tree", archive)
+	f.Add(http.MethodPost, "removals", []byte("a/../../x\x00"))
+	f.Add(http.MethodPost, "archive", []byte(`{"path":"../x","limit":100}`))
+	f.Add(http.MethodPost, "archive", []byte(`{"path":".","limit":9999}`))
+	f.Add(http.MethodGet, "usage", []byte(nil))
+	f.Fuzz(func(t *testing.T, method, path string, body []byte) {
+		if !slices.Contains([]string{http.MethodGet, http.MethodPut, http.MethodPost}, method) {
+			t.Skip()
+		}
 		around := t.TempDir()
 		root := filepath.Join(around, "root")
 		if err := os.Mkdir(root, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		var out bytes.Buffer
-		err := Serve(root, bytes.NewReader(in), &out)
-		entries, readErr := os.ReadDir(around)
-		if readErr != nil || len(entries) != 1 {
-			t.Fatalf("beside the tree: %v, %v", entries, readErr)
+		near, far := net.Pipe()
+		done := make(chan error, 1)
+		go func() { done <- Serve(root, far, far) }()
+		conn, err := wire.Dial(near)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err == nil && len(in) > 0 && out.Len() == 0 {
-			t.Error("a request got no answer")
+		defer func() { _ = conn.Close(); <-done }()
+		path = "/" + url.PathEscape(path)
+		_, err = conn.Ask(t.Context(), method, path, bytes.NewReader(body), 1<<20)
+		var refused *wire.Refusal
+		if err != nil && !errors.As(err, &refused) && !errors.Is(err, wire.ErrInvalid) {
+			t.Errorf("a request got no answer: %v", err)
+		}
+		entries, err := os.ReadDir(around)
+		if err != nil || len(entries) != 1 {
+			t.Fatalf("beside the tree: %v, %v", entries, err)
 		}
 		open(t, root)
 	})

@@ -4,33 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/go-json-experiment/json"
-
 	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/wire"
 )
 
-// The operations of a request.
-const (
-	opPut    = "put"
-	opGet    = "get"
-	opRemove = "remove"
-	opUsage  = "usage"
-)
-
-// request asks for one operation.
-type request struct {
-	Op    string `json:"op"`
-	Path  string `json:"path,omitzero"`
-	Limit int64  `json:"limit,omitzero"`
-	// Skip are the paths that a get leaves out, with all that is below them.
+// wanted asks for an archive.
+type wanted struct {
+	Path  string `json:"path"`
+	Limit int64  `json:"limit"`
+	// Skip are the paths that are left out, with all that is below them.
 	Skip []string `json:"skip,omitzero"`
 }
 
-// Bounds of the list of skipped paths, which has to fit into a frame.
+// Check leaves it to [get] to refuse paths: that is an error of the tree.
+func (wanted) Check() error { return nil }
+
+// Bounds of the list of skipped paths.
 const (
 	maxSkipped   = 64
 	maxSkipBytes = 8 << 10
@@ -62,7 +56,7 @@ const (
 	codeTooLarge = "too_large"
 )
 
-// result ends an answer, and the data of a put.
+// result is an answer, or the end of one with an archive.
 type result struct {
 	Code    string `json:"code,omitzero"`
 	Message string `json:"message,omitzero"`
@@ -88,11 +82,19 @@ func resultOf(err error) result {
 	case errors.Is(err, sandbox.ErrTooLarge):
 		return result{Code: codeTooLarge}
 	}
-	said := bounded.Text(err.Error(), 4096) // well below the size of a frame
+	said := bounded.Text(err.Error(), wire.MaxText)
 	if errors.Is(err, syscall.ENOSPC) {
 		return result{Code: codeNoSpace, Message: said}
 	}
 	return result{Code: codeError, Message: said}
+}
+
+// Check refuses what [resultOf] never makes.
+func (r result) Check() error {
+	if !slices.Contains([]string{codeOK, codeError, codeNoSpace, codeTooLarge}, r.Code) {
+		return fmt.Errorf("result %.40q: %w", r.Code, wire.ErrInvalid)
+	}
+	return nil
 }
 
 // err is the inverse of resultOf.
@@ -120,19 +122,3 @@ func (e *remoteError) Unwrap() error { return e.cause }
 
 // Is makes it the error that callers distinguish.
 func (e *remoteError) Is(target error) bool { return target == sandbox.ErrTree }
-
-func encode(v any) ([]byte, error) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a message: %w", err)
-	}
-	return b, nil
-}
-
-// decode reads a message strictly: one value, no unknown and no repeated names.
-func decode(b []byte, v any) error {
-	if err := json.Unmarshal(b, v, json.RejectUnknownMembers(true)); err != nil {
-		return fmt.Errorf("decoding a message: %w", err)
-	}
-	return nil
-}

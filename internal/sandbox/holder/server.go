@@ -1,11 +1,17 @@
 package holder
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
+
+	"securebench/internal/bounded"
+	"securebench/internal/sandbox/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,91 +28,119 @@ func Serve(root string, in io.Reader, out io.Writer) error {
 	return ServeRoot(r, in, out)
 }
 
-// ServeRoot is [Serve] for a tree that is open. It has the rights of the thread
-// that it is called on, and uses no other.
+// ServeRoot is [Serve] for a tree that is open. What it does to the tree it does with the
+// rights of the thread that it is called on, and on no other.
 func ServeRoot(root *os.Root, in io.Reader, out io.Writer) error {
-	s := &server{root: root, in: newFrameReader(in), out: newFrameWriter(out)}
+	s := &server{root: root, calls: make(chan func()), ended: make(chan struct{})}
 	// Opened now, because the owner of the tree may remove the permission later. If
 	// there is none now, every request is answered so.
 	if s.dir, s.closed = root.Open("."); s.closed == nil {
 		defer s.dir.Close()
 	}
+	var err error
+	go func() {
+		defer close(s.ended)
+		err = wire.Serve(in, out, s.handler(), maxRequests, maxRequests)
+	}()
 	for {
-		if err := s.one(); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
+		select {
+		case f := <-s.calls:
+			f()
+		case <-s.ended:
+			if err != nil {
+				return fmt.Errorf("serving the tree: %w", err)
 			}
-			return fmt.Errorf("serving the tree: %w", err)
+			return nil
 		}
 	}
 }
 
+// maxRequests is how many requests can be open: one, and others that were given up.
+const maxRequests = 4
+
 type server struct {
 	root   *os.Root
 	dir    *os.File
-	closed error // why dir could not be opened
-	in     *frameReader
-	out    *frameWriter
+	closed error         // why dir could not be opened
+	calls  chan func()   // for the thread of ServeRoot
+	ended  chan struct{} // closed with the stream
 }
 
-// one answers one request. Its error is io.EOF after the last one.
-func (s *server) one() error {
-	k, payload, err := s.in.next()
+// handler answers the requests of the package documentation, each on the thread of
+// ServeRoot.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	on := func(pattern string, do http.HandlerFunc) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			done := make(chan struct{})
+			select {
+			case s.calls <- func() { defer close(done); do(w, r) }:
+				<-done
+			case <-s.ended:
+			}
+		})
+	}
+	on("PUT /tree", func(w http.ResponseWriter, r *http.Request) { s.take(w, r, put) })
+	on("POST /removals", func(w http.ResponseWriter, r *http.Request) { s.take(w, r, remove) })
+	on("POST /archive", s.archive)
+	on("GET /usage", func(w http.ResponseWriter, _ *http.Request) {
+		u, err := s.usage()
+		r := resultOf(err)
+		r.Usage = u
+		wire.Reply(w, r)
+	})
+	return mux
+}
+
+// take does to the tree what the body of a request says, which is read to its end.
+func (s *server) take(w http.ResponseWriter, r *http.Request, do func(*os.Root, io.Reader) error) {
+	err := do(s.root, r.Body)
+	if _, cut := io.Copy(io.Discard, r.Body); err == nil && cut != nil {
+		err = errors.New("the data is incomplete")
+	}
+	wire.Reply(w, resultOf(err))
+}
+
+// trailer has the result of an archive, as text in the path of a URL.
+const trailer = "Result"
+
+// archive answers with a part of the tree, and with how that ended.
+func (s *server) archive(w http.ResponseWriter, r *http.Request) {
+	var asked wanted
+	b, err := bounded.ReadAll(r.Body, wire.MaxReply)
+	if err == nil {
+		asked, err = wire.Decode[wanted](b)
+	}
 	if err != nil {
-		return err
+		wire.Answer(w, err)
+		return
 	}
-	if k != kindRequest {
-		return fmt.Errorf("kind %q where a request must be: %w", k, errProtocol)
+	w.Header().Set("Trailer", trailer)
+	out := bufio.NewWriterSize(w, wire.FrameSize)
+	err = get(s.root, asked.Path, asked.Limit, asked.Skip, out)
+	said, encodeErr := wire.Encode(resultOf(err))
+	if out.Flush() != nil || encodeErr != nil {
+		return // without a result: nobody waits for it
 	}
-	var req request
-	if err := decode(payload, &req); err != nil {
-		return err
-	}
-	switch req.Op {
-	case opPut:
-		return s.serveData(func(data io.Reader) error { return put(s.root, data) })
-	case opRemove:
-		return s.serveData(func(data io.Reader) error { return remove(s.root, data) })
-	case opGet:
-		return s.end(resultOf(get(s.root, req.Path, req.Limit, req.Skip, dataWriter{s.out})))
-	case opUsage:
-		return s.serveUsage()
-	}
-	return fmt.Errorf("operation %q: %w", req.Op, errProtocol)
+	w.Header().Set(trailer, url.PathEscape(string(said)))
 }
 
-// serveData serves a request that data follows.
-func (s *server) serveData(do func(io.Reader) error) error {
-	data := &dataReader{f: s.in}
-	failed := do(data)
-	if err := data.drain(); err != nil {
-		return err
-	}
-	var sent result
-	if err := decode(data.end, &sent); err != nil {
-		return err
-	}
-	if failed == nil && sent.Code != codeOK {
-		failed = errors.New("the data is incomplete")
-	}
-	return s.end(resultOf(failed))
-}
-
-func (s *server) serveUsage() error {
+// usage measures the tree.
+func (s *server) usage() (*usage, error) {
 	if s.closed != nil {
-		return s.end(resultOf(fmt.Errorf("opening the tree: %w", s.closed)))
+		return nil, fmt.Errorf("opening the tree: %w", s.closed)
 	}
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(s.dir.Fd()), &st); err != nil {
-		return s.end(resultOf(fmt.Errorf("measuring the tree: %w", err)))
+		return nil, fmt.Errorf("measuring the tree: %w", err)
 	}
 	root, err := s.dir.Stat()
 	if err != nil {
-		return s.end(resultOf(fmt.Errorf("looking at the root: %w", err)))
+		return nil, fmt.Errorf("looking at the root: %w", err)
 	}
 	h := newHeader(".", root)
 	size := int64(st.Bsize) //nolint:unconvert // its width depends on the architecture
-	return s.end(result{Usage: &usage{
+	return &usage{
 		Bytes:       int64(st.Blocks-st.Bfree) * size,
 		BytesLimit:  int64(st.Blocks) * size,
 		Inodes:      int64(st.Files - st.Ffree),
@@ -114,18 +148,7 @@ func (s *server) serveUsage() error {
 		UID:         h.Uid,
 		GID:         h.Gid,
 		Mode:        h.Mode,
-	}})
-}
-
-func (s *server) end(r result) error {
-	b, err := encode(r)
-	if err != nil {
-		return err
-	}
-	if err := s.out.write(kindEnd, b); err != nil {
-		return err
-	}
-	return s.out.flush()
+	}, nil
 }
 
 // openDir opens directory name of dir, without following a link even if the

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/wire"
 )
 
 // ApplyCapabilities are what a sandbox has to be made with, and root as its
@@ -24,9 +25,9 @@ type applied struct {
 	Errno int    `json:"errno,omitzero"`
 }
 
-func (a applied) check() error {
+func (a applied) Check() error {
 	if (a.Path == "") != (a.Errno == 0) || a.Errno < 0 || a.Errno > 4095 || len(a.Path) > maxRefusedPath {
-		return fmt.Errorf("answer about the change of %q with error %d: %w", a.Path, a.Errno, errMessage)
+		return fmt.Errorf("answer about the change of %q with error %d: %w", a.Path, a.Errno, wire.ErrInvalid)
 	}
 	return nil
 }
@@ -44,10 +45,10 @@ func (c *Client) Apply(ctx context.Context, archive io.Reader) error {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		_, _ = io.CopyBuffer(pw, src, make([]byte, frameSize)) // an error of the pipe means that init reads no more
-		_ = pw.CloseWithError(src.Err)                         // nil is the end
+		_, _ = io.CopyBuffer(pw, src, make([]byte, wire.FrameSize)) // an error of the pipe means that init reads no more
+		_ = pw.CloseWithError(src.Err)                              // nil is the end
 	}()
-	b, err := c.ask(ctx, http.MethodPut, "/files", pr, maxReply)
+	b, err := c.ask(ctx, http.MethodPut, "/files", pr, wire.MaxReply)
 	_ = pr.CloseWithError(errEnded)
 	select {
 	case <-read:
@@ -60,7 +61,7 @@ func (c *Client) Apply(ctx context.Context, archive io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("changing the sandbox's files: %w", err)
 	}
-	a, err := decode[applied](b)
+	a, err := wire.Decode[applied](b)
 	if err != nil {
 		return c.hostile(err)
 	}
@@ -75,17 +76,17 @@ func (p *processes) handleApply(w http.ResponseWriter, r *http.Request) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	if !p.changes {
-		answer(w, errors.New("files can be changed only by a root with the capabilities for that, and before the first command"))
+		wire.Answer(w, errors.New("files can be changed only by a root with the capabilities for that, and before the first command"))
 		return
 	}
 	p.links = nil // what it knows may change
 	var refused *ApplyError
 	switch err := applyArchive("/", r.Body); {
 	case errors.As(err, &refused):
-		reply(w, applied{Path: refused.Path, Errno: int(refused.Errno)})
+		wire.Reply(w, applied{Path: refused.Path, Errno: int(refused.Errno)})
 	case err != nil:
-		answer(w, err)
+		wire.Answer(w, err)
 	default:
-		reply(w, applied{})
+		wire.Reply(w, applied{})
 	}
 }

@@ -1,7 +1,6 @@
 package initproc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"securebench/internal/attended"
 	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/wire"
 )
 
 // ErrLost is wrapped by errors of a client whose init has ended or does not
@@ -36,7 +36,7 @@ const (
 // concurrent use. Init can have been taken over, so what it sends is bounded
 // and checked.
 type Client struct {
-	conn      *http.ClientConn
+	conn      *wire.Conn
 	slots     chan struct{} // one per command
 	suspended atomic.Bool
 
@@ -54,13 +54,9 @@ type Client struct {
 // newClient makes a client of a connection to an init.
 func newClient(conn net.Conn) (*Client, error) {
 	watched := &watchedConn{Conn: conn}
-	t := &http.Transport{Protocols: http2Only(), DisableCompression: true, MaxResponseHeaderBytes: maxReply,
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return watched, nil },
-		HTTP2: &http.HTTP2Config{MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: clientWindow,
-			StrictMaxConcurrentRequests: true}}
-	cc, err := t.NewClientConn(context.Background(), "http", "init:80")
+	cc, err := wire.Dial(watched)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("connecting to the sandbox: %w", err), conn.Close())
+		return nil, errors.Join(err, conn.Close())
 	}
 	c := &Client{conn: cc, slots: make(chan struct{}, maxCommands), connections: make(chan struct{}, maxConnections), grace: killGrace}
 	c.life, c.end = context.WithCancelCause(context.Background())
@@ -98,11 +94,11 @@ func (c *Client) KillAll(ctx context.Context) error {
 
 // Processes counts the processes of the sandbox but init.
 func (c *Client) Processes(ctx context.Context) (int, error) {
-	b, err := c.ask(ctx, http.MethodGet, "/processes", nil, maxReply)
+	b, err := c.ask(ctx, http.MethodGet, "/processes", nil, wire.MaxReply)
 	if err != nil {
 		return 0, fmt.Errorf("counting the processes: %w", err)
 	}
-	n, err := decode[census](b)
+	n, err := wire.Decode[census](b)
 	if err != nil {
 		return 0, c.hostile(err)
 	}
@@ -119,56 +115,31 @@ func (c *Client) KillUser(ctx context.Context, uid int) error {
 
 // do makes a request that is answered without a body.
 func (c *Client) do(ctx context.Context, method, path string, body io.Reader) error {
-	_, err := c.ask(ctx, method, path, body, maxReply)
+	_, err := c.ask(ctx, method, path, body, wire.MaxReply)
 	return err
 }
 
 // ask makes a request and returns the body of the answer, of at most limit bytes.
 func (c *Client) ask(ctx context.Context, method, path string, body io.Reader, limit int) ([]byte, error) {
-	res, err := c.send(ctx, method, path, body)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	b, err := bounded.ReadAll(res.Body, int64(limit))
-	if errors.Is(err, bounded.ErrTooLong) {
-		return nil, c.hostile(fmt.Errorf("an answer of more than %d bytes: %w", limit, errMessage))
-	}
-	if err != nil {
-		return nil, c.broken(ctx, err)
-	}
-	return b, nil
+	b, err := c.conn.Ask(ctx, method, path, body, limit)
+	return b, c.failed(ctx, err)
 }
 
 // send makes a request and returns the answer, whose body the caller closes.
 func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://init"+path, body)
-	if err != nil {
-		return nil, err
-	}
-	res, err := c.conn.RoundTrip(req)
-	if err != nil {
-		return nil, c.broken(ctx, err)
-	}
-	switch res.StatusCode {
-	case http.StatusOK:
-		return res, nil
-	case http.StatusBadRequest:
-		defer res.Body.Close()
-		text, err := io.ReadAll(io.LimitReader(res.Body, maxMessage))
-		if err != nil {
-			return nil, c.broken(ctx, err)
-		}
-		return nil, fmt.Errorf("the sandbox refuses: %q", bytes.TrimSpace(text))
-	}
-	_ = res.Body.Close()
-	return nil, c.hostile(fmt.Errorf("status %d: %w", res.StatusCode, errMessage))
+	res, err := c.conn.Send(ctx, method, path, body)
+	return res, c.failed(ctx, err)
 }
 
-// broken says why a request failed: because the caller gave up, or because the
-// connection is lost.
-func (c *Client) broken(ctx context.Context, err error) error {
+// failed says why a request failed: because init refused it or does not keep to the
+// protocol, because the caller gave up, or because the connection is lost.
+func (c *Client) failed(ctx context.Context, err error) error {
+	var refused *wire.Refusal
 	switch {
+	case err == nil || errors.As(err, &refused):
+		return err
+	case errors.Is(err, wire.ErrInvalid):
+		return c.hostile(err)
 	case c.life.Err() != nil:
 		return context.Cause(c.life)
 	case ctx.Err() != nil:

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"securebench/internal/sandbox/wire"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -116,7 +118,7 @@ func (c *command) receive(body io.Reader) {
 // send answers a request with the output of a command until that ends.
 func (o *output) send(w http.ResponseWriter) {
 	if o.r == nil || o.taken.Swap(true) {
-		answer(w, errors.New("the stream is not there to be sent"))
+		wire.Answer(w, errors.New("the stream is not there to be sent"))
 		return
 	}
 	ctl := http.NewResponseController(w)

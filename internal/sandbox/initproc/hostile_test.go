@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/sandbox/wire"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -35,21 +37,21 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-func checkMessage[M message](t *testing.T, b []byte) {
-	m, err := decode[M](b)
+func checkMessage[M wire.Message](t *testing.T, b []byte) {
+	m, err := wire.Decode[M](b)
 	if err != nil {
 		return
 	}
-	if res, ok := message(m).(Result); ok {
+	if res, ok := wire.Message(m).(Result); ok {
 		if res.ExitCode < 0 || res.ExitCode > 255 || res.Duration < 0 || res.Stdout.Bytes < 0 {
 			t.Errorf("%q gives %+v", b, res)
 		}
 	}
-	again, err := encode(m)
+	again, err := wire.Encode(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := decode[M](again)
+	back, err := wire.Decode[M](again)
 	if err != nil || !cmp.Equal(m, back) {
 		t.Errorf("%q: %v, %s", b, err, cmp.Diff(m, back))
 	}
@@ -86,20 +88,20 @@ func hostile(t *testing.T, h http.Handler) *Client {
 func TestAnswersToApply(t *testing.T) {
 	full := &ApplyError{Path: "a/b", Errno: syscall.ENOSPC}
 	for answer, check := range map[string]func(error) bool{
-		`{}`:                                 func(err error) bool { return err == nil },
-		`{"path":"a/b","errno":28}`:          func(err error) bool { var e *ApplyError; return errors.As(err, &e) && *e == *full },
-		`{"errno":28}`:                       func(err error) bool { return errors.Is(err, ErrLost) },
-		`{"path":"a"}`:                       func(err error) bool { return errors.Is(err, ErrLost) },
-		`{"path":"a","errno":1e9}`:           func(err error) bool { return errors.Is(err, ErrLost) },
-		``:                                   func(err error) bool { return errors.Is(err, ErrLost) },
-		`{}` + strings.Repeat(" ", maxReply): func(err error) bool { return errors.Is(err, ErrLost) },
+		`{}`:                        func(err error) bool { return err == nil },
+		`{"path":"a/b","errno":28}`: func(err error) bool { var e *ApplyError; return errors.As(err, &e) && *e == *full },
+		`{"errno":28}`:              func(err error) bool { return errors.Is(err, ErrLost) },
+		`{"path":"a"}`:              func(err error) bool { return errors.Is(err, ErrLost) },
+		`{"path":"a","errno":1e9}`:  func(err error) bool { return errors.Is(err, ErrLost) },
+		``:                          func(err error) bool { return errors.Is(err, ErrLost) },
+		`{}` + strings.Repeat(" ", wire.MaxReply): func(err error) bool { return errors.Is(err, ErrLost) },
 	} {
 		c := hostile(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
 		if err := c.Apply(t.Context(), io.LimitReader(zeros{}, 10<<20)); !check(err) {
 			t.Errorf("after %.40q: got %v", answer, err)
 		}
 	}
-	c := hostile(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, errors.New("it is too late")) }))
+	c := hostile(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { wire.Answer(w, errors.New("it is too late")) }))
 	if err := c.Apply(t.Context(), zeros{}); err == nil || errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "too late") {
 		t.Errorf("after a refusal: got %v", err)
 	}
@@ -128,7 +130,7 @@ func TestNoReport(t *testing.T) {
 			_, _ = io.WriteString(w, `{"id":1}`)
 			return
 		}
-		answer(w, errors.New("no such command"))
+		wire.Answer(w, errors.New("no such command"))
 	}))
 	if _, err := c.Run(t.Context(), Command{Argv: []string{"x"}}); !errors.Is(err, ErrLost) {
 		t.Errorf("got %v", err)

@@ -36,9 +36,7 @@
 //
 // # Protocol
 //
-// The attached standard input and output of the sandbox carry HTTP/2, with
-// init as the server, so every stream has a window of its own and a limit on
-// what either side buffers. Messages are JSON and decoded strictly.
+// The attached standard input and output of the sandbox carry requests of package wire.
 //
 //	PUT    /files                 a tar archive of changes -> applied: changes files,
 //	                              until the first command starts
@@ -70,8 +68,7 @@
 // content of connections is taken from the sandbox. Init accepts one connection more
 // than was asked for; others wait in the backlog of the sandbox's kernel.
 //
-// A request that the parent should not have made is answered with status 400
-// and a text. That a command could not be started is not such a request: it is
+// That a command could not be started is no request that is refused: it is
 // part of a report, since what runs in the sandbox can cause it (a full
 // process table, a program that is not there). The end of standard input ends
 // init, and that ends the sandbox.
@@ -96,10 +93,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
-	jsonv1 "github.com/go-json-experiment/json/v1"
-
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/wire"
 )
 
 // Limits of the protocol.
@@ -107,19 +102,12 @@ const (
 	maxCommands   = 32      // that run side by side
 	defaultOutput = 8 << 20 // bytes of each output stream of a command
 
-	maxStart   = 1 << 20 // bytes of a start message
-	maxReply   = 16 << 10
-	maxMessage = 4096 // bytes of a text in a reply
+	maxStart = 1 << 20 // bytes of a start message
+	copySize = 32 << 10
 
-	clientWindow = 128 << 10 // per output stream, and per connection
 	// The standard inputs of all commands, and what is sent on all connections, fit
-	// into the window of the connection to the parent, so one that is not read
-	// holds up no other.
-	serverWindow     = 64 << 10
-	serverConnection = (maxCommands+maxConnections)*serverWindow + 512<<10
-	maxStreams       = 4*maxCommands + 2*maxConnections + 64
-	frameSize        = 64 << 10
-	copySize         = 32 << 10
+	// into the window of the connection to the parent.
+	maxStreams = 4*maxCommands + 2*maxConnections + 64
 )
 
 // start asks for a command.
@@ -153,10 +141,7 @@ type Output struct {
 	Dropped int64 `json:"dropped"` // discarded beyond the limit
 }
 
-// errMessage is the cause of everything that the other side may not send.
-var errMessage = errors.New("invalid message")
-
-func (s start) check() error {
+func (s start) Check() error {
 	switch {
 	case len(s.Argv) == 0 || s.Argv[0] == "":
 		return errors.New("the command is empty")
@@ -173,17 +158,17 @@ func (s start) check() error {
 // maxID is the largest user or group id; the next one means "no change".
 const maxID = 1<<32 - 2
 
-func (s started) check() error {
-	if (s.ID == 0) == (s.Errno == 0) || s.Errno < 0 || s.Errno > 4095 || len(s.Message) > maxMessage {
-		return fmt.Errorf("start of command %d with error %d: %w", s.ID, s.Errno, errMessage)
+func (s started) Check() error {
+	if (s.ID == 0) == (s.Errno == 0) || s.Errno < 0 || s.Errno > 4095 || len(s.Message) > wire.MaxText {
+		return fmt.Errorf("start of command %d with error %d: %w", s.ID, s.Errno, wire.ErrInvalid)
 	}
 	return nil
 }
 
 // check accepts every number that a process table can hold.
-func (c census) check() error {
+func (c census) Check() error {
 	if c.Count < 0 || c.Count > maxProcesses {
-		return fmt.Errorf("%d processes: %w", c.Count, errMessage)
+		return fmt.Errorf("%d processes: %w", c.Count, wire.ErrInvalid)
 	}
 	return nil
 }
@@ -191,31 +176,12 @@ func (c census) check() error {
 // maxProcesses is the largest number that the kernel gives a process.
 const maxProcesses = 1 << 22
 
-func (r Result) check() error {
+// Check refuses what no command can have done.
+func (r Result) Check() error {
 	if r.ExitCode < 0 || r.ExitCode > 255 || r.Signal < 0 || r.Signal > 64 || r.Signal != 0 && r.ExitCode != 128+r.Signal ||
 		min(r.Duration, r.User, r.System) < 0 ||
 		min(r.MaxRSS, r.Stdout.Bytes, r.Stdout.Dropped, r.Stderr.Bytes, r.Stderr.Dropped) < 0 {
-		return fmt.Errorf("report of a command: %w", errMessage)
+		return fmt.Errorf("report of a command: %w", wire.ErrInvalid)
 	}
 	return nil
-}
-
-// message is what crosses the connection as JSON.
-type message interface{ check() error }
-
-// decode reads a message strictly: one value, no unknown and no repeated names.
-func decode[M message](b []byte) (M, error) {
-	var m M
-	if err := json.Unmarshal(b, &m, json.RejectUnknownMembers(true), jsonv1.FormatDurationAsNano(true)); err != nil {
-		return m, fmt.Errorf("decoding a message: %w", err)
-	}
-	return m, m.check()
-}
-
-func encode[M message](m M) ([]byte, error) {
-	b, err := json.Marshal(m, jsonv1.FormatDurationAsNano(true))
-	if err != nil {
-		return nil, fmt.Errorf("encoding a message: %w", err)
-	}
-	return b, nil
 }

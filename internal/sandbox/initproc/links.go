@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"securebench/internal/sandbox/wire"
 )
 
 const (
@@ -27,16 +29,16 @@ type placeList struct {
 	Places []Place `json:"places"`
 }
 
-func (l placeList) check() error {
+func (l placeList) Check() error {
 	if len(l.Places) > maxPaths {
-		return fmt.Errorf("a list of %d places: %w", len(l.Places), errMessage)
+		return fmt.Errorf("a list of %d places: %w", len(l.Places), wire.ErrInvalid)
 	}
 	return nil
 }
 
-func (l pathList) check() error {
+func (l pathList) Check() error {
 	if len(l.Paths) > maxPaths {
-		return fmt.Errorf("a list of %d paths: %w", len(l.Paths), errMessage)
+		return fmt.Errorf("a list of %d paths: %w", len(l.Paths), wire.ErrInvalid)
 	}
 	return nil
 }
@@ -46,7 +48,7 @@ func (l pathList) check() error {
 func (c *Client) Destinations(ctx context.Context, paths []string) ([]Place, error) {
 	var out []Place
 	for part := range slices.Chunk(paths, maxPaths) {
-		asked, err := encode(pathList{part})
+		asked, err := wire.Encode(pathList{part})
 		if err != nil {
 			return nil, err
 		}
@@ -54,9 +56,9 @@ func (c *Client) Destinations(ctx context.Context, paths []string) ([]Place, err
 		if err != nil {
 			return nil, fmt.Errorf("following links: %w", err)
 		}
-		l, err := decode[placeList](b)
+		l, err := wire.Decode[placeList](b)
 		if err == nil && len(l.Places) != len(part) {
-			err = fmt.Errorf("%d destinations of %d paths: %w", len(l.Places), len(part), errMessage)
+			err = fmt.Errorf("%d destinations of %d paths: %w", len(l.Places), len(part), wire.ErrInvalid)
 		}
 		if err != nil {
 			return nil, c.hostile(err)
@@ -76,10 +78,10 @@ func (p *processes) handleDestinations(w http.ResponseWriter, r *http.Request) {
 	}
 	var l pathList
 	if err == nil {
-		l, err = decode[pathList](b)
+		l, err = wire.Decode[pathList](b)
 	}
 	if err != nil {
-		answer(w, err)
+		wire.Answer(w, err)
 		return
 	}
 	if p.links == nil {
@@ -90,5 +92,5 @@ func (p *processes) handleDestinations(w http.ResponseWriter, r *http.Request) {
 		found.Places[i] = p.links.Look(at)
 		found.Places[i].Path = strings.ToValidUTF8(found.Places[i].Path, "\ufffd")
 	}
-	reply(w, found)
+	wire.Reply(w, found)
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"securebench/internal/sandbox/wire"
 )
 
 // listen makes an init in this process listen at a free address of the loopback.
@@ -376,7 +378,7 @@ func TestHostileInitCarries(t *testing.T) {
 		return ln.Accept()
 	}
 	for name, h := range map[string]http.HandlerFunc{
-		"a refusal": func(w http.ResponseWriter, _ *http.Request) { answer(w, errors.New("no")) },
+		"a refusal": func(w http.ResponseWriter, _ *http.Request) { wire.Answer(w, errors.New("no")) },
 		"a redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://elsewhere/", http.StatusFound)
 		},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/wire"
 )
 
 const (
@@ -36,7 +37,7 @@ type Loopback struct {
 // Handle adds the requests that are about them.
 func (s *Loopback) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("POST /listeners/{address}", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, s.open(r.PathValue("address")))
+		wire.Answer(w, s.open(r.PathValue("address")))
 	})
 	mux.HandleFunc("DELETE /listeners/{address}", func(_ http.ResponseWriter, r *http.Request) {
 		s.close(r.PathValue("address"))
@@ -47,7 +48,7 @@ func (s *Loopback) Handle(mux *http.ServeMux) {
 			if err == nil {
 				err = f(id, w, r)
 			}
-			answer(w, err)
+			wire.Answer(w, err)
 		})
 	}
 	on("GET /listeners/{address}/connections/{id}", s.carryOut)

@@ -16,6 +16,7 @@ import (
 
 	"securebench/internal/bounded"
 	"securebench/internal/sandbox/privilege"
+	"securebench/internal/sandbox/wire"
 )
 
 // processes is the table of commands. While its lock is held no child of init
@@ -108,7 +109,7 @@ func (p *processes) start(s start) (uint64, error) {
 	c := &command{ended: make(chan struct{})}
 	if err := p.starter.do(func() error { return c.execute(s, sys) }); err != nil {
 		c.close()
-		return 0, fmt.Errorf("starting %q: %w", bounded.Text(s.Argv[0], maxMessage/8), err)
+		return 0, fmt.Errorf("starting %q: %w", bounded.Text(s.Argv[0], wire.MaxText/8), err)
 	}
 	p.last++
 	c.id = p.last

@@ -14,6 +14,7 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/wire"
 )
 
 // Command is what [Client.Run] runs.
@@ -205,21 +206,21 @@ func (r *run) start(ctx context.Context, cmd Command) (started, error) {
 	if s.Dir == "" {
 		s.Dir = "/"
 	}
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return started{}, err
 	}
-	b, err := encode(s)
+	b, err := wire.Encode(s)
 	if err != nil {
 		return started{}, err
 	}
 	if len(b) > maxStart {
 		return started{}, fmt.Errorf("its arguments and environment take more than %d bytes", maxStart)
 	}
-	b, err = r.client.ask(ctx, http.MethodPost, "/commands", bytes.NewReader(b), maxReply)
+	b, err = r.client.ask(ctx, http.MethodPost, "/commands", bytes.NewReader(b), wire.MaxReply)
 	if err != nil {
 		return started{}, err
 	}
-	answer, err := decode[started](b)
+	answer, err := wire.Decode[started](b)
 	if err != nil {
 		return answer, r.client.hostile(err)
 	}
@@ -233,7 +234,7 @@ func (r *run) wait(ctx context.Context, cmd Command) (Result, error) {
 	stopFeeding := r.feed(ctx, cmd.Stdin, &streams)
 	r.fetch(ctx, "/stdout", cmd.Stdout, &stdout, &streams)
 	r.fetch(ctx, "/stderr", cmd.Stderr, &stderr, &streams)
-	b, err := r.client.ask(ctx, http.MethodGet, r.path, nil, maxReply)
+	b, err := r.client.ask(ctx, http.MethodGet, r.path, nil, wire.MaxReply)
 	stopFeeding()
 	if err != nil {
 		r.cancel(err)
@@ -245,10 +246,10 @@ func (r *run) wait(ctx context.Context, cmd Command) (Result, error) {
 		}
 		return Result{}, r.cause(err)
 	}
-	res, err := decode[Result](b)
+	res, err := wire.Decode[Result](b)
 	if err == nil && (res.Stdout.Bytes != stdout || res.Stderr.Bytes != stderr) && r.cause(nil) == nil {
 		err = fmt.Errorf("reported %d and %d bytes of output, sent %d and %d: %w",
-			res.Stdout.Bytes, res.Stderr.Bytes, stdout, stderr, errMessage)
+			res.Stdout.Bytes, res.Stderr.Bytes, stdout, stderr, wire.ErrInvalid)
 	}
 	if err != nil {
 		return Result{}, r.client.hostile(err)
@@ -310,7 +311,7 @@ func (r *run) fetch(ctx context.Context, name string, w io.Writer, count *int64,
 		case dst.err != nil:
 			r.giveUp(fmt.Errorf("writing the output: %w", dst.err))
 		case *count > r.limit:
-			_ = r.client.hostile(fmt.Errorf("more than %d bytes of output: %w", r.limit, errMessage))
+			_ = r.client.hostile(fmt.Errorf("more than %d bytes of output: %w", r.limit, wire.ErrInvalid))
 		}
 	})
 }

@@ -4,20 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/bounded"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/privilege"
+	"securebench/internal/sandbox/wire"
 )
 
 // Serve makes this process the init of its sandbox and answers requests on its
@@ -69,54 +65,8 @@ func serve(grants privilege.Set, steps []hardening) error {
 // ServeRequests answers the requests of a client that arrive on in until that
 // ends. Tests that stand in for init give a handler of their own.
 func ServeRequests(in io.Reader, out io.Writer, h http.Handler) error {
-	s := http.Server{Handler: h, Protocols: http2Only(), MaxHeaderBytes: maxReply, ErrorLog: log.New(io.Discard, "", 0),
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: frameSize,
-			MaxReceiveBufferPerConnection: serverConnection, MaxReceiveBufferPerStream: serverWindow}}
-	if err := s.Serve(newStream(in, out)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("serving requests: %w", err)
-	}
-	return nil
+	return wire.Serve(in, out, h, maxStreams, maxCommands+maxConnections)
 }
-
-func http2Only() *http.Protocols {
-	p := new(http.Protocols)
-	p.SetUnencryptedHTTP2(true)
-	return p
-}
-
-// stream is a connection over a reader and a writer, and the listener that
-// accepts it and then its end.
-type stream struct {
-	io.Reader
-	io.Writer
-	accepted atomic.Bool
-	once     sync.Once
-	closed   chan struct{}
-}
-
-func newStream(r io.Reader, w io.Writer) *stream {
-	return &stream{Reader: r, Writer: w, closed: make(chan struct{})}
-}
-
-func (s *stream) Accept() (net.Conn, error) {
-	if s.accepted.Swap(true) {
-		<-s.closed
-		return nil, io.EOF
-	}
-	return s, nil
-}
-
-func (s *stream) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
-}
-
-func (s *stream) Addr() net.Addr                   { return &net.UnixAddr{Name: "init"} }
-func (s *stream) LocalAddr() net.Addr              { return s.Addr() }
-func (s *stream) RemoteAddr() net.Addr             { return s.Addr() }
-func (s *stream) SetDeadline(time.Time) error      { return nil }
-func (s *stream) SetReadDeadline(time.Time) error  { return nil }
-func (s *stream) SetWriteDeadline(time.Time) error { return nil }
 
 // handler answers the requests of the package documentation.
 func (p *processes) handler() http.Handler {
@@ -128,7 +78,7 @@ func (p *processes) handler() http.Handler {
 				f(c, w, r)
 				return
 			}
-			answer(w, fmt.Errorf("no such command: %q", r.PathValue("id")))
+			wire.Answer(w, fmt.Errorf("no such command: %q", r.PathValue("id")))
 		})
 	}
 	mux.HandleFunc("PUT /files", p.handleApply)
@@ -138,16 +88,16 @@ func (p *processes) handler() http.Handler {
 	on("PUT /commands/{id}/stdin", func(c *command, _ http.ResponseWriter, r *http.Request) { c.receive(r.Body) })
 	on("GET /commands/{id}/stdout", func(c *command, w http.ResponseWriter, _ *http.Request) { c.stdout.send(w) })
 	on("GET /commands/{id}/stderr", func(c *command, w http.ResponseWriter, _ *http.Request) { c.stderr.send(w) })
-	on("DELETE /commands/{id}", func(c *command, w http.ResponseWriter, _ *http.Request) { answer(w, p.kill(c)) })
+	on("DELETE /commands/{id}", func(c *command, w http.ResponseWriter, _ *http.Request) { wire.Answer(w, p.kill(c)) })
 	mux.HandleFunc("DELETE /users/{uid}", func(w http.ResponseWriter, r *http.Request) {
 		uid, err := strconv.ParseUint(r.PathValue("uid"), 10, 32)
 		if err == nil {
 			err = p.killUser(int(uid))
 		}
-		answer(w, err)
+		wire.Answer(w, err)
 	})
 	mux.HandleFunc("GET /processes", p.handleCensus)
-	mux.HandleFunc("DELETE /processes", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.killAll()) })
+	mux.HandleFunc("DELETE /processes", func(w http.ResponseWriter, _ *http.Request) { wire.Answer(w, p.killAll()) })
 	mux.HandleFunc("GET /alive", func(http.ResponseWriter, *http.Request) {})
 	p.loopback.Handle(mux)
 	return mux
@@ -158,7 +108,7 @@ func (p *processes) handleStart(w http.ResponseWriter, r *http.Request) {
 	var id uint64
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxStart))
 	if err == nil {
-		s, err = decode[start](b)
+		s, err = wire.Decode[start](b)
 	}
 	if err == nil {
 		id, err = p.start(s)
@@ -166,11 +116,11 @@ func (p *processes) handleStart(w http.ResponseWriter, r *http.Request) {
 	var errno unix.Errno
 	switch {
 	case errors.As(err, &errno):
-		reply(w, started{Errno: int(errno), Message: bounded.Text(err.Error(), maxMessage/8)})
+		wire.Reply(w, started{Errno: int(errno), Message: bounded.Text(err.Error(), wire.MaxText/8)})
 	case err != nil:
-		answer(w, err)
+		wire.Answer(w, err)
 	default:
-		reply(w, started{ID: id})
+		wire.Reply(w, started{ID: id})
 	}
 }
 
@@ -184,7 +134,7 @@ func (p *processes) handleReport(c *command, w http.ResponseWriter, r *http.Requ
 	}
 	p.forget(c)
 	c.result.Stdout, c.result.Stderr = c.stdout.count, c.stderr.count
-	reply(w, c.result)
+	wire.Reply(w, c.result)
 }
 
 // census counts processes.
@@ -196,24 +146,8 @@ type census struct {
 func (p *processes) handleCensus(w http.ResponseWriter, _ *http.Request) {
 	all, err := listProcesses()
 	if err != nil {
-		answer(w, err)
+		wire.Answer(w, err)
 		return
 	}
-	reply(w, census{len(all) - 1})
-}
-
-// answer says that a request was carried out, or why not.
-func answer(w http.ResponseWriter, err error) {
-	if err != nil {
-		http.Error(w, bounded.Text(err.Error(), maxMessage/8), http.StatusBadRequest)
-	}
-}
-
-func reply[M message](w http.ResponseWriter, m M) {
-	b, err := encode(m)
-	if err != nil {
-		answer(w, err)
-		return
-	}
-	_, _ = w.Write(b) // the connection has ended if this fails
+	wire.Reply(w, census{len(all) - 1})
 }
