@@ -47,7 +47,7 @@ func barriers() []barrier {
 		{why: "the gateway knows no task, candidate or verdict", from: []string{"internal/gateway"},
 			never: strings.Fields("internal/task internal/candidate internal/verdict internal/family internal/pipeline")},
 		{why: "stages and families do not know which engine runs", from: strings.Fields("internal/pipeline internal/family internal/gateway internal/agent/harness"), never: engines},
-		{why: "what runs inside a sandbox has no engine in it", from: strings.Fields("internal/sandbox/holder internal/sandbox/initproc"), never: engines},
+		{why: "what runs inside a sandbox has no engine in it", from: strings.Fields("internal/sandbox/holder internal/sandbox/initproc internal/sandbox/wire"), never: engines},
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"net/url"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"securebench/internal/bounded"
 	"securebench/internal/sandbox/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 // Serve answers requests about the tree below root until in ends. It returns
@@ -107,7 +107,7 @@ const trailer = "Result"
 // archive answers with a part of the tree, and with how that ended.
 func (s *server) archive(w http.ResponseWriter, r *http.Request) {
 	var asked wanted
-	b, err := bounded.ReadAll(r.Body, wire.MaxReply)
+	b, err := bounded.ReadAll(r.Body, wire.FrameSize)
 	if err == nil {
 		asked, err = wire.Decode[wanted](b)
 	}

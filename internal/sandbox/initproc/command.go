@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"securebench/internal/sandbox/wire"
-
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/sandbox/wire"
 )
 
 // command is one that was started.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"securebench/internal/sandbox/wire"
-
 	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/sandbox/wire"
 )
 
 // FuzzMessages checks that what is accepted is within its bounds and means the
