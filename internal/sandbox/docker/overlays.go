@@ -82,7 +82,7 @@ func (s *overlayStore) find(ctx context.Context, key string) (*overlay, error) {
 	if err != nil {
 		return nil, err
 	}
-	if content == nil || content.Labels[labelContent] != key { // somebody removed it
+	if content == nil || content.Labels[labelContent] != key { // it was removed
 		return nil, s.conn.RemoveVolume(ctx, mark.Name)
 	}
 	return &overlay{store: s, key: key, volume: name, folder: content.Mountpoint}, nil

@@ -19,7 +19,7 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// Engine is an engine with what tests look at besides.
+// Engine is an engine, with more that tests look at.
 type Engine interface {
 	sandbox.Engine
 	sandbox.Importer

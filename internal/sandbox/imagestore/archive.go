@@ -50,7 +50,7 @@ type archive struct {
 // part is a file in an archive.
 type part struct {
 	offset, size int64
-	link         string // the name of the file that it stands for
+	link         string // the name of the file that it links to
 }
 
 // content files are few and lie in at most two folders. An archive with more is a

@@ -46,7 +46,7 @@ type Client struct {
 	life context.Context // ends when the connection is of no use any more, for an ErrLost
 	end  context.CancelCauseFunc
 
-	grace  time.Duration               // killGrace, but for tests
+	grace  time.Duration               // killGrace, except in tests
 	box    func(context.Context) error // ends and closes the box of Open
 	closed sync.Once
 }

@@ -41,7 +41,7 @@ func Pipe(address string) (dialer, listener *Conn) {
 
 // addresses returns the address of a listener and one of the same host.
 func addresses(address string) (listener, other net.Addr) {
-	a, _ := netip.ParseAddrPort(address) // the zero value stands for one that is none
+	a, _ := netip.ParseAddrPort(address) // the zero value if it is none
 	return net.TCPAddrFromAddrPort(a), net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.Addr(), 0))
 }
 

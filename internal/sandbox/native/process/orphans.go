@@ -56,7 +56,7 @@ func (f *family) started(failed bool) {
 	f.lost = false
 	for _, pid := range children() {
 		if p := look(pid); !f.known[pid] && p.state == 'Z' && p.session == pid {
-			_, _ = unix.Wait4(pid, nil, unix.WNOHANG|unix.WALL, nil) // somebody else may have
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG|unix.WALL, nil) // it may have been reaped
 		}
 	}
 }
