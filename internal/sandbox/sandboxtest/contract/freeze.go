@@ -66,11 +66,8 @@ func (s *suite) freeze(t *testing.T) {
 		<-arrived
 	}
 	_ = inW.Close()
-	if err := <-ended; err != nil {
-		t.Errorf("Run: %v", err)
-	}
-	if err := errors.Join(f.Freeze(t.Context()), f.Thaw(t.Context())); err != nil {
-		t.Errorf("after the end: %v", err)
+	if err := errors.Join(<-ended, f.Freeze(t.Context()), f.Thaw(t.Context())); err != nil {
+		t.Errorf("the end, and freezing after it: %v", err)
 	}
 	t.Run("close", s.closeFrozen)
 	t.Run("timeout", s.timeoutFrozen)
